@@ -1,0 +1,50 @@
+//! The one place that reads a clock.
+//!
+//! [`Clock::now`] is the boot clock (it counts suspended time and never steps) plus an offset to Unix time that is
+//! fixed when the process starts. Calendar edges are another matter: see `ARCHITECTURE.md`, "Time".
+
+use terms::Time;
+
+/// The boot clock with a fixed offset.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    offset_ns: u64,
+}
+
+impl Clock {
+    /// Fixes the offset now.
+    pub fn start() -> Clock {
+        let wall = read(libc::CLOCK_REALTIME);
+        let boot = read(libc::CLOCK_BOOTTIME);
+        Clock { offset_ns: wall.saturating_sub(boot) }
+    }
+
+    /// Nanoseconds that look like Unix time but never step and never run backwards.
+    pub fn now(&self) -> Time {
+        Time::from_nanos(read(libc::CLOCK_BOOTTIME).saturating_add(self.offset_ns))
+    }
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `ts` is a valid timespec that outlives the call.
+    let rc = unsafe { libc::clock_gettime(clock, &mut ts) };
+    assert_eq!(rc, 0, "clock_gettime cannot fail for a clock that every supported kernel has");
+    ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_runs_backwards() {
+        let clock = Clock::start();
+        let mut last = clock.now();
+        for _ in 0..1000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+}

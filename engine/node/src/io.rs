@@ -1,0 +1,215 @@
+//! What a node is told and what it says; the same for the daemon, the simulator and a replay.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use rsvp::io::{AppId, Datagram, Upcall};
+use terms::{Fault, FilterSpec, FlowKey, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Style, Tspec};
+use traffic::plan::{FlowSpecEntry, LinkSpec, PlanOp};
+
+/// A batch of plan operations on its way to the data plane.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PlanId(pub u64);
+
+/// What a node is told.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// A datagram of protocol 46 came in.
+    Message {
+        /// Where.
+        iif: IfIndex,
+        /// IP source.
+        src: IpAddr,
+        /// IP destination.
+        dst: IpAddr,
+        /// IP TTL (hop limit) as received.
+        ttl: u8,
+        /// The RSVP message.
+        bytes: &'a [u8],
+    },
+    /// `wake_at()` has come (or passed).
+    Wake,
+    /// A local application's call.
+    App(AppCall<'a>),
+    /// An interface came or changed. The first notice of an interface with a link makes the plane its own.
+    Interface(InterfaceState),
+    /// An interface went, or is down.
+    InterfaceGone(IfIndex),
+    /// Routes may have changed, to this destination or (`None`) to any.
+    RouteChanged(Option<IpAddr>),
+    /// The data plane carried a batch out (every change read back), or could not; then nothing of it is left.
+    PlanDone {
+        /// Which.
+        id: PlanId,
+        /// How it went.
+        result: Result<(), Fault>,
+    },
+    /// A flow was found in the plane at start, from an earlier life. Told after `Interface`, before any message.
+    Adopt {
+        /// Where.
+        oif: IfIndex,
+        /// Which packets.
+        flow: FlowKey,
+        /// What happens to them.
+        entry: FlowSpecEntry,
+    },
+    /// The agent stops: give every interface back.
+    Stop,
+}
+
+/// A local application's call (RFC 2205 section 3.11.1).
+#[derive(Clone, Copy, Debug)]
+pub enum AppCall<'a> {
+    /// SENDER.
+    Sender {
+        /// Who.
+        app: AppId,
+        /// To where.
+        session: Session,
+        /// From which address and port.
+        template: SenderTemplate,
+        /// How much.
+        tspec: Tspec,
+        /// TTL of its data packets.
+        ttl: u8,
+    },
+    /// The sender stops.
+    SenderGone {
+        /// Who.
+        app: AppId,
+        /// To where.
+        session: Session,
+        /// From which address and port.
+        template: SenderTemplate,
+    },
+    /// SESSION: it will receive.
+    Receiver {
+        /// Who.
+        app: AppId,
+        /// The session.
+        session: Session,
+    },
+    /// RESERVE.
+    Reserve {
+        /// Who.
+        app: AppId,
+        /// The session.
+        session: Session,
+        /// Style.
+        style: Style,
+        /// Which senders.
+        filters: &'a [FilterSpec],
+        /// How much.
+        flowspecs: &'a [FlowSpec],
+        /// Whether a ResvConf is wanted.
+        confirm: bool,
+    },
+    /// RELEASE; `None`: all that the application has (it ended).
+    Release {
+        /// Who.
+        app: AppId,
+        /// The session.
+        session: Option<Session>,
+    },
+}
+
+/// An interface and what may be reserved on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InterfaceState {
+    /// Index.
+    pub index: IfIndex,
+    /// Name, for people.
+    pub name: String,
+    /// Our addresses there.
+    pub addresses: Vec<IpAddr>,
+    /// MTU, bytes.
+    pub mtu: u32,
+    /// Whether RSVP is spoken here.
+    pub rsvp: bool,
+    /// The link, where its rate is known; without it nothing is reservable and the plane leaves it alone.
+    pub link: Option<Reservable>,
+}
+
+/// A link that takes reservations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reservable {
+    /// Rate, overhead, MTU.
+    pub spec: LinkSpec,
+    /// The most that signalled (open-ended) reservations may hold together, wire rate.
+    pub signalled_share: Rate,
+    /// What best effort and signalling keep whatever is reserved, wire rate.
+    pub kept_back: Rate,
+    /// `C` (bytes) and `D` (microseconds) that the plane keeps; `None`: no bound, guaranteed service is refused.
+    pub guaranteed: Option<(u32, u32)>,
+}
+
+/// What a node says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Send a datagram of protocol 46.
+    Send(Datagram),
+    /// Carry these out on the data plane, all or nothing, read back, and answer with `PlanDone`.
+    Plan {
+        /// Name of the batch.
+        id: PlanId,
+        /// In order.
+        ops: Vec<PlanOp>,
+    },
+    /// Tell a local application.
+    Upcall {
+        /// Who.
+        app: AppId,
+        /// What.
+        upcall: Upcall,
+    },
+    /// Something happened that people and tests may want to know.
+    Event(Event),
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// In the RSVP engine.
+    Rsvp(rsvp::io::Event),
+    /// A slot was opened on an interface.
+    Admitted {
+        /// Where.
+        oif: IfIndex,
+        /// Which packets.
+        flow: FlowKey,
+        /// How much the ledger counts.
+        rate: Rate,
+    },
+    /// A slot was given back.
+    Released {
+        /// Where.
+        oif: IfIndex,
+        /// Which packets.
+        flow: FlowKey,
+        /// How much.
+        rate: Rate,
+    },
+    /// A flow found in the plane holds capacity again.
+    Adopted {
+        /// Where.
+        oif: IfIndex,
+        /// Which packets.
+        flow: FlowKey,
+        /// How much.
+        rate: Rate,
+    },
+    /// An adopted flow was not refreshed within its lifetime.
+    AdoptedExpired {
+        /// Where.
+        oif: IfIndex,
+        /// Which packets.
+        flow: FlowKey,
+    },
+    /// The plane could not do something.
+    PlaneFault {
+        /// Which batch.
+        id: PlanId,
+        /// Why.
+        fault: Fault,
+    },
+}

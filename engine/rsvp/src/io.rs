@@ -1,0 +1,342 @@
+//! What the engine is told and what it says.
+//!
+//! The driver calls `handle(now, env, input)` and then drains `poll()` until it is empty, before the next input.
+//! `wake_at()` says when to come back with [`Input::Wake`].
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use terms::ports::RHandle;
+use terms::{Adspec, Fault, FilterSpec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style, Time, Tspec};
+
+/// A local application, as the driver numbers it; its registrations end with it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AppId(pub u64);
+
+/// What the engine is told.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// A datagram of protocol 46 came in.
+    Message {
+        /// Where.
+        iif: IfIndex,
+        /// IP source.
+        src: IpAddr,
+        /// IP destination.
+        dst: IpAddr,
+        /// IP TTL (hop limit) as received.
+        ttl: u8,
+        /// The RSVP message.
+        bytes: &'a [u8],
+    },
+    /// `wake_at()` has come (or passed).
+    Wake,
+    /// A local application says what it sends (RFC 2205 section 3.11.1, SENDER).
+    Sender {
+        /// Who.
+        app: AppId,
+        /// To where.
+        session: Session,
+        /// From which address and port.
+        template: SenderTemplate,
+        /// How much.
+        tspec: Tspec,
+        /// TTL of its data packets, carried in the Path message.
+        ttl: u8,
+    },
+    /// It stops: PathTear follows.
+    SenderGone {
+        /// Who.
+        app: AppId,
+        /// To where.
+        session: Session,
+        /// From which address and port.
+        template: SenderTemplate,
+    },
+    /// A local application registers for a session that it will receive (SESSION): path events follow.
+    Receiver {
+        /// Who.
+        app: AppId,
+        /// The session.
+        session: Session,
+    },
+    /// It asks (RESERVE). A repeated call changes the request.
+    Reserve {
+        /// Who.
+        app: AppId,
+        /// The session.
+        session: Session,
+        /// Style; FF alone so far.
+        style: Style,
+        /// Which senders; for FF one per flowspec, in order.
+        filters: &'a [FilterSpec],
+        /// How much; for FF one per filter.
+        flowspecs: &'a [FlowSpec],
+        /// Whether a ResvConf is wanted.
+        confirm: bool,
+    },
+    /// It gives its reservation up, or (with nothing reserved) its registration (RELEASE).
+    Release {
+        /// Who.
+        app: AppId,
+        /// The session; `None`: all of the application's.
+        session: Option<Session>,
+    },
+    /// The data plane has done what an `add` or `modify` of traffic control led to, or could not.
+    Installed {
+        /// Which.
+        handle: RHandle,
+        /// How it went; on a fault the reservation has been undone.
+        result: Result<(), Fault>,
+    },
+    /// The way to this destination may have changed.
+    RouteChanged {
+        /// `None`: any.
+        dst: Option<IpAddr>,
+    },
+    /// An interface came, changed or went.
+    Interface {
+        /// Which.
+        interface: IfIndex,
+        /// What it is now; `None`: gone or down.
+        state: Option<Interface>,
+    },
+    /// A flow of this session is known to be installed from an earlier life of this node; until its lifetime is over,
+    /// Resv messages that come before the Path are ignored rather than refused.
+    Adopted {
+        /// The session.
+        session: Session,
+        /// Until then.
+        until: Time,
+    },
+}
+
+/// An interface, as the engine needs it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Our address, of each family, first the one for hops.
+    pub addresses: Vec<IpAddr>,
+    /// MTU, bytes.
+    pub mtu: u32,
+    /// Whether RSVP is spoken here.
+    pub enabled: bool,
+}
+
+/// What the engine says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Send a datagram of protocol 46.
+    Send(Datagram),
+    /// Tell a local application.
+    Upcall {
+        /// Who.
+        app: AppId,
+        /// What.
+        upcall: Upcall,
+    },
+    /// Something happened that people and tests may want to know.
+    Event(Event),
+}
+
+/// A message to send.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// Out of here; `None`: by the routing table.
+    pub oif: Option<IfIndex>,
+    /// IP source (the sender's own address for Path and PathTear).
+    pub src: IpAddr,
+    /// IP destination.
+    pub dst: IpAddr,
+    /// IP TTL; equal to Send_TTL in the message.
+    pub ttl: u8,
+    /// Whether the Router Alert option goes with it (Path, PathTear, ResvConf).
+    pub router_alert: bool,
+    /// The RSVP message, checksum in place.
+    pub bytes: Vec<u8>,
+}
+
+/// Upcalls of RFC 2205 section 3.11.1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Upcall {
+    /// PATH_EVENT: a sender is there (or changed).
+    Path {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+        /// What it sends.
+        tspec: Tspec,
+        /// What the path can do, if it says so.
+        adspec: Option<Adspec>,
+    },
+    /// A sender went.
+    PathGone {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+    },
+    /// RESV_EVENT: the sender's flow is reserved as far as here.
+    Resv {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+        /// What is reserved.
+        flowspec: FlowSpec,
+    },
+    /// The reservation for the sender went.
+    ResvGone {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+    },
+    /// RESV_CONFIRM.
+    Confirm {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+        /// What was confirmed.
+        flowspec: FlowSpec,
+        /// Who confirmed it.
+        node: IpAddr,
+    },
+    /// PATH_ERROR or RESV_ERROR.
+    Error {
+        /// The session.
+        session: Session,
+        /// Whose flow, if one is named.
+        template: Option<SenderTemplate>,
+        /// Whether it answers a reservation (or else a Path).
+        resv: bool,
+        /// What is wrong.
+        error: ErrorReport,
+    },
+}
+
+/// An ERROR_SPEC in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ErrorReport {
+    /// The node that found it.
+    pub node: IpAddr,
+    /// Error code, RFC 2205 appendix B.
+    pub code: u8,
+    /// Error value.
+    pub value: u16,
+    /// InPlace: an older reservation is still there.
+    pub in_place: bool,
+    /// NotGuilty.
+    pub not_guilty: bool,
+    /// The refusing node's own words (RFC 5284 USER_ERROR_SPEC): node name, interface, what was asked, what is free.
+    pub text: Option<String>,
+    /// The flowspec that was refused, where the message carries it.
+    pub flowspec: Option<FlowSpec>,
+}
+
+/// What happened, for logs, dashboards and tests.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Path state came.
+    PathCreated {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+        /// Previous hop; `None`: a local sender.
+        phop: Option<IpAddr>,
+    },
+    /// Path state went.
+    PathRemoved {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+        /// Why.
+        why: Gone,
+    },
+    /// Reservation state came or changed.
+    ResvCreated {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+        /// Where.
+        oif: Option<IfIndex>,
+        /// What.
+        flowspec: FlowSpec,
+    },
+    /// Reservation state went.
+    ResvRemoved {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+        /// Where.
+        oif: Option<IfIndex>,
+        /// Why.
+        why: Gone,
+    },
+    /// A reservation was refused here.
+    Refused {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: Option<SenderTemplate>,
+        /// What we answered.
+        error: ErrorReport,
+    },
+    /// A message was dropped.
+    Dropped {
+        /// Where it came in.
+        iif: IfIndex,
+        /// From whom.
+        src: IpAddr,
+        /// Why.
+        why: &'static str,
+    },
+    /// A hop between the previous RSVP node and us does not speak RSVP.
+    NonRsvpHop {
+        /// The session.
+        session: Session,
+        /// Previous hop.
+        phop: IpAddr,
+    },
+}
+
+/// Why state went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// A tear message, or the application's own word.
+    Torn,
+    /// Its lifetime was over.
+    Expired,
+    /// The path state under it went.
+    PathGone,
+    /// A newer request took its place, or the plane failed.
+    Replaced,
+    /// The interface or the route went.
+    RouteGone,
+}
+
+/// Timing and limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// R, the refresh period that we send in TIME_VALUES (RFC 2205 section 3.7; default 30 s).
+    pub refresh: Span,
+    /// K, how many refreshes may be lost (default 3).
+    pub keep: u32,
+    /// Most sessions.
+    pub max_sessions: usize,
+    /// Most path states.
+    pub max_paths: usize,
+    /// Most reservation states.
+    pub max_resvs: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { refresh: Span::from_secs(30), keep: 3, max_sessions: 1 << 20, max_paths: 1 << 20, max_resvs: 1 << 20 }
+    }
+}

@@ -1,0 +1,35 @@
+//! Nouns and arithmetic that every other crate of Sluice speaks in.
+//!
+//! Why: rates, times and sizes are where reservation systems go wrong (a float that rounds, a clock that steps,
+//! a byte taken for a bit), so they are types here, in integers, with one rounding law:
+//! **supply rounds down, demand rounds up, nothing overflows**.
+//!
+//! Reading order: [`time`], [`rate`], [`bytes`], [`tspec`], [`curve`], [`session`], [`adspec`], [`packet`],
+//! [`window`], [`error`], [`ports`].
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod adspec;
+pub mod bytes;
+pub mod curve;
+pub mod error;
+pub mod packet;
+pub mod ports;
+pub mod rate;
+pub mod session;
+pub mod time;
+pub mod tspec;
+pub mod window;
+
+pub use adspec::{Adspec, GuaranteedTerms, Hop};
+pub use bytes::Bytes;
+pub use curve::ServiceCurve;
+pub use error::{Fault, Malformed, Misuse, Refused};
+pub use packet::{Dscp, FlowKey, PacketMeta};
+pub use rate::Rate;
+pub use session::{FilterSpec, IfIndex, SenderTemplate, Session, Style};
+pub use time::{Span, Time};
+pub use tspec::{FlowSpec, Rspec, Tspec};
+pub use window::Window;

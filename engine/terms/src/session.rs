@@ -1,0 +1,41 @@
+//! Whose traffic: RSVP session, sender template and filter spec (RFC 2205 section 1.1), interface index.
+
+use core::net::IpAddr;
+
+/// An interface, by the kernel's index (in the simulator: by position, from 1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct IfIndex(pub u32);
+
+/// A data flow with one destination: SESSION, RFC 2205 section A.1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Session {
+    /// Unicast or multicast destination.
+    pub dst: IpAddr,
+    /// IP protocol number, not zero.
+    pub protocol: u8,
+    /// Destination port; zero for protocols without ports.
+    pub dst_port: u16,
+}
+
+/// Which sender of a session: SENDER_TEMPLATE, RFC 2205 section A.10.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SenderTemplate {
+    /// The sender's address.
+    pub src: IpAddr,
+    /// The sender's port; zero for protocols without ports.
+    pub src_port: u16,
+}
+
+/// Which packets a reservation covers: FILTER_SPEC, RFC 2205 section A.9. The same shape as a sender template.
+pub type FilterSpec = SenderTemplate;
+
+/// Reservation style: RFC 2205 section 1.3.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Style {
+    /// Fixed filter: distinct reservations, explicit senders.
+    Ff,
+    /// Shared explicit: one reservation, explicit senders.
+    Se,
+    /// Wildcard filter: one reservation, all senders.
+    Wf,
+}

@@ -1,0 +1,226 @@
+//! The plan: classes and flows of each interface, and the operations that change them.
+//!
+//! One closed enum, [`PlanOp`], reaches every data plane. Operations are *desired state*: `Class` and `Flow` add or
+//! change in place, so that repeating one changes nothing, and a plane may be brought to a [`Plan`] by difference
+//! from whatever it finds. The plan separates *flow -> (class, policer)*: many flows may share a class, each
+//! policed by a bucket of its own; what exceeds the bucket is best effort.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
+
+/// A class of one interface. The numbers below [`ClassId::FIRST_OWN`] are the same everywhere.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClassId(pub u16);
+
+impl ClassId {
+    /// The link itself; parent of all.
+    pub const LINK: ClassId = ClassId(1);
+    /// Best effort: whatever no flow entry names, and what exceeds a flow's bucket.
+    pub const BEST_EFFORT: ClassId = ClassId(2);
+    /// Signalling (RSVP), ARP and neighbour discovery: small, and never starved.
+    pub const CONTROL: ClassId = ClassId(3);
+    /// All controlled-load flows of the interface share this one; its rate is the sum that the ledger granted.
+    pub const CONTROLLED_LOAD: ClassId = ClassId(4);
+    /// The first of the classes that belong to one guaranteed flow each.
+    pub const FIRST_OWN: ClassId = ClassId(16);
+}
+
+/// How a class is served. All rates are wire rates: link overhead included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClassSpec {
+    /// What it is guaranteed (HFSC's real-time curve; HTB takes `m2` as `rate`, and a burst from `m1 * d`).
+    pub real_time: Option<ServiceCurve>,
+    /// Its share of what nobody was guaranteed, in proportion to its siblings' (HFSC's link-sharing curve).
+    pub link_share: Rate,
+    /// The most it may ever have; `None`: the link.
+    pub upper_limit: Option<Rate>,
+    /// Order among classes that borrow, 0 first (HTB's `prio`; strict-priority planes use it alone).
+    pub priority: u8,
+    /// Its queue.
+    pub queue: QueueSpec,
+}
+
+/// Limits of a FIFO; a packet that would exceed either is dropped at the tail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueSpec {
+    /// At most so many packets.
+    pub packets: u32,
+    /// At most so many bytes.
+    pub bytes: Bytes,
+}
+
+/// A token bucket: what conforms goes to the flow's class, the rest to best effort.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BucketSpec {
+    /// Fill rate, IP bytes.
+    pub rate: Rate,
+    /// Depth.
+    pub depth: Bytes,
+    /// A shorter packet counts as this long (RFC 2210's `m`), bytes.
+    pub min_unit: u32,
+}
+
+/// What the plane keeps beside a flow so that an agent which lost its memory can re-claim it: asked and promised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowRecord {
+    /// The RSVP session (or the like).
+    pub session: Session,
+    /// What was admitted.
+    pub flowspec: FlowSpec,
+    /// What the sender said it sends.
+    pub sender_tspec: Tspec,
+    /// What the ledger counts for it on this interface, overhead included.
+    pub admitted: Rate,
+    /// How long it lives unrefreshed.
+    pub lifetime: Span,
+}
+
+/// One flow's entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowSpecEntry {
+    /// The class of its conforming packets.
+    pub class: ClassId,
+    /// Its policer.
+    pub bucket: BucketSpec,
+    /// For adoption.
+    pub record: FlowRecord,
+}
+
+/// An interface's root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkSpec {
+    /// The link's rate, in wire bytes.
+    pub rate: Rate,
+    /// Bytes that the link adds to each IP packet (14 for Ethernet as the kernel counts it).
+    pub overhead: u32,
+    /// The MTU, bytes of IP packet.
+    pub mtu: u32,
+}
+
+/// One change to a data plane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlanOp {
+    /// Make the interface ours, with this root.
+    Link {
+        /// Where.
+        oif: IfIndex,
+        /// What.
+        spec: LinkSpec,
+    },
+    /// Give the interface back as it was found.
+    DropLink {
+        /// Where.
+        oif: IfIndex,
+    },
+    /// Add the class, or change it in place.
+    Class {
+        /// Where.
+        oif: IfIndex,
+        /// Which.
+        class: ClassId,
+        /// What.
+        spec: ClassSpec,
+    },
+    /// Remove the class; its flows must have gone.
+    DropClass {
+        /// Where.
+        oif: IfIndex,
+        /// Which.
+        class: ClassId,
+    },
+    /// Add the flow, or change it in place (its counters and its bucket's level stay).
+    Flow {
+        /// Where.
+        oif: IfIndex,
+        /// Which packets.
+        flow: FlowKey,
+        /// What happens to them.
+        entry: FlowSpecEntry,
+    },
+    /// Remove the flow: its packets are best effort from now on.
+    DropFlow {
+        /// Where.
+        oif: IfIndex,
+        /// Which packets.
+        flow: FlowKey,
+    },
+}
+
+/// The whole desired state of one interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkPlan {
+    /// The root.
+    pub link: LinkSpec,
+    /// Every class but the root.
+    pub classes: BTreeMap<ClassId, ClassSpec>,
+    /// Every flow.
+    pub flows: BTreeMap<FlowKey, FlowSpecEntry>,
+}
+
+/// The whole desired state of a node's data plane.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// By outgoing interface.
+    pub links: BTreeMap<IfIndex, LinkPlan>,
+}
+
+impl Plan {
+    /// Applies one operation. One that names an interface without a root changes nothing.
+    pub fn apply(&mut self, op: &PlanOp) {
+        match *op {
+            PlanOp::Link { oif, spec } => {
+                let fresh = LinkPlan { link: spec, classes: BTreeMap::new(), flows: BTreeMap::new() };
+                self.links.entry(oif).or_insert(fresh).link = spec;
+            }
+            PlanOp::DropLink { oif } => {
+                self.links.remove(&oif);
+            }
+            PlanOp::Class { oif, class, spec } => {
+                if let Some(link) = self.links.get_mut(&oif) {
+                    link.classes.insert(class, spec);
+                }
+            }
+            PlanOp::DropClass { oif, class } => {
+                if let Some(link) = self.links.get_mut(&oif) {
+                    link.classes.remove(&class);
+                }
+            }
+            PlanOp::Flow { oif, flow, entry } => {
+                if let Some(link) = self.links.get_mut(&oif) {
+                    link.flows.insert(flow, entry);
+                }
+            }
+            PlanOp::DropFlow { oif, flow } => {
+                if let Some(link) = self.links.get_mut(&oif) {
+                    link.flows.remove(&flow);
+                }
+            }
+        }
+    }
+
+    /// The operations that build this plan from nothing: roots, then classes, then flows.
+    pub fn ops(&self) -> Vec<PlanOp> {
+        let mut ops = Vec::new();
+        for (&oif, link) in &self.links {
+            ops.push(PlanOp::Link { oif, spec: link.link });
+            ops.extend(link.classes.iter().map(|(&class, &spec)| PlanOp::Class { oif, class, spec }));
+            ops.extend(link.flows.iter().map(|(&flow, &entry)| PlanOp::Flow { oif, flow, entry }));
+        }
+        ops
+    }
+}
+
+/// What a plane measures of one class or flow since it was installed. Bytes are IP bytes for flows, wire bytes for
+/// classes (as the kernel counts them).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Packets sent (class) or conforming (flow).
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets dropped (class) or in excess of the bucket (flow).
+    pub over_packets: u64,
+    /// Their bytes; zero where the plane cannot know.
+    pub over_bytes: u64,
+}
