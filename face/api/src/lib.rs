@@ -1,4 +1,11 @@
 //! Requests, replies and events of the agent, and units as people write them.
+//!
+//! The agent listens on a Unix socket and speaks JSON, one object a line ([`agent`]); [`client`] is the blocking
+//! client that the command line, the laboratory and the tests use. One connection is one application: what it
+//! registered and reserved goes when it closes.
 #![forbid(unsafe_code)]
 
+pub mod agent;
+pub mod client;
+pub mod convert;
 pub mod units;

@@ -1,0 +1,477 @@
+//! What is said over the agent's socket: one JSON object a line, each way.
+//!
+//! A line to the agent is a [`Call`]: `{"id":1,"call":"status"}`. A line from it is a [`Line`]: the answer to a call,
+//! `{"id":1,"ok":{...}}` or `{"id":1,"error":{...}}`, or news: `{"event":{...}}`. Rates are bit/s of IP bytes unless a name says
+//! `wire`, sizes are bytes, spans say their unit in the name.
+
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// The longest line that either side accepts, bytes.
+pub const MAX_LINE: usize = 1 << 20;
+
+/// A line to the agent.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Call {
+    /// Comes back with the answer.
+    pub id: u64,
+    /// What is asked.
+    #[serde(flatten)]
+    pub request: Request,
+}
+
+/// What may be asked.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case")]
+pub enum Request {
+    /// Who are you? Answered with [`Answer::Hello`].
+    Hello,
+    /// Everything about every reservation and interface: [`Answer::Status`].
+    Status,
+    /// The sessions known: [`Answer::Sessions`].
+    Sessions,
+    /// Path states: [`Answer::Senders`].
+    Senders,
+    /// Reservation states: [`Answer::Reservations`].
+    Reservations,
+    /// Messages by type: [`Answer::Counters`].
+    Counters,
+    /// "I send this": SENDER of RFC 2205 section 3.11.1.
+    Sender {
+        /// To where.
+        session: SessionId,
+        /// From where.
+        sender: SenderId,
+        /// How much.
+        tspec: TspecDoc,
+        /// TTL of the data packets.
+        ttl: u8,
+    },
+    /// "I no longer send."
+    SenderGone {
+        /// To where.
+        session: SessionId,
+        /// From where.
+        sender: SenderId,
+    },
+    /// "I receive this": path events follow.
+    Receiver {
+        /// The session.
+        session: SessionId,
+    },
+    /// RESERVE. The answer says that the request was taken; whether it holds comes as an event
+    /// (`confirm` or `error`).
+    Reserve {
+        /// The session.
+        session: SessionId,
+        /// `ff`, `se` or `wf`.
+        style: StyleDoc,
+        /// Which senders.
+        senders: Vec<SenderId>,
+        /// How much; one per sender for `ff`.
+        flowspecs: Vec<FlowSpecDoc>,
+        /// Whether a confirmation is wanted.
+        confirm: bool,
+    },
+    /// RELEASE; without a session: everything of this connection.
+    Release {
+        /// The session.
+        session: Option<SessionId>,
+    },
+    /// Send every event of the node to this connection from now on.
+    Watch,
+    /// Stop the agent, in good order.
+    Stop,
+}
+
+/// A line from the agent.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// The call was carried out.
+    Ok {
+        /// Of the call.
+        id: u64,
+        /// The answer.
+        ok: Box<Answer>,
+    },
+    /// The call was not carried out; nothing has changed.
+    Error {
+        /// Of the call; 0 if the line could not be read.
+        id: u64,
+        /// Why.
+        error: Problem,
+    },
+    /// News for this connection.
+    Event {
+        /// When, nanoseconds of the agent's clock.
+        at_ns: u64,
+        /// What.
+        event: EventDoc,
+    },
+}
+
+/// An answer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Done; there is nothing more to say.
+    Done,
+    /// The agent itself.
+    Hello(Hello),
+    /// Everything.
+    Status(Status),
+    /// Sessions.
+    Sessions(Vec<SessionRow>),
+    /// Path states.
+    Senders(Vec<SenderRow>),
+    /// Reservation states.
+    Reservations(Vec<ReservationRow>),
+    /// Messages.
+    Counters(Vec<CounterRow>),
+}
+
+/// Why a call was not carried out.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// For programs: `malformed`, `refused`, `fault` or `misuse`.
+    pub kind: String,
+    /// For people: what, where, what to do.
+    pub message: String,
+}
+
+/// The agent itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// The node's name.
+    pub node: String,
+    /// The agent's version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Milliseconds since it started.
+    pub uptime_ms: u64,
+}
+
+/// A session, as RFC 2205 names it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct SessionId {
+    /// Destination address.
+    pub dst: IpAddr,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// Destination port.
+    pub dst_port: u16,
+}
+
+/// A sender of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct SenderId {
+    /// Source address.
+    pub src: IpAddr,
+    /// Source port.
+    pub src_port: u16,
+}
+
+/// A Tspec.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TspecDoc {
+    /// Token rate, bit/s.
+    pub r_bps: u64,
+    /// Bucket depth, bytes.
+    pub b_bytes: u64,
+    /// Peak rate, bit/s; null: not bounded.
+    pub p_bps: Option<u64>,
+    /// Minimum policed unit, bytes.
+    pub m_bytes: u32,
+    /// Maximum packet size, bytes.
+    #[serde(rename = "M_bytes")]
+    pub max_bytes: u32,
+}
+
+/// A flowspec.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "service", rename_all = "kebab-case")]
+pub enum FlowSpecDoc {
+    /// RFC 2211.
+    ControlledLoad {
+        /// The traffic.
+        tspec: TspecDoc,
+    },
+    /// RFC 2212.
+    Guaranteed {
+        /// The traffic.
+        tspec: TspecDoc,
+        /// R, bit/s.
+        #[serde(rename = "R_bps")]
+        rate_bps: u64,
+        /// S, microseconds.
+        #[serde(rename = "S_us")]
+        slack_us: u64,
+    },
+}
+
+/// A reservation style.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StyleDoc {
+    /// Fixed filter.
+    Ff,
+    /// Shared explicit.
+    Se,
+    /// Wildcard filter.
+    Wf,
+}
+
+/// A session and how much state it has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// The session.
+    #[serde(flatten)]
+    pub session: SessionId,
+    /// Path states.
+    pub senders: usize,
+    /// Reservation states.
+    pub reservations: usize,
+    /// Local applications that registered to receive.
+    pub receivers: usize,
+}
+
+/// A path state.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SenderRow {
+    /// The session.
+    #[serde(flatten)]
+    pub session: SessionId,
+    /// The sender.
+    #[serde(flatten)]
+    pub sender: SenderId,
+    /// What it sends.
+    pub tspec: TspecDoc,
+    /// Previous hop; null: a local application.
+    pub phop: Option<IpAddr>,
+    /// Interface it comes in by; null: a local application.
+    pub iif: Option<String>,
+    /// Interface it goes out by; null: it ends here.
+    pub oif: Option<String>,
+    /// Milliseconds until it dies unrefreshed; null: local.
+    pub expires_in_ms: Option<u64>,
+    /// Whether a hop without RSVP lies before us.
+    pub non_rsvp_hop: bool,
+}
+
+/// A reservation: asked / admitted / installed / measured.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ReservationRow {
+    /// The session.
+    #[serde(flatten)]
+    pub session: SessionId,
+    /// The sender.
+    #[serde(flatten)]
+    pub sender: SenderId,
+    /// Where it is installed; null: the reservation of a local receiver, on no interface of ours.
+    pub oif: Option<String>,
+    /// Next hop that asked; null: a local application, or adopted.
+    pub nhop: Option<IpAddr>,
+    /// Style; null while it is only adopted.
+    pub style: Option<StyleDoc>,
+    /// What was asked.
+    pub asked: FlowSpecDoc,
+    /// What the ledger counts for it, wire bit/s; null where no interface of ours carries it.
+    pub admitted_wire_bps: Option<u64>,
+    /// What the plane has for it.
+    pub installed: Option<Installed>,
+    /// What the plane sees of it.
+    pub measured: Option<Measured>,
+    /// Milliseconds until it dies unrefreshed; null: local.
+    pub expires_in_ms: Option<u64>,
+}
+
+/// A reservation in the plane.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Installed {
+    /// `pending` (told to the plane), `installed` (read back), `adopted` (found at start, awaiting its refresh).
+    pub state: String,
+    /// Its class, as tc writes it: `5c1c:4`.
+    pub class: String,
+    /// Whether the class is shared with other flows, each held to its own bucket.
+    pub shared: bool,
+    /// Bucket rate, bit/s.
+    pub bucket_bps: u64,
+    /// Bucket depth, bytes.
+    pub bucket_bytes: u64,
+}
+
+/// What a plane measured of a flow.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// Over so many milliseconds; 0: no two samples yet.
+    pub interval_ms: u64,
+    /// Conforming traffic, bit/s of IP bytes over the interval.
+    pub bps: f64,
+    /// Traffic above the bucket (sent as best effort), bit/s over the interval.
+    pub excess_bps: f64,
+    /// Conforming packets since it was installed.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets above the bucket since it was installed.
+    pub excess_packets: u64,
+    /// Their bytes.
+    pub excess_bytes: u64,
+}
+
+/// A message counter.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CounterRow {
+    /// `Path`, `Resv`, ... or the reason of a drop.
+    pub name: String,
+    /// Received (or dropped for this reason).
+    pub received: u64,
+    /// Sent.
+    pub sent: u64,
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// The agent.
+    pub agent: Hello,
+    /// Interfaces.
+    pub interfaces: Vec<InterfaceRow>,
+    /// Reservations.
+    pub reservations: Vec<ReservationRow>,
+    /// What the operator should know: guarantees that this kernel cannot give, classes that were changed by others.
+    pub notes: Vec<String>,
+}
+
+/// An interface.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct InterfaceRow {
+    /// Name.
+    pub name: String,
+    /// Kernel index.
+    pub index: u32,
+    /// Addresses.
+    pub addresses: Vec<IpAddr>,
+    /// MTU, bytes.
+    pub mtu: u32,
+    /// Whether RSVP is spoken.
+    pub rsvp: bool,
+    /// Link rate, wire bit/s; null: unknown, so nothing is reservable.
+    pub rate_wire_bps: Option<u64>,
+    /// What the ledger holds, wire bit/s.
+    pub reserved_wire_bps: u64,
+    /// What is free, wire bit/s.
+    pub free_wire_bps: u64,
+    /// How many open slots the ledger holds.
+    pub slots: usize,
+    /// `htb`, or null where the plane leaves the interface alone.
+    pub plane: Option<String>,
+    /// Services offered: `controlled-load`, `guaranteed`.
+    pub services: Vec<String>,
+    /// Classes as read from the plane.
+    pub classes: Vec<ClassRow>,
+}
+
+/// A class, read from the plane.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClassRow {
+    /// As tc writes it.
+    pub class: String,
+    /// `link`, `best-effort`, `control`, `controlled-load` or `guaranteed`.
+    pub name: String,
+    /// Guaranteed rate, wire bit/s.
+    pub rate_wire_bps: u64,
+    /// Most it may borrow up to, wire bit/s.
+    pub ceil_wire_bps: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Bytes sent, link headers included.
+    pub bytes: u64,
+    /// Packets dropped.
+    pub drops: u64,
+}
+
+/// News.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum EventDoc {
+    /// Path state came or changed (PATH_EVENT).
+    Path {
+        /// The session.
+        session: SessionId,
+        /// The sender.
+        sender: SenderId,
+        /// What it sends.
+        tspec: TspecDoc,
+        /// Least bandwidth on the path, bit/s, if the path says so.
+        path_bps: Option<u64>,
+        /// Path MTU, if the path says so.
+        path_mtu: Option<u32>,
+        /// Whether every hop offers guaranteed service.
+        guaranteed: bool,
+    },
+    /// Path state went.
+    PathGone {
+        /// The session.
+        session: SessionId,
+        /// The sender.
+        sender: SenderId,
+    },
+    /// The sender's flow is reserved up to this node (RESV_EVENT).
+    Resv {
+        /// The session.
+        session: SessionId,
+        /// The sender.
+        sender: SenderId,
+        /// What.
+        flowspec: FlowSpecDoc,
+    },
+    /// That reservation went.
+    ResvGone {
+        /// The session.
+        session: SessionId,
+        /// The sender.
+        sender: SenderId,
+    },
+    /// RESV_CONFIRM.
+    Confirm {
+        /// The session.
+        session: SessionId,
+        /// The sender.
+        sender: SenderId,
+        /// What.
+        flowspec: FlowSpecDoc,
+        /// Who confirmed.
+        node: IpAddr,
+    },
+    /// PATH_ERROR or RESV_ERROR.
+    Error {
+        /// The session.
+        session: SessionId,
+        /// The sender, if one is named.
+        sender: Option<SenderId>,
+        /// `path` or `resv`.
+        answers: String,
+        /// Who found it.
+        node: IpAddr,
+        /// Error code, RFC 2205 appendix B.
+        code: u8,
+        /// Error value.
+        value: u16,
+        /// The code in words.
+        meaning: String,
+        /// The refusing node's own words: node, interface, asked, free.
+        text: Option<String>,
+        /// Whether an older reservation is still in place.
+        in_place: bool,
+    },
+    /// Anything else that happened in the node, as words (only to connections that watch).
+    Node {
+        /// A stable name: `path_created`, `admitted`, `adopted`, `plane_fault`, ...
+        name: String,
+        /// What, for people.
+        text: String,
+    },
+}
