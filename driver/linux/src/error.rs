@@ -1,0 +1,47 @@
+//! What the system would not do: the deed in words, and the kernel's reason.
+
+use std::io;
+
+/// A deed that failed.
+#[derive(Debug)]
+pub struct Failed {
+    /// What was attempted, for a person: `create the network namespace seed-maui`.
+    pub what: String,
+    /// The kernel's reason.
+    pub error: io::Error,
+}
+
+impl Failed {
+    /// With the reason that the last system call left.
+    pub fn last(what: impl Into<String>) -> Failed {
+        Failed { what: what.into(), error: io::Error::last_os_error() }
+    }
+
+    /// With a reason at hand.
+    pub fn because(what: impl Into<String>, error: io::Error) -> Failed {
+        Failed { what: what.into(), error }
+    }
+
+    /// For `map_err`: names the deed.
+    pub fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failed {
+        let what = what.into();
+        move |error| Failed { what, error }
+    }
+
+    /// errno, or 0 where the reason is not the kernel's.
+    pub fn code(&self) -> i32 {
+        self.error.raw_os_error().unwrap_or(0)
+    }
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot {}: {}", self.what, self.error)
+    }
+}
+
+impl std::error::Error for Failed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}

@@ -1,0 +1,248 @@
+//! Named network namespaces, as iproute2 keeps them: a bind mount of the namespace under `/run/netns/NAME`.
+//!
+//! Why by hand: `ip netns exec` gives its child a mount namespace of its own with an empty `/sys/fs/bpf`, which hides
+//! pinned eBPF objects; a thread that calls `setns` sees everything else unchanged. Namespaces made here are seen by
+//! `ip netns` and the other way round (network_namespaces(7), setns(2), ip-netns(8)).
+
+use crate::error::Failed;
+use std::ffi::{CStr, CString};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where iproute2 looks.
+pub const NETNS_DIR: &str = "/run/netns";
+
+/// Written when the mount over [`NETNS_DIR`] was made here, so that the last one out can take it away again.
+const MADE_DIR: &str = "/run/netns-by-sluice";
+
+/// A namespace, held open: it lives at least as long as this does.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+    file: File,
+}
+
+impl Namespace {
+    /// Makes a namespace called `name`.
+    ///
+    /// # Errors
+    /// The name is taken or not a plain file name, or the kernel says no (CAP_SYS_ADMIN is needed).
+    pub fn create(name: &str) -> Result<Namespace, Failed> {
+        let what = || format!("create the network namespace {name}");
+        let path = path_of(name)?;
+        let _locked = prepare_dir()?;
+        OpenOptions::new().write(true).create_new(true).mode(0o444).open(&path).map_err(Failed::doing(what()))?;
+        let made = on_thread(|| mount_new_namespace(&path)).and_then(|r| r);
+        if let Err(error) = made {
+            // The reason to tell is the first one; the empty file is ours to remove in any case.
+            let _ = fs::remove_file(&path);
+            return Err(Failed::because(what(), error));
+        }
+        Namespace::open(name)
+    }
+
+    /// Opens an existing one.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn open(name: &str) -> Result<Namespace, Failed> {
+        let file = File::open(path_of(name)?).map_err(Failed::doing(format!("open the network namespace {name}")))?;
+        Ok(Namespace { name: name.to_owned(), file })
+    }
+
+    /// The one that this thread is in.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted.
+    pub fn current() -> Result<Namespace, Failed> {
+        let path = "/proc/thread-self/ns/net";
+        let file = File::open(path).map_err(Failed::doing(format!("open {path}")))?;
+        Ok(Namespace { name: String::new(), file })
+    }
+
+    /// Its name; empty for [`Namespace::current`].
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs `deed` inside, on a thread of its own, and gives its result back. A panic inside comes out here.
+    ///
+    /// # Errors
+    /// The kernel does not let us in (CAP_SYS_ADMIN is needed).
+    pub fn run<T: Send>(&self, deed: impl FnOnce() -> T + Send) -> Result<T, Failed> {
+        let fd = self.file.as_raw_fd();
+        on_thread(|| set_namespace(fd).map(|()| deed()))
+            .and_then(|entered| entered)
+            .map_err(Failed::doing(format!("enter the network namespace {}", self.name)))
+    }
+
+    /// Makes `command`'s child start inside. The namespace must stay open until the child is spawned.
+    pub fn enter_at_exec(&self, command: &mut Command) {
+        let fd = self.file.as_raw_fd();
+        // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe; `fd` is close-on-exec but
+        // still open at that point.
+        unsafe { command.pre_exec(move || set_namespace(fd)) };
+    }
+
+    /// Removes the name. The namespace itself goes when nothing is left in it. One that is not there is no error.
+    ///
+    /// # Errors
+    /// It cannot be unmounted or unlinked.
+    pub fn delete(name: &str) -> Result<(), Failed> {
+        let path = path_of(name)?;
+        let what = || format!("delete the network namespace {name}");
+        let target = c_path(&path)?;
+        // A crash between making the file and mounting leaves a plain file: EINVAL is "not mounted".
+        // SAFETY: `target` is a C string that outlives the call.
+        if unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) } != 0 {
+            let error = io::Error::last_os_error();
+            if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) {
+                return Err(Failed::because(what(), error));
+            }
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failed::because(what(), error)),
+            _ => {
+                clear_dir();
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the name is taken.
+    pub fn exists(name: &str) -> bool {
+        path_of(name).is_ok_and(|path| path.exists())
+    }
+}
+
+impl AsRawFd for Namespace {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+/// A namespace that goes when this is dropped.
+#[derive(Debug)]
+pub struct Guarded(Namespace);
+
+impl Guarded {
+    /// Makes one; see [`Namespace::create`].
+    ///
+    /// # Errors
+    /// As [`Namespace::create`].
+    pub fn create(name: &str) -> Result<Guarded, Failed> {
+        Namespace::create(name).map(Guarded)
+    }
+}
+
+impl std::ops::Deref for Guarded {
+    type Target = Namespace;
+    fn deref(&self) -> &Namespace {
+        &self.0
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if let Err(failed) = Namespace::delete(self.0.name()) {
+            eprintln!("sluice: {failed}");
+        }
+    }
+}
+
+fn path_of(name: &str) -> Result<PathBuf, Failed> {
+    let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) && name.len() <= 255;
+    if !plain {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "not a plain file name");
+        return Err(Failed::because(format!("name a network namespace {name:?}"), error));
+    }
+    Ok(Path::new(NETNS_DIR).join(name))
+}
+
+fn c_path(path: &Path) -> Result<CString, Failed> {
+    use std::os::unix::ffi::OsStrExt;
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Failed::because(format!("use the path {path:?}"), io::ErrorKind::InvalidInput.into()))
+}
+
+/// Runs on a thread whose namespace may be changed, because it ends right after.
+fn on_thread<T: Send>(deed: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("netns".into()).spawn_scoped(scope, deed)?;
+        Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+fn set_namespace(fd: RawFd) -> io::Result<()> {
+    // SAFETY: no memory is passed; the descriptor is the caller's and open.
+    match unsafe { libc::setns(fd, libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// On a thread of its own: leaves for a new namespace and binds it to `path`.
+fn mount_new_namespace(path: &Path) -> io::Result<()> {
+    // SAFETY: no memory is passed; only this thread is affected.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let target = c_path(path).map_err(|failed| failed.error)?;
+    mount(c"/proc/thread-self/ns/net", &target, libc::MS_BIND)
+}
+
+fn mount(source: &CStr, target: &CStr, flags: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: the strings are C strings that outlive the call; no data is passed.
+    let rc = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), c"none".as_ptr(), flags, std::ptr::null()) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Makes the directory a shared mount, as `ip netns add` does, so that a name deleted here goes in every mount
+/// namespace that copied it.
+fn prepare_dir() -> Result<File, Failed> {
+    let what = || format!("prepare {NETNS_DIR}");
+    fs::create_dir_all(NETNS_DIR).map_err(Failed::doing(what()))?;
+    let locked = lock_dir().map_err(Failed::doing(what()))?;
+    let dir = c_path(Path::new(NETNS_DIR))?;
+    let shared = libc::MS_SHARED | libc::MS_REC;
+    match mount(c"", &dir, shared) {
+        Ok(()) => return Ok(locked),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {} // not a mount yet
+        Err(error) => return Err(Failed::because(what(), error)),
+    }
+    mount(&dir, &dir, libc::MS_BIND | libc::MS_REC).map_err(Failed::doing(what()))?;
+    fs::write(MADE_DIR, b"").map_err(Failed::doing(format!("write {MADE_DIR}")))?;
+    mount(c"", &dir, shared).map_err(Failed::doing(what()))?;
+    Ok(locked)
+}
+
+/// Waits until nobody else (iproute2 takes the same lock) is about to mount or unmount the directory.
+fn lock_dir() -> io::Result<File> {
+    let dir = File::open(NETNS_DIR)?;
+    // SAFETY: no memory is passed; the descriptor is open.
+    match unsafe { libc::flock(dir.as_raw_fd(), libc::LOCK_EX) } {
+        0 => Ok(dir),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Takes the mount over the directory away again if it was made here and nobody uses it. Failing is harmless: that
+/// is how `ip netns` leaves it.
+fn clear_dir() {
+    let Ok(_locked) = lock_dir() else { return };
+    let empty = fs::read_dir(NETNS_DIR).is_ok_and(|mut entries| entries.next().is_none());
+    if !empty || !Path::new(MADE_DIR).exists() {
+        return;
+    }
+    let Ok(dir) = c_path(Path::new(NETNS_DIR)) else { return };
+    // SAFETY: `dir` is a C string that outlives the call. A busy mount is refused by the kernel.
+    if unsafe { libc::umount2(dir.as_ptr(), 0) } == 0 {
+        let _ = fs::remove_dir(NETNS_DIR);
+        let _ = fs::remove_file(MADE_DIR);
+    }
+}
