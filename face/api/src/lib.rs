@@ -8,4 +8,5 @@
 pub mod agent;
 pub mod client;
 pub mod convert;
+pub mod places;
 pub mod units;

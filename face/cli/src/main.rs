@@ -1,0 +1,43 @@
+//! `sluice`: the command line. It speaks; the agent, the laboratory and the drivers do the work.
+#![forbid(unsafe_code)]
+
+mod args;
+mod complain;
+mod places;
+mod rsvp;
+mod status;
+mod table;
+mod watch;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, Parser};
+use complain::Complaint;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(code) => code,
+        Err(complaint) => {
+            eprintln!("sluice: {complaint}");
+            ExitCode::from(complaint.exit_code())
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
+    match &cli.command {
+        Command::Rsvp(command) => rsvp::run(command),
+        Command::Status(args) => status::run(args),
+        Command::Watch(args) => watch::run(args),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "sluice", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man { dir } => {
+            clap_mangen::generate_to(Cli::command(), dir)
+                .map_err(|e| Complaint::world(format!("cannot write man pages to {}: {e}", dir.display())))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
