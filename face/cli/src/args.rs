@@ -1,0 +1,255 @@
+//! The command line: every command, option and example in one definition; help, completion and man pages come from it.
+
+use crate::places::AgentArgs;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use terms::{Bytes, Rate, Span};
+
+/// A guaranteed share of the network for an application, shown as asked, admitted, installed and measured.
+#[derive(Parser, Debug)]
+#[command(name = "sluice", version, propagate_version = true, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sluice up examples/seed.toml           two hosts and two routers in namespaces, an agent on each
+  sluice status --node maui              what is asked, admitted, installed and measured there
+  sluice rsvp send --node swissvale --to 10.0.2.2:5004 --from 10.0.0.1:5004 --rate 3.2mbit
+  sluice rsvp receive --node glenwood --session 10.0.2.2:5004 --reserve 3.2mbit
+  sluice down                            leaves nothing behind";
+
+/// Commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Reserve by RSVP, and look at its state
+    #[command(subcommand)]
+    Rsvp(RsvpCommand),
+    /// Every interface and reservation: asked / admitted / installed / measured
+    Status(StatusArgs),
+    /// Events as they happen
+    Watch(WatchArgs),
+    /// Print shell completion
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
+    /// Write man pages
+    Man {
+        /// Into this folder.
+        dir: PathBuf,
+    },
+}
+
+/// `sluice status`.
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// Measure over this long before answering
+    #[arg(long, value_name = "TIME", value_parser = api::units::parse_span, default_value = "1s")]
+    pub over: Span,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice watch`.
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// Stop after this long
+    #[arg(long = "for", value_name = "TIME", value_parser = api::units::parse_span)]
+    pub patience: Option<Span>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice rsvp ...`.
+#[derive(Subcommand, Debug)]
+pub enum RsvpCommand {
+    /// Say what a local application sends (Path messages go out until it ends)
+    #[command(
+        after_help = "Example:\n  sluice rsvp send --to 10.0.2.2:5004 --from 10.0.0.1:5004 --rate 3.2mbit --burst 64kb"
+    )]
+    Send(SendArgs),
+    /// Receive a session: show its senders, and reserve for them
+    #[command(
+        after_help = "Examples:\n  sluice rsvp receive --session 10.0.2.2:5004                    show the senders\n  \
+                      sluice rsvp receive --session 10.0.2.2:5004 --reserve same     reserve what each sender says it sends\n  \
+                      sluice rsvp receive --session 10.0.2.2:5004 --reserve 3.2mbit --once"
+    )]
+    Receive(ReceiveArgs),
+    /// Sessions known to the agent
+    Sessions(ListArgs),
+    /// Path states
+    Senders(ListArgs),
+    /// Reservation states: asked / admitted / installed / measured
+    Reservations(ListArgs),
+    /// Messages by type, and drops by reason
+    Counters(ListArgs),
+}
+
+/// Lists.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The traffic of a sender, or a request.
+#[derive(Args, Debug)]
+pub struct TrafficArgs {
+    /// Depth of the token bucket [default: a quarter of a second at the rate, at least 8kb]
+    #[arg(long, value_name = "SIZE", value_parser = api::units::parse_bytes)]
+    pub burst: Option<Bytes>,
+    /// Peak rate [default: not bounded]
+    #[arg(long, value_name = "RATE", value_parser = api::units::parse_rate)]
+    pub peak: Option<Rate>,
+    /// Minimum policed unit: a shorter packet counts as this long
+    #[arg(long, value_name = "SIZE", value_parser = api::units::parse_bytes, default_value = "64b")]
+    pub min_unit: Bytes,
+    /// Largest packet
+    #[arg(long, value_name = "SIZE", value_parser = api::units::parse_bytes, default_value = "1500b")]
+    pub max_packet: Bytes,
+}
+
+/// `sluice rsvp send`.
+#[derive(Args, Debug)]
+pub struct SendArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// Where the packets go
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_end)]
+    pub to: End,
+    /// Where they come from
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_end)]
+    pub from: End,
+    /// IP protocol
+    #[arg(long, value_enum, default_value = "udp")]
+    pub protocol: Protocol,
+    /// Rate of IP bytes, headers included
+    #[arg(long, value_name = "RATE", value_parser = api::units::parse_rate)]
+    pub rate: Rate,
+    /// The rest of the Tspec.
+    #[command(flatten)]
+    pub traffic: TrafficArgs,
+    /// TTL of the data packets
+    #[arg(long, default_value_t = 64)]
+    pub ttl: u8,
+    /// Stop after this long [default: until interrupted]
+    #[arg(long = "for", value_name = "TIME", value_parser = api::units::parse_span)]
+    pub patience: Option<Span>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice rsvp receive`.
+#[derive(Args, Debug)]
+pub struct ReceiveArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// The destination of the session
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_end)]
+    pub session: End,
+    /// IP protocol
+    #[arg(long, value_enum, default_value = "udp")]
+    pub protocol: Protocol,
+    /// Reserve this rate for each sender; `same`: what the sender says it sends
+    #[arg(long, value_name = "RATE|same", value_parser = parse_reserve)]
+    pub reserve: Option<Reserve>,
+    /// Only for this sender [default: every sender that appears]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_end)]
+    pub sender: Option<End>,
+    /// Service
+    #[arg(long, value_enum, default_value = "controlled-load")]
+    pub service: Service,
+    /// Guaranteed service: R [default: the reserved rate]
+    #[arg(long, value_name = "RATE", value_parser = api::units::parse_rate)]
+    pub service_rate: Option<Rate>,
+    /// The rest of the Tspec, where it is not the sender's.
+    #[command(flatten)]
+    pub traffic: TrafficArgs,
+    /// Stop at the first confirmation (status 0) or refusal (status 1); the reservation goes with the command
+    #[arg(long)]
+    pub once: bool,
+    /// Stop after this long [default: until interrupted]
+    #[arg(long = "for", value_name = "TIME", value_parser = api::units::parse_span)]
+    pub patience: Option<Span>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// An address and a port.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// Address.
+    pub addr: IpAddr,
+    /// Port.
+    pub port: u16,
+}
+
+/// `--reserve`.
+#[derive(Clone, Copy, Debug)]
+pub enum Reserve {
+    /// What the sender says it sends.
+    Same,
+    /// This rate.
+    Rate(Rate),
+}
+
+/// Protocols by name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Protocol {
+    /// 17
+    Udp,
+    /// 6
+    Tcp,
+}
+
+impl Protocol {
+    /// Its number.
+    pub fn number(self) -> u8 {
+        match self {
+            Protocol::Udp => 17,
+            Protocol::Tcp => 6,
+        }
+    }
+}
+
+/// Services.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Service {
+    /// RFC 2211
+    ControlledLoad,
+    /// RFC 2212
+    Guaranteed,
+}
+
+fn parse_end(text: &str) -> Result<End, String> {
+    match text.parse::<std::net::SocketAddr>() {
+        Ok(end) => Ok(End { addr: end.ip(), port: end.port() }),
+        Err(_) => Err(format!("{text:?} is no ADDRESS:PORT: write 10.0.0.1:5004 or [2001:db8::1]:5004")),
+    }
+}
+
+fn parse_reserve(text: &str) -> Result<Reserve, String> {
+    if text == "same" { Ok(Reserve::Same) } else { api::units::parse_rate(text).map(Reserve::Rate) }
+}

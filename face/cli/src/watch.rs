@@ -1,0 +1,108 @@
+//! `sluice watch`: events as they happen.
+
+use crate::args::WatchArgs;
+use crate::complain::Complaint;
+use api::agent::{EventDoc, FlowSpecDoc, Request, SenderId, SessionId, TspecDoc};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Streams events until the time is over or the agent goes.
+pub fn run(args: &WatchArgs) -> Result<ExitCode, Complaint> {
+    let mut client = args.agent.connect()?;
+    client.call(Request::Watch)?;
+    let end = args.patience.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
+    loop {
+        let patience = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
+        if end.is_some() && patience.is_zero() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some((at_ns, event)) = client.event(patience)? {
+            print_event(at_ns, &event, args.json);
+        }
+    }
+}
+
+/// One event, for people or for programs.
+pub fn print_event(at_ns: u64, event: &EventDoc, json: bool) {
+    if json {
+        println!("{}", serde_json::json!({ "at_ns": at_ns, "event": event }));
+        return;
+    }
+    println!("{}.{:03}  {}", clock(at_ns), at_ns / 1_000_000 % 1000, describe(event));
+}
+
+fn clock(at_ns: u64) -> String {
+    let day = at_ns / 1_000_000_000 % 86_400;
+    format!("{:02}:{:02}:{:02}", day / 3600, day / 60 % 60, day % 60)
+}
+
+/// An event in one line.
+pub fn describe(event: &EventDoc) -> String {
+    match event {
+        EventDoc::Path { session, sender, tspec, path_bps, path_mtu, guaranteed } => {
+            let mut text = format!("path      {} {}", flow(session, sender), traffic(tspec));
+            if let Some(bps) = path_bps {
+                text += &format!(", the path has {}", rate(*bps));
+            }
+            if let Some(mtu) = path_mtu {
+                text += &format!(", MTU {mtu}");
+            }
+            text += if *guaranteed { ", guaranteed service offered" } else { "" };
+            text
+        }
+        EventDoc::PathGone { session, sender } => format!("path gone {}", flow(session, sender)),
+        EventDoc::Resv { session, sender, flowspec } => {
+            format!("reserved  {} {}", flow(session, sender), wanted(flowspec))
+        }
+        EventDoc::ResvGone { session, sender } => format!("released  {}", flow(session, sender)),
+        EventDoc::Confirm { session, sender, flowspec, node } => {
+            format!("confirmed {} {} (by {node})", flow(session, sender), wanted(flowspec))
+        }
+        EventDoc::Error { session, sender, answers, node, code, value, meaning, text, in_place } => {
+            let who = sender.as_ref().map_or_else(|| end(session.dst, session.dst_port), |s| flow(session, s));
+            let words = text.as_ref().map_or(String::new(), |t| format!(": {t}"));
+            let kept = if *in_place { "; the older reservation stays" } else { "" };
+            format!("{answers} error {who} {meaning} (code {code}, value {value}) at {node}{words}{kept}")
+        }
+        EventDoc::Node { name, text } => format!("{name:<9} {text}"),
+    }
+}
+
+/// `10.0.0.1:5004 -> 10.0.2.2:5004 udp`.
+pub fn flow(session: &SessionId, sender: &SenderId) -> String {
+    let protocol = match session.protocol {
+        17 => "udp".to_string(),
+        6 => "tcp".to_string(),
+        n => format!("protocol {n}"),
+    };
+    format!("{} -> {} {protocol}", end(sender.src, sender.src_port), end(session.dst, session.dst_port))
+}
+
+fn end(addr: std::net::IpAddr, port: u16) -> String {
+    std::net::SocketAddr::new(addr, port).to_string()
+}
+
+fn traffic(t: &TspecDoc) -> String {
+    format!("{} burst {}", rate(t.r_bps), terms::Bytes::new(t.b_bytes))
+}
+
+/// `controlled load 3.2mbit burst 64kb`.
+pub fn wanted(f: &FlowSpecDoc) -> String {
+    match f {
+        FlowSpecDoc::ControlledLoad { tspec } => format!("controlled load {}", traffic(tspec)),
+        FlowSpecDoc::Guaranteed { tspec, rate_bps, slack_us } => {
+            format!("guaranteed {} R {} slack {slack_us}us", traffic(tspec), rate(*rate_bps))
+        }
+    }
+}
+
+/// A rate for people: three significant places.
+pub fn rate(bps: u64) -> String {
+    match bps {
+        u64::MAX => "any rate".to_string(),
+        n if n >= 1_000_000_000 => format!("{:.2}gbit", n as f64 / 1e9),
+        n if n >= 1_000_000 => format!("{:.2}mbit", n as f64 / 1e6),
+        n if n >= 1_000 => format!("{:.1}kbit", n as f64 / 1e3),
+        n => format!("{n}bit"),
+    }
+}
