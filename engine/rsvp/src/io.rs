@@ -114,6 +114,8 @@ pub enum Input<'a> {
 /// An interface, as the engine needs it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
+    /// Name, for people who read a refusal.
+    pub name: String,
     /// Our address, of each family, first the one for hops.
     pub addresses: Vec<IpAddr>,
     /// MTU, bytes.
@@ -296,6 +298,33 @@ pub enum Event {
         /// Why.
         why: &'static str,
     },
+    /// A Resv came before the Path for a session adopted from an earlier life of this node; it was let go.
+    AwaitingPath {
+        /// The session.
+        session: Session,
+        /// Who sent it.
+        nhop: IpAddr,
+    },
+    /// Path messages of a sender come from another previous hop now.
+    PhopChanged {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+        /// The hop before.
+        from: IpAddr,
+        /// The hop now.
+        to: IpAddr,
+    },
+    /// The way to the destination changed; the Path follows it after the repair wait.
+    Rerouted {
+        /// The session.
+        session: Session,
+        /// The sender.
+        template: SenderTemplate,
+        /// The outgoing interface now; `None`: no way, or the destination is here.
+        oif: Option<IfIndex>,
+    },
     /// A hop between the previous RSVP node and us does not speak RSVP.
     NonRsvpHop {
         /// The session.
@@ -321,12 +350,16 @@ pub enum Gone {
 }
 
 /// Timing and limits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
+    /// What this node calls itself in a refusal.
+    pub node_name: String,
     /// R, the refresh period that we send in TIME_VALUES (RFC 2205 section 3.7; default 30 s).
     pub refresh: Span,
     /// K, how many refreshes may be lost (default 3).
     pub keep: u32,
+    /// W, how long a changed route settles before the Path follows it (RFC 2205 section 3.6; default 2 s).
+    pub repair_wait: Span,
     /// Most sessions.
     pub max_sessions: usize,
     /// Most path states.
@@ -337,6 +370,14 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { refresh: Span::from_secs(30), keep: 3, max_sessions: 1 << 20, max_paths: 1 << 20, max_resvs: 1 << 20 }
+        Config {
+            node_name: String::new(),
+            refresh: Span::from_secs(30),
+            keep: 3,
+            repair_wait: Span::from_secs(2),
+            max_sessions: 1 << 20,
+            max_paths: 1 << 20,
+            max_resvs: 1 << 20,
+        }
     }
 }
