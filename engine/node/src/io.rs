@@ -1,9 +1,11 @@
 //! What a node is told and what it says; the same for the daemon, the simulator and a replay.
+//!
+//! Plan batches are carried out in the order in which they were said: a later one builds on an earlier one.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use rsvp::io::{AppId, Datagram, Upcall};
+pub use rsvp::io::{AppId, Datagram, Upcall};
 use terms::{Fault, FilterSpec, FlowKey, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Style, Tspec};
 use traffic::plan::{FlowSpecEntry, LinkSpec, PlanOp};
 
@@ -44,7 +46,9 @@ pub enum Input<'a> {
         /// How it went.
         result: Result<(), Fault>,
     },
-    /// A flow was found in the plane at start, from an earlier life. Told after `Interface`, before any message.
+    /// A flow was found in the plane at start, from an earlier life. Told *before* the `Interface` that it was found
+    /// on, so that the interface's first plan already holds it and nothing that is installed ever shrinks; and before
+    /// any message.
     Adopt {
         /// Where.
         oif: IfIndex,

@@ -4,4 +4,6 @@
 
 extern crate alloc;
 
+pub mod classes;
 pub mod io;
+pub mod order;

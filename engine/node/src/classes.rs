@@ -1,0 +1,177 @@
+//! What every class of an interface gets, from the link and the sum of what the ledger granted on it.
+//!
+//! Pure arithmetic in wire rates. The law that holds for every load the ledger can admit: the guaranteed rates of the
+//! classes sum to exactly the link (RFC 2211 and RFC 2212 need no more; HFSC, section II of the 1997 paper, and HTB
+//! keep their promise only then), and best effort is guaranteed whatever nobody reserved.
+
+use terms::{Bytes, FlowSpec, Rate, ServiceCurve, Span, Tspec};
+use traffic::plan::{BucketSpec, ClassSpec, LinkSpec, QueueSpec};
+
+/// Controlled load's guaranteed rate while it is empty, so that the class is there, with its counters, from the start.
+pub const CONTROLLED_LOAD_FLOOR: Rate = Rate::from_kbps(8);
+
+/// The time that a full best-effort queue takes to drain.
+const BEST_EFFORT_QUEUE: Span = Span::from_millis(75);
+/// The fewest full packets that any queue holds.
+const QUEUE_FLOOR: u64 = 32;
+/// Signalling comes in bursts when many sessions refresh after an outage.
+const CONTROL_QUEUE: QueueSpec = QueueSpec { packets: 1_000, bytes: Bytes::new(256 << 10) };
+
+/// What an interface's reservations hold together. Wire rates, wire bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Load {
+    /// Sum of the controlled-load rates.
+    pub shared: Rate,
+    /// Sum of their bucket depths.
+    pub shared_depth: Bytes,
+    /// Most packets that those buckets let through at once.
+    pub shared_packets: u64,
+    /// Sum of the rates of the classes that belong to one flow each.
+    pub own: Rate,
+}
+
+impl Load {
+    /// The load with one more reservation of `rate`.
+    pub fn plus(&self, flowspec: &FlowSpec, rate: Rate, overhead: u32) -> Load {
+        match flowspec {
+            FlowSpec::ControlledLoad(t) => Load {
+                shared: self.shared.saturating_add(rate),
+                shared_depth: self.shared_depth + wire_depth(t, overhead),
+                shared_packets: self.shared_packets.saturating_add(burst_packets(t)),
+                own: self.own,
+            },
+            FlowSpec::Guaranteed(..) => Load { own: self.own.saturating_add(rate), ..*self },
+        }
+    }
+
+    /// The load without a reservation that was added before.
+    pub fn minus(&self, flowspec: &FlowSpec, rate: Rate, overhead: u32) -> Load {
+        match flowspec {
+            FlowSpec::ControlledLoad(t) => Load {
+                shared: self.shared.saturating_sub(rate),
+                shared_depth: self.shared_depth.saturating_sub(wire_depth(t, overhead)),
+                shared_packets: self.shared_packets.saturating_sub(burst_packets(t)),
+                own: self.own,
+            },
+            FlowSpec::Guaranteed(..) => Load { own: self.own.saturating_sub(rate), ..*self },
+        }
+    }
+}
+
+/// The most that can be reserved on a link of which `kept_back` is not for sale: signalling, best effort's floor and
+/// the empty controlled-load class are never sold, whatever the configuration says.
+pub fn for_sale(link: &LinkSpec, kept_back: Rate) -> Rate {
+    let own_needs = control_rate(link).saturating_add(best_effort_floor(link)).saturating_add(CONTROLLED_LOAD_FLOOR);
+    link.rate.saturating_sub(kept_back.max(own_needs))
+}
+
+/// Signalling: small, guaranteed, first to borrow.
+pub fn control(link: &LinkSpec) -> ClassSpec {
+    let rate = control_rate(link);
+    ClassSpec {
+        real_time: Some(ServiceCurve::linear(rate)),
+        link_share: rate,
+        upper_limit: None,
+        priority: 0,
+        queue: CONTROL_QUEUE,
+    }
+}
+
+/// The one class of all controlled-load flows (RFC 2211). Each flow is policed to its bucket, so letting the class
+/// borrow first only empties bursts sooner.
+pub fn controlled_load(link: &LinkSpec, load: &Load) -> ClassSpec {
+    let rate = shared_rate(load);
+    ClassSpec {
+        real_time: Some(ServiceCurve::linear(rate)),
+        link_share: rate,
+        upper_limit: None,
+        priority: 2,
+        queue: burst_queue(link, load.shared_depth, load.shared_packets),
+    }
+}
+
+/// Best effort: guaranteed what is left.
+pub fn best_effort(link: &LinkSpec, load: &Load) -> ClassSpec {
+    let taken = control_rate(link).saturating_add(shared_rate(load)).saturating_add(load.own);
+    let rate = link.rate.saturating_sub(taken);
+    let full = full_packet(link);
+    let bytes = link.rate.supplies(BEST_EFFORT_QUEUE).get().max(QUEUE_FLOOR * full);
+    ClassSpec {
+        real_time: Some(ServiceCurve::linear(rate)),
+        link_share: rate.max(Rate::from_bps(1)),
+        upper_limit: None,
+        priority: 7,
+        queue: QueueSpec { packets: narrow(bytes / full), bytes: Bytes::new(bytes) },
+    }
+}
+
+/// The class of one guaranteed flow (RFC 2212) that the ledger counts at `admitted`.
+///
+/// Its curve is the line of the reserved rate, not [`FlowSpec::service_curve`] (seed 000 section 3.3): that one falls
+/// back to `min(r)` after `b / m1`, while a source whose peak is bounded is backlogged until `(b - M) / (R - r)`, and
+/// the bits of that time would see up to `b / R` where RFC 2212 section 5 promises less. The ledger counts `R` for
+/// good, so the line costs nobody anything, and what the flow leaves unused is lent as ever.
+pub fn own(link: &LinkSpec, flowspec: &FlowSpec, admitted: Rate) -> ClassSpec {
+    let tspec = flowspec.tspec();
+    ClassSpec {
+        real_time: Some(ServiceCurve::linear(admitted)),
+        link_share: admitted,
+        upper_limit: None,
+        priority: 1,
+        queue: burst_queue(link, wire_depth(tspec, link.overhead), burst_packets(tspec)),
+    }
+}
+
+/// The policer of a flow: its token bucket in IP bytes (RFC 2211 section 5, RFC 2212 section 8).
+pub fn bucket(tspec: &Tspec) -> BucketSpec {
+    BucketSpec { rate: tspec.r, depth: tspec.b, min_unit: tspec.m }
+}
+
+/// What the ledger counts for a flowspec on this link: demand, so it rounds up, and never nothing.
+pub fn demand(link: &LinkSpec, flowspec: &FlowSpec) -> Rate {
+    flowspec.rate().with_overhead(link.overhead, flowspec.tspec().m).max(Rate::from_bps(1))
+}
+
+/// The most that a class is guaranteed at any instant.
+pub fn guaranteed(spec: &ClassSpec) -> Rate {
+    spec.real_time.map_or(Rate::ZERO, |curve| if curve.d == Span::ZERO { curve.m2 } else { curve.m1.max(curve.m2) })
+}
+
+/// 1 % of the link, at least 64 kbit/s and at most 1 Mbit/s, but never more than a quarter of a very slow link.
+fn control_rate(link: &LinkSpec) -> Rate {
+    link.rate.share(1, 100).clamp(Rate::from_kbps(64), Rate::from_mbps(1)).min(link.rate.share(1, 4))
+}
+
+/// Best effort is never starved altogether: ICMP and the like must live.
+fn best_effort_floor(link: &LinkSpec) -> Rate {
+    control_rate(link)
+}
+
+fn shared_rate(load: &Load) -> Rate {
+    load.shared.max(CONTROLLED_LOAD_FLOOR)
+}
+
+/// A bucket's depth on the wire: packets of the least size carry the most overhead.
+fn wire_depth(tspec: &Tspec, overhead: u32) -> Bytes {
+    Bytes::new(Rate::from_bps(tspec.b.get()).with_overhead(overhead, tspec.m).as_bps())
+}
+
+fn burst_packets(tspec: &Tspec) -> u64 {
+    (tspec.b.get() / u64::from(tspec.m.max(1))).saturating_add(1)
+}
+
+/// Room for every bucket emptied at once, and some full packets for what upstream queues pushed together.
+fn burst_queue(link: &LinkSpec, depth: Bytes, packets: u64) -> QueueSpec {
+    QueueSpec {
+        packets: narrow(packets.saturating_add(QUEUE_FLOOR)),
+        bytes: depth + Bytes::new(QUEUE_FLOOR * full_packet(link)),
+    }
+}
+
+fn full_packet(link: &LinkSpec) -> u64 {
+    (u64::from(link.mtu) + u64::from(link.overhead)).max(1)
+}
+
+fn narrow(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
