@@ -23,6 +23,11 @@ impl Clock {
     pub fn now(&self) -> Time {
         Time::from_nanos(read(libc::CLOCK_BOOTTIME).saturating_add(self.offset_ns))
     }
+
+    /// What the boot clock itself shows at `at`, in nanoseconds: for the kernel's own timers.
+    pub fn boot_nanos(&self, at: Time) -> u64 {
+        at.as_nanos().saturating_sub(self.offset_ns)
+    }
 }
 
 fn read(clock: libc::clockid_t) -> u64 {

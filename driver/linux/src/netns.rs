@@ -231,8 +231,8 @@ fn lock_dir() -> io::Result<File> {
     }
 }
 
-/// Takes the mount over the directory away again if it was made here and nobody uses it. Failing is harmless: that
-/// is how `ip netns` leaves it.
+/// Takes the mount over the directory away again if it was made here and nobody uses it; the empty directory stays,
+/// because another program may be about to use it. Failing is harmless: that is how `ip netns` leaves it.
 fn clear_dir() {
     let Ok(_locked) = lock_dir() else { return };
     let empty = fs::read_dir(NETNS_DIR).is_ok_and(|mut entries| entries.next().is_none());
@@ -240,9 +240,9 @@ fn clear_dir() {
         return;
     }
     let Ok(dir) = c_path(Path::new(NETNS_DIR)) else { return };
-    // SAFETY: `dir` is a C string that outlives the call. A busy mount is refused by the kernel.
-    if unsafe { libc::umount2(dir.as_ptr(), 0) } == 0 {
-        let _ = fs::remove_dir(NETNS_DIR);
+    // SAFETY: `dir` is a C string that outlives the call. Detached, because our lock holds the mount; it is empty, and
+    // whoever wants to put something there waits for that lock.
+    if unsafe { libc::umount2(dir.as_ptr(), libc::MNT_DETACH) } == 0 {
         let _ = fs::remove_file(MADE_DIR);
     }
 }

@@ -1,0 +1,259 @@
+//! Waiting for the first of many things: one `epoll`, a timer on the boot clock, and signals as input.
+//!
+//! Why not an async runtime: the agent's loop is "wait, tell the engine one thing, drain it", and one thread of that
+//! is easier to reason about than tasks (epoll(7), timerfd_create(2), signalfd(2)).
+
+use crate::clock::Clock;
+use crate::error::Failed;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use terms::Time;
+
+/// What the caller called a descriptor when it asked to watch it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token(pub u64);
+
+/// What is ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ready {
+    /// Which.
+    pub token: Token,
+    /// There is something to read (or the other side has gone, or an error waits to be read).
+    pub readable: bool,
+    /// It takes more.
+    pub writable: bool,
+}
+
+/// What to wait for on a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// Something to read.
+    Read,
+    /// Something to read, or room to write.
+    ReadWrite,
+    /// Room to write, and nothing else.
+    Write,
+    /// Only its end.
+    End,
+}
+
+/// The waiting room.
+#[derive(Debug)]
+pub struct Poll {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    clock: Clock,
+    armed: Option<Time>,
+    due: Vec<Ready>,
+}
+
+const TIMER: u64 = u64::MAX;
+const BATCH: usize = 64;
+
+impl Poll {
+    /// An empty one, whose timer runs by `clock`.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub fn new(clock: Clock) -> Result<Poll, Failed> {
+        // SAFETY: no memory is passed.
+        let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }, "make an epoll")?;
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: no memory is passed.
+        let timer = owned(unsafe { libc::timerfd_create(libc::CLOCK_BOOTTIME, flags) }, "make a timer")?;
+        let poll = Poll { epoll, timer, clock, armed: None, due: Vec::with_capacity(BATCH) };
+        poll.control(libc::EPOLL_CTL_ADD, poll.timer.as_raw_fd(), Token(TIMER), Want::Read)?;
+        Ok(poll)
+    }
+
+    /// Watches `fd` (level triggered) under the name `token`. `Token(u64::MAX)` is taken.
+    ///
+    /// # Errors
+    /// It is watched already, or cannot be.
+    pub fn add(&mut self, fd: &impl AsRawFd, token: Token, want: Want) -> Result<(), Failed> {
+        self.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd(), token, want)
+    }
+
+    /// Waits for something else on a watched `fd`.
+    ///
+    /// # Errors
+    /// It is not watched.
+    pub fn change(&mut self, fd: &impl AsRawFd, token: Token, want: Want) -> Result<(), Failed> {
+        self.control(libc::EPOLL_CTL_MOD, fd.as_raw_fd(), token, want)
+    }
+
+    /// Stops watching `fd`; closing it does so too.
+    ///
+    /// # Errors
+    /// It is not watched.
+    pub fn remove(&mut self, fd: &impl AsRawFd) -> Result<(), Failed> {
+        self.control(libc::EPOLL_CTL_DEL, fd.as_raw_fd(), Token(0), Want::End)
+    }
+
+    /// Waits until something is ready or `deadline` has come (`None`: for ever), and says what is ready; empty when
+    /// it was the deadline. A deadline that has passed does not wait.
+    ///
+    /// # Errors
+    /// The kernel broke; not for signals.
+    pub fn wait(&mut self, deadline: Option<Time>) -> Result<&[Ready], Failed> {
+        let overdue = deadline.is_some_and(|at| at <= self.clock.now());
+        if !overdue {
+            self.arm(deadline)?;
+        }
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
+        let timeout = if overdue { 0 } else { -1 };
+        // SAFETY: `events` has room for BATCH entries and outlives the call.
+        let n = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), BATCH as i32, timeout) };
+        self.due.clear();
+        if n < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::Interrupted {
+                return Ok(&self.due);
+            }
+            return Err(Failed::because("wait for events", error));
+        }
+        for event in &events[..n as usize] {
+            let (token, bits) = (event.u64, event.events as i32);
+            if token == TIMER {
+                self.armed = None;
+                drain(&self.timer);
+                continue;
+            }
+            let ended = bits & (libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) != 0;
+            self.due.push(Ready {
+                token: Token(token),
+                readable: ended || bits & libc::EPOLLIN != 0,
+                writable: bits & libc::EPOLLOUT != 0,
+            });
+        }
+        Ok(&self.due)
+    }
+
+    fn arm(&mut self, deadline: Option<Time>) -> Result<(), Failed> {
+        if self.armed == deadline {
+            return Ok(());
+        }
+        let boot = deadline.map_or(0, |at| self.clock.boot_nanos(at).max(1)); // zero would disarm
+        let mut spec = libc::itimerspec {
+            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+        };
+        spec.it_value.tv_sec = (boot / 1_000_000_000).min(i64::MAX as u64) as i64;
+        spec.it_value.tv_nsec = (boot % 1_000_000_000) as i64;
+        let old = std::ptr::null_mut();
+        // SAFETY: `spec` outlives the call; no old value is asked for.
+        if unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &spec, old) } != 0 {
+            return Err(Failed::last("set a timer"));
+        }
+        self.armed = deadline;
+        Ok(())
+    }
+
+    fn control(&self, operation: i32, fd: RawFd, token: Token, want: Want) -> Result<(), Failed> {
+        let bits = match want {
+            Want::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
+            Want::ReadWrite => libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLOUT,
+            Want::Write => libc::EPOLLOUT,
+            Want::End => 0,
+        };
+        let mut event = libc::epoll_event { events: bits as u32, u64: token.0 };
+        // SAFETY: `event` outlives the call.
+        match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &mut event) } {
+            0 => Ok(()),
+            _ => Err(Failed::last("watch a descriptor")),
+        }
+    }
+}
+
+/// Signals that are read instead of taken.
+#[derive(Debug)]
+pub struct Signals(OwnedFd);
+
+impl Signals {
+    /// Takes `signals` over for the whole process: to be called before any other thread starts, and each child
+    /// process started afterwards inherits the block.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub fn take(signals: &[i32]) -> Result<Signals, Failed> {
+        // SAFETY: an all-zero sigset_t is a valid place for sigemptyset to write to; the set outlives every call.
+        let fd = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for &signal in signals {
+                libc::sigaddset(&mut set, signal);
+            }
+            if libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) != 0 {
+                return Err(Failed::last("block signals"));
+            }
+            libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
+        };
+        owned(fd, "make a signal descriptor").map(Signals)
+    }
+
+    /// The next signal, if one has come.
+    pub fn take_next(&mut self) -> Option<i32> {
+        // SAFETY: all-zero is a valid signalfd_siginfo.
+        let mut found: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: `found` has `size` bytes and outlives the call.
+        let n = unsafe { libc::read(self.0.as_raw_fd(), std::ptr::from_mut(&mut found).cast(), size) };
+        (n == size as isize).then_some(found.ssi_signo as i32)
+    }
+}
+
+impl AsRawFd for Signals {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+fn owned(fd: RawFd, what: &str) -> Result<OwnedFd, Failed> {
+    if fd < 0 {
+        return Err(Failed::last(what));
+    }
+    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn drain(timer: &OwnedFd) {
+    let mut ticks = [0u8; 8];
+    // SAFETY: eight bytes are what a timer descriptor gives; the result does not matter.
+    unsafe { libc::read(timer.as_raw_fd(), ticks.as_mut_ptr().cast(), ticks.len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use terms::Span;
+
+    #[test]
+    fn a_deadline_is_never_early() {
+        let clock = Clock::start();
+        let mut poll = Poll::new(clock).unwrap();
+        for ms in [0, 1, 20] {
+            let at = clock.now() + Span::from_millis(ms);
+            while clock.now() < at {
+                assert!(poll.wait(Some(at)).unwrap().is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_ready_carries_its_name() {
+        let mut poll = Poll::new(Clock::start()).unwrap();
+        let (mut one, two) = UnixStream::pair().unwrap();
+        poll.add(&two, Token(7), Want::Read).unwrap();
+        one.write_all(b"x").unwrap();
+        assert_eq!(poll.wait(None).unwrap(), [Ready { token: Token(7), readable: true, writable: false }]);
+        poll.change(&two, Token(8), Want::ReadWrite).unwrap();
+        assert_eq!(poll.wait(None).unwrap(), [Ready { token: Token(8), readable: true, writable: true }]);
+        drop(one);
+        poll.change(&two, Token(9), Want::End).unwrap();
+        assert!(poll.wait(None).unwrap()[0].readable, "the end is something to read");
+        poll.remove(&two).unwrap();
+        assert!(poll.wait(Some(Time::ZERO)).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,263 @@
+//! Processes of our own: detached daemons, their pid files (with the start time, so that a recycled pid is never
+//! taken for ours), locks that end with their holder, privileges, peers and groups.
+
+use crate::error::Failed;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A process, named so that it cannot be confused with a later one of the same number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProcessId {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)).
+    pub start: u64,
+}
+
+impl ProcessId {
+    /// The process `pid` as it is now; `None` if there is none or it is a zombie.
+    pub fn of(pid: u32) -> Option<ProcessId> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The command name is in parentheses and may hold anything, so count from the last one.
+        let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
+        let state = fields.next()?;
+        let start = fields.nth(18)?.parse().ok()?;
+        (!matches!(state, "Z" | "X")).then_some(ProcessId { pid, start })
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&self) -> bool {
+        ProcessId::of(self.pid).as_ref() == Some(self)
+    }
+
+    /// Sends a signal. One that is gone is no error; nothing is sent to a later holder of the number.
+    ///
+    /// # Errors
+    /// The kernel says no.
+    pub fn signal(&self, signal: i32) -> Result<(), Failed> {
+        if !self.is_running() {
+            return Ok(());
+        }
+        let pid = i32::try_from(self.pid).unwrap_or(i32::MAX);
+        // SAFETY: no memory is passed.
+        if unsafe { libc::kill(pid, signal) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() == Some(libc::ESRCH) {
+            return Ok(());
+        }
+        Err(Failed::because(format!("signal process {}", self.pid), error))
+    }
+}
+
+impl std::fmt::Display for ProcessId {
+    /// As a pid file holds it: `PID START`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.pid, self.start)
+    }
+}
+
+impl std::str::FromStr for ProcessId {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<ProcessId, &'static str> {
+        let wrong = "a pid file holds PID START";
+        let (pid, start) = text.trim().split_once(' ').ok_or(wrong)?;
+        Ok(ProcessId { pid: pid.parse().map_err(|_| wrong)?, start: start.parse().map_err(|_| wrong)? })
+    }
+}
+
+/// Starts `command` as a daemon: a session of its own, no input, output and errors appended to `log`.
+/// The caller still is its parent and may look whether it ended at once.
+///
+/// # Errors
+/// The log cannot be written or the program not be started.
+pub fn spawn_detached(command: &mut Command, log: &Path) -> Result<Child, Failed> {
+    let what = || format!("start {}", command_name(command));
+    let mut options = OpenOptions::new();
+    let out =
+        options.append(true).create(true).mode(0o640).open(log).map_err(Failed::doing(format!("write {log:?}")))?;
+    let errors = out.try_clone().map_err(Failed::doing(what()))?;
+    let name = what();
+    command.stdin(Stdio::null()).stdout(out).stderr(errors);
+    // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| match libc::setsid() {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+    command.spawn().map_err(Failed::doing(name))
+}
+
+fn command_name(command: &Command) -> String {
+    command.get_program().to_string_lossy().into_owned()
+}
+
+/// A file lock that ends with its holder, whatever way it ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Who holds a lock that we wanted.
+#[derive(Debug)]
+pub enum LockError {
+    /// Another process; its pid, if it wrote it.
+    Held(Option<u32>),
+    /// The file cannot be made.
+    Failed(Failed),
+}
+
+impl Lock {
+    /// Takes the lock at `path` and writes our pid into it.
+    ///
+    /// # Errors
+    /// [`LockError`].
+    pub fn take(path: &Path) -> Result<Lock, LockError> {
+        let what = || format!("lock {}", path.display());
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o644);
+        let mut file = options.open(path).map_err(|error| LockError::Failed(Failed::because(what(), error)))?;
+        // SAFETY: no memory is passed; the descriptor is open.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::WouldBlock {
+                return Err(LockError::Held(fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())));
+            }
+            return Err(LockError::Failed(Failed::because(what(), error)));
+        }
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(|error| LockError::Failed(Failed::because(what(), error)))?;
+        Ok(Lock { _file: file })
+    }
+}
+
+/// Capabilities by their number (capabilities(7)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Capability {
+    /// Change interfaces, routes, traffic control.
+    NetAdmin = 12,
+    /// Raw sockets.
+    NetRaw = 13,
+    /// Namespaces and mounts.
+    SysAdmin = 21,
+    /// eBPF programs and maps.
+    Bpf = 39,
+}
+
+impl Capability {
+    /// Its name, as people grant it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Capability::NetAdmin => "CAP_NET_ADMIN",
+            Capability::NetRaw => "CAP_NET_RAW",
+            Capability::SysAdmin => "CAP_SYS_ADMIN",
+            Capability::Bpf => "CAP_BPF",
+        }
+    }
+}
+
+/// Which of `wanted` this process has not (CapEff of `/proc/self/status`).
+pub fn missing_capabilities(wanted: &[Capability]) -> Vec<Capability> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    wanted.iter().copied().filter(|&capability| bits & (1 << capability as u32) == 0).collect()
+}
+
+/// Who is at the other end of a local socket (SO_PEERCRED, unix(7)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Process.
+    pub pid: i32,
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// Asks the kernel who connected.
+///
+/// # Errors
+/// The socket is no connected Unix socket.
+pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+    let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `found` is as large as `size` says and outlives the call; the descriptor is open.
+    let rc = unsafe {
+        let value = std::ptr::from_mut(&mut found).cast();
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, value, &mut size)
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Peer { pid: found.pid, uid: found.uid, gid: found.gid })
+}
+
+/// The number of a group of `/etc/group`, if there is one of that name.
+pub fn group_id(name: &str) -> Option<u32> {
+    let groups = fs::read_to_string("/etc/group").ok()?;
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_start_too() {
+        let me = ProcessId::of(std::process::id()).expect("we run");
+        assert!(me.is_running());
+        assert_eq!(me.to_string().parse(), Ok(me));
+        assert!(!ProcessId { start: me.start + 1, ..me }.is_running());
+        ProcessId { start: me.start + 1, ..me }.signal(libc::SIGKILL).unwrap(); // not us: nothing happens
+        assert!("12".parse::<ProcessId>().is_err());
+    }
+
+    #[test]
+    fn a_zombie_does_not_run() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let id = child.id();
+        let gone = (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            ProcessId::of(id).is_none()
+        });
+        child.wait().unwrap();
+        assert!(gone);
+    }
+
+    #[test]
+    fn a_lock_names_its_holder_and_ends_with_it() {
+        let path = std::env::temp_dir().join(format!("agent-lock-{}", std::process::id()));
+        let lock = Lock::take(&path).unwrap();
+        match Lock::take(&path) {
+            Err(LockError::Held(pid)) => assert_eq!(pid, Some(std::process::id())),
+            other => panic!("{other:?}"),
+        }
+        drop(lock);
+        Lock::take(&path).unwrap();
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn groups_are_found_by_name() {
+        assert_eq!(group_id("root"), Some(0));
+        assert_eq!(group_id("no such group"), None);
+    }
+
+    #[test]
+    fn the_peer_of_our_own_pair_is_us() {
+        let (one, _two) = UnixStream::pair().unwrap();
+        assert_eq!(peer(&one).unwrap().pid as u32, std::process::id());
+    }
+}
