@@ -1,0 +1,56 @@
+# Everything from here: `make demo` and `make test` do all on a fresh Debian machine as root.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+BENCH ?=
+SLUICE = target/release/sluice
+
+.PHONY: help build demo demo-quick test bench install uninstall clean
+
+help:
+	@echo "make demo        a real video against a flood, without and with a reservation (root, about 5 minutes)"
+	@echo "make demo-quick  the same at one point (root, about a minute)"
+	@echo "make test        every test (root for the parts that send real packets)"
+	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"
+	@echo "make install     the program, its man pages, completions and systemd unit, under PREFIX=$(PREFIX)"
+
+build:
+	@dist/setup.sh build
+	$(CARGO) build --release --locked -p sluice
+
+demo:
+	@dist/setup.sh demo
+	$(CARGO) build --release --locked -p sluice
+	$(SLUICE) demo
+
+demo-quick:
+	@dist/setup.sh demo
+	$(CARGO) build --release --locked -p sluice
+	$(SLUICE) demo --quick
+
+test:
+	@dist/setup.sh test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) test --workspace --locked
+
+bench:
+	@dist/setup.sh build
+	@$(CARGO) bench --quiet --locked --workspace --bench '*' -- $(BENCH)
+
+install: build
+	install -D -m 755 $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice
+	install -D -m 644 dist/sluice-agent.service $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	$(SLUICE) man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	$(SLUICE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice
+	$(SLUICE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sluice
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/sluice $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/sluice*.1
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sluice
+
+clean:
+	$(CARGO) clean

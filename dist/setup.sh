@@ -1,0 +1,51 @@
+#!/bin/sh
+# Installs what the build, the demonstration or the tests need on a Debian machine: only what is missing.
+# Usage: dist/setup.sh build | demo | test
+set -eu
+
+want=${1:-build}
+packages="build-essential"
+case "$want" in
+build) ;;
+demo) packages="$packages ffmpeg iproute2 fonts-dejavu-core" ;;
+test) packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git" ;;
+*)
+    echo "setup: $want is not build, demo or test" >&2
+    exit 2
+    ;;
+esac
+
+missing=""
+for package in $packages; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"
+done
+if [ -n "$missing" ]; then
+    if [ "$(id -u)" != 0 ]; then
+        echo "setup: these packages are missing and only root can install them:$missing" >&2
+        exit 1
+    fi
+    echo "setup: installing$missing" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    # shellcheck disable=SC2086 # the list is meant to be split
+    apt-get install -y --no-install-recommends $missing >/dev/null 2>&1 || {
+        apt-get update >/dev/null
+        apt-get install -y --no-install-recommends $missing >/dev/null
+    }
+fi
+
+# The oldest Rust that builds the project stands in Cargo.toml as rust-version.
+oldest=$(sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' "$(dirname "$0")/../Cargo.toml" | head -n 1)
+newest_enough() {
+    command -v cargo >/dev/null 2>&1 || return 1
+    minor=$(cargo --version | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
+    [ "${minor:-0}" -ge "$oldest" ]
+}
+if ! newest_enough; then
+    if [ "$(id -u)" = 0 ] && apt-get install -y --no-install-recommends rustup >/dev/null 2>&1; then
+        rustup default stable
+    fi
+    newest_enough || {
+        echo "setup: Rust 1.$oldest or newer is needed: install it with rustup (stable), then run this again" >&2
+        exit 1
+    }
+fi
