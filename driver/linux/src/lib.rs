@@ -1,9 +1,11 @@
 //! Sluice on the Linux kernel. This crate acts; it decides nothing.
 //!
-//! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts and knows processes, [`poll`] waits.
+//! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
+//! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control.
 
 pub mod clock;
 pub mod error;
+pub mod netlink;
 pub mod netns;
 pub mod poll;
 pub mod process;

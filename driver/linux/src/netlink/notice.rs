@@ -1,0 +1,90 @@
+//! What others change: notices of links, addresses, routes and queueing disciplines (RFC 3549 section 2.2).
+//!
+//! A notice only says *that* something changed; the reader looks again. When the kernel had to drop notices
+//! (ENOBUFS) the answer is [`Notice::Lost`]: look at everything again.
+
+use super::message::{Messages, u32_at};
+use super::socket::{Result, open_fd, receive};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use terms::IfIndex;
+
+/// Something changed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Notice {
+    /// A link came or changed (state, name, MTU).
+    Link(IfIndex),
+    /// A link went.
+    LinkGone(IfIndex),
+    /// An address of this link came or went.
+    Address(IfIndex),
+    /// A route came, changed or went.
+    Route,
+    /// A queueing discipline of this link came or went.
+    Qdisc(IfIndex),
+    /// Notices were lost: anything may have changed.
+    Lost,
+}
+
+/// A listening socket; does not block.
+#[derive(Debug)]
+pub struct Notices {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+const GROUPS: i32 = libc::RTMGRP_LINK
+    | libc::RTMGRP_TC
+    | libc::RTMGRP_IPV4_IFADDR
+    | libc::RTMGRP_IPV4_ROUTE
+    | libc::RTMGRP_IPV6_IFADDR
+    | libc::RTMGRP_IPV6_ROUTE;
+
+impl Notices {
+    /// Listens in the calling thread's network namespace.
+    pub fn open() -> Result<Notices> {
+        let fd = open_fd(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, GROUPS as u32)?;
+        Ok(Notices { fd, buffer: vec![0; 1 << 16] })
+    }
+
+    /// All notices that have come, each kind once.
+    ///
+    /// # Errors
+    /// The socket broke.
+    pub fn take(&mut self) -> Result<Vec<Notice>> {
+        let mut all = Vec::new();
+        loop {
+            let len = match receive(&self.fd, "read netlink notices", &mut self.buffer) {
+                Ok(len) => len,
+                Err(error) if error.errno == libc::EAGAIN => break,
+                Err(error) if error.errno == libc::ENOBUFS => {
+                    all.push(Notice::Lost);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            all.extend(Messages::new(&self.buffer[..len]).filter_map(|view| notice(view.ty, view.body)));
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+}
+
+impl AsRawFd for Notices {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+fn notice(ty: u16, body: &[u8]) -> Option<Notice> {
+    // ifinfomsg, ifaddrmsg and tcmsg all have the interface index at byte 4.
+    let index = IfIndex(u32_at(body, 4)?);
+    match ty {
+        libc::RTM_NEWLINK => Some(Notice::Link(index)),
+        libc::RTM_DELLINK => Some(Notice::LinkGone(index)),
+        libc::RTM_NEWADDR | libc::RTM_DELADDR => Some(Notice::Address(index)),
+        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => Some(Notice::Route),
+        libc::RTM_NEWQDISC | libc::RTM_DELQDISC => Some(Notice::Qdisc(index)),
+        _ => None,
+    }
+}

@@ -1,0 +1,4 @@
+//! This crate against the real kernel, each test in a scratch network namespace.
+
+mod netlink;
+mod scratch;

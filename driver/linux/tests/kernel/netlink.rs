@@ -1,0 +1,156 @@
+//! Links, addresses, routes and notices against the real kernel, in scratch namespaces.
+
+use crate::scratch;
+
+use linux::netlink::Socket;
+use linux::netlink::addr::Address;
+use linux::netlink::notice::{Notice, Notices};
+use linux::netlink::route::{RouteAnswer, RouteEntry, RouteQuery};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use terms::IfIndex;
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn ask(dst: &str) -> RouteQuery {
+    RouteQuery { dst: ip(dst), src: None, iif: None }
+}
+
+#[test]
+fn links_are_made_changed_found_and_removed() {
+    scratch::in_netns(|| {
+        let mut socket = Socket::open().expect("netlink");
+        assert_eq!(socket.link_by_name("a0").expect_err("not yet").errno, libc::ENODEV);
+        socket.add_veth("a0", "b0", None).expect("veth");
+        let taken = socket.add_veth("a0", "c0", None).expect_err("taken");
+        assert_eq!(taken.errno, libc::EEXIST);
+        let a = socket.link_by_name("a0").expect("a0");
+        let b = socket.link_by_name("b0").expect("b0");
+        assert_eq!((a.kind.as_str(), a.up, a.peer, a.header_len()), ("veth", false, Some(b.index.0), 14));
+        socket.set_link_mtu(a.index, 1400).expect("mtu");
+        socket.rename_link(a.index, "a9").expect("rename");
+        socket.set_link_up(a.index, true).expect("up");
+        socket.set_link_up(b.index, true).expect("up");
+        let a = socket.link_by_index(a.index).expect("by index");
+        assert_eq!((a.name.as_str(), a.mtu, a.up, a.carrier), ("a9", 1400, true, true));
+        assert_eq!(socket.links().expect("list").len(), 3, "lo and the pair");
+        socket.delete_link(a.index).expect("delete");
+        assert!(socket.link_by_index(b.index).expect_err("gone with its peer").is_absent());
+    });
+}
+
+#[test]
+fn the_other_end_lands_in_another_namespace() {
+    scratch::in_netns(|| {
+        let there = scratch::fresh();
+        let here = scratch::current();
+        let mut socket = Socket::open().expect("netlink");
+        socket.add_veth("a0", "b0", Some(there.as_fd())).expect("veth");
+        assert!(socket.link_by_name("b0").is_err());
+        scratch::enter(&there);
+        let mut far = Socket::open().expect("netlink there");
+        scratch::enter(&here);
+        let b = far.link_by_name("b0").expect("b0 there, asked from here");
+        far.move_link(b.index, here.as_fd()).expect("move it here");
+        assert!(socket.link_by_name("b0").is_ok());
+    });
+}
+
+#[test]
+fn routes_are_added_and_looked_up() {
+    scratch::in_netns(|| {
+        let mut socket = Socket::open().expect("netlink");
+        socket.add_veth("a0", "b0", None).expect("veth");
+        let a = socket.link_by_name("a0").expect("a0").index;
+        let b = socket.link_by_name("b0").expect("b0").index;
+        let lo = socket.link_by_name("lo").expect("lo").index;
+        for index in [a, b, lo] {
+            socket.set_link_up(index, true).expect("up");
+        }
+        let v4 = Address { index: a, address: ip("10.1.0.1"), prefix: 24 };
+        let v6 = Address { index: a, address: ip("fd00:1::1"), prefix: 64 };
+        socket.add_address(&v4).expect("v4");
+        socket.add_address(&v6).expect("v6");
+        assert_eq!(socket.add_address(&v4).expect_err("twice").errno, libc::EEXIST);
+        let all = socket.addresses().expect("addresses");
+        assert!(all.contains(&v4) && all.contains(&v6), "{all:?}");
+
+        let out = |gateway: Option<&str>, source: &str| RouteAnswer::Out {
+            oif: a,
+            gateway: gateway.map(ip),
+            source: Some(ip(source)),
+        };
+        assert_eq!(socket.route(&ask("10.1.0.1")), Ok(RouteAnswer::Local));
+        assert_eq!(socket.route(&ask("10.1.0.7")), Ok(out(None, "10.1.0.1")));
+        assert_eq!(socket.route(&ask("10.2.0.1")), Ok(RouteAnswer::None));
+        let far = RouteEntry { dst: ip("10.2.0.0"), prefix: 16, gateway: Some(ip("10.1.0.2")), oif: IfIndex(0) };
+        socket.add_route(&far).expect("route");
+        assert_eq!(socket.route(&ask("10.2.0.1")), Ok(out(Some("10.1.0.2"), "10.1.0.1")));
+        let default = RouteEntry { dst: ip("::"), prefix: 0, gateway: Some(ip("fd00:1::2")), oif: a };
+        socket.add_route(&default).expect("default");
+        assert_eq!(socket.route(&ask("fd00:9::1")), Ok(out(Some("fd00:1::2"), "fd00:1::1")));
+        let moved = RouteEntry { gateway: Some(ip("10.1.0.3")), ..far };
+        socket.replace_route(&moved).expect("replace");
+        assert_eq!(socket.route(&ask("10.2.0.1")), Ok(out(Some("10.1.0.3"), "10.1.0.1")));
+        socket.delete_route(&moved).expect("delete");
+        assert_eq!(socket.route(&ask("10.2.0.1")), Ok(RouteAnswer::None));
+    });
+}
+
+#[test]
+fn a_transit_packet_is_looked_up_by_its_way_in() {
+    scratch::in_netns(|| {
+        let mut socket = Socket::open().expect("netlink");
+        std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("forwarding in this namespace");
+        for (near, far, net) in [("a0", "a1", "10.1.0.1"), ("b0", "b1", "10.2.0.1")] {
+            socket.add_veth(near, far, None).expect("veth");
+            let index = socket.link_by_name(near).expect("near").index;
+            let other = socket.link_by_name(far).expect("far").index;
+            socket.set_link_up(index, true).expect("up");
+            socket.set_link_up(other, true).expect("up");
+            socket.add_address(&Address { index, address: ip(net), prefix: 24 }).expect("address");
+        }
+        let iif = socket.link_by_name("a0").expect("a0").index;
+        let oif = socket.link_by_name("b0").expect("b0").index;
+        let query = RouteQuery { dst: ip("10.2.0.9"), src: Some(ip("10.1.0.9")), iif: Some(iif) };
+        match socket.route(&query).expect("transit") {
+            RouteAnswer::Out { oif: got, gateway: None, .. } => assert_eq!(got, oif),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn changes_are_noticed() {
+    scratch::in_netns(|| {
+        let mut notices = Notices::open().expect("listen");
+        assert_eq!(notices.take(), Ok(vec![]));
+        let mut socket = Socket::open().expect("netlink");
+        socket.add_veth("a0", "b0", None).expect("veth");
+        let a = socket.link_by_name("a0").expect("a0").index;
+        let b = socket.link_by_name("b0").expect("b0").index;
+        let mut pair = vec![Notice::Link(a), Notice::Link(b)];
+        pair.sort_unstable();
+        assert_eq!(notices.take(), Ok(pair));
+        socket.set_link_up(a, true).expect("up");
+        socket.set_link_up(b, true).expect("up");
+        socket.add_address(&Address { index: a, address: ip("10.1.0.1"), prefix: 24 }).expect("address");
+        let seen = notices.take().expect("notices");
+        assert!(seen.contains(&Notice::Address(a)) && seen.contains(&Notice::Route), "{seen:?}");
+        socket.delete_link(a).expect("delete");
+        assert!(notices.take().expect("notices").contains(&Notice::LinkGone(a)));
+    });
+}
+
+#[test]
+fn the_kernels_own_sentence_reaches_the_caller() {
+    scratch::in_netns(|| {
+        let mut socket = Socket::open().expect("netlink");
+        let nowhere = RouteEntry { dst: ip("10.2.0.0"), prefix: 16, gateway: Some(ip("10.1.0.2")), oif: IfIndex(0) };
+        let error = socket.add_route(&nowhere).expect_err("no way to the gateway");
+        assert_eq!(error.errno, libc::ENETUNREACH);
+        assert!(error.text.as_deref().is_some_and(|text| text.contains("gateway")), "{error}");
+    });
+}
