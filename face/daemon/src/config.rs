@@ -1,0 +1,325 @@
+//! The agent's configuration file.
+//!
+//! ```toml
+//! name = "maui"                        # default: the host's name
+//! auth = "none"                        # must be written out while RSVP integrity does not exist here
+//! socket = "/run/sluice/agent.sock"    # the default
+//! state = "/var/lib/sluice"            # the default
+//! log = "info"                         # error, warn, info (the default) or debug
+//!
+//! [rsvp]
+//! refresh = "30s"                      # R of RFC 2205 section 3.7; the default
+//! keep = 3                             # K; the default
+//!
+//! [[interface]]
+//! name = "eth0"
+//! rate = "100mbit"                     # of the link, link headers included; default: what the driver reports
+//! overhead = "14b"                     # what the link adds to each IP packet; the default
+//! signalled_share = "100%"             # of the rate, or a rate: what signalled reservations may hold together
+//! kept_back = "2%"                     # of the rate, or a rate: what best effort and signalling always keep
+//! ```
+
+use crate::document::{Document, Mistake, read};
+use api::units;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use terms::{Rate, Span};
+use toml::Spanned;
+
+/// What an agent is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AgentConfig {
+    /// The node's name, for people and in refusals.
+    pub name: String,
+    /// The local socket.
+    pub socket: PathBuf,
+    /// Where what outlives the process is kept.
+    pub state: PathBuf,
+    /// How much is logged.
+    pub log: Level,
+    /// Timing and limits of RSVP.
+    pub rsvp: rsvp::io::Config,
+    /// Where RSVP is spoken and what may be reserved there; other interfaces are left alone.
+    pub interfaces: Vec<InterfaceConfig>,
+}
+
+/// An interface in the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InterfaceConfig {
+    /// Name.
+    pub name: String,
+    /// Rate of the link, link headers included; `None`: what the driver reports.
+    pub rate: Option<Rate>,
+    /// What the link adds to each IP packet, bytes.
+    pub overhead: u32,
+    /// What signalled reservations may hold together.
+    pub signalled_share: Share,
+    /// What best effort and signalling keep whatever is reserved.
+    pub kept_back: Share,
+}
+
+/// A part of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Share {
+    /// So many thousandths of its rate.
+    PerMille(u32),
+    /// A rate.
+    Rate(Rate),
+}
+
+impl Share {
+    /// The rate on a link of rate `link`, rounded down.
+    pub fn of(self, link: Rate) -> Rate {
+        match self {
+            Share::PerMille(n) => link.share(n.into(), 1000),
+            Share::Rate(rate) => rate.min(link),
+        }
+    }
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// What broke.
+    Error,
+    /// What an operator should look at.
+    Warn,
+    /// What changed.
+    Info,
+    /// Every message.
+    Debug,
+}
+
+impl std::str::FromStr for Level {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Level, String> {
+        match text {
+            "error" => Ok(Level::Error),
+            "warn" => Ok(Level::Warn),
+            "info" => Ok(Level::Info),
+            "debug" => Ok(Level::Debug),
+            _ => Err(format!("{text:?} is no log level: error, warn, info or debug")),
+        }
+    }
+}
+
+impl Level {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
+}
+
+/// What best effort and signalling keep unless the file says otherwise: 2 %.
+pub const DEFAULT_KEPT_BACK: Share = Share::PerMille(20);
+/// Ethernet, as the kernel counts it: addresses and type, without preamble and check sequence.
+pub const DEFAULT_OVERHEAD: u32 = 14;
+/// Most interfaces in a file.
+const MAX_INTERFACES: usize = 1024;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<Spanned<String>>,
+    auth: Option<Spanned<String>>,
+    socket: Option<PathBuf>,
+    state: Option<PathBuf>,
+    log: Option<Spanned<String>>,
+    rsvp: Option<RsvpFile>,
+    #[serde(default)]
+    interface: Vec<InterfaceFile>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RsvpFile {
+    refresh: Option<Spanned<String>>,
+    keep: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InterfaceFile {
+    name: Spanned<String>,
+    rate: Option<Spanned<String>>,
+    overhead: Option<Spanned<String>>,
+    signalled_share: Option<Spanned<String>>,
+    kept_back: Option<Spanned<String>>,
+}
+
+impl AgentConfig {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The first [`Mistake`] in it.
+    pub fn load(file: &Path) -> Result<AgentConfig, Mistake> {
+        AgentConfig::parse(file, &read(file)?)
+    }
+
+    /// Reads a text that came from `file`.
+    ///
+    /// # Errors
+    /// The first [`Mistake`] in it.
+    pub fn parse(file: &Path, text: &str) -> Result<AgentConfig, Mistake> {
+        let document = Document::new(file, text);
+        let found: File = document.parse()?;
+        require_auth(&document, found.auth.as_ref())?;
+        let name = match &found.name {
+            Some(name) => node_name(&document, name)?,
+            None => host_name(),
+        };
+        let log = match &found.log {
+            Some(level) => level.get_ref().parse().map_err(|wrong: String| document.at(level.span(), wrong))?,
+            None => Level::Info,
+        };
+        Ok(AgentConfig {
+            name,
+            socket: found.socket.unwrap_or_else(|| api::places::AGENT_SOCKET.into()),
+            state: found.state.unwrap_or_else(|| api::places::AGENT_STATE.into()),
+            log,
+            rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
+            interfaces: interfaces(&document, &found.interface)?,
+        })
+    }
+}
+
+/// `auth` must be there and be `none`, so that nobody runs without authentication unawares.
+pub(crate) fn require_auth(document: &Document<'_>, auth: Option<&Spanned<String>>) -> Result<(), Mistake> {
+    match auth {
+        None => Err(document.whole(
+            "`auth` is missing: RSVP messages are not authenticated by this version, and that must be written out: \
+             auth = \"none\"",
+        )),
+        Some(auth) if auth.get_ref() == "none" => Ok(()),
+        Some(auth) => Err(document.at(
+            auth.span(),
+            format!("auth = {:?} is not known: this version has \"none\" and nothing else", auth.get_ref()),
+        )),
+    }
+}
+
+/// A name that can be part of a file name, a namespace name and a refusal.
+pub(crate) fn node_name(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
+    let text = name.get_ref();
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if text.is_empty() || text.len() > 32 || !text.chars().all(plain) || text.starts_with('-') {
+        let wrong = format!("{text:?} is no name: use 1 to 32 letters, digits, - and _, not beginning with -");
+        return Err(document.at(name.span(), wrong));
+    }
+    Ok(text.clone())
+}
+
+pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
+    let mut config = rsvp::io::Config::default();
+    let Some(found) = found else { return Ok(config) };
+    if let Some(refresh) = &found.refresh {
+        config.refresh = unit(document, refresh, units::parse_span)?;
+        let (least, most) = (Span::from_millis(100), Span::from_secs(3600));
+        if config.refresh < least || config.refresh > most {
+            return Err(document.at(refresh.span(), "a refresh period is 100ms to 1h (RFC 2205 proposes 30s)"));
+        }
+    }
+    if let Some(keep) = &found.keep {
+        config.keep = *keep.get_ref();
+        if !(1..=100).contains(&config.keep) {
+            return Err(document.at(keep.span(), "keep is 1 to 100 (RFC 2205 proposes 3)"));
+        }
+    }
+    Ok(config)
+}
+
+fn interfaces(document: &Document<'_>, found: &[InterfaceFile]) -> Result<Vec<InterfaceConfig>, Mistake> {
+    let mut seen = BTreeMap::new();
+    if found.len() > MAX_INTERFACES {
+        return Err(document.whole(format!("more than {MAX_INTERFACES} interfaces")));
+    }
+    found
+        .iter()
+        .map(|entry| {
+            let name = entry.name.get_ref();
+            if name.is_empty() || name.len() > 15 || name.contains(['/', ' ']) {
+                return Err(document.at(entry.name.span(), format!("{name:?} is no interface name")));
+            }
+            if seen.insert(name.clone(), ()).is_some() {
+                return Err(document.at(entry.name.span(), format!("the interface {name} is there twice")));
+            }
+            interface(document, entry)
+        })
+        .collect()
+}
+
+fn interface(document: &Document<'_>, entry: &InterfaceFile) -> Result<InterfaceConfig, Mistake> {
+    let rate = entry.rate.as_ref().map(|rate| link_rate(document, rate)).transpose()?;
+    let overhead = match &entry.overhead {
+        None => DEFAULT_OVERHEAD,
+        Some(text) => match unit(document, text, units::parse_bytes)?.get() {
+            bytes @ 0..=256 => bytes as u32,
+            _ => return Err(document.at(text.span(), "an overhead is at most 256b a packet")),
+        },
+    };
+    let share_or = |text: &Option<Spanned<String>>, default: Share| match text {
+        Some(text) => share(document, text),
+        None => Ok(default),
+    };
+    let config = InterfaceConfig {
+        name: entry.name.get_ref().clone(),
+        rate,
+        overhead,
+        signalled_share: share_or(&entry.signalled_share, Share::PerMille(1000))?,
+        kept_back: share_or(&entry.kept_back, DEFAULT_KEPT_BACK)?,
+    };
+    if let (Some(rate), Some(text)) = (rate, &entry.kept_back)
+        && config.kept_back.of(rate) >= rate
+    {
+        return Err(document.at(text.span(), "kept_back leaves nothing of the link to reserve"));
+    }
+    Ok(config)
+}
+
+/// A link's rate: not zero, and what a kernel can shape.
+pub(crate) fn link_rate(document: &Document<'_>, text: &Spanned<String>) -> Result<Rate, Mistake> {
+    let rate = unit(document, text, units::parse_rate)?;
+    if rate < Rate::from_kbps(8) || rate > Rate::from_mbps(1_000_000) {
+        return Err(document.at(text.span(), format!("a link of {rate} is not supported: 8kbit to 1000gbit")));
+    }
+    Ok(rate)
+}
+
+fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<Share, Mistake> {
+    let Some(percent) = text.get_ref().strip_suffix('%') else {
+        return unit(document, text, units::parse_rate).map(Share::Rate);
+    };
+    let (whole, tenth) = percent.trim().split_once('.').unwrap_or((percent.trim(), "0"));
+    let per_mille = match (whole.parse::<u32>(), tenth.parse::<u32>()) {
+        (Ok(whole @ 0..=100), Ok(tenth @ 0..=9)) if tenth < 10 => whole * 10 + tenth,
+        _ => 1001,
+    };
+    if per_mille > 1000 {
+        return Err(document.at(text.span(), format!("{:?} is no share: 0% to 100%, or a rate", text.get_ref())));
+    }
+    Ok(Share::PerMille(per_mille))
+}
+
+/// A value with a unit, or the mistake at its place.
+pub(crate) fn unit<T>(
+    document: &Document<'_>,
+    text: &Spanned<String>,
+    parse: impl FnOnce(&str) -> Result<T, units::BadUnit>,
+) -> Result<T, Mistake> {
+    parse(text.get_ref()).map_err(|wrong| document.at(text.span(), wrong))
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}

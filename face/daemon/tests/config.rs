@@ -1,0 +1,93 @@
+//! Mistakes in configuration files: each is told with its line and what is wrong, and nothing is started.
+
+use daemon::{AgentConfig, Level, Share};
+use std::path::Path;
+use terms::{Rate, Span};
+
+fn parse(text: &str) -> Result<AgentConfig, String> {
+    AgentConfig::parse(Path::new("agent.toml"), text).map_err(|mistake| mistake.to_string())
+}
+
+#[test]
+fn a_full_file() {
+    let config = parse(
+        r#"
+name = "maui"
+auth = "none"
+socket = "/tmp/a.sock"
+state = "/tmp/state"
+log = "debug"
+[rsvp]
+refresh = "1s"
+keep = 4
+[[interface]]
+name = "eth0"
+rate = "10mbit"
+overhead = "38b"
+signalled_share = "62.5%"
+kept_back = "500kbit"
+[[interface]]
+name = "eth1"
+"#,
+    )
+    .unwrap();
+    assert_eq!((config.name.as_str(), config.log), ("maui", Level::Debug));
+    assert_eq!((config.rsvp.refresh, config.rsvp.keep), (Span::from_secs(1), 4));
+    let eth0 = &config.interfaces[0];
+    assert_eq!((eth0.rate, eth0.overhead), (Some(Rate::from_mbps(10)), 38));
+    assert_eq!(eth0.signalled_share, Share::PerMille(625));
+    assert_eq!(eth0.signalled_share.of(Rate::from_mbps(10)), Rate::from_kbps(6250));
+    assert_eq!(eth0.kept_back, Share::Rate(Rate::from_kbps(500)));
+    assert_eq!(config.interfaces[1].rate, None, "to be asked of the driver");
+}
+
+#[test]
+fn defaults_are_the_machine_s_own_agent() {
+    let config = parse("auth = \"none\"").unwrap();
+    assert_eq!(config.socket, Path::new("/run/sluice/agent.sock"));
+    assert_eq!(config.state, Path::new("/var/lib/sluice"));
+    assert_eq!(config.rsvp, rsvp::io::Config::default());
+    assert!(!config.name.is_empty());
+}
+
+#[test]
+fn mistakes_name_file_line_and_reason() {
+    let interface = |rest: &str| format!("auth = \"none\"\n[[interface]]\nname = \"eth0\"\n{rest}\n");
+    let table: &[(&str, String, &str)] = &[
+        ("no auth", "name = \"a\"".into(), "agent.toml: `auth` is missing"),
+        ("other auth", "\nauth = \"md5\"".into(), "agent.toml:2: auth = \"md5\" is not known"),
+        ("unknown key", "auth = \"none\"\nsokcet = \"x\"".into(), "agent.toml:2: unknown field `sokcet`"),
+        ("unknown key below", interface("rat = \"1mbit\""), "agent.toml:4: unknown field `rat`"),
+        ("syntax", "auth = \"none\"\n[[interface".into(), "agent.toml:2: "),
+        ("type", "auth = \"none\"\nname = 3".into(), "agent.toml:2: invalid type"),
+        ("twice in TOML", "auth = \"none\"\nauth = \"none\"".into(), "agent.toml:2: duplicate key"),
+        ("bad name", "auth = \"none\"\nname = \"a/b\"".into(), "agent.toml:2: \"a/b\" is no name"),
+        ("bad level", "auth = \"none\"\nlog = \"loud\"".into(), "agent.toml:2: \"loud\" is no log level"),
+        ("no name", "auth = \"none\"\n[[interface]]\nrate = \"1mbit\"".into(), "agent.toml:2: missing field `name`"),
+        ("no unit", interface("rate = \"10\""), "agent.toml:4: \"10\" has no unit"),
+        ("bad unit", interface("rate = \"10mbut\""), "agent.toml:4: \"mbut\" is no unit of rate"),
+        ("no rate", interface("rate = \"0bit\""), "agent.toml:4: a link of 0bit is not supported"),
+        ("bad share", interface("kept_back = \"110%\""), "agent.toml:4: \"110%\" is no share"),
+        ("all kept", interface("rate = \"1mbit\"\nkept_back = \"100%\""), "agent.toml:5: kept_back leaves nothing"),
+        ("overhead", interface("overhead = \"1kb\""), "agent.toml:4: an overhead is at most 256b"),
+        (
+            "bad name",
+            "auth = \"none\"\n[[interface]]\nname = \"much-too-long-name\"".into(),
+            "agent.toml:3: \"much-too",
+        ),
+        ("twice", interface("[[interface]]\nname = \"eth0\""), "agent.toml:5: the interface eth0 is there twice"),
+        ("refresh", "auth = \"none\"\n[rsvp]\nrefresh = \"1ms\"".into(), "agent.toml:3: a refresh period is"),
+        ("keep", "auth = \"none\"\n[rsvp]\nkeep = 0".into(), "agent.toml:3: keep is 1 to 100"),
+    ];
+    for (case, text, expected) in table {
+        let told = parse(text).expect_err(case);
+        assert!(told.starts_with(expected), "{case}: {told}\n expected: {expected}");
+        assert!(!told.contains('\n'), "{case}: one line, not {told:?}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let told = AgentConfig::load(Path::new("/nonexistent/agent.toml")).unwrap_err().to_string();
+    assert!(told.starts_with("/nonexistent/agent.toml: cannot be read: No such file"), "{told}");
+}
