@@ -52,6 +52,8 @@ pub enum Refused {
         /// Where.
         interface: IfIndex,
     },
+    /// What was asked means nothing (a rate of zero, a window that is over).
+    Meaningless(Misuse),
 }
 
 /// The world broke under us; `code` is the kernel's errno where there is one.
@@ -72,6 +74,13 @@ pub enum Misuse {
         start: Time,
         /// Its end.
         end: Time,
+    },
+    /// A window or a deadline that is over already.
+    Past {
+        /// Its end.
+        end: Time,
+        /// The time it is.
+        now: Time,
     },
     /// A rate of zero where something must be reserved.
     ZeroRate,
@@ -102,6 +111,7 @@ impl core::fmt::Display for Refused {
             Refused::Limit { what, limit } => write!(f, "{what}: the limit of {limit} is reached"),
             Refused::Policy => f.write_str("refused by policy"),
             Refused::NotReservable { interface } => write!(f, "interface {}: takes no reservations", interface.0),
+            Refused::Meaningless(misuse) => misuse.fmt(f),
         }
     }
 }
@@ -116,6 +126,7 @@ impl core::fmt::Display for Misuse {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Misuse::EmptyWindow { start, end } => write!(f, "the window {start:?}..{end:?} is empty"),
+            Misuse::Past { end, now } => write!(f, "it is {now:?}, and {end:?} has passed"),
             Misuse::ZeroRate => f.write_str("a rate of zero reserves nothing"),
             Misuse::UnknownHandle => f.write_str("no such handle"),
             Misuse::WrongState => f.write_str("not possible in this state"),

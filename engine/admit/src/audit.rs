@@ -1,0 +1,103 @@
+//! The table checked against its slots (FAULTS.md I2), and its state as one number (I5, I9).
+
+use crate::slot::Slot;
+use crate::state::State;
+use crate::table::SlotTable;
+use alloc::collections::BTreeMap;
+use terms::Time;
+
+/// An aggregate that is not the sum of its parts: a fault of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Drift {
+    /// Which aggregate.
+    pub what: &'static str,
+}
+
+impl SlotTable {
+    /// Recomputes every sum and the whole profile from the slots. Takes time in proportion to the slots.
+    ///
+    /// # Errors
+    /// [`Drift`] names the first aggregate that is wrong.
+    pub fn audit(&self) -> Result<(), Drift> {
+        let (mut standing, mut sheltered, mut loose, mut undecided) = (0u64, 0u64, 0u64, 0usize);
+        let mut deltas: BTreeMap<Time, i64> = BTreeMap::new();
+        let mut book = |start: Time, end: Time, bps: i64| {
+            *deltas.entry(start).or_insert(0) += bps;
+            if end != Time::FOREVER {
+                *deltas.entry(end).or_insert(0) -= bps;
+            }
+        };
+        for (id, slot) in self.slots.iter() {
+            let bps = slot.rate.as_bps();
+            match slot.state {
+                State::Open if slot.until == Time::FOREVER => standing += bps,
+                State::Open if self.loose_slots.contains(&(slot.until, id)) => loose += bps,
+                State::Open => {
+                    sheltered += bps;
+                    book(slot.window.start(), slot.until, bps as i64);
+                }
+                _ => {
+                    undecided += usize::from(slot.state != State::Committed);
+                    book(slot.window.start(), slot.window.end(), bps as i64);
+                }
+            }
+        }
+        deltas.retain(|_, delta| *delta != 0);
+        let mut level = 0i64;
+        let steps = deltas.into_iter().map(|(t, delta)| {
+            level += delta;
+            (t, level as u64)
+        });
+        let wrong = |what| Err(Drift { what });
+        match () {
+            () if standing != self.standing => wrong("sum of open slots"),
+            () if sheltered != self.sheltered => wrong("sum of sheltered slots"),
+            () if loose != self.loose => wrong("sum of loose slots"),
+            () if undecided != self.undecided => wrong("number of undecided slots"),
+            () if self.slots.iter().count() != self.slots.len() => wrong("number of slots"),
+            () if !steps.eq(self.profile.steps()) => wrong("profile"),
+            () => self.profile.audit().map_err(|what| Drift { what }),
+        }
+    }
+
+    /// A digest of the logical state: offer, capacity, time, and every slot with its handle. Equal states have equal
+    /// digests on every machine (FNV-1a, 64 bits); it is no protection against forgery.
+    pub fn digest(&self) -> u64 {
+        let mut fnv = Fnv(0xcbf2_9ce4_8422_2325);
+        fnv.eat(self.now.as_nanos());
+        fnv.eat(self.offer.signalled_share.map_or(u64::MAX, |share| share.as_bps()));
+        fnv.eat(self.offer.assumed_holding.map_or(u64::MAX, |span| span.as_nanos()));
+        for &(at, rate) in self.capacity.steps() {
+            fnv.eat(at.as_nanos());
+            fnv.eat(rate.as_bps());
+        }
+        for (id, slot) in self.slots.iter() {
+            fnv.eat(id.as_u64());
+            fnv.eat_slot(&slot);
+        }
+        fnv.0
+    }
+
+    /// Bytes of memory that the table takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<SlotTable>() + self.slots.bytes() + self.agenda.bytes() + self.profile.bytes()
+    }
+}
+
+struct Fnv(u64);
+
+impl Fnv {
+    fn eat(&mut self, word: u64) {
+        for byte in word.to_le_bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn eat_slot(&mut self, slot: &Slot) {
+        self.eat(slot.window.start().as_nanos());
+        self.eat(slot.window.end().as_nanos());
+        self.eat(slot.rate.as_bps());
+        self.eat(slot.until.as_nanos());
+        self.eat(slot.state as u64 * 2 + u64::from(slot.begun));
+    }
+}

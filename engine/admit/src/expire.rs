@@ -1,0 +1,94 @@
+//! Time passes: holds expire, windows open and close, open slots lose their shelter and are displaced.
+
+use crate::agenda;
+use crate::slot::{Slot, SlotId};
+use crate::state::{State, Step};
+use crate::table::SlotTable;
+use alloc::vec::Vec;
+use terms::Time;
+
+/// What the passing of time did to a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Notice {
+    /// A hold passed its deadline, or its window was over, before it was promised.
+    Expired {
+        /// Which; the handle is stale now.
+        id: SlotId,
+        /// What it was.
+        slot: Slot,
+    },
+    /// A committed slot's window has begun.
+    Opens {
+        /// Which.
+        id: SlotId,
+        /// What it is.
+        slot: Slot,
+    },
+    /// A committed slot's window is over.
+    Closes {
+        /// Which; the handle is stale now.
+        id: SlotId,
+        /// What it was. If it never opened (it was committed too late, or time was told too late), `begun` is false.
+        slot: Slot,
+    },
+    /// An open slot made way for a booking (RFC 2205 appendix B: ResvErr code 12, service preempted).
+    Displaced {
+        /// Which; the handle is stale now.
+        id: SlotId,
+        /// What it was.
+        slot: Slot,
+    },
+}
+
+impl SlotTable {
+    /// Tells the time and carries out what is due. Time that runs backwards is ignored. What happened is then read
+    /// with [`SlotTable::poll`]: all that ends comes before all that opens, so that adjacent windows never overlap
+    /// in a plane that follows.
+    pub fn expire(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        let mut opening: Vec<(Time, SlotId)> = Vec::new();
+        while let Some((at, id)) = self.agenda.due(self.now) {
+            let Ok(slot) = self.slots.get(id) else { continue };
+            if agenda::next(&slot) != Some(at) {
+                continue;
+            }
+            match slot.state {
+                State::Held => self.finish(id, Step::Expire),
+                State::Committed if slot.window.end() <= self.now => self.finish(id, Step::Close),
+                State::Committed => opening.push((at, id)),
+                State::Open => self.loosen(id, &slot),
+                State::Promised => {}
+            }
+        }
+        self.settle();
+        for (_, id) in opening {
+            let Ok(mut slot) = self.slots.get(id) else { continue };
+            slot.begun = true;
+            self.slots.put(id, slot);
+            self.agenda.note(id, &slot, &self.slots);
+            self.notices.push_back(Notice::Opens { id, slot });
+        }
+    }
+
+    /// The next thing that happened; to be read until `None` after each call that changes the table.
+    pub fn poll(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// When [`SlotTable::expire`] is next due; possibly earlier than anything happens, never later.
+    pub fn wake_at(&self) -> Option<Time> {
+        match (self.agenda.earliest(), self.next_displacement()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn finish(&mut self, id: SlotId, step: Step) {
+        if let Ok(slot) = self.end(id, step) {
+            self.notices.push_back(match step {
+                Step::Expire => Notice::Expired { id, slot },
+                _ => Notice::Closes { id, slot },
+            });
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Who may have how much, and when: the ledger of a resource, grants carved out of it, and links on top of it.
+//!
+//! Why one crate: capacity is counted in one place. Every way of asking (signalled soft state, advance booking,
+//! two-phase co-reservation, sub-admitters) ends in one [`SlotTable`], which keeps two promises exactly:
+//! at no instant is more given away than there is, and nothing is refused that fits at every instant.
+//!
+//! Reading order: [`state`] (the life of a slot), [`slot`], [`table`] and its operations ([`open`](SlotTable::open),
+//! [`modify`](SlotTable::modify), [`expire`](SlotTable::expire), [`find`](SlotTable::find)), [`grant`], [`link`];
+//! then `profile`, the structure that makes it fast.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod agenda;
+pub mod audit;
+mod capacity;
+pub mod denied;
+mod expire;
+pub mod grant;
+pub mod link;
+mod modify;
+mod open;
+pub mod profile;
+mod question;
+pub mod slot;
+pub mod state;
+pub mod table;
+
+pub use audit::Drift;
+pub use denied::{Denied, Shortfall};
+pub use expire::Notice;
+pub use grant::{Grant, Inside, PartChange, PartId};
+pub use link::{Link, LinkTerms};
+pub use modify::Change;
+pub use slot::{Slot, SlotId};
+pub use state::{State, Step};
+pub use table::{Limits, Offer, SlotTable};

@@ -1,0 +1,161 @@
+//! Open slots: signalled reservations, in force now and open at their end (DESIGN.md, "One ledger").
+//!
+//! An open slot may last for ever, so it counts at every instant from now to for ever: it must fit under the most that
+//! is booked at *any* instant ahead, and from then on a booking must fit beside it. That is exact, and one running
+//! sum is enough for any number of open slots. It is also strict: a booking of the whole link next year leaves
+//! nothing to signal today.
+//!
+//! Where that is too strict, the offer states an `assumed_holding` H. Then an open slot counts for certain (is
+//! *sheltered*) only from its opening for H; it must fit there, under what is booked and sheltered, and beside every
+//! open slot there is at the moment. Once H is over it is *loose*: it still counts now, so nothing signalled can take
+//! its place, but a booking ignores it, and when a booked window comes under which it no longer fits it is displaced,
+//! with notice. Loose slots go in the order in which their shelter ended. A booked slot is never displaced.
+//!
+//! In both cases open slots together never exceed `signalled_share`.
+
+use crate::agenda;
+use crate::denied::{Denied, Shortfall};
+use crate::expire::Notice;
+use crate::slot::{Slot, SlotId};
+use crate::state::{State, Step};
+use crate::table::{MAX_RATE, SlotTable};
+use terms::{Misuse, Rate, Span, Time, Window};
+
+impl SlotTable {
+    /// Opens a slot: `rate` from now on, until it is released.
+    ///
+    /// # Errors
+    /// [`Denied`]: it does not fit (`free` says what would), the table is full, the rate is zero.
+    pub fn open(&mut self, rate: Rate) -> Result<SlotId, Denied> {
+        self.room_for_slot(rate)?;
+        let until = self.shelter_end();
+        let free = self.free_to_open_until(until);
+        if rate > free {
+            return Err(Denied::Capacity { asked: rate, free });
+        }
+        self.count_new_open(rate, until)
+    }
+
+    /// Counts an open slot that exists already (found in the plane after a restart), whether or not it fits; what
+    /// is missing then is in the answer. It is safe from bookings for as long as a new one.
+    ///
+    /// # Errors
+    /// [`Denied`]: the table is full, the rate is zero, or the sums would pass [`MAX_RATE`].
+    pub fn adopt(&mut self, rate: Rate) -> Result<(SlotId, Option<Shortfall>), Denied> {
+        self.room_for_slot(rate)?;
+        let most = self.profile.peak(Time::ZERO, Time::FOREVER) + self.standing + self.loose;
+        let free = MAX_RATE.saturating_sub(Rate::from_bps(most));
+        if rate > free {
+            return Err(Denied::Capacity { asked: rate, free });
+        }
+        let id = self.count_new_open(rate, self.shelter_end())?;
+        self.settle();
+        Ok((id, self.shortfall()))
+    }
+
+    /// What open slots hold together.
+    pub fn open_sum(&self) -> Rate {
+        Rate::from_bps(self.standing + self.sheltered + self.loose)
+    }
+
+    /// The most that could be opened now, as one slot or several.
+    pub fn free_to_open(&self) -> Rate {
+        self.free_to_open_until(self.shelter_end())
+    }
+
+    /// Changes the share of open slots. What is open stays, even if it is more; the answer is what is too much.
+    pub fn set_signalled_share(&mut self, share: Option<Rate>) -> Rate {
+        self.offer.signalled_share = share;
+        share.map_or(Rate::ZERO, |share| self.open_sum().saturating_sub(share))
+    }
+
+    /// Changes how long an open slot is safe from bookings; slots that are open keep what they were told.
+    pub fn set_assumed_holding(&mut self, span: Option<Span>) {
+        self.offer.assumed_holding = span;
+    }
+
+    pub(crate) fn shelter_end(&self) -> Time {
+        self.offer.assumed_holding.map_or(Time::FOREVER, |span| self.now.saturating_add(span))
+    }
+
+    /// What an open slot that is safe until `until` could have, or grow by.
+    pub(crate) fn free_to_open_until(&self, until: Time) -> Rate {
+        let share = self.offer.signalled_share.map(|share| share.saturating_sub(self.open_sum()));
+        let ahead = if until > self.now { self.available(self.now, until) } else { Rate::INFINITE };
+        let present = self.capacity.at(self.now).as_bps();
+        let taken = self.profile.level(self.now) + self.standing + self.loose;
+        ahead.min(Rate::from_bps(present.saturating_sub(taken))).min(share.unwrap_or(Rate::INFINITE))
+    }
+
+    fn count_new_open(&mut self, rate: Rate, until: Time) -> Result<SlotId, Denied> {
+        let Ok(window) = Window::open(self.now) else {
+            return Err(Misuse::Past { end: Time::FOREVER, now: self.now }.into());
+        };
+        let slot = Slot { window, rate, state: State::Open, until, begun: true };
+        let id = self.insert(slot);
+        self.count_open(id, &slot);
+        Ok(id)
+    }
+
+    pub(crate) fn count_open(&mut self, id: SlotId, slot: &Slot) {
+        let bps = slot.rate.as_bps();
+        if slot.until == Time::FOREVER {
+            self.standing += bps;
+        } else if slot.until > self.now {
+            self.sheltered += bps;
+            self.profile.add(slot.window.start(), slot.until, bps as i64);
+        } else {
+            self.loose += bps;
+            self.loose_slots.insert((slot.until, id));
+        }
+    }
+
+    pub(crate) fn uncount_open(&mut self, id: SlotId, slot: &Slot) {
+        let bps = slot.rate.as_bps();
+        if slot.until == Time::FOREVER {
+            self.standing -= bps;
+        } else if self.loose_slots.remove(&(slot.until, id)) {
+            self.loose -= bps;
+        } else {
+            self.sheltered -= bps;
+            self.profile.add(slot.window.start(), slot.until, -(bps as i64));
+        }
+    }
+
+    /// The slot's shelter has ended: it leaves the profile and is loose from now on.
+    pub(crate) fn loosen(&mut self, id: SlotId, slot: &Slot) {
+        debug_assert!(agenda::next(slot) == Some(slot.until));
+        self.sheltered -= slot.rate.as_bps();
+        self.profile.add(slot.window.start(), slot.until, -(slot.rate.as_bps() as i64));
+        self.loose += slot.rate.as_bps();
+        self.loose_slots.insert((slot.until, id));
+    }
+
+    /// Displaces loose slots until the rest fits beside what is booked at this instant.
+    pub(crate) fn settle(&mut self) {
+        while self.loose > 0 {
+            let taken = self.profile.level(self.now) + self.standing + self.loose;
+            if taken <= self.capacity.at(self.now).as_bps() {
+                return;
+            }
+            let Some(&(_, id)) = self.loose_slots.first() else { return };
+            match self.end(id, Step::Displace) {
+                Ok(slot) => self.notices.push_back(Notice::Displaced { id, slot }),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The next instant at which a booking displaces a loose slot.
+    pub(crate) fn next_displacement(&self) -> Option<Time> {
+        if self.loose == 0 {
+            return None;
+        }
+        self.capacity.stretches(self.now, Time::FOREVER).find_map(|s| {
+            match s.rate.as_bps().checked_sub(self.standing + self.loose) {
+                Some(ceiling) => self.profile.first_above(s.start, s.end, ceiling),
+                None => Some(s.start),
+            }
+        })
+    }
+}

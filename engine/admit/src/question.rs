@@ -1,0 +1,106 @@
+//! What the table is asked: peaks, what is free, where something fits.
+
+use crate::denied::{Denied, Shortfall};
+use crate::profile::Search;
+use crate::slot::{Slot, SlotId};
+use crate::state::State;
+use crate::table::SlotTable;
+use terms::{Misuse, Rate, Span, Time, Window};
+
+impl SlotTable {
+    /// The most that is given away at any instant of `[start, end)`, open slots included unless a booking may
+    /// displace them. Zero for an empty window.
+    pub fn peak(&self, start: Time, end: Time) -> Rate {
+        if start >= end {
+            return Rate::ZERO;
+        }
+        Rate::from_bps(self.profile.peak(start, end) + self.standing)
+    }
+
+    /// What can be booked over the whole of `[start, end)`: the least that is free at any of its instants from now on.
+    /// Zero for a window that is empty or over.
+    pub fn available(&self, start: Time, end: Time) -> Rate {
+        let start = start.max(self.now);
+        if start >= end {
+            return Rate::ZERO;
+        }
+        let over = self.capacity.stretches(start, end);
+        let free =
+            over.map(|s| s.rate.as_bps().saturating_sub(self.profile.peak(s.start, s.end) + self.standing)).min();
+        Rate::from_bps(free.unwrap_or(0))
+    }
+
+    /// The earliest start at which `rate` fits for `span`, not before `earliest` (or now), over by `latest`.
+    ///
+    /// # Errors
+    /// [`Misuse`]: a rate of zero, a span of zero.
+    pub fn find(&self, rate: Rate, span: Span, earliest: Time, latest: Time) -> Result<Option<Time>, Misuse> {
+        let earliest = earliest.max(self.now);
+        if rate == Rate::ZERO {
+            return Err(Misuse::ZeroRate);
+        }
+        if span == Span::ZERO {
+            return Err(Misuse::EmptyWindow { start: earliest, end: earliest });
+        }
+        if latest.since(earliest) < span {
+            return Ok(None);
+        }
+        let mut search = Search { length: span.as_nanos(), since: None };
+        let taken = rate.as_bps().saturating_add(self.standing);
+        for stretch in self.capacity.stretches(earliest, latest) {
+            let found = match stretch.rate.as_bps().checked_sub(taken) {
+                Some(ceiling) => self.profile.search(&mut search, stretch.start, stretch.end, ceiling),
+                None => search.since.take().filter(|&since| stretch.start.since(since) >= span),
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The slots that count at the instant `t`. Looks at every slot.
+    pub fn slots_at(&self, t: Time) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
+        self.slots.iter().filter(move |(_, slot)| slot.window.contains(t))
+    }
+
+    /// Where more has been given away than there is, from now on; `None`: nowhere.
+    pub fn shortfall(&self) -> Option<Shortfall> {
+        let mut found: Option<Shortfall> = None;
+        for stretch in self.capacity.stretches(self.now, Time::FOREVER) {
+            let peak = self.profile.peak(stretch.start, stretch.end) + self.standing;
+            let worst = Rate::from_bps(peak.saturating_sub(stretch.rate.as_bps()));
+            if worst == Rate::ZERO {
+                continue;
+            }
+            let first = match found {
+                Some(earlier) => earlier.first,
+                None => match stretch.rate.as_bps().checked_sub(self.standing) {
+                    Some(ceiling) => self.profile.first_above(stretch.start, stretch.end, ceiling),
+                    None => Some(stretch.start),
+                }
+                .unwrap_or(stretch.start),
+            };
+            found = Some(Shortfall { first, worst: found.map_or(worst, |f| f.worst.max(worst)) });
+        }
+        found
+    }
+
+    /// How many slots are in which state.
+    pub fn count(&self, state: State) -> usize {
+        self.slots.iter().filter(|(_, slot)| slot.state == state).count()
+    }
+
+    /// Whether `rate` more fits at every instant of `window`, which is not before now.
+    pub(crate) fn must_fit(&self, window: Window, rate: Rate) -> Result<(), Denied> {
+        let fits = self.capacity.stretches(window.start(), window.end()).all(|s| {
+            let limit = s.rate.as_bps();
+            let taken = rate.as_bps().saturating_add(self.standing);
+            taken <= limit && self.profile.peak(s.start, s.end) <= limit - taken
+        });
+        if fits {
+            return Ok(());
+        }
+        Err(Denied::Capacity { asked: rate, free: self.available(window.start(), window.end()) })
+    }
+}

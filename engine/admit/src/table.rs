@@ -1,0 +1,259 @@
+//! The slot table: what is given away of one resource, at every instant from now on.
+//!
+//! Booked slots (holds, promises, bookings, grants) have a window; they are counted in a [`Profile`]. Open slots
+//! (signalled reservations) are one running sum, counted at every instant from now to for ever. What must fit is
+//! `profile(t) + open <= capacity(t)` at every instant `t` that a request touches; windows are half-open, so two that
+//! touch never add up, and two that start at the same instant always do. A request is checked in full before
+//! anything is changed.
+//!
+//! The table is told the time by [`SlotTable::expire`] and never looks. Whatever lies before now is history: windows
+//! are cut off at now, and nothing is checked before it.
+
+use crate::agenda::Agenda;
+use crate::capacity::Capacity;
+use crate::denied::{Denied, Shortfall};
+use crate::expire::Notice;
+use crate::profile::Profile;
+use crate::slot::{Slot, SlotId, Slots};
+use crate::state::{After, State, Step};
+use alloc::collections::{BTreeSet, VecDeque};
+use terms::{Misuse, Rate, Span, Time, Window};
+
+/// The largest capacity that a table counts with, 2^62 bit/s: sums of what fits under it cannot overflow.
+pub const MAX_RATE: Rate = Rate::from_bps(1 << 62);
+
+/// What a resource offers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// Its capacity, for ever unless [`SlotTable::set_capacity`] says otherwise. Above [`MAX_RATE`] it counts as that.
+    pub capacity: Rate,
+    /// The most that open slots may hold together; `None`: all that is not booked at some instant ahead.
+    pub signalled_share: Option<Rate>,
+    /// How long an open slot is safe from bookings; `None`: for ever.
+    pub assumed_holding: Option<Span>,
+}
+
+impl Offer {
+    /// A capacity with neither a share nor an assumed holding time stated.
+    pub const fn of(capacity: Rate) -> Offer {
+        Offer { capacity, signalled_share: None, assumed_holding: None }
+    }
+}
+
+/// How large a table may grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most slots in all; at most `u32::MAX - 1` count.
+    pub slots: usize,
+    /// Most slots that are held or promised.
+    pub undecided: usize,
+    /// Most steps of the capacity.
+    pub capacity_steps: usize,
+}
+
+impl Default for Limits {
+    /// 2^21 slots, 2^16 of them undecided, 1,024 steps of capacity.
+    fn default() -> Limits {
+        Limits { slots: 1 << 21, undecided: 1 << 16, capacity_steps: 1024 }
+    }
+}
+
+/// The ledger of one resource. Its agent is its only writer.
+#[derive(Clone, Debug)]
+pub struct SlotTable {
+    pub(crate) now: Time,
+    pub(crate) offer: Offer,
+    pub(crate) limits: Limits,
+    pub(crate) capacity: Capacity,
+    /// Booked slots, and open slots for as long as they are safe from bookings, if that is not for ever.
+    pub(crate) profile: Profile,
+    /// Sum of the open slots that are safe for ever.
+    pub(crate) standing: u64,
+    /// Sum of the open slots that are safe for a while yet; counted in the profile.
+    pub(crate) sheltered: u64,
+    /// Sum of the open slots that a booking may displace.
+    pub(crate) loose: u64,
+    /// Which those are; the one whose shelter ended first comes first.
+    pub(crate) loose_slots: BTreeSet<(Time, SlotId)>,
+    pub(crate) slots: Slots,
+    pub(crate) undecided: usize,
+    pub(crate) agenda: Agenda,
+    pub(crate) notices: VecDeque<Notice>,
+}
+
+impl SlotTable {
+    /// An empty table whose time is [`Time::ZERO`].
+    pub fn new(offer: Offer, limits: Limits) -> SlotTable {
+        SlotTable {
+            now: Time::ZERO,
+            offer,
+            limits: Limits { slots: limits.slots.min(u32::MAX as usize - 1), ..limits },
+            capacity: Capacity::constant(offer.capacity),
+            profile: Profile::new(),
+            standing: 0,
+            sheltered: 0,
+            loose: 0,
+            loose_slots: BTreeSet::new(),
+            slots: Slots::default(),
+            undecided: 0,
+            agenda: Agenda::default(),
+            notices: VecDeque::new(),
+        }
+    }
+
+    /// The latest time it was told.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Holds `rate` in `window` until the instant `until`, when it expires unless it has been promised. The part of
+    /// the window that is before now is cut off.
+    ///
+    /// # Errors
+    /// [`Denied`]: it does not fit, a table is full, the rate is zero, the window or the deadline is over.
+    pub fn hold(&mut self, window: Window, rate: Rate, until: Time) -> Result<SlotId, Denied> {
+        if until <= self.now {
+            return Err(Misuse::Past { end: until, now: self.now }.into());
+        }
+        if self.undecided >= self.limits.undecided {
+            return Err(Denied::Limit { what: "undecided slots", limit: self.limits.undecided });
+        }
+        let id = self.book(window, rate, State::Held, until)?;
+        self.undecided += 1;
+        Ok(id)
+    }
+
+    /// Gives `rate` in `window` to a sub-admitter at once, as one committed slot; see [`crate::Grant`].
+    ///
+    /// # Errors
+    /// As [`SlotTable::hold`].
+    pub fn grant(&mut self, window: Window, rate: Rate) -> Result<SlotId, Denied> {
+        self.book(window, rate, State::Committed, Time::FOREVER)
+    }
+
+    /// The participant's yes: the hold has no deadline any more.
+    ///
+    /// # Errors
+    /// [`Misuse`]: a stale handle, or not a hold.
+    pub fn promise(&mut self, id: SlotId) -> Result<(), Misuse> {
+        self.step(id, Step::Promise)
+    }
+
+    /// The coordinator's decision for it: the slot opens at its start (at once, if that has come).
+    ///
+    /// # Errors
+    /// [`Misuse`]: a stale handle, or not promised.
+    pub fn commit(&mut self, id: SlotId) -> Result<(), Misuse> {
+        self.step(id, Step::Commit)?;
+        self.undecided -= 1;
+        Ok(())
+    }
+
+    /// Gives any slot back: its capacity is free from now on, and its handle is stale.
+    ///
+    /// # Errors
+    /// [`Misuse::UnknownHandle`] if the handle is stale.
+    pub fn release(&mut self, id: SlotId) -> Result<Slot, Misuse> {
+        self.end(id, Step::Release)
+    }
+
+    /// What the handle names.
+    ///
+    /// # Errors
+    /// [`Misuse::UnknownHandle`] if it is stale.
+    pub fn get(&self, id: SlotId) -> Result<Slot, Misuse> {
+        self.slots.get(id)
+    }
+
+    /// Every slot, in the order of a table of no meaning, always the same.
+    pub fn slots(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
+        self.slots.iter()
+    }
+
+    /// How many slots there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sets the capacity in `window`. If more has been given away than that, the new capacity stands all the same
+    /// (the world has lost it), nothing is taken back, nothing more is given, and the answer says what is missing.
+    /// What a booking may displace is displaced.
+    ///
+    /// # Errors
+    /// [`Denied::Limit`] if there would be too many steps, [`Misuse::Past`] for a window that is over.
+    pub fn set_capacity(&mut self, window: Window, rate: Rate) -> Result<Option<Shortfall>, Denied> {
+        self.still_ahead(window)?;
+        let capacity = self.capacity.with(window, rate, self.now);
+        if capacity.len() > self.limits.capacity_steps {
+            return Err(Denied::Limit { what: "steps of capacity", limit: self.limits.capacity_steps });
+        }
+        self.capacity = capacity;
+        self.settle();
+        Ok(self.shortfall())
+    }
+
+    /// Cuts the window off at now.
+    pub(crate) fn still_ahead(&self, window: Window) -> Result<Window, Misuse> {
+        let past = Misuse::Past { end: window.end(), now: self.now };
+        Window::new(window.start().max(self.now), window.end()).map_err(|_| past)
+    }
+
+    fn book(&mut self, window: Window, rate: Rate, state: State, until: Time) -> Result<SlotId, Denied> {
+        let window = self.still_ahead(window)?;
+        self.room_for_slot(rate)?;
+        self.must_fit(window, rate)?;
+        self.profile.add(window.start(), window.end(), rate.as_bps() as i64);
+        let id = self.insert(Slot { window, rate, state, until, begun: false });
+        self.settle();
+        Ok(id)
+    }
+
+    /// What every new slot needs: a rate, and a place in the table.
+    pub(crate) fn room_for_slot(&self, rate: Rate) -> Result<(), Denied> {
+        if rate == Rate::ZERO {
+            return Err(Misuse::ZeroRate.into());
+        }
+        if self.slots.len() >= self.limits.slots {
+            return Err(Denied::Limit { what: "slots", limit: self.limits.slots });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn insert(&mut self, slot: Slot) -> SlotId {
+        let id = self.slots.insert(slot);
+        self.agenda.note(id, &slot, &self.slots);
+        id
+    }
+
+    /// Takes a step after which the slot goes on.
+    fn step(&mut self, id: SlotId, step: Step) -> Result<(), Misuse> {
+        let mut slot = self.slots.get(id)?;
+        let After::Goes(state) = slot.state.after(step)? else { return Err(Misuse::WrongState) };
+        slot.state = state;
+        slot.until = Time::FOREVER;
+        self.slots.put(id, slot);
+        self.agenda.note(id, &slot, &self.slots);
+        Ok(())
+    }
+
+    /// Takes a step after which the slot is over.
+    pub(crate) fn end(&mut self, id: SlotId, step: Step) -> Result<Slot, Misuse> {
+        let slot = self.slots.get(id)?;
+        let After::Over = slot.state.after(step)? else { return Err(Misuse::WrongState) };
+        if slot.state == State::Open {
+            self.uncount_open(id, &slot);
+        } else {
+            self.profile.add(slot.window.start(), slot.window.end(), -(slot.rate.as_bps() as i64));
+        }
+        if matches!(slot.state, State::Held | State::Promised) {
+            self.undecided -= 1;
+        }
+        self.slots.remove(id);
+        Ok(slot)
+    }
+}
