@@ -1,0 +1,83 @@
+//! A two rate three colour marker (RFC 2698).
+
+use super::{BadProfile, Color, State, bursts, cost, fill};
+use terms::{Bytes, Rate, Span, Time};
+
+/// CIR, CBS, PIR, PBS; state: `Tc` (first) and `Tp` (second).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TrTcm {
+    cir: u64,
+    cbs: u64,
+    pir: u64,
+    pbs: u64,
+}
+
+impl TrTcm {
+    /// A profile.
+    ///
+    /// # Errors
+    /// [`BadProfile::PeakBelowCommitted`], [`BadProfile::NoBurst`] if a burst is zero (section 2),
+    /// [`BadProfile::BurstTooLarge`].
+    pub fn new(cir: Rate, cbs: Bytes, pir: Rate, pbs: Bytes) -> Result<TrTcm, BadProfile> {
+        if pir < cir {
+            return Err(BadProfile::PeakBelowCommitted { committed: cir, peak: pir });
+        }
+        if cbs == Bytes::ZERO || pbs == Bytes::ZERO {
+            return Err(BadProfile::NoBurst);
+        }
+        let (cbs, pbs) = bursts(cbs, pbs)?;
+        Ok(TrTcm { cir: cir.as_bps(), cbs, pir: pir.as_bps(), pbs })
+    }
+
+    /// Full buckets (section 3: initially `Tp = PBS`, `Tc = CBS`).
+    pub fn start(&self, now: Time) -> State {
+        State { at: now, first: self.cbs, second: self.pbs }
+    }
+
+    /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
+    #[inline]
+    pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
+        self.refill(state, now);
+        let cost = cost(len);
+        if color == Color::Red || state.second < cost {
+            return Color::Red;
+        }
+        state.second -= cost;
+        if color == Color::Yellow || state.first < cost {
+            return Color::Yellow;
+        }
+        state.first -= cost;
+        Color::Green
+    }
+
+    /// The earliest instant, not before `now`, at which the packet would be green if nothing else came: the T2 of
+    /// RFC 2963 section 3.5. `None`: never (larger than CBS or PBS, or no rate).
+    pub fn green_at(&self, state: &State, now: Time, len: u32) -> Option<Time> {
+        let committed = reaches(state.first, self.cir, self.cbs, state.at, now, len)?;
+        let peak = reaches(state.second, self.pir, self.pbs, state.at, now, len)?;
+        Some(committed.max(peak))
+    }
+
+    #[inline(always)]
+    fn refill(&self, state: &mut State, now: Time) {
+        let dt = now.since(state.at).as_nanos();
+        state.first = fill(state.first, self.cir, dt, self.cbs);
+        state.second = fill(state.second, self.pir, dt, self.pbs);
+        state.at = state.at.max(now);
+    }
+}
+
+/// When a bucket that held `credit` at `at` holds a packet's cost; not before `now`. Rounded up to the nanosecond.
+pub(super) fn reaches(credit: u64, rate: u64, burst: u64, at: Time, now: Time, len: u32) -> Option<Time> {
+    let cost = cost(len);
+    if cost > burst {
+        return None;
+    }
+    if credit >= cost {
+        return Some(now);
+    }
+    if rate == 0 {
+        return None;
+    }
+    Some((at + Span::from_nanos((cost - credit).div_ceil(rate))).max(now))
+}
