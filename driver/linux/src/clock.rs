@@ -24,6 +24,13 @@ impl Clock {
         Time::from_nanos(read(libc::CLOCK_BOOTTIME).saturating_add(self.offset_ns))
     }
 
+    /// Our time of an instant of the recent past that the kernel named by the wall clock, nanoseconds; without one,
+    /// now. A step of the wall clock in between is the only error.
+    pub fn from_wall(&self, stamp: Option<u64>) -> Time {
+        let age = stamp.map_or(0, |stamp| read(libc::CLOCK_REALTIME).saturating_sub(stamp));
+        Time::from_nanos(self.now().as_nanos().saturating_sub(age))
+    }
+
     /// What the boot clock itself shows at `at`, in nanoseconds: for the kernel's own timers.
     pub fn boot_nanos(&self, at: Time) -> u64 {
         at.as_nanos().saturating_sub(self.offset_ns)

@@ -3,6 +3,7 @@
 //! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
 //! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control.
 
+pub mod capture;
 pub mod clock;
 pub mod error;
 pub mod netlink;

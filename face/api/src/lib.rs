@@ -9,4 +9,5 @@ pub mod agent;
 pub mod client;
 pub mod convert;
 pub mod places;
+pub mod table;
 pub mod units;

@@ -6,7 +6,6 @@ mod complain;
 mod places;
 mod rsvp;
 mod status;
-mod table;
 mod watch;
 
 use args::{Cli, Command};

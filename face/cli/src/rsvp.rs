@@ -2,12 +2,12 @@
 
 use crate::args::{End, ListArgs, Protocol, ReceiveArgs, Reserve, RsvpCommand, SendArgs, Service, TrafficArgs};
 use crate::complain::Complaint;
-use crate::table::{Align, Table};
 use crate::watch::{flow, print_event, rate};
 use api::agent::{
     Answer, CounterRow, EventDoc, FlowSpecDoc, Request, SenderId, SenderRow, SessionId, SessionRow, StyleDoc, TspecDoc,
 };
 use api::client::Client;
+use api::table::{Align, Table};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use terms::{Rate, Span};

@@ -2,9 +2,9 @@
 
 use crate::args::StatusArgs;
 use crate::complain::Complaint;
-use crate::table::{Align, Table};
 use crate::watch::{flow, rate, wanted};
 use api::agent::{Answer, InterfaceRow, Request, ReservationRow, Status};
+use api::table::{Align, Table};
 use std::process::ExitCode;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Aligned tables for terminals: numbers to the right, words to the left.
 
 /// A column's alignment.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
     /// Words.
     Left,
@@ -10,6 +10,7 @@ pub enum Align {
 }
 
 /// A table under construction.
+#[derive(Clone, Debug)]
 pub struct Table {
     head: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,

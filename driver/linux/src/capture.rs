@@ -1,0 +1,249 @@
+//! Counting what really passes an interface: a packet socket that sees UDP to one port, with the kernel's time stamps.
+//!
+//! Loss and rates of the experiments are taken here rather than in the application, so that a slow reader is never
+//! mistaken for a lossy network (packet(7), socket(7); the filter is classic BPF, seccomp-free and checked by the
+//! kernel). Outgoing packets are seen after the queueing discipline, at the moment they leave.
+
+use crate::clock::Clock;
+use crate::error::Failed;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use terms::{Span, Time};
+
+/// So many bytes of each packet, from the IP header on, are kept.
+pub const HEAD: usize = 96;
+
+/// Room in the kernel for what waits to be read: minutes of a video stream, so that a busy machine loses nothing.
+const RECEIVE_BUFFER: libc::c_int = 8 << 20;
+
+/// `SKF_AD_OFF + SKF_AD_PROTOCOL` of `linux/filter.h`: the EtherType, wherever the link header ends.
+const ETHERTYPE: u32 = (-0x1000_i32) as u32;
+
+/// A packet that passed.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// When, by the kernel.
+    pub at: Time,
+    /// Whether it was leaving.
+    pub outgoing: bool,
+    /// Total length of the IP packet, bytes.
+    pub len: u32,
+    head: [u8; HEAD],
+    kept: usize,
+}
+
+impl Seen {
+    /// The first bytes of the IP packet: all of it, or [`HEAD`].
+    pub fn head(&self) -> &[u8] {
+        &self.head[..self.kept]
+    }
+
+    /// What follows the UDP header within [`Seen::head`].
+    pub fn payload(&self) -> &[u8] {
+        let start = self.head.first().map_or(0, |first| usize::from(first & 0xf) * 4) + 8;
+        self.head().get(start..).unwrap_or(&[])
+    }
+}
+
+/// An open capture. It begins when it is opened.
+#[derive(Debug)]
+pub struct Capture {
+    socket: OwnedFd,
+    clock: Clock,
+}
+
+impl Capture {
+    /// Sees IPv4 UDP packets to `port` on `interface` of the network namespace that this thread is in.
+    ///
+    /// # Errors
+    /// No such interface, or the kernel does not let us (CAP_NET_RAW is needed).
+    pub fn udp_to(interface: &str, port: u16, clock: Clock) -> Result<Capture, Failed> {
+        let what = || format!("capture on {interface}");
+        let name = CString::new(interface)
+            .map_err(|_| Failed::because(what(), std::io::Error::from(std::io::ErrorKind::InvalidInput)))?;
+        // SAFETY: `name` is a C string that outlives the call.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(Failed::last(what()));
+        }
+        // Protocol 0: nothing is received before the filter is in place and the socket bound.
+        // SAFETY: no memory is passed.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(Failed::last(what()));
+        }
+        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+        let capture = Capture { socket: unsafe { OwnedFd::from_raw_fd(fd) }, clock };
+        capture.prepare(port).and_then(|()| capture.bind(index)).map_err(Failed::doing(what()))?;
+        Ok(capture)
+    }
+
+    fn prepare(&self, port: u16) -> std::io::Result<()> {
+        let mut program = udp_filter(port);
+        let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        self.set(libc::SO_ATTACH_FILTER, &filter)?;
+        self.set(libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER)?;
+        self.set(libc::SO_TIMESTAMPNS, &1_i32)
+    }
+
+    fn set<T>(&self, option: libc::c_int, value: &T) -> std::io::Result<()> {
+        let size = size_of::<T>() as libc::socklen_t;
+        let value = std::ptr::from_ref(value).cast();
+        // SAFETY: `value` is as large as `size` says and outlives the call; the descriptor is open.
+        match unsafe { libc::setsockopt(self.socket.as_raw_fd(), libc::SOL_SOCKET, option, value, size) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+
+    fn bind(&self, index: u32) -> std::io::Result<()> {
+        // SAFETY: all-zero is a valid sockaddr_ll.
+        let mut place: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        place.sll_family = libc::AF_PACKET as u16;
+        place.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        place.sll_ifindex = index as i32;
+        let size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: `place` is as large as `size` says and outlives the call; the descriptor is open.
+        match unsafe { libc::bind(self.socket.as_raw_fd(), std::ptr::from_ref(&place).cast(), size) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+
+    /// The next packet; `None` if none passes within `patience`.
+    ///
+    /// # Errors
+    /// The interface went.
+    pub fn next(&mut self, patience: Span) -> Result<Option<Seen>, Failed> {
+        let what = "read captured packets";
+        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let patience = i32::try_from(patience.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        // SAFETY: `poll` is one valid pollfd that outlives the call.
+        match unsafe { libc::poll(&mut poll, 1, patience) } {
+            0 => return Ok(None),
+            n if n < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => return Ok(None),
+            n if n < 0 => return Err(Failed::last(what)),
+            _ => {}
+        }
+        let mut head = [0u8; HEAD];
+        // SAFETY: all-zero is valid for these plain C structures.
+        let (mut from, mut message): (libc::sockaddr_ll, libc::msghdr) = unsafe { std::mem::zeroed() };
+        let mut control = [0u64; 16];
+        let mut part = libc::iovec { iov_base: head.as_mut_ptr().cast(), iov_len: HEAD };
+        message.msg_name = std::ptr::from_mut(&mut from).cast();
+        message.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        message.msg_iov = &mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+        // SAFETY: every pointer in `message` is to a local that outlives the call, with its true size beside it.
+        let n = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
+        if n < 0 {
+            let error = std::io::Error::last_os_error();
+            if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted) {
+                return Ok(None);
+            }
+            return Err(Failed::because(what, error));
+        }
+        let kept = (n as usize).min(HEAD);
+        Ok(Some(Seen {
+            at: self.clock.from_wall(stamp(&message)),
+            outgoing: from.sll_pkttype == libc::PACKET_OUTGOING,
+            len: u32::from(u16::from_be_bytes([head[2], head[3]])),
+            head,
+            kept,
+        }))
+    }
+
+    /// Packets that the kernel could not keep for us since the last call. Anything but zero makes a loss figure void.
+    ///
+    /// # Errors
+    /// The kernel has no such statistics.
+    pub fn overrun(&mut self) -> Result<u32, Failed> {
+        let mut found = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut size = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        // SAFETY: `found` is as large as `size` says and outlives the call; the descriptor is open.
+        let rc = unsafe {
+            let value = std::ptr::from_mut(&mut found).cast();
+            libc::getsockopt(self.socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &mut size)
+        };
+        if rc == 0 { Ok(found.tp_drops) } else { Err(Failed::last("read the capture's statistics")) }
+    }
+}
+
+/// The wall-clock stamp that came with a packet, nanoseconds; `None` if the kernel gave none.
+fn stamp(message: &libc::msghdr) -> Option<u64> {
+    // SAFETY: `message` was filled by recvmsg and its control buffer is still alive; CMSG_NXTHDR stays inside it.
+    let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !at.is_null() {
+        // SAFETY: `at` is a control message header inside the buffer.
+        let header = unsafe { std::ptr::read_unaligned(at) };
+        if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_TIMESTAMPNS {
+            // SAFETY: such a message holds one timespec; it need not be aligned.
+            let ts: libc::timespec = unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(at).cast()) };
+            return Some(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64);
+        }
+        // SAFETY: as above.
+        at = unsafe { libc::CMSG_NXTHDR(message, at) };
+    }
+    None
+}
+
+/// Accepts IPv4, UDP, not a later fragment, to `port`; keeps [`HEAD`] bytes. Offsets count from the IP header, which
+/// is where a `SOCK_DGRAM` packet socket begins.
+fn udp_filter(port: u16) -> [libc::sock_filter; 11] {
+    let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let (load, absolute, word, half, byte) = (libc::BPF_LD, libc::BPF_ABS, libc::BPF_W, libc::BPF_H, libc::BPF_B);
+    let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    [
+        op(load | word | absolute, 0, 0, ETHERTYPE),
+        op(equal, 0, 7, libc::ETH_P_IP as u32),
+        op(load | byte | absolute, 0, 0, 9),
+        op(equal, 0, 5, libc::IPPROTO_UDP as u32),
+        op(load | half | absolute, 0, 0, 6),
+        op(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 3, 0, 0x1fff),
+        op(libc::BPF_LDX | byte | libc::BPF_MSH, 0, 0, 0),
+        op(load | half | libc::BPF_IND, 0, 0, 2),
+        op(equal, 1, 0, u32::from(port)),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, HEAD as u32),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn sees_what_goes_to_its_port_and_nothing_else() {
+        let clock = Clock::start();
+        let mut capture = match Capture::udp_to("lo", 47_101, clock) {
+            Ok(capture) => capture,
+            Err(failed) => {
+                println!("SKIPPED: {failed}");
+                return;
+            }
+        };
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let before = clock.now();
+        for port in [47_102, 47_101, 47_103] {
+            socket.send_to(&[7; 100], ("127.0.0.1", port)).unwrap();
+        }
+        socket.send_to(&[8; 10], ("127.0.0.1", 47_101)).unwrap();
+        let mut seen = Vec::new();
+        while let Some(packet) = capture.next(Span::from_millis(300)).unwrap() {
+            seen.push(packet);
+        }
+        // The loopback interface shows every packet twice: leaving, and coming in.
+        let incoming: Vec<&Seen> = seen.iter().filter(|packet| !packet.outgoing).collect();
+        assert_eq!(seen.len(), 4);
+        assert_eq!(incoming.iter().map(|packet| packet.len).collect::<Vec<_>>(), [128, 38]);
+        assert_eq!(incoming[0].payload(), [7; HEAD - 28]);
+        assert_eq!(incoming[1].payload(), [8; 10]);
+        let slack = Span::from_millis(50);
+        assert!(seen.iter().all(|packet| packet.at + slack >= before && packet.at <= clock.now() + slack));
+        assert_eq!(capture.overrun().unwrap(), 0);
+        assert!(Capture::udp_to("no-such-if", 1, clock).is_err());
+    }
+}
