@@ -28,6 +28,18 @@ impl Failed {
         move |error| Failed { what, error }
     }
 
+    /// For `map_err` of a netlink request: names the deed, and keeps the kernel's own sentence where it gives one.
+    pub fn netlink(what: impl Into<String>) -> impl FnOnce(crate::netlink::Error) -> Failed {
+        let what = what.into();
+        move |refused| {
+            let error = io::Error::from_raw_os_error(refused.errno);
+            match refused.text {
+                Some(text) => Failed { what: format!("{what} ({text})"), error },
+                None => Failed { what, error },
+            }
+        }
+    }
+
     /// errno, or 0 where the reason is not the kernel's.
     pub fn code(&self) -> i32 {
         self.error.raw_os_error().unwrap_or(0)

@@ -1,13 +1,16 @@
 //! Sluice on the Linux kernel. This crate acts; it decides nothing.
 //!
 //! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
-//! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control.
+//! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
+//! [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces.
 
 pub mod capture;
 pub mod clock;
 pub mod error;
 pub mod netlink;
 pub mod netns;
+pub mod offload;
 pub mod poll;
 pub mod process;
 pub mod sockets;
+pub mod testbed;

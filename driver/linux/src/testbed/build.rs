@@ -1,0 +1,111 @@
+//! Making a testbed: namespaces, veth pairs, addresses, routes, and the settings that make its links behave as wires.
+
+use super::record::{Made, Record};
+use super::topology::{End, Kind, PREFIX, Topology};
+use crate::error::Failed;
+use crate::netlink::Socket;
+use crate::netlink::addr::Address;
+use crate::netlink::route::RouteEntry;
+use crate::netns::Namespace;
+use crate::offload;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use terms::IfIndex;
+
+/// Makes everything, writing each deed into `record` first. On a failure, what the record holds is still there:
+/// the caller removes it.
+///
+/// # Errors
+/// The first thing that could not be made. A namespace that was there before is not touched, and not recorded.
+pub fn build(topology: &Topology, record: &mut Record) -> Result<Vec<Namespace>, Failed> {
+    topology.check().map_err(|wrong| Failed::because("build the testbed", io::Error::other(wrong)))?;
+    let mut namespaces = Vec::with_capacity(topology.nodes.len());
+    for node in 0..topology.nodes.len() {
+        let name = topology.namespace(node);
+        if Namespace::exists(&name) {
+            return Err(Failed::because(
+                format!("create the network namespace {name}"),
+                io::Error::from_raw_os_error(libc::EEXIST),
+            ));
+        }
+        record.add(&Made::Namespace(name.clone()))?;
+        namespaces.push(Namespace::create(&name)?);
+    }
+    for (node, namespace) in namespaces.iter().enumerate() {
+        let ends = topology.ends(node);
+        namespace.run(|| join(topology, node, &ends, &namespaces))??;
+    }
+    for (node, namespace) in namespaces.iter().enumerate() {
+        namespace.run(|| configure(topology, node))??;
+    }
+    for (node, namespace) in namespaces.iter().enumerate() {
+        namespace.run(|| add_routes(topology, node))??;
+    }
+    Ok(namespaces)
+}
+
+/// In the namespace of `node`: the pairs to nodes after it.
+fn join(topology: &Topology, node: usize, ends: &[End], namespaces: &[Namespace]) -> Result<(), Failed> {
+    let mut socket = open()?;
+    for end in ends.iter().filter(|end| topology.links[end.link].ends[0] == node) {
+        let far = topology.ends(end.peer).into_iter().find(|far| far.link == end.link);
+        let far = far.expect("both ends of a link are among the ends of their nodes");
+        // SAFETY: the namespace is open and outlives the borrow.
+        let there = unsafe { BorrowedFd::borrow_raw(namespaces[end.peer].as_raw_fd()) };
+        let what = format!("join {} and {}", topology.nodes[node].name, topology.nodes[end.peer].name);
+        socket.add_veth(&end.interface, &far.interface, Some(there)).map_err(Failed::netlink(what))?;
+    }
+    Ok(())
+}
+
+/// In the namespace of `node`: settings, then links up, with addresses.
+fn configure(topology: &Topology, node: usize) -> Result<(), Failed> {
+    let ipv4 = "/proc/sys/net/ipv4";
+    let forward = if topology.nodes[node].kind == Kind::Router { "1" } else { "0" };
+    set(&format!("{ipv4}/ip_forward"), forward)?;
+    // Path messages keep the sender's address, and an experiment may route asymmetrically.
+    set(&format!("{ipv4}/conf/all/rp_filter"), "0")?;
+    set(&format!("{ipv4}/conf/default/rp_filter"), "0")?;
+    let mut socket = open()?;
+    let lo = socket.link_by_name("lo").map_err(Failed::netlink("find the loopback"))?;
+    socket.set_link_up(lo.index, true).map_err(Failed::netlink("set the loopback up"))?;
+    for end in topology.ends(node) {
+        let what = || format!("set {} of {} up", end.interface, topology.nodes[node].name);
+        let link = socket.link_by_name(&end.interface).map_err(Failed::netlink(what()))?;
+        set(&format!("{ipv4}/conf/{}/rp_filter", end.interface), "0")?;
+        let mtu = topology.links[end.link].mtu;
+        if link.mtu != mtu {
+            socket.set_link_mtu(link.index, mtu).map_err(Failed::netlink(what()))?;
+        }
+        offload::segmentation_off(&mut socket, &end.interface, link.index)?;
+        let address = Address { index: link.index, address: IpAddr::V4(end.address), prefix: PREFIX };
+        socket.add_address(&address).map_err(Failed::netlink(what()))?;
+        socket.set_link_up(link.index, true).map_err(Failed::netlink(what()))?;
+    }
+    Ok(())
+}
+
+fn add_routes(topology: &Topology, node: usize) -> Result<(), Failed> {
+    let mut socket = open()?;
+    for route in topology.routes(node) {
+        let what = format!("route {}/{PREFIX} via {} on {}", route.network, route.gateway, topology.nodes[node].name);
+        let entry = RouteEntry {
+            dst: IpAddr::V4(route.network),
+            prefix: PREFIX,
+            gateway: Some(IpAddr::V4(route.gateway)),
+            oif: IfIndex(0),
+        };
+        socket.add_route(&entry).map_err(Failed::netlink(what))?;
+    }
+    Ok(())
+}
+
+fn open() -> Result<Socket, Failed> {
+    Socket::open().map_err(Failed::netlink("open a netlink socket"))
+}
+
+fn set(path: &str, value: &str) -> Result<(), Failed> {
+    fs::write(path, value).map_err(Failed::doing(format!("write {path}")))
+}
