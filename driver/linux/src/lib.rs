@@ -12,5 +12,6 @@ pub mod netns;
 pub mod offload;
 pub mod poll;
 pub mod process;
+pub mod route;
 pub mod sockets;
 pub mod testbed;

@@ -1,8 +1,11 @@
 //! A testbed on this kernel: built, used, removed; and what a failure in the middle leaves.
 
 use linux::netlink::Socket;
+use linux::netlink::notice::{Notice, Notices};
+use linux::netlink::route::RouteEntry;
 use linux::netns::Namespace;
 use linux::offload;
+use linux::route::KernelRoutes;
 use linux::sockets::{Outgoing, RsvpSockets};
 use linux::testbed::build::build;
 use linux::testbed::record::{self, Made, Record};
@@ -11,6 +14,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
+use terms::ports::{Route, Way};
 use terms::{IfIndex, Rate};
 
 /// A line of a host, two routers and a host, removed when dropped.
@@ -119,6 +123,31 @@ fn a_path_is_taken_by_each_router_and_keeps_its_source() {
     let long = vec![0; 1400];
     let too_long = r1.send(&Outgoing { oif: Some(index(1, "to-r2")), bytes: &long, ..path }).unwrap_err();
     assert_eq!(too_long.code(), libc_emsgsize(), "never cut: {too_long}");
+}
+
+#[test]
+fn a_router_knows_the_way_and_learns_a_new_one() {
+    let Some(scratch) = Scratch::new("route") else { return };
+    let nodes = scratch.build();
+    let (mut routes, mut notices) = nodes[1].run(|| (KernelRoutes::open().unwrap(), Notices::open().unwrap())).unwrap();
+    let index = |name| nodes[1].run(move || Socket::open().unwrap().link_by_name(name).unwrap().index).unwrap();
+    let (to_src, to_r2) = (index("to-src"), index("to-r2"));
+    let (src, dst) = (IpAddr::V4(ip("10.0.0.1")), IpAddr::V4(ip("10.0.2.2")));
+    let onward = Way::Out { oif: to_r2, gateway: Some(ip("10.0.1.2").into()), source: ip("10.0.1.1").into() };
+    assert_eq!(routes.route(dst, Some(src), Some(to_src)), onward, "a transit Path");
+    assert_eq!(routes.route(dst, Some(src), None), onward, "a source that is not ours");
+    assert_eq!(routes.route(dst, None, None), onward);
+    assert_eq!(routes.route(ip("10.0.1.1").into(), None, None), Way::Local);
+    let back = Way::Out { oif: to_src, gateway: None, source: ip("10.0.0.2").into() };
+    assert_eq!(routes.route(src, None, None), back, "on the link");
+    assert_eq!(routes.route(ip("192.0.2.1").into(), None, None), Way::None);
+    notices.take().unwrap();
+    let detour = RouteEntry { dst: ip("10.0.2.0").into(), prefix: 30, gateway: Some(src), oif: IfIndex(0) };
+    nodes[1].run(|| Socket::open().unwrap().replace_route(&detour).unwrap()).unwrap();
+    assert!(notices.take().unwrap().contains(&Notice::Route));
+    routes.forget().unwrap();
+    let detoured = Way::Out { oif: to_src, gateway: Some(src), source: ip("10.0.0.2").into() };
+    assert_eq!(routes.route(dst, None, None), detoured);
 }
 
 fn libc_emsgsize() -> i32 {
