@@ -1,0 +1,159 @@
+//! Flow descriptor lists: RFC 2205 section 3.1.4. They come after STYLE, at the end of the message, and their order
+//! has meaning: in FF style a FILTER_SPEC without a FLOWSPEC of its own takes the one before it.
+
+use crate::Malformed;
+use crate::iana::{class, ctype};
+use crate::intserv;
+use crate::object::{Object, Objects};
+use crate::objects::{Content, Filter, decode};
+use terms::{FlowSpec, Style};
+
+/// A FLOWSPEC.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Flow<'a> {
+    /// As it came, to be sent back or on unchanged.
+    pub object: Object<'a>,
+    /// Service number; 0 where the object could not be read (error messages quote what was wrong).
+    pub service: u8,
+    /// The request; `None`: not a service we know (answer code 21, value 2), or not readable in an error message.
+    pub spec: Option<FlowSpec>,
+}
+
+/// One flow descriptor of a message that may leave the FLOWSPEC out (ResvErr, ResvTear).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Descriptor<'a> {
+    /// Whose packets; `None`: everybody's (WF).
+    pub filter: Option<Filter>,
+    /// How much.
+    pub flow: Option<Flow<'a>>,
+}
+
+/// One flow descriptor of a Resv or a ResvConf.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Reserved<'a> {
+    /// Whose packets; `None`: everybody's (WF).
+    pub filter: Option<Filter>,
+    /// How much; in SE style the same for all, in FF style inherited where it was left out.
+    pub flow: Flow<'a>,
+}
+
+/// The flow descriptors of a message, in order.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Descriptors<'a> {
+    objects: Objects<'a>,
+    style: Style,
+    flow: Option<Flow<'a>>,
+    wild: bool,
+}
+
+impl<'a> Flow<'a> {
+    pub(crate) fn decode(object: &Object<'a>) -> Result<Flow<'a>, Malformed> {
+        if object.ctype != ctype::INTSERV {
+            let (code, value) = (crate::iana::error::UNKNOWN_CTYPE, object.class_and_ctype());
+            return Err(Malformed::answered("unknown C-Type", object.offset, code, value));
+        }
+        let (service, spec) = intserv::flowspec(object)?;
+        Ok(Flow { object: *object, service, spec })
+    }
+
+    /// Of a message that quotes it: never refused.
+    pub(crate) fn quoted(object: &Object<'a>) -> Flow<'a> {
+        Flow::decode(object).unwrap_or(Flow { object: *object, service: 0, spec: None })
+    }
+}
+
+impl<'a> Descriptors<'a> {
+    /// Over the objects that follow STYLE.
+    pub(crate) fn new(objects: Objects<'a>, style: Style) -> Descriptors<'a> {
+        Descriptors { objects, style, flow: None, wild: style == Style::Wf }
+    }
+
+    /// Those that have a FLOWSPEC: all, in a message that must have one.
+    pub(crate) fn reserved(self) -> impl Iterator<Item = Reserved<'a>> + Clone {
+        self.filter_map(|d| d.flow.map(|flow| Reserved { filter: d.filter, flow }))
+    }
+}
+
+impl<'a> Iterator for Descriptors<'a> {
+    type Item = Descriptor<'a>;
+
+    fn next(&mut self) -> Option<Descriptor<'a>> {
+        for object in self.objects.by_ref() {
+            if object.class == class::FLOWSPEC {
+                self.flow = Some(Flow::quoted(&object));
+                continue;
+            }
+            if let Ok(Content::FilterSpec(filter)) = decode_filter(&object) {
+                return Some(Descriptor { filter: Some(filter), flow: self.flow });
+            }
+        }
+        if core::mem::take(&mut self.wild) {
+            return Some(Descriptor { filter: None, flow: self.flow });
+        }
+        None
+    }
+}
+
+fn decode_filter<'a>(object: &Object<'a>) -> Result<Content<'a>, Malformed> {
+    if object.class == class::FILTER_SPEC { decode(object) } else { Ok(Content::Unknown) }
+}
+
+/// Holds a list to the BNF of its style while the objects go by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grammar {
+    pub(crate) style: Style,
+    /// Whether a FLOWSPEC must be there (Resv, ResvConf).
+    pub(crate) needs_flowspec: bool,
+    /// Whether a FILTER_SPEC must be there in FF and SE (all but ResvErr).
+    pub(crate) needs_filter: bool,
+    flowspecs: usize,
+    filters: usize,
+    open: bool,
+}
+
+impl Grammar {
+    pub(crate) fn new(style: Style, needs_flowspec: bool, needs_filter: bool) -> Grammar {
+        Grammar { style, needs_flowspec, needs_filter, flowspecs: 0, filters: 0, open: false }
+    }
+
+    /// A FLOWSPEC comes.
+    pub(crate) fn flowspec(&mut self) -> Result<(), &'static str> {
+        match self.style {
+            Style::Ff if self.open => return Err("FLOWSPEC is not followed by a FILTER_SPEC"),
+            Style::Se if self.flowspecs > 0 => return Err("more than one FLOWSPEC in SE style"),
+            Style::Se if self.filters > 0 => return Err("FLOWSPEC after a FILTER_SPEC in SE style"),
+            Style::Wf if self.flowspecs > 0 => return Err("more than one FLOWSPEC in WF style"),
+            _ => {}
+        }
+        self.flowspecs = self.flowspecs.saturating_add(1);
+        self.open = true;
+        Ok(())
+    }
+
+    /// A FILTER_SPEC comes.
+    pub(crate) fn filter(&mut self) -> Result<(), &'static str> {
+        if self.style == Style::Wf {
+            return Err("FILTER_SPEC in WF style");
+        }
+        if self.flowspecs == 0 && self.needs_flowspec {
+            return Err("FILTER_SPEC before any FLOWSPEC");
+        }
+        self.filters = self.filters.saturating_add(1);
+        self.open = false;
+        Ok(())
+    }
+
+    /// The list ends.
+    pub(crate) fn end(&self) -> Result<(), &'static str> {
+        if self.flowspecs == 0 && self.needs_flowspec {
+            return Err("no FLOWSPEC");
+        }
+        if self.style == Style::Wf {
+            return Ok(());
+        }
+        if self.open && self.needs_filter {
+            return Err("FLOWSPEC is not followed by a FILTER_SPEC");
+        }
+        if self.filters == 0 && self.needs_filter { Err("no FILTER_SPEC") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,69 @@
+//! Bytes to terms and back: RSVP (RFC 2205, RFC 2210, RFC 5284), IPv4, IPv6 and UDP headers.
+//!
+//! **Parse, don't validate.** [`Message::parse`] looks at every byte once. What it returns holds decoded values and
+//! slices that are known to be good, so nothing after it can fail, panic or allocate. Whatever is wrong with the bytes
+//! is a [`Malformed`], which says what, where, and which RSVP error (if any) the RFC wants sent back.
+//!
+//! ```
+//! # use wire::{Builder, Message, MessageType, RsvpHop};
+//! # use terms::{Bytes, FilterSpec, FlowSpec, Rate, Session, Span, Style, Tspec};
+//! # let (dst, src): (core::net::IpAddr, core::net::IpAddr) = ([10, 0, 2, 2].into(), [10, 0, 1, 1].into());
+//! let session = Session { dst, protocol: 17, dst_port: 5004 };
+//! let sender = FilterSpec { src, src_port: 5004 };
+//! let mbit = Rate::from_mbps(3);
+//! let tspec = Tspec { r: mbit, b: Bytes::new(8192), p: mbit, m: 64, M: 1500 };
+//! let bytes = Builder::new(MessageType::Resv, 255)
+//!     .session(&session)
+//!     .hop(&RsvpHop { addr: [10, 0, 2, 2].into(), lih: 2 })
+//!     .time_values(Span::from_secs(30))
+//!     .style(Style::Ff)
+//!     .flowspec(&FlowSpec::ControlledLoad(tspec))
+//!     .filter_spec(&sender.into())
+//!     .finish()?;
+//! let Ok(Message::Resv(resv)) = Message::parse(&bytes) else { panic!("we wrote it") };
+//! assert_eq!(resv.session, session);
+//! for flow in resv.flows() {
+//!     assert_eq!(flow.filter.and_then(|f| f.ports()), Some(sender));
+//!     assert_eq!(flow.flow.spec, Some(FlowSpec::ControlledLoad(tspec)));
+//! }
+//! # Ok::<(), wire::TooLong>(())
+//! ```
+//!
+//! Reading order: [`iana`], [`object`], [`objects`], [`message`], [`flows`], [`build`], [`float`], [`intserv`], [`ip`].
+//!
+//! Limits, all refusals and never crashes: [`object::MAX_OBJECTS`] objects in a message, as many sub-objects in one.
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+extern crate alloc;
+
+pub mod build;
+pub mod checksum;
+pub mod float;
+pub mod flows;
+pub mod iana;
+pub mod intserv;
+pub mod malformed;
+pub mod message;
+pub mod object;
+pub mod objects;
+pub mod salvage;
+
+pub use build::{Builder, TooLong};
+pub use flows::{Descriptor, Flow, Reserved};
+pub use iana::MessageType;
+pub use malformed::{Answer, Malformed};
+pub use message::{Header, Message, Path, PathErr, PathTear, Resv, ResvConf, ResvErr, ResvTear};
+pub use object::{Object, Objects};
+pub use objects::{AdspecObject, ErrorSpec, Filter, Integrity, PolicyData, RsvpHop, Scope, UserError};
+pub use salvage::Salvage;

@@ -1,0 +1,50 @@
+//! What is wrong with a peer's bytes, and what RFC 2205 wants done about it.
+
+/// The Error Code and Error Value that an ERROR_SPEC answering a rejected message carries (RFC 2205 appendix B).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Answer {
+    /// Error Code, see [`crate::iana::error`].
+    pub code: u8,
+    /// Error Value.
+    pub value: u16,
+}
+
+/// Bytes that are not an acceptable message.
+///
+/// Without an [`Answer`] the message is dropped in silence. With one, a PathErr (for a Path) or a ResvErr (for a Resv)
+/// goes back; [`crate::Salvage`] finds whom it is for. Only Path and Resv messages are ever answered.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Malformed {
+    /// What is wrong.
+    pub what: &'static str,
+    /// Where, in bytes from the start of what was being read.
+    pub offset: usize,
+    /// What to send back; `None`: nothing.
+    pub answer: Option<Answer>,
+}
+
+impl Malformed {
+    /// A fault that nobody is told about.
+    pub(crate) const fn silent(what: &'static str, offset: usize) -> Malformed {
+        Malformed { what, offset, answer: None }
+    }
+
+    /// A fault that the peer is told about.
+    pub(crate) const fn answered(what: &'static str, offset: usize, code: u8, value: u16) -> Malformed {
+        Malformed { what, offset, answer: Some(Answer { code, value }) }
+    }
+}
+
+impl From<Malformed> for terms::Malformed {
+    fn from(m: Malformed) -> terms::Malformed {
+        terms::Malformed { what: m.what, offset: m.offset }
+    }
+}
+
+impl core::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} at byte {}", self.what, self.offset)
+    }
+}
+
+impl core::error::Error for Malformed {}

@@ -1,0 +1,182 @@
+//! Messages: the common header (RFC 2205 section 3.1.1), and one checked view per message type.
+//!
+//! Object order: INTEGRITY first, STYLE and the flow descriptor list last, the rest in any order, as the RFC says.
+//! A known object in a message whose BNF does not have it is checked and otherwise ignored. A second SESSION, RSVP_HOP
+//! or other object that must be single is refused in silence.
+
+mod found;
+mod path;
+mod path_err;
+mod path_tear;
+mod resv;
+mod resv_conf;
+mod resv_err;
+mod resv_tear;
+
+pub use path::Path;
+pub use path_err::PathErr;
+pub use path_tear::PathTear;
+pub use resv::Resv;
+pub use resv_conf::ResvConf;
+pub use resv_err::ResvErr;
+pub use resv_tear::ResvTear;
+
+use crate::iana::{MessageType, class};
+use crate::object::{Object, Objects};
+use crate::objects::Integrity;
+use crate::{Malformed, checksum};
+use found::Found;
+use terms::Session;
+
+/// Bytes of the common header.
+pub const COMMON_HEADER: usize = 8;
+
+/// Longest message: RSVP Length has 16 bits and is a multiple of four.
+pub const MAX_MESSAGE: usize = 65_532;
+
+/// The common header, checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Msg Type.
+    pub kind: MessageType,
+    /// Flags, 4 bits; 0x1: the neighbour can do refresh reduction (RFC 2961 section 2).
+    pub flags: u8,
+    /// Whether there was a checksum (then it is right). Without INTEGRITY an interface may insist on one.
+    pub checksummed: bool,
+    /// Send_TTL: the IP TTL the message was sent with; another TTL on arrival betrays a non-RSVP hop.
+    pub send_ttl: u8,
+    /// RSVP Length in bytes.
+    pub length: usize,
+}
+
+/// What every message has.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Envelope<'a> {
+    /// The common header.
+    pub header: Header,
+    /// INTEGRITY, if the message begins with one. Its digest has **not** been checked.
+    pub integrity: Option<Integrity<'a>>,
+    /// All objects, in order.
+    pub objects: Objects<'a>,
+}
+
+/// A checked message.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[allow(missing_docs)] // Each variant is its message type; the views are documented.
+#[allow(clippy::large_enum_variant)] // It lives on the stack of one call; boxing would allocate in decode.
+pub enum Message<'a> {
+    Path(Path<'a>),
+    Resv(Resv<'a>),
+    PathErr(PathErr<'a>),
+    ResvErr(ResvErr<'a>),
+    PathTear(PathTear<'a>),
+    ResvTear(ResvTear<'a>),
+    ResvConf(ResvConf<'a>),
+}
+
+impl<'a> Message<'a> {
+    /// Checks `bytes` (an IP payload of protocol 46) from the first to the last. Bytes after RSVP Length are not looked
+    /// at. Never panics, never allocates; the work is bounded by the length and by [`crate::object::MAX_OBJECTS`].
+    ///
+    /// # Errors
+    /// [`Malformed`] says what is wrong, where, and whether the RFC wants a PathErr or ResvErr sent back: silence for
+    /// what is damaged or incomplete, code 13 or 14 for objects that we do not know, 6, 8 or 21 for bad values.
+    pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
+        let (header, objects) = envelope(bytes)?;
+        let kind = header.kind;
+        Message::read(header, objects).map_err(|m| match kind {
+            MessageType::Path | MessageType::Resv => m,
+            _ => Malformed { answer: None, ..m },
+        })
+    }
+
+    fn read(header: Header, objects: Objects<'a>) -> Result<Message<'a>, Malformed> {
+        // Damage first: an answer is only for a message that is otherwise whole.
+        objects.check()?;
+        let found = Found::collect(header, objects)?;
+        Ok(match header.kind {
+            MessageType::Path => Message::Path(Path::new(&found)?),
+            MessageType::Resv => Message::Resv(Resv::new(&found)?),
+            MessageType::PathErr => Message::PathErr(PathErr::new(&found)?),
+            MessageType::ResvErr => Message::ResvErr(ResvErr::new(&found)?),
+            MessageType::PathTear => Message::PathTear(PathTear::new(&found)?),
+            MessageType::ResvTear => Message::ResvTear(ResvTear::new(&found)?),
+            MessageType::ResvConf => Message::ResvConf(ResvConf::new(&found)?),
+            _ => return Err(Malformed::silent("message type is not handled", 1)),
+        })
+    }
+
+    /// What every message has.
+    pub fn envelope(&self) -> &Envelope<'a> {
+        match self {
+            Message::Path(m) => &m.envelope,
+            Message::Resv(m) => &m.envelope,
+            Message::PathErr(m) => &m.envelope,
+            Message::ResvErr(m) => &m.envelope,
+            Message::PathTear(m) => &m.envelope,
+            Message::ResvTear(m) => &m.envelope,
+            Message::ResvConf(m) => &m.envelope,
+        }
+    }
+
+    /// Msg Type.
+    pub fn kind(&self) -> MessageType {
+        self.envelope().header.kind
+    }
+
+    /// Whose state it is about.
+    pub fn session(&self) -> Session {
+        match self {
+            Message::Path(m) => m.session,
+            Message::Resv(m) => m.session,
+            Message::PathErr(m) => m.session,
+            Message::ResvErr(m) => m.session,
+            Message::PathTear(m) => m.session,
+            Message::ResvTear(m) => m.session,
+            Message::ResvConf(m) => m.session,
+        }
+    }
+}
+
+impl<'a> Envelope<'a> {
+    /// Objects of unknown classes 0xc0 to 0xff: to be sent on, unchanged, with whatever results from this message
+    /// (RFC 2205 section 3.10).
+    pub fn forwarded(&self) -> impl Iterator<Item = Object<'a>> + 'a {
+        self.objects.filter(|o| o.class >= 0xc0 && o.class != class::USER_ERROR_SPEC)
+    }
+
+    /// POLICY_DATA objects, as they came.
+    pub fn policy_data(&self) -> impl Iterator<Item = Object<'a>> + 'a {
+        self.objects.filter(|o| o.class == class::POLICY_DATA)
+    }
+}
+
+/// Checks the common header; what comes back are the bytes that RSVP Length covers, after the header.
+pub(crate) fn envelope(bytes: &[u8]) -> Result<(Header, Objects<'_>), Malformed> {
+    let Some(&[version, number, sum_hi, sum_lo, send_ttl, _, hi, lo]) = bytes.first_chunk::<COMMON_HEADER>() else {
+        return Err(Malformed::silent("shorter than the common header", 0));
+    };
+    if version >> 4 != 1 {
+        return Err(Malformed::silent("RSVP version is not 1", 0));
+    }
+    let length = usize::from(u16::from_be_bytes([hi, lo]));
+    if length < COMMON_HEADER {
+        return Err(Malformed::silent("RSVP Length is below 8", 6));
+    }
+    if !length.is_multiple_of(4) {
+        return Err(Malformed::silent("RSVP Length is not a multiple of 4", 6));
+    }
+    let Some(whole) = bytes.get(..length) else {
+        return Err(Malformed::silent("RSVP Length is above what arrived", 6));
+    };
+    let checksummed = (sum_hi, sum_lo) != (0, 0);
+    if checksummed && checksum::internet(whole) != 0 {
+        return Err(Malformed::silent("RSVP Checksum is wrong", 2));
+    }
+    let Some(kind) = MessageType::from_number(number) else {
+        return Err(Malformed::silent("message type is unknown", 1));
+    };
+    let header = Header { kind, flags: version & 0x0f, checksummed, send_ttl, length };
+    let objects = whole.get(COMMON_HEADER..).unwrap_or_default();
+    Ok((header, Objects::new(objects, COMMON_HEADER)))
+}

@@ -1,0 +1,212 @@
+//! One pass over a message's objects: each decoded once, those that must be single kept once, the flow descriptor list
+//! held to its grammar. What a message type needs of it is in that type's own file.
+
+use super::{Envelope, Header};
+use crate::Malformed;
+use crate::flows::{Descriptors, Grammar};
+use crate::iana::{MessageType, class, error};
+use crate::object::{Object, Objects};
+use crate::objects::{AdspecObject, Content, ErrorSpec, Filter, Integrity, RsvpHop, Scope, SessionObject, UserError};
+use crate::objects::{Content as C, decode};
+use core::net::IpAddr;
+use terms::{Session, Span, Style, Tspec};
+
+/// The objects of a message, by class.
+pub(super) struct Found<'a> {
+    header: Header,
+    objects: Objects<'a>,
+    integrity: Option<Integrity<'a>>,
+    session: Option<SessionObject>,
+    hop: Option<RsvpHop>,
+    time_values: Option<Span>,
+    error_spec: Option<ErrorSpec>,
+    pub(super) scope: Option<Scope<'a>>,
+    style: Option<Style>,
+    sender: Option<Filter>,
+    pub(super) tspec: Option<Tspec>,
+    pub(super) adspec: Option<AdspecObject<'a>>,
+    pub(super) confirm: Option<IpAddr>,
+    pub(super) user_error: Option<UserError<'a>>,
+    after_style: Objects<'a>,
+    grammar: Option<Grammar>,
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn collect(header: Header, objects: Objects<'a>) -> Result<Found<'a>, Malformed> {
+        let mut found = Found {
+            header,
+            objects,
+            integrity: None,
+            session: None,
+            hop: None,
+            time_values: None,
+            error_spec: None,
+            scope: None,
+            style: None,
+            sender: None,
+            tspec: None,
+            adspec: None,
+            confirm: None,
+            user_error: None,
+            after_style: Objects::new(&[], 0),
+            grammar: None,
+        };
+        let mut walk = objects;
+        while let Some(object) = walk.next() {
+            found.take(&object, walk)?;
+        }
+        if let Some(grammar) = found.grammar.filter(|_| found.has_list()) {
+            grammar.end().map_err(|what| Malformed::silent(what, header.length))?;
+        }
+        found.check_addresses()?;
+        Ok(found)
+    }
+
+    /// Takes one object; `rest` is what follows it.
+    fn take(&mut self, object: &Object<'a>, rest: Objects<'a>) -> Result<(), Malformed> {
+        let content = match decode(object) {
+            Ok(content) => content,
+            // An error message or a tear quotes what it is about: that may be the very thing that was wrong.
+            Err(_) if self.quotes() && is_opaque(object.class) => C::Unknown,
+            Err(m) => return Err(m),
+        };
+        let list = matches!(object.class, class::FLOWSPEC | class::FILTER_SPEC);
+        if self.style.is_some() && self.has_list() && !list && !matches!(content, C::Null | C::Unknown) {
+            return Err(Malformed::silent("object after the flow descriptor list began", object.offset));
+        }
+        if list && self.has_list() {
+            return self.take_flow(object, &content);
+        }
+        self.keep(object, content, rest)
+    }
+
+    fn keep(&mut self, object: &Object<'a>, content: Content<'a>, rest: Objects<'a>) -> Result<(), Malformed> {
+        let twice = match content {
+            C::Session(x) => self.session.replace(x).is_some(),
+            C::Hop(x) => self.hop.replace(x).is_some(),
+            C::TimeValues(x) => self.time_values.replace(x).is_some(),
+            C::ErrorSpec(x) => self.error_spec.replace(x).is_some(),
+            C::Scope(x) => self.scope.replace(x).is_some(),
+            C::SenderTemplate(x) => self.sender.replace(x).is_some(),
+            C::SenderTspec(x) => self.tspec.replace(x).is_some(),
+            C::Adspec(x) => self.adspec.replace(x).is_some(),
+            C::ResvConfirm(x) => self.confirm.replace(x).is_some(),
+            C::UserError(x) => self.user_error.replace(x).is_some(),
+            C::Style(x) => {
+                self.after_style = rest;
+                let (flowspec, filter) = match self.header.kind {
+                    MessageType::ResvTear => (false, true),
+                    MessageType::ResvErr => (false, false),
+                    _ => (true, true),
+                };
+                self.grammar = Some(Grammar::new(x, flowspec, filter));
+                self.style.replace(x).is_some()
+            }
+            C::Integrity(x) => {
+                if object.offset != super::COMMON_HEADER {
+                    return Err(Malformed::silent("INTEGRITY is not the first object", object.offset));
+                }
+                self.integrity.replace(x).is_some()
+            }
+            C::Null | C::PolicyData(_) | C::FlowSpec(_) | C::FilterSpec(_) | C::Unknown => false,
+        };
+        if twice { Err(Malformed::silent("object that must be single comes twice", object.offset)) } else { Ok(()) }
+    }
+
+    fn take_flow(&mut self, object: &Object<'a>, content: &Content<'a>) -> Result<(), Malformed> {
+        let Some(grammar) = &mut self.grammar else {
+            return Err(Malformed::silent("flow descriptor before STYLE", object.offset));
+        };
+        let step = if object.class == class::FLOWSPEC { grammar.flowspec() } else { grammar.filter() };
+        step.map_err(|what| Malformed::silent(what, object.offset))?;
+        match (content, self.session) {
+            (C::FilterSpec(filter), Some(s)) => check_sender(&s.session, filter, object.offset),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the message quotes flow and traffic specs of another one.
+    fn quotes(&self) -> bool {
+        !matches!(self.header.kind, MessageType::Path | MessageType::Resv | MessageType::ResvConf)
+    }
+
+    /// Whether the message ends in a flow descriptor list.
+    fn has_list(&self) -> bool {
+        use MessageType::{Resv, ResvConf, ResvErr, ResvTear};
+        matches!(self.header.kind, Resv | ResvErr | ResvTear | ResvConf)
+    }
+
+    /// One address family in all of a message (`FAULTS` P31).
+    fn check_addresses(&self) -> Result<(), Malformed> {
+        let Some(SessionObject { session, .. }) = self.session else { return Ok(()) };
+        let v4 = session.dst.is_ipv4();
+        let hop = self.hop.is_none_or(|h| h.addr.is_ipv4() == v4);
+        let confirm = self.confirm.is_none_or(|c| c.is_ipv4() == v4);
+        let scope = self.scope.is_none_or(|s| matches!(s, Scope::V4(_)) == v4);
+        if !(hop && confirm && scope) {
+            return Err(Malformed::silent("address family is not the session's", super::COMMON_HEADER));
+        }
+        match self.sender {
+            Some(sender) => check_sender(&session, &sender, super::COMMON_HEADER),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn envelope(&self) -> Envelope<'a> {
+        Envelope { header: self.header, integrity: self.integrity, objects: self.objects }
+    }
+
+    pub(super) fn session(&self) -> Result<SessionObject, Malformed> {
+        self.need(self.session, "no SESSION")
+    }
+
+    pub(super) fn hop(&self) -> Result<RsvpHop, Malformed> {
+        self.need(self.hop, "no RSVP_HOP")
+    }
+
+    pub(super) fn time_values(&self) -> Result<Span, Malformed> {
+        self.need(self.time_values, "no TIME_VALUES")
+    }
+
+    pub(super) fn error_spec(&self) -> Result<ErrorSpec, Malformed> {
+        self.need(self.error_spec, "no ERROR_SPEC")
+    }
+
+    pub(super) fn style(&self) -> Result<Style, Malformed> {
+        self.need(self.style, "no STYLE")
+    }
+
+    pub(super) fn sender(&self) -> Result<Filter, Malformed> {
+        self.need(self.sender, "no SENDER_TEMPLATE")
+    }
+
+    pub(super) fn maybe_sender(&self) -> Option<Filter> {
+        self.sender
+    }
+
+    pub(super) fn descriptors(&self) -> Result<Descriptors<'a>, Malformed> {
+        Ok(Descriptors::new(self.after_style, self.style()?))
+    }
+
+    pub(super) fn need<T>(&self, what: Option<T>, missing: &'static str) -> Result<T, Malformed> {
+        what.ok_or(Malformed::silent(missing, self.header.length))
+    }
+}
+
+/// Classes that RSVP hands on without reading them (RFC 2205 section 3.10).
+fn is_opaque(class: u8) -> bool {
+    matches!(class, class::FLOWSPEC | class::SENDER_TSPEC | class::ADSPEC | class::POLICY_DATA)
+}
+
+/// Same family as the session, and no source port where there is no destination port (RFC 2205 section 3.2).
+fn check_sender(session: &Session, sender: &Filter, offset: usize) -> Result<(), Malformed> {
+    if sender.src().is_ipv4() != session.dst.is_ipv4() {
+        return Err(Malformed::silent("address family is not the session's", offset));
+    }
+    match sender.ports() {
+        Some(ports) if session.dst_port == 0 && ports.src_port != 0 => {
+            Err(Malformed::answered("source port without a destination port", offset, error::BAD_SNDPORT, 0))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,27 @@
+//! PathTear: RFC 2205 section 3.1.5.
+
+use super::Envelope;
+use super::found::Found;
+use crate::Malformed;
+use crate::objects::{Filter, RsvpHop};
+use terms::Session;
+
+/// A sender stops. SENDER_TSPEC and ADSPEC, if there, mean nothing.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PathTear<'a> {
+    /// Header, INTEGRITY, all objects.
+    pub envelope: Envelope<'a>,
+    /// SESSION.
+    pub session: Session,
+    /// RSVP_HOP: the previous hop.
+    pub hop: RsvpHop,
+    /// SENDER_TEMPLATE.
+    pub sender: Filter,
+}
+
+impl<'a> PathTear<'a> {
+    pub(super) fn new(found: &Found<'a>) -> Result<PathTear<'a>, Malformed> {
+        let session = found.session()?.session;
+        Ok(PathTear { envelope: found.envelope(), session, hop: found.hop()?, sender: found.sender()? })
+    }
+}

@@ -1,0 +1,121 @@
+//! What each class holds: one decoder per class, all reached through [`decode`].
+//!
+//! A decoder sees an object whose header is right, checks the body once, and gives back values and checked slices.
+
+mod address;
+mod adspec;
+mod error;
+mod policy;
+
+pub use address::{Filter, RsvpHop, Scope, SessionObject};
+pub use adspec::AdspecObject;
+pub use error::{ErrorSpec, UserError};
+pub use policy::{Element, Elements, Integrity, PolicyData};
+
+use crate::flows::Flow;
+use crate::iana::{class, ctype, error as code};
+use crate::object::Object;
+use crate::{Malformed, intserv};
+use core::net::IpAddr;
+use terms::{Span, Style, Tspec};
+
+/// An object, decoded.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[allow(missing_docs)] // Each variant is its class; the types it holds are documented.
+pub enum Content<'a> {
+    Null,
+    Session(SessionObject),
+    Hop(RsvpHop),
+    Integrity(Integrity<'a>),
+    TimeValues(Span),
+    ErrorSpec(ErrorSpec),
+    Scope(Scope<'a>),
+    Style(Style),
+    FlowSpec(Flow<'a>),
+    FilterSpec(Filter),
+    SenderTemplate(Filter),
+    SenderTspec(Tspec),
+    Adspec(AdspecObject<'a>),
+    PolicyData(PolicyData<'a>),
+    ResvConfirm(IpAddr),
+    UserError(UserError<'a>),
+    /// A class or a C-Type that is not ours, and that RFC 2205 section 3.10 lets pass.
+    Unknown,
+}
+
+/// Decodes one object.
+///
+/// # Errors
+/// [`Malformed`]: a body that its class does not allow; an unknown class below 0x80 (code 13); an unknown C-Type of
+/// a known class below 0x80 (code 14). Whether the answer may be sent depends on the message.
+pub fn decode<'a>(object: &Object<'a>) -> Result<Content<'a>, Malformed> {
+    Ok(match object.class {
+        class::NULL => Content::Null,
+        class::SESSION => Content::Session(SessionObject::decode(object)?),
+        class::RSVP_HOP => Content::Hop(RsvpHop::decode(object)?),
+        class::INTEGRITY => Content::Integrity(Integrity::decode(object)?),
+        class::TIME_VALUES => Content::TimeValues(time_values(object)?),
+        class::ERROR_SPEC => Content::ErrorSpec(ErrorSpec::decode(object)?),
+        class::SCOPE => Content::Scope(Scope::decode(object)?),
+        class::STYLE => Content::Style(style(object)?),
+        class::FLOWSPEC => Content::FlowSpec(Flow::decode(object)?),
+        class::FILTER_SPEC => Content::FilterSpec(Filter::decode(object)?),
+        class::SENDER_TEMPLATE => Content::SenderTemplate(Filter::decode(object)?),
+        class::SENDER_TSPEC => Content::SenderTspec(sender_tspec(object)?),
+        class::ADSPEC => Content::Adspec(AdspecObject::decode(object)?),
+        class::POLICY_DATA => Content::PolicyData(PolicyData::decode(object)?),
+        class::RESV_CONFIRM => Content::ResvConfirm(address::confirm(object)?),
+        class::USER_ERROR_SPEC if object.ctype == 1 => Content::UserError(UserError::decode(object)?),
+        _ if object.class < 0x80 => {
+            let what = "unknown object class";
+            return Err(Malformed::answered(what, object.offset, code::UNKNOWN_CLASS, object.class_and_ctype()));
+        }
+        _ => Content::Unknown,
+    })
+}
+
+/// The refusal for a C-Type that we do not know, RFC 2205 section 3.10.
+fn unknown_ctype(object: &Object<'_>) -> Malformed {
+    Malformed::answered("unknown C-Type", object.offset, code::UNKNOWN_CTYPE, object.class_and_ctype())
+}
+
+/// RFC 2205 section A.4. The value is as sent; whoever keeps state raises it to a second where it must.
+fn time_values(object: &Object<'_>) -> Result<Span, Malformed> {
+    if object.ctype != 1 {
+        return Err(unknown_ctype(object));
+    }
+    let &[a, b, c, d] = object.body else {
+        return Err(object.fault("TIME_VALUES is not one word", 0));
+    };
+    Ok(Span::from_millis(u64::from(u32::from_be_bytes([a, b, c, d]))))
+}
+
+/// RFC 2205 section A.7. Of the option vector the low five bits say the style; the rest is reserved and not looked at.
+fn style(object: &Object<'_>) -> Result<Style, Malformed> {
+    if object.ctype != 1 {
+        return Err(unknown_ctype(object));
+    }
+    let &[_, _, _, options] = object.body else {
+        return Err(object.fault("STYLE is not one word", 0));
+    };
+    match options & 0x1f {
+        FF => Ok(Style::Ff),
+        SE => Ok(Style::Se),
+        WF => Ok(Style::Wf),
+        _ => Err(object.answered("unknown reservation style", 3, code::UNKNOWN_STYLE, 0)),
+    }
+}
+
+/// Style option bits: distinct (01) + explicit (010).
+pub(crate) const FF: u8 = 0b01010;
+/// Shared (10) + explicit (010).
+pub(crate) const SE: u8 = 0b10010;
+/// Shared (10) + wildcard (001).
+pub(crate) const WF: u8 = 0b10001;
+
+fn sender_tspec(object: &Object<'_>) -> Result<Tspec, Malformed> {
+    if object.ctype != ctype::INTSERV {
+        return Err(unknown_ctype(object));
+    }
+    intserv::sender_tspec(object)
+}

@@ -1,0 +1,90 @@
+//! What went wrong: ERROR_SPEC (RFC 2205 section A.5) and USER_ERROR_SPEC (RFC 5284), the refusing node's own words.
+
+use super::address::split_address;
+use crate::Malformed;
+use crate::iana::error;
+use crate::object::Object;
+use core::net::IpAddr;
+
+/// ERROR_SPEC.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ErrorSpec {
+    /// The node that found the error.
+    pub node: IpAddr,
+    /// Flags: [`error::IN_PLACE`], [`error::NOT_GUILTY`].
+    pub flags: u8,
+    /// Error Code; 0 is a confirmation.
+    pub code: u8,
+    /// Error Value.
+    pub value: u16,
+}
+
+/// USER_ERROR_SPEC: text for people, beside an ERROR_SPEC.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct UserError<'a> {
+    /// Whose numbers `sub_org` and `value` are: a private enterprise number, 0 if nobody's.
+    pub enterprise: u32,
+    /// A part of that organisation, or 0.
+    pub sub_org: u8,
+    /// The organisation's own error value.
+    pub value: u16,
+    /// The words: UTF-8 up to the first byte that is not, at most 255 bytes, without the padding.
+    pub text: &'a str,
+}
+
+impl ErrorSpec {
+    pub(super) fn decode(object: &Object<'_>) -> Result<ErrorSpec, Malformed> {
+        let (node, rest) = split_address(object)?;
+        let &[flags, code, hi, lo] = rest else {
+            return Err(object.fault("ERROR_SPEC has the wrong length", 0));
+        };
+        Ok(ErrorSpec { node, flags, code, value: u16::from_be_bytes([hi, lo]) })
+    }
+
+    /// The old reservation is still there.
+    pub fn in_place(&self) -> bool {
+        self.flags & error::IN_PLACE != 0
+    }
+
+    /// Another receiver's request is to blame.
+    pub fn not_guilty(&self) -> bool {
+        self.flags & error::NOT_GUILTY != 0
+    }
+}
+
+impl<'a> UserError<'a> {
+    /// Longest text, in bytes: its length field has eight bits.
+    pub const MAX_TEXT: usize = 255;
+
+    /// As much of `text` as one object carries, cut between two characters.
+    pub fn fitting(text: &str) -> &str {
+        let mut end = text.len().min(UserError::MAX_TEXT);
+        while !text.is_char_boundary(end) {
+            end = end.saturating_sub(1);
+        }
+        text.get(..end).unwrap_or_default()
+    }
+
+    pub(super) fn decode(object: &Object<'a>) -> Result<UserError<'a>, Malformed> {
+        let Some((&[e0, e1, e2, e3, sub_org, length, hi, lo], rest)) = object.body.split_first_chunk::<8>() else {
+            return Err(object.fault("USER_ERROR_SPEC is cut off", 0));
+        };
+        let Some(words) = rest.get(..usize::from(length)) else {
+            return Err(object.fault("error description passes the end of its object", 5));
+        };
+        let end = words.iter().position(|b| *b == 0).unwrap_or(words.len());
+        Ok(UserError {
+            enterprise: u32::from_be_bytes([e0, e1, e2, e3]),
+            sub_org,
+            value: u16::from_be_bytes([hi, lo]),
+            text: readable(words.get(..end).unwrap_or_default()),
+        })
+    }
+}
+
+fn readable(bytes: &[u8]) -> &str {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(e) => bytes.get(..e.valid_up_to()).and_then(|good| core::str::from_utf8(good).ok()).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,58 @@
+//! What can be saved of a refused message, so that its answer finds the way: whom to tell, about what.
+
+use crate::iana::{MessageType, class};
+use crate::message::envelope;
+use crate::object::{Object, Objects};
+use crate::objects::{Content, Filter, RsvpHop, decode};
+use terms::{Session, Style};
+
+/// The readable parts of a message that [`crate::Message::parse`] refused with an answer.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Salvage<'a> {
+    /// Path is answered by PathErr, Resv by ResvErr, nothing else at all.
+    pub kind: MessageType,
+    /// SESSION.
+    pub session: Option<Session>,
+    /// RSVP_HOP: whom to answer.
+    pub hop: Option<RsvpHop>,
+    /// SENDER_TEMPLATE.
+    pub sender: Option<Filter>,
+    /// STYLE.
+    pub style: Option<Style>,
+    objects: Objects<'a>,
+}
+
+impl<'a> Salvage<'a> {
+    /// Reads what can be read; `None` if the header or an object header is wrong (nothing is answered then).
+    pub fn read(bytes: &'a [u8]) -> Option<Salvage<'a>> {
+        let (header, objects) = envelope(bytes).ok()?;
+        objects.check().ok()?;
+        let (mut session, mut hop, mut sender, mut style) = (None, None, None, None);
+        for object in objects {
+            match decode(&object) {
+                Ok(Content::Session(x)) => session = Some(x.session),
+                Ok(Content::Hop(x)) => hop = Some(x),
+                Ok(Content::SenderTemplate(x)) => sender = Some(x),
+                Ok(Content::Style(x)) => style = Some(x),
+                _ => {}
+            }
+        }
+        Some(Salvage { kind: header.kind, session, hop, sender, style, objects })
+    }
+
+    /// The objects of one class, as they came: the sender descriptor or flow descriptor to quote in the answer.
+    pub fn of_class(&self, class: u8) -> impl Iterator<Item = Object<'a>> + 'a {
+        self.objects.filter(move |o| o.class == class)
+    }
+
+    /// The first error flow descriptor of a Resv, or the sender descriptor of a Path, to be copied into the answer.
+    pub fn quotable(&self) -> impl Iterator<Item = Object<'a>> + 'a {
+        let wanted: &[u8] = match self.kind {
+            MessageType::Path => &[class::SENDER_TEMPLATE, class::SENDER_TSPEC],
+            MessageType::Resv => &[class::FLOWSPEC, class::FILTER_SPEC],
+            _ => &[],
+        };
+        let objects = self.objects;
+        wanted.iter().filter_map(move |c| { objects }.find(|o| o.class == *c))
+    }
+}
