@@ -7,5 +7,6 @@
 
 extern crate alloc;
 
+pub mod dropper;
 pub mod meter;
 pub mod plan;

@@ -1,0 +1,194 @@
+//! RIO: RED with in and out, here with three precedences; with one curve for all colours it is RED.
+
+use super::average::{Average, ONE, amount};
+use super::{BadDropper, RedCurve, Verdict};
+use crate::meter::Color;
+use terms::{Span, Time};
+
+/// Which packets a colour's average counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Coupling {
+    /// RIO-C: green counts green, yellow counts green and yellow, red counts all.
+    Coupled,
+    /// RIO-DC: each counts its own.
+    Decoupled,
+    /// One average of all packets, a curve per colour (weighted RED).
+    Single,
+}
+
+/// Curves, weight, coupling.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RioProfile {
+    curves: [Curve; 3],
+    weight: u64,
+    slot: Span,
+    coupling: Coupling,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Curve {
+    min: u64,
+    max: u64,
+    /// Above this everything is dropped.
+    end: u64,
+    /// Probability (2^-32) per 2^-24 of an amount above `min`, in 2^-64.
+    slope: u64,
+    /// The same from `max` to `2 max`.
+    steep: u64,
+    max_p: u64,
+}
+
+impl RioProfile {
+    /// Curves of green, yellow and red; `weight` of the average in 2^-32 (0.002 is 8589935); `slot`: how long a typical packet
+    /// takes to leave, for the correction after idle time.
+    ///
+    /// # Errors
+    /// [`BadDropper`] names what is out of range.
+    pub fn new(curves: [RedCurve; 3], weight: u64, slot: Span, coupling: Coupling) -> Result<RioProfile, BadDropper> {
+        if weight == 0 || weight > ONE {
+            return Err(BadDropper::Weight { weight });
+        }
+        let [green, yellow, red] = curves;
+        let curves = [curve(&green)?, curve(&yellow)?, curve(&red)?];
+        Ok(RioProfile { curves, weight, slot, coupling })
+    }
+}
+
+fn curve(c: &RedCurve) -> Result<Curve, BadDropper> {
+    if c.min >= c.max || c.max > 1 << 30 {
+        return Err(BadDropper::Thresholds { min: c.min, max: c.max });
+    }
+    if c.max_p == 0 || c.max_p > 1 << 16 {
+        return Err(BadDropper::Probability { max_p: c.max_p });
+    }
+    let max_p = u64::from(c.max_p) << 16;
+    let per = |rise: u64, run: u64| u64::try_from((u128::from(rise) << 32) / u128::from(run)).unwrap_or(u64::MAX);
+    let (min, max) = (amount(c.min), amount(c.max));
+    let end = if c.gentle { 2 * max } else { max };
+    Ok(Curve { min, max, end, slope: per(max_p, max - min), steep: per(ONE - max_p, max), max_p })
+}
+
+/// One queue's dropper.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Rio {
+    queued: [u32; 3],
+    averages: [Average; 3],
+    /// Packets accepted since the last one dropped, per colour; `count` of Floyd and Jacobson.
+    since_drop: [u32; 3],
+    counters: [ColorCounters; 3],
+}
+
+/// What became of one colour's packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ColorCounters {
+    /// Accepted.
+    pub accepted: u64,
+    /// Dropped by chance.
+    pub early: u64,
+    /// Dropped above the upper threshold.
+    pub forced: u64,
+}
+
+impl Rio {
+    /// An empty queue.
+    pub fn new() -> Rio {
+        Rio::default()
+    }
+
+    /// A packet of `amount` (1, or its bytes) arrives. If accepted, it counts as queued. `chance` is uniform over all `u32`.
+    #[inline]
+    pub fn arrival(&mut self, profile: &RioProfile, now: Time, color: Color, amount: u32, chance: u32) -> Verdict {
+        let c = color as usize;
+        let average = self.observe(profile, now, c);
+        let verdict = self.judge(&profile.curves[c], c, average, chance);
+        match verdict {
+            Verdict::Accept => {
+                self.counters[c].accepted += 1;
+                for queue in counted_in(profile.coupling, c) {
+                    self.averages[queue].filled();
+                }
+                self.queued[c] = self.queued[c].saturating_add(amount);
+            }
+            Verdict::Early => self.counters[c].early += 1,
+            Verdict::Forced => self.counters[c].forced += 1,
+        }
+        verdict
+    }
+
+    /// An accepted packet leaves (or was dropped by the queue after all).
+    #[inline]
+    pub fn departure(&mut self, profile: &RioProfile, now: Time, color: Color, amount: u32) {
+        let c = color as usize;
+        self.queued[c] = self.queued[c].saturating_sub(amount);
+        for queue in counted_in(profile.coupling, c) {
+            if self.waiting(profile.coupling, queue) == 0 {
+                self.averages[queue].emptied(now);
+            }
+        }
+    }
+
+    /// Counters of a colour.
+    pub fn counters(&self, color: Color) -> ColorCounters {
+        self.counters[color as usize]
+    }
+
+    /// The average that a colour is judged by, in whole amounts.
+    pub fn average(&self, color: Color) -> u64 {
+        self.averages[color as usize].whole()
+    }
+
+    /// Updates the averages in which a packet of this colour counts, and returns the one that it is judged by.
+    #[inline]
+    fn observe(&mut self, profile: &RioProfile, now: Time, c: usize) -> u64 {
+        let mut own = 0;
+        for queue in counted_in(profile.coupling, c) {
+            let waiting = self.waiting(profile.coupling, queue);
+            let average = self.averages[queue].arrival(now, waiting, profile.weight, profile.slot);
+            if queue == c {
+                own = average;
+            }
+        }
+        own
+    }
+
+    /// Floyd and Jacobson section 4: `p_b` linear in the average, `p_a = p_b / (1 - count p_b)`, which spaces drops evenly.
+    #[inline]
+    fn judge(&mut self, curve: &Curve, c: usize, average: u64, chance: u32) -> Verdict {
+        if average < curve.min {
+            self.since_drop[c] = 0;
+            return Verdict::Accept;
+        }
+        if average >= curve.end {
+            self.since_drop[c] = 0;
+            return Verdict::Forced;
+        }
+        let rise = |from: u64, slope: u64| ((u128::from(average - from) * u128::from(slope)) >> 32) as u64;
+        let p =
+            if average < curve.max { rise(curve.min, curve.slope) } else { curve.max_p + rise(curve.max, curve.steep) };
+        let left = ONE.saturating_sub(u64::from(self.since_drop[c]).saturating_mul(p));
+        // chance / 2^32 < p_a, without dividing.
+        if u128::from(chance) * u128::from(left) < u128::from(p) << 32 {
+            self.since_drop[c] = 0;
+            return Verdict::Early;
+        }
+        self.since_drop[c] = self.since_drop[c].saturating_add(1);
+        Verdict::Accept
+    }
+
+    fn waiting(&self, coupling: Coupling, queue: usize) -> u32 {
+        match coupling {
+            Coupling::Coupled => self.queued[..=queue].iter().fold(0u32, |sum, &q| sum.saturating_add(q)),
+            Coupling::Decoupled => self.queued[queue],
+            Coupling::Single => self.queued.iter().fold(0u32, |sum, &q| sum.saturating_add(q)),
+        }
+    }
+}
+
+/// In which averages a packet of colour `c` counts.
+const fn counted_in(coupling: Coupling, c: usize) -> core::ops::Range<usize> {
+    match coupling {
+        Coupling::Coupled => c..3,
+        Coupling::Decoupled => c..c + 1,
+        Coupling::Single => 0..3,
+    }
+}
