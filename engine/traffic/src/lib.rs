@@ -1,12 +1,21 @@
 //! Traffic conditioning: what happens to packets, in integers, without a clock.
 //!
 //! [`plan`] is the closed description of an interface's classes and flows that every data plane (the simulator, the
-//! user-space plane, the kernel) is told; the other modules are the algorithms that the first two of them run.
+//! user-space plane, the kernel) is told; [`port`] is the data plane that the first two of them run for one
+//! interface; the other modules are its algorithms, each usable alone.
+//!
+//! Reading order: [`plan`], [`work`], [`bucket`], [`queue`], [`classifier`], [`scheduler`], [`port`].
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod bucket;
+pub mod classifier;
 pub mod dropper;
 pub mod meter;
 pub mod plan;
+pub mod port;
+pub mod queue;
+pub mod scheduler;
+pub mod work;

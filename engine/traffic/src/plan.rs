@@ -147,6 +147,20 @@ pub enum PlanOp {
     },
 }
 
+impl PlanOp {
+    /// The interface that it changes.
+    pub fn oif(&self) -> IfIndex {
+        match *self {
+            PlanOp::Link { oif, .. }
+            | PlanOp::DropLink { oif }
+            | PlanOp::Class { oif, .. }
+            | PlanOp::DropClass { oif, .. }
+            | PlanOp::Flow { oif, .. }
+            | PlanOp::DropFlow { oif, .. } => oif,
+        }
+    }
+}
+
 /// The whole desired state of one interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkPlan {

@@ -1,0 +1,471 @@
+//! The data plane of one interface, as the simulator and the user-space plane run it.
+//!
+//! classifier -> policer (what exceeds the flow's bucket goes to best effort) -> the class's queue -> scheduler.
+//! It is told [`PlanOp`]s, packets, and that the link is free; it says packets, and when to ask again. It does not
+//! know the link's speed beyond what the plan says: whoever owns the link asks for the next packet when the last
+//! one is out.
+//!
+//! Before the interface is made ours ([`PlanOp::Link`]) it is one FIFO, as a host without traffic control. The same
+//! FIFO takes what would be best effort while there is no best-effort class; it is served before all classes, as the
+//! kernel serves what no class takes.
+//!
+//! Bytes: queues, schedulers and class counters count the IP packet plus the link's overhead; policers and flow
+//! counters count IP bytes.
+
+mod discipline;
+
+pub use self::discipline::SchedulerKind;
+
+use self::discipline::Discipline;
+use crate::bucket::TokenBucket;
+use crate::classifier::Classifier;
+use crate::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
+use crate::queue::{Fifo, Full, Pool};
+use crate::scheduler::{Node, Scheduler};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use terms::{Bytes, Fault, FlowKey, IfIndex, PacketMeta, Time};
+
+/// IP protocol of RSVP, whose packets go to [`ClassId::CONTROL`].
+const RSVP: u8 = 46;
+
+/// How large a port may get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Flows.
+    pub flows: usize,
+    /// Classes.
+    pub classes: usize,
+    /// Packets in all queues together.
+    pub packets: u32,
+    /// The FIFO of an interface without classes.
+    pub plain: QueueSpec,
+}
+
+impl Default for Limits {
+    /// A million flows, the kernel's 65,535 classes, 65,536 packets, a plain FIFO of 1,000.
+    fn default() -> Self {
+        Limits {
+            flows: 1 << 20,
+            classes: 65_535,
+            packets: 65_536,
+            plain: QueueSpec { packets: 1_000, bytes: Bytes::MAX },
+        }
+    }
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It waits in a class.
+    Queued {
+        /// Which; [`ClassId::LINK`]: the plain FIFO.
+        class: ClassId,
+        /// It exceeded its flow's bucket and is best effort.
+        excess: bool,
+    },
+    /// It was dropped.
+    Dropped {
+        /// At whose queue.
+        class: ClassId,
+        /// Why.
+        reason: Full,
+    },
+}
+
+/// Why an operation was not carried out. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortRefused {
+    /// It is for another interface.
+    OtherInterface(IfIndex),
+    /// The interface is not ours yet (no [`PlanOp::Link`]).
+    NoLink,
+    /// The root is no class.
+    Root,
+    /// No such class.
+    UnknownClass(ClassId),
+    /// The class still has flows.
+    FlowsRemain(ClassId),
+    /// The limit of flows.
+    Flows,
+    /// The limit of classes.
+    Classes,
+}
+
+impl From<PortRefused> for Fault {
+    fn from(refused: PortRefused) -> Fault {
+        let what = match refused {
+            PortRefused::OtherInterface(_) => "operation for another interface",
+            PortRefused::NoLink => "the interface has no root",
+            PortRefused::Root => "the root is no class",
+            PortRefused::UnknownClass(_) => "no such class",
+            PortRefused::FlowsRemain(_) => "the class still has flows",
+            PortRefused::Flows => "the limit of flows is reached",
+            PortRefused::Classes => "the limit of classes is reached",
+        };
+        Fault { what, code: 0 }
+    }
+}
+
+/// What became of all packets so far: `received = sent + dropped + purged + queued`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Packets that came.
+    pub received: u64,
+    /// Packets that went out.
+    pub sent: u64,
+    /// Packets that found their queue full.
+    pub dropped: u64,
+    /// Packets that were lost with their class or link.
+    pub purged: u64,
+    /// Calls with a time before the last one; that time was used instead.
+    pub backwards: u64,
+}
+
+/// One interface.
+#[derive(Clone, Debug)]
+pub struct Port {
+    oif: IfIndex,
+    kind: SchedulerKind,
+    limits: Limits,
+    link: Option<LinkSpec>,
+    discipline: Option<Discipline>,
+    plain: Fifo,
+    pool: Pool<PacketMeta>,
+    classes: BTreeMap<ClassId, Node>,
+    /// The two of them that packets without a flow entry go to.
+    best_effort: Option<Node>,
+    control: Option<Node>,
+    /// By node number.
+    leaves: Vec<Leaf>,
+    flows: Classifier<Flow>,
+    key: [u64; 2],
+    totals: Totals,
+    now: Time,
+}
+
+#[derive(Clone, Debug)]
+struct Leaf {
+    class: ClassId,
+    spec: ClassSpec,
+    queue: Fifo,
+    counters: Counters,
+    flows: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    entry: FlowSpecEntry,
+    node: Node,
+    bucket: TokenBucket,
+    counters: Counters,
+}
+
+impl Port {
+    /// The interface `oif`, not ours yet. `key` keys the classifier's hash.
+    pub fn new(oif: IfIndex, kind: SchedulerKind, limits: Limits, key: [u64; 2]) -> Port {
+        let mut port = Port {
+            oif,
+            kind,
+            limits,
+            link: None,
+            discipline: None,
+            plain: Fifo::new(limits.plain),
+            pool: Pool::new(limits.packets),
+            classes: BTreeMap::new(),
+            best_effort: None,
+            control: None,
+            leaves: Vec::new(),
+            flows: Classifier::new(key, limits.flows),
+            key,
+            totals: Totals::default(),
+            now: Time::ZERO,
+        };
+        port.reserve();
+        port
+    }
+
+    /// Carries out one operation of the plan.
+    ///
+    /// # Errors
+    /// [`PortRefused`]; nothing has changed then.
+    pub fn apply(&mut self, now: Time, op: &PlanOp) -> Result<(), PortRefused> {
+        let now = self.clock(now);
+        let oif = op.oif();
+        if oif != self.oif {
+            return Err(PortRefused::OtherInterface(oif));
+        }
+        match *op {
+            PlanOp::Link { spec, .. } => {
+                self.set_link(now, spec);
+                Ok(())
+            }
+            PlanOp::DropLink { .. } => {
+                self.drop_link();
+                Ok(())
+            }
+            PlanOp::Class { class, spec, .. } => self.set_class(now, class, spec),
+            PlanOp::DropClass { class, .. } => self.drop_class(now, class),
+            PlanOp::Flow { flow, entry, .. } => self.set_flow(now, flow, entry),
+            PlanOp::DropFlow { flow, .. } => {
+                if let Some(gone) = self.flows.remove(&flow) {
+                    self.leaves[gone.node.index()].flows -= 1;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A packet is to go out here.
+    pub fn enqueue(&mut self, now: Time, packet: PacketMeta) -> Verdict {
+        let now = self.clock(now);
+        self.totals.received += 1;
+        let (class, excess) = self.classify(now, &packet);
+        let wire = packet.len.saturating_add(self.link.map_or(0, |link| link.overhead));
+        let verdict = match class.and_then(|node| self.discipline.as_mut().map(|d| (node, d))) {
+            Some((node, discipline)) => {
+                let leaf = &mut self.leaves[node.index()];
+                let was_empty = leaf.queue.is_empty();
+                match leaf.queue.push(&mut self.pool, wire, packet) {
+                    Ok(()) => {
+                        if was_empty {
+                            discipline.backlogged(now, node, wire);
+                        }
+                        Verdict::Queued { class: leaf.class, excess }
+                    }
+                    Err(reason) => {
+                        leaf.counters.over_packets += 1;
+                        leaf.counters.over_bytes += u64::from(wire);
+                        Verdict::Dropped { class: leaf.class, reason }
+                    }
+                }
+            }
+            None => match self.plain.push(&mut self.pool, wire, packet) {
+                Ok(()) => Verdict::Queued { class: ClassId::LINK, excess },
+                Err(reason) => Verdict::Dropped { class: ClassId::LINK, reason },
+            },
+        };
+        self.totals.dropped += u64::from(matches!(verdict, Verdict::Dropped { .. }));
+        verdict
+    }
+
+    /// The link is free: the packet that goes out now. `None`: ask again at [`Port::wake_at`], or when a packet came.
+    pub fn dequeue(&mut self, now: Time) -> Option<PacketMeta> {
+        let now = self.clock(now);
+        if let Some((_, packet)) = self.plain.pop(&mut self.pool) {
+            self.totals.sent += 1;
+            return Some(packet);
+        }
+        let discipline = self.discipline.as_mut()?;
+        let node = discipline.choose(now)?;
+        let leaf = &mut self.leaves[node.index()];
+        // A scheduler chooses only classes that it was told hold packets.
+        let (wire, packet) = leaf.queue.pop(&mut self.pool).expect("a chosen class holds a packet");
+        discipline.served(now, node, wire, leaf.queue.head_bytes(&self.pool));
+        leaf.counters.packets += 1;
+        leaf.counters.bytes += u64::from(wire);
+        self.totals.sent += 1;
+        Some(packet)
+    }
+
+    /// When [`Port::dequeue`] can succeed after it said `None`; `None`: not before a packet comes. A time that is
+    /// past means at once.
+    pub fn wake_at(&self) -> Option<Time> {
+        if !self.plain.is_empty() {
+            return Some(self.now);
+        }
+        self.discipline.as_ref().and_then(Scheduler::wake_at)
+    }
+
+    /// Packets waiting.
+    pub fn queued(&self) -> u32 {
+        self.pool.len()
+    }
+
+    /// Packets waiting in one class.
+    pub fn queued_in(&self, class: ClassId) -> Option<u32> {
+        if class == ClassId::LINK {
+            return Some(self.plain.packets());
+        }
+        self.leaf(class).map(|leaf| leaf.queue.packets())
+    }
+
+    /// What became of all packets.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// What a class has sent (wire bytes) and dropped.
+    pub fn class_counters(&self, class: ClassId) -> Option<Counters> {
+        self.leaf(class).map(|leaf| leaf.counters)
+    }
+
+    /// How much of a flow conformed and how much was in excess (IP bytes).
+    pub fn flow_counters(&self, flow: &FlowKey) -> Option<Counters> {
+        self.flows.get(flow).map(|f| f.counters)
+    }
+
+    /// The root, once the interface is ours.
+    pub fn link(&self) -> Option<&LinkSpec> {
+        self.link.as_ref()
+    }
+
+    /// Every class as it is installed.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &ClassSpec)> {
+        self.classes.iter().map(|(class, node)| (*class, &self.leaves[node.index()].spec))
+    }
+
+    /// A flow as it is installed.
+    pub fn flow(&self, flow: &FlowKey) -> Option<&FlowSpecEntry> {
+        self.flows.get(flow).map(|f| &f.entry)
+    }
+
+    /// Every flow as it is installed, in no particular order.
+    pub fn flows(&self) -> impl Iterator<Item = (&FlowKey, &FlowSpecEntry)> {
+        self.flows.iter().map(|(key, flow)| (key, &flow.entry))
+    }
+
+    fn leaf(&self, class: ClassId) -> Option<&Leaf> {
+        self.classes.get(&class).map(|node| &self.leaves[node.index()])
+    }
+
+    fn clock(&mut self, now: Time) -> Time {
+        if now < self.now {
+            self.totals.backwards += 1;
+        }
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// The class of a packet, and whether it exceeds its flow's bucket. No class: the plain FIFO.
+    fn classify(&mut self, now: Time, packet: &PacketMeta) -> (Option<Node>, bool) {
+        let mut excess = false;
+        if let Some(flow) = self.flows.get_mut(&packet.flow) {
+            if flow.bucket.take(now, packet.len) {
+                flow.counters.packets += 1;
+                flow.counters.bytes += u64::from(packet.len);
+                return (Some(flow.node), false);
+            }
+            flow.counters.over_packets += 1;
+            flow.counters.over_bytes += u64::from(packet.len);
+            excess = true;
+        } else if packet.flow.protocol == RSVP && self.control.is_some() {
+            return (self.control, false);
+        }
+        (self.best_effort, excess)
+    }
+
+    fn set_link(&mut self, now: Time, spec: LinkSpec) {
+        if self.link == Some(spec) {
+            return;
+        }
+        self.link = Some(spec);
+        let kind = self.kind;
+        let discipline = self.discipline.get_or_insert_with(|| Discipline::new(kind, now, &spec));
+        discipline.change_link(now, &spec);
+        for node in self.classes.values() {
+            let unchanged = discipline.change(now, &spec, *node, &self.leaves[node.index()].spec);
+            debug_assert!(unchanged.is_ok(), "every class of the port is in its scheduler");
+        }
+    }
+
+    /// Back to one FIFO; what waits in classes goes there as far as there is room.
+    fn drop_link(&mut self) {
+        for leaf in &mut self.leaves {
+            while let Some((wire, packet)) = leaf.queue.pop(&mut self.pool) {
+                if self.plain.push(&mut self.pool, wire, packet).is_err() {
+                    self.totals.purged += 1;
+                }
+            }
+        }
+        self.link = None;
+        self.discipline = None;
+        self.classes.clear();
+        self.name_defaults();
+        self.leaves.clear();
+        self.flows = Classifier::new(self.key, self.limits.flows);
+    }
+
+    fn set_class(&mut self, now: Time, class: ClassId, spec: ClassSpec) -> Result<(), PortRefused> {
+        let (Some(link), Some(discipline)) = (self.link, self.discipline.as_mut()) else {
+            return Err(PortRefused::NoLink);
+        };
+        if class == ClassId::LINK {
+            return Err(PortRefused::Root);
+        }
+        if let Some(node) = self.classes.get(&class) {
+            let leaf = &mut self.leaves[node.index()];
+            if leaf.spec != spec {
+                discipline.change(now, &link, *node, &spec).map_err(|_| PortRefused::UnknownClass(class))?;
+                leaf.spec = spec;
+                leaf.queue.set_spec(spec.queue);
+                self.reserve();
+            }
+            return Ok(());
+        }
+        if self.classes.len() >= self.limits.classes {
+            return Err(PortRefused::Classes);
+        }
+        let node = discipline.add(now, &link, &spec).map_err(|_| PortRefused::Classes)?;
+        let leaf = Leaf { class, spec, queue: Fifo::new(spec.queue), counters: Counters::default(), flows: 0 };
+        // Nodes are numbered without gaps, so at most the root's place is filled with a copy.
+        while self.leaves.len() <= node.index() {
+            self.leaves.push(leaf.clone());
+        }
+        self.leaves[node.index()] = leaf;
+        self.classes.insert(class, node);
+        self.name_defaults();
+        self.reserve();
+        Ok(())
+    }
+
+    fn drop_class(&mut self, now: Time, class: ClassId) -> Result<(), PortRefused> {
+        let (Some(node), Some(discipline)) = (self.classes.get(&class).copied(), self.discipline.as_mut()) else {
+            return Ok(());
+        };
+        let leaf = &mut self.leaves[node.index()];
+        if leaf.flows > 0 {
+            return Err(PortRefused::FlowsRemain(class));
+        }
+        while leaf.queue.pop(&mut self.pool).is_some() {
+            self.totals.purged += 1;
+        }
+        discipline.purged(now, node);
+        discipline.remove(node).map_err(|_| PortRefused::UnknownClass(class))?;
+        self.classes.remove(&class);
+        self.name_defaults();
+        Ok(())
+    }
+
+    fn set_flow(&mut self, now: Time, key: FlowKey, entry: FlowSpecEntry) -> Result<(), PortRefused> {
+        if self.link.is_none() {
+            return Err(PortRefused::NoLink);
+        }
+        let node = *self.classes.get(&entry.class).ok_or(PortRefused::UnknownClass(entry.class))?;
+        if let Some(flow) = self.flows.get_mut(&key) {
+            if flow.entry.bucket != entry.bucket {
+                flow.bucket.change(&entry.bucket, now);
+            }
+            self.leaves[flow.node.index()].flows -= 1;
+            flow.node = node;
+            flow.entry = entry;
+        } else {
+            let bucket = TokenBucket::new(&entry.bucket, now);
+            let flow = Flow { entry, node, bucket, counters: Counters::default() };
+            self.flows.insert(key, flow).map_err(|_| PortRefused::Flows)?;
+        }
+        self.leaves[node.index()].flows += 1;
+        Ok(())
+    }
+
+    fn name_defaults(&mut self) {
+        self.best_effort = self.classes.get(&ClassId::BEST_EFFORT).copied();
+        self.control = self.classes.get(&ClassId::CONTROL).copied();
+    }
+
+    /// Memory for as many packets as the queues may hold together, so that none is allocated when packets come.
+    fn reserve(&mut self) {
+        let queues = self.classes.values().map(|node| u64::from(self.leaves[node.index()].spec.queue.packets));
+        self.pool.reserve(queues.sum::<u64>() + u64::from(self.limits.plain.packets));
+    }
+}

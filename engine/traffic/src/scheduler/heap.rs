@@ -1,0 +1,112 @@
+//! A binary heap whose entries can be moved and removed by name, in O(log n), without allocating.
+//!
+//! The place of each entry is kept in a table outside, so that many heaps whose members are disjoint (the children of
+//! each class) share one. Equal keys go by the lower name, so the order never depends on history.
+
+use alloc::vec::Vec;
+
+/// The place of what is in no heap.
+pub const ABSENT: u32 = u32::MAX;
+
+/// A heap of names with keys, least first.
+#[derive(Clone, Debug)]
+pub struct Heap<K> {
+    entries: Vec<(K, u32)>,
+}
+
+impl<K: Ord + Copy> Default for Heap<K> {
+    fn default() -> Self {
+        Heap { entries: Vec::new() }
+    }
+}
+
+impl<K: Ord + Copy> Heap<K> {
+    /// Reserves room for `n` entries in all.
+    pub fn reserve(&mut self, n: usize) {
+        if n > self.entries.capacity() {
+            self.entries.reserve(n - self.entries.len());
+        }
+    }
+
+    /// The least entry: its key and its name.
+    pub fn first(&self) -> Option<(K, u32)> {
+        self.entries.first().copied()
+    }
+
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Adds `name`, which must not be in the heap.
+    pub fn insert(&mut self, places: &mut [u32], key: K, name: u32) {
+        self.entries.push((key, name));
+        self.up(places, self.entries.len() - 1);
+    }
+
+    /// Gives the entry of `name`, which must be in the heap, another key.
+    pub fn update(&mut self, places: &mut [u32], key: K, name: u32) {
+        let at = places[name as usize] as usize;
+        let old = self.entries[at].0;
+        self.entries[at].0 = key;
+        if key < old {
+            self.up(places, at);
+        } else {
+            self.down(places, at);
+        }
+    }
+
+    /// Removes `name`, which must be in the heap.
+    pub fn remove(&mut self, places: &mut [u32], name: u32) {
+        let at = places[name as usize] as usize;
+        places[name as usize] = ABSENT;
+        self.entries.swap_remove(at);
+        if at < self.entries.len() {
+            // What came from the end may belong higher (it comes from another branch) or lower.
+            let at = self.up(places, at);
+            self.down(places, at);
+        }
+    }
+
+    fn up(&mut self, places: &mut [u32], mut at: usize) -> usize {
+        let entry = self.entries[at];
+        while at > 0 {
+            let parent = (at - 1) / 2;
+            if self.entries[parent] <= entry {
+                break;
+            }
+            self.entries[at] = self.entries[parent];
+            places[self.entries[at].1 as usize] = at as u32;
+            at = parent;
+        }
+        self.entries[at] = entry;
+        places[entry.1 as usize] = at as u32;
+        at
+    }
+
+    fn down(&mut self, places: &mut [u32], mut at: usize) {
+        let entry = self.entries[at];
+        loop {
+            let mut child = 2 * at + 1;
+            if child >= self.entries.len() {
+                break;
+            }
+            if child + 1 < self.entries.len() && self.entries[child + 1] < self.entries[child] {
+                child += 1;
+            }
+            if entry <= self.entries[child] {
+                break;
+            }
+            self.entries[at] = self.entries[child];
+            places[self.entries[at].1 as usize] = at as u32;
+            at = child;
+        }
+        self.entries[at] = entry;
+        places[entry.1 as usize] = at as u32;
+    }
+}

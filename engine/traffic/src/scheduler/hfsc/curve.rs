@@ -1,0 +1,172 @@
+//! Service curves at work: a two-piece curve that is set anew each time its class becomes backlogged.
+//!
+//! The deadline curve of a class is `D(t) = min over all starts a of backlogged periods of S(t - a) + w(a)` (Stoica,
+//! Zhang, Ng 1997, section IV). A concave two-piece curve is the minimum of two lines, a convex one the maximum, so
+//! a running curve is kept as two [`Line`]s through points with integer coordinates. The minimum of two running
+//! curves of one concave service curve is then the lower of the first lines with the lower of the second lines:
+//! **exact**, no crossing point is ever computed, and nothing is rounded until a time is asked for.
+//!
+//! For a convex curve the minimum is not two-piece in general. As in the authors' implementation the old curve stays
+//! unless it lies at or above the new one; what stays is the curve of a class that never went idle, so it can be
+//! met whenever the sum of the curves can, and it gives the class no less than the definition.
+
+use crate::work::{Work, nanos_for};
+use terms::ServiceCurve;
+
+/// Later than every time.
+pub const NEVER: u128 = u128::MAX;
+
+/// A line of slope `rate` through the point (`x`, `y`): x in ns (of real or virtual time), y in work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line {
+    x: u128,
+    y: Work,
+    rate: u64,
+}
+
+/// Beyond this distance the point moves along the line, so that the usual division is a short one.
+const FAR: Work = 1 << 63;
+
+impl Line {
+    /// The line.
+    pub fn new(x: u128, y: Work, rate: u64) -> Line {
+        Line { x, y, rate }
+    }
+
+    /// The work at `x`; saturates at both ends.
+    pub fn work_at(&self, x: u128) -> Work {
+        let rate = u128::from(self.rate);
+        if x >= self.x {
+            self.y.saturating_add(rate.saturating_mul(x - self.x))
+        } else {
+            self.y.saturating_sub(rate.saturating_mul(self.x - x))
+        }
+    }
+
+    /// The first ns at which the line has reached `work`: rounded up; [`NEVER`] if it does not.
+    pub fn time_of(&self, work: Work) -> u128 {
+        if work <= self.y {
+            // Backwards; the first whole ns is found by rounding the way back down.
+            let back = (self.y - work).checked_div(Work::from(self.rate)).unwrap_or(u128::MAX);
+            return self.x.saturating_sub(back);
+        }
+        nanos_for(work - self.y, self.rate).map_or(NEVER, |dx| self.x.saturating_add(dx))
+    }
+
+    /// Moves the point along the line to just below `work` if it is far behind. Exact: by whole nanoseconds.
+    fn approach(&mut self, work: Work) {
+        if self.rate != 0 && work > self.y && work - self.y > FAR {
+            let dx = (work - self.y) / Work::from(self.rate);
+            self.x = self.x.saturating_add(dx);
+            self.y += dx * Work::from(self.rate);
+        }
+    }
+
+    fn lower(self, other: Line) -> Line {
+        // Parallel lines: whichever is lower anywhere is lower everywhere.
+        if self.work_at(other.x) < other.y { self } else { other }
+    }
+}
+
+/// A running two-piece curve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Curve {
+    first: Line,
+    second: Line,
+    /// The eligible curve of a convex one: its second slope from its start.
+    ahead: Line,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shape {
+    /// Only `second` counts.
+    Linear,
+    /// The minimum of both.
+    Concave,
+    /// The maximum of both.
+    Convex,
+}
+
+impl Curve {
+    /// The curve that starts at `x` with `work`.
+    pub fn start(spec: &ServiceCurve, x: u128, work: Work) -> Curve {
+        let (m1, m2) = (spec.m1.as_bps(), spec.m2.as_bps());
+        let d = u128::from(spec.d.as_nanos());
+        let shape = if spec.is_linear() {
+            Shape::Linear
+        } else if spec.is_concave() {
+            Shape::Concave
+        } else {
+            Shape::Convex
+        };
+        let first = Line::new(x, work, m1);
+        let bend = (x.saturating_add(d), first.work_at(x.saturating_add(d)));
+        let second = if shape == Shape::Linear { Line::new(x, work, m2) } else { Line::new(bend.0, bend.1, m2) };
+        Curve { first, second, ahead: Line::new(x, work, m2), shape }
+    }
+
+    /// The curve through (`x`, `work`) as of a class that has been backlogged for longer than the first piece: no
+    /// new burst, no new delay. A concave curve's burst comes back as the class is idle.
+    pub fn resume(spec: &ServiceCurve, x: u128, work: Work) -> Curve {
+        let start = Curve::start(spec, x, work);
+        Curve { second: Line::new(x, work, spec.m2.as_bps()), ..start }.settled()
+    }
+
+    /// A convex curve that is past its first piece is a line.
+    fn settled(self) -> Curve {
+        if self.shape == Shape::Convex { Curve { first: self.second, ..self } } else { self }
+    }
+
+    /// A new backlogged period starts at `x` with `work` done: the minimum of this curve and a fresh one.
+    pub fn begin_period(&mut self, spec: &ServiceCurve, x: u128, work: Work) {
+        let fresh = Curve::start(spec, x, work);
+        match self.shape {
+            Shape::Linear => self.second = self.second.lower(fresh.second),
+            Shape::Concave => {
+                self.first = self.first.lower(fresh.first);
+                self.second = self.second.lower(fresh.second);
+            }
+            Shape::Convex => {
+                if self.work_at(x) >= work {
+                    *self = fresh;
+                }
+            }
+        }
+    }
+
+    /// The work at `x`.
+    pub fn work_at(&self, x: u128) -> Work {
+        match self.shape {
+            Shape::Linear => self.second.work_at(x),
+            Shape::Concave => self.first.work_at(x).min(self.second.work_at(x)),
+            Shape::Convex => self.first.work_at(x).max(self.second.work_at(x)),
+        }
+    }
+
+    /// The first ns at which the curve has reached `work`: rounded up; [`NEVER`] if it does not.
+    pub fn time_of(&self, work: Work) -> u128 {
+        match self.shape {
+            Shape::Linear => self.second.time_of(work),
+            Shape::Concave => self.first.time_of(work).max(self.second.time_of(work)),
+            Shape::Convex => self.first.time_of(work).min(self.second.time_of(work)),
+        }
+    }
+
+    /// Keeps later divisions short; `work` is what the class has received. Changes no value.
+    pub fn approach(&mut self, work: Work) {
+        self.first.approach(work);
+        self.second.approach(work);
+        self.ahead.approach(work);
+    }
+
+    /// The eligible curve that belongs to this deadline curve (section IV-B of the paper): itself where it is
+    /// concave; where it is convex, the line of its second slope from its start, for a class that will owe more
+    /// than the link can give at once must be served ahead.
+    pub fn eligible_of(&self, work: Work) -> u128 {
+        match self.shape {
+            Shape::Linear | Shape::Concave => self.time_of(work),
+            Shape::Convex => self.ahead.time_of(work),
+        }
+    }
+}

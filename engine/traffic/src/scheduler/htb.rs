@@ -1,0 +1,387 @@
+//! A hierarchical token bucket after the kernel's `sch_htb`, with one level of classes below the link.
+//!
+//! Why: where the kernel plane is HTB, the simulator must be able to run the same plan by the same rules. A class is
+//! *green* while its rate's tokens last: it sends by its own right. It is *yellow* while only its ceil's tokens last:
+//! it may borrow from the link. Otherwise it is *red* and waits. Green before yellow; within a colour the lowest
+//! priority number first; within that deficit round robin by quantum. As in the kernel, tokens are charged after a
+//! packet is sent, so they may go below zero by one packet, a borrowed packet is charged to ceil and link only, and
+//! green classes send even if their rates sum over the link's (whoever installs classes checks the sums).
+//!
+//! Unlike the kernel's, tokens are exact (10^-9 bit), and the moment of a colour change is exact to the nanosecond.
+
+use super::heap::{ABSENT, Heap};
+use super::{Misplaced, Node, Scheduler};
+use crate::plan::{ClassSpec, LinkSpec};
+use crate::work::PER_BYTE;
+use alloc::vec::Vec;
+use terms::{Bytes, Rate, Span, Time};
+
+/// Priorities, as in the kernel (`TC_HTB_NUMPRIO`). A higher number counts as the last.
+pub const PRIORITIES: usize = 8;
+
+const NONE: u32 = u32::MAX;
+
+/// How a class is served. Rates on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HtbSpec {
+    /// What it gets by its own right; zero: nothing.
+    pub rate: Rate,
+    /// What it gets at most, borrowing.
+    pub ceil: Rate,
+    /// How much it may send at once at its rate's expense.
+    pub burst: Bytes,
+    /// The same for the ceil.
+    pub cburst: Bytes,
+    /// 0 first.
+    pub priority: u8,
+    /// Bytes a turn among equals.
+    pub quantum: u32,
+}
+
+impl HtbSpec {
+    /// The same class as the plan means it: `rate` = the second slope of the real-time curve, `burst` = its first
+    /// piece's bytes if that is the steeper one, and one packet at least; `ceil` = the upper limit, or the link;
+    /// `quantum` = 10 ms of the link share, between one packet and 60,000 bytes.
+    pub fn of(class: &ClassSpec, link: &LinkSpec) -> HtbSpec {
+        let packet = Bytes::new(u64::from(link.mtu) + u64::from(link.overhead));
+        let rate = class.real_time.map_or(Rate::ZERO, |curve| curve.m2);
+        let burst = match class.real_time {
+            Some(curve) if curve.is_concave() => curve.m1.supplies(curve.d).max(packet),
+            _ => packet,
+        };
+        let quantum = class.link_share.supplies(Span::from_millis(10)).get().min(60_000).max(packet.get());
+        HtbSpec {
+            rate,
+            ceil: class.upper_limit.unwrap_or(link.rate).max(rate),
+            burst,
+            cburst: packet,
+            priority: class.priority,
+            quantum: quantum.min(u64::from(u32::MAX)) as u32,
+        }
+    }
+}
+
+/// The scheduler.
+#[derive(Clone, Debug)]
+pub struct Htb {
+    link: Bucket,
+    nodes: Vec<Leaf>,
+    free: Vec<u32>,
+    /// The class whose turn it is: by colour (green, yellow), by priority.
+    turn: [[u32; PRIORITIES]; 2],
+    /// When a class that is not green changes colour.
+    waiting: Heap<Time>,
+    places: Vec<u32>,
+    now: Time,
+    lent: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Leaf {
+    known: bool,
+    backlogged: bool,
+    spec: HtbSpec,
+    rate: Bucket,
+    ceil: Bucket,
+    /// In which ring it is.
+    colour: Colour,
+    deficit: [i64; 2],
+    next: u32,
+    prev: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Colour {
+    Green = 0,
+    Yellow = 1,
+    Red = 2,
+}
+
+/// Tokens that may go below zero. 10^-9 bit.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    rate: u64,
+    depth: i64,
+    tokens: i64,
+    at: Time,
+}
+
+impl Bucket {
+    fn new(rate: Rate, depth: Bytes, now: Time) -> Bucket {
+        let depth = i64::try_from(depth.get().saturating_mul(PER_BYTE)).unwrap_or(i64::MAX);
+        Bucket { rate: rate.as_bps(), depth, tokens: depth, at: now }
+    }
+
+    fn change(&mut self, rate: Rate, depth: Bytes, now: Time) {
+        self.fill(now);
+        let fresh = Bucket::new(rate, depth, now);
+        *self = Bucket { tokens: self.tokens.min(fresh.depth), ..fresh };
+    }
+
+    fn fill(&mut self, now: Time) {
+        let gain = u128::from(self.rate) * u128::from(now.since(self.at).as_nanos());
+        let room = self.depth.abs_diff(self.tokens);
+        // What does not fit is lost; what fits is below 2^64, and the sum below `depth`.
+        self.tokens =
+            if gain >= u128::from(room) { self.depth } else { self.tokens.wrapping_add_unsigned(gain as u64) };
+        self.at = self.at.max(now);
+    }
+
+    fn charge(&mut self, bytes: u32) {
+        let cost = i64::try_from(u64::from(bytes).saturating_mul(PER_BYTE)).unwrap_or(i64::MAX);
+        self.tokens = self.tokens.saturating_sub(cost);
+    }
+
+    /// Whether something may be sent now; the bucket must have been filled.
+    fn open(&self) -> bool {
+        self.tokens >= 0 && self.rate > 0
+    }
+
+    /// When it opens.
+    fn opens(&self) -> Time {
+        if self.rate == 0 {
+            return Time::FOREVER;
+        }
+        let debt = self.tokens.min(0).unsigned_abs();
+        self.at + Span::from_nanos(debt.div_ceil(self.rate))
+    }
+}
+
+impl Htb {
+    /// A link of `rate`, which may be at most `burst` ahead, and no classes.
+    pub fn new(rate: Rate, burst: Bytes, now: Time) -> Htb {
+        let spec = HtbSpec { rate, ceil: rate, burst, cburst: burst, priority: 0, quantum: 0 };
+        let root = Leaf { known: false, ..Leaf::new(spec, now) };
+        Htb {
+            link: Bucket::new(rate, burst, now),
+            nodes: alloc::vec![root],
+            free: Vec::new(),
+            turn: [[NONE; PRIORITIES]; 2],
+            waiting: Heap::default(),
+            places: alloc::vec![ABSENT],
+            now,
+            lent: false,
+        }
+    }
+
+    /// Another rate of the link.
+    pub fn change_link(&mut self, now: Time, rate: Rate, burst: Bytes) {
+        self.link.change(rate, burst, now);
+    }
+
+    /// A new class.
+    pub fn add(&mut self, now: Time, spec: HtbSpec) -> Node {
+        let leaf = Leaf::new(spec, now);
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.nodes[at as usize] = leaf;
+                at
+            }
+            None => {
+                self.nodes.push(leaf);
+                self.places.push(ABSENT);
+                self.nodes.len() as u32 - 1
+            }
+        };
+        self.waiting.reserve(self.nodes.len());
+        Node(at)
+    }
+
+    /// Changes a class in place; its tokens stay, up to the new bursts.
+    ///
+    /// # Errors
+    /// [`Misplaced::Unknown`].
+    pub fn change(&mut self, now: Time, node: Node, spec: HtbSpec) -> Result<(), Misplaced> {
+        let backlogged = self.known(node)?.backlogged;
+        if backlogged {
+            self.leave(node.0);
+        }
+        let leaf = &mut self.nodes[node.index()];
+        leaf.rate.change(spec.rate, spec.burst, now);
+        leaf.ceil.change(spec.ceil, spec.cburst, now);
+        leaf.spec = spec;
+        if backlogged {
+            self.enter(node.0);
+        }
+        Ok(())
+    }
+
+    /// Forgets a class. Its queue must have been purged.
+    ///
+    /// # Errors
+    /// [`Misplaced`].
+    pub fn remove(&mut self, node: Node) -> Result<(), Misplaced> {
+        if self.known(node)?.backlogged {
+            return Err(Misplaced::Backlogged(node));
+        }
+        self.nodes[node.index()].known = false;
+        self.free.push(node.0);
+        Ok(())
+    }
+
+    fn known(&self, node: Node) -> Result<&Leaf, Misplaced> {
+        self.nodes.get(node.index()).filter(|l| l.known).ok_or(Misplaced::Unknown(node))
+    }
+
+    /// Into the ring of its colour, and into the heap unless it is green. Its buckets must have been filled.
+    fn enter(&mut self, at: u32) {
+        let leaf = &mut self.nodes[at as usize];
+        leaf.colour = leaf.colour_now();
+        leaf.backlogged = true;
+        match leaf.colour {
+            Colour::Green => {}
+            Colour::Yellow => self.waiting.insert(&mut self.places, leaf.rate.opens(), at),
+            Colour::Red => self.waiting.insert(&mut self.places, leaf.ceil.opens(), at),
+        }
+        let leaf = &self.nodes[at as usize];
+        if leaf.colour == Colour::Red {
+            return;
+        }
+        let (colour, priority) = (leaf.colour as usize, leaf.priority());
+        let turn = self.turn[colour][priority];
+        let (prev, next) = if turn == NONE { (at, at) } else { (self.nodes[turn as usize].prev, turn) };
+        self.nodes[at as usize].prev = prev;
+        self.nodes[at as usize].next = next;
+        self.nodes[prev as usize].next = at;
+        self.nodes[next as usize].prev = at;
+        if turn == NONE {
+            self.turn[colour][priority] = at;
+        }
+    }
+
+    /// Out of ring and heap.
+    fn leave(&mut self, at: u32) {
+        let leaf = self.nodes[at as usize];
+        self.nodes[at as usize].backlogged = false;
+        if self.places[at as usize] != ABSENT {
+            self.waiting.remove(&mut self.places, at);
+        }
+        if leaf.colour == Colour::Red {
+            return;
+        }
+        let turn = &mut self.turn[leaf.colour as usize][leaf.priority()];
+        if leaf.next == at {
+            *turn = NONE;
+            return;
+        }
+        if *turn == at {
+            *turn = leaf.next;
+        }
+        self.nodes[leaf.prev as usize].next = leaf.next;
+        self.nodes[leaf.next as usize].prev = leaf.prev;
+    }
+
+    fn first(&self, colour: Colour) -> Option<Node> {
+        self.turn[colour as usize].iter().find(|at| **at != NONE).map(|at| Node(*at))
+    }
+}
+
+impl Leaf {
+    fn new(spec: HtbSpec, now: Time) -> Leaf {
+        Leaf {
+            known: true,
+            backlogged: false,
+            spec,
+            rate: Bucket::new(spec.rate, spec.burst, now),
+            ceil: Bucket::new(spec.ceil, spec.cburst, now),
+            colour: Colour::Red,
+            deficit: [0; 2],
+            next: NONE,
+            prev: NONE,
+        }
+    }
+
+    fn priority(&self) -> usize {
+        usize::from(self.spec.priority).min(PRIORITIES - 1)
+    }
+
+    fn fill(&mut self, now: Time) {
+        self.rate.fill(now);
+        self.ceil.fill(now);
+    }
+
+    fn colour_now(&self) -> Colour {
+        match (self.ceil.open(), self.rate.open()) {
+            (false, _) => Colour::Red,
+            (true, true) => Colour::Green,
+            (true, false) => Colour::Yellow,
+        }
+    }
+}
+
+impl Scheduler for Htb {
+    fn backlogged(&mut self, now: Time, leaf: Node, _head: u32) {
+        self.now = now;
+        self.nodes[leaf.index()].fill(now);
+        self.enter(leaf.0);
+    }
+
+    fn choose(&mut self, now: Time) -> Option<Node> {
+        self.now = now;
+        while let Some((when, at)) = self.waiting.first().filter(|(when, _)| *when <= now) {
+            debug_assert!(when <= now);
+            self.leave(at);
+            self.nodes[at as usize].fill(now);
+            self.enter(at);
+        }
+        if let Some(node) = self.first(Colour::Green) {
+            self.lent = false;
+            return Some(node);
+        }
+        self.link.fill(now);
+        self.lent = true;
+        if self.link.open() { self.first(Colour::Yellow) } else { None }
+    }
+
+    fn served(&mut self, now: Time, node: Node, len: u32, next: Option<u32>) {
+        self.link.fill(now);
+        self.link.charge(len);
+        let level = usize::from(self.lent);
+        let leaf = &mut self.nodes[node.index()];
+        leaf.fill(now);
+        if !self.lent {
+            leaf.rate.charge(len);
+        }
+        leaf.ceil.charge(len);
+        leaf.deficit[level] -= i64::from(len);
+        let turn_is_over = leaf.deficit[level] < 0;
+        if turn_is_over {
+            leaf.deficit[level] += i64::from(leaf.spec.quantum.max(1));
+        }
+        let (ring, priority, successor) = (leaf.colour, leaf.priority(), leaf.next);
+        if next.is_none() {
+            self.leave(node.0);
+            return;
+        }
+        if turn_is_over {
+            self.turn[ring as usize][priority] = successor;
+        }
+        let leaf = &self.nodes[node.index()];
+        match leaf.colour_now() {
+            same if same == ring => {
+                if same == Colour::Yellow {
+                    self.waiting.update(&mut self.places, leaf.rate.opens(), node.0);
+                }
+            }
+            _ => {
+                self.leave(node.0);
+                self.enter(node.0);
+            }
+        }
+    }
+
+    fn purged(&mut self, _now: Time, leaf: Node) {
+        if self.nodes[leaf.index()].backlogged {
+            self.leave(leaf.0);
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        if self.first(Colour::Green).is_some() {
+            return Some(self.now);
+        }
+        let change = self.waiting.first().map(|(when, _)| when);
+        let loan = self.first(Colour::Yellow).map(|_| self.link.opens());
+        [change, loan].into_iter().flatten().min().filter(|when| *when != Time::FOREVER)
+    }
+}
