@@ -1,0 +1,133 @@
+//! Line charts as SVG and PNG, drawn by one and the same layout: title, axes with units, marks, legend.
+//!
+//! [`Chart::svg`] and [`Chart::png`] differ only in the [`Canvas`] that the layout in `layout.rs` draws on, so that
+//! the two files always show the same picture. Lengths are in points of a picture 720 x 460.
+
+mod font;
+mod layout;
+mod png;
+mod svg;
+
+/// A colour, red, green, blue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Color(pub u8, pub u8, pub u8);
+
+impl Color {
+    /// For what was protected.
+    pub const BLUE: Color = Color(0x1b, 0x62, 0xa8);
+    /// For what was not.
+    pub const RED: Color = Color(0xcf, 0x46, 0x1e);
+    /// For references.
+    pub const GREY: Color = Color(0x8a, 0x8f, 0x98);
+    const INK: Color = Color(0x22, 0x26, 0x2e);
+    const SOFT: Color = Color(0x5b, 0x61, 0x6b);
+    const GRID: Color = Color(0xe6, 0xe8, 0xec);
+    const WHITE: Color = Color(0xff, 0xff, 0xff);
+}
+
+/// How a measured point is marked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// A filled circle.
+    Circle,
+    /// A filled square.
+    Square,
+    /// Nothing: a reference, not a measurement; its line is dashed.
+    None,
+}
+
+/// One line of a chart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line {
+    /// What the legend says.
+    pub name: String,
+    /// Its colour.
+    pub color: Color,
+    /// Its marks.
+    pub mark: Mark,
+    /// Its points, in the axes' units, in order of x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// An axis, from zero.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Axis {
+    /// What it is, with the unit: `Cross traffic sent (Mb/s)`.
+    pub label: String,
+    /// The least that its end must show.
+    pub reach: f64,
+}
+
+/// A chart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Chart {
+    /// Above it.
+    pub title: String,
+    /// Below the title, smaller: how it was measured.
+    pub subtitle: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// What is drawn, later lines over earlier ones.
+    pub lines: Vec<Line>,
+    /// A place on the x axis that deserves a name, with the name.
+    pub landmark: Option<(f64, String)>,
+}
+
+impl Chart {
+    /// As an SVG document.
+    pub fn svg(&self) -> String {
+        let mut page = svg::Page::new();
+        layout::draw(self, &mut page);
+        page.finish()
+    }
+
+    /// As a PNG file, 1440 x 920 pixels.
+    pub fn png(&self) -> Vec<u8> {
+        let mut sheet = png::Sheet::new();
+        layout::draw(self, &mut sheet);
+        sheet.finish()
+    }
+}
+
+/// Width of a picture.
+const WIDTH: f64 = 720.0;
+/// Height of a picture.
+const HEIGHT: f64 = 460.0;
+
+/// Where a text's anchor is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// How a text looks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Type {
+    size: f64,
+    bold: bool,
+    color: Color,
+    anchor: Anchor,
+    /// Turned a quarter to the left, to run upwards.
+    upwards: bool,
+}
+
+/// What the layout draws on.
+trait Canvas {
+    /// A filled rectangle.
+    fn area(&mut self, x: f64, y: f64, width: f64, height: f64, color: Color);
+    /// A line through points; dashed or not.
+    fn line(&mut self, points: &[(f64, f64)], color: Color, width: f64, dashed: bool);
+    /// A filled circle with a white rim.
+    fn circle(&mut self, x: f64, y: f64, radius: f64, color: Color);
+    /// A filled square with a white rim, by its centre.
+    fn square(&mut self, x: f64, y: f64, side: f64, color: Color);
+    /// A text whose baseline's anchor is at the point.
+    fn text(&mut self, x: f64, y: f64, text: &str, look: Type);
+}
+
+#[cfg(test)]
+mod tests;
