@@ -292,7 +292,7 @@ pub(crate) fn link_rate(document: &Document<'_>, text: &Spanned<String>) -> Resu
     Ok(rate)
 }
 
-fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<Share, Mistake> {
+pub(crate) fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<Share, Mistake> {
     let Some(percent) = text.get_ref().strip_suffix('%') else {
         return unit(document, text, units::parse_rate).map(Share::Rate);
     };

@@ -3,6 +3,8 @@
 
 pub mod config;
 mod document;
+pub mod testbed;
+pub mod topology;
 
 pub use config::{AgentConfig, InterfaceConfig, Level, Share};
 pub use document::Mistake;

@@ -1,0 +1,299 @@
+//! `sluice up` and `sluice down`: a testbed with an agent on every node.
+//!
+//! Everything that a testbed leaves in the file system is in one folder (`/run/sluice/testbeds/NAME`), with one folder
+//! per node: configuration, socket, log, state. The record of what was made there is what `down` removes.
+
+use crate::topology::TestbedFile;
+use api::agent::{Answer, Hello, Request};
+use api::client::Client;
+use linux::error::Failed;
+use linux::netns::Namespace;
+use linux::process::{ProcessId, spawn_detached};
+use linux::testbed::build::build;
+use linux::testbed::record::{self, Made, Record};
+use linux::testbed::topology::Topology;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// How long an agent may take until it answers. It takes well under 0.1 s; a loaded machine more.
+const START_PATIENCE: Duration = Duration::from_secs(15);
+/// How long an agent may take to give its interfaces back before it is killed.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How to bring a testbed up.
+#[derive(Clone, Debug)]
+pub struct UpOptions {
+    /// The program of the agents: `PROGRAM agent --config FILE` is run.
+    pub program: PathBuf,
+    /// Where testbeds are kept; [`api::places::TESTBEDS`] unless it is a test.
+    pub testbeds: PathBuf,
+}
+
+impl UpOptions {
+    /// With the running program as the agents', in the usual place.
+    ///
+    /// # Errors
+    /// The running program cannot be found.
+    pub fn usual() -> Result<UpOptions, Failed> {
+        let program = std::env::current_exe().map_err(Failed::doing("find this program"))?;
+        Ok(UpOptions { program, testbeds: api::places::TESTBEDS.into() })
+    }
+}
+
+/// A node that is up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeUp {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its socket.
+    pub socket: PathBuf,
+    /// What its agent said of itself.
+    pub agent: Hello,
+    /// Its interfaces: name, address, peer, and rate.
+    pub interfaces: Vec<String>,
+}
+
+/// Why a testbed did not come up. Nothing of it is left.
+#[derive(Debug)]
+pub enum UpError {
+    /// There is one of that name already.
+    AlreadyUp(String),
+    /// The system would not do it.
+    Failed(Failed),
+    /// An agent did not start; its last words.
+    Agent {
+        /// Which node.
+        node: String,
+        /// What its log ends with.
+        words: String,
+    },
+}
+
+impl std::fmt::Display for UpError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            UpError::AlreadyUp(name) => {
+                write!(f, "the testbed {name} is up (or was left half made): `sluice down {name}` removes it")
+            }
+            UpError::Failed(failed) => match failed.error.kind() {
+                io::ErrorKind::PermissionDenied => write!(
+                    f,
+                    "{failed}: a testbed needs root and network namespaces; without them, `sluice sim` runs the same \
+                     nodes in simulated time"
+                ),
+                _ => failed.fmt(f),
+            },
+            UpError::Agent { node, words } => write!(f, "the agent of {node} did not start: {words}"),
+        }
+    }
+}
+
+impl std::error::Error for UpError {}
+
+impl From<Failed> for UpError {
+    fn from(failed: Failed) -> UpError {
+        UpError::Failed(failed)
+    }
+}
+
+/// Builds the testbed and starts an agent on every node; returns when each of them answers.
+///
+/// # Errors
+/// [`UpError`]; whatever was made until then has been removed.
+pub fn up(file: &TestbedFile, options: &UpOptions) -> Result<Vec<NodeUp>, UpError> {
+    let name = &file.topology.name;
+    let testbeds = std::path::absolute(&options.testbeds).map_err(Failed::doing("find the working directory"))?;
+    let dir = testbeds.join(name);
+    let making = format!("make {}", dir.display());
+    fs::create_dir_all(&testbeds).map_err(Failed::doing(making.clone()))?;
+    match fs::create_dir(&dir) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(UpError::AlreadyUp(name.clone())),
+        Err(error) => return Err(Failed::because(making, error).into()),
+    }
+    let result = start_all(file, options, &dir);
+    if result.is_err() {
+        // The first failure is the one to tell; what would not go is found again by `down`.
+        let _ = down(&testbeds, name);
+    }
+    result
+}
+
+fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path) -> Result<Vec<NodeUp>, UpError> {
+    let mut record = Record::begin(dir)?;
+    let namespaces = build(&file.topology, &mut record)?;
+    let mut agents = Vec::with_capacity(namespaces.len());
+    for (node, namespace) in namespaces.iter().enumerate() {
+        agents.push(start(file, node, namespace, options, dir, &mut record)?);
+    }
+    let deadline = Instant::now() + START_PATIENCE;
+    let all = agents.into_iter().enumerate();
+    all.map(|(node, child)| wait_for(&file.topology, node, child, dir, deadline)).collect()
+}
+
+fn start(
+    file: &TestbedFile,
+    node: usize,
+    namespace: &Namespace,
+    options: &UpOptions,
+    dir: &Path,
+    record: &mut Record,
+) -> Result<Child, Failed> {
+    let name = &file.topology.nodes[node].name;
+    let home = dir.join(name);
+    let config = home.join("agent.toml");
+    fs::create_dir(&home).map_err(Failed::doing(format!("make {}", home.display())))?;
+    let text = agent_file(file, node, &home);
+    fs::write(&config, text).map_err(Failed::doing(format!("write {}", config.display())))?;
+    let mut command = Command::new(&options.program);
+    command.arg("agent").arg("--config").arg(&config).current_dir("/");
+    namespace.enter_at_exec(&mut command);
+    let child = spawn_detached(&mut command, &home.join("agent.log"))?;
+    if let Some(id) = ProcessId::of(child.id()) {
+        record.add(&Made::Process(id, format!("agent {name}")))?;
+        let path = home.join("agent.pid");
+        fs::write(&path, format!("{id}\n")).map_err(Failed::doing(format!("write {}", path.display())))?;
+    }
+    Ok(child)
+}
+
+/// The configuration of a node's agent.
+fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
+    let topology = &file.topology;
+    let mut text = format!(
+        "# made by sluice up\nname = {:?}\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\nlog = {:?}\n\n[rsvp]\n\
+         refresh = \"{}ns\"\nkeep = {}\n",
+        topology.nodes[node].name,
+        home.join("agent.sock"),
+        home.join("state"),
+        file.log.name(),
+        file.rsvp.refresh.as_nanos(),
+        file.rsvp.keep,
+    );
+    for end in topology.ends(node) {
+        let rate = topology.links[end.link].rate;
+        text += &format!(
+            "\n[[interface]]\nname = {:?}\nrate = \"{rate}\"\nkept_back = \"{}\"\n",
+            end.interface,
+            file.kept_back.of(rate)
+        );
+    }
+    text
+}
+
+fn wait_for(
+    topology: &Topology,
+    node: usize,
+    mut child: Child,
+    dir: &Path,
+    deadline: Instant,
+) -> Result<NodeUp, UpError> {
+    let name = topology.nodes[node].name.clone();
+    let home = dir.join(&name);
+    let socket = home.join("agent.sock");
+    let agent = loop {
+        if let Some(hello) = hello(&socket) {
+            break hello;
+        }
+        let ended = child.try_wait().map_err(Failed::doing("wait for an agent"))?;
+        if ended.is_some() || Instant::now() > deadline {
+            let words = last_words(&home.join("agent.log"));
+            let words = words.unwrap_or_else(|| "it said nothing in time".to_owned());
+            return Err(UpError::Agent { node: name, words });
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let describe = |end: linux::testbed::topology::End| {
+        format!("{} {} ({})", end.interface, end.address, topology.links[end.link].rate)
+    };
+    let interfaces = topology.ends(node).into_iter().map(describe).collect();
+    Ok(NodeUp { name, namespace: topology.namespace(node), socket, agent, interfaces })
+}
+
+fn hello(socket: &Path) -> Option<Hello> {
+    match Client::connect(socket).ok()?.call(Request::Hello).ok()? {
+        Answer::Hello(hello) => Some(hello),
+        _ => None,
+    }
+}
+
+fn last_words(log: &Path) -> Option<String> {
+    let text = fs::read_to_string(log).ok()?;
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+}
+
+/// What `down` did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Down {
+    /// Agents that stopped.
+    pub stopped: usize,
+    /// Agents that had to be killed.
+    pub killed: usize,
+    /// Namespaces that were removed.
+    pub namespaces: usize,
+}
+
+/// Stops the agents of a testbed and removes all that was made for it. `None`: there is none of that name.
+///
+/// # Errors
+/// Something would not go; calling again tries again.
+pub fn down(testbeds: &Path, name: &str) -> Result<Option<Down>, Failed> {
+    let dir = testbeds.join(name);
+    if name.is_empty() || name.contains('/') || name.starts_with('.') || !dir.is_dir() {
+        return Ok(None);
+    }
+    let made = record::read(&dir)?;
+    let mut done = Down::default();
+    let processes: Vec<ProcessId> = made.iter().filter_map(process).filter(ProcessId::is_running).collect();
+    for id in &processes {
+        id.signal(SIGTERM)?;
+    }
+    let deadline = Instant::now() + STOP_PATIENCE;
+    for id in &processes {
+        if ended_by(id, deadline) {
+            done.stopped += 1;
+        } else {
+            id.signal(SIGKILL)?;
+            done.killed += usize::from(ended_by(id, Instant::now() + STOP_PATIENCE));
+        }
+    }
+    done.namespaces = made.iter().filter(|one| matches!(one, Made::Namespace(n) if Namespace::exists(n))).count();
+    record::remove(&dir, &made)?;
+    // The folders above are shared by all testbeds: they go with the last one.
+    let _ = fs::remove_dir(testbeds);
+    let _ = testbeds.parent().map(fs::remove_dir);
+    Ok(Some(done))
+}
+
+/// Every testbed that is up or half made.
+pub fn list(testbeds: &Path) -> Vec<String> {
+    let entries = fs::read_dir(testbeds).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    names
+}
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+
+fn process(made: &Made) -> Option<ProcessId> {
+    match made {
+        Made::Process(id, _) => Some(*id),
+        Made::Namespace(_) => None,
+    }
+}
+
+fn ended_by(id: &ProcessId, deadline: Instant) -> bool {
+    while id.is_running() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}

@@ -1,0 +1,151 @@
+//! The topology file of a testbed.
+//!
+//! ```toml
+//! name = "seed"
+//! auth = "none"
+//!
+//! [rsvp]                # as in the agent's configuration; for every node
+//! refresh = "30s"
+//!
+//! [[node]]
+//! name = "maui"
+//! kind = "router"       # or "host"
+//!
+//! [[link]]
+//! between = ["yosemite", "maui"]
+//! rate = "10mbit"       # each way, link headers included
+//! mtu = 1500            # the default
+//! ```
+
+use crate::config::{DEFAULT_KEPT_BACK, Level};
+use crate::config::{RsvpFile, Share, link_rate, node_name, require_auth, rsvp_config, share};
+use crate::document::{Document, Mistake, read};
+use linux::testbed::topology::{Kind, Link, MAX_LINKS, MAX_NODES, Node, Topology};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use toml::Spanned;
+
+/// A testbed as its file describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TestbedFile {
+    /// Nodes and links.
+    pub topology: Topology,
+    /// Timing of RSVP on every node.
+    pub rsvp: rsvp::io::Config,
+    /// What best effort and signalling keep on every link.
+    pub kept_back: Share,
+    /// How much every agent logs.
+    pub log: Level,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Spanned<String>,
+    auth: Option<Spanned<String>>,
+    log: Option<Spanned<String>>,
+    kept_back: Option<Spanned<String>>,
+    rsvp: Option<RsvpFile>,
+    #[serde(default)]
+    node: Vec<NodeFile>,
+    #[serde(default)]
+    link: Vec<LinkFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeFile {
+    name: Spanned<String>,
+    kind: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkFile {
+    between: Spanned<Vec<Spanned<String>>>,
+    rate: Spanned<String>,
+    mtu: Option<Spanned<u32>>,
+}
+
+impl TestbedFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The first [`Mistake`] in it.
+    pub fn load(file: &Path) -> Result<TestbedFile, Mistake> {
+        TestbedFile::parse(file, &read(file)?)
+    }
+
+    /// Reads a text that came from `file`.
+    ///
+    /// # Errors
+    /// The first [`Mistake`] in it.
+    pub fn parse(file: &Path, text: &str) -> Result<TestbedFile, Mistake> {
+        let document = Document::new(file, text);
+        let found: File = document.parse()?;
+        require_auth(&document, found.auth.as_ref())?;
+        let name = node_name(&document, &found.name)?;
+        let log = match &found.log {
+            Some(level) => level.get_ref().parse().map_err(|wrong: String| document.at(level.span(), wrong))?,
+            None => Level::Info,
+        };
+        let kept_back = found.kept_back.as_ref().map_or(Ok(DEFAULT_KEPT_BACK), |text| share(&document, text))?;
+        let (nodes, by_name) = nodes(&document, &found.node)?;
+        let links = links(&document, &found.link, &by_name)?;
+        let topology = Topology { name, nodes, links };
+        topology.check().map_err(|wrong| document.whole(wrong))?;
+        Ok(TestbedFile { topology, rsvp: rsvp_config(&document, found.rsvp.as_ref())?, kept_back, log })
+    }
+}
+
+fn nodes(document: &Document<'_>, found: &[NodeFile]) -> Result<(Vec<Node>, BTreeMap<String, usize>), Mistake> {
+    if found.is_empty() {
+        return Err(document.whole("there is no [[node]]"));
+    }
+    if found.len() > MAX_NODES {
+        return Err(document.whole(format!("more than {MAX_NODES} nodes")));
+    }
+    let mut by_name = BTreeMap::new();
+    let mut nodes = Vec::with_capacity(found.len());
+    for entry in found {
+        let name = node_name(document, &entry.name)?;
+        let kind = match entry.kind.get_ref().as_str() {
+            "host" => Kind::Host,
+            "router" => Kind::Router,
+            other => return Err(document.at(entry.kind.span(), format!("a node is a host or a router, not {other:?}"))),
+        };
+        if by_name.insert(name.clone(), nodes.len()).is_some() {
+            return Err(document.at(entry.name.span(), format!("the node {name} is there twice")));
+        }
+        nodes.push(Node { name, kind });
+    }
+    Ok((nodes, by_name))
+}
+
+fn links(document: &Document<'_>, found: &[LinkFile], nodes: &BTreeMap<String, usize>) -> Result<Vec<Link>, Mistake> {
+    if found.len() > MAX_LINKS {
+        return Err(document.whole(format!("more than {MAX_LINKS} links")));
+    }
+    found.iter().map(|entry| link(document, entry, nodes)).collect()
+}
+
+fn link(document: &Document<'_>, entry: &LinkFile, nodes: &BTreeMap<String, usize>) -> Result<Link, Mistake> {
+    let [a, b] = entry.between.get_ref().as_slice() else {
+        return Err(document.at(entry.between.span(), "a link is between two nodes: between = [\"a\", \"b\"]"));
+    };
+    let position = |name: &Spanned<String>| {
+        let known = nodes.get(name.get_ref()).copied();
+        known.ok_or_else(|| document.at(name.span(), format!("there is no node {:?}", name.get_ref())))
+    };
+    let ends = [position(a)?, position(b)?];
+    if ends[0] == ends[1] {
+        return Err(document.at(b.span(), format!("a link from {} to itself", b.get_ref())));
+    }
+    let mtu = match &entry.mtu {
+        None => 1500,
+        Some(mtu) if (576..=65_535).contains(mtu.get_ref()) => *mtu.get_ref(),
+        Some(mtu) => return Err(document.at(mtu.span(), "an MTU is 576 to 65535 bytes")),
+    };
+    Ok(Link { ends, rate: link_rate(document, &entry.rate)?, mtu })
+}
