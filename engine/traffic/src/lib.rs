@@ -4,7 +4,8 @@
 //! user-space plane, the kernel) is told; [`port`] is the data plane that the first two of them run for one
 //! interface; the other modules are its algorithms, each usable alone.
 //!
-//! Reading order: [`plan`], [`work`], [`bucket`], [`queue`], [`classifier`], [`scheduler`], [`port`].
+//! Reading order: [`plan`], [`work`], [`bucket`], [`queue`], [`classifier`], [`scheduler`], [`port`];
+//! then [`meter`], [`dropper`], [`shaper`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,4 +19,5 @@ pub mod plan;
 pub mod port;
 pub mod queue;
 pub mod scheduler;
+pub mod shaper;
 pub mod work;

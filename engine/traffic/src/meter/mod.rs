@@ -21,6 +21,7 @@ pub use sr_tcm::SrTcm;
 pub use tr_tcm::TrTcm;
 pub use tsw_tcm::{TswState, TswTcm};
 
+use crate::work::PER_BYTE;
 use terms::{Bytes, Rate, Time};
 
 /// What a meter says of a packet.
@@ -92,9 +93,6 @@ impl core::fmt::Display for BadProfile {
 }
 
 impl core::error::Error for BadProfile {}
-
-/// Credit of one byte.
-const PER_BYTE: u64 = 8_000_000_000;
 
 /// The most that all bursts of a profile may hold together: about 2.3 GB.
 pub const MAX_BURSTS: Bytes = Bytes::new(u64::MAX / PER_BYTE);

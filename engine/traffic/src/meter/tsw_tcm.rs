@@ -1,6 +1,7 @@
 //! A time sliding window three colour marker (RFC 2859).
 
 use super::{BadProfile, Color};
+use crate::work::PER_BYTE;
 use terms::{Rate, Span, Time};
 
 /// CTR, PTR and AVG_INTERVAL. Marks by chance in proportion to how far the average rate is above a target, so it keeps
@@ -41,7 +42,7 @@ impl TswTcm {
         }
         let target = |rate: Rate| {
             let bits = u128::from(rate.as_bps()) * u128::from(interval.as_nanos());
-            u64::try_from((bits << FRACTION) / u128::from(super::PER_BYTE)).unwrap_or(u64::MAX)
+            u64::try_from((bits << FRACTION) / u128::from(PER_BYTE)).unwrap_or(u64::MAX)
         };
         Ok(TswTcm { interval: interval.as_nanos(), committed: target(ctr), peak: target(ptr) })
     }
@@ -53,7 +54,7 @@ impl TswTcm {
 
     /// The average rate as of the last packet, rounded down.
     pub fn average(&self, state: &TswState) -> Rate {
-        let work = (u128::from(state.window) * u128::from(super::PER_BYTE)) >> FRACTION;
+        let work = (u128::from(state.window) * u128::from(PER_BYTE)) >> FRACTION;
         Rate::from_bps(u64::try_from(work / u128::from(self.interval)).unwrap_or(u64::MAX))
     }
 
