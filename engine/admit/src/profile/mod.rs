@@ -1,12 +1,37 @@
-//! How much is booked at every instant: a step function, changed by stretches and asked for maxima.
+//! How much is booked at every instant: a step function of time, changed by stretches and asked for maxima.
+//!
+//! A B+tree over the boundaries, the instants at which the function changes. Every node counts relative to the level
+//! at which it begins: a leaf has the level from each boundary on, an inner node has for each child the level after
+//! it and its greatest and least level. So a change of a stretch touches the two paths to its ends and nothing
+//! between them; a maximum over a stretch is read on the same two paths, both ends going down together so that their
+//! cache misses overlap. All costs are logarithmic in the number of boundaries, [`Profile::search`] excepted, which
+//! also visits the gaps that are too short.
+//!
+//! Reading order: `leaf`, `inner`, `change`, `ask`, `audit`.
 
-use alloc::collections::BTreeMap;
+mod ask;
+mod audit;
+mod change;
+mod inner;
+mod leaf;
+
+use alloc::vec::Vec;
+use inner::Inner;
+use leaf::Leaf;
 use terms::Time;
 
-/// A step function of time, zero before its first boundary; values in bit/s.
-#[derive(Clone, Debug, Default)]
-pub struct Profile {
-    deltas: BTreeMap<Time, i64>,
+/// Places in a node: at 32 a leaf is eight cache lines.
+pub const NODE: usize = 32;
+
+/// A step function of time, zero before its first boundary and nowhere negative; values in bit/s.
+/// `N` is the number of places in a node, a power of two of at least 4; other sizes than [`NODE`] are for tests.
+#[derive(Clone, Debug)]
+pub struct Profile<const N: usize = NODE> {
+    leaves: Arena<Leaf<N>>,
+    inners: Arena<Inner<N>>,
+    /// A leaf if the height is 0, otherwise an inner node.
+    root: u32,
+    height: usize,
 }
 
 /// A search for a stretch that is long enough and nowhere above a ceiling; it may go on over several calls.
@@ -18,120 +43,59 @@ pub struct Search {
     pub since: Option<Time>,
 }
 
-impl Search {
-    /// The function is at or under its ceiling from `t` on.
-    fn under(&mut self, t: Time) {
-        self.since = self.since.or(Some(t));
-    }
-
-    /// What `since` is, if a stretch that lasts until `t` is long enough.
-    pub fn found(&self, t: Time) -> Option<Time> {
-        self.since.filter(|since| t.since(*since).as_nanos() >= self.length)
+impl<const N: usize> Profile<N> {
+    /// Zero everywhere.
+    pub fn new() -> Profile<N> {
+        let mut leaves = Arena::new();
+        let root = leaves.insert(Leaf::EMPTY);
+        Profile { leaves, inners: Arena::new(), root, height: 0 }
     }
 }
 
-impl Profile {
-    /// Zero everywhere.
-    pub fn new() -> Profile {
-        Profile::default()
+impl<const N: usize> Default for Profile<N> {
+    fn default() -> Profile<N> {
+        Profile::new()
+    }
+}
+
+/// Nodes by number; numbers of nodes that went are used again.
+#[derive(Clone, Debug)]
+struct Arena<T> {
+    nodes: Vec<T>,
+    vacant: Vec<u32>,
+}
+
+impl<T> Arena<T> {
+    fn new() -> Arena<T> {
+        Arena { nodes: Vec::new(), vacant: Vec::new() }
     }
 
-    /// Adds `rate` to every instant of `[start, end)`.
-    pub fn add(&mut self, start: Time, end: Time, rate: i64) {
-        self.step(start, rate);
-        if end != Time::FOREVER {
-            self.step(end, -rate);
+    fn insert(&mut self, node: T) -> u32 {
+        if let Some(number) = self.vacant.pop() {
+            self.nodes[number as usize] = node;
+            return number;
         }
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
     }
 
-    fn step(&mut self, at: Time, delta: i64) {
-        let sum = self.deltas.entry(at).or_insert(0);
-        *sum += delta;
-        if *sum == 0 {
-            self.deltas.remove(&at);
-        }
+    fn remove(&mut self, number: u32) {
+        self.vacant.push(number);
     }
 
-    /// The value at `t`.
-    pub fn level(&self, t: Time) -> u64 {
-        self.deltas.range(..=t).map(|(_, d)| d).sum::<i64>() as u64
+    fn get(&self, number: u32) -> &T {
+        &self.nodes[number as usize]
     }
 
-    /// The greatest value in `[start, end)`.
-    pub fn peak(&self, start: Time, end: Time) -> u64 {
-        let mut level = self.level(start) as i64;
-        let mut peak = level;
-        for (&t, delta) in self.deltas.range(start..end) {
-            if t > start {
-                level += delta;
-                peak = peak.max(level);
-            }
-        }
-        peak as u64
+    fn get_mut(&mut self, number: u32) -> &mut T {
+        &mut self.nodes[number as usize]
     }
 
-    /// The first instant in `[start, end)` with a value above `ceiling`.
-    pub fn first_above(&self, start: Time, end: Time, ceiling: u64) -> Option<Time> {
-        let mut level = self.level(start);
-        if level > ceiling {
-            return Some(start);
-        }
-        for (&t, delta) in self.deltas.range(start..end) {
-            if t > start {
-                level = level.wrapping_add_signed(*delta);
-                if level > ceiling {
-                    return Some(t);
-                }
-            }
-        }
-        None
+    fn len(&self) -> usize {
+        self.nodes.len() - self.vacant.len()
     }
 
-    /// Carries `search` over `[start, end)`; answers the start of the first stretch that is long enough.
-    pub fn search(&self, search: &mut Search, start: Time, end: Time, ceiling: u64) -> Option<Time> {
-        let mut level = self.level(start);
-        let mut visit = |t: Time, level: u64| {
-            if level > ceiling {
-                let found = search.found(t);
-                search.since = None;
-                return found;
-            }
-            search.under(t);
-            None
-        };
-        if let Some(found) = visit(start, level) {
-            return Some(found);
-        }
-        for (&t, delta) in self.deltas.range(start..end) {
-            if t > start {
-                level = level.wrapping_add_signed(*delta);
-                if let Some(found) = visit(t, level) {
-                    return Some(found);
-                }
-            }
-        }
-        search.found(end)
-    }
-
-    /// Every boundary in order, with the value from there on.
-    pub fn steps(&self) -> impl Iterator<Item = (Time, u64)> + '_ {
-        let mut level = 0i64;
-        self.deltas.iter().map(move |(&t, delta)| {
-            level += delta;
-            (t, level as u64)
-        })
-    }
-
-    /// Checks the structure itself.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub fn audit(&self) -> Result<(), &'static str> {
-        if self.deltas.values().all(|d| *d != 0) { Ok(()) } else { Err("an empty boundary") }
-    }
-
-    /// Bytes of memory, about.
-    pub fn bytes(&self) -> usize {
-        self.deltas.len() * 24
+    fn bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<T>() + self.vacant.capacity() * size_of::<u32>()
     }
 }

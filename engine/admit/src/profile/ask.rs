@@ -1,0 +1,194 @@
+//! Asking the profile: the value at an instant, the maximum of a stretch, the first place above a ceiling, a stretch
+//! under a ceiling.
+
+use super::{Profile, Search};
+use terms::Time;
+
+impl Search {
+    /// What `since` is, if a stretch that lasts until `t` is long enough.
+    pub fn found(&self, t: Time) -> Option<Time> {
+        self.since.filter(|since| t.since(*since).as_nanos() >= self.length)
+    }
+
+    /// The function goes to a level that is or is not above the ceiling at `t`; answers the start of the stretch that
+    /// ends or has been long enough by then.
+    fn visit(&mut self, t: Time, above: bool) -> Option<Time> {
+        let found = self.found(t);
+        if above {
+            self.since = None;
+        } else {
+            self.since = self.since.or(Some(t));
+        }
+        found
+    }
+}
+
+/// Part of the tree that a search goes through.
+#[derive(Clone, Copy)]
+struct Part {
+    node: u32,
+    height: usize,
+    /// The level at which it begins.
+    base: i64,
+}
+
+/// Where a search looks.
+#[derive(Clone, Copy)]
+struct Scope {
+    start: u64,
+    end: u64,
+    ceiling: i64,
+}
+
+impl<const N: usize> Profile<N> {
+    /// The value at `t`.
+    pub fn level(&self, t: Time) -> u64 {
+        let t = t.as_nanos().min(u64::MAX - 1);
+        let (mut node, mut base) = (self.root, 0);
+        for _ in 0..self.height {
+            let inner = self.inners.get(node);
+            let i = inner.index(t);
+            base += inner.before(i);
+            node = inner.child[i];
+        }
+        (base + self.leaves.get(node).level(t)) as u64
+    }
+
+    /// The greatest value in `[start, end)`, which is not empty.
+    pub fn peak(&self, start: Time, end: Time) -> u64 {
+        let (start, end) = (start.as_nanos(), end.as_nanos());
+        let (mut node, mut base) = (self.root, 0);
+        for below in (0..self.height).rev() {
+            let inner = self.inners.get(node);
+            let (i, j) = (inner.index(start), inner.index(end - 1));
+            if i < j {
+                let high = base + inner.high_of(i + 1, j).max(i64::MIN / 2);
+                let left = Part { node: inner.child[i], height: below, base: base + inner.before(i) };
+                let right = Part { node: inner.child[j], height: below, base: base + inner.before(j) };
+                return high.max(self.peak_apart(left, right, start, end)) as u64;
+            }
+            base += inner.before(i);
+            node = inner.child[i];
+        }
+        (base + self.leaves.get(node).peak(start, end)) as u64
+    }
+
+    /// The greatest value from `start` to the end of the left part or from the begin of the right part to `end`.
+    fn peak_apart(&self, mut left: Part, mut right: Part, start: u64, end: u64) -> i64 {
+        let mut high = i64::MIN / 2;
+        for _ in 0..left.height {
+            let (l, r) = (self.inners.get(left.node), self.inners.get(right.node));
+            let (i, j) = (l.index(start), r.index(end - 1));
+            let (next_left, next_right) = (l.child[i], r.child[j]);
+            high = high.max(left.base + l.high_of(i + 1, l.len()).max(i64::MIN / 4));
+            high = high.max(right.base + r.high_of(0, j).max(i64::MIN / 4));
+            left = Part { node: next_left, height: 0, base: left.base + l.before(i) };
+            right = Part { node: next_right, height: 0, base: right.base + r.before(j) };
+        }
+        let (l, r) = (self.leaves.get(left.node), self.leaves.get(right.node));
+        let high_left = left.base + l.peak(start, u64::MAX);
+        let high_right = right.base + r.peak_before(end).max(i64::MIN / 4);
+        high.max(high_left).max(high_right)
+    }
+
+    /// The first instant in `[start, end)` with a value above `ceiling`.
+    pub fn first_above(&self, start: Time, end: Time, ceiling: u64) -> Option<Time> {
+        if start >= end {
+            return None;
+        }
+        if self.level(start) > ceiling {
+            return Some(start);
+        }
+        let ceiling = i64::try_from(ceiling).unwrap_or(i64::MAX);
+        let scope = Scope { start: start.as_nanos(), end: end.as_nanos(), ceiling };
+        self.first_in(self.whole(), scope).map(Time::from_nanos)
+    }
+
+    fn first_in(&self, part: Part, scope: Scope) -> Option<u64> {
+        if part.height == 0 {
+            let leaf = self.leaves.get(part.node);
+            let mut steps = leaf.keys.iter().zip(&leaf.levels);
+            return steps
+                .find(|&(&key, &level)| key > scope.start && key < scope.end && part.base + level > scope.ceiling)
+                .map(|(&key, _)| key);
+        }
+        let inner = self.inners.get(part.node);
+        (inner.index(scope.start)..=inner.index(scope.end - 1))
+            .filter(|&i| part.base + inner.high[i] > scope.ceiling)
+            .find_map(|i| self.first_in(self.child(part, i), scope))
+    }
+
+    /// Carries `search` over `[start, end)`; answers the start of the first stretch that is long enough.
+    pub fn search(&self, search: &mut Search, start: Time, end: Time, ceiling: u64) -> Option<Time> {
+        if start >= end {
+            return None;
+        }
+        if let Some(found) = search.visit(start, self.level(start) > ceiling) {
+            return Some(found);
+        }
+        let ceiling = i64::try_from(ceiling).unwrap_or(i64::MAX);
+        let scope = Scope { start: start.as_nanos(), end: end.as_nanos(), ceiling };
+        self.search_in(self.whole(), scope, search).or_else(|| search.found(end))
+    }
+
+    fn search_in(&self, part: Part, scope: Scope, search: &mut Search) -> Option<Time> {
+        if part.height == 0 {
+            let leaf = self.leaves.get(part.node);
+            let inside = leaf.keys.iter().zip(&leaf.levels).filter(|(key, _)| **key > scope.start && **key < scope.end);
+            for (&key, &level) in inside {
+                if let Some(found) = search.visit(Time::from_nanos(key), part.base + level > scope.ceiling) {
+                    return Some(found);
+                }
+            }
+            return None;
+        }
+        let inner = self.inners.get(part.node);
+        for i in inner.index(scope.start)..=inner.index(scope.end - 1) {
+            let begins = Time::from_nanos(inner.keys[i].max(scope.start));
+            if let Some(found) = search.found(begins) {
+                return Some(found);
+            }
+            let nothing_changes = match search.since {
+                Some(_) => part.base + inner.high[i] <= scope.ceiling,
+                None => part.base + inner.low[i] > scope.ceiling,
+            };
+            if !nothing_changes && let Some(found) = self.search_in(self.child(part, i), scope, search) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Every boundary in order, with the value from there on.
+    pub fn steps(&self) -> impl Iterator<Item = (Time, u64)> + '_ {
+        let mut to_do = alloc::vec![self.whole()];
+        let mut leaf: Option<(Part, usize)> = None;
+        core::iter::from_fn(move || {
+            loop {
+                if let Some((part, i)) = &mut leaf {
+                    let node = self.leaves.get(part.node);
+                    if *i < node.len() {
+                        *i += 1;
+                        return Some((Time::from_nanos(node.keys[*i - 1]), (part.base + node.levels[*i - 1]) as u64));
+                    }
+                }
+                let part = to_do.pop()?;
+                if part.height == 0 {
+                    leaf = Some((part, 0));
+                } else {
+                    let len = self.inners.get(part.node).len();
+                    to_do.extend((0..len).rev().map(|i| self.child(part, i)));
+                }
+            }
+        })
+    }
+
+    fn whole(&self) -> Part {
+        Part { node: self.root, height: self.height, base: 0 }
+    }
+
+    fn child(&self, part: Part, i: usize) -> Part {
+        let inner = self.inners.get(part.node);
+        Part { node: inner.child[i], height: part.height - 1, base: part.base + inner.before(i) }
+    }
+}

@@ -1,0 +1,82 @@
+//! The tree checked against its own rules, and what it weighs.
+
+use super::Profile;
+use super::leaf::UNUSED;
+
+impl<const N: usize> Profile<N> {
+    /// Recomputes what every node says of its children and checks the order of all keys.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn audit(&self) -> Result<(), &'static str> {
+        let (leaves, inners) = self.audit_node(self.root, self.height, (0, UNUSED))?;
+        if leaves != self.leaves.len() || inners != self.inners.len() {
+            return Err("a node of the profile is lost");
+        }
+        Ok(())
+    }
+
+    /// How many leaves and inner nodes there are in this one, all of whose keys are in `range`.
+    fn audit_node(&self, node: u32, height: usize, range: (u64, u64)) -> Result<(usize, usize), &'static str> {
+        if height == 0 {
+            return self.audit_leaf(node, range).map(|()| (1, 0));
+        }
+        let inner = self.inners.get(node);
+        let len = inner.len();
+        if len == 0 || inner.keys[0] != 0 || inner.keys[len..].iter().any(|key| *key != UNUSED) {
+            return Err("an inner node of the profile is malformed");
+        }
+        let (mut leaves, mut inners) = (0, 1);
+        for i in 0..len {
+            let from = if i == 0 { range.0 } else { inner.keys[i] };
+            let to = if i + 1 < len { inner.keys[i + 1] } else { range.1 };
+            if from >= to || from < range.0 || to > range.1 {
+                return Err("inner keys of the profile are out of order");
+            }
+            let branch = self.branch(0, inner.child[i], height - 1);
+            let before = inner.before(i);
+            let said = (inner.after[i], inner.high[i], inner.low[i]);
+            if said != (before + branch.total, before + branch.high, before + branch.low) {
+                return Err("an inner node of the profile says what its child does not");
+            }
+            let (l, n) = self.audit_node(inner.child[i], height - 1, (from, to))?;
+            leaves += l;
+            inners += n;
+        }
+        Ok((leaves, inners))
+    }
+
+    fn audit_leaf(&self, node: u32, range: (u64, u64)) -> Result<(), &'static str> {
+        let leaf = self.leaves.get(node);
+        let len = leaf.len();
+        let keys = &leaf.keys[..len];
+        let ordered = keys.is_sorted_by(|a, b| a < b) && keys.iter().all(|key| range.0 <= *key && *key < range.1);
+        if !ordered || leaf.keys[len..].iter().any(|key| *key != UNUSED) {
+            return Err("boundaries of the profile are out of order");
+        }
+        if len == 0 && self.height > 0 {
+            return Err("an empty leaf in the profile");
+        }
+        let mut level = 0;
+        for i in 0..len {
+            if leaf.levels[i] == level {
+                return Err("a boundary of the profile at which nothing changes");
+            }
+            level = leaf.levels[i];
+        }
+        if leaf.levels[len..].iter().any(|l| *l != level) {
+            return Err("unused levels of a leaf of the profile are wrong");
+        }
+        Ok(())
+    }
+
+    /// How many boundaries there are.
+    pub fn boundaries(&self) -> usize {
+        self.steps().count()
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.leaves.bytes() + self.inners.bytes()
+    }
+}

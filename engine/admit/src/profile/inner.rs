@@ -1,0 +1,175 @@
+//! Inner nodes: for each child where it begins, what it changes, and how high and low it goes.
+//!
+//! All sums are relative to the level at which the node begins, so a change touches only the path from the root to
+//! its boundary, and within each node of that path only what lies to the right.
+
+use super::leaf::UNUSED;
+
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(super) struct Inner<const N: usize> {
+    /// No boundary of child `i` is before `keys[i]`; the first is 0, unused ones are [`UNUSED`].
+    pub(super) keys: [u64; N],
+    /// The level after child `i`.
+    pub(super) after: [i64; N],
+    /// The greatest level of a boundary in child `i`.
+    pub(super) high: [i64; N],
+    pub(super) child: [u32; N],
+    pub(super) len: u32,
+    /// The least level of a boundary in child `i`.
+    pub(super) low: [i64; N],
+}
+
+/// What a parent knows of a child.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Branch {
+    pub(super) key: u64,
+    pub(super) child: u32,
+    pub(super) total: i64,
+    pub(super) high: i64,
+    pub(super) low: i64,
+}
+
+impl<const N: usize> Inner<N> {
+    pub(super) const EMPTY: Inner<N> =
+        Inner { keys: [UNUSED; N], after: [0; N], high: [0; N], low: [0; N], child: [0; N], len: 0 };
+
+    /// A node over one child.
+    pub(super) fn over(only: Branch) -> Inner<N> {
+        let mut node = Inner::EMPTY;
+        node.insert(0, Branch { key: 0, ..only });
+        node
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len() == N
+    }
+
+    pub(super) fn is_sparse(&self) -> bool {
+        self.len() <= N / 4
+    }
+
+    /// Which child `t` belongs to. Looks at the first key of each cache line, then into one line.
+    pub(super) fn index(&self, t: u64) -> usize {
+        const LINE: usize = 8;
+        if N < 2 * LINE {
+            return self.keys.iter().filter(|key| **key <= t).count() - 1;
+        }
+        let mut line = 0;
+        for first in (LINE..N).step_by(LINE) {
+            line += usize::from(self.keys[first] <= t);
+        }
+        let from = line * LINE;
+        let inside = self.keys[from..from + LINE].iter().filter(|key| **key <= t).count();
+        from + inside - 1
+    }
+
+    /// The level at which child `i` begins.
+    pub(super) fn before(&self, i: usize) -> i64 {
+        if i == 0 { 0 } else { self.after[i - 1] }
+    }
+
+    /// The greatest level of a boundary in children `from..to`, or `i64::MIN`.
+    pub(super) fn high_of(&self, from: usize, to: usize) -> i64 {
+        if from >= to {
+            return i64::MIN;
+        }
+        self.high[from..to].iter().fold(i64::MIN, |high, h| high.max(*h))
+    }
+
+    /// The greatest and the least level of a boundary; zero if there is none (the node is about to go).
+    pub(super) fn extremes(&self) -> (i64, i64) {
+        if self.len == 0 {
+            return (0, 0);
+        }
+        let mut high = i64::MIN;
+        let mut low = i64::MAX;
+        for (h, l) in self.high[..self.len()].iter().zip(&self.low[..self.len()]) {
+            high = high.max(*h);
+            low = low.min(*l);
+        }
+        (high, low)
+    }
+
+    /// The level has been raised by `delta` somewhere in child `i`, whose extremes are `high` and `low` now.
+    pub(super) fn stepped(&mut self, i: usize, delta: i64, (high, low): (i64, i64)) {
+        let (before, len) = (self.before(i), self.len());
+        self.after[i..len].iter_mut().for_each(|level| *level += delta);
+        self.high[i + 1..len].iter_mut().for_each(|level| *level += delta);
+        self.low[i + 1..len].iter_mut().for_each(|level| *level += delta);
+        self.high[i] = before + high;
+        self.low[i] = before + low;
+    }
+
+    /// Puts a child at place `i`; the levels of those after it stay as they are, for the level after it is what it
+    /// was before (it splits off its left neighbour) or `i` is the end.
+    pub(super) fn insert(&mut self, i: usize, branch: Branch) {
+        let before = self.before(i);
+        let len = self.len();
+        self.keys.copy_within(i..len, i + 1);
+        self.after.copy_within(i..len, i + 1);
+        self.high.copy_within(i..len, i + 1);
+        self.low.copy_within(i..len, i + 1);
+        self.child.copy_within(i..len, i + 1);
+        self.keys[i] = branch.key;
+        self.after[i] = before + branch.total;
+        self.high[i] = before + branch.high;
+        self.low[i] = before + branch.low;
+        self.child[i] = branch.child;
+        self.len += 1;
+    }
+
+    /// Takes the child at place `i` away; its change of level goes to its left neighbour, or it has none.
+    pub(super) fn remove(&mut self, i: usize) {
+        let len = self.len();
+        if i > 0 {
+            self.after[i - 1] = self.after[i];
+        }
+        self.keys.copy_within(i + 1..len, i);
+        self.after.copy_within(i + 1..len, i);
+        self.high.copy_within(i + 1..len, i);
+        self.low.copy_within(i + 1..len, i);
+        self.child.copy_within(i + 1..len, i);
+        self.len -= 1;
+        self.keys[len - 1] = UNUSED;
+        if self.len > 0 {
+            self.keys[0] = 0;
+        }
+    }
+
+    /// Moves the upper half into a new node; answers it with the key where it begins.
+    pub(super) fn split(&mut self) -> (Inner<N>, u64) {
+        let (half, len) = (self.len() / 2, self.len());
+        let base = self.after[half - 1];
+        let mut right = Inner::EMPTY;
+        right.take(0, self, half, len, -base);
+        let key = right.keys[0];
+        right.keys[0] = 0;
+        self.keys[half..].fill(UNUSED);
+        self.len = half as u32;
+        (right, key)
+    }
+
+    /// Takes over all children of the node to the right, which begins at `key`; both together fit.
+    pub(super) fn absorb(&mut self, right: &Inner<N>, key: u64) {
+        let len = self.len();
+        let base = self.before(len);
+        self.take(len, right, 0, right.len(), base);
+        self.keys[len] = key;
+    }
+
+    fn take(&mut self, at: usize, other: &Inner<N>, from: usize, to: usize, offset: i64) {
+        for (into, i) in (at..).zip(from..to) {
+            self.keys[into] = other.keys[i];
+            self.after[into] = other.after[i] + offset;
+            self.high[into] = other.high[i] + offset;
+            self.low[into] = other.low[i] + offset;
+            self.child[into] = other.child[i];
+        }
+        self.len = (at + to - from) as u32;
+    }
+}

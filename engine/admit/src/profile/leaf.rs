@@ -1,0 +1,142 @@
+//! Leaves: boundaries in order, each with the level from there on.
+//!
+//! Levels are relative to the level at which the leaf begins. Unused places at the end have the key [`UNUSED`] and
+//! repeat the last level, so that loops run over the whole node without a length, and the last place always says by
+//! how much the level changes across the leaf.
+
+/// The key of a place that holds no boundary; no boundary is at the end of time.
+pub(super) const UNUSED: u64 = u64::MAX;
+
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(super) struct Leaf<const N: usize> {
+    pub(super) keys: [u64; N],
+    pub(super) levels: [i64; N],
+}
+
+impl<const N: usize> Leaf<N> {
+    pub(super) const EMPTY: Leaf<N> = Leaf { keys: [UNUSED; N], levels: [0; N] };
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.iter().filter(|key| **key != UNUSED).count()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys[0] == UNUSED
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.keys[N - 1] != UNUSED
+    }
+
+    /// Whether so few boundaries are left that the leaf should join a neighbour.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.keys[N / 4] == UNUSED
+    }
+
+    /// By how much the level changes across the leaf.
+    pub(super) fn total(&self) -> i64 {
+        self.levels[N - 1]
+    }
+
+    /// The greatest and the least level of a boundary.
+    pub(super) fn extremes(&self) -> (i64, i64) {
+        let mut high = self.levels[0];
+        let mut low = self.levels[0];
+        for &level in &self.levels {
+            high = high.max(level);
+            low = low.min(level);
+        }
+        (high, low)
+    }
+
+    /// The level at `t`.
+    pub(super) fn level(&self, t: u64) -> i64 {
+        let mut at = 0;
+        for (&key, &level) in self.keys.iter().zip(&self.levels) {
+            at = if key <= t { level } else { at };
+        }
+        at
+    }
+
+    /// The level at `start`, or the greatest of a boundary in `(start, end)` if that is more. Reads every place
+    /// whatever it finds, so that all cache lines of the leaf are under way at once.
+    pub(super) fn peak(&self, start: u64, end: u64) -> i64 {
+        let mut at = 0;
+        let mut high = i64::MIN;
+        for (&key, &level) in self.keys.iter().zip(&self.levels) {
+            at = if key <= start { level } else { at };
+            let inside = key > start && key < end;
+            high = high.max(if inside { level } else { i64::MIN });
+        }
+        high.max(at)
+    }
+
+    /// The greatest level of a boundary before `end`, or `i64::MIN`.
+    pub(super) fn peak_before(&self, end: u64) -> i64 {
+        let mut high = i64::MIN;
+        for (&key, &level) in self.keys.iter().zip(&self.levels) {
+            high = high.max(if key < end { level } else { i64::MIN });
+        }
+        high
+    }
+
+    /// How many boundaries are at or before `t`.
+    pub(super) fn count(&self, t: u64) -> usize {
+        self.keys.iter().filter(|key| **key <= t).count()
+    }
+
+    /// Whether a step at `at` would need a place that is not there.
+    pub(super) fn lacks_room(&self, at: u64) -> bool {
+        self.is_full() && !self.keys.contains(&at)
+    }
+
+    /// Raises the level by `delta` from `at` on; a boundary that steps by nothing goes. Answers whether one went.
+    /// The caller has made room.
+    pub(super) fn step(&mut self, at: u64, delta: i64) -> bool {
+        let count = self.count(at);
+        if count == 0 || self.keys[count - 1] != at {
+            let before = if count == 0 { 0 } else { self.levels[count - 1] };
+            self.keys.copy_within(count..N - 1, count + 1);
+            self.levels.copy_within(count..N - 1, count + 1);
+            self.keys[count] = at;
+            self.levels[count] = before;
+            self.levels[count..].iter_mut().for_each(|level| *level += delta);
+            return false;
+        }
+        let place = count - 1;
+        self.levels[place..].iter_mut().for_each(|level| *level += delta);
+        let before = if place == 0 { 0 } else { self.levels[place - 1] };
+        if self.levels[place] != before {
+            return false;
+        }
+        self.keys.copy_within(count.., place);
+        self.levels.copy_within(count.., place);
+        self.keys[N - 1] = UNUSED;
+        true
+    }
+
+    /// Moves the upper half into a new leaf; answers it with its first key.
+    pub(super) fn split(&mut self) -> (Leaf<N>, u64) {
+        let half = N / 2;
+        let mut right = Leaf::EMPTY;
+        right.keys[..N - half].copy_from_slice(&self.keys[half..]);
+        right.levels[..N - half].copy_from_slice(&self.levels[half..]);
+        let (base, last) = (self.levels[half - 1], self.levels[N - 1]);
+        right.levels[N - half..].fill(last);
+        right.levels.iter_mut().for_each(|level| *level -= base);
+        self.keys[half..].fill(UNUSED);
+        self.levels[half..].fill(base);
+        let first = right.keys[0];
+        (right, first)
+    }
+
+    /// Takes over all boundaries of the leaf to the right; both together fit.
+    pub(super) fn absorb(&mut self, right: &Leaf<N>) {
+        let (count, base) = (self.len(), self.total());
+        let more = N - count;
+        self.keys[count..].copy_from_slice(&right.keys[..more]);
+        self.levels[count..].copy_from_slice(&right.levels[..more]);
+        self.levels[count..].iter_mut().for_each(|level| *level += base);
+    }
+}
