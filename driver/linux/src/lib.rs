@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod clock;
 pub mod error;
+pub mod ethtool;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
