@@ -4,11 +4,9 @@
 //! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
 //! [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces.
 
-pub mod cache;
 pub mod capture;
 pub mod clock;
 pub mod error;
-pub mod ethtool;
 pub mod netlink;
 pub mod netns;
 pub mod offload;

@@ -345,6 +345,8 @@ pub enum Gone {
     PathGone,
     /// A newer request took its place, or the plane failed.
     Replaced,
+    /// A node upstream refused it.
+    Refused,
     /// The interface or the route went.
     RouteGone,
 }

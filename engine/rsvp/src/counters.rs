@@ -1,0 +1,54 @@
+//! How many messages of each type came, went and were dropped, and why.
+
+use alloc::collections::BTreeMap;
+use wire::MessageType;
+
+/// Counts since the engine was made.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Messages that came in and were understood, by type.
+    pub received: PerType,
+    /// Messages sent, by type.
+    pub sent: PerType,
+    /// Messages dropped, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Reservations refused here.
+    pub refused: u64,
+}
+
+/// A count for each of the seven messages of RFC 2205.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PerType([u64; 7]);
+
+/// The seven messages, in the order of their numbers.
+pub const SEVEN: [MessageType; 7] = [
+    MessageType::Path,
+    MessageType::Resv,
+    MessageType::PathErr,
+    MessageType::ResvErr,
+    MessageType::PathTear,
+    MessageType::ResvTear,
+    MessageType::ResvConf,
+];
+
+impl PerType {
+    /// The count of one type; zero for types that are not of RFC 2205.
+    pub fn get(&self, kind: MessageType) -> u64 {
+        place(kind).map_or(0, |i| self.0[i])
+    }
+
+    /// Type and count, in the order of the type numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (MessageType, u64)> {
+        SEVEN.into_iter().zip(self.0)
+    }
+
+    pub(crate) fn add(&mut self, kind: MessageType) {
+        if let Some(i) = place(kind) {
+            self.0[i] += 1;
+        }
+    }
+}
+
+fn place(kind: MessageType) -> Option<usize> {
+    SEVEN.iter().position(|k| *k == kind)
+}

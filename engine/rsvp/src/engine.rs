@@ -1,0 +1,207 @@
+//! The engine's state, its three doors (`handle`, `poll`, `wake_at`), and what all procedures share.
+
+use crate::counters::Counters;
+use crate::io::{AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
+use crate::pcg::Pcg;
+use crate::psb::{Origin, Out, Psb, PsbKey};
+use crate::receive::Arrival;
+use crate::refusal::Refusal;
+use crate::rsb::{Rsb, RsbKey};
+use crate::session::SessionState;
+use crate::table::{Id, Table};
+use crate::tcsb::{Tcsb, TcsbKey};
+use crate::timers::Timers;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::net::IpAddr;
+use terms::ports::{RHandle, Route, TrafficControl, Way};
+use terms::{IfIndex, SenderTemplate, Session, Time};
+use wire::MessageType;
+use wire::iana::error;
+
+/// What the engine asks at once: the way out, and traffic control.
+pub(crate) trait Env: Route + TrafficControl {}
+impl<E: Route + TrafficControl> Env for E {}
+
+/// An RSVP node.
+pub struct Rsvp {
+    pub(crate) config: Config,
+    pub(crate) interfaces: BTreeMap<IfIndex, Interface>,
+    own: BTreeSet<IpAddr>,
+    pub(crate) sessions: Table<Session, SessionState>,
+    pub(crate) psbs: Table<PsbKey, Psb>,
+    pub(crate) rsbs: Table<RsbKey, Rsb>,
+    pub(crate) tcsbs: Table<TcsbKey, Tcsb>,
+    pub(crate) handles: Table<RHandle, Id<Tcsb>>,
+    pub(crate) timers: Timers<Timer>,
+    pub(crate) pcg: Pcg,
+    pub(crate) counters: Counters,
+    out: VecDeque<Output>,
+}
+
+/// Whose alarm it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Timer {
+    /// The end of an adoption.
+    Session(Id<SessionState>),
+    /// A path state: expiry, Path refresh, Resv refresh.
+    Path(Id<Psb>),
+    /// A reservation state: expiry.
+    Resv(Id<Rsb>),
+}
+
+impl Rsvp {
+    /// A node without interfaces. `seed` feeds the jitter of refreshes and keys the tables' hash: take it from chance
+    /// in a daemon, from the run's seed in a simulation.
+    pub fn new(config: Config, seed: u64) -> Rsvp {
+        let mut pcg = Pcg::new(seed);
+        let mut keys = || (pcg.next_u64(), pcg.next_u64());
+        Rsvp {
+            config,
+            interfaces: BTreeMap::new(),
+            own: BTreeSet::new(),
+            sessions: Table::new(keys()),
+            psbs: Table::new(keys()),
+            rsbs: Table::new(keys()),
+            tcsbs: Table::new(keys()),
+            handles: Table::new(keys()),
+            timers: Timers::new(),
+            counters: Counters::default(),
+            out: VecDeque::new(),
+            pcg,
+        }
+    }
+
+    /// Takes one input. Drain [`Rsvp::poll`] before the next.
+    pub fn handle<E: Route + TrafficControl>(&mut self, now: Time, env: &mut E, input: Input<'_>) {
+        debug_assert!(self.out.is_empty(), "one input, then drain");
+        match input {
+            Input::Message { iif, src, dst, ttl, bytes } => {
+                self.message_arrives(now, env, &Arrival { iif, src, dst, ttl, direct: true }, bytes);
+            }
+            Input::Wake => self.wake(now, env),
+            Input::Sender { app, session, template, tspec, ttl } => {
+                self.sender(now, env, &crate::sender::Offer { app, session, template, tspec, ttl });
+            }
+            Input::SenderGone { app, session, template } => self.sender_gone(now, env, app, &session, &template),
+            Input::Receiver { app, session } => self.receiver(app, &session),
+            Input::Reserve { app, session, style, filters, flowspecs, confirm } => {
+                let ask = crate::receiver::Ask { app, session, style, filters, flowspecs, confirm };
+                self.reserve(now, env, &ask);
+            }
+            Input::Release { app, session: Some(session) } => self.release(now, env, app, &session),
+            Input::Release { app, session: None } => self.application_ended(now, env, app),
+            Input::Installed { handle, result } => self.installed(now, env, handle, result),
+            Input::RouteChanged { dst } => self.route_changed(now, env, dst),
+            Input::Interface { interface, state } => self.interface_changed(now, env, interface, state),
+            Input::Adopted { session, until } => self.adopted(&session, until),
+        }
+    }
+
+    /// The next thing the engine says.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// When to come back with [`Input::Wake`], if nothing else happens.
+    pub fn wake_at(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    pub(crate) fn say(&mut self, event: Event) {
+        self.out.push_back(Output::Event(event));
+    }
+
+    pub(crate) fn tell(&mut self, app: AppId, upcall: Upcall) {
+        self.out.push_back(Output::Upcall { app, upcall });
+    }
+
+    pub(crate) fn send(&mut self, kind: MessageType, datagram: Datagram) {
+        self.counters.sent.add(kind);
+        self.out.push_back(Output::Send(datagram));
+    }
+
+    pub(crate) fn set_interfaces(&mut self, change: impl FnOnce(&mut BTreeMap<IfIndex, Interface>)) {
+        change(&mut self.interfaces);
+        self.own = self.interfaces.values().flat_map(|i| i.addresses.iter().copied()).collect();
+    }
+
+    /// Whether an address is this node's.
+    pub(crate) fn is_ours(&self, addr: IpAddr) -> bool {
+        self.own.contains(&addr)
+    }
+
+    /// Our address for hops on an interface, of the family of `like`.
+    pub(crate) fn address_on(&self, interface: IfIndex, like: IpAddr) -> Option<IpAddr> {
+        let interface = self.interfaces.get(&interface)?;
+        interface.addresses.iter().copied().find(|a| a.is_ipv4() == like.is_ipv4())
+    }
+
+    /// Whether RSVP is spoken on an interface.
+    pub(crate) fn speaks_on(&self, interface: IfIndex) -> bool {
+        self.interfaces.get(&interface).is_some_and(|i| i.enabled)
+    }
+
+    /// Where packets of a session leave (RFC 2205 section 3.11.3).
+    pub(crate) fn way_out<E: Env>(&self, env: &mut E, session: &Session, src: IpAddr, iif: Option<IfIndex>) -> Out {
+        if self.is_ours(session.dst) {
+            return Out::Local;
+        }
+        match env.route(session.dst, Some(src), iif) {
+            Way::Local => Out::Local,
+            Way::Out { oif, gateway, source } if self.speaks_on(oif) => Out::Interface { oif, gateway, source },
+            Way::Out { .. } | Way::None => Out::Nowhere,
+        }
+    }
+
+    /// The state of a session, made if need be.
+    pub(crate) fn session_for(&mut self, session: &Session) -> Result<Id<SessionState>, Refusal> {
+        if let Some(id) = self.sessions.find(session) {
+            return Ok(id);
+        }
+        if self.sessions.len() >= self.config.max_sessions {
+            return Err(Refusal::table_full("sessions", self.config.max_sessions));
+        }
+        Ok(self.sessions.insert_alone(*session, SessionState::default()))
+    }
+
+    /// Forgets a session that nothing keeps.
+    pub(crate) fn drop_if_idle(&mut self, id: Id<SessionState>) {
+        if self.sessions[id].is_idle() {
+            let mut gone = self.sessions.remove_alone(id);
+            self.timers.clear(&mut gone.alarm);
+        }
+    }
+
+    /// Arms a path state's alarm no later than its next deadline.
+    pub(crate) fn arm_path(&mut self, id: Id<Psb>) {
+        let psb = &mut self.psbs[id];
+        let at = psb.next_deadline();
+        if at != Time::FOREVER {
+            self.timers.set_by(&mut psb.alarm, at, Timer::Path(id));
+        }
+    }
+
+    /// The path state of a sender.
+    pub(crate) fn psb_of(&self, session: Id<SessionState>, template: &SenderTemplate) -> Option<Id<Psb>> {
+        self.psbs.find(&(session, *template))
+    }
+
+    /// A path state's session and sender.
+    pub(crate) fn sender_of(&self, id: Id<Psb>) -> (Id<SessionState>, Session, SenderTemplate) {
+        let (sid, template) = self.psbs.key(id);
+        (sid, self.sessions.key(sid), template)
+    }
+
+    /// The local application that sends, if one does.
+    pub(crate) fn local_sender(&self, id: Id<Psb>) -> Option<AppId> {
+        match self.psbs[id].origin {
+            Origin::Local(app) => Some(app),
+            Origin::Hop(_) => None,
+        }
+    }
+}
+
+/// The refusal for what the API cannot do yet, or for a call that means nothing.
+pub(crate) fn api_refusal(value: u16, text: alloc::string::String) -> Refusal {
+    Refusal { code: error::API, value, in_place: false, text: Some(text) }
+}

@@ -1,0 +1,48 @@
+//! PATH TEAR MESSAGE ARRIVES: RFC 2209 section 2.2; and the end of path state for other reasons.
+
+use crate::engine::{Env, Rsvp};
+use crate::io::{Event, Gone, Upcall};
+use crate::psb::{Origin, Out, Psb};
+use crate::receive::Arrival;
+use crate::table::Id;
+use terms::Time;
+use wire::PathTear;
+
+impl Rsvp {
+    pub(crate) fn path_tear_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, tear: &PathTear<'_>) {
+        let id = match (self.sessions.find(&tear.session), tear.sender.ports()) {
+            (Some(sid), Some(template)) => self.psb_of(sid, &template),
+            _ => None,
+        };
+        let Some(id) = id else {
+            return self.drop_message(from, "PathTear for a sender that we do not know");
+        };
+        if self.psbs[id].phop().is_none_or(|p| p.addr != tear.hop.addr || p.iif != from.iif) {
+            return self.drop_message(from, "PathTear from a node that is not the previous hop");
+        }
+        self.end_path(now, env, id, Gone::Torn);
+    }
+
+    /// Ends a path state: PathTear downstream, the reservations under it released, applications told.
+    ///
+    /// Upstream, a previous hop that tore has let go already; one whose refreshes failed to come still holds a
+    /// reservation for us, so it is told.
+    pub(crate) fn end_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, why: Gone) {
+        let (sid, session, template) = self.sender_of(id);
+        self.path_tear_on(id);
+        self.drop_reservations_of(now, env, sid, &template, None, Gone::PathGone);
+        match self.psbs[id].origin {
+            Origin::Hop(_) if why != Gone::Torn => self.resv_tear_upstream(id),
+            _ => {}
+        }
+        if self.psbs[id].out == Out::Local {
+            for app in self.sessions[sid].receivers.clone() {
+                self.tell(app, Upcall::PathGone { session, template });
+            }
+        }
+        let mut gone = self.psbs.remove(&mut self.sessions[sid].psbs, id);
+        self.timers.clear(&mut gone.alarm);
+        self.say(Event::PathRemoved { session, template, why });
+        self.drop_if_idle(sid);
+    }
+}

@@ -1,0 +1,149 @@
+//! Path state block: one sender of one session, and what was asked of its previous hop. RFC 2209 section 1.2.
+
+use crate::io::AppId;
+use crate::session::SessionState;
+use crate::table::Id;
+use crate::timers::Alarm;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Span, Time, Tspec};
+
+/// What a path state is found by. Multicast sessions will add the incoming interface here.
+pub type PsbKey = (Id<SessionState>, SenderTemplate);
+
+/// The most bytes of objects of unknown class (forwarded untouched, RFC 2205 section 3.10) that one Path may leave
+/// with us.
+pub const MOST_FORWARDED: usize = 1024;
+
+/// An object of an unknown class that is passed on as it came.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Forwarded {
+    /// Class-Num, 0xc0 or above.
+    pub class: u8,
+    /// C-Type.
+    pub ctype: u8,
+    /// What follows the header.
+    pub body: Vec<u8>,
+}
+
+/// Path state.
+pub struct Psb {
+    /// Whose Path messages these are.
+    pub origin: Origin,
+    /// SENDER_TSPEC.
+    pub tspec: Tspec,
+    /// ADSPEC as it arrived; `None` if the sender sent none.
+    pub adspec: Option<Adspec>,
+    /// IP TTL of the Path messages that we send; zero: the sender's do not leave this node.
+    pub ttl: u8,
+    /// Where the session's packets leave.
+    pub out: Out,
+    /// Objects of unknown class that go with each Path.
+    pub forward: Vec<Forwarded>,
+    /// R of whoever sends it to us.
+    pub refresh: Span,
+    /// End of its life unless refreshed; never for a local sender.
+    pub expires: Time,
+    /// When the next Path goes out.
+    pub path_refresh_at: Time,
+    /// How many PathErr messages may pass upstream: one for each Path sent, at most [`MOST_CREDIT`].
+    pub credit: u8,
+    /// When the previous hop last changed.
+    pub phop_since: Time,
+    /// Who downstream still waits for a confirmation: goes with the next Resv, once.
+    pub confirm: Option<IpAddr>,
+    /// What we asked of the previous hop.
+    pub request: Option<Request>,
+    /// The next of its deadlines.
+    pub alarm: Alarm,
+}
+
+/// Error messages that may answer messages already sent.
+pub const MOST_CREDIT: u8 = 8;
+
+/// Where Path messages of a sender come from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Origin {
+    /// A local application.
+    Local(AppId),
+    /// A neighbour: the previous hop.
+    Hop(Phop),
+}
+
+/// Previous hop: RSVP_HOP of the Path message, and the interface it came in on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Phop {
+    /// Where it came in.
+    pub iif: IfIndex,
+    /// Its address.
+    pub addr: IpAddr,
+    /// Its logical interface handle, echoed in Resv messages and never looked into.
+    pub lih: u32,
+    /// Whether something between it and us does not speak RSVP.
+    pub non_rsvp: bool,
+}
+
+/// Where the session's packets leave.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Out {
+    /// The destination is this node.
+    Local,
+    /// Through an interface, which has this address of ours.
+    Interface {
+        /// Outgoing interface.
+        oif: IfIndex,
+        /// Next hop of the route, if not the destination itself.
+        gateway: Option<IpAddr>,
+        /// Our address there.
+        source: IpAddr,
+    },
+    /// Nowhere, for now.
+    Nowhere,
+}
+
+impl Phop {
+    /// The interface to send to it by; `None`: as the routing table says, where it is not on the link.
+    pub fn by(&self) -> Option<IfIndex> {
+        if self.non_rsvp { None } else { Some(self.iif) }
+    }
+}
+
+impl Out {
+    /// The outgoing interface.
+    pub fn oif(&self) -> Option<IfIndex> {
+        match self {
+            Out::Interface { oif, .. } => Some(*oif),
+            Out::Local | Out::Nowhere => None,
+        }
+    }
+}
+
+/// The reservation that we ask of the previous hop for this sender (with a local sender: that it was told of).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What we ask.
+    pub flowspec: FlowSpec,
+    /// When the next Resv goes out.
+    pub refresh_at: Time,
+    /// How many ResvErr messages may pass downstream: one for each Resv sent, at most [`MOST_CREDIT`].
+    pub credit: u8,
+}
+
+impl Psb {
+    /// The previous hop, unless the sender is local.
+    pub fn phop(&self) -> Option<&Phop> {
+        match &self.origin {
+            Origin::Hop(hop) => Some(hop),
+            Origin::Local(_) => None,
+        }
+    }
+
+    /// The earliest of its deadlines.
+    pub fn next_deadline(&self) -> Time {
+        let resv = match (&self.request, self.origin) {
+            (Some(request), Origin::Hop(_)) => request.refresh_at,
+            _ => Time::FOREVER,
+        };
+        self.expires.min(self.path_refresh_at).min(resv)
+    }
+}

@@ -1,0 +1,93 @@
+//! A datagram of protocol 46 comes in: the checks that all messages share (RFC 2209 section 2), then its procedure.
+//!
+//! Nothing that fails here has changed anything but a counter.
+
+use crate::engine::{Env, Rsvp};
+use crate::io::Event;
+use crate::refusal::Refusal;
+use core::net::IpAddr;
+use terms::{IfIndex, Time};
+use wire::{Malformed, Message, MessageType, Salvage};
+
+/// How a message came in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// Where.
+    pub iif: IfIndex,
+    /// IP source.
+    pub src: IpAddr,
+    /// IP destination.
+    pub dst: IpAddr,
+    /// IP TTL.
+    pub ttl: u8,
+    /// Whether the TTL says that every hop since the sender of the message speaks RSVP (RFC 2205 section 3.8).
+    pub direct: bool,
+}
+
+impl Arrival {
+    /// The interface to answer by; `None`: as the routing table says.
+    pub fn back(&self) -> Option<IfIndex> {
+        if self.direct { Some(self.iif) } else { None }
+    }
+}
+
+impl Rsvp {
+    pub(crate) fn message_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, bytes: &[u8]) {
+        if !self.speaks_on(from.iif) {
+            return self.drop_message(from, "RSVP is not spoken on this interface");
+        }
+        let message = match Message::parse(bytes) {
+            Ok(message) => message,
+            Err(malformed) => return self.malformed(from, bytes, &malformed),
+        };
+        let hop_by_hop = !matches!(message, Message::Path(_) | Message::PathTear(_) | Message::ResvConf(_));
+        if hop_by_hop && !self.is_ours(from.dst) {
+            return self.drop_message(from, "sent to another node");
+        }
+        if self.hop_of(&message).is_some_and(|hop| self.is_ours(hop)) {
+            return self.drop_message(from, "our own address as the hop: a loop");
+        }
+        self.counters.received.add(message.kind());
+        let from = &Arrival { direct: message.envelope().header.send_ttl == from.ttl, ..*from };
+        match &message {
+            Message::Path(m) => self.path_arrives(now, env, from, m),
+            Message::Resv(m) => self.resv_arrives(now, env, from, m),
+            Message::PathErr(m) => self.path_err_arrives(from, m),
+            Message::ResvErr(m) => self.resv_err_arrives(now, env, from, m),
+            Message::PathTear(m) => self.path_tear_arrives(now, env, from, m),
+            Message::ResvTear(m) => self.resv_tear_arrives(now, env, from, m),
+            Message::ResvConf(m) => self.resv_conf_arrives(env, from, m),
+        }
+    }
+
+    fn hop_of(&self, message: &Message<'_>) -> Option<IpAddr> {
+        match message {
+            Message::Path(m) => Some(m.hop.addr),
+            Message::Resv(m) => Some(m.hop.addr),
+            Message::ResvErr(m) => Some(m.hop.addr),
+            Message::PathTear(m) => Some(m.hop.addr),
+            Message::ResvTear(m) => Some(m.hop.addr),
+            Message::PathErr(_) | Message::ResvConf(_) => None,
+        }
+    }
+
+    /// Counts a message that changes nothing, and says why.
+    pub(crate) fn drop_message(&mut self, from: &Arrival, why: &'static str) {
+        *self.counters.dropped.entry(why).or_insert(0) += 1;
+        self.say(Event::Dropped { iif: from.iif, src: from.src, why });
+    }
+
+    /// Bytes that are no acceptable message: dropped, and answered where RFC 2205 section 3.10 wants an answer and the
+    /// bytes still say to whom.
+    fn malformed(&mut self, from: &Arrival, bytes: &[u8], malformed: &Malformed) {
+        self.drop_message(from, malformed.what);
+        let (Some(answer), Some(found)) = (malformed.answer, Salvage::read(bytes)) else { return };
+        let Some(hop) = found.hop.filter(|hop| !self.is_ours(hop.addr)) else { return };
+        let refusal = Refusal::code(answer.code, answer.value);
+        match found.kind {
+            MessageType::Path => self.answer_path(from, &found, hop.addr, &refusal),
+            MessageType::Resv if self.is_ours(from.dst) => self.answer_resv(from, &found, hop.addr, &refusal),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! SESSION, RESERVE and RELEASE, RFC 2205 section 3.11.1: a local application receives, asks, changes its mind, stops.
+//!
+//! A request may come before the Path, and outlives the sender's going and coming. A refusal takes it back: where the
+//! refusing node kept the older reservation, so do we all along the path; otherwise the request is torn, so that a
+//! refused request leaves nothing reserved anywhere. "No path" and "no sender" are not refusals of what was asked: a
+//! node that lost its state learns it anew, and the request waits.
+
+use crate::engine::{Env, Rsvp, api_refusal};
+use crate::io::{AppId, ErrorReport, Event, Gone, Upcall};
+use crate::psb::Out;
+use crate::refusal::{Refusal, api};
+use crate::resv_refresh::Push;
+use crate::rsb::{Confirm, MOST_EARLIER, NextHop, Rsb};
+use crate::sender::{as_on_the_wire, rate_on_the_wire};
+use crate::session::{MOST_RECEIVERS, SessionState};
+use crate::table::Id;
+use crate::timers::Alarm;
+use crate::update_traffic_control::merge;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use terms::{FilterSpec, FlowSpec, Rspec, Session, Style, Time};
+use wire::iana::error;
+
+/// A RESERVE call.
+pub(crate) struct Ask<'a> {
+    pub app: AppId,
+    pub session: Session,
+    pub style: Style,
+    pub filters: &'a [FilterSpec],
+    pub flowspecs: &'a [FlowSpec],
+    pub confirm: bool,
+}
+
+impl Rsvp {
+    pub(crate) fn receiver(&mut self, app: AppId, session: &Session) {
+        if let Err(refusal) = self.register(app, session) {
+            self.tell_refused(app, session, None, &refusal, None);
+        }
+    }
+
+    fn tell_refused(
+        &mut self,
+        app: AppId,
+        session: &Session,
+        template: Option<FilterSpec>,
+        refusal: &Refusal,
+        flowspec: Option<FlowSpec>,
+    ) {
+        let error = refusal.report(session.dst, flowspec);
+        self.tell(app, Upcall::Error { session: *session, template, resv: true, error });
+    }
+
+    /// Registers an application for path events and tells it of the senders already there.
+    fn register(&mut self, app: AppId, session: &Session) -> Result<Id<SessionState>, Refusal> {
+        if session.dst.is_multicast() {
+            return Err(api_refusal(api::MULTICAST, "multicast sessions are not handled yet".to_string()));
+        }
+        if !self.is_ours(session.dst) {
+            return Err(api_refusal(api::ADDRESS, format!("{} is not an address of this node", session.dst)));
+        }
+        let sid = self.session_for(session)?;
+        if self.sessions[sid].receivers.contains(&app) {
+            return Ok(sid);
+        }
+        if self.sessions[sid].receivers.len() >= MOST_RECEIVERS {
+            return Err(Refusal::table_full("receivers of a session", MOST_RECEIVERS));
+        }
+        self.sessions[sid].receivers.push(app);
+        let senders: Vec<_> = self.psbs.chain(&self.sessions[sid].psbs).collect();
+        for id in senders.into_iter().rev() {
+            if self.psbs[id].out == Out::Local {
+                let upcall = self.path_upcall(id, *session, self.psbs.key(id).1);
+                self.tell(app, upcall);
+            }
+        }
+        Ok(sid)
+    }
+
+    pub(crate) fn reserve<E: Env>(&mut self, now: Time, env: &mut E, ask: &Ask<'_>) {
+        if let Err(refusal) = self.check_ask(ask) {
+            let (template, flowspec) = (ask.filters.first().copied(), ask.flowspecs.first().copied());
+            return self.tell_refused(ask.app, &ask.session, template, &refusal, flowspec);
+        }
+        let sid = match self.register(ask.app, &ask.session) {
+            Ok(sid) => sid,
+            Err(refusal) => return self.tell_refused(ask.app, &ask.session, None, &refusal, None),
+        };
+        for id in self.requests_of(sid, ask.app) {
+            if !ask.filters.contains(&self.rsbs.key(id).2) {
+                self.end_reservation(now, env, id, Gone::Torn);
+            }
+        }
+        for (filter, flowspec) in ask.filters.iter().zip(ask.flowspecs) {
+            self.request(now, ask, sid, filter, canonical(flowspec));
+        }
+    }
+
+    /// What is wrong with a call, before anything has changed.
+    fn check_ask(&self, ask: &Ask<'_>) -> Result<(), Refusal> {
+        if ask.style != Style::Ff {
+            let text = Some("only fixed-filter (FF) reservations are handled yet".to_string());
+            return Err(Refusal { code: error::UNKNOWN_STYLE, value: 0, in_place: false, text });
+        }
+        if ask.filters.len() != ask.flowspecs.len() {
+            let text = format!("{} filters for {} flowspecs", ask.filters.len(), ask.flowspecs.len());
+            return Err(api_refusal(api::LISTS, text));
+        }
+        let zero = ask.flowspecs.iter().any(|f| f.rate().as_bps() == 0);
+        if zero {
+            return Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_BAD_FLOWSPEC));
+        }
+        let known = self.sessions.find(&ask.session);
+        let is_new =
+            |f: &&FilterSpec| known.is_none_or(|sid| self.rsbs.find(&(sid, NextHop::App(ask.app), **f)).is_none());
+        if self.rsbs.len() + ask.filters.iter().filter(is_new).count() > self.config.max_resvs {
+            return Err(Refusal::table_full("reservation states", self.config.max_resvs));
+        }
+        let Some(sid) = known else { return Ok(()) };
+        for (filter, flowspec) in ask.filters.iter().zip(ask.flowspecs) {
+            for id in self.reservations_of(sid, filter) {
+                if self.rsbs.key(id).1 != NextHop::App(ask.app) {
+                    merge(&self.rsbs[id].flowspec, flowspec)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, now: Time, ask: &Ask<'_>, sid: Id<SessionState>, filter: &FilterSpec, flowspec: FlowSpec) {
+        let key = (sid, NextHop::App(ask.app), *filter);
+        let confirm = Some(Confirm::Application).filter(|_| ask.confirm);
+        let changed = match self.rsbs.find(&key) {
+            Some(id) => {
+                let rsb = &mut self.rsbs[id];
+                let changed = rsb.flowspec != flowspec;
+                if changed {
+                    if rsb.earlier.len() == MOST_EARLIER {
+                        rsb.earlier.remove(0);
+                    }
+                    rsb.earlier.push(rsb.flowspec);
+                }
+                rsb.flowspec = flowspec;
+                rsb.confirm = confirm;
+                changed
+            }
+            None => {
+                let rsb = Rsb {
+                    style: Style::Ff,
+                    flowspec,
+                    earlier: Vec::new(),
+                    confirm,
+                    refresh: self.config.refresh,
+                    direct: true,
+                    expires: Time::FOREVER,
+                    alarm: Alarm::OFF,
+                };
+                self.rsbs.insert(&mut self.sessions[sid].rsbs, key, rsb);
+                true
+            }
+        };
+        if changed {
+            self.say(Event::ResvCreated { session: ask.session, template: *filter, oif: None, flowspec });
+        }
+        if let Some(psb) = self.psb_of(sid, filter) {
+            self.resv_refresh(now, psb, if ask.confirm { Push::Now } else { Push::IfNew });
+            self.arm_path(psb);
+        }
+    }
+
+    /// An error came back for what an application asked.
+    pub(crate) fn request_refused<E: Env>(
+        &mut self,
+        now: Time,
+        env: &mut E,
+        app: AppId,
+        id: Id<Rsb>,
+        report: &ErrorReport,
+    ) {
+        let (sid, _, filter) = self.rsbs.key(id);
+        let session = self.sessions.key(sid);
+        self.tell(app, Upcall::Error { session, template: Some(filter), resv: true, error: report.clone() });
+        let waits = matches!(report.code, error::NO_PATH | error::NO_SENDER);
+        if waits || report.not_guilty {
+            return;
+        }
+        let rsb = &mut self.rsbs[id];
+        if report.flowspec.is_some_and(|refused| refused != rsb.flowspec) {
+            // An older request of ours: not one to fall back to.
+            rsb.earlier.retain(|e| Some(*e) != report.flowspec);
+            return;
+        }
+        match rsb.earlier.pop() {
+            Some(back) if report.in_place => {
+                rsb.flowspec = back;
+                rsb.confirm = None;
+                self.say(Event::ResvCreated { session, template: filter, oif: None, flowspec: back });
+                if let Some(psb) = self.psb_of(sid, &filter) {
+                    self.resv_refresh(now, psb, Push::IfNew);
+                    self.arm_path(psb);
+                }
+            }
+            _ => self.end_reservation(now, env, id, Gone::Refused),
+        }
+    }
+
+    fn requests_of(&self, sid: Id<SessionState>, app: AppId) -> Vec<Id<Rsb>> {
+        let chain = self.rsbs.chain(&self.sessions[sid].rsbs);
+        chain.filter(|id| self.rsbs.key(*id).1 == NextHop::App(app)).collect()
+    }
+
+    pub(crate) fn release<E: Env>(&mut self, now: Time, env: &mut E, app: AppId, session: &Session) {
+        let Some(sid) = self.sessions.find(session) else { return };
+        let requests = self.requests_of(sid, app);
+        if requests.is_empty() {
+            self.sessions[sid].receivers.retain(|a| *a != app);
+            self.drop_if_idle(sid);
+            return;
+        }
+        for id in requests {
+            self.end_reservation(now, env, id, Gone::Torn);
+        }
+    }
+
+    /// The application is gone: its senders, its requests, its registrations.
+    pub(crate) fn application_ended<E: Env>(&mut self, now: Time, env: &mut E, app: AppId) {
+        let senders: Vec<_> = self.psbs.iter().map(|(id, _, _)| id).collect();
+        for id in senders {
+            if self.local_sender(id) == Some(app) {
+                self.end_path(now, env, id, Gone::Torn);
+            }
+        }
+        let requests: Vec<_> =
+            self.rsbs.iter().filter(|(_, key, _)| key.1 == NextHop::App(app)).map(|(id, _, _)| id).collect();
+        for id in requests {
+            self.end_reservation(now, env, id, Gone::Torn);
+        }
+        let registered: Vec<_> =
+            self.sessions.iter().filter(|(_, _, s)| s.receivers.contains(&app)).map(|(id, _, _)| id).collect();
+        for id in registered {
+            self.sessions[id].receivers.retain(|a| *a != app);
+            self.drop_if_idle(id);
+        }
+    }
+}
+
+/// A flowspec as it will come back in an error or a confirmation.
+fn canonical(flowspec: &FlowSpec) -> FlowSpec {
+    match flowspec {
+        FlowSpec::ControlledLoad(t) => FlowSpec::ControlledLoad(as_on_the_wire(t)),
+        FlowSpec::Guaranteed(t, r) => {
+            // The slack is whole microseconds on the wire, in 32 bits; less slack is the safe side.
+            let us = r.S.as_micros().min(u64::from(u32::MAX));
+            let rspec = Rspec { R: rate_on_the_wire(r.R), S: terms::Span::from_micros(us) };
+            FlowSpec::Guaranteed(as_on_the_wire(t), rspec)
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Why we said no, as RFC 2205 appendix B codes it and as people read it (RFC 5284 USER_ERROR_SPEC).
+
+use crate::engine::Rsvp;
+use crate::io::ErrorReport;
+use alloc::format;
+use alloc::string::String;
+use core::net::IpAddr;
+use terms::{Fault, FlowSpec, IfIndex, Refused};
+use wire::ErrorSpec;
+use wire::iana::error;
+
+/// The enterprise number that our error texts carry (RFC 5612: for documentation, so nobody else's).
+pub(crate) const ENTERPRISE: u32 = 32_473;
+
+/// Values of error code 23 (RSVP system error), which RFC 2205 leaves to the implementation.
+pub(crate) mod system {
+    /// A table of ours is full.
+    pub const TABLE_FULL: u16 = 1;
+    /// Multicast sessions are not there yet.
+    pub const MULTICAST: u16 = 2;
+}
+
+/// Values of error code 20 (API error), which RFC 2205 leaves to the implementation.
+pub(crate) mod api {
+    /// The destination or source is not one that this node can send from or receive at.
+    pub const ADDRESS: u16 = 1;
+    /// Multicast sessions are not there yet.
+    pub const MULTICAST: u16 = 2;
+    /// Filters and flowspecs do not pair.
+    pub const LISTS: u16 = 3;
+    /// Another application has this already.
+    pub const TAKEN: u16 = 4;
+}
+
+/// An error on its way to an ERROR_SPEC.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    /// Error code.
+    pub code: u8,
+    /// Error value.
+    pub value: u16,
+    /// An older reservation stays.
+    pub in_place: bool,
+    /// In words.
+    pub text: Option<String>,
+}
+
+impl Refusal {
+    /// An error that needs no words.
+    pub fn code(code: u8, value: u16) -> Refusal {
+        Refusal { code, value, in_place: false, text: None }
+    }
+
+    /// A table of this engine is full.
+    pub fn table_full(what: &str, limit: usize) -> Refusal {
+        Refusal {
+            code: error::RSVP_SYSTEM,
+            value: system::TABLE_FULL,
+            in_place: false,
+            text: Some(format!("{what}: the limit of {limit} is reached")),
+        }
+    }
+
+    /// The plane could not install what was admitted.
+    pub fn fault(node: &str, fault: &Fault) -> Refusal {
+        Refusal {
+            code: error::TRAFFIC_CONTROL_SYSTEM,
+            value: u16::try_from(fault.code).unwrap_or(0),
+            in_place: false,
+            text: Some(format!("node {node} {fault}")),
+        }
+    }
+
+    /// As an ERROR_SPEC of `node`.
+    pub fn spec(&self, node: IpAddr) -> ErrorSpec {
+        let flags = if self.in_place { error::IN_PLACE } else { 0 };
+        ErrorSpec { node, flags, code: self.code, value: self.value }
+    }
+
+    /// As an application or an event hears it.
+    pub fn report(&self, node: IpAddr, flowspec: Option<FlowSpec>) -> ErrorReport {
+        ErrorReport {
+            node,
+            code: self.code,
+            value: self.value,
+            in_place: self.in_place,
+            not_guilty: false,
+            text: self.text.clone(),
+            flowspec,
+        }
+    }
+}
+
+impl Rsvp {
+    /// Traffic control's refusal in RSVP's terms, with the node and the interface named.
+    pub(crate) fn refused(&self, refused: &Refused) -> Refusal {
+        let at = |i: &IfIndex| {
+            let name = self.interfaces.get(i).map_or("?", |i| i.name.as_str());
+            format!("node {} interface {name}", self.config.node_name)
+        };
+        let (code, value, text) = match refused {
+            Refused::Capacity { interface, asked, free } => {
+                let text = format!("{} asked {asked} free {free}", at(interface));
+                (error::ADMISSION, error::ADMISSION_BANDWIDTH, text)
+            }
+            Refused::NoDelayBound { interface } => {
+                let text = format!("{} keeps no delay bound, guaranteed service is not offered", at(interface));
+                (error::ADMISSION, error::ADMISSION_DELAY, text)
+            }
+            Refused::Mtu { interface, asked, mtu } => {
+                let text = format!("{} asked packets of {asked} bytes, mtu {mtu}", at(interface));
+                (error::ADMISSION, error::ADMISSION_MTU, text)
+            }
+            Refused::Limit { what, limit } => {
+                let text = format!("node {} {what}: the limit of {limit} is reached", self.config.node_name);
+                (error::TRAFFIC_CONTROL_SYSTEM, 0, text)
+            }
+            Refused::Policy => (error::POLICY, 0, format!("node {} refused by policy", self.config.node_name)),
+            Refused::NotReservable { interface } => {
+                let text = format!("{} takes no reservations", at(interface));
+                (error::TRAFFIC_CONTROL, error::TC_SERVICE_UNSUPPORTED, text)
+            }
+            Refused::Meaningless(misuse) => {
+                let text = format!("node {} {misuse}", self.config.node_name);
+                (error::TRAFFIC_CONTROL, error::TC_BAD_FLOWSPEC, text)
+            }
+        };
+        Refusal { code, value, in_place: false, text: Some(text) }
+    }
+}

@@ -1,0 +1,134 @@
+//! SENDER, RFC 2205 section 3.11.1: a local application says what it sends, or stops.
+
+use crate::engine::{Env, Rsvp, api_refusal};
+use crate::io::{AppId, Gone, Upcall};
+use crate::psb::{Origin, Psb};
+use crate::refusal::{Refusal, api};
+use crate::table::Id;
+use crate::timers::Alarm;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use terms::{Adspec, Bytes, Rate, SenderTemplate, Session, Time, Tspec};
+use wire::float;
+
+/// What a sender says of itself.
+pub(crate) struct Offer {
+    pub app: AppId,
+    pub session: Session,
+    pub template: SenderTemplate,
+    pub tspec: Tspec,
+    pub ttl: u8,
+}
+
+impl Rsvp {
+    pub(crate) fn sender<E: Env>(&mut self, now: Time, env: &mut E, offer: &Offer) {
+        let offered = self.offer(now, env, offer);
+        if let Err(refusal) = offered {
+            let (session, template) = (offer.session, Some(offer.template));
+            let error = refusal.report(offer.template.src, None);
+            self.tell(offer.app, Upcall::Error { session, template, resv: false, error });
+        }
+    }
+
+    fn offer<E: Env>(&mut self, now: Time, env: &mut E, offer: &Offer) -> Result<(), Refusal> {
+        let Offer { app, session, template, ttl, .. } = offer;
+        self.check_offer(session, template)?;
+        let tspec = as_on_the_wire(&offer.tspec);
+        let known = self.sessions.find(session).and_then(|sid| self.psb_of(sid, template));
+        let out = self.way_out(env, session, template.src, None);
+        let id = match known {
+            Some(id) if self.local_sender(id) == Some(*app) => {
+                self.offer_again(now, env, id, &tspec, *ttl);
+                return Ok(());
+            }
+            Some(_) => return Err(api_refusal(api::TAKEN, "another application sends this already".to_string())),
+            None => {
+                let mtu = out.oif().and_then(|oif| self.interfaces.get(&oif)).map_or(u32::MAX, |i| i.mtu);
+                let psb = Psb {
+                    origin: Origin::Local(*app),
+                    tspec,
+                    adspec: Some(Adspec::origin(mtu)),
+                    ttl: *ttl,
+                    out,
+                    forward: Vec::new(),
+                    refresh: self.config.refresh,
+                    expires: Time::FOREVER,
+                    path_refresh_at: Time::FOREVER,
+                    credit: 0,
+                    phop_since: now,
+                    confirm: None,
+                    request: None,
+                    alarm: Alarm::OFF,
+                };
+                self.add_path_state(session, template, psb)?
+            }
+        };
+        self.path_came(now, env, id);
+        Ok(())
+    }
+
+    fn offer_again<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, tspec: &Tspec, ttl: u8) {
+        let (sid, _, template) = self.sender_of(id);
+        let psb = &mut self.psbs[id];
+        let changed = psb.tspec != *tspec;
+        psb.tspec = *tspec;
+        psb.ttl = ttl;
+        if changed {
+            self.sender_changed(now, env, sid, &template, id);
+        }
+        self.path_event(id);
+        self.path_refresh(now, env, id);
+        self.arm_path(id);
+    }
+
+    fn check_offer(&self, session: &Session, template: &SenderTemplate) -> Result<(), Refusal> {
+        if session.dst.is_multicast() {
+            return Err(api_refusal(api::MULTICAST, "multicast sessions are not handled yet".to_string()));
+        }
+        if session.dst.is_ipv4() != template.src.is_ipv4() {
+            let text = format!("{} and {} are of different address families", session.dst, template.src);
+            return Err(api_refusal(api::ADDRESS, text));
+        }
+        if !self.is_ours(template.src) {
+            return Err(api_refusal(api::ADDRESS, format!("{} is not an address of this node", template.src)));
+        }
+        if session.dst_port == 0 && template.src_port != 0 {
+            return Err(Refusal::code(wire::iana::error::BAD_SNDPORT, 0));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sender_gone<E: Env>(
+        &mut self,
+        now: Time,
+        env: &mut E,
+        app: AppId,
+        session: &Session,
+        template: &SenderTemplate,
+    ) {
+        let known = self.sessions.find(session).and_then(|sid| self.psb_of(sid, template));
+        if let Some(id) = known.filter(|id| self.local_sender(*id) == Some(app)) {
+            self.end_path(now, env, id, Gone::Torn);
+        }
+    }
+}
+
+/// A Tspec as the next node will read it: rates and sizes that RFC 2210's floats cannot hold are rounded up, here as
+/// there, so that what comes back can be compared.
+pub(crate) fn as_on_the_wire(t: &Tspec) -> Tspec {
+    Tspec { r: rate_on_the_wire(t.r), b: bytes_on_the_wire(t.b), p: peak_on_the_wire(t.p), m: t.m, M: t.M }
+}
+
+/// A rate as the next node will read it.
+pub(crate) fn rate_on_the_wire(rate: Rate) -> Rate {
+    float::demanded_rate(float::from_demanded_rate(rate)).unwrap_or(Rate::from_bps(float::LARGEST))
+}
+
+fn peak_on_the_wire(rate: Rate) -> Rate {
+    float::peak_rate(float::from_demanded_rate(rate)).unwrap_or(Rate::INFINITE)
+}
+
+fn bytes_on_the_wire(bytes: Bytes) -> Bytes {
+    float::demanded_bytes(float::from_demanded_bytes(bytes)).unwrap_or(Bytes::new(float::LARGEST))
+}

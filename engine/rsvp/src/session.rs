@@ -1,0 +1,42 @@
+//! What we know of a session besides its senders and reservations: the head of each chain of blocks, the local
+//! applications that receive, and whether flows of it were adopted from an earlier life of this node.
+
+use crate::io::AppId;
+use crate::psb::Psb;
+use crate::rsb::Rsb;
+use crate::table::Chain;
+use crate::tcsb::Tcsb;
+use crate::timers::Alarm;
+use alloc::vec::Vec;
+use terms::Time;
+
+/// Most local applications that may receive one session.
+pub const MOST_RECEIVERS: usize = 64;
+
+/// The state of one session.
+#[derive(Default)]
+pub struct SessionState {
+    /// Its path states.
+    pub psbs: Chain<Psb>,
+    /// Its reservation states.
+    pub rsbs: Chain<Rsb>,
+    /// Its traffic control states.
+    pub tcsbs: Chain<Tcsb>,
+    /// Local applications registered for path events.
+    pub receivers: Vec<AppId>,
+    /// Until then a Resv without a Path is ignored rather than refused.
+    pub adopted_until: Option<Time>,
+    /// Ends the adoption.
+    pub alarm: Alarm,
+}
+
+impl SessionState {
+    /// Whether nothing keeps the session.
+    pub fn is_idle(&self) -> bool {
+        self.psbs.is_empty()
+            && self.rsbs.is_empty()
+            && self.tcsbs.is_empty()
+            && self.receivers.is_empty()
+            && self.adopted_until.is_none()
+    }
+}

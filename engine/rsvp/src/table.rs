@@ -1,0 +1,322 @@
+//! Flat tables of state blocks: a slab of blocks, a keyed hash index over their keys, and chains through the blocks
+//! that belong together (the path states of a session).
+//!
+//! Why our own: blocks keep their number for life, so that chains and timers can name them in four bytes; finding one
+//! costs one probe into an array of numbers and one look at the block; nothing is allocated for a block that takes a
+//! freed place. The hash is keyed, so that nobody who picks addresses and ports can pick collisions.
+
+use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+use core::ops;
+
+/// The number of a block of type `V`.
+pub struct Id<V>(u32, PhantomData<fn() -> V>);
+
+const NOWHERE: u32 = u32::MAX;
+
+/// A chain through blocks of one table: its first block.
+pub struct Chain<V> {
+    head: u32,
+    len: u32,
+    of: PhantomData<fn() -> V>,
+}
+
+/// Blocks `V` by key `K`.
+pub struct Table<K, V> {
+    slots: Vec<Slot<K, V>>,
+    free: u32,
+    len: usize,
+    index: Vec<u32>,
+    keys: (u64, u64),
+}
+
+enum Slot<K, V> {
+    Taken { key: K, prev: u32, next: u32, value: V },
+    Free { next: u32 },
+}
+
+impl<K: Copy + Eq + Hash, V> Table<K, V> {
+    /// An empty table whose hash is keyed by `keys`.
+    pub fn new(keys: (u64, u64)) -> Table<K, V> {
+        Table { slots: Vec::new(), free: NOWHERE, len: 0, index: Vec::new(), keys }
+    }
+
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The block of this key.
+    pub fn find(&self, key: &K) -> Option<Id<V>> {
+        if self.index.is_empty() {
+            return None;
+        }
+        let mut probe = self.home(key);
+        loop {
+            let slot = self.index[probe];
+            if slot == NOWHERE {
+                return None;
+            }
+            if self.key_at(slot) == *key {
+                return Some(Id::new(slot));
+            }
+            probe = (probe + 1) & (self.index.len() - 1);
+        }
+    }
+
+    /// A new block at the front of `chain`. The key must be new.
+    pub fn insert(&mut self, chain: &mut Chain<V>, key: K, value: V) -> Id<V> {
+        debug_assert!(self.find(&key).is_none(), "a key is inserted once");
+        if (self.len + 1) * 4 > self.index.len() * 3 {
+            self.grow();
+        }
+        let taken = Slot::Taken { key, prev: NOWHERE, next: chain.head, value };
+        let slot = match self.free {
+            NOWHERE => {
+                self.slots.push(taken);
+                (self.slots.len() - 1) as u32
+            }
+            slot => {
+                if let Slot::Free { next } = self.slots[slot as usize] {
+                    self.free = next;
+                }
+                self.slots[slot as usize] = taken;
+                slot
+            }
+        };
+        if let Some(Slot::Taken { prev, .. }) = self.slots.get_mut(chain.head as usize) {
+            *prev = slot;
+        }
+        chain.head = slot;
+        chain.len += 1;
+        self.len += 1;
+        self.place(slot, self.home(&key));
+        Id::new(slot)
+    }
+
+    /// Takes a block out of the table and of `chain`, which must be its chain.
+    pub fn remove(&mut self, chain: &mut Chain<V>, id: Id<V>) -> V {
+        self.forget(id.0);
+        let old = core::mem::replace(&mut self.slots[id.0 as usize], Slot::Free { next: self.free });
+        self.free = id.0;
+        self.len -= 1;
+        let Slot::Taken { prev, next, value, .. } = old else {
+            unreachable!("`forget` has looked at this block's key");
+        };
+        if let Some(Slot::Taken { next: n, .. }) = self.slots.get_mut(prev as usize) {
+            *n = next;
+        } else {
+            chain.head = next;
+        }
+        if let Some(Slot::Taken { prev: p, .. }) = self.slots.get_mut(next as usize) {
+            *p = prev;
+        }
+        chain.len -= 1;
+        value
+    }
+
+    /// A new block in no chain.
+    pub fn insert_alone(&mut self, key: K, value: V) -> Id<V> {
+        self.insert(&mut Chain::new(), key, value)
+    }
+
+    /// Takes out a block that is in no chain.
+    pub fn remove_alone(&mut self, id: Id<V>) -> V {
+        self.remove(&mut Chain { head: id.0, len: 1, of: PhantomData }, id)
+    }
+
+    /// The key of a block.
+    pub fn key(&self, id: Id<V>) -> K {
+        self.key_at(id.0)
+    }
+
+    /// The block after `id` in its chain.
+    fn after(&self, slot: u32) -> Option<u32> {
+        match self.slots.get(slot as usize) {
+            Some(Slot::Taken { next, .. }) if *next != NOWHERE => Some(*next),
+            _ => None,
+        }
+    }
+
+    /// The blocks of a chain, the youngest first.
+    pub fn chain(&self, chain: &Chain<V>) -> impl Iterator<Item = Id<V>> {
+        let first = Some(chain.head).filter(|h| *h != NOWHERE);
+        core::iter::successors(first, |slot| self.after(*slot)).map(Id::new)
+    }
+
+    /// All blocks, in the order of their places.
+    pub fn iter(&self) -> impl Iterator<Item = (Id<V>, &K, &V)> {
+        self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {
+            Slot::Taken { key, value, .. } => Some((Id::new(i as u32), key, value)),
+            Slot::Free { .. } => None,
+        })
+    }
+
+    fn key_at(&self, slot: u32) -> K {
+        match &self.slots[slot as usize] {
+            Slot::Taken { key, .. } => *key,
+            Slot::Free { .. } => unreachable!("the index and the chains name taken places only"),
+        }
+    }
+
+    fn home(&self, key: &K) -> usize {
+        let mut hasher = Folded { state: self.keys.0, key: self.keys.1 | 1 };
+        key.hash(&mut hasher);
+        hasher.finish() as usize & (self.index.len() - 1)
+    }
+
+    fn place(&mut self, slot: u32, mut probe: usize) {
+        while self.index[probe] != NOWHERE {
+            probe = (probe + 1) & (self.index.len() - 1);
+        }
+        self.index[probe] = slot;
+    }
+
+    fn grow(&mut self) {
+        let size = (self.index.len() * 2).max(16);
+        let old = core::mem::replace(&mut self.index, alloc::vec![NOWHERE; size]);
+        for slot in old.into_iter().filter(|s| *s != NOWHERE) {
+            let home = self.home(&self.key_at(slot));
+            self.place(slot, home);
+        }
+    }
+
+    /// Takes a place out of the index and closes the gap, so that probes need no tombstones.
+    fn forget(&mut self, slot: u32) {
+        let mask = self.index.len() - 1;
+        let mut gap = self.home(&self.key_at(slot));
+        while self.index[gap] != slot {
+            gap = (gap + 1) & mask;
+        }
+        let mut probe = (gap + 1) & mask;
+        while self.index[probe] != NOWHERE {
+            let home = self.home(&self.key_at(self.index[probe]));
+            // An entry may move back to the gap if its home is not between the gap and itself.
+            if probe.wrapping_sub(home) & mask >= probe.wrapping_sub(gap) & mask {
+                self.index[gap] = self.index[probe];
+                gap = probe;
+            }
+            probe = (probe + 1) & mask;
+        }
+        self.index[gap] = NOWHERE;
+    }
+}
+
+impl<K, V> ops::Index<Id<V>> for Table<K, V> {
+    type Output = V;
+    fn index(&self, id: Id<V>) -> &V {
+        match &self.slots[id.0 as usize] {
+            Slot::Taken { value, .. } => value,
+            Slot::Free { .. } => unreachable!("an id is not used after its block was removed"),
+        }
+    }
+}
+
+impl<K, V> ops::IndexMut<Id<V>> for Table<K, V> {
+    fn index_mut(&mut self, id: Id<V>) -> &mut V {
+        match &mut self.slots[id.0 as usize] {
+            Slot::Taken { value, .. } => value,
+            Slot::Free { .. } => unreachable!("an id is not used after its block was removed"),
+        }
+    }
+}
+
+impl<V> Chain<V> {
+    /// A chain of nothing.
+    pub const fn new() -> Chain<V> {
+        Chain { head: NOWHERE, len: 0, of: PhantomData }
+    }
+
+    /// How many blocks it goes through.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether it goes through none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl<V> Default for Chain<V> {
+    fn default() -> Chain<V> {
+        Chain::new()
+    }
+}
+
+impl<V> Id<V> {
+    fn new(slot: u32) -> Id<V> {
+        Id(slot, PhantomData)
+    }
+}
+
+impl<V> Clone for Id<V> {
+    fn clone(&self) -> Id<V> {
+        *self
+    }
+}
+
+impl<V> Copy for Id<V> {}
+
+impl<V> PartialEq for Id<V> {
+    fn eq(&self, other: &Id<V>) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<V> Eq for Id<V> {}
+
+impl<V> Hash for Id<V> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.0);
+    }
+}
+
+impl<V> core::fmt::Debug for Id<V> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// A keyed hash by folded multiplication: each word is mixed by a 64 x 64 -> 128 bit product whose halves are added up.
+struct Folded {
+    state: u64,
+    key: u64,
+}
+
+impl Hasher for Folded {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.state ^ word) * u128::from(self.key ^ 0x9e37_79b9_7f4a_7c15);
+        self.state = (product as u64) ^ ((product >> 64) as u64) ^ self.key.rotate_left(23);
+    }
+
+    fn write_u8(&mut self, word: u8) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u16(&mut self, word: u16) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        let product = u128::from(self.state) * 0x9fb2_1c65_1e98_df25_u128;
+        (product as u64) ^ ((product >> 64) as u64)
+    }
+}

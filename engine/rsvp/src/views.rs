@@ -1,0 +1,233 @@
+//! What people and tests may see of the engine: plain values, read from the state blocks, changing nothing.
+
+use crate::counters::Counters;
+use crate::engine::Rsvp;
+use crate::psb::{Origin, Out};
+use crate::rsb::{Confirm, NextHop};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+use core::net::IpAddr;
+use terms::ports::RHandle;
+use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style, Time, Tspec};
+
+/// A session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionView {
+    /// The session.
+    pub session: Session,
+    /// Senders known.
+    pub senders: usize,
+    /// Requests for reservations, of neighbours and of local applications.
+    pub requests: usize,
+    /// Local applications that receive.
+    pub receivers: usize,
+    /// While flows of an earlier life of this node wait for their Path.
+    pub adopted_until: Option<Time>,
+}
+
+/// A path state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PathView {
+    /// The session.
+    pub session: Session,
+    /// The sender.
+    pub template: SenderTemplate,
+    /// Where its Paths come from.
+    pub origin: Origin,
+    /// Where its packets go.
+    pub out: Out,
+    /// What it sends.
+    pub tspec: Tspec,
+    /// What the path can do, as far as here.
+    pub adspec: Option<Adspec>,
+    /// R of the previous hop.
+    pub refresh: Span,
+    /// End of its life unless refreshed.
+    pub expires: Time,
+    /// When we refresh it downstream.
+    pub refreshed_at: Time,
+    /// What we ask of the previous hop for it, and when we ask again.
+    pub request: Option<(FlowSpec, Time)>,
+}
+
+/// A request for a reservation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResvView {
+    /// The session.
+    pub session: Session,
+    /// The sender.
+    pub template: SenderTemplate,
+    /// Who asks.
+    pub next_hop: NextHop,
+    /// Style.
+    pub style: Style,
+    /// What is asked.
+    pub flowspec: FlowSpec,
+    /// Whether somebody waits for a confirmation that has not been passed on.
+    pub confirm: bool,
+    /// R of whoever asks.
+    pub refresh: Span,
+    /// End of its life unless refreshed.
+    pub expires: Time,
+}
+
+/// What an outgoing interface holds: asked, admitted, installed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TcView {
+    /// The session.
+    pub session: Session,
+    /// The sender.
+    pub template: SenderTemplate,
+    /// Where.
+    pub oif: IfIndex,
+    /// What traffic control calls it.
+    pub handle: RHandle,
+    /// What was asked of it last.
+    pub asked: FlowSpec,
+    /// What it admitted.
+    pub admitted: FlowSpec,
+    /// What its plane has, as last read back.
+    pub installed: Option<FlowSpec>,
+}
+
+/// A neighbour, and how many states come from it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NeighbourView {
+    /// Path states of which it is the previous hop.
+    pub paths: usize,
+    /// Reservation states that it asked for.
+    pub reservations: usize,
+    /// Whether it is on the link, by its TTLs.
+    pub direct: bool,
+}
+
+impl Rsvp {
+    /// All sessions.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionView> {
+        self.sessions.iter().map(|(_, session, s)| SessionView {
+            session: *session,
+            senders: s.psbs.len(),
+            requests: s.rsbs.len(),
+            receivers: s.receivers.len(),
+            adopted_until: s.adopted_until,
+        })
+    }
+
+    /// All path states.
+    pub fn paths(&self) -> impl Iterator<Item = PathView> {
+        self.psbs.iter().map(|(_, key, p)| PathView {
+            session: self.sessions.key(key.0),
+            template: key.1,
+            origin: p.origin,
+            out: p.out,
+            tspec: p.tspec,
+            adspec: p.adspec,
+            refresh: p.refresh,
+            expires: p.expires,
+            refreshed_at: p.path_refresh_at,
+            request: p.request.map(|r| (r.flowspec, r.refresh_at)),
+        })
+    }
+
+    /// All requests for reservations.
+    pub fn reservations(&self) -> impl Iterator<Item = ResvView> {
+        self.rsbs.iter().map(|(_, key, r)| ResvView {
+            session: self.sessions.key(key.0),
+            template: key.2,
+            next_hop: key.1,
+            style: r.style,
+            flowspec: r.flowspec,
+            confirm: r.confirm.is_some(),
+            refresh: r.refresh,
+            expires: r.expires,
+        })
+    }
+
+    /// All that outgoing interfaces hold.
+    pub fn traffic_control(&self) -> impl Iterator<Item = TcView> {
+        self.tcsbs.iter().map(|(_, key, t)| TcView {
+            session: self.sessions.key(key.0),
+            template: key.2,
+            oif: key.1,
+            handle: t.handle,
+            asked: t.asked,
+            admitted: t.admitted,
+            installed: t.installed,
+        })
+    }
+
+    /// The neighbours that any state comes from, by the interface they are reached by.
+    pub fn neighbours(&self) -> Vec<(IfIndex, IpAddr, NeighbourView)> {
+        let mut all: BTreeMap<(IfIndex, IpAddr), NeighbourView> = BTreeMap::new();
+        for (_, _, psb) in self.psbs.iter() {
+            if let Some(phop) = psb.phop() {
+                let one = all.entry((phop.iif, phop.addr)).or_default();
+                one.paths += 1;
+                one.direct = !phop.non_rsvp;
+            }
+        }
+        for (_, key, rsb) in self.rsbs.iter() {
+            if let NextHop::Hop { oif, addr } = key.1 {
+                let one = all.entry((oif, addr)).or_default();
+                one.reservations += 1;
+                one.direct = rsb.direct;
+            }
+        }
+        all.into_iter().map(|((interface, addr), one)| (interface, addr, one)).collect()
+    }
+
+    /// Messages in, out and dropped.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A digest of all that is promised and known, without lifetimes, refresh times and counters: equal before and after
+    /// whatever was refused or dropped. It does not depend on the order in which states came.
+    pub fn digest(&self) -> u64 {
+        let mut sum = 0u64;
+        let mut add = |block: &dyn Fn(&mut Digest)| {
+            let mut one = Digest(0xcbf2_9ce4_8422_2325);
+            block(&mut one);
+            sum = sum.wrapping_add(one.finish());
+        };
+        for (_, session, s) in self.sessions.iter() {
+            add(&|d| (0u8, session, &s.receivers, s.adopted_until).hash(d));
+        }
+        for (_, key, p) in self.psbs.iter() {
+            let session = self.sessions.key(key.0);
+            add(&|d| {
+                (1u8, session, key.1, p.origin, p.tspec, p.ttl, p.out, &p.forward, p.confirm).hash(d);
+                (p.request.map(|r| r.flowspec), p.adspec.map(|a| alloc::format!("{a:?}"))).hash(d);
+            });
+        }
+        for (_, key, r) in self.rsbs.iter() {
+            let session = self.sessions.key(key.0);
+            let confirm = r.confirm.map(|c| match c {
+                Confirm::Application => None,
+                Confirm::Receiver(addr) => Some(addr),
+            });
+            add(&|d| (2u8, session, key.1, key.2, r.style, r.flowspec, &r.earlier, confirm).hash(d));
+        }
+        for (_, key, t) in self.tcsbs.iter() {
+            let session = self.sessions.key(key.0);
+            add(&|d| (3u8, session, key.1, key.2, t.handle, t.admitted, t.installed, t.path_te).hash(d));
+        }
+        sum
+    }
+}
+
+/// FNV-1a, 64 bits: the same on every machine.
+struct Digest(u64);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
