@@ -78,6 +78,11 @@ impl SlotTable {
         fnv.0
     }
 
+    /// How many instants there are at which what is booked changes.
+    pub fn edges(&self) -> usize {
+        self.profile.boundaries()
+    }
+
     /// Bytes of memory that the table takes.
     pub fn bytes(&self) -> usize {
         size_of::<SlotTable>() + self.slots.bytes() + self.agenda.bytes() + self.profile.bytes()

@@ -1,6 +1,7 @@
 //! Asking the profile: the value at an instant, the maximum of a stretch, the first place above a ceiling, a stretch
 //! under a ceiling.
 
+use super::change::MAX_HEIGHT;
 use super::{Profile, Search};
 use terms::Time;
 
@@ -32,6 +33,17 @@ struct Part {
     base: i64,
 }
 
+/// Where the two ends of a stretch are, on one level of the tree: nodes, the levels at which those begin, children.
+#[derive(Clone, Copy, Default)]
+struct Fork {
+    left: u32,
+    right: u32,
+    i: u32,
+    j: u32,
+    left_base: i64,
+    right_base: i64,
+}
+
 /// Where a search looks.
 #[derive(Clone, Copy)]
 struct Scope {
@@ -55,40 +67,48 @@ impl<const N: usize> Profile<N> {
     }
 
     /// The greatest value in `[start, end)`, which is not empty.
+    ///
+    /// Both ends go down together, and what is between them is looked at only when both leaves are on their way from
+    /// memory: the time that this takes at a million slots is the time of the cache misses that follow one another.
     pub fn peak(&self, start: Time, end: Time) -> u64 {
         let (start, end) = (start.as_nanos(), end.as_nanos());
-        let (mut node, mut base) = (self.root, 0);
-        for below in (0..self.height).rev() {
-            let inner = self.inners.get(node);
-            let (i, j) = (inner.index(start), inner.index(end - 1));
-            if i < j {
-                let high = base + inner.high_of(i + 1, j).max(i64::MIN / 2);
-                let left = Part { node: inner.child[i], height: below, base: base + inner.before(i) };
-                let right = Part { node: inner.child[j], height: below, base: base + inner.before(j) };
-                return high.max(self.peak_apart(left, right, start, end)) as u64;
-            }
-            base += inner.before(i);
-            node = inner.child[i];
+        let mut forks: [Fork; MAX_HEIGHT] = [Fork::default(); MAX_HEIGHT];
+        let whole = Fork { left: self.root, right: self.root, ..Fork::default() };
+        let mut at = whole;
+        for fork in &mut forks[..self.height] {
+            let (l, r) = (self.inners.get(at.left), self.inners.get(at.right));
+            l.touch();
+            r.touch();
+            (at.i, at.j) = (l.index(start) as u32, r.index(end - 1) as u32);
+            *fork = at;
+            let (i, j) = (at.i as usize, at.j as usize);
+            at = Fork { left: l.child[i], right: r.child[j], ..at };
+            at.left_base += l.before(i);
+            at.right_base += r.before(j);
         }
-        (base + self.leaves.get(node).peak(start, end)) as u64
+        let (l, r) = (self.leaves.get(at.left), self.leaves.get(at.right));
+        l.touch();
+        r.touch();
+        let mut high = i64::MIN;
+        for fork in &forks[..self.height] {
+            high = high.max(self.between(fork));
+        }
+        if at.left == at.right {
+            return high.max(at.left_base + l.peak(start, end)) as u64;
+        }
+        let high_left = at.left_base + l.peak(start, u64::MAX);
+        high.max(high_left).max(at.right_base.saturating_add(r.peak_before(end))) as u64
     }
 
-    /// The greatest value from `start` to the end of the left part or from the begin of the right part to `end`.
-    fn peak_apart(&self, mut left: Part, mut right: Part, start: u64, end: u64) -> i64 {
-        let mut high = i64::MIN / 2;
-        for _ in 0..left.height {
-            let (l, r) = (self.inners.get(left.node), self.inners.get(right.node));
-            let (i, j) = (l.index(start), r.index(end - 1));
-            let (next_left, next_right) = (l.child[i], r.child[j]);
-            high = high.max(left.base + l.high_of(i + 1, l.len()).max(i64::MIN / 4));
-            high = high.max(right.base + r.high_of(0, j).max(i64::MIN / 4));
-            left = Part { node: next_left, height: 0, base: left.base + l.before(i) };
-            right = Part { node: next_right, height: 0, base: right.base + r.before(j) };
+    /// The greatest level of a boundary in the children that are between the two ends.
+    fn between(&self, fork: &Fork) -> i64 {
+        let (l, r) = (self.inners.get(fork.left), self.inners.get(fork.right));
+        let (i, j) = (fork.i as usize, fork.j as usize);
+        if fork.left == fork.right {
+            return fork.left_base.saturating_add(l.high_of(i + 1, j));
         }
-        let (l, r) = (self.leaves.get(left.node), self.leaves.get(right.node));
-        let high_left = left.base + l.peak(start, u64::MAX);
-        let high_right = right.base + r.peak_before(end).max(i64::MIN / 4);
-        high.max(high_left).max(high_right)
+        let high_left = fork.left_base.saturating_add(l.high_of(i + 1, l.len()));
+        high_left.max(fork.right_base.saturating_add(r.high_of(0, j)))
     }
 
     /// The first instant in `[start, end)` with a value above `ceiling`.

@@ -6,7 +6,7 @@ use super::leaf::Leaf;
 use terms::Time;
 
 /// More levels than a tree of 2^32 nodes can have.
-const MAX_HEIGHT: usize = 40;
+pub(super) const MAX_HEIGHT: usize = 40;
 
 /// The inner nodes from the root down and the child taken in each.
 type Path = [(u32, u32); MAX_HEIGHT];

@@ -4,6 +4,7 @@
 //! its boundary, and within each node of that path only what lies to the right.
 
 use super::leaf::UNUSED;
+use core::hint::black_box;
 
 #[derive(Clone, Debug)]
 #[repr(align(64))]
@@ -51,6 +52,16 @@ impl<const N: usize> Inner<N> {
 
     pub(super) fn is_sparse(&self) -> bool {
         self.len() <= N / 4
+    }
+
+    /// Reads from every cache line that leads to a child, so that all are under way before the first is needed; no
+    /// more than a hint.
+    pub(super) fn touch(&self) {
+        for i in (0..N).step_by(8) {
+            black_box(self.keys[i]);
+            black_box(self.after[i]);
+            black_box(self.child[i]);
+        }
     }
 
     /// Which child `t` belongs to. Looks at the first key of each cache line, then into one line.

@@ -4,6 +4,8 @@
 //! repeat the last level, so that loops run over the whole node without a length, and the last place always says by
 //! how much the level changes across the leaf.
 
+use core::hint::black_box;
+
 /// The key of a place that holds no boundary; no boundary is at the end of time.
 pub(super) const UNUSED: u64 = u64::MAX;
 
@@ -32,6 +34,14 @@ impl<const N: usize> Leaf<N> {
     /// Whether so few boundaries are left that the leaf should join a neighbour.
     pub(super) fn is_sparse(&self) -> bool {
         self.keys[N / 4] == UNUSED
+    }
+
+    /// Reads from every cache line, so that all are under way before the first is needed; no more than a hint.
+    pub(super) fn touch(&self) {
+        for i in (0..N).step_by(8) {
+            black_box(self.keys[i]);
+            black_box(self.levels[i]);
+        }
     }
 
     /// By how much the level changes across the leaf.
