@@ -2,3 +2,4 @@
 
 mod netlink;
 mod scratch;
+mod tc;

@@ -1,0 +1,150 @@
+//! HTB classes: RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS.
+//!
+//! Rates are bytes/s, as the kernel keeps them. Bursts are *times* in the kernel: how long the burst lasts at the
+//! rate, in ticks of 64 ns; so a burst that is written comes back to the tick. `tc`, which goes through a table of
+//! sizes, gets other numbers back than it wrote.
+
+use super::{ECHO, HEADER, Handle, Stats, TCA_KIND, TCA_OPTIONS, header, stats};
+use crate::netlink::message::{Attributes, Message, u32_at};
+use crate::netlink::socket::{Error, Reply, Result, Socket};
+use terms::IfIndex;
+
+/// Nanoseconds in a tick of the packet scheduler.
+pub const TICK_NS: u64 = 64;
+
+/// What an HTB class is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HtbClass {
+    /// Guaranteed, bytes/s; not zero.
+    pub rate: u64,
+    /// At most, bytes/s; not below `rate`.
+    pub ceil: u64,
+    /// How long its burst lasts at `rate`, ticks.
+    pub burst: u32,
+    /// How long its burst lasts at `ceil`, ticks.
+    pub ceil_burst: u32,
+    /// What it may send at its turn among those that borrow, bytes.
+    pub quantum: u32,
+    /// Order among those that borrow, 0 first, at most 7.
+    pub prio: u32,
+    /// Bytes added to each packet for what the link adds beyond what the kernel counts.
+    pub overhead: u16,
+}
+
+/// A class as found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Class {
+    /// Its interface.
+    pub oif: IfIndex,
+    /// Its name.
+    pub handle: Handle,
+    /// Its parent class; [`Handle::ROOT`] if it hangs from the qdisc itself.
+    pub parent: Handle,
+    /// Its queue's handle; [`Handle::NONE`]: the kernel's default, or it has children.
+    pub leaf: Handle,
+    /// `None` if it is a class of some other discipline.
+    pub htb: Option<HtbClass>,
+    /// What it counted.
+    pub stats: Stats,
+}
+
+const TCA_HTB_PARMS: u16 = 1;
+const TCA_HTB_RATE64: u16 = 6;
+const TCA_HTB_CEIL64: u16 = 7;
+/// Length of `struct tc_ratespec`; two of them begin `struct tc_htb_opt`.
+const RATESPEC: usize = 12;
+/// The link layer whose packet lengths need no table.
+const LINKLAYER_ETHERNET: u8 = 1;
+
+impl Socket {
+    /// All classes of an interface.
+    pub fn classes(&mut self, oif: IfIndex) -> Result<Vec<Class>> {
+        let message = Message::new(libc::RTM_GETTCLASS, 0, &header(oif, Handle::NONE, Handle::NONE));
+        let replies = self.dump("list the classes", message)?;
+        Ok(replies.iter().filter_map(class).filter(|c| c.oif == oif).collect())
+    }
+
+    /// One class; `None` if it is not there.
+    pub fn class(&mut self, oif: IfIndex, handle: Handle) -> Result<Option<Class>> {
+        const WHAT: &str = "look a class up";
+        match self.get(WHAT, Message::new(libc::RTM_GETTCLASS, ECHO, &header(oif, handle, Handle::NONE))) {
+            Ok(reply) => class(&reply).map(Some).ok_or(Error::strange(WHAT)),
+            Err(error) if error.errno == libc::ENOENT => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds a class. The kernel puts one whose parent is absent elsewhere and says nothing: look at it afterwards.
+    ///
+    /// # Errors
+    /// EEXIST if it is there.
+    pub fn add_class(&mut self, oif: IfIndex, handle: Handle, parent: Handle, htb: &HtbClass) -> Result<()> {
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        self.request("add a class", describe(flags, oif, handle, parent, htb))
+    }
+
+    /// Changes a class in place; its counters and its queue stay.
+    ///
+    /// # Errors
+    /// ENOENT if it is not there.
+    pub fn change_class(&mut self, oif: IfIndex, handle: Handle, parent: Handle, htb: &HtbClass) -> Result<()> {
+        self.request("change a class", describe(0, oif, handle, parent, htb))
+    }
+
+    /// Removes a class.
+    ///
+    /// # Errors
+    /// EBUSY while it has children.
+    pub fn delete_class(&mut self, oif: IfIndex, handle: Handle) -> Result<()> {
+        self.request("remove a class", Message::new(libc::RTM_DELTCLASS, 0, &header(oif, handle, Handle::NONE)))
+    }
+}
+
+fn describe(flags: i32, oif: IfIndex, handle: Handle, parent: Handle, htb: &HtbClass) -> Message {
+    let mut parms = Vec::with_capacity(44);
+    for rate in [htb.rate, htb.ceil] {
+        parms.extend_from_slice(&[0, LINKLAYER_ETHERNET]);
+        parms.extend_from_slice(&htb.overhead.to_ne_bytes());
+        parms.extend_from_slice(&[0; 4]);
+        parms.extend_from_slice(&u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
+    }
+    for word in [htb.burst, htb.ceil_burst, htb.quantum, 0, htb.prio] {
+        parms.extend_from_slice(&word.to_ne_bytes());
+    }
+    Message::new(libc::RTM_NEWTCLASS, flags as u16, &header(oif, handle, parent))
+        .attr_str(TCA_KIND, "htb")
+        .nest(TCA_OPTIONS, |m| {
+            m.attr(TCA_HTB_PARMS, &parms).attr_u64(TCA_HTB_RATE64, htb.rate).attr_u64(TCA_HTB_CEIL64, htb.ceil)
+        })
+}
+
+fn class(reply: &Reply) -> Option<Class> {
+    if reply.ty != libc::RTM_NEWTCLASS {
+        return None;
+    }
+    let attributes = Attributes::after(&reply.body, HEADER);
+    let ours = attributes.string(TCA_KIND).as_deref() == Some("htb");
+    Some(Class {
+        oif: IfIndex(u32_at(&reply.body, 4)?),
+        handle: Handle(u32_at(&reply.body, 8)?),
+        parent: Handle(u32_at(&reply.body, 12)?),
+        leaf: Handle(u32_at(&reply.body, 16)?),
+        htb: if ours { htb(attributes.nest(TCA_OPTIONS)) } else { None },
+        stats: stats(attributes),
+    })
+}
+
+fn htb(options: Attributes<'_>) -> Option<HtbClass> {
+    let parms = options.get(TCA_HTB_PARMS)?;
+    let word = |at: usize| u32_at(parms, at);
+    let narrow = |at: usize| word(at).map(u64::from);
+    Some(HtbClass {
+        rate: options.u64(TCA_HTB_RATE64).or_else(|| narrow(8))?,
+        ceil: options.u64(TCA_HTB_CEIL64).or_else(|| narrow(RATESPEC + 8))?,
+        burst: word(2 * RATESPEC)?,
+        ceil_burst: word(2 * RATESPEC + 4)?,
+        quantum: word(2 * RATESPEC + 8)?,
+        prio: word(2 * RATESPEC + 16)?,
+        overhead: u16::from_ne_bytes([*parms.get(2)?, *parms.get(3)?]),
+    })
+}

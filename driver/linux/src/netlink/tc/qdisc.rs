@@ -1,0 +1,157 @@
+//! Queueing disciplines: RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC.
+
+use super::{ECHO, HEADER, Handle, Stats, TCA_KIND, TCA_OPTIONS, header, stats};
+use crate::netlink::message::{Attributes, Message, u32_at};
+use crate::netlink::socket::{Error, Reply, Result, Socket};
+use terms::IfIndex;
+
+/// What a qdisc is. Only what we install ourselves is read in detail.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Discipline {
+    /// Hierarchical token bucket; unclassified packets go to the class of this minor number.
+    Htb {
+        /// Minor number of the default class.
+        default: u16,
+    },
+    /// A queue of at most so many packets.
+    Pfifo {
+        /// Packets.
+        limit: u32,
+    },
+    /// A queue of at most so many bytes, as the kernel counts them.
+    Bfifo {
+        /// Bytes.
+        limit: u32,
+    },
+    /// The place where eBPF programs hang that are no TCX links.
+    Clsact,
+    /// Any other, by its kernel name; made without options.
+    Other(String),
+}
+
+impl Discipline {
+    fn name(&self) -> &str {
+        match self {
+            Discipline::Htb { .. } => "htb",
+            Discipline::Pfifo { .. } => "pfifo",
+            Discipline::Bfifo { .. } => "bfifo",
+            Discipline::Clsact => "clsact",
+            Discipline::Other(name) => name,
+        }
+    }
+}
+
+/// A qdisc as found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Qdisc {
+    /// Its interface.
+    pub oif: IfIndex,
+    /// Its name; [`Handle::NONE`]: the kernel put it there by default.
+    pub handle: Handle,
+    /// [`Handle::ROOT`], or the class that it is the queue of.
+    pub parent: Handle,
+    /// What it is.
+    pub discipline: Discipline,
+    /// What it counted.
+    pub stats: Stats,
+}
+
+const TCA_HTB_INIT: u16 = 2;
+/// What the kernel accepts as HTB's version, and a divisor that plays no part where every quantum is given.
+const HTB_VERSION: u32 = 3;
+const HTB_RATE_TO_QUANTUM: u32 = 10;
+
+impl Socket {
+    /// All qdiscs of an interface.
+    pub fn qdiscs(&mut self, oif: IfIndex) -> Result<Vec<Qdisc>> {
+        let message = Message::new(libc::RTM_GETQDISC, 0, &header(oif, Handle::NONE, Handle::NONE));
+        let replies = self.dump("list the qdiscs", message)?;
+        Ok(replies.iter().filter_map(qdisc).filter(|q| q.oif == oif).collect())
+    }
+
+    /// The root qdisc of an interface; `None` where the kernel shows none (it is down and never had one).
+    pub fn root_qdisc(&mut self, oif: IfIndex) -> Result<Option<Qdisc>> {
+        const WHAT: &str = "look the root qdisc up";
+        let message = Message::new(libc::RTM_GETQDISC, ECHO, &header(oif, Handle::NONE, Handle::ROOT));
+        match self.get(WHAT, message) {
+            Ok(reply) => qdisc(&reply).map(Some).ok_or(Error::strange(WHAT)),
+            Err(error) if error.errno == libc::ENOENT => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The queue of a class; `None`: the kernel's own default.
+    pub fn leaf_qdisc(&mut self, oif: IfIndex, class: Handle) -> Result<Option<Qdisc>> {
+        const WHAT: &str = "look a class's queue up";
+        let message = Message::new(libc::RTM_GETQDISC, ECHO, &header(oif, Handle::NONE, class));
+        match self.get(WHAT, message) {
+            Ok(reply) => qdisc(&reply).map(Some).ok_or(Error::strange(WHAT)),
+            Err(error) if error.errno == libc::ENOENT => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a qdisc in a place where there is none but the kernel's default.
+    ///
+    /// # Errors
+    /// EEXIST if the place is taken; ENOENT if this kernel has no such discipline.
+    pub fn add_qdisc(&mut self, oif: IfIndex, handle: Handle, parent: Handle, what: &Discipline) -> Result<()> {
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        self.request("add a qdisc", describe(flags, oif, handle, parent, what))
+    }
+
+    /// Changes a queue's limit in place; what waits in it stays.
+    ///
+    /// # Errors
+    /// EINVAL if another kind of queue has this handle: remove that one first.
+    pub fn replace_qdisc(&mut self, oif: IfIndex, handle: Handle, parent: Handle, what: &Discipline) -> Result<()> {
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        self.request("change a qdisc", describe(flags, oif, handle, parent, what))
+    }
+
+    /// Removes a qdisc; the kernel puts its default back.
+    pub fn delete_qdisc(&mut self, oif: IfIndex, handle: Handle, parent: Handle) -> Result<()> {
+        self.request("remove a qdisc", Message::new(libc::RTM_DELQDISC, 0, &header(oif, handle, parent)))
+    }
+}
+
+fn describe(flags: i32, oif: IfIndex, handle: Handle, parent: Handle, what: &Discipline) -> Message {
+    let message =
+        Message::new(libc::RTM_NEWQDISC, flags as u16, &header(oif, handle, parent)).attr_str(TCA_KIND, what.name());
+    match what {
+        Discipline::Htb { default } => {
+            let mut init = Vec::new();
+            for word in [HTB_VERSION, HTB_RATE_TO_QUANTUM, u32::from(*default), 0, 0] {
+                init.extend_from_slice(&word.to_ne_bytes());
+            }
+            message.nest(TCA_OPTIONS, |m| m.attr(TCA_HTB_INIT, &init))
+        }
+        Discipline::Pfifo { limit } | Discipline::Bfifo { limit } => message.attr_u32(TCA_OPTIONS, *limit),
+        Discipline::Clsact | Discipline::Other(_) => message,
+    }
+}
+
+fn qdisc(reply: &Reply) -> Option<Qdisc> {
+    if reply.ty != libc::RTM_NEWQDISC {
+        return None;
+    }
+    let attributes = Attributes::after(&reply.body, HEADER);
+    let limit = attributes.u32(TCA_OPTIONS).unwrap_or(0);
+    let discipline = match attributes.string(TCA_KIND)?.as_str() {
+        "htb" => {
+            let init = attributes.nest(TCA_OPTIONS).get(TCA_HTB_INIT).unwrap_or(&[]);
+            Discipline::Htb { default: u32_at(init, 8).unwrap_or(0) as u16 }
+        }
+        "pfifo" => Discipline::Pfifo { limit },
+        "bfifo" => Discipline::Bfifo { limit },
+        "clsact" => Discipline::Clsact,
+        other => Discipline::Other(other.to_owned()),
+    };
+    Some(Qdisc {
+        oif: IfIndex(u32_at(&reply.body, 4)?),
+        handle: Handle(u32_at(&reply.body, 8)?),
+        parent: Handle(u32_at(&reply.body, 12)?),
+        discipline,
+        stats: stats(attributes),
+    })
+}
