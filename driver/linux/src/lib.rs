@@ -4,6 +4,7 @@
 //! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
 //! [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces.
 
+pub mod bpf;
 pub mod capture;
 pub mod clock;
 pub mod error;

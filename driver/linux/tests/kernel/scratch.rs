@@ -49,3 +49,34 @@ pub fn fresh() -> File {
     enter(&here);
     made
 }
+
+/// A state directory of an agent, removed with everything pinned in it however the test ends.
+pub struct StateDir(std::path::PathBuf);
+
+impl StateDir {
+    /// A fresh one.
+    pub fn new() -> StateDir {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("sluice-tc-{}-{n}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory in the temporary directory");
+        StateDir(dir)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for StateDir {
+    fn drop(&mut self) {
+        let forgotten = linux::bpf::forget(&self.0);
+        let removed = std::fs::remove_dir_all(&self.0);
+        if !std::thread::panicking() {
+            forgotten.expect("nothing stays pinned");
+            removed.expect("nothing stays behind");
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The layouts shared with `bpf/flow.c`, and how plan entries become them and come back.
+//!
+//! What only user space reads is little-endian bytes of our own with a version, so that an agent of another build
+//! that adopts them knows whether it can.
+
+use std::net::IpAddr;
+use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Rspec, ServiceCurve, Session, Span, Tspec};
+use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, QueueSpec};
+
+/// The major number of our root qdiscs, the same on every interface and in `flow.c`.
+pub const MAJOR: u16 = 0x5c1c;
+/// A byte at 1 bit/s lasts so many nanoseconds.
+const BYTE: u64 = 8_000_000_000;
+/// Version of the records below.
+const VERSION: u32 = 1;
+/// Bytes of a flow's record.
+const FLOW_RECORD: usize = 128;
+/// Bytes of a class's record.
+pub const CLASS_RECORD: usize = 64;
+
+/// `struct flow_key`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawKey {
+    ifindex: u32,
+    src: [u8; 16],
+    dst: [u8; 16],
+    src_port: [u8; 2],
+    dst_port: [u8; 2],
+    protocol: u8,
+    family: u8,
+    zero: [u8; 2],
+}
+
+/// `struct flow`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawFlow {
+    /// Index into the states.
+    pub slot: u32,
+    priority: u32,
+    rate: u64,
+    depth: u64,
+    fill: u64,
+    min_unit: u32,
+    version: u32,
+    record: [u8; FLOW_RECORD],
+}
+
+/// `struct state`: what the program itself writes.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RawState {
+    lock: u32,
+    zero: u32,
+    /// The bucket's level, bit-nanoseconds.
+    pub level: u64,
+    /// When it was right, nanoseconds of the kernel's monotonic clock.
+    pub last: u64,
+    /// Conforming packets.
+    pub packets: u64,
+    /// Their IP bytes.
+    pub bytes: u64,
+    /// Packets in excess.
+    pub over_packets: u64,
+    /// Their IP bytes.
+    pub over_bytes: u64,
+}
+
+/// `struct class_key`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawClassKey {
+    /// The interface.
+    pub ifindex: u32,
+    /// The class.
+    pub class: u32,
+}
+
+/// `struct class_record`.
+pub type ClassRecord = [u8; CLASS_RECORD];
+
+// SAFETY: `repr(C)`, no padding (4 + 16 + 16 + 2 + 2 + 1 + 1 + 2 = 44, aligned to 4), every bit pattern is a value.
+unsafe impl aya::Pod for RawKey {}
+// SAFETY: `repr(C)`, no padding (4 + 4 + 8 + 8 + 8 + 4 + 4 + 128 = 168, aligned to 8), every bit pattern is a value.
+unsafe impl aya::Pod for RawFlow {}
+// SAFETY: `repr(C)`, no padding (4 + 4 + 6 * 8 = 56, aligned to 8), every bit pattern is a value.
+unsafe impl aya::Pod for RawState {}
+// SAFETY: `repr(C)`, no padding, every bit pattern is a value.
+unsafe impl aya::Pod for RawClassKey {}
+
+const _: () = assert!(size_of::<RawKey>() == 44 && size_of::<RawFlow>() == 168 && size_of::<RawState>() == 56);
+
+impl RawKey {
+    /// The key of a flow that leaves `oif`.
+    pub fn new(oif: IfIndex, flow: &FlowKey) -> RawKey {
+        let (family, src) = raw_ip(&flow.src);
+        let (_, dst) = raw_ip(&flow.dst);
+        RawKey {
+            ifindex: oif.0,
+            src,
+            dst,
+            src_port: flow.src_port.to_be_bytes(),
+            dst_port: flow.dst_port.to_be_bytes(),
+            protocol: flow.protocol,
+            family,
+            zero: [0; 2],
+        }
+    }
+
+    /// Back again.
+    pub fn read(&self) -> (IfIndex, FlowKey) {
+        let flow = FlowKey {
+            src: ip(self.family, &self.src),
+            dst: ip(self.family, &self.dst),
+            protocol: self.protocol,
+            src_port: u16::from_be_bytes(self.src_port),
+            dst_port: u16::from_be_bytes(self.dst_port),
+        };
+        (IfIndex(self.ifindex), flow)
+    }
+}
+
+impl RawState {
+    /// A full bucket that has counted nothing.
+    pub fn full(flow: &RawFlow) -> RawState {
+        RawState { level: flow.depth, ..RawState::default() }
+    }
+}
+
+impl RawFlow {
+    /// An entry that uses this slot.
+    pub fn new(slot: u32, entry: &FlowSpecEntry) -> RawFlow {
+        let depth = entry.bucket.depth.get().min(u64::MAX / BYTE) * BYTE;
+        let rate = entry.bucket.rate.as_bps();
+        let fill = match (depth, rate) {
+            (0, _) => 0,
+            (_, 0) => u64::MAX,
+            _ => depth.div_ceil(rate),
+        };
+        let mut out = Writer { bytes: [0; FLOW_RECORD], at: 0 };
+        let record = &entry.record;
+        out.u64(entry.bucket.depth.get());
+        let (family, dst) = raw_ip(&record.session.dst);
+        out.put(&[family]);
+        out.put(&dst);
+        out.put(&[record.session.protocol]);
+        out.put(&record.session.dst_port.to_le_bytes());
+        match record.flowspec {
+            FlowSpec::ControlledLoad(tspec) => {
+                out.put(&[5]);
+                out.tspec(&tspec);
+                out.put(&[0; 16]);
+            }
+            FlowSpec::Guaranteed(tspec, rspec) => {
+                out.put(&[2]);
+                out.tspec(&tspec);
+                out.u64(rspec.R.as_bps());
+                out.u64(rspec.S.as_nanos());
+            }
+        }
+        out.tspec(&record.sender_tspec);
+        out.u64(record.admitted.as_bps());
+        out.u64(record.lifetime.as_nanos());
+        let priority = u32::from(MAJOR) << 16 | u32::from(entry.class.0);
+        let min_unit = entry.bucket.min_unit;
+        RawFlow { slot, priority, rate, depth, fill, min_unit, version: VERSION, record: out.bytes }
+    }
+
+    /// Back again; `None` if another build wrote it in a way that this one does not know.
+    pub fn read(&self) -> Option<FlowSpecEntry> {
+        if self.version != VERSION {
+            return None;
+        }
+        let mut from = Reader { bytes: &self.record };
+        let depth = Bytes::new(from.u64()?);
+        let family = from.take::<1>()?[0];
+        let dst = ip(family, &from.take::<16>()?);
+        let protocol = from.take::<1>()?[0];
+        let dst_port = u16::from_le_bytes(from.take()?);
+        let service = from.take::<1>()?[0];
+        let tspec = from.tspec()?;
+        let rspec = Rspec { R: from.rate()?, S: Span::from_nanos(from.u64()?) };
+        let flowspec = match service {
+            5 => FlowSpec::ControlledLoad(tspec),
+            2 => FlowSpec::Guaranteed(tspec, rspec),
+            _ => return None,
+        };
+        Some(FlowSpecEntry {
+            class: ClassId(self.priority as u16),
+            bucket: BucketSpec { rate: Rate::from_bps(self.rate), depth, min_unit: self.min_unit },
+            record: FlowRecord {
+                session: Session { dst, protocol, dst_port },
+                flowspec,
+                sender_tspec: from.tspec()?,
+                admitted: from.rate()?,
+                lifetime: Span::from_nanos(from.u64()?),
+            },
+        })
+    }
+}
+
+/// What a link was told, as its record.
+pub fn link_record(spec: &LinkSpec) -> ClassRecord {
+    let mut out = Writer { bytes: [0; CLASS_RECORD], at: 0 };
+    out.put(&[VERSION as u8]);
+    out.u64(spec.rate.as_bps());
+    out.put(&spec.overhead.to_le_bytes());
+    out.put(&spec.mtu.to_le_bytes());
+    out.bytes
+}
+
+/// Back again.
+pub fn read_link(record: &ClassRecord) -> Option<LinkSpec> {
+    let mut from = Reader { bytes: record };
+    if from.take::<1>()?[0] != VERSION as u8 {
+        return None;
+    }
+    Some(LinkSpec {
+        rate: from.rate()?,
+        overhead: u32::from_le_bytes(from.take()?),
+        mtu: u32::from_le_bytes(from.take()?),
+    })
+}
+
+/// What a class was told, as its record.
+pub fn class_record(spec: &ClassSpec) -> ClassRecord {
+    let mut out = Writer { bytes: [0; CLASS_RECORD], at: 0 };
+    out.put(&[VERSION as u8, u8::from(spec.real_time.is_some()), u8::from(spec.upper_limit.is_some()), spec.priority]);
+    let curve = spec.real_time.unwrap_or(ServiceCurve::linear(Rate::ZERO));
+    out.u64(curve.m1.as_bps());
+    out.u64(curve.d.as_nanos());
+    out.u64(curve.m2.as_bps());
+    out.u64(spec.link_share.as_bps());
+    out.u64(spec.upper_limit.unwrap_or(Rate::ZERO).as_bps());
+    out.put(&spec.queue.packets.to_le_bytes());
+    out.u64(spec.queue.bytes.get());
+    out.bytes
+}
+
+/// Back again.
+pub fn read_class(record: &ClassRecord) -> Option<ClassSpec> {
+    let mut from = Reader { bytes: record };
+    let [version, real_time, upper_limit, priority] = from.take()?;
+    if version != VERSION as u8 {
+        return None;
+    }
+    let curve = ServiceCurve { m1: from.rate()?, d: Span::from_nanos(from.u64()?), m2: from.rate()? };
+    let link_share = from.rate()?;
+    let limit = from.rate()?;
+    let packets = u32::from_le_bytes(from.take()?);
+    Some(ClassSpec {
+        real_time: (real_time != 0).then_some(curve),
+        link_share,
+        upper_limit: (upper_limit != 0).then_some(limit),
+        priority,
+        queue: QueueSpec { packets, bytes: Bytes::new(from.u64()?) },
+    })
+}
+
+fn raw_ip(address: &IpAddr) -> (u8, [u8; 16]) {
+    match address {
+        IpAddr::V4(v4) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&v4.octets());
+            (4, bytes)
+        }
+        IpAddr::V6(v6) => (6, v6.octets()),
+    }
+}
+
+fn ip(family: u8, bytes: &[u8; 16]) -> IpAddr {
+    match family {
+        4 => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+        _ => IpAddr::from(*bytes),
+    }
+}
+
+/// Writes into a record; what it is given always fits (a test writes the longest).
+struct Writer<const N: usize> {
+    bytes: [u8; N],
+    at: usize,
+}
+
+impl<const N: usize> Writer<N> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.put(&value.to_le_bytes());
+    }
+
+    fn tspec(&mut self, tspec: &Tspec) {
+        self.u64(tspec.r.as_bps());
+        self.u64(tspec.b.get());
+        self.u64(tspec.p.as_bps());
+        self.put(&tspec.m.to_le_bytes());
+        self.put(&tspec.M.to_le_bytes());
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.bytes.split_first_chunk::<N>()?;
+        self.bytes = rest;
+        Some(*head)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take()?))
+    }
+
+    fn rate(&mut self) -> Option<Rate> {
+        Some(Rate::from_bps(self.u64()?))
+    }
+
+    #[allow(non_snake_case)]
+    fn tspec(&mut self) -> Option<Tspec> {
+        Some(Tspec {
+            r: self.rate()?,
+            b: Bytes::new(self.u64()?),
+            p: self.rate()?,
+            m: u32::from_le_bytes(self.take()?),
+            M: u32::from_le_bytes(self.take()?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[allow(non_snake_case)]
+    fn tspec(seed: u64) -> Tspec {
+        Tspec {
+            r: Rate::from_bps(seed),
+            b: Bytes::new(seed * 3),
+            p: Rate::INFINITE,
+            m: seed as u32 + 1,
+            M: seed as u32 + 2,
+        }
+    }
+
+    fn entry(dst: &str, flowspec: FlowSpec) -> FlowSpecEntry {
+        FlowSpecEntry {
+            class: ClassId(0xfffe),
+            bucket: BucketSpec { rate: Rate::from_mbps(3), depth: Bytes::new(8192), min_unit: 64 },
+            record: FlowRecord {
+                session: Session { dst: dst.parse().expect("an address"), protocol: 17, dst_port: 5004 },
+                flowspec,
+                sender_tspec: tspec(9),
+                admitted: Rate::from_bps(12_345_678_901),
+                lifetime: Span::from_millis(157_500),
+            },
+        }
+    }
+
+    #[test]
+    fn flows_come_back() {
+        let rspec = Rspec { R: Rate::from_mbps(4), S: Span::from_micros(7) };
+        for dst in ["10.0.0.1", "fd00::7"] {
+            for flowspec in [FlowSpec::ControlledLoad(tspec(5)), FlowSpec::Guaranteed(tspec(6), rspec)] {
+                let entry = entry(dst, flowspec);
+                let raw = RawFlow::new(7, &entry);
+                assert_eq!(raw.read(), Some(entry));
+                assert_eq!(raw.priority, 0x5c1c_fffe);
+                assert_eq!(RawFlow { version: 2, ..raw }.read(), None, "another build's");
+            }
+        }
+        let endless = BucketSpec { rate: Rate::ZERO, depth: Bytes::MAX, min_unit: 0 };
+        let entry = FlowSpecEntry { bucket: endless, ..entry("10.0.0.1", FlowSpec::ControlledLoad(tspec(5))) };
+        assert_eq!(RawFlow::new(0, &entry).read(), Some(entry), "a saturated depth is kept as it was told");
+    }
+
+    #[test]
+    fn keys_come_back() {
+        for (src, dst) in [("10.0.0.1", "10.9.8.7"), ("fd00::1", "ff02::1")] {
+            let flow = FlowKey {
+                src: src.parse().expect("src"),
+                dst: dst.parse().expect("dst"),
+                protocol: 17,
+                src_port: 4000,
+                dst_port: 5004,
+            };
+            assert_eq!(RawKey::new(IfIndex(3), &flow).read(), (IfIndex(3), flow));
+        }
+    }
+
+    #[test]
+    fn classes_and_links_come_back() {
+        let queue = QueueSpec { packets: 100, bytes: Bytes::new(150_000) };
+        let curve = ServiceCurve { m1: Rate::from_mbps(9), d: Span::from_millis(3), m2: Rate::from_mbps(2) };
+        let all = ClassSpec {
+            real_time: Some(curve),
+            link_share: Rate::from_mbps(1),
+            upper_limit: Some(Rate::INFINITE),
+            priority: 7,
+            queue,
+        };
+        for spec in [all, ClassSpec { real_time: None, ..all }, ClassSpec { upper_limit: None, ..all }] {
+            assert_eq!(read_class(&class_record(&spec)), Some(spec));
+        }
+        let link = LinkSpec { rate: Rate::from_mbps(10), overhead: 38, mtu: 9000 };
+        assert_eq!(read_link(&link_record(&link)), Some(link));
+        assert_eq!(read_class(&[0; CLASS_RECORD]), None);
+        assert_eq!(read_link(&[0; CLASS_RECORD]), None);
+    }
+}

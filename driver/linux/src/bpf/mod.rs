@@ -1,0 +1,252 @@
+//! The flow map and the program that reads it: flow -> (class, token bucket), at TCX egress.
+//!
+//! The program is `driver/linux/bpf/flow.c`, shipped as an object. It, its maps and its links are pinned in a bpffs
+//! that is mounted under the agent's state directory, so that they outlive the agent: a link that is not pinned dies
+//! with its process, and `ip netns exec` shows an empty `/sys/fs/bpf`. The pinned map is the record from which an
+//! agent that was killed learns what it promised.
+
+pub mod entry;
+pub mod sys;
+
+use aya::maps::{Array, HashMap, MapData, MapError};
+use aya::programs::{ProgramFd, SchedClassifier};
+use aya::{Ebpf, EbpfLoader};
+use entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawState};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use terms::{Fault, FlowKey, IfIndex};
+use traffic::plan::{ClassId, Counters};
+
+/// The compiled program.
+pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/flow.o");
+
+/// The most flows that a node's plane holds.
+pub const MAX_FLOWS: u32 = 65_536;
+
+/// Where things are pinned; another layout of the maps takes another name.
+const LAYOUT: &str = "v1";
+/// Takes the bucket's lock while it is copied.
+const BPF_F_LOCK: u64 = 4;
+
+/// The loaded program and its maps.
+pub struct FlowTable {
+    dir: PathBuf,
+    program: ProgramFd,
+    tag: u64,
+    flows: HashMap<MapData, RawKey, RawFlow>,
+    states: Array<MapData, RawState>,
+    classes: HashMap<MapData, RawClassKey, ClassRecord>,
+    limit: u32,
+}
+
+impl FlowTable {
+    /// Loads the program, with the maps that are pinned under `state_dir` or, the first time, with new ones for at
+    /// most `max_flows` flows.
+    ///
+    /// # Errors
+    /// No right (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN to mount), or a kernel without what the program needs.
+    pub fn open(state_dir: &Path, max_flows: u32) -> Result<FlowTable, Fault> {
+        let mount = state_dir.join("bpf");
+        fs::create_dir_all(&mount).map_err(fault("make the directory of the bpffs"))?;
+        sys::mount_bpffs(&mount).map_err(fault("mount a bpffs under the state directory"))?;
+        let dir = mount.join(LAYOUT);
+        fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
+        let mut object = EbpfLoader::new()
+            .default_map_pin_directory(&dir)
+            .map_max_entries("flows", max_flows)
+            .map_max_entries("states", max_flows)
+            .load(OBJECT)
+            .map_err(|error| refused("load the flow map", &error))?;
+        let program: &mut SchedClassifier = object
+            .program_mut("sluice_egress")
+            .and_then(|program| program.try_into().ok())
+            .ok_or(Fault { what: "the flow program is not in its object", code: 0 })?;
+        program.load().map_err(|error| refused("load the flow program", &error))?;
+        let program = program
+            .fd()
+            .and_then(|fd| fd.try_clone().map_err(Into::into))
+            .map_err(|error| refused("hold the flow program", &error))?;
+        let tag = sys::program_tag(program.as_fd()).map_err(fault("look at the flow program"))?;
+        let flows = HashMap::try_from(map(&mut object, "flows")?).map_err(|e| broken("open the flow map", &e))?;
+        let states = Array::try_from(map(&mut object, "states")?).map_err(|e| broken("open the bucket map", &e))?;
+        let classes = HashMap::try_from(map(&mut object, "classes")?).map_err(|e| broken("open the class map", &e))?;
+        let limit = states.len();
+        let table = FlowTable { dir, program, tag, flows, states, classes, limit };
+        table.renew_links()?;
+        Ok(table)
+    }
+
+    /// How many flows there can be.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// The program, for test runs.
+    pub fn program(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
+    }
+
+    /// Hangs the program at the egress of an interface of the calling thread's network namespace and pins the link.
+    pub fn attach(&self, oif: IfIndex) -> Result<(), Fault> {
+        let path = self.link_path(oif);
+        let link = sys::attach_egress(self.program.as_fd(), oif.0)
+            .map_err(fault("attach the flow program to the interface (TCX)"))?;
+        let _ = fs::remove_file(&path); // of an interface that had this index before
+        sys::pin(link.as_fd(), &path).map_err(fault("pin the flow program's link"))
+    }
+
+    /// Takes the program from an interface.
+    pub fn detach(&self, oif: IfIndex) -> Result<(), Fault> {
+        match fs::remove_file(self.link_path(oif)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fault("unpin the flow program's link")(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the program hangs at this interface.
+    pub fn is_attached(&self, oif: IfIndex) -> bool {
+        sys::open_pinned(&self.link_path(oif))
+            .and_then(|link| sys::link_place(link.as_fd()))
+            .is_ok_and(|place| place.ifindex == oif.0)
+    }
+
+    /// Every flow that is installed; entries that another build wrote in an unknown way are left out.
+    pub fn flows(&self) -> Result<Vec<(RawKey, RawFlow)>, Fault> {
+        self.flows.iter().map(|item| item.map_err(|error| broken("read the flow map", &error))).collect()
+    }
+
+    /// One flow.
+    pub fn flow(&self, oif: IfIndex, flow: &FlowKey) -> Result<Option<RawFlow>, Fault> {
+        present(self.flows.get(&RawKey::new(oif, flow), 0), "read the flow map")
+    }
+
+    /// Writes a flow's entry as a whole.
+    ///
+    /// # Errors
+    /// E2BIG: the map is full.
+    pub fn put_flow(&mut self, key: &RawKey, flow: &RawFlow) -> Result<(), Fault> {
+        self.flows.insert(key, flow, 0).map_err(|error| broken("write the flow map", &error))
+    }
+
+    /// Removes a flow's entry; one that is not there is no error.
+    pub fn remove_flow(&mut self, key: &RawKey) -> Result<(), Fault> {
+        present(self.flows.remove(key), "remove from the flow map").map(drop)
+    }
+
+    /// A slot's bucket and counters.
+    pub fn state(&self, slot: u32) -> Result<RawState, Fault> {
+        self.states.get(&slot, BPF_F_LOCK).map_err(|error| broken("read the bucket map", &error))
+    }
+
+    /// Sets a slot's bucket and counters, before a flow uses it.
+    pub fn put_state(&mut self, slot: u32, state: &RawState) -> Result<(), Fault> {
+        self.states.set(slot, state, 0).map_err(|error| broken("write the bucket map", &error))
+    }
+
+    /// A slot's counters.
+    pub fn counters(&self, slot: u32) -> Result<Counters, Fault> {
+        let state = self.state(slot)?;
+        Ok(Counters {
+            packets: state.packets,
+            bytes: state.bytes,
+            over_packets: state.over_packets,
+            over_bytes: state.over_bytes,
+        })
+    }
+
+    /// What each class was told ([`ClassId::LINK`]: the link).
+    pub fn class_records(&self) -> Result<Vec<(IfIndex, ClassId, ClassRecord)>, Fault> {
+        let item = |item: Result<(RawClassKey, ClassRecord), MapError>| {
+            item.map(|(key, record)| (IfIndex(key.ifindex), ClassId(key.class as u16), record))
+                .map_err(|error| broken("read the class map", &error))
+        };
+        self.classes.iter().map(item).collect()
+    }
+
+    /// Writes what a class was told.
+    pub fn put_class(&mut self, oif: IfIndex, class: ClassId, record: &ClassRecord) -> Result<(), Fault> {
+        let key = RawClassKey { ifindex: oif.0, class: u32::from(class.0) };
+        self.classes.insert(key, record, 0).map_err(|error| broken("write the class map", &error))
+    }
+
+    /// Forgets a class; one that is not there is no error.
+    pub fn remove_class(&mut self, oif: IfIndex, class: ClassId) -> Result<(), Fault> {
+        let key = RawClassKey { ifindex: oif.0, class: u32::from(class.0) };
+        present(self.classes.remove(&key), "remove from the class map").map(drop)
+    }
+
+    fn link_path(&self, oif: IfIndex) -> PathBuf {
+        self.dir.join(format!("egress_{}", oif.0))
+    }
+
+    /// Links of interfaces that have gone are removed; those of an older program get this one, without a gap.
+    fn renew_links(&self) -> Result<(), Fault> {
+        for file in fs::read_dir(&self.dir).map_err(fault("list the bpffs"))?.flatten() {
+            if !file.file_name().to_string_lossy().starts_with("egress_") {
+                continue;
+            }
+            let Ok(link) = sys::open_pinned(&file.path()) else { continue };
+            let place = sys::link_place(link.as_fd()).map_err(fault("look at a pinned link"))?;
+            if place.ifindex == 0 {
+                fs::remove_file(file.path()).map_err(fault("unpin the link of an interface that has gone"))?;
+            } else if sys::program_tag_by_id(place.program).ok() != Some(self.tag) {
+                sys::replace_program(link.as_fd(), self.program.as_fd())
+                    .map_err(fault("put the new flow program in the old one's place"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes everything that was pinned under `state_dir`, and the bpffs with it. Not while a plane is open there.
+///
+/// # Errors
+/// The bpffs cannot be unmounted.
+pub fn forget(state_dir: &Path) -> Result<(), Fault> {
+    let mount = state_dir.join("bpf");
+    if !mount.exists() || !sys::is_bpffs(&mount).map_err(fault("look at the bpffs"))? {
+        return Ok(());
+    }
+    for file in fs::read_dir(mount.join(LAYOUT)).into_iter().flatten().flatten() {
+        fs::remove_file(file.path()).map_err(fault("unpin"))?;
+    }
+    sys::unmount_bpffs(&mount).map_err(fault("unmount the bpffs"))
+}
+
+fn map(object: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Fault> {
+    object.take_map(name).ok_or(Fault { what: "a map is not in the flow program's object", code: 0 })
+}
+
+fn present<T>(found: Result<T, MapError>, what: &'static str) -> Result<Option<T>, Fault> {
+    match found {
+        Ok(value) => Ok(Some(value)),
+        Err(MapError::KeyNotFound) => Ok(None),
+        Err(error) => match broken(what, &error) {
+            Fault { code: libc::ENOENT, .. } => Ok(None),
+            fault => Err(fault),
+        },
+    }
+}
+
+fn fault(what: &'static str) -> impl Fn(io::Error) -> Fault {
+    move |error| Fault { what, code: error.raw_os_error().unwrap_or(0) }
+}
+
+fn broken(what: &'static str, error: &MapError) -> Fault {
+    refused(what, error)
+}
+
+/// The errno at the bottom of a chain of errors.
+fn refused(what: &'static str, error: &(dyn std::error::Error + 'static)) -> Fault {
+    let mut next = Some(error);
+    let mut code = 0;
+    while let Some(error) = next {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            code = io.raw_os_error().unwrap_or(0);
+        }
+        next = error.source();
+    }
+    Fault { what, code }
+}

@@ -1,0 +1,181 @@
+//! The few eBPF system calls that are made by hand: links (their place is an interface index, and a kernel that
+//! lost the interface says so), pins, and running a program on a packet of our own making (bpf(2)).
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+const BPF_OBJ_PIN: libc::c_long = 6;
+const BPF_OBJ_GET: libc::c_long = 7;
+const BPF_PROG_TEST_RUN: libc::c_long = 10;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_LINK_UPDATE: libc::c_long = 29;
+const BPF_PROG_GET_FD_BY_ID: libc::c_long = 13;
+const BPF_TCX_EGRESS: u32 = 47;
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+/// `union bpf_attr`, of which each command reads its own beginning; the rest must be zero.
+type Attr = [u64; 16];
+
+fn bpf(command: libc::c_long, attr: &mut Attr) -> io::Result<i32> {
+    // SAFETY: `attr` is valid for the length given; the commands used here keep no pointer beyond the call, and
+    // every pointer put into `attr` is to memory that its caller keeps alive and of the length that it states.
+    let rc = unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_mut_ptr(), size_of::<Attr>()) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(rc as i32) }
+}
+
+fn owned(fd: i32) -> OwnedFd {
+    // SAFETY: `fd` was just returned by the kernel and nobody else owns it.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Hangs a program behind all others at the egress of an interface of the calling thread's network namespace. It
+/// stays as long as the link is open or pinned.
+pub fn attach_egress(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<OwnedFd> {
+    let mut attr: Attr = [0; 16];
+    attr[0] = pair(program.as_raw_fd() as u32, ifindex);
+    attr[1] = pair(BPF_TCX_EGRESS, 0);
+    bpf(BPF_LINK_CREATE, &mut attr).map(owned)
+}
+
+/// Puts another program in a link's place; no packet passes without one.
+pub fn replace_program(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attr: Attr = [0; 16];
+    attr[0] = pair(link.as_raw_fd() as u32, program.as_raw_fd() as u32);
+    bpf(BPF_LINK_UPDATE, &mut attr).map(drop)
+}
+
+/// Gives an object a name in a bpffs, under which it outlives its process.
+pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    let mut attr: Attr = [0; 16];
+    attr[0] = path.as_ptr() as u64;
+    attr[1] = u64::from(object.as_raw_fd() as u32);
+    bpf(BPF_OBJ_PIN, &mut attr).map(drop)
+}
+
+/// Opens a pinned object.
+pub fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    let mut attr: Attr = [0; 16];
+    attr[0] = path.as_ptr() as u64;
+    bpf(BPF_OBJ_GET, &mut attr).map(owned)
+}
+
+fn describe(object: BorrowedFd<'_>) -> io::Result<[u32; 64]> {
+    let mut about = [0u32; 64];
+    let mut attr: Attr = [0; 16];
+    attr[0] = pair(object.as_raw_fd() as u32, size_of_val(&about) as u32);
+    attr[1] = about.as_mut_ptr() as u64;
+    bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr)?;
+    Ok(about)
+}
+
+/// Where a TCX link hangs and what hangs there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkPlace {
+    /// The interface; 0 if it has gone.
+    pub ifindex: u32,
+    /// The kernel's number of the program.
+    pub program: u32,
+}
+
+/// Looks at a TCX link.
+pub fn link_place(link: BorrowedFd<'_>) -> io::Result<LinkPlace> {
+    let about = describe(link)?; // struct bpf_link_info: type, id, prog_id, -, tcx.ifindex
+    Ok(LinkPlace { ifindex: about[4], program: about[2] })
+}
+
+/// A program's tag: the same instructions have the same tag.
+pub fn program_tag(program: BorrowedFd<'_>) -> io::Result<u64> {
+    let about = describe(program)?; // struct bpf_prog_info: type, id, tag[8]
+    Ok(pair(about[2], about[3]))
+}
+
+/// The tag of a program by its number.
+pub fn program_tag_by_id(id: u32) -> io::Result<u64> {
+    let mut attr: Attr = [0; 16];
+    attr[0] = u64::from(id);
+    let program = bpf(BPF_PROG_GET_FD_BY_ID, &mut attr).map(owned)?;
+    program_tag(std::os::fd::AsFd::as_fd(&program))
+}
+
+/// Runs a program on a packet (link header first) as if it left `ifindex`; returns its verdict and the priority that
+/// the packet leaves with. For tests: nothing is sent.
+pub fn test_run(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff) -> io::Result<i32> {
+    let mut attr: Attr = [0; 16];
+    attr[0] = u64::from(program.as_raw_fd() as u32); // prog_fd, retval
+    attr[1] = pair(packet.len() as u32, 0); // data_size_in, data_size_out
+    attr[2] = packet.as_ptr() as u64; // data_in
+    attr[5] = pair(size_of::<SkBuff>() as u32, size_of::<SkBuff>() as u32); // ctx_size_in, ctx_size_out
+    let at = std::ptr::from_mut(context) as u64;
+    attr[6] = at; // ctx_in
+    attr[7] = at; // ctx_out
+    bpf(BPF_PROG_TEST_RUN, &mut attr)?;
+    Ok((attr[0] >> 32) as i32)
+}
+
+/// `struct __sk_buff`: what a program sees of a packet.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SkBuff {
+    words: [u32; 48],
+}
+
+impl SkBuff {
+    /// A packet that leaves `ifindex` with this priority; `gso_segs` segments of `gso_size` bytes if not 0.
+    pub fn leaving(ifindex: u32, priority: u32, gso_segs: u32, gso_size: u32) -> SkBuff {
+        let mut words = [0; 48];
+        words[8] = priority;
+        words[10] = ifindex;
+        words[41] = gso_segs;
+        words[44] = gso_size;
+        SkBuff { words }
+    }
+
+    /// The priority that it leaves with.
+    pub fn priority(&self) -> u32 {
+        self.words[8]
+    }
+}
+
+/// Mounts a bpffs on `dir` unless one is there.
+pub fn mount_bpffs(dir: &Path) -> io::Result<()> {
+    if is_bpffs(dir)? {
+        return Ok(());
+    }
+    let target = c_path(dir)?;
+    let (source, kind, options) = (c"sluice", c"bpf", c"mode=0700");
+    // SAFETY: all five are C strings that outlive the call.
+    let rc = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Takes the bpffs from `dir`; everything pinned in it goes, unless something else holds it.
+pub fn unmount_bpffs(dir: &Path) -> io::Result<()> {
+    let target = c_path(dir)?;
+    // SAFETY: `target` is a C string that outlives the call.
+    let rc = unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether `dir` is on a bpffs.
+pub fn is_bpffs(dir: &Path) -> io::Result<bool> {
+    let path = c_path(dir)?;
+    // SAFETY: all-zero is a valid `statfs`.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `path` is a C string and `about` is valid for writes; both outlive the call.
+    let rc = unsafe { libc::statfs(path.as_ptr(), &mut about) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(about.f_type as i64 == BPF_FS_MAGIC) }
+}
