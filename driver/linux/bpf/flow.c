@@ -365,11 +365,13 @@ static __always_inline __u32 classify(struct __sk_buff *skb)
 SEC("classifier")
 int sluice_egress(struct __sk_buff *skb)
 {
+    __u32 given = skb->priority;
+    // One load before and one store after: a pointer to the field, kept across, is what the verifier refuses.
+    asm volatile("" : "+r"(given));
     __u32 priority = classify(skb);
-    if (priority)
-        skb->priority = priority;
-    else if (skb->priority >> 16 == MAJOR)
-        skb->priority = 0;
+    if (!priority)
+        priority = given >> 16 == MAJOR ? 0 : given;
+    skb->priority = priority;
     return TCX_NEXT;
 }
 
