@@ -90,11 +90,26 @@ struct Leaf {
     prev: u32,
 }
 
+/// Whether a class may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Colour {
+pub enum Colour {
+    /// By its own right.
     Green = 0,
+    /// Borrowing.
     Yellow = 1,
+    /// Not before its ceil allows.
     Red = 2,
+}
+
+/// What the scheduler knows of a class, for tables, tests and people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeafState {
+    /// Whether it may send, as of the last time it was looked at.
+    pub colour: Colour,
+    /// Tokens of its rate as of then, 10^-9 bit.
+    pub tokens: i64,
+    /// Tokens of its ceil.
+    pub ctokens: i64,
 }
 
 /// Tokens that may go below zero. 10^-9 bit.
@@ -217,6 +232,12 @@ impl Htb {
         self.nodes[node.index()].known = false;
         self.free.push(node.0);
         Ok(())
+    }
+
+    /// What is known of a class.
+    pub fn state(&self, node: Node) -> Option<LeafState> {
+        let leaf = self.known(node).ok()?;
+        Some(LeafState { colour: leaf.colour, tokens: leaf.rate.tokens, ctokens: leaf.ceil.tokens })
     }
 
     fn known(&self, node: Node) -> Result<&Leaf, Misplaced> {

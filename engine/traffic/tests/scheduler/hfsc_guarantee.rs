@@ -1,9 +1,7 @@
 //! HFSC's real-time criterion against the definition: a brute-force deadline oracle, and the bound of the paper's
 //! theorem 2 (no deadline missed by more than one largest packet) for real-time curves that fit the link.
 
-mod link;
-
-use link::*;
+use crate::link::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use terms::{Bytes, Rate, ServiceCurve, Span, Time};
