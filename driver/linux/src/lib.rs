@@ -5,9 +5,11 @@
 //! [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces.
 
 pub mod bpf;
+pub mod cache;
 pub mod capture;
 pub mod clock;
 pub mod error;
+pub mod ethtool;
 pub mod netlink;
 pub mod netns;
 pub mod offload;

@@ -5,17 +5,12 @@
 //! TCP, which cuts its packets itself where the device does not, is held to one segment by `IFLA_GSO_MAX_SEGS`.
 
 use crate::error::Failed;
+use crate::ethtool::Device;
 use crate::netlink::{Message, Socket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use terms::IfIndex;
 
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
-const ETHTOOL_GSTRINGS: u32 = 0x1b;
-const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
-const ETH_SS_FEATURES: u32 = 4;
-const ETH_GSTRING_LEN: usize = 32;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 
 /// Switches every segmentation and receive-merging offload of a link off, in this thread's network namespace.
@@ -63,56 +58,4 @@ fn is_merging(feature: &str) -> bool {
         || feature.starts_with("rx-gro")
         || feature == "rx-lro"
         || feature == "rx-udp-gro-forwarding"
-}
-
-/// A link to ask by ioctl.
-struct Device {
-    socket: OwnedFd,
-    name: [libc::c_char; libc::IFNAMSIZ],
-}
-
-impl Device {
-    fn open(name: &str) -> Result<Device, Failed> {
-        let mut bytes = [0; libc::IFNAMSIZ];
-        for (to, from) in bytes.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
-            *to = from as libc::c_char;
-        }
-        // SAFETY: no memory is passed.
-        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Failed::last("open a socket"));
-        }
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        Ok(Device { socket: unsafe { OwnedFd::from_raw_fd(fd) }, name: bytes })
-    }
-
-    /// The features' names, in the order of their bits.
-    fn feature_names(&self) -> Result<Vec<String>, Failed> {
-        // struct ethtool_sset_info: cmd, reserved, a mask of 64 bits, one count.
-        let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
-        self.call(&mut info, "count the features")?;
-        let count = info[4] as usize;
-        // struct ethtool_gstrings: cmd, set, count, then 32 bytes each.
-        let mut strings = vec![0u32; 3 + count * ETH_GSTRING_LEN / 4];
-        strings[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
-        self.call(&mut strings, "name the features")?;
-        let bytes: Vec<u8> = strings[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let name = |raw: &[u8]| String::from_utf8_lossy(raw.split(|&b| b == 0).next().unwrap_or(&[])).into_owned();
-        Ok(bytes.chunks_exact(ETH_GSTRING_LEN).map(name).collect())
-    }
-
-    fn call(&self, data: &mut [u32], what: &str) -> Result<(), Failed> {
-        // SAFETY: all-zero is a valid ifreq.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        request.ifr_name = self.name;
-        request.ifr_ifru.ifru_data = data.as_mut_ptr().cast();
-        // SAFETY: `data` is as long as its own header says, which is what the kernel reads and writes, and outlives
-        // the call.
-        let rc = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) };
-        if rc < 0 {
-            let name: Vec<u8> = self.name.iter().take_while(|&&b| b != 0).map(|&b| b as u8).collect();
-            return Err(Failed::last(format!("{what} of {}", String::from_utf8_lossy(&name))));
-        }
-        Ok(())
-    }
 }

@@ -1,5 +1,6 @@
 //! A testbed on this kernel: built, used, removed; and what a failure in the middle leaves.
 
+use linux::ethtool::link_speed;
 use linux::netlink::Socket;
 use linux::netlink::notice::{Notice, Notices};
 use linux::netlink::route::RouteEntry;
@@ -88,6 +89,9 @@ fn offloads_are_off() {
         assert!(on.is_empty(), "{interface}: {on:?}");
     }
     assert!(offload::segmentation_features("no-such-link").is_err());
+    assert!(linux::ethtool::link_speed("no-such-link").is_err());
+    let (lo, veth) = nodes[0].run(|| (link_speed("lo").unwrap(), link_speed("to-r1").unwrap())).unwrap();
+    assert_eq!((lo, veth), (None, Some(Rate::from_mbps(10_000))), "what the drivers say of themselves");
 }
 
 #[test]

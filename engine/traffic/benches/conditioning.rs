@@ -60,7 +60,7 @@ fn meters<P: Profile>(bench: &Bench, name: &str, profile: &P) {
                 for job in chunk.iter_mut() {
                     job.color = Color::Green;
                 }
-                meter_batch(profile, &mut states, now, chunk);
+                meter_batch(profile, &mut states, now, chunk, &|_: &State| {});
             }
             black_box(&work);
         });

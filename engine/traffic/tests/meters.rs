@@ -181,7 +181,7 @@ proptest! {
             Some(state) => profile.meter(state, now, job.len, job.color),
             None => Color::Red,
         }).collect();
-        meter_batch(&profile, &mut together, now, &mut jobs);
+        meter_batch(&profile, &mut together, now, &mut jobs, &|_: &State| {});
         prop_assert_eq!(jobs.iter().map(|job| job.color).collect::<Vec<_>>(), expected);
         prop_assert_eq!(alone, together);
     }

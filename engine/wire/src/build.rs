@@ -109,7 +109,7 @@ impl Builder<Vec<u8>> {
 }
 
 impl<'b> Builder<Lent<'b>> {
-    /// Into a caller's buffer; [`Builder::finish`] gives the length. No allocation.
+    /// Into a caller's buffer; [`Builder::finish`] gives the length. Only [`Builder::adspec_onward`] allocates.
     pub fn within(buffer: &'b mut [u8], kind: MessageType, send_ttl: u8) -> Builder<Lent<'b>> {
         Builder::start(Lent { buffer, used: 0 }, kind, send_ttl)
     }
@@ -205,13 +205,15 @@ impl<S: Space> Builder<S> {
 
     /// SCOPE, of the family of the first address; addresses of the other family are left out (none can be a sender of
     /// the same session).
-    pub fn scope(self, senders: &[IpAddr]) -> Self {
+    pub fn scope(mut self, senders: &[IpAddr]) -> Self {
         let v4 = senders.first().is_none_or(IpAddr::is_ipv4);
-        let body: Vec<u8> = senders.iter().filter(|a| a.is_ipv4() == v4).fold(Vec::new(), |mut body, a| {
-            body.extend_from_slice(octets(*a).1.as_ref());
-            body
-        });
-        self.write(class::SCOPE, if v4 { ctype::IPV4 } else { ctype::IPV6 }, &[&body])
+        let ours = || senders.iter().filter(|a| a.is_ipv4() == v4);
+        let (form, size) = if v4 { (ctype::IPV4, 4) } else { (ctype::IPV6, 16) };
+        if !self.head(class::SCOPE, form, ours().count().saturating_mul(size)) {
+            return self;
+        }
+        ours().for_each(|a| self.put(octets(*a).1.as_ref()));
+        self
     }
 
     /// STYLE.
@@ -322,19 +324,27 @@ impl<S: Space> Builder<S> {
 
     fn write(mut self, class: u8, ctype: u8, parts: &[&[u8]]) -> Self {
         let body = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
-        let length = body.saturating_add(HEADER).saturating_add(3) & !3;
-        let Ok(field) = u16::try_from(length) else {
-            self.fault = self.fault.or(Some(TooLong { limit: MAX_MESSAGE }));
+        if !self.head(class, ctype, body) {
             return self;
-        };
-        let [hi, lo] = field.to_be_bytes();
-        self.put(&[hi, lo, class, ctype]);
+        }
         for part in parts {
             self.put(part);
         }
-        let padding = length.saturating_sub(body).saturating_sub(HEADER);
+        let padding = body.next_multiple_of(4).saturating_sub(body);
         self.put([0; 3].get(..padding).unwrap_or_default());
         self
+    }
+
+    /// The header of an object with a body of this many bytes; false if no object is that long.
+    fn head(&mut self, class: u8, ctype: u8, body: usize) -> bool {
+        let length = body.saturating_add(HEADER).saturating_add(3) & !3;
+        let Ok(field) = u16::try_from(length) else {
+            self.fault = self.fault.or(Some(TooLong { limit: MAX_MESSAGE }));
+            return false;
+        };
+        let [hi, lo] = field.to_be_bytes();
+        self.put(&[hi, lo, class, ctype]);
+        true
     }
 
     fn put(&mut self, bytes: &[u8]) {

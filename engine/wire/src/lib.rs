@@ -49,10 +49,12 @@ extern crate alloc;
 
 pub mod build;
 pub mod checksum;
+pub mod describe;
 pub mod float;
 pub mod flows;
 pub mod iana;
 pub mod intserv;
+pub mod ip;
 pub mod malformed;
 pub mod message;
 pub mod object;
@@ -60,6 +62,7 @@ pub mod objects;
 pub mod salvage;
 
 pub use build::{Builder, TooLong};
+pub use describe::describe;
 pub use flows::{Descriptor, Flow, Reserved};
 pub use iana::MessageType;
 pub use malformed::{Answer, Malformed};

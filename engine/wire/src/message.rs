@@ -41,8 +41,8 @@ pub struct Header {
     pub kind: MessageType,
     /// Flags, 4 bits; 0x1: the neighbour can do refresh reduction (RFC 2961 section 2).
     pub flags: u8,
-    /// Whether there was a checksum (then it is right). Without INTEGRITY an interface may insist on one.
-    pub checksummed: bool,
+    /// RSVP Checksum as sent: 0 is none (an interface may insist on one where there is no INTEGRITY), else it is right.
+    pub checksum: u16,
     /// Send_TTL: the IP TTL the message was sent with; another TTL on arrival betrays a non-RSVP hop.
     pub send_ttl: u8,
     /// RSVP Length in bytes.
@@ -169,14 +169,14 @@ pub(crate) fn envelope(bytes: &[u8]) -> Result<(Header, Objects<'_>), Malformed>
     let Some(whole) = bytes.get(..length) else {
         return Err(Malformed::silent("RSVP Length is above what arrived", 6));
     };
-    let checksummed = (sum_hi, sum_lo) != (0, 0);
-    if checksummed && checksum::internet(whole) != 0 {
+    let checksum = u16::from_be_bytes([sum_hi, sum_lo]);
+    if checksum != 0 && checksum::internet(whole) != 0 {
         return Err(Malformed::silent("RSVP Checksum is wrong", 2));
     }
     let Some(kind) = MessageType::from_number(number) else {
         return Err(Malformed::silent("message type is unknown", 1));
     };
-    let header = Header { kind, flags: version & 0x0f, checksummed, send_ttl, length };
+    let header = Header { kind, flags: version & 0x0f, checksum, send_ttl, length };
     let objects = whole.get(COMMON_HEADER..).unwrap_or_default();
     Ok((header, Objects::new(objects, COMMON_HEADER)))
 }

@@ -1,8 +1,13 @@
 //! The agent as a library: configuration, event loop, local socket; and testbeds of agents in network namespaces.
 #![forbid(unsafe_code)]
 
+mod calls;
 pub mod config;
 mod document;
+mod interfaces;
+mod local;
+mod log;
+mod news;
 pub mod testbed;
 pub mod topology;
 

@@ -1,8 +1,7 @@
 //! Many meters at once.
 //!
-//! A million meters do not fit a cache, so one packet at a time waits for memory at each. A batch first reads a word of
-//! every state it will need, which lets the processor fetch them side by side, and then meters in order; the result is the
-//! same as one by one, also when a flow occurs twice.
+//! A million meters do not fit a cache, so one packet at a time waits for memory at each. A batch knows which states it
+//! will need and asks for them a few packets ahead; the result is the same as one by one, also when a flow occurs twice.
 
 use super::{Color, Rfc4115, SrTcm, State, TrTcm};
 use terms::Time;
@@ -41,23 +40,45 @@ macro_rules! profile {
 }
 profile!(SrTcm, TrTcm, Rfc4115);
 
-/// How many states are fetched side by side: about as many misses as a core keeps in flight.
-const AHEAD: usize = 16;
+/// How far ahead of the packet in hand states are fetched.
+const AHEAD: usize = 12;
+
+/// Asks the processor for a value that will be needed soon. What that takes is the machine's matter, so a driver hands it in
+/// (`linux::cache::prefetch`); doing nothing is correct too, only slower.
+pub trait Prefetch {
+    /// Begins to fetch; returns at once.
+    fn fetch(&self, state: &State);
+}
+
+impl<F: Fn(&State)> Prefetch for F {
+    #[inline(always)]
+    fn fetch(&self, state: &State) {
+        self(state);
+    }
+}
 
 /// Replaces each job's colour by the meter's. A job whose state does not exist becomes red.
-pub fn meter_batch<P: Profile>(profile: &P, states: &mut [State], now: Time, jobs: &mut [Job]) {
-    for group in jobs.chunks_mut(AHEAD) {
-        let mut touched = 0;
-        for job in group.iter() {
-            touched ^= states.get(job.meter as usize).map_or(0, |state| state.first);
+#[inline]
+pub fn meter_batch<P: Profile>(
+    profile: &P,
+    states: &mut [State],
+    now: Time,
+    jobs: &mut [Job],
+    prefetch: &impl Prefetch,
+) {
+    for job in jobs.iter().take(AHEAD) {
+        if let Some(state) = states.get(job.meter as usize) {
+            prefetch.fetch(state);
         }
-        // The reads above are wanted for their effect on the cache alone.
-        core::hint::black_box(touched);
-        for job in group {
-            job.color = match states.get_mut(job.meter as usize) {
-                Some(state) => profile.meter(state, now, job.len, job.color),
-                None => Color::Red,
-            };
+    }
+    for i in 0..jobs.len() {
+        if let Some(state) = jobs.get(i + AHEAD).and_then(|job| states.get(job.meter as usize)) {
+            prefetch.fetch(state);
         }
+        let job = &mut jobs[i];
+        job.color = match states.get_mut(job.meter as usize) {
+            Some(state) => profile.meter(state, now, job.len, job.color),
+            None => Color::Red,
+        };
     }
 }

@@ -14,7 +14,7 @@ mod sr_tcm;
 mod tr_tcm;
 mod tsw_tcm;
 
-pub use batch::{Job, Profile, meter_batch};
+pub use batch::{Job, Prefetch, Profile, meter_batch};
 pub use mark::{AfClass, EF, Marker};
 pub use rfc4115::Rfc4115;
 pub use sr_tcm::SrTcm;

@@ -1,0 +1,263 @@
+//! A walk over a message for people and scripts: every object and every field by its RFC name, with typed values.
+//!
+//! It uses the very decoders of [`Message::parse`], so there is no second opinion on what the bytes say. A face turns
+//! the calls into JSON (or anything else); this crate knows no text format.
+
+use crate::iana::{class, ctype, error, parameter, service};
+use crate::intserv::{self, Parameter, Service};
+use crate::message::Message;
+use crate::object::Object;
+use crate::objects::{Content, Filter, Integrity, PolicyData, decode};
+use core::net::IpAddr;
+use terms::Style;
+
+/// A field's value.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value<'a> {
+    /// An unsigned integer.
+    Number(u64),
+    /// A float as it is on the wire.
+    Float(f32),
+    /// An address.
+    Address(IpAddr),
+    /// Bytes without further meaning to us.
+    Bytes(&'a [u8]),
+    /// Text.
+    Text(&'a str),
+    /// Yes or no.
+    Flag(bool),
+}
+
+/// What is told about a message, in order. Lists and records nest; each is closed by one [`Visitor::end`].
+pub trait Visitor {
+    /// A named value of the current record.
+    fn field(&mut self, name: &'static str, value: Value<'_>);
+    /// An unnamed value of the current list.
+    fn item(&mut self, value: Value<'_>);
+    /// A named list begins.
+    fn list(&mut self, name: &'static str);
+    /// A record begins: named inside a record, unnamed as the next item of a list.
+    fn record(&mut self, name: Option<&'static str>);
+    /// The innermost list or record ends.
+    fn end(&mut self);
+}
+
+/// Tells a visitor everything about a message: `type`, the common header's fields, and the list `objects` of records
+/// with `class`, `class_num`, `ctype`, `length`, `offset` and the record `fields`.
+pub fn describe(message: &Message<'_>, to: &mut dyn Visitor) {
+    let envelope = message.envelope();
+    let header = envelope.header;
+    to.field("type", Value::Text(header.kind.name()));
+    to.field("Vers", Value::Number(1));
+    to.field("Flags", Value::Number(u64::from(header.flags)));
+    to.field("Msg_Type", Value::Number(u64::from(header.kind.number())));
+    to.field("RSVP_Checksum", Value::Number(u64::from(header.checksum)));
+    to.field("Send_TTL", Value::Number(u64::from(header.send_ttl)));
+    to.field("RSVP_Length", Value::Number(header.length as u64));
+    to.list("objects");
+    for object in envelope.objects {
+        to.record(None);
+        describe_object(&object, to);
+        to.end();
+    }
+    to.end();
+}
+
+/// Tells a visitor about one object: the fields of its record.
+pub fn describe_object(object: &Object<'_>, to: &mut dyn Visitor) {
+    to.field("class", Value::Text(class::name(object.class)));
+    to.field("class_num", Value::Number(u64::from(object.class)));
+    to.field("ctype", Value::Number(u64::from(object.ctype)));
+    to.field("length", Value::Number(object.body.len().saturating_add(crate::object::HEADER) as u64));
+    to.field("offset", Value::Number(object.offset as u64));
+    to.record(Some("fields"));
+    match decode(object) {
+        Ok(content) => fields(object, &content, to),
+        // Only quoted in an error message or a tear.
+        Err(_) => to.field("unreadable", Value::Bytes(object.body)),
+    }
+    to.end();
+}
+
+fn fields(object: &Object<'_>, content: &Content<'_>, to: &mut dyn Visitor) {
+    match content {
+        Content::Session(x) => {
+            to.field("DestAddress", Value::Address(x.session.dst));
+            number(to, "Protocol_Id", x.session.protocol);
+            number(to, "Flags", x.flags);
+            number(to, "DstPort", x.session.dst_port);
+        }
+        Content::Hop(x) => {
+            to.field("Hop_Address", Value::Address(x.addr));
+            number(to, "LIH", x.lih);
+        }
+        Content::Integrity(x) => integrity(x, to),
+        Content::TimeValues(x) => to.field("Refresh_Period", Value::Number(x.as_millis())),
+        Content::ErrorSpec(x) => {
+            to.field("Error_Node_Address", Value::Address(x.node));
+            number(to, "Flags", x.flags);
+            number(to, "Error_Code", x.code);
+            number(to, "Error_Value", x.value);
+            to.field("InPlace", Value::Flag(x.in_place()));
+            to.field("NotGuilty", Value::Flag(x.not_guilty()));
+            to.field("meaning", Value::Text(error::name(x.code)));
+        }
+        Content::Scope(x) => {
+            to.list("Src_Addresses");
+            x.iter().for_each(|a| to.item(Value::Address(a)));
+            to.end();
+        }
+        Content::Style(x) => style(object, *x, to),
+        Content::FlowSpec(_) | Content::SenderTspec(_) => {
+            each_service(object, &mut |found| one_service(&found, to));
+        }
+        Content::Adspec(_) => {
+            to.list("fragments");
+            each_service(object, &mut |found| {
+                to.record(None);
+                one_service(&found, to);
+                to.end();
+            });
+            to.end();
+        }
+        Content::FilterSpec(x) | Content::SenderTemplate(x) => filter(x, to),
+        Content::PolicyData(x) => policy(x, to),
+        Content::ResvConfirm(x) => to.field("Receiver_Address", Value::Address(*x)),
+        Content::UserError(x) => {
+            number(to, "Enterprise_Number", x.enterprise);
+            number(to, "Sub_Org", x.sub_org);
+            number(to, "User_Error_Value", x.value);
+            to.field("Error_Description", Value::Text(x.text));
+        }
+        Content::Null | Content::Unknown => to.field("data", Value::Bytes(object.body)),
+    }
+}
+
+fn number(to: &mut dyn Visitor, name: &'static str, value: impl Into<u64>) {
+    to.field(name, Value::Number(value.into()));
+}
+
+fn integrity(x: &Integrity<'_>, to: &mut dyn Visitor) {
+    number(to, "Flags", x.flags);
+    number(to, "Key_Identifier", x.key_id);
+    number(to, "Sequence_Number", x.sequence);
+    to.field("Keyed_Message_Digest", Value::Bytes(x.digest));
+}
+
+fn style(object: &Object<'_>, x: Style, to: &mut dyn Visitor) {
+    if let &[flags, a, b, c] = object.body {
+        number(to, "Flags", flags);
+        number(to, "Option_Vector", u32::from_be_bytes([0, a, b, c]));
+    }
+    let name = match x {
+        Style::Ff => "FF",
+        Style::Se => "SE",
+        Style::Wf => "WF",
+    };
+    to.field("style", Value::Text(name));
+}
+
+fn filter(x: &Filter, to: &mut dyn Visitor) {
+    to.field("SrcAddress", Value::Address(x.src()));
+    match x {
+        Filter::Ports(template) => number(to, "SrcPort", template.src_port),
+        Filter::FlowLabel { label, .. } => number(to, "Flow_Label", *label),
+    }
+}
+
+fn policy(x: &PolicyData<'_>, to: &mut dyn Visitor) {
+    to.list("options");
+    for option in x.options {
+        to.record(None);
+        number(to, "class_num", option.class);
+        number(to, "ctype", option.ctype);
+        to.field("data", Value::Bytes(option.body));
+        to.end();
+    }
+    to.end();
+    to.list("elements");
+    for element in x.elements {
+        to.record(None);
+        number(to, "P_Type", element.kind);
+        to.field("data", Value::Bytes(element.data));
+        to.end();
+    }
+    to.end();
+}
+
+fn each_service(object: &Object<'_>, f: &mut dyn FnMut(Service<'_>)) {
+    if object.ctype == ctype::INTSERV {
+        intserv::services(object).into_iter().flatten().for_each(f);
+    }
+}
+
+fn one_service(found: &Service<'_>, to: &mut dyn Visitor) {
+    let name = match found.number {
+        service::GENERAL => "general",
+        service::GUARANTEED => "guaranteed",
+        service::CONTROLLED_LOAD => "controlled-load",
+        service::NULL => "null",
+        _ => "unknown",
+    };
+    to.field("service", Value::Text(name));
+    number(to, "service_number", found.number);
+    to.field("break_bit", Value::Flag(found.break_bit));
+    let mut strange = false;
+    for each in found.parameters() {
+        strange |= !known_parameter(&each, to);
+    }
+    if strange {
+        to.list("parameters");
+        for each in found.parameters().filter(|p| !known_parameter(p, &mut Nobody)) {
+            to.record(None);
+            number(to, "number", each.number);
+            number(to, "flags", each.flags);
+            to.field("data", Value::Bytes(each.value));
+            to.end();
+        }
+        to.end();
+    }
+}
+
+/// Tells about a parameter that has names for its words; false if it has none.
+fn known_parameter(each: &Parameter<'_>, to: &mut dyn Visitor) -> bool {
+    let float = |bytes: [u8; 4]| Value::Float(f32::from_bits(u32::from_be_bytes(bytes)));
+    let word = |bytes: [u8; 4]| Value::Number(u64::from(u32::from_be_bytes(bytes)));
+    match (each.number, each.value) {
+        (
+            parameter::TOKEN_BUCKET_TSPEC,
+            &[r0, r1, r2, r3, b0, b1, b2, b3, p0, p1, p2, p3, m0, m1, m2, m3, x0, x1, x2, x3],
+        ) => {
+            to.field("r", float([r0, r1, r2, r3]));
+            to.field("b", float([b0, b1, b2, b3]));
+            to.field("p", float([p0, p1, p2, p3]));
+            to.field("m", word([m0, m1, m2, m3]));
+            to.field("M", word([x0, x1, x2, x3]));
+        }
+        (parameter::RSPEC, &[r0, r1, r2, r3, s0, s1, s2, s3]) => {
+            to.field("R", float([r0, r1, r2, r3]));
+            to.field("S", word([s0, s1, s2, s3]));
+        }
+        (parameter::PATH_BANDWIDTH, &[a, b, c, d]) => to.field("AVAILABLE_PATH_BANDWIDTH", float([a, b, c, d])),
+        (parameter::IS_HOPS, &[a, b, c, d]) => to.field("NUMBER_OF_IS_HOPS", word([a, b, c, d])),
+        (parameter::MIN_LATENCY, &[a, b, c, d]) => to.field("MINIMUM_PATH_LATENCY", word([a, b, c, d])),
+        (parameter::PATH_MTU, &[a, b, c, d]) => to.field("PATH_MTU", word([a, b, c, d])),
+        (parameter::C_TOT, &[a, b, c, d]) => to.field("C_tot", word([a, b, c, d])),
+        (parameter::D_TOT, &[a, b, c, d]) => to.field("D_tot", word([a, b, c, d])),
+        (parameter::C_SUM, &[a, b, c, d]) => to.field("C_sum", word([a, b, c, d])),
+        (parameter::D_SUM, &[a, b, c, d]) => to.field("D_sum", word([a, b, c, d])),
+        _ => return false,
+    }
+    true
+}
+
+/// Hears nothing.
+struct Nobody;
+
+impl Visitor for Nobody {
+    fn field(&mut self, _: &'static str, _: Value<'_>) {}
+    fn item(&mut self, _: Value<'_>) {}
+    fn list(&mut self, _: &'static str) {}
+    fn record(&mut self, _: Option<&'static str>) {}
+    fn end(&mut self) {}
+}

@@ -1,0 +1,134 @@
+//! Just enough of IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768) to find an RSVP message in a packet, to tell flows
+//! apart, and to make the packets that tests and raw sockets send. Router Alert: RFC 2113 and RFC 2711.
+
+mod udp;
+mod v4;
+mod v6;
+
+pub use udp::Udp;
+pub use v4::Ipv4;
+pub use v6::Ipv6;
+
+use crate::build::TooLong;
+use crate::{Malformed, checksum};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Router Alert's value for RSVP in IPv6 (RFC 2711 section 2.1).
+pub const ALERT_RSVP: u16 = 1;
+
+/// IP protocol number of UDP.
+pub const IPPROTO_UDP: u8 = 17;
+
+/// An IP packet of either version, checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Packet<'a> {
+    V4(Ipv4<'a>),
+    V6(Ipv6<'a>),
+}
+
+impl<'a> Packet<'a> {
+    /// Reads the version and checks the headers; bytes after the packet's own length are not looked at.
+    ///
+    /// # Errors
+    /// [`Malformed`]: headers whose lengths do not fit each other or the bytes.
+    pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, Malformed> {
+        match bytes.first().map(|b| b >> 4) {
+            Some(4) => Ipv4::parse(bytes).map(Packet::V4),
+            Some(6) => Ipv6::parse(bytes).map(Packet::V6),
+            Some(_) => Err(Malformed::silent("IP version is neither 4 nor 6", 0)),
+            None => Err(Malformed::silent("empty packet", 0)),
+        }
+    }
+
+    /// Source address.
+    pub fn src(&self) -> IpAddr {
+        match self {
+            Packet::V4(p) => IpAddr::V4(p.src),
+            Packet::V6(p) => IpAddr::V6(p.src),
+        }
+    }
+
+    /// Destination address.
+    pub fn dst(&self) -> IpAddr {
+        match self {
+            Packet::V4(p) => IpAddr::V4(p.dst),
+            Packet::V6(p) => IpAddr::V6(p.dst),
+        }
+    }
+
+    /// Protocol of the payload (IPv6: after the extension headers).
+    pub fn protocol(&self) -> u8 {
+        match self {
+            Packet::V4(p) => p.protocol,
+            Packet::V6(p) => p.protocol,
+        }
+    }
+
+    /// TTL or hop limit.
+    pub fn ttl(&self) -> u8 {
+        match self {
+            Packet::V4(p) => p.ttl,
+            Packet::V6(p) => p.hop_limit,
+        }
+    }
+
+    /// Value of the Router Alert option, if there is one.
+    pub fn router_alert(&self) -> Option<u16> {
+        match self {
+            Packet::V4(p) => p.router_alert(),
+            Packet::V6(p) => p.router_alert,
+        }
+    }
+
+    /// Whether this is a part of a packet: the payload is then not a whole message.
+    pub fn is_fragment(&self) -> bool {
+        match self {
+            Packet::V4(p) => p.is_fragment(),
+            Packet::V6(p) => p.fragment,
+        }
+    }
+
+    /// What the packet carries.
+    pub fn payload(&self) -> &'a [u8] {
+        match self {
+            Packet::V4(p) => p.payload,
+            Packet::V6(p) => p.payload,
+        }
+    }
+}
+
+/// The packet that carries `payload` from `src` to `dst`: an IPv4 or IPv6 header by the family of `src`, with Router
+/// Alert if asked for, checksum in place.
+///
+/// # Errors
+/// [`TooLong`], and also for addresses of two families (there is no room for one in the other's header).
+pub fn packet(
+    src: IpAddr,
+    dst: IpAddr,
+    protocol: u8,
+    ttl: u8,
+    router_alert: bool,
+    payload: &[u8],
+) -> Result<Vec<u8>, TooLong> {
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => v4::emit(src, dst, protocol, ttl, router_alert, payload),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => v6::emit(src, dst, protocol, ttl, router_alert, payload),
+        _ => Err(TooLong { limit: 0 }),
+    }
+}
+
+/// The sum over the pseudo header that UDP's and ICMPv6's checksums begin with (RFC 768, RFC 8200 section 8.1).
+pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, length: usize) -> u64 {
+    let ends = match (src, dst) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => both(&Ipv4Addr::octets(&a), &Ipv4Addr::octets(&b)),
+        (IpAddr::V6(a), IpAddr::V6(b)) => both(&Ipv6Addr::octets(&a), &Ipv6Addr::octets(&b)),
+        _ => 0,
+    };
+    ends.wrapping_add(u64::from(protocol)).wrapping_add(length as u64)
+}
+
+fn both(a: &[u8], b: &[u8]) -> u64 {
+    checksum::sum(a).wrapping_add(checksum::sum(b))
+}

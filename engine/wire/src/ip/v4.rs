@@ -1,0 +1,137 @@
+//! IPv4: RFC 791; Router Alert: RFC 2113.
+
+use crate::build::TooLong;
+use crate::{Malformed, checksum};
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+/// An IPv4 packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ipv4<'a> {
+    /// Source address.
+    pub src: Ipv4Addr,
+    /// Destination address.
+    pub dst: Ipv4Addr,
+    /// Protocol of the payload.
+    pub protocol: u8,
+    /// Time to live.
+    pub ttl: u8,
+    /// Type of service: DSCP and ECN.
+    pub tos: u8,
+    /// Identification.
+    pub id: u16,
+    /// Flags (3 bits) and fragment offset (13 bits, in units of 8 bytes).
+    pub fragment: u16,
+    /// Whether the header checksum is right (captures of packets on their way out often lack it).
+    pub checksum_ok: bool,
+    /// Options, checked.
+    pub options: &'a [u8],
+    /// What follows the header, up to Total Length.
+    pub payload: &'a [u8],
+}
+
+const ROUTER_ALERT: u8 = 148;
+
+impl<'a> Ipv4<'a> {
+    /// Checks header, options and lengths.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Ipv4<'a>, Malformed> {
+        let Some((head, rest)) = bytes.split_first_chunk::<20>() else {
+            return Err(Malformed::silent("shorter than an IPv4 header", 0));
+        };
+        let &[first, tos, len_hi, len_lo, id_hi, id_lo, f_hi, f_lo, ttl, protocol, _, _, s0, s1, s2, s3, d @ ..] = head;
+        if first >> 4 != 4 {
+            return Err(Malformed::silent("IP version is not 4", 0));
+        }
+        let header = usize::from(first & 0x0f).saturating_mul(4);
+        let total = usize::from(u16::from_be_bytes([len_hi, len_lo]));
+        let Some(options_len) = header.checked_sub(20) else {
+            return Err(Malformed::silent("IPv4 header length is below 20", 0));
+        };
+        let Some(payload_len) = total.checked_sub(header) else {
+            return Err(Malformed::silent("IPv4 total length is below its header", 2));
+        };
+        let Some((options, rest)) = rest.split_at_checked(options_len) else {
+            return Err(Malformed::silent("IPv4 header is cut off", 0));
+        };
+        let Some(payload) = rest.get(..payload_len) else {
+            return Err(Malformed::silent("IPv4 total length is above what arrived", 2));
+        };
+        let packet = Ipv4 {
+            src: Ipv4Addr::new(s0, s1, s2, s3),
+            dst: Ipv4Addr::from(d),
+            protocol,
+            ttl,
+            tos,
+            id: u16::from_be_bytes([id_hi, id_lo]),
+            fragment: u16::from_be_bytes([f_hi, f_lo]),
+            checksum_ok: checksum::internet(bytes.get(..header).unwrap_or_default()) == 0,
+            options,
+            payload,
+        };
+        packet.walk_options().map(|_| packet)
+    }
+
+    /// Whether this is a part of a packet.
+    pub fn is_fragment(&self) -> bool {
+        self.fragment & 0x3fff != 0
+    }
+
+    /// Value of the Router Alert option, if there is one; 0 is what RFC 2113 defines.
+    pub fn router_alert(&self) -> Option<u16> {
+        self.walk_options().ok().flatten()
+    }
+
+    fn walk_options(&self) -> Result<Option<u16>, Malformed> {
+        let mut alert = None;
+        let mut rest = self.options;
+        while let Some((&kind, after)) = rest.split_first() {
+            let at = 20usize.saturating_add(self.options.len().saturating_sub(rest.len()));
+            match kind {
+                0 => break,
+                1 => rest = after,
+                _ => {
+                    let length = usize::from(after.first().copied().unwrap_or_default());
+                    let Some((option, after)) = rest.split_at_checked(length).filter(|_| length >= 2) else {
+                        return Err(Malformed::silent("IPv4 option length is wrong", at));
+                    };
+                    if let &[ROUTER_ALERT, 4, hi, lo] = option {
+                        alert = alert.or(Some(u16::from_be_bytes([hi, lo])));
+                    }
+                    rest = after;
+                }
+            }
+        }
+        Ok(alert)
+    }
+}
+
+pub(super) fn emit(
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    protocol: u8,
+    ttl: u8,
+    router_alert: bool,
+    payload: &[u8],
+) -> Result<Vec<u8>, TooLong> {
+    let option: &[u8] = if router_alert { &[ROUTER_ALERT, 4, 0, 0] } else { &[] };
+    let header = option.len().saturating_add(20);
+    let Ok(total) = u16::try_from(header.saturating_add(payload.len())) else {
+        return Err(TooLong { limit: 65_535 });
+    };
+    let [hi, lo] = total.to_be_bytes();
+    let first = if router_alert { 0x46 } else { 0x45 };
+    let mut bytes = Vec::with_capacity(usize::from(total));
+    bytes.extend_from_slice(&[first, 0, hi, lo, 0, 0, 0, 0, ttl, protocol, 0, 0]);
+    bytes.extend_from_slice(&src.octets());
+    bytes.extend_from_slice(&dst.octets());
+    bytes.extend_from_slice(option);
+    let sum = checksum::internet(&bytes);
+    if let Some(field) = bytes.get_mut(10..12) {
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+    bytes.extend_from_slice(payload);
+    Ok(bytes)
+}

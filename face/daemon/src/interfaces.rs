@@ -1,0 +1,87 @@
+//! Interfaces: the configuration's and the kernel's put together.
+
+use crate::config::{AgentConfig, InterfaceConfig};
+use linux::ethtool;
+use linux::netlink::Socket;
+use linux::netlink::addr::Address;
+use linux::netlink::link::Link;
+use node::io::{InterfaceState, Reservable};
+use std::collections::BTreeMap;
+use terms::{IfIndex, Rate};
+use traffic::plan::LinkSpec;
+
+/// What is there now, by index; only interfaces that are up.
+pub type Interfaces = BTreeMap<IfIndex, InterfaceState>;
+
+/// Reads them all. Interfaces that the configuration does not name are known (their addresses are ours), but RSVP is
+/// not spoken there and nothing is reservable.
+///
+/// # Errors
+/// Netlink broke.
+pub fn read(socket: &mut Socket, config: &AgentConfig) -> Result<Interfaces, linux::netlink::Error> {
+    let links = socket.links()?;
+    let addresses = socket.addresses()?;
+    let up = links.iter().filter(|link| link.up);
+    Ok(up.map(|link| (link.index, state(link, &addresses, config))).collect())
+}
+
+fn state(link: &Link, addresses: &[Address], config: &AgentConfig) -> InterfaceState {
+    let wanted = config.interfaces.iter().find(|interface| interface.name == link.name);
+    let rate = wanted.and_then(|wanted| rate(link, wanted));
+    InterfaceState {
+        index: link.index,
+        name: link.name.clone(),
+        addresses: addresses.iter().filter(|a| a.index == link.index).map(|a| a.address).collect(),
+        mtu: link.mtu,
+        rsvp: wanted.is_some(),
+        link: wanted.zip(rate).map(|(wanted, rate)| reservable(link, wanted, rate)),
+    }
+}
+
+fn reservable(link: &Link, wanted: &InterfaceConfig, rate: Rate) -> Reservable {
+    Reservable {
+        spec: LinkSpec { rate, overhead: wanted.overhead, mtu: link.mtu },
+        signalled_share: wanted.signalled_share.of(rate),
+        kept_back: wanted.kept_back.of(rate),
+        // The kernel's HTB keeps no delay bound that was ever measured, so none is exported.
+        guaranteed: None,
+    }
+}
+
+/// What the file says, or else what the driver of a real device reports; a software device makes its speed up.
+fn rate(link: &Link, wanted: &InterfaceConfig) -> Option<Rate> {
+    wanted.rate.or_else(|| {
+        let reported = if link.kind.is_empty() { ethtool::link_speed(&link.name).ok().flatten() } else { None };
+        reported.filter(|rate| *rate > Rate::ZERO)
+    })
+}
+
+/// What keeps an agent from starting with these interfaces; a sentence for each.
+pub fn complaints(links: &[Link], config: &AgentConfig) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for wanted in &config.interfaces {
+        let Some(link) = links.iter().find(|link| link.name == wanted.name) else {
+            let names: Vec<&str> = links.iter().filter(|l| !l.loopback).map(|l| l.name.as_str()).collect();
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            wrong.push(format!("there is no interface {}; there are: {there}", wanted.name));
+            continue;
+        };
+        if link.loopback {
+            wrong.push(format!("{} is the loopback: nothing can be reserved on it", wanted.name));
+        } else if rate(link, wanted).is_none() {
+            let why = match link.kind.as_str() {
+                "" => "its driver reports none".to_owned(),
+                kind => format!("it is a {kind} device"),
+            };
+            let name = &wanted.name;
+            wrong.push(format!(
+                "the rate of {name} is unknown ({why}): write rate = \"100mbit\" (or what it is) under it"
+            ));
+        } else if wanted.kept_back.of(rate(link, wanted).unwrap_or(Rate::ZERO))
+            >= rate(link, wanted).unwrap_or(Rate::ZERO)
+        {
+            wrong.push(format!("kept_back leaves nothing of {} to reserve", wanted.name));
+        }
+    }
+    wrong
+}

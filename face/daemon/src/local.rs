@@ -1,0 +1,306 @@
+//! The local socket: one connection is one application, one line is one call; events go the other way.
+//!
+//! Nothing here waits. A client that does not read gets no more answers until it does (its calls wait in its own
+//! socket), and events beyond a limit are counted instead of kept: a slow client costs a bounded amount of memory
+//! and no time.
+
+use api::agent::{EventDoc, Line, MAX_LINE, Problem};
+use linux::error::Failed;
+use linux::poll::{Poll, Token, Want};
+use linux::process::{self, Peer};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Most connections at once.
+pub const MAX_CLIENTS: usize = 256;
+/// Above this much unread, a client's calls are not answered and its events not kept, bytes.
+const MAX_UNREAD: usize = 1 << 20;
+/// Most calls of one client that are carried out before others have their turn.
+const CALLS_PER_TURN: usize = 64;
+/// Who may speak to the agent besides root.
+const GROUP: &str = "sluice";
+
+/// The socket and everyone who is connected.
+#[derive(Debug)]
+pub struct Local {
+    listener: UnixListener,
+    path: PathBuf,
+    token: Token,
+    clients: BTreeMap<u64, Client>,
+    next: u64,
+}
+
+/// A connection.
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    peer: Peer,
+    read: Vec<u8>,
+    write: Vec<u8>,
+    lost_events: u64,
+    watches: bool,
+    /// It sent its last byte, or something unreadable: it goes when all is written.
+    closing: bool,
+    want: Want,
+}
+
+/// What a turn of a client brought.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// Whole lines, without their ends.
+    pub lines: Vec<Vec<u8>>,
+    /// It is gone: its application has ended.
+    pub gone: bool,
+}
+
+impl Local {
+    /// Listens at `path`, which is replaced if nobody does; mode 0660, group `sluice` where there is one.
+    ///
+    /// # Errors
+    /// The socket cannot be made there.
+    pub fn listen(path: &Path, poll: &mut Poll, token: Token, first: u64) -> Result<Local, Failed> {
+        let what = || format!("listen on {}", path.display());
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).map_err(Failed::doing(what()))?;
+        }
+        if UnixStream::connect(path).is_ok() {
+            return Err(Failed::because(what(), io::Error::from(io::ErrorKind::AddrInUse)));
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Failed::because(what(), error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(Failed::doing(what()))?;
+        listener.set_nonblocking(true).map_err(Failed::doing(what()))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o660)).map_err(Failed::doing(what()))?;
+        if let Some(group) = process::group_id(GROUP) {
+            std::os::unix::fs::chown(path, None, Some(group)).map_err(Failed::doing(what()))?;
+        }
+        poll.add(&listener, token, Want::Read)?;
+        Ok(Local { listener, path: path.to_owned(), token, clients: BTreeMap::new(), next: first })
+    }
+
+    /// Takes new connections; for each its number and who it is. Those beyond the limit are told so and closed.
+    pub fn accept(&mut self, poll: &mut Poll) -> Vec<(u64, Peer)> {
+        let mut new = Vec::new();
+        while let Ok((stream, _)) = self.listener.accept() {
+            let id = self.next;
+            if self.clients.len() >= MAX_CLIENTS {
+                refuse(&stream);
+                continue;
+            }
+            let Ok(peer) = process::peer(&stream) else { continue };
+            let watched = stream.set_nonblocking(true).is_ok() && poll.add(&stream, Token(id), Want::Read).is_ok();
+            if !watched {
+                continue;
+            }
+            self.next += 1;
+            let (read, write) = (Vec::new(), Vec::new());
+            let client =
+                Client { stream, peer, read, write, lost_events: 0, watches: false, closing: false, want: Want::Read };
+            self.clients.insert(id, client);
+            new.push((id, peer));
+        }
+        new
+    }
+
+    /// Whether this is the number of a connection.
+    pub fn has(&self, id: u64) -> bool {
+        self.clients.contains_key(&id)
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self, id: u64) -> Option<Peer> {
+        self.clients.get(&id).map(|client| client.peer)
+    }
+
+    /// How many are connected.
+    pub fn len(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Reads what a client sent, and writes what it has room for.
+    pub fn turn(&mut self, id: u64, readable: bool, poll: &mut Poll) -> Turn {
+        let Some(client) = self.clients.get_mut(&id) else { return Turn::default() };
+        let mut turn = Turn::default();
+        let mut alive = client.flush();
+        if alive && readable && client.has_room() {
+            alive = client.fill();
+        }
+        if alive && client.takes_calls() {
+            turn.lines = client.lines();
+        }
+        // A client that closed its side may still want its answers; one that broke is gone.
+        turn.gone = !alive || (client.closing && client.write.is_empty() && turn.lines.is_empty());
+        if turn.gone {
+            self.clients.remove(&id);
+        } else {
+            self.settle(id, poll);
+        }
+        turn
+    }
+
+    /// Queues a line for a client. Answers are always kept; events only while it reads.
+    pub fn say(&mut self, id: u64, line: &Line, poll: &mut Poll) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if matches!(line, Line::Event { .. }) && client.write.len() >= MAX_UNREAD {
+            client.lost_events += 1;
+            return;
+        }
+        if client.lost_events > 0
+            && let Line::Event { at_ns, .. } = line
+        {
+            let text = format!("{} events were lost because this connection did not read them", client.lost_events);
+            client.lost_events = 0;
+            let event = EventDoc::Node { name: "events_lost".to_owned(), text };
+            client.push(&Line::Event { at_ns: *at_ns, event });
+        }
+        client.push(line);
+        self.settle(id, poll);
+    }
+
+    /// Sends every node event to this client from now on.
+    pub fn watch(&mut self, id: u64) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.watches = true;
+        }
+    }
+
+    /// Those who watch.
+    pub fn watchers(&self) -> Vec<u64> {
+        self.clients.iter().filter(|(_, client)| client.watches).map(|(&id, _)| id).collect()
+    }
+
+    /// Says a last word to a client and lets it go when that is read.
+    pub fn close(&mut self, id: u64, line: &Line, poll: &mut Poll) {
+        self.say(id, line, poll);
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.closing = true;
+            client.read.clear();
+        }
+        self.settle(id, poll);
+    }
+
+    /// Writes what can be written at once, for the last time.
+    pub fn farewell(&mut self) {
+        for client in self.clients.values_mut() {
+            client.flush();
+        }
+        self.clients.clear();
+    }
+
+    /// Clients with whole lines still waiting for their turn.
+    pub fn waiting(&self) -> Vec<u64> {
+        let ready = |client: &Client| !client.closing && client.takes_calls() && client.read.contains(&b'\n');
+        self.clients.iter().filter(|(_, client)| ready(client)).map(|(&id, _)| id).collect()
+    }
+
+    /// Watches for what the client's state asks for.
+    fn settle(&mut self, id: u64, poll: &mut Poll) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.flush();
+        let want = match (client.closing || !client.takes_calls(), client.write.is_empty()) {
+            (false, true) => Want::Read,
+            (false, false) => Want::ReadWrite,
+            (true, _) => Want::Write,
+        };
+        if want != client.want && poll.change(&client.stream, Token(id), want).is_ok() {
+            client.want = want;
+        }
+    }
+
+    /// Its name for [`Poll`].
+    pub fn token(&self) -> Token {
+        self.token
+    }
+}
+
+impl Drop for Local {
+    /// The name goes with the agent.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Client {
+    fn takes_calls(&self) -> bool {
+        self.write.len() < MAX_UNREAD
+    }
+
+    /// Whether more may be read: what was read before has no whole line any more.
+    fn has_room(&self) -> bool {
+        !self.closing && self.takes_calls() && !self.read.contains(&b'\n')
+    }
+
+    /// Reads once; false if the connection is broken.
+    fn fill(&mut self) -> bool {
+        let mut buffer = [0; 1 << 16];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.closing = true,
+            Ok(n) => self.read.extend_from_slice(&buffer[..n]),
+            Err(error) => return is_passing(&error),
+        }
+        true
+    }
+
+    /// Takes the whole lines out of what was read; too long a one ends the connection.
+    fn lines(&mut self) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        let mut start = 0;
+        while let Some(len) = self.read[start..].iter().position(|&b| b == b'\n') {
+            if lines.len() == CALLS_PER_TURN {
+                break;
+            }
+            lines.push(self.read[start..start + len].to_vec());
+            start += len + 1;
+        }
+        self.read.drain(..start);
+        let endless = self.read.len() > MAX_LINE && !self.read.contains(&b'\n');
+        if endless || lines.iter().any(|line| line.len() > MAX_LINE) {
+            lines.retain(|line| line.len() <= MAX_LINE);
+            let message = format!("a line is longer than {MAX_LINE} bytes");
+            self.push(&Line::Error { id: 0, error: Problem { kind: "malformed".to_owned(), message } });
+            self.read.clear();
+            self.closing = true;
+        }
+        lines
+    }
+
+    fn push(&mut self, line: &Line) {
+        // Our own documents have string keys and finite numbers: they can always be written.
+        if serde_json::to_writer(&mut self.write, line).is_ok() {
+            self.write.push(b'\n');
+        }
+    }
+
+    /// Writes what goes; false if the connection is broken.
+    fn flush(&mut self) -> bool {
+        let mut done = 0;
+        let alive = loop {
+            match self.stream.write(&self.write[done..]) {
+                Ok(0) => break true,
+                Ok(n) => done += n,
+                Err(error) => break is_passing(&error),
+            }
+        };
+        self.write.drain(..done);
+        alive
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn refuse(mut stream: &UnixStream) {
+    let message = format!("too many connections: the limit is {MAX_CLIENTS}");
+    let line = Line::Error { id: 0, error: Problem { kind: "refused".to_owned(), message } };
+    if let Ok(mut text) = serde_json::to_vec(&line) {
+        text.push(b'\n');
+        let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(&text));
+    }
+}

@@ -1,0 +1,131 @@
+//! The agent's log: one line an event on standard error, `key=value`, so that both eyes and programs can read it.
+//!
+//! Lines are limited in number, because a flood of bad messages must not fill a disk or slow the loop.
+
+use crate::config::Level;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use terms::{Span, Time};
+
+/// Most lines a second below the level of errors.
+const MAX_LINES_PER_SECOND: u32 = 500;
+
+/// Where events are written.
+#[derive(Debug)]
+pub struct Log {
+    node: String,
+    level: Level,
+    second: Time,
+    lines: u32,
+    suppressed: u64,
+}
+
+impl Log {
+    /// The log of a node; what is less important than `level` is left out.
+    pub fn new(node: &str, level: Level) -> Log {
+        Log { node: node.to_owned(), level, second: Time::ZERO, lines: 0, suppressed: 0 }
+    }
+
+    /// Whether a line of this level would be written.
+    pub fn wants(&self, level: Level) -> bool {
+        level <= self.level
+    }
+
+    /// Writes one event with its fields.
+    pub fn line(&mut self, now: Time, level: Level, event: &str, fields: &[(&str, &dyn std::fmt::Display)]) {
+        if !self.wants(level) || !self.has_room(now, level) {
+            return;
+        }
+        self.write(now, level, event, fields);
+    }
+
+    fn has_room(&mut self, now: Time, level: Level) -> bool {
+        if now.since(self.second) >= Span::from_secs(1) {
+            let lost = std::mem::take(&mut self.suppressed);
+            (self.second, self.lines) = (now, 0);
+            if lost > 0 {
+                self.write(now, Level::Warn, "log_lines_suppressed", &[("lines", &lost)]);
+            }
+        }
+        self.lines += 1;
+        let room = level == Level::Error || self.lines <= MAX_LINES_PER_SECOND;
+        self.suppressed += u64::from(!room);
+        room
+    }
+
+    fn write(&self, now: Time, level: Level, event: &str, fields: &[(&str, &dyn std::fmt::Display)]) {
+        let mut line = String::with_capacity(160);
+        let _ = write!(line, "time={} level={} node={} event={event}", stamp(now), level.name(), self.node);
+        for (key, value) in fields {
+            let _ = write!(line, " {key}={}", quoted(&value.to_string()));
+        }
+        line.push('\n');
+        // Where not even the log can be written there is nobody left to tell.
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
+}
+
+/// As it is, or in quotes where it holds spaces, quotes or control characters.
+fn quoted(value: &str) -> String {
+    let plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '"' | '=');
+    if !value.is_empty() && value.chars().all(plain) { value.to_owned() } else { format!("{value:?}") }
+}
+
+/// RFC 3339, UTC, microseconds.
+pub fn stamp(at: Time) -> String {
+    let (seconds, nanos) = (at.as_secs(), at.as_nanos() % Span::NANOS_PER_SEC);
+    let (year, month, day) = date((seconds / 86_400) as i64);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z", nanos / 1000)
+}
+
+/// The civil date of a day counted from 1970-01-01, in the Gregorian calendar (Hinnant, "chrono-compatible low-level
+/// date algorithms", 2014): years begin in March, so that the leap day is the last of a year.
+fn date(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (951_782_399, "2000-02-28T23:59:59.000000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000000Z"),
+            (1_795_237_200, "2026-11-21T05:00:00.000000Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000000Z"),
+        ] {
+            assert_eq!(stamp(Time::from_nanos(seconds * Span::NANOS_PER_SEC)), text);
+        }
+    }
+
+    #[test]
+    fn values_are_quoted_where_needed() {
+        assert_eq!(quoted("10.0.0.1:5004"), "10.0.0.1:5004");
+        assert_eq!(quoted("no such link"), "\"no such link\"");
+        assert_eq!(quoted("a\nb"), "\"a\\nb\"");
+        assert_eq!(quoted(""), "\"\"");
+    }
+
+    #[test]
+    fn a_flood_is_cut_and_errors_are_not() {
+        let mut log = Log::new("a", Level::Info);
+        let now = Time::from_nanos(5 * Span::NANOS_PER_SEC);
+        let written = (0..2000).filter(|_| log.has_room(now, Level::Warn)).count();
+        assert_eq!(written as u32, MAX_LINES_PER_SECOND);
+        assert!(log.has_room(now, Level::Error));
+        assert!(log.has_room(now + Span::from_secs(1), Level::Info));
+        assert!(!log.wants(Level::Debug));
+    }
+}

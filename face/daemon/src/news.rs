@@ -1,0 +1,182 @@
+//! What happened, in words: the engine's events as a name, a sentence and a level; upcalls as documents.
+
+use crate::config::Level;
+use api::agent::EventDoc;
+use node::io::Event;
+use rsvp::io::{ErrorReport, Gone, Upcall};
+use std::collections::BTreeMap;
+use terms::{FlowKey, IfIndex, SenderTemplate, Session};
+
+/// Names of interfaces, by index.
+pub type Names = BTreeMap<IfIndex, String>;
+
+/// An event in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct News {
+    /// How much an operator cares.
+    pub level: Level,
+    /// A stable name.
+    pub name: &'static str,
+    /// What, for people.
+    pub text: String,
+}
+
+/// The words for an event.
+pub fn news(event: &Event, names: &Names) -> News {
+    let (level, name, text) = match event {
+        Event::Rsvp(event) => return rsvp_news(event, names),
+        Event::Admitted { oif, flow, rate } => {
+            (Level::Info, "admitted", format!("{} on {}: {rate} wire", packets(flow), at(*oif, names)))
+        }
+        Event::Released { oif, flow, rate } => {
+            (Level::Info, "released", format!("{} on {}: {rate} wire", packets(flow), at(*oif, names)))
+        }
+        Event::Adopted { oif, flow, rate } => {
+            (Level::Info, "adopted", format!("{} on {}: {rate} wire", packets(flow), at(*oif, names)))
+        }
+        Event::AdoptedExpired { oif, flow } => {
+            (Level::Info, "adopted_expired", format!("{} on {}: nobody refreshed it", packets(flow), at(*oif, names)))
+        }
+        Event::PlaneFault { id, fault } => (Level::Error, "plane_fault", format!("batch {}: {fault}", id.0)),
+    };
+    News { level, name, text }
+}
+
+fn rsvp_news(event: &rsvp::io::Event, names: &Names) -> News {
+    use rsvp::io::Event as E;
+    let (level, name, text) = match event {
+        E::PathCreated { session, template, phop } => {
+            let from = phop.map_or_else(|| "a local application".to_owned(), |phop| phop.to_string());
+            (Level::Info, "path_created", format!("{} by {from}", flow(session, template)))
+        }
+        E::PathRemoved { session, template, why } => {
+            (Level::Info, "path_removed", format!("{}: {}", flow(session, template), gone(*why)))
+        }
+        E::ResvCreated { session, template, oif, flowspec } => {
+            let text = format!("{} {}: {}", flow(session, template), on(*oif, names), flowspec.rate());
+            (Level::Info, "resv_created", text)
+        }
+        E::ResvRemoved { session, template, oif, why } => {
+            (Level::Info, "resv_removed", format!("{} {}: {}", flow(session, template), on(*oif, names), gone(*why)))
+        }
+        E::Refused { session, template, error } => {
+            let whose = template.map_or_else(|| destination(session), |template| flow(session, &template));
+            (Level::Warn, "refused", format!("{whose}: {}", error_text(error)))
+        }
+        E::Dropped { iif, src, why } => {
+            (Level::Warn, "dropped", format!("a message from {src} on {}: {why}", at(*iif, names)))
+        }
+        E::AwaitingPath { session, nhop } => {
+            let text = format!("{}: a Resv of {nhop} came before the Path after a restart", destination(session));
+            (Level::Info, "awaiting_path", text)
+        }
+        E::PhopChanged { session, template, from, to } => {
+            (Level::Info, "phop_changed", format!("{}: {from} -> {to}", flow(session, template)))
+        }
+        E::Rerouted { session, template, oif } => {
+            (Level::Info, "rerouted", format!("{} leaves {}", flow(session, template), on(*oif, names)))
+        }
+        E::NonRsvpHop { session, phop } => {
+            let text = format!("{}: a router between {phop} and here does not speak RSVP", destination(session));
+            (Level::Warn, "non_rsvp_hop", text)
+        }
+    };
+    News { level, name, text }
+}
+
+/// `10.0.0.1:5004 -> 10.0.2.2:5004/17`.
+pub fn flow(session: &Session, sender: &SenderTemplate) -> String {
+    format!("{}:{} -> {}", sender.src, sender.src_port, destination(session))
+}
+
+fn packets(flow: &FlowKey) -> String {
+    format!("{}:{} -> {}:{}/{}", flow.src, flow.src_port, flow.dst, flow.dst_port, flow.protocol)
+}
+
+fn destination(session: &Session) -> String {
+    format!("{}:{}/{}", session.dst, session.dst_port, session.protocol)
+}
+
+fn at(interface: IfIndex, names: &Names) -> String {
+    names.get(&interface).cloned().unwrap_or_else(|| format!("interface {}", interface.0))
+}
+
+fn on(interface: Option<IfIndex>, names: &Names) -> String {
+    interface.map_or_else(|| "here".to_owned(), |interface| format!("on {}", at(interface, names)))
+}
+
+fn gone(why: Gone) -> &'static str {
+    match why {
+        Gone::Torn => "torn down",
+        Gone::Expired => "its lifetime is over",
+        Gone::PathGone => "its path went",
+        Gone::Replaced => "replaced, or the plane failed",
+        Gone::RouteGone => "the interface or the route went",
+    }
+}
+
+fn error_text(error: &ErrorReport) -> String {
+    let words = error.text.clone().unwrap_or_default();
+    let sep = if words.is_empty() { "" } else { ": " };
+    format!("{} (code {}, value {}) at {}{sep}{words}", meaning(error.code), error.code, error.value, error.node)
+}
+
+/// Error codes of RFC 2205 appendix B in words.
+pub fn meaning(code: u8) -> &'static str {
+    match code {
+        0 => "confirmation",
+        1 => "admission control refused",
+        2 => "policy refused",
+        3 => "no path information for this Resv",
+        4 => "no sender information for this Resv",
+        5 => "conflicting reservation style",
+        6 => "unknown reservation style",
+        7 => "conflicting destination ports",
+        8 => "conflicting sender ports",
+        12 => "service preempted",
+        13 => "unknown object class",
+        14 => "unknown object C-Type",
+        20 => "API error",
+        21 => "traffic control error",
+        22 => "traffic control system error",
+        23 => "RSVP system error",
+        _ => "unknown error code",
+    }
+}
+
+/// An upcall as the socket's document.
+pub fn upcall(upcall: Upcall) -> EventDoc {
+    match upcall {
+        Upcall::Path { session, template, tspec, adspec } => EventDoc::Path {
+            session: session.into(),
+            sender: template.into(),
+            tspec: tspec.into(),
+            path_bps: adspec.map(|a| a.bandwidth).filter(|bandwidth| !bandwidth.is_infinite()).map(|b| b.as_bps()),
+            path_mtu: adspec.map(|a| a.path_mtu),
+            guaranteed: adspec.and_then(|a| a.guaranteed).is_some_and(|terms| !terms.break_bit),
+        },
+        Upcall::PathGone { session, template } => {
+            EventDoc::PathGone { session: session.into(), sender: template.into() }
+        }
+        Upcall::Resv { session, template, flowspec } => {
+            EventDoc::Resv { session: session.into(), sender: template.into(), flowspec: flowspec.into() }
+        }
+        Upcall::ResvGone { session, template } => {
+            EventDoc::ResvGone { session: session.into(), sender: template.into() }
+        }
+        Upcall::Confirm { session, template, flowspec, node } => {
+            EventDoc::Confirm { session: session.into(), sender: template.into(), flowspec: flowspec.into(), node }
+        }
+        Upcall::Error { session, template, resv, error } => EventDoc::Error {
+            session: session.into(),
+            sender: template.map(Into::into),
+            answers: if resv { "resv" } else { "path" }.to_owned(),
+            node: error.node,
+            code: error.code,
+            value: error.value,
+            meaning: meaning(error.code).to_owned(),
+            text: error.text,
+            in_place: error.in_place,
+        },
+    }
+}

@@ -1,0 +1,46 @@
+//! Why an experiment has no result.
+
+use linux::error::Failed;
+
+/// What went wrong.
+#[derive(Debug)]
+pub enum Error {
+    /// The user stopped it.
+    Interrupted,
+    /// The system would not do something.
+    Failed(Failed),
+    /// An agent said no, or went away.
+    Agent(api::client::Error),
+    /// A program is missing, or does not do its work: what, and what to do.
+    Program(String),
+    /// Something happened that makes the measurement void: what.
+    Void(String),
+    /// The testbed did not come up.
+    Testbed(String),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Interrupted => f.write_str("stopped; everything has been removed"),
+            Error::Failed(failed) => failed.fmt(f),
+            Error::Agent(error) => error.fmt(f),
+            Error::Program(what) | Error::Testbed(what) => f.write_str(what),
+            Error::Void(what) => write!(f, "the measurement is void: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Error {
+        Error::Failed(failed)
+    }
+}
+
+impl From<api::client::Error> for Error {
+    fn from(error: api::client::Error) -> Error {
+        Error::Agent(error)
+    }
+}

@@ -1,0 +1,196 @@
+//! The cross traffic: UDP at a constant bit rate, by a sender that keeps to its schedule and a receiver that counts.
+//!
+//! Rates are IP bytes. The schedule is absolute: packet *n* leaves at `start + n * gap`, so that late wake-ups do not
+//! lower the rate; after a stop of more than [`CATCH_UP`] the missed packets are forgone rather than sent in one burst.
+
+use crate::host::Host;
+use linux::clock::Clock;
+use linux::error::Failed;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use terms::{Bytes, Rate, Span, Time};
+
+/// Length of each packet, IP header included.
+pub const PACKET: u32 = 1_400;
+/// The most lateness that is made up for.
+pub const CATCH_UP: Span = Span::from_millis(20);
+
+/// Bytes of IP and UDP header.
+const HEADERS: u32 = 28;
+/// How often an idle or waiting thread looks whether it should stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What has passed so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Count {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets received.
+    pub received: u64,
+    /// IP bytes received.
+    pub received_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    rate_bps: AtomicU64,
+    sent: AtomicU64,
+    received: AtomicU64,
+    received_bytes: AtomicU64,
+}
+
+/// A flood from one host to another, silent until it is given a rate. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Flood {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Flood {
+    /// Prepares a flood to `port` of `to`.
+    ///
+    /// # Errors
+    /// A socket cannot be made.
+    pub fn start(from: &Host, to: &Host, port: u16, clock: Clock) -> Result<Flood, Failed> {
+        let sink = to.udp(port, LOOK)?;
+        let source = from.udp(0, LOOK)?;
+        let target = SocketAddr::from((to.address, port));
+        source.connect(target).map_err(Failed::doing(format!("send to {target}")))?;
+        let shared = Arc::new(Shared::default());
+        let mut flood = Flood { shared: shared.clone(), threads: Vec::new() };
+        let (one, two) = (shared.clone(), shared);
+        flood.spawn("flood-receive", move || receive(&sink, &one))?;
+        flood.spawn("flood-send", move || send(&source, &two, clock))?;
+        Ok(flood)
+    }
+
+    fn spawn(&mut self, name: &str, deed: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(deed);
+        self.threads.push(thread.map_err(Failed::doing("start a thread"))?);
+        Ok(())
+    }
+
+    /// Sends at this rate from now on.
+    pub fn set_rate(&self, rate: Rate) {
+        self.shared.rate_bps.store(rate.as_bps(), Relaxed);
+    }
+
+    /// What has passed so far.
+    pub fn count(&self) -> Count {
+        Count {
+            sent: self.shared.sent.load(Relaxed),
+            received: self.shared.received.load(Relaxed),
+            received_bytes: self.shared.received_bytes.load(Relaxed),
+        }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panic in a counter thread has already been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn receive(socket: &UdpSocket, shared: &Shared) {
+    let mut buffer = [0u8; 2048];
+    while !shared.stop.load(Relaxed) {
+        if let Ok(n) = socket.recv(&mut buffer) {
+            shared.received.fetch_add(1, Relaxed);
+            shared.received_bytes.fetch_add(n as u64 + u64::from(HEADERS), Relaxed);
+        }
+    }
+}
+
+fn send(socket: &UdpSocket, shared: &Shared, clock: Clock) {
+    let payload = [0x55u8; (PACKET - HEADERS) as usize];
+    let mut schedule = Schedule::default();
+    while !shared.stop.load(Relaxed) {
+        let now = clock.now();
+        let rate = Rate::from_bps(shared.rate_bps.load(Relaxed));
+        match schedule.due(now, rate) {
+            None => {
+                // A full local queue drops the packet: that, too, is a flood's loss and not an error.
+                let _ = socket.send(&payload);
+                shared.sent.fetch_add(1, Relaxed);
+            }
+            Some(at) => std::thread::sleep(duration(at.since(now)).min(LOOK)),
+        }
+    }
+}
+
+fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_nanos())
+}
+
+/// When the next packet leaves.
+#[derive(Debug, Default)]
+struct Schedule {
+    rate: Rate,
+    start: Time,
+    packets: u64,
+}
+
+impl Schedule {
+    /// `None`: one packet is due now, and counts as sent. Otherwise when to ask again.
+    fn due(&mut self, now: Time, rate: Rate) -> Option<Time> {
+        if rate == Rate::ZERO {
+            self.rate = rate;
+            return Some(now + Span::from_millis(5));
+        }
+        if rate != self.rate {
+            *self = Schedule { rate, start: now, packets: 0 };
+        }
+        let at = self.start + rate.span_for(Bytes::new(self.packets * u64::from(PACKET)));
+        if at > now {
+            return Some(at);
+        }
+        if now.since(at) > CATCH_UP {
+            *self = Schedule { rate, start: now, packets: 0 };
+        }
+        self.packets += 1;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schedule_keeps_the_rate_however_late_it_is_asked() {
+        let rate = Rate::from_mbps(10);
+        for late_us in [0u64, 37, 900, 15_000] {
+            let mut schedule = Schedule::default();
+            let start = Time::from_nanos(1_000_000_000);
+            let (mut now, mut sent) = (start, 0u64);
+            while now < start + Span::from_secs(1) {
+                match schedule.due(now, rate) {
+                    None => sent += 1,
+                    Some(at) => now = at + Span::from_micros(late_us),
+                }
+            }
+            let bits = sent * u64::from(PACKET) * 8;
+            let slack = u64::from(PACKET) * 8 + rate.as_bps() * late_us / 1_000_000;
+            assert!(bits.abs_diff(10_000_000) <= slack, "{late_us} us late: {bits}");
+        }
+    }
+
+    #[test]
+    fn a_long_stop_is_forgone() {
+        let mut schedule = Schedule::default();
+        let start = Time::from_nanos(1_000_000_000);
+        assert_eq!(schedule.due(start, Rate::from_mbps(10)), None);
+        let later = start + Span::from_secs(5);
+        let burst = (0..10_000).take_while(|_| schedule.due(later, Rate::from_mbps(10)).is_none()).count();
+        assert!(burst <= 2, "{burst}");
+        assert!(schedule.due(later, Rate::ZERO).is_some());
+    }
+}

@@ -1,0 +1,33 @@
+//! A host of a testbed, as the experiments use it: where its sockets are made and how it is reached.
+
+use linux::error::Failed;
+use linux::netns::Namespace;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// A host.
+#[derive(Debug)]
+pub struct Host {
+    /// Where it is.
+    pub namespace: Namespace,
+    /// Its only interface.
+    pub interface: String,
+    /// Its address there.
+    pub address: Ipv4Addr,
+}
+
+impl Host {
+    /// A UDP socket of this host at `port` (0: any), whose reads give up after `patience`.
+    ///
+    /// # Errors
+    /// The port is taken, or the namespace cannot be entered.
+    pub fn udp(&self, port: u16, patience: Duration) -> Result<UdpSocket, Failed> {
+        let place = SocketAddr::from((self.address, port));
+        let made = self.namespace.run(|| {
+            let socket = UdpSocket::bind(place)?;
+            socket.set_read_timeout(Some(patience))?;
+            Ok(socket)
+        })?;
+        made.map_err(Failed::doing(format!("open UDP {place}")))
+    }
+}

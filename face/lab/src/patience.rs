@@ -1,0 +1,71 @@
+//! Waiting that a signal ends, so that an experiment always gets to clean up.
+
+use crate::error::Error;
+use linux::poll::Signals;
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+/// SIGHUP, SIGINT, SIGTERM.
+const ENDING: [i32; 3] = [1, 2, 15];
+/// How soon a signal is noticed.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Waits, unless the user wants to stop.
+#[derive(Debug)]
+pub struct Patience {
+    signals: Option<RefCell<Signals>>,
+}
+
+impl Patience {
+    /// Notices SIGINT, SIGTERM and SIGHUP, which no longer end the process. To be called before any thread starts.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub fn until_signalled() -> Result<Patience, Error> {
+        Ok(Patience { signals: Some(RefCell::new(Signals::take(&ENDING)?)) })
+    }
+
+    /// Nobody stops it: for tests.
+    pub fn endless() -> Patience {
+        Patience { signals: None }
+    }
+
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub fn check(&self) -> Result<(), Error> {
+        match self.signals.as_ref().and_then(|signals| signals.borrow_mut().take_next()) {
+            Some(_) => Err(Error::Interrupted),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for `span`.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub fn wait(&self, span: Duration) -> Result<(), Error> {
+        let until = Instant::now() + span;
+        self.wait_for(span, || Instant::now() >= until).map(|_| ())
+    }
+
+    /// Waits until `done`, at most `limit`. Says whether it came.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub fn wait_for(&self, limit: Duration, mut done: impl FnMut() -> bool) -> Result<bool, Error> {
+        let until = Instant::now() + limit;
+        loop {
+            self.check()?;
+            if done() {
+                return Ok(true);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(done());
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+}

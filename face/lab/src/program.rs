@@ -1,0 +1,86 @@
+//! Programs that take part in an experiment: started so that a terminal's Ctrl-C does not reach them before us, and
+//! ended when they go out of scope.
+
+use crate::error::Error;
+use crate::patience::Patience;
+use std::io::{ErrorKind, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A running program. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    name: String,
+}
+
+/// Starts a program in a process group of its own. Its input is empty.
+///
+/// # Errors
+/// It is not installed, or cannot be started.
+pub fn start(command: &mut Command) -> Result<Running, Error> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdin(Stdio::null()).process_group(0).spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            Error::Program(format!("{name} is not installed: `apt install {name}` (or your system's way) brings it"))
+        }
+        _ => Error::Program(format!("cannot start {name}: {error}")),
+    })?;
+    Ok(Running { child, name })
+}
+
+/// Runs a program to its end and gives what it wrote on standard output.
+///
+/// # Errors
+/// It is not installed, fails, or the user stops us.
+pub fn output(command: &mut Command, patience: &Patience) -> Result<String, Error> {
+    let mut running = start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    let (out, errors) = (running.child.stdout.take(), running.child.stderr.take());
+    let read = |pipe: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            // A pipe that breaks ends the text; the exit status says the rest.
+            let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut text));
+            String::from_utf8_lossy(&text).into_owned()
+        })
+    };
+    let out = read(out.map(|pipe| Box::new(pipe) as Box<dyn Read + Send>));
+    let errors = read(errors.map(|pipe| Box::new(pipe) as Box<dyn Read + Send>));
+    while running.is_running() {
+        patience.wait(Duration::from_millis(5))?;
+    }
+    let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
+    let succeeded = running.child.wait().is_ok_and(|status| status.success());
+    if succeeded {
+        return Ok(text(out));
+    }
+    let errors = text(errors);
+    let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
+    Err(Error::Program(format!("{} failed: {last}", running.name)))
+}
+
+impl Running {
+    /// Whether it has not ended by itself.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends it now.
+    pub fn stop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// The pipe of its standard output, once, if it was started with one.
+    pub fn take_stdout(&mut self) -> Option<std::process::ChildStdout> {
+        self.child.stdout.take()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

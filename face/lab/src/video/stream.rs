@@ -1,0 +1,160 @@
+//! The stream under way: the sending ffmpeg, the receiving ffmpeg, and the captures beside them.
+
+use super::rtp::Packet;
+use super::show::Shown;
+use super::source::{Picture, Source, ffmpeg};
+use super::tap::{Tap, Way};
+use crate::error::Error;
+use crate::host::Host;
+use crate::patience::Patience;
+use crate::program::{self, Running};
+use linux::clock::Clock;
+use linux::error::Failed;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{ChildStdout, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Port of the RTP packets, both ends; RTCP uses the next one.
+pub const PORT: u16 = 5004;
+/// No run lasts longer: should this process be killed, the programs end by themselves.
+const LONGEST: &str = "900";
+/// RTP payload in a packet at most, with the RTP header; 28 bytes less than the IP packet.
+const PACKET: &str = "1400";
+/// How long a program may take to begin.
+const START: Duration = Duration::from_secs(20);
+
+/// A video on its way. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Stream {
+    sender: Running,
+    receiver: Running,
+    sent: Tap,
+    came: Tap,
+    shown: Arc<Mutex<Vec<Shown>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Stream {
+    /// Starts to send `source`, and returns when the receiver shows it. `dir` is for the session description.
+    ///
+    /// # Errors
+    /// ffmpeg fails, the video does not arrive, or the user stops us.
+    pub fn start(
+        source: &Source,
+        from: &Host,
+        to: &Host,
+        dir: &Path,
+        clock: Clock,
+        patience: &Patience,
+    ) -> Result<Stream, Error> {
+        let sent = Tap::start(from, PORT, Way::Out, clock)?;
+        let came = Tap::start(to, PORT, Way::In, clock)?;
+        let description = dir.join("video.sdp");
+        // What an earlier stream left; that there is none is no error.
+        let _ = fs::remove_file(&description);
+        let mut sender = send(source, from, to, &description)?;
+        let written = || fs::read_to_string(&description).is_ok_and(|text| text.contains("sprop-parameter-sets"));
+        if !patience.wait_for(START, || written() || !sender.is_running())? || !sender.is_running() {
+            return Err(Error::Program("the sending ffmpeg did not start".into()));
+        }
+        let mut receiver = receive(to, &description)?;
+        let pipe = receiver.take_stdout().ok_or_else(|| Error::Program("ffmpeg has no standard output".into()))?;
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let (list, known) = (shown.clone(), source.clone());
+        let thread = std::thread::Builder::new().name("frames".into());
+        let reader =
+            thread.spawn(move || watch(pipe, &known, &list, clock)).map_err(Failed::doing("start a thread"))?;
+        let mut stream = Stream { sender, receiver, sent, came, shown, reader: Some(reader) };
+        if !patience.wait_for(START, || stream.shows() || !stream.is_running())? {
+            return Err(Error::Program("the receiving ffmpeg shows nothing".into()));
+        }
+        stream.check()?;
+        Ok(stream)
+    }
+
+    fn shows(&self) -> bool {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|picture| picture.whole)
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.sender.is_running() && self.receiver.is_running()
+    }
+
+    /// Whether both programs run and the captures saw everything.
+    ///
+    /// # Errors
+    /// [`Error::Program`] or [`Error::Void`].
+    pub fn check(&mut self) -> Result<(), Error> {
+        if !self.sender.is_running() {
+            return Err(Error::Program("the sending ffmpeg ended".into()));
+        }
+        if !self.receiver.is_running() {
+            return Err(Error::Program("the receiving ffmpeg ended".into()));
+        }
+        match self.sent.missed() + self.came.missed() {
+            0 => Ok(()),
+            missed => Err(Error::Void(format!("the captures missed {missed} packets: this machine is too busy"))),
+        }
+    }
+
+    /// RTP packets that left the sender.
+    pub fn sent(&self) -> Vec<Packet> {
+        self.sent.packets()
+    }
+
+    /// RTP packets that reached the receiver's interface.
+    pub fn came(&self) -> Vec<Packet> {
+        self.came.packets()
+    }
+
+    /// Pictures that the receiver showed.
+    pub fn shown(&self) -> Vec<Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // The reader ends at the end of the receiver's output.
+        self.receiver.stop();
+        if let Some(reader) = self.reader.take() {
+            // A panic there has already been reported by the panic hook.
+            let _ = reader.join();
+        }
+    }
+}
+
+fn send(source: &Source, from: &Host, to: &Host, description: &Path) -> Result<Running, Error> {
+    let mut command = ffmpeg();
+    let url = format!("rtp://{}:{PORT}?localrtpport={PORT}&localrtcpport={}&pkt_size={PACKET}", to.address, PORT + 1);
+    command.args(["-re", "-stream_loop", "-1", "-i"]).arg(&source.file);
+    command.args(["-c", "copy", "-an", "-t", LONGEST, "-f", "rtp", "-sdp_file"]).arg(description).arg(url);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    from.namespace.enter_at_exec(&mut command);
+    program::start(&mut command)
+}
+
+fn receive(to: &Host, description: &Path) -> Result<Running, Error> {
+    let mut command = ffmpeg();
+    command.args(["-protocol_whitelist", "file,udp,rtp", "-reorder_queue_size", "0", "-fflags", "nobuffer"]);
+    command.args(["-analyzeduration", "0", "-threads", "1", "-i"]).arg(description);
+    command.args(["-fps_mode", "passthrough", "-t", LONGEST, "-flush_packets", "1"]);
+    command.args(["-f", "framehash", "-hash", "murmur3", "-"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    to.namespace.enter_at_exec(&mut command);
+    program::start(&mut command)
+}
+
+fn watch(pipe: ChildStdout, source: &Source, shown: &Mutex<Vec<Shown>>, clock: Clock) {
+    for line in BufReader::new(pipe).lines() {
+        let Ok(line) = line else { return };
+        if let Some(picture) = Picture::parse(&line) {
+            let whole = source.pictures.contains(&picture.print);
+            shown.lock().unwrap_or_else(PoisonError::into_inner).push(Shown { at: clock.now(), whole });
+        }
+    }
+}
