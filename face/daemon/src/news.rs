@@ -112,6 +112,7 @@ fn gone(why: Gone) -> &'static str {
         Gone::PathGone => "its path went",
         Gone::Replaced => "replaced, or the plane failed",
         Gone::RouteGone => "the interface or the route went",
+        Gone::Refused => "refused upstream",
     }
 }
 
