@@ -1,0 +1,64 @@
+//! Decode makes no heap allocation (I19), whatever the bytes; neither does writing into a caller's buffer.
+
+mod seeds;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use std::hint::black_box;
+use wire::describe::{Value, Visitor};
+use wire::{Builder, Message, MessageType, Salvage, describe};
+
+#[global_allocator]
+static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Counts what it is told, without keeping it.
+struct Counter(usize);
+
+impl Visitor for Counter {
+    fn field(&mut self, _: &'static str, _: Value<'_>) {
+        self.0 += 1;
+    }
+    fn item(&mut self, _: Value<'_>) {
+        self.0 += 1;
+    }
+    fn list(&mut self, _: &'static str) {}
+    fn record(&mut self, _: Option<&'static str>) {}
+    fn end(&mut self) {}
+}
+
+fn read(bytes: &[u8]) {
+    black_box(Salvage::read(bytes).map(|s| s.quotable().count()));
+    let Ok(message) = Message::parse(bytes) else { return };
+    let mut counter = Counter(0);
+    describe(&message, &mut counter);
+    let flows = match &message {
+        Message::Resv(m) => m.flows().count(),
+        Message::ResvErr(m) => m.flows().count(),
+        _ => 0,
+    };
+    black_box((counter.0, flows));
+}
+
+/// One test, because the counter is the process's.
+#[test]
+fn decode_allocates_nothing() {
+    let mut seeds = seeds::all();
+    let session = seeds::session4();
+    let mut buffer = [0u8; 64];
+    let region = Region::new(COUNTING);
+    for seed in &mut seeds {
+        for at in 0..seed.bytes.len() {
+            read(&seed.bytes);
+            read(&seed.bytes[..at]);
+            let old = std::mem::replace(&mut seed.bytes[at], 0xa5);
+            read(&seed.bytes);
+            seed.bytes[at] = old;
+        }
+    }
+    let length = Builder::within(&mut buffer, MessageType::PathTear, 1).session(&session).finish();
+    let change = region.change();
+    assert_eq!(length, Ok(20));
+    assert_eq!(change.allocations + change.reallocations, 0, "{change:?}");
+    drop(black_box(Box::new(1)));
+    assert_ne!(region.change().allocations, 0, "the counter counts");
+}
