@@ -28,11 +28,13 @@ pub(crate) fn next(slot: &Slot) -> Option<Time> {
 }
 
 impl Agenda {
-    /// Notes the slot's next event, if there is one.
-    pub(crate) fn note(&mut self, id: SlotId, slot: &Slot, slots: &Slots) {
+    /// Notes the slot's next event, if there is one. All that was due by `now` has been carried out.
+    pub(crate) fn note(&mut self, id: SlotId, slot: &Slot, slots: &Slots, now: Time) {
         let Some(at) = next(slot) else { return };
         if self.heap.len() >= 2 * slots.len() + 64 {
-            self.heap = slots.iter().filter_map(|(id, slot)| Some(Reverse((next(&slot)?, id)))).collect();
+            // An open slot whose shelter is over has had its only event.
+            let to_come = |slot: &Slot| next(slot).filter(|at| slot.state != State::Open || *at > now);
+            self.heap = slots.iter().filter_map(|(id, slot)| Some(Reverse((to_come(&slot)?, id)))).collect();
             if self.heap.iter().any(|&Reverse(entry)| entry == (at, id)) {
                 return;
             }

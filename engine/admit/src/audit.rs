@@ -61,21 +61,21 @@ impl SlotTable {
     }
 
     /// A digest of the logical state: offer, capacity, time, and every slot with its handle. Equal states have equal
-    /// digests on every machine (FNV-1a, 64 bits); it is no protection against forgery.
+    /// digests on every machine; it is no protection against forgery.
     pub fn digest(&self) -> u64 {
-        let mut fnv = Fnv(0xcbf2_9ce4_8422_2325);
-        fnv.eat(self.now.as_nanos());
-        fnv.eat(self.offer.signalled_share.map_or(u64::MAX, |share| share.as_bps()));
-        fnv.eat(self.offer.assumed_holding.map_or(u64::MAX, |span| span.as_nanos()));
+        let mut digest = Digest(0);
+        digest.eat(self.now.as_nanos());
+        digest.eat(self.offer.signalled_share.map_or(u64::MAX, |share| share.as_bps()));
+        digest.eat(self.offer.assumed_holding.map_or(u64::MAX, |span| span.as_nanos()));
         for &(at, rate) in self.capacity.steps() {
-            fnv.eat(at.as_nanos());
-            fnv.eat(rate.as_bps());
+            digest.eat(at.as_nanos());
+            digest.eat(rate.as_bps());
         }
         for (id, slot) in self.slots.iter() {
-            fnv.eat(id.as_u64());
-            fnv.eat_slot(&slot);
+            digest.eat(id.as_u64());
+            digest.eat_slot(&slot);
         }
-        fnv.0
+        digest.0
     }
 
     /// How many instants there are at which what is booked changes.
@@ -89,13 +89,14 @@ impl SlotTable {
     }
 }
 
-struct Fnv(u64);
+struct Digest(u64);
 
-impl Fnv {
+impl Digest {
+    /// SplitMix64's finishing step (Steele, Lea, Flood, OOPSLA 2014) over the digest so far and one word more.
     fn eat(&mut self, word: u64) {
-        for byte in word.to_le_bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        let z = (self.0.rotate_left(5) ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        self.0 = z ^ (z >> 27);
     }
 
     fn eat_slot(&mut self, slot: &Slot) {

@@ -46,26 +46,27 @@ impl SlotTable {
     /// in a plane that follows.
     pub fn expire(&mut self, now: Time) {
         self.now = self.now.max(now);
-        let mut opening: Vec<(Time, SlotId)> = Vec::new();
+        let mut opening: Vec<(SlotId, Slot)> = Vec::new();
         while let Some((at, id)) = self.agenda.due(self.now) {
-            let Ok(slot) = self.slots.get(id) else { continue };
+            let Ok(mut slot) = self.slots.get(id) else { continue };
             if agenda::next(&slot) != Some(at) {
                 continue;
             }
             match slot.state {
                 State::Held => self.finish(id, Step::Expire),
                 State::Committed if slot.window.end() <= self.now => self.finish(id, Step::Close),
-                State::Committed => opening.push((at, id)),
+                State::Committed => {
+                    slot.begun = true;
+                    self.slots.put(id, slot);
+                    opening.push((id, slot));
+                }
                 State::Open => self.loosen(id, &slot),
                 State::Promised => {}
             }
         }
         self.settle();
-        for (_, id) in opening {
-            let Ok(mut slot) = self.slots.get(id) else { continue };
-            slot.begun = true;
-            self.slots.put(id, slot);
-            self.agenda.note(id, &slot, &self.slots);
+        for (id, slot) in opening {
+            self.agenda.note(id, &slot, &self.slots, self.now);
             self.notices.push_back(Notice::Opens { id, slot });
         }
     }

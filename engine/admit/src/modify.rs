@@ -57,7 +57,7 @@ impl SlotTable {
         };
         self.slots.put(id, new);
         if new.window != old.window {
-            self.agenda.note(id, &new, &self.slots);
+            self.agenda.note(id, &new, &self.slots, self.now);
         }
         self.settle();
         Ok(self.slots.get(id).unwrap_or(new))

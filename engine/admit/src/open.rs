@@ -13,7 +13,6 @@
 //!
 //! In both cases open slots together never exceed `signalled_share`.
 
-use crate::agenda;
 use crate::denied::{Denied, Shortfall};
 use crate::expire::Notice;
 use crate::slot::{Slot, SlotId};
@@ -124,7 +123,6 @@ impl SlotTable {
 
     /// The slot's shelter has ended: it leaves the profile and is loose from now on.
     pub(crate) fn loosen(&mut self, id: SlotId, slot: &Slot) {
-        debug_assert!(agenda::next(slot) == Some(slot.until));
         self.sheltered -= slot.rate.as_bps();
         self.profile.add(slot.window.start(), slot.until, -(slot.rate.as_bps() as i64));
         self.loose += slot.rate.as_bps();

@@ -226,7 +226,7 @@ impl SlotTable {
 
     pub(crate) fn insert(&mut self, slot: Slot) -> SlotId {
         let id = self.slots.insert(slot);
-        self.agenda.note(id, &slot, &self.slots);
+        self.agenda.note(id, &slot, &self.slots, self.now);
         id
     }
 
@@ -237,7 +237,7 @@ impl SlotTable {
         slot.state = state;
         slot.until = Time::FOREVER;
         self.slots.put(id, slot);
-        self.agenda.note(id, &slot, &self.slots);
+        self.agenda.note(id, &slot, &self.slots, self.now);
         Ok(())
     }
 

@@ -34,6 +34,8 @@ struct Kind {
     operations: usize,
     /// How many operations lie between two comparisons of everything.
     every: usize,
+    /// Time passes once in so many of the chances it gets.
+    calm: u64,
     /// The most a slot asks for, and what there is.
     rates: (u64, u64),
 }
@@ -54,7 +56,10 @@ fn random_op(chance: &mut Chance, kind: &Kind, pair: &Pair) -> Op {
     let now = pair.oracle.now;
     let (most, cap) = kind.rates;
     let rate = if chance.one_in(64) { chance.draw() % 2 * u64::MAX } else { 1 + chance.draw() % most };
-    let k = pair.handles.len().saturating_sub(chance.within(0, kind.slots * 2));
+    let k = match chance.one_in(16) {
+        true => chance.within(0, pair.handles.len() + 1),
+        false => pair.oracle.slots.keys().nth(chance.within(0, pair.oracle.slots.len())).copied().unwrap_or(0),
+    };
     let (s, e) = window(chance, kind, now);
     match chance.within(0, 100) {
         0..30 => Op::Hold { s, e, rate, until: chance.within(now, (now + kind.ticks / 8).min(kind.ticks) + 1) },
@@ -67,20 +72,23 @@ fn random_op(chance: &mut Chance, kind: &Kind, pair: &Pair) -> Op {
             let (rate, s, e) = (chance.one_in(2).then_some(rate), chance.one_in(3).then_some(s), Some(e));
             Op::Modify { k, rate, s, e: e.filter(|_| chance.one_in(2)) }
         }
-        94..97 if now < kind.ticks / 2 => Op::Expire((now + chance.within(0, kind.ticks / 32)).saturating_sub(1)),
+        94..97 if now < kind.ticks / 2 && chance.one_in(kind.calm) => {
+            Op::Expire((now + chance.within(0, kind.ticks / 32 + 3)).saturating_sub(1))
+        }
         97.. if chance.one_in(4) => Op::Capacity { s, e: e.max(1), rate: chance.draw() % (2 * cap) },
         _ => Op::Hold { s, e, rate, until: kind.ticks },
     }
 }
 
-fn case(seed: u64, kind: &Kind) -> (usize, usize) {
+/// Operations done, operations refused, and the most slots there were.
+fn case(seed: u64, kind: &Kind) -> (usize, usize, usize) {
     let mut chance = Chance(seed);
     let cap = kind.rates.1;
     let share = chance.one_in(3).then(|| chance.draw() % (cap + 1));
     let holding = chance.one_in(3).then(|| chance.within(1, kind.ticks / 8));
     let scale = [1, 7, 3_600_000_000_000][chance.within(0, 3)];
     let mut pair = Pair::new(kind.ticks, scale, cap, share, holding, kind.slots);
-    let (mut done, mut refused) = (0, 0);
+    let (mut done, mut refused, mut live) = (0, 0, 0);
     for i in 0..kind.operations {
         let op = random_op(&mut chance, kind, &pair);
         if pair.run(op) {
@@ -88,6 +96,7 @@ fn case(seed: u64, kind: &Kind) -> (usize, usize) {
         } else {
             refused += 1;
         }
+        live = live.max(pair.table.len());
         if i % kind.every == 0 {
             pair.compare_all();
         }
@@ -97,7 +106,7 @@ fn case(seed: u64, kind: &Kind) -> (usize, usize) {
     }
     pair.compare_all();
     give_everything_back(pair);
-    (done, refused)
+    (done, refused, live)
 }
 
 /// What was granted and neither released nor expired is in force; when all is given back nothing is left (I10).
@@ -114,19 +123,26 @@ fn give_everything_back(mut pair: Pair) {
 }
 
 fn run(name: &str, cases: u64, kind: &Kind) {
-    let (mut done, mut refused) = (0, 0);
+    let (mut done, mut refused, mut live) = (0, 0, 0);
     for seed in 0..cases {
         let result = std::panic::catch_unwind(|| case(seed, kind));
-        let (d, r) = result.unwrap_or_else(|_| panic!("{name}: the case of seed {seed} failed"));
+        let (d, r, l) = result.unwrap_or_else(|_| panic!("{name}: the case of seed {seed} failed"));
         done += d;
         refused += r;
+        live = live.max(l);
     }
-    println!("{name}: {done} operations done, {refused} refused, every answer as the oracle's");
+    println!("{name}: {live} slots at most; {done} operations done, {refused} refused, every answer as the oracle's");
     assert!(done > refused / 4 && refused > done / 20, "{name}: one-sided: {done} done, {refused} refused");
 }
 
 #[test]
 fn small_tables_checked_after_every_step() {
-    let kind = Kind { ticks: 32, slots: 12, operations: 400, every: 1, rates: (6, 10) };
+    let kind = Kind { ticks: 32, slots: 12, operations: 400, every: 1, calm: 1, rates: (6, 10) };
     run("small tables", 2_000, &kind);
+}
+
+#[test]
+fn large_tables() {
+    let kind = Kind { ticks: 512, slots: 400, operations: 20_000, every: 50, calm: 16, rates: (30, 1_000) };
+    run("large tables", 10, &kind);
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file that includes this module uses its own part of it")]
 
 use admit::{Change, Denied, Limits, Notice, Offer, Slot, SlotId, SlotTable, State};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use terms::{Misuse, Rate, Span, Time, Window};
 
 /// What is done; slots are named by the order in which they were created, ended ones included.
@@ -41,16 +41,15 @@ pub struct Oracle {
     pub slots: BTreeMap<usize, Counted>,
 }
 
-impl Counted {
-    /// Whether it counts for sure at tick `t`.
-    fn firm(&self, t: usize) -> bool {
-        self.s <= t && t < self.e && (self.state != State::Open || t < self.until)
-    }
-}
-
 impl Oracle {
-    fn firm(&self, t: usize) -> u64 {
-        self.slots.values().filter(|c| c.firm(t)).map(|c| c.rate).sum()
+    /// What counts for sure, tick by tick.
+    fn levels(&self) -> Vec<u64> {
+        let mut levels = vec![0; self.cap.len()];
+        for c in self.slots.values() {
+            let end = if c.state == State::Open { c.until.min(c.e) } else { c.e };
+            levels[c.s.min(end)..end].iter_mut().for_each(|level| *level += c.rate);
+        }
+        levels
     }
 
     pub fn loose(&self) -> u64 {
@@ -62,25 +61,27 @@ impl Oracle {
     }
 
     pub fn peak(&self, s: usize, e: usize) -> u64 {
-        (s..e).map(|t| self.firm(t)).max().unwrap_or(0)
+        self.levels()[s..e.max(s)].iter().copied().max().unwrap_or(0)
     }
 
     pub fn free(&self, s: usize, e: usize) -> u64 {
-        (s.max(self.now)..e).map(|t| self.cap[t].saturating_sub(self.firm(t))).min().unwrap_or(0)
+        let levels = self.levels();
+        (s.max(self.now)..e).map(|t| self.cap[t].saturating_sub(levels[t])).min().unwrap_or(0)
     }
 
     pub fn free_to_open(&self, until: usize) -> u64 {
         let share = self.share.map_or(u64::MAX, |share| share.saturating_sub(self.open_sum()));
         let ahead = if until > self.now { self.free(self.now, until) } else { u64::MAX };
-        let here = self.cap[self.now].saturating_sub(self.firm(self.now) + self.loose());
+        let here = self.cap[self.now].saturating_sub(self.levels()[self.now] + self.loose());
         share.min(ahead).min(here)
     }
 
     pub fn find(&self, rate: u64, span: usize, earliest: usize, latest: usize) -> Option<usize> {
-        let n = self.cap.len();
+        let (n, levels) = (self.cap.len(), self.levels());
+        let fits = |t: usize| levels[t].saturating_add(rate) <= self.cap[t];
         (earliest.max(self.now)..n)
             .filter(|s| latest == n || s + span <= latest)
-            .find(|&s| self.free(s, (s + span).min(n)) >= rate)
+            .find(|&s| (s..(s + span).min(n)).all(fits))
     }
 }
 
@@ -91,6 +92,7 @@ pub struct Pair {
     pub oracle: Oracle,
     pub handles: Vec<SlotId>,
     pub limit: usize,
+    opened: BTreeSet<SlotId>,
     scale: u64,
 }
 
@@ -103,7 +105,14 @@ impl Pair {
         };
         let limits = Limits { slots: limit, ..Limits::default() };
         let oracle = Oracle { now: 0, cap: vec![cap; ticks], share, holding, slots: BTreeMap::new() };
-        Pair { table: SlotTable::new(offer, limits), oracle, handles: Vec::new(), limit, scale }
+        Pair {
+            table: SlotTable::new(offer, limits),
+            oracle,
+            handles: Vec::new(),
+            limit,
+            opened: BTreeSet::new(),
+            scale,
+        }
     }
 
     pub fn time(&self, tick: usize) -> Time {
@@ -130,6 +139,9 @@ impl Pair {
         self.oracle_settles();
         while let Some(notice) = self.table.poll() {
             self.check_notice(notice);
+        }
+        if let Op::Expire(_) = op {
+            self.check_wake();
         }
         due.is_ok()
     }
@@ -201,7 +213,7 @@ impl Pair {
     /// Displaces loose slots in the order in which their shelter ended, until the rest fits at this tick.
     fn oracle_settles(&mut self) {
         let o = &mut self.oracle;
-        while o.firm(o.now) + o.loose() > o.cap[o.now] {
+        while o.loose() > 0 && o.levels()[o.now] + o.loose() > o.cap[o.now] {
             let loose = o.slots.iter().filter(|(_, c)| c.state == State::Open && c.until <= o.now);
             match loose.min_by_key(|(k, c)| (c.until, self.handles[**k])).map(|(k, _)| *k) {
                 Some(k) => o.slots.remove(&k),
@@ -232,10 +244,35 @@ impl Pair {
                 assert_eq!(slot.state, State::Open);
                 (id, None)
             }
-            Notice::Opens { id, .. } => (id, Some(State::Committed)),
+            Notice::Opens { id, .. } => {
+                assert!(self.opened.insert(id), "{id:?} opens twice");
+                (id, Some(State::Committed))
+            }
         };
         let k = self.handles.iter().position(|h| *h == id).unwrap();
         assert_eq!(self.oracle.slots.get(&k).map(|c| c.state), state, "{notice:?}");
+    }
+
+    /// The table wakes no later than anything happens, and not at once again.
+    fn check_wake(&self) {
+        let wake = self.table.wake_at().unwrap_or(Time::FOREVER);
+        assert!(wake > self.table.now(), "woken for nothing");
+        for (k, c) in &self.oracle.slots {
+            let next = match c.state {
+                State::Held => c.until.min(c.e),
+                State::Committed if c.begun => c.e,
+                State::Committed => c.s,
+                State::Promised | State::Open => continue,
+            };
+            assert!(wake <= self.time(next), "slot {k} has something to do at {next}, and nobody wakes");
+        }
+        let levels = self.oracle.levels();
+        let overfull = |t: &usize| levels[*t] + self.oracle.loose() > self.oracle.cap[*t];
+        if self.oracle.loose() > 0
+            && let Some(t) = (self.oracle.now..levels.len()).find(overfull)
+        {
+            assert!(wake <= self.time(t), "slots are displaced at {t}, and nobody wakes");
+        }
     }
 
     /// Compares every slot, every tick and every aggregate.
@@ -246,11 +283,12 @@ impl Pair {
         assert_eq!(seen, due);
         assert_eq!(self.table.open_sum().as_bps(), self.oracle.open_sum());
         assert_eq!(self.table.free_to_open().as_bps(), self.oracle.free_to_open(self.oracle.until()));
-        for t in self.oracle.now..self.oracle.cap.len() {
+        let levels = self.oracle.levels();
+        for (t, level) in levels.iter().enumerate().skip(self.oracle.now) {
             let (start, end) = (self.time(t), self.time(t + 1));
-            assert_eq!(self.table.peak(start, end).as_bps(), self.oracle.firm(t), "peak at {t}");
+            assert_eq!(self.table.peak(start, end).as_bps(), *level, "peak at {t}");
         }
-        let missing = |t: usize| self.oracle.firm(t).saturating_sub(self.oracle.cap[t]);
+        let missing = |t: usize| levels[t].saturating_sub(self.oracle.cap[t]);
         let short: Vec<usize> = (self.oracle.now..self.oracle.cap.len()).filter(|t| missing(*t) > 0).collect();
         let due = short.first().map(|&t| (self.time(t), short.iter().map(|t| missing(*t)).max().unwrap_or(0)));
         assert_eq!(self.table.shortfall().map(|s| (s.first, s.worst.as_bps())), due);
@@ -309,9 +347,10 @@ impl Oracle {
             () if new.s >= new.e => return Err("empty"),
             () => {}
         }
+        let levels = self.levels();
         let fits = |t: usize| {
-            let more = new.rate.saturating_sub(if old.firm(t) { old.rate } else { 0 });
-            more == 0 || self.firm(t).saturating_add(more) <= self.cap[t]
+            let more = new.rate.saturating_sub(if old.s <= t && t < old.e { old.rate } else { 0 });
+            more == 0 || levels[t].saturating_add(more) <= self.cap[t]
         };
         let fit = match open {
             true => new.rate.saturating_sub(old.rate) <= self.free_to_open(old.until) || new.rate <= old.rate,
