@@ -1,0 +1,52 @@
+//! Figures 5 to 8 of seed 000, with its axes.
+
+use super::report::{Point, Report};
+use crate::figure::{Axis, Chart, Color, Line, Mark};
+
+/// The four figures, each with a name for its files.
+pub fn all(report: &Report) -> Vec<(&'static str, Chart)> {
+    let mut charts = vec![
+        chart(report, "Video throughput against cross traffic", "Video throughput (Mb/s)", 3.5, |p| p.video_mbps),
+        chart(report, "Video frame rate against cross traffic", "Whole frames shown (frames/s)", 25.0, |p| p.fps),
+        chart(report, "Video frame errors against cross traffic", "Frames damaged or missing (%)", 100.0, |p| {
+            p.frame_error_rate * 100.0
+        }),
+        chart(
+            report,
+            "Cross traffic received against cross traffic sent",
+            "Cross traffic received (Mb/s)",
+            10.0,
+            |p| p.flood_mbps,
+        ),
+    ];
+    let end = report.points.iter().map(|point| point.flood_sent_mbps).fold(0.0, f64::max).min(report.bottleneck_mbps);
+    charts[3].lines.insert(
+        0,
+        Line { name: "all of it".into(), color: Color::GREY, mark: Mark::None, points: vec![(0.0, 0.0), (end, end)] },
+    );
+    let names = ["figure-5-throughput", "figure-6-frame-rate", "figure-7-frame-errors", "figure-8-cross-traffic"];
+    names.into_iter().zip(charts).collect()
+}
+
+fn chart(report: &Report, title: &str, y: &str, reach: f64, value: impl Fn(&Point) -> f64) -> Chart {
+    let line = |reserved: bool| -> Vec<(f64, f64)> {
+        let points = report.points.iter().filter(|point| point.reserved == reserved);
+        points.map(|point| (point.flood_sent_mbps, value(point))).collect()
+    };
+    let (mbps, wire) = report.unloaded().map_or((0.0, 0.0), |point| (point.video_mbps, point.video_wire_mbps));
+    let link = report.bottleneck_mbps;
+    let named = |name: &str, color, mark, points| Line { name: name.into(), color, mark, points };
+    Chart {
+        title: title.into(),
+        subtitle: format!(
+            "H.264 over RTP at {mbps:.2} Mb/s, UDP flood, both over a {link:.0} Mb/s link between two routers"
+        ),
+        x: Axis { label: "Cross traffic sent (Mb/s)".into(), reach: link },
+        y: Axis { label: y.into(), reach },
+        lines: vec![
+            named("without a reservation", Color::RED, Mark::Square, line(false)),
+            named("with a reservation (RSVP, controlled load)", Color::BLUE, Mark::Circle, line(true)),
+        ],
+        landmark: Some((link - wire, "link full".into())),
+    }
+}

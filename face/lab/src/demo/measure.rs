@@ -1,0 +1,134 @@
+//! One point of the sweep.
+
+use super::report::Point;
+use crate::bed::{Bed, CARRIERS};
+use crate::error::Error;
+use crate::flood::{Count, Flood, PACKET};
+use crate::patience::Patience;
+use crate::reserve::Flow;
+use crate::video::rtp;
+use crate::video::show;
+use crate::video::stream::Stream;
+use linux::clock::Clock;
+use std::time::Duration;
+use terms::{Rate, Time};
+
+/// From a change of the flood or the reservation to the measurement: queues fill, the decoder finds a key picture.
+pub const SETTLE: Duration = Duration::from_millis(1_500);
+/// What is still under way when a measurement ends is waited for.
+const STRAGGLERS: Duration = Duration::from_millis(150);
+
+/// Everything that runs, and how it is measured.
+pub struct Scene<'a> {
+    pub stream: Stream,
+    pub flood: Flood,
+    pub clock: Clock,
+    pub patience: &'a Patience,
+    pub length: Duration,
+    pub windows: u32,
+}
+
+/// A stretch of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    pub from: Time,
+    pub until: Time,
+}
+
+impl Window {
+    pub fn contains(&self, at: Time) -> bool {
+        self.from <= at && at < self.until
+    }
+
+    fn seconds(&self) -> f64 {
+        self.until.since(self.from).as_nanos() as f64 / 1e9
+    }
+}
+
+impl Scene<'_> {
+    /// Sets the flood, waits until things have settled, measures.
+    pub fn point(&mut self, flood: Rate, setup: Option<Duration>) -> Result<(Point, Window), Error> {
+        self.flood.set_rate(flood);
+        self.patience.wait(SETTLE)?;
+        let mut edges = vec![(self.clock.now(), self.flood.count())];
+        for _ in 0..self.windows {
+            self.patience.wait(self.length / self.windows)?;
+            edges.push((self.clock.now(), self.flood.count()));
+        }
+        self.patience.wait(STRAGGLERS)?;
+        self.stream.check()?;
+        Ok(self.evaluate(flood, setup, &edges))
+    }
+
+    fn evaluate(&self, flood: Rate, setup: Option<Duration>, edges: &[(Time, Count)]) -> (Point, Window) {
+        let (came, shown) = (self.stream.came(), self.stream.shown());
+        let all = Window { from: edges[0].0, until: edges[edges.len() - 1].0 };
+        let tally = rtp::tally(&came, all.from, all.until);
+        let sent = rtp::tally(&self.stream.sent(), all.from, all.until);
+        let screen = show::screen(&shown, all.from, all.until);
+        let (mut video, mut wire, mut fps, mut flood_sent, mut flood_got) = (vec![], vec![], vec![], vec![], vec![]);
+        for pair in edges.windows(2) {
+            let ((from, before), (until, after)) = (pair[0], pair[1]);
+            let window = Window { from, until };
+            let rate = |bytes: u64| bytes as f64 * 8.0 / 1e6 / window.seconds();
+            let packets = came.iter().filter(|packet| window.contains(packet.at)).count() as u64;
+            let bytes = rtp::tally(&came, from, until).bytes.get();
+            video.push(rate(bytes));
+            wire.push(rate(bytes + packets * ETHERNET));
+            fps.push(show::screen(&shown, from, until).fps);
+            flood_sent.push(rate((after.sent - before.sent) * u64::from(PACKET)));
+            flood_got.push(rate(after.received_bytes - before.received_bytes));
+        }
+        // If nothing at all came, the sequence has no gaps to count: then all that was sent was lost.
+        let loss = if tally.expected == 0 && sent.expected > 0 { 1.0 } else { tally.loss() };
+        let point = Point {
+            flood_asked_mbps: flood.as_bps() as f64 / 1e6,
+            flood_sent_mbps: median(flood_sent),
+            reserved: setup.is_some(),
+            video_mbps: median(video),
+            video_wire_mbps: median(wire),
+            fps: median(fps),
+            damaged_frames: screen.damaged(),
+            frame_error_rate: screen.error_rate,
+            loss,
+            lost_packets: tally.lost,
+            flood_mbps: median(flood_got),
+            setup_ms: setup.map(|span| span.as_secs_f64() * 1e3),
+        };
+        (point, all)
+    }
+}
+
+/// Link header bytes that a packet has on the wire as the kernel counts it.
+const ETHERNET: u64 = 14;
+
+/// The middle value, or the mean of the middle two.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    if n == 0 { 0.0 } else { (values[(n - 1) / 2] + values[n / 2]) / 2.0 }
+}
+
+/// Packets of the flow that exceeded its bucket anywhere on the path, since it was installed.
+pub fn excess_packets(bed: &Bed, flow: &Flow) -> Result<u64, Error> {
+    let mut most = 0;
+    for name in CARRIERS {
+        let rows = bed.status(name)?.reservations;
+        let of_flow = rows.iter().filter(|row| (row.session, row.sender) == (flow.session, flow.sender));
+        let excess = of_flow.filter_map(|row| row.measured.as_ref()).map(|measured| measured.excess_packets);
+        most = most.max(excess.max().unwrap_or(0));
+    }
+    Ok(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![]), 0.0);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0]), 2.5);
+    }
+}

@@ -1,0 +1,190 @@
+//! Seed 000, section 5.4: a video against cross traffic, without and with a reservation (Figures 5 to 8).
+//!
+//! One stream runs through all of it. First the flood is swept without a reservation; the unloaded point at its
+//! beginning is where the stream's burstiness is measured and its Tspec derived. Then the sender announces that Tspec,
+//! and at each point of the second sweep the receiver reserves *while the flood runs*, is measured, and releases.
+
+mod charts;
+mod measure;
+mod report;
+mod verdict;
+
+use crate::bed::{Bed, RECEIVER, SENDER};
+use crate::error::Error;
+use crate::flood::Flood;
+use crate::patience::Patience;
+use crate::progress::Progress;
+use crate::reserve::{Flow, Receiving, Sending};
+use crate::scratch::Scratch;
+use crate::setup::{self, SetupTime};
+use crate::video::bucket;
+use crate::video::source::Source;
+use crate::video::stream::{PORT, Stream};
+use api::agent::{SenderId, SessionId, TspecDoc};
+use daemon::testbed::UpOptions;
+use linux::clock::Clock;
+use measure::{SETTLE, Scene};
+pub use report::{Point, Report};
+use std::path::PathBuf;
+use std::time::Duration;
+use terms::{Bytes, Rate, Span, Tspec};
+
+/// The flood's port at the receiver: discard.
+const FLOOD_PORT: u16 = 9;
+/// Reservations made to find the set-up time.
+const SETUPS: usize = 100;
+/// Time for preparing and for set-up times, for the progress shown.
+const PREPARATION: Duration = Duration::from_secs(8);
+/// How long the flood runs before the reservation is made in the middle of it.
+const FLOOD_FIRST: Duration = Duration::from_millis(500);
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct DemoOptions {
+    /// Flood rates, IP bytes, in order; the first must be zero.
+    pub floods: Vec<Rate>,
+    /// How long each point is measured.
+    pub length: Duration,
+    /// In how many windows; rates are the median of the windows.
+    pub windows: u32,
+    /// Folder for the figures and the table; nothing is written without one.
+    pub out: Option<PathBuf>,
+    /// The testbed's program and place.
+    pub up: UpOptions,
+    /// Whether progress is shown.
+    pub progress: bool,
+}
+
+impl DemoOptions {
+    /// The whole sweep, figures and all: under 5 minutes.
+    pub fn full(up: UpOptions, out: PathBuf) -> DemoOptions {
+        let floods = [0, 2, 4, 6, 7, 8, 9, 10, 12].map(Rate::from_mbps).to_vec();
+        DemoOptions { floods, length: Duration::from_secs(10), windows: 1, out: Some(out), up, progress: true }
+    }
+
+    /// Before and after at one point: under a minute.
+    pub fn quick(up: UpOptions) -> DemoOptions {
+        let floods = [0, 10].map(Rate::from_mbps).to_vec();
+        DemoOptions { floods, length: Duration::from_secs(12), windows: 3, out: None, up, progress: true }
+    }
+
+    /// How long all of it takes, about.
+    fn duration(&self) -> Duration {
+        let points = self.floods.len() as u32;
+        let reserved = self.reserved_floods().len() as u32;
+        PREPARATION + (SETTLE + self.length) * points + (FLOOD_FIRST + SETTLE + self.length) * reserved
+    }
+
+    /// The quick form has no use for a reservation without a flood.
+    fn reserved_floods(&self) -> &[Rate] {
+        if self.out.is_none() { self.floods.get(1..).unwrap_or(&[]) } else { &self.floods }
+    }
+}
+
+/// Runs the experiment. Nothing is left of it but what `out` asked for, whatever way it ends.
+///
+/// # Errors
+/// Any [`Error`]; [`Error::Interrupted`] when `patience` heard a signal.
+pub fn run(options: &DemoOptions, patience: &Patience) -> Result<Report, Error> {
+    let mut progress = if options.progress { Progress::new(options.duration()) } else { Progress::silent() };
+    let clock = Clock::start();
+    crate::scratch::sweep(&options.up.testbeds);
+    let scratch = Scratch::create()?;
+    progress.begin("encoding the video", PREPARATION / 2);
+    let source = Source::prepare(scratch.path(), patience)?;
+    progress.begin("bringing the testbed up, measuring set-up times", PREPARATION / 2);
+    let bed = Bed::up(scratch.name(), Span::from_secs(30), &options.up)?;
+    patience.check()?;
+    let setup = setup::setup_time(&bed, provisional(&bed), SETUPS, patience)?;
+    progress.say(&setup_line(&setup));
+    let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
+    let flood = Flood::start(&from, &to, FLOOD_PORT, clock)?;
+    let stream = Stream::start(&source, &from, &to, scratch.path(), clock, patience)?;
+    let mut scene = Scene { stream, flood, clock, patience, length: options.length, windows: options.windows };
+    let mut report = Report::new(bed.bottleneck(), setup);
+    for &rate in &options.floods {
+        progress.begin(&describe(rate, false), SETTLE + options.length);
+        let (point, window) = scene.point(rate, None)?;
+        progress.say(&point.line());
+        if rate == Rate::ZERO {
+            let sent = scene.stream.sent();
+            let calm: Vec<_> = sent.into_iter().filter(|packet| window.contains(packet.at)).collect();
+            let found = bucket::measure(&calm).ok_or_else(|| Error::Void("the video sent next to nothing".into()))?;
+            report.announce(found, found.tspec(bed.first_link()));
+            progress.say(&report.stream_line());
+        }
+        report.points.push(point);
+    }
+    sweep_reserved(&bed, &mut scene, options, &mut report, &mut progress)?;
+    drop(scene);
+    drop(bed);
+    report.judge();
+    if let Some(out) = &options.out {
+        report.write(out)?;
+    }
+    Ok(report)
+}
+
+fn sweep_reserved(
+    bed: &Bed,
+    scene: &mut Scene<'_>,
+    options: &DemoOptions,
+    report: &mut Report,
+    progress: &mut Progress,
+) -> Result<(), Error> {
+    let tspec = report.tspec.ok_or_else(|| Error::Void("no unloaded point came first".into()))?;
+    let flow = video_flow(bed)?;
+    scene.flood.set_rate(Rate::ZERO);
+    let mut sending = Sending::start(bed.client(SENDER)?, flow, tspec)?;
+    let mut receiving = Receiving::start(bed.client(RECEIVER)?, flow)?;
+    receiving.wait_for_path()?;
+    for &rate in options.reserved_floods() {
+        progress.begin(&describe(rate, true), FLOOD_FIRST + SETTLE + options.length);
+        scene.flood.set_rate(rate);
+        scene.patience.wait(FLOOD_FIRST)?;
+        let setup = receiving.reserve(tspec)?;
+        setup::in_place(bed, &flow)?;
+        let (point, _) = scene.point(rate, Some(setup))?;
+        let excess = measure::excess_packets(bed, &flow)?;
+        progress.say(&point.line());
+        if excess > 0 {
+            report.notes.push(format!(
+                "{excess} video packets exceeded the token bucket under {} Mb/s of flood and went as best effort",
+                report::mbps(rate)
+            ));
+        }
+        report.points.push(point);
+        receiving.release()?;
+        sending.wait_for_release()?;
+    }
+    Ok(())
+}
+
+/// The video's session and sender.
+///
+/// # Errors
+/// The testbed has no such hosts.
+pub fn video_flow(bed: &Bed) -> Result<Flow, Error> {
+    let session = SessionId { dst: bed.host(RECEIVER)?.address.into(), protocol: 17, dst_port: PORT };
+    Ok(Flow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: PORT } })
+}
+
+/// What set-up times are measured with, before the stream is known: a video of the seed's rate.
+pub fn provisional(bed: &Bed) -> TspecDoc {
+    let (r, b) = (Rate::from_kbps(3_300), Bytes::new(64 << 10));
+    Tspec { r, b, p: bed.first_link(), m: bucket::LEAST_UNIT, M: 1_428 }.into()
+}
+
+fn describe(flood: Rate, reserved: bool) -> String {
+    let with = if reserved { "with a reservation" } else { "without a reservation" };
+    format!("the video {with}, flood {} Mb/s", report::mbps(flood))
+}
+
+/// A line about set-up times, for people.
+pub fn setup_line(found: &SetupTime) -> String {
+    format!(
+        "one reservation over two routers takes {:.2} ms (median of {}; target 3 round trips + 1 ms = {:.2} ms), \
+         {:.2} ms from the sender's first Path; round trip {:.3} ms",
+        found.setup_ms, found.count, found.target_ms, found.end_to_end_ms, found.rtt_ms
+    )
+}

@@ -1,0 +1,230 @@
+//! What the demonstration found: as a table, as figures, as JSON.
+
+use super::{charts, verdict};
+use crate::setup::SetupTime;
+use crate::video::bucket::Burstiness;
+use api::agent::TspecDoc;
+use api::table::{Align, Table};
+use linux::error::Failed;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use terms::{Rate, Tspec};
+
+/// One point of a sweep. Rates are IP bytes, Mb/s, and the median of the windows; the rest counts the whole point.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Point {
+    /// The flood that was asked for.
+    pub flood_asked_mbps: f64,
+    /// The flood that was sent.
+    pub flood_sent_mbps: f64,
+    /// Whether the video had a reservation.
+    pub reserved: bool,
+    /// The video at the receiver's interface.
+    pub video_mbps: f64,
+    /// The same with link headers.
+    pub video_wire_mbps: f64,
+    /// Whole frames shown a second.
+    pub fps: f64,
+    /// Frames that were spoilt or never shown.
+    pub damaged_frames: u64,
+    /// The same as a fraction.
+    pub frame_error_rate: f64,
+    /// RTP packets lost, as a fraction.
+    pub loss: f64,
+    /// RTP packets lost.
+    pub lost_packets: u64,
+    /// The flood that arrived.
+    pub flood_mbps: f64,
+    /// From the reservation call to its confirmation, in the middle of the flood.
+    pub setup_ms: Option<f64>,
+}
+
+impl Point {
+    /// In a line, for people who wait.
+    pub fn line(&self) -> String {
+        format!(
+            "{} reservation, flood {:>4.1} Mb/s: {:4.1} frames/s, {:3} damaged, loss {:.2} %, flood got {:.2} Mb/s",
+            if self.reserved { "with a" } else { "no    " },
+            self.flood_sent_mbps,
+            self.fps,
+            self.damaged_frames,
+            self.loss * 100.0,
+            self.flood_mbps
+        )
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "video_mbps": round(self.video_mbps), "fps": round(self.fps), "loss": self.loss,
+            "damaged_frames": self.damaged_frames, "flood_mbps": round(self.flood_mbps),
+        })
+    }
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    /// The slowest link, wire Mb/s.
+    pub bottleneck_mbps: f64,
+    /// Set-up times on the idle path.
+    pub setup: SetupTime,
+    /// What the sender announced.
+    pub tspec: Option<TspecDoc>,
+    /// Every point, in the order of measurement.
+    pub points: Vec<Point>,
+    /// What should be known of this run.
+    pub notes: Vec<String>,
+    /// What was to be shown and was not.
+    pub shortfalls: Vec<String>,
+    #[serde(skip)]
+    burstiness: Option<Burstiness>,
+}
+
+impl Report {
+    /// Without points.
+    pub(super) fn new(bottleneck: Rate, setup: SetupTime) -> Report {
+        Report {
+            bottleneck_mbps: bottleneck.as_bps() as f64 / 1e6,
+            setup,
+            tspec: None,
+            points: Vec::new(),
+            notes: Vec::new(),
+            shortfalls: Vec::new(),
+            burstiness: None,
+        }
+    }
+
+    /// What the stream was found to be, and what is announced for it.
+    pub(super) fn announce(&mut self, found: Burstiness, tspec: Tspec) {
+        self.burstiness = Some(found);
+        self.tspec = Some(tspec.into());
+    }
+
+    /// Fills in the shortfalls.
+    pub(super) fn judge(&mut self) {
+        self.shortfalls = verdict::shortfalls(self);
+    }
+
+    /// The stream and its Tspec, in a line.
+    pub fn stream_line(&self) -> String {
+        let (Some(found), Some(tspec)) = (&self.burstiness, &self.tspec) else { return String::new() };
+        format!(
+            "the video sends {:.2} Mb/s in bursts of {} and needs a bucket of {}; announced: r = {:.2} Mb/s, b = {} kB, \
+             m = {} bytes, M = {} bytes",
+            found.mean.as_bps() as f64 / 1e6,
+            kilobytes(found.burst.get()),
+            kilobytes(found.depth.get()),
+            tspec.r_bps as f64 / 1e6,
+            tspec.b_bytes >> 10,
+            tspec.m_bytes,
+            tspec.max_bytes
+        )
+    }
+
+    /// The point without flood and without reservation.
+    pub fn unloaded(&self) -> Option<&Point> {
+        self.points.iter().find(|point| point.flood_asked_mbps == 0.0 && !point.reserved)
+    }
+
+    /// The point nearest to the seed's last: 10 Mb/s of flood.
+    fn saturated(&self, reserved: bool) -> Option<&Point> {
+        let far = |point: &&Point| (point.flood_asked_mbps - 10.0).abs();
+        let points = self.points.iter().filter(|point| point.reserved == reserved);
+        points.min_by(|a, b| far(a).total_cmp(&far(b)))
+    }
+
+    /// As a table.
+    pub fn table(&self) -> String {
+        let (left, right) = (Align::Left, Align::Right);
+        let mut table = Table::new(&[
+            ("flood sent", right),
+            ("reserved", left),
+            ("video Mb/s", right),
+            ("frames/s", right),
+            ("damaged", right),
+            ("loss %", right),
+            ("flood got", right),
+            ("set-up ms", right),
+        ]);
+        for point in &self.points {
+            table.row([
+                format!("{:.2}", point.flood_sent_mbps),
+                if point.reserved { "yes" } else { "no" }.to_string(),
+                format!("{:.3}", point.video_mbps),
+                format!("{:.1}", point.fps),
+                point.damaged_frames.to_string(),
+                format!("{:.2}", point.loss * 100.0),
+                format!("{:.2}", point.flood_mbps),
+                point.setup_ms.map_or("-".to_string(), |ms| format!("{ms:.2}")),
+            ]);
+        }
+        table.to_string()
+    }
+
+    /// What was found, as text: table, set-up times, notes, shortfalls.
+    pub fn text(&self) -> String {
+        let mut text = self.table();
+        text += &format!("\n{}\n{}\n", super::setup_line(&self.setup), self.stream_line());
+        for note in &self.notes {
+            text += &format!("note: {note}\n");
+        }
+        for shortfall in &self.shortfalls {
+            text += &format!("NOT SHOWN: {shortfall}\n");
+        }
+        if self.shortfalls.is_empty() {
+            text += "with the reservation: no packet lost, no frame missed, and the flood got what was left\n";
+        }
+        text
+    }
+
+    /// The one line for scripts.
+    pub fn json(&self) -> Value {
+        let unloaded = self.unloaded();
+        let (unloaded_mbps, unloaded_fps) = unloaded.map_or((0.0, 0.0), |point| (point.video_mbps, point.fps));
+        let side = |reserved| self.saturated(reserved).map_or(Value::Null, Point::json);
+        json!({
+            "bottleneck_mbps": self.bottleneck_mbps,
+            "rtt_ms": round(self.setup.rtt_ms),
+            "setup_ms": round(self.setup.setup_ms),
+            "unloaded": {"video_mbps": round(unloaded_mbps), "fps": round(unloaded_fps)},
+            "unreserved": side(false),
+            "reserved": side(true),
+        })
+    }
+
+    /// Writes figures (SVG and PNG), the table and all figures as JSON into `folder`.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(super) fn write(&self, folder: &Path) -> Result<(), Failed> {
+        let write = |name: &str, content: &[u8]| {
+            let path = folder.join(name);
+            fs::write(&path, content).map_err(Failed::doing(format!("write {}", path.display())))
+        };
+        fs::create_dir_all(folder).map_err(Failed::doing(format!("make {}", folder.display())))?;
+        for (name, chart) in charts::all(self) {
+            write(&format!("{name}.svg"), chart.svg().as_bytes())?;
+            write(&format!("{name}.png"), &chart.png())?;
+        }
+        write("table.txt", self.text().as_bytes())?;
+        let value = serde_json::to_vec_pretty(self)
+            .map_err(|error| Failed::because("write the report as JSON", std::io::Error::other(error)))?;
+        write("report.json", &value)
+    }
+}
+
+/// A rate for people: `7`, `2.5`.
+pub fn mbps(rate: Rate) -> String {
+    format!("{}", rate.as_bps() as f64 / 1e6)
+}
+
+fn kilobytes(bytes: u64) -> String {
+    format!("{:.1} kB", bytes as f64 / 1024.0)
+}
+
+/// To a thousandth: more is noise.
+fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}

@@ -1,0 +1,54 @@
+//! What the demonstration must show, held against what it found.
+
+use super::report::{Point, Report};
+
+/// The frame rate may differ from the unloaded one by this fraction.
+const FRAME_RATE: f64 = 0.02;
+/// The flood must get this fraction of what the video leaves.
+const FLOOD: f64 = 0.95;
+/// Without a reservation, a saturated link must cost this fraction of the frames.
+const COLLAPSE: f64 = 0.5;
+/// A link is called saturated when what is sent exceeds it by this factor.
+const SATURATED: f64 = 1.01;
+
+/// What was to be shown and was not, in words; nothing if all was.
+pub fn shortfalls(report: &Report) -> Vec<String> {
+    let Some(unloaded) = report.unloaded() else { return vec!["the unloaded video was not measured".into()] };
+    let mut found = Vec::new();
+    for point in &report.points {
+        match point.reserved {
+            true => reserved(report, unloaded, point, &mut found),
+            false => unreserved(report, unloaded, point, &mut found),
+        }
+    }
+    if unloaded.loss > 0.0 || unloaded.damaged_frames > 0 {
+        found.push(format!("the unloaded video was disturbed: {}", unloaded.line()));
+    }
+    found
+}
+
+fn reserved(report: &Report, unloaded: &Point, point: &Point, found: &mut Vec<String>) {
+    let at = format!("with a reservation, flood {} Mb/s", point.flood_asked_mbps);
+    if point.loss > 0.0 {
+        found.push(format!("{at}: {} video packets were lost", point.lost_packets));
+    }
+    if (point.fps - unloaded.fps).abs() > unloaded.fps * FRAME_RATE {
+        found.push(format!("{at}: {:.2} frames/s instead of {:.2}", point.fps, unloaded.fps));
+    }
+    let left = report.bottleneck_mbps - point.video_wire_mbps;
+    let due = FLOOD * left.min(point.flood_sent_mbps);
+    if point.flood_mbps < due {
+        found.push(format!("{at}: the flood got {:.2} Mb/s, less than {due:.2}", point.flood_mbps));
+    }
+}
+
+fn unreserved(report: &Report, unloaded: &Point, point: &Point, found: &mut Vec<String>) {
+    // Link headers count: the flood's are 1 % of it.
+    let offered = unloaded.video_wire_mbps + point.flood_sent_mbps * 1.01;
+    if offered > report.bottleneck_mbps * SATURATED && point.fps > unloaded.fps * COLLAPSE {
+        found.push(format!(
+            "without a reservation, flood {} Mb/s: {:.1} frames/s survive, more than half",
+            point.flood_asked_mbps, point.fps
+        ));
+    }
+}
