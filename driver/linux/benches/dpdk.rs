@@ -46,30 +46,28 @@ fn meter(bench: &Bench, peer: &Peer, name: &str, count: u32, batch: bool) {
     let mut states = vec![profile.start(Time::ZERO); count as usize];
     assert_eq!((peer.trtcm_new)(count, 1_250_000, 20_000, 2_500_000, 40_000), 0, "DPDK takes the same profile");
     let mut draw = Draw::new(u64::from(count));
-    let meters: Vec<u32> = (0..PACKETS).map(|_| draw.next_u32() % count).collect();
-    let lens: Vec<u32> = (0..PACKETS).map(|_| 64 + draw.next_u32() % 1437).collect();
+    let jobs: Vec<Job> =
+        (0..PACKETS).map(|_| Job { meter: draw.next_u32() % count, len: 64 + draw.next_u32() % 1437 }).collect();
+    let meters: Vec<u32> = jobs.iter().map(|job| job.meter).collect();
+    let lens: Vec<u32> = jobs.iter().map(|job| job.len).collect();
     // 15 Mb/s a meter: between the two rates, so that all three colours occur.
     let gap_ns = (782 * 8 * 1000 / 15 / u64::from(count)).max(1);
     let gap_cycles = (u128::from(gap_ns) * u128::from((peer.hz)()) / 1_000_000_000).max(1) as u64;
-    let (mut now, mut cycles, mut colors) = (Time::ZERO, 0u64, [0u64; 3]);
-    let mut jobs = [Job { meter: 0, len: 0, color: Color::Green }; BATCH];
-    let mut ours = [0u64; 3];
+    let (mut now, mut cycles, mut theirs) = (Time::ZERO, 0u64, vec![0u8; PACKETS]);
+    let mut ours = vec![Color::Green; PACKETS];
     let (own, other, ratio) = bench.pair(
         RUNS,
         || {
             if batch {
-                for (meters, lens) in meters.chunks(BATCH).zip(lens.chunks(BATCH)) {
+                for (jobs, colors) in jobs.chunks(BATCH).zip(ours.chunks_mut(BATCH)) {
                     now = now + Span::from_nanos(gap_ns * BATCH as u64);
-                    for (job, (&meter, &len)) in jobs.iter_mut().zip(meters.iter().zip(lens)) {
-                        *job = Job { meter, len, color: Color::Green };
-                    }
-                    meter_batch(&profile, &mut states, now, &mut jobs, &linux::cache::prefetch::<State>);
-                    jobs.iter().for_each(|job| ours[job.color as usize] += 1);
+                    colors.fill(Color::Green);
+                    meter_batch(&profile, &mut states, now, jobs, colors, &linux::cache::prefetch::<State>);
                 }
             } else {
-                for (&meter, &len) in meters.iter().zip(&lens) {
+                for (job, color) in jobs.iter().zip(&mut ours) {
                     now = now + Span::from_nanos(gap_ns);
-                    ours[profile.meter(&mut states[meter as usize], now, len, Color::Green) as usize] += 1;
+                    *color = profile.meter(&mut states[job.meter as usize], now, job.len, Color::Green);
                 }
             }
         },
@@ -82,18 +80,19 @@ fn meter(bench: &Bench, peer: &Peer, name: &str, count: u32, batch: bool) {
                 cycles,
                 gap_cycles,
                 ahead,
-                colors.as_mut_ptr(),
+                theirs.as_mut_ptr(),
             );
             cycles += gap_cycles * PACKETS as u64;
         },
     );
-    let shares = |c: [u64; 3]| c.map(|n| n * 100 / c.iter().sum::<u64>().max(1));
+    let shares =
+        |colors: &[u8]| [0u8, 1, 2].map(|c| colors.iter().filter(|&&color| color == c).count() * 100 / PACKETS);
     eprintln!(
         "{name}: ours {:.2} ns, DPDK {:.2} ns a packet; green/yellow/red % ours {:?}, DPDK {:?}",
         own / PACKETS as f64,
         other / PACKETS as f64,
-        shares(ours),
-        shares(colors)
+        shares(&ours.iter().map(|&color| color as u8).collect::<Vec<u8>>()),
+        shares(&theirs)
     );
     bench.report(name, ratio, "ratio", RUNS);
 }
@@ -149,7 +148,7 @@ fn rio(bench: &Bench, peer: &Peer, name: &str) {
     bench.report(name, ratio, "ratio", RUNS);
 }
 
-type TrtcmRun = extern "C" fn(*const u32, *const u32, u64, u64, u64, u32, *mut u64);
+type TrtcmRun = extern "C" fn(*const u32, *const u32, u64, u64, u64, u32, *mut u8);
 
 /// The compiled peer.
 struct Peer {

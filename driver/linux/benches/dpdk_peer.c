@@ -41,15 +41,15 @@ int peer_trtcm_new(uint32_t count, uint64_t cir, uint64_t cbs, uint64_t pir, uin
 	return 0;
 }
 
-/* Meters n packets, `gap` cycles apart from `now`; with `ahead`, prefetches that many packets ahead. Counts colours. */
+/* Meters n packets, `gap` cycles apart from `now`; with `ahead`, prefetches that many packets ahead. */
 void peer_trtcm_run(const uint32_t *meter, const uint32_t *len, uint64_t n, uint64_t now, uint64_t gap, uint32_t ahead,
-		    uint64_t colors[3])
+		    uint8_t *color)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		if (ahead && i + ahead < n)
 			rte_prefetch0(&meters[meter[i + ahead]]);
 		now += gap;
-		colors[rte_meter_trtcm_color_blind_check(&meters[meter[i]], &profile, now, len[i])]++;
+		color[i] = rte_meter_trtcm_color_blind_check(&meters[meter[i]], &profile, now, len[i]);
 	}
 }
 

@@ -9,6 +9,8 @@ use traffic::meter::*;
 /// Packets per measured run.
 const PACKETS: u64 = 1 << 20;
 const RUNS: usize = 9;
+/// Packets a batch.
+const BATCH: usize = 1024;
 
 fn main() {
     let bench = Bench::from_args();
@@ -24,11 +26,7 @@ fn main() {
 /// Packet lengths and colours as a link carries them, and time so that all three colours occur.
 fn jobs(meters: u32, seed: u64) -> Vec<Job> {
     let mut draw = Draw::new(seed);
-    let job = |draw: &mut Draw| Job {
-        meter: draw.next_u32() % meters,
-        len: 64 + draw.next_u32() % 1437,
-        color: Color::Green,
-    };
+    let job = |draw: &mut Draw| Job { meter: draw.next_u32() % meters, len: 64 + draw.next_u32() % 1437 };
     (0..PACKETS).map(|_| job(&mut draw)).collect()
 }
 
@@ -50,19 +48,17 @@ fn meters<P: Profile>(bench: &Bench, name: &str, profile: &P) {
         bench.time(&one, RUNS, PACKETS, || {
             for job in &work {
                 now = now + gap;
-                black_box(profile.meter(&mut states[job.meter as usize], now, job.len, job.color));
+                black_box(profile.meter(&mut states[job.meter as usize], now, job.len, Color::Green));
             }
         });
-        let mut work = jobs(count, u64::from(count));
+        let mut colors = [Color::Green; BATCH];
         bench.time(&batch, RUNS, PACKETS, || {
-            for chunk in work.chunks_mut(64) {
-                now = now + Span::from_nanos(gap.as_nanos() * 64);
-                for job in chunk.iter_mut() {
-                    job.color = Color::Green;
-                }
-                meter_batch(profile, &mut states, now, chunk, &|_: &State| {});
+            for chunk in work.chunks(BATCH) {
+                now = now + Span::from_nanos(gap.as_nanos() * BATCH as u64);
+                colors.fill(Color::Green);
+                meter_batch(profile, &mut states, now, chunk, &mut colors, &|_: &State| {});
             }
-            black_box(&work);
+            black_box(&colors);
         });
     }
 }

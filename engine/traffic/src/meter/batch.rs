@@ -13,8 +13,6 @@ pub struct Job {
     pub meter: u32,
     /// Bytes of IP packet.
     pub len: u32,
-    /// The colour it came with; [`Color::Green`] for colour-blind metering.
-    pub color: Color,
 }
 
 /// A profile of two buckets.
@@ -57,13 +55,15 @@ impl<F: Fn(&State)> Prefetch for F {
     }
 }
 
-/// Replaces each job's colour by the meter's. A job whose state does not exist becomes red.
+/// Meters `jobs` in order; `colors` holds the colours they came with ([`Color::Green`] for colour-blind metering) and gets those they
+/// go with. A job whose state does not exist becomes red. The shorter of the two slices counts.
 #[inline]
 pub fn meter_batch<P: Profile>(
     profile: &P,
     states: &mut [State],
     now: Time,
-    jobs: &mut [Job],
+    jobs: &[Job],
+    colors: &mut [Color],
     prefetch: &impl Prefetch,
 ) {
     for job in jobs.iter().take(AHEAD) {
@@ -71,13 +71,13 @@ pub fn meter_batch<P: Profile>(
             prefetch.fetch(state);
         }
     }
-    for i in 0..jobs.len() {
-        if let Some(state) = jobs.get(i + AHEAD).and_then(|job| states.get(job.meter as usize)) {
+    for (i, (job, color)) in jobs.iter().zip(colors).enumerate() {
+        let ahead = jobs.get(i + AHEAD).unwrap_or(job);
+        if let Some(state) = states.get(ahead.meter as usize) {
             prefetch.fetch(state);
         }
-        let job = &mut jobs[i];
-        job.color = match states.get_mut(job.meter as usize) {
-            Some(state) => profile.meter(state, now, job.len, job.color),
+        *color = match states.get_mut(job.meter as usize) {
+            Some(state) => profile.meter(state, now, job.len, *color),
             None => Color::Red,
         };
     }

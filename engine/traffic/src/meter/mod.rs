@@ -38,6 +38,7 @@ pub enum Color {
 
 /// The credit of one flow: two buckets and the instant at which they were right. Which bucket is which, the profile knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(align(32))] // never across two cache lines
 pub struct State {
     pub(super) at: Time,
     pub(super) first: u64,
