@@ -1,0 +1,186 @@
+//! Timing wheel and schedulers: ns per operation. `cargo bench -p sluice-traffic --bench scheduling -- hfsc`.
+//!
+//! A scheduler's figure is one enqueue and one dequeue of a 1,500-byte packet, queues included. *Backlogged*: every class
+//! always holds packets; what goes out is replaced. *Drained*: 32 packets come for random classes, then all go out,
+//! so classes become active and idle all the time. The link is 10 Gb/s and always busy.
+
+use bench::{Bench, Draw};
+use std::hint::black_box;
+use terms::{Bytes, Rate, ServiceCurve, Span, Time};
+use traffic::plan::QueueSpec;
+use traffic::queue::{Fifo, Pool};
+use traffic::scheduler::hfsc::{Curves, Hfsc};
+use traffic::scheduler::htb::{Htb, HtbSpec};
+use traffic::scheduler::priority::Priority;
+use traffic::scheduler::{Node, Scheduler};
+use traffic::wheel::Wheel;
+
+const RUNS: usize = 7;
+const PACKETS: u64 = 1 << 19;
+const LEN: u32 = 1500;
+/// A packet on a link of 10 Gb/s.
+const GAP: Span = Span::from_nanos(1200);
+
+fn main() {
+    let bench = Bench::from_args();
+    wheel(&bench);
+    for classes in [1, 1_000, 100_000] {
+        schedulers(&bench, classes);
+    }
+}
+
+/// A million timers of 1 to 60 s in ticks of 2^20 ns (a millisecond).
+fn wheel(bench: &Bench) {
+    const TIMERS: u32 = 1_000_000;
+    if !bench.wants("wheel_insert") && !bench.wants("wheel_expire") {
+        return;
+    }
+    let mut draw = Draw::new(1);
+    let mut span = move || Span::from_nanos(1_000_000_000 + draw.next_u64() % 59_000_000_000);
+    let spans: Vec<Span> = (0..TIMERS).map(|_| span()).collect();
+    let mut wheel = Wheel::new(20, Time::ZERO, TIMERS as usize);
+    let fill = |wheel: &mut Wheel| {
+        for (timer, span) in (0..TIMERS).zip(&spans) {
+            wheel.set(timer, Time::ZERO + *span);
+        }
+    };
+    let mut runs: Vec<f64> = (0..RUNS)
+        .map(|_| {
+            (0..TIMERS).for_each(|timer| assert!(!wheel.cancel(timer) || timer < TIMERS));
+            bench::nanos(|| fill(&mut wheel)) / f64::from(TIMERS)
+        })
+        .collect();
+    bench.report("wheel_insert", bench::median(&mut runs), "ns", RUNS);
+    // Each timer that expires is set again.
+    let (mut now, mut n) = (Time::ZERO, 0);
+    bench.time("wheel_expire", RUNS, u64::from(TIMERS), || {
+        let mut expired = 0;
+        while expired < TIMERS {
+            if let Some(timer) = wheel.expire(now) {
+                wheel.set(timer, now + spans[n % spans.len()]);
+                (expired, n) = (expired + 1, n + 1);
+            } else {
+                now = now + Span::from_nanos(1 << 20);
+            }
+        }
+    });
+}
+
+fn schedulers(bench: &Bench, classes: u32) {
+    let share = Rate::from_bps(10_000_000_000 / u64::from(classes));
+    for (kind, backlogged) in [("drained", false), ("backlogged", true)] {
+        let name = |scheduler: &str| format!("sched_{scheduler}_{classes}_{kind}");
+        let run = |scheduler: &str, make: &mut dyn FnMut() -> Plane| {
+            if bench.wants(&name(scheduler)) {
+                let mut plane = make();
+                plane.prepare(classes, backlogged);
+                bench.time(&name(scheduler), RUNS, PACKETS, || plane.run(backlogged));
+            }
+        };
+        run("prio", &mut || {
+            let mut s = Priority::new();
+            let nodes = (0..classes).map(|i| s.add((i % 8) as u8)).collect();
+            Plane::new(Box::new(s), nodes)
+        });
+        run("hfsc", &mut || {
+            let mut s = Hfsc::new();
+            let half = ServiceCurve::linear(Rate::from_bps(share.as_bps() / 2));
+            let burst = ServiceCurve { m1: share, d: Span::from_millis(10), m2: half.m2 };
+            let curves = |i: u32| Curves {
+                real_time: Some(if i % 2 == 0 { half } else { burst }),
+                link_share: Some(ServiceCurve::linear(share)),
+                upper_limit: None,
+            };
+            let nodes = (0..classes).map(|i| s.add(Time::ZERO, Node::ROOT, curves(i)).expect("below the root"));
+            let nodes = nodes.collect();
+            Plane::new(Box::new(s), nodes)
+        });
+        run("htb", &mut || {
+            let rate = Rate::from_mbps(10_000);
+            let packet = Bytes::new(u64::from(LEN));
+            let mut s = Htb::new(rate, packet, Time::ZERO);
+            let spec = HtbSpec { rate: share, ceil: rate, burst: packet, cburst: packet, priority: 0, quantum: LEN };
+            let nodes = (0..classes).map(|_| s.add(Time::ZERO, spec)).collect();
+            Plane::new(Box::new(s), nodes)
+        });
+    }
+}
+
+/// A scheduler with its queues.
+struct Plane {
+    scheduler: Box<dyn Scheduler>,
+    nodes: Vec<Node>,
+    queues: Vec<Fifo>,
+    pool: Pool<u64>,
+    order: Vec<u32>,
+    next: usize,
+    now: Time,
+}
+
+impl Plane {
+    fn new(scheduler: Box<dyn Scheduler>, nodes: Vec<Node>) -> Plane {
+        let spec = QueueSpec { packets: 64, bytes: Bytes::MAX };
+        let last = nodes.iter().map(|n| n.0).max().unwrap_or(0);
+        let queues = vec![Fifo::new(spec); last as usize + 1];
+        let mut pool = Pool::new(1 << 20);
+        pool.reserve(1 << 19);
+        Plane { scheduler, nodes, queues, pool, order: Vec::new(), next: 0, now: Time::ZERO }
+    }
+
+    fn prepare(&mut self, classes: u32, backlogged: bool) {
+        let mut draw = Draw::new(7);
+        self.order = (0..1 << 16).map(|_| draw.next_u32() % classes).collect();
+        if backlogged {
+            for i in 0..self.nodes.len() {
+                for _ in 0..2 {
+                    self.enqueue(self.nodes[i]);
+                }
+            }
+        }
+    }
+
+    fn enqueue(&mut self, node: Node) {
+        let queue = &mut self.queues[node.0 as usize];
+        let was_empty = queue.is_empty();
+        queue.push(&mut self.pool, LEN, 1).expect("room");
+        if was_empty {
+            self.scheduler.backlogged(self.now, node, LEN);
+        }
+    }
+
+    fn dequeue(&mut self) -> Option<Node> {
+        let node = self.scheduler.choose(self.now)?;
+        let queue = &mut self.queues[node.0 as usize];
+        black_box(queue.pop(&mut self.pool));
+        let next = queue.head_bytes(&self.pool);
+        self.scheduler.served(self.now, node, LEN, next);
+        self.now = self.now + GAP;
+        Some(node)
+    }
+
+    fn run(&mut self, backlogged: bool) {
+        if backlogged {
+            for _ in 0..PACKETS {
+                match self.dequeue() {
+                    Some(node) => self.enqueue(node),
+                    None => self.now = self.now + GAP,
+                }
+            }
+            return;
+        }
+        for _ in 0..PACKETS / 32 {
+            for _ in 0..32 {
+                let node = self.nodes[self.order[self.next] as usize];
+                self.next = (self.next + 1) % self.order.len();
+                self.enqueue(node);
+            }
+            let mut out = 0;
+            while out < 32 {
+                match self.dequeue() {
+                    Some(_) => out += 1,
+                    None => self.now = self.now + GAP,
+                }
+            }
+        }
+    }
+}
