@@ -27,6 +27,10 @@ Examples:
 /// Commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Bring a testbed up: hosts and routers in network namespaces, an agent on each
+    Up(UpArgs),
+    /// Take a testbed down; nothing of it is left
+    Down(DownArgs),
     /// Reserve by RSVP, and look at its state
     #[command(subcommand)]
     Rsvp(RsvpCommand),
@@ -44,6 +48,30 @@ pub enum Command {
         /// Into this folder.
         dir: PathBuf,
     },
+}
+
+/// `sluice up`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  sluice up examples/seed.toml")]
+pub struct UpArgs {
+    /// The topology: nodes, links, rates
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice down`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice down          the testbed that is up\n  sluice down seed     this one\n  sluice down --all"
+)]
+pub struct DownArgs {
+    /// The testbed's name [default: the only one that is up]
+    pub name: Option<String>,
+    /// Every testbed
+    #[arg(long, conflicts_with = "name")]
+    pub all: bool,
 }
 
 /// `sluice status`.

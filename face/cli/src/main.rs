@@ -6,6 +6,7 @@ mod complain;
 mod places;
 mod rsvp;
 mod status;
+mod testbed;
 mod watch;
 
 use args::{Cli, Command};
@@ -26,6 +27,8 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
     match &cli.command {
+        Command::Up(args) => testbed::up(args),
+        Command::Down(args) => testbed::down(args),
         Command::Rsvp(command) => rsvp::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),
