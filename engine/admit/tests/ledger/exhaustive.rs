@@ -7,9 +7,7 @@
 //! are all that there are. 49^5 = 282,475,249 sequences. A refused operation is checked to leave the state as it was, so what
 //! follows it has been run already one step earlier and is not run again.
 
-mod oracle;
-
-use oracle::{Op, Pair};
+use crate::oracle::{Op, Pair};
 
 const DEPTH: usize = 5;
 const WINDOWS: [(usize, usize); 3] = [(0, 1), (1, 2), (0, 2)];
@@ -44,6 +42,10 @@ fn explore(pair: &Pair, depth: usize, tally: &mut Tally) {
         }
         tally.done += 1;
         next.compare_all();
+        for (s, e) in WINDOWS {
+            next.compare_window(s, e, 1, 1);
+            next.compare_window(s, 3, 2, e - s);
+        }
         if depth > 1 {
             explore(&next, depth - 1, tally);
         }

@@ -1,6 +1,5 @@
 //! The oracle: time is cut into ticks and everything is counted tick by tick, by the rules and by nothing else.
 //! [`Pair`] runs the table and the oracle side by side and compares all that can be seen.
-#![allow(dead_code, reason = "each test file that includes this module uses its own part of it")]
 
 use admit::{Change, Denied, Limits, Notice, Offer, Slot, SlotId, SlotTable, State};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,155 @@
+//! The life of a slot (FAULTS.md I8): every edge, every non-edge, and handles that are over.
+
+use admit::state::After;
+use admit::{Change, Limits, Notice, Offer, SlotId, SlotTable, State, Step};
+use std::collections::BTreeSet;
+use terms::{Misuse, Rate, Span, Time, Window};
+
+const EDGES: [(State, Step, After); 12] = [
+    (State::Held, Step::Promise, After::Goes(State::Promised)),
+    (State::Held, Step::Modify, After::Goes(State::Held)),
+    (State::Held, Step::Release, After::Over),
+    (State::Held, Step::Expire, After::Over),
+    (State::Promised, Step::Commit, After::Goes(State::Committed)),
+    (State::Promised, Step::Release, After::Over),
+    (State::Committed, Step::Modify, After::Goes(State::Committed)),
+    (State::Committed, Step::Release, After::Over),
+    (State::Committed, Step::Close, After::Over),
+    (State::Open, Step::Modify, After::Goes(State::Open)),
+    (State::Open, Step::Release, After::Over),
+    (State::Open, Step::Displace, After::Over),
+];
+
+const ONE: Rate = Rate::from_bps(1);
+
+fn table() -> SlotTable {
+    SlotTable::new(Offer::of(Rate::from_mbps(1)), Limits::default())
+}
+
+fn window() -> Window {
+    Window::new(Time::from_nanos(10), Time::from_nanos(20)).unwrap()
+}
+
+/// A slot in this state.
+fn slot_in(table: &mut SlotTable, state: State) -> SlotId {
+    if state == State::Open {
+        return table.open(ONE).unwrap();
+    }
+    let id = table.hold(window(), ONE, Time::from_nanos(5)).unwrap();
+    if state != State::Held {
+        table.promise(id).unwrap();
+    }
+    if state == State::Committed {
+        table.commit(id).unwrap();
+    }
+    id
+}
+
+#[test]
+fn the_table_of_edges_is_this_one() {
+    for state in State::ALL {
+        for step in Step::ALL {
+            let edge = EDGES.iter().find(|edge| (edge.0, edge.1) == (state, step)).map(|edge| edge.2);
+            assert_eq!(state.after(step).ok(), edge, "{state:?} {step:?}");
+        }
+    }
+}
+
+#[test]
+fn the_slot_table_keeps_to_it() {
+    for state in State::ALL {
+        for step in [Step::Promise, Step::Commit, Step::Release, Step::Modify] {
+            let mut table = table();
+            let id = slot_in(&mut table, state);
+            assert_eq!(table.get(id).unwrap().state, state);
+            let before = table.digest();
+            let said = match step {
+                Step::Promise => table.promise(id),
+                Step::Commit => table.commit(id),
+                Step::Release => table.release(id).map(drop),
+                _ => table.modify(id, Change::rate(ONE)).map(drop).map_err(|_| Misuse::WrongState),
+            };
+            match state.after(step) {
+                Ok(After::Goes(next)) => assert_eq!(table.get(id).map(|slot| slot.state), Ok(next)),
+                Ok(After::Over) => assert_eq!(table.get(id), Err(Misuse::UnknownHandle)),
+                Err(misuse) => assert_eq!((said, table.digest()), (Err(misuse), before), "{state:?} {step:?}"),
+            }
+            assert_eq!(table.audit(), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn what_is_over_is_over() {
+    let mut table = table();
+    for state in State::ALL {
+        let id = slot_in(&mut table, state);
+        table.release(id).unwrap();
+        assert_eq!(table.get(id), Err(Misuse::UnknownHandle));
+        assert_eq!(table.release(id), Err(Misuse::UnknownHandle));
+        assert_eq!(table.promise(id), Err(Misuse::UnknownHandle));
+        assert_eq!(table.commit(id), Err(Misuse::UnknownHandle));
+        assert!(table.modify(id, Change::rate(ONE)).is_err());
+    }
+}
+
+#[test]
+fn a_stale_handle_is_never_another_slot() {
+    let mut table = table();
+    let mut seen = BTreeSet::new();
+    for _ in 0..1_000 {
+        let id = table.open(ONE).unwrap();
+        assert!(seen.insert(id), "{id:?} was given out twice");
+        assert_eq!(SlotId::from_u64(id.as_u64()), id);
+        table.release(id).unwrap();
+    }
+    let last = table.open(ONE).unwrap();
+    for id in seen {
+        assert_eq!(table.release(id), Err(Misuse::UnknownHandle));
+    }
+    for guess in (0..64).map(|bit| 1u64 << bit).chain([u64::MAX]) {
+        if SlotId::from_u64(guess) != last {
+            assert_eq!(table.get(SlotId::from_u64(guess)), Err(Misuse::UnknownHandle));
+        }
+    }
+}
+
+#[test]
+fn a_loose_slot_makes_way_for_a_booking_with_notice() {
+    let mb = Rate::from_mbps;
+    let holding = Some(Span::from_secs(60));
+    let offer = Offer { capacity: mb(10), signalled_share: None, assumed_holding: holding };
+    let mut table = SlotTable::new(offer, Limits::default());
+    let at = |second: u64| Time::from_nanos(second * Span::NANOS_PER_SEC);
+    let old = table.open(mb(6)).unwrap();
+    table.expire(at(30));
+    let young = table.open(mb(4)).unwrap();
+    let tomorrow = Window::new(at(86_400), at(90_000)).unwrap();
+    let soon = Window::new(at(59), at(100)).unwrap();
+    assert!(table.hold(soon, mb(1), Time::FOREVER).is_err(), "both are sheltered still");
+    table.grant(tomorrow, mb(7)).unwrap();
+    table.expire(at(80_000));
+    assert_eq!((table.poll(), table.open_sum()), (None, mb(10)), "nobody needs their place yet");
+    assert!(table.open(Rate::from_bps(1)).is_err(), "no signalled slot takes their place");
+    assert_eq!(table.wake_at(), Some(at(86_400)));
+    table.expire(at(86_400));
+    assert!(matches!(table.poll(), Some(Notice::Displaced { id, .. }) if id == old));
+    assert!(matches!(table.poll(), Some(Notice::Displaced { id, .. }) if id == young));
+    assert!(matches!(table.poll(), Some(Notice::Opens { .. })));
+    assert_eq!((table.poll(), table.free_to_open(), table.audit()), (None, mb(3), Ok(())));
+}
+
+#[test]
+fn without_an_assumed_holding_no_open_slot_is_ever_displaced() {
+    let mb = Rate::from_mbps;
+    let mut table = SlotTable::new(Offer::of(mb(10)), Limits::default());
+    let next_year = Window::new(Time::from_nanos(1 << 54), Time::from_nanos(1 << 55)).unwrap();
+    table.grant(next_year, mb(7)).unwrap();
+    assert_eq!(table.free_to_open(), mb(3), "an open slot counts under every instant ahead");
+    table.open(mb(3)).unwrap();
+    assert!(table.hold(next_year, Rate::from_bps(1), Time::FOREVER).is_err());
+    assert_eq!(table.available(Time::ZERO, Time::from_nanos(1 << 54)), mb(7));
+    table.expire(Time::from_nanos(1 << 54));
+    assert!(matches!(table.poll(), Some(Notice::Opens { .. })));
+    assert_eq!(table.poll(), None);
+}
