@@ -13,6 +13,7 @@ pub mod ethtool;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
+pub mod plane;
 pub mod poll;
 pub mod process;
 pub mod route;

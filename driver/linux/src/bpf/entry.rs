@@ -167,6 +167,11 @@ impl RawFlow {
         RawFlow { slot, priority, rate, depth, fill, min_unit, version: VERSION, record: out.bytes }
     }
 
+    /// The class of its conforming packets.
+    pub fn class(&self) -> ClassId {
+        ClassId(self.priority as u16)
+    }
+
     /// Back again; `None` if another build wrote it in a way that this one does not know.
     pub fn read(&self) -> Option<FlowSpecEntry> {
         if self.version != VERSION {
@@ -187,7 +192,7 @@ impl RawFlow {
             _ => return None,
         };
         Some(FlowSpecEntry {
-            class: ClassId(self.priority as u16),
+            class: self.class(),
             bucket: BucketSpec { rate: Rate::from_bps(self.rate), depth, min_unit: self.min_unit },
             record: FlowRecord {
                 session: Session { dst, protocol, dst_port },

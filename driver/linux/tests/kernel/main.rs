@@ -1,6 +1,10 @@
 //! This crate against the real kernel, each test in a scratch network namespace.
 
+mod bed;
+mod crash;
 mod netlink;
+mod plane;
 mod policer;
 mod scratch;
 mod tc;
+mod traffic;

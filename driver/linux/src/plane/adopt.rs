@@ -1,0 +1,114 @@
+//! Looking at what is there: at start, after a failure, and now and then.
+
+use super::port::{Port, Seen};
+use super::write::{Kernel, ROOT, Undo, Write, handle};
+use crate::bpf::entry::RawKey;
+use crate::netlink::link::Link;
+use crate::netlink::tc::Handle;
+use std::collections::{BTreeMap, BTreeSet};
+use terms::{Fault, IfIndex};
+use traffic::plan::ClassId;
+
+impl Kernel {
+    /// Looks at every interface, believes what it finds, and removes what no restart can use: flows and records of
+    /// interfaces that are not ours (any more), and classes of one flow that no flow names.
+    pub fn look_at_all(&mut self) -> Result<(), Fault> {
+        let links = self.socket.links()?;
+        self.ports.clear();
+        for link in &links {
+            let port = self.look(link)?;
+            if port.root || port.attached {
+                self.ports.insert(link.index, port);
+            }
+        }
+        self.read_maps()?;
+        let strays: Vec<(IfIndex, ClassId)> = self.ports.iter().flat_map(|(oif, port)| strays(*oif, port)).collect();
+        for (oif, class) in strays {
+            self.carry_out(oif, Write::RemoveClass(class), &mut Undo::new())?;
+            self.carry_out(oif, Write::Record(class, None), &mut Undo::new())?;
+        }
+        Ok(())
+    }
+
+    /// Looks at one interface again; its flows are what they were believed to be, which nobody else can change.
+    pub fn look_again(&mut self, oif: IfIndex) -> Result<Port, Fault> {
+        let mut port = match self.socket.link_by_index(oif) {
+            Ok(link) => self.look(&link)?,
+            Err(error) if error.is_absent() => Port::default(),
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(old) = self.ports.get(&oif) {
+            port.flows = old.flows.clone();
+            port.users = old.users.clone();
+            port.records = old.records.clone();
+        }
+        Ok(port)
+    }
+
+    /// Root, classes and queues of one interface.
+    fn look(&mut self, link: &Link) -> Result<Port, Fault> {
+        let attached = self.table.is_attached(link.index);
+        let mut port = Port { header: link.header_len(), mtu: link.mtu, attached, ..Port::default() };
+        port.root = self.socket.root_qdisc(link.index)?.is_some_and(|root| root.handle == ROOT);
+        if !port.root {
+            return Ok(port);
+        }
+        for class in self.socket.classes(link.index)? {
+            let id = ClassId(class.handle.minor());
+            let parent = if id == ClassId::LINK { Handle::ROOT } else { handle(ClassId::LINK) };
+            let htb = class.htb.filter(|_| class.parent == parent);
+            port.classes.insert(id, Seen { htb, queue: None });
+        }
+        for qdisc in self.socket.qdiscs(link.index)? {
+            let id = ClassId(qdisc.parent.minor());
+            let ours = qdisc.parent == handle(id) && qdisc.handle == Handle::new(id.0, 0);
+            if let Some(seen) = port.classes.get_mut(&id).filter(|_| ours) {
+                seen.queue = Some(qdisc.discipline);
+            }
+        }
+        Ok(port)
+    }
+
+    /// Flows and records of our interfaces; those of others are removed.
+    fn read_maps(&mut self) -> Result<(), Fault> {
+        let mut used = BTreeSet::new();
+        for (raw_key, flow) in self.table.flows()? {
+            let (oif, key) = raw_key.read();
+            let known = flow.read().is_some() && raw_key == RawKey::new(oif, &key) && used.insert(flow.slot);
+            match self.ports.get_mut(&oif) {
+                Some(port) if port.root && known => port.put_flow(key, flow),
+                _ => self.table.remove_flow(&raw_key)?,
+            }
+        }
+        for (oif, class, record) in self.table.class_records()? {
+            match self.ports.get_mut(&oif) {
+                Some(port) if port.root && port.classes.contains_key(&class) => {
+                    port.records.insert(class, record);
+                }
+                _ => self.table.remove_class(oif, class)?,
+            }
+        }
+        self.slots = super::slots::Slots::new(self.table.limit(), &used);
+        Ok(())
+    }
+
+    /// Whether the root of an interface that we believe to be ours still is; if not, we believe so no more.
+    pub fn check_root(&mut self, oif: IfIndex) -> Result<(), Fault> {
+        let root = match self.socket.root_qdisc(oif) {
+            Ok(root) => root.is_some_and(|root| root.handle == ROOT),
+            Err(error) if error.is_absent() => false,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(port) = self.ports.get_mut(&oif).filter(|port| port.root && !root) {
+            port.root = false;
+            port.classes.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Classes of one flow that no flow names: a stop between two writes left them.
+fn strays(oif: IfIndex, port: &Port) -> Vec<(IfIndex, ClassId)> {
+    let own: BTreeMap<_, _> = port.classes.range(ClassId::FIRST_OWN..).collect();
+    own.into_keys().filter(|id| !port.users.contains_key(id)).map(|id| (oif, *id)).collect()
+}

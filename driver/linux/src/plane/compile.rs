@@ -1,0 +1,201 @@
+//! What a plan's class is in HTB's terms, and back.
+//!
+//! HTB keeps whole bytes/s: both the link and its classes are *supply*, so both round down, and classes that fit
+//! their link in bit/s never sum over it in the kernel. The byte per second that a class may lack it borrows. HTB
+//! knows no rate of zero: a class that is guaranteed nothing has 1 byte/s.
+
+use crate::netlink::tc::class::{HtbClass, TICK_NS};
+use crate::netlink::tc::qdisc::Discipline;
+use terms::{Bytes, Fault, Rate, ServiceCurve};
+use traffic::plan::{ClassSpec, LinkSpec, QueueSpec};
+
+/// What the kernel is told of a class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Compiled {
+    /// The class.
+    pub htb: HtbClass,
+    /// Its queue; `None`: it has children.
+    pub queue: Option<Discipline>,
+}
+
+/// The least rate that HTB knows; it stands for "nothing guaranteed".
+pub const NOTHING: u64 = 1;
+/// Up to this burst, bytes, a class may catch up what it lost while the timer slept this long, microseconds.
+const SMALL_BURST: (u64, u64) = (65_536, 4_000);
+/// And above it for so long.
+const LARGE_BURST_US: u64 = 250;
+/// What a class may send at its turn, in full packets, is its share of the link in eighths; at least one packet.
+const QUANTA: u64 = 8;
+/// HTB's last priority.
+const LAST_PRIORITY: u8 = 7;
+
+/// The root class of a link whose packets the kernel counts with `header` bytes of link header.
+pub fn link(spec: &LinkSpec, header: u32) -> Result<Compiled, Fault> {
+    let rate = spec.rate.as_bps() / 8;
+    if rate == 0 {
+        return Err(Fault { what: "a link's rate must be at least 8 bit/s", code: 0 });
+    }
+    let packet = full_packet(spec);
+    let burst = ticks(burst(rate, packet), rate);
+    let overhead = overhead(spec, header);
+    let htb =
+        HtbClass { rate, ceil: rate, burst, ceil_burst: burst, quantum: narrow(packet * QUANTA), prio: 0, overhead };
+    Ok(Compiled { htb, queue: None })
+}
+
+/// A class of that link.
+pub fn class(spec: &ClassSpec, on: &LinkSpec, header: u32) -> Result<Compiled, Fault> {
+    let curve = spec.real_time.unwrap_or(ServiceCurve::linear(Rate::ZERO));
+    let rate = (curve.m2.as_bps() / 8).max(NOTHING);
+    let ceil = spec.upper_limit.map_or(on.rate, |limit| limit.min(on.rate)).as_bps() / 8;
+    if ceil < rate {
+        return Err(Fault { what: "a class's upper limit is below what it is guaranteed", code: 0 });
+    }
+    let packet = full_packet(on);
+    let most = burst(rate, packet).max(if curve.m1 > curve.m2 { curve.m1.supplies(curve.d).get() } else { 0 });
+    let eighths = (spec.link_share.as_bps() / (on.rate.as_bps() / QUANTA).max(1)).clamp(1, QUANTA);
+    let htb = HtbClass {
+        rate,
+        ceil,
+        burst: ticks(most, rate),
+        ceil_burst: ticks(burst(ceil, packet), ceil),
+        quantum: narrow(packet * eighths),
+        prio: u32::from(spec.priority.min(LAST_PRIORITY)),
+        overhead: overhead(on, header),
+    };
+    Ok(Compiled { htb, queue: Some(queue(&spec.queue, packet)) })
+}
+
+/// A link that has this root class, as far as the kernel tells.
+pub fn link_from(htb: &HtbClass, header: u32, mtu: u32) -> LinkSpec {
+    LinkSpec { rate: bits(htb.rate), overhead: u32::from(htb.overhead) + header, mtu }
+}
+
+/// A class that has this form on that link, as far as the kernel tells.
+pub fn class_from(seen: &Compiled, on: &LinkSpec) -> ClassSpec {
+    let htb = &seen.htb;
+    let packet = full_packet(on);
+    ClassSpec {
+        real_time: (htb.rate > NOTHING).then(|| ServiceCurve::linear(bits(htb.rate))),
+        link_share: bits(htb.rate),
+        upper_limit: (htb.ceil < on.rate.as_bps() / 8).then(|| bits(htb.ceil)),
+        priority: htb.prio as u8,
+        queue: match seen.queue {
+            Some(Discipline::Pfifo { limit }) => {
+                QueueSpec { packets: limit, bytes: Bytes::new(u64::from(limit) * packet) }
+            }
+            Some(Discipline::Bfifo { limit }) => {
+                QueueSpec { packets: limit / narrow(packet).max(1) + 1, bytes: Bytes::new(u64::from(limit)) }
+            }
+            _ => QueueSpec { packets: 1000, bytes: Bytes::new(1000 * packet) },
+        },
+    }
+}
+
+/// The kernel has FIFOs of packets or of bytes, not of both: the limit that full packets reach first.
+fn queue(spec: &QueueSpec, packet: u64) -> Discipline {
+    if u64::from(spec.packets).saturating_mul(packet) <= spec.bytes.get() {
+        Discipline::Pfifo { limit: spec.packets.max(1) }
+    } else {
+        Discipline::Bfifo { limit: narrow(spec.bytes.get().max(packet)) }
+    }
+}
+
+fn full_packet(link: &LinkSpec) -> u64 {
+    u64::from(link.mtu) + u64::from(link.overhead)
+}
+
+fn overhead(link: &LinkSpec, header: u32) -> u16 {
+    link.overhead.saturating_sub(header).min(u32::from(u16::MAX)) as u16
+}
+
+/// Bytes: two full packets, or what the rate makes while a timer is late.
+fn burst(rate: u64, packet: u64) -> u64 {
+    let (small, small_us) = SMALL_BURST;
+    let in_us = |us: u64| (u128::from(rate) * u128::from(us) / 1_000_000) as u64;
+    in_us(small_us).min(small).max(in_us(LARGE_BURST_US)).max(2 * packet)
+}
+
+/// How long `bytes` last at `rate`, rounded up; HTB holds about 275 s.
+fn ticks(bytes: u64, rate: u64) -> u32 {
+    let ns = u128::from(bytes) * 1_000_000_000;
+    let ticks = ns.div_ceil(u128::from(rate.max(1)) * u128::from(TICK_NS));
+    ticks.clamp(1, u128::from(u32::MAX)) as u32
+}
+
+fn bits(bytes_per_second: u64) -> Rate {
+    Rate::from_bps(bytes_per_second.saturating_mul(8))
+}
+
+fn narrow(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terms::Span;
+
+    const LINK: LinkSpec = LinkSpec { rate: Rate::from_mbps(10), overhead: 38, mtu: 1500 };
+
+    fn spec(rate: Rate) -> ClassSpec {
+        let queue = QueueSpec { packets: 50, bytes: Bytes::new(1 << 20) };
+        let real_time = Some(ServiceCurve::linear(rate));
+        ClassSpec { real_time, link_share: rate, upper_limit: None, priority: 2, queue }
+    }
+
+    #[test]
+    fn a_video_on_ten_megabits() {
+        let compiled = class(&spec(Rate::from_mbps(4)), &LINK, 14).expect("fits");
+        let htb = compiled.htb;
+        assert_eq!((htb.rate, htb.ceil, htb.prio, htb.overhead), (500_000, 1_250_000, 2, 24));
+        // Two packets of 1,538 bytes at 500,000 bytes/s: 6.152 ms; 5,000 bytes at 1,250,000 bytes/s: 4 ms.
+        assert_eq!(u64::from(htb.burst) * TICK_NS, 6_152_000);
+        assert_eq!(u64::from(htb.ceil_burst) * TICK_NS, 4_000_000);
+        assert_eq!(htb.quantum, 3 * 1538, "its share is three whole eighths");
+        assert_eq!(compiled.queue, Some(Discipline::Pfifo { limit: 50 }));
+    }
+
+    #[test]
+    fn no_class_is_without_burst() {
+        for gigabits in [1, 34, 100, 800] {
+            let fast = LinkSpec { rate: Rate::from_mbps(gigabits * 1000), ..LINK };
+            for htb in [link(&fast, 14).expect("fits").htb, class(&spec(fast.rate), &fast, 14).expect("fits").htb] {
+                let bytes = u128::from(htb.burst) * 64 * u128::from(htb.rate) / 1_000_000_000;
+                assert!(bytes >= 65_536.min(u128::from(htb.rate) / 4000), "{gigabits} Gbit/s: {bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_steep_start_becomes_burst() {
+        let curve = ServiceCurve { m1: Rate::from_mbps(8), d: Span::from_millis(20), m2: Rate::from_mbps(1) };
+        let steep = class(&ClassSpec { real_time: Some(curve), ..spec(Rate::ZERO) }, &LINK, 14).expect("fits").htb;
+        // 20 ms of 8 Mb/s are 20,000 bytes: 160 ms at 1 Mb/s.
+        assert_eq!(u64::from(steep.burst) * TICK_NS, 160_000_000);
+    }
+
+    #[test]
+    fn extremes_are_numbers_or_refusals() {
+        let nothing = ClassSpec { real_time: None, ..spec(Rate::ZERO) };
+        assert_eq!(class(&nothing, &LINK, 14).expect("fits").htb.rate, NOTHING);
+        assert!(class(&spec(Rate::from_mbps(11)), &LINK, 14).is_err(), "over the link");
+        let low = ClassSpec { upper_limit: Some(Rate::from_mbps(1)), ..spec(Rate::from_mbps(2)) };
+        assert!(class(&low, &LINK, 14).is_err(), "ceil < rate, which the kernel would take");
+        assert!(link(&LinkSpec { rate: Rate::from_bps(7), ..LINK }, 14).is_err());
+        let odd = LinkSpec { rate: Rate::INFINITE, overhead: u32::MAX, mtu: u32::MAX };
+        assert!(link(&odd, 0).is_ok());
+        assert!(class(&spec(Rate::INFINITE), &odd, 0).is_ok());
+    }
+
+    #[test]
+    fn a_class_read_back_compiles_to_itself() {
+        for rate in [64_000, 3_300_000, 9_000_000] {
+            let compiled = class(&spec(Rate::from_bps(rate)), &LINK, 14).expect("fits");
+            let again = class(&class_from(&compiled, &LINK), &LINK, 14).expect("fits");
+            assert_eq!(again, compiled);
+        }
+        let root = link(&LINK, 14).expect("fits");
+        assert_eq!(link_from(&root.htb, 14, 1500), LINK);
+    }
+}

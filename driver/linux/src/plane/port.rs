@@ -1,0 +1,108 @@
+//! One interface as it is in the kernel: root, classes, queues, records, flows.
+
+use super::compile::{self, Compiled};
+use crate::bpf::entry::{self, ClassRecord, RawFlow};
+use crate::netlink::tc::class::HtbClass;
+use crate::netlink::tc::qdisc::Discipline;
+use std::collections::BTreeMap;
+use terms::{Fault, FlowKey};
+use traffic::plan::{ClassId, ClassSpec, LinkPlan, LinkSpec};
+
+/// A class as seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// `None`: it hangs in the wrong place and must go before it can come.
+    pub htb: Option<HtbClass>,
+    /// Its queue; `None`: the kernel's default, or it has children.
+    pub queue: Option<Discipline>,
+}
+
+/// What is there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Port {
+    /// Bytes of link header that the kernel counts with each packet.
+    pub header: u32,
+    /// MTU of the interface.
+    pub mtu: u32,
+    /// Whether the root is ours.
+    pub root: bool,
+    /// Whether the flow program hangs at the egress.
+    pub attached: bool,
+    /// Every class, the link's too.
+    pub classes: BTreeMap<ClassId, Seen>,
+    /// What they were told.
+    pub records: BTreeMap<ClassId, ClassRecord>,
+    /// Every flow.
+    pub flows: BTreeMap<FlowKey, RawFlow>,
+    /// How many flows name each class.
+    pub users: BTreeMap<ClassId, u32>,
+}
+
+impl Port {
+    /// Notes a flow.
+    pub fn put_flow(&mut self, key: FlowKey, flow: RawFlow) {
+        self.remove_flow(&key);
+        *self.users.entry(flow.class()).or_insert(0) += 1;
+        self.flows.insert(key, flow);
+    }
+
+    /// Forgets a flow.
+    pub fn remove_flow(&mut self, key: &FlowKey) {
+        let Some(flow) = self.flows.remove(key) else { return };
+        if let Some(users) = self.users.get_mut(&flow.class()) {
+            *users -= 1;
+            if *users == 0 {
+                self.users.remove(&flow.class());
+            }
+        }
+    }
+
+    /// The link as it was told, if what the kernel has is what that makes; otherwise as the kernel has it.
+    pub fn link(&self) -> Option<LinkSpec> {
+        let seen = self.classes.get(&ClassId::LINK)?.htb?;
+        let told = self.records.get(&ClassId::LINK).and_then(entry::read_link);
+        let same = |spec: &LinkSpec| compile::link(spec, self.header).is_ok_and(|c| c.htb == seen);
+        Some(told.filter(same).unwrap_or_else(|| compile::link_from(&seen, self.header, self.mtu)))
+    }
+
+    /// A class as it was told, if what the kernel has is what that makes; otherwise as the kernel has it.
+    pub fn class(&self, id: ClassId, on: &LinkSpec) -> Option<ClassSpec> {
+        let seen = self.classes.get(&id)?;
+        let seen = Compiled { htb: seen.htb?, queue: seen.queue.clone() };
+        let told = self.records.get(&id).and_then(entry::read_class);
+        let same = |spec: &ClassSpec| compile::class(spec, on, self.header).is_ok_and(|c| c == seen);
+        Some(told.filter(same).unwrap_or_else(|| compile::class_from(&seen, on)))
+    }
+
+    /// The plan that this interface carries out; `None` without a root of ours.
+    pub fn plan(&self) -> Option<LinkPlan> {
+        let link = self.link().filter(|_| self.root)?;
+        let own = self.classes.keys().filter(|id| **id != ClassId::LINK);
+        Some(LinkPlan {
+            link,
+            classes: own.filter_map(|id| Some((*id, self.class(*id, &link)?))).collect(),
+            flows: self.flows.iter().filter_map(|(key, flow)| Some((*key, flow.read()?))).collect(),
+        })
+    }
+
+    /// Whether the classes still fit the link when `id` is guaranteed `rate` bytes/s (`None`: as now) on a link of
+    /// `link` bytes/s. The kernel would take any sum. A class may always shrink.
+    pub fn check_sum(&self, link: u64, id: ClassId, rate: Option<u64>) -> Result<(), Fault> {
+        let now = self.classes.get(&id).and_then(|seen| seen.htb).map(|htb| htb.rate);
+        if now.zip(rate).is_some_and(|(now, rate)| rate <= now) {
+            return Ok(());
+        }
+        let of = |(key, seen): (&ClassId, &Seen)| match (*key == id, rate, seen.htb) {
+            (true, Some(rate), _) => rate,
+            (_, _, Some(htb)) if *key != ClassId::LINK => htb.rate,
+            _ => 0,
+        };
+        let there = self.classes.contains_key(&id);
+        let new = rate.filter(|_| !there).unwrap_or(0);
+        let all = self.classes.iter().map(of).chain([new]).filter(|rate| *rate > compile::NOTHING);
+        if all.map(u128::from).sum::<u128>() > u128::from(link) {
+            return Err(Fault { what: "the classes of the interface would sum over its link", code: 0 });
+        }
+        Ok(())
+    }
+}

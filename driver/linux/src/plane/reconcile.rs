@@ -1,0 +1,80 @@
+//! Coming back to what was told after others changed it: look, compare, mend by difference; never fight.
+
+use super::KernelPlane;
+use super::port::Port;
+use crate::netlink::tc::Handle;
+use terms::{Fault, IfIndex};
+use traffic::plan::{ClassId, ClassSpec, LinkPlan, PlanOp};
+
+/// Something that others did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drift {
+    /// Our root, classes or queues had been changed or removed; they are as told again. Counters of what had been
+    /// removed begin at zero.
+    Mended(IfIndex),
+    /// Another program put its own root there: reservations on this interface are not kept until it is removed.
+    Foreign(IfIndex),
+    /// The interface has gone.
+    Gone(IfIndex),
+}
+
+impl KernelPlane {
+    /// Compares every interface with what was told and mends what differs.
+    ///
+    /// # Errors
+    /// The kernel does not answer, or refuses the mending.
+    pub fn reconcile(&mut self) -> Result<Vec<Drift>, Fault> {
+        let mut all = Vec::new();
+        for oif in self.told.links.keys().copied().collect::<Vec<_>>() {
+            all.extend(self.reconcile_one(oif)?);
+        }
+        Ok(all)
+    }
+
+    fn reconcile_one(&mut self, oif: IfIndex) -> Result<Option<Drift>, Fault> {
+        let Some(told) = self.told.links.get(&oif).cloned() else { return Ok(None) };
+        let root = match self.kernel.socket.root_qdisc(oif) {
+            Ok(root) => root,
+            Err(error) if error.is_absent() => return Ok(Some(Drift::Gone(oif))),
+            Err(error) => return Err(error.into()),
+        };
+        if root.is_some_and(|root| root.handle != Handle::NONE && root.handle != super::write::ROOT) {
+            return Ok(Some(Drift::Foreign(oif)));
+        }
+        let seen = self.kernel.look_again(oif)?;
+        self.kernel.ports.insert(oif, seen.clone());
+        let extra = seen.classes.keys().filter(|id| **id > ClassId::BEST_EFFORT && !told.classes.contains_key(id));
+        let mut ops: Vec<PlanOp> = extra.map(|class| PlanOp::DropClass { oif, class: *class }).collect();
+        if ops.is_empty() && seen.attached && seen.plan().is_some_and(|plan| same(&plan, &told)) {
+            return Ok(None);
+        }
+        ops.extend(shrinking_first(oif, &told, &seen));
+        self.apply(&ops)?;
+        Ok(Some(Drift::Mended(oif)))
+    }
+}
+
+/// Equal, but for a best-effort class that was never told of.
+fn same(seen: &LinkPlan, told: &LinkPlan) -> bool {
+    let mut classes = seen.classes.clone();
+    if !told.classes.contains_key(&ClassId::BEST_EFFORT) {
+        classes.remove(&ClassId::BEST_EFFORT);
+    }
+    seen.link == told.link && seen.flows == told.flows && classes == told.classes
+}
+
+/// The operations that tell the whole of `told` again, those that lower a class's rate first.
+fn shrinking_first(oif: IfIndex, told: &LinkPlan, seen: &Port) -> Vec<PlanOp> {
+    let lowers = |id: &ClassId, spec: &ClassSpec| {
+        let there = seen.classes.get(id).and_then(|seen| seen.htb);
+        there.is_some_and(|htb| spec.real_time.map_or(0, |curve| curve.m2.as_bps() / 8) < htb.rate)
+    };
+    let class = |(id, spec): (&ClassId, &ClassSpec)| PlanOp::Class { oif, class: *id, spec: *spec };
+    let link = seen.link().is_some();
+    let lowered = told.classes.iter().filter(|(id, spec)| link && lowers(id, spec));
+    let mut ops: Vec<PlanOp> = lowered.map(class).collect();
+    ops.push(PlanOp::Link { oif, spec: told.link });
+    ops.extend(told.classes.iter().map(class));
+    ops.extend(told.flows.iter().map(|(flow, entry)| PlanOp::Flow { oif, flow: *flow, entry: *entry }));
+    ops
+}

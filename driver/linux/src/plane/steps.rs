@@ -1,0 +1,168 @@
+//! From one operation of a plan to the writes that it still needs, given what is there.
+
+use super::compile::{self, Compiled};
+use super::port::{Port, Seen};
+use super::write::{Kernel, Write};
+use crate::bpf::entry::{self, MAJOR, RawFlow};
+use crate::netlink::tc::Handle;
+use crate::netlink::tc::qdisc::Discipline;
+use std::collections::BTreeMap;
+use std::mem::discriminant;
+use terms::{Bytes, Fault, FlowKey, IfIndex, Rate};
+use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
+
+/// Best effort until the plan says otherwise: HTB sends what no class takes past the shaper, so there always is one.
+const BEST_EFFORT: ClassSpec = ClassSpec {
+    real_time: None,
+    link_share: Rate::from_bps(1),
+    upper_limit: None,
+    priority: 7,
+    queue: QueueSpec { packets: 1000, bytes: Bytes::new(1 << 24) },
+};
+
+impl Kernel {
+    /// The writes for one operation.
+    ///
+    /// # Errors
+    /// It cannot be: nothing has been written.
+    pub fn steps(&mut self, op: &PlanOp) -> Result<(IfIndex, Vec<Write>), Fault> {
+        match *op {
+            PlanOp::Link { oif, spec } => Ok((oif, self.link(oif, &spec)?)),
+            PlanOp::DropLink { oif } => Ok((oif, self.drop_link(oif))),
+            PlanOp::Class { oif, class, spec } => Ok((oif, set_class(self.port(oif), class, &spec)?)),
+            PlanOp::DropClass { oif, class } => Ok((oif, drop_class(self.port(oif), class)?)),
+            PlanOp::Flow { oif, flow, entry } => Ok((oif, set_flow(self.port(oif), flow, entry)?)),
+            PlanOp::DropFlow { oif, flow } => {
+                let there = self.port(oif).flows.contains_key(&flow);
+                Ok((oif, if there { vec![Write::Flow(flow, None)] } else { vec![] }))
+            }
+        }
+    }
+
+    fn link(&mut self, oif: IfIndex, spec: &LinkSpec) -> Result<Vec<Write>, Fault> {
+        let mut writes = Vec::new();
+        let about = self.socket.link_by_index(oif)?;
+        if !self.port(oif).root {
+            let there = self.socket.root_qdisc(oif)?;
+            if there.is_some_and(|root| root.handle != Handle::NONE) {
+                let what =
+                    "another program's root qdisc is on the interface; remove it first (tc qdisc del dev IF root)";
+                return Err(Fault { what, code: libc::EBUSY });
+            }
+            writes.push(Write::AddRoot);
+        }
+        let port = self.port(oif);
+        (port.header, port.mtu) = (about.header_len(), about.mtu);
+        let root = compile::link(spec, port.header)?;
+        port.check_sum(root.htb.rate, ClassId::LINK, None)?;
+        writes.extend(class_writes(port, ClassId::LINK, &root, entry::link_record(spec)));
+        // What a class is depends on its link: limits, quanta, bursts.
+        let there = |id: &ClassId| port.classes.contains_key(id) && *id != ClassId::LINK;
+        let told = port.records.iter().filter_map(|(id, record)| Some((*id, entry::read_class(record)?)));
+        let mut classes: BTreeMap<ClassId, ClassSpec> = told.filter(|(id, _)| there(id)).collect();
+        if !there(&ClassId::BEST_EFFORT) {
+            classes.insert(ClassId::BEST_EFFORT, BEST_EFFORT);
+        }
+        for (id, class) in classes {
+            let compiled = compile::class(&class, spec, port.header)?;
+            writes.extend(class_writes(port, id, &compiled, entry::class_record(&class)));
+        }
+        if !port.attached {
+            writes.push(Write::Attach);
+        }
+        Ok(writes)
+    }
+
+    fn drop_link(&mut self, oif: IfIndex) -> Vec<Write> {
+        let port = self.port(oif);
+        let flows = port.flows.keys().map(|key| Write::Flow(*key, None));
+        let mut writes: Vec<Write> = flows.collect();
+        if port.attached {
+            writes.push(Write::Detach);
+        }
+        writes.extend(port.records.keys().map(|class| Write::Record(*class, None)));
+        if port.root {
+            writes.push(Write::RemoveRoot);
+        }
+        writes
+    }
+}
+
+fn set_class(port: &Port, class: ClassId, spec: &ClassSpec) -> Result<Vec<Write>, Fault> {
+    let link = link_of(port)?;
+    if class <= ClassId::LINK || class.0 == MAJOR || class.0 == u16::MAX {
+        return Err(Fault { what: "no class can have this number", code: 0 });
+    }
+    let compiled = compile::class(spec, &link, port.header)?;
+    port.check_sum(compile::link(&link, port.header)?.htb.rate, class, Some(compiled.htb.rate))?;
+    Ok(class_writes(port, class, &compiled, entry::class_record(spec)))
+}
+
+fn drop_class(port: &Port, class: ClassId) -> Result<Vec<Write>, Fault> {
+    if class <= ClassId::BEST_EFFORT {
+        return Err(Fault { what: "the link's and the best-effort class stay as long as the link", code: 0 });
+    }
+    if port.users.contains_key(&class) {
+        return Err(Fault { what: "flows still use the class", code: libc::EBUSY });
+    }
+    let mut writes = Vec::new();
+    if port.classes.contains_key(&class) {
+        writes.push(Write::RemoveClass(class));
+    }
+    if port.records.contains_key(&class) {
+        writes.push(Write::Record(class, None));
+    }
+    Ok(writes)
+}
+
+fn set_flow(port: &Port, key: FlowKey, entry: FlowSpecEntry) -> Result<Vec<Write>, Fault> {
+    link_of(port)?;
+    if !port.classes.contains_key(&entry.class) || entry.class == ClassId::LINK {
+        return Err(Fault { what: "the flow's class is not there", code: libc::ENOENT });
+    }
+    Ok(match port.flows.get(&key) {
+        None => vec![Write::NewFlow(key, entry)],
+        Some(old) => match RawFlow::new(old.slot, &entry) {
+            new if new == *old => vec![],
+            new => vec![Write::Flow(key, Some(new))],
+        },
+    })
+}
+
+fn link_of(port: &Port) -> Result<LinkSpec, Fault> {
+    let what = "the interface has no root of ours";
+    port.link().filter(|_| port.root).ok_or(Fault { what, code: libc::ENODEV })
+}
+
+/// The writes between what is seen of a class and what it shall be; none if nothing differs.
+fn class_writes(port: &Port, class: ClassId, wanted: &Compiled, record: [u8; entry::CLASS_RECORD]) -> Vec<Write> {
+    let mut writes = Vec::new();
+    let seen = port.classes.get(&class);
+    let mut queue = seen.and_then(|seen| seen.queue.as_ref());
+    match seen {
+        None => writes.push(Write::AddClass(class, wanted.htb)),
+        Some(Seen { htb: None, .. }) => {
+            queue = None;
+            writes.extend([Write::RemoveClass(class), Write::AddClass(class, wanted.htb)]);
+        }
+        Some(Seen { htb: Some(htb), .. }) if *htb != wanted.htb => writes.push(Write::ChangeClass(class, wanted.htb)),
+        Some(_) => {}
+    }
+    if let Some(wanted) = &wanted.queue {
+        writes.extend(queue_writes(class, queue, wanted));
+    }
+    if port.records.get(&class) != Some(&record) {
+        writes.push(Write::Record(class, Some(record)));
+    }
+    writes
+}
+
+fn queue_writes(class: ClassId, there: Option<&Discipline>, wanted: &Discipline) -> Vec<Write> {
+    let add = Write::AddQueue(class, wanted.clone());
+    match there {
+        None => vec![add],
+        Some(there) if there == wanted => vec![],
+        Some(there) if discriminant(there) == discriminant(wanted) => vec![Write::ChangeQueue(class, wanted.clone())],
+        Some(_) => vec![Write::RemoveQueue(class), add],
+    }
+}

@@ -1,0 +1,282 @@
+//! One write to the kernel: carried out, read back, and told how to undo it.
+//!
+//! The kernel acknowledges what it does not do (an absent parent becomes the root, a change of parent is ignored), so
+//! nothing counts as done before it was looked at.
+
+use super::fuse::Fuse;
+use super::port::{Port, Seen};
+use super::slots::Slots;
+use crate::bpf::FlowTable;
+use crate::bpf::entry::{ClassRecord, MAJOR, RawFlow, RawKey, RawState};
+use crate::netlink::Socket;
+use crate::netlink::tc::Handle;
+use crate::netlink::tc::class::HtbClass;
+use crate::netlink::tc::qdisc::Discipline;
+use std::collections::BTreeMap;
+use terms::{Fault, FlowKey, IfIndex};
+use traffic::plan::{ClassId, FlowSpecEntry};
+
+/// Our root qdisc, on every interface.
+pub const ROOT: Handle = Handle::new(MAJOR, 0);
+/// Where what no flow entry names goes.
+pub const ROOT_QDISC: Discipline = Discipline::Htb { default: ClassId::BEST_EFFORT.0 };
+
+/// One write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Write {
+    /// Put our root qdisc in place of the kernel's default.
+    AddRoot,
+    /// Remove it with all classes; the kernel puts its default back.
+    RemoveRoot,
+    /// Add a class under the link's (the link's: under the root).
+    AddClass(ClassId, HtbClass),
+    /// Change it in place.
+    ChangeClass(ClassId, HtbClass),
+    /// Remove it.
+    RemoveClass(ClassId),
+    /// Give a class its queue.
+    AddQueue(ClassId, Discipline),
+    /// Change the queue's limit in place.
+    ChangeQueue(ClassId, Discipline),
+    /// Remove the queue; the kernel puts its default back.
+    RemoveQueue(ClassId),
+    /// Note what a class was told.
+    Record(ClassId, Option<ClassRecord>),
+    /// Install a flow with a full bucket in a free slot.
+    NewFlow(FlowKey, FlowSpecEntry),
+    /// Set a flow's entry as a whole, its slot too; or remove it.
+    Flow(FlowKey, Option<RawFlow>),
+    /// Hang the flow program at the egress.
+    Attach,
+    /// Take it away.
+    Detach,
+}
+
+/// How to undo writes: last in, first out.
+pub type Undo = Vec<(IfIndex, Write)>;
+
+/// The kernel, what we believe of it, and the only hands that write to it.
+pub struct Kernel {
+    /// Route netlink in the plane's namespace.
+    pub socket: Socket,
+    /// Program and maps.
+    pub table: FlowTable,
+    /// Every interface that is ours or was asked about.
+    pub ports: BTreeMap<IfIndex, Port>,
+    /// Buckets that are free.
+    pub slots: Slots,
+    /// The fault drill.
+    pub fuse: Fuse,
+}
+
+/// A class's handle.
+pub fn handle(class: ClassId) -> Handle {
+    Handle::new(MAJOR, class.0)
+}
+
+fn parent(class: ClassId) -> (Handle, Handle) {
+    // As it is told, and as the kernel tells it.
+    if class == ClassId::LINK { (ROOT, Handle::ROOT) } else { (handle(ClassId::LINK), handle(ClassId::LINK)) }
+}
+
+/// The handle of a class's queue: its own number as major. A root of ours has no other.
+fn leaf(class: ClassId) -> Handle {
+    Handle::new(class.0, 0)
+}
+
+impl Kernel {
+    /// Carries a write out, notes how to undo it, and reads it back.
+    ///
+    /// # Errors
+    /// The kernel refused it (nothing is noted then), or did something else (noted: it must be undone).
+    pub fn carry_out(&mut self, oif: IfIndex, write: Write, undo: &mut Undo) -> Result<(), Fault> {
+        match write {
+            Write::AddRoot => self.add_root(oif, undo),
+            Write::RemoveRoot => self.remove_root(oif, undo),
+            Write::AddClass(class, htb) => self.add_class(oif, class, htb, undo),
+            Write::ChangeClass(class, htb) => self.change_class(oif, class, htb, undo),
+            Write::RemoveClass(class) => self.remove_class(oif, class, undo),
+            Write::AddQueue(class, queue) => self.add_queue(oif, class, queue, undo),
+            Write::ChangeQueue(class, queue) => self.change_queue(oif, class, queue, undo),
+            Write::RemoveQueue(class) => self.remove_queue(oif, class, undo),
+            Write::Record(class, record) => self.record(oif, class, record, undo),
+            Write::NewFlow(key, entry) => self.new_flow(oif, key, &entry, undo),
+            Write::Flow(key, flow) => {
+                if let Some(back) = flow.filter(|_| !self.port(oif).flows.contains_key(&key)) {
+                    self.slots.keep(back.slot);
+                }
+                self.flow(oif, key, flow, undo)
+            }
+            Write::Attach => {
+                self.fuse.spend()?;
+                self.table.attach(oif)?;
+                undo.push((oif, Write::Detach));
+                self.port(oif).attached = true;
+                confirmed(self.table.is_attached(oif))
+            }
+            Write::Detach => {
+                self.fuse.spend()?;
+                self.table.detach(oif)?;
+                undo.push((oif, Write::Attach));
+                self.port(oif).attached = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// What we believe of an interface.
+    pub fn port(&mut self, oif: IfIndex) -> &mut Port {
+        self.ports.entry(oif).or_default()
+    }
+
+    fn seen(&mut self, oif: IfIndex, class: ClassId) -> Result<&mut Seen, Fault> {
+        let absent = Fault { what: "the class is not there", code: libc::ENOENT };
+        self.port(oif).classes.get_mut(&class).ok_or(absent)
+    }
+
+    fn add_root(&mut self, oif: IfIndex, undo: &mut Undo) -> Result<(), Fault> {
+        self.fuse.spend()?;
+        self.socket.add_qdisc(oif, ROOT, Handle::ROOT, &ROOT_QDISC)?;
+        undo.push((oif, Write::RemoveRoot));
+        self.port(oif).root = true;
+        let found = self.socket.root_qdisc(oif)?;
+        confirmed(found.is_some_and(|q| (q.handle, q.parent, q.discipline) == (ROOT, Handle::ROOT, ROOT_QDISC)))
+    }
+
+    fn remove_root(&mut self, oif: IfIndex, undo: &mut Undo) -> Result<(), Fault> {
+        self.fuse.spend()?;
+        self.socket.delete_qdisc(oif, ROOT, Handle::ROOT)?;
+        let port = self.port(oif);
+        port.root = false;
+        // To be undone in this order: the root, the link, then class and queue by turns.
+        let mut back = vec![(oif, Write::AddRoot)];
+        for (class, seen) in std::mem::take(&mut port.classes) {
+            back.extend(seen.htb.map(|htb| (oif, Write::AddClass(class, htb))));
+            back.extend(seen.queue.map(|queue| (oif, Write::AddQueue(class, queue))));
+        }
+        undo.extend(back.into_iter().rev());
+        let found = self.socket.root_qdisc(oif)?;
+        confirmed(found.is_none_or(|q| q.handle != ROOT))
+    }
+
+    fn add_class(&mut self, oif: IfIndex, class: ClassId, htb: HtbClass, undo: &mut Undo) -> Result<(), Fault> {
+        self.fuse.spend()?;
+        self.socket.add_class(oif, handle(class), parent(class).0, &htb)?;
+        undo.push((oif, Write::RemoveClass(class)));
+        self.port(oif).classes.insert(class, Seen { htb: Some(htb), queue: None });
+        self.confirm_class(oif, class, &htb)
+    }
+
+    fn change_class(&mut self, oif: IfIndex, class: ClassId, htb: HtbClass, undo: &mut Undo) -> Result<(), Fault> {
+        let old = self.seen(oif, class)?.htb;
+        self.fuse.spend()?;
+        self.socket.change_class(oif, handle(class), parent(class).0, &htb)?;
+        undo.extend(old.map(|old| (oif, Write::ChangeClass(class, old))));
+        self.seen(oif, class)?.htb = Some(htb);
+        self.confirm_class(oif, class, &htb)
+    }
+
+    fn confirm_class(&mut self, oif: IfIndex, class: ClassId, htb: &HtbClass) -> Result<(), Fault> {
+        let found = self.socket.class(oif, handle(class))?;
+        confirmed(found.is_some_and(|found| found.parent == parent(class).1 && found.htb.as_ref() == Some(htb)))
+    }
+
+    fn remove_class(&mut self, oif: IfIndex, class: ClassId, undo: &mut Undo) -> Result<(), Fault> {
+        let old = self.seen(oif, class)?.clone();
+        self.fuse.spend()?;
+        self.socket.delete_class(oif, handle(class))?;
+        // Its queue went with it, so it comes back after it.
+        undo.extend(old.queue.map(|queue| (oif, Write::AddQueue(class, queue))));
+        undo.extend(old.htb.map(|htb| (oif, Write::AddClass(class, htb))));
+        self.port(oif).classes.remove(&class);
+        confirmed(self.socket.class(oif, handle(class))?.is_none())
+    }
+
+    fn add_queue(&mut self, oif: IfIndex, class: ClassId, queue: Discipline, undo: &mut Undo) -> Result<(), Fault> {
+        self.fuse.spend()?;
+        self.socket.add_qdisc(oif, leaf(class), handle(class), &queue)?;
+        undo.push((oif, Write::RemoveQueue(class)));
+        self.seen(oif, class)?.queue = Some(queue);
+        self.confirm_queue(oif, class)
+    }
+
+    fn change_queue(&mut self, oif: IfIndex, class: ClassId, queue: Discipline, undo: &mut Undo) -> Result<(), Fault> {
+        self.fuse.spend()?;
+        self.socket.replace_qdisc(oif, leaf(class), handle(class), &queue)?;
+        let old = self.seen(oif, class)?.queue.replace(queue);
+        undo.extend(old.map(|old| (oif, Write::ChangeQueue(class, old))));
+        self.confirm_queue(oif, class)
+    }
+
+    fn remove_queue(&mut self, oif: IfIndex, class: ClassId, undo: &mut Undo) -> Result<(), Fault> {
+        self.fuse.spend()?;
+        self.socket.delete_qdisc(oif, leaf(class), handle(class))?;
+        let old = self.seen(oif, class)?.queue.take();
+        undo.extend(old.map(|old| (oif, Write::AddQueue(class, old))));
+        Ok(())
+    }
+
+    fn confirm_queue(&mut self, oif: IfIndex, class: ClassId) -> Result<(), Fault> {
+        let wanted = self.seen(oif, class)?.queue.clone();
+        let found = self.socket.leaf_qdisc(oif, handle(class))?;
+        confirmed(found.is_some_and(|q| q.parent == handle(class) && Some(&q.discipline) == wanted.as_ref()))
+    }
+
+    fn record(
+        &mut self,
+        oif: IfIndex,
+        class: ClassId,
+        record: Option<ClassRecord>,
+        undo: &mut Undo,
+    ) -> Result<(), Fault> {
+        self.fuse.spend()?;
+        let old = match &record {
+            Some(record) => {
+                self.table.put_class(oif, class, record)?;
+                self.port(oif).records.insert(class, *record)
+            }
+            None => {
+                self.table.remove_class(oif, class)?;
+                self.port(oif).records.remove(&class)
+            }
+        };
+        undo.push((oif, Write::Record(class, old)));
+        Ok(())
+    }
+
+    fn new_flow(&mut self, oif: IfIndex, key: FlowKey, entry: &FlowSpecEntry, undo: &mut Undo) -> Result<(), Fault> {
+        let slot = self.slots.take()?;
+        let raw = RawFlow::new(slot, entry);
+        let bucket = self.fuse.spend().and_then(|()| self.table.put_state(slot, &RawState::full(&raw)));
+        let done = bucket.and_then(|()| self.flow(oif, key, Some(raw), undo));
+        if done.is_err() && !self.port(oif).flows.contains_key(&key) {
+            self.slots.give(slot);
+        }
+        done
+    }
+
+    fn flow(&mut self, oif: IfIndex, key: FlowKey, flow: Option<RawFlow>, undo: &mut Undo) -> Result<(), Fault> {
+        self.fuse.spend()?;
+        let raw_key = RawKey::new(oif, &key);
+        let old = self.port(oif).flows.get(&key).copied();
+        match &flow {
+            Some(flow) => {
+                self.table.put_flow(&raw_key, flow)?;
+                self.port(oif).put_flow(key, *flow);
+            }
+            None => {
+                self.table.remove_flow(&raw_key)?;
+                self.port(oif).remove_flow(&key);
+            }
+        }
+        if let Some(old) = old.filter(|old| flow.is_none_or(|flow| flow.slot != old.slot)) {
+            self.slots.give(old.slot);
+        }
+        undo.push((oif, Write::Flow(key, old)));
+        confirmed(self.table.flow(oif, &key)? == flow)
+    }
+}
+
+fn confirmed(same: bool) -> Result<(), Fault> {
+    if same { Ok(()) } else { Err(Fault { what: "the kernel has something else than it was told", code: 0 }) }
+}

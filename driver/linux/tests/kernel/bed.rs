@@ -1,0 +1,158 @@
+//! A bed for plane tests: two namespaces joined by a veth, a plane on the near end, plans that a person can read.
+
+use crate::scratch::{self, StateDir};
+use linux::netlink::Socket;
+use linux::netlink::addr::Address;
+use linux::netlink::tc::Stats;
+use linux::netlink::tc::class::Class;
+use linux::netlink::tc::qdisc::Qdisc;
+use linux::plane::KernelPlane;
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
+use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
+
+/// Our end and theirs.
+pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+/// Ten megabits of Ethernet as the kernel counts it.
+pub const LINK: LinkSpec = LinkSpec { rate: Rate::from_mbps(10), overhead: 14, mtu: 1500 };
+
+pub struct Bed {
+    pub socket: Socket,
+    pub oif: IfIndex,
+    pub state: StateDir,
+    pub there: File,
+}
+
+/// In a scratch namespace: a veth with addresses, both ends up.
+pub fn bed() -> Bed {
+    let there = scratch::fresh();
+    let here = scratch::current();
+    let mut socket = Socket::open().expect("netlink");
+    socket.add_veth("near", "far", Some(there.as_fd())).expect("veth");
+    scratch::enter(&there);
+    let mut far = Socket::open().expect("netlink");
+    scratch::enter(&here);
+    let up = |socket: &mut Socket, name: &str, address: Ipv4Addr| {
+        let index = socket.link_by_name(name).expect("link").index;
+        socket.set_link_up(index, true).expect("up");
+        socket.add_address(&Address { index, address: IpAddr::V4(address), prefix: 24 }).expect("address");
+        index
+    };
+    up(&mut far, "far", FAR);
+    let oif = up(&mut socket, "near", NEAR);
+    Bed { socket, oif, state: StateDir::new(), there }
+}
+
+impl Bed {
+    pub fn open(&self) -> KernelPlane {
+        KernelPlane::open(self.state.path()).expect("the plane opens")
+    }
+
+    /// A socket in the far namespace that takes whatever comes.
+    pub fn receiver(&self, port: u16) -> UdpSocket {
+        let here = scratch::current();
+        scratch::enter(&self.there);
+        let socket = UdpSocket::bind(SocketAddr::from((FAR, port))).expect("bind there");
+        scratch::enter(&here);
+        roomy(socket)
+    }
+
+    /// A socket here that sends to that port.
+    pub fn sender(&self, from: u16, to: u16) -> UdpSocket {
+        let socket = UdpSocket::bind(SocketAddr::from((NEAR, from))).expect("bind here");
+        socket.connect(SocketAddr::from((FAR, to))).expect("connect");
+        roomy(socket)
+    }
+
+    /// Everything that traffic control shows of the interface, without what it counted.
+    pub fn shown(&mut self) -> (Vec<Class>, Vec<Qdisc>) {
+        let mut classes = self.socket.classes(self.oif).expect("classes");
+        classes.iter_mut().for_each(|class| class.stats = Stats::default());
+        classes.sort_by_key(|class| class.handle);
+        let mut qdiscs = self.socket.qdiscs(self.oif).expect("qdiscs");
+        qdiscs.iter_mut().for_each(|qdisc| qdisc.stats = Stats::default());
+        qdiscs.sort_by_key(|qdisc| (qdisc.handle, qdisc.parent));
+        (classes, qdiscs)
+    }
+
+    pub fn link(&self) -> PlanOp {
+        PlanOp::Link { oif: self.oif, spec: LINK }
+    }
+
+    pub fn class(&self, class: ClassId, kbps: u64, priority: u8) -> PlanOp {
+        PlanOp::Class { oif: self.oif, class, spec: spec(kbps, priority) }
+    }
+
+    pub fn flow(&self, n: u16, class: ClassId, kbps: u64) -> PlanOp {
+        PlanOp::Flow { oif: self.oif, flow: key(n), entry: entry(class, kbps) }
+    }
+
+    pub fn drop_flow(&self, n: u16) -> PlanOp {
+        PlanOp::DropFlow { oif: self.oif, flow: key(n) }
+    }
+
+    /// Link, best effort with what is left, control, and a controlled-load class of so much.
+    pub fn base(&self, controlled_kbps: u64) -> Vec<PlanOp> {
+        vec![
+            self.link(),
+            self.class(ClassId::CONTROL, 200, 0),
+            self.class(ClassId::CONTROLLED_LOAD, controlled_kbps, 2),
+            self.class(ClassId::BEST_EFFORT, 9_800 - controlled_kbps, 7),
+        ]
+    }
+}
+
+/// Never blocks and never is the one that drops: the queues under test are.
+fn roomy(socket: UdpSocket) -> UdpSocket {
+    socket.set_nonblocking(true).expect("non-blocking");
+    let size: libc::c_int = 8 << 20;
+    for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
+        let at = std::ptr::from_ref(&size).cast();
+        // SAFETY: `size` is valid for reads of its length and outlives the call.
+        let rc = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, at, 4) };
+        assert_eq!(rc, 0, "a large socket buffer");
+    }
+    socket
+}
+
+pub fn spec(kbps: u64, priority: u8) -> ClassSpec {
+    let rate = Rate::from_kbps(kbps);
+    ClassSpec {
+        real_time: (kbps > 0).then(|| ServiceCurve::linear(rate)),
+        link_share: rate,
+        upper_limit: None,
+        priority,
+        queue: QueueSpec { packets: 100, bytes: Bytes::new(1 << 20) },
+    }
+}
+
+/// Flow number `n`: from port 20,000 + n to port 5,004.
+pub fn key(n: u16) -> FlowKey {
+    FlowKey { src: NEAR.into(), dst: FAR.into(), protocol: 17, src_port: 20_000 + n, dst_port: 5004 }
+}
+
+pub fn entry(class: ClassId, kbps: u64) -> FlowSpecEntry {
+    let rate = Rate::from_kbps(kbps);
+    let tspec = Tspec { r: rate, b: Bytes::new(8192), p: Rate::INFINITE, m: 64, M: 1500 };
+    FlowSpecEntry {
+        class,
+        bucket: BucketSpec { rate, depth: Bytes::new(8192), min_unit: 64 },
+        record: FlowRecord {
+            session: Session { dst: FAR.into(), protocol: 17, dst_port: 5004 },
+            flowspec: FlowSpec::ControlledLoad(tspec),
+            sender_tspec: tspec,
+            admitted: rate.with_overhead(14, 64),
+            lifetime: Span::from_millis(157_500),
+        },
+    }
+}
+
+/// The plan that these operations make.
+pub fn plan_of(ops: &[PlanOp]) -> traffic::plan::Plan {
+    let mut plan = traffic::plan::Plan::default();
+    ops.iter().for_each(|op| plan.apply(op));
+    plan
+}

@@ -1,0 +1,226 @@
+//! The kernel plane: what is told is there, what is refused leaves no trace, what others own is left alone.
+
+use crate::bed::{LINK, bed, entry, key, plan_of, spec};
+use crate::scratch;
+use linux::netlink::tc::Handle;
+use linux::netlink::tc::qdisc::Discipline;
+use linux::plane::{Drift, Fuse, KernelPlane};
+use terms::{Bytes, IfIndex, Rate};
+use traffic::plan::{ClassId, ClassSpec, LinkSpec, Plan, PlanOp, QueueSpec};
+
+const OWN: ClassId = ClassId::FIRST_OWN;
+
+#[test]
+fn the_kernel_has_what_was_told() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        assert_eq!(plane.read(), Ok(Plan::default()));
+        let mut ops = bed.base(3_300);
+        ops.extend([bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000), bed.class(OWN, 0, 1), bed.flow(2, OWN, 100)]);
+        plane.apply(&ops).expect("fits");
+        assert_eq!(plane.read(), Ok(plan_of(&ops)));
+        let (classes, qdiscs) = bed.shown();
+        let rates: Vec<(u16, u64, u64)> =
+            classes.iter().filter_map(|c| Some((c.handle.minor(), c.htb?.rate * 8, c.htb?.ceil * 8))).collect();
+        let all = 10_000_000;
+        let wanted = [(1, all, all), (2, 6_500_000, all), (3, 200_000, all), (4, 3_300_000, all), (16, 8, all)];
+        assert_eq!(rates, wanted);
+        assert_eq!(qdiscs.len(), 1 + 4, "the root and a queue for each class");
+        // Told again, nothing is written.
+        plane.rig(Fuse::DieAfter(0));
+        assert_eq!(plane.apply(&ops), Ok(()));
+    });
+}
+
+#[test]
+fn changes_are_made_in_place_and_by_difference() {
+    scratch::in_netns(|| {
+        let bed = bed();
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+        plane.apply(&ops).expect("fits");
+        let mut change = vec![
+            bed.class(ClassId::BEST_EFFORT, 4_000, 7),
+            bed.class(ClassId::CONTROLLED_LOAD, 5_800, 2),
+            bed.flow(1, ClassId::CONTROLLED_LOAD, 5_000),
+        ];
+        plane.apply(&change).expect("fits");
+        // Another kind of queue, another limit of it, and a link of another rate: ceilings follow.
+        for (packets, bytes) in [(100, 9_000), (100, 10_000), (7, 1 << 20)] {
+            let queue = QueueSpec { packets, bytes: Bytes::new(bytes) };
+            let class = ClassSpec { queue, ..spec(5_800, 2) };
+            change.push(PlanOp::Class { oif: bed.oif, class: ClassId::CONTROLLED_LOAD, spec: class });
+            plane.apply(&change).expect("fits");
+            ops.append(&mut change);
+            assert_eq!(plane.read(), Ok(plan_of(&ops)));
+        }
+        let faster = LinkSpec { rate: Rate::from_mbps(100), ..LINK };
+        ops.push(PlanOp::Link { oif: bed.oif, spec: faster });
+        plane.apply(&ops).expect("fits");
+        assert_eq!(plane.read(), Ok(plan_of(&ops)));
+        let slower = PlanOp::Link { oif: bed.oif, spec: LinkSpec { rate: Rate::from_mbps(9), ..LINK } };
+        assert!(plane.apply(&[slower]).is_err(), "its classes would sum over it");
+        assert_eq!(plane.read(), Ok(plan_of(&ops)));
+        let gone = [bed.drop_flow(1), PlanOp::DropClass { oif: bed.oif, class: ClassId::CONTROLLED_LOAD }];
+        plane.apply(&gone).expect("goes");
+        plane.apply(&gone).expect("twice is once");
+        ops.extend(gone);
+        assert_eq!(plane.read(), Ok(plan_of(&ops)));
+    });
+}
+
+#[test]
+fn the_default_comes_back() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let before = bed.shown();
+        assert_eq!(before.1[0].handle, Handle::NONE, "the kernel's default");
+        let mut plane = bed.open();
+        let mut ops = bed.base(1_000);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 900));
+        plane.apply(&ops).expect("fits");
+        assert_ne!(bed.shown(), before);
+        plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("goes");
+        assert_eq!(bed.shown(), before);
+        assert_eq!(plane.read(), Ok(Plan::default()));
+        drop(plane);
+        let mut plane = bed.open();
+        assert_eq!(plane.read(), Ok(Plan::default()), "no flow is left in the map either");
+        plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("twice is once");
+    });
+}
+
+#[test]
+fn a_foreign_root_is_refused_not_fought() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let foreign = Handle::new(1, 0);
+        bed.socket.add_qdisc(bed.oif, foreign, Handle::ROOT, &Discipline::Pfifo { limit: 7 }).expect("theirs");
+        let before = bed.shown();
+        let mut plane = bed.open();
+        assert_eq!(plane.apply(&bed.base(1_000)).expect_err("theirs").code, libc::EBUSY);
+        assert_eq!(bed.shown(), before);
+        plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("nothing of ours");
+        assert_eq!(bed.shown(), before);
+    });
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        assert!(plane.apply(&[bed.class(OWN, 1, 1)]).is_err(), "no root");
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+        plane.apply(&ops).expect("fits");
+        let before = (bed.shown(), plane.read());
+        let oif = bed.oif;
+        let low = ClassSpec { upper_limit: Some(Rate::from_kbps(1)), ..spec(2, 1) };
+        for (why, op) in [
+            ("the classes would sum over the link", bed.class(OWN, 1, 1)),
+            ("likewise, in place", bed.class(ClassId::CONTROL, 201, 0)),
+            ("its class is not there", bed.flow(2, OWN, 100)),
+            ("the link is no class of flows", bed.flow(2, ClassId::LINK, 100)),
+            ("a flow uses it", PlanOp::DropClass { oif, class: ClassId::CONTROLLED_LOAD }),
+            ("best effort stays", PlanOp::DropClass { oif, class: ClassId::BEST_EFFORT }),
+            ("the link is no class", bed.class(ClassId::LINK, 0, 0)),
+            ("the number is the root's own", bed.class(ClassId(0x5c1c), 0, 0)),
+            ("the number is clsact's", bed.class(ClassId(0xffff), 0, 0)),
+            ("less than it is guaranteed", PlanOp::Class { oif, class: OWN, spec: low }),
+            ("no such interface", PlanOp::Link { oif: IfIndex(9999), spec: LINK }),
+            ("no rate", PlanOp::Link { oif, spec: LinkSpec { rate: Rate::ZERO, ..LINK } }),
+        ] {
+            let batch = [bed.class(ClassId(99), 0, 3), bed.flow(9, ClassId(99), 10), op];
+            assert!(plane.apply(&batch).is_err(), "{why}");
+            assert_eq!((bed.shown(), plane.read()), before, "{why}");
+        }
+    });
+}
+
+#[test]
+fn a_full_map_is_a_refusal() {
+    scratch::in_netns(|| {
+        let bed = bed();
+        let mut plane = KernelPlane::open_with_limit(bed.state.path(), 3).expect("opens");
+        plane.apply(&bed.base(3_300)).expect("fits");
+        let flows: Vec<PlanOp> = (0..3).map(|n| bed.flow(n, ClassId::CONTROLLED_LOAD, 10)).collect();
+        plane.apply(&flows).expect("three");
+        let before = plane.read();
+        let one_more = [bed.drop_flow(0), bed.flow(7, ClassId::CONTROLLED_LOAD, 10), bed.flow(8, OWN, 10)];
+        assert!(plane.apply(&one_more).is_err(), "the last has no class");
+        assert_eq!(plane.read(), before, "the slot given back was used and given back again");
+        let fault = plane.apply(&[bed.flow(7, ClassId::CONTROLLED_LOAD, 10)]).expect_err("four");
+        assert_eq!(fault.code, libc::ENOSPC);
+        assert_eq!(plane.read(), before);
+        plane.apply(&[bed.drop_flow(0), bed.flow(7, ClassId::CONTROLLED_LOAD, 10)]).expect("one for one");
+        assert_eq!(plane.flow_counters(bed.oif, &key(7)).expect("map").map(|c| c.packets), Some(0));
+    });
+}
+
+#[test]
+fn an_interface_that_goes_takes_its_reservations_with_it() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+        plane.apply(&ops).expect("fits");
+        bed.socket.delete_link(bed.oif).expect("delete");
+        assert_eq!(plane.reconcile(), Ok(vec![Drift::Gone(bed.oif)]));
+        assert!(plane.apply(&[bed.class(OWN, 0, 1)]).is_err());
+        plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("forgotten");
+        assert_eq!(plane.reconcile(), Ok(vec![]));
+        // The same name again is another interface; and one that went while nobody looked is forgotten at the start.
+        bed.socket.add_veth("near", "far2", None).expect("veth");
+        let again = bed.socket.link_by_name("near").expect("near").index;
+        plane.apply(&[PlanOp::Link { oif: again, spec: LINK }]).expect("fresh");
+        let flow = PlanOp::Flow { oif: again, flow: key(1), entry: entry(ClassId::BEST_EFFORT, 1) };
+        plane.apply(&[flow]).expect("flow");
+        drop(plane);
+        bed.socket.delete_link(again).expect("delete");
+        assert_eq!(bed.open().read(), Ok(Plan::default()));
+    });
+}
+
+#[test]
+fn what_others_change_is_mended_or_told() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+        plane.apply(&ops).expect("fits");
+        let told = bed.shown();
+        assert_eq!(plane.reconcile(), Ok(vec![]));
+        let oif = bed.oif;
+        let of = |class: ClassId| Handle::new(0x5c1c, class.0);
+        let seen = bed.socket.class(oif, of(ClassId::CONTROLLED_LOAD)).expect("look").expect("there");
+        let mut stolen = seen.htb.expect("htb");
+        stolen.rate = 1_200_000;
+        type Deed<'a> = (&'a str, Box<dyn Fn(&mut linux::netlink::Socket) -> linux::netlink::socket::Result<()>>);
+        let deeds: Vec<Deed<'_>> = vec![
+            ("a rate", Box::new(move |s| s.change_class(oif, of(ClassId::BEST_EFFORT), of(ClassId::LINK), &stolen))),
+            ("a class", Box::new(move |s| s.delete_class(oif, of(ClassId::CONTROL)))),
+            ("a queue", Box::new(move |s| s.delete_qdisc(oif, Handle::new(4, 0), of(ClassId::CONTROLLED_LOAD)))),
+            ("one more class", Box::new(move |s| s.add_class(oif, of(ClassId(77)), of(ClassId::LINK), &stolen))),
+            ("all of it", Box::new(move |s| s.delete_qdisc(oif, Handle::new(0x5c1c, 0), Handle::ROOT))),
+        ];
+        for (what, deed) in deeds {
+            deed(&mut bed.socket).expect(what);
+            assert_eq!(plane.reconcile(), Ok(vec![Drift::Mended(oif)]), "{what}");
+            assert_eq!(bed.shown(), told, "{what}");
+            assert_eq!(plane.reconcile(), Ok(vec![]), "{what}");
+        }
+        bed.socket.delete_qdisc(oif, Handle::new(0x5c1c, 0), Handle::ROOT).expect("theirs now");
+        bed.socket.add_qdisc(oif, Handle::new(1, 0), Handle::ROOT, &Discipline::Pfifo { limit: 7 }).expect("theirs");
+        let theirs = bed.shown();
+        assert_eq!(plane.reconcile(), Ok(vec![Drift::Foreign(oif)]));
+        assert!(plane.apply(&[bed.class(OWN, 0, 1)]).is_err());
+        assert_eq!(bed.shown(), theirs);
+        plane.apply(&[PlanOp::DropLink { oif }]).expect("ours is given up");
+        assert_eq!(bed.shown(), theirs);
+    });
+}

@@ -1,0 +1,174 @@
+//! Real packets through the plane, judged by counts alone: this machine proves no delay.
+//!
+//! What is offered, what the map says and what arrives are compared exactly; shares of the link within what a short
+//! run allows.
+
+use crate::bed::{Bed, bed, key};
+use crate::scratch;
+use linux::plane::KernelPlane;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+use traffic::plan::{ClassId, Counters};
+
+/// IP and UDP headers.
+const HEADERS: u64 = 28;
+
+/// Sends packets of `len` IP bytes at `kbps` (IP) from each socket for `time`; how many each has sent. A thread that
+/// comes late makes up for two packets at most: it must not make a burst of its own.
+fn offer(time: Duration, sources: &[(&UdpSocket, u64, u64)]) -> Vec<u64> {
+    let start = Instant::now();
+    let mut sent = vec![0u64; sources.len()];
+    let mut due = vec![Duration::ZERO; sources.len()];
+    while start.elapsed() < time {
+        for (n, (socket, len, kbps)) in sources.iter().enumerate() {
+            let gap = Duration::from_micros(len * 8000 / kbps);
+            let now = start.elapsed();
+            due[n] = due[n].max(now.saturating_sub(2 * gap));
+            let payload = vec![0; (len - HEADERS) as usize];
+            while due[n] <= now {
+                due[n] += gap;
+                sent[n] += u64::from(socket.send(&payload).is_ok());
+            }
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    sent
+}
+
+/// Waits until nothing is queued any more.
+fn drain(bed: &mut Bed) {
+    for _ in 0..500 {
+        let queued: u32 = bed.socket.classes(bed.oif).expect("classes").iter().map(|class| class.stats.queued).sum();
+        if queued == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the queues do not drain");
+}
+
+/// How many packets came.
+fn arrived(socket: &UdpSocket) -> u64 {
+    let mut buffer = [0; 2048];
+    std::iter::from_fn(|| socket.recv(&mut buffer).ok()).count() as u64
+}
+
+fn flow(plane: &KernelPlane, bed: &Bed, n: u16) -> Counters {
+    plane.flow_counters(bed.oif, &key(n)).expect("map").expect("installed")
+}
+
+fn class(plane: &mut KernelPlane, bed: &Bed, class: ClassId) -> Counters {
+    plane.class_counters(bed.oif, class).expect("netlink").expect("there")
+}
+
+#[test]
+fn every_packet_is_counted_where_it_belongs() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 1_000));
+        plane.apply(&ops).expect("fits");
+        let (reserved, other) = (bed.sender(20_001, 5004), bed.sender(20_002, 5004));
+        let receiver = bed.receiver(5004);
+        let sent = offer(Duration::from_millis(600), &[(&reserved, 500, 900), (&other, 500, 900)]);
+        drain(&mut bed);
+        let counted = flow(&plane, &bed, 1);
+        assert_eq!((counted.packets, counted.bytes), (sent[0], sent[0] * 500));
+        assert_eq!((counted.over_packets, counted.over_bytes), (0, 0));
+        let controlled = class(&mut plane, &bed, ClassId::CONTROLLED_LOAD);
+        assert_eq!((controlled.packets, controlled.bytes), (sent[0], sent[0] * 514), "Ethernet counted by the class");
+        let rest = class(&mut plane, &bed, ClassId::BEST_EFFORT);
+        assert!((sent[1]..sent[1] + 20).contains(&rest.packets), "{rest:?}: the other flow and the kernel's own");
+        assert!(class(&mut plane, &bed, ClassId::CONTROL).packets >= 1, "ARP at least");
+        assert_eq!(arrived(&receiver), sent[0] + sent[1]);
+        let all = plane.counters().expect("counters");
+        assert_eq!(all.flows[&(bed.oif, key(1))], counted);
+        assert_eq!(all.classes[&(bed.oif, ClassId::CONTROLLED_LOAD)], controlled);
+    });
+}
+
+#[test]
+fn a_flood_does_not_touch_a_reserved_flow() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_500);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_200));
+        plane.apply(&ops).expect("fits");
+        let (video, flood) = (bed.sender(20_001, 5004), bed.sender(20_002, 5005));
+        let (screen, sink) = (bed.receiver(5004), bed.receiver(5005));
+        let time = Duration::from_secs(2);
+        let sent = offer(time, &[(&video, 1000, 3_000), (&flood, 1000, 15_000)]);
+        drain(&mut bed);
+        assert_eq!(arrived(&screen), sent[0], "not one packet of the reserved flow is lost");
+        assert_eq!(flow(&plane, &bed, 1).over_packets, 0);
+        let dropped = class(&mut plane, &bed, ClassId::BEST_EFFORT).over_packets;
+        assert!(dropped > sent[1] / 5, "the flood had to lose: {dropped} of {}", sent[1]);
+        // Work-conserving: the flood got what the video left of 10 Mb/s, within a tenth.
+        let share = arrived(&sink) as f64 * 1014.0 * 8.0 / time.as_secs_f64();
+        let left = 10e6 - sent[0] as f64 * 1014.0 * 8.0 / time.as_secs_f64();
+        assert!(share > 0.9 * left, "the flood got {share:.0} of {left:.0} bit/s");
+    });
+}
+
+#[test]
+fn excess_is_best_effort_and_hurts_nobody_else() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        let mut ops = bed.base(4_500);
+        ops.extend([bed.flow(1, ClassId::CONTROLLED_LOAD, 2_000), bed.flow(2, ClassId::CONTROLLED_LOAD, 2_000)]);
+        plane.apply(&ops).expect("fits");
+        let (greedy, honest, flood) = (bed.sender(20_001, 5004), bed.sender(20_002, 5004), bed.sender(20_003, 5005));
+        let (receiver, _sink) = (bed.receiver(5004), bed.receiver(5005));
+        let offered = [(&greedy, 1000, 6_000), (&honest, 1000, 1_900), (&flood, 1000, 8_000)];
+        let sent = offer(Duration::from_secs(2), &offered);
+        drain(&mut bed);
+        let (greedy, honest) = (flow(&plane, &bed, 1), flow(&plane, &bed, 2));
+        assert_eq!((honest.packets, honest.over_packets), (sent[1], 0), "the second flow is untouched");
+        assert_eq!(greedy.packets + greedy.over_packets, sent[0]);
+        // Two seconds at 2 Mb/s and a full bucket of 8,192 bytes; the third of its offer, not more.
+        assert!(greedy.bytes <= 2_500_000 / 4 + 8192, "{greedy:?}");
+        assert!(greedy.over_packets > sent[0] / 2, "{greedy:?} of {}", sent[0]);
+        let controlled = class(&mut plane, &bed, ClassId::CONTROLLED_LOAD);
+        assert_eq!(controlled.packets, greedy.packets + honest.packets, "no excess in the reserved class");
+        assert_eq!(controlled.over_packets, 0, "and nothing of it is lost");
+        assert!(arrived(&receiver) >= greedy.packets + honest.packets);
+    });
+}
+
+#[test]
+fn a_killed_agent_is_not_missed() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+        plane.apply(&ops).expect("fits");
+        let video = bed.sender(20_001, 5004);
+        let screen = bed.receiver(5004);
+        let some = Duration::from_millis(300);
+        let before = offer(some, &[(&video, 1000, 2_800)])[0];
+        let told = plane.read().expect("read");
+        // Everything that the process holds is closed, as the kernel does for one that is killed.
+        drop(plane);
+        let without = offer(some, &[(&video, 1000, 2_800)])[0];
+        drain(&mut bed);
+        let mut plane = bed.open();
+        assert_eq!(plane.read(), Ok(told), "flows with their records, classes, link");
+        let counted = flow(&plane, &bed, 1);
+        assert_eq!((counted.packets, counted.over_packets), (before + without, 0), "counted on, and no packet outside");
+        assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, before + without);
+        // A change of the adopted is a change in place.
+        plane
+            .apply(&[bed.class(ClassId::BEST_EFFORT, 5_000, 7), bed.class(ClassId::CONTROLLED_LOAD, 4_800, 2)])
+            .expect("fits");
+        plane.apply(&[bed.flow(1, ClassId::CONTROLLED_LOAD, 4_000)]).expect("fits");
+        let after = offer(some, &[(&video, 1000, 3_800)])[0];
+        drain(&mut bed);
+        assert_eq!(flow(&plane, &bed, 1).packets, before + without + after);
+        assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, before + without + after);
+        assert_eq!(arrived(&screen), before + without + after);
+    });
+}
