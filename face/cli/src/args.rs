@@ -125,6 +125,32 @@ pub enum RsvpCommand {
     Reservations(ListArgs),
     /// Messages by type, and drops by reason
     Counters(ListArgs),
+    /// Print what captured messages say, one JSON object a line (needs no agent)
+    #[command(
+        after_help = "Examples:\n  echo 1005...  | sluice rsvp decode --hex            one message in hex a line\n  \
+                      echo 46c0...  | sluice rsvp decode --hex --ip       one whole IP packet in hex a line\n  \
+                      sluice rsvp decode --pcap trouble.pcap              every RSVP packet of a capture (pcap, pcapng)\n\n\
+                      What is refused is printed as {\"error\":\"what is wrong\",\"offset\":where}."
+    )]
+    Decode(DecodeArgs),
+}
+
+/// `sluice rsvp decode`.
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("input").required(true).args(["hex", "pcap"]))]
+pub struct DecodeArgs {
+    /// Read hex, one message a line; `#` begins a comment line
+    #[arg(long)]
+    pub hex: bool,
+    /// With --hex: each line is a whole IP packet
+    #[arg(long, requires = "hex")]
+    pub ip: bool,
+    /// Read a capture file; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// With --hex: read this file [default: standard input]
+    #[arg(requires = "hex", value_name = "FILE")]
+    pub file: Option<PathBuf>,
 }
 
 /// Lists.

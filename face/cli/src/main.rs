@@ -3,6 +3,7 @@
 
 mod args;
 mod complain;
+mod decode;
 mod places;
 mod rsvp;
 mod status;

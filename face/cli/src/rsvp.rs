@@ -1,4 +1,4 @@
-//! `sluice rsvp send | receive | sessions | senders | reservations | counters`.
+//! `sluice rsvp send | receive | sessions | senders | reservations | counters | decode`.
 
 use crate::args::{End, ListArgs, Protocol, ReceiveArgs, Reserve, RsvpCommand, SendArgs, Service, TrafficArgs};
 use crate::complain::Complaint;
@@ -21,6 +21,7 @@ pub fn run(command: &RsvpCommand) -> Result<ExitCode, Complaint> {
         RsvpCommand::Senders(args) => list(args, Request::Senders),
         RsvpCommand::Reservations(args) => list(args, Request::Reservations),
         RsvpCommand::Counters(args) => list(args, Request::Counters),
+        RsvpCommand::Decode(args) => crate::decode::run(args),
     }
 }
 

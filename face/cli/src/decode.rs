@@ -1,0 +1,191 @@
+//! `sluice rsvp decode`: what RSVP messages say, one JSON object a line, by the very decoder of the agent.
+//!
+//! A message that is refused gives `{"error":..,"offset":..}`: what is wrong, and where, in bytes from the start of what
+//! was given (the message; the IP packet with `--ip` and `--pcap`). Where RFC 2205 wants a PathErr or ResvErr sent
+//! back, `answer` says its code and value.
+
+mod capture;
+mod frame;
+mod json;
+
+use crate::args::DecodeArgs;
+use crate::complain::Complaint;
+use capture::{Capture, Record};
+use json::Json;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use wire::describe::{Value, Visitor};
+use wire::iana::IPPROTO_RSVP;
+use wire::ip::Packet;
+use wire::{Malformed, Message};
+
+/// Runs it.
+pub fn run(args: &DecodeArgs) -> Result<ExitCode, Complaint> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let done = match &args.pcap {
+        Some(file) => pcap(file, &mut out)?,
+        None => hex(args, &mut out)?,
+    };
+    match done.and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// One line of hex after the other. Lines that begin with `#` are comments.
+fn hex(args: &DecodeArgs, out: &mut impl Write) -> Result<std::io::Result<()>, Complaint> {
+    for line in BufReader::new(open(args.file.as_deref())?).split(b'\n') {
+        let line = line.map_err(|e| unreadable(args.file.as_deref(), &e))?;
+        let line = String::from_utf8_lossy(&line);
+        if line.starts_with('#') {
+            continue;
+        }
+        let said = match bytes(&line) {
+            Err(column) => error("not hexadecimal", column),
+            Ok(bytes) if args.ip => packet(&bytes, None),
+            Ok(bytes) => message(&bytes),
+        };
+        if let Err(e) = writeln!(out, "{said}") {
+            return Ok(Err(e));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// The RSVP packets of a capture; everything else in it is passed over.
+fn pcap(file: &Path, out: &mut impl Write) -> Result<std::io::Result<()>, Complaint> {
+    let mut bytes = Vec::new();
+    open(Some(file))?.read_to_end(&mut bytes).map_err(|e| unreadable(Some(file), &e))?;
+    let capture = Capture::new(&bytes)
+        .map_err(|what| Complaint::world(format!("{}: {what}: give a pcap or pcapng file", file.display())))?;
+    for record in capture {
+        let said = match record {
+            Err(cut) => error(cut.what, cut.offset),
+            Ok(record) => match frame::ip_packet(record.link, record.bytes).filter(|p| may_be_rsvp(p)) {
+                Some(bytes) => packet(bytes, Some(&record)),
+                None => continue,
+            },
+        };
+        if let Err(e) = writeln!(out, "{said}") {
+            return Ok(Err(e));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn open(file: Option<&Path>) -> Result<Box<dyn Read>, Complaint> {
+    match file {
+        Some(path) if path != Path::new("-") => match std::fs::File::open(path) {
+            Ok(file) => Ok(Box::new(file)),
+            Err(e) => Err(unreadable(Some(path), &e)),
+        },
+        _ => Ok(Box::new(std::io::stdin())),
+    }
+}
+
+fn unreadable(file: Option<&Path>, e: &std::io::Error) -> Complaint {
+    let name = file.map_or("standard input".into(), |f| f.display().to_string());
+    Complaint::world(format!("cannot read {name}: {e}"))
+}
+
+/// Hex digits in pairs; blanks and colons between them are allowed, and `0x` in front. `Err`: the column.
+fn bytes(line: &str) -> Result<Vec<u8>, usize> {
+    let text = line.trim_end();
+    let start = text.len() - text.trim_start().len();
+    let start = start + if text[start..].starts_with("0x") { 2 } else { 0 };
+    let mut bytes = Vec::with_capacity(text.len() / 2);
+    let mut half = None;
+    for (column, c) in text.char_indices().skip_while(|(i, _)| *i < start) {
+        match (c.to_digit(16), half) {
+            (Some(low), Some(high)) => {
+                bytes.push((high << 4 | low) as u8);
+                half = None;
+            }
+            (Some(high), None) => half = Some(high),
+            (None, None) if c.is_whitespace() || c == ':' => {}
+            _ => return Err(column),
+        }
+    }
+    if half.is_some() { Err(text.len()) } else { Ok(bytes) }
+}
+
+/// What a message says, as JSON.
+pub fn message(bytes: &[u8]) -> String {
+    match Message::parse(bytes) {
+        Ok(message) => {
+            let mut json = Json::new();
+            wire::describe(&message, &mut json);
+            json.finish()
+        }
+        Err(fault) => refused(&fault, 0),
+    }
+}
+
+/// Whether an IP packet may carry RSVP, as far as can be seen: whole packets of other protocols do not.
+fn may_be_rsvp(bytes: &[u8]) -> bool {
+    match Packet::parse(bytes) {
+        Ok(packet) => packet.protocol() == IPPROTO_RSVP,
+        Err(_) => match bytes.first().map(|b| b >> 4) {
+            Some(4) => bytes.get(9) == Some(&IPPROTO_RSVP),
+            Some(6) => bytes.get(6) == Some(&IPPROTO_RSVP),
+            _ => false,
+        },
+    }
+}
+
+/// What the message in an IP packet says, with the packet's own header.
+fn packet(bytes: &[u8], record: Option<&Record<'_>>) -> String {
+    let packet = match Packet::parse(bytes) {
+        Ok(packet) => packet,
+        Err(fault) => return refused(&fault, 0),
+    };
+    if packet.protocol() != IPPROTO_RSVP {
+        return error(
+            &format!("not RSVP: IP protocol {}", packet.protocol()),
+            if packet.src().is_ipv4() { 9 } else { 6 },
+        );
+    }
+    if packet.is_fragment() {
+        return error("a fragment of an IP packet", if packet.src().is_ipv4() { 6 } else { 40 });
+    }
+    let payload = packet.payload();
+    let message = match Message::parse(payload) {
+        Ok(message) => message,
+        Err(fault) => return refused(&fault, payload.as_ptr() as usize - bytes.as_ptr() as usize),
+    };
+    let mut json = Json::new();
+    wire::describe(&message, &mut json);
+    json.record(Some("ip"));
+    json.field("src", Value::Address(packet.src()));
+    json.field("dst", Value::Address(packet.dst()));
+    json.field("ttl", Value::Number(u64::from(packet.ttl())));
+    json.field("router_alert", Value::Flag(packet.router_alert().is_some()));
+    json.end();
+    if let Some(record) = record {
+        json.field("packet", Value::Number(record.number));
+        json.time("time", record.nanos);
+    }
+    json.finish()
+}
+
+fn error(what: &str, offset: usize) -> String {
+    let mut json = Json::new();
+    json.field("error", Value::Text(what));
+    json.field("offset", Value::Number(offset as u64));
+    json.finish()
+}
+
+fn refused(fault: &Malformed, base: usize) -> String {
+    let mut json = Json::new();
+    json.field("error", Value::Text(fault.what));
+    json.field("offset", Value::Number((base + fault.offset) as u64));
+    if let Some(answer) = fault.answer {
+        json.record(Some("answer"));
+        json.field("Error_Code", Value::Number(u64::from(answer.code)));
+        json.field("Error_Value", Value::Number(u64::from(answer.value)));
+        json.field("meaning", Value::Text(wire::iana::error::name(answer.code)));
+        json.end();
+    }
+    json.finish()
+}
