@@ -65,7 +65,7 @@ impl DemoOptions {
     /// Before and after at one point: under a minute.
     pub fn quick(up: UpOptions) -> DemoOptions {
         let floods = [0, 10].map(Rate::from_mbps).to_vec();
-        DemoOptions { floods, length: Duration::from_secs(12), windows: 3, out: None, up, progress: true }
+        DemoOptions { floods, length: Duration::from_millis(10_200), windows: 3, out: None, up, progress: true }
     }
 
     /// How long all of it takes, about.

@@ -45,8 +45,8 @@ impl Point {
     /// In a line, for people who wait.
     pub fn line(&self) -> String {
         format!(
-            "{} reservation, flood {:>4.1} Mb/s: {:4.1} frames/s, {:3} damaged, loss {:.2} %, flood got {:.2} Mb/s",
-            if self.reserved { "with a" } else { "no    " },
+            "{} flood {:>4.1} Mb/s  ->  {:4.1} frames/s, {:3} damaged, loss {:5.2} %, flood got {:5.2} Mb/s",
+            if self.reserved { "reserved:  " } else { "unreserved:" },
             self.flood_sent_mbps,
             self.fps,
             self.damaged_frames,
@@ -111,9 +111,9 @@ impl Report {
     pub fn stream_line(&self) -> String {
         let (Some(found), Some(tspec)) = (&self.burstiness, &self.tspec) else { return String::new() };
         format!(
-            "the video sends {:.2} Mb/s in bursts of {} and needs a bucket of {}; announced: r = {:.2} Mb/s, b = {} kB, \
+            "the video sends {:.2} Mb/s in bursts of at most {} and needs a bucket of {}; announced: r = {:.2} Mb/s, b = {} kB, \
              m = {} bytes, M = {} bytes",
-            found.mean.as_bps() as f64 / 1e6,
+            found.sent.as_bps() as f64 / 1e6,
             kilobytes(found.burst.get()),
             kilobytes(found.depth.get()),
             tspec.r_bps as f64 / 1e6,

@@ -17,6 +17,8 @@ pub const LEAST_UNIT: u32 = 512;
 /// What was measured of a stream.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Burstiness {
+    /// Mean rate.
+    pub sent: Rate,
     /// Mean rate, short packets charged as [`LEAST_UNIT`].
     pub mean: Rate,
     /// The largest packet.
@@ -36,9 +38,12 @@ pub fn measure(packets: &[Packet]) -> Option<Burstiness> {
     }
     let charge = |packet: &Packet| u64::from(packet.len.max(LEAST_UNIT));
     // The last packet's bytes belong to the time after it.
-    let total: u64 = packets.iter().map(charge).sum::<u64>() - charge(last);
-    let bps = (u128::from(total) * 8 * 1_000_000_000).div_ceil(u128::from(span.as_nanos()));
-    let mean = Rate::from_bps(u64::try_from(bps).ok()?);
+    let over = |bytes: u64| {
+        let bps = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(span.as_nanos()));
+        u64::try_from(bps).ok().map(Rate::from_bps)
+    };
+    let sent = over(packets.iter().map(|packet| u64::from(packet.len)).sum::<u64>() - u64::from(last.len))?;
+    let mean = over(packets.iter().map(charge).sum::<u64>() - charge(last))?;
     let rate = mean.share(100 + RATE_MARGIN, 100);
     let (mut owed, mut depth, mut burst, mut together, mut before) = (0, 0, 0, 0, first.at);
     for packet in packets {
@@ -48,7 +53,7 @@ pub fn measure(packets: &[Packet]) -> Option<Burstiness> {
         (depth, burst, before) = (depth.max(owed), burst.max(together), packet.at);
     }
     let largest = packets.iter().map(|packet| packet.len).max().unwrap_or(0);
-    Some(Burstiness { mean, largest, burst: Bytes::new(burst), depth: Bytes::new(depth) })
+    Some(Burstiness { sent, mean, largest, burst: Bytes::new(burst), depth: Bytes::new(depth) })
 }
 
 impl Burstiness {

@@ -2,7 +2,7 @@
 
 use super::rtp::Packet;
 use super::show::Shown;
-use super::source::{Picture, Source, ffmpeg};
+use super::source::{ENCODED_KBPS, Picture, Source, ffmpeg};
 use super::tap::{Tap, Way};
 use crate::error::Error;
 use crate::host::Host;
@@ -18,12 +18,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Port of the RTP packets, both ends; RTCP uses the next one.
+/// Port of the RTP packets, both ends; the few RTCP packets use it, too (RFC 5761).
 pub const PORT: u16 = 5004;
 /// No run lasts longer: should this process be killed, the programs end by themselves.
 const LONGEST: &str = "900";
-/// RTP payload in a packet at most, with the RTP header; 28 bytes less than the IP packet.
-const PACKET: &str = "1400";
+/// RTP header and payload of a packet at most; the IP packet has 28 bytes more.
+const PACKET: u32 = 1_400;
+/// The sender spreads each picture's packets at this rate, bit/s of UDP payload, as the video tool of the seed did and
+/// real senders do: a fifth above the video's own rate.
+const PACE: u32 = ENCODED_KBPS * 1_000 / 5 * 6;
+/// What may be sent at once after a pause, bits: two packets.
+const PACE_BURST: u32 = 2 * 8 * PACKET;
 /// How long a program may take to begin.
 const START: Duration = Duration::from_secs(20);
 
@@ -53,14 +58,14 @@ impl Stream {
     ) -> Result<Stream, Error> {
         let sent = Tap::start(from, PORT, Way::Out, clock)?;
         let came = Tap::start(to, PORT, Way::In, clock)?;
-        let description = dir.join("video.sdp");
-        // What an earlier stream left; that there is none is no error.
-        let _ = fs::remove_file(&description);
-        let mut sender = send(source, from, to, &description)?;
-        let written = || fs::read_to_string(&description).is_ok_and(|text| text.contains("sprop-parameter-sets"));
-        if !patience.wait_for(START, || written() || !sender.is_running())? || !sender.is_running() {
+        let mut sender = send(source, from, to, &dir.join("sent.sdp"))?;
+        let written = || fs::read_to_string(dir.join("sent.sdp")).ok().filter(|text| text.contains("sprop-parameter"));
+        if !patience.wait_for(START, || written().is_some() || !sender.is_running())? || !sender.is_running() {
             return Err(Error::Program("the sending ffmpeg did not start".into()));
         }
+        let description = dir.join("video.sdp");
+        let text = describe(&written().unwrap_or_default());
+        fs::write(&description, text).map_err(Failed::doing(format!("write {}", description.display())))?;
         let mut receiver = receive(to, &description)?;
         let pipe = receiver.take_stdout().ok_or_else(|| Error::Program("ffmpeg has no standard output".into()))?;
         let shown = Arc::new(Mutex::new(Vec::new()));
@@ -129,13 +134,22 @@ impl Drop for Stream {
 }
 
 fn send(source: &Source, from: &Host, to: &Host, description: &Path) -> Result<Running, Error> {
+    // What an earlier stream left; that there is none is no error.
+    let _ = fs::remove_file(description);
     let mut command = ffmpeg();
-    let url = format!("rtp://{}:{PORT}?localrtpport={PORT}&localrtcpport={}&pkt_size={PACKET}", to.address, PORT + 1);
+    let pace = format!("bitrate={PACE}&burst_bits={PACE_BURST}&fifo_size=1000");
+    let url = format!("udp://{}:{PORT}?localport={PORT}&pkt_size={PACKET}&{pace}", to.address);
     command.args(["-re", "-stream_loop", "-1", "-i"]).arg(&source.file);
     command.args(["-c", "copy", "-an", "-t", LONGEST, "-f", "rtp", "-sdp_file"]).arg(description).arg(url);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     from.namespace.enter_at_exec(&mut command);
     program::start(&mut command)
+}
+
+/// The session description that the receiver needs. ffmpeg knows the port of `rtp:` addresses only, whose packets it
+/// cannot pace, and writes 0 for others.
+fn describe(written: &str) -> String {
+    written.replace("m=video 0 ", &format!("m=video {PORT} "))
 }
 
 fn receive(to: &Host, description: &Path) -> Result<Running, Error> {
