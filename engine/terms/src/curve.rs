@@ -30,11 +30,10 @@ impl ServiceCurve {
         self.d != Span::ZERO && self.m1 > self.m2
     }
 
-    /// The service owed `t` after the start of a backlogged period: rounded down, saturating.
+    /// The service owed `t` after the start of a backlogged period: rounded down (once, over both pieces),
+    /// saturating.
     pub fn service(&self, t: Span) -> Bytes {
-        if t <= self.d {
-            return self.m1.supplies(t);
-        }
-        self.m1.supplies(self.d) + self.m2.supplies(t.saturating_sub(self.d))
+        let (first, second) = (t.min(self.d), t.saturating_sub(self.d));
+        self.m1.supplies_with(first, self.m2, second)
     }
 }

@@ -12,7 +12,7 @@ pub struct Rate(u64);
 impl Rate {
     /// Nothing.
     pub const ZERO: Rate = Rate(0);
-    /// A peak rate without a bound.
+    /// A peak rate without a bound; in sums and products it counts as 2^64 - 1 bit/s.
     pub const INFINITE: Rate = Rate(u64::MAX);
 
     /// From bit/s.
@@ -44,6 +44,13 @@ impl Rate {
     pub const fn supplies(self, span: Span) -> Bytes {
         let wide = self.0 as u128 * span.as_nanos() as u128 / BIT_NANOS_PER_BYTE;
         Bytes::new(saturate(wide))
+    }
+
+    /// Bytes that this rate supplies in `first` and `next` in `second` together, rounded down once, saturating.
+    /// The spans add up to one that can be written, so the sum of the products fits in 128 bits.
+    pub(crate) const fn supplies_with(self, first: Span, next: Rate, second: Span) -> Bytes {
+        let wide = self.0 as u128 * first.as_nanos() as u128 + next.0 as u128 * second.as_nanos() as u128;
+        Bytes::new(saturate(wide / BIT_NANOS_PER_BYTE))
     }
 
     /// Bytes that a source of this rate may *demand* in `span`: rounded up, saturating.
