@@ -18,6 +18,7 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  sluice demo                            a video against a flood, without and with a reservation (root)
   sluice up examples/seed.toml           two hosts and two routers in namespaces, an agent on each
   sluice status --node maui              what is asked, admitted, installed and measured there
   sluice rsvp send --node swissvale --to 10.0.2.2:5004 --from 10.0.0.1:5004 --rate 3.2mbit
@@ -31,6 +32,11 @@ pub enum Command {
     Up(UpArgs),
     /// Take a testbed down; nothing of it is left
     Down(DownArgs),
+    /// A real video against a flood, without and with a reservation: table and figures
+    Demo(DemoArgs),
+    /// Other experiments on the demonstration's testbed
+    #[command(subcommand)]
+    Lab(LabCommand),
     /// Reserve by RSVP, and look at its state
     #[command(subcommand)]
     Rsvp(RsvpCommand),
@@ -72,6 +78,43 @@ pub struct DownArgs {
     /// Every testbed
     #[arg(long, conflicts_with = "name")]
     pub all: bool,
+}
+
+/// `sluice demo`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice demo                the whole sweep: about 4 minutes; table, and figures in out/demo\n  \
+                        sluice demo --quick        before and after at one point: under a minute\n  \
+                        sluice demo --quick --json    the same, and one JSON object on the last line"
+)]
+pub struct DemoArgs {
+    /// Before and after at one saturated point
+    #[arg(long)]
+    pub quick: bool,
+    /// End with one JSON object on a line of its own
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for the figures (SVG, PNG), the table and all values as JSON
+    #[arg(long, value_name = "DIR", default_value = "out/demo", conflicts_with = "quick")]
+    pub out: PathBuf,
+    /// Show no progress
+    #[arg(long)]
+    pub silent: bool,
+}
+
+/// `sluice lab ...`.
+#[derive(Subcommand, Debug)]
+pub enum LabCommand {
+    /// How long a reservation over two routers takes, beside the round-trip time
+    #[command(after_help = "Example:\n  sluice lab setup-time --count 100 --json")]
+    SetupTime {
+        /// How many reservations are made
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        count: u32,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// `sluice status`.

@@ -4,6 +4,7 @@
 mod args;
 mod complain;
 mod decode;
+mod lab;
 mod places;
 mod rsvp;
 mod status;
@@ -30,6 +31,8 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
     match &cli.command {
         Command::Up(args) => testbed::up(args),
         Command::Down(args) => testbed::down(args),
+        Command::Demo(args) => lab::demo(args),
+        Command::Lab(command) => lab::run(command),
         Command::Rsvp(command) => rsvp::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),

@@ -6,9 +6,13 @@ use crate::echo;
 use crate::error::Error;
 use crate::patience::Patience;
 use crate::reserve::{Flow, Receiving, Sending};
+use crate::scratch::{self, Scratch};
+use crate::video::bucket;
 use api::agent::{SenderId, SessionId, TspecDoc};
+use daemon::testbed::UpOptions;
 use serde::Serialize;
 use std::time::{Duration, Instant};
+use terms::{Bytes, Rate, Span, Tspec};
 
 /// The port of the first session that is tried; each needs one of its own.
 const PORT: u16 = 20_000;
@@ -34,6 +38,40 @@ pub struct SetupTime {
     pub end_to_end_ms: f64,
     /// The target: three round trips and a millisecond.
     pub target_ms: f64,
+}
+
+impl SetupTime {
+    /// In a line, for people.
+    pub fn line(&self) -> String {
+        format!(
+            "one reservation over two routers takes {:.2} ms (median of {}, 80 % between {:.2} and {:.2}; target \
+             3 round trips + 1 ms = {:.2} ms), {:.2} ms from the sender's first Path; round trip {:.3} ms",
+            self.setup_ms,
+            self.count,
+            self.setup_p10_ms,
+            self.setup_p90_ms,
+            self.target_ms,
+            self.end_to_end_ms,
+            self.rtt_ms
+        )
+    }
+}
+
+/// Brings a testbed up, measures, and takes it down.
+///
+/// # Errors
+/// As [`setup_time`], and as [`Bed::up`].
+pub fn alone(options: &UpOptions, count: usize, patience: &Patience) -> Result<SetupTime, Error> {
+    scratch::sweep(&options.testbeds);
+    let scratch = Scratch::create()?;
+    let bed = Bed::up(scratch.name(), Span::from_secs(30), options)?;
+    setup_time(&bed, provisional(&bed), count, patience)
+}
+
+/// A video of the seed's rate, before the stream is known.
+pub fn provisional(bed: &Bed) -> TspecDoc {
+    let (r, b) = (Rate::from_kbps(3_300), Bytes::new(64 << 10));
+    Tspec { r, b, p: bed.first_link(), m: bucket::LEAST_UNIT, M: 1_428 }.into()
 }
 
 /// Makes and gives back `count` reservations, one after the other. Every hop is read back after each confirmation: one

@@ -16,18 +16,18 @@ use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::reserve::{Flow, Receiving, Sending};
 use crate::scratch::Scratch;
-use crate::setup::{self, SetupTime};
+use crate::setup;
 use crate::video::bucket;
 use crate::video::source::Source;
 use crate::video::stream::{PORT, Stream};
-use api::agent::{SenderId, SessionId, TspecDoc};
+use api::agent::{SenderId, SessionId};
 use daemon::testbed::UpOptions;
 use linux::clock::Clock;
 use measure::{SETTLE, Scene};
 pub use report::{Point, Report};
 use std::path::PathBuf;
 use std::time::Duration;
-use terms::{Bytes, Rate, Span, Tspec};
+use terms::{Rate, Span};
 
 /// The flood's port at the receiver: discard.
 const FLOOD_PORT: u16 = 9;
@@ -95,8 +95,8 @@ pub fn run(options: &DemoOptions, patience: &Patience) -> Result<Report, Error> 
     progress.begin("bringing the testbed up, measuring set-up times", PREPARATION / 2);
     let bed = Bed::up(scratch.name(), Span::from_secs(30), &options.up)?;
     patience.check()?;
-    let setup = setup::setup_time(&bed, provisional(&bed), SETUPS, patience)?;
-    progress.say(&setup_line(&setup));
+    let setup = setup::setup_time(&bed, setup::provisional(&bed), SETUPS, patience)?;
+    progress.say(&setup.line());
     let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
     let flood = Flood::start(&from, &to, FLOOD_PORT, clock)?;
     let stream = Stream::start(&source, &from, &to, scratch.path(), clock, patience)?;
@@ -169,22 +169,7 @@ pub fn video_flow(bed: &Bed) -> Result<Flow, Error> {
     Ok(Flow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: PORT } })
 }
 
-/// What set-up times are measured with, before the stream is known: a video of the seed's rate.
-pub fn provisional(bed: &Bed) -> TspecDoc {
-    let (r, b) = (Rate::from_kbps(3_300), Bytes::new(64 << 10));
-    Tspec { r, b, p: bed.first_link(), m: bucket::LEAST_UNIT, M: 1_428 }.into()
-}
-
 fn describe(flood: Rate, reserved: bool) -> String {
     let with = if reserved { "with a reservation" } else { "without a reservation" };
     format!("the video {with}, flood {} Mb/s", report::mbps(flood))
-}
-
-/// A line about set-up times, for people.
-pub fn setup_line(found: &SetupTime) -> String {
-    format!(
-        "one reservation over two routers takes {:.2} ms (median of {}; target 3 round trips + 1 ms = {:.2} ms), \
-         {:.2} ms from the sender's first Path; round trip {:.3} ms",
-        found.setup_ms, found.count, found.target_ms, found.end_to_end_ms, found.rtt_ms
-    )
 }

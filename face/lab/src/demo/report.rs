@@ -166,7 +166,7 @@ impl Report {
     /// What was found, as text: table, set-up times, notes, shortfalls.
     pub fn text(&self) -> String {
         let mut text = self.table();
-        text += &format!("\n{}\n{}\n", super::setup_line(&self.setup), self.stream_line());
+        text += &format!("\n{}\n{}\n", self.setup.line(), self.stream_line());
         for note in &self.notes {
             text += &format!("note: {note}\n");
         }
