@@ -2,12 +2,13 @@
 //!
 //! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
 //! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
-//! [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces.
+//! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces.
 
 pub mod bpf;
 pub mod cache;
 pub mod capture;
 pub mod clock;
+pub mod doctor;
 pub mod error;
 pub mod ethtool;
 pub mod netlink;

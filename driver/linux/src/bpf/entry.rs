@@ -325,7 +325,6 @@ impl Reader<'_> {
         Some(Rate::from_bps(self.u64()?))
     }
 
-    #[allow(non_snake_case)]
     fn tspec(&mut self) -> Option<Tspec> {
         Some(Tspec {
             r: self.rate()?,
@@ -341,7 +340,6 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    #[allow(non_snake_case)]
     fn tspec(seed: u64) -> Tspec {
         Tspec {
             r: Rate::from_bps(seed),

@@ -28,6 +28,7 @@ mod write;
 
 pub use fuse::Fuse;
 pub use reconcile::Drift;
+pub use write::ROOT;
 
 use crate::bpf::{FlowTable, MAX_FLOWS};
 use crate::netlink::Socket;

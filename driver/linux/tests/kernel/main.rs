@@ -2,6 +2,7 @@
 
 mod bed;
 mod crash;
+mod doctor;
 mod netlink;
 mod plane;
 mod policer;

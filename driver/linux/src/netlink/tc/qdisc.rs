@@ -30,7 +30,8 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    fn name(&self) -> &str {
+    /// Its kernel name.
+    pub fn name(&self) -> &str {
         match self {
             Discipline::Htb { .. } => "htb",
             Discipline::Pfifo { .. } => "pfifo",
