@@ -73,10 +73,20 @@ pub fn describe_object(object: &Object<'_>, to: &mut dyn Visitor) {
     to.record(Some("fields"));
     match decode(object) {
         Ok(content) => fields(object, &content, to),
-        // Only quoted in an error message or a tear.
-        Err(_) => to.field("unreadable", Value::Bytes(object.body)),
+        Err(fault) => quoted(object, fault.what, to),
     }
     to.end();
+}
+
+/// An object that we would refuse elsewhere, quoted in an error message or a tear: why, and what can be read of it.
+fn quoted(object: &Object<'_>, why: &'static str, to: &mut dyn Visitor) {
+    to.field("refused", Value::Text(why));
+    let integrated = matches!(object.class, class::FLOWSPEC | class::SENDER_TSPEC);
+    if integrated && intserv::services(object).is_ok() {
+        each_service(object, &mut |found| one_service(&found, to));
+    } else {
+        to.field("data", Value::Bytes(object.body));
+    }
 }
 
 fn fields(object: &Object<'_>, content: &Content<'_>, to: &mut dyn Visitor) {

@@ -186,13 +186,13 @@ pub struct DecodeArgs {
     #[arg(long)]
     pub hex: bool,
     /// With --hex: each line is a whole IP packet
-    #[arg(long, requires = "hex")]
+    #[arg(long, conflicts_with = "pcap")]
     pub ip: bool,
     /// Read a capture file; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// With --hex: read this file [default: standard input]
-    #[arg(requires = "hex", value_name = "FILE")]
+    #[arg(conflicts_with = "pcap", value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
 

@@ -213,7 +213,7 @@ fn what_cannot_be_read_is_a_failure() {
         (&["--pcap", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], "not a capture file"),
         (&["--hex", "/nowhere/at.all"], "cannot read /nowhere/at.all"),
         (&[], "--hex"),
-        (&["--ip", "--pcap", "x"], "--hex"),
+        (&["--ip", "--pcap", "x"], "cannot be used with"),
     ] {
         let output = decode(args, b"");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

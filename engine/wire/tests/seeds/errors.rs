@@ -19,7 +19,7 @@ fn path_errors() -> Vec<Seed> {
     let node6 = ErrorSpec { node: ip("2001:db8:3::1"), flags: 0, code: error::UNKNOWN_CTYPE, value: 0x0b04 };
     let err4 = |code, value| start(MessageType::PathErr).session(&session4()).error_spec(&node4(code, value));
     // A Tspec whose token rate is NaN, quoted back.
-    let mut nan = [0u8; 28];
+    let mut nan = [0u8; 32];
     nan[..12].copy_from_slice(&[0, 0, 0, 7, 1, 0, 0, 6, 127, 0, 0, 5]);
     nan[12..16].copy_from_slice(&f32::NAN.to_be_bytes());
     vec![
