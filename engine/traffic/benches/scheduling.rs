@@ -87,7 +87,7 @@ fn schedulers(bench: &Bench, classes: u32) {
             let half = ServiceCurve::linear(Rate::from_bps(share.as_bps() / 2));
             let burst = ServiceCurve { m1: share, d: Span::from_millis(10), m2: half.m2 };
             let curves = |i: u32| Curves {
-                real_time: Some(if i % 2 == 0 { half } else { burst }),
+                real_time: Some(if i.is_multiple_of(2) { half } else { burst }),
                 link_share: Some(ServiceCurve::linear(share)),
                 upper_limit: None,
             };

@@ -26,7 +26,7 @@ impl Hfsc {
                 curve.approach(total);
             }
             share.fit = fit;
-            let others = !self.classes[parent as usize].below.is_idle();
+            let others = !self.below[parent as usize].is_idle();
             self.enter_sharing(now, at);
             if others {
                 self.refit(now, parent);
@@ -40,7 +40,7 @@ impl Hfsc {
     /// (so that neither is far), and never before where it was. If it is the first, after all that were before it.
     fn start_of(&self, at: u32) -> u128 {
         let class = &self.classes[at as usize];
-        let siblings = &self.classes[class.parent as usize].below;
+        let siblings = &self.below[class.parent as usize];
         let system = match siblings.highest.first() {
             Some((Reverse(high), _)) => {
                 let low = siblings.fit.first().map_or(siblings.low, |(least, _)| least.max(siblings.low));
@@ -59,7 +59,8 @@ impl Hfsc {
             curve.begin_period(&spec, nanos(now), class.share.total);
             class.share.own_fit = instant(curve.time_of(class.share.total));
         }
-        class.fit_with_children()
+        let own = class.share.own_fit;
+        self.below[at as usize].fit_time().max(own)
     }
 
     /// The leaf that link sharing gives the link to.
@@ -67,7 +68,7 @@ impl Hfsc {
         let mut at = ROOT;
         loop {
             self.release_held(now, at);
-            let below = &mut self.classes[at as usize].below;
+            let below = &mut self.below[at as usize];
             let (virtual_time, child) = below.fit.first()?;
             below.low = below.low.max(virtual_time);
             at = child;
@@ -80,7 +81,7 @@ impl Hfsc {
     /// Moves the children whose fit time has come to those that compete.
     fn release_held(&mut self, now: Time, parent: u32) {
         loop {
-            let below = &mut self.classes[parent as usize].below;
+            let below = &mut self.below[parent as usize];
             let Some((when, child)) = below.held.first() else { return };
             if when > now.as_nanos() {
                 return;
@@ -89,7 +90,7 @@ impl Hfsc {
             let share = &mut self.classes[child as usize].share;
             share.place = Place::Ready;
             let virtual_time = share.virtual_time;
-            self.classes[parent as usize].below.fit.insert(&mut self.share_places, virtual_time, child);
+            self.below[parent as usize].fit.insert(&mut self.share_places, virtual_time, child);
         }
     }
 
@@ -104,14 +105,14 @@ impl Hfsc {
                 // Served in real time only: nothing above goes idle with it.
                 goes_idle = false;
             } else {
-                goes_idle = goes_idle && self.classes[at as usize].below.is_idle();
-                self.leave_sharing(at);
+                goes_idle = goes_idle && self.below[at as usize].is_idle();
                 if goes_idle {
+                    self.leave_sharing(at);
                     let last = self.classes[at as usize].share.virtual_time;
-                    let below = &mut self.classes[parent as usize].below;
+                    let below = &mut self.below[parent as usize];
                     below.high = below.high.max(last);
                 } else {
-                    self.enter_sharing(now, at);
+                    self.settle_sharing(now, at);
                 }
             }
             at = parent;
@@ -120,7 +121,7 @@ impl Hfsc {
 
     /// Counts the work in the class's curves.
     fn charge(&mut self, now: Time, at: u32, done: Work) {
-        let low = self.classes[class_parent(&self.classes, at)].below.low;
+        let low = self.below[class_parent(&self.classes, at)].low;
         let class = &mut self.classes[at as usize];
         let share = &mut class.share;
         if let (Some(spec), Some(curve)) = (class.curves.upper_limit, &mut share.limit_curve) {
@@ -142,7 +143,7 @@ impl Hfsc {
             share.skipped += low - share.virtual_time;
             share.virtual_time = low;
         }
-        class.share.fit = class.fit_with_children();
+        share.fit = self.below[at as usize].fit_time().max(share.own_fit);
     }
 
     /// Into the heaps of its parent.
@@ -152,7 +153,7 @@ impl Hfsc {
         share.place = if fits { Place::Ready } else { Place::Waiting };
         let (virtual_time, fit) = (share.virtual_time, share.fit);
         let parent = class_parent(&self.classes, at);
-        let below = &mut self.classes[parent].below;
+        let below = &mut self.below[parent];
         if fits {
             below.fit.insert(&mut self.share_places, virtual_time, at);
         } else {
@@ -161,11 +162,25 @@ impl Hfsc {
         below.highest.insert(&mut self.highest_places, Reverse(virtual_time), at);
     }
 
+    /// Its virtual time, and perhaps its fit time, have changed.
+    fn settle_sharing(&mut self, now: Time, at: u32) {
+        let share = &self.classes[at as usize].share;
+        if share.place == Place::Ready && share.fit <= now.as_nanos() {
+            let virtual_time = share.virtual_time;
+            let below = &mut self.below[class_parent(&self.classes, at)];
+            below.fit.update(&mut self.share_places, virtual_time, at);
+            below.highest.update(&mut self.highest_places, Reverse(virtual_time), at);
+        } else {
+            self.leave_sharing(at);
+            self.enter_sharing(now, at);
+        }
+    }
+
     /// Out of the heaps of its parent.
     fn leave_sharing(&mut self, at: u32) {
         let place = core::mem::replace(&mut self.classes[at as usize].share.place, Place::Out);
         let parent = class_parent(&self.classes, at);
-        let below = &mut self.classes[parent].below;
+        let below = &mut self.below[parent];
         match place {
             Place::Out => return,
             Place::Ready => below.fit.remove(&mut self.share_places, at),
@@ -179,7 +194,7 @@ impl Hfsc {
         let mut at = from;
         while at != ROOT {
             let class = &mut self.classes[at as usize];
-            let fit = class.fit_with_children();
+            let fit = self.below[at as usize].fit_time().max(class.share.own_fit);
             if fit == class.share.fit || class.share.place == Place::Out {
                 return;
             }
@@ -228,18 +243,15 @@ impl Hfsc {
     }
 }
 
-impl Class {
-    /// When it fits: not before its own limit allows, nor before some child fits.
-    fn fit_with_children(&self) -> u64 {
-        let children = match self.below.held.first() {
-            Some((when, _)) if self.below.fit.is_empty() => when,
-            _ => 0,
-        };
-        children.max(self.share.own_fit)
-    }
-}
-
 impl super::Children {
+    /// When some child fits; past, if one does already or there is none.
+    fn fit_time(&self) -> u64 {
+        match self.held.first() {
+            Some((when, _)) if self.fit.is_empty() => when,
+            _ => 0,
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.highest.is_empty()
     }

@@ -71,6 +71,8 @@ pub struct ClassState {
 #[derive(Clone, Debug)]
 pub struct Hfsc {
     classes: Vec<Class>,
+    /// The same classes as parents.
+    below: Vec<Children>,
     free: Vec<u32>,
     /// Leaves that are not eligible yet, by eligible time.
     early: Heap<u64>,
@@ -97,7 +99,6 @@ struct Class {
     backlogged: bool,
     real: RealTime,
     share: LinkShare,
-    below: Children,
 }
 
 /// The real-time side of a leaf.
@@ -162,6 +163,7 @@ impl Hfsc {
     pub fn new() -> Hfsc {
         Hfsc {
             classes: alloc::vec![Class::new(ROOT, 0, Curves::default(), Time::ZERO)],
+            below: alloc::vec![Children::default()],
             free: Vec::new(),
             early: Heap::default(),
             due: Heap::default(),
@@ -192,10 +194,12 @@ impl Hfsc {
         let at = match self.free.pop() {
             Some(at) => {
                 self.classes[at as usize] = class;
+                self.below[at as usize] = Children::default();
                 at
             }
             None => {
                 self.classes.push(class);
+                self.below.push(Children::default());
                 for places in [&mut self.real_places, &mut self.share_places, &mut self.highest_places] {
                     places.push(ABSENT);
                 }
@@ -207,9 +211,10 @@ impl Hfsc {
         let above = &mut self.classes[parent.index()];
         above.children += 1;
         let siblings = above.children as usize;
-        above.below.fit.reserve(siblings);
-        above.below.held.reserve(siblings);
-        above.below.highest.reserve(siblings);
+        let below = &mut self.below[parent.index()];
+        below.fit.reserve(siblings);
+        below.held.reserve(siblings);
+        below.highest.reserve(siblings);
         Ok(Node(at))
     }
 
@@ -332,7 +337,6 @@ impl Class {
                 fit: 0,
                 place: Place::Out,
             },
-            below: Children::default(),
         }
     }
 }
@@ -375,7 +379,7 @@ impl Scheduler for Hfsc {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let root = &self.classes[ROOT as usize].below;
+        let root = &self.below[ROOT as usize];
         if !self.due.is_empty() || !root.fit.is_empty() {
             return Some(self.now);
         }

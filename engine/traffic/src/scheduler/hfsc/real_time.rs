@@ -53,11 +53,13 @@ impl Hfsc {
         }
         real.schedule(by_right);
         match real.place {
-            Place::Ready if by_right => {
+            Place::Ready if real.eligible <= self.now.as_nanos() => {
+                self.due.update(&mut self.real_places, real.deadline, at);
+            }
+            Place::Ready => {
                 self.leave_real_time(at);
                 self.enter_real_time(at);
             }
-            Place::Ready => self.due.update(&mut self.real_places, real.deadline, at),
             Place::Waiting | Place::Out => {}
         }
     }
