@@ -6,11 +6,12 @@
 //! 256) in which its tick differs from the present one; as time enters a slot of a higher level, its timers are
 //! dealt to lower ones. A bitmap a level finds the next slot that is not empty, so silence costs nothing.
 //!
-//! Timers are named by the caller's own small numbers (the index of whatever they belong to) and linked through one
-//! table by these numbers: setting, moving and cancelling allocate nothing.
+//! Timers are named by the caller's own small numbers (the index of whatever they belong to). A slot is a list of
+//! chunks of a dozen entries, so that dealing out and expiring read memory in order instead of chasing one timer
+//! after the other; a table by timer says where each one is. Setting, moving and cancelling allocate nothing.
 //!
 //! A timer never expires early, and late by less than a tick. Timers of one tick expire in the order in which they
-//! were set.
+//! were set, except that the last of a slot takes the place of one that was cancelled.
 
 use alloc::vec::Vec;
 use terms::Time;
@@ -22,6 +23,9 @@ const WORDS: usize = SLOTS / 64;
 /// The list of those that are due, after all slots.
 const DUE: usize = LEVELS * SLOTS;
 
+/// Entries of a chunk: as many as make two lines of a cache.
+const ENTRIES: usize = 15;
+
 /// The wheel.
 #[derive(Clone, Debug)]
 pub struct Wheel {
@@ -30,28 +34,53 @@ pub struct Wheel {
     tick: u64,
     slots: Vec<Slot>,
     map: [[u64; WORDS]; LEVELS],
-    timers: Vec<Timer>,
+    chunks: Vec<Chunk>,
+    free: u32,
+    /// By timer.
+    places: Vec<Place>,
+    /// How much of the first chunk of those that are due has expired.
+    expired: u32,
     len: usize,
 }
 
+/// A list of chunks; all but the last are full.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     first: u32,
     last: u32,
+    /// Entries in the last.
+    len: u32,
 }
 
-const EMPTY: Slot = Slot { first: NONE, last: NONE };
+const EMPTY: Slot = Slot { first: NONE, last: NONE, len: 0 };
 
 #[derive(Clone, Copy, Debug)]
-struct Timer {
-    tick: u64,
+#[repr(align(64))]
+struct Chunk {
+    entries: [Entry; ENTRIES],
     next: u32,
-    /// [`UNSET`]: in no list.
     prev: u32,
 }
 
-/// Not in any list; `NONE` is the first of a list.
-const UNSET: u32 = u32::MAX - 1;
+/// A timer, and the lower half of its tick. The upper half is that of the present, but on the levels of [`FAR`].
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    timer: u32,
+    low: u32,
+}
+
+/// The first slot whose ticks may differ from the present in their upper half.
+const FAR: usize = 4 * SLOTS;
+
+/// Where a timer is (chunk x 16 + entry), and the upper half of its tick.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: u32,
+    high: u32,
+}
+
+/// Timers and chunks are numbered below this, so that a place is never [`NONE`].
+const LIMIT: usize = (NONE / 16) as usize;
 
 impl Wheel {
     /// A wheel with ticks of `2^shift` ns (at most 2^63), at `now`, for timers numbered below `timers`.
@@ -62,7 +91,10 @@ impl Wheel {
             tick: now.as_nanos() >> shift,
             slots: alloc::vec![EMPTY; DUE + 1],
             map: [[0; WORDS]; LEVELS],
-            timers: Vec::new(),
+            chunks: Vec::new(),
+            free: NONE,
+            places: Vec::new(),
+            expired: 0,
             len: 0,
         };
         wheel.reserve(timers);
@@ -71,9 +103,12 @@ impl Wheel {
 
     /// Makes room for timers numbered below `timers`. The only call that allocates.
     pub fn reserve(&mut self, timers: usize) {
-        let timers = timers.min(UNSET as usize);
-        if timers > self.timers.len() {
-            self.timers.resize(timers, Timer { tick: 0, next: NONE, prev: UNSET });
+        let timers = timers.min(LIMIT / 2);
+        if timers > self.places.len() {
+            self.places.resize(timers, Place { at: NONE, high: 0 });
+            // Full chunks, one in each slot that is not, and one that is being dealt out.
+            let chunks = timers / ENTRIES + timers.min(DUE + 1) + 1;
+            self.chunks.reserve_exact(chunks - self.chunks.len());
         }
     }
 
@@ -95,8 +130,8 @@ impl Wheel {
         self.cancel(timer);
         let mask = (1u64 << self.shift) - 1;
         let tick = (at.as_nanos() >> self.shift) + u64::from(at.as_nanos() & mask != 0);
-        self.timers[timer as usize].tick = tick;
-        self.append(self.slot_of(tick), timer);
+        self.places[timer as usize].high = (tick >> 32) as u32;
+        self.append(self.slot_of(tick), Entry { timer, low: tick as u32 });
         self.len += 1;
     }
 
@@ -105,46 +140,49 @@ impl Wheel {
         if !self.is_set(timer) {
             return false;
         }
-        let Timer { tick, next, prev } = self.timers[timer as usize];
-        let at = self.slot_of(tick);
-        if prev == NONE {
-            self.slots[at].first = next;
-        } else {
-            self.timers[prev as usize].next = next;
+        let Place { at, high } = self.places[timer as usize];
+        self.places[timer as usize].at = NONE;
+        let (chunk, entry) = (at as usize / 16, at as usize % 16);
+        let low = self.chunks[chunk].entries[entry].low;
+        let slot = self.slot_of(u64::from(high) << 32 | u64::from(low));
+        // The last entry of the slot takes the place.
+        let Slot { first, last, len } = self.slots[slot];
+        let moved = self.chunks[last as usize].entries[len as usize - 1];
+        self.slots[slot].len = len - 1;
+        if moved.timer != timer {
+            self.chunks[chunk].entries[entry] = moved;
+            self.places[moved.timer as usize].at = at;
         }
-        if next == NONE {
-            self.slots[at].last = prev;
-        } else {
-            self.timers[next as usize].prev = prev;
+        let gone = if slot == DUE && first == last { self.expired } else { 0 };
+        if len - 1 == gone {
+            self.drop_last(slot);
         }
-        if self.slots[at].first == NONE {
-            self.mark(at, false);
-        }
-        self.timers[timer as usize].prev = UNSET;
-        self.len -= 1;
+        self.forget_one();
         true
     }
 
     /// Whether the timer is set.
     pub fn is_set(&self, timer: u32) -> bool {
-        self.timers.get(timer as usize).is_some_and(|t| t.prev != UNSET)
+        self.places.get(timer as usize).is_some_and(|place| place.at != NONE)
     }
 
     /// The next timer that is due at `now`; it is no longer set then. Ask until there is none.
     pub fn expire(&mut self, now: Time) -> Option<u32> {
         let now = now.as_nanos() >> self.shift;
         loop {
-            let timer = self.slots[DUE].first;
-            if timer != NONE {
-                let next = self.timers[timer as usize].next;
-                self.slots[DUE].first = next;
-                if next == NONE {
-                    self.slots[DUE].last = NONE;
-                } else {
-                    self.timers[next as usize].prev = NONE;
+            let Slot { first, last, len } = self.slots[DUE];
+            if first != NONE {
+                let chunk = &self.chunks[first as usize];
+                let timer = chunk.entries[self.expired as usize].timer;
+                self.expired += 1;
+                if self.expired == if first == last { len } else { ENTRIES as u32 } {
+                    let rest = Slot { first: chunk.next, last, len };
+                    self.slots[DUE] = if first == last { EMPTY } else { rest };
+                    self.expired = 0;
+                    self.give_back(first);
                 }
-                self.timers[timer as usize].prev = UNSET;
-                self.len -= 1;
+                self.places[timer as usize].at = NONE;
+                self.forget_one();
                 return Some(timer);
             }
             match self.next_slot() {
@@ -186,19 +224,25 @@ impl Wheel {
     }
 
     /// Time enters a slot: its timers become due, or are dealt to lower levels, in their order.
-    fn enter(&mut self, at: usize, start: u64) {
+    fn enter(&mut self, slot_at: usize, start: u64) {
         self.tick = start;
-        let slot = core::mem::replace(&mut self.slots[at], EMPTY);
-        self.mark(at, false);
-        if at < SLOTS {
+        let slot = core::mem::replace(&mut self.slots[slot_at], EMPTY);
+        self.mark(slot_at, false);
+        if slot_at < SLOTS {
             self.slots[DUE] = slot;
             return;
         }
-        let mut timer = slot.first;
-        while timer != NONE {
-            let Timer { tick, next, .. } = self.timers[timer as usize];
-            self.append(self.slot_of(tick), timer);
-            timer = next;
+        let mut from = slot.first;
+        while from != NONE {
+            let len = if from == slot.last { slot.len as usize } else { ENTRIES };
+            for at in 0..len {
+                let entry = self.chunks[from as usize].entries[at];
+                let high = if slot_at < FAR { (start >> 32) as u32 } else { self.places[entry.timer as usize].high };
+                self.append(self.slot_of(u64::from(high) << 32 | u64::from(entry.low)), entry);
+            }
+            let next = self.chunks[from as usize].next;
+            self.give_back(from);
+            from = if from == slot.last { NONE } else { next };
         }
     }
 
@@ -211,18 +255,69 @@ impl Wheel {
         level as usize * SLOTS + (tick >> (8 * level)) as usize % SLOTS
     }
 
-    fn append(&mut self, at: usize, timer: u32) {
-        let last = self.slots[at].last;
-        self.slots[at].last = timer;
-        let entry = &mut self.timers[timer as usize];
-        entry.next = NONE;
-        entry.prev = last;
-        if last == NONE {
-            self.slots[at].first = timer;
-            self.mark(at, true);
-        } else {
-            self.timers[last as usize].next = timer;
+    fn append(&mut self, slot: usize, entry: Entry) {
+        if self.slots[slot].last == NONE || self.slots[slot].len as usize == ENTRIES {
+            self.add_chunk(slot);
         }
+        let Slot { last, len, .. } = self.slots[slot];
+        self.slots[slot].len = len + 1;
+        self.chunks[last as usize].entries[len as usize] = entry;
+        self.places[entry.timer as usize].at = last * 16 + len;
+    }
+
+    /// An empty chunk at the end of the slot.
+    fn add_chunk(&mut self, slot: usize) {
+        let last = self.slots[slot].last;
+        let at = if self.free == NONE {
+            let entries = [Entry { timer: NONE, low: 0 }; ENTRIES];
+            self.chunks.push(Chunk { entries, next: NONE, prev: last });
+            self.chunks.len() as u32 - 1
+        } else {
+            let at = self.free;
+            let reused = &mut self.chunks[at as usize];
+            self.free = reused.next;
+            (reused.next, reused.prev) = (NONE, last);
+            at
+        };
+        if last == NONE {
+            self.slots[slot].first = at;
+            self.mark(slot, true);
+        } else {
+            self.chunks[last as usize].next = at;
+        }
+        self.slots[slot].last = at;
+        self.slots[slot].len = 0;
+    }
+
+    /// The last chunk of the slot is empty.
+    fn drop_last(&mut self, slot: usize) {
+        let last = self.slots[slot].last;
+        let before = if self.slots[slot].first == last { NONE } else { self.chunks[last as usize].prev };
+        self.give_back(last);
+        if before == NONE {
+            self.slots[slot] = EMPTY;
+            self.mark(slot, false);
+            if slot == DUE {
+                self.expired = 0;
+            }
+        } else {
+            self.slots[slot].last = before;
+            self.slots[slot].len = ENTRIES as u32;
+        }
+    }
+
+    /// One timer less. An empty wheel begins again with its memory in order.
+    fn forget_one(&mut self) {
+        self.len -= 1;
+        if self.len == 0 {
+            self.chunks.clear();
+            self.free = NONE;
+        }
+    }
+
+    fn give_back(&mut self, chunk: u32) {
+        self.chunks[chunk as usize].next = self.free;
+        self.free = chunk;
     }
 
     fn mark(&mut self, at: usize, set: bool) {
