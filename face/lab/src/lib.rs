@@ -1,16 +1,16 @@
 //! The laboratory: the experiments of the documents that Sluice is built from, on real packets.
 //!
-//! [`demo`] is the video against the flood; it is made of [`video`], which sends and judges a real video, [`flood`], the
+//! [`demo`] is the video against the flood; it is made of [`video`], which sends and judges a real video, [`cbr`], the
 //! cross traffic, [`bed`], the testbed, and [`reserve`], the two applications that reserve. [`setup`] measures set-up
 //! times, [`figure`] draws.
 #![forbid(unsafe_code)]
 
 pub mod bed;
+pub mod cbr;
 pub mod demo;
 pub mod echo;
 pub mod error;
 pub mod figure;
-pub mod flood;
 pub mod host;
 pub mod patience;
 pub mod program;

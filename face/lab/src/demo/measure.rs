@@ -2,8 +2,8 @@
 
 use super::report::Point;
 use crate::bed::{Bed, CARRIERS};
+use crate::cbr::{Cbr, Count, PACKET};
 use crate::error::Error;
-use crate::flood::{Count, Flood, PACKET};
 use crate::patience::Patience;
 use crate::reserve::Flow;
 use crate::video::rtp;
@@ -21,7 +21,7 @@ const STRAGGLERS: Duration = Duration::from_millis(150);
 /// Everything that runs, and how it is measured.
 pub struct Scene<'a> {
     pub stream: Stream,
-    pub flood: Flood,
+    pub flood: Cbr,
     pub clock: Clock,
     pub patience: &'a Patience,
     pub length: Duration,

@@ -10,8 +10,8 @@ mod report;
 mod verdict;
 
 use crate::bed::{Bed, RECEIVER, SENDER};
+use crate::cbr::Cbr;
 use crate::error::Error;
-use crate::flood::Flood;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::reserve::{Flow, Receiving, Sending};
@@ -98,7 +98,7 @@ pub fn run(options: &DemoOptions, patience: &Patience) -> Result<Report, Error> 
     let setup = setup::setup_time(&bed, setup::provisional(&bed), SETUPS, patience)?;
     progress.say(&setup.line());
     let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
-    let flood = Flood::start(&from, &to, FLOOD_PORT, clock)?;
+    let flood = Cbr::start(&from, &to, FLOOD_PORT, clock)?;
     let stream = Stream::start(&source, &from, &to, scratch.path(), clock, patience)?;
     let mut scene = Scene { stream, flood, clock, patience, length: options.length, windows: options.windows };
     let mut report = Report::new(bed.bottleneck(), setup);

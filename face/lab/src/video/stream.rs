@@ -2,7 +2,7 @@
 
 use super::rtp::Packet;
 use super::show::Shown;
-use super::source::{ENCODED_KBPS, Picture, Source, ffmpeg};
+use super::source::{ENCODED_KBPS, Picture, Source, punctual_ffmpeg};
 use super::tap::{Tap, Way};
 use crate::error::Error;
 use crate::host::Host;
@@ -29,6 +29,8 @@ const PACKET: u32 = 1_400;
 const PACE: u32 = ENCODED_KBPS * 1_000 / 5 * 6;
 /// What may be sent at once after a pause, bits: two packets.
 const PACE_BURST: u32 = 2 * 8 * PACKET;
+/// The receiver's socket buffer, bytes: seconds of video, as far as the system allows.
+const RECEIVE_BUFFER: &str = "4000000";
 /// How long a program may take to begin.
 const START: Duration = Duration::from_secs(20);
 
@@ -136,7 +138,7 @@ impl Drop for Stream {
 fn send(source: &Source, from: &Host, to: &Host, description: &Path) -> Result<Running, Error> {
     // What an earlier stream left; that there is none is no error.
     let _ = fs::remove_file(description);
-    let mut command = ffmpeg();
+    let mut command = punctual_ffmpeg();
     let pace = format!("bitrate={PACE}&burst_bits={PACE_BURST}&fifo_size=1000");
     let url = format!("udp://{}:{PORT}?localport={PORT}&pkt_size={PACKET}&{pace}", to.address);
     command.args(["-re", "-stream_loop", "-1", "-i"]).arg(&source.file);
@@ -153,9 +155,9 @@ fn describe(written: &str) -> String {
 }
 
 fn receive(to: &Host, description: &Path) -> Result<Running, Error> {
-    let mut command = ffmpeg();
+    let mut command = punctual_ffmpeg();
     command.args(["-protocol_whitelist", "file,udp,rtp", "-reorder_queue_size", "0", "-fflags", "nobuffer"]);
-    command.args(["-analyzeduration", "0", "-threads", "1", "-i"]).arg(description);
+    command.args(["-buffer_size", RECEIVE_BUFFER, "-analyzeduration", "0", "-threads", "1", "-i"]).arg(description);
     command.args(["-fps_mode", "passthrough", "-t", LONGEST, "-flush_packets", "1"]);
     command.args(["-f", "framehash", "-hash", "murmur3", "-"]);
     command.stdout(Stdio::piped()).stderr(Stdio::null());

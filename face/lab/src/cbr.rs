@@ -1,4 +1,5 @@
-//! The cross traffic: UDP at a constant bit rate, by a sender that keeps to its schedule and a receiver that counts.
+//! UDP at a constant bit rate, by a sender that keeps to its schedule and a receiver that counts: the cross traffic of
+//! the experiments, and flows that need no meaning.
 //!
 //! Rates are IP bytes. The schedule is absolute: packet *n* leaves at `start + n * gap`, so that late wake-ups do not
 //! lower the rate; after a stop of more than [`CATCH_UP`] the missed packets are forgone rather than sent in one burst.
@@ -16,7 +17,7 @@ use terms::{Bytes, Rate, Span, Time};
 /// Length of each packet, IP header included.
 pub const PACKET: u32 = 1_400;
 /// The most lateness that is made up for.
-pub const CATCH_UP: Span = Span::from_millis(20);
+pub const CATCH_UP: Span = Span::from_millis(50);
 
 /// Bytes of IP and UDP header.
 const HEADERS: u32 = 28;
@@ -34,6 +35,22 @@ pub struct Count {
     pub received_bytes: u64,
 }
 
+impl Count {
+    /// What passed since an earlier count.
+    pub fn since(&self, earlier: &Count) -> Count {
+        Count {
+            sent: self.sent - earlier.sent,
+            received: self.received - earlier.received,
+            received_bytes: self.received_bytes - earlier.received_bytes,
+        }
+    }
+
+    /// The rate at which this was received over `span`, IP bytes, Mb/s.
+    pub fn received_mbps(&self, span: Duration) -> f64 {
+        self.received_bytes as f64 * 8.0 / 1e6 / span.as_secs_f64()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
@@ -43,29 +60,29 @@ struct Shared {
     received_bytes: AtomicU64,
 }
 
-/// A flood from one host to another, silent until it is given a rate. It ends when this is dropped.
+/// A flow from one host to another, silent until it is given a rate. It ends when this is dropped.
 #[derive(Debug)]
-pub struct Flood {
+pub struct Cbr {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Flood {
-    /// Prepares a flood to `port` of `to`.
+impl Cbr {
+    /// Prepares a flow to `port` of `to`, from the same port.
     ///
     /// # Errors
     /// A socket cannot be made.
-    pub fn start(from: &Host, to: &Host, port: u16, clock: Clock) -> Result<Flood, Failed> {
+    pub fn start(from: &Host, to: &Host, port: u16, clock: Clock) -> Result<Cbr, Failed> {
         let sink = to.udp(port, LOOK)?;
-        let source = from.udp(0, LOOK)?;
+        let source = from.udp(port, LOOK)?;
         let target = SocketAddr::from((to.address, port));
         source.connect(target).map_err(Failed::doing(format!("send to {target}")))?;
         let shared = Arc::new(Shared::default());
-        let mut flood = Flood { shared: shared.clone(), threads: Vec::new() };
+        let mut cbr = Cbr { shared: shared.clone(), threads: Vec::new() };
         let (one, two) = (shared.clone(), shared);
-        flood.spawn("flood-receive", move || receive(&sink, &one))?;
-        flood.spawn("flood-send", move || send(&source, &two, clock))?;
-        Ok(flood)
+        cbr.spawn("cbr-receive", move || receive(&sink, &one))?;
+        cbr.spawn("cbr-send", move || send(&source, &two, clock))?;
+        Ok(cbr)
     }
 
     fn spawn(&mut self, name: &str, deed: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
@@ -89,7 +106,7 @@ impl Flood {
     }
 }
 
-impl Drop for Flood {
+impl Drop for Cbr {
     fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
         for thread in self.threads.drain(..) {
@@ -117,7 +134,7 @@ fn send(socket: &UdpSocket, shared: &Shared, clock: Clock) {
         let rate = Rate::from_bps(shared.rate_bps.load(Relaxed));
         match schedule.due(now, rate) {
             None => {
-                // A full local queue drops the packet: that, too, is a flood's loss and not an error.
+                // A full local queue drops the packet: that, too, is the flow's loss and not an error.
                 let _ = socket.send(&payload);
                 shared.sent.fetch_add(1, Relaxed);
             }
