@@ -115,6 +115,33 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+    /// A reserved sender sends three times its reservation: who suffers?
+    Excess {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// kill -9 of a router's agent in the middle of a reserved stream under flood
+    KillRouter {
+        /// How long the router has no agent
+        #[arg(long, value_name = "TIME", value_parser = api::units::parse_span, default_value = "10s")]
+        down: Span,
+        /// RSVP's refresh period R
+        #[arg(long, value_name = "TIME", value_parser = api::units::parse_span, default_value = "30s")]
+        refresh: Span,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// kill -9 of the receiver's agent: how long the reservation lives, and what is left
+    KillReceiver {
+        /// RSVP's refresh period R; the reservation lives 5.25 R
+        #[arg(long, value_name = "TIME", value_parser = api::units::parse_span, default_value = "1s")]
+        refresh: Span,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// `sluice status`.

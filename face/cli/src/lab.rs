@@ -5,8 +5,13 @@ use crate::complain::Complaint;
 use ::lab::demo::{self, DemoOptions};
 use ::lab::error::Error;
 use ::lab::patience::Patience;
+use ::lab::setup;
+use ::lab::trial::{self, excess, kill_receiver, kill_router};
 use daemon::testbed::UpOptions;
+use serde::Serialize;
 use std::process::ExitCode;
+use std::time::Duration;
+use terms::Span;
 
 /// The exit status of a program that the user interrupted.
 const INTERRUPTED: u8 = 130;
@@ -34,20 +39,50 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Complaint> {
 /// Runs one of the other experiments.
 pub fn run(command: &LabCommand) -> Result<ExitCode, Complaint> {
     let patience = Patience::until_signalled()?;
-    match command {
+    match experiment(command, &patience) {
+        Err(Error::Interrupted) => Ok(interrupted()),
+        result => result.map_err(Complaint::from),
+    }
+}
+
+fn experiment(command: &LabCommand, patience: &Patience) -> Result<ExitCode, Error> {
+    let options = UpOptions::usual()?;
+    match *command {
         LabCommand::SetupTime { count, json } => {
-            let found = match ::lab::setup::alone(&options()?, *count as usize, &patience) {
-                Err(Error::Interrupted) => return Ok(interrupted()),
-                result => result?,
-            };
-            if *json {
-                println!("{}", serde_json::to_string(&found).map_err(|e| Complaint::world(e.to_string()))?);
-            } else {
-                println!("{}", found.line());
-            }
-            Ok(ExitCode::SUCCESS)
+            let found = setup::alone(&options, count as usize, patience)?;
+            Ok(tell(&found, &found.line(), &[], json))
+        }
+        LabCommand::Excess { json } => {
+            let (bed, _scratch) = trial::bed(Span::from_secs(30), &options)?;
+            let found = excess::run(&bed, Duration::from_secs(5), patience)?;
+            Ok(tell(&found, &found.to_string(), &found.shortfalls(), json))
+        }
+        LabCommand::KillRouter { down, refresh, json } => {
+            let (bed, _scratch) = trial::bed(refresh, &options)?;
+            let (found, _agent) = kill_router::run(&bed, Duration::from_nanos(down.as_nanos()), patience)?;
+            Ok(tell(&found, &found.to_string(), &found.shortfalls(), json))
+        }
+        LabCommand::KillReceiver { refresh, json } => {
+            let (bed, _scratch) = trial::bed(refresh, &options)?;
+            let found = kill_receiver::run(&bed, refresh, patience)?;
+            Ok(tell(&found, &found.to_string(), &found.shortfalls(MACHINE_SLACK_MS), json))
         }
     }
+}
+
+/// What a busy machine may add to a time.
+const MACHINE_SLACK_MS: f64 = 500.0;
+
+/// Prints what was found. Exit status 1: something that must hold did not.
+fn tell(found: &impl Serialize, text: &str, shortfalls: &[String], json: bool) -> ExitCode {
+    match serde_json::to_string(found) {
+        Ok(line) if json => println!("{line}"),
+        _ => println!("{text}"),
+    }
+    for shortfall in shortfalls {
+        eprintln!("sluice: NOT SHOWN: {shortfall}");
+    }
+    if shortfalls.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 fn options() -> Result<UpOptions, Complaint> {

@@ -2,7 +2,7 @@
 //!
 //! [`demo`] is the video against the flood; it is made of [`video`], which sends and judges a real video, [`cbr`], the
 //! cross traffic, [`bed`], the testbed, and [`reserve`], the two applications that reserve. [`setup`] measures set-up
-//! times, [`figure`] draws.
+//! times, [`trial`] kills agents and lets senders cheat, [`figure`] draws.
 #![forbid(unsafe_code)]
 
 pub mod bed;
@@ -18,4 +18,5 @@ pub mod progress;
 pub mod reserve;
 pub mod scratch;
 pub mod setup;
+pub mod trial;
 pub mod video;

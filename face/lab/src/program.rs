@@ -66,6 +66,11 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Its process number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it now.
     pub fn stop(&mut self) {
         // Both fail only if it has ended already.

@@ -6,7 +6,7 @@ use crate::echo;
 use crate::error::Error;
 use crate::patience::Patience;
 use crate::reserve::{Flow, Receiving, Sending};
-use crate::scratch::{self, Scratch};
+use crate::trial;
 use crate::video::bucket;
 use api::agent::{SenderId, SessionId, TspecDoc};
 use daemon::testbed::UpOptions;
@@ -62,9 +62,7 @@ impl SetupTime {
 /// # Errors
 /// As [`setup_time`], and as [`Bed::up`].
 pub fn alone(options: &UpOptions, count: usize, patience: &Patience) -> Result<SetupTime, Error> {
-    scratch::sweep(&options.testbeds);
-    let scratch = Scratch::create()?;
-    let bed = Bed::up(scratch.name(), Span::from_secs(30), options)?;
+    let (bed, _scratch) = trial::bed(Span::from_secs(30), options)?;
     setup_time(&bed, provisional(&bed), count, patience)
 }
 

@@ -12,7 +12,7 @@ use linux::clock::Clock;
 use linux::error::Failed;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -43,6 +43,7 @@ pub struct Stream {
     came: Tap,
     shown: Arc<Mutex<Vec<Shown>>>,
     reader: Option<JoinHandle<()>>,
+    dir: PathBuf,
 }
 
 impl Stream {
@@ -60,24 +61,24 @@ impl Stream {
     ) -> Result<Stream, Error> {
         let sent = Tap::start(from, PORT, Way::Out, clock)?;
         let came = Tap::start(to, PORT, Way::In, clock)?;
-        let mut sender = send(source, from, to, &dir.join("sent.sdp"))?;
+        let mut sender = send(source, from, to, dir)?;
         let written = || fs::read_to_string(dir.join("sent.sdp")).ok().filter(|text| text.contains("sprop-parameter"));
         if !patience.wait_for(START, || written().is_some() || !sender.is_running())? || !sender.is_running() {
-            return Err(Error::Program("the sending ffmpeg did not start".into()));
+            return Err(ended("sending", dir));
         }
         let description = dir.join("video.sdp");
         let text = describe(&written().unwrap_or_default());
         fs::write(&description, text).map_err(Failed::doing(format!("write {}", description.display())))?;
-        let mut receiver = receive(to, &description)?;
+        let mut receiver = receive(to, dir)?;
         let pipe = receiver.take_stdout().ok_or_else(|| Error::Program("ffmpeg has no standard output".into()))?;
         let shown = Arc::new(Mutex::new(Vec::new()));
         let (list, known) = (shown.clone(), source.clone());
         let thread = std::thread::Builder::new().name("frames".into());
         let reader =
             thread.spawn(move || watch(pipe, &known, &list, clock)).map_err(Failed::doing("start a thread"))?;
-        let mut stream = Stream { sender, receiver, sent, came, shown, reader: Some(reader) };
+        let mut stream = Stream { sender, receiver, sent, came, shown, reader: Some(reader), dir: dir.into() };
         if !patience.wait_for(START, || stream.shows() || !stream.is_running())? {
-            return Err(Error::Program("the receiving ffmpeg shows nothing".into()));
+            return Err(Error::Program(format!("the receiving ffmpeg shows nothing{}", last_words("receiving", dir))));
         }
         stream.check()?;
         Ok(stream)
@@ -97,10 +98,10 @@ impl Stream {
     /// [`Error::Program`] or [`Error::Void`].
     pub fn check(&mut self) -> Result<(), Error> {
         if !self.sender.is_running() {
-            return Err(Error::Program("the sending ffmpeg ended".into()));
+            return Err(ended("sending", &self.dir));
         }
         if !self.receiver.is_running() {
-            return Err(Error::Program("the receiving ffmpeg ended".into()));
+            return Err(ended("receiving", &self.dir));
         }
         match self.sent.missed() + self.came.missed() {
             0 => Ok(()),
@@ -135,15 +136,16 @@ impl Drop for Stream {
     }
 }
 
-fn send(source: &Source, from: &Host, to: &Host, description: &Path) -> Result<Running, Error> {
+fn send(source: &Source, from: &Host, to: &Host, dir: &Path) -> Result<Running, Error> {
+    let description = dir.join("sent.sdp");
     // What an earlier stream left; that there is none is no error.
-    let _ = fs::remove_file(description);
+    let _ = fs::remove_file(&description);
     let mut command = punctual_ffmpeg();
-    let pace = format!("bitrate={PACE}&burst_bits={PACE_BURST}&fifo_size=1000");
+    let pace = format!("bitrate={PACE}&burst_bits={PACE_BURST}&fifo_size=20000");
     let url = format!("udp://{}:{PORT}?localport={PORT}&pkt_size={PACKET}&{pace}", to.address);
     command.args(["-re", "-stream_loop", "-1", "-i"]).arg(&source.file);
     command.args(["-c", "copy", "-an", "-t", LONGEST, "-f", "rtp", "-sdp_file"]).arg(description).arg(url);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdout(Stdio::null()).stderr(log("sending", dir)?);
     from.namespace.enter_at_exec(&mut command);
     program::start(&mut command)
 }
@@ -154,15 +156,32 @@ fn describe(written: &str) -> String {
     written.replace("m=video 0 ", &format!("m=video {PORT} "))
 }
 
-fn receive(to: &Host, description: &Path) -> Result<Running, Error> {
+fn receive(to: &Host, dir: &Path) -> Result<Running, Error> {
     let mut command = punctual_ffmpeg();
     command.args(["-protocol_whitelist", "file,udp,rtp", "-reorder_queue_size", "0", "-fflags", "nobuffer"]);
-    command.args(["-buffer_size", RECEIVE_BUFFER, "-analyzeduration", "0", "-threads", "1", "-i"]).arg(description);
+    command
+        .args(["-buffer_size", RECEIVE_BUFFER, "-analyzeduration", "0", "-threads", "1", "-i"])
+        .arg(dir.join("video.sdp"));
     command.args(["-fps_mode", "passthrough", "-t", LONGEST, "-flush_packets", "1"]);
     command.args(["-f", "framehash", "-hash", "murmur3", "-"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(log("receiving", dir)?);
     to.namespace.enter_at_exec(&mut command);
     program::start(&mut command)
+}
+
+/// Where a side's ffmpeg complains.
+fn log(side: &str, dir: &Path) -> Result<fs::File, Failed> {
+    let path = dir.join(format!("{side}.log"));
+    fs::File::create(&path).map_err(Failed::doing(format!("write {}", path.display())))
+}
+
+fn last_words(side: &str, dir: &Path) -> String {
+    let text = fs::read_to_string(dir.join(format!("{side}.log"))).unwrap_or_default();
+    text.lines().rev().find(|line| !line.trim().is_empty()).map_or(String::new(), |line| format!(": {line}"))
+}
+
+fn ended(side: &str, dir: &Path) -> Error {
+    Error::Program(format!("the {side} ffmpeg ended{}", last_words(side, dir)))
 }
 
 fn watch(pipe: ChildStdout, source: &Source, shown: &Mutex<Vec<Shown>>, clock: Clock) {
