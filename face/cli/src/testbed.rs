@@ -33,7 +33,9 @@ pub fn up(args: &UpArgs) -> Result<ExitCode, Complaint> {
         }
     }
     print!("{table}");
-    println!("\nup: try `sluice status --node {}`; `sluice down {}` removes it", nodes[0].name, file.topology.name);
+    if let Some(first) = nodes.first() {
+        println!("\nup: try `sluice status --node {}`; `sluice down {}` removes it", first.name, file.topology.name);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
