@@ -40,6 +40,8 @@ pub enum Command {
     /// Reserve by RSVP, and look at its state
     #[command(subcommand)]
     Rsvp(RsvpCommand),
+    /// What this kernel can and cannot do, and what is used instead
+    Doctor(DoctorArgs),
     /// Every interface and reservation: asked / admitted / installed / measured
     Status(StatusArgs),
     /// Events as they happen
@@ -142,6 +144,14 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `sluice doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `sluice status`.

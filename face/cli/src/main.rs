@@ -4,6 +4,7 @@
 mod args;
 mod complain;
 mod decode;
+mod doctor;
 mod lab;
 mod places;
 mod rsvp;
@@ -33,6 +34,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Down(args) => testbed::down(args),
         Command::Demo(args) => lab::demo(args),
         Command::Lab(command) => lab::run(command),
+        Command::Doctor(args) => doctor::run(args),
         Command::Rsvp(command) => rsvp::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),

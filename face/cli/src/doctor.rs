@@ -1,0 +1,61 @@
+//! `sluice doctor`: what this kernel can and cannot do, and what is used instead.
+
+use crate::args::DoctorArgs;
+use crate::complain::Complaint;
+use api::table::{Align, Table};
+use linux::doctor::{self, Finding, Report};
+use std::process::ExitCode;
+
+/// Tries everything, prints it; exit status 1 if nothing can be reserved on this machine.
+pub fn run(args: &DoctorArgs) -> Result<ExitCode, Complaint> {
+    let report = doctor::examine();
+    if args.json {
+        println!("{}", as_json(&report));
+    } else {
+        print(&report);
+    }
+    Ok(if report.can_reserve() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn as_json(report: &Report) -> serde_json::Value {
+    let finding = |f: &Finding| {
+        serde_json::json!({
+            "area": f.area, "name": f.name, "there": f.there, "used_for": f.used_for, "instead": f.instead, "detail": f.detail,
+        })
+    };
+    let warnings: Vec<_> =
+        report.warnings.iter().map(|w| serde_json::json!({ "interface": w.interface, "text": w.text })).collect();
+    serde_json::json!({
+        "kernel": report.kernel,
+        "can_reserve": report.can_reserve(),
+        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+        "warnings": warnings,
+    })
+}
+
+fn print(report: &Report) {
+    println!("kernel {}\n", report.kernel);
+    let head = [("", Align::Left), ("what", Align::Left), ("is", Align::Left), ("used for; or instead", Align::Left)];
+    let mut table = Table::new(&head);
+    let mut area = "";
+    for finding in &report.findings {
+        let first = if finding.area == area { "" } else { finding.area };
+        area = finding.area;
+        let is = if finding.there { "there" } else { "missing" };
+        let mut words = if finding.there { finding.used_for } else { finding.instead }.to_string();
+        if !finding.detail.is_empty() {
+            words += &format!(" ({})", finding.detail);
+        }
+        table.row([first.to_string(), finding.name.to_string(), is.to_string(), words]);
+    }
+    print!("{table}");
+    for warning in &report.warnings {
+        println!("\nwarning: {}: {}", warning.interface, warning.text);
+    }
+    let verdict = if report.can_reserve() {
+        "reservations can be made and enforced on this machine"
+    } else {
+        "reservations cannot be enforced on this machine: see what is missing above; the simulator works all the same"
+    };
+    println!("\n{verdict}");
+}
