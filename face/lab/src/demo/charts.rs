@@ -1,6 +1,8 @@
 //! Figures 5 to 8 of seed 000, with its axes.
 
+use super::measure::ETHERNET;
 use super::report::{Point, Report};
+use crate::cbr::PACKET;
 use crate::figure::{Axis, Chart, Color, Line, Mark};
 
 /// The four figures, each with a name for its files.
@@ -47,6 +49,6 @@ fn chart(report: &Report, title: &str, y: &str, reach: f64, value: impl Fn(&Poin
             named("without a reservation", Color::RED, Mark::Square, line(false)),
             named("with a reservation (RSVP, controlled load)", Color::BLUE, Mark::Circle, line(true)),
         ],
-        landmark: Some((link - wire, "link full".into())),
+        landmark: Some(((link - wire) * f64::from(PACKET) / f64::from(PACKET + ETHERNET), "link full".into())),
     }
 }

@@ -74,7 +74,7 @@ impl Scene<'_> {
             let packets = came.iter().filter(|packet| window.contains(packet.at)).count() as u64;
             let bytes = rtp::tally(&came, from, until).bytes.get();
             video.push(rate(bytes));
-            wire.push(rate(bytes + packets * ETHERNET));
+            wire.push(rate(bytes + packets * u64::from(ETHERNET)));
             fps.push(show::screen(&shown, from, until).fps);
             flood_sent.push(rate((after.sent - before.sent) * u64::from(PACKET)));
             flood_got.push(rate(after.received_bytes - before.received_bytes));
@@ -100,7 +100,7 @@ impl Scene<'_> {
 }
 
 /// Link header bytes that a packet has on the wire as the kernel counts it.
-const ETHERNET: u64 = 14;
+pub const ETHERNET: u32 = 14;
 
 /// The middle value, or the mean of the middle two.
 fn median(mut values: Vec<f64>) -> f64 {

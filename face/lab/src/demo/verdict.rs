@@ -1,6 +1,8 @@
 //! What the demonstration must show, held against what it found.
 
+use super::measure::ETHERNET;
 use super::report::{Point, Report};
+use crate::cbr::PACKET;
 
 /// The frame rate may differ from the unloaded one by this fraction.
 const FRAME_RATE: f64 = 0.02;
@@ -43,8 +45,8 @@ fn reserved(report: &Report, unloaded: &Point, point: &Point, found: &mut Vec<St
 }
 
 fn unreserved(report: &Report, unloaded: &Point, point: &Point, found: &mut Vec<String>) {
-    // Link headers count: the flood's are 1 % of it.
-    let offered = unloaded.video_wire_mbps + point.flood_sent_mbps * 1.01;
+    let headers = f64::from(PACKET + ETHERNET) / f64::from(PACKET);
+    let offered = unloaded.video_wire_mbps + point.flood_sent_mbps * headers;
     if offered > report.bottleneck_mbps * SATURATED && point.fps > unloaded.fps * COLLAPSE {
         found.push(format!(
             "without a reservation, flood {} Mb/s: {:.1} frames/s survive, more than half",

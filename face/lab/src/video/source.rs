@@ -71,15 +71,6 @@ pub fn ffmpeg() -> Command {
     command
 }
 
-/// ffmpeg for a part of the experiment that must keep time: it goes before other programs of a busy machine, so that
-/// what the processor does to the video is not blamed on the network.
-pub fn punctual_ffmpeg() -> Command {
-    let mut command = Command::new("nice");
-    let plain = ffmpeg();
-    command.args(["-n", "-15"]).arg(plain.get_program()).args(plain.get_args());
-    command
-}
-
 fn encode(file: &Path) -> Command {
     let mut command = ffmpeg();
     let picture = format!("testsrc2=size=640x360:rate={RATE}:duration={LENGTH}");

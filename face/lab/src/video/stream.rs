@@ -2,7 +2,7 @@
 
 use super::rtp::Packet;
 use super::show::Shown;
-use super::source::{ENCODED_KBPS, Picture, Source, punctual_ffmpeg};
+use super::source::{ENCODED_KBPS, Picture, Source, ffmpeg};
 use super::tap::{Tap, Way};
 use crate::error::Error;
 use crate::host::Host;
@@ -140,7 +140,7 @@ fn send(source: &Source, from: &Host, to: &Host, dir: &Path) -> Result<Running, 
     let description = dir.join("sent.sdp");
     // What an earlier stream left; that there is none is no error.
     let _ = fs::remove_file(&description);
-    let mut command = punctual_ffmpeg();
+    let mut command = ffmpeg();
     let pace = format!("bitrate={PACE}&burst_bits={PACE_BURST}&fifo_size=20000");
     let url = format!("udp://{}:{PORT}?localport={PORT}&pkt_size={PACKET}&{pace}", to.address);
     command.args(["-re", "-stream_loop", "-1", "-i"]).arg(&source.file);
@@ -157,7 +157,7 @@ fn describe(written: &str) -> String {
 }
 
 fn receive(to: &Host, dir: &Path) -> Result<Running, Error> {
-    let mut command = punctual_ffmpeg();
+    let mut command = ffmpeg();
     command.args(["-protocol_whitelist", "file,udp,rtp", "-reorder_queue_size", "0", "-fflags", "nobuffer"]);
     command
         .args(["-buffer_size", RECEIVE_BUFFER, "-analyzeduration", "0", "-threads", "1", "-i"])
