@@ -4,11 +4,12 @@
 //! classes sum to exactly the link (RFC 2211 and RFC 2212 need no more; HFSC, section II of the 1997 paper, and HTB
 //! keep their promise only then), and best effort is guaranteed whatever nobody reserved.
 
+use crate::io::Reservable;
 use terms::{Bytes, FlowSpec, Rate, ServiceCurve, Span, Tspec};
 use traffic::plan::{BucketSpec, ClassSpec, LinkSpec, QueueSpec};
 
 /// Controlled load's guaranteed rate while it is empty, so that the class is there, with its counters, from the start.
-pub const CONTROLLED_LOAD_FLOOR: Rate = Rate::from_kbps(8);
+const CONTROLLED_LOAD_FLOOR: Rate = Rate::from_kbps(8);
 
 /// The time that a full best-effort queue takes to drain.
 const BEST_EFFORT_QUEUE: Span = Span::from_millis(75);
@@ -58,11 +59,12 @@ impl Load {
     }
 }
 
-/// The most that can be reserved on a link of which `kept_back` is not for sale: signalling, best effort's floor and
-/// the empty controlled-load class are never sold, whatever the configuration says.
-pub fn for_sale(link: &LinkSpec, kept_back: Rate) -> Rate {
-    let own_needs = control_rate(link).saturating_add(best_effort_floor(link)).saturating_add(CONTROLLED_LOAD_FLOOR);
-    link.rate.saturating_sub(kept_back.max(own_needs))
+/// What the ledger keeps back of a link: what the configuration says, and never less than signalling, best effort's
+/// floor and the empty controlled-load class need.
+pub fn kept_back(terms: &Reservable) -> Rate {
+    let link = &terms.spec;
+    let needs = control_rate(link).saturating_add(best_effort_floor(link)).saturating_add(shared_floor(link));
+    terms.kept_back.max(needs)
 }
 
 /// Signalling: small, guaranteed, first to borrow.
@@ -80,7 +82,7 @@ pub fn control(link: &LinkSpec) -> ClassSpec {
 /// The one class of all controlled-load flows (RFC 2211). Each flow is policed to its bucket, so letting the class
 /// borrow first only empties bursts sooner.
 pub fn controlled_load(link: &LinkSpec, load: &Load) -> ClassSpec {
-    let rate = shared_rate(load);
+    let rate = shared_rate(link, load);
     ClassSpec {
         real_time: Some(ServiceCurve::linear(rate)),
         link_share: rate,
@@ -92,7 +94,7 @@ pub fn controlled_load(link: &LinkSpec, load: &Load) -> ClassSpec {
 
 /// Best effort: guaranteed what is left.
 pub fn best_effort(link: &LinkSpec, load: &Load) -> ClassSpec {
-    let taken = control_rate(link).saturating_add(shared_rate(load)).saturating_add(load.own);
+    let taken = control_rate(link).saturating_add(shared_rate(link, load)).saturating_add(load.own);
     let rate = link.rate.saturating_sub(taken);
     let full = full_packet(link);
     let bytes = link.rate.supplies(BEST_EFFORT_QUEUE).get().max(QUEUE_FLOOR * full);
@@ -127,9 +129,9 @@ pub fn bucket(tspec: &Tspec) -> BucketSpec {
     BucketSpec { rate: tspec.r, depth: tspec.b, min_unit: tspec.m }
 }
 
-/// What the ledger counts for a flowspec on this link: demand, so it rounds up, and never nothing.
+/// What the ledger counts for a flowspec on this link: demand, so it rounds up.
 pub fn demand(link: &LinkSpec, flowspec: &FlowSpec) -> Rate {
-    flowspec.rate().with_overhead(link.overhead, flowspec.tspec().m).max(Rate::from_bps(1))
+    flowspec.rate().with_overhead(link.overhead, flowspec.tspec().m)
 }
 
 /// The most that a class is guaranteed at any instant.
@@ -147,8 +149,12 @@ fn best_effort_floor(link: &LinkSpec) -> Rate {
     control_rate(link)
 }
 
-fn shared_rate(load: &Load) -> Rate {
-    load.shared.max(CONTROLLED_LOAD_FLOOR)
+fn shared_rate(link: &LinkSpec, load: &Load) -> Rate {
+    load.shared.max(shared_floor(link))
+}
+
+fn shared_floor(link: &LinkSpec) -> Rate {
+    CONTROLLED_LOAD_FLOOR.min(link.rate.share(1, 4))
 }
 
 /// A bucket's depth on the wire: packets of the least size carry the most overhead.

@@ -3,13 +3,14 @@
 
 use crate::classes;
 use crate::io::{Event, InterfaceState, PlanId, Reservable};
-use crate::order;
-use crate::plane::interface;
-use crate::tc::{Link, Said, Tc};
+use crate::order::Want;
+use crate::plane::Due;
+use crate::tc::{Held, Link, Said, Tc};
+use admit::{Limits, LinkTerms};
 use alloc::vec::Vec;
-use terms::ports::{RHandle, TcRequest};
-use terms::{Fault, FilterSpec, FlowKey, IfIndex, Span, Time};
-use traffic::plan::{ClassId, FlowSpecEntry, PlanOp};
+use terms::ports::RHandle;
+use terms::{Fault, FlowKey, IfIndex, Rate, Span, Time};
+use traffic::plan::{ClassId, FlowSpecEntry};
 
 /// How long a plane that failed is left alone before it is brought in line again.
 const REPAIR_WAIT: Span = Span::from_secs(1);
@@ -26,12 +27,11 @@ impl Tc {
             (None, None) => {}
             (Some(_), None) => self.interface_gone(now, oif),
             (None, Some(terms)) => {
-                self.links.insert(oif, Link::new(oif, state, terms));
+                self.links.insert(oif, Link::new(oif, terms));
                 self.adopt_found(now, oif);
                 self.sync_all(oif);
             }
             (Some(link), Some(terms)) => {
-                link.name.clone_from(&state.name);
                 if link.terms != terms {
                     self.change_link(now, oif, terms);
                 }
@@ -45,7 +45,8 @@ impl Tc {
             self.close(now, handle);
         }
         if self.links.remove(&oif).is_some() {
-            self.tell(alloc::vec![PlanOp::DropLink { oif }], None);
+            self.plane.put(oif, Due::default());
+            self.proceed(oif);
         }
     }
 
@@ -60,32 +61,36 @@ impl Tc {
 
     /// The plane answered. On a fault whoever waited for the batch loses its reservation.
     pub fn plan_done(&mut self, now: Time, id: PlanId, result: Result<(), Fault>) {
-        let Some(batch) = self.plane.done(id, result.is_ok()) else { return };
-        let held = batch.handle.and_then(|handle| self.held.get_mut(&handle));
-        let waits = held.map(|held| held.pending = held.pending.saturating_sub(1)).and(batch.handle);
-        let Err(fault) = result else {
-            self.tell_installed(waits);
-            return;
-        };
-        self.say(Said::Event(Event::PlaneFault { id, fault }));
-        match waits {
-            Some(handle) => {
-                self.close(now, handle);
-                self.say(Said::Installed(handle, Err(fault)));
-                self.undo(&batch.ops);
-            }
-            None => {
-                for link in batch.ops.iter().map(interface).collect::<Vec<_>>() {
-                    if let Some(link) = self.links.get_mut(&link) {
-                        link.repair_at = Some(now + REPAIR_WAIT);
-                    }
-                }
+        let Some((oif, due)) = self.plane.done(id, result.is_ok()) else { return };
+        match result {
+            Ok(()) => self.tell_installed(&due.waits),
+            Err(fault) => {
+                self.say(Said::Event(Event::PlaneFault { id, fault }));
+                self.failed(now, oif, due, fault);
             }
         }
+        self.proceed(oif);
+    }
+
+    /// Whoever waited is undone, and the rest is tried again: at once if the fault may have been theirs, else later.
+    fn failed(&mut self, now: Time, oif: IfIndex, mut due: Due, fault: Fault) {
+        let mut guilty = false;
+        for handle in core::mem::take(&mut due.waits) {
+            if self.close(now, handle).is_some() {
+                self.say(Said::Installed(handle, Err(fault)));
+                guilty = true;
+            }
+        }
+        let Some(link) = self.links.get_mut(&oif) else { return };
+        if !guilty {
+            link.repair_at = Some(now + REPAIR_WAIT);
+        }
+        self.plane.put(oif, due);
     }
 
     /// Lifetimes of adopted flows and repairs that are due.
     pub fn wake(&mut self, now: Time) {
+        self.links.values_mut().for_each(|link| link.ledger.expire(now));
         while let Some(&(until, handle)) = self.deadlines.first() {
             if until > now {
                 break;
@@ -102,7 +107,7 @@ impl Tc {
             if let Some(link) = self.links.get_mut(&oif) {
                 link.repair_at = None;
             }
-            self.sync_all(oif);
+            self.proceed(oif);
         }
     }
 
@@ -126,70 +131,114 @@ impl Tc {
             if self.by_flow.contains_key(&(oif, flow)) {
                 continue;
             }
-            let record = entry.record;
-            let request = TcRequest {
-                oif,
-                session: record.session,
-                filters: &[FilterSpec { src: flow.src, src_port: flow.src_port }],
-                flowspec: record.flowspec,
-                path_te: record.sender_tspec,
-                lifetime: record.lifetime,
-            };
-            match self.open(now, flow, &request, Some(entry.class)) {
-                Ok(handle) => self.keep_until(oif, handle, now + record.lifetime),
-                Err(_) => self.say(Said::Event(Event::AdoptedExpired { oif, flow })),
+            match self.held_again(now, oif, flow, &entry) {
+                Some(held) => {
+                    let rate = held.admitted;
+                    let until = now + held.lifetime;
+                    let handle = self.hold(held);
+                    self.deadlines.insert((until, handle));
+                    self.say(Said::Event(Event::Adopted { oif, flow, rate }));
+                }
+                None => self.say(Said::Event(Event::AdoptedExpired { oif, flow })),
             }
         }
     }
 
-    fn keep_until(&mut self, oif: IfIndex, handle: RHandle, until: Time) {
-        let Some(held) = self.held.get_mut(&handle) else { return };
-        held.adopted_until = Some(until);
-        let (flow, rate) = (held.flow, held.admitted);
-        self.deadlines.insert((until, handle));
-        self.say(Said::Event(Event::Adopted { oif, flow, rate }));
+    /// A found flow with an open slot, if the link has room for it. Whether open slots are over their share does not
+    /// matter: it was promised once.
+    fn held_again(&mut self, now: Time, oif: IfIndex, flow: FlowKey, entry: &FlowSpecEntry) -> Option<Held> {
+        let link = self.links.get_mut(&oif)?;
+        let record = entry.record;
+        let keep = Some(entry.class).filter(|class| !link.own.contains_key(class));
+        let class = link.class_for(&record.flowspec, keep, self.plane.link(oif)).ok()?;
+        let admitted = classes::demand(&link.terms.spec, &record.flowspec);
+        let (slot, shortfall) = link.ledger.adopt(now, admitted).ok()?;
+        if shortfall.is_some() {
+            let released = link.ledger.release(now, slot);
+            debug_assert!(released.is_ok(), "just opened");
+            return None;
+        }
+        Some(Held {
+            oif,
+            flow,
+            session: record.session,
+            flowspec: record.flowspec,
+            sender_tspec: record.sender_tspec,
+            lifetime: record.lifetime,
+            admitted,
+            slot,
+            class,
+            adopted_until: Some(now + record.lifetime),
+            pending: 0,
+        })
     }
 
     /// The link has another rate, overhead or share: every reservation is counted anew, oldest first, and what no
-    /// longer fits is given up with word to whoever reserved it.
+    /// longer fits is given up, newest first, with word to whoever reserved it.
     fn change_link(&mut self, now: Time, oif: IfIndex, terms: Reservable) {
         let Some(link) = self.links.get_mut(&oif) else { return };
         link.terms = terms;
         link.load = classes::Load::default();
-        link.ledger = admit::Link::new(oif, Link::ledger_terms(&terms));
-        for handle in self.handles_on(oif) {
-            if self.count_again(now, handle) {
-                continue;
+        // One step of capacity always has room: the old one, at the same instant, makes way.
+        let changed = link.ledger.change(now, Link::ledger_terms(&terms));
+        debug_assert!(changed.is_ok(), "a capacity that never has more than one step");
+        let handles = self.handles_on(oif);
+        for &handle in &handles {
+            if !self.count_again(now, handle) {
+                self.give_up(now, handle);
             }
-            let adopted = self.held.get(&handle).is_some_and(|held| held.adopted_until.is_some());
-            if let Some(held) = self.forget(handle) {
-                self.say(Said::Event(Event::Released { oif, flow: held.flow, rate: held.admitted }));
-            }
-            if !adopted {
-                self.say(Said::Installed(handle, Err(LINK_SHRANK)));
+        }
+        for &handle in handles.iter().rev() {
+            let short = self.links.get(&oif).is_some_and(|link| link.ledger.table().shortfall().is_some());
+            if short && self.held.contains_key(&handle) {
+                self.give_up(now, handle);
             }
         }
         self.sync_all(oif);
     }
 
-    /// After a failed batch: whatever later batches built on it.
-    fn undo(&mut self, ops: &[PlanOp]) {
-        for op in ops {
-            match *op {
-                PlanOp::Flow { oif, flow, .. } | PlanOp::DropFlow { oif, flow } => self.sync(oif, &[], &[flow], None),
-                PlanOp::Class { oif, class, .. } | PlanOp::DropClass { oif, class } => {
-                    self.sync(oif, &[class], &[], None);
-                }
-                PlanOp::Link { .. } | PlanOp::DropLink { .. } => {}
-            }
+    /// Counts a reservation under the link's new terms; whether that was possible. Its load is then counted anew.
+    fn count_again(&mut self, now: Time, handle: RHandle) -> bool {
+        let Some(held) = self.held.get_mut(&handle) else { return true };
+        let Some(link) = self.links.get_mut(&held.oif) else { return true };
+        let admitted = classes::demand(&link.terms.spec, &held.flowspec);
+        let fits = admitted == held.admitted || link.ledger.modify(now, held.slot, admitted).is_ok();
+        if fits {
+            held.admitted = admitted;
+        }
+        link.load = link.load.plus(&held.flowspec, held.admitted, link.terms.spec.overhead);
+        fits
+    }
+
+    fn give_up(&mut self, now: Time, handle: RHandle) {
+        let Some(held) = self.close(now, handle) else { return };
+        match held.adopted_until {
+            Some(_) => self.say(Said::Event(Event::AdoptedExpired { oif: held.oif, flow: held.flow })),
+            None => self.say(Said::Installed(handle, Err(LINK_SHRANK))),
         }
     }
 
     /// Brings all of an interface in line.
     fn sync_all(&mut self, oif: IfIndex) {
-        let Some(want) = self.want_all(oif) else { return };
-        let ops = order::steps(oif, self.plane.link(oif), &want);
-        self.tell(ops, None);
+        self.plane.put(oif, Due { all: true, ..Due::default() });
+        self.proceed(oif);
+    }
+
+    /// The whole of what an interface should be, and that nothing else should be there.
+    pub(crate) fn want_all(&self, oif: IfIndex, link: &Link) -> Want {
+        let mut want = link.base();
+        if let Some(told) = self.plane.link(oif) {
+            want.flows.extend(told.flows.keys().map(|&flow| (flow, None)));
+            let own = told.classes.keys().filter(|&&class| class >= ClassId::FIRST_OWN);
+            want.classes.extend(own.map(|&class| (class, None)));
+        }
+        for held in self.held.values().filter(|held| held.oif == oif) {
+            want.flows.insert(held.flow, Some(held.entry()));
+            if held.class >= ClassId::FIRST_OWN {
+                want.classes.insert(held.class, Some(link.own_class(held)));
+            }
+        }
+        want
     }
 
     fn handles_on(&self, oif: IfIndex) -> Vec<RHandle> {
@@ -198,15 +247,29 @@ impl Tc {
 }
 
 impl Link {
-    fn new(oif: IfIndex, state: &InterfaceState, terms: Reservable) -> Link {
+    fn new(oif: IfIndex, terms: Reservable) -> Link {
         Link {
-            name: state.name.clone(),
             terms,
-            ledger: admit::Link::new(oif, Link::ledger_terms(&terms)),
+            ledger: admit::Link::new(oif, Link::ledger_terms(&terms), Limits::default()),
             load: classes::Load::default(),
             own: Default::default(),
             next_own: ClassId::FIRST_OWN.0,
             repair_at: None,
         }
+    }
+
+    fn ledger_terms(terms: &Reservable) -> LinkTerms {
+        LinkTerms {
+            rate: terms.spec.rate,
+            kept_back: classes::kept_back(terms),
+            signalled_share: terms.signalled_share,
+            assumed_holding: None,
+        }
+    }
+
+    /// The most that reservations can hold together.
+    pub(crate) fn reservable(&self) -> Rate {
+        let for_sale = self.terms.spec.rate.saturating_sub(classes::kept_back(&self.terms));
+        for_sale.min(self.terms.signalled_share)
     }
 }

@@ -1,6 +1,7 @@
 //! What a node is told and what it says; the same for the daemon, the simulator and a replay.
 //!
-//! Plan batches are carried out in the order in which they were said: a later one builds on an earlier one.
+//! On each interface one plan batch at a time is under way: until `PlanDone` answers it, what changes waits and goes
+//! into the next one together.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -48,7 +49,9 @@ pub enum Input<'a> {
     },
     /// A flow was found in the plane at start, from an earlier life. Told *before* the `Interface` that it was found
     /// on, so that the interface's first plan already holds it and nothing that is installed ever shrinks; and before
-    /// any message.
+    /// any message. The classes that are there are not told: whoever carries out the interface's first batch knows
+    /// them, orders it so that nothing sums over the link on the way, and drops own classes that the batch does not
+    /// name.
     Adopt {
         /// Where.
         oif: IfIndex,

@@ -5,5 +5,9 @@
 extern crate alloc;
 
 pub mod classes;
+mod interface;
 pub mod io;
-pub mod order;
+mod order;
+pub mod plane;
+pub mod status;
+pub mod tc;

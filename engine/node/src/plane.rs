@@ -1,31 +1,51 @@
-//! What the data plane has been told, and what it has confirmed: the node's memory of a thing it cannot see.
+//! What the data plane holds, as far as it has said so: the node's memory of a thing it cannot see.
 //!
-//! A batch counts from the moment it is said ([`Plane::told`]), because the next one builds on it. When the plane
-//! answers that it could not, nothing of the batch is left there, and the model goes back to what was confirmed plus
-//! what is still under way.
+//! One batch per interface is under way at a time, and each brings *all* that is due in line. So a batch is worked
+//! out from what the plane has confirmed to what is wanted now, its classes sum to the link at its end, and one that
+//! fails leaves nothing to take back: the order of operations that keeps the sums right on the way would be worth
+//! nothing if it were built on a batch that failed.
 
 use crate::io::PlanId;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use terms::ports::RHandle;
 use terms::{FlowKey, IfIndex, Rate};
-use traffic::plan::{FlowSpecEntry, LinkPlan, LinkSpec, Plan, PlanOp};
+use traffic::plan::{ClassId, FlowSpecEntry, LinkPlan, LinkSpec, Plan, PlanOp};
 
-/// A batch under way.
+/// What is to be brought in line on an interface, besides the root and the classes that every interface has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Due {
+    pub(crate) classes: BTreeSet<ClassId>,
+    pub(crate) flows: BTreeSet<FlowKey>,
+    /// Everything that is there or wanted.
+    pub(crate) all: bool,
+    /// Reservations that wait for it; one that was changed twice is here twice.
+    pub(crate) waits: Vec<RHandle>,
+}
+
+impl Due {
+    fn and(&mut self, other: Due) {
+        self.classes.extend(other.classes);
+        self.flows.extend(other.flows);
+        self.all |= other.all;
+        self.waits.extend(other.waits);
+    }
+}
+
 #[derive(Clone, Debug)]
-pub struct Batch {
-    /// What it does.
-    pub ops: Vec<PlanOp>,
-    /// The reservation that waits for it.
-    pub handle: Option<RHandle>,
+struct Batch {
+    oif: IfIndex,
+    ops: Vec<PlanOp>,
+    due: Due,
 }
 
 /// The model of the plane.
 #[derive(Debug, Default)]
 pub struct Plane {
-    told: Plan,
     confirmed: Plan,
     under_way: BTreeMap<PlanId, Batch>,
+    busy: BTreeSet<IfIndex>,
+    due: BTreeMap<IfIndex, Due>,
     last: u64,
 }
 
@@ -34,77 +54,59 @@ pub struct Plane {
 const UNKNOWN_ROOT: LinkSpec = LinkSpec { rate: Rate::ZERO, overhead: 0, mtu: 0 };
 
 impl Plane {
-    /// Everything that was said, as if all of it succeeds.
-    pub fn told(&self) -> &Plan {
-        &self.told
+    /// Everything that the plane has said it did.
+    pub fn confirmed(&self) -> &Plan {
+        &self.confirmed
     }
 
     /// One interface of it.
     pub fn link(&self, oif: IfIndex) -> Option<&LinkPlan> {
-        self.told.links.get(&oif)
+        self.confirmed.links.get(&oif)
     }
 
-    /// Whether the plane still works on something.
-    pub fn is_busy(&self) -> bool {
-        !self.under_way.is_empty()
+    /// Whether nothing is under way and nothing is due.
+    pub fn is_idle(&self) -> bool {
+        self.busy.is_empty() && self.due.is_empty()
     }
 
-    /// Whether the plane still works on something of this interface.
-    pub fn is_busy_on(&self, oif: IfIndex) -> bool {
-        self.under_way.values().any(|batch| batch.ops.iter().any(|op| interface(op) == oif))
+    /// The same for one interface.
+    pub fn is_idle_on(&self, oif: IfIndex) -> bool {
+        !self.busy.contains(&oif) && !self.due.contains_key(&oif)
     }
 
     /// The plane was found to hold this flow, from an earlier life.
-    pub fn found(&mut self, oif: IfIndex, flow: FlowKey, entry: FlowSpecEntry) {
-        for plan in [&mut self.told, &mut self.confirmed] {
-            let fresh = LinkPlan { link: UNKNOWN_ROOT, classes: BTreeMap::new(), flows: BTreeMap::new() };
-            plan.links.entry(oif).or_insert(fresh).flows.insert(flow, entry);
-        }
+    pub(crate) fn found(&mut self, oif: IfIndex, flow: FlowKey, entry: FlowSpecEntry) {
+        let fresh = LinkPlan { link: UNKNOWN_ROOT, classes: BTreeMap::new(), flows: BTreeMap::new() };
+        self.confirmed.links.entry(oif).or_insert(fresh).flows.insert(flow, entry);
     }
 
-    /// Says a batch. Its operations must not be empty.
-    pub fn tell(&mut self, ops: &[PlanOp], handle: Option<RHandle>) -> PlanId {
+    /// Something is due.
+    pub(crate) fn put(&mut self, oif: IfIndex, due: Due) {
+        self.due.entry(oif).or_default().and(due);
+    }
+
+    /// All that is due on an interface, unless something is under way there.
+    pub(crate) fn take(&mut self, oif: IfIndex) -> Option<Due> {
+        if self.busy.contains(&oif) { None } else { self.due.remove(&oif) }
+    }
+
+    /// A batch is said. Its operations are not empty, and nothing else is under way on the interface.
+    pub(crate) fn tell(&mut self, oif: IfIndex, ops: &[PlanOp], due: Due) -> PlanId {
         self.last += 1;
         let id = PlanId(self.last);
-        ops.iter().for_each(|op| self.told.apply(op));
-        self.under_way.insert(id, Batch { ops: ops.to_vec(), handle });
+        self.under_way.insert(id, Batch { oif, ops: ops.to_vec(), due });
+        self.busy.insert(oif);
         id
     }
 
-    /// The plane carried a batch out, or (`ok` false) did nothing of it. `None`: no such batch is under way.
-    pub fn done(&mut self, id: PlanId, ok: bool) -> Option<Batch> {
+    /// The plane carried a batch out, or (`ok` false) did nothing of it. Returns where, and what was due.
+    /// `None`: no such batch is under way.
+    pub(crate) fn done(&mut self, id: PlanId, ok: bool) -> Option<(IfIndex, Due)> {
         let batch = self.under_way.remove(&id)?;
-        if ok {
-            batch.ops.iter().for_each(|op| self.confirmed.apply(op));
-            return Some(batch);
-        }
-        let touched: BTreeSet<IfIndex> = batch.ops.iter().map(interface).collect();
-        touched.into_iter().for_each(|oif| self.restore(oif));
-        Some(batch)
-    }
-
-    /// Back to what is confirmed and what is still under way.
-    fn restore(&mut self, oif: IfIndex) {
-        match self.confirmed.links.get(&oif) {
-            Some(link) => self.told.links.insert(oif, link.clone()),
-            None => self.told.links.remove(&oif),
-        };
-        for op in self.under_way.values().flat_map(|batch| &batch.ops) {
-            if interface(op) == oif {
-                self.told.apply(op);
-            }
-        }
-    }
-}
-
-/// Where an operation acts.
-pub fn interface(op: &PlanOp) -> IfIndex {
-    match *op {
-        PlanOp::Link { oif, .. }
-        | PlanOp::DropLink { oif }
-        | PlanOp::Class { oif, .. }
-        | PlanOp::DropClass { oif, .. }
-        | PlanOp::Flow { oif, .. }
-        | PlanOp::DropFlow { oif, .. } => oif,
+        self.busy.remove(&batch.oif);
+        // An interface that could not be given back is not ours any more all the same.
+        let given_back = |op: &PlanOp| matches!(op, PlanOp::DropLink { .. });
+        batch.ops.iter().filter(|op| ok || given_back(op)).for_each(|op| self.confirmed.apply(op));
+        Some((batch.oif, batch.due))
     }
 }

@@ -8,10 +8,9 @@
 use crate::classes::{self, Load};
 use crate::io::{Event, PlanId, Reservable};
 use crate::order::{self, Want};
-use crate::plane::Plane;
+use crate::plane::{Due, Plane};
 use admit::SlotId;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::string::String;
 use alloc::vec::Vec;
 use terms::ports::{RHandle, TcRequest, TrafficControl};
 use terms::{Adspec, Fault, FlowKey, FlowSpec, Hop, IfIndex, Rate, Refused, Session, Span, Time, Tspec};
@@ -48,7 +47,6 @@ pub enum Said {
 /// An interface whose link takes reservations.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) name: String,
     pub(crate) terms: Reservable,
     pub(crate) ledger: admit::Link,
     pub(crate) load: Load,
@@ -56,7 +54,7 @@ pub(crate) struct Link {
     pub(crate) own: BTreeMap<ClassId, RHandle>,
     /// Where to look for the next free id; an id rests as long as possible before it is used again.
     pub(crate) next_own: u16,
-    /// A batch failed that nobody waits for: when to bring the plane in line.
+    /// A batch failed that nobody waited for: the plane is left alone until then.
     pub(crate) repair_at: Option<Time>,
 }
 
@@ -74,7 +72,7 @@ pub(crate) struct Held {
     pub(crate) class: ClassId,
     /// Adopted from an earlier life and not asked for again yet: until when it is kept.
     pub(crate) adopted_until: Option<Time>,
-    /// Batches under way for it.
+    /// Changes of the plane that it waits for.
     pub(crate) pending: u32,
 }
 
@@ -101,7 +99,7 @@ impl TrafficControl for Tc {
         if let Some(&handle) = self.by_flow.get(&(request.oif, flow)) {
             return self.take_over(now, handle, request);
         }
-        let handle = self.open(now, flow, request, None)?;
+        let handle = self.open(now, flow, request)?;
         self.sync_reservation(handle);
         Ok(handle)
     }
@@ -120,12 +118,12 @@ impl TrafficControl for Tc {
         }
     }
 
-    fn advertise(&self, now: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {
+    fn advertise(&self, _: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {
         let Some(link) = self.links.get(&oif) else {
             return Adspec { break_bit: true, ..*arriving };
         };
         arriving.through(&Hop {
-            bandwidth: link.ledger.free(now),
+            bandwidth: link.ledger.free_then(),
             mtu: link.terms.spec.mtu,
             latency: None,
             guaranteed: link.terms.guaranteed,
@@ -161,25 +159,13 @@ impl Tc {
     }
 
     /// Opens a slot and remembers the reservation; nothing is said to the plane yet.
-    /// `found`: the class in which the plane already has the flow.
-    pub(crate) fn open(
-        &mut self,
-        now: Time,
-        flow: FlowKey,
-        request: &TcRequest<'_>,
-        found: Option<ClassId>,
-    ) -> Result<RHandle, Refused> {
+    fn open(&mut self, now: Time, flow: FlowKey, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
         let interface = request.oif;
         let link = self.links.get_mut(&interface).ok_or(Refused::NotReservable { interface })?;
-        let found = found.filter(|class| !link.own.contains_key(class));
-        let class = link.class_for(&request.flowspec, found, self.plane.link(interface))?;
+        let class = link.class_for(&request.flowspec, None, self.plane.link(interface))?;
         let admitted = classes::demand(&link.terms.spec, &request.flowspec);
-        let slot = link.ledger.open(now, admitted).map_err(|denied| denied.on(interface))?;
-        link.load = link.load.plus(&request.flowspec, admitted, link.terms.spec.overhead);
-        self.last_handle += 1;
-        let handle = RHandle(self.last_handle);
-        link.give(class, handle);
-        let held = Held {
+        let slot = link.ledger.open(now, admitted)?;
+        let handle = self.hold(Held {
             oif: interface,
             flow,
             session: request.session,
@@ -191,11 +177,22 @@ impl Tc {
             class,
             adopted_until: None,
             pending: 0,
-        };
-        self.held.insert(handle, held);
-        self.by_flow.insert((interface, flow), handle);
+        });
         self.say(Said::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
         Ok(handle)
+    }
+
+    /// Remembers a reservation whose slot is open.
+    pub(crate) fn hold(&mut self, held: Held) -> RHandle {
+        self.last_handle += 1;
+        let handle = RHandle(self.last_handle);
+        if let Some(link) = self.links.get_mut(&held.oif) {
+            link.load = link.load.plus(&held.flowspec, held.admitted, link.terms.spec.overhead);
+            link.give(held.class, handle);
+        }
+        self.by_flow.insert((held.oif, held.flow), handle);
+        self.held.insert(handle, held);
+        handle
     }
 
     /// The flow is already held here. If it was adopted, its slot is the reservation's from now on; nothing counts
@@ -222,7 +219,7 @@ impl Tc {
         let class = link.class_for(&request.flowspec, Some(old.class), self.plane.link(interface))?;
         let admitted = classes::demand(&link.terms.spec, &request.flowspec);
         if admitted != old.admitted {
-            link.ledger.modify(now, old.slot, admitted).map_err(|denied| denied.on(interface))?;
+            link.ledger.modify(now, old.slot, admitted)?;
         }
         let overhead = link.terms.spec.overhead;
         let rest = link.load.minus(&old.flowspec, old.admitted, overhead);
@@ -253,7 +250,8 @@ impl Tc {
             self.deadlines.remove(&(until, handle));
         }
         if let Some(link) = self.links.get_mut(&held.oif) {
-            link.ledger.release(now, held.slot);
+            let released = link.ledger.release(now, held.slot);
+            debug_assert!(released.is_ok(), "every reservation held has a slot");
             link.load = link.load.minus(&held.flowspec, held.admitted, link.terms.spec.overhead);
             link.own.remove(&held.class);
         }
@@ -268,42 +266,58 @@ impl Tc {
         self.sync(oif, &[class], &[flow], Some(handle));
     }
 
-    /// Says the batch that brings the base classes and these classes and flows in line; none if they are.
-    /// A reservation that waits (`handle`) is told that it is installed as soon as nothing of it is under way.
-    pub(crate) fn sync(&mut self, oif: IfIndex, classes: &[ClassId], flows: &[FlowKey], handle: Option<RHandle>) {
-        let Some(link) = self.links.get(&oif) else { return };
-        let mut want = link.base();
-        for &class in classes.iter().filter(|&&class| class >= ClassId::FIRST_OWN) {
-            let whose = link.own.get(&class).and_then(|handle| self.held.get(handle));
-            want.classes.insert(class, whose.map(|held| link.own_class(held)));
-        }
-        for &flow in flows {
-            let held = self.by_flow.get(&(oif, flow)).and_then(|h| self.held.get(h));
-            want.flows.insert(flow, held.map(Held::entry));
-        }
-        let ops = order::steps(oif, self.plane.link(oif), &want);
-        self.tell(ops, handle);
-    }
-
-    /// Says a batch, or, if there is nothing to do, that it is done.
-    pub(crate) fn tell(&mut self, ops: Vec<PlanOp>, waits: Option<RHandle>) {
-        if ops.is_empty() {
-            self.tell_installed(waits);
-            return;
-        }
+    /// Brings the base classes and these classes and flows in line, as soon as nothing else is under way on the
+    /// interface. A reservation that waits for it (`waits`) is told when it is installed.
+    pub(crate) fn sync(&mut self, oif: IfIndex, classes: &[ClassId], flows: &[FlowKey], waits: Option<RHandle>) {
         if let Some(held) = waits.and_then(|handle| self.held.get_mut(&handle)) {
             held.pending += 1;
         }
-        let id = self.plane.tell(&ops, waits);
+        let (classes, flows) = (classes.iter().copied().collect(), flows.iter().copied().collect());
+        self.plane.put(oif, Due { classes, flows, all: false, waits: waits.into_iter().collect() });
+        self.proceed(oif);
+    }
+
+    /// Says the next batch of an interface, if one is due and may be said.
+    pub(crate) fn proceed(&mut self, oif: IfIndex) {
+        if self.links.get(&oif).is_some_and(|link| link.repair_at.is_some()) {
+            return;
+        }
+        let Some(due) = self.plane.take(oif) else { return };
+        let ops = self.steps_for(oif, &due);
+        if ops.is_empty() {
+            self.tell_installed(&due.waits);
+            return;
+        }
+        let id = self.plane.tell(oif, &ops, due);
         self.say(Said::Plan(id, ops));
     }
 
-    /// Tells RSVP that a reservation is installed, once nothing of it is under way.
-    pub(crate) fn tell_installed(&mut self, waits: Option<RHandle>) {
-        let Some(handle) = waits else { return };
-        if self.held.get(&handle).is_some_and(|held| held.pending == 0) {
-            self.say(Said::Installed(handle, Ok(())));
+    /// What these reservations waited for is done; whoever waits for nothing more is installed.
+    pub(crate) fn tell_installed(&mut self, waits: &[RHandle]) {
+        for &handle in waits {
+            let Some(held) = self.held.get_mut(&handle) else { continue };
+            held.pending = held.pending.saturating_sub(1);
+            if held.pending == 0 {
+                self.say(Said::Installed(handle, Ok(())));
+            }
         }
+    }
+
+    pub(crate) fn steps_for(&self, oif: IfIndex, due: &Due) -> Vec<PlanOp> {
+        let told = self.plane.link(oif);
+        let Some(link) = self.links.get(&oif) else {
+            return told.map(|_| PlanOp::DropLink { oif }).into_iter().collect();
+        };
+        let mut want = if due.all { self.want_all(oif, link) } else { link.base() };
+        for &class in due.classes.iter().filter(|&&class| class >= ClassId::FIRST_OWN) {
+            let whose = link.own.get(&class).and_then(|handle| self.held.get(handle));
+            want.classes.insert(class, whose.map(|held| link.own_class(held)));
+        }
+        for &flow in &due.flows {
+            let held = self.by_flow.get(&(oif, flow)).and_then(|handle| self.held.get(handle));
+            want.flows.insert(flow, held.map(Held::entry));
+        }
+        order::steps(oif, told, &want)
     }
 }
 
@@ -325,7 +339,7 @@ impl Link {
 
     /// The class for a flowspec: the shared one, the one that it has (`keep`), or the next free one. An id is free
     /// only when neither a reservation nor the plane has it.
-    fn class_for(
+    pub(crate) fn class_for(
         &self,
         flowspec: &FlowSpec,
         keep: Option<ClassId>,

@@ -1,0 +1,326 @@
+//! Traffic control of a node: what each reservation does to ledger and plan, in stories short enough to read.
+
+mod world;
+
+use node::io::Event;
+use node::tc::Tc;
+use terms::ports::TrafficControl;
+use terms::{Adspec, FlowKey, IfIndex, Rate, Refused, Span, Time};
+use traffic::plan::{ClassId, PlanOp};
+use world::{
+    LIFETIME, OIF, World, controlled_load, guaranteed_service, interface, request, reservable, sender, session,
+};
+
+const NOW: Time = Time::from_nanos(1_000_000_000);
+
+fn started() -> (Tc, World) {
+    let (mut tc, mut world) = (Tc::default(), World::default());
+    tc.interface(NOW, &interface(Some(reservable(10))));
+    world.settle(&mut tc, NOW);
+    (tc, world)
+}
+
+/// One word for each operation, with the rate that a class is guaranteed.
+fn story(ops: &[PlanOp]) -> Vec<String> {
+    let name = |class: ClassId| match class {
+        ClassId::BEST_EFFORT => "best-effort".to_string(),
+        ClassId::CONTROL => "control".to_string(),
+        ClassId::CONTROLLED_LOAD => "controlled-load".to_string(),
+        ClassId(n) => format!("own-{n}"),
+    };
+    let one = |op: &PlanOp| match op {
+        PlanOp::Link { spec, .. } => format!("link {}", spec.rate),
+        PlanOp::DropLink { .. } => "drop link".into(),
+        PlanOp::Class { class, spec, .. } => format!("{} {}", name(*class), node::classes::guaranteed(spec)),
+        PlanOp::DropClass { class, .. } => format!("drop {}", name(*class)),
+        PlanOp::Flow { flow, entry, .. } => format!("flow {} in {}", flow.dst_port, name(entry.class)),
+        PlanOp::DropFlow { flow, .. } => format!("drop flow {}", flow.dst_port),
+    };
+    ops.iter().map(one).collect()
+}
+
+fn last_batch(world: &World) -> Vec<String> {
+    story(&world.under_way.back().expect("a batch under way").1)
+}
+
+#[test]
+fn an_interface_with_a_link_gets_classes_that_sum_to_it() {
+    let (mut tc, mut world) = (Tc::default(), World::default());
+    tc.interface(NOW, &interface(Some(reservable(10))));
+    world.drain(&mut tc);
+    assert_eq!(last_batch(&world), ["link 10mbit", "best-effort 9892kbit", "control 100kbit", "controlled-load 8kbit"]);
+    world.settle(&mut tc, NOW);
+    assert_eq!(tc.audit(), Ok(()));
+    let view = tc.links().next().unwrap();
+    assert_eq!((view.reservable, view.free), (Rate::from_mbps(9), Rate::from_mbps(9)));
+}
+
+#[test]
+fn an_interface_without_a_link_is_left_alone() {
+    let (mut tc, mut world) = (Tc::default(), World::default());
+    tc.interface(NOW, &interface(None));
+    assert_eq!(world.drain(&mut tc), 0);
+    let refused = tc.add(NOW, &request(5000, controlled_load(1000), &[sender()]));
+    assert_eq!(refused, Err(Refused::NotReservable { interface: OIF }));
+    assert!(tc.advertise(NOW, OIF, &Adspec::origin(1500)).break_bit);
+}
+
+#[test]
+fn controlled_load_shares_a_class_and_each_change_is_one_batch() {
+    let (mut tc, mut world) = started();
+    // 1000 kbit/s in packets of 200 bytes or more, each with 14 bytes of Ethernet: 1070 kbit/s.
+    let a = tc.add(NOW, &request(5000, controlled_load(1000), &[sender()])).unwrap();
+    world.drain(&mut tc);
+    assert_eq!(
+        last_batch(&world),
+        ["best-effort 8830kbit", "controlled-load 1070kbit", "flow 5000 in controlled-load"]
+    );
+    assert!(world.installed.is_empty(), "not before the plane has answered");
+    world.settle(&mut tc, NOW);
+    assert_eq!(world.installed, [(a, Ok(()))]);
+    let b = tc.add(NOW, &request(5001, controlled_load(2000), &[sender()])).unwrap();
+    world.drain(&mut tc);
+    assert_eq!(
+        last_batch(&world),
+        ["best-effort 6690kbit", "controlled-load 3210kbit", "flow 5001 in controlled-load"]
+    );
+    world.settle(&mut tc, NOW);
+    tc.modify(NOW, a, &request(5000, controlled_load(500), &[sender()])).unwrap();
+    world.drain(&mut tc);
+    assert_eq!(
+        last_batch(&world),
+        ["controlled-load 2675kbit", "best-effort 7225kbit", "flow 5000 in controlled-load"]
+    );
+    world.settle(&mut tc, NOW);
+    tc.remove(NOW, b);
+    world.drain(&mut tc);
+    assert_eq!(last_batch(&world), ["drop flow 5001", "controlled-load 535kbit", "best-effort 9365kbit"]);
+    world.settle(&mut tc, NOW);
+    assert_eq!(world.plan, *tc.plan());
+    assert_eq!(tc.audit(), Ok(()));
+}
+
+#[test]
+fn guaranteed_service_has_a_class_of_its_own() {
+    let (mut tc, mut world) = started();
+    let a = tc.add(NOW, &request(5000, guaranteed_service(1000, 2000), &[sender()])).unwrap();
+    world.drain(&mut tc);
+    assert_eq!(last_batch(&world), ["best-effort 7752kbit", "own-16 2140kbit", "flow 5000 in own-16"]);
+    world.settle(&mut tc, NOW);
+    tc.remove(NOW, a);
+    world.drain(&mut tc);
+    assert_eq!(last_batch(&world), ["drop flow 5000", "drop own-16", "best-effort 9892kbit"]);
+    world.settle(&mut tc, NOW);
+    // The id rests: packets and counters of the old class must not be taken for those of the new one.
+    tc.add(NOW, &request(5001, guaranteed_service(1000, 1000), &[sender()])).unwrap();
+    world.drain(&mut tc);
+    assert_eq!(last_batch(&world), ["best-effort 8822kbit", "own-17 1070kbit", "flow 5001 in own-17"]);
+    world.settle(&mut tc, NOW);
+    assert_eq!(tc.audit(), Ok(()));
+}
+
+#[test]
+fn changing_the_service_moves_the_flow_without_a_gap() {
+    let (mut tc, mut world) = started();
+    let a = tc.add(NOW, &request(5000, guaranteed_service(8000, 8000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    tc.modify(NOW, a, &request(5000, controlled_load(8000), &[sender()])).unwrap();
+    world.drain(&mut tc);
+    let to_shared = ["own-16 0bit", "best-effort 1340kbit", "controlled-load 8560kbit", "flow 5000 in controlled-load"];
+    assert_eq!(last_batch(&world)[..4], to_shared);
+    assert_eq!(last_batch(&world)[4..], ["drop own-16"]);
+    world.settle(&mut tc, NOW);
+    tc.modify(NOW, a, &request(5000, guaranteed_service(8000, 8000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    assert_eq!(tc.audit(), Ok(()));
+    assert_eq!(world.plan, *tc.plan());
+}
+
+#[test]
+fn refusals_name_what_is_free_and_change_nothing() {
+    let (mut tc, mut world) = started();
+    tc.add(NOW, &request(5000, controlled_load(6000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    let before = (tc.ledger_digest(), tc.plan().clone());
+    let big = request(5001, controlled_load(4000), &[sender()]).flowspec;
+    let one = [sender()];
+    let cases = [
+        (
+            request(5001, big, &one),
+            Refused::Capacity { interface: OIF, asked: Rate::from_kbps(4280), free: Rate::from_kbps(2580) },
+        ),
+        (request(5002, big, &[]), Refused::Limit { what: "filter specs of one reservation", limit: 1 }),
+        (
+            request(5000, controlled_load(1), &one),
+            Refused::Limit { what: "reservations of one flow on an interface", limit: 1 },
+        ),
+    ];
+    for (asked, refused) in cases {
+        assert_eq!(tc.add(NOW, &asked), Err(refused));
+        assert_eq!(world.drain(&mut tc), 0);
+        assert_eq!(before, (tc.ledger_digest(), tc.plan().clone()));
+    }
+    let jumbo = terms::FlowSpec::ControlledLoad(terms::Tspec { M: 9000, ..world::tspec(10) });
+    let refused = tc.add(NOW, &request(5003, jumbo, &[sender()]));
+    assert_eq!(refused, Err(Refused::Mtu { interface: OIF, asked: 9000, mtu: 1500 }));
+}
+
+#[test]
+fn guaranteed_service_is_refused_where_the_plane_keeps_no_bound() {
+    let (mut tc, mut world) = (Tc::default(), World::default());
+    let link = node::io::Reservable { guaranteed: None, ..reservable(10) };
+    tc.interface(NOW, &interface(Some(link)));
+    world.settle(&mut tc, NOW);
+    let refused = tc.add(NOW, &request(5000, guaranteed_service(1000, 1000), &[sender()]));
+    assert_eq!(refused, Err(Refused::NoDelayBound { interface: OIF }));
+    let adspec = tc.advertise(NOW, OIF, &Adspec::origin(1500));
+    assert!(adspec.guaranteed.unwrap().break_bit && !adspec.break_bit);
+}
+
+#[test]
+fn a_growth_that_does_not_fit_leaves_the_old_reservation() {
+    let (mut tc, mut world) = started();
+    let a = tc.add(NOW, &request(5000, controlled_load(1000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    let before = (tc.ledger_digest(), tc.plan().clone());
+    let refused = tc.modify(NOW, a, &request(5000, controlled_load(9000), &[sender()]));
+    assert_eq!(
+        refused,
+        Err(Refused::Capacity { interface: OIF, asked: Rate::from_kbps(9630), free: Rate::from_mbps(9) })
+    );
+    assert_eq!(world.drain(&mut tc), 0);
+    assert_eq!(before, (tc.ledger_digest(), tc.plan().clone()));
+}
+
+#[test]
+fn a_plane_that_fails_gives_the_slot_back_and_the_plan_is_as_before() {
+    let (mut tc, mut world) = started();
+    let before = (tc.ledger_digest(), tc.plan().clone());
+    let a = tc.add(NOW, &request(5000, controlled_load(1000), &[sender()])).unwrap();
+    // A second one is due already, and goes with the next batch.
+    let b = tc.add(NOW, &request(5001, controlled_load(2000), &[sender()])).unwrap();
+    world.drain(&mut tc);
+    world.answer(&mut tc, NOW, false);
+    assert_eq!(world.installed.last().map(|(h, r)| (*h, r.is_err())), Some((a, true)));
+    world.settle(&mut tc, NOW);
+    assert_eq!(world.installed.last(), Some(&(b, Ok(()))));
+    assert_eq!(world.rate(ClassId::CONTROLLED_LOAD), Rate::from_kbps(2140));
+    assert_eq!(tc.audit(), Ok(()));
+    tc.remove(NOW, b);
+    world.settle(&mut tc, NOW);
+    assert_eq!(before.1, *tc.plan());
+    assert_eq!(world.plan, *tc.plan());
+}
+
+#[test]
+fn a_removal_that_fails_is_tried_again() {
+    let (mut tc, mut world) = started();
+    let a = tc.add(NOW, &request(5000, controlled_load(1000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    tc.remove(NOW, a);
+    world.drain(&mut tc);
+    world.answer(&mut tc, NOW, false);
+    assert!(world.plan.links[&OIF].flows.len() == 1, "still there");
+    let retry = tc.wake_at().expect("a repair is due");
+    tc.wake(retry);
+    world.settle(&mut tc, retry);
+    assert!(world.plan.links[&OIF].flows.is_empty());
+    assert_eq!((tc.audit(), tc.wake_at()), (Ok(()), None));
+}
+
+fn restarted_with(world: &mut World, link: node::io::Reservable) -> Tc {
+    let mut tc = Tc::default();
+    world.events.clear();
+    for (&flow, &entry) in &world.plan.links[&OIF].flows {
+        tc.adopt(NOW, OIF, flow, entry);
+    }
+    tc.interface(NOW, &interface(Some(link)));
+    tc
+}
+
+#[test]
+fn a_restarted_node_adopts_what_it_finds_and_touches_nothing() {
+    let (mut tc, mut world) = started();
+    tc.add(NOW, &request(5000, controlled_load(3000), &[sender()])).unwrap();
+    tc.add(NOW, &request(5001, guaranteed_service(1000, 2000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    let before = world.plan.clone();
+    let mut tc = restarted_with(&mut world, reservable(10));
+    world.drain(&mut tc);
+    let flows = world.under_way[0].1.iter().filter(|op| matches!(op, PlanOp::Flow { .. } | PlanOp::DropFlow { .. }));
+    assert_eq!(flows.count(), 0, "the flows stay untouched");
+    world.settle(&mut tc, NOW);
+    assert_eq!(world.plan, before, "and the classes are what they were");
+    assert_eq!(tc.audit(), Ok(()));
+    // Its capacity is taken: 9 Mbit/s less 3.21 and 2.14.
+    let refused = tc.add(NOW, &request(5002, controlled_load(4000), &[sender()]));
+    assert_eq!(
+        refused,
+        Err(Refused::Capacity { interface: OIF, asked: Rate::from_kbps(4280), free: Rate::from_kbps(3650) })
+    );
+    // The session is asked for again: the same slot, no operation, at once installed.
+    let a = tc.add(NOW, &request(5000, controlled_load(3000), &[sender()])).unwrap();
+    assert_eq!(world.drain(&mut tc), 0);
+    assert_eq!(world.installed.last(), Some(&(a, Ok(()))));
+    // The other is not: it goes when its lifetime is over, not before.
+    let until = NOW + LIFETIME;
+    tc.wake(until.saturating_sub(Span::from_nanos(1)));
+    assert_eq!((world.drain(&mut tc), tc.wake_at()), (0, Some(until)));
+    tc.wake(until);
+    world.drain(&mut tc);
+    assert_eq!(last_batch(&world), ["drop flow 5001", "drop own-16", "best-effort 6690kbit"]);
+    let flow = FlowKey::of(&session(5001), &sender());
+    assert!(world.events.contains(&Event::AdoptedExpired { oif: OIF, flow }));
+    world.settle(&mut tc, until);
+    assert_eq!((tc.audit(), tc.reservations().count()), (Ok(()), 1));
+}
+
+#[test]
+fn an_adopted_flow_is_changed_in_place_when_it_is_asked_for_differently() {
+    let (mut tc, mut world) = started();
+    tc.add(NOW, &request(5000, controlled_load(3000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    let mut tc = restarted_with(&mut world, reservable(10));
+    world.settle(&mut tc, NOW);
+    let refused = tc.add(NOW, &request(5000, controlled_load(9000), &[sender()]));
+    assert!(matches!(refused, Err(Refused::Capacity { .. })), "too much, and the adopted one stays: {refused:?}");
+    assert_eq!(tc.reservations().next().unwrap().adopted_until, Some(NOW + LIFETIME));
+    tc.add(NOW, &request(5000, controlled_load(4000), &[sender()])).unwrap();
+    world.drain(&mut tc);
+    assert_eq!(
+        last_batch(&world),
+        ["best-effort 5620kbit", "controlled-load 4280kbit", "flow 5000 in controlled-load"]
+    );
+    world.settle(&mut tc, NOW);
+    assert_eq!((tc.audit(), tc.wake_at()), (Ok(()), None));
+    assert_eq!(tc.links().next().unwrap().reserved, Rate::from_kbps(4280), "nothing is counted twice");
+}
+
+#[test]
+fn what_no_longer_fits_a_slower_link_is_given_up_newest_first() {
+    let (mut tc, mut world) = started();
+    let a = tc.add(NOW, &request(5000, controlled_load(3000), &[sender()])).unwrap();
+    let b = tc.add(NOW, &request(5001, controlled_load(3000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    world.installed.clear();
+    tc.interface(NOW, &interface(Some(reservable(5))));
+    world.settle(&mut tc, NOW);
+    assert!(matches!(world.installed[..], [(handle, Err(_))] if handle == b));
+    assert_eq!(tc.reservations().map(|r| r.handle).collect::<Vec<_>>(), [a]);
+    assert_eq!((tc.audit(), world.plan == *tc.plan()), (Ok(()), true));
+}
+
+#[test]
+fn an_interface_that_goes_takes_its_reservations_along() {
+    let (mut tc, mut world) = started();
+    let a = tc.add(NOW, &request(5000, controlled_load(3000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    tc.interface_gone(NOW, OIF);
+    world.drain(&mut tc);
+    assert_eq!(last_batch(&world), ["drop link"]);
+    tc.remove(NOW, a);
+    tc.interface_gone(NOW, IfIndex(77));
+    assert_eq!(world.drain(&mut tc), 0);
+    world.settle(&mut tc, NOW);
+    assert!(world.plan.links.is_empty() && tc.reservations().count() == 0);
+}

@@ -1,0 +1,161 @@
+//! Laws of traffic control under any sequence of requests, answers, failures, restarts and changes of the link:
+//! ledger, reservations and plan agree after every step; the plane, watched operation by operation, never holds classes
+//! that sum over the link nor a flow without its class; a refusal changes nothing; in the end nothing is left.
+
+mod world;
+
+use node::tc::Tc;
+use proptest::prelude::*;
+use terms::ports::{RHandle, TrafficControl};
+use terms::{FlowSpec, Span, Time};
+use world::{OIF, World, controlled_load, guaranteed_service, interface, request, reservable, sender};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add { port: u16, asked: Asked },
+    Modify { which: usize, asked: Asked },
+    Remove { which: usize },
+    Answer { ok: bool },
+    Pass { millis: u64 },
+    Link { mbit: u64 },
+    Restart,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    ControlledLoad(u64),
+    Guaranteed(u64, u64),
+}
+
+impl Asked {
+    fn flowspec(self) -> FlowSpec {
+        match self {
+            Asked::ControlledLoad(kbit) => controlled_load(kbit),
+            Asked::Guaranteed(kbit, service) => guaranteed_service(kbit, kbit + service),
+        }
+    }
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    prop_oneof![
+        (0..4_000u64).prop_map(Asked::ControlledLoad),
+        (1..2_000u64, 0..2_000u64).prop_map(|(kbit, more)| Asked::Guaranteed(kbit, more)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..12u16, asked()).prop_map(|(port, asked)| Step::Add { port, asked }),
+        3 => (any::<usize>(), asked()).prop_map(|(which, asked)| Step::Modify { which, asked }),
+        3 => any::<usize>().prop_map(|which| Step::Remove { which }),
+        6 => prop::bool::weighted(0.85).prop_map(|ok| Step::Answer { ok }),
+        2 => (0..3_000u64).prop_map(|millis| Step::Pass { millis }),
+        1 => (5..20u64).prop_map(|mbit| Step::Link { mbit }),
+        1 => Just(Step::Restart),
+    ]
+}
+
+struct Run {
+    tc: Tc,
+    world: World,
+    now: Time,
+    mbit: u64,
+}
+
+impl Run {
+    fn start() -> Run {
+        let mut run = Run { tc: Tc::default(), world: World::default(), now: Time::from_nanos(1), mbit: 10 };
+        run.tc.interface(run.now, &interface(Some(reservable(10))));
+        run.world.settle(&mut run.tc, run.now);
+        run
+    }
+
+    fn nth(&self, which: usize) -> Option<(RHandle, u16)> {
+        let all: Vec<_> = self.tc.reservations().collect();
+        let one = all.get(which.checked_rem(all.len())?)?;
+        Some((one.handle, one.session.dst_port))
+    }
+
+    fn take(&mut self, step: &Step) {
+        self.tc.wake(self.now);
+        self.world.drain(&mut self.tc);
+        let before = (self.tc.ledger_digest(), self.tc.plan().clone());
+        let mut refused = false;
+        match *step {
+            Step::Add { port, asked } => {
+                let asked = asked.flowspec();
+                refused = self.tc.add(self.now, &request(port, asked, &[sender()])).is_err();
+            }
+            Step::Modify { which, asked } => {
+                let Some((handle, port)) = self.nth(which) else { return };
+                refused = self.tc.modify(self.now, handle, &request(port, asked.flowspec(), &[sender()])).is_err();
+            }
+            Step::Remove { which } => {
+                let Some((handle, _)) = self.nth(which) else { return };
+                self.tc.remove(self.now, handle);
+            }
+            Step::Answer { ok } => self.world.answer(&mut self.tc, self.now, ok),
+            Step::Pass { millis } => self.pass(Span::from_millis(millis)),
+            Step::Link { mbit } => {
+                self.mbit = mbit;
+                self.tc.interface(self.now, &interface(Some(reservable(mbit))));
+            }
+            Step::Restart => self.restart(),
+        }
+        let said = self.world.drain(&mut self.tc);
+        if refused {
+            assert_eq!((said, before), (0, (self.tc.ledger_digest(), self.tc.plan().clone())), "refused: {step:?}");
+        }
+        assert_eq!(self.tc.audit(), Ok(()), "{step:?}");
+    }
+
+    fn pass(&mut self, span: Span) {
+        let until = self.now + span;
+        while let Some(at) = self.tc.wake_at().filter(|&at| at <= until) {
+            self.now = self.now.max(at);
+            self.tc.wake(self.now);
+        }
+        self.now = until;
+    }
+
+    /// The agent dies with batches under way: the plane has done them or it has not.
+    fn restart(&mut self) {
+        self.world.under_way.clear();
+        self.world.adopting = true;
+        self.tc = Tc::default();
+        let flows = self.world.plan.links.get(&OIF).map(|link| link.flows.clone()).unwrap_or_default();
+        for (flow, entry) in flows {
+            self.tc.adopt(self.now, OIF, flow, entry);
+        }
+        self.tc.interface(self.now, &interface(Some(reservable(self.mbit))));
+    }
+
+    fn finish(&mut self) {
+        self.world.settle(&mut self.tc, self.now);
+        self.pass(Span::from_secs(2));
+        self.world.settle(&mut self.tc, self.now);
+        assert_eq!(self.world.plan, *self.tc.plan(), "what was told is there");
+        while let Some((handle, _)) = self.nth(0) {
+            self.tc.remove(self.now, handle);
+        }
+        self.world.settle(&mut self.tc, self.now);
+        assert_eq!(self.world.plan, *self.tc.plan());
+        let link = &self.world.plan.links[&OIF];
+        assert!(link.flows.is_empty() && link.classes.len() == 3, "nothing is left: {link:?}");
+        assert_eq!(self.tc.links().next().map(|l| l.reserved), Some(terms::Rate::ZERO));
+        assert_eq!(self.tc.audit(), Ok(()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ledger_reservations_and_plan_agree_at_every_step(steps in prop::collection::vec(step(), 1..80)) {
+        let mut run = Run::start();
+        for step in &steps {
+            run.take(step);
+        }
+        run.finish();
+    }
+}

@@ -1,0 +1,148 @@
+//! A data plane for tests that does exactly what it is told, watches the law at every single operation, and can fail.
+
+#![allow(clippy::missing_panics_doc)]
+
+use node::classes::guaranteed;
+use node::io::{InterfaceState, PlanId, Reservable};
+use node::tc::{Said, Tc};
+use std::collections::VecDeque;
+use terms::ports::{RHandle, TcRequest};
+use terms::{Bytes, Fault, FilterSpec, FlowSpec, IfIndex, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec};
+use traffic::plan::{ClassId, LinkSpec, Plan, PlanOp};
+
+pub const OIF: IfIndex = IfIndex(2);
+pub const LIFETIME: Span = Span::from_millis(5_250);
+
+pub fn reservable(mbit: u64) -> Reservable {
+    Reservable {
+        spec: LinkSpec { rate: Rate::from_mbps(mbit), overhead: 14, mtu: 1500 },
+        signalled_share: Rate::from_mbps(mbit),
+        kept_back: Rate::from_mbps(1),
+        guaranteed: Some((0, 1_212)),
+    }
+}
+
+pub fn interface(link: Option<Reservable>) -> InterfaceState {
+    InterfaceState {
+        index: OIF,
+        name: "eth1".into(),
+        addresses: vec!["10.0.2.1".parse().unwrap()],
+        mtu: 1500,
+        rsvp: true,
+        link,
+    }
+}
+
+pub fn session(port: u16) -> Session {
+    Session { dst: "10.0.3.2".parse().unwrap(), protocol: 17, dst_port: port }
+}
+
+pub fn sender() -> SenderTemplate {
+    SenderTemplate { src: "10.0.1.2".parse().unwrap(), src_port: 9 }
+}
+
+pub fn tspec(kbit: u64) -> Tspec {
+    Tspec { r: Rate::from_kbps(kbit), b: Bytes::new(30_000), p: Rate::INFINITE, m: 200, M: 1400 }
+}
+
+pub fn controlled_load(kbit: u64) -> FlowSpec {
+    FlowSpec::ControlledLoad(tspec(kbit))
+}
+
+pub fn guaranteed_service(kbit: u64, service_kbit: u64) -> FlowSpec {
+    FlowSpec::Guaranteed(tspec(kbit), Rspec { R: Rate::from_kbps(service_kbit), S: Span::ZERO })
+}
+
+pub fn request(port: u16, flowspec: FlowSpec, filters: &[FilterSpec]) -> TcRequest<'_> {
+    let path_te = *flowspec.tspec();
+    TcRequest { oif: OIF, session: session(port), filters, flowspec, path_te, lifetime: LIFETIME }
+}
+
+/// The plane.
+#[derive(Default)]
+pub struct World {
+    pub plan: Plan,
+    pub under_way: VecDeque<(PlanId, Vec<PlanOp>)>,
+    pub installed: Vec<(RHandle, Result<(), Fault>)>,
+    pub events: Vec<node::io::Event>,
+    /// The agent is new and does not know the classes that it finds: its first batch is compared as a whole.
+    pub adopting: bool,
+}
+
+impl World {
+    /// Takes what was said; returns how many operations that was.
+    pub fn drain(&mut self, tc: &mut Tc) -> usize {
+        let mut count = 0;
+        while let Some(said) = tc.poll() {
+            match said {
+                Said::Plan(id, ops) => {
+                    assert!(!ops.is_empty(), "an empty batch");
+                    count += ops.len();
+                    self.under_way.push_back((id, ops));
+                }
+                Said::Event(event) => self.events.push(event),
+                Said::Installed(handle, result) => self.installed.push((handle, result)),
+            }
+        }
+        count
+    }
+
+    /// Carries the oldest batch out, or fails at it and leaves nothing of it.
+    pub fn answer(&mut self, tc: &mut Tc, now: Time, ok: bool) {
+        let Some((id, ops)) = self.under_way.pop_front() else { return };
+        let result = if ok { Ok(()) } else { Err(Fault { what: "the plane said no", code: 16 }) };
+        if ok {
+            ops.iter().for_each(|op| self.apply(op));
+            if core::mem::take(&mut self.adopting) {
+                self.drop_unnamed(&ops);
+            }
+            self.check_sums(ops.last());
+        }
+        tc.plan_done(now, id, result);
+        self.drain(tc);
+    }
+
+    /// Carries everything out.
+    pub fn settle(&mut self, tc: &mut Tc, now: Time) {
+        self.drain(tc);
+        while !self.under_way.is_empty() {
+            self.answer(tc, now, true);
+        }
+    }
+
+    fn apply(&mut self, op: &PlanOp) {
+        if let PlanOp::DropClass { oif, class } = op {
+            let link = &self.plan.links[oif];
+            assert!(link.flows.values().all(|entry| entry.class != *class), "class dropped under its flows: {op:?}");
+        }
+        self.plan.apply(op);
+        self.check_sums(Some(op));
+        if let PlanOp::Flow { oif, flow, entry } = op {
+            let link = &self.plan.links[oif];
+            assert!(link.classes.contains_key(&entry.class), "no class for {flow:?}");
+        }
+    }
+
+    /// What a plane does with classes of an earlier life that the new one's first batch does not name.
+    fn drop_unnamed(&mut self, ops: &[PlanOp]) {
+        let named: Vec<_> = ops
+            .iter()
+            .filter_map(|op| if let PlanOp::Class { class, .. } = op { Some(*class) } else { None })
+            .collect();
+        for link in self.plan.links.values_mut() {
+            link.classes.retain(|class, _| *class < ClassId::FIRST_OWN || named.contains(class));
+        }
+    }
+
+    fn check_sums(&self, after: Option<&PlanOp>) {
+        for link in self.plan.links.values().filter(|_| !self.adopting) {
+            let sum = link.classes.values().map(guaranteed).fold(Rate::ZERO, Rate::saturating_add);
+            assert!(sum <= link.link.rate, "classes sum to {sum} over {} after {after:?}", link.link.rate);
+        }
+    }
+
+    /// Rate that a class is guaranteed.
+    pub fn rate(&self, class: ClassId) -> Rate {
+        self.plan.links[&OIF].classes.get(&class).map_or(Rate::ZERO, guaranteed)
+    }
+}
