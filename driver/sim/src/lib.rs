@@ -1,9 +1,31 @@
 //! The same node in simulated time.
 //!
 //! Why: what an engine decides can be tried for years in seconds, and every story can be told again: same seed, same
-//! story. Nothing here reads a clock or starts a thread.
+//! story. Hosts and routers run [`node::Node`] and nothing less; their data planes are [`traffic::port`]s that carry
+//! out the same plan as the kernel does; messages travel as packets through the same links as the data. Nothing here
+//! reads a clock or starts a thread.
+//!
+//! Reading order: [`scenario`] (what a story is made of), [`world`] (how it is played), `transit` (packets), `agents`
+//! (what nodes are told and say), [`station`], [`link`], [`map`], [`source`], [`sink`], [`check`] (what must hold in
+//! every run), [`experiment`].
 #![forbid(unsafe_code)]
 
 pub mod agenda;
+mod agents;
+pub mod check;
+pub mod experiment;
+pub mod link;
+pub mod map;
 pub mod packet;
 pub mod rng;
+pub mod scenario;
+pub mod sink;
+pub mod source;
+pub mod station;
+pub mod story;
+mod transit;
+pub mod world;
+
+pub use scenario::{Action, Ask, LinkId, LinkSpec, NodeId, NodeSpec, Pattern, Scenario, SourceId, SourceSpec};
+pub use sink::FlowReport;
+pub use world::{Broken, World};

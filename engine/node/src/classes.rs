@@ -11,6 +11,10 @@ use traffic::plan::{BucketSpec, ClassSpec, LinkSpec, QueueSpec};
 /// Controlled load's guaranteed rate while it is empty, so that the class is there, with its counters, from the start.
 const CONTROLLED_LOAD_FLOOR: Rate = Rate::from_kbps(8);
 
+/// How much later than another a packet of a flow may be that kept to its bucket some hops ago.
+const JITTER: Span = Span::from_millis(50);
+/// Packets of a flow that may catch up with each other, one a hop.
+const PACKETS_MERGED: u64 = 4;
 /// The time that a full best-effort queue takes to drain.
 const BEST_EFFORT_QUEUE: Span = Span::from_millis(75);
 /// The fewest full packets that any queue holds.
@@ -33,12 +37,12 @@ pub struct Load {
 
 impl Load {
     /// The load with one more reservation of `rate`.
-    pub fn plus(&self, flowspec: &FlowSpec, rate: Rate, overhead: u32) -> Load {
+    pub fn plus(&self, flowspec: &FlowSpec, rate: Rate, link: &LinkSpec) -> Load {
         match flowspec {
             FlowSpec::ControlledLoad(t) => Load {
                 shared: self.shared.saturating_add(rate),
-                shared_depth: self.shared_depth + wire_depth(t, overhead),
-                shared_packets: self.shared_packets.saturating_add(burst_packets(t)),
+                shared_depth: self.shared_depth + wire_depth(link, t),
+                shared_packets: self.shared_packets.saturating_add(burst_packets(link, t)),
                 own: self.own,
             },
             FlowSpec::Guaranteed(..) => Load { own: self.own.saturating_add(rate), ..*self },
@@ -46,12 +50,12 @@ impl Load {
     }
 
     /// The load without a reservation that was added before.
-    pub fn minus(&self, flowspec: &FlowSpec, rate: Rate, overhead: u32) -> Load {
+    pub fn minus(&self, flowspec: &FlowSpec, rate: Rate, link: &LinkSpec) -> Load {
         match flowspec {
             FlowSpec::ControlledLoad(t) => Load {
                 shared: self.shared.saturating_sub(rate),
-                shared_depth: self.shared_depth.saturating_sub(wire_depth(t, overhead)),
-                shared_packets: self.shared_packets.saturating_sub(burst_packets(t)),
+                shared_depth: self.shared_depth.saturating_sub(wire_depth(link, t)),
+                shared_packets: self.shared_packets.saturating_sub(burst_packets(link, t)),
                 own: self.own,
             },
             FlowSpec::Guaranteed(..) => Load { own: self.own.saturating_sub(rate), ..*self },
@@ -120,13 +124,19 @@ pub fn own(link: &LinkSpec, flowspec: &FlowSpec, admitted: Rate) -> ClassSpec {
         link_share: admitted,
         upper_limit: None,
         priority: 1,
-        queue: burst_queue(link, wire_depth(tspec, link.overhead), burst_packets(tspec)),
+        queue: burst_queue(link, wire_depth(link, tspec), burst_packets(link, tspec)),
     }
 }
 
-/// The policer of a flow: its token bucket in IP bytes (RFC 2211 section 5, RFC 2212 section 8).
-pub fn bucket(tspec: &Tspec) -> BucketSpec {
-    BucketSpec { rate: tspec.r, depth: tspec.b, min_unit: tspec.m }
+/// The policer of a flow: its token bucket in IP bytes (RFC 2211 section 5, RFC 2212 section 8), deepened by
+/// what queues upstream may have pushed together. A flow that keeps to `(r, b)` where it enters comes out of a hop with
+/// up to `b + Csum + r * Dsum` at once (RFC 2212 section 8); policed to `b` again it would lose packets that it was
+/// promised. The sums are not told to traffic control, so [`JITTER`] and [`PACKETS_MERGED`] stand for them. Its rate is
+/// what protects the others, and that is exact.
+pub fn bucket(link: &LinkSpec, tspec: &Tspec) -> BucketSpec {
+    let packet = if tspec.M == 0 { link.mtu } else { tspec.M.min(link.mtu) };
+    let pushed = tspec.r.demands(JITTER) + Bytes::new(PACKETS_MERGED * u64::from(packet));
+    BucketSpec { rate: tspec.r, depth: tspec.b + pushed, min_unit: tspec.m }
 }
 
 /// What the ledger counts for a flowspec on this link: demand, so it rounds up.
@@ -158,12 +168,13 @@ fn shared_floor(link: &LinkSpec) -> Rate {
 }
 
 /// A bucket's depth on the wire: packets of the least size carry the most overhead.
-fn wire_depth(tspec: &Tspec, overhead: u32) -> Bytes {
-    Bytes::new(Rate::from_bps(tspec.b.get()).with_overhead(overhead, tspec.m).as_bps())
+fn wire_depth(link: &LinkSpec, tspec: &Tspec) -> Bytes {
+    let depth = bucket(link, tspec).depth.get();
+    Bytes::new(Rate::from_bps(depth).with_overhead(link.overhead, tspec.m).as_bps())
 }
 
-fn burst_packets(tspec: &Tspec) -> u64 {
-    (tspec.b.get() / u64::from(tspec.m.max(1))).saturating_add(1)
+fn burst_packets(link: &LinkSpec, tspec: &Tspec) -> u64 {
+    (bucket(link, tspec).depth.get() / u64::from(tspec.m.max(1))).saturating_add(1)
 }
 
 /// Room for every bucket emptied at once, and some full packets for what upstream queues pushed together.

@@ -206,7 +206,7 @@ impl Tc {
         if fits {
             held.admitted = admitted;
         }
-        link.load = link.load.plus(&held.flowspec, held.admitted, link.terms.spec.overhead);
+        link.load = link.load.plus(&held.flowspec, held.admitted, &link.terms.spec);
         fits
     }
 
@@ -233,7 +233,7 @@ impl Tc {
             want.classes.extend(own.map(|&class| (class, None)));
         }
         for held in self.held.values().filter(|held| held.oif == oif) {
-            want.flows.insert(held.flow, Some(held.entry()));
+            want.flows.insert(held.flow, Some(held.entry(&link.terms.spec)));
             if held.class >= ClassId::FIRST_OWN {
                 want.classes.insert(held.class, Some(link.own_class(held)));
             }

@@ -7,7 +7,10 @@ extern crate alloc;
 pub mod classes;
 mod interface;
 pub mod io;
+mod node;
 mod order;
 pub mod plane;
 pub mod status;
 pub mod tc;
+
+pub use node::{Config, Node};

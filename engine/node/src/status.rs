@@ -112,7 +112,7 @@ impl Tc {
         let mut own = 0;
         for held in self.held.values().filter(|held| held.oif == oif) {
             admitted = admitted.saturating_add(held.admitted);
-            load = load.plus(&held.flowspec, held.admitted, link.terms.spec.overhead);
+            load = load.plus(&held.flowspec, held.admitted, &link.terms.spec);
             own += usize::from(held.class >= ClassId::FIRST_OWN);
         }
         link.ledger.table().audit().map_err(|drift| drift.what)?;

@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use terms::ports::{RHandle, TcRequest, TrafficControl};
 use terms::{Adspec, Fault, FlowKey, FlowSpec, Hop, IfIndex, Rate, Refused, Session, Span, Time, Tspec};
-use traffic::plan::{ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkPlan, PlanOp};
+use traffic::plan::{ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkPlan, LinkSpec, PlanOp};
 
 /// Guaranteed flows have a class each while ids last: 16 bits, as the kernel's, of which it keeps the last.
 const LAST_OWN: u16 = u16::MAX - 1;
@@ -40,7 +40,7 @@ pub enum Said {
     Plan(PlanId, Vec<PlanOp>),
     /// Something happened.
     Event(Event),
-    /// Tell RSVP how an installation went.
+    /// Tell RSVP how an installation went; one answer for each `add` and `modify`, unless the reservation went.
     Installed(RHandle, Result<(), Fault>),
 }
 
@@ -78,10 +78,10 @@ pub(crate) struct Held {
 
 impl Held {
     /// Its entry in the plane.
-    pub(crate) fn entry(&self) -> FlowSpecEntry {
+    pub(crate) fn entry(&self, link: &LinkSpec) -> FlowSpecEntry {
         FlowSpecEntry {
             class: self.class,
-            bucket: classes::bucket(self.flowspec.tspec()),
+            bucket: classes::bucket(link, self.flowspec.tspec()),
             record: FlowRecord {
                 session: self.session,
                 flowspec: self.flowspec,
@@ -187,7 +187,7 @@ impl Tc {
         self.last_handle += 1;
         let handle = RHandle(self.last_handle);
         if let Some(link) = self.links.get_mut(&held.oif) {
-            link.load = link.load.plus(&held.flowspec, held.admitted, link.terms.spec.overhead);
+            link.load = link.load.plus(&held.flowspec, held.admitted, &link.terms.spec);
             link.give(held.class, handle);
         }
         self.by_flow.insert((held.oif, held.flow), handle);
@@ -221,9 +221,9 @@ impl Tc {
         if admitted != old.admitted {
             link.ledger.modify(now, old.slot, admitted)?;
         }
-        let overhead = link.terms.spec.overhead;
-        let rest = link.load.minus(&old.flowspec, old.admitted, overhead);
-        link.load = rest.plus(&request.flowspec, admitted, overhead);
+        let spec = link.terms.spec;
+        let rest = link.load.minus(&old.flowspec, old.admitted, &spec);
+        link.load = rest.plus(&request.flowspec, admitted, &spec);
         if class != old.class {
             link.own.remove(&old.class);
         }
@@ -252,7 +252,7 @@ impl Tc {
         if let Some(link) = self.links.get_mut(&held.oif) {
             let released = link.ledger.release(now, held.slot);
             debug_assert!(released.is_ok(), "every reservation held has a slot");
-            link.load = link.load.minus(&held.flowspec, held.admitted, link.terms.spec.overhead);
+            link.load = link.load.minus(&held.flowspec, held.admitted, &link.terms.spec);
             link.own.remove(&held.class);
         }
         self.say(Said::Event(Event::Released { oif: held.oif, flow: held.flow, rate: held.admitted }));
@@ -292,12 +292,11 @@ impl Tc {
         self.say(Said::Plan(id, ops));
     }
 
-    /// What these reservations waited for is done; whoever waits for nothing more is installed.
+    /// What these reservations waited for is done: one answer for each call of `add` or `modify`.
     pub(crate) fn tell_installed(&mut self, waits: &[RHandle]) {
         for &handle in waits {
-            let Some(held) = self.held.get_mut(&handle) else { continue };
-            held.pending = held.pending.saturating_sub(1);
-            if held.pending == 0 {
+            if let Some(held) = self.held.get_mut(&handle) {
+                held.pending = held.pending.saturating_sub(1);
                 self.say(Said::Installed(handle, Ok(())));
             }
         }
@@ -315,7 +314,7 @@ impl Tc {
         }
         for &flow in &due.flows {
             let held = self.by_flow.get(&(oif, flow)).and_then(|handle| self.held.get(handle));
-            want.flows.insert(flow, held.map(Held::entry));
+            want.flows.insert(flow, held.map(|held| held.entry(&link.terms.spec)));
         }
         order::steps(oif, told, &want)
     }

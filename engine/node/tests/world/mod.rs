@@ -140,9 +140,4 @@ impl World {
             assert!(sum <= link.link.rate, "classes sum to {sum} over {} after {after:?}", link.link.rate);
         }
     }
-
-    /// Rate that a class is guaranteed.
-    pub fn rate(&self, class: ClassId) -> Rate {
-        self.plan.links[&OIF].classes.get(&class).map_or(Rate::ZERO, guaranteed)
-    }
 }

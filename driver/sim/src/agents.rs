@@ -1,0 +1,163 @@
+//! What agents are told, what they say, and what becomes of it.
+
+use crate::scenario::{Action, Ask, NodeId};
+use crate::story::What;
+use crate::world::{Broken, Due, Watch, World};
+use node::io::{AppCall, AppId, Input, Output, Upcall};
+use std::collections::VecDeque;
+use terms::{FlowSpec, SenderTemplate, Session, Style};
+
+/// A call that an application makes because of what it was told.
+struct Answer {
+    app: AppId,
+    session: Session,
+    template: SenderTemplate,
+    flowspec: FlowSpec,
+}
+
+impl World {
+    /// Tells an agent, drains it, and lets its applications answer; nothing happens if it is dead.
+    pub(crate) fn tell(&mut self, id: NodeId, input: Input<'_>) {
+        let now = self.now();
+        let Some(agent) = &mut self.stations[id.0].agent else { return };
+        agent.handle(now, input);
+        let mut answers = self.drain(id);
+        while let Some(Answer { app, session, template, flowspec }) = answers.pop_front() {
+            let Some(agent) = &mut self.stations[id.0].agent else { return };
+            let (filters, flowspecs) = ([template], [flowspec]);
+            let (style, confirm) = (Style::Ff, true);
+            let call = AppCall::Reserve { app, session, style, filters: &filters, flowspecs: &flowspecs, confirm };
+            agent.handle(now, Input::App(call));
+            answers.extend(self.drain(id));
+        }
+        self.set_alarm(id);
+        self.look_after(id);
+    }
+
+    fn drain(&mut self, id: NodeId) -> VecDeque<Answer> {
+        let now = self.now();
+        let mut answers = VecDeque::new();
+        while let Some(output) = self.stations[id.0].agent.as_mut().and_then(node::Node::poll) {
+            match output {
+                Output::Send(datagram) => self.send(id, datagram),
+                Output::Plan { id: plan, ops } => {
+                    let station = &mut self.stations[id.0];
+                    station.batches.push_back((plan, ops));
+                    let due = Due::PlaneDone { node: id.0 as u32, life: station.life };
+                    self.agenda.put(now + station.spec.plane_delay, due);
+                }
+                Output::Upcall { app, upcall } => {
+                    answers.extend(self.answer(id, app, &upcall));
+                    self.story.tell(now, id, What::Upcall(app, upcall));
+                }
+                Output::Event(event) => self.story.tell(now, id, What::Event(event)),
+            }
+        }
+        answers
+    }
+
+    /// A receiver that hears of a sender asks for what it was told to ask.
+    fn answer(&self, id: NodeId, app: AppId, upcall: &Upcall) -> Option<Answer> {
+        let Upcall::Path { session, template, tspec, .. } = upcall else { return None };
+        let flowspec = self.asks.get(&(id, app, *session))?.flowspec(tspec)?;
+        Some(Answer { app, session: *session, template: *template, flowspec })
+    }
+
+    fn set_alarm(&mut self, id: NodeId) {
+        let station = &mut self.stations[id.0];
+        let Some(at) = station.agent.as_ref().and_then(node::Node::wake_at) else { return };
+        if station.alarm.is_none_or(|set| at < set) {
+            station.alarm = Some(at);
+            self.agenda.put(at, Due::Alarm { node: id.0 as u32, life: station.life });
+        }
+    }
+
+    pub(crate) fn alarm(&mut self, id: NodeId, life: u32) {
+        let now = self.now();
+        let station = &mut self.stations[id.0];
+        if station.life != life || station.alarm.is_some_and(|set| now < set) {
+            return;
+        }
+        station.alarm = None;
+        let due = station.agent.as_ref().and_then(node::Node::wake_at).is_some_and(|at| at <= now);
+        if due {
+            self.story.mark(&[now.as_nanos(), 4, id.0 as u64]);
+            self.tell(id, Input::Wake);
+        } else {
+            self.set_alarm(id);
+        }
+    }
+
+    pub(crate) fn plane_done(&mut self, id: NodeId, life: u32) {
+        let now = self.now();
+        if self.stations[id.0].life != life {
+            return;
+        }
+        let Some((plan, result)) = self.stations[id.0].carry_out(now) else { return };
+        self.story.mark(&[now.as_nanos(), 5, id.0 as u64, plan.0, u64::from(result.is_ok())]);
+        for n in 0..self.stations[id.0].interfaces.len() {
+            self.send_next(id.0, n);
+        }
+        self.tell(id, Input::PlanDone { id: plan, result });
+    }
+
+    /// Whether the agent, its ledger and its plane still agree, if the run is watched.
+    fn look_after(&mut self, id: NodeId) {
+        let Watch::EveryStep(None) = self.watch else { return };
+        if let Err(law) = self.laws(id) {
+            self.watch = Watch::EveryStep(Some(Broken { at: self.now(), node: Some(id), law }));
+        }
+    }
+
+    /// Something of the script, or of whoever plays.
+    pub(crate) fn carry(&mut self, action: &Action) {
+        match *action {
+            Action::Send { node, app, session, template, tspec } => {
+                self.tell(node, Input::App(AppCall::Sender { app, session, template, tspec, ttl: 64 }));
+            }
+            Action::Unsend { node, app, session, template } => {
+                self.tell(node, Input::App(AppCall::SenderGone { app, session, template }));
+            }
+            Action::Receive { node, app, session, ask } => self.receive(node, app, session, ask),
+            Action::Release { node, app } => {
+                self.asks.retain(|(n, a, _), _| (*n, *a) != (node, app));
+                self.tell(node, Input::App(AppCall::Release { app, session: None }));
+            }
+            Action::Crash(node) => {
+                self.stations[node.0].end();
+                self.asks.retain(|(n, _, _), _| *n != node);
+            }
+            Action::Restart(node) => self.start_agent(node),
+            Action::Stop(node) => self.tell(node, Input::Stop),
+            Action::FailPlane { node, batches } => self.stations[node.0].failing += batches,
+            Action::LinkDown(link) => self.set_link(link, false),
+            Action::LinkUp(link) => self.set_link(link, true),
+            Action::Impair(link, impairment) => self.links[link.0].impairment = impairment,
+        }
+    }
+
+    fn receive(&mut self, node: NodeId, app: AppId, session: Session, ask: Ask) {
+        self.asks.insert((node, app, session), ask);
+        self.tell(node, Input::App(AppCall::Receiver { app, session }));
+        // A sender that is known already was told of before, or will be by the call above; a changed ask needs a call.
+        let known: Vec<_> = match self.agent(node) {
+            Some(agent) => {
+                agent.rsvp().paths().filter(|p| p.session == session).map(|p| (p.template, p.tspec)).collect()
+            }
+            None => Vec::new(),
+        };
+        for (template, tspec) in known {
+            let Some(flowspec) = ask.flowspec(&tspec) else { continue };
+            let (filters, flowspecs) = ([template], [flowspec]);
+            let call = AppCall::Reserve {
+                app,
+                session,
+                style: Style::Ff,
+                filters: &filters,
+                flowspecs: &flowspecs,
+                confirm: true,
+            };
+            self.tell(node, Input::App(call));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Checkers: what must hold in every run, whatever happens in it.
+
+use crate::scenario::{NodeId, Pattern, Scenario};
+use crate::world::{Broken, Unplayable, World};
+use terms::Rate;
+
+impl World {
+    /// Looks at everything: agents against ledgers, plans and ports; packets against links and ports.
+    ///
+    /// # Errors
+    /// [`Broken`] names the first law that does not hold.
+    pub fn check(&self) -> Result<(), Broken> {
+        let at = self.now();
+        if let Some(broken) = self.broken() {
+            return Err(broken);
+        }
+        for id in (0..self.stations.len()).map(NodeId) {
+            self.laws(id).map_err(|law| Broken { at, node: Some(id), law })?;
+            self.port_conservation(id).map_err(|law| Broken { at, node: Some(id), law })?;
+        }
+        let conserved = self.links.iter().all(|link| link.counts.iter().all(crate::link::LinkCounts::is_conserved));
+        if conserved { Ok(()) } else { Err(Broken { at, node: None, law: "a link makes or swallows packets" }) }
+    }
+
+    /// Ledger = reservations = plan, and the plan = the ports once the plane is idle.
+    pub(crate) fn laws(&self, id: NodeId) -> Result<(), &'static str> {
+        let station = &self.stations[id.0];
+        let Some(agent) = &station.agent else { return Ok(()) };
+        agent.tc().audit().map_err(|drift| drift.what)?;
+        if !agent.tc().plane().is_idle() || !station.batches.is_empty() || station.is_adopting() {
+            return Ok(());
+        }
+        if agent.tc().plan() != &station.plan {
+            return Err("the agent's plan is not what its plane holds");
+        }
+        if station.plane_agrees() { Ok(()) } else { Err("the plane's ports do not hold its plan") }
+    }
+
+    fn port_conservation(&self, id: NodeId) -> Result<(), &'static str> {
+        for interface in &self.stations[id.0].interfaces {
+            let totals = interface.port.totals();
+            let kept = totals.sent + totals.dropped + totals.purged + u64::from(interface.port.queued());
+            if totals.received != kept || totals.backwards != 0 {
+                return Err("a port makes or swallows packets");
+            }
+        }
+        Ok(())
+    }
+
+    /// What open slots hold on all interfaces of all living agents together; zero once everything has been given back.
+    pub fn reserved(&self) -> Rate {
+        let links = self.stations.iter().filter_map(|station| station.agent.as_ref()).flat_map(|agent| agent.links());
+        links.map(|link| link.reserved).fold(Rate::ZERO, Rate::saturating_add)
+    }
+
+    /// States of RSVP in all living agents together: sessions, paths, reservations.
+    pub fn states(&self) -> usize {
+        let agents = self.stations.iter().filter_map(|station| station.agent.as_ref());
+        agents.map(|a| a.rsvp().sessions().count() + a.rsvp().paths().count() + a.rsvp().reservations().count()).sum()
+    }
+}
+
+/// Whether a scenario can be played.
+pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
+    let fail = |what: String| Err(Unplayable { what });
+    for (n, link) in scenario.links.iter().enumerate() {
+        if let Some(end) = link.ends.iter().find(|end| end.0 >= scenario.nodes.len()) {
+            return fail(format!("link {n} ends at node {}, but there are only {}", end.0, scenario.nodes.len()));
+        }
+        if link.ends[0] == link.ends[1] {
+            return fail(format!("link {n} begins and ends at {}", scenario.nodes[link.ends[0].0].name));
+        }
+        if link.rate == Rate::ZERO {
+            return fail(format!("link {n} has a rate of zero"));
+        }
+    }
+    let map = crate::map::Map::new(scenario);
+    for (n, source) in scenario.sources.iter().enumerate() {
+        if source.node.0 >= scenario.nodes.len() {
+            return fail(format!("source {n} sits at node {}, which is not there", source.node.0));
+        }
+        let local = map.owner(source.flow.dst) == Some(source.node);
+        if !local && map.way_out(source.node, source.flow.dst).is_none() {
+            let from = &scenario.nodes[source.node.0].name;
+            return fail(format!("source {n}: no way from {from} to {}", source.flow.dst));
+        }
+        if source.packet == 0 {
+            return fail(format!("source {n} sends packets of no length"));
+        }
+        if let Pattern::Video { packets: 0, .. } = source.pattern {
+            return fail(format!("source {n} sends frames of no packets"));
+        }
+    }
+    if scenario.measured.0 > scenario.measured.1 {
+        return fail("the measured window ends before it begins".into());
+    }
+    Ok(())
+}

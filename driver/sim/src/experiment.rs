@@ -1,0 +1,217 @@
+//! The video experiment of DeWitt, Gao and Ke, *An Evaluation of RSVP Using Real Applications* (1998), section 5.4,
+//! in simulated time: a video stream crosses two routers with a 10 Mbit/s link between them while a constant flood
+//! of other packets is swept from nothing to beyond the link's rate, without and with a reservation.
+//!
+//! What the paper shows in Figures 5 to 8 (throughput, frame rate, damage of the video, throughput of the flood) is
+//! what [`video`] returns, one [`Point`] for each flood rate.
+
+use crate::map::address;
+use crate::scenario::{Action, Ask, LinkId, LinkSpec, NodeId, NodeSpec, Pattern, Scenario, SourceId, SourceSpec};
+use crate::sink::FlowReport;
+use crate::story::What;
+use crate::world::{Broken, Unplayable, World};
+use node::io::{AppId, Upcall};
+use terms::{Bytes, FlowKey, Rate, SenderTemplate, Session, Span, Time, Tspec};
+use traffic::port::SchedulerKind;
+
+/// The sending host.
+pub const SWISSVALE: NodeId = NodeId(0);
+/// The first router.
+pub const YOSEMITE: NodeId = NodeId(1);
+/// The second router.
+pub const MAUI: NodeId = NodeId(2);
+/// The receiving host.
+pub const GLENWOOD: NodeId = NodeId(3);
+/// The 10 Mbit/s link between the routers.
+pub const BOTTLENECK: LinkId = LinkId(1);
+
+/// Frames per second of the video.
+pub const FRAMES_PER_SECOND: u64 = 12;
+/// Packets of a frame: 24 of 1,345 bytes, twelve times a second, are 3.1 Mbit/s.
+const FRAME_PACKETS: u32 = 24;
+const VIDEO_PACKET: u32 = 1_345;
+const FLOOD_PACKET: u32 = 1_000;
+/// Long enough for the reservation to be there.
+const WARM_UP: Span = Span::from_secs(2);
+/// Long enough for the last packet to arrive.
+const COOL_DOWN: Span = Span::from_millis(500);
+
+/// A sweep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sweep {
+    /// Flood rates, IP bytes.
+    pub floods: Vec<Rate>,
+    /// How long each point is measured.
+    pub measured: Span,
+    /// Which scheduler the ports run.
+    pub scheduler: SchedulerKind,
+    /// Chance.
+    pub seed: u64,
+}
+
+impl Default for Sweep {
+    /// 0 to 12 Mbit/s in steps of 1, 10 s each, on HTB as the kernel has it.
+    fn default() -> Sweep {
+        Sweep {
+            floods: (0..=12).map(Rate::from_mbps).collect(),
+            measured: Span::from_secs(10),
+            scheduler: SchedulerKind::Htb,
+            seed: 1998,
+        }
+    }
+}
+
+/// One point of the sweep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Point {
+    /// The flood offered.
+    pub offered: Rate,
+    /// Whether the video's bandwidth was reserved.
+    pub reserved: bool,
+    /// What arrived of the video.
+    pub video: FlowReport,
+    /// What arrived of the flood.
+    pub flood: FlowReport,
+    /// From the receiver's call, with path state present, to its confirmation.
+    pub set_up: Option<Span>,
+    /// Events played.
+    pub events: u64,
+}
+
+impl Point {
+    /// Rate on the bottleneck's wire of the video that arrived: IP bytes and the overhead of each packet.
+    pub fn video_wire_rate(&self) -> Rate {
+        self.video.throughput().with_overhead(14, VIDEO_PACKET)
+    }
+}
+
+/// Why a sweep ended early.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failed {
+    /// The scenario means nothing.
+    Unplayable(Unplayable),
+    /// A law did not hold: our own fault.
+    Broken(Broken),
+}
+
+/// Plays the sweep without and with a reservation, in that order for each flood rate.
+///
+/// # Errors
+/// [`Failed`]: the sweep means nothing, or a checker found a law broken.
+pub fn video(sweep: &Sweep) -> Result<Vec<Point>, Failed> {
+    let mut points = Vec::with_capacity(2 * sweep.floods.len());
+    for &offered in &sweep.floods {
+        for reserved in [false, true] {
+            points.push(video_point(sweep, offered, reserved)?);
+        }
+    }
+    Ok(points)
+}
+
+/// Plays one point.
+///
+/// # Errors
+/// As [`video`].
+pub fn video_point(sweep: &Sweep, offered: Rate, reserved: bool) -> Result<Point, Failed> {
+    let scenario = video_scenario(sweep, offered, reserved);
+    let mut world = World::new(&scenario).map_err(Failed::Unplayable)?;
+    world.run_until(scenario.measured.1 + COOL_DOWN);
+    world.check().map_err(Failed::Broken)?;
+    Ok(Point {
+        offered,
+        reserved,
+        video: world.flow(SourceId(0)),
+        flood: world.flow(SourceId(1)),
+        set_up: set_up_time(&world, GLENWOOD),
+        events: world.events(),
+    })
+}
+
+/// From the first Path that a receiver hears of (when it asks) to its first confirmation.
+pub fn set_up_time(world: &World, receiver: NodeId) -> Option<Span> {
+    let when = |wanted: fn(&Upcall) -> bool| {
+        let is = |what: &What| matches!(what, What::Upcall(_, upcall) if wanted(upcall));
+        world.story().of(receiver).find(|line| is(&line.what)).map(|line| line.at)
+    };
+    let asked = when(|upcall| matches!(upcall, Upcall::Path { .. }))?;
+    let confirmed = when(|upcall| matches!(upcall, Upcall::Confirm { .. }))?;
+    Some(confirmed - asked)
+}
+
+/// The paper's part of the Darwin testbed: two hosts, two routers, 100, 10 and 100 Mbit/s.
+pub fn testbed(scheduler: SchedulerKind, refresh: Span, seed: u64) -> Scenario {
+    let names = ["swissvale", "yosemite", "maui", "glenwood"];
+    let rates = [100, 10, 100];
+    let links = rates.iter().enumerate().map(|(n, mbit)| {
+        let (rate, delay) = (Rate::from_mbps(*mbit), Span::from_micros(50));
+        LinkSpec::ethernet(NodeId(n), NodeId(n + 1), rate, delay, scheduler)
+    });
+    Scenario {
+        seed,
+        nodes: names.iter().map(|name| NodeSpec::new(name, refresh)).collect(),
+        links: links.collect(),
+        ..Scenario::default()
+    }
+}
+
+/// The session of a stream from swissvale to that port of glenwood.
+pub fn session_to(port: u16) -> Session {
+    Session { dst: address(LinkId(2), 1), protocol: crate::packet::UDP, dst_port: port }
+}
+
+/// Its sender.
+pub fn sender_from(port: u16) -> SenderTemplate {
+    SenderTemplate { src: address(LinkId(0), 0), src_port: port }
+}
+
+/// The flow of a stream between those ports.
+pub fn flow(src_port: u16, dst_port: u16) -> FlowKey {
+    FlowKey::of(&session_to(dst_port), &sender_from(src_port))
+}
+
+/// What the video's sender says of itself: a little more than it sends, in buckets of two frames.
+pub fn video_tspec() -> Tspec {
+    Tspec {
+        r: Rate::from_kbps(3_200),
+        b: Bytes::new(2 * u64::from(FRAME_PACKETS * VIDEO_PACKET)),
+        p: Rate::INFINITE,
+        m: VIDEO_PACKET,
+        M: 1_500,
+    }
+}
+
+/// The video stream between those ports.
+pub fn video_source(src_port: u16, dst_port: u16, from: Time, until: Time) -> SourceSpec {
+    let interval = Span::from_nanos(Span::NANOS_PER_SEC / FRAMES_PER_SECOND);
+    let pattern = Pattern::Video { interval, packets: FRAME_PACKETS, spread_percent: 90 };
+    SourceSpec { node: SWISSVALE, flow: flow(src_port, dst_port), packet: VIDEO_PACKET, pattern, from, until }
+}
+
+/// A constant flood between those ports.
+pub fn flood_source(rate: Rate, src_port: u16, dst_port: u16, from: Time, until: Time) -> SourceSpec {
+    let pattern = Pattern::Cbr { rate, jitter_percent: 50 };
+    SourceSpec { node: SWISSVALE, flow: flow(src_port, dst_port), packet: FLOOD_PACKET, pattern, from, until }
+}
+
+/// The lines by which a stream is announced and asked for.
+pub fn reserve(src_port: u16, dst_port: u16, tspec: Tspec, ask: Ask, at: Time) -> [(Time, Action); 2] {
+    let (session, template) = (session_to(dst_port), sender_from(src_port));
+    [
+        (at, Action::Receive { node: GLENWOOD, app: AppId(u64::from(dst_port)), session, ask }),
+        (at, Action::Send { node: SWISSVALE, app: AppId(u64::from(src_port)), session, template, tspec }),
+    ]
+}
+
+fn video_scenario(sweep: &Sweep, offered: Rate, reserved: bool) -> Scenario {
+    let start = Time::ZERO + WARM_UP;
+    let end = start + sweep.measured;
+    let ask = if reserved { Ask::ControlledLoad } else { Ask::Nothing };
+    // The flood runs before and after what is measured, so that the queue is as full at the start as later.
+    let (early, late) = (Time::ZERO + Span::from_secs(1), end + COOL_DOWN);
+    Scenario {
+        sources: vec![video_source(5_004, 5_004, start, end), flood_source(offered, 9_000, 9_000, early, late)],
+        script: reserve(5_004, 5_004, video_tspec(), ask, Time::ZERO + Span::from_millis(100)).to_vec(),
+        measured: (start, end),
+        ..testbed(sweep.scheduler, Span::from_secs(30), sweep.seed)
+    }
+}

@@ -1,0 +1,173 @@
+//! A host or router: the node engine that every driver runs, and its data plane, one port per interface.
+
+use crate::map::{Map, Routes, address, index, position};
+use crate::scenario::{NodeId, NodeSpec, Scenario};
+use node::io::{InterfaceState, PlanId, Reservable};
+use node::{Config, Node};
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+use terms::{Fault, IfIndex, Time};
+use traffic::plan::{ClassId, LinkSpec, Plan, PlanOp};
+use traffic::port::{Limits, Port};
+
+/// A node at work.
+pub struct Station {
+    /// What it is.
+    pub spec: NodeSpec,
+    /// Its agent, while it lives.
+    pub agent: Option<Node<Routes>>,
+    /// Grows with each agent that dies: what was meant for it reaches nobody.
+    pub life: u32,
+    /// When the agent's alarm is set.
+    pub alarm: Option<Time>,
+    /// Its interfaces, by position.
+    pub interfaces: Vec<Interface>,
+    /// What its data plane holds, whether or not an agent lives.
+    pub plan: Plan,
+    /// Batches that the plane is working on.
+    pub batches: VecDeque<(PlanId, Vec<PlanOp>)>,
+    /// So many batches will fail.
+    pub failing: u32,
+    /// Interfaces whose present agent has not had a batch carried out yet.
+    adopting: BTreeSet<IfIndex>,
+}
+
+/// An interface at work.
+pub struct Interface {
+    /// Its data plane.
+    pub port: Port,
+    /// What the agent is told of it.
+    pub state: InterfaceState,
+    /// Whether a packet is being sent.
+    pub busy: bool,
+    /// When the port asked to be looked at again.
+    pub alarm: Option<Time>,
+}
+
+impl Station {
+    /// A node of the scenario, its agent not started.
+    pub fn new(scenario: &Scenario, id: NodeId, map: &Map) -> Station {
+        let spec = scenario.nodes[id.0].clone();
+        let interfaces = map.attachments(id).iter().enumerate().map(|(n, a)| {
+            let link = &scenario.links[a.link.0];
+            let oif = index(n);
+            let link_spec = LinkSpec { rate: link.rate, overhead: link.overhead, mtu: link.mtu };
+            let peer = scenario.links[a.link.0].ends[1 - a.side];
+            Interface {
+                port: Port::new(oif, link.scheduler, Limits::default(), [scenario.seed, id.0 as u64]),
+                state: InterfaceState {
+                    index: oif,
+                    name: format!("{}-{}", spec.name, scenario.nodes[peer.0].name),
+                    addresses: vec![address(a.link, a.side)],
+                    mtu: link.mtu,
+                    rsvp: spec.agent,
+                    link: Some(Reservable {
+                        spec: link_spec,
+                        signalled_share: link.rate,
+                        kept_back: link.kept_back,
+                        guaranteed: link.error_terms(),
+                    }),
+                },
+                busy: false,
+                alarm: None,
+            }
+        });
+        Station {
+            interfaces: interfaces.collect(),
+            spec,
+            agent: None,
+            life: 0,
+            alarm: None,
+            plan: Plan::default(),
+            batches: VecDeque::new(),
+            failing: 0,
+            adopting: BTreeSet::new(),
+        }
+    }
+
+    /// A new agent, that knows nothing yet.
+    pub fn start(&mut self, seed: u64, id: NodeId, map: &Rc<Map>) {
+        let rsvp = node_config(&self.spec);
+        let seed = seed ^ (id.0 as u64 + 1) << 32 ^ u64::from(self.life);
+        self.agent = Some(Node::new(Config { rsvp, seed }, Routes { node: id, map: Rc::clone(map) }));
+        self.adopting = self.plan.links.keys().copied().collect();
+    }
+
+    /// The agent is gone, and with it all that it was doing.
+    pub fn end(&mut self) {
+        self.agent = None;
+        self.life += 1;
+        self.alarm = None;
+        self.batches.clear();
+    }
+
+    /// The data plane carries its oldest batch out, all or nothing.
+    pub fn carry_out(&mut self, now: Time) -> Option<(PlanId, Result<(), Fault>)> {
+        let (id, ops) = self.batches.pop_front()?;
+        if self.failing > 0 {
+            self.failing -= 1;
+            return Some((id, Err(Fault { what: "the plane failed, as it was told to", code: 5 })));
+        }
+        let mut done = Ok(());
+        for op in &ops {
+            if let Err(refused) = self.apply(now, op) {
+                done = Err(refused);
+                break;
+            }
+        }
+        self.drop_unnamed(now, &ops);
+        Some((id, done))
+    }
+
+    fn apply(&mut self, now: Time, op: &PlanOp) -> Result<(), Fault> {
+        let interface =
+            self.interfaces.get_mut(position(op.oif())).ok_or(Fault { what: "no such interface", code: 19 })?;
+        interface.port.apply(now, op)?;
+        self.plan.apply(op);
+        Ok(())
+    }
+
+    /// Classes of an earlier life that the new agent's first batch does not name go.
+    fn drop_unnamed(&mut self, now: Time, ops: &[PlanOp]) {
+        let Some(oif) = ops.first().map(PlanOp::oif).filter(|oif| self.adopting.remove(oif)) else { return };
+        let named = |op: &PlanOp, id: ClassId| matches!(op, PlanOp::Class { class, .. } if *class == id);
+        let Some(link) = self.plan.links.get(&oif) else { return };
+        let own = link.classes.keys().copied().filter(|class| *class >= ClassId::FIRST_OWN);
+        let gone: Vec<ClassId> = own.filter(|class| !ops.iter().any(|op| named(op, *class))).collect();
+        for class in gone {
+            // A class that a flow still uses is refused and stays.
+            let _kept = self.apply(now, &PlanOp::DropClass { oif, class });
+        }
+    }
+
+    /// Whether the present agent has not brought all that it found in line yet.
+    pub fn is_adopting(&self) -> bool {
+        !self.adopting.is_empty()
+    }
+
+    /// Whether the plane's ports hold exactly what its record says.
+    pub fn plane_agrees(&self) -> bool {
+        self.interfaces.iter().all(|interface| {
+            let port = &interface.port;
+            match self.plan.links.get(&interface.state.index) {
+                None => port.link().is_none(),
+                Some(link) => {
+                    let classes = port.classes().map(|(class, spec)| (class, *spec));
+                    let flows = port.flows().map(|(flow, entry)| (*flow, *entry));
+                    port.link() == Some(&link.link)
+                        && classes.collect::<std::collections::BTreeMap<_, _>>() == link.classes
+                        && flows.collect::<std::collections::BTreeMap<_, _>>() == link.flows
+                }
+            }
+        })
+    }
+}
+
+fn node_config(spec: &NodeSpec) -> rsvp::io::Config {
+    rsvp::io::Config {
+        node_name: spec.name.clone(),
+        refresh: spec.refresh,
+        keep: spec.keep,
+        ..rsvp::io::Config::default()
+    }
+}

@@ -1,0 +1,86 @@
+//! What happened: a hash of everything, for "same seed, same story", and the lines that a person would tell.
+
+use crate::scenario::NodeId;
+use node::io::{AppId, Event, Upcall};
+use terms::Time;
+
+/// The story of a run.
+#[derive(Clone, Debug)]
+pub struct Story {
+    hash: u64,
+    events: u64,
+    lines: Vec<Line>,
+}
+
+/// One thing that a node said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// When.
+    pub at: Time,
+    /// Who.
+    pub node: NodeId,
+    /// What.
+    pub what: What,
+}
+
+/// What a node can say to people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum What {
+    /// An event.
+    Event(Event),
+    /// An upcall to a local application.
+    Upcall(AppId, Upcall),
+}
+
+impl Default for Story {
+    fn default() -> Story {
+        Story { hash: 0xcbf2_9ce4_8422_2325, events: 0, lines: Vec::new() }
+    }
+}
+
+impl Story {
+    /// Takes numbers into the hash (FNV-1a by words).
+    pub fn mark(&mut self, numbers: &[u64]) {
+        self.events += 1;
+        for n in numbers {
+            self.hash = (self.hash ^ n).wrapping_mul(0x0100_0000_01b3);
+            self.hash ^= self.hash >> 29;
+        }
+    }
+
+    /// Takes bytes into the hash.
+    pub fn mark_bytes(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.hash = (self.hash ^ u64::from_be_bytes(word)).wrapping_mul(0x0100_0000_01b3);
+            self.hash ^= self.hash >> 29;
+        }
+    }
+
+    /// A node said something.
+    pub fn tell(&mut self, at: Time, node: NodeId, what: What) {
+        self.mark(&[at.as_nanos(), node.0 as u64, 7]);
+        self.lines.push(Line { at, node, what });
+    }
+
+    /// Equal for equal stories.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Things that happened, packets included.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// What nodes said, in order.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// What one node said, in order.
+    pub fn of(&self, node: NodeId) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(move |line| line.node == node)
+    }
+}

@@ -1,0 +1,224 @@
+//! The node: RSVP, the ledger and the plan wired together. Wiring, no logic.
+
+use crate::io::{AppCall, Event, Input, InterfaceState, Output};
+use crate::status::{LinkView, ReservationView};
+use crate::tc::{Said, Tc};
+use alloc::collections::{BTreeMap, VecDeque};
+use core::net::IpAddr;
+use rsvp::Rsvp;
+use rsvp::io as protocol;
+use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
+use terms::{Adspec, IfIndex, Refused, Time};
+
+/// What a node is made with.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Name, timing and limits of RSVP.
+    pub rsvp: protocol::Config,
+    /// Chance for refresh jitter and keyed tables: from the system in a daemon, from the run's seed in a simulation.
+    pub seed: u64,
+}
+
+/// A router or host.
+///
+/// One input, then drain [`Node::poll`]; come back at [`Node::wake_at`] with [`Input::Wake`].
+pub struct Node<R> {
+    rsvp: Rsvp,
+    world: World<R>,
+    interfaces: BTreeMap<IfIndex, InterfaceState>,
+    out: VecDeque<Output>,
+    stopped: bool,
+}
+
+/// What RSVP may ask at once.
+struct World<R> {
+    route: R,
+    tc: Tc,
+}
+
+impl<R: Route> Node<R> {
+    /// A node without interfaces that asks `route` for the way.
+    pub fn new(config: Config, route: R) -> Node<R> {
+        Node {
+            rsvp: Rsvp::new(config.rsvp, config.seed),
+            world: World { route, tc: Tc::default() },
+            interfaces: BTreeMap::new(),
+            out: VecDeque::new(),
+            stopped: false,
+        }
+    }
+
+    /// Takes one input.
+    pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        debug_assert!(self.out.is_empty(), "one input, then drain");
+        match input {
+            Input::PlanDone { id, result } => self.world.tc.plan_done(now, id, result),
+            _ if self.stopped => return,
+            Input::Message { iif, src, dst, ttl, bytes } => {
+                self.tell(now, protocol::Input::Message { iif, src, dst, ttl, bytes });
+            }
+            Input::Wake => {
+                self.world.tc.wake(now);
+                self.settle(now);
+                self.tell(now, protocol::Input::Wake);
+            }
+            Input::App(call) => self.tell(now, call.into()),
+            Input::Interface(state) => self.interface(now, state),
+            Input::InterfaceGone(interface) => {
+                self.interfaces.remove(&interface);
+                self.world.tc.interface_gone(now, interface);
+                self.settle(now);
+                self.tell(now, protocol::Input::Interface { interface, state: None });
+            }
+            Input::RouteChanged(dst) => self.tell(now, protocol::Input::RouteChanged { dst }),
+            Input::Adopt { oif, flow, entry } => self.world.tc.adopt(now, oif, flow, entry),
+            Input::Stop => {
+                self.stopped = true;
+                self.world.tc.stop(now);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// The next thing the node says.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// When to come back with [`Input::Wake`], if nothing else happens.
+    pub fn wake_at(&self) -> Option<Time> {
+        let times = [self.rsvp.wake_at(), self.world.tc.wake_at()];
+        times.into_iter().flatten().min().filter(|_| !self.stopped)
+    }
+
+    /// The routing table that the node asks.
+    pub fn route_mut(&mut self) -> &mut R {
+        &mut self.world.route
+    }
+
+    /// RSVP's state, for status.
+    pub fn rsvp(&self) -> &Rsvp {
+        &self.rsvp
+    }
+
+    /// Traffic control's state, for status.
+    pub fn tc(&self) -> &Tc {
+        &self.world.tc
+    }
+
+    /// Every reservation on this node's outgoing interfaces: asked, admitted, installed.
+    pub fn reservations(&self) -> impl Iterator<Item = ReservationView> + '_ {
+        self.world.tc.reservations()
+    }
+
+    /// Every interface that takes reservations.
+    pub fn links(&self) -> impl Iterator<Item = LinkView> + '_ {
+        self.world.tc.links()
+    }
+
+    /// Every interface, as it was last told.
+    pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceState> {
+        self.interfaces.values()
+    }
+
+    fn interface(&mut self, now: Time, state: InterfaceState) {
+        self.world.tc.interface(now, &state);
+        self.settle(now);
+        let interface = state.index;
+        let known = protocol::Interface {
+            name: state.name.clone(),
+            addresses: state.addresses.clone(),
+            mtu: state.mtu,
+            enabled: state.rsvp,
+        };
+        self.interfaces.insert(interface, state);
+        self.tell(now, protocol::Input::Interface { interface, state: Some(known) });
+    }
+
+    /// One input for RSVP, and all that follows.
+    fn tell(&mut self, now: Time, input: protocol::Input<'_>) {
+        self.rsvp.handle(now, &mut self.world, input);
+        self.settle(now);
+    }
+
+    /// Collects what RSVP and traffic control said, and tells RSVP what concerns it, until both are silent.
+    fn settle(&mut self, now: Time) {
+        let mut news: VecDeque<protocol::Input<'_>> = VecDeque::new();
+        loop {
+            while let Some(said) = self.world.tc.poll() {
+                match said {
+                    Said::Plan(id, ops) => self.out.push_back(Output::Plan { id, ops }),
+                    Said::Installed(handle, result) => news.push_back(protocol::Input::Installed { handle, result }),
+                    Said::Event(event) => {
+                        news.extend(self.adopted(&event));
+                        self.out.push_back(Output::Event(event));
+                    }
+                }
+            }
+            while let Some(output) = self.rsvp.poll() {
+                self.out.push_back(output.into());
+            }
+            let Some(input) = news.pop_front() else { return };
+            if !self.stopped {
+                self.rsvp.handle(now, &mut self.world, input);
+            }
+        }
+    }
+
+    /// RSVP waits for the Path of an adopted flow's session instead of refusing its Resv.
+    fn adopted(&self, event: &Event) -> Option<protocol::Input<'static>> {
+        let Event::Adopted { oif, flow, .. } = event else { return None };
+        let held = self.world.tc.reservation(*oif, flow)?;
+        Some(protocol::Input::Adopted { session: held.session, until: held.adopted_until? })
+    }
+}
+
+impl<R: Route> Route for World<R> {
+    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> Way {
+        self.route.route(dst, src, iif)
+    }
+}
+
+impl<R> TrafficControl for World<R> {
+    fn add(&mut self, now: Time, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
+        self.tc.add(now, request)
+    }
+
+    fn modify(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>) -> Result<(), Refused> {
+        self.tc.modify(now, handle, request)
+    }
+
+    fn remove(&mut self, now: Time, handle: RHandle) {
+        self.tc.remove(now, handle);
+    }
+
+    fn advertise(&self, now: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {
+        self.tc.advertise(now, oif, arriving)
+    }
+}
+
+impl<'a> From<AppCall<'a>> for protocol::Input<'a> {
+    fn from(call: AppCall<'a>) -> protocol::Input<'a> {
+        match call {
+            AppCall::Sender { app, session, template, tspec, ttl } => {
+                protocol::Input::Sender { app, session, template, tspec, ttl }
+            }
+            AppCall::SenderGone { app, session, template } => protocol::Input::SenderGone { app, session, template },
+            AppCall::Receiver { app, session } => protocol::Input::Receiver { app, session },
+            AppCall::Reserve { app, session, style, filters, flowspecs, confirm } => {
+                protocol::Input::Reserve { app, session, style, filters, flowspecs, confirm }
+            }
+            AppCall::Release { app, session } => protocol::Input::Release { app, session },
+        }
+    }
+}
+
+impl From<protocol::Output> for Output {
+    fn from(output: protocol::Output) -> Output {
+        match output {
+            protocol::Output::Send(datagram) => Output::Send(datagram),
+            protocol::Output::Upcall { app, upcall } => Output::Upcall { app, upcall },
+            protocol::Output::Event(event) => Output::Event(Event::Rsvp(event)),
+        }
+    }
+}
