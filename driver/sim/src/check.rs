@@ -1,8 +1,12 @@
 //! Checkers: what must hold in every run, whatever happens in it.
 
-use crate::scenario::{NodeId, Pattern, Scenario};
+use crate::map::{Map, position};
+use crate::scenario::{Action, LinkId, NodeId, Pattern, Scenario};
 use crate::world::{Broken, Unplayable, World};
 use terms::Rate;
+
+/// Links that have addresses: 10.0.0.0/8 in nets of 256.
+const MOST_LINKS: usize = 1 << 16;
 
 impl World {
     /// Looks at everything: agents against ledgers, plans and ports; packets against links and ports.
@@ -62,7 +66,36 @@ impl World {
 
 /// Whether a scenario can be played.
 pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
-    let fail = |what: String| Err(Unplayable { what });
+    links_mean_something(scenario)?;
+    let map = Map::new(scenario);
+    for n in 0..scenario.sources.len() {
+        source_means_something(scenario, &map, n)?;
+    }
+    for (n, (_, action)) in scenario.script.iter().enumerate() {
+        let (node, link) = named(action);
+        if let Some(node) = node.filter(|node| node.0 >= scenario.nodes.len()) {
+            let all = scenario.nodes.len();
+            return fail(format!("line {n} of the script names node {}, but there are only {all}", node.0));
+        }
+        if let Some(link) = link.filter(|link| link.0 >= scenario.links.len()) {
+            let all = scenario.links.len();
+            return fail(format!("line {n} of the script names link {}, but there are only {all}", link.0));
+        }
+    }
+    if scenario.measured.0 > scenario.measured.1 {
+        return fail("the measured window ends before it begins".into());
+    }
+    Ok(())
+}
+
+fn fail(what: String) -> Result<(), Unplayable> {
+    Err(Unplayable { what })
+}
+
+fn links_mean_something(scenario: &Scenario) -> Result<(), Unplayable> {
+    if scenario.links.len() > MOST_LINKS {
+        return fail(format!("{} links, but there are addresses for {MOST_LINKS} only", scenario.links.len()));
+    }
     for (n, link) in scenario.links.iter().enumerate() {
         if let Some(end) = link.ends.iter().find(|end| end.0 >= scenario.nodes.len()) {
             return fail(format!("link {n} ends at node {}, but there are only {}", end.0, scenario.nodes.len()));
@@ -74,25 +107,47 @@ pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
             return fail(format!("link {n} has a rate of zero"));
         }
     }
-    let map = crate::map::Map::new(scenario);
-    for (n, source) in scenario.sources.iter().enumerate() {
-        if source.node.0 >= scenario.nodes.len() {
-            return fail(format!("source {n} sits at node {}, which is not there", source.node.0));
-        }
-        let local = map.owner(source.flow.dst) == Some(source.node);
-        if !local && map.way_out(source.node, source.flow.dst).is_none() {
-            let from = &scenario.nodes[source.node.0].name;
-            return fail(format!("source {n}: no way from {from} to {}", source.flow.dst));
-        }
-        if source.packet == 0 {
-            return fail(format!("source {n} sends packets of no length"));
-        }
-        if let Pattern::Video { packets: 0, .. } = source.pattern {
-            return fail(format!("source {n} sends frames of no packets"));
-        }
+    Ok(())
+}
+
+fn source_means_something(scenario: &Scenario, map: &Map, n: usize) -> Result<(), Unplayable> {
+    let source = &scenario.sources[n];
+    if source.node.0 >= scenario.nodes.len() {
+        return fail(format!("source {n} sits at node {}, which is not there", source.node.0));
     }
-    if scenario.measured.0 > scenario.measured.1 {
-        return fail("the measured window ends before it begins".into());
+    if source.packet == 0 {
+        return fail(format!("source {n} sends packets of no length"));
+    }
+    if let Pattern::Video { packets: 0, .. } = source.pattern {
+        return fail(format!("source {n} sends frames of no packets"));
+    }
+    let (mut at, dst) = (source.node, source.flow.dst);
+    while map.owner(dst) != Some(at) {
+        let Some(oif) = map.way_out(at, dst) else {
+            return fail(format!("source {n}: no way from {} to {dst}", scenario.nodes[source.node.0].name));
+        };
+        let attachment = map.attachments(at)[position(oif)];
+        let link = &scenario.links[attachment.link.0];
+        if source.packet > link.mtu {
+            let (packet, mtu) = (source.packet, link.mtu);
+            return fail(format!("source {n} sends packets of {packet} bytes, the MTU on the way is {mtu}"));
+        }
+        at = link.ends[1 - attachment.side];
     }
     Ok(())
+}
+
+/// The node and the link that an action names.
+fn named(action: &Action) -> (Option<NodeId>, Option<LinkId>) {
+    match *action {
+        Action::Send { node, .. }
+        | Action::Unsend { node, .. }
+        | Action::Receive { node, .. }
+        | Action::Release { node, .. }
+        | Action::FailPlane { node, .. }
+        | Action::Crash(node)
+        | Action::Restart(node)
+        | Action::Stop(node) => (Some(node), None),
+        Action::LinkDown(link) | Action::LinkUp(link) | Action::Impair(link, _) => (None, Some(link)),
+    }
 }

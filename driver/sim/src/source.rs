@@ -101,3 +101,69 @@ pub fn frame_packets(pattern: &Pattern) -> u32 {
         _ => 1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::address;
+    use crate::scenario::{LinkId, NodeId};
+    use terms::FlowKey;
+
+    /// The times at which a source sends, nanoseconds, until one second is over.
+    fn times(pattern: Pattern) -> Vec<u64> {
+        let (src, dst) = (address(LinkId(0), 0), address(LinkId(0), 1));
+        let flow = FlowKey { src, dst, protocol: 17, src_port: 1, dst_port: 1 };
+        let until = Time::from_nanos(Span::NANOS_PER_SEC);
+        let spec = SourceSpec { node: NodeId(0), flow, packet: 1_000, pattern, from: Time::ZERO, until };
+        let mut source = Source::new(spec, 0, 1);
+        let mut all = Vec::new();
+        while let Some(at) = source.next() {
+            source.send(at);
+            all.push(at.as_nanos());
+        }
+        all
+    }
+
+    #[test]
+    fn a_constant_rate_is_exact_over_any_time() {
+        let times = times(Pattern::Cbr { rate: Rate::from_kbps(2_400), jitter_percent: 0 });
+        assert_eq!(times.len(), 300);
+        assert_eq!(times[..4], [0, 3_333_334, 6_666_667, 10_000_000]);
+        assert!(super::tests::times(Pattern::Cbr { rate: Rate::ZERO, jitter_percent: 0 }).is_empty());
+    }
+
+    #[test]
+    fn jitter_delays_a_packet_but_not_the_next() {
+        let times = times(Pattern::Cbr { rate: Rate::from_kbps(800), jitter_percent: 50 });
+        assert_eq!(times.len(), 100);
+        for (n, at) in times.iter().enumerate() {
+            let slot = n as u64 * 10_000_000;
+            assert!((slot..slot + 5_000_000).contains(at), "packet {n} at {at}");
+        }
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn frames_are_spread_over_a_part_of_their_interval() {
+        let interval = Span::from_millis(250);
+        let times = times(Pattern::Video { interval, packets: 2, spread_percent: 50 });
+        let millis: Vec<u64> = times.iter().map(|ns| ns / 1_000_000).collect();
+        assert_eq!(millis, [0, 62, 250, 312, 500, 562, 750, 812]);
+    }
+
+    #[test]
+    fn greed_is_a_bucket_at_once_and_then_its_rate() {
+        let times = times(Pattern::Greedy { rate: Rate::from_kbps(16), burst: 3 });
+        assert_eq!(times, [0, 0, 0, 500_000_000]);
+    }
+
+    #[test]
+    fn on_and_off_alternate() {
+        let (on, off) = (Span::from_millis(20), Span::from_millis(30));
+        let times = times(Pattern::OnOff { rate: Rate::from_mbps(8), on, off });
+        let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.iter().all(|gap| *gap == 1_000_000 || (15_000_000..=46_000_000).contains(gap)), "{gaps:?}");
+        // 40 % on, of 1,000 packets a second.
+        assert!((300..500).contains(&times.len()), "{} packets", times.len());
+    }
+}
