@@ -9,8 +9,8 @@
 //   all else            a priority that names one of our classes is wiped: no application chooses its class
 //
 // User space alone writes `flows`, this program alone writes `states` (a new flow's slot is written before the flow
-// is); so a change of class or bucket never loses a count. Elements of `flows` are not preallocated: an update
-// replaces the element as a whole and a reader sees the old one or the new one, nothing in between.
+// is); so a change of class or bucket never loses a count. An update puts a new element in the old one's place; at
+// worst a packet that is just being policed while two updates follow each other is judged by the newer numbers.
 //
 // The bucket counts in bit-nanoseconds: a byte is 8e9 of them, `rate` bit/s adds `rate` of them each nanosecond. So
 // it is exact, without division and without rounding; `traffic::bucket` is the same in Rust and a test holds the two

@@ -71,8 +71,9 @@ impl FlowTable {
         let tag = sys::program_tag(program.as_fd()).map_err(fault("look at the flow program"))?;
         let flows = HashMap::try_from(map(&mut object, "flows")?).map_err(|e| broken("open the flow map", &e))?;
         let states = Array::try_from(map(&mut object, "states")?).map_err(|e| broken("open the bucket map", &e))?;
+        let pinned = sys::open_pinned(&dir.join("states"));
+        let limit = pinned.and_then(|map| sys::map_room(map.as_fd())).map_err(fault("look at the bucket map"))?;
         let classes = HashMap::try_from(map(&mut object, "classes")?).map_err(|e| broken("open the class map", &e))?;
-        let limit = states.len();
         let table = FlowTable { dir, program, tag, flows, states, classes, limit };
         table.renew_links()?;
         Ok(table)

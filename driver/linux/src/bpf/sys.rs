@@ -97,6 +97,12 @@ pub fn link_place(link: BorrowedFd<'_>) -> io::Result<LinkPlace> {
     Ok(LinkPlace { ifindex: about[4], program: about[2] })
 }
 
+/// How many entries a map has room for.
+pub fn map_room(map: BorrowedFd<'_>) -> io::Result<u32> {
+    let about = describe(map)?; // struct bpf_map_info: type, id, key_size, value_size, max_entries
+    Ok(about[4])
+}
+
 /// A program's tag: the same instructions have the same tag.
 pub fn program_tag(program: BorrowedFd<'_>) -> io::Result<u64> {
     let about = describe(program)?; // struct bpf_prog_info: type, id, tag[8]
@@ -111,19 +117,25 @@ pub fn program_tag_by_id(id: u32) -> io::Result<u64> {
     program_tag(std::os::fd::AsFd::as_fd(&program))
 }
 
-/// Runs a program on a packet (link header first) as if it left `ifindex`; returns its verdict and the priority that
-/// the packet leaves with. For tests: nothing is sent.
+/// Runs a program on a packet (link header first) that leaves as `context` says; returns its verdict. For tests:
+/// nothing is sent.
 pub fn test_run(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff) -> io::Result<i32> {
+    test_runs(program, packet, context, 1).map(|(verdict, _)| verdict)
+}
+
+/// As [`test_run`], so many times; also returns the mean time that a run took, nanoseconds.
+pub fn test_runs(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff, times: u32) -> io::Result<(i32, u32)> {
     let mut attr: Attr = [0; 16];
     attr[0] = u64::from(program.as_raw_fd() as u32); // prog_fd, retval
     attr[1] = pair(packet.len() as u32, 0); // data_size_in, data_size_out
     attr[2] = packet.as_ptr() as u64; // data_in
+    attr[4] = u64::from(times); // repeat, duration
     attr[5] = pair(size_of::<SkBuff>() as u32, size_of::<SkBuff>() as u32); // ctx_size_in, ctx_size_out
     let at = std::ptr::from_mut(context) as u64;
     attr[6] = at; // ctx_in
     attr[7] = at; // ctx_out
     bpf(BPF_PROG_TEST_RUN, &mut attr)?;
-    Ok((attr[0] >> 32) as i32)
+    Ok(((attr[0] >> 32) as i32, (attr[4] >> 32) as u32))
 }
 
 /// `struct __sk_buff`: what a program sees of a packet.

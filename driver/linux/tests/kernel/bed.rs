@@ -8,8 +8,9 @@ use linux::netlink::tc::class::Class;
 use linux::netlink::tc::qdisc::Qdisc;
 use linux::plane::KernelPlane;
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
 use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
 
@@ -78,6 +79,23 @@ impl Bed {
         (classes, qdiscs)
     }
 
+    /// Sends so many bytes over TCP and waits until the other end has read them all.
+    pub fn stream(&self, from: u16, to: u16, bytes: usize) {
+        let here = scratch::current();
+        scratch::enter(&self.there);
+        let listener = std::net::TcpListener::bind(SocketAddr::from((FAR, to))).expect("listen there");
+        scratch::enter(&here);
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            listener.accept().expect("accept").0.read_to_end(&mut all).expect("read");
+            all.len()
+        });
+        let mut stream = connect_from(from, SocketAddrV4::new(FAR, to));
+        stream.write_all(&vec![7; bytes]).expect("write");
+        drop(stream);
+        assert_eq!(reader.join().expect("reader"), bytes);
+    }
+
     pub fn link(&self) -> PlanOp {
         PlanOp::Link { oif: self.oif, spec: LINK }
     }
@@ -87,21 +105,50 @@ impl Bed {
     }
 
     pub fn flow(&self, n: u16, class: ClassId, kbps: u64) -> PlanOp {
-        PlanOp::Flow { oif: self.oif, flow: key(n), entry: entry(class, kbps) }
+        flow_op(self.oif, n, class, kbps)
     }
 
     pub fn drop_flow(&self, n: u16) -> PlanOp {
         PlanOp::DropFlow { oif: self.oif, flow: key(n) }
     }
 
-    /// Link, best effort with what is left, control, and a controlled-load class of so much.
     pub fn base(&self, controlled_kbps: u64) -> Vec<PlanOp> {
-        vec![
-            self.link(),
-            self.class(ClassId::CONTROL, 200, 0),
-            self.class(ClassId::CONTROLLED_LOAD, controlled_kbps, 2),
-            self.class(ClassId::BEST_EFFORT, 9_800 - controlled_kbps, 7),
-        ]
+        base(self.oif, controlled_kbps)
+    }
+}
+
+/// Link, best effort with what is left, control, and a controlled-load class of so much.
+pub fn base(oif: IfIndex, controlled_kbps: u64) -> Vec<PlanOp> {
+    let class = |class, kbps, priority| PlanOp::Class { oif, class, spec: spec(kbps, priority) };
+    vec![
+        PlanOp::Link { oif, spec: LINK },
+        class(ClassId::CONTROL, 200, 0),
+        class(ClassId::CONTROLLED_LOAD, controlled_kbps, 2),
+        class(ClassId::BEST_EFFORT, 9_800 - controlled_kbps, 7),
+    ]
+}
+
+pub fn flow_op(oif: IfIndex, n: u16, class: ClassId, kbps: u64) -> PlanOp {
+    PlanOp::Flow { oif, flow: key(n), entry: entry(class, kbps) }
+}
+
+/// A TCP connection from a port of our choice, which the standard library does not offer.
+fn connect_from(from: u16, to: SocketAddrV4) -> TcpStream {
+    let address = |at: SocketAddrV4| libc::sockaddr_in {
+        sin_family: libc::AF_INET as u16,
+        sin_port: at.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from(*at.ip()).to_be() },
+        sin_zero: [0; 8],
+    };
+    let (near, far) = (address(SocketAddrV4::new(NEAR, from)), address(to));
+    let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: the descriptor is checked before it is owned; both addresses outlive the calls and are of that length.
+    unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        assert!(fd >= 0);
+        assert_eq!(libc::bind(fd, (&raw const near).cast(), len), 0, "{}", std::io::Error::last_os_error());
+        assert_eq!(libc::connect(fd, (&raw const far).cast(), len), 0, "{}", std::io::Error::last_os_error());
+        TcpStream::from_raw_fd(fd)
     }
 }
 

@@ -157,6 +157,12 @@ fn a_full_map_is_a_refusal() {
         assert_eq!(plane.read(), before);
         plane.apply(&[bed.drop_flow(0), bed.flow(7, ClassId::CONTROLLED_LOAD, 10)]).expect("one for one");
         assert_eq!(plane.flow_counters(bed.oif, &key(7)).expect("map").map(|c| c.packets), Some(0));
+        let before = plane.read();
+        drop(plane);
+        let mut plane = bed.open();
+        assert_eq!(plane.flow_limit(), 3, "a map that is there keeps its size");
+        let fault = plane.apply(&[bed.flow(9, ClassId::CONTROLLED_LOAD, 10)]).expect_err("four");
+        assert_eq!((fault.code, plane.read()), (libc::ENOSPC, before));
     });
 }
 

@@ -3,12 +3,17 @@
 //! What is offered, what the map says and what arrives are compared exactly; shares of the link within what a short
 //! run allows.
 
-use crate::bed::{Bed, bed, key};
+use crate::bed::{Bed, base, bed, entry, flow_op, key, plan_of};
 use crate::scratch;
+use ::traffic::plan::{BucketSpec, ClassId, Counters, FlowSpecEntry, PlanOp};
+use linux::netlink::Socket;
 use linux::plane::KernelPlane;
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use traffic::plan::{ClassId, Counters};
+use terms::{Bytes, FlowKey, Rate};
 
 /// IP and UDP headers.
 const HEADERS: u64 = 28;
@@ -172,3 +177,116 @@ fn a_killed_agent_is_not_missed() {
         assert_eq!(arrived(&screen), before + without + after);
     });
 }
+
+#[test]
+fn a_kill_without_warning_is_survived() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let exe = std::env::current_exe().expect("this test binary");
+        let mut child = Command::new(exe)
+            .args(["--exact", "traffic::the_one_that_is_killed", "--nocapture"])
+            .env(VICTIM, bed.state.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child in this thread's namespace");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        assert!(lines.any(|line| line.is_ok_and(|line| line.contains(INSTALLED))), "the child installs");
+        let (video, screen) = (bed.sender(20_001, 5004), bed.receiver(5004));
+        let some = Duration::from_millis(200);
+        let before = offer(some, &[(&video, 1000, 2_800)])[0];
+        child.kill().expect("SIGKILL");
+        child.wait().expect("gone");
+        let after = offer(some, &[(&video, 1000, 2_800)])[0];
+        drain(&mut bed);
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+        assert_eq!(plane.read(), Ok(plan_of(&ops)));
+        let counted = flow(&plane, &bed, 1);
+        assert_eq!((counted.packets, counted.over_packets), (before + after, 0));
+        assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, before + after);
+        assert_eq!(arrived(&screen), before + after);
+    });
+}
+
+/// Names the state directory to the child of the test above.
+const VICTIM: &str = "SLUICE_TEST_VICTIM";
+/// What the child says when it is ready.
+const INSTALLED: &str = "installed";
+
+/// Not a test of its own: the agent's part in the test above, in a process that is killed.
+#[test]
+fn the_one_that_is_killed() {
+    let Some(dir) = std::env::var_os(VICTIM) else { return };
+    let oif = Socket::open().and_then(|mut socket| socket.link_by_name("near")).expect("near").index;
+    let mut plane = KernelPlane::open(Path::new(&dir)).expect("opens");
+    let mut ops = base(oif, 3_300);
+    ops.push(flow_op(oif, 1, ClassId::CONTROLLED_LOAD, 3_000));
+    plane.apply(&ops).expect("fits");
+    println!("{INSTALLED}");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn fragments_and_segments_go_with_their_flow() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        let entry = FlowSpecEntry { bucket: DEEP, ..entry(ClassId::CONTROLLED_LOAD, 3_000) };
+        let tcp = FlowKey { protocol: 6, src_port: 20_002, ..key(2) };
+        let mut ops = bed.base(3_300);
+        ops.extend([key(1), tcp].map(|flow| PlanOp::Flow { oif: bed.oif, flow, entry }));
+        plane.apply(&ops).expect("fits");
+        // A datagram of 4,000 bytes is three fragments: 1,480, 1,480 and 1,048 bytes of payload.
+        let (sender, receiver) = (bed.sender(20_001, 5004), bed.receiver(5004));
+        for _ in 0..20 {
+            sender.send(&[7; 4000]).expect("send");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        drain(&mut bed);
+        let counted = flow(&plane, &bed, 1);
+        assert_eq!((counted.packets, counted.bytes), (60, 20 * (4008 + 3 * 20)));
+        assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, 60);
+        let mut buffer = [0; 8192];
+        assert_eq!(std::iter::from_fn(|| receiver.recv(&mut buffer).ok()).count(), 20);
+        // A veth hands TCP down in pieces of up to 64 KB; each segment in it is charged, and the kernel's own count
+        // of the class, which knows nothing of ours, is the witness.
+        let before = class(&mut plane, &bed, ClassId::CONTROLLED_LOAD);
+        bed.stream(20_002, 5004, 600_000);
+        drain(&mut bed);
+        let counted = plane.flow_counters(bed.oif, &tcp).expect("map").expect("installed");
+        let after = class(&mut plane, &bed, ClassId::CONTROLLED_LOAD);
+        assert_eq!(counted.over_packets, 0);
+        assert!(counted.bytes > 600_000, "{counted:?}");
+        assert_eq!(after.packets - before.packets, counted.packets);
+        assert_eq!(after.bytes - before.bytes, counted.bytes + 14 * counted.packets);
+    });
+}
+
+#[test]
+fn two_processors_share_one_bucket() {
+    scratch::in_netns(|| {
+        let bed = bed();
+        let mut plane = bed.open();
+        let bucket = BucketSpec { rate: Rate::from_mbps(80), ..DEEP };
+        let bucket = BucketSpec { depth: Bytes::new(100_000), ..bucket };
+        let entry = FlowSpecEntry { bucket, ..entry(ClassId::BEST_EFFORT, 0) };
+        plane.apply(&[bed.link(), PlanOp::Flow { oif: bed.oif, flow: key(1), entry }]).expect("fits");
+        let sender = bed.sender(20_001, 5004);
+        let start = Instant::now();
+        let sent: u64 = std::thread::scope(|scope| {
+            let flood = || (0..30_000).filter(|_| sender.send(&[0; 972]).is_ok()).count() as u64;
+            let all: Vec<_> = (0..2).map(|_| scope.spawn(flood)).collect();
+            all.into_iter().map(|thread| thread.join().expect("sends")).sum()
+        });
+        let most = start.elapsed().as_nanos() * 80 / 8000 + 100_000;
+        let counted = flow(&plane, &bed, 1);
+        assert_eq!(counted.packets + counted.over_packets, sent, "none is counted twice, none forgotten");
+        assert_eq!(counted.bytes + counted.over_bytes, sent * 1000);
+        assert!(u128::from(counted.bytes) <= most, "{counted:?}: no more than {most} conform");
+        assert!(counted.bytes >= 100_000, "{counted:?}: the bucket was full");
+    });
+}
+
+/// Nothing of a short test exceeds it.
+const DEEP: BucketSpec = BucketSpec { rate: Rate::from_mbps(10), depth: Bytes::new(100 << 20), min_unit: 64 };

@@ -1,0 +1,168 @@
+//! The kernel plane: what the flow program costs a packet as flows grow, and what installing and adopting cost.
+//!
+//! In a scratch network namespace; without root it says so and measures nothing.
+
+use bench::{Bench, Draw, median, nanos};
+use linux::bpf::FlowTable;
+use linux::bpf::entry::{RawFlow, RawKey, RawState};
+use linux::bpf::sys::{SkBuff, test_runs};
+use linux::netlink::Socket;
+use linux::plane::KernelPlane;
+use std::path::{Path, PathBuf};
+use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
+use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
+
+const LO: IfIndex = IfIndex(1);
+
+fn main() {
+    let bench = Bench::from_args();
+    let run = std::thread::spawn(move || {
+        // SAFETY: no pointers; only this thread moves.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            eprintln!("SKIPPED: the kernel plane needs root: {}", std::io::Error::last_os_error());
+            return;
+        }
+        program(&bench);
+        installing(&bench);
+    });
+    run.join().expect("the benchmark's thread");
+}
+
+/// A state directory that goes with its owner.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("sluice-bench-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory");
+        Dir(dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        if linux::bpf::forget(&self.0).is_ok() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+fn key(n: u32) -> FlowKey {
+    let [a, b, c, d] = n.to_be_bytes();
+    FlowKey { src: [10, b, c, d].into(), dst: [10, 200, a, 1].into(), protocol: 17, src_port: 4000, dst_port: 5004 }
+}
+
+fn entry(class: ClassId) -> FlowSpecEntry {
+    let rate = Rate::from_kbps(1);
+    let tspec = Tspec { r: rate, b: Bytes::new(8192), p: Rate::INFINITE, m: 64, M: 1500 };
+    FlowSpecEntry {
+        class,
+        bucket: BucketSpec { rate: Rate::from_mbps(100_000), depth: Bytes::new(1 << 30), min_unit: 64 },
+        record: FlowRecord {
+            session: Session { dst: [10, 200, 0, 1].into(), protocol: 17, dst_port: 5004 },
+            flowspec: FlowSpec::ControlledLoad(tspec),
+            sender_tspec: tspec,
+            admitted: rate,
+            lifetime: Span::from_millis(157_500),
+        },
+    }
+}
+
+/// An Ethernet frame of a UDP packet of 1,000 IP bytes.
+fn frame(flow: &FlowKey) -> Vec<u8> {
+    let (std::net::IpAddr::V4(src), std::net::IpAddr::V4(dst)) = (flow.src, flow.dst) else { return vec![] };
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0, 0x45, 0, 3, 232, 0, 0, 0, 0, 64, 17, 0, 0]);
+    frame.extend(src.octets());
+    frame.extend(dst.octets());
+    frame.extend(flow.src_port.to_be_bytes());
+    frame.extend(flow.dst_port.to_be_bytes());
+    frame.resize(1014, 0);
+    frame
+}
+
+/// Mean of 10,000 runs on each of 64 flows drawn from all; median of the 64.
+fn program(bench: &Bench) {
+    let names = ["flow_program_ns_1e0", "flow_program_ns_1e3", "flow_program_ns_6e4", "flow_program_miss_ns"];
+    if !names.iter().any(|name| bench.wants(name)) {
+        return;
+    }
+    let dir = Dir::new("program");
+    let mut table = FlowTable::open(&dir.0, linux::bpf::MAX_FLOWS).expect("the flow program loads");
+    let mut draw = Draw::new(2);
+    let mut installed = 0;
+    let mut cost = |table: &FlowTable, flows: u32, offset: u32| {
+        let mut means: Vec<f64> = (0..64)
+            .map(|_| {
+                let packet = frame(&key(offset + draw.next_u32() % flows));
+                let mut context = SkBuff::leaving(LO.0, 0, 0, 0);
+                let (_, ns) = test_runs(table.program(), &packet, &mut context, 10_000).expect("test run");
+                f64::from(ns)
+            })
+            .collect();
+        median(&mut means)
+    };
+    for (name, flows) in names.into_iter().zip([1, 1_000, 60_000]) {
+        for n in installed..flows {
+            let raw = RawFlow::new(n, &entry(ClassId::CONTROLLED_LOAD));
+            table.put_state(n, &RawState::full(&raw)).expect("state");
+            table.put_flow(&RawKey::new(LO, &key(n)), &raw).expect("flow");
+        }
+        installed = flows;
+        bench.report(name, cost(&table, flows, 0), "ns", 64);
+    }
+    bench.report("flow_program_miss_ns", cost(&table, 60_000, 100_000), "ns", 64);
+}
+
+fn class(oif: IfIndex, class: ClassId, kbps: u64) -> PlanOp {
+    let queue = QueueSpec { packets: 100, bytes: Bytes::new(1 << 20) };
+    let real_time = Some(ServiceCurve::linear(Rate::from_kbps(kbps)));
+    let link_share = Rate::from_kbps(kbps);
+    PlanOp::Class { oif, class, spec: ClassSpec { real_time, link_share, upper_limit: None, priority: 2, queue } }
+}
+
+/// As the node tells it: the shared class grows, best effort shrinks, the flow comes; every write read back.
+fn installing(bench: &Bench) {
+    let names = ["plane_install_shared_us", "plane_install_own_us", "plane_adopt_us_1e3"];
+    if !names.iter().any(|name| bench.wants(name)) {
+        return;
+    }
+    let dir = Dir::new("plane");
+    let mut socket = Socket::open().expect("netlink");
+    socket.add_veth("near", "far", None).expect("veth");
+    let oif = socket.link_by_name("near").expect("near").index;
+    socket.set_link_up(oif, true).expect("up");
+    let mut plane = KernelPlane::open(&dir.0).expect("the plane opens");
+    let spec = LinkSpec { rate: Rate::from_mbps(10), overhead: 14, mtu: 1500 };
+    plane.apply(&[PlanOp::Link { oif, spec }, class(oif, ClassId::BEST_EFFORT, 9_000)]).expect("fits");
+    let times = |plane: &mut KernelPlane, ops: &dyn Fn(u32) -> Vec<PlanOp>| {
+        let mut all: Vec<f64> = (0..1000)
+            .map(|n| {
+                let ops = ops(n);
+                nanos(|| plane.apply(&ops).expect("fits")) / 1000.0
+            })
+            .collect();
+        median(&mut all)
+    };
+    let shared = |n: u32| {
+        let kbps = u64::from(n) + 1;
+        let entry = entry(ClassId::CONTROLLED_LOAD);
+        let flow = PlanOp::Flow { oif, flow: key(n), entry };
+        vec![class(oif, ClassId::BEST_EFFORT, 9_000 - kbps), class(oif, ClassId::CONTROLLED_LOAD, kbps), flow]
+    };
+    bench.report("plane_install_shared_us", times(&mut plane, &shared), "us", 1000);
+    drop(plane);
+    let mut adopted: Vec<f64> = (0..7).map(|_| nanos(|| drop(open(&dir.0))) / 1000.0).collect();
+    bench.report("plane_adopt_us_1e3", median(&mut adopted), "us", 7);
+    let mut plane = open(&dir.0);
+    let own = |n: u32| {
+        let id = ClassId(ClassId::FIRST_OWN.0 + n as u16);
+        vec![class(oif, id, 1), PlanOp::Flow { oif, flow: key(n), entry: entry(id) }]
+    };
+    bench.report("plane_install_own_us", times(&mut plane, &own), "us", 1000);
+    plane.apply(&[PlanOp::DropLink { oif }]).expect("goes");
+}
+
+fn open(dir: &Path) -> KernelPlane {
+    KernelPlane::open(dir).expect("the plane opens")
+}
