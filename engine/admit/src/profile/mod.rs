@@ -58,25 +58,39 @@ impl<const N: usize> Default for Profile<N> {
     }
 }
 
-/// Nodes by number; numbers of nodes that went are used again.
+/// Nodes by number; numbers of nodes that went are used again. They are kept in pieces, so that growing never moves
+/// what is there: no operation waits for a copy of the whole.
 #[derive(Clone, Debug)]
 struct Arena<T> {
-    nodes: Vec<T>,
+    pieces: Vec<Vec<T>>,
     vacant: Vec<u32>,
 }
 
+/// Nodes in a piece.
+const PIECE: usize = 256;
+
 impl<T> Arena<T> {
     fn new() -> Arena<T> {
-        Arena { nodes: Vec::new(), vacant: Vec::new() }
+        Arena { pieces: Vec::new(), vacant: Vec::new() }
     }
 
     fn insert(&mut self, node: T) -> u32 {
         if let Some(number) = self.vacant.pop() {
-            self.nodes[number as usize] = node;
+            *self.get_mut(number) = node;
             return number;
         }
-        self.nodes.push(node);
-        (self.nodes.len() - 1) as u32
+        let number = self.made();
+        match self.pieces.last_mut() {
+            Some(last) if last.len() < PIECE => last.push(node),
+            last => {
+                // The first piece grows as it must: most tables are small.
+                let room = if last.is_some() { PIECE } else { 1 };
+                let mut piece = Vec::with_capacity(room);
+                piece.push(node);
+                self.pieces.push(piece);
+            }
+        }
+        number as u32
     }
 
     fn remove(&mut self, number: u32) {
@@ -84,18 +98,25 @@ impl<T> Arena<T> {
     }
 
     fn get(&self, number: u32) -> &T {
-        &self.nodes[number as usize]
+        &self.pieces[number as usize / PIECE][number as usize % PIECE]
     }
 
     fn get_mut(&mut self, number: u32) -> &mut T {
-        &mut self.nodes[number as usize]
+        &mut self.pieces[number as usize / PIECE][number as usize % PIECE]
+    }
+
+    /// How many nodes there are or were.
+    fn made(&self) -> usize {
+        self.pieces.last().map_or(0, |last| (self.pieces.len() - 1) * PIECE + last.len())
     }
 
     fn len(&self) -> usize {
-        self.nodes.len() - self.vacant.len()
+        self.made() - self.vacant.len()
     }
 
     fn bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<T>() + self.vacant.capacity() * size_of::<u32>()
+        let nodes: usize = self.pieces.iter().map(Vec::capacity).sum();
+        let pieces = self.pieces.capacity() * size_of::<Vec<T>>();
+        nodes * size_of::<T>() + pieces + self.vacant.capacity() * size_of::<u32>()
     }
 }
