@@ -120,7 +120,7 @@ impl<'a> Found<'a> {
         let step = if object.class == class::FLOWSPEC { grammar.flowspec() } else { grammar.filter() };
         step.map_err(|what| Malformed::silent(what, object.offset))?;
         match (content, self.session) {
-            (C::FilterSpec(filter), Some(s)) => check_sender(&s.session, filter, object.offset),
+            (C::FilterSpec(filter), Some(s)) => check_sender(&s.session, filter, object.offset, self.quotes()),
             _ => Ok(()),
         }
     }
@@ -147,7 +147,7 @@ impl<'a> Found<'a> {
             return Err(Malformed::silent("address family is not the session's", super::COMMON_HEADER));
         }
         match self.sender {
-            Some(sender) => check_sender(&session, &sender, super::COMMON_HEADER),
+            Some(sender) => check_sender(&session, &sender, super::COMMON_HEADER, self.quotes()),
             None => Ok(()),
         }
     }
@@ -198,13 +198,14 @@ fn is_opaque(class: u8) -> bool {
     matches!(class, class::FLOWSPEC | class::SENDER_TSPEC | class::ADSPEC | class::POLICY_DATA)
 }
 
-/// Same family as the session, and no source port where there is no destination port (RFC 2205 section 3.2).
-fn check_sender(session: &Session, sender: &Filter, offset: usize) -> Result<(), Malformed> {
+/// Same family as the session, and no source port where there is no destination port (RFC 2205 section 3.2), unless the
+/// message quotes another one: the port may be the very thing that was wrong.
+fn check_sender(session: &Session, sender: &Filter, offset: usize, quoted: bool) -> Result<(), Malformed> {
     if sender.src().is_ipv4() != session.dst.is_ipv4() {
         return Err(Malformed::silent("address family is not the session's", offset));
     }
     match sender.ports() {
-        Some(ports) if session.dst_port == 0 && ports.src_port != 0 => {
+        Some(ports) if session.dst_port == 0 && ports.src_port != 0 && !quoted => {
             Err(Malformed::answered("source port without a destination port", offset, error::BAD_SNDPORT, 0))
         }
         _ => Ok(()),
