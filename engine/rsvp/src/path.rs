@@ -60,6 +60,9 @@ impl Rsvp {
         };
         let known = self.sessions.find(&session).and_then(|sid| self.psb_of(sid, &template));
         match known {
+            Some(id) if self.local_sender(id).is_some() => {
+                self.drop_message(from, "a Path for a sender of our own");
+            }
             Some(id) => self.path_known(now, env, id, out, news),
             None => {
                 if let Err(refusal) = self.path_new(now, env, &session, &template, out, news) {

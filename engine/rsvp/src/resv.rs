@@ -18,6 +18,10 @@ use terms::{FilterSpec, FlowSpec, IfIndex, Span, Style, Time};
 use wire::iana::error;
 use wire::{Builder, MessageType, Resv, Salvage};
 
+/// Most next hops that may ask for one sender of a unicast session on one interface. A path has one; there are two while
+/// it changes. Whoever invents neighbours gets no further, and an error fans out to no more than these.
+const MOST_NEXT_HOPS: usize = 4;
+
 /// What a Resv says for all its flow descriptors.
 struct Said {
     sid: Id<SessionState>,
@@ -117,6 +121,9 @@ impl Rsvp {
         if known.is_none() && self.rsbs.len() >= self.config.max_resvs {
             return Err(Refusal::table_full("reservation states", self.config.max_resvs));
         }
+        if known.is_none() && self.next_hops_of(said, filter) >= MOST_NEXT_HOPS {
+            return Err(Refusal::table_full("next hops of a unicast sender", MOST_NEXT_HOPS));
+        }
         let at = (said.sid, said.oif, *filter);
         let merged = self.merged(&at, Some((said.nhop, flowspec)))?.unwrap_or(flowspec);
         let life = lifetime(said.refresh, self.config.keep);
@@ -134,6 +141,11 @@ impl Rsvp {
             self.reserved(now, &at);
         }
         Ok(())
+    }
+
+    fn next_hops_of(&self, said: &Said, filter: &FilterSpec) -> usize {
+        let all = self.reservations_of(said.sid, filter).into_iter();
+        all.filter(|id| self.rsbs.key(*id).1.oif() == Some(said.oif)).count()
     }
 
     fn keep_reservation(

@@ -4,9 +4,11 @@
 //! message on its way and may lose, double or delay it.
 
 mod env;
+mod forge;
 mod talk;
 
 pub use env::Env;
+pub use forge::Forged;
 pub use talk::*;
 
 use rsvp::Rsvp;
@@ -56,11 +58,14 @@ pub enum Fate {
     Late(Span),
 }
 
+/// Decides the fate of every datagram.
+pub type Weather = Box<dyn FnMut(Time, &Flight) -> Fate>;
+
 pub struct Net {
     pub now: Time,
     pub nodes: Vec<Node>,
     pub links: Vec<Link>,
-    pub fate: Box<dyn FnMut(Time, &Flight) -> Fate>,
+    pub fate: Weather,
     /// Every message that reached a link: when, from, to, its type by name.
     pub log: Vec<(Time, usize, usize, &'static str)>,
     flights: BTreeMap<(Time, u64), Flight>,
@@ -85,9 +90,7 @@ impl Net {
         for name in names {
             net.node(name, config(refresh));
         }
-        for i in 1..names.len() {
-            net.link(i - 1, i);
-        }
+        net.link_up(1..names.len());
         net
     }
 
@@ -127,6 +130,13 @@ impl Net {
         number
     }
 
+    /// Links between neighbours in a line.
+    pub fn link_up(&mut self, right_ends: core::ops::Range<usize>) {
+        for right in right_ends {
+            self.link(right - 1, right);
+        }
+    }
+
     pub fn set_link(&mut self, link: usize, up: bool) {
         self.links[link].up = up;
         self.learn_routes();
@@ -135,6 +145,15 @@ impl Net {
     /// A node stops speaking RSVP but goes on forwarding.
     pub fn mute(&mut self, node: usize) {
         self.nodes[node].engine = None;
+    }
+
+    /// A node dies: it forwards nothing either, and what its plane held does not matter any more.
+    pub fn kill(&mut self, node: usize) {
+        self.mute(node);
+        self.nodes[node].env.held.clear();
+        for link in &mut self.links {
+            link.up &= link.a.0 != node && link.b.0 != node;
+        }
     }
 
     /// The engine of a node starts anew, knowing nothing; what its plane holds stays.
@@ -240,8 +259,8 @@ impl Net {
             let flight = self.flights.keys().next().map(|(t, _)| *t);
             let next = wake.map(|(t, _)| t).into_iter().chain(flight).min();
             let Some(next) = next.filter(|t| *t <= end) else { break };
-            assert!(next >= self.now, "time does not run backwards");
-            self.now = next;
+            // A report that was held back is late.
+            self.now = next.max(self.now);
             if flight == Some(next) {
                 let (_, flight) = self.flights.pop_first().expect("it was there");
                 self.land(flight);
