@@ -79,6 +79,26 @@ fn a_killed_router_keeps_its_flows_and_its_next_life_adopts_them() {
 }
 
 #[test]
+fn a_resv_that_comes_before_the_path_is_let_go_and_not_refused() {
+    let mut before_the_path = 0;
+    for seed in 0..12 {
+        let mut scenario = Scenario { seed, ..reserved_video(SchedulerKind::Htb) };
+        scenario.script.push((at(5_000), Action::Crash(YOSEMITE)));
+        scenario.script.push((at(5_010), Action::Restart(YOSEMITE)));
+        let mut world = World::new(&scenario).unwrap();
+        world.watch_every_step();
+        world.run_until(at(9_000));
+        let awaiting = |e: &Event| matches!(e, Event::Rsvp(rsvp::io::Event::AwaitingPath { .. }));
+        before_the_path += usize::from(events(&world, YOSEMITE).any(|(_, e)| awaiting(e)));
+        assert!(upcalls(&world, GLENWOOD).all(|(_, u)| !matches!(u, Upcall::Error { .. })), "seed {seed}");
+        let view = world.agent(YOSEMITE).unwrap().reservations().next().expect("still there");
+        assert_eq!((view.adopted_until, view.installed), (None, true), "seed {seed}");
+        assert_eq!(world.check(), Ok(()));
+    }
+    assert!(before_the_path > 0, "no seed had the Resv come first");
+}
+
+#[test]
 fn adopted_capacity_is_not_given_to_another() {
     let mut scenario = reserved_video(SchedulerKind::Htb);
     let big = Tspec { r: Rate::from_mbps(6), ..video_tspec() };
