@@ -1,15 +1,21 @@
 //! The agent as a library: configuration, event loop, local socket; and testbeds of agents in network namespaces.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod calls;
 pub mod config;
 mod document;
 mod interfaces;
 mod local;
 mod log;
+mod measure;
 mod news;
+mod start;
+mod status;
 pub mod testbed;
 pub mod topology;
 
+pub use agent::run;
 pub use config::{AgentConfig, InterfaceConfig, Level, Share};
 pub use document::Mistake;
+pub use start::StartError;

@@ -29,7 +29,6 @@ const GROUP: &str = "sluice";
 pub struct Local {
     listener: UnixListener,
     path: PathBuf,
-    token: Token,
     clients: BTreeMap<u64, Client>,
     next: u64,
 }
@@ -38,7 +37,6 @@ pub struct Local {
 #[derive(Debug)]
 struct Client {
     stream: UnixStream,
-    peer: Peer,
     read: Vec<u8>,
     write: Vec<u8>,
     lost_events: u64,
@@ -81,7 +79,7 @@ impl Local {
             std::os::unix::fs::chown(path, None, Some(group)).map_err(Failed::doing(what()))?;
         }
         poll.add(&listener, token, Want::Read)?;
-        Ok(Local { listener, path: path.to_owned(), token, clients: BTreeMap::new(), next: first })
+        Ok(Local { listener, path: path.to_owned(), clients: BTreeMap::new(), next: first })
     }
 
     /// Takes new connections; for each its number and who it is. Those beyond the limit are told so and closed.
@@ -101,26 +99,11 @@ impl Local {
             self.next += 1;
             let (read, write) = (Vec::new(), Vec::new());
             let client =
-                Client { stream, peer, read, write, lost_events: 0, watches: false, closing: false, want: Want::Read };
+                Client { stream, read, write, lost_events: 0, watches: false, closing: false, want: Want::Read };
             self.clients.insert(id, client);
             new.push((id, peer));
         }
         new
-    }
-
-    /// Whether this is the number of a connection.
-    pub fn has(&self, id: u64) -> bool {
-        self.clients.contains_key(&id)
-    }
-
-    /// Who is at the other end.
-    pub fn peer(&self, id: u64) -> Option<Peer> {
-        self.clients.get(&id).map(|client| client.peer)
-    }
-
-    /// How many are connected.
-    pub fn len(&self) -> usize {
-        self.clients.len()
     }
 
     /// Reads what a client sent, and writes what it has room for.
@@ -175,16 +158,6 @@ impl Local {
         self.clients.iter().filter(|(_, client)| client.watches).map(|(&id, _)| id).collect()
     }
 
-    /// Says a last word to a client and lets it go when that is read.
-    pub fn close(&mut self, id: u64, line: &Line, poll: &mut Poll) {
-        self.say(id, line, poll);
-        if let Some(client) = self.clients.get_mut(&id) {
-            client.closing = true;
-            client.read.clear();
-        }
-        self.settle(id, poll);
-    }
-
     /// Writes what can be written at once, for the last time.
     pub fn farewell(&mut self) {
         for client in self.clients.values_mut() {
@@ -211,11 +184,6 @@ impl Local {
         if want != client.want && poll.change(&client.stream, Token(id), want).is_ok() {
             client.want = want;
         }
-    }
-
-    /// Its name for [`Poll`].
-    pub fn token(&self) -> Token {
-        self.token
     }
 }
 

@@ -11,7 +11,7 @@ use linux::netns::Namespace;
 use linux::process::{ProcessId, spawn_detached};
 use linux::testbed::build::build;
 use linux::testbed::record::{self, Made, Record};
-use linux::testbed::topology::Topology;
+use linux::testbed::topology::{End, Kind, Topology};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,8 @@ impl UpOptions {
 pub struct NodeUp {
     /// Its name.
     pub name: String,
+    /// `host` or `router`.
+    pub kind: &'static str,
     /// Its namespace.
     pub namespace: String,
     /// Its socket.
@@ -208,11 +210,13 @@ fn wait_for(
         }
         std::thread::sleep(Duration::from_millis(2));
     };
-    let describe = |end: linux::testbed::topology::End| {
-        format!("{} {} ({})", end.interface, end.address, topology.links[end.link].rate)
-    };
+    let describe = |end: End| format!("{} {} ({})", end.interface, end.address, topology.links[end.link].rate);
     let interfaces = topology.ends(node).into_iter().map(describe).collect();
-    Ok(NodeUp { name, namespace: topology.namespace(node), socket, agent, interfaces })
+    let kind = match topology.nodes[node].kind {
+        Kind::Host => "host",
+        Kind::Router => "router",
+    };
+    Ok(NodeUp { name, kind, namespace: topology.namespace(node), socket, agent, interfaces })
 }
 
 fn hello(socket: &Path) -> Option<Hello> {

@@ -1,0 +1,378 @@
+//! The agent's loop: wait, tell the node one thing, carry out everything that it says, and again.
+
+use crate::calls::{self, AppRequest, problem};
+use crate::config::{AgentConfig, Level};
+use crate::interfaces::{self, Interfaces};
+use crate::local::Local;
+use crate::log::Log;
+use crate::measure::Meter;
+use crate::news::{self, Names};
+use crate::start::{self, Sole, StartError};
+use crate::status;
+use api::agent::{Answer, EventDoc, Hello, Line, Request};
+use linux::clock::Clock;
+use linux::error::Failed;
+use linux::netlink::Socket;
+use linux::netlink::notice::{Notice, Notices};
+use linux::plane::KernelPlane;
+use linux::poll::{Poll, Ready, Signals, Token, Want};
+use linux::route::KernelRoutes;
+use linux::sockets::{Outgoing, RsvpSockets};
+use linux::testbed::record::unmount_below;
+use node::Node;
+use node::io::{AppCall, Input, Output};
+use rsvp::io::{AppId, Datagram};
+use std::collections::VecDeque;
+use terms::{Fault, Time};
+
+const RSVP: Token = Token(0);
+const NOTICES: Token = Token(1);
+const SIGNALS: Token = Token(2);
+const LOCAL: Token = Token(3);
+/// Connections are numbered from here; the numbers are the engine's application ids too.
+const FIRST_CLIENT: u64 = 16;
+
+/// An agent that runs.
+pub(crate) struct Agent {
+    pub(crate) config: AgentConfig,
+    pub(crate) clock: Clock,
+    pub(crate) started: Time,
+    pub(crate) node: Node<KernelRoutes>,
+    pub(crate) plane: KernelPlane,
+    pub(crate) meter: Meter,
+    pub(crate) interfaces: Interfaces,
+    pub(crate) names: Names,
+    pub(crate) unsent: u64,
+    notices: Notices,
+    netlink: Socket,
+    sockets: Option<RsvpSockets>,
+    signals: Signals,
+    local: Local,
+    poll: Poll,
+    log: Log,
+    /// Answers of the plane that the node has yet to be told.
+    done: VecDeque<(node::io::PlanId, Result<(), Fault>)>,
+    stopping: bool,
+    _sole: Sole,
+}
+
+/// Runs an agent until it is told to stop.
+///
+/// # Errors
+/// It could not start ([`StartError`]), or the kernel broke under it.
+pub fn run(config: AgentConfig) -> Result<(), StartError> {
+    let signals = Signals::take(&[SIGTERM, SIGINT, SIGHUP])?;
+    let sole = start::check(&config)?;
+    let mut agent = Agent::open(config, signals, sole)?;
+    agent.begin()?;
+    while !agent.stopping {
+        agent.turn()?;
+    }
+    agent.end();
+    Ok(())
+}
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
+
+impl Agent {
+    fn open(config: AgentConfig, signals: Signals, sole: Sole) -> Result<Agent, StartError> {
+        let clock = Clock::start();
+        let mut poll = Poll::new(clock)?;
+        let mut netlink = Socket::open()?;
+        let notices = Notices::open()?; // before the first look, so that no change falls between
+        poll.add(&notices, NOTICES, Want::Read)?;
+        poll.add(&signals, SIGNALS, Want::Read)?;
+        let interfaces = interfaces::read(&mut netlink, &config)?;
+        let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
+        let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
+        Ok(Agent {
+            started: clock.now(),
+            node: Node::new(node_config(&config)?, KernelRoutes::open()?),
+            meter: Meter::default(),
+            names: interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect(),
+            log: Log::new(&config.name, config.log),
+            done: VecDeque::new(),
+            sockets: None,
+            unsent: 0,
+            stopping: false,
+            _sole: sole,
+            config,
+            clock,
+            plane,
+            interfaces,
+            notices,
+            netlink,
+            signals,
+            local,
+            poll,
+        })
+    }
+
+    /// What was found in the plane, then interfaces, and only then the first message (DESIGN: adoption).
+    fn begin(&mut self) -> Result<(), StartError> {
+        let found = self.plane.read().map_err(StartError::Plane)?;
+        for (oif, link) in found.links {
+            for (flow, entry) in link.flows {
+                self.tell(Input::Adopt { oif, flow, entry });
+            }
+        }
+        for state in self.interfaces.clone().into_values() {
+            self.tell(Input::Interface(state));
+        }
+        let sockets = RsvpSockets::open()?;
+        self.poll.add(&sockets, RSVP, Want::Read)?;
+        self.sockets = Some(sockets);
+        let now = self.clock.now();
+        let version = env!("CARGO_PKG_VERSION");
+        let took = now.since(self.started).as_micros();
+        let socket = self.config.socket.display();
+        self.log.line(now, Level::Info, "started", &[("version", &version), ("socket", &socket), ("took_us", &took)]);
+        Ok(())
+    }
+
+    /// One round: wait, then whatever is ready.
+    fn turn(&mut self) -> Result<(), Failed> {
+        let waiting = self.local.waiting();
+        let deadline = if waiting.is_empty() { self.node.wake_at() } else { Some(Time::ZERO) };
+        let ready: Vec<Ready> = self.poll.wait(deadline)?.to_vec();
+        for one in ready {
+            match one.token {
+                RSVP => self.receive()?,
+                NOTICES => self.notice(),
+                SIGNALS => self.signal(),
+                LOCAL => self.accept(),
+                Token(client) => self.serve(client, one.readable),
+            }
+        }
+        for client in waiting {
+            self.serve(client, false);
+        }
+        if self.node.wake_at().is_some_and(|at| at <= self.clock.now()) {
+            self.tell(Input::Wake);
+        }
+        Ok(())
+    }
+
+    /// Gives everything back: interfaces, map, sockets.
+    fn end(mut self) {
+        self.sockets = None; // before anything else: what is in transit goes on by itself again
+        self.tell(Input::Stop);
+        self.local.farewell();
+        let left = self.plane.read().map_or(1, |plan| plan.links.len());
+        let Agent { config, plane, mut log, clock, .. } = self;
+        drop(plane);
+        // What could not be given back stays pinned, so that the next agent finds it.
+        let unmounted = if left == 0 { unmount_below(&config.state) } else { Ok(()) };
+        if let Err(failed) = unmounted {
+            log.line(clock.now(), Level::Error, "not_unmounted", &[("text", &failed)]);
+        }
+        log.line(clock.now(), Level::Info, "stopped", &[("interfaces_left", &left)]);
+    }
+
+    /// Tells the node one thing and carries out what it says, including what follows from that.
+    fn tell(&mut self, input: Input<'_>) {
+        self.node.handle(self.clock.now(), input);
+        self.drain();
+        while let Some((id, result)) = self.done.pop_front() {
+            self.node.handle(self.clock.now(), Input::PlanDone { id, result });
+            self.drain();
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.node.poll() {
+            match output {
+                Output::Send(datagram) => self.send(&datagram),
+                Output::Plan { id, ops } => {
+                    let result = self.plane.apply(&ops);
+                    self.done.push_back((id, result));
+                }
+                Output::Upcall { app, upcall } => {
+                    let at_ns = self.clock.now().as_nanos();
+                    let event = news::upcall(upcall);
+                    self.local.say(app.0, &Line::Event { at_ns, event }, &mut self.poll);
+                }
+                Output::Event(event) => {
+                    let news = news::news(&event, &self.names);
+                    self.announce(news.level, news.name, &news.text);
+                }
+            }
+        }
+    }
+
+    /// To the log, and to everyone who watches.
+    fn announce(&mut self, level: Level, name: &str, text: &str) {
+        let now = self.clock.now();
+        self.log.line(now, level, name, &[("text", &text)]);
+        let watchers = self.local.watchers();
+        if watchers.is_empty() {
+            return;
+        }
+        let event = EventDoc::Node { name: name.to_owned(), text: text.to_owned() };
+        let line = Line::Event { at_ns: now.as_nanos(), event };
+        for client in watchers {
+            self.local.say(client, &line, &mut self.poll);
+        }
+    }
+
+    fn send(&mut self, datagram: &Datagram) {
+        let Some(sockets) = &self.sockets else { return };
+        let Datagram { oif, src, dst, ttl, router_alert, ref bytes } = *datagram;
+        // What cannot be sent is lost as on a wire; the next refresh tries again.
+        if let Err(failed) = sockets.send(&Outgoing { oif, src, dst, ttl, router_alert, bytes }) {
+            self.unsent += 1;
+            self.log.line(self.clock.now(), Level::Warn, "not_sent", &[("text", &failed)]);
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), Failed> {
+        let Some(mut sockets) = self.sockets.take() else { return Ok(()) };
+        // The sockets are put back before each message is told, because telling sends.
+        let mut batch = Vec::new();
+        let received = sockets.receive(|message| {
+            batch.push((message.iif, message.src, message.dst, message.ttl, message.bytes.to_vec()));
+        });
+        self.sockets = Some(sockets);
+        received?;
+        for (iif, src, dst, ttl, bytes) in batch {
+            self.tell(Input::Message { iif, src, dst, ttl, bytes: &bytes });
+        }
+        Ok(())
+    }
+
+    /// Something changed in the kernel: look again, and tell what is different.
+    fn notice(&mut self) {
+        let notices = match self.notices.take() {
+            Ok(notices) => notices,
+            Err(error) => {
+                self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]);
+                vec![Notice::Lost]
+            }
+        };
+        if notices.iter().all(|notice| matches!(notice, Notice::Qdisc(_))) {
+            return;
+        }
+        if let Err(error) = self.node.route_mut().forget() {
+            self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]);
+        }
+        match interfaces::read(&mut self.netlink, &self.config) {
+            Ok(now) => self.compare(now),
+            Err(error) => self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]),
+        }
+        self.tell(Input::RouteChanged(None));
+    }
+
+    fn compare(&mut self, now: Interfaces) {
+        let before = std::mem::replace(&mut self.interfaces, now.clone());
+        self.names.extend(now.iter().map(|(&index, state)| (index, state.name.clone())));
+        for (index, state) in before.iter().filter(|(index, _)| !now.contains_key(index)) {
+            self.announce(Level::Warn, "interface_gone", &state.name.clone());
+            self.tell(Input::InterfaceGone(*index));
+        }
+        for (index, state) in now {
+            if before.get(&index) != Some(&state) {
+                self.announce(Level::Info, "interface", &format!("{} changed", state.name));
+                self.tell(Input::Interface(state));
+            }
+        }
+    }
+
+    fn signal(&mut self) {
+        while let Some(signal) = self.signals.take_next() {
+            // SIGHUP comes when a terminal goes; a configuration is read at start alone.
+            if signal != SIGHUP {
+                self.stopping = true;
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        for (client, peer) in self.local.accept(&mut self.poll) {
+            let now = self.clock.now();
+            let fields: [(&str, &dyn std::fmt::Display); 4] =
+                [("client", &client), ("pid", &peer.pid), ("uid", &peer.uid), ("gid", &peer.gid)];
+            self.log.line(now, Level::Info, "connected", &fields);
+        }
+    }
+
+    fn serve(&mut self, client: u64, readable: bool) {
+        let turn = self.local.turn(client, readable, &mut self.poll);
+        for line in turn.lines {
+            let answer = match calls::read(&line) {
+                Ok(call) => match self.answer(client, &call.request) {
+                    Ok(ok) => Line::Ok { id: call.id, ok: Box::new(ok) },
+                    Err(error) => Line::Error { id: call.id, error },
+                },
+                Err((id, error)) => Line::Error { id, error },
+            };
+            self.local.say(client, &answer, &mut self.poll);
+        }
+        if turn.gone {
+            self.log.line(self.clock.now(), Level::Info, "disconnected", &[("client", &client)]);
+            self.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
+        }
+    }
+
+    fn answer(&mut self, client: u64, request: &Request) -> Result<Answer, api::agent::Problem> {
+        if let Some(request) = calls::app_request(request)? {
+            self.application(AppId(client), &request);
+            return Ok(Answer::Done);
+        }
+        let fault = |fault: Fault| problem("fault", fault.to_string());
+        match request {
+            Request::Hello => Ok(Answer::Hello(self.hello())),
+            Request::Status => status::status(self).map(Answer::Status).map_err(fault),
+            Request::Sessions => Ok(Answer::Sessions(status::sessions(self))),
+            Request::Senders => Ok(Answer::Senders(status::senders(self))),
+            Request::Reservations => status::reservations(self).map(Answer::Reservations).map_err(fault),
+            Request::Counters => Ok(Answer::Counters(status::counters(self))),
+            Request::Watch => {
+                self.local.watch(client);
+                Ok(Answer::Done)
+            }
+            Request::Stop => {
+                self.stopping = true;
+                Ok(Answer::Done)
+            }
+            _ => Err(problem("misuse", "this call belongs to an application")),
+        }
+    }
+
+    fn application(&mut self, app: AppId, request: &AppRequest) {
+        let call = match *request {
+            AppRequest::Sender(session, template, tspec, ttl) => AppCall::Sender { app, session, template, tspec, ttl },
+            AppRequest::SenderGone(session, template) => AppCall::SenderGone { app, session, template },
+            AppRequest::Receiver(session) => AppCall::Receiver { app, session },
+            AppRequest::Reserve { session, style, ref filters, ref flowspecs, confirm } => {
+                AppCall::Reserve { app, session, style, filters, flowspecs, confirm }
+            }
+            AppRequest::Release(session) => AppCall::Release { app, session },
+        };
+        self.tell(Input::App(call));
+    }
+
+    pub(crate) fn hello(&self) -> Hello {
+        Hello {
+            node: self.config.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ms: self.clock.now().since(self.started).as_millis(),
+        }
+    }
+}
+
+fn node_config(config: &AgentConfig) -> Result<node::Config, Failed> {
+    let rsvp = rsvp::io::Config { node_name: config.name.clone(), ..config.rsvp.clone() };
+    Ok(node::Config { rsvp, seed: seed()? })
+}
+
+/// Chance for refresh jitter, from the kernel.
+fn seed() -> Result<u64, Failed> {
+    use std::io::Read;
+    let mut bytes = [0; 8];
+    let mut random = std::fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;
+    random.read_exact(&mut bytes).map_err(Failed::doing("read /dev/urandom"))?;
+    Ok(u64::from_ne_bytes(bytes))
+}

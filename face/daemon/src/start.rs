@@ -1,0 +1,125 @@
+//! Starting an agent: everything that can be wrong is looked for before anything is changed, and told so that the
+//! reader knows what to do.
+
+use crate::config::AgentConfig;
+use crate::interfaces;
+use linux::error::Failed;
+use linux::netlink::Socket;
+use linux::process::{Capability, Lock, LockError, missing_capabilities};
+use std::fs;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+/// Why an agent did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// Capabilities are missing.
+    NotAllowed(Vec<Capability>),
+    /// Another agent has this state directory, or this network namespace.
+    AlreadyRunning {
+        /// What it holds.
+        what: String,
+        /// Its process, where it is known.
+        pid: Option<u32>,
+    },
+    /// The configuration does not fit the machine.
+    Interfaces(Vec<String>),
+    /// The data plane is not to be had.
+    Plane(terms::Fault),
+    /// The system would not do it.
+    Failed(Failed),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StartError::NotAllowed(missing) => {
+                let names: Vec<&str> = missing.iter().map(|capability| capability.name()).collect();
+                write!(
+                    f,
+                    "not allowed: {} missing; run the agent as root, or by its systemd unit, which grants them",
+                    names.join(", ")
+                )
+            }
+            StartError::AlreadyRunning { what, pid } => {
+                write!(f, "an agent is already running")?;
+                if let Some(pid) = pid {
+                    write!(f, " (process {pid})")?;
+                }
+                write!(
+                    f,
+                    ": it holds {what}; stop it first, or give this one a state directory and interfaces of its own"
+                )
+            }
+            StartError::Interfaces(wrong) => f.write_str(&wrong.join("; ")),
+            StartError::Plane(fault) => {
+                write!(f, "the data plane is not to be had: {fault}; `sluice doctor` says more")
+            }
+            StartError::Failed(failed) => failed.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<Failed> for StartError {
+    fn from(failed: Failed) -> StartError {
+        StartError::Failed(failed)
+    }
+}
+
+impl From<linux::netlink::Error> for StartError {
+    fn from(error: linux::netlink::Error) -> StartError {
+        StartError::Failed(Failed::netlink("use netlink")(error))
+    }
+}
+
+/// What an agent needs to be allowed.
+const NEEDED: [Capability; 4] = [Capability::NetRaw, Capability::NetAdmin, Capability::Bpf, Capability::SysAdmin];
+
+/// What makes this agent the only one; it ends with the process.
+#[derive(Debug)]
+pub struct Sole {
+    _state: Lock,
+    _namespace: UnixListener,
+}
+
+/// Looks at everything that an agent needs, and takes the locks.
+///
+/// # Errors
+/// [`StartError`]; nothing but the state directory and its lock file has been made.
+pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
+    let missing = missing_capabilities(&NEEDED);
+    if !missing.is_empty() {
+        return Err(StartError::NotAllowed(missing));
+    }
+    let links = Socket::open()?.links()?;
+    let wrong = interfaces::complaints(&links, config);
+    if !wrong.is_empty() {
+        return Err(StartError::Interfaces(wrong));
+    }
+    let state = &config.state;
+    fs::create_dir_all(state).map_err(Failed::doing(format!("make the state directory {}", state.display())))?;
+    let lock = Lock::take(&state.join("agent.lock")).map_err(|error| match error {
+        LockError::Held(pid) => StartError::AlreadyRunning { what: format!("the state in {}", state.display()), pid },
+        LockError::Failed(failed) => failed.into(),
+    })?;
+    Ok(Sole { _state: lock, _namespace: claim_namespace()? })
+}
+
+/// One agent per network namespace, because two would fight over its interfaces. Abstract socket names belong to a
+/// network namespace and end with their holder (unix(7)).
+fn claim_namespace() -> Result<UnixListener, StartError> {
+    let what = "claim this network namespace";
+    let name = SocketAddr::from_abstract_name("sluice-agent").map_err(Failed::doing(what))?;
+    match UnixListener::bind_addr(&name) {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let holder = UnixStream::connect_addr(&name).and_then(|stream| linux::process::peer(&stream));
+            let pid = holder.ok().and_then(|peer| u32::try_from(peer.pid).ok());
+            Err(StartError::AlreadyRunning { what: "this network namespace".to_owned(), pid })
+        }
+        Err(error) => Err(Failed::because(what, error).into()),
+    }
+}

@@ -1,0 +1,276 @@
+//! What an agent says of itself: *asked* from RSVP, *admitted* from the ledger, *installed* as read back from the
+//! kernel, *measured* from its counters.
+
+use crate::agent::Agent;
+use api::agent::{
+    ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status,
+};
+use linux::plane;
+use node::status::{LinkView, ReservationView};
+use rsvp::views::ResvView;
+use rsvp::{NextHop, Origin};
+use std::collections::{BTreeMap, BTreeSet};
+use terms::{Fault, FlowKey, IfIndex, Rate, SenderTemplate, Time};
+use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan};
+
+/// What the kernel has and counts, both looked up just now.
+struct ReadBack {
+    plan: Plan,
+    counters: plane::Measured,
+}
+
+impl ReadBack {
+    fn of(agent: &mut Agent) -> Result<ReadBack, Fault> {
+        Ok(ReadBack { plan: agent.plane.read()?, counters: agent.plane.counters()? })
+    }
+
+    fn flow(&self, (oif, flow): &(IfIndex, FlowKey)) -> Option<&FlowSpecEntry> {
+        self.plan.links.get(oif)?.flows.get(flow)
+    }
+}
+
+/// Everything.
+pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
+    let read = ReadBack::of(agent)?;
+    let links: BTreeMap<IfIndex, LinkView> = agent.node.links().map(|link| (link.oif, link)).collect();
+    let slots = slots(agent);
+    let interfaces = agent.node.interfaces().map(|state| {
+        let link = links.get(&state.index);
+        InterfaceRow {
+            name: state.name.clone(),
+            index: state.index.0,
+            addresses: state.addresses.clone(),
+            mtu: state.mtu,
+            rsvp: state.rsvp,
+            rate_wire_bps: link.map(|link| link.rate.as_bps()),
+            reserved_wire_bps: link.map_or(0, |link| link.reserved.as_bps()),
+            free_wire_bps: link.map_or(0, |link| link.free.as_bps()),
+            slots: slots.get(&state.index).copied().unwrap_or(0),
+            plane: read.plan.links.get(&state.index).map(|_| "htb".to_owned()),
+            services: link.map(services).unwrap_or_default(),
+            classes: read.plan.links.get(&state.index).map(|link| classes(state.index, link, &read)).unwrap_or_default(),
+        }
+    });
+    let interfaces = interfaces.collect();
+    let reservations = rows(agent, &read);
+    Ok(Status { agent: agent.hello(), interfaces, reservations, notes: notes(agent, &read) })
+}
+
+/// Reservations alone.
+pub fn reservations(agent: &mut Agent) -> Result<Vec<ReservationRow>, Fault> {
+    let read = ReadBack::of(agent)?;
+    Ok(rows(agent, &read))
+}
+
+fn slots(agent: &Agent) -> BTreeMap<IfIndex, usize> {
+    let mut slots = BTreeMap::new();
+    for held in agent.node.reservations() {
+        *slots.entry(held.oif).or_insert(0) += 1;
+    }
+    slots
+}
+
+fn services(link: &LinkView) -> Vec<String> {
+    let guaranteed = link.guaranteed.map(|_| "guaranteed".to_owned());
+    std::iter::once("controlled-load".to_owned()).chain(guaranteed).collect()
+}
+
+/// What the operator should know.
+fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
+    let mut notes = Vec::new();
+    if agent.node.links().any(|link| link.guaranteed.is_none()) {
+        notes.push(
+            "this plane keeps no delay bound that was ever measured, so guaranteed service is refused; controlled load \
+             is offered"
+                .to_owned(),
+        );
+    }
+    let gone = |held: &ReservationView| held.installed && read.flow(&(held.oif, held.flow)).is_none();
+    match agent.node.reservations().filter(gone).count() {
+        0 => {}
+        n => notes.push(format!("{n} reservations are not in the kernel any more: another program removed them")),
+    }
+    notes
+}
+
+/// One row per reservation state, and one per adopted flow that nobody has asked for again yet.
+fn rows(agent: &mut Agent, read: &ReadBack) -> Vec<ReservationRow> {
+    let now = agent.clock.now();
+    let held: BTreeMap<(IfIndex, FlowKey), ReservationView> =
+        agent.node.reservations().map(|held| ((held.oif, held.flow), held)).collect();
+    let mut seen = BTreeSet::new();
+    let mut rows = Vec::new();
+    let asked: Vec<ResvView> = agent.node.rsvp().reservations().collect();
+    for view in asked {
+        let key = view.next_hop.oif().map(|oif| (oif, FlowKey::of(&view.session, &view.template)));
+        seen.extend(key);
+        let mut row = asked_row(&view, now);
+        if let Some(key) = key {
+            fill(agent, &mut row, key, held.get(&key), read, now);
+        }
+        rows.push(row);
+    }
+    for (key, held) in held.iter().filter(|(key, _)| !seen.contains(*key)) {
+        let mut row = held_row(held, now);
+        fill(agent, &mut row, *key, Some(held), read, now);
+        rows.push(row);
+    }
+    agent.meter.keep(|key| read.flow(key).is_some());
+    rows
+}
+
+fn asked_row(view: &ResvView, now: Time) -> ReservationRow {
+    ReservationRow {
+        session: view.session.into(),
+        sender: view.template.into(),
+        oif: None,
+        nhop: match view.next_hop {
+            NextHop::Hop { addr, .. } => Some(addr),
+            NextHop::App(_) => None,
+        },
+        style: Some(view.style.into()),
+        asked: view.flowspec.into(),
+        admitted_wire_bps: None,
+        installed: None,
+        measured: None,
+        expires_in_ms: left(view.expires, now),
+    }
+}
+
+/// Of a flow that the ledger holds and nobody has asked for in this life of the agent.
+fn held_row(held: &ReservationView, now: Time) -> ReservationRow {
+    ReservationRow {
+        session: held.session.into(),
+        sender: SenderTemplate { src: held.flow.src, src_port: held.flow.src_port }.into(),
+        oif: None,
+        nhop: None,
+        style: None,
+        asked: held.asked.into(),
+        admitted_wire_bps: None,
+        installed: None,
+        measured: None,
+        expires_in_ms: held.adopted_until.and_then(|until| left(until, now)),
+    }
+}
+
+/// Adds what the ledger, the kernel and its counters say of a flow on an interface.
+fn fill(
+    agent: &mut Agent,
+    row: &mut ReservationRow,
+    key: (IfIndex, FlowKey),
+    held: Option<&ReservationView>,
+    read: &ReadBack,
+    now: Time,
+) {
+    row.oif = Some(agent.names.get(&key.0).cloned().unwrap_or_else(|| key.0.0.to_string()));
+    row.admitted_wire_bps = held.map(|held| held.admitted.as_bps());
+    row.installed = read.flow(&key).map(|entry| installed(held, entry));
+    let counted = read.counters.flows.get(&key);
+    row.measured = counted.map(|&counters| agent.meter.read(now, key.0, &key.1, counters));
+}
+
+fn installed(held: Option<&ReservationView>, entry: &FlowSpecEntry) -> Installed {
+    let state = match held {
+        Some(held) if held.adopted_until.is_some() => "adopted",
+        Some(held) if held.installed => "installed",
+        _ => "pending",
+    };
+    Installed {
+        state: state.to_owned(),
+        class: class_name(entry.class),
+        shared: entry.class < ClassId::FIRST_OWN,
+        bucket_bps: entry.bucket.rate.as_bps(),
+        bucket_bytes: entry.bucket.depth.get(),
+    }
+}
+
+/// The link's own class, then the others, as the kernel has them.
+fn classes(oif: IfIndex, link: &LinkPlan, read: &ReadBack) -> Vec<ClassRow> {
+    let whole = link.link.rate;
+    let counted = |class: ClassId| read.counters.classes.get(&(oif, class)).copied().unwrap_or_default();
+    let rates = |spec: &ClassSpec| (spec.real_time.map_or(Rate::ZERO, |curve| curve.m2), spec.upper_limit.unwrap_or(whole));
+    let root = std::iter::once((ClassId::LINK, (whole, whole)));
+    let all = root.chain(link.classes.iter().map(|(&class, spec)| (class, rates(spec))));
+    all.map(|(class, (rate, ceil))| class_row(class, rate, ceil, counted(class))).collect()
+}
+
+fn class_row(class: ClassId, rate: Rate, ceil: Rate, counted: Counters) -> ClassRow {
+    let name = match class {
+        ClassId::LINK => "link",
+        ClassId::BEST_EFFORT => "best-effort",
+        ClassId::CONTROL => "control",
+        ClassId::CONTROLLED_LOAD => "controlled-load",
+        _ => "guaranteed",
+    };
+    ClassRow {
+        class: class_name(class),
+        name: name.to_owned(),
+        rate_wire_bps: rate.as_bps(),
+        ceil_wire_bps: ceil.as_bps(),
+        packets: counted.packets,
+        bytes: counted.bytes,
+        drops: counted.over_packets,
+    }
+}
+
+/// As tc writes it.
+fn class_name(class: ClassId) -> String {
+    format!("{:x}:{:x}", linux::bpf::entry::MAJOR, class.0)
+}
+
+fn left(until: Time, now: Time) -> Option<u64> {
+    (until != Time::FOREVER).then(|| until.since(now).as_millis())
+}
+
+/// Sessions.
+pub fn sessions(agent: &Agent) -> Vec<SessionRow> {
+    let row = |view: rsvp::views::SessionView| SessionRow {
+        session: view.session.into(),
+        senders: view.senders,
+        reservations: view.requests,
+        receivers: view.receivers,
+    };
+    agent.node.rsvp().sessions().map(row).collect()
+}
+
+/// Path states.
+pub fn senders(agent: &Agent) -> Vec<SenderRow> {
+    let now = agent.clock.now();
+    let name = |index: IfIndex| agent.names.get(&index).cloned().unwrap_or_else(|| index.0.to_string());
+    let row = |view: rsvp::views::PathView| {
+        let phop = match view.origin {
+            Origin::Hop(phop) => Some(phop),
+            Origin::Local(_) => None,
+        };
+        SenderRow {
+            session: view.session.into(),
+            sender: view.template.into(),
+            tspec: view.tspec.into(),
+            phop: phop.map(|phop| phop.addr),
+            iif: phop.map(|phop| name(phop.iif)),
+            oif: view.out.oif().map(name),
+            expires_in_ms: left(view.expires, now),
+            non_rsvp_hop: phop.is_some_and(|phop| phop.non_rsvp),
+        }
+    };
+    agent.node.rsvp().paths().map(row).collect()
+}
+
+/// Messages by type, then drops by reason.
+pub fn counters(agent: &Agent) -> Vec<CounterRow> {
+    let counters = agent.node.rsvp().counters();
+    let mut rows: Vec<CounterRow> = counters
+        .received
+        .iter()
+        .zip(counters.sent.iter())
+        .map(|((kind, received), (_, sent))| CounterRow { name: format!("{kind:?}"), received, sent })
+        .collect();
+    rows.extend(counters.dropped.iter().map(|(&why, &received)| CounterRow {
+        name: format!("dropped: {why}"),
+        received,
+        sent: 0,
+    }));
+    rows.push(CounterRow { name: "refused".to_owned(), received: counters.refused, sent: 0 });
+    rows.push(CounterRow { name: "not sent".to_owned(), received: 0, sent: agent.unsent });
+    rows
+}
