@@ -37,6 +37,12 @@ pub enum Command {
     /// Other experiments on the demonstration's testbed
     #[command(subcommand)]
     Lab(LabCommand),
+    /// Run this machine's agent, in the foreground
+    #[command(
+        after_help = "Example of a configuration (more in docs/two-machines.md):\n  auth = \"none\"\n\n  [[interface]]\n  \
+                            name = \"eth0\"\n  rate = \"100mbit\""
+    )]
+    Agent(AgentRunArgs),
     /// Reserve by RSVP, and look at its state
     #[command(subcommand)]
     Rsvp(RsvpCommand),
@@ -152,6 +158,19 @@ pub struct DoctorArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+
+/// `sluice agent`.
+#[derive(Args, Debug)]
+pub struct AgentRunArgs {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", default_value = "/etc/sluice/agent.toml")]
+    pub config: PathBuf,
+    /// How much is logged, instead of what the file says: error, warn, info or debug
+    #[arg(long, value_name = "LEVEL")]
+    pub log: Option<daemon::Level>,
+    /// Look for mistakes in the file, and stop
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// `sluice status`.

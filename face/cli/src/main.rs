@@ -1,6 +1,7 @@
 //! `sluice`: the command line. It speaks; the agent, the laboratory and the drivers do the work.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod args;
 mod complain;
 mod decode;
@@ -35,6 +36,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Demo(args) => lab::demo(args),
         Command::Lab(command) => lab::run(command),
         Command::Doctor(args) => doctor::run(args),
+        Command::Agent(args) => agent::run(args),
         Command::Rsvp(command) => rsvp::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),

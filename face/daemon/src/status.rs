@@ -2,9 +2,7 @@
 //! kernel, *measured* from its counters.
 
 use crate::agent::Agent;
-use api::agent::{
-    ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status,
-};
+use api::agent::{ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status};
 use linux::plane;
 use node::status::{LinkView, ReservationView};
 use rsvp::views::ResvView;
@@ -48,7 +46,12 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
             slots: slots.get(&state.index).copied().unwrap_or(0),
             plane: read.plan.links.get(&state.index).map(|_| "htb".to_owned()),
             services: link.map(services).unwrap_or_default(),
-            classes: read.plan.links.get(&state.index).map(|link| classes(state.index, link, &read)).unwrap_or_default(),
+            classes: read
+                .plan
+                .links
+                .get(&state.index)
+                .map(|link| classes(state.index, link, &read))
+                .unwrap_or_default(),
         }
     });
     let interfaces = interfaces.collect();
@@ -188,7 +191,8 @@ fn installed(held: Option<&ReservationView>, entry: &FlowSpecEntry) -> Installed
 fn classes(oif: IfIndex, link: &LinkPlan, read: &ReadBack) -> Vec<ClassRow> {
     let whole = link.link.rate;
     let counted = |class: ClassId| read.counters.classes.get(&(oif, class)).copied().unwrap_or_default();
-    let rates = |spec: &ClassSpec| (spec.real_time.map_or(Rate::ZERO, |curve| curve.m2), spec.upper_limit.unwrap_or(whole));
+    let rates =
+        |spec: &ClassSpec| (spec.real_time.map_or(Rate::ZERO, |curve| curve.m2), spec.upper_limit.unwrap_or(whole));
     let root = std::iter::once((ClassId::LINK, (whole, whole)));
     let all = root.chain(link.classes.iter().map(|(&class, spec)| (class, rates(spec))));
     all.map(|(class, (rate, ceil))| class_row(class, rate, ceil, counted(class))).collect()
