@@ -12,6 +12,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use terms::IfIndex;
+use wire::ip::Ipv4;
 
 /// RSVP's IP protocol number.
 pub const PROTOCOL_RSVP: u8 = 46;
@@ -24,9 +25,6 @@ const LARGEST: usize = 65_535;
 const CONTROL: usize = 64;
 /// What may wait in the kernel: about 10,000 messages of usual size.
 const QUEUE_BYTES: i32 = 8 << 20;
-/// Router Alert, RFC 2113: copied, class 0, number 20, length 4, value 0.
-const ROUTER_ALERT: [u8; 4] = [0x94, 0x04, 0x00, 0x00];
-const HEADER: usize = 20;
 
 /// A message as it came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,13 +124,13 @@ impl RsvpSockets {
     /// No route, too long for the interface (messages are never cut), or the interface's queue is full.
     pub fn send(&self, message: &Outgoing<'_>) -> Result<(), Failed> {
         let what = || format!("send an RSVP message to {}", message.dst);
-        let (IpAddr::V4(src), IpAddr::V4(dst)) = (message.src, message.dst) else {
+        let (IpAddr::V4(_), IpAddr::V4(dst)) = (message.src, message.dst) else {
             return Err(Failed::because(what(), io::ErrorKind::Unsupported.into()));
         };
-        let Some((header, len)) = header(message, src, dst) else {
+        let Some(packet) = packet(message) else {
             return Err(Failed::because(what(), io::Error::from_raw_os_error(libc::EMSGSIZE)));
         };
-        send_from(&self.send, message.oif, dst, [&header[..len], message.bytes]).map_err(Failed::doing(what()))
+        send_from(&self.send, message.oif, dst, &packet).map_err(Failed::doing(what()))
     }
 }
 
@@ -186,50 +184,36 @@ fn interface_of(header: &libc::msghdr) -> Option<IfIndex> {
     None
 }
 
-/// The IPv4 header, checked as far as it is used; the interface is not in it.
+/// The message in a packet; the interface is not in it.
 fn parse(packet: &[u8]) -> Option<Received<'_>> {
-    let fixed: &[u8; HEADER] = packet.first_chunk()?;
-    let header = usize::from(fixed[0] & 0x0f) * 4;
-    let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
-    if fixed[0] >> 4 != 4 || header < HEADER || fixed[9] != PROTOCOL_RSVP {
-        return None;
-    }
-    let address = |at: usize| IpAddr::V4(Ipv4Addr::new(fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]));
-    let bytes = packet.get(header..total)?;
-    Some(Received { iif: IfIndex(0), src: address(12), dst: address(16), ttl: fixed[8], bytes })
+    let packet = Ipv4::parse(packet).ok().filter(|packet| packet.protocol == PROTOCOL_RSVP)?;
+    let (src, dst) = (IpAddr::V4(packet.src), IpAddr::V4(packet.dst));
+    Some(Received { iif: IfIndex(0), src, dst, ttl: packet.ttl, bytes: packet.payload })
 }
 
-/// The IPv4 header; the kernel fills in its identification and checksum. `None` if the packet would be too long.
-fn header(message: &Outgoing<'_>, src: Ipv4Addr, dst: Ipv4Addr) -> Option<([u8; HEADER + 4], usize)> {
+/// The packet; the kernel fills in its identification and checksum. `None` if it would be too long.
+fn packet(message: &Outgoing<'_>) -> Option<Vec<u8>> {
     /// CS6, network control (RFC 4594 section 3.1): the whole octet, code point and ECN.
     const NETWORK_CONTROL: u8 = 0xc0;
-    let len = if message.router_alert { HEADER + ROUTER_ALERT.len() } else { HEADER };
-    let total = u16::try_from(len + message.bytes.len()).ok()?;
-    let mut header = [0; HEADER + 4];
-    header[0] = 0x40 | (len / 4) as u8;
-    header[1] = NETWORK_CONTROL;
-    header[2..4].copy_from_slice(&total.to_be_bytes());
-    header[8] = message.ttl;
-    header[9] = PROTOCOL_RSVP;
-    header[12..16].copy_from_slice(&src.octets());
-    header[16..20].copy_from_slice(&dst.octets());
-    header[20..].copy_from_slice(&ROUTER_ALERT);
-    Some((header, len))
+    let Outgoing { src, dst, ttl, router_alert, bytes, .. } = *message;
+    let mut packet = wire::ip::packet(src, dst, PROTOCOL_RSVP, ttl, router_alert, bytes).ok()?;
+    *packet.get_mut(1)? = NETWORK_CONTROL;
+    Some(packet)
 }
 
-fn send_from(socket: &OwnedFd, oif: Option<IfIndex>, dst: Ipv4Addr, parts: [&[u8]; 2]) -> io::Result<()> {
+fn send_from(socket: &OwnedFd, oif: Option<IfIndex>, dst: Ipv4Addr, packet: &[u8]) -> io::Result<()> {
     // SAFETY: all-zero is a valid sockaddr_in.
     let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };
     to.sin_family = libc::AF_INET as libc::sa_family_t;
     to.sin_addr.s_addr = u32::from(dst).to_be();
-    let mut vectors = parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+    let mut vector = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
     let mut control = [0u64; CONTROL / 8];
     // SAFETY: all-zero is a valid msghdr.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_name = std::ptr::from_mut(&mut to).cast();
     header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    header.msg_iov = vectors.as_mut_ptr();
-    header.msg_iovlen = vectors.len();
+    header.msg_iov = &mut vector;
+    header.msg_iovlen = 1;
     if let Some(IfIndex(index)) = oif {
         let size = size_of::<libc::in_pktinfo>() as u32;
         header.msg_control = control.as_mut_ptr().cast();
@@ -265,17 +249,12 @@ mod tests {
         bytes: b"message!",
     };
 
-    fn packet(message: &Outgoing<'_>) -> Vec<u8> {
-        let (IpAddr::V4(src), IpAddr::V4(dst)) = (message.src, message.dst) else { panic!("an IPv4 test") };
-        let (header, len) = header(message, src, dst).unwrap();
-        [&header[..len], message.bytes].concat()
-    }
-
     #[test]
     fn what_is_sent_is_what_is_read() {
         for router_alert in [false, true] {
             let sent = Outgoing { router_alert, ..PATH };
-            let bytes = packet(&sent);
+            let bytes = packet(&sent).unwrap();
+            assert_eq!(bytes[1], 0xc0, "network control");
             assert_eq!(bytes.len(), if router_alert { 32 } else { 28 });
             let read = parse(&bytes).unwrap();
             assert_eq!((read.src, read.dst, read.ttl, read.bytes), (PATH.src, PATH.dst, 63, PATH.bytes));
@@ -284,7 +263,7 @@ mod tests {
 
     #[test]
     fn what_is_no_packet_is_nothing() {
-        let good = packet(&PATH);
+        let good = packet(&PATH).unwrap();
         for cut in 0..good.len() {
             assert!(parse(&good[..cut]).is_none(), "cut at {cut}");
         }
@@ -299,8 +278,8 @@ mod tests {
 
     #[test]
     fn a_message_too_long_for_a_packet_is_refused() {
-        let long = vec![0; LARGEST - HEADER - 3];
-        let message = Outgoing { bytes: &long, ..PATH };
-        assert!(header(&message, Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST).is_none());
+        let long = vec![0; LARGEST - 23];
+        assert!(packet(&Outgoing { bytes: &long, ..PATH }).is_none());
+        assert!(packet(&Outgoing { bytes: &long[1..], ..PATH }).is_some());
     }
 }

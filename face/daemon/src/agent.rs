@@ -14,7 +14,7 @@ use linux::clock::Clock;
 use linux::error::Failed;
 use linux::netlink::Socket;
 use linux::netlink::notice::{Notice, Notices};
-use linux::plane::KernelPlane;
+use linux::plane::{Drift, KernelPlane};
 use linux::poll::{Poll, Ready, Signals, Token, Want};
 use linux::route::KernelRoutes;
 use linux::sockets::{Outgoing, RsvpSockets};
@@ -22,8 +22,8 @@ use linux::testbed::record::unmount_below;
 use node::Node;
 use node::io::{AppCall, Input, Output};
 use rsvp::io::{AppId, Datagram};
-use std::collections::VecDeque;
-use terms::{Fault, Time};
+use std::collections::{BTreeSet, VecDeque};
+use terms::{Fault, IfIndex, Span, Time};
 
 const RSVP: Token = Token(0);
 const NOTICES: Token = Token(1);
@@ -31,6 +31,10 @@ const SIGNALS: Token = Token(2);
 const LOCAL: Token = Token(3);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
+/// How often the agent looks whether others changed what it installed.
+const LOOK_EVERY: Span = Span::from_secs(5);
+/// And how soon after a notice that somebody did.
+const LOOK_SOON: Span = Span::from_millis(100);
 
 /// An agent that runs.
 pub(crate) struct Agent {
@@ -43,6 +47,10 @@ pub(crate) struct Agent {
     pub(crate) interfaces: Interfaces,
     pub(crate) names: Names,
     pub(crate) unsent: u64,
+    /// Interfaces that another program has taken over since we started.
+    pub(crate) foreign: BTreeSet<IfIndex>,
+    /// When to look next whether others changed what we installed.
+    look_at: Time,
     notices: Notices,
     netlink: Socket,
     sockets: Option<RsvpSockets>,
@@ -96,6 +104,8 @@ impl Agent {
             done: VecDeque::new(),
             sockets: None,
             unsent: 0,
+            foreign: BTreeSet::new(),
+            look_at: clock.now() + LOOK_EVERY,
             stopping: false,
             _sole: sole,
             config,
@@ -135,7 +145,8 @@ impl Agent {
     /// One round: wait, then whatever is ready.
     fn turn(&mut self) -> Result<(), Failed> {
         let waiting = self.local.waiting();
-        let deadline = if waiting.is_empty() { self.node.wake_at() } else { Some(Time::ZERO) };
+        let next = self.node.wake_at().map_or(self.look_at, |at| at.min(self.look_at));
+        let deadline = Some(if waiting.is_empty() { next } else { Time::ZERO });
         let ready: Vec<Ready> = self.poll.wait(deadline)?.to_vec();
         for one in ready {
             match one.token {
@@ -152,7 +163,39 @@ impl Agent {
         if self.node.wake_at().is_some_and(|at| at <= self.clock.now()) {
             self.tell(Input::Wake);
         }
+        if self.look_at <= self.clock.now() {
+            self.look();
+        }
         Ok(())
+    }
+
+    /// Compares what is installed with what was told, and mends what others changed.
+    fn look(&mut self) {
+        self.look_at = self.clock.now() + LOOK_EVERY;
+        let drifts = match self.plane.reconcile() {
+            Ok(drifts) => drifts,
+            Err(fault) => return self.announce(Level::Error, "plane_fault", &format!("while looking again: {fault}")),
+        };
+        let foreign: BTreeSet<IfIndex> =
+            drifts.iter().filter_map(|drift| if let Drift::Foreign(oif) = drift { Some(*oif) } else { None }).collect();
+        for drift in drifts {
+            let name = |oif: &IfIndex| self.names.get(oif).cloned().unwrap_or_else(|| oif.0.to_string());
+            match drift {
+                Drift::Mended(oif) => {
+                    let text = format!("{}: classes that another program had changed are as they were", name(&oif));
+                    self.announce(Level::Warn, "plane_mended", &text);
+                }
+                Drift::Foreign(oif) if !self.foreign.contains(&oif) => {
+                    let text = format!(
+                        "{}: another program took its traffic control; nothing is guaranteed there",
+                        name(&oif)
+                    );
+                    self.announce(Level::Error, "plane_foreign", &text);
+                }
+                Drift::Foreign(_) | Drift::Gone(_) => {}
+            }
+        }
+        self.foreign = foreign;
     }
 
     /// Gives everything back: interfaces, map, sockets.
@@ -251,6 +294,10 @@ impl Agent {
                 vec![Notice::Lost]
             }
         };
+        if notices.iter().any(|notice| matches!(notice, Notice::Qdisc(_) | Notice::Lost)) {
+            // Our own changes are noticed as well; a short wait takes many of them at once.
+            self.look_at = self.look_at.min(self.clock.now() + LOOK_SOON);
+        }
         if notices.iter().all(|notice| matches!(notice, Notice::Qdisc(_))) {
             return;
         }

@@ -3,8 +3,11 @@
 
 use crate::config::AgentConfig;
 use crate::interfaces;
+use linux::bpf::entry::MAJOR;
 use linux::error::Failed;
 use linux::netlink::Socket;
+use linux::netlink::link::Link;
+use linux::netlink::tc::Handle;
 use linux::process::{Capability, Lock, LockError, missing_capabilities};
 use std::fs;
 use std::io;
@@ -94,8 +97,10 @@ pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
     if !missing.is_empty() {
         return Err(StartError::NotAllowed(missing));
     }
-    let links = Socket::open()?.links()?;
-    let wrong = interfaces::complaints(&links, config);
+    let mut netlink = Socket::open()?;
+    let links = netlink.links()?;
+    let mut wrong = interfaces::complaints(&links, config);
+    wrong.extend(foreign_roots(&mut netlink, &links, config)?);
     if !wrong.is_empty() {
         return Err(StartError::Interfaces(wrong));
     }
@@ -106,6 +111,24 @@ pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
         LockError::Failed(failed) => failed.into(),
     })?;
     Ok(Sole { _state: lock, _namespace: claim_namespace()? })
+}
+
+/// Interfaces on which another program has set traffic control up: refused, not fought. The kernel's own default has
+/// the handle 0, ours has our number.
+fn foreign_roots(netlink: &mut Socket, links: &[Link], config: &AgentConfig) -> Result<Vec<String>, StartError> {
+    let mut wrong = Vec::new();
+    for link in links.iter().filter(|link| config.interfaces.iter().any(|wanted| wanted.name == link.name)) {
+        let root = netlink.root_qdisc(link.index)?;
+        if let Some(root) = root.filter(|root| root.handle != Handle::NONE && root.handle.major() != MAJOR) {
+            let name = &link.name;
+            wrong.push(format!(
+                "another program has set traffic control of {name} up (root {:?} {:?}): remove it with `tc qdisc del \
+                 dev {name} root`, or leave {name} out",
+                root.discipline, root.handle
+            ));
+        }
+    }
+    Ok(wrong)
 }
 
 /// One agent per network namespace, because two would fight over its interfaces. Abstract socket names belong to a

@@ -88,6 +88,10 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
                 .to_owned(),
         );
     }
+    for oif in &agent.foreign {
+        let name = agent.names.get(oif).cloned().unwrap_or_default();
+        notes.push(format!("another program took the traffic control of {name}: nothing is guaranteed there"));
+    }
     let gone = |held: &ReservationView| held.installed && read.flow(&(held.oif, held.flow)).is_none();
     match agent.node.reservations().filter(gone).count() {
         0 => {}

@@ -1,0 +1,11 @@
+//! The agent on this kernel: testbeds of namespaces with the real program on every node.
+//!
+//! Everything here needs root and network namespaces; without them each test says so and is skipped.
+
+mod bed;
+mod expiry;
+mod life;
+mod reserve;
+mod restart;
+mod socket;
+mod start;

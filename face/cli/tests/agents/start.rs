@@ -1,0 +1,120 @@
+//! An agent that cannot start says why, in one line that names what to do, and changes nothing.
+
+use crate::bed::{Bed, SLUICE, place, skipped, wait_for};
+use linux::netns::Guarded;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Runs `sluice agent` with this file in this namespace and waits for its end.
+fn run(netns: &linux::netns::Namespace, config: &Path) -> (i32, String) {
+    let mut command = Command::new(SLUICE);
+    command.arg("agent").arg("--config").arg(config);
+    netns.enter_at_exec(&mut command);
+    told(command.output().unwrap())
+}
+
+fn told(output: Output) -> (i32, String) {
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).trim_end().to_owned())
+}
+
+fn write(place: &Path, rest: &str) -> PathBuf {
+    let path = place.join("agent.toml");
+    let head = format!(
+        "name = \"x\"\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\n",
+        place.join("agent.sock"),
+        place.join("state")
+    );
+    fs::write(&path, head + rest).unwrap();
+    path
+}
+
+#[test]
+fn what_does_not_fit_the_machine_is_named() {
+    if skipped() {
+        return;
+    }
+    let (name, place) = place();
+    let netns = Guarded::create(&name).unwrap();
+    netns.run(|| linux::netlink::Socket::open().unwrap().add_veth("a0", "b0", None).unwrap()).unwrap();
+    let table = [
+        ("[[interface]]\nname = \"c0\"\nrate = \"1mbit\"\n", 2, "there is no interface c0; there are: "),
+        ("[[interface]]\nname = \"a0\"\n", 2, "the rate of a0 is unknown (it is a veth device): write rate ="),
+        ("[[interface]]\nname = \"lo\"\nrate = \"1mbit\"\n", 2, "lo is the loopback"),
+        ("[[interface]]\nname = \"a0\"\nrate = \"1mbut\"\n", 2, ":7: \"mbut\" is no unit of rate"),
+        ("[[interfaces]]\n", 2, ":5: unknown field `interfaces`"),
+    ];
+    for (rest, code, expected) in table {
+        let (status, text) = run(&netns, &write(&place, rest));
+        assert!(text.contains(expected), "{text}\n expected: {expected}");
+        assert_eq!((status, text.lines().count()), (code, 1), "{text}");
+        assert!(!place.join("agent.sock").exists() && !place.join("state").exists(), "nothing was started: {text}");
+    }
+    fs::remove_dir_all(&place).unwrap();
+}
+
+#[test]
+fn traffic_control_of_others_is_refused_not_fought() {
+    if skipped() {
+        return;
+    }
+    let (name, place) = place();
+    let netns = Guarded::create(&name).unwrap();
+    netns.run(|| linux::netlink::Socket::open().unwrap().add_veth("a0", "b0", None).unwrap()).unwrap();
+    let tc = |arguments: &[&str]| {
+        let mut command = Command::new("tc");
+        command.args(arguments);
+        netns.enter_at_exec(&mut command);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    tc(&["qdisc", "add", "dev", "a0", "root", "handle", "7:", "pfifo", "limit", "77"]);
+    let (status, text) = run(&netns, &write(&place, "[[interface]]\nname = \"a0\"\nrate = \"1mbit\"\n"));
+    assert!(text.contains("another program has set traffic control of a0 up"), "{text}");
+    assert!(text.contains("tc qdisc del dev a0 root"), "{text}");
+    assert_eq!(status, 2);
+    assert!(tc(&["qdisc", "show", "dev", "a0"]).contains("limit 77p"), "it is as it was");
+    fs::remove_dir_all(&place).unwrap();
+}
+
+#[test]
+fn a_second_agent_is_told_who_is_there() {
+    let Some(bed) = Bed::up("30s") else { return };
+    let pid = bed.agent("maui").pid;
+    let (status, text) = run(&bed.netns("maui"), &bed.home("maui").join("agent.toml"));
+    assert!(text.contains(&format!("an agent is already running (process {pid}): it holds the state in")), "{text}");
+    assert_eq!(status, 3);
+    let (_, other) = place();
+    let config = write(&other, "[[interface]]\nname = \"to-glenwood\"\nrate = \"1mbit\"\n");
+    let (status, text) = run(&bed.netns("maui"), &config);
+    assert!(text.contains(&format!("(process {pid}): it holds this network namespace")), "{text}");
+    assert_eq!(status, 3);
+    assert_eq!(bed.status("maui").agent.pid, pid, "and the first one runs on");
+    fs::remove_dir_all(&other).unwrap();
+}
+
+#[test]
+fn without_rights_it_says_which() {
+    if skipped() {
+        return;
+    }
+    let (_, place) = place();
+    let config = write(&place, "");
+    // The program may lie where nobody can read it: a copy beside the configuration.
+    let copy = place.join("sluice");
+    fs::copy(SLUICE, &copy).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(&copy);
+    let (status, text) = told(command.arg("agent").arg("--config").arg(&config).output().unwrap());
+    assert!(text.contains("CAP_NET_RAW") && text.contains("CAP_NET_ADMIN") && text.contains("root"), "{text}");
+    assert_eq!((status, text.lines().count()), (3, 1), "{text}");
+    fs::remove_dir_all(&place).unwrap();
+}
+
+#[test]
+fn a_socket_that_a_dead_agent_left_is_no_hindrance() {
+    let Some(bed) = Bed::up("30s") else { return };
+    bed.kill("maui");
+    assert!(bed.home("maui").join("agent.sock").exists(), "a killed agent leaves it");
+    bed.start("maui");
+    wait_for("it answers", || (bed.status("maui").agent.node == "maui").then_some(()));
+}
