@@ -204,7 +204,10 @@ fn a_plane_that_fails_gives_the_slot_back_and_the_plan_is_as_before() {
     assert_eq!(world.installed.last().map(|(h, r)| (*h, r.is_err())), Some((a, true)));
     world.settle(&mut tc, NOW);
     assert_eq!(world.installed.last(), Some(&(b, Ok(()))));
-    assert_eq!(node::classes::guaranteed(&world.plan.links[&OIF].classes[&ClassId::CONTROLLED_LOAD]), Rate::from_kbps(2140));
+    assert_eq!(
+        node::classes::guaranteed(&world.plan.links[&OIF].classes[&ClassId::CONTROLLED_LOAD]),
+        Rate::from_kbps(2140)
+    );
     assert_eq!(tc.audit(), Ok(()));
     tc.remove(NOW, b);
     world.settle(&mut tc, NOW);

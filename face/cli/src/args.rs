@@ -158,6 +158,7 @@ pub struct DoctorArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
 
 /// `sluice agent`.
 #[derive(Args, Debug)]
