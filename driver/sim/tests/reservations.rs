@@ -210,6 +210,12 @@ fn who_sends_three_times_its_reservation_hurts_only_itself() {
         let first = world.flow(SourceId(0));
         assert!(first.throughput() >= Rate::from_kbps(3_150), "what it reserved it gets: {}", first.throughput());
         assert!(first.lost() > first.sent / 3, "and what exceeds it takes its chance");
+        let depth = |node| {
+            let entry = world.station(node).interfaces.last().and_then(|i| i.port.flow(&flow(5_004, 5_004)));
+            entry.map(|entry| entry.bucket.depth)
+        };
+        assert_eq!(depth(SWISSVALE), Some(video_tspec().b), "policed to the byte where it enters");
+        assert!(depth(YOSEMITE) > depth(SWISSVALE), "and inside only to its rate");
         assert_eq!(world.check(), Ok(()));
     }
 }

@@ -128,12 +128,17 @@ pub fn own(link: &LinkSpec, flowspec: &FlowSpec, admitted: Rate) -> ClassSpec {
     }
 }
 
-/// The policer of a flow: its token bucket in IP bytes (RFC 2211 section 5, RFC 2212 section 8), deepened by
-/// what queues upstream may have pushed together. A flow that keeps to `(r, b)` where it enters comes out of a hop with
-/// up to `b + Csum + r * Dsum` at once (RFC 2212 section 8); policed to `b` again it would lose packets that it was
-/// promised. The sums are not told to traffic control, so [`JITTER`] and [`PACKETS_MERGED`] stand for them. Its rate is
-/// what protects the others, and that is exact.
-pub fn bucket(link: &LinkSpec, tspec: &Tspec) -> BucketSpec {
+/// The policer of a flow where it enters the network: its token bucket, in IP bytes.
+pub fn bucket(tspec: &Tspec) -> BucketSpec {
+    BucketSpec { rate: tspec.r, depth: tspec.b, min_unit: tspec.m }
+}
+
+/// The policer of a flow inside the network (RFC 2211 section 5, RFC 2212 section 8): deeper by what queues upstream
+/// may have pushed together. A flow that keeps to `(r, b)` where it enters comes out of a hop with up to
+/// `b + Csum + r * Dsum` at once; policed to `b` again it would lose packets that it was promised. The sums are not told
+/// to traffic control, so [`JITTER`] and [`PACKETS_MERGED`] stand for them. The rate is what protects the others, and that
+/// is exact everywhere.
+pub fn inner_bucket(link: &LinkSpec, tspec: &Tspec) -> BucketSpec {
     let packet = if tspec.M == 0 { link.mtu } else { tspec.M.min(link.mtu) };
     let pushed = tspec.r.demands(JITTER) + Bytes::new(PACKETS_MERGED * u64::from(packet));
     BucketSpec { rate: tspec.r, depth: tspec.b + pushed, min_unit: tspec.m }
@@ -169,12 +174,12 @@ fn shared_floor(link: &LinkSpec) -> Rate {
 
 /// A bucket's depth on the wire: packets of the least size carry the most overhead.
 fn wire_depth(link: &LinkSpec, tspec: &Tspec) -> Bytes {
-    let depth = bucket(link, tspec).depth.get();
+    let depth = inner_bucket(link, tspec).depth.get();
     Bytes::new(Rate::from_bps(depth).with_overhead(link.overhead, tspec.m).as_bps())
 }
 
 fn burst_packets(link: &LinkSpec, tspec: &Tspec) -> u64 {
-    (bucket(link, tspec).depth.get() / u64::from(tspec.m.max(1))).saturating_add(1)
+    (inner_bucket(link, tspec).depth.get() / u64::from(tspec.m.max(1))).saturating_add(1)
 }
 
 /// Room for every bucket emptied at once, and some full packets for what upstream queues pushed together.

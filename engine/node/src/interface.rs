@@ -168,6 +168,7 @@ impl Tc {
             admitted,
             slot,
             class,
+            bucket: entry.bucket,
             adopted_until: Some(now + record.lifetime),
             pending: 0,
         })
@@ -233,7 +234,7 @@ impl Tc {
             want.classes.extend(own.map(|&class| (class, None)));
         }
         for held in self.held.values().filter(|held| held.oif == oif) {
-            want.flows.insert(held.flow, Some(held.entry(&link.terms.spec)));
+            want.flows.insert(held.flow, Some(held.entry()));
             if held.class >= ClassId::FIRST_OWN {
                 want.classes.insert(held.class, Some(link.own_class(held)));
             }

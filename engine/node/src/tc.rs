@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use terms::ports::{RHandle, TcRequest, TrafficControl};
 use terms::{Adspec, Fault, FlowKey, FlowSpec, Hop, IfIndex, Rate, Refused, Session, Span, Time, Tspec};
-use traffic::plan::{ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkPlan, LinkSpec, PlanOp};
+use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkPlan, LinkSpec, PlanOp};
 
 /// Guaranteed flows have a class each while ids last: 16 bits, as the kernel's, of which it keeps the last.
 const LAST_OWN: u16 = u16::MAX - 1;
@@ -70,6 +70,7 @@ pub(crate) struct Held {
     pub(crate) admitted: Rate,
     pub(crate) slot: SlotId,
     pub(crate) class: ClassId,
+    pub(crate) bucket: BucketSpec,
     /// Adopted from an earlier life and not asked for again yet: until when it is kept.
     pub(crate) adopted_until: Option<Time>,
     /// Changes of the plane that it waits for.
@@ -78,10 +79,10 @@ pub(crate) struct Held {
 
 impl Held {
     /// Its entry in the plane.
-    pub(crate) fn entry(&self, link: &LinkSpec) -> FlowSpecEntry {
+    pub(crate) fn entry(&self) -> FlowSpecEntry {
         FlowSpecEntry {
             class: self.class,
-            bucket: classes::bucket(link, self.flowspec.tspec()),
+            bucket: self.bucket,
             record: FlowRecord {
                 session: self.session,
                 flowspec: self.flowspec,
@@ -165,6 +166,7 @@ impl Tc {
         let class = link.class_for(&request.flowspec, None, self.plane.link(interface))?;
         let admitted = classes::demand(&link.terms.spec, &request.flowspec);
         let slot = link.ledger.open(now, admitted)?;
+        let bucket = policer(&link.terms.spec, request);
         let handle = self.hold(Held {
             oif: interface,
             flow,
@@ -175,6 +177,7 @@ impl Tc {
             admitted,
             slot,
             class,
+            bucket,
             adopted_until: None,
             pending: 0,
         });
@@ -222,6 +225,7 @@ impl Tc {
             link.ledger.modify(now, old.slot, admitted)?;
         }
         let spec = link.terms.spec;
+        let bucket = policer(&spec, request);
         let rest = link.load.minus(&old.flowspec, old.admitted, &spec);
         link.load = rest.plus(&request.flowspec, admitted, &spec);
         if class != old.class {
@@ -234,6 +238,7 @@ impl Tc {
             held.lifetime = request.lifetime;
             held.admitted = admitted;
             held.class = class;
+            held.bucket = bucket;
         }
         if admitted != old.admitted {
             self.say(Said::Event(Event::Admitted { oif: interface, flow: old.flow, rate: admitted }));
@@ -314,10 +319,15 @@ impl Tc {
         }
         for &flow in &due.flows {
             let held = self.by_flow.get(&(oif, flow)).and_then(|handle| self.held.get(handle));
-            want.flows.insert(flow, held.map(|held| held.entry(&link.terms.spec)));
+            want.flows.insert(flow, held.map(Held::entry));
         }
         order::steps(oif, told, &want)
     }
+}
+
+fn policer(link: &LinkSpec, request: &TcRequest<'_>) -> BucketSpec {
+    let tspec = request.flowspec.tspec();
+    if request.police { classes::bucket(tspec) } else { classes::inner_bucket(link, tspec) }
 }
 
 impl Link {

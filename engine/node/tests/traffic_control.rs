@@ -101,6 +101,22 @@ fn controlled_load_shares_a_class_and_each_change_is_one_batch() {
 }
 
 #[test]
+fn a_flow_is_policed_to_the_byte_only_where_it_enters() {
+    let (mut tc, mut world) = started();
+    let one = [sender()];
+    let inside = request(5000, controlled_load(1000), &one);
+    let entry = terms::ports::TcRequest { police: true, ..request(5001, controlled_load(1000), &one) };
+    for asked in [inside, entry] {
+        tc.add(NOW, &asked).unwrap();
+        world.settle(&mut tc, NOW);
+    }
+    let bucket = |port| world.plan.links[&OIF].flows[&FlowKey::of(&session(port), &sender())].bucket;
+    assert_eq!((bucket(5001).rate, bucket(5001).depth.get()), (Rate::from_kbps(1000), 30_000));
+    // 50 ms of 1 Mbit/s and four packets of 1400 bytes deeper; no faster.
+    assert_eq!((bucket(5000).rate, bucket(5000).depth.get()), (Rate::from_kbps(1000), 30_000 + 6_250 + 5_600));
+}
+
+#[test]
 fn guaranteed_service_has_a_class_of_its_own() {
     let (mut tc, mut world) = started();
     let a = tc.add(NOW, &request(5000, guaranteed_service(1000, 2000), &[sender()])).unwrap();

@@ -59,8 +59,9 @@ impl Rsvp {
         lifetime: Span,
     ) -> Result<(), Refused> {
         let (sid, oif, filter) = *at;
-        let request =
-            TcRequest { oif, session: self.sessions.key(sid), filters: &[filter], flowspec: merged, path_te, lifetime };
+        let police = self.psb_of(sid, &filter).is_some_and(|psb| self.local_sender(psb).is_some());
+        let session = self.sessions.key(sid);
+        let request = TcRequest { oif, session, filters: &[filter], flowspec: merged, path_te, police, lifetime };
         let Some(id) = self.tcsbs.find(at) else {
             let handle = env.add(now, &request)?;
             let block = Tcsb { handle, asked: merged, admitted: merged, installed: None, path_te, pending: 1 };

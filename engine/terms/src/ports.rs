@@ -47,6 +47,9 @@ pub struct TcRequest<'a> {
     pub flowspec: FlowSpec,
     /// What the matching senders send together (`Path_Te`).
     pub path_te: Tspec,
+    /// Whether the flow enters the network here (`E_Police_Flag`, RFC 2205 section 3.11.2): its bucket is kept to the
+    /// byte. Elsewhere what queues upstream pushed together is let pass (RFC 2211 section 5, RFC 2212 section 8).
+    pub police: bool,
     /// How long the soft state lives unrefreshed; kept beside the flow so that a restarted agent knows.
     pub lifetime: crate::Span,
 }

@@ -55,7 +55,7 @@ pub fn guaranteed_service(kbit: u64, service_kbit: u64) -> FlowSpec {
 
 pub fn request(port: u16, flowspec: FlowSpec, filters: &[FilterSpec]) -> TcRequest<'_> {
     let path_te = *flowspec.tspec();
-    TcRequest { oif: OIF, session: session(port), filters, flowspec, path_te, lifetime: LIFETIME }
+    TcRequest { oif: OIF, session: session(port), filters, flowspec, path_te, police: false, lifetime: LIFETIME }
 }
 
 /// The plane.
