@@ -51,7 +51,7 @@ impl Rng {
 
     /// Evenly from `0..bound`; zero if `bound` is zero. The bias is below 2^-64 of `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next_u64()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Whether it happens this time. A ratio of zero draws nothing, so that a fault that is switched off leaves the

@@ -30,7 +30,7 @@ impl Source {
     }
 
     /// When the next packet goes; `None`: never.
-    pub fn next(&mut self) -> Option<Time> {
+    pub fn next_at(&mut self) -> Option<Time> {
         let n = self.sent;
         if matches!(self.spec.pattern, Pattern::Cbr { rate: Rate::ZERO, .. }) {
             return None;
@@ -117,7 +117,7 @@ mod tests {
         let spec = SourceSpec { node: NodeId(0), flow, packet: 1_000, pattern, from: Time::ZERO, until };
         let mut source = Source::new(spec, 0, 1);
         let mut all = Vec::new();
-        while let Some(at) = source.next() {
+        while let Some(at) = source.next_at() {
             source.send(at);
             all.push(at.as_nanos());
         }

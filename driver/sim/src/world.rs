@@ -257,7 +257,7 @@ impl World {
     }
 
     fn arm_source(&mut self, n: usize) {
-        if let Some(at) = self.sources[n].next() {
+        if let Some(at) = self.sources[n].next_at() {
             self.agenda.put(at, Due::Source(n as u32));
         }
     }

@@ -136,7 +136,7 @@ pub fn bucket(tspec: &Tspec) -> BucketSpec {
 /// The policer of a flow inside the network (RFC 2211 section 5, RFC 2212 section 8): deeper by what queues upstream
 /// may have pushed together. A flow that keeps to `(r, b)` where it enters comes out of a hop with up to
 /// `b + Csum + r * Dsum` at once; policed to `b` again it would lose packets that it was promised. The sums are not told
-/// to traffic control, so [`JITTER`] and [`PACKETS_MERGED`] stand for them. The rate is what protects the others, and that
+/// to traffic control, so 50 ms and four packets stand for them. The rate is what protects the others, and that
 /// is exact everywhere.
 pub fn inner_bucket(link: &LinkSpec, tspec: &Tspec) -> BucketSpec {
     let packet = if tspec.M == 0 { link.mtu } else { tspec.M.min(link.mtu) };

@@ -1,7 +1,5 @@
 //! A data plane for tests that does exactly what it is told, watches the law at every single operation, and can fail.
 
-#![allow(clippy::missing_panics_doc)]
-
 use node::classes::guaranteed;
 use node::io::{InterfaceState, PlanId, Reservable};
 use node::tc::{Said, Tc};
