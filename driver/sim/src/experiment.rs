@@ -27,10 +27,12 @@ pub const BOTTLENECK: LinkId = LinkId(1);
 
 /// Frames per second of the video.
 pub const FRAMES_PER_SECOND: u64 = 12;
-/// Packets of a frame: 24 of 1,345 bytes, twelve times a second, are 3.1 Mbit/s.
-const FRAME_PACKETS: u32 = 24;
-const VIDEO_PACKET: u32 = 1_345;
+/// Packets of a frame: 32 of 1,009 bytes, twelve times a second, are 3.1 Mbit/s.
+const FRAME_PACKETS: u32 = 32;
+const VIDEO_PACKET: u32 = 1_009;
 const FLOOD_PACKET: u32 = 1_000;
+/// When the sender speaks first.
+const ANNOUNCED: Span = Span::from_millis(100);
 /// Long enough for the reservation to be there.
 const WARM_UP: Span = Span::from_secs(2);
 /// Long enough for the last packet to arrive.
@@ -74,6 +76,8 @@ pub struct Point {
     pub flood: FlowReport,
     /// From the receiver's call, with path state present, to its confirmation.
     pub set_up: Option<Span>,
+    /// From the sender's call, over Path and Resv, to the receiver's confirmation.
+    pub end_to_end: Option<Span>,
     /// Events played.
     pub events: u64,
 }
@@ -123,19 +127,32 @@ pub fn video_point(sweep: &Sweep, offered: Rate, reserved: bool) -> Result<Point
         video: world.flow(SourceId(0)),
         flood: world.flow(SourceId(1)),
         set_up: set_up_time(&world, GLENWOOD),
+        end_to_end: confirmed_at(&world, GLENWOOD).map(|at| at - (Time::ZERO + ANNOUNCED)),
         events: world.events(),
     })
 }
 
 /// From the first Path that a receiver hears of (when it asks) to its first confirmation.
 pub fn set_up_time(world: &World, receiver: NodeId) -> Option<Span> {
-    let when = |wanted: fn(&Upcall) -> bool| {
-        let is = |what: &What| matches!(what, What::Upcall(_, upcall) if wanted(upcall));
-        world.story().of(receiver).find(|line| is(&line.what)).map(|line| line.at)
-    };
-    let asked = when(|upcall| matches!(upcall, Upcall::Path { .. }))?;
-    let confirmed = when(|upcall| matches!(upcall, Upcall::Confirm { .. }))?;
-    Some(confirmed - asked)
+    let asked = first(world, receiver, |upcall| matches!(upcall, Upcall::Path { .. }))?;
+    Some(confirmed_at(world, receiver)? - asked)
+}
+
+/// The time that a packet of that length takes from one end of a scenario's links to the other and back, if they
+/// form a line and nothing else is on them.
+pub fn round_trip(scenario: &Scenario, packet: u32) -> Span {
+    let one =
+        |link: &LinkSpec| link.delay + link.rate.span_for(Bytes::new(u64::from(packet) + u64::from(link.overhead)));
+    scenario.links.iter().map(one).fold(Span::ZERO, |sum, span| sum + span + span)
+}
+
+fn confirmed_at(world: &World, receiver: NodeId) -> Option<Time> {
+    first(world, receiver, |upcall| matches!(upcall, Upcall::Confirm { .. }))
+}
+
+fn first(world: &World, node: NodeId, wanted: fn(&Upcall) -> bool) -> Option<Time> {
+    let is = |what: &What| matches!(what, What::Upcall(_, upcall) if wanted(upcall));
+    world.story().of(node).find(|line| is(&line.what)).map(|line| line.at)
 }
 
 /// The paper's part of the Darwin testbed: two hosts, two routers, 100, 10 and 100 Mbit/s.
@@ -210,7 +227,7 @@ fn video_scenario(sweep: &Sweep, offered: Rate, reserved: bool) -> Scenario {
     let (early, late) = (Time::ZERO + Span::from_secs(1), end + COOL_DOWN);
     Scenario {
         sources: vec![video_source(5_004, 5_004, start, end), flood_source(offered, 9_000, 9_000, early, late)],
-        script: reserve(5_004, 5_004, video_tspec(), ask, Time::ZERO + Span::from_millis(100)).to_vec(),
+        script: reserve(5_004, 5_004, video_tspec(), ask, Time::ZERO + ANNOUNCED).to_vec(),
         measured: (start, end),
         ..testbed(sweep.scheduler, Span::from_secs(30), sweep.seed)
     }

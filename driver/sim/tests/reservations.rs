@@ -169,7 +169,7 @@ fn a_refusal_names_node_interface_asked_and_free_and_changes_nothing() {
     let error = error.expect("the receiver is told");
     assert_eq!((error.code, error.in_place), (1, false));
     let text = error.text.expect("in words");
-    assert_eq!(text, "node yosemite interface yosemite-maui asked 9090kbit free 5766691bit");
+    assert_eq!(text, "node yosemite interface yosemite-maui asked 9090kbit free 5755599bit");
     assert_eq!(reserved[..2], [SWISSVALE, YOSEMITE].map(|n| reserved_on(&world, n)), "upstream never heard of it");
     assert_eq!(before, state(&world).into_iter().map(|(_, plan)| plan).collect::<Vec<_>>());
     assert_eq!(world.check(), Ok(()));
@@ -205,7 +205,7 @@ fn who_sends_three_times_its_reservation_hurts_only_itself() {
         world.run_until(at(13_500));
         assert_eq!(world.flow(SourceId(1)).lost(), 0, "{scheduler:?}: the second reserved flow is untouched");
         // What the two reservations leave of the link: 10 Mbit/s less twice 3.2 with overhead.
-        let share = Rate::from_mbps(10).saturating_sub(Rate::from_kbps(6_400).with_overhead(14, 1_345));
+        let share = Rate::from_mbps(10).saturating_sub(Rate::from_kbps(6_400).with_overhead(14, 1_009));
         assert!(got >= share.share(99, 100), "{scheduler:?}: best effort got {got} of {share}");
         let first = world.flow(SourceId(0));
         assert!(first.throughput() >= Rate::from_kbps(3_150), "what it reserved it gets: {}", first.throughput());
