@@ -32,6 +32,8 @@ pub struct Rsvp {
     pub(crate) rsbs: Table<RsbKey, Rsb>,
     pub(crate) tcsbs: Table<TcsbKey, Tcsb>,
     pub(crate) handles: Table<RHandle, Id<Tcsb>>,
+    /// How many sessions with a port there are, by destination and protocol.
+    ported: Table<(IpAddr, u8), u32>,
     pub(crate) timers: Timers<Timer>,
     pub(crate) pcg: Pcg,
     pub(crate) counters: Counters,
@@ -64,6 +66,7 @@ impl Rsvp {
             rsbs: Table::new(keys()),
             tcsbs: Table::new(keys()),
             handles: Table::new(keys()),
+            ported: Table::new(keys()),
             timers: Timers::new(),
             counters: Counters::default(),
             out: VecDeque::new(),
@@ -153,22 +156,49 @@ impl Rsvp {
         }
     }
 
-    /// The state of a session, made if need be.
+    /// The state of a session, made if need be and allowed.
     pub(crate) fn session_for(&mut self, session: &Session) -> Result<Id<SessionState>, Refusal> {
         if let Some(id) = self.sessions.find(session) {
             return Ok(id);
         }
+        if self.mixed_destination_ports(session) {
+            return Err(Refusal::code(error::BAD_DSTPORT, 0));
+        }
         if self.sessions.len() >= self.config.max_sessions {
             return Err(Refusal::table_full("sessions", self.config.max_sessions));
         }
+        if session.dst_port != 0 {
+            let by = (session.dst, session.protocol);
+            match self.ported.find(&by) {
+                Some(count) => self.ported[count] += 1,
+                None => drop(self.ported.insert_alone(by, 1)),
+            }
+        }
         Ok(self.sessions.insert_alone(*session, SessionState::default()))
+    }
+
+    /// Whether a session would mix a destination port of zero with others of the same destination and protocol, which
+    /// no classifier can tell apart (RFC 2205 section 3.2).
+    fn mixed_destination_ports(&self, session: &Session) -> bool {
+        match session.dst_port {
+            0 => self.ported.find(&(session.dst, session.protocol)).is_some(),
+            _ => self.sessions.find(&Session { dst_port: 0, ..*session }).is_some(),
+        }
     }
 
     /// Forgets a session that nothing keeps.
     pub(crate) fn drop_if_idle(&mut self, id: Id<SessionState>) {
         if self.sessions[id].is_idle() {
+            let session = self.sessions.key(id);
             let mut gone = self.sessions.remove_alone(id);
             self.timers.clear(&mut gone.alarm);
+            let count = self.ported.find(&(session.dst, session.protocol)).filter(|_| session.dst_port != 0);
+            if let Some(count) = count {
+                self.ported[count] -= 1;
+                if self.ported[count] == 0 {
+                    self.ported.remove_alone(count);
+                }
+            }
         }
     }
 

@@ -24,3 +24,6 @@ pub fn jittered(refresh: Span, pcg: &mut Pcg) -> Span {
     let high = Span::from_nanos(refresh.as_nanos().saturating_add(refresh.as_nanos() / 2));
     pcg.span_between(low, high)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,13 +3,14 @@
 use crate::engine::{Env, Rsvp};
 use crate::io::{Event, Upcall};
 use crate::path_err::Faulty;
-use crate::psb::{Forwarded, MOST_FORWARDED, Origin, Out, Phop, Psb};
-use crate::receive::Arrival;
+use crate::psb::{Forwarded, Origin, OtherHop, Out, Phop, Psb};
+use crate::receive::{Arrival, carried};
 use crate::refusal::{Refusal, system};
 use crate::session::SessionState;
 use crate::table::Id;
 use crate::timers::Alarm;
 use crate::{lifetime, resv_refresh::Push};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use terms::{Adspec, SenderTemplate, Session, Span, Time, Tspec};
 use wire::Path;
@@ -43,13 +44,10 @@ impl Rsvp {
         if out.oif() == Some(from.iif) {
             return self.drop_message(from, "the Path came in where it would go out: a loop");
         }
-        let forwarded = path.envelope.forwarded();
-        let forward: Vec<Forwarded> =
-            forwarded.map(|o| Forwarded { class: o.class, ctype: o.ctype, body: o.body.to_vec() }).collect();
-        if forward.iter().map(|f| f.body.len() + 4).sum::<usize>() > MOST_FORWARDED {
-            let refusal = Refusal::table_full("bytes of unknown objects", MOST_FORWARDED);
-            return self.path_refused(from, &faulty, &refusal);
-        }
+        let forward = match carried(&path.envelope) {
+            Ok(forward) => forward,
+            Err(refusal) => return self.path_refused(from, &faulty, &refusal),
+        };
         let news = News {
             phop: Phop { iif: from.iif, addr: path.hop.addr, lih: path.hop.lih, non_rsvp: !from.direct },
             tspec: path.tspec,
@@ -93,6 +91,7 @@ impl Rsvp {
             path_refresh_at: Time::FOREVER,
             credit: 0,
             phop_since: now,
+            other: None,
             confirm: None,
             request: None,
             alarm: Alarm::OFF,
@@ -123,9 +122,6 @@ impl Rsvp {
         if self.psbs.len() >= self.config.max_paths {
             return Err(Refusal::table_full("path states", self.config.max_paths));
         }
-        if self.mixed_destination_ports(session) {
-            return Err(Refusal::code(error::BAD_DSTPORT, 0));
-        }
         let sid = self.session_for(session)?;
         if self.mixed_sender_ports(sid, template) {
             self.drop_if_idle(sid);
@@ -135,12 +131,6 @@ impl Rsvp {
         let id = self.psbs.insert(&mut self.sessions[sid].psbs, (sid, *template), psb);
         self.say(Event::PathCreated { session: *session, template: *template, phop });
         Ok(id)
-    }
-
-    /// Whether some other session has the destination port zero, or this one would be that session beside others.
-    /// Only the former can be looked up at once; the latter is caught when the next of the others refreshes.
-    fn mixed_destination_ports(&self, session: &Session) -> bool {
-        session.dst_port != 0 && self.sessions.find(&Session { dst_port: 0, ..*session }).is_some()
     }
 
     /// Whether a sender's address appears with a source port of zero and with others.
@@ -163,6 +153,9 @@ impl Rsvp {
         let new_tspec = psb.tspec != news.tspec;
         let changed =
             said != (news.tspec, news.adspec, news.ttl, Some(news.phop.non_rsvp)) || psb.forward != news.forward;
+        if let Some(old) = before.filter(|p| !p.is_same(&news.phop)) {
+            psb.other = Some(Box::new(OtherHop { phop: old, expires: psb.expires }));
+        }
         psb.origin = Origin::Hop(news.phop);
         psb.tspec = news.tspec;
         psb.adspec = news.adspec;
@@ -196,6 +189,20 @@ impl Rsvp {
             self.resv_refresh(now, id, Push::Now);
         }
         self.arm_path(id);
+    }
+
+    /// The present previous hop is gone. If another was heard and is not dead, the path goes through that one again.
+    pub(crate) fn fall_back(&mut self, now: Time, id: Id<Psb>) -> bool {
+        let (_, session, template) = self.sender_of(id);
+        let psb = &mut self.psbs[id];
+        let Some(other) = psb.other.take().filter(|o| o.expires > now) else { return false };
+        let Origin::Hop(from) = core::mem::replace(&mut psb.origin, Origin::Hop(other.phop)) else { return false };
+        psb.expires = other.expires;
+        psb.phop_since = now;
+        self.say(Event::PhopChanged { session, template, from: from.addr, to: other.phop.addr });
+        self.resv_refresh(now, id, Push::Now);
+        self.arm_path(id);
+        true
     }
 
     /// PATH_EVENT for the local applications that receive the session.

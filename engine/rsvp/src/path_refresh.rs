@@ -4,7 +4,7 @@
 use crate::engine::{Env, Rsvp};
 use crate::io::Datagram;
 use crate::lifetime::jittered;
-use crate::psb::{MOST_CREDIT, Out, Psb};
+use crate::psb::{Forwarded, MOST_CREDIT, Out, Psb};
 use crate::table::Id;
 use terms::{Adspec, Time};
 use wire::{Builder, MessageType, RsvpHop};
@@ -42,16 +42,17 @@ impl Rsvp {
     }
 
     /// A PathTear for this sender, the way its Paths go.
-    pub(crate) fn path_tear_on(&mut self, id: Id<Psb>) {
+    pub(crate) fn path_tear_on(&mut self, id: Id<Psb>, forward: &[Forwarded]) {
         let (_, session, template) = self.sender_of(id);
         let psb = &self.psbs[id];
         let Some((oif, source)) = exit(psb) else { return };
         let ttl = psb.ttl;
-        let build = Builder::new(MessageType::PathTear, ttl)
-            .session(&session)
-            .hop(&RsvpHop { addr: source, lih: oif.0 })
-            .sender_template(&template.into())
-            .sender_tspec(&psb.tspec);
+        let mut build =
+            Builder::new(MessageType::PathTear, ttl).session(&session).hop(&RsvpHop { addr: source, lih: oif.0 });
+        for object in forward {
+            build = build.raw(object.class, object.ctype, &object.body);
+        }
+        let build = build.sender_template(&template.into()).sender_tspec(&psb.tspec);
         if let Some(bytes) = self.finished(build) {
             let out = Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
             self.send(MessageType::PathTear, out);

@@ -2,8 +2,8 @@
 
 use crate::engine::{Env, Rsvp};
 use crate::io::{Event, Gone, Upcall};
-use crate::psb::{Origin, Out, Psb};
-use crate::receive::Arrival;
+use crate::psb::{Origin, Out, Phop, Psb};
+use crate::receive::{Arrival, carried};
 use crate::table::Id;
 use terms::Time;
 use wire::PathTear;
@@ -17,10 +17,22 @@ impl Rsvp {
         let Some(id) = id else {
             return self.drop_message(from, "PathTear for a sender that we do not know");
         };
-        if self.psbs[id].phop().is_none_or(|p| p.addr != tear.hop.addr || p.iif != from.iif) {
+        let is_from = |p: &Phop| p.addr == tear.hop.addr && p.iif == from.iif;
+        if self.psbs[id].other.as_ref().is_some_and(|o| is_from(&o.phop)) {
+            self.psbs[id].other = None;
+            return;
+        }
+        if !self.psbs[id].phop().is_some_and(is_from) {
             return self.drop_message(from, "PathTear from a node that is not the previous hop");
         }
-        self.end_path(now, env, id, Gone::Torn);
+        if self.fall_back(now, id) {
+            return;
+        }
+        let Ok(forward) = carried(&tear.envelope) else {
+            return self.drop_message(from, "PathTear with too much to be passed on");
+        };
+        self.path_tear_on(id, &forward);
+        self.forget_path(now, env, id, Gone::Torn);
     }
 
     /// Ends a path state: PathTear downstream, the reservations under it released, applications told.
@@ -28,8 +40,12 @@ impl Rsvp {
     /// Upstream, a previous hop that tore has let go already; one whose refreshes failed to come still holds a
     /// reservation for us, so it is told.
     pub(crate) fn end_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, why: Gone) {
+        self.path_tear_on(id, &[]);
+        self.forget_path(now, env, id, why);
+    }
+
+    fn forget_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, why: Gone) {
         let (sid, session, template) = self.sender_of(id);
-        self.path_tear_on(id);
         self.drop_reservations_of(now, env, sid, &template, None, Gone::PathGone);
         match self.psbs[id].origin {
             Origin::Hop(_) if why != Gone::Torn => self.resv_tear_upstream(id),

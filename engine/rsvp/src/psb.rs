@@ -4,6 +4,7 @@ use crate::io::AppId;
 use crate::session::SessionState;
 use crate::table::Id;
 use crate::timers::Alarm;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Span, Time, Tspec};
@@ -11,14 +12,14 @@ use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Span, Time, Tspec};
 /// What a path state is found by. Multicast sessions will add the incoming interface here.
 pub type PsbKey = (Id<SessionState>, SenderTemplate);
 
-/// The most bytes of objects of unknown class (forwarded untouched, RFC 2205 section 3.10) that one Path may leave
-/// with us.
+/// The most bytes of objects to be passed on untouched that one message may leave with us.
 pub const MOST_FORWARDED: usize = 1024;
 
-/// An object of an unknown class that is passed on as it came.
+/// An object that is passed on as it came: of an unknown class from 0xc0 (RFC 2205 section 3.10), or POLICY_DATA, which
+/// a node without a policy of its own leaves to others.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Forwarded {
-    /// Class-Num, 0xc0 or above.
+    /// Class-Num.
     pub class: u8,
     /// C-Type.
     pub ctype: u8,
@@ -38,7 +39,7 @@ pub struct Psb {
     pub ttl: u8,
     /// Where the session's packets leave.
     pub out: Out,
-    /// Objects of unknown class that go with each Path.
+    /// Objects that go with each Path as they came.
     pub forward: Vec<Forwarded>,
     /// R of whoever sends it to us.
     pub refresh: Span,
@@ -50,6 +51,9 @@ pub struct Psb {
     pub credit: u8,
     /// When the previous hop last changed.
     pub phop_since: Time,
+    /// Another previous hop, heard before the present one and not yet dead: after a route change upstream the old branch
+    /// goes on refreshing until it expires, and only its tear tells which of the two was the old one.
+    pub other: Option<Box<OtherHop>>,
     /// Who downstream still waits for a confirmation: goes with the next Resv, once.
     pub confirm: Option<IpAddr>,
     /// What we asked of the previous hop.
@@ -81,6 +85,15 @@ pub struct Phop {
     pub lih: u32,
     /// Whether something between it and us does not speak RSVP.
     pub non_rsvp: bool,
+}
+
+/// A previous hop that was heard before the present one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OtherHop {
+    /// The hop.
+    pub phop: Phop,
+    /// When it is dead unless heard again.
+    pub expires: Time,
 }
 
 /// Where the session's packets leave.
@@ -127,6 +140,13 @@ pub struct Request {
     pub refresh_at: Time,
     /// How many ResvErr messages may pass downstream: one for each Resv sent, at most [`MOST_CREDIT`].
     pub credit: u8,
+}
+
+impl Phop {
+    /// Whether both are the same neighbour on the same interface.
+    pub fn is_same(&self, other: &Phop) -> bool {
+        (self.iif, self.addr) == (other.iif, other.addr)
+    }
 }
 
 impl Psb {

@@ -4,9 +4,12 @@
 
 use crate::engine::{Env, Rsvp};
 use crate::io::Event;
+use crate::psb::{Forwarded, MOST_FORWARDED};
 use crate::refusal::Refusal;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::{IfIndex, Time};
+use wire::message::Envelope;
 use wire::{Malformed, Message, MessageType, Salvage};
 
 /// How a message came in.
@@ -29,6 +32,17 @@ impl Arrival {
     pub fn back(&self) -> Option<IfIndex> {
         if self.direct { Some(self.iif) } else { None }
     }
+}
+
+/// The objects of a message that go on with what results from it.
+pub(crate) fn carried(envelope: &Envelope<'_>) -> Result<Vec<Forwarded>, Refusal> {
+    let all = envelope.forwarded().chain(envelope.policy_data());
+    let all: Vec<_> = all.map(|o| Forwarded { class: o.class, ctype: o.ctype, body: o.body.to_vec() }).collect();
+    let bytes: usize = all.iter().map(|f| f.body.len() + 4).sum();
+    if bytes > MOST_FORWARDED {
+        return Err(Refusal::table_full("bytes of objects to be passed on", MOST_FORWARDED));
+    }
+    Ok(all)
 }
 
 impl Rsvp {

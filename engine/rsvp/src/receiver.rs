@@ -11,7 +11,7 @@ use crate::psb::Out;
 use crate::refusal::{Refusal, api};
 use crate::resv_refresh::Push;
 use crate::rsb::{Confirm, MOST_EARLIER, NextHop, Rsb};
-use crate::sender::{as_on_the_wire, rate_on_the_wire};
+use crate::sender::{as_on_the_wire, bad, check_tspec, rate_on_the_wire};
 use crate::session::{MOST_RECEIVERS, SessionState};
 use crate::table::Id;
 use crate::timers::Alarm;
@@ -106,9 +106,10 @@ impl Rsvp {
             let text = format!("{} filters for {} flowspecs", ask.filters.len(), ask.flowspecs.len());
             return Err(api_refusal(api::LISTS, text));
         }
-        let zero = ask.flowspecs.iter().any(|f| f.rate().as_bps() == 0);
-        if zero {
-            return Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_BAD_FLOWSPEC));
+        ask.flowspecs.iter().try_for_each(check_flowspec)?;
+        if let Some(other) = ask.filters.iter().find(|f| f.src.is_ipv4() != ask.session.dst.is_ipv4()) {
+            let text = format!("{} and {} are of different address families", ask.session.dst, other.src);
+            return Err(api_refusal(api::ADDRESS, text));
         }
         let known = self.sessions.find(&ask.session);
         let is_new =
@@ -150,6 +151,7 @@ impl Rsvp {
                     flowspec,
                     earlier: Vec::new(),
                     confirm,
+                    forward: Vec::new(),
                     refresh: self.config.refresh,
                     direct: true,
                     expires: Time::FOREVER,
@@ -241,6 +243,18 @@ impl Rsvp {
             self.sessions[id].receivers.retain(|a| *a != app);
             self.drop_if_idle(id);
         }
+    }
+}
+
+/// Whether a request means anything (RFC 2212 section 4 for R); the codec refuses the same on the wire.
+fn check_flowspec(flowspec: &FlowSpec) -> Result<(), Refusal> {
+    check_tspec(flowspec.tspec(), error::TC_BAD_FLOWSPEC)?;
+    match flowspec {
+        FlowSpec::Guaranteed(t, s) if s.R < t.r => {
+            Err(bad("service rate R is below the token rate r", error::TC_BAD_FLOWSPEC))
+        }
+        _ if flowspec.rate().as_bps() == 0 => Err(bad("a rate of zero reserves nothing", error::TC_BAD_FLOWSPEC)),
+        _ => Ok(()),
     }
 }
 

@@ -5,7 +5,8 @@ use crate::engine::{Env, Rsvp};
 use crate::io::Event;
 use crate::lifetime::lifetime;
 use crate::path_err::with_text;
-use crate::receive::Arrival;
+use crate::psb::Forwarded;
+use crate::receive::{Arrival, carried};
 use crate::refusal::Refusal;
 use crate::resv_err::Erring;
 use crate::rsb::{Confirm, NextHop, Rsb};
@@ -30,6 +31,7 @@ struct Said {
     refresh: Span,
     confirm: Option<IpAddr>,
     direct: bool,
+    forward: Vec<Forwarded>,
 }
 
 impl Rsvp {
@@ -46,19 +48,23 @@ impl Rsvp {
             return self.resv_refused(from, resv.hop.addr, &quoted, &refusal);
         }
         let known = self.sessions.find(&resv.session);
-        if let Some(sid) = known.filter(|sid| self.is_adopted(*sid)) {
-            self.resv_adopted(now, env, from, resv, sid);
-            return;
-        }
-        let Some(sid) = known.filter(|sid| !self.sessions[*sid].psbs.is_empty()) else {
+        let Some(sid) = known.filter(|sid| !self.sessions[*sid].psbs.is_empty() || self.is_adopted(*sid)) else {
             return self.resv_refused(from, resv.hop.addr, &quoted, &Refusal::code(error::NO_PATH, 0));
         };
-        let said = self.said(from, resv, sid, oif);
+        let said = match self.said(from, resv, sid, oif) {
+            Ok(said) => said,
+            Err(refusal) => return self.resv_refused(from, resv.hop.addr, &quoted, &refusal),
+        };
         for flow in resv.flows() {
             let Some(filter) = flow.filter.and_then(|f| f.ports()) else {
                 self.drop_message(from, "senders by flow label are not handled");
                 continue;
             };
+            if self.is_adopted(sid) && self.psb_of(sid, &filter).is_none() {
+                // Carried in an earlier life of this node: it waits for its Path, and nobody is told that it is unknown.
+                self.say(Event::AwaitingPath { session: resv.session, nhop: resv.hop.addr });
+                continue;
+            }
             let done = match flow.flow.spec {
                 Some(flowspec) => self.flow_arrives(now, env, from, &said, &filter, flowspec),
                 None => Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_SERVICE_UNSUPPORTED)),
@@ -69,31 +75,14 @@ impl Rsvp {
         }
     }
 
-    fn said(&self, from: &Arrival, resv: &Resv<'_>, sid: Id<SessionState>, oif: IfIndex) -> Said {
+    fn said(&self, from: &Arrival, resv: &Resv<'_>, sid: Id<SessionState>, oif: IfIndex) -> Result<Said, Refusal> {
         let nhop = NextHop::Hop { oif, addr: resv.hop.addr };
-        Said { sid, nhop, oif, refresh: resv.refresh, confirm: resv.confirm, direct: from.direct }
+        let (refresh, confirm, direct) = (resv.refresh, resv.confirm, from.direct);
+        Ok(Said { sid, nhop, oif, refresh, confirm, direct, forward: carried(&resv.envelope)? })
     }
 
     fn is_adopted(&self, sid: Id<SessionState>) -> bool {
         self.sessions[sid].adopted_until.is_some()
-    }
-
-    /// A Resv for a session that this node carried in an earlier life: flows whose Path has come are handled as ever;
-    /// the others wait for theirs, and nobody is told that they are unknown.
-    fn resv_adopted<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, resv: &Resv<'_>, sid: Id<SessionState>) {
-        let said = self.said(from, resv, sid, IfIndex(resv.hop.lih));
-        for flow in resv.flows() {
-            let (Some(filter), Some(flowspec)) = (flow.filter.and_then(|f| f.ports()), flow.flow.spec) else {
-                continue;
-            };
-            if self.psb_of(sid, &filter).is_none() {
-                self.say(Event::AwaitingPath { session: resv.session, nhop: resv.hop.addr });
-            } else if let Err(refusal) = self.flow_arrives(now, env, from, &said, &filter, flowspec) {
-                let (session, style) = (resv.session, resv.style);
-                let erring = Erring { session, style, filter: Some(filter), flowspec: Some(flowspec) };
-                self.resv_refused(from, resv.hop.addr, &erring, &refusal);
-            }
-        }
     }
 
     /// One flow descriptor, FF style.
@@ -163,6 +152,9 @@ impl Rsvp {
                 let rsb = &mut self.rsbs[id];
                 let changed = rsb.flowspec != flowspec;
                 rsb.flowspec = flowspec;
+                if rsb.forward != said.forward {
+                    rsb.forward = said.forward.clone();
+                }
                 rsb.confirm = confirm.or(rsb.confirm);
                 rsb.refresh = said.refresh;
                 rsb.direct = said.direct;
@@ -175,6 +167,7 @@ impl Rsvp {
                     flowspec,
                     earlier: Vec::new(),
                     confirm,
+                    forward: said.forward.clone(),
                     refresh: said.refresh,
                     direct: said.direct,
                     expires,

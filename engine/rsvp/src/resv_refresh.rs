@@ -7,10 +7,11 @@ use crate::engine::Rsvp;
 use crate::io::{AppId, Upcall};
 use crate::lifetime::jittered;
 use crate::path_err::HOP_TTL;
-use crate::psb::{MOST_CREDIT, Origin, Phop, Psb, Request};
+use crate::psb::{Forwarded, MOST_CREDIT, Origin, Phop, Psb, Request};
 use crate::rsb::{Confirm, NextHop};
 use crate::table::Id;
 use crate::update_traffic_control::merge;
+use alloc::vec::Vec;
 use terms::{FlowSpec, Style, Time};
 use wire::{Builder, MessageType, RsvpHop};
 
@@ -86,11 +87,28 @@ impl Rsvp {
             .session(&session)
             .hop(&RsvpHop { addr: src, lih: phop.lih })
             .time_values(self.config.refresh);
+        for object in self.carried_upstream(id) {
+            build = build.raw(object.class, object.ctype, &object.body);
+        }
         if let Some(receiver) = passed_on.or(Some(src).filter(|_| waiting)) {
             build = build.confirm(receiver);
         }
         let build = build.style(Style::Ff).flowspec(&flowspec).filter_spec(&template.into());
         self.send_to_hop(MessageType::Resv, phop.by(), src, phop.addr, build);
+    }
+
+    /// What the next hops sent to be passed on, each object once.
+    fn carried_upstream(&self, id: Id<Psb>) -> Vec<&Forwarded> {
+        let (sid, _, filter) = self.sender_of(id);
+        let mut all: Vec<&Forwarded> = Vec::new();
+        for rsb in self.rsbs.chain(&self.sessions[sid].rsbs) {
+            if self.rsbs.key(rsb).2 == filter {
+                let new = self.rsbs[rsb].forward.iter().filter(|f| !all.contains(f));
+                let new: Vec<_> = new.collect();
+                all.extend(new);
+            }
+        }
+        all
     }
 
     /// Whether a local application still waits for its confirmation; it is asked for with every Resv until it comes.

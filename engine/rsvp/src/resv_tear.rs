@@ -3,7 +3,7 @@
 use crate::engine::{Env, Rsvp};
 use crate::io::{Event, Gone, Upcall};
 use crate::path_err::HOP_TTL;
-use crate::psb::{Origin, Psb};
+use crate::psb::{Origin, Phop, Psb, Request};
 use crate::receive::Arrival;
 use crate::resv_refresh::Push;
 use crate::rsb::{NextHop, Rsb};
@@ -101,10 +101,17 @@ impl Rsvp {
 
     /// ResvTear to the previous hop, if anything was asked of it.
     pub(crate) fn resv_tear_upstream(&mut self, id: Id<Psb>) {
-        let (_, session, template) = self.sender_of(id);
         let Some(phop) = self.psbs[id].phop().copied() else { return };
         let Some(request) = self.psbs[id].request.take() else { return };
         self.psbs[id].confirm = None;
+        let other = self.psbs[id].other.as_ref().map(|o| o.phop);
+        for phop in [Some(phop), other].into_iter().flatten() {
+            self.send_resv_tear(id, &phop, &request);
+        }
+    }
+
+    fn send_resv_tear(&mut self, id: Id<Psb>, phop: &Phop, request: &Request) {
+        let (_, session, template) = self.sender_of(id);
         let Some(src) = self.address_on(phop.iif, phop.addr) else { return };
         let build = Builder::new(MessageType::ResvTear, HOP_TTL)
             .session(&session)

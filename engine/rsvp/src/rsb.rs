@@ -1,6 +1,7 @@
 //! Reservation state block: what one next hop, or one local application, asks for. RFC 2209 section 1.2.
 
 use crate::io::AppId;
+use crate::psb::Forwarded;
 use crate::session::SessionState;
 use crate::table::Id;
 use crate::timers::Alarm;
@@ -49,6 +50,8 @@ pub struct Rsb {
     pub earlier: Vec<FlowSpec>,
     /// Who wants a confirmation that has not been passed on yet.
     pub confirm: Option<Confirm>,
+    /// Objects that go with each Resv upstream as they came.
+    pub forward: Vec<Forwarded>,
     /// R of whoever asks.
     pub refresh: Span,
     /// Whether it is on the link: then it is answered by the interface it asks for, otherwise by the routing table.

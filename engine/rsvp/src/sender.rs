@@ -11,6 +11,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use terms::{Adspec, Bytes, Rate, SenderTemplate, Session, Time, Tspec};
 use wire::float;
+use wire::iana::error;
 
 /// What a sender says of itself.
 pub(crate) struct Offer {
@@ -33,7 +34,7 @@ impl Rsvp {
 
     fn offer<E: Env>(&mut self, now: Time, env: &mut E, offer: &Offer) -> Result<(), Refusal> {
         let Offer { app, session, template, ttl, .. } = offer;
-        self.check_offer(session, template)?;
+        self.check_offer(offer)?;
         let tspec = as_on_the_wire(&offer.tspec);
         let known = self.sessions.find(session).and_then(|sid| self.psb_of(sid, template));
         let out = self.way_out(env, session, template.src, None);
@@ -57,6 +58,7 @@ impl Rsvp {
                     path_refresh_at: Time::FOREVER,
                     credit: 0,
                     phop_since: now,
+                    other: None,
                     confirm: None,
                     request: None,
                     alarm: Alarm::OFF,
@@ -82,7 +84,8 @@ impl Rsvp {
         self.arm_path(id);
     }
 
-    fn check_offer(&self, session: &Session, template: &SenderTemplate) -> Result<(), Refusal> {
+    fn check_offer(&self, offer: &Offer) -> Result<(), Refusal> {
+        let Offer { session, template, .. } = offer;
         if session.dst.is_multicast() {
             return Err(api_refusal(api::MULTICAST, "multicast sessions are not handled yet".to_string()));
         }
@@ -93,8 +96,12 @@ impl Rsvp {
         if !self.is_ours(template.src) {
             return Err(api_refusal(api::ADDRESS, format!("{} is not an address of this node", template.src)));
         }
+        check_tspec(&offer.tspec, error::TC_BAD_TSPEC)?;
+        if offer.tspec.M == 0 {
+            return Err(bad("maximum packet size M is 0", error::TC_BAD_TSPEC));
+        }
         if session.dst_port == 0 && template.src_port != 0 {
-            return Err(Refusal::code(wire::iana::error::BAD_SNDPORT, 0));
+            return Err(Refusal::code(error::BAD_SNDPORT, 0));
         }
         Ok(())
     }
@@ -112,6 +119,22 @@ impl Rsvp {
             self.end_path(now, env, id, Gone::Torn);
         }
     }
+}
+
+/// Whether a token bucket means anything (RFC 2215 section 3.6); the codec refuses the same on the wire.
+pub(crate) fn check_tspec(t: &Tspec, value: u16) -> Result<(), Refusal> {
+    if t.p < t.r {
+        return Err(bad("peak rate p is below the token rate r", value));
+    }
+    if t.M != 0 && t.m > t.M {
+        return Err(bad("minimum policed unit m is above the maximum packet size M", value));
+    }
+    Ok(())
+}
+
+/// A value that means nothing (code 21).
+pub(crate) fn bad(what: &str, value: u16) -> Refusal {
+    Refusal { code: error::TRAFFIC_CONTROL, value, in_place: false, text: Some(what.to_string()) }
 }
 
 /// A Tspec as the next node will read it: rates and sizes that RFC 2210's floats cannot hold are rounded up, here as

@@ -320,3 +320,6 @@ impl Hasher for Folded {
         (product as u64) ^ ((product >> 64) as u64)
     }
 }
+
+#[cfg(test)]
+mod tests;

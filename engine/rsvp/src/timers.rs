@@ -151,3 +151,6 @@ impl<T: Copy> Default for Timers<T> {
         Timers::new()
     }
 }
+
+#[cfg(test)]
+mod tests;

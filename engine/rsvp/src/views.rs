@@ -198,7 +198,12 @@ impl Rsvp {
             let session = self.sessions.key(key.0);
             add(&|d| {
                 (1u8, session, key.1, p.origin, p.tspec, p.ttl, p.out, &p.forward, p.confirm).hash(d);
-                (p.request.map(|r| r.flowspec), p.adspec.map(|a| alloc::format!("{a:?}"))).hash(d);
+                (
+                    p.request.map(|r| r.flowspec),
+                    p.other.as_ref().map(|o| o.phop),
+                    p.adspec.map(|a| alloc::format!("{a:?}")),
+                )
+                    .hash(d);
             });
         }
         for (_, key, r) in self.rsbs.iter() {
@@ -207,7 +212,7 @@ impl Rsvp {
                 Confirm::Application => None,
                 Confirm::Receiver(addr) => Some(addr),
             });
-            add(&|d| (2u8, session, key.1, key.2, r.style, r.flowspec, &r.earlier, confirm).hash(d));
+            add(&|d| (2u8, session, key.1, key.2, r.style, r.flowspec, &r.earlier, &r.forward, confirm).hash(d));
         }
         for (_, key, t) in self.tcsbs.iter() {
             let session = self.sessions.key(key.0);

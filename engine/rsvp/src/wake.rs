@@ -24,7 +24,7 @@ impl Rsvp {
     }
 
     fn path_alarm<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
-        if self.psbs[id].expires <= now {
+        if self.psbs[id].expires <= now && !self.fall_back(now, id) {
             return self.end_path(now, env, id, Gone::Expired);
         }
         if self.psbs[id].path_refresh_at <= now {

@@ -116,6 +116,22 @@ fn calls_that_cannot_be_served_are_refused_at_once() {
     net.tell(3, Input::Receiver { app, session: group });
     let codes: Vec<_> = net.errors(3).iter().map(|e| (e.code, e.value)).collect();
     assert_eq!(codes, [(6, 0), (6, 0), (20, 3), (21, 3), (20, 1), (20, 2)]);
+    let (heard, mut low_peak, mut low_rate) = (net.errors(3).len(), tspec(3), gs(3));
+    low_peak.p = Rate::from_mbps(2);
+    if let terms::FlowSpec::Guaranteed(_, rspec) = &mut low_rate {
+        rspec.R = Rate::from_mbps(2);
+    }
+    for flowspec in [terms::FlowSpec::ControlledLoad(low_peak), low_rate] {
+        net.ask(0, 3, flowspec);
+    }
+    let six = FilterSpec { src: [0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), src_port: 1 };
+    net.tell(3, Input::Reserve { app, session, style: Style::Ff, filters: &[six], flowspecs, confirm });
+    let codes: Vec<_> = net.errors(3)[heard..].iter().map(|e| (e.code, e.value)).collect();
+    assert_eq!(codes, [(21, 3), (21, 3), (20, 1)], "p below r, R below r, IPv6 in an IPv4 session");
+    net.tell(0, Input::Sender { app, session, template: filter, tspec: low_peak, ttl: 63 });
+    let error = net.errors(0).pop().expect("told");
+    assert_eq!((error.code, error.value), (21, 4));
+    net.nodes[0].upcalls.clear();
 
     let offers = [(group, filter), (session, net.template_at(1)), (session, filter)];
     for (session, template) in offers {

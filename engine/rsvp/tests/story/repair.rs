@@ -49,6 +49,43 @@ fn the_reservation_follows_a_changed_route() {
     }
 }
 
+/// The old branch, cut off, goes on refreshing until it expires, and then tears: whenever the change comes, the receiver
+/// keeps its path, and the reservation ends up on the new way alone.
+#[test]
+fn a_dying_branch_takes_nothing_with_it() {
+    for phase in 0..40 {
+        let mut net = diamond(Span::ZERO);
+        net.run(Span::from_millis(phase * 1_130));
+        net.set_link(1, false);
+        let dst = Some(net.addr(3));
+        net.tell(1, Input::RouteChanged { dst });
+        net.run(Span::from_millis(30));
+        for _ in 0..230 {
+            net.run(Span::from_secs(1));
+            assert_eq!((net.held()[1], net.held()[4], net.paths()[3]), (3, 3, 1), "phase {phase}");
+        }
+        assert_eq!((net.held(), net.paths()), (vec![3, 3, 0, 0, 3], vec![1, 1, 0, 1, 1]), "phase {phase}");
+        assert_eq!(net.heard(3, |u| matches!(u, rsvp::io::Upcall::PathGone { .. })), 0, "phase {phase}");
+        net.release(3);
+        net.run(Span::from_millis(10));
+        assert_eq!(net.held(), [0; 5], "phase {phase}");
+    }
+}
+
+/// A release while both branches live tears both.
+#[test]
+fn a_release_reaches_both_branches() {
+    let mut net = diamond(Span::ZERO);
+    net.set_link(1, false);
+    let dst = Some(net.addr(3));
+    net.tell(1, Input::RouteChanged { dst });
+    net.run(Span::from_millis(30));
+    assert_eq!(net.held(), [3, 3, 3, 0, 3]);
+    net.release(3);
+    net.run(Span::from_millis(10));
+    assert_eq!(net.held(), [0; 5]);
+}
+
 /// Without a notice, the next Path refresh finds the new way.
 #[test]
 fn a_refresh_finds_a_changed_route_too() {
@@ -68,9 +105,7 @@ fn a_new_way_without_room_is_told_to_the_receiver() {
     net.tell(1, Input::RouteChanged { dst });
     net.run(Span::from_secs(31 + 1));
     assert_eq!((net.errors(3)[0].code, net.errors(3)[0].value), (1, 2));
-    assert_eq!(net.held(), [0, 0, 3, 0, 0], "r2 keeps its own until it expires");
-    net.run(Span::from_millis(157_500));
-    assert_eq!(net.held(), [0; 5]);
+    assert_eq!(net.held(), [0; 5], "the receiver's tear goes to both previous hops");
 }
 
 /// Routes that change for somebody else, or not at all, change nothing.

@@ -49,7 +49,7 @@ fn err(kind: &str, code: u8, value: u16) -> Answer {
 #[test]
 fn answers_to_a_resv() {
     type Edit = fn(&mut Forged);
-    let cases: [(&str, Edit, Answer); 9] = [
+    let cases: [(&str, Edit, Answer); 10] = [
         ("S1: no path for the session", |m| m.session.dst_port = 9, err("ResvErr", 3, 0)),
         ("S2: no such sender", |m| m.template.src_port = 9, err("ResvErr", 4, 0)),
         ("shared explicit", |m| m.style = Style::Se, err("ResvErr", 6, 0)),
@@ -59,6 +59,7 @@ fn answers_to_a_resv() {
         ("an unknown class below 0x80", |m| m.extra.push((0x66, 1, vec![0; 4])), err("ResvErr", 13, 0x6601)),
         ("an unknown C-Type", |m| m.extra.push((15, 9, vec![0; 4])), err("ResvErr", 14, 0x0f09)),
         ("a class to be ignored", |m| m.extra.push((0x88, 1, vec![0; 4])), None),
+        ("too much to carry for others", |m| m.extra.push((0xc7, 1, vec![0; 1_100])), err("ResvErr", 23, 1)),
     ];
     for (what, edit, expected) in cases {
         let mut net = ready();
@@ -106,6 +107,20 @@ fn sessions_with_and_without_ports_do_not_mix() {
     let got = answer(&mut net, 1, |net| net.inject_path(1, |_| {}));
     assert_eq!(got, err("PathErr", 7, 0));
     assert_eq!(net.paths()[1], 1);
+
+    let mut net = ready();
+    let portless = |m: &mut Forged| (m.session.dst_port, m.template.src_port) = (0, 0);
+    let got = answer(&mut net, 1, |net| net.inject_path(1, portless));
+    assert_eq!(got, err("PathErr", 7, 0));
+    // Another protocol, or another destination, is another matter; and so is a session that is over.
+    assert_eq!(answer(&mut net, 1, |net| net.inject_path(1, |m| (portless(m), m.session.protocol = 89).0)), None);
+    net.silence(0, 3);
+    net.run(Span::from_millis(10));
+    assert_eq!(answer(&mut net, 1, |net| net.inject_path(1, portless)), None);
+    let session = net.session_at(3);
+    net.tell(3, rsvp::io::Input::Receiver { app: RECEIVER, session: Session { dst_port: 0, ..session } });
+    net.tell(3, rsvp::io::Input::Receiver { app: RECEIVER, session });
+    assert_eq!(net.errors(3).iter().map(|e| e.code).collect::<Vec<_>>(), [7]);
 }
 
 /// P20: objects of class 0xc0 and above go on, bit by bit, with every Path that results.
@@ -125,6 +140,36 @@ fn unknown_objects_to_be_forwarded_reach_the_receiver() {
     let at_receiver: Vec<_> = found.iter().filter(|f| f.0 == 3).collect();
     assert!(at_receiver.len() >= 4, "with the first Path and with refreshes");
     assert_eq!(at_receiver[..2], [&(3, 0xc9, 7, vec![1, 2, 3, 4]), &(3, 0xe0, 1, vec![9; 8])]);
+}
+
+/// P20, P43: they go on with a Resv and a PathTear too, and so does POLICY_DATA, which we do not read.
+#[test]
+fn unknown_objects_and_policy_data_go_upstream_and_with_tears() {
+    let policy = (14, 1, vec![0, 8, 0, 0, 0, 8, 0, 1, 1, 2, 3, 4]);
+    let unknown = (0xc9, 7, vec![1, 2, 3, 4]);
+    let mut net = ready();
+    let found = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let seen = std::rc::Rc::clone(&found);
+    net.fate = Box::new(move |_, flight| {
+        let m = Message::parse(&flight.datagram.bytes).expect("ours");
+        let strange = m.envelope().objects.filter(|o| o.class == 14 || o.class > 0x7f);
+        let strange: Vec<_> = strange.map(|o| (o.class, o.ctype, o.body.to_vec())).collect();
+        if !strange.is_empty() {
+            seen.borrow_mut().push((flight.from, m.kind(), strange));
+        }
+        Fate::Deliver
+    });
+    net.inject_resv(2, |m| m.extra.extend([unknown.clone(), policy.clone()]));
+    net.run(Span::from_millis(10));
+    let expected = |from, kind| (from, kind, vec![unknown.clone(), policy.clone()]);
+    assert_eq!(*found.borrow(), [expected(2, MessageType::Resv), expected(1, MessageType::Resv)]);
+    found.borrow_mut().clear();
+    let mut m = net.upstream_of(1);
+    m.hop.addr = net.interface(0, 1).addresses[0];
+    m.extra.extend([unknown.clone(), policy.clone()]);
+    net.inject(1, MessageType::PathTear, &m);
+    net.run(Span::from_millis(10));
+    assert_eq!(*found.borrow(), [expected(1, MessageType::PathTear), expected(2, MessageType::PathTear)]);
 }
 
 /// S10, S14, P40 and their kin: dropped, with a reason, and nothing changes.

@@ -1,0 +1,109 @@
+//! The table against a map and lists from the standard library.
+
+use super::{Chain, Id, Table};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+use proptest::prelude::*;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Insert(u8, u8),
+    Remove(u8),
+    Find(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (any::<u8>(), 0u8..3).prop_map(|(k, c)| Step::Insert(k, c)),
+        2 => any::<u8>().prop_map(Step::Remove),
+        1 => any::<u8>().prop_map(Step::Find),
+    ];
+    prop::collection::vec(step, 0..600)
+}
+
+/// A key whose hash is the same for many: probes run into each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Crowded(u8);
+
+impl Hash for Crowded {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u8(self.0 % 3);
+    }
+}
+
+fn run<K: Copy + Eq + Hash + core::fmt::Debug>(steps: &[Step], key: impl Fn(u8) -> K, keys: (u64, u64)) {
+    let mut table: Table<K, u8> = Table::new(keys);
+    let mut chains: [Chain<u8>; 3] = Default::default();
+    let mut known: BTreeMap<u8, (Id<u8>, usize)> = BTreeMap::new();
+    let mut order: [Vec<u8>; 3] = Default::default();
+    for step in steps {
+        match *step {
+            Step::Insert(k, c) if !known.contains_key(&k) => {
+                let id = table.insert(&mut chains[usize::from(c)], key(k), k);
+                known.insert(k, (id, usize::from(c)));
+                order[usize::from(c)].insert(0, k);
+            }
+            Step::Remove(k) => {
+                if let Some((id, c)) = known.remove(&k) {
+                    assert_eq!(table.remove(&mut chains[c], id), k);
+                    order[c].retain(|o| *o != k);
+                }
+            }
+            Step::Insert(k, _) | Step::Find(k) => {
+                assert_eq!(table.find(&key(k)), known.get(&k).map(|(id, _)| *id));
+            }
+        }
+        assert_eq!(table.len(), known.len());
+    }
+    for (k, (id, _)) in &known {
+        assert_eq!((table[*id], table.key(*id), table.find(&key(*k))), (*k, key(*k), Some(*id)));
+    }
+    for (chain, order) in chains.iter().zip(&order) {
+        let found: Vec<u8> = table.chain(chain).map(|id| table[id]).collect();
+        assert_eq!((&found, chain.len(), chain.is_empty()), (order, order.len(), order.is_empty()));
+    }
+    assert_eq!(table.iter().count(), known.len());
+}
+
+proptest! {
+    #[test]
+    fn like_a_map_with_lists(steps in steps(), a in any::<u64>(), b in any::<u64>()) {
+        run(&steps, |k| k, (a, b));
+    }
+
+    #[test]
+    fn like_a_map_when_all_hashes_collide(steps in steps()) {
+        run(&steps, Crowded, (0, 0));
+    }
+}
+
+/// The hash spreads keys that differ in one octet of an address or in a port, as sessions do.
+#[test]
+fn similar_sessions_spread() {
+    let mut table: Table<terms::Session, ()> = Table::new((1, 2));
+    for n in 0..40_000u32 {
+        let [_, a, b, c] = n.to_be_bytes();
+        let dst = [10, a, b, c & 0xf0].into();
+        let session = terms::Session { dst, protocol: 17, dst_port: u16::from(c & 0x0f) };
+        table.insert_alone(session, ());
+    }
+    let longest = table.iter().map(|(_, key, ())| {
+        let (home, found) = (table.home(key), table.find(key));
+        let at = (0..).find(|d| Some(table.index[(home + d) & (table.index.len() - 1)]) == found.map(|id| id.0));
+        at.expect("it is there")
+    });
+    let (sum, most) = longest.fold((0, 0), |(sum, most), d| (sum + d, d.max(most)));
+    assert!(sum < 40_000 * 2 && most < 120, "mean {} longest {most}", sum / 40_000);
+}
+
+/// A place that was freed is taken again: tables do not grow under coming and going.
+#[test]
+fn freed_places_are_taken_again() {
+    let mut table: Table<u32, u32> = Table::new((3, 4));
+    for n in 0..100_000 {
+        let id = table.insert_alone(n, n);
+        assert_eq!(table.remove_alone(id), n);
+    }
+    assert_eq!((table.slots.len(), table.index.len()), (1, 16));
+}
