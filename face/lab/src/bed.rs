@@ -122,17 +122,18 @@ impl Bed {
         }
     }
 
-    /// The command that starts a node's agent as the testbed did, inside its namespace.
+    /// What starts a node's agent as the testbed did: the command, its log, and the namespace that must stay open until
+    /// the command is started.
     ///
     /// # Errors
     /// There is none of that name, or its namespace is gone.
-    pub fn agent_command(&self, name: &str) -> Result<(Command, PathBuf), Error> {
-        let node = self.node(name)?;
+    pub fn agent_command(&self, name: &str) -> Result<(Command, PathBuf, Namespace), Error> {
+        let namespace = Namespace::open(&self.node(name)?.namespace)?;
         let home = self.testbeds.join(&self.topology.name).join(name);
         let mut command = Command::new(&self.program);
         command.arg("agent").arg("--config").arg(home.join("agent.toml")).current_dir("/");
-        Namespace::open(&node.namespace)?.enter_at_exec(&mut command);
-        Ok((command, home.join("agent.log")))
+        namespace.enter_at_exec(&mut command);
+        Ok((command, home.join("agent.log"), namespace))
     }
 }
 

@@ -7,7 +7,7 @@ use api::agent::TspecDoc;
 use api::table::{Align, Table};
 use linux::error::Failed;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use terms::{Rate, Tspec};
@@ -55,12 +55,41 @@ impl Point {
         )
     }
 
-    fn json(&self) -> Value {
-        json!({
-            "video_mbps": round(self.video_mbps), "fps": round(self.fps), "loss": self.loss,
-            "damaged_frames": self.damaged_frames, "flood_mbps": round(self.flood_mbps),
-        })
+    fn line_for_scripts(&self) -> Side {
+        Side {
+            video_mbps: number(self.video_mbps),
+            fps: number(self.fps),
+            loss: number(self.loss),
+            damaged_frames: self.damaged_frames,
+            flood_mbps: number(self.flood_mbps),
+        }
     }
+}
+
+/// The line for scripts: its names and their order are promised.
+#[derive(Serialize)]
+struct Line {
+    bottleneck_mbps: Value,
+    rtt_ms: Value,
+    setup_ms: Value,
+    unloaded: Calm,
+    unreserved: Option<Side>,
+    reserved: Option<Side>,
+}
+
+#[derive(Serialize)]
+struct Calm {
+    video_mbps: Value,
+    fps: Value,
+}
+
+#[derive(Serialize)]
+struct Side {
+    video_mbps: Value,
+    fps: Value,
+    loss: Value,
+    damaged_frames: u64,
+    flood_mbps: Value,
 }
 
 /// Everything.
@@ -180,18 +209,21 @@ impl Report {
     }
 
     /// The one line for scripts.
-    pub fn json(&self) -> Value {
+    pub fn json(&self) -> String {
         let unloaded = self.unloaded();
-        let (unloaded_mbps, unloaded_fps) = unloaded.map_or((0.0, 0.0), |point| (point.video_mbps, point.fps));
-        let side = |reserved| self.saturated(reserved).map_or(Value::Null, Point::json);
-        json!({
-            "bottleneck_mbps": self.bottleneck_mbps,
-            "rtt_ms": round(self.setup.rtt_ms),
-            "setup_ms": round(self.setup.setup_ms),
-            "unloaded": {"video_mbps": round(unloaded_mbps), "fps": round(unloaded_fps)},
-            "unreserved": side(false),
-            "reserved": side(true),
-        })
+        let side = |reserved| self.saturated(reserved).map(Point::line_for_scripts);
+        let line = Line {
+            bottleneck_mbps: number(self.bottleneck_mbps),
+            rtt_ms: number(self.setup.rtt_ms),
+            setup_ms: number(self.setup.setup_ms),
+            unloaded: Calm {
+                video_mbps: number(unloaded.map_or(0.0, |point| point.video_mbps)),
+                fps: number(unloaded.map_or(0.0, |point| point.fps)),
+            },
+            unreserved: side(false),
+            reserved: side(true),
+        };
+        serde_json::to_string(&line).expect("numbers and fixed names can always be written as JSON")
     }
 
     /// Writes figures (SVG and PNG), the table and all figures as JSON into `folder`.
@@ -224,7 +256,50 @@ fn kilobytes(bytes: u64) -> String {
     format!("{:.1} kB", bytes as f64 / 1024.0)
 }
 
-/// To a thousandth: more is noise.
-fn round(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
+/// To a millionth, more being noise; whole numbers without a point.
+fn number(value: f64) -> Value {
+    let rounded = (value * 1e6).round() / 1e6;
+    if rounded.fract() == 0.0 && rounded.abs() < 1e15 { Value::from(rounded as i64) } else { Value::from(rounded) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_for_scripts_keeps_its_promise() {
+        let setup = SetupTime {
+            count: 100,
+            rtt_ms: 0.11,
+            setup_ms: 0.9,
+            setup_p10_ms: 0.8,
+            setup_p90_ms: 1.2,
+            end_to_end_ms: 1.5,
+            target_ms: 1.33,
+        };
+        let mut report = Report::new(Rate::from_mbps(10), setup);
+        for (asked, reserved, fps) in [(0.0, false, 25.0), (10.0, false, 0.25), (10.0, true, 25.0)] {
+            report.points.push(Point {
+                flood_asked_mbps: asked,
+                flood_sent_mbps: asked,
+                reserved,
+                video_mbps: 3.1,
+                video_wire_mbps: 3.14,
+                fps,
+                damaged_frames: if fps < 1.0 { 255 } else { 0 },
+                frame_error_rate: 0.0,
+                loss: if fps < 1.0 { 0.541_25 } else { 0.0 },
+                lost_packets: 0,
+                flood_mbps: if asked == 0.0 { 0.0 } else { 6.79 },
+                setup_ms: reserved.then_some(1.1),
+            });
+        }
+        let wanted = concat!(
+            r#"{"bottleneck_mbps":10,"rtt_ms":0.11,"setup_ms":0.9,"unloaded":{"video_mbps":3.1,"fps":25},"#,
+            r#""unreserved":{"video_mbps":3.1,"fps":0.25,"loss":0.54125,"damaged_frames":255,"flood_mbps":6.79},"#,
+            r#""reserved":{"video_mbps":3.1,"fps":25,"loss":0,"damaged_frames":0,"flood_mbps":6.79}}"#,
+        );
+        assert_eq!(report.json(), wanted);
+        assert!(report.table().lines().count() == 4 && report.text().contains("flood sent"));
+    }
 }

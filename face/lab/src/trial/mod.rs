@@ -122,7 +122,7 @@ pub fn kill(bed: &Bed, node: &str) -> Result<(), Error> {
 /// # Errors
 /// It does not.
 pub fn restart(bed: &Bed, node: &str) -> Result<Restarted, Error> {
-    let (mut command, log) = bed.agent_command(node)?;
+    let (mut command, log, _namespace) = bed.agent_command(node)?;
     let failed = |error| linux::error::Failed::because(format!("write {}", log.display()), error);
     let out = std::fs::OpenOptions::new().append(true).create(true).open(&log).map_err(failed)?;
     let errors = out.try_clone().map_err(failed)?;
