@@ -9,9 +9,11 @@ use std::hint::black_box;
 use terms::{Bytes, Rate, ServiceCurve, Span, Time};
 use traffic::plan::QueueSpec;
 use traffic::queue::{Fifo, Pool};
+use traffic::scheduler::drr::Drr;
 use traffic::scheduler::hfsc::{Curves, Hfsc};
 use traffic::scheduler::htb::{Htb, HtbSpec};
 use traffic::scheduler::priority::Priority;
+use traffic::scheduler::wf2q::Wf2q;
 use traffic::scheduler::{Node, Scheduler};
 use traffic::wheel::Wheel;
 
@@ -81,6 +83,16 @@ fn schedulers(bench: &Bench, classes: u32) {
         run("prio", &mut || {
             let mut s = Priority::new();
             let nodes = (0..classes).map(|i| s.add((i % 8) as u8)).collect();
+            Plane::new(Box::new(s), nodes)
+        });
+        run("wf2q", &mut || {
+            let mut s = Wf2q::new(Rate::from_mbps(10_000));
+            let nodes = (0..classes).map(|_| s.add(share)).collect();
+            Plane::new(Box::new(s), nodes)
+        });
+        run("drr", &mut || {
+            let mut s = Drr::new();
+            let nodes = (0..classes).map(|_| s.add(LEN)).collect();
             Plane::new(Box::new(s), nodes)
         });
         run("hfsc", &mut || {

@@ -11,10 +11,12 @@
 //! Lengths are bytes on the wire. Time must not run backwards; [`crate::port`] sees to that. Nothing here allocates
 //! but adding a class.
 
+pub mod drr;
 pub mod heap;
 pub mod hfsc;
 pub mod htb;
 pub mod priority;
+pub mod wf2q;
 
 use terms::Time;
 
