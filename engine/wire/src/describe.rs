@@ -82,7 +82,7 @@ pub fn describe_object(object: &Object<'_>, to: &mut dyn Visitor) {
 fn quoted(object: &Object<'_>, why: &'static str, to: &mut dyn Visitor) {
     to.field("refused", Value::Text(why));
     let integrated = matches!(object.class, class::FLOWSPEC | class::SENDER_TSPEC);
-    if integrated && intserv::services(object).is_ok() {
+    if integrated && intserv::services(object).is_ok_and(|s| s.count() == 1) {
         each_service(object, &mut |found| one_service(&found, to));
     } else {
         to.field("data", Value::Bytes(object.body));

@@ -84,15 +84,14 @@ impl<'a> Message<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
         let (header, objects) = envelope(bytes)?;
         let kind = header.kind;
-        Message::read(header, objects).map_err(|m| match kind {
-            MessageType::Path | MessageType::Resv => m,
+        Message::read(header, objects).map_err(|m| match (kind, m.answer) {
+            // Damage first: an answer is only for a message that is otherwise whole.
+            (MessageType::Path | MessageType::Resv, Some(_)) => objects.check().err().unwrap_or(m),
             _ => Malformed { answer: None, ..m },
         })
     }
 
     fn read(header: Header, objects: Objects<'a>) -> Result<Message<'a>, Malformed> {
-        // Damage first: an answer is only for a message that is otherwise whole.
-        objects.check()?;
         let found = Found::collect(header, objects)?;
         Ok(match header.kind {
             MessageType::Path => Message::Path(Path::new(&found)?),

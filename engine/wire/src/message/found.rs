@@ -5,7 +5,7 @@ use super::{Envelope, Header};
 use crate::Malformed;
 use crate::flows::{Descriptors, Grammar};
 use crate::iana::{MessageType, class, error};
-use crate::object::{Object, Objects};
+use crate::object::{MAX_OBJECTS, Object, Objects};
 use crate::objects::{AdspecObject, Content, ErrorSpec, Filter, Integrity, RsvpHop, Scope, SessionObject, UserError};
 use crate::objects::{Content as C, decode};
 use core::net::IpAddr;
@@ -52,7 +52,12 @@ impl<'a> Found<'a> {
             grammar: None,
         };
         let mut walk = objects;
-        while let Some(object) = walk.next() {
+        let mut left = MAX_OBJECTS;
+        while let Some(object) = walk.step()? {
+            if left == 0 {
+                return Err(Malformed::silent("more than 256 objects", object.offset));
+            }
+            left = left.saturating_sub(1);
             found.take(&object, walk)?;
         }
         if let Some(grammar) = found.grammar.filter(|_| found.has_list()) {
