@@ -101,7 +101,7 @@ fn p56_every_16_bit_value_at_every_offset() {
     assert!(parses > 11_000_000);
 }
 
-/// Every value of every object's Length field (`FAULTS` P8, P9, P11, P12, P13): the object is accepted only where all
+/// Every value that fits, and the largest ones, of every object's Length field (`FAULTS` P8, P9, P11, P12, P13): the object is accepted only where all
 /// lengths add up.
 #[test]
 fn p8_p9_p11_p12_every_object_length() {
@@ -111,7 +111,7 @@ fn p8_p9_p11_p12_every_object_length() {
         let mut at = 8;
         while at < end {
             let length = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-            for value in 0..=u16::MAX {
+            for value in (0..=1_024).chain(u16::MAX - 16..=u16::MAX) {
                 bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
                 let accepted = exercise(&bytes);
                 let possible = value >= 4 && value % 4 == 0 && at + usize::from(value) <= end;
