@@ -39,6 +39,7 @@ fn main() {
             find(&bench, &mut table);
         }
     }
+    find_at_worst(&bench);
     if let ([small, _, large], [quick, _, slow]) = (peaks.as_slice(), holds.as_slice()) {
         bench.report("ledger_peak_growth_1e3_1e6", large / small, "x", SAMPLES);
         bench.report("ledger_hold_growth_1e3_1e6", slow / quick, "x", SAMPLES);
@@ -151,6 +152,23 @@ fn find(bench: &Bench, table: &mut SlotTable) {
         .collect();
     bench.report("ledger_find_ns_1e6", percentile(&mut times, 0.5), "ns", SAMPLES / 10);
     bench.report("ledger_find_p99_ns_1e6", percentile(&mut times, 0.99), "ns", SAMPLES / 10);
+}
+
+/// The worst that can be asked: a million slots of one second with gaps of one second, and a search for two.
+fn find_at_worst(bench: &Bench) {
+    if !bench.wants("ledger_find_worst_ms_1e6") {
+        return;
+    }
+    let mut table = SlotTable::new(Offer::of(Rate::from_mbps(1)), Limits::default());
+    let second = |n: u64| Time::from_nanos(n * Span::NANOS_PER_SEC);
+    for i in 0..1_000_000 {
+        let granted = Window::new(second(2 * i), second(2 * i + 1)).map_err(Into::into);
+        assert!(granted.and_then(|window| table.grant(window, Rate::from_mbps(1))).is_ok(), "the windows are apart");
+    }
+    let mut times: Vec<f64> = (0..5)
+        .map(|_| timed(|| table.find(Rate::from_mbps(1), Span::from_secs(2), Time::ZERO, Time::FOREVER)) / 1e6)
+        .collect();
+    bench.report("ledger_find_worst_ms_1e6", percentile(&mut times, 0.5), "ms", times.len());
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> f64 {

@@ -5,8 +5,9 @@ use super::inner::{Branch, Inner};
 use super::leaf::Leaf;
 use terms::Time;
 
-/// More levels than a tree of 2^32 nodes can have.
-pub(super) const MAX_HEIGHT: usize = 40;
+/// More levels than a tree has: of two neighbours one is over a quarter full, so a node of 32 places has 4 children or
+/// more on average, and 2^33 boundaries need 16 levels at most.
+pub(super) const MAX_HEIGHT: usize = 20;
 
 /// The inner nodes from the root down and the child taken in each.
 type Path = [(u32, u32); MAX_HEIGHT];
@@ -61,7 +62,7 @@ impl<const N: usize> Profile<N> {
             let branch = self.branch(0, self.root, self.height);
             self.root = self.inners.insert(Inner::over(branch));
             self.height += 1;
-            assert!(self.height < MAX_HEIGHT, "a tree of 2^32 nodes is never as high as this");
+            assert!(self.height < MAX_HEIGHT, "the fill of the nodes bounds the height");
         }
         let mut node = self.root;
         for below in (0..self.height).rev() {
