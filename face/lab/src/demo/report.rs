@@ -284,7 +284,7 @@ mod tests {
                 flood_sent_mbps: asked,
                 reserved,
                 video_mbps: 3.1,
-                video_wire_mbps: 3.14,
+                video_wire_mbps: 3.15,
                 fps,
                 damaged_frames: if fps < 1.0 { 255 } else { 0 },
                 frame_error_rate: 0.0,

@@ -41,31 +41,24 @@ pub struct KillReceiver {
 pub fn run(bed: &Bed, refresh: Span, patience: &Patience) -> Result<KillReceiver, Error> {
     let stream = Reserved::start(bed, PORT, RATE, Clock::start())?;
     let mut far = bed.client(FAR)?;
+    let mut watch = Watch::start(&mut far)?;
     // A refresh or two, so that it is a refresh that is the last.
-    patience.wait(Duration::from_nanos(refresh.as_nanos() * 2))?;
+    let warm = Instant::now() + Duration::from_nanos(refresh.as_nanos() * 2);
+    while Instant::now() < warm {
+        patience.check()?;
+        watch.look(&mut far)?;
+    }
     kill(bed, RECEIVER)?;
-    let (mut known, mut before) = (resv_messages(&mut far)?, Instant::now());
-    let mut last_resv = before;
     let lifetime = Duration::from_nanos(refresh.as_nanos() / 4 * 21);
     let deadline = Instant::now() + lifetime * 3;
-    let mut uncertainty = LOOK;
     let gone = loop {
         patience.check()?;
-        let begin = Instant::now();
-        let count = resv_messages(&mut far)?;
-        if count != known {
-            // It came after the look before this one.
-            (known, last_resv) = (count, before);
-        }
-        if slots(&mut far)? == 0 {
+        if watch.look(&mut far)? == 0 {
             break Instant::now();
         }
-        uncertainty = uncertainty.max(before.elapsed());
-        before = begin;
-        if begin > deadline {
+        if Instant::now() > deadline {
             return Err(Error::Void(format!("{FAR} still holds the reservation after {:?}", lifetime * 3)));
         }
-        std::thread::sleep(LOOK);
     };
     let emptied = wait_until_empty(bed, patience)?;
     let path_states = match far.call(Request::Senders)? {
@@ -75,11 +68,43 @@ pub fn run(bed: &Bed, refresh: Span, patience: &Patience) -> Result<KillReceiver
     let ms = |span: Duration| span.as_secs_f64() * 1e3;
     Ok(KillReceiver {
         lifetime_ms: ms(lifetime),
-        lived_ms: ms(gone - last_resv),
-        uncertainty_ms: ms(uncertainty * 2),
+        lived_ms: ms(gone - watch.last_resv),
+        uncertainty_ms: ms(watch.longest * 2),
         emptied_ms: ms(emptied - gone),
         path_states,
     })
+}
+
+/// Looks again and again when the last Resv came.
+struct Watch {
+    messages: u64,
+    /// The last one came after this.
+    last_resv: Instant,
+    before: Instant,
+    /// The longest time between two looks.
+    longest: Duration,
+}
+
+impl Watch {
+    fn start(far: &mut Client) -> Result<Watch, Error> {
+        let now = Instant::now();
+        Ok(Watch { messages: resv_messages(far)?, last_resv: now, before: now, longest: Duration::ZERO })
+    }
+
+    /// Gives the slots that are held.
+    fn look(&mut self, far: &mut Client) -> Result<usize, Error> {
+        std::thread::sleep(LOOK);
+        let begin = Instant::now();
+        let messages = resv_messages(far)?;
+        if messages != self.messages {
+            // It came after the look before this one.
+            (self.messages, self.last_resv) = (messages, self.before);
+        }
+        let held = slots(far)?;
+        self.longest = self.longest.max(self.before.elapsed());
+        self.before = begin;
+        Ok(held)
+    }
 }
 
 fn resv_messages(client: &mut Client) -> Result<u64, Error> {
