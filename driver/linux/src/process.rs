@@ -152,6 +152,13 @@ pub fn go_first() -> Result<(), Failed> {
     }
 }
 
+/// From now on, writing to a pipe that nobody reads ends this process quietly, as users of `head` expect of a command.
+/// Not for daemons.
+pub fn end_on_broken_pipe() {
+    // SAFETY: the default disposition is valid for every signal; no handler of ours is replaced.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
 /// Capabilities by their number (capabilities(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capability {

@@ -20,6 +20,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if only_reads(&cli.command) {
+        linux::process::end_on_broken_pipe();
+    }
     match run(&cli) {
         Ok(code) => code,
         Err(complaint) => {
@@ -27,6 +30,11 @@ fn main() -> ExitCode {
             ExitCode::from(complaint.exit_code())
         }
     }
+}
+
+/// Commands that leave nothing to clean up when they are cut off.
+fn only_reads(command: &Command) -> bool {
+    !matches!(command, Command::Agent(_) | Command::Up(_) | Command::Down(_) | Command::Demo(_) | Command::Lab(_))
 }
 
 fn run(cli: &Cli) -> Result<ExitCode, Complaint> {

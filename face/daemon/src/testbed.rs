@@ -8,7 +8,7 @@ use api::agent::{Answer, Hello, Request};
 use api::client::Client;
 use linux::error::Failed;
 use linux::netns::Namespace;
-use linux::process::{ProcessId, spawn_detached};
+use linux::process::{Capability, ProcessId, missing_capabilities, spawn_detached};
 use linux::testbed::build::build;
 use linux::testbed::record::{self, Made, Record};
 use linux::testbed::topology::{End, Kind, Topology};
@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 const START_PATIENCE: Duration = Duration::from_secs(15);
 /// How long an agent may take to give its interfaces back before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What building a testbed and running its agents needs.
+const NEEDED: [Capability; 4] = [Capability::SysAdmin, Capability::NetAdmin, Capability::NetRaw, Capability::Bpf];
 
 /// How to bring a testbed up.
 #[derive(Clone, Debug)]
@@ -65,6 +68,8 @@ pub struct NodeUp {
 pub enum UpError {
     /// There is one of that name already.
     AlreadyUp(String),
+    /// Capabilities are missing.
+    NotAllowed(Vec<Capability>),
     /// The system would not do it.
     Failed(Failed),
     /// An agent did not start; its last words.
@@ -82,14 +87,16 @@ impl std::fmt::Display for UpError {
             UpError::AlreadyUp(name) => {
                 write!(f, "the testbed {name} is up (or was left half made): `sluice down {name}` removes it")
             }
-            UpError::Failed(failed) => match failed.error.kind() {
-                io::ErrorKind::PermissionDenied => write!(
+            UpError::NotAllowed(missing) => {
+                let names: Vec<&str> = missing.iter().map(|capability| capability.name()).collect();
+                write!(
                     f,
-                    "{failed}: a testbed needs root and network namespaces; without them, `sluice sim` runs the same \
-                     nodes in simulated time"
-                ),
-                _ => failed.fmt(f),
-            },
+                    "a testbed needs root and network namespaces ({} missing): run it by sudo; without root, `sluice \
+                     demo --sim` runs the same nodes in simulated time",
+                    names.join(", ")
+                )
+            }
+            UpError::Failed(failed) => failed.fmt(f),
             UpError::Agent { node, words } => write!(f, "the agent of {node} did not start: {words}"),
         }
     }
@@ -108,6 +115,10 @@ impl From<Failed> for UpError {
 /// # Errors
 /// [`UpError`]; whatever was made until then has been removed.
 pub fn up(file: &TestbedFile, options: &UpOptions) -> Result<Vec<NodeUp>, UpError> {
+    let missing = missing_capabilities(&NEEDED);
+    if !missing.is_empty() {
+        return Err(UpError::NotAllowed(missing));
+    }
     let name = &file.topology.name;
     let testbeds = std::path::absolute(&options.testbeds).map_err(Failed::doing("find the working directory"))?;
     let dir = testbeds.join(name);

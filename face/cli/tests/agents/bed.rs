@@ -114,8 +114,7 @@ impl Bed {
         command.arg("agent").arg("--config").arg(home.join("agent.toml"));
         let netns = self.netns(node);
         netns.enter_at_exec(&mut command);
-        let child = spawn_detached(&mut command, &home.join("agent.log")).unwrap();
-        let id = ProcessId::of(child.id()).unwrap();
+        let id = detached(&mut command, &home.join("agent.log"));
         std::fs::write(home.join("agent.pid"), format!("{id}\n")).unwrap();
         wait_for("the agent answers", || Client::connect(&home.join("agent.sock")).ok()?.call(Request::Hello).ok());
     }
@@ -193,6 +192,13 @@ impl Drop for Bed {
             down.unwrap();
         }
     }
+}
+
+/// Starts a daemon whose parent does not wait for it: this test process ends soon enough.
+#[allow(clippy::zombie_processes)]
+pub fn detached(command: &mut Command, log: &Path) -> ProcessId {
+    let child = spawn_detached(command, log).unwrap();
+    ProcessId::of(child.id()).unwrap()
 }
 
 pub fn tspec(rate: u64) -> TspecDoc {

@@ -21,7 +21,8 @@ fn a_reservation_is_installed_at_every_hop_and_confirmed() {
         assert_eq!(rows.len(), 1, "{node}: {rows:#?}");
         let (row, installed) = (&rows[0], rows[0].installed.as_ref().expect("read back"));
         assert_eq!((row.oif.as_deref(), installed.state.as_str()), (Some(oif), "installed"), "{node}");
-        assert_eq!((installed.bucket_bps, installed.bucket_bytes), (3_000_000, 64_000), "{node}");
+        assert_eq!(installed.bucket_bps, 3_000_000, "{node}");
+        assert!(installed.bucket_bytes >= 64_000, "{node}: the burst that was asked, and what jitter adds to it");
         let wire = row.admitted_wire_bps.expect("admitted");
         assert!(wire > 3_000_000 && wire < 4_000_000, "{node}: link headers on top: {wire}");
         let class = bed.status(node).interfaces.into_iter().find(|i| i.name == oif).unwrap();
@@ -46,8 +47,8 @@ fn what_flows_is_measured_and_what_exceeds_is_told_apart() {
     reserve(&mut receiver, 1_000_000);
     expect(&mut receiver, "the confirmation", |event| matches!(event, EventDoc::Confirm { .. }));
     let socket = bed.netns("swissvale").run(|| UdpSocket::bind((SENDER.src, SENDER.src_port)).unwrap()).unwrap();
-    bed.reservations("yosemite"); // the first reading
-    // 150 packets of 1,000 bytes at once: 64,000 bytes of bucket conform (64 packets), the rest exceeds.
+    let bucket = bed.reservations("yosemite")[0].installed.as_ref().unwrap().bucket_bytes / 1000; // the first reading
+    // 150 packets of 1,000 bytes at once: what the bucket holds conforms, the rest exceeds.
     for _ in 0..150 {
         socket.send_to(&[0; 972], (SESSION.dst, SESSION.dst_port)).unwrap();
     }
@@ -55,7 +56,12 @@ fn what_flows_is_measured_and_what_exceeds_is_told_apart() {
         let measured = bed.reservations("yosemite")[0].measured.clone().unwrap();
         (measured.packets + measured.excess_packets == 150).then_some(measured)
     });
-    assert!((64..=80).contains(&measured.packets), "the bucket's 64 and what it filled up meanwhile: {measured:?}");
+    let conforming = bucket..=bucket + 20;
+    assert!(
+        conforming.contains(&measured.packets),
+        "the bucket's {bucket} and what it filled up meanwhile: {measured:?}"
+    );
+    assert!(measured.excess_packets > 30, "{measured:?}");
     assert_eq!(measured.bytes, measured.packets * 1000, "IP bytes");
     assert_eq!(measured.excess_bytes, measured.excess_packets * 1000, "IP bytes");
     let rated = wait_for("a rate over a known interval", || {

@@ -1,6 +1,8 @@
 //! An agent that cannot start says why, in one line that names what to do, and changes nothing.
 
-use crate::bed::{Bed, SLUICE, place, skipped, wait_for};
+use crate::bed::{Bed, SLUICE, detached, place, skipped, wait_for};
+use api::agent::Request;
+use api::client::Client;
 use linux::netns::Guarded;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,6 +109,55 @@ fn without_rights_it_says_which() {
     let (status, text) = told(command.arg("agent").arg("--config").arg(&config).output().unwrap());
     assert!(text.contains("CAP_NET_RAW") && text.contains("CAP_NET_ADMIN") && text.contains("root"), "{text}");
     assert_eq!((status, text.lines().count()), (3, 1), "{text}");
+    fs::remove_dir_all(&place).unwrap();
+}
+
+#[test]
+fn each_right_that_is_missing_is_named_and_no_more_than_these_are_needed() {
+    if skipped() {
+        return;
+    }
+    let (name, place) = place();
+    let netns = Guarded::create(&name).unwrap();
+    let config = write(&place, "");
+    let needed = "-all,+net_raw,+net_admin,+bpf,+sys_admin,+chown";
+    let with = |rights: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--no-new-privs", "--bounding-set", rights, "--", SLUICE, "agent", "--config"]).arg(&config);
+        netns.enter_at_exec(&mut command);
+        command
+    };
+    for right in ["net_raw", "net_admin", "bpf", "sys_admin"] {
+        let (status, text) = told(with(&format!("{needed},-{right}")).output().unwrap());
+        assert!(text.contains(&format!("CAP_{} missing", right.to_uppercase())), "{text}");
+        assert_eq!(status, 3);
+    }
+    let log = place.join("log");
+    let id = detached(&mut with(needed), &log);
+    let answered = std::panic::catch_unwind(|| {
+        wait_for("it answers", || Client::connect(&place.join("agent.sock")).ok()?.call(Request::Hello).ok())
+    });
+    id.signal(15).unwrap();
+    wait_for("it stops", || (!id.is_running()).then_some(()));
+    assert!(answered.is_ok(), "{}", fs::read_to_string(&log).unwrap());
+    fs::remove_dir_all(&place).unwrap();
+}
+
+#[test]
+fn a_testbed_without_rights_is_refused_before_anything_is_made() {
+    if skipped() {
+        return;
+    }
+    let (_, place) = place();
+    let copy = place.join("sluice");
+    fs::copy(SLUICE, &copy).unwrap();
+    let topology = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/seed.toml");
+    fs::copy(topology, place.join("seed.toml")).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(&copy);
+    let (status, text) = told(command.arg("up").arg(place.join("seed.toml")).output().unwrap());
+    assert!(text.contains("CAP_SYS_ADMIN") && text.contains("sudo") && text.contains("simulated time"), "{text}");
+    assert_eq!(status, 3);
     fs::remove_dir_all(&place).unwrap();
 }
 
