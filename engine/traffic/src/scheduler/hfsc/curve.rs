@@ -106,16 +106,20 @@ impl Curve {
         Curve { first, second, ahead: Line::new(x, work, m2), shape }
     }
 
-    /// The curve through (`x`, `work`) as of a class that has been backlogged for longer than the first piece: no
-    /// new burst, no new delay. A concave curve's burst comes back as the class is idle.
-    pub fn resume(spec: &ServiceCurve, x: u128, work: Work) -> Curve {
-        let start = Curve::start(spec, x, work);
-        Curve { second: Line::new(x, work, spec.m2.as_bps()), ..start }.settled()
-    }
-
-    /// A convex curve that is past its first piece is a line.
-    fn settled(self) -> Curve {
-        if self.shape == Shape::Convex { Curve { first: self.second, ..self } } else { self }
+    /// This curve with another shape from (`x`, `work`) on. The change gives no new burst and no new delay: of a
+    /// concave curve's burst, what this one has left stays, up to the new burst.
+    pub fn reshaped(&self, spec: &ServiceCurve, x: u128, work: Work) -> Curve {
+        let fresh = Curve::start(spec, x, work);
+        let past = Line::new(x, work, spec.m2.as_bps());
+        match fresh.shape {
+            Shape::Linear => fresh,
+            Shape::Convex => Curve { first: past, second: past, ..fresh },
+            Shape::Concave => {
+                let left = if self.shape == Shape::Concave { self.second.work_at(x).max(work) } else { work };
+                let second = Line::new(x, left, spec.m2.as_bps());
+                Curve { second: second.lower(fresh.second), ..fresh }
+            }
+        }
     }
 
     /// A new backlogged period starts at `x` with `work` done: the minimum of this curve and a fresh one.

@@ -219,7 +219,11 @@ impl Hfsc {
                 self.classes[at as usize].share.virtual_curve = None;
             }
             Some(spec) => {
-                share.virtual_curve = Some(Curve::resume(&spec, share.virtual_time, share.total));
+                let (at_time, total) = (share.virtual_time, share.total);
+                share.virtual_curve = Some(match share.virtual_curve {
+                    Some(old) => old.reshaped(&spec, at_time, total),
+                    None => Curve::start(&spec, at_time, total),
+                });
                 share.skipped = 0;
                 if class.backlogged && !was_active {
                     self.begin_sharing(now, at);
@@ -236,7 +240,7 @@ impl Hfsc {
         share.limit_curve = match (spec, share.limit_curve) {
             (None, _) => None,
             (Some(spec), None) => Some(Curve::start(&spec, nanos(now), share.total)),
-            (Some(spec), Some(old)) => Some(Curve::resume(&spec, nanos(now), old.work_at(nanos(now)).min(share.total))),
+            (Some(spec), Some(old)) => Some(old.reshaped(&spec, nanos(now), old.work_at(nanos(now)).min(share.total))),
         };
         share.own_fit = share.limit_curve.map_or(0, |curve| instant(curve.time_of(share.total)));
         self.refit(now, at);

@@ -93,7 +93,7 @@ impl Hfsc {
             (Some(spec), Some(old)) => {
                 let owed = old.work_at(nanos(now));
                 let y = if class.backlogged { owed } else { owed.min(real.done) };
-                Some(Curve::resume(&spec, nanos(now), y))
+                Some(old.reshaped(&spec, nanos(now), y))
             }
         };
         if class.backlogged && real.deadline_curve.is_some() {
