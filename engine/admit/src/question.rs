@@ -3,7 +3,6 @@
 use crate::denied::{Denied, Shortfall};
 use crate::profile::Search;
 use crate::slot::{Slot, SlotId};
-use crate::state::State;
 use crate::table::SlotTable;
 use terms::{Misuse, Rate, Span, Time, Window};
 
@@ -84,11 +83,6 @@ impl SlotTable {
             found = Some(Shortfall { first, worst: found.map_or(worst, |f| f.worst.max(worst)) });
         }
         found
-    }
-
-    /// How many slots are in which state.
-    pub fn count(&self, state: State) -> usize {
-        self.slots.iter().filter(|(_, slot)| slot.state == state).count()
     }
 
     /// Whether `rate` more fits at every instant of `window`, which is not before now.

@@ -277,3 +277,34 @@ fn tables_have_limits() {
     refused(&mut table, |t| t.set_capacity(from_to(7, 8), mb(5)), steps);
     table.set_capacity(from_to(6, 8), mb(5)).unwrap();
 }
+
+/// Seconds since 1970 that other counters do not survive: 2^31 s (2038), 2^63 ns (2262); ours ends in 2554.
+#[test]
+fn t9_no_year_is_special() {
+    let mut table = table();
+    for edge in [Time::from_nanos((1 << 31) * Span::NANOS_PER_SEC), Time::from_nanos(1 << 63)] {
+        let hour = Span::from_secs(3_600);
+        let around = Window::new(edge.saturating_sub(hour), edge + hour).unwrap();
+        let id = booked(&mut table, around, mb(10)).unwrap();
+        let before = edge.saturating_sub(hour);
+        let second = Span::from_secs(1);
+        assert_eq!(table.find(mb(1), second, before, Time::FOREVER), Ok(Some(edge + hour)));
+        table.expire(edge);
+        assert!(matches!(table.poll(), Some(Notice::Opens { id: opened, .. }) if opened == id));
+        table.expire(edge + hour);
+        assert!(matches!(table.poll(), Some(Notice::Closes { id: closed, .. }) if closed == id));
+    }
+}
+
+/// The same calls lead to the same state on every machine (FAULTS.md I9); the number changes only with the digest.
+#[test]
+fn the_digest_is_the_same_everywhere() {
+    let mut table = table();
+    let a = booked(&mut table, from_to(10, 20), mb(5)).unwrap();
+    table.open(mb(2)).unwrap();
+    table.hold(from_to(15, 30), mb(3), at(9)).unwrap();
+    table.modify(a, Change::rate(mb(4))).unwrap();
+    table.set_capacity(from_to(40, 50), mb(7)).unwrap();
+    table.expire(at(12));
+    assert_eq!(table.digest(), 9_990_652_424_500_828_490);
+}

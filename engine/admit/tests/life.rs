@@ -140,6 +140,22 @@ fn a_loose_slot_makes_way_for_a_booking_with_notice() {
 }
 
 #[test]
+fn what_is_loose_goes_first_when_capacity_is_lost() {
+    let mb = Rate::from_mbps;
+    let holding = Some(Span::from_nanos(10));
+    let offer = Offer { capacity: mb(10), signalled_share: None, assumed_holding: holding };
+    let mut table = SlotTable::new(offer, Limits::default());
+    let old = table.open(mb(4)).unwrap();
+    table.expire(Time::from_nanos(10));
+    let young = table.open(mb(4)).unwrap();
+    let ever = Window::open(table.now()).unwrap();
+    let shortfall = table.set_capacity(ever, mb(3)).unwrap().unwrap();
+    assert_eq!(shortfall.worst, mb(1), "what is sheltered stays, and is missing");
+    assert!(matches!(table.poll(), Some(Notice::Displaced { id, .. }) if id == old));
+    assert_eq!((table.poll(), table.get(young).is_ok()), (None, true));
+}
+
+#[test]
 fn without_an_assumed_holding_no_open_slot_is_ever_displaced() {
     let mb = Rate::from_mbps;
     let mut table = SlotTable::new(Offer::of(mb(10)), Limits::default());

@@ -73,7 +73,10 @@ fn random_op(chance: &mut Chance, kind: &Kind, pair: &Pair) -> Op {
         94..97 if now < kind.ticks / 2 && chance.one_in(kind.calm) => {
             Op::Expire((now + chance.within(0, kind.ticks / 32 + 3)).saturating_sub(1))
         }
-        97.. if chance.one_in(4) => Op::Capacity { s, e: e.max(1), rate: chance.draw() % (2 * cap) },
+        97.. if chance.one_in(2) => {
+            let s = if chance.one_in(2) { now } else { s };
+            Op::Capacity { s, e, rate: chance.draw() % (2 * cap) }
+        }
         _ => Op::Hold { s, e, rate, until: kind.ticks },
     }
 }
