@@ -8,14 +8,15 @@
 pub mod entry;
 pub mod sys;
 
-use aya::maps::{Array, HashMap, MapData, MapError};
-use aya::programs::{ProgramFd, SchedClassifier};
+use aya::maps::{Array, HashMap, Map, MapData, MapError};
+use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 use entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawState};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use terms::{Fault, FlowKey, IfIndex};
 use traffic::plan::{ClassId, Counters};
 
@@ -27,14 +28,20 @@ pub const MAX_FLOWS: u32 = 65_536;
 
 /// Where things are pinned; another layout of the maps takes another name.
 const LAYOUT: &str = "v1";
+/// What the names of pinned programs begin with.
+const PROGRAM: &str = "program_";
+/// How often, and after how long, a program is attached again where its last link is just going.
+const RETRIES: u32 = 100;
+const RETRY: Duration = Duration::from_millis(2);
 /// Takes the bucket's lock while it is copied.
 const BPF_F_LOCK: u64 = 4;
 
 /// The loaded program and its maps.
 pub struct FlowTable {
     dir: PathBuf,
-    program: ProgramFd,
-    tag: u64,
+    program: OwnedFd,
+    /// The kernel's number of the program.
+    id: u32,
     flows: HashMap<MapData, RawKey, RawFlow>,
     states: Array<MapData, RawState>,
     classes: HashMap<MapData, RawClassKey, ClassRecord>,
@@ -53,8 +60,23 @@ impl FlowTable {
         sys::mount_bpffs(&mount).map_err(fault("mount a bpffs under the state directory"))?;
         let dir = mount.join(LAYOUT);
         fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
+        let table = FlowTable::pinned(&dir).map_or_else(|| FlowTable::load(&dir, max_flows), Ok)?;
+        table.renew_links()?;
+        Ok(table)
+    }
+
+    /// The very program of this build and its maps, as an earlier agent pinned them: nothing has to be verified again.
+    fn pinned(dir: &Path) -> Option<FlowTable> {
+        let program = sys::open_pinned(&dir.join(program_name())).ok()?;
+        let map = |name: &str| MapData::from_pin(dir.join(name)).ok();
+        let maps = (Map::HashMap(map("flows")?), Map::Array(map("states")?), Map::HashMap(map("classes")?));
+        FlowTable::assemble(dir, program, maps).ok()
+    }
+
+    /// Loads program and maps from the object, with the maps that are pinned there already, and pins what is not.
+    fn load(dir: &Path, max_flows: u32) -> Result<FlowTable, Fault> {
         let mut object = EbpfLoader::new()
-            .default_map_pin_directory(&dir)
+            .default_map_pin_directory(dir)
             .map_max_entries("flows", max_flows)
             .map_max_entries("states", max_flows)
             .load(OBJECT)
@@ -64,19 +86,32 @@ impl FlowTable {
             .and_then(|program| program.try_into().ok())
             .ok_or(Fault { what: "the flow program is not in its object", code: 0 })?;
         program.load().map_err(|error| refused("load the flow program", &error))?;
-        let program = program
-            .fd()
-            .and_then(|fd| fd.try_clone().map_err(Into::into))
-            .map_err(|error| refused("hold the flow program", &error))?;
-        let tag = sys::program_tag(program.as_fd()).map_err(fault("look at the flow program"))?;
-        let flows = HashMap::try_from(map(&mut object, "flows")?).map_err(|e| broken("open the flow map", &e))?;
-        let states = Array::try_from(map(&mut object, "states")?).map_err(|e| broken("open the bucket map", &e))?;
+        let fd = program.fd().map_err(|error| refused("hold the flow program", &error))?;
+        let program = fd.as_fd().try_clone_to_owned().map_err(fault("hold the flow program"))?;
+        let maps = (map(&mut object, "flows")?, map(&mut object, "states")?, map(&mut object, "classes")?);
+        let table = FlowTable::assemble(dir, program, maps)?;
+        for file in fs::read_dir(dir).map_err(fault("list the bpffs"))?.flatten() {
+            if file.file_name().to_string_lossy().starts_with(PROGRAM) {
+                fs::remove_file(file.path()).map_err(fault("unpin an older flow program"))?;
+            }
+        }
+        sys::pin(table.program(), &dir.join(program_name())).map_err(fault("pin the flow program"))?;
+        Ok(table)
+    }
+
+    fn assemble(dir: &Path, program: OwnedFd, maps: (Map, Map, Map)) -> Result<FlowTable, Fault> {
+        let id = sys::program_id(program.as_fd()).map_err(fault("look at the flow program"))?;
         let pinned = sys::open_pinned(&dir.join("states"));
         let limit = pinned.and_then(|map| sys::map_room(map.as_fd())).map_err(fault("look at the bucket map"))?;
-        let classes = HashMap::try_from(map(&mut object, "classes")?).map_err(|e| broken("open the class map", &e))?;
-        let table = FlowTable { dir, program, tag, flows, states, classes, limit };
-        table.renew_links()?;
-        Ok(table)
+        Ok(FlowTable {
+            dir: dir.to_owned(),
+            program,
+            id,
+            flows: HashMap::try_from(maps.0).map_err(|e| broken("open the flow map", &e))?,
+            states: Array::try_from(maps.1).map_err(|e| broken("open the bucket map", &e))?,
+            classes: HashMap::try_from(maps.2).map_err(|e| broken("open the class map", &e))?,
+            limit,
+        })
     }
 
     /// How many flows there can be.
@@ -92,18 +127,35 @@ impl FlowTable {
     /// Hangs the program at the egress of an interface of the calling thread's network namespace and pins the link.
     pub fn attach(&self, oif: IfIndex) -> Result<(), Fault> {
         let path = self.link_path(oif);
-        let link = sys::attach_egress(self.program.as_fd(), oif.0)
-            .map_err(fault("attach the flow program to the interface (TCX)"))?;
+        let mut tries = 0;
+        let link = loop {
+            match sys::attach_egress(self.program.as_fd(), oif.0) {
+                // A link that a killed agent had not pinned yet lets go a little later.
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) && tries < RETRIES => {
+                    tries += 1;
+                    std::thread::sleep(RETRY);
+                }
+                other => break other.map_err(fault("attach the flow program to the interface (TCX)"))?,
+            }
+        };
         let _ = fs::remove_file(&path); // of an interface that had this index before
         sys::pin(link.as_fd(), &path).map_err(fault("pin the flow program's link"))
     }
 
-    /// Takes the program from an interface.
+    /// Takes the program from an interface, at once.
     pub fn detach(&self, oif: IfIndex) -> Result<(), Fault> {
-        match fs::remove_file(self.link_path(oif)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fault("unpin the flow program's link")(error)),
-            _ => Ok(()),
+        let path = self.link_path(oif);
+        match sys::open_pinned(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(fault("open the flow program's link")(error)),
+            Ok(link) => match sys::detach(link.as_fd()) {
+                Err(error) if error.raw_os_error() != Some(libc::ENOLINK) => {
+                    return Err(fault("detach the flow program")(error));
+                }
+                _ => {} // done, or the interface had gone
+            },
         }
+        fs::remove_file(path).map_err(fault("unpin the flow program's link"))
     }
 
     /// Whether the program hangs at this interface.
@@ -182,7 +234,7 @@ impl FlowTable {
         self.dir.join(format!("egress_{}", oif.0))
     }
 
-    /// Links of interfaces that have gone are removed; those of an older program get this one, without a gap.
+    /// Links of interfaces that have gone are removed; those of another program get this one, without a gap.
     fn renew_links(&self) -> Result<(), Fault> {
         for file in fs::read_dir(&self.dir).map_err(fault("list the bpffs"))?.flatten() {
             if !file.file_name().to_string_lossy().starts_with("egress_") {
@@ -192,7 +244,7 @@ impl FlowTable {
             let place = sys::link_place(link.as_fd()).map_err(fault("look at a pinned link"))?;
             if place.ifindex == 0 {
                 fs::remove_file(file.path()).map_err(fault("unpin the link of an interface that has gone"))?;
-            } else if sys::program_tag_by_id(place.program).ok() != Some(self.tag) {
+            } else if place.program != self.id {
                 sys::replace_program(link.as_fd(), self.program.as_fd())
                     .map_err(fault("put the new flow program in the old one's place"))?;
             }
@@ -216,7 +268,15 @@ pub fn forget(state_dir: &Path) -> Result<(), Fault> {
     sys::unmount_bpffs(&mount).map_err(fault("unmount the bpffs"))
 }
 
-fn map(object: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Fault> {
+/// Under which name this build's program is pinned: an object with other bytes has another.
+fn program_name() -> String {
+    let hash = OBJECT.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3) // FNV-1a
+    });
+    format!("{PROGRAM}{hash:016x}")
+}
+
+fn map(object: &mut Ebpf, name: &str) -> Result<Map, Fault> {
     object.take_map(name).ok_or(Fault { what: "a map is not in the flow program's object", code: 0 })
 }
 

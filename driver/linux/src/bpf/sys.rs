@@ -13,7 +13,7 @@ const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_LINK_UPDATE: libc::c_long = 29;
-const BPF_PROG_GET_FD_BY_ID: libc::c_long = 13;
+const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_TCX_EGRESS: u32 = 47;
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
@@ -54,6 +54,13 @@ pub fn replace_program(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Res
     let mut attr: Attr = [0; 16];
     attr[0] = pair(link.as_raw_fd() as u32, program.as_raw_fd() as u32);
     bpf(BPF_LINK_UPDATE, &mut attr).map(drop)
+}
+
+/// Takes what hangs by a link from its interface at once; merely closing the last name of a link takes it away later.
+pub fn detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attr: Attr = [0; 16];
+    attr[0] = u64::from(link.as_raw_fd() as u32);
+    bpf(BPF_LINK_DETACH, &mut attr).map(drop)
 }
 
 /// Gives an object a name in a bpffs, under which it outlives its process.
@@ -103,18 +110,10 @@ pub fn map_room(map: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(about[4])
 }
 
-/// A program's tag: the same instructions have the same tag.
-pub fn program_tag(program: BorrowedFd<'_>) -> io::Result<u64> {
-    let about = describe(program)?; // struct bpf_prog_info: type, id, tag[8]
-    Ok(pair(about[2], about[3]))
-}
-
-/// The tag of a program by its number.
-pub fn program_tag_by_id(id: u32) -> io::Result<u64> {
-    let mut attr: Attr = [0; 16];
-    attr[0] = u64::from(id);
-    let program = bpf(BPF_PROG_GET_FD_BY_ID, &mut attr).map(owned)?;
-    program_tag(std::os::fd::AsFd::as_fd(&program))
+/// The kernel's number of a program.
+pub fn program_id(program: BorrowedFd<'_>) -> io::Result<u32> {
+    let about = describe(program)?; // struct bpf_prog_info: type, id
+    Ok(about[1])
 }
 
 /// Runs a program on a packet (link header first) that leaves as `context` says; returns its verdict. For tests:

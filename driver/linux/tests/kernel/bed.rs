@@ -10,7 +10,8 @@ use linux::plane::KernelPlane;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
 use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
 
@@ -44,7 +45,16 @@ pub fn bed() -> Bed {
     };
     up(&mut far, "far", FAR);
     let oif = up(&mut socket, "near", NEAR);
-    Bed { socket, oif, state: StateDir::new(), there }
+    let bed = Bed { socket, oif, state: StateDir::new(), there };
+    // Carrier comes a little later than "up", and a first ARP request that is lost is repeated after a second only.
+    let (probe, answer) = (bed.sender(9, 9), bed.receiver(9));
+    let arrives = |_| {
+        let _ = probe.send(&[0]);
+        std::thread::sleep(Duration::from_millis(10));
+        answer.recv(&mut [0]).is_ok()
+    };
+    assert!((0..1000).any(arrives), "nothing crosses the pair");
+    bed
 }
 
 impl Bed {
@@ -77,6 +87,20 @@ impl Bed {
         qdiscs.iter_mut().for_each(|qdisc| qdisc.stats = Stats::default());
         qdiscs.sort_by_key(|qdisc| (qdisc.handle, qdisc.parent));
         (classes, qdiscs)
+    }
+
+    /// Sends a packet of protocol 46 to the far end.
+    pub fn signal(&self) {
+        let far = raw_address(SocketAddrV4::new(FAR, 0));
+        let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        // SAFETY: the descriptor is checked before it is owned; payload and address outlive the call.
+        let sent = unsafe {
+            let fd = libc::socket(libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 46);
+            assert!(fd >= 0);
+            let socket = OwnedFd::from_raw_fd(fd);
+            libc::sendto(socket.as_raw_fd(), [0u8; 8].as_ptr().cast(), 8, 0, (&raw const far).cast(), len)
+        };
+        assert_eq!(sent, 8, "{}", std::io::Error::last_os_error());
     }
 
     /// Sends so many bytes over TCP and waits until the other end has read them all.
@@ -132,15 +156,18 @@ pub fn flow_op(oif: IfIndex, n: u16, class: ClassId, kbps: u64) -> PlanOp {
     PlanOp::Flow { oif, flow: key(n), entry: entry(class, kbps) }
 }
 
-/// A TCP connection from a port of our choice, which the standard library does not offer.
-fn connect_from(from: u16, to: SocketAddrV4) -> TcpStream {
-    let address = |at: SocketAddrV4| libc::sockaddr_in {
+fn raw_address(at: SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
         sin_family: libc::AF_INET as u16,
         sin_port: at.port().to_be(),
         sin_addr: libc::in_addr { s_addr: u32::from(*at.ip()).to_be() },
         sin_zero: [0; 8],
-    };
-    let (near, far) = (address(SocketAddrV4::new(NEAR, from)), address(to));
+    }
+}
+
+/// A TCP connection from a port of our choice, which the standard library does not offer.
+fn connect_from(from: u16, to: SocketAddrV4) -> TcpStream {
+    let (near, far) = (raw_address(SocketAddrV4::new(NEAR, from)), raw_address(to));
     let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
     // SAFETY: the descriptor is checked before it is owned; both addresses outlive the calls and are of that length.
     unsafe {

@@ -6,8 +6,10 @@ use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netlink::notice::{Notice, Notices};
 use linux::netlink::route::{RouteAnswer, RouteEntry, RouteQuery};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use terms::IfIndex;
 
 fn ip(text: &str) -> IpAddr {
@@ -152,5 +154,59 @@ fn the_kernels_own_sentence_reaches_the_caller() {
         let error = socket.add_route(&nowhere).expect_err("no way to the gateway");
         assert_eq!(error.errno, libc::ENETUNREACH);
         assert!(error.text.as_deref().is_some_and(|text| text.contains("gateway")), "{error}");
+    });
+}
+
+#[test]
+fn a_dump_that_changes_under_way_is_begun_again() {
+    scratch::in_netns(|| {
+        let mut socket = Socket::open().expect("netlink");
+        for n in 0..60 {
+            socket.add_veth(&format!("a{n}"), &format!("b{n}"), None).expect("veth");
+        }
+        let here = scratch::current();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                scratch::enter(&here);
+                let mut socket = Socket::open().expect("netlink");
+                while !stop.load(Ordering::Relaxed) {
+                    socket.add_veth("x0", "x1", None).expect("veth");
+                    let index = socket.link_by_name("x0").expect("x0").index;
+                    socket.delete_link(index).expect("delete");
+                }
+            });
+            for _ in 0..200 {
+                match socket.links() {
+                    // Whatever comes and goes, the 120 that stay are in every dump, once.
+                    Ok(links) => {
+                        let stay = links.iter().filter(|link| !link.name.starts_with('x') && link.name != "lo");
+                        assert_eq!(stay.map(|link| &link.name).collect::<BTreeSet<_>>().len(), 120);
+                        assert!((121..=123).contains(&links.len()), "{}", links.len());
+                    }
+                    Err(error) => assert_eq!(error.errno, libc::EBUSY, "{error}"),
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+#[test]
+fn lost_notices_are_told() {
+    scratch::in_netns(|| {
+        let mut notices = Notices::open().expect("listen");
+        let mut socket = Socket::open().expect("netlink");
+        socket.add_veth("a0", "b0", None).expect("veth");
+        let a = socket.link_by_name("a0").expect("a0").index;
+        // More than any receive buffer holds, while nobody reads.
+        for n in 0..4000 {
+            socket.set_link_mtu(a, 1000 + n % 2).expect("mtu");
+        }
+        let seen = notices.take().expect("notices");
+        assert!(seen.contains(&Notice::Lost), "{seen:?}");
+        assert_eq!(notices.take(), Ok(vec![]), "and then it goes on");
+        socket.set_link_mtu(a, 1300).expect("mtu");
+        assert!(notices.take().expect("notices").contains(&Notice::Link(a)));
     });
 }

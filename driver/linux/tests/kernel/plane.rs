@@ -1,6 +1,6 @@
 //! The kernel plane: what is told is there, what is refused leaves no trace, what others own is left alone.
 
-use crate::bed::{LINK, bed, entry, key, plan_of, spec};
+use crate::bed::{LINK, base, bed, entry, flow_op, key, plan_of, spec};
 use crate::scratch;
 use linux::netlink::tc::Handle;
 use linux::netlink::tc::qdisc::Discipline;
@@ -228,5 +228,48 @@ fn what_others_change_is_mended_or_told() {
         assert_eq!(bed.shown(), theirs);
         plane.apply(&[PlanOp::DropLink { oif }]).expect("ours is given up");
         assert_eq!(bed.shown(), theirs);
+    });
+}
+
+#[test]
+fn renaming_and_flapping_change_nothing() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+        plane.apply(&ops).expect("fits");
+        let before = bed.shown();
+        bed.socket.set_link_up(bed.oif, false).expect("down");
+        bed.socket.rename_link(bed.oif, "other").expect("rename");
+        bed.socket.set_link_up(bed.oif, true).expect("up");
+        assert_eq!(plane.reconcile(), Ok(vec![]));
+        assert_eq!((bed.shown(), plane.read()), (before, Ok(plan_of(&ops))));
+        plane.apply(&[bed.flow(2, ClassId::CONTROLLED_LOAD, 100)]).expect("by index, not by name");
+    });
+}
+
+#[test]
+fn interfaces_are_apart() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        bed.socket.add_veth("near2", "far2", None).expect("veth");
+        let second = bed.socket.link_by_name("near2").expect("near2").index;
+        bed.socket.set_link_up(second, true).expect("up");
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+        ops.extend(base(second, 1_000));
+        ops.push(flow_op(second, 1, ClassId::CONTROLLED_LOAD, 500));
+        plane.apply(&ops).expect("fits");
+        assert_eq!(plane.read(), Ok(plan_of(&ops)));
+        // A batch over both is undone on both.
+        let both = [bed.flow(2, ClassId::CONTROLLED_LOAD, 1), flow_op(second, 2, OWN, 1)];
+        assert!(plane.apply(&both).is_err());
+        assert_eq!(plane.read(), Ok(plan_of(&ops)));
+        plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("goes");
+        ops.push(PlanOp::DropLink { oif: bed.oif });
+        assert_eq!(plane.read(), Ok(plan_of(&ops)), "the second keeps its flow of the same name");
+        assert_eq!(plane.counters().expect("counters").flows.len(), 1);
     });
 }

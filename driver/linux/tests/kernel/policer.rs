@@ -6,8 +6,9 @@
 use crate::scratch::{self, StateDir};
 use linux::bpf::FlowTable;
 use linux::bpf::entry::{MAJOR, RawFlow, RawKey, RawState};
-use linux::bpf::sys::{SkBuff, test_run};
+use linux::bpf::sys::{SkBuff, attach_egress, link_place, pin, program_id, test_run};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Session, Span, Time, Tspec};
 use traffic::bucket::TokenBucket;
 use traffic::plan::{BucketSpec, ClassId, FlowRecord, FlowSpecEntry};
@@ -301,5 +302,36 @@ fn no_packet_breaks_the_program() {
             assert!([0, OWN, CONTROL].contains(&priority));
         }
         assert!(ran > 15_000, "{ran} of 20,000 ran");
+    });
+}
+
+#[test]
+fn another_builds_program_is_replaced_in_place() {
+    scratch::in_netns(|| {
+        let state = StateDir::new();
+        let dir = state.path().join("bpf/v1");
+        drop(FlowTable::open(state.path(), 64).expect("the bpffs and the maps"));
+        // Another program on the same maps: the same, but for its verdict.
+        let mut object = linux::bpf::OBJECT.to_vec();
+        let verdict = [0x18, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x95];
+        let at = object.windows(17).position(|bytes| bytes == verdict).expect("r0 = -1, exit");
+        object[at + 4..at + 8].fill(0);
+        let mut other = aya::EbpfLoader::new().default_map_pin_directory(&dir).load(&object).expect("loads");
+        let program: &mut aya::programs::SchedClassifier =
+            other.program_mut("sluice_egress").expect("there").try_into().expect("a classifier");
+        program.load().expect("verified");
+        let link = attach_egress(program.fd().expect("loaded").as_fd(), LO.0).expect("attach");
+        pin(link.as_fd(), &dir.join("egress_1")).expect("pin");
+        let theirs = link_place(link.as_fd()).expect("look");
+        let table = FlowTable::open(state.path(), 64).expect("opens");
+        let ours = link_place(link.as_fd()).expect("look");
+        assert_eq!((ours.ifindex, ours.program), (LO.0, program_id(table.program()).expect("look")));
+        assert_ne!(ours.program, theirs.program);
+        assert!(table.is_attached(LO));
+        // And the next time there is nothing to load.
+        let id = ours.program;
+        drop(table);
+        let table = FlowTable::open(state.path(), 64).expect("opens");
+        assert_eq!(program_id(table.program()).expect("look"), id);
     });
 }
