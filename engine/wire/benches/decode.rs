@@ -24,7 +24,7 @@ fn main() {
     let mut buffer = [0u8; 512];
     let bench = |name: &str, each: &mut dyn FnMut(usize)| {
         if name.contains(&wanted) {
-            measure(name, each);
+            report(name, measure(MESSAGES, each), ROUNDS * MESSAGES);
         }
     };
     bench("wire_decode_path_ns", &mut |i| {
@@ -43,6 +43,9 @@ fn main() {
         let message = Builder::within(&mut buffer, MessageType::Path, 63);
         black_box(write_path(message, i as u32).finish().expect("there is room"));
     });
+    if "wire_decode_worst_64k_ns".contains(&wanted) {
+        worst();
+    }
     bench("wire_encode_resv_ns", &mut |i| {
         let message = Builder::within(&mut buffer, MessageType::Resv, 63);
         black_box(write_resv(message, i as u32).finish().expect("there is room"));
@@ -64,17 +67,54 @@ fn pinned_run() -> bool {
     run.status().is_ok_and(|status| status.success())
 }
 
-fn measure(name: &str, each: &mut dyn FnMut(usize)) {
+/// The median over the rounds of the time for one of `messages`.
+fn measure(messages: usize, each: &mut dyn FnMut(usize)) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();
-            (0..MESSAGES).for_each(&mut *each);
-            start.elapsed().as_nanos() as f64 / MESSAGES as f64
+            (0..messages).for_each(&mut *each);
+            start.elapsed().as_nanos() as f64 / messages as f64
         })
         .collect();
     rounds.sort_by(f64::total_cmp);
-    let n = ROUNDS * MESSAGES;
-    println!("{{\"bench\":\"{name}\",\"value\":{:.1},\"unit\":\"ns\",\"n\":{n}}}", rounds[ROUNDS / 2]);
+    rounds[ROUNDS / 2]
+}
+
+fn report(name: &str, value: f64, n: usize) {
+    println!("{{\"bench\":\"{name}\",\"value\":{value:.1},\"unit\":\"ns\",\"n\":{n}}}");
+}
+
+/// The slowest of some messages of nearly 64 KiB that were made to be slow; each carries a checksum.
+fn worst() {
+    const EACH: usize = 16;
+    let slowest = hostile().iter().fold(0f64, |slowest, message| {
+        slowest.max(measure(EACH, &mut |_| {
+            black_box(Message::parse(black_box(message)).is_ok());
+        }))
+    });
+    report("wire_decode_worst_64k_ns", slowest, ROUNDS * EACH);
+}
+
+/// One long object; many objects; policy data in small elements; many flow descriptors; an Adspec of empty parameters.
+fn hostile() -> Vec<Vec<u8>> {
+    let path = || write_path(Builder::new(MessageType::Path, 63), 1);
+    let many = |n: usize, each: &dyn Fn(Builder) -> Builder| (0..n).fold(path(), |m, _| each(m)).finish();
+    let element = [0u8, 4, 0, 1].repeat(62);
+    let policy = [&[0, 8, 0, 0][..], &element].concat();
+    let service = [&[9, 0, 0, 63][..], &[200u8, 0, 0, 0].repeat(63)].concat();
+    let services = service.repeat(250);
+    let words = (services.len() as u32 / 4).to_be_bytes();
+    let flows = (0..120).fold(write_resv(Builder::new(MessageType::Resv, 63), 1), |m, _| {
+        m.flowspec(&FlowSpec::ControlledLoad(tspec())).filter_spec(&sender())
+    });
+    let messages = [
+        many(1, &|m| m.raw(0x80, 1, &[0xa5; 65_000])),
+        many(250, &|m| m.raw(0x80, 1, &[0xa5; 252])),
+        many(250, &|m| m.raw(14, 1, &policy)),
+        flows.raw(0x80, 1, &[0; 58_000]).finish(),
+        Builder::new(MessageType::Path, 63).raw(13, 2, &[&words, &services[..]].concat()).finish(),
+    ];
+    messages.into_iter().map(|m| m.expect("it fits")).collect()
 }
 
 fn session() -> Session {

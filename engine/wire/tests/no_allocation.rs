@@ -1,10 +1,10 @@
 //! Decode makes no heap allocation (I19), whatever the bytes; neither does writing into a caller's buffer.
 
-mod seeds;
-
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::hint::black_box;
+use std::path::Path;
+use terms::Session;
 use wire::describe::{Value, Visitor};
 use wire::{Builder, Message, MessageType, Salvage, describe};
 
@@ -39,20 +39,29 @@ fn read(bytes: &[u8]) {
     black_box((counter.0, flows));
 }
 
+/// The bytes of a hex file; `#` begins a comment.
+fn seed(path: &Path) -> Vec<u8> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let digits: String = text.lines().flat_map(|l| l.split('#').next().unwrap().split_whitespace()).collect();
+    (0..digits.len() / 2).map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap()).collect()
+}
+
 /// One test, because the counter is the process's.
 #[test]
 fn decode_allocates_nothing() {
-    let mut seeds = seeds::all();
-    let session = seeds::session4();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds");
+    let mut seeds: Vec<Vec<u8>> = std::fs::read_dir(folder).unwrap().map(|e| seed(&e.unwrap().path())).collect();
+    assert!(seeds.len() >= 40);
+    let session = Session { dst: [10, 0, 2, 2].into(), protocol: 17, dst_port: 5004 };
     let mut buffer = [0u8; 64];
     let region = Region::new(COUNTING);
     for seed in &mut seeds {
-        for at in 0..seed.bytes.len() {
-            read(&seed.bytes);
-            read(&seed.bytes[..at]);
-            let old = std::mem::replace(&mut seed.bytes[at], 0xa5);
-            read(&seed.bytes);
-            seed.bytes[at] = old;
+        for at in 0..seed.len() {
+            read(seed);
+            read(&seed[..at]);
+            let old = std::mem::replace(&mut seed[at], 0xa5);
+            read(seed);
+            seed[at] = old;
         }
     }
     let length = Builder::within(&mut buffer, MessageType::PathTear, 1).session(&session).finish();

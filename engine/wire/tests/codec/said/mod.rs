@@ -1,6 +1,5 @@
 //! Generated messages of all seven types and both address families: what they say, written by the builder, read back
 //! by the views.
-#![allow(dead_code)] // Each test file uses its part.
 
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

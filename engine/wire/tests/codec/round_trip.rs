@@ -1,10 +1,8 @@
 //! decode(encode(m)) == m, and encode(decode(b)) == b (I20): over generated messages of all seven types and both address
 //! families. `PROPTEST_CASES` sets how many; a failure prints its seed.
 
-mod said;
-
+use crate::said::said;
 use proptest::prelude::*;
-use said::said;
 use wire::{Builder, Message, MessageType};
 
 proptest! {

@@ -1,7 +1,8 @@
 //! The committed corpus is what the builder writes today (golden bytes), each seed is accepted, and nothing reserved
 //! is lost: decoding and writing again gives the same bytes. `BLESS=1` rewrites the files after a deliberate change.
+//! And the fault table in `docs/wire.md` names the tests that there are.
 
-mod seeds;
+use crate::seeds;
 
 use std::collections::BTreeSet;
 use wire::{Builder, Message};
@@ -51,4 +52,20 @@ fn copying_objects_gives_the_same_bytes() {
         }
         assert_eq!(bytes, seed.bytes[..envelope.header.length], "{}", seed.name);
     }
+}
+
+#[test]
+fn the_fault_table_names_its_tests() {
+    let root = seeds::folder().join("..");
+    let page = std::fs::read_to_string(root.join("../../docs/wire.md")).unwrap();
+    let is_fault = |name: &&str| name.starts_with('p') && name[1..].starts_with(|c: char| c.is_ascii_digit());
+    let named: BTreeSet<String> = page.split('`').filter(is_fault).map(str::to_owned).collect();
+    let mut there = BTreeSet::new();
+    for entry in std::fs::read_dir(root.join("tests/codec")).unwrap().map(|e| e.unwrap().path()) {
+        let Ok(text) = std::fs::read_to_string(entry) else { continue };
+        let tests = text.lines().filter_map(|l| l.strip_prefix("fn ")?.strip_suffix("() {"));
+        there.extend(tests.filter(is_fault).map(str::to_owned));
+    }
+    assert_eq!(named, there);
+    assert!(page.contains(&format!("{} messages in `engine/wire/seeds`", seeds::all().len())));
 }

@@ -1,6 +1,6 @@
 //! `FAULTS` P1 to P7 and P16 to P19: the common header.
 
-mod seeds;
+use crate::seeds;
 
 use wire::{Builder, Malformed, Message, MessageType};
 

@@ -1,8 +1,6 @@
 //! `FAULTS` P30 to P36, P39 to P41: addresses, ports, traffic values.
 
-mod seeds;
-
-use seeds::{controlled, hop4, hop6, ip, sender4, sender6, session4, session6, start, video};
+use crate::seeds::{controlled, hop4, hop6, ip, sender4, sender6, session4, session6, start, video};
 use terms::{FilterSpec, FlowSpec, Rate, Session, Span, Style};
 use wire::iana::{class, error};
 use wire::{Answer, Builder, ErrorSpec, Malformed, Message, MessageType, RsvpHop};

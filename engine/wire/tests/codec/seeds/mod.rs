@@ -1,6 +1,5 @@
 //! The seed corpus: every message form once, written by the builder, kept in `engine/wire/seeds` as hex that people can
 //! read (one object a line), shared by the exhaustive tests, the fuzz targets and the tshark test.
-#![allow(dead_code)] // Each test file uses its part.
 
 mod errors;
 mod paths;
