@@ -93,7 +93,8 @@ pub struct DownArgs {
 #[command(
     after_help = "Examples:\n  sluice demo                the whole sweep: about 4 minutes; table, and figures in out/demo\n  \
                         sluice demo --quick        before and after at one point: under a minute\n  \
-                        sluice demo --quick --json    the same, and one JSON object on the last line"
+                        sluice demo --quick --json    the same, and one JSON object on the last line\n  \
+                        sluice demo --sim          the whole sweep in simulated time: no root, some seconds"
 )]
 pub struct DemoArgs {
     /// Before and after at one saturated point
@@ -105,6 +106,9 @@ pub struct DemoArgs {
     /// Folder for the figures (SVG, PNG), the table and all values as JSON
     #[arg(long, value_name = "DIR", default_value = "out/demo", conflicts_with = "quick")]
     pub out: PathBuf,
+    /// The same nodes in simulated time: needs no root, takes seconds
+    #[arg(long)]
+    pub sim: bool,
     /// Show no progress
     #[arg(long)]
     pub silent: bool,

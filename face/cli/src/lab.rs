@@ -2,13 +2,14 @@
 
 use crate::args::{DemoArgs, LabCommand};
 use crate::complain::Complaint;
-use ::lab::demo::{self, DemoOptions};
+use ::lab::demo::{self, DemoOptions, Report};
 use ::lab::error::Error;
 use ::lab::patience::Patience;
 use ::lab::setup;
 use ::lab::trial::{self, excess, kill_receiver, kill_router};
 use daemon::testbed::UpOptions;
 use serde::Serialize;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use terms::Span;
@@ -18,6 +19,10 @@ const INTERRUPTED: u8 = 130;
 
 /// Runs the demonstration. Exit status 1: it ran, and did not show what it must.
 pub fn demo(args: &DemoArgs) -> Result<ExitCode, Complaint> {
+    let out = (!args.quick).then_some(args.out.as_path());
+    if args.sim {
+        return Ok(show(&demo::simulate(args.quick, out)?, out, args.json));
+    }
     let patience = Patience::until_signalled()?;
     let up = options()?;
     let mut options = if args.quick { DemoOptions::quick(up) } else { DemoOptions::full(up, args.out.clone()) };
@@ -26,14 +31,19 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Complaint> {
         Err(Error::Interrupted) => return Ok(interrupted()),
         result => result?,
     };
+    Ok(show(&report, out, args.json))
+}
+
+/// Prints what the demonstration found.
+fn show(report: &Report, out: Option<&Path>, json: bool) -> ExitCode {
     print!("{}", report.text());
-    if let Some(out) = &options.out {
+    if let Some(out) = out {
         println!("figures, table and values: {}", out.display());
     }
-    if args.json {
+    if json {
         println!("{}", report.json());
     }
-    Ok(if report.shortfalls.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    if report.shortfalls.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 /// Runs one of the other experiments.

@@ -7,6 +7,7 @@
 mod charts;
 mod measure;
 mod report;
+mod simulated;
 mod verdict;
 
 use crate::bed::{Bed, RECEIVER, SENDER};
@@ -26,6 +27,7 @@ use linux::clock::Clock;
 use linux::process::go_first;
 use measure::{SETTLE, Scene};
 pub use report::{Point, Report};
+pub use simulated::simulate;
 use std::path::PathBuf;
 use std::time::Duration;
 use terms::{Rate, Span};

@@ -1,0 +1,106 @@
+//! The same experiment in simulated time, where there is no root: the same nodes, ledgers and plans, on simulated links
+//! whose ports run an HTB like the kernel's. Ten seconds of a point take some milliseconds.
+
+use super::report::{Point, Report};
+use crate::error::Error;
+use crate::setup::SetupTime;
+use sim::experiment::{self, Failed, Sweep, round_trip, testbed, video_tspec};
+use std::path::Path;
+use terms::{Rate, Span};
+
+/// Length of the echo's packet that the round-trip time is stated for, bytes of IP packet.
+const ECHO: u32 = 92;
+/// Flood rates of the quick form, Mb/s.
+const QUICK: [u64; 2] = [0, 10];
+
+/// Plays the sweep, or (`quick`) its points without flood and at saturation only; writes figures and table into `out`,
+/// if asked for.
+///
+/// # Errors
+/// [`Error::Void`] if a checker of the simulator finds a law broken, [`Error::Failed`] if a file cannot be written.
+pub fn simulate(quick: bool, out: Option<&Path>) -> Result<Report, Error> {
+    let all = Sweep::default();
+    let sweep = if quick { Sweep { floods: QUICK.map(Rate::from_mbps).to_vec(), ..all } } else { all };
+    let points = experiment::video(&sweep).map_err(void)?;
+    let line = testbed(sweep.scheduler, Span::from_secs(30), sweep.seed);
+    let bottleneck = line.links.iter().map(|link| link.rate).min().unwrap_or(Rate::ZERO);
+    let mut report = Report::new(bottleneck, setup_time(&points, round_trip(&line, ECHO))?);
+    report.tspec = Some(video_tspec().into());
+    report.notes.push("simulated time: no packet left this machine; frames are packets in groups, not pictures".into());
+    let unreserved = points.iter().filter(|point| !point.reserved);
+    report.points = unreserved.chain(points.iter().filter(|point| point.reserved)).map(point).collect();
+    report.judge();
+    if let Some(out) = out {
+        report.write(out)?;
+    }
+    Ok(report)
+}
+
+fn void(failed: Failed) -> Error {
+    Error::Void(match failed {
+        Failed::Unplayable(what) => what.what,
+        Failed::Broken(broken) => format!("{} at {:?} of simulated time; please report this", broken.law, broken.at),
+    })
+}
+
+/// Simulated set-ups of one kind are all alike: one is the median.
+fn setup_time(points: &[experiment::Point], rtt: Span) -> Result<SetupTime, Error> {
+    let first = points.iter().find_map(|point| Some((point.set_up?, point.end_to_end?)));
+    let (setup, end_to_end) = first.ok_or_else(|| Error::Void("no reservation was confirmed".into()))?;
+    let (rtt_ms, setup_ms) = (ms(rtt), ms(setup));
+    Ok(SetupTime {
+        count: 1,
+        rtt_ms,
+        setup_ms,
+        setup_p10_ms: setup_ms,
+        setup_p90_ms: setup_ms,
+        end_to_end_ms: ms(end_to_end),
+        target_ms: 3.0 * rtt_ms + 1.0,
+    })
+}
+
+fn point(point: &experiment::Point) -> Point {
+    let video = &point.video;
+    let frames = video.frames_sent.max(1) as f64;
+    let spoilt = video.frames_sent.saturating_sub(video.frames_whole);
+    Point {
+        flood_asked_mbps: mbps(point.offered),
+        flood_sent_mbps: mbps(point.offered),
+        reserved: point.reserved,
+        video_mbps: mbps(video.throughput()),
+        video_wire_mbps: mbps(point.video_wire_rate()),
+        fps: video.frames_per_kilosecond() as f64 / 1e3,
+        damaged_frames: spoilt,
+        frame_error_rate: spoilt as f64 / frames,
+        loss: video.lost() as f64 / video.sent.max(1) as f64,
+        lost_packets: video.lost(),
+        flood_mbps: mbps(point.flood.throughput()),
+        setup_ms: point.set_up.map(ms),
+    }
+}
+
+fn mbps(rate: Rate) -> f64 {
+    rate.as_bps() as f64 / 1e6
+}
+
+fn ms(span: Span) -> f64 {
+    span.as_nanos() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_simulated_sweep_shows_what_the_real_one_must() {
+        let report = simulate(false, None).expect("a sweep");
+        assert_eq!(report.shortfalls, [""; 0]);
+        assert_eq!(report.points.len(), 26);
+        let line = report.json();
+        assert_eq!(line["bottleneck_mbps"], 10.0);
+        assert_eq!(line["reserved"]["loss"], 0.0);
+        assert!(line["unreserved"]["fps"].as_f64().expect("a number") < 6.0);
+        assert!(report.text().contains("simulated time"));
+        assert_eq!(simulate(true, None).expect("two points").json(), line, "the quick form agrees");
+    }
+}
