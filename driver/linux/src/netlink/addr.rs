@@ -62,7 +62,7 @@ fn with_address(message: Message, address: &Address) -> Message {
     message.attr(libc::IFA_LOCAL, &bytes).attr(libc::IFA_ADDRESS, &bytes)
 }
 
-fn address(reply: &Reply) -> Option<Address> {
+pub(super) fn address(reply: &Reply) -> Option<Address> {
     if reply.ty != libc::RTM_NEWADDR {
         return None;
     }

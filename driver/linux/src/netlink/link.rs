@@ -143,7 +143,7 @@ fn header(index: u32, flags: u32, change: u32) -> [u8; HEADER] {
     bytes
 }
 
-fn link(reply: &Reply) -> Option<Link> {
+pub(super) fn link(reply: &Reply) -> Option<Link> {
     if reply.ty != libc::RTM_NEWLINK {
         return None;
     }

@@ -16,6 +16,8 @@ pub mod notice;
 pub mod route;
 pub mod socket;
 pub mod tc;
+#[cfg(test)]
+mod total;
 
 pub use message::{Attributes, Message};
 pub use socket::{Error, Socket};

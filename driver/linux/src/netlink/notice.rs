@@ -76,7 +76,7 @@ impl AsRawFd for Notices {
     }
 }
 
-fn notice(ty: u16, body: &[u8]) -> Option<Notice> {
+pub(super) fn notice(ty: u16, body: &[u8]) -> Option<Notice> {
     // ifinfomsg, ifaddrmsg and tcmsg all have the interface index at byte 4.
     let index = IfIndex(u32_at(body, 4)?);
     match ty {

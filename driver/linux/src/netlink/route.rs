@@ -129,7 +129,7 @@ fn entry(ty: u16, flags: i32, route: &RouteEntry) -> Message {
     message
 }
 
-fn answer(reply: &Reply) -> Option<RouteAnswer> {
+pub(super) fn answer(reply: &Reply) -> Option<RouteAnswer> {
     if reply.ty != libc::RTM_NEWROUTE {
         return None;
     }

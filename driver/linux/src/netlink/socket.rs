@@ -244,7 +244,7 @@ fn set_option<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> Result<()> {
 }
 
 /// Reads NLMSG_ERROR: errno, the request (or only its header), attributes.
-fn verdict(what: &'static str, body: &[u8], flags: u16) -> Result<()> {
+pub(super) fn verdict(what: &'static str, body: &[u8], flags: u16) -> Result<()> {
     let errno = u32_at(body, 0).ok_or(Error::strange(what))? as i32;
     if errno == 0 {
         return Ok(());

@@ -118,7 +118,7 @@ fn describe(flags: i32, oif: IfIndex, handle: Handle, parent: Handle, htb: &HtbC
         })
 }
 
-fn class(reply: &Reply) -> Option<Class> {
+pub(in crate::netlink) fn class(reply: &Reply) -> Option<Class> {
     if reply.ty != libc::RTM_NEWTCLASS {
         return None;
     }

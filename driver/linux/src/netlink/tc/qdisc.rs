@@ -132,7 +132,7 @@ fn describe(flags: i32, oif: IfIndex, handle: Handle, parent: Handle, what: &Dis
     }
 }
 
-fn qdisc(reply: &Reply) -> Option<Qdisc> {
+pub(in crate::netlink) fn qdisc(reply: &Reply) -> Option<Qdisc> {
     if reply.ty != libc::RTM_NEWQDISC {
         return None;
     }
