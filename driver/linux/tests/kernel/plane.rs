@@ -5,7 +5,8 @@ use crate::scratch;
 use linux::netlink::tc::Handle;
 use linux::netlink::tc::qdisc::Discipline;
 use linux::plane::{Drift, Fuse, KernelPlane};
-use terms::{Bytes, IfIndex, Rate};
+use std::process::Command;
+use terms::{Bytes, IfIndex, Rate, ServiceCurve, Span};
 use traffic::plan::{ClassId, ClassSpec, LinkSpec, Plan, PlanOp, QueueSpec};
 
 const OWN: ClassId = ClassId::FIRST_OWN;
@@ -271,5 +272,36 @@ fn interfaces_are_apart() {
         ops.push(PlanOp::DropLink { oif: bed.oif });
         assert_eq!(plane.read(), Ok(plan_of(&ops)), "the second keeps its flow of the same name");
         assert_eq!(plane.counters().expect("counters").flows.len(), 1);
+    });
+}
+
+#[test]
+fn another_tool_sees_the_same() {
+    scratch::in_netns(|| {
+        let bed = bed();
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        let curve = ServiceCurve { m1: Rate::from_mbps(8), d: Span::from_millis(20), m2: Rate::from_mbps(1) };
+        let spec = ClassSpec { real_time: Some(curve), upper_limit: Some(Rate::from_mbps(5)), ..spec(0, 1) };
+        ops.push(PlanOp::Class { oif: bed.oif, class: ClassId::BEST_EFFORT, spec: self::spec(5_000, 7) });
+        ops.push(PlanOp::Class { oif: bed.oif, class: OWN, spec });
+        plane.apply(&ops).expect("fits");
+        let Ok(shown) = Command::new("tc").args(["-d", "class", "show", "dev", "near"]).output() else {
+            eprintln!("SKIPPED: no tc (Debian: iproute2) to compare with");
+            return;
+        };
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let line = |class: &str| shown.lines().find(|line| line.contains(&format!("class htb {class} "))).expect(class);
+        assert!(line("5c1c:1").contains(" root rate 10Mbit ceil 10Mbit "), "{shown}");
+        let controlled = line("5c1c:4");
+        for words in ["parent 5c1c:1 ", "leaf 4: ", "prio 2 ", "rate 3300Kbit ceil 10Mbit "] {
+            assert!(controlled.contains(words), "{words}: {controlled}");
+        }
+        // 20 ms of 8 Mb/s are 20,000 bytes of burst; tc shows what its own table makes of the ticks.
+        let own = line("5c1c:10");
+        assert!(own.contains("rate 1Mbit ceil 5Mbit "), "{own}");
+        let burst = own.split_whitespace().skip_while(|word| *word != "burst").nth(1).expect("burst");
+        assert!(burst.starts_with("20000b") || burst.starts_with("19Kb") || burst.starts_with("20Kb"), "{own}");
+        assert!(!shown.contains("burst 0b"), "{shown}");
     });
 }
