@@ -1,12 +1,12 @@
 //! What it costs to decode and to encode a message: one JSON line a benchmark.
 //!
 //! `cargo bench -p sluice-wire [-- PART_OF_A_NAME]`. The Path has an ADSPEC with all fragments (172 bytes), the Resv one
-//! FF flow descriptor (100 bytes); both carry a checksum, which is verified. The figure is the median of 101 rounds of
+//! FF flow descriptor (96 bytes); both carry a checksum, which is verified. The figure is the median of 101 rounds of
 //! 4,096 messages, 64 different ones in turn; the process pins itself to one core where `taskset` is there.
 
+use bench::Bench;
 use std::hint::black_box;
 use std::process::Command;
-use std::time::Instant;
 use terms::{Adspec, Bytes, FilterSpec, FlowSpec, Rate, Session, Span, Style, Tspec};
 use wire::{Builder, Filter, Message, MessageType, RsvpHop};
 
@@ -18,38 +18,36 @@ fn main() {
     if pinned_run() {
         return;
     }
-    let wanted = std::env::args().skip(1).find(|a| !a.starts_with('-')).unwrap_or_default();
+    let bench = Bench::from_args();
     let paths: Vec<Vec<u8>> = (0..DIFFERENT as u32).map(path).collect();
     let resvs: Vec<Vec<u8>> = (0..DIFFERENT as u32).map(resv).collect();
-    let mut buffer = [0u8; 512];
-    let bench = |name: &str, each: &mut dyn FnMut(usize)| {
-        if name.contains(&wanted) {
-            report(name, measure(MESSAGES, each), ROUNDS * MESSAGES);
-        }
+    let time = |name, each: &mut dyn FnMut(usize)| {
+        bench.time(name, ROUNDS, MESSAGES as u64, || (0..MESSAGES).for_each(&mut *each));
     };
-    bench("wire_decode_path_ns", &mut |i| {
+    time("wire_decode_path_ns", &mut |i| {
         let message = Message::parse(black_box(&paths[i % DIFFERENT])).expect("we wrote it");
         let Message::Path(path) = message else { unreachable!("a Path") };
         black_box((path.session, path.tspec.r, path.adspec.is_some()));
     });
-    bench("wire_decode_resv_ns", &mut |i| {
+    time("wire_decode_resv_ns", &mut |i| {
         let message = Message::parse(black_box(&resvs[i % DIFFERENT])).expect("we wrote it");
         let Message::Resv(resv) = message else { unreachable!("a Resv") };
         for flow in resv.flows() {
             black_box((flow.filter, flow.flow.spec));
         }
     });
-    bench("wire_encode_path_ns", &mut |i| {
+    let mut buffer = [0u8; 512];
+    time("wire_encode_path_ns", &mut |i| {
         let message = Builder::within(&mut buffer, MessageType::Path, 63);
         black_box(write_path(message, i as u32).finish().expect("there is room"));
     });
-    if "wire_decode_worst_64k_ns".contains(&wanted) {
-        worst();
-    }
-    bench("wire_encode_resv_ns", &mut |i| {
+    time("wire_encode_resv_ns", &mut |i| {
         let message = Builder::within(&mut buffer, MessageType::Resv, 63);
         black_box(write_resv(message, i as u32).finish().expect("there is room"));
     });
+    if bench.wants(WORST) {
+        bench.report(WORST, worst(), "ns", ROUNDS);
+    }
 }
 
 /// Runs this very program again, pinned to the last core; false if that is not possible, or has happened.
@@ -67,32 +65,15 @@ fn pinned_run() -> bool {
     run.status().is_ok_and(|status| status.success())
 }
 
-/// The median over the rounds of the time for one of `messages`.
-fn measure(messages: usize, each: &mut dyn FnMut(usize)) -> f64 {
-    let mut rounds: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let start = Instant::now();
-            (0..messages).for_each(&mut *each);
-            start.elapsed().as_nanos() as f64 / messages as f64
-        })
-        .collect();
-    rounds.sort_by(f64::total_cmp);
-    rounds[ROUNDS / 2]
-}
-
-fn report(name: &str, value: f64, n: usize) {
-    println!("{{\"bench\":\"{name}\",\"value\":{value:.1},\"unit\":\"ns\",\"n\":{n}}}");
-}
+const WORST: &str = "wire_decode_worst_64k_ns";
 
 /// The slowest of some messages of nearly 64 KiB that were made to be slow; each carries a checksum.
-fn worst() {
-    const EACH: usize = 16;
-    let slowest = hostile().iter().fold(0f64, |slowest, message| {
-        slowest.max(measure(EACH, &mut |_| {
-            black_box(Message::parse(black_box(message)).is_ok());
-        }))
-    });
-    report("wire_decode_worst_64k_ns", slowest, ROUNDS * EACH);
+fn worst() -> f64 {
+    let time = |message: &Vec<u8>| {
+        let parse = || bench::nanos(|| _ = black_box(Message::parse(black_box(message)).is_ok()));
+        bench::median(&mut (0..ROUNDS).map(|_| parse()).collect::<Vec<f64>>())
+    };
+    hostile().iter().map(time).fold(0.0, f64::max)
 }
 
 /// One long object; many objects; policy data in small elements; many flow descriptors; an Adspec of empty parameters.

@@ -5,8 +5,14 @@ use crate::said::said;
 use proptest::prelude::*;
 use wire::{Builder, Message, MessageType};
 
+/// How many cases of each property, unless `PROPTEST_CASES` says.
+fn cases() -> ProptestConfig {
+    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
+    ProptestConfig { cases: wanted.unwrap_or(20_000), ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(cases())]
 
     #[test]
     fn what_was_said_is_what_is_read_and_written_again(said in said()) {
