@@ -4,24 +4,21 @@
 //! always holds packets; what goes out is replaced. *Drained*: 32 packets come for random classes, then all go out,
 //! so classes become active and idle all the time. The link is 10 Gb/s and always busy.
 
+mod plane;
+
 use bench::{Bench, Draw};
-use std::hint::black_box;
+use plane::{LEN, Plane};
 use terms::{Bytes, Rate, ServiceCurve, Span, Time};
-use traffic::plan::QueueSpec;
-use traffic::queue::{Fifo, Pool};
+use traffic::scheduler::Node;
 use traffic::scheduler::drr::Drr;
 use traffic::scheduler::hfsc::{Curves, Hfsc};
 use traffic::scheduler::htb::{Htb, HtbSpec};
 use traffic::scheduler::priority::Priority;
 use traffic::scheduler::wf2q::Wf2q;
-use traffic::scheduler::{Node, Scheduler};
 use traffic::wheel::Wheel;
 
 const RUNS: usize = 7;
 const PACKETS: u64 = 1 << 19;
-const LEN: u32 = 1500;
-/// A packet on a link of 10 Gb/s.
-const GAP: Span = Span::from_nanos(1200);
 
 fn main() {
     let bench = Bench::from_args();
@@ -77,7 +74,7 @@ fn schedulers(bench: &Bench, classes: u32) {
             if bench.wants(&name(scheduler)) {
                 let mut plane = make();
                 plane.prepare(classes, backlogged);
-                bench.time(&name(scheduler), RUNS, PACKETS, || plane.run(backlogged));
+                bench.time(&name(scheduler), RUNS, PACKETS, || plane.run(PACKETS, backlogged));
             }
         };
         run("prio", &mut || {
@@ -116,84 +113,5 @@ fn schedulers(bench: &Bench, classes: u32) {
             let nodes = (0..classes).map(|_| s.add(Time::ZERO, spec)).collect();
             Plane::new(Box::new(s), nodes)
         });
-    }
-}
-
-/// A scheduler with its queues.
-struct Plane {
-    scheduler: Box<dyn Scheduler>,
-    nodes: Vec<Node>,
-    queues: Vec<Fifo>,
-    pool: Pool<u64>,
-    order: Vec<u32>,
-    next: usize,
-    now: Time,
-}
-
-impl Plane {
-    fn new(scheduler: Box<dyn Scheduler>, nodes: Vec<Node>) -> Plane {
-        let spec = QueueSpec { packets: 64, bytes: Bytes::MAX };
-        let last = nodes.iter().map(|n| n.0).max().unwrap_or(0);
-        let queues = vec![Fifo::new(spec); last as usize + 1];
-        let mut pool = Pool::new(1 << 20);
-        pool.reserve(1 << 19);
-        Plane { scheduler, nodes, queues, pool, order: Vec::new(), next: 0, now: Time::ZERO }
-    }
-
-    fn prepare(&mut self, classes: u32, backlogged: bool) {
-        let mut draw = Draw::new(7);
-        self.order = (0..1 << 16).map(|_| draw.next_u32() % classes).collect();
-        if backlogged {
-            for i in 0..self.nodes.len() {
-                for _ in 0..2 {
-                    self.enqueue(self.nodes[i]);
-                }
-            }
-        }
-    }
-
-    fn enqueue(&mut self, node: Node) {
-        let queue = &mut self.queues[node.0 as usize];
-        let was_empty = queue.is_empty();
-        queue.push(&mut self.pool, LEN, 1).expect("room");
-        if was_empty {
-            self.scheduler.backlogged(self.now, node, LEN);
-        }
-    }
-
-    fn dequeue(&mut self) -> Option<Node> {
-        let node = self.scheduler.choose(self.now)?;
-        let queue = &mut self.queues[node.0 as usize];
-        black_box(queue.pop(&mut self.pool));
-        let next = queue.head_bytes(&self.pool);
-        self.scheduler.served(self.now, node, LEN, next);
-        self.now = self.now + GAP;
-        Some(node)
-    }
-
-    fn run(&mut self, backlogged: bool) {
-        if backlogged {
-            for _ in 0..PACKETS {
-                match self.dequeue() {
-                    Some(node) => self.enqueue(node),
-                    None => self.now = self.now + GAP,
-                }
-            }
-            return;
-        }
-        for _ in 0..PACKETS / 32 {
-            for _ in 0..32 {
-                let node = self.nodes[self.order[self.next] as usize];
-                self.next = (self.next + 1) % self.order.len();
-                self.enqueue(node);
-            }
-            let mut out = 0;
-            while out < 32 {
-                match self.dequeue() {
-                    Some(_) => out += 1,
-                    None => self.now = self.now + GAP,
-                }
-            }
-        }
     }
 }

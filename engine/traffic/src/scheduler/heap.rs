@@ -76,6 +76,13 @@ impl<K: Ord + Copy> Heap<K> {
         }
     }
 
+    /// Changes every key at once; `change` must keep their order.
+    pub fn map_keys(&mut self, change: impl Fn(K) -> K) {
+        for (key, _) in &mut self.entries {
+            *key = change(*key);
+        }
+    }
+
     fn up(&mut self, places: &mut [u32], mut at: usize) -> usize {
         let entry = self.entries[at];
         while at > 0 {

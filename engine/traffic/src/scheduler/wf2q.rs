@@ -28,18 +28,22 @@ pub struct Wf2q {
     /// The packet that went last: whose, when, and the virtual time then. `now` is that of its end.
     last: (Node, Time, Instant),
     /// Those that have not started, by start.
-    early: Heap<u128>,
+    early: Heap<u64>,
     /// Those that have, by finish.
-    started: Heap<u128>,
+    started: Heap<u64>,
     places: Vec<u32>,
 }
 
 /// Virtual time: `ns + part / rate` ns, `part` below the rate of whoever it belongs to.
 #[derive(Clone, Copy, Default, Debug)]
 struct Instant {
-    ns: u128,
+    ns: u64,
     part: u64,
 }
+
+/// Virtual time is moved back by this much when it has come to twice that, so that it never ends: 73 years of a busy
+/// link, but only some thousand packets of a class of 1 bit/s that has a fast link for itself.
+const EPOCH: u64 = 1 << 61;
 
 #[derive(Clone, Copy, Debug)]
 struct Leaf {
@@ -61,16 +65,19 @@ impl Instant {
     /// `bytes` later, at `rate`: exact.
     fn after(self, bytes: u32, rate: u64) -> Instant {
         let work = work::of_bytes(bytes) + u128::from(self.part);
-        let rest =
-            |wide: u128| Instant { ns: self.ns + wide / u128::from(rate), part: (wide % u128::from(rate)) as u64 };
-        match u64::try_from(work) {
-            Ok(short) => Instant { ns: self.ns + u128::from(short / rate), part: short % rate },
-            Err(_) => rest(work),
-        }
+        let (ns, part) = match u64::try_from(work) {
+            Ok(short) => (short / rate, short % rate),
+            Err(_) => ((work / u128::from(rate)) as u64, (work % u128::from(rate)) as u64),
+        };
+        Instant { ns: self.ns.saturating_add(ns), part }
     }
 
-    fn rounded_up(self) -> u128 {
-        self.ns + u128::from(self.part != 0)
+    fn moved_back(self) -> Instant {
+        Instant { ns: self.ns.saturating_sub(EPOCH), ..self }
+    }
+
+    fn rounded_up(self) -> u64 {
+        self.ns + u64::from(self.part != 0)
     }
 }
 
@@ -136,12 +143,13 @@ impl Wf2q {
     }
 
     /// The virtual time, ns, rounded down.
-    pub fn virtual_time(&self) -> u128 {
+    pub fn virtual_time(&self) -> u64 {
         self.now.ns
     }
 
-    /// Start and finish of the packet at the head of a class, virtual ns, rounded up.
-    pub fn head(&self, node: Node) -> Option<(u128, u128)> {
+    /// Start and finish of the packet at the head of a class, virtual ns, rounded up. (Virtual times start anew every
+    /// 2^61 ns.)
+    pub fn head(&self, node: Node) -> Option<(u64, u64)> {
         let leaf = self.known(node).ok().filter(|leaf| leaf.place != Place::Idle)?;
         Some((leaf.start.rounded_up(), leaf.finish.rounded_up()))
     }
@@ -170,6 +178,19 @@ impl Wf2q {
         }
     }
 
+    /// A new epoch: every virtual time by the same, so that nothing changes but the numbers.
+    fn move_back(&mut self) {
+        self.now = self.now.moved_back();
+        self.last.2 = self.last.2.moved_back();
+        for leaf in &mut self.nodes {
+            leaf.start = leaf.start.moved_back();
+            leaf.finish = leaf.finish.moved_back();
+        }
+        for heap in [&mut self.early, &mut self.started] {
+            heap.map_keys(|key| key.saturating_sub(EPOCH));
+        }
+    }
+
     /// Moves those that have started by now.
     fn start_due(&mut self) {
         while let Some((start, at)) = self.early.first() {
@@ -195,7 +216,7 @@ impl Scheduler for Wf2q {
     fn backlogged(&mut self, now: Time, leaf: Node, head: u32) {
         // While a packet is on the wire, virtual time is between that of its start and that of its end.
         let (owner, sent_at, before) = self.last;
-        let present = before.rounded_up() + u128::from(now.since(sent_at).as_nanos());
+        let present = before.rounded_up().saturating_add(now.since(sent_at).as_nanos());
         let on_the_wire = present < self.now.rounded_up();
         let present = present.min(self.now.rounded_up());
         let class = &mut self.nodes[leaf.index()];
@@ -221,6 +242,9 @@ impl Scheduler for Wf2q {
     fn served(&mut self, now: Time, leaf: Node, len: u32, next: Option<u32>) {
         self.last = (leaf, now, self.now);
         self.now = self.now.after(len, self.rate);
+        if self.now.ns >= 2 * EPOCH {
+            self.move_back();
+        }
         let Some(head) = next else {
             self.leave(leaf.0);
             return;
