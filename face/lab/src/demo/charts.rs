@@ -37,12 +37,11 @@ fn chart(report: &Report, title: &str, y: &str, reach: f64, value: impl Fn(&Poin
     };
     let (mbps, wire) = report.unloaded().map_or((0.0, 0.0), |point| (point.video_mbps, point.video_wire_mbps));
     let link = report.bottleneck_mbps;
+    let video = if report.simulated { "Simulated video" } else { "H.264 over RTP" };
     let named = |name: &str, color, mark, points| Line { name: name.into(), color, mark, points };
     Chart {
         title: title.into(),
-        subtitle: format!(
-            "H.264 over RTP at {mbps:.2} Mb/s, UDP flood, both over a {link:.0} Mb/s link between two routers"
-        ),
+        subtitle: format!("{video} at {mbps:.2} Mb/s, UDP flood, both over a {link:.0} Mb/s link between two routers"),
         x: Axis { label: "Cross traffic sent (Mb/s)".into(), reach: link },
         y: Axis { label: y.into(), reach },
         lines: vec![

@@ -95,6 +95,8 @@ struct Side {
 /// Everything.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
+    /// In simulated time, with packets in groups for frames.
+    pub simulated: bool,
     /// The slowest link, wire Mb/s.
     pub bottleneck_mbps: f64,
     /// Set-up times on the idle path.
@@ -115,6 +117,7 @@ impl Report {
     /// Without points.
     pub(super) fn new(bottleneck: Rate, setup: SetupTime) -> Report {
         Report {
+            simulated: false,
             bottleneck_mbps: bottleneck.as_bps() as f64 / 1e6,
             setup,
             tspec: None,

@@ -25,6 +25,7 @@ pub fn simulate(quick: bool, out: Option<&Path>) -> Result<Report, Error> {
     let line = testbed(sweep.scheduler, Span::from_secs(30), sweep.seed);
     let bottleneck = line.links.iter().map(|link| link.rate).min().unwrap_or(Rate::ZERO);
     let mut report = Report::new(bottleneck, setup_time(&points, round_trip(&line, ECHO))?);
+    report.simulated = true;
     report.tspec = Some(video_tspec().into());
     report.notes.push("simulated time: no packet left this machine; frames are packets in groups, not pictures".into());
     let unreserved = points.iter().filter(|point| !point.reserved);
