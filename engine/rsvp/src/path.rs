@@ -147,7 +147,7 @@ impl Rsvp {
     fn path_known<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out, news: News) {
         let (sid, session, template) = self.sender_of(id);
         let psb = &mut self.psbs[id];
-        let before = psb.phop().copied();
+        let (before, deadline) = (psb.phop().copied(), psb.next_deadline());
         let moved = before.is_none_or(|p| (p.iif, p.addr, p.lih) != (news.phop.iif, news.phop.addr, news.phop.lih));
         let said = (psb.tspec, psb.adspec, psb.ttl, before.map(|p| p.non_rsvp));
         let new_tspec = psb.tspec != news.tspec;
@@ -188,7 +188,10 @@ impl Rsvp {
         if moved && !flapping {
             self.resv_refresh(now, id, Push::Now);
         }
-        self.arm_path(id);
+        // A refresh only moves deadlines later: the alarm may ring early and look.
+        if self.psbs[id].next_deadline() < deadline {
+            self.arm_path(id);
+        }
     }
 
     /// The present previous hop is gone. If another was heard and is not dead, the path goes through that one again.

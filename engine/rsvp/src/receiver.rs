@@ -151,6 +151,7 @@ impl Rsvp {
                     flowspec,
                     earlier: Vec::new(),
                     confirm,
+                    refused: false,
                     forward: Vec::new(),
                     refresh: self.config.refresh,
                     direct: true,

@@ -50,6 +50,8 @@ pub struct Rsb {
     pub earlier: Vec<FlowSpec>,
     /// Who wants a confirmation that has not been passed on yet.
     pub confirm: Option<Confirm>,
+    /// Whether an increase was refused since: the next request is put before traffic control again, whatever it asks.
+    pub refused: bool,
     /// Objects that go with each Resv upstream as they came.
     pub forward: Vec<Forwarded>,
     /// R of whoever asks.
