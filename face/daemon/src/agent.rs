@@ -24,6 +24,7 @@ use node::io::{AppCall, Input, Output};
 use rsvp::io::{AppId, Datagram};
 use std::collections::{BTreeSet, VecDeque};
 use terms::{Fault, IfIndex, Span, Time};
+use traffic::plan::PlanOp;
 
 const RSVP: Token = Token(0);
 const NOTICES: Token = Token(1);
@@ -124,8 +125,12 @@ impl Agent {
     fn begin(&mut self) -> Result<(), StartError> {
         let found = self.plane.read().map_err(StartError::Plane)?;
         for (oif, link) in found.links {
-            for (flow, entry) in link.flows {
+            let wanted = self.interfaces.get(&oif).is_some_and(|state| state.link.is_some());
+            for (flow, entry) in link.flows.into_iter().filter(|_| wanted) {
                 self.tell(Input::Adopt { oif, flow, entry });
+            }
+            if !wanted {
+                self.give_back(oif);
             }
         }
         for state in self.interfaces.clone().into_values() {
@@ -140,6 +145,16 @@ impl Agent {
         let socket = self.config.socket.display();
         self.log.line(now, Level::Info, "started", &[("version", &version), ("socket", &socket), ("took_us", &took)]);
         Ok(())
+    }
+
+    /// An earlier agent had this interface; the configuration no longer names it.
+    fn give_back(&mut self, oif: IfIndex) {
+        let result = self.plane.apply(&[PlanOp::DropLink { oif }]);
+        let name = self.names.get(&oif).cloned().unwrap_or_else(|| oif.0.to_string());
+        match result {
+            Ok(()) => self.announce(Level::Info, "given_back", &format!("{name}: no longer in the configuration")),
+            Err(fault) => self.announce(Level::Error, "plane_fault", &format!("{name}: {fault}")),
+        }
     }
 
     /// One round: wait, then whatever is ready.
@@ -311,7 +326,12 @@ impl Agent {
         self.tell(Input::RouteChanged(None));
     }
 
-    fn compare(&mut self, now: Interfaces) {
+    fn compare(&mut self, mut now: Interfaces) {
+        for (index, state) in &mut now {
+            // A driver forgets its rate while a cable is out; what was promised on the link is not over for that.
+            let known = self.interfaces.get(index).filter(|before| before.name == state.name && state.rsvp);
+            state.link = state.link.or(known.and_then(|before| before.link));
+        }
         let before = std::mem::replace(&mut self.interfaces, now.clone());
         self.names.extend(now.iter().map(|(&index, state)| (index, state.name.clone())));
         for (index, state) in before.iter().filter(|(index, _)| !now.contains_key(index)) {

@@ -10,6 +10,9 @@
 //! [rsvp]
 //! refresh = "30s"                      # R of RFC 2205 section 3.7; the default
 //! keep = 3                             # K; the default
+//! max_sessions = 1048576               # limits of the tables; the defaults
+//! max_paths = 1048576
+//! max_reservations = 1048576
 //!
 //! [[interface]]
 //! name = "eth0"
@@ -121,6 +124,8 @@ impl Level {
 pub const DEFAULT_KEPT_BACK: Share = Share::PerMille(20);
 /// Ethernet, as the kernel counts it: addresses and type, without preamble and check sequence.
 pub const DEFAULT_OVERHEAD: u32 = 14;
+/// Most that a table of states may be allowed to hold.
+const MAX_STATES: usize = 1 << 24;
 /// Most interfaces in a file.
 const MAX_INTERFACES: usize = 1024;
 
@@ -142,6 +147,9 @@ struct File {
 pub(crate) struct RsvpFile {
     refresh: Option<Spanned<String>>,
     keep: Option<Spanned<u32>>,
+    max_sessions: Option<Spanned<usize>>,
+    max_paths: Option<Spanned<usize>>,
+    max_reservations: Option<Spanned<usize>>,
 }
 
 #[derive(Deserialize)]
@@ -231,6 +239,18 @@ pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> 
         if !(1..=100).contains(&config.keep) {
             return Err(document.at(keep.span(), "keep is 1 to 100 (RFC 2205 proposes 3)"));
         }
+    }
+    let limits = [
+        (&found.max_sessions, &mut config.max_sessions),
+        (&found.max_paths, &mut config.max_paths),
+        (&found.max_reservations, &mut config.max_resvs),
+    ];
+    for (limit, to) in limits {
+        let Some(limit) = limit else { continue };
+        if !(1..=MAX_STATES).contains(limit.get_ref()) {
+            return Err(document.at(limit.span(), format!("a limit is 1 to {MAX_STATES}")));
+        }
+        *to = *limit.get_ref();
     }
     Ok(config)
 }

@@ -11,7 +11,7 @@ use linux::process::{self, Peer};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -68,9 +68,11 @@ impl Local {
         if UnixStream::connect(path).is_ok() {
             return Err(Failed::because(what(), io::Error::from(io::ErrorKind::AddrInUse)));
         }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Failed::because(what(), error)),
-            _ => {}
+        match fs::symlink_metadata(path) {
+            // Only what an agent leaves when it is killed is in the way; anything else is not ours to remove.
+            Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(Failed::doing(what()))?,
+            Ok(_) => return Err(Failed::because(what(), io::Error::other("there is a file that is no socket"))),
+            Err(_) => {}
         }
         let listener = UnixListener::bind(path).map_err(Failed::doing(what()))?;
         listener.set_nonblocking(true).map_err(Failed::doing(what()))?;

@@ -74,7 +74,11 @@ fn rsvp_news(event: &rsvp::io::Event, names: &Names) -> News {
             (Level::Info, "phop_changed", format!("{}: {from} -> {to}", flow(session, template)))
         }
         E::Rerouted { session, template, oif } => {
-            (Level::Info, "rerouted", format!("{} leaves {}", flow(session, template), on(*oif, names)))
+            let way = oif.map_or_else(
+                || "ends here, or has no way".to_owned(),
+                |oif| format!("leaves on {} now", at(oif, names)),
+            );
+            (Level::Info, "rerouted", format!("{} {way}", flow(session, template)))
         }
         E::NonRsvpHop { session, phop } => {
             let text = format!("{}: a router between {phop} and here does not speak RSVP", destination(session));

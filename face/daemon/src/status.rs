@@ -88,6 +88,10 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let there = |name: &String| agent.interfaces.values().any(|state| state.name == *name);
+    for wanted in agent.config.interfaces.iter().filter(|wanted| !there(&wanted.name)) {
+        notes.push(format!("{} is down or gone: nothing is reserved there", wanted.name));
+    }
     for oif in &agent.foreign {
         let name = agent.names.get(oif).cloned().unwrap_or_default();
         notes.push(format!("another program took the traffic control of {name}: nothing is guaranteed there"));

@@ -180,13 +180,16 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
     let topology = &file.topology;
     let mut text = format!(
         "# made by sluice up\nname = {:?}\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\nlog = {:?}\n\n[rsvp]\n\
-         refresh = \"{}ns\"\nkeep = {}\n",
+         refresh = \"{}ns\"\nkeep = {}\nmax_sessions = {}\nmax_paths = {}\nmax_reservations = {}\n",
         topology.nodes[node].name,
         home.join("agent.sock"),
         home.join("state"),
         file.log.name(),
         file.rsvp.refresh.as_nanos(),
         file.rsvp.keep,
+        file.rsvp.max_sessions,
+        file.rsvp.max_paths,
+        file.rsvp.max_resvs,
     );
     for end in topology.ends(node) {
         let rate = topology.links[end.link].rate;

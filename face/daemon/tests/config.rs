@@ -20,6 +20,7 @@ log = "debug"
 [rsvp]
 refresh = "1s"
 keep = 4
+max_paths = 7
 [[interface]]
 name = "eth0"
 rate = "10mbit"
@@ -32,7 +33,7 @@ name = "eth1"
     )
     .unwrap();
     assert_eq!((config.name.as_str(), config.log), ("maui", Level::Debug));
-    assert_eq!((config.rsvp.refresh, config.rsvp.keep), (Span::from_secs(1), 4));
+    assert_eq!((config.rsvp.refresh, config.rsvp.keep, config.rsvp.max_paths), (Span::from_secs(1), 4, 7));
     let eth0 = &config.interfaces[0];
     assert_eq!((eth0.rate, eth0.overhead), (Some(Rate::from_mbps(10)), 38));
     assert_eq!(eth0.signalled_share, Share::PerMille(625));
@@ -77,6 +78,7 @@ fn mistakes_name_file_line_and_reason() {
         ),
         ("twice", interface("[[interface]]\nname = \"eth0\""), "agent.toml:5: the interface eth0 is there twice"),
         ("refresh", "auth = \"none\"\n[rsvp]\nrefresh = \"1ms\"".into(), "agent.toml:3: a refresh period is"),
+        ("limit", "auth = \"none\"\n[rsvp]\nmax_sessions = 0".into(), "agent.toml:3: a limit is 1 to"),
         ("keep", "auth = \"none\"\n[rsvp]\nkeep = 0".into(), "agent.toml:3: keep is 1 to 100"),
     ];
     for (case, text, expected) in table {

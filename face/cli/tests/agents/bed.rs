@@ -35,10 +35,11 @@ pub fn skipped() -> bool {
     !root
 }
 
-/// The four nodes of the seed, up.
+/// A testbed that is up: the four nodes of the seed, or others.
 pub struct Bed {
     pub name: String,
     pub place: PathBuf,
+    pub nodes: Vec<String>,
 }
 
 /// The seed's topology under another name, with this refresh period.
@@ -61,14 +62,21 @@ pub fn place() -> (String, PathBuf) {
 impl Bed {
     /// Up with this refresh period, or `None` where it must be skipped.
     pub fn up(refresh: &str) -> Option<Bed> {
+        Bed::of(|name| seed(name, refresh))
+    }
+
+    /// Up with another topology, which gets its name.
+    pub fn of(file: impl FnOnce(&str) -> TestbedFile) -> Option<Bed> {
         if skipped() {
             return None;
         }
         let (name, place) = place();
-        let bed = Bed { name, place };
-        let options = UpOptions { program: SLUICE.into(), testbeds: bed.place.clone() };
-        let nodes = testbed::up(&seed(&bed.name, refresh), &options).unwrap();
-        assert_eq!(nodes.len(), 4);
+        let file = file(&name);
+        let nodes = file.topology.nodes.iter().map(|node| node.name.clone()).collect();
+        let options = UpOptions { program: SLUICE.into(), testbeds: place.clone() };
+        let bed = Bed { name, place, nodes };
+        let up = testbed::up(&file, &options).unwrap();
+        assert_eq!(up.len(), bed.nodes.len());
         Some(bed)
     }
 
@@ -162,20 +170,27 @@ impl Bed {
         std::fs::read_to_string(self.home(node).join("agent.log")).unwrap()
     }
 
-    /// `tc class show` of an interface: the kernel's own words, not ours.
-    pub fn tc(&self, node: &str, interface: &str) -> String {
-        let mut command = Command::new("tc");
-        command.args(["class", "show", "dev", interface]);
+    /// Runs a command inside a node and gives what it printed.
+    pub fn run(&self, node: &str, program: &str, arguments: &[&str]) -> String {
+        let mut command = Command::new(program);
+        command.args(arguments);
         let netns = self.netns(node);
         netns.enter_at_exec(&mut command);
-        String::from_utf8(command.output().unwrap().stdout).unwrap()
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// `tc class show` of an interface: the kernel's own words, not ours.
+    pub fn tc(&self, node: &str, interface: &str) -> String {
+        self.run(node, "tc", &["class", "show", "dev", interface])
     }
 }
 
 impl Drop for Bed {
     fn drop(&mut self) {
         // Agents that a test started itself are not in the record.
-        for node in NODES {
+        for node in &self.nodes {
             if let Ok(text) = std::fs::read_to_string(self.home(node).join("agent.pid"))
                 && let Ok(id) = text.parse::<ProcessId>()
             {

@@ -3,8 +3,10 @@
 //! Everything here needs root and network namespaces; without them each test says so and is skipped.
 
 mod bed;
+mod command;
 mod expiry;
 mod life;
+mod repair;
 mod reserve;
 mod restart;
 mod socket;

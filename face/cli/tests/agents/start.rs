@@ -4,6 +4,7 @@ use crate::bed::{Bed, SLUICE, detached, place, skipped, wait_for};
 use api::agent::Request;
 use api::client::Client;
 use linux::netns::Guarded;
+use linux::testbed::record;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -158,6 +159,23 @@ fn a_testbed_without_rights_is_refused_before_anything_is_made() {
     let (status, text) = told(command.arg("up").arg(place.join("seed.toml")).output().unwrap());
     assert!(text.contains("CAP_SYS_ADMIN") && text.contains("sudo") && text.contains("simulated time"), "{text}");
     assert_eq!(status, 3);
+    fs::remove_dir_all(&place).unwrap();
+}
+
+#[test]
+fn a_file_in_the_socket_s_place_is_not_removed() {
+    if skipped() {
+        return;
+    }
+    let (name, place) = place();
+    let netns = Guarded::create(&name).unwrap();
+    let config = write(&place, "");
+    fs::write(place.join("agent.sock"), b"precious").unwrap();
+    let (status, text) = run(&netns, &config);
+    assert!(text.contains("there is a file that is no socket"), "{text}");
+    assert_eq!(status, 3);
+    assert_eq!(fs::read(place.join("agent.sock")).unwrap(), b"precious");
+    record::unmount_below(&place).unwrap(); // the plane was open already
     fs::remove_dir_all(&place).unwrap();
 }
 
