@@ -21,9 +21,12 @@ const LEAVES: u32 = 4096;
 const PACKETS: u64 = 1 << 18;
 const RUNS: usize = 11;
 
+/// Makes one of ours.
+type Make = fn() -> Plane;
+
 fn main() {
     let bench = Bench::from_args();
-    let contenders: [(&str, fn() -> Plane); 2] = [("sched_wf2q_vs_rte_sched", wf2q), ("sched_hfsc_vs_rte_sched", hfsc)];
+    let contenders: [(&str, Make); 2] = [("sched_wf2q_vs_rte_sched", wf2q), ("sched_hfsc_vs_rte_sched", hfsc)];
     if !contenders.iter().any(|(name, _)| bench.wants(name)) {
         return;
     }
@@ -41,7 +44,7 @@ fn main() {
     }
 }
 
-fn compare(bench: &Bench, peer: &Peer, order: &[u32], name: &str, make: fn() -> Plane, backlogged: bool) -> f64 {
+fn compare(bench: &Bench, peer: &Peer, order: &[u32], name: &str, make: Make, backlogged: bool) -> f64 {
     let mut plane = make();
     plane.prepare(LEAVES, backlogged);
     let made = (peer.sched_new)(LEAVES, if backlogged { 2 } else { 0 }, LEN);
