@@ -3,8 +3,9 @@
 use linux::error::Failed;
 use linux::process::ProcessId;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Runs are called by this and their process number.
+/// Runs are called by this and their process number, with a count behind it from a process's second run on.
 const PREFIX: &str = "demo-";
 
 /// A run's folder. It goes when this is dropped.
@@ -20,7 +21,10 @@ impl Scratch {
     /// # Errors
     /// The temporary folder is full or not ours to write to.
     pub fn create() -> Result<Scratch, Failed> {
-        let name = format!("{PREFIX}{}", std::process::id());
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let run = RUNS.fetch_add(1, Relaxed);
+        let name =
+            format!("{PREFIX}{}{}", std::process::id(), if run == 0 { String::new() } else { format!("-{run}") });
         let path = folder(&name);
         std::fs::create_dir(&path).map_err(Failed::doing(format!("make {}", path.display())))?;
         Ok(Scratch { name, path })
@@ -51,7 +55,7 @@ fn folder(name: &str) -> PathBuf {
 /// Removes the testbeds and folders of runs whose process is gone without having been able to: it was killed.
 pub fn sweep(testbeds: &Path) {
     for name in daemon::testbed::list(testbeds) {
-        let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse().ok());
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse().ok());
         if pid.is_some_and(|pid| ProcessId::of(pid).is_none()) {
             // One that will not go is told of by `sluice down`, not by a run that has nothing to do with it.
             let _ = daemon::testbed::down(testbeds, &name);

@@ -50,6 +50,8 @@ pub struct DemoOptions {
     pub length: Duration,
     /// In how many windows; rates are the median of the windows.
     pub windows: u32,
+    /// How many reservations are made to find the set-up time.
+    pub setups: usize,
     /// Folder for the figures and the table; nothing is written without one.
     pub out: Option<PathBuf>,
     /// The testbed's program and place.
@@ -62,13 +64,29 @@ impl DemoOptions {
     /// The whole sweep, figures and all: under 5 minutes.
     pub fn full(up: UpOptions, out: PathBuf) -> DemoOptions {
         let floods = [0, 2, 4, 6, 7, 8, 9, 10, 12].map(Rate::from_mbps).to_vec();
-        DemoOptions { floods, length: Duration::from_secs(10), windows: 1, out: Some(out), up, progress: true }
+        DemoOptions {
+            floods,
+            length: Duration::from_secs(10),
+            windows: 1,
+            setups: SETUPS,
+            out: Some(out),
+            up,
+            progress: true,
+        }
     }
 
     /// Before and after at one point: under a minute.
     pub fn quick(up: UpOptions) -> DemoOptions {
         let floods = [0, 10].map(Rate::from_mbps).to_vec();
-        DemoOptions { floods, length: Duration::from_millis(10_200), windows: 3, out: None, up, progress: true }
+        DemoOptions {
+            floods,
+            length: Duration::from_millis(10_200),
+            windows: 3,
+            setups: SETUPS,
+            out: None,
+            up,
+            progress: true,
+        }
     }
 
     /// How long all of it takes, about.
@@ -100,7 +118,7 @@ pub fn run(options: &DemoOptions, patience: &Patience) -> Result<Report, Error> 
     progress.begin("bringing the testbed up, measuring set-up times", PREPARATION / 2);
     let bed = Bed::up(scratch.name(), Span::from_secs(30), &options.up)?;
     patience.check()?;
-    let setup = setup::setup_time(&bed, setup::provisional(&bed), SETUPS, patience)?;
+    let setup = setup::setup_time(&bed, setup::provisional(&bed), options.setups, patience)?;
     progress.say(&setup.line());
     let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
     let flood = Cbr::start(&from, &to, FLOOD_PORT, clock)?;
