@@ -136,7 +136,7 @@ impl Out {
 pub struct Request {
     /// What we ask.
     pub flowspec: FlowSpec,
-    /// When the next Resv goes out.
+    /// When the next Resv goes out; for a local sender only after a reroute, to see whether the reservation came back.
     pub refresh_at: Time,
     /// How many ResvErr messages may pass downstream: one for each Resv sent, at most [`MOST_CREDIT`].
     pub credit: u8,
@@ -160,10 +160,7 @@ impl Psb {
 
     /// The earliest of its deadlines.
     pub fn next_deadline(&self) -> Time {
-        let resv = match (&self.request, self.origin) {
-            (Some(request), Origin::Hop(_)) => request.refresh_at,
-            _ => Time::FOREVER,
-        };
+        let resv = self.request.map_or(Time::FOREVER, |r| r.refresh_at);
         self.expires.min(self.path_refresh_at).min(resv)
     }
 }

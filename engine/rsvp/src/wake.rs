@@ -31,7 +31,7 @@ impl Rsvp {
             self.path_refresh(now, env, id);
         }
         let due = self.psbs[id].request.is_some_and(|r| r.refresh_at <= now);
-        if due && self.psbs[id].phop().is_some() {
+        if due {
             self.resv_refresh(now, id, Push::Now);
         }
         let psb = &mut self.psbs[id];

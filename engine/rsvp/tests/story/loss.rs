@@ -90,6 +90,32 @@ fn lost_tears_leave_it_to_the_lifetime() {
     }
 }
 
+/// S9: a tear that is overtaken by what came after it kills the newer state (only RFC 2961 can tell them apart); the next
+/// refresh brings it back, and nobody is told an error.
+#[test]
+fn an_overtaken_tear_is_healed_by_the_refresh() {
+    for late in ["ResvTear", "PathTear"] {
+        let mut net = Net::reserved_line(R, 3);
+        let sender = if late == "ResvTear" { 3 } else { 0 };
+        net.fate = Box::new(move |_, f| {
+            let first = kind_of(f) == late && f.from == sender;
+            if first { Fate::Late(Span::from_millis(20)) } else { Fate::Deliver }
+        });
+        if late == "ResvTear" {
+            net.release(3);
+            net.ask(0, 3, cl(3));
+        } else {
+            net.silence(0, 3);
+            net.announce(0, 3, 3);
+        }
+        net.run(Span::from_millis(60));
+        assert!(net.held().contains(&0) && net.held()[..3] != [3, 3, 3], "{late} came last");
+        net.run(Span::from_millis(2 * 1_500 + 50));
+        assert_eq!((net.held(), net.resvs()), (vec![3, 3, 3, 0], vec![1; 4]), "{late}");
+        assert!(net.errors(3).iter().all(|e| e.code == 3 || e.code == 4), "{late}");
+    }
+}
+
 /// A lost ResvErr: the refused request is refused again at its next refresh, and then given up.
 #[test]
 fn a_lost_refusal_is_said_again() {

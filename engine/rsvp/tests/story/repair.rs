@@ -151,6 +151,54 @@ fn an_interface_that_goes_takes_its_reservations() {
     assert_eq!(net.held(), [3, 3, 3, 0]);
 }
 
+/// The sending host's own interface goes for good: the application hears that its reservation is gone, after the time
+/// that a new way would have had.
+#[test]
+fn a_sender_without_a_way_hears_that_its_reservation_is_gone() {
+    let mut net = Net::reserved_line(R, 3);
+    net.set_link(0, false);
+    net.tell(0, Input::Interface { interface: IfIndex(1), state: None });
+    assert_eq!(net.held()[0], 0);
+    let gone = |net: &Net| net.heard(0, |u| matches!(u, rsvp::io::Upcall::ResvGone { .. }));
+    net.run(Span::from_millis(29_999));
+    assert_eq!(gone(&net), 0);
+    net.run(Span::from_millis(1));
+    assert_eq!(gone(&net), 1);
+}
+
+/// S17: an interface's MTU shrinks: the Path says so after W.
+#[test]
+fn a_smaller_mtu_is_advertised() {
+    let mut net = Net::reserved_line(R, 3);
+    let mut state = net.interface(1, 2);
+    state.mtu = 1000;
+    net.nodes[1].env.mtu = 1000;
+    net.tell(1, Input::Interface { interface: IfIndex(2), state: Some(state) });
+    net.run(Span::from_millis(10));
+    let adspec = net.engine(3).paths().next().expect("one").adspec.expect("sent");
+    assert_eq!(adspec.path_mtu, 1000);
+    assert_eq!(net.held(), [3, 3, 3, 0], "what was promised stays");
+}
+
+/// S18: an interface is deleted and another made with its index, either side of the node: no state of the old one is
+/// taken for the new one's, and the reservation is there again after the next refreshes.
+#[test]
+fn an_interface_number_that_is_used_again() {
+    for index in [1, 2] {
+        let mut net = Net::reserved_line(R, 3);
+        net.recreate(1, index, [10, 77, 0, index as u8].into());
+        assert_eq!(net.held()[1], if index == 2 { 0 } else { 3 });
+        net.run(Span::from_secs(91));
+        assert_eq!(net.held(), [3, 3, 3, 0], "interface {index}");
+        net.run(Span::from_secs(200));
+        assert_eq!(
+            (net.held(), net.resvs()),
+            (vec![3, 3, 3, 0], vec![1; 4]),
+            "interface {index}: the old one's is gone"
+        );
+    }
+}
+
 /// S4: Paths come from a new previous hop without a tear: it is asked at once, the old one's state is left to expire.
 #[test]
 fn a_new_previous_hop_is_asked_at_once() {

@@ -19,6 +19,8 @@ pub struct Env {
     pub failing: Option<Fault>,
     /// Refuse everything with this.
     pub refusing: Option<Refused>,
+    /// What is advertised of every interface.
+    pub mtu: u32,
     /// Reports stay out while this is set.
     pub silent: bool,
     /// How often anything was asked of traffic control.
@@ -106,6 +108,11 @@ impl TrafficControl for Env {
         let used = self.rate_on(oif.0);
         let bandwidth = self.capacity.get(&oif).copied().unwrap_or_default().saturating_sub(used);
         let guaranteed = self.guaranteed.get(&oif).copied();
-        arriving.through(&Hop { bandwidth, mtu: 1500, latency: Some(Span::from_millis(1)), guaranteed })
+        arriving.through(&Hop {
+            bandwidth,
+            mtu: if self.mtu == 0 { 1500 } else { self.mtu },
+            latency: Some(Span::from_millis(1)),
+            guaranteed,
+        })
     }
 }

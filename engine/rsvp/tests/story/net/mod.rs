@@ -147,6 +147,17 @@ impl Net {
         self.nodes[node].engine = None;
     }
 
+    /// An interface goes and comes back under the same index with another address.
+    pub fn recreate(&mut self, node: usize, index: u32, addr: IpAddr) {
+        let interface = IfIndex(index);
+        self.tell(node, Input::Interface { interface, state: None });
+        let state = self.nodes[node].interfaces.iter_mut().find(|(i, _)| *i == interface).expect("it has it");
+        state.1.addresses = vec![addr];
+        let state = Some(state.1.clone());
+        self.learn_routes();
+        self.tell(node, Input::Interface { interface, state });
+    }
+
     /// A node dies: it forwards nothing either, and what its plane held does not matter any more.
     pub fn kill(&mut self, node: usize) {
         self.mute(node);
