@@ -43,6 +43,9 @@ pub enum Command {
                             name = \"eth0\"\n  rate = \"100mbit\""
     )]
     Agent(AgentRunArgs),
+    /// The same nodes in simulated time, from a scenario file; needs no root
+    #[command(subcommand)]
+    Sim(SimCommand),
     /// Reserve by RSVP, and look at its state
     #[command(subcommand)]
     Rsvp(RsvpCommand),
@@ -154,6 +157,32 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `sluice sim ...`.
+#[derive(Subcommand, Debug)]
+pub enum SimCommand {
+    /// Play a scenario and print what arrived
+    #[command(after_help = "Example:\n  sluice sim run examples/video.toml")]
+    Run(SimArgs),
+    /// Read a scenario and say what is wrong with it; plays nothing
+    Check {
+        /// The scenario
+        file: PathBuf,
+    },
+}
+
+/// `sluice sim run`.
+#[derive(Args, Debug)]
+pub struct SimArgs {
+    /// The scenario
+    pub file: PathBuf,
+    /// Another seed than the file's
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `sluice doctor`.

@@ -9,6 +9,7 @@ mod doctor;
 mod lab;
 mod places;
 mod rsvp;
+mod sim;
 mod status;
 mod testbed;
 mod watch;
@@ -45,6 +46,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Lab(command) => lab::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Sim(command) => sim::run(command),
         Command::Rsvp(command) => rsvp::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),

@@ -28,19 +28,22 @@ impl std::error::Error for Mistake {}
 
 /// A file's text, and where it came from.
 #[derive(Debug)]
-pub(crate) struct Document<'a> {
+pub struct Document<'a> {
     file: &'a Path,
     text: &'a str,
 }
 
 impl<'a> Document<'a> {
     /// Of a text that was read from `file`.
-    pub(crate) fn new(file: &'a Path, text: &'a str) -> Document<'a> {
+    pub fn new(file: &'a Path, text: &'a str) -> Document<'a> {
         Document { file, text }
     }
 
     /// The whole of it as a `T`; unknown keys are `T`'s business (`deny_unknown_fields`).
-    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Mistake> {
+    ///
+    /// # Errors
+    /// The first [`Mistake`].
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Mistake> {
         toml::from_str(self.text).map_err(|error| {
             let message = one_line(error.message());
             match error.span() {
@@ -51,20 +54,23 @@ impl<'a> Document<'a> {
     }
 
     /// A mistake at a place that `toml::Spanned` remembered.
-    pub(crate) fn at(&self, span: Range<usize>, message: impl Into<String>) -> Mistake {
+    pub fn at(&self, span: Range<usize>, message: impl Into<String>) -> Mistake {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
         Mistake { file: self.file.to_owned(), line, message: message.into() }
     }
 
     /// A mistake of the file as a whole.
-    pub(crate) fn whole(&self, message: impl Into<String>) -> Mistake {
+    pub fn whole(&self, message: impl Into<String>) -> Mistake {
         Mistake { file: self.file.to_owned(), line: 0, message: message.into() }
     }
 }
 
 /// Reads a file for [`Document::new`].
-pub(crate) fn read(file: &Path) -> Result<String, Mistake> {
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(file: &Path) -> Result<String, Mistake> {
     std::fs::read_to_string(file).map_err(|error| Mistake {
         file: file.to_owned(),
         line: 0,

@@ -4,7 +4,7 @@
 mod agent;
 mod calls;
 pub mod config;
-mod document;
+pub mod document;
 mod interfaces;
 mod local;
 mod log;

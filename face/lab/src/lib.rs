@@ -16,6 +16,7 @@ pub mod patience;
 pub mod program;
 pub mod progress;
 pub mod reserve;
+pub mod scenario;
 pub mod scratch;
 pub mod setup;
 pub mod trial;
