@@ -47,10 +47,11 @@ impl SlotTable {
         let mut search = Search { length: span.as_nanos(), since: None };
         let taken = rate.as_bps().saturating_add(self.standing);
         for stretch in self.capacity.stretches(earliest, latest) {
-            let found = match stretch.rate.as_bps().checked_sub(taken) {
-                Some(ceiling) => self.profile.search(&mut search, stretch.start, stretch.end, ceiling),
-                None => search.since.take().filter(|&since| stretch.start.since(since) >= span),
+            let Some(ceiling) = stretch.rate.as_bps().checked_sub(taken) else {
+                search.since = None;
+                continue;
             };
+            let found = self.profile.search(&mut search, stretch.start, stretch.end, ceiling);
             if found.is_some() {
                 return Ok(found);
             }

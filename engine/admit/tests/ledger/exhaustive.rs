@@ -60,3 +60,13 @@ fn every_sequence_of_five_operations() {
     println!("{} steps done, {} refused, all as the oracle says", tally.done, tally.refused);
     assert!(tally.done > 100_000 && tally.refused > 100_000);
 }
+
+/// The same alphabet one step less deep, where open slots have a share of 2 and are safe from bookings for one unit of
+/// time: 49^4 = 5,764,801 sequences in which they are displaced.
+#[test]
+fn every_sequence_of_four_with_an_assumed_holding() {
+    let mut tally = Tally::default();
+    explore(&Pair::new(4, 1, 3, Some(2), Some(1), 4), DEPTH - 1, &mut tally);
+    println!("{} steps done, {} refused, all as the oracle says", tally.done, tally.refused);
+    assert!(tally.done > 10_000 && tally.refused > 10_000);
+}
