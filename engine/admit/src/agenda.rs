@@ -1,22 +1,19 @@
-//! When to look at which slot next: a heap of instants, cleaned as it is read.
-//!
-//! Each slot has at most one valid entry, the instant of its [`next`] event. Entries of slots that changed or ended
-//! stay until they are popped or until they outnumber the slots; then the heap is built anew.
+//! When to look at which slot next: each slot that something will happen to, by the instant at which it does.
 
-use crate::slot::{Slot, SlotId, Slots};
+use crate::slot::{Slot, SlotId};
 use crate::state::State;
-use alloc::collections::BinaryHeap;
-use core::cmp::Reverse;
+use alloc::collections::BTreeSet;
 use terms::Time;
 
-/// The instants at which slots of a table want to be looked at.
+/// The instants at which slots of a table want to be looked at: one entry a slot at most, none that is out of date.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agenda {
-    heap: BinaryHeap<Reverse<(Time, SlotId)>>,
+    entries: BTreeSet<(Time, SlotId)>,
 }
 
 /// When something next happens to the slot by time alone; `None`: nothing ever does.
-pub(crate) fn next(slot: &Slot) -> Option<Time> {
+/// An open slot has one event, the end of its shelter, and keeps naming it when it is over.
+fn next(slot: &Slot) -> Option<Time> {
     let at = match slot.state {
         State::Held => slot.until.min(slot.window.end()),
         State::Promised => return None,
@@ -28,36 +25,56 @@ pub(crate) fn next(slot: &Slot) -> Option<Time> {
 }
 
 impl Agenda {
-    /// Notes the slot's next event, if there is one. All that was due by `now` has been carried out.
-    pub(crate) fn note(&mut self, id: SlotId, slot: &Slot, slots: &Slots, now: Time) {
-        let Some(at) = next(slot) else { return };
-        if self.heap.len() >= 2 * slots.len() + 64 {
-            // An open slot whose shelter is over has had its only event.
-            let to_come = |slot: &Slot| next(slot).filter(|at| slot.state != State::Open || *at > now);
-            self.heap = slots.iter().filter_map(|(id, slot)| Some(Reverse((to_come(&slot)?, id)))).collect();
-            if self.heap.iter().any(|&Reverse(entry)| entry == (at, id)) {
-                return;
-            }
+    /// A slot came.
+    pub(crate) fn add(&mut self, id: SlotId, slot: &Slot) {
+        if let Some(at) = next(slot) {
+            self.entries.insert((at, id));
         }
-        self.heap.push(Reverse((at, id)));
+    }
+
+    /// A slot went.
+    pub(crate) fn remove(&mut self, id: SlotId, slot: &Slot) {
+        if let Some(at) = next(slot) {
+            self.entries.remove(&(at, id));
+        }
+    }
+
+    /// A slot changed.
+    pub(crate) fn change(&mut self, id: SlotId, old: &Slot, new: &Slot) {
+        if next(old) != next(new) {
+            self.remove(id, old);
+            self.add(id, new);
+        }
     }
 
     /// Takes the earliest entry that is due.
-    pub(crate) fn due(&mut self, now: Time) -> Option<(Time, SlotId)> {
-        let &Reverse((at, _)) = self.heap.peek()?;
+    pub(crate) fn due(&mut self, now: Time) -> Option<SlotId> {
+        let &(at, id) = self.entries.first()?;
         if at > now {
             return None;
         }
-        self.heap.pop().map(|Reverse(entry)| entry)
+        self.entries.pop_first();
+        Some(id)
     }
 
-    /// The earliest instant, which may be that of a slot that has changed since.
+    /// The earliest instant.
     pub(crate) fn earliest(&self) -> Option<Time> {
-        self.heap.peek().map(|&Reverse((at, _))| at)
+        self.entries.first().map(|&(at, _)| at)
     }
 
-    /// Bytes of memory that it takes.
+    /// Whether it has the next event of each of these slots, and nothing else.
+    pub(crate) fn is_of(&self, slots: impl Iterator<Item = (SlotId, Slot)>, now: Time) -> bool {
+        let to_come = |slot: &Slot| next(slot).filter(|at| slot.state != State::Open || *at > now);
+        let mut entries = 0;
+        let all = slots.filter_map(|(id, slot)| Some((to_come(&slot)?, id))).all(|entry| {
+            entries += 1;
+            self.entries.contains(&entry)
+        });
+        all && entries == self.entries.len()
+    }
+
+    /// Bytes of memory that it takes, about: nodes are two thirds full.
     pub(crate) fn bytes(&self) -> usize {
-        self.heap.capacity() * size_of::<(Time, SlotId)>()
+        self.entries.len() * size_of::<(Time, SlotId)>() * 3 / 2
     }
 }

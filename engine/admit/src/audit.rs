@@ -55,6 +55,7 @@ impl SlotTable {
             () if loose != self.loose => wrong("sum of loose slots"),
             () if undecided != self.undecided => wrong("number of undecided slots"),
             () if self.slots.iter().count() != self.slots.len() => wrong("number of slots"),
+            () if !self.agenda.is_of(self.slots.iter(), self.now) => wrong("agenda"),
             () if !steps.eq(self.profile.steps()) => wrong("profile"),
             () => self.profile.audit().map_err(|what| Drift { what }),
         }

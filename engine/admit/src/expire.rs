@@ -1,6 +1,5 @@
 //! Time passes: holds expire, windows open and close, open slots lose their shelter and are displaced.
 
-use crate::agenda;
 use crate::slot::{Slot, SlotId};
 use crate::state::{State, Step};
 use crate::table::SlotTable;
@@ -47,11 +46,8 @@ impl SlotTable {
     pub fn expire(&mut self, now: Time) {
         self.now = self.now.max(now);
         let mut opening: Vec<(SlotId, Slot)> = Vec::new();
-        while let Some((at, id)) = self.agenda.due(self.now) {
+        while let Some(id) = self.agenda.due(self.now) {
             let Ok(mut slot) = self.slots.get(id) else { continue };
-            if agenda::next(&slot) != Some(at) {
-                continue;
-            }
             match slot.state {
                 State::Held => self.finish(id, Step::Expire),
                 State::Committed if slot.window.end() <= self.now => self.finish(id, Step::Close),
@@ -66,7 +62,7 @@ impl SlotTable {
         }
         self.settle();
         for (id, slot) in opening {
-            self.agenda.note(id, &slot, &self.slots, self.now);
+            self.agenda.add(id, &slot);
             self.notices.push_back(Notice::Opens { id, slot });
         }
     }
@@ -76,7 +72,7 @@ impl SlotTable {
         self.notices.pop_front()
     }
 
-    /// When [`SlotTable::expire`] is next due; possibly earlier than anything happens, never later.
+    /// When [`SlotTable::expire`] is next due; `None`: nothing happens by time alone.
     pub fn wake_at(&self) -> Option<Time> {
         match (self.agenda.earliest(), self.next_displacement()) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -56,9 +56,7 @@ impl SlotTable {
             new
         };
         self.slots.put(id, new);
-        if new.window != old.window {
-            self.agenda.note(id, &new, &self.slots, self.now);
-        }
+        self.agenda.change(id, &old, &new);
         self.settle();
         Ok(self.slots.get(id).unwrap_or(new))
     }

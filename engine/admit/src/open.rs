@@ -91,7 +91,10 @@ impl SlotTable {
             return Err(Misuse::Past { end: Time::FOREVER, now: self.now }.into());
         };
         let slot = Slot { window, rate, state: State::Open, until, begun: true };
-        let id = self.insert(slot);
+        let id = self.slots.insert(slot);
+        if until > self.now {
+            self.agenda.add(id, &slot);
+        }
         self.count_open(id, &slot);
         Ok(id)
     }

@@ -208,7 +208,9 @@ impl SlotTable {
         self.room_for_slot(rate)?;
         self.must_fit(window, rate)?;
         self.profile.add(window.start(), window.end(), rate.as_bps() as i64);
-        let id = self.insert(Slot { window, rate, state, until, begun: false });
+        let slot = Slot { window, rate, state, until, begun: false };
+        let id = self.slots.insert(slot);
+        self.agenda.add(id, &slot);
         self.settle();
         Ok(id)
     }
@@ -224,20 +226,13 @@ impl SlotTable {
         Ok(())
     }
 
-    pub(crate) fn insert(&mut self, slot: Slot) -> SlotId {
-        let id = self.slots.insert(slot);
-        self.agenda.note(id, &slot, &self.slots, self.now);
-        id
-    }
-
     /// Takes a step after which the slot goes on.
     fn step(&mut self, id: SlotId, step: Step) -> Result<(), Misuse> {
-        let mut slot = self.slots.get(id)?;
-        let After::Goes(state) = slot.state.after(step)? else { return Err(Misuse::WrongState) };
-        slot.state = state;
-        slot.until = Time::FOREVER;
-        self.slots.put(id, slot);
-        self.agenda.note(id, &slot, &self.slots, self.now);
+        let old = self.slots.get(id)?;
+        let After::Goes(state) = old.state.after(step)? else { return Err(Misuse::WrongState) };
+        let new = Slot { state, until: Time::FOREVER, ..old };
+        self.slots.put(id, new);
+        self.agenda.change(id, &old, &new);
         Ok(())
     }
 
@@ -254,6 +249,7 @@ impl SlotTable {
             self.undecided -= 1;
         }
         self.slots.remove(id);
+        self.agenda.remove(id, &slot);
         Ok(slot)
     }
 }

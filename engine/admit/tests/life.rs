@@ -140,6 +140,22 @@ fn a_loose_slot_makes_way_for_a_booking_with_notice() {
 }
 
 #[test]
+fn a_promise_displaces_too_and_the_table_wakes_for_it() {
+    let offer = Offer { capacity: ONE, signalled_share: None, assumed_holding: Some(Span::ZERO) };
+    let mut table = SlotTable::new(offer, Limits::default());
+    let loose = table.open(ONE).unwrap();
+    assert_eq!(table.wake_at(), None, "loose at once, and nothing to wait for");
+    let later = Window::new(Time::from_nanos(30), Time::from_nanos(40)).unwrap();
+    table.hold(later, ONE, Time::from_nanos(25)).unwrap();
+    let promised = table.hold(window(), ONE, Time::from_nanos(5)).unwrap();
+    table.promise(promised).unwrap();
+    assert_eq!(table.wake_at(), Some(Time::from_nanos(10)), "the promised window comes before the hold's deadline");
+    table.expire(Time::from_nanos(10));
+    assert!(matches!(table.poll(), Some(Notice::Displaced { id, .. }) if id == loose));
+    assert_eq!((table.poll(), table.audit()), (None, Ok(())));
+}
+
+#[test]
 fn what_is_loose_goes_first_when_capacity_is_lost() {
     let mb = Rate::from_mbps;
     let holding = Some(Span::from_nanos(10));

@@ -86,7 +86,7 @@ fn case(seed: u64, kind: &Kind) -> (usize, usize, usize) {
     let mut chance = Chance(seed);
     let cap = kind.rates.1;
     let share = chance.one_in(3).then(|| chance.draw() % (cap + 1));
-    let holding = chance.one_in(3).then(|| chance.within(1, kind.ticks / 8));
+    let holding = chance.one_in(3).then(|| chance.within(0, kind.ticks / 8));
     let scale = [1, 7, 3_600_000_000_000][chance.within(0, 3)];
     let mut pair = Pair::new(kind.ticks, scale, cap, share, holding, kind.slots);
     let (mut done, mut refused, mut live) = (0, 0, 0);
