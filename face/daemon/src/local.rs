@@ -274,3 +274,50 @@ fn refuse(mut stream: &UnixStream) {
         let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(&text));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linux::clock::Clock;
+    use std::io::{BufRead, BufReader};
+
+    #[test]
+    fn events_that_nobody_reads_are_counted_and_told_later() {
+        let path = std::env::temp_dir().join(format!("agent-local-{}", std::process::id()));
+        let mut poll = Poll::new(Clock::start()).unwrap();
+        let mut local = Local::listen(&path, &mut poll, Token(1), 10).unwrap();
+        let stream = UnixStream::connect(&path).unwrap();
+        let id = local.accept(&mut poll)[0].0;
+        let event = |n: u64| {
+            let event = EventDoc::Node { name: "n".to_owned(), text: "x".repeat(10_000) };
+            Line::Event { at_ns: n, event }
+        };
+        for n in 0..1000 {
+            local.say(id, &event(n), &mut poll);
+        }
+        let kept = local.clients[&id].write.len();
+        assert!(kept <= MAX_UNREAD + 20_000, "{kept} bytes are kept of 10 MB");
+        let lost = local.clients[&id].lost_events;
+        assert!(lost > 800, "{lost}");
+        let mut reader = BufReader::new(stream);
+        let mut next = |local: &mut Local, poll: &mut Poll| {
+            local.turn(id, false, poll);
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            serde_json::from_str::<Line>(&line).unwrap()
+        };
+        for n in 0..1000 - lost {
+            assert!(matches!(next(&mut local, &mut poll), Line::Event { at_ns, .. } if at_ns == n), "in order");
+        }
+        local.say(id, &event(2000), &mut poll);
+        match next(&mut local, &mut poll) {
+            Line::Event { event: EventDoc::Node { name, text }, .. } => {
+                assert_eq!((name.as_str(), text.starts_with(&lost.to_string())), ("events_lost", true), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(next(&mut local, &mut poll), Line::Event { at_ns: 2000, .. }));
+        drop(local);
+        assert!(!path.exists(), "the name goes with the agent");
+    }
+}
