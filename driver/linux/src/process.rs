@@ -139,6 +139,18 @@ impl Lock {
     }
 }
 
+/// Makes the kernel kill `command`'s child when the thread that starts it ends, whatever way (PR_SET_PDEATHSIG,
+/// prctl(2)): for programs that must not outlive an experiment whose process was killed.
+pub fn die_with_us(command: &mut Command) {
+    // SAFETY: between fork and exec only `prctl` is called, which is async-signal-safe and passes no memory.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        });
+    }
+}
+
 /// Puts this thread, and every thread and program that it starts from now on, before the ordinary work of a busy
 /// machine: nice value -15 (setpriority(2)).
 ///

@@ -1,14 +1,15 @@
 //! Programs that take part in an experiment: started so that a terminal's Ctrl-C does not reach them before us, and
-//! ended when they go out of scope.
+//! ended when they go out of scope, or when this process is killed.
 
 use crate::error::Error;
 use crate::patience::Patience;
+use linux::process::die_with_us;
 use std::io::{ErrorKind, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A running program. It is killed when this is dropped.
+/// A running program. It is killed when this is dropped, or when the thread that started it ends.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -21,6 +22,7 @@ pub struct Running {
 /// It is not installed, or cannot be started.
 pub fn start(command: &mut Command) -> Result<Running, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
+    die_with_us(command);
     let child = command.stdin(Stdio::null()).process_group(0).spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             Error::Program(format!("{name} is not installed: `apt install {name}` (or your system's way) brings it"))
