@@ -22,6 +22,7 @@
 //! | S19 confirmation of what failed later | `wrong::a_confirmation_that_nobody_waits_for_is_ignored` |
 //! | S20 increase refused | `modify::a_refused_increase_leaves_the_old_reservation_everywhere` |
 
+mod chaos;
 mod hostile;
 mod loss;
 mod modify;

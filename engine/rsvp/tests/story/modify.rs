@@ -56,6 +56,26 @@ fn a_refused_increase_leaves_the_old_reservation_everywhere() {
     assert_eq!(net.held(), [3, 3, 3, 0]);
 }
 
+/// A next hop that insists on what it cannot have keeps what it has: every refused request prolongs the old reservation
+/// (RFC 2205 section 3.5), and an accepted one takes its place.
+#[test]
+fn who_insists_on_more_keeps_what_there_is() {
+    let mut net = Net::reserved_line(R, 3);
+    for node in [2, 3] {
+        net.mute(node);
+    }
+    for _ in 0..40 {
+        net.inject_resv(1, |m| m.flowspec = cl(200));
+        net.run(Span::from_secs(30));
+    }
+    let tc = net.engine(1).traffic_control().next().expect("in place");
+    assert_eq!((tc.asked, tc.admitted, tc.installed), (cl(200), cl(3), Some(cl(3))));
+    // Content with what it has, it is shown as such.
+    net.inject_resv(1, |_| {});
+    let tc = net.engine(1).traffic_control().next().expect("in place");
+    assert_eq!((tc.asked, tc.admitted), (cl(3), cl(3)));
+}
+
 /// Refused at the first hop already: nothing went further.
 #[test]
 fn a_refused_increase_stops_where_it_is_refused() {
