@@ -15,10 +15,10 @@ use json::Json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use wire::Message;
 use wire::describe::{Value, Visitor};
 use wire::iana::IPPROTO_RSVP;
 use wire::ip::Packet;
-use wire::{Malformed, Message};
 
 /// Runs it.
 pub fn run(args: &DecodeArgs) -> Result<ExitCode, Complaint> {
@@ -110,16 +110,30 @@ fn bytes(line: &str) -> Result<Vec<u8>, usize> {
     if half.is_some() { Err(text.len()) } else { Ok(bytes) }
 }
 
-/// What a message says, as JSON.
-pub fn message(bytes: &[u8]) -> String {
-    match Message::parse(bytes) {
+/// What a message says.
+fn message(bytes: &[u8]) -> String {
+    said(bytes, 0).finish()
+}
+
+/// What a message says, `base` bytes into what was given; or what is wrong with it.
+fn said(bytes: &[u8], base: usize) -> Json {
+    let fault = match Message::parse(bytes) {
         Ok(message) => {
             let mut json = Json::new();
             wire::describe(&message, &mut json);
-            json.finish()
+            return json;
         }
-        Err(fault) => refused(&fault, 0),
+        Err(fault) => fault,
+    };
+    let mut json = wrong(fault.what, base + fault.offset);
+    if let Some(answer) = fault.answer {
+        json.record(Some("answer"));
+        json.field("Error_Code", Value::Number(u64::from(answer.code)));
+        json.field("Error_Value", Value::Number(u64::from(answer.value)));
+        json.field("meaning", Value::Text(wire::iana::error::name(answer.code)));
+        json.end();
     }
+    json
 }
 
 /// Whether an IP packet may carry RSVP, as far as can be seen: whole packets of other protocols do not.
@@ -134,34 +148,21 @@ fn may_be_rsvp(bytes: &[u8]) -> bool {
     }
 }
 
-/// What the message in an IP packet says, with the packet's own header.
+/// What the message in an IP packet says, with the packet's own header and its place in the capture.
 fn packet(bytes: &[u8], record: Option<&Record<'_>>) -> String {
-    let packet = match Packet::parse(bytes) {
-        Ok(packet) => packet,
-        Err(fault) => return refused(&fault, 0),
+    let mut json = match Packet::parse(bytes) {
+        Ok(packet) => {
+            let mut json = inside(bytes, &packet);
+            json.record(Some("ip"));
+            json.field("src", Value::Address(packet.src()));
+            json.field("dst", Value::Address(packet.dst()));
+            json.field("ttl", Value::Number(u64::from(packet.ttl())));
+            json.field("router_alert", Value::Flag(packet.router_alert().is_some()));
+            json.end();
+            json
+        }
+        Err(fault) => wrong(fault.what, fault.offset),
     };
-    if packet.protocol() != IPPROTO_RSVP {
-        return error(
-            &format!("not RSVP: IP protocol {}", packet.protocol()),
-            if packet.src().is_ipv4() { 9 } else { 6 },
-        );
-    }
-    if packet.is_fragment() {
-        return error("a fragment of an IP packet", if packet.src().is_ipv4() { 6 } else { 40 });
-    }
-    let payload = packet.payload();
-    let message = match Message::parse(payload) {
-        Ok(message) => message,
-        Err(fault) => return refused(&fault, payload.as_ptr() as usize - bytes.as_ptr() as usize),
-    };
-    let mut json = Json::new();
-    wire::describe(&message, &mut json);
-    json.record(Some("ip"));
-    json.field("src", Value::Address(packet.src()));
-    json.field("dst", Value::Address(packet.dst()));
-    json.field("ttl", Value::Number(u64::from(packet.ttl())));
-    json.field("router_alert", Value::Flag(packet.router_alert().is_some()));
-    json.end();
     if let Some(record) = record {
         json.field("packet", Value::Number(record.number));
         json.time("time", record.nanos);
@@ -169,23 +170,25 @@ fn packet(bytes: &[u8], record: Option<&Record<'_>>) -> String {
     json.finish()
 }
 
+fn inside(bytes: &[u8], packet: &Packet<'_>) -> Json {
+    let v4 = packet.src().is_ipv4();
+    if packet.protocol() != IPPROTO_RSVP {
+        return wrong(&format!("not RSVP: IP protocol {}", packet.protocol()), if v4 { 9 } else { 6 });
+    }
+    if packet.is_fragment() {
+        return wrong("a fragment of an IP packet", if v4 { 6 } else { 40 });
+    }
+    let payload = packet.payload();
+    said(payload, payload.as_ptr() as usize - bytes.as_ptr() as usize)
+}
+
 fn error(what: &str, offset: usize) -> String {
+    wrong(what, offset).finish()
+}
+
+fn wrong(what: &str, offset: usize) -> Json {
     let mut json = Json::new();
     json.field("error", Value::Text(what));
     json.field("offset", Value::Number(offset as u64));
-    json.finish()
-}
-
-fn refused(fault: &Malformed, base: usize) -> String {
-    let mut json = Json::new();
-    json.field("error", Value::Text(fault.what));
-    json.field("offset", Value::Number((base + fault.offset) as u64));
-    if let Some(answer) = fault.answer {
-        json.record(Some("answer"));
-        json.field("Error_Code", Value::Number(u64::from(answer.code)));
-        json.field("Error_Value", Value::Number(u64::from(answer.value)));
-        json.field("meaning", Value::Text(wire::iana::error::name(answer.code)));
-        json.end();
-    }
-    json.finish()
+    json
 }

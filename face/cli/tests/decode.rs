@@ -161,6 +161,10 @@ fn captures_of_every_kind_of_file() {
         assert_eq!(said[0]["time"], time);
     }
     assert_eq!(lines(&["--pcap", "-"], &pcap(false, 0xa1b2_c3d4, 101, &[(1, 2, whole.clone())])).len(), 1);
+    let mut damaged = whole.clone();
+    damaged[24] = 0;
+    let said = &lines(&["--pcap", "-"], &pcap(false, 0xa1b2_c3d4, 101, &[(1, 2, damaged)]))[0];
+    assert_eq!((&said["offset"], &said["packet"], &said["ip"]["dst"]), (&24.into(), &1.into(), &"10.0.2.2".into()));
     let sll = [&[0; 14][..], &[0x08, 0x00], &whole].concat();
     assert_eq!(lines(&["--pcap", "-"], &pcap(false, 0xa1b2_c3d4, 113, &[(1, 2, sll)])).len(), 1);
 }
