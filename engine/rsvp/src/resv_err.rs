@@ -15,7 +15,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::{FilterSpec, FlowSpec, IfIndex, Session, Style, Time};
-use wire::iana::class;
+use wire::iana::{class, error};
 use wire::{Builder, MessageType, Object, ResvErr, RsvpHop};
 
 /// A flow descriptor that was refused.
@@ -28,6 +28,9 @@ pub(crate) struct Erring {
 
 impl Rsvp {
     pub(crate) fn resv_err_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, message: &ResvErr<'_>) {
+        if message.error.code == error::CONFIRMATION {
+            return self.drop_message(from, "ResvErr without an error");
+        }
         let Some(sid) = self.sessions.find(&message.session) else {
             return self.drop_message(from, "ResvErr for a session that we do not know");
         };

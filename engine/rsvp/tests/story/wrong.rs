@@ -274,6 +274,54 @@ fn an_error_never_goes_back_where_it_came_from() {
     assert!(net.log[since..].iter().all(|(_, f, _, k)| !(*f == 1 && *k == "ResvErr")));
 }
 
+/// P41: whatever an ERROR_SPEC says reaches the application as it is. Only a refusal of what it asked takes the request
+/// back: not another's guilt, not a node that has yet to learn the path, not a code that is no error, not a request that
+/// is no longer the application's.
+#[test]
+fn errors_reach_the_application_as_they_are() {
+    let cases = [
+        // code, value, flags, about what was asked, told, still reserved
+        (1, 2, 0, true, true, false),
+        (99, 0xffff, 0, true, true, false),
+        (12, 0, 0, true, true, false),
+        (1, 2, 1, true, true, false), // in place, but there is nothing older to go back to
+        (1, 2, 2, true, true, true),
+        (1, 2, 0, false, true, true),
+        (3, 0, 0, true, true, true),
+        (4, 0, 0, true, true, true),
+        (0, 0, 0, true, false, true),
+    ];
+    for (code, value, flags, asked, told, stays) in cases {
+        let mut net = Net::reserved_line(R, 3);
+        let mut m = net.upstream_of(3);
+        m.dst = net.interface(3, 1).addresses[0];
+        // The error node may even be this very node.
+        m.error = wire::ErrorSpec { node: m.dst, flags, code, value };
+        m.flowspec = if asked { cl(3) } else { cl(2) };
+        net.inject(3, MessageType::ResvErr, &m);
+        let heard: Vec<_> =
+            net.errors(3).into_iter().map(|e| (e.code, e.value, e.in_place, e.not_guilty, e.node)).collect();
+        let expected = (code, value, flags & 1 != 0, flags & 2 != 0, m.dst);
+        assert_eq!(heard, if told { vec![expected] } else { vec![] }, "code {code} flags {flags}");
+        net.run(Span::from_millis(20));
+        assert_eq!(net.held(), if stays { [3, 3, 3, 0] } else { [0; 4] }, "code {code} flags {flags} {asked}");
+    }
+}
+
+/// P41: the same for errors about a Path, which change nothing at all.
+#[test]
+fn path_errors_reach_the_sender_and_change_nothing() {
+    let mut net = Net::reserved_line(R, 3);
+    let before = net.digests();
+    let mut m = net.downstream_of(2);
+    m.error = wire::ErrorSpec { node: [10, 9, 9, 9].into(), flags: 3, code: 99, value: 7 };
+    net.inject(2, MessageType::PathErr, &m);
+    net.run(Span::from_millis(10));
+    let [error] = &net.errors(0)[..] else { panic!("told once") };
+    assert_eq!((error.code, error.value, error.node), (99, 7, m.error.node));
+    assert_eq!(net.digests(), before);
+}
+
 /// S19: a confirmation for a request that failed meanwhile, or that nobody made, is nobody's.
 #[test]
 fn a_confirmation_that_nobody_waits_for_is_ignored() {
