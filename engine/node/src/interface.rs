@@ -9,11 +9,8 @@ use crate::tc::{Held, Link, Said, Tc};
 use admit::{Limits, LinkTerms};
 use alloc::vec::Vec;
 use terms::ports::RHandle;
-use terms::{Fault, FlowKey, IfIndex, Rate, Span, Time};
+use terms::{Fault, FlowKey, IfIndex, Rate, Time};
 use traffic::plan::{ClassId, FlowSpecEntry};
-
-/// How long a plane that failed is left alone before it is brought in line again.
-const REPAIR_WAIT: Span = Span::from_secs(1);
 
 /// Why a reservation went that had been admitted.
 const LINK_SHRANK: Fault = Fault { what: "the link no longer holds this reservation", code: 0 };
@@ -81,9 +78,8 @@ impl Tc {
                 guilty = true;
             }
         }
-        let Some(link) = self.links.get_mut(&oif) else { return };
         if !guilty {
-            link.repair_at = Some(now + REPAIR_WAIT);
+            self.plane.rest(now, oif);
         }
         self.plane.put(oif, due);
     }
@@ -101,12 +97,7 @@ impl Tc {
                 self.sync(held.oif, &[held.class], &[held.flow], None);
             }
         }
-        let due = |link: &Link| link.repair_at.is_some_and(|at| at <= now);
-        let broken: Vec<IfIndex> = self.links.iter().filter(|(_, link)| due(link)).map(|(&oif, _)| oif).collect();
-        for oif in broken {
-            if let Some(link) = self.links.get_mut(&oif) {
-                link.repair_at = None;
-            }
+        for oif in self.plane.rested(now) {
             self.proceed(oif);
         }
     }
@@ -114,7 +105,7 @@ impl Tc {
     /// When [`Tc::wake`] is due.
     pub fn wake_at(&self) -> Option<Time> {
         let deadline = self.deadlines.first().map(|&(until, _)| until);
-        self.links.values().filter_map(|link| link.repair_at).chain(deadline).min()
+        deadline.into_iter().chain(self.plane.rested_at()).min()
     }
 
     /// Gives every interface back.
@@ -255,7 +246,6 @@ impl Link {
             load: classes::Load::default(),
             own: Default::default(),
             next_own: ClassId::FIRST_OWN.0,
-            repair_at: None,
         }
     }
 

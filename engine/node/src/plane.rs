@@ -9,7 +9,7 @@ use crate::io::PlanId;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use terms::ports::RHandle;
-use terms::{FlowKey, IfIndex, Rate};
+use terms::{FlowKey, IfIndex, Rate, Span, Time};
 use traffic::plan::{ClassId, FlowSpecEntry, LinkPlan, LinkSpec, Plan, PlanOp};
 
 /// What is to be brought in line on an interface, besides the root and the classes that every interface has.
@@ -46,8 +46,19 @@ pub struct Plane {
     under_way: BTreeMap<PlanId, Batch>,
     busy: BTreeSet<IfIndex>,
     due: BTreeMap<IfIndex, Due>,
+    /// Interfaces on which a batch failed that nobody waited for: left alone until then, each time twice as long.
+    resting: BTreeMap<IfIndex, Rest>,
     last: u64,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    until: Option<Time>,
+    next: Span,
+}
+
+/// How long an interface rests at first, and at most.
+const REST: (Span, Span) = (Span::from_secs(1), Span::from_secs(64));
 
 /// A root unlike any real one: an interface where flows were found before it was told its own, so that the first
 /// batch sets the root.
@@ -87,7 +98,30 @@ impl Plane {
 
     /// All that is due on an interface, unless something is under way there.
     pub(crate) fn take(&mut self, oif: IfIndex) -> Option<Due> {
-        if self.busy.contains(&oif) { None } else { self.due.remove(&oif) }
+        let resting = self.resting.get(&oif).is_some_and(|rest| rest.until.is_some());
+        if resting || self.busy.contains(&oif) { None } else { self.due.remove(&oif) }
+    }
+
+    /// Nothing is said about this interface for a while.
+    pub(crate) fn rest(&mut self, now: Time, oif: IfIndex) {
+        let rest = self.resting.entry(oif).or_insert(Rest { until: None, next: REST.0 });
+        rest.until = Some(now + rest.next);
+        rest.next = rest.next.mul_div_ceil(2, 1).min(REST.1);
+    }
+
+    /// When the next interface has rested.
+    pub(crate) fn rested_at(&self) -> Option<Time> {
+        self.resting.values().filter_map(|rest| rest.until).min()
+    }
+
+    /// The interfaces that have rested by now.
+    pub(crate) fn rested(&mut self, now: Time) -> Vec<IfIndex> {
+        let due = self.resting.iter_mut().filter(|(_, rest)| rest.until.is_some_and(|until| until <= now));
+        due.map(|(&oif, rest)| {
+            rest.until = None;
+            oif
+        })
+        .collect()
     }
 
     /// A batch is said. Its operations are not empty, and nothing else is under way on the interface.
@@ -104,9 +138,10 @@ impl Plane {
     pub(crate) fn done(&mut self, id: PlanId, ok: bool) -> Option<(IfIndex, Due)> {
         let batch = self.under_way.remove(&id)?;
         self.busy.remove(&batch.oif);
-        // An interface that could not be given back is not ours any more all the same.
-        let given_back = |op: &PlanOp| matches!(op, PlanOp::DropLink { .. });
-        batch.ops.iter().filter(|op| ok || given_back(op)).for_each(|op| self.confirmed.apply(op));
+        if ok {
+            self.resting.remove(&batch.oif);
+            batch.ops.iter().for_each(|op| self.confirmed.apply(op));
+        }
         Some((batch.oif, batch.due))
     }
 }

@@ -123,7 +123,7 @@ impl Tc {
             return Err("the running sums are not those of the reservations");
         }
         let want = self.want_all(oif, link);
-        let settled = link.repair_at.is_none() && self.plane.is_idle_on(oif);
+        let settled = self.plane.is_idle_on(oif);
         if settled && !self.steps_for(oif, &Due { all: true, ..Due::default() }).is_empty() {
             return Err("the plan is not what the reservations need");
         }

@@ -54,8 +54,6 @@ pub(crate) struct Link {
     pub(crate) own: BTreeMap<ClassId, RHandle>,
     /// Where to look for the next free id; an id rests as long as possible before it is used again.
     pub(crate) next_own: u16,
-    /// A batch failed that nobody waited for: the plane is left alone until then.
-    pub(crate) repair_at: Option<Time>,
 }
 
 /// One reservation.
@@ -284,9 +282,6 @@ impl Tc {
 
     /// Says the next batch of an interface, if one is due and may be said.
     pub(crate) fn proceed(&mut self, oif: IfIndex) {
-        if self.links.get(&oif).is_some_and(|link| link.repair_at.is_some()) {
-            return;
-        }
         let Some(due) = self.plane.take(oif) else { return };
         let ops = self.steps_for(oif, &due);
         if ops.is_empty() {
