@@ -3,9 +3,9 @@
 //! In a scratch network namespace; without root it says so and measures nothing.
 
 use bench::{Bench, Draw, median, nanos};
-use linux::bpf::FlowTable;
 use linux::bpf::entry::{RawFlow, RawKey, RawState};
 use linux::bpf::sys::{SkBuff, test_runs};
+use linux::bpf::{FlowTable, Hook};
 use linux::netlink::Socket;
 use linux::plane::KernelPlane;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ fn program(bench: &Bench) {
         return;
     }
     let dir = Dir::new("program");
-    let mut table = FlowTable::open(&dir.0, linux::bpf::MAX_FLOWS).expect("the flow program loads");
+    let mut table = FlowTable::open(&dir.0, linux::bpf::MAX_FLOWS, Hook::Best).expect("the flow program loads");
     let mut draw = Draw::new(2);
     let mut installed = 0;
     let mut cost = |table: &FlowTable, flows: u32, offset: u32| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // Classifies and polices what leaves an interface: flow -> (class, token bucket). One program for every interface
-// of a node, at TCX egress; the cost of a packet does not grow with the number of flows.
+// of a node, at the egress (TCX or clsact); the cost of a packet does not grow with the number of flows.
 //
 //   conforming          skb->priority = the flow's HTB class (HTB takes a class id in the priority as it stands)
 //   in excess           skb->priority = 0: HTB's default class, best effort (RFC 2211 section 3, RFC 2212 section 5)
@@ -26,7 +26,7 @@
 #define CONTROL (((__u32)MAJOR << 16) | 3)
 #define BYTE 8000000000ULL // bit-nanoseconds
 
-#define TCX_NEXT -1
+#define TCX_NEXT -1 // which clsact calls TC_ACT_UNSPEC: the next program or filter sees the packet too
 #define ETH_IPV4 0x0800
 #define ETH_ARP 0x0806
 #define ETH_IPV6 0x86dd

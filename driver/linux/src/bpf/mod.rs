@@ -1,4 +1,4 @@
-//! The flow map and the program that reads it: flow -> (class, token bucket), at TCX egress.
+//! The flow map and the program that reads it: flow -> (class, token bucket), at the egress.
 //!
 //! The program is `driver/linux/bpf/flow.c`, shipped as an object. It, its maps and its links are pinned in a bpffs
 //! that is mounted under the agent's state directory, so that they outlive the agent: a link that is not pinned dies
@@ -6,17 +6,21 @@
 //! agent that was killed learns what it promised.
 
 pub mod entry;
+mod hook;
 pub mod sys;
 
+pub use hook::Hook;
+
+use crate::netlink::Socket;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 use entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawState};
+use hook::{Hooks, fault};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 use terms::{Fault, FlowKey, IfIndex};
 use traffic::plan::{ClassId, Counters};
 
@@ -30,15 +34,12 @@ pub const MAX_FLOWS: u32 = 65_536;
 const LAYOUT: &str = "v1";
 /// What the names of pinned programs begin with.
 const PROGRAM: &str = "program_";
-/// How often, and after how long, a program is attached again where its last link is just going.
-const RETRIES: u32 = 100;
-const RETRY: Duration = Duration::from_millis(2);
 /// Takes the bucket's lock while it is copied.
 const BPF_F_LOCK: u64 = 4;
 
 /// The loaded program and its maps.
 pub struct FlowTable {
-    dir: PathBuf,
+    hooks: Hooks,
     program: OwnedFd,
     /// The kernel's number of the program.
     id: u32,
@@ -54,27 +55,30 @@ impl FlowTable {
     ///
     /// # Errors
     /// No right (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN to mount), or a kernel without what the program needs.
-    pub fn open(state_dir: &Path, max_flows: u32) -> Result<FlowTable, Fault> {
+    pub fn open(state_dir: &Path, max_flows: u32, hook: Hook) -> Result<FlowTable, Fault> {
         let mount = state_dir.join("bpf");
         fs::create_dir_all(&mount).map_err(fault("make the directory of the bpffs"))?;
         sys::mount_bpffs(&mount).map_err(fault("mount a bpffs under the state directory"))?;
         let dir = mount.join(LAYOUT);
         fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
-        let table = FlowTable::pinned(&dir).map_or_else(|| FlowTable::load(&dir, max_flows), Ok)?;
-        table.renew_links()?;
+        let hooks = Hooks::under(state_dir, &dir, hook);
+        let table = FlowTable::pinned(&hooks).map_or_else(|| FlowTable::load(&hooks, max_flows), Ok)?;
+        table.hooks.renew(table.program(), table.id)?;
         Ok(table)
     }
 
     /// The very program of this build and its maps, as an earlier agent pinned them: nothing has to be verified again.
-    fn pinned(dir: &Path) -> Option<FlowTable> {
+    fn pinned(hooks: &Hooks) -> Option<FlowTable> {
+        let dir = &hooks.pins;
         let program = sys::open_pinned(&dir.join(program_name())).ok()?;
         let map = |name: &str| MapData::from_pin(dir.join(name)).ok();
         let maps = (Map::HashMap(map("flows")?), Map::Array(map("states")?), Map::HashMap(map("classes")?));
-        FlowTable::assemble(dir, program, maps).ok()
+        FlowTable::assemble(hooks, program, maps).ok()
     }
 
     /// Loads program and maps from the object, with the maps that are pinned there already, and pins what is not.
-    fn load(dir: &Path, max_flows: u32) -> Result<FlowTable, Fault> {
+    fn load(hooks: &Hooks, max_flows: u32) -> Result<FlowTable, Fault> {
+        let dir = &hooks.pins;
         let mut object = EbpfLoader::new()
             .default_map_pin_directory(dir)
             .map_max_entries("flows", max_flows)
@@ -89,7 +93,7 @@ impl FlowTable {
         let fd = program.fd().map_err(|error| refused("hold the flow program", &error))?;
         let program = fd.as_fd().try_clone_to_owned().map_err(fault("hold the flow program"))?;
         let maps = (map(&mut object, "flows")?, map(&mut object, "states")?, map(&mut object, "classes")?);
-        let table = FlowTable::assemble(dir, program, maps)?;
+        let table = FlowTable::assemble(hooks, program, maps)?;
         for file in fs::read_dir(dir).map_err(fault("list the bpffs"))?.flatten() {
             if file.file_name().to_string_lossy().starts_with(PROGRAM) {
                 fs::remove_file(file.path()).map_err(fault("unpin an older flow program"))?;
@@ -99,12 +103,12 @@ impl FlowTable {
         Ok(table)
     }
 
-    fn assemble(dir: &Path, program: OwnedFd, maps: (Map, Map, Map)) -> Result<FlowTable, Fault> {
+    fn assemble(hooks: &Hooks, program: OwnedFd, maps: (Map, Map, Map)) -> Result<FlowTable, Fault> {
         let id = sys::program_id(program.as_fd()).map_err(fault("look at the flow program"))?;
-        let pinned = sys::open_pinned(&dir.join("states"));
+        let pinned = sys::open_pinned(&hooks.pins.join("states"));
         let limit = pinned.and_then(|map| sys::map_room(map.as_fd())).map_err(fault("look at the bucket map"))?;
         Ok(FlowTable {
-            dir: dir.to_owned(),
+            hooks: hooks.clone(),
             program,
             id,
             flows: HashMap::try_from(maps.0).map_err(|e| broken("open the flow map", &e))?,
@@ -124,45 +128,24 @@ impl FlowTable {
         self.program.as_fd()
     }
 
-    /// Hangs the program at the egress of an interface of the calling thread's network namespace and pins the link.
-    pub fn attach(&self, oif: IfIndex) -> Result<(), Fault> {
-        let path = self.link_path(oif);
-        let mut tries = 0;
-        let link = loop {
-            match sys::attach_egress(self.program.as_fd(), oif.0) {
-                // A link that a killed agent had not pinned yet lets go a little later.
-                Err(error) if error.raw_os_error() == Some(libc::EEXIST) && tries < RETRIES => {
-                    tries += 1;
-                    std::thread::sleep(RETRY);
-                }
-                other => break other.map_err(fault("attach the flow program to the interface (TCX)"))?,
-            }
-        };
-        let _ = fs::remove_file(&path); // of an interface that had this index before
-        sys::pin(link.as_fd(), &path).map_err(fault("pin the flow program's link"))
+    /// Hangs the program at the egress of an interface of the calling thread's network namespace, for good.
+    pub fn attach(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
+        self.hooks.attach(socket, self.program.as_fd(), oif)
     }
 
     /// Takes the program from an interface, at once.
-    pub fn detach(&self, oif: IfIndex) -> Result<(), Fault> {
-        let path = self.link_path(oif);
-        match sys::open_pinned(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(fault("open the flow program's link")(error)),
-            Ok(link) => match sys::detach(link.as_fd()) {
-                Err(error) if error.raw_os_error() != Some(libc::ENOLINK) => {
-                    return Err(fault("detach the flow program")(error));
-                }
-                _ => {} // done, or the interface had gone
-            },
-        }
-        fs::remove_file(path).map_err(fault("unpin the flow program's link"))
+    pub fn detach(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
+        self.hooks.detach(socket, oif)
     }
 
     /// Whether the program hangs at this interface.
-    pub fn is_attached(&self, oif: IfIndex) -> bool {
-        sys::open_pinned(&self.link_path(oif))
-            .and_then(|link| sys::link_place(link.as_fd()))
-            .is_ok_and(|place| place.ifindex == oif.0)
+    pub fn is_attached(&self, socket: &mut Socket, oif: IfIndex) -> bool {
+        self.hooks.is_attached(socket, self.id, oif)
+    }
+
+    /// Whether it hangs there by a TCX link.
+    pub fn is_linked(&self, oif: IfIndex) -> bool {
+        self.hooks.is_linked(self.id, oif)
     }
 
     /// Every flow that is installed; entries that another build wrote in an unknown way are left out.
@@ -229,28 +212,6 @@ impl FlowTable {
         let key = RawClassKey { ifindex: oif.0, class: u32::from(class.0) };
         present(self.classes.remove(&key), "remove from the class map").map(drop)
     }
-
-    fn link_path(&self, oif: IfIndex) -> PathBuf {
-        self.dir.join(format!("egress_{}", oif.0))
-    }
-
-    /// Links of interfaces that have gone are removed; those of another program get this one, without a gap.
-    fn renew_links(&self) -> Result<(), Fault> {
-        for file in fs::read_dir(&self.dir).map_err(fault("list the bpffs"))?.flatten() {
-            if !file.file_name().to_string_lossy().starts_with("egress_") {
-                continue;
-            }
-            let Ok(link) = sys::open_pinned(&file.path()) else { continue };
-            let place = sys::link_place(link.as_fd()).map_err(fault("look at a pinned link"))?;
-            if place.ifindex == 0 {
-                fs::remove_file(file.path()).map_err(fault("unpin the link of an interface that has gone"))?;
-            } else if place.program != self.id {
-                sys::replace_program(link.as_fd(), self.program.as_fd())
-                    .map_err(fault("put the new flow program in the old one's place"))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Removes everything that was pinned under `state_dir`, and the bpffs with it. Not while a plane is open there.
@@ -289,10 +250,6 @@ fn present<T>(found: Result<T, MapError>, what: &'static str) -> Result<Option<T
             fault => Err(fault),
         },
     }
-}
-
-fn fault(what: &'static str) -> impl Fn(io::Error) -> Fault {
-    move |error| Fault { what, code: error.raw_os_error().unwrap_or(0) }
 }
 
 fn broken(what: &'static str, error: &MapError) -> Fault {

@@ -5,6 +5,7 @@
 
 mod probe;
 
+use crate::bpf::{FlowTable, Hook};
 use crate::netlink::Socket;
 use crate::netlink::link::Link;
 use crate::netlink::tc::Handle;
@@ -129,17 +130,20 @@ fn finding(
     Finding { area, name, there, used_for, instead, detail }
 }
 
-/// Loads the flow program, hangs it on an interface and pins it, in a directory that is removed again.
+/// Loads the flow program and hangs it on an interface, in a directory that is removed again; says where it hung.
 fn flow_program(socket: &mut Socket, dir: &Path) -> Tried {
-    let loopback = socket.link_by_name("lo").map_err(|error| error.to_string())?;
+    let loopback = socket.link_by_name("lo").map_err(|error| error.to_string())?.index;
     let told = |fault: Fault| match std::io::Error::from_raw_os_error(fault.code) {
         error if fault.code != 0 => format!("{}: {error}", fault.what),
         _ => fault.what.to_owned(),
     };
-    let works = crate::bpf::FlowTable::open(dir, 16).and_then(|table| {
-        table.attach(loopback.index)?;
-        if table.is_attached(loopback.index) { Ok(()) } else { Err(Fault { what: "the link does not hold", code: 0 }) }
+    let works = FlowTable::open(dir, 16, Hook::Best).and_then(|table| {
+        table.attach(socket, loopback)?;
+        let holds = table.is_attached(socket, loopback);
+        let place = if table.is_linked(loopback) { "by a TCX link" } else { "by clsact: no TCX before Linux 6.6" };
+        table.detach(socket, loopback)?;
+        if holds { Ok(place.to_owned()) } else { Err(Fault { what: "the program does not stay", code: 0 }) }
     });
     let forgotten = crate::bpf::forget(dir);
-    works.and(forgotten).map(|()| String::new()).map_err(told)
+    works.and_then(|place| forgotten.map(|()| place)).map_err(told)
 }

@@ -63,7 +63,7 @@ const DISCIPLINES: [(&str, &str, &str); 15] = [
     ("fq_codel", "short queues for best effort", FIFO),
     ("cake", "a foreign root that doctor knows", "refused like any other"),
     ("netem", "delay on a testbed's links", "links without delay"),
-    ("clsact", "classifiers beside TCX", "TCX alone"),
+    ("clsact", "the flow program before Linux 6.6", "TCX links"),
 ];
 
 /// What needs a network namespace to be tried in.
@@ -108,7 +108,7 @@ fn classifiers(socket: &mut Option<Socket>) -> Vec<Finding> {
         let works = flow_program(socket, &dir);
         fs::remove_dir_all(&dir).map_err(|error| error.to_string()).and(works)
     });
-    let (used_for, instead) = ("flow to class and policer (eBPF, TCX, a pinned bpffs)", NO_RESERVATIONS);
+    let (used_for, instead) = ("flow to class and policer (eBPF at the egress)", NO_RESERVATIONS);
     let types = fs::metadata("/sys/kernel/btf/vmlinux").map(|_| String::new()).map_err(|error| error.to_string());
     vec![
         finding("classifier", "flow program", works, used_for, instead),

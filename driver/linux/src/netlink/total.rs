@@ -3,7 +3,7 @@
 
 use super::message::Message;
 use super::socket::Reply;
-use super::tc::{class, qdisc};
+use super::tc::{class, filter, qdisc};
 use super::{addr, link, notice, route, socket};
 
 /// A reader as the test sees it: whether it made something of the reply.
@@ -40,6 +40,7 @@ fn answers() -> Vec<(Reply, Reader)> {
     let htb = |m: Message| {
         stats(m.attr_str(1, "htb").nest(2, |m| m.attr(1, &[6; 44]).attr_u64(6, 1 << 40).attr_u64(7, 1 << 41)))
     };
+    let bpf = |m: Message| m.attr_str(1, "bpf").nest(2, |m| m.attr_u32(11, 5));
     let unicast = |mut reply: Reply, kind: u8| {
         reply.body[7] = kind;
         reply
@@ -54,6 +55,7 @@ fn answers() -> Vec<(Reply, Reader)> {
         (reply(libc::RTM_NEWQDISC, 20, root), |r| qdisc::qdisc(r).is_some()),
         (reply(libc::RTM_NEWQDISC, 20, fifo), |r| qdisc::qdisc(r).is_some()),
         (reply(libc::RTM_NEWTCLASS, 20, htb), |r| class::class(r).is_some_and(|c| c.htb.is_some())),
+        (reply(libc::RTM_NEWTFILTER, 20, bpf), |r| filter::filter(r).is_some_and(|f| f.program == Some(5))),
         (reply(libc::RTM_NEWQDISC, 20, fifo), |r| notice::notice(r.ty, &r.body).is_some()),
         (refusal, |r| socket::verdict("try", &r.body, 0x300).is_err()),
     ]

@@ -47,7 +47,7 @@ impl Kernel {
 
     /// Root, classes and queues of one interface.
     fn look(&mut self, link: &Link) -> Result<Port, Fault> {
-        let attached = self.table.is_attached(link.index);
+        let attached = self.table.is_attached(&mut self.socket, link.index);
         let mut port = Port { header: link.header_len(), mtu: link.mtu, attached, ..Port::default() };
         port.root = self.socket.root_qdisc(link.index)?.is_some_and(|root| root.handle == ROOT);
         if !port.root {

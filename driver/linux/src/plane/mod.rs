@@ -32,7 +32,7 @@ pub use fuse::Fuse;
 pub use reconcile::Drift;
 pub use write::ROOT;
 
-use crate::bpf::{FlowTable, MAX_FLOWS};
+use crate::bpf::{FlowTable, Hook, MAX_FLOWS};
 use crate::netlink::Socket;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,17 +61,18 @@ impl KernelPlane {
     /// Opens the plane of the calling thread's network namespace and adopts what an earlier one left there.
     ///
     /// # Errors
-    /// Not root (CAP_NET_ADMIN, CAP_BPF, and CAP_SYS_ADMIN to mount), or a kernel without HTB or TCX.
+    /// Not root (CAP_NET_ADMIN, CAP_BPF, and CAP_SYS_ADMIN to mount), or a kernel without what the flow program needs.
     pub fn open(state_dir: &Path) -> Result<KernelPlane, Fault> {
-        KernelPlane::open_with_limit(state_dir, MAX_FLOWS)
+        KernelPlane::open_with(state_dir, MAX_FLOWS, Hook::Best)
     }
 
-    /// As [`KernelPlane::open`], for at most `max_flows` flows. An existing map keeps its size.
+    /// As [`KernelPlane::open`], for at most `max_flows` flows (a map that is there keeps its size) and with the flow
+    /// program where `hook` says.
     ///
     /// # Errors
     /// As there.
-    pub fn open_with_limit(state_dir: &Path, max_flows: u32) -> Result<KernelPlane, Fault> {
-        let table = FlowTable::open(state_dir, max_flows)?;
+    pub fn open_with(state_dir: &Path, max_flows: u32, hook: Hook) -> Result<KernelPlane, Fault> {
+        let table = FlowTable::open(state_dir, max_flows, hook)?;
         let slots = Slots::new(table.limit(), &BTreeSet::new());
         let mut kernel = Kernel { socket: Socket::open()?, table, ports: BTreeMap::new(), slots, fuse: Fuse::None };
         kernel.look_at_all()?;

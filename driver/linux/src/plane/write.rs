@@ -109,14 +109,14 @@ impl Kernel {
             }
             Write::Attach => {
                 self.fuse.spend()?;
-                self.table.attach(oif)?;
+                self.table.attach(&mut self.socket, oif)?;
                 undo.push((oif, Write::Detach));
                 self.port(oif).attached = true;
-                confirmed(self.table.is_attached(oif))
+                confirmed(self.table.is_attached(&mut self.socket, oif))
             }
             Write::Detach => {
                 self.fuse.spend()?;
-                self.table.detach(oif)?;
+                self.table.detach(&mut self.socket, oif)?;
                 undo.push((oif, Write::Attach));
                 self.port(oif).attached = false;
                 Ok(())

@@ -1,6 +1,7 @@
 //! A bed for plane tests: two namespaces joined by a veth, a plane on the near end, plans that a person can read.
 
 use crate::scratch::{self, StateDir};
+use linux::bpf::Hook;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netlink::tc::Stats;
@@ -60,6 +61,10 @@ pub fn bed() -> Bed {
 impl Bed {
     pub fn open(&self) -> KernelPlane {
         KernelPlane::open(self.state.path()).expect("the plane opens")
+    }
+
+    pub fn open_by(&self, hook: Hook) -> KernelPlane {
+        KernelPlane::open_with(self.state.path(), linux::bpf::MAX_FLOWS, hook).expect("the plane opens")
     }
 
     /// A socket in the far namespace that takes whatever comes.

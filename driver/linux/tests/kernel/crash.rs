@@ -2,6 +2,7 @@
 
 use crate::bed::{Bed, bed, plan_of};
 use crate::scratch;
+use linux::bpf::Hook;
 use linux::plane::{Fuse, KernelPlane};
 use std::time::Instant;
 use terms::{IfIndex, Rate};
@@ -41,57 +42,65 @@ fn story(bed: &Bed) -> Vec<Vec<PlanOp>> {
 
 #[test]
 fn a_failure_at_any_write_leaves_no_trace() {
-    scratch::in_netns(|| {
-        let mut bed = bed();
-        let mut plane = bed.open();
-        let mut failures = 0;
-        for batch in story(&bed) {
-            let before = (bed.shown(), plane.read().expect("read"));
-            for n in 0..ENOUGH {
-                plane.rig(Fuse::FailAfter(n));
-                if plane.apply(&batch).is_ok() {
-                    break;
-                }
-                failures += 1;
-                assert_eq!((bed.shown(), plane.read().expect("read")), before, "write {n} of {batch:#?}");
+    for hook in [Hook::Best, Hook::Clsact] {
+        scratch::in_netns(move || fail_everywhere(hook));
+    }
+}
+
+fn fail_everywhere(hook: Hook) {
+    let mut bed = bed();
+    let mut plane = bed.open_by(hook);
+    let mut failures = 0;
+    for batch in story(&bed) {
+        let before = (bed.shown(), plane.read().expect("read"));
+        for n in 0..ENOUGH {
+            plane.rig(Fuse::FailAfter(n));
+            if plane.apply(&batch).is_ok() {
+                break;
             }
-            plane.rig(Fuse::None);
-            plane.apply(&batch).expect("and without a failure it is done");
+            failures += 1;
+            assert_eq!((bed.shown(), plane.read().expect("read")), before, "write {n} of {batch:#?}");
         }
-        assert!(failures > 40, "only {failures} writes failed: the drill did not happen");
-    });
+        plane.rig(Fuse::None);
+        plane.apply(&batch).expect("and without a failure it is done");
+    }
+    assert!(failures > 40, "only {failures} writes failed: the drill did not happen");
 }
 
 #[test]
 fn a_stop_between_any_two_writes_converges() {
-    scratch::in_netns(|| {
-        let mut bed = bed();
-        let mut stops = 0;
-        let mut told: Vec<PlanOp> = Vec::new();
-        for batch in story(&bed) {
-            let mut n = 0;
-            loop {
-                // From the state before the batch, however that is reached.
-                let mut plane = bed.open();
-                settle(&mut plane, &mut bed, &told);
-                plane.rig(Fuse::DieAfter(n));
-                let died = plane.apply(&batch).is_err();
-                drop(plane);
-                let mut wanted = told.clone();
-                wanted.extend(&batch);
-                let mut plane = bed.open();
-                settle(&mut plane, &mut bed, &wanted);
-                drop(plane);
-                if !died {
-                    break;
-                }
-                (n, stops) = (n + 1, stops + 1);
-                assert!(n < ENOUGH);
+    for hook in [Hook::Best, Hook::Clsact] {
+        scratch::in_netns(move || stop_everywhere(hook));
+    }
+}
+
+fn stop_everywhere(hook: Hook) {
+    let mut bed = bed();
+    let mut stops = 0;
+    let mut told: Vec<PlanOp> = Vec::new();
+    for batch in story(&bed) {
+        let mut n = 0;
+        loop {
+            // From the state before the batch, however that is reached.
+            let mut plane = bed.open_by(hook);
+            settle(&mut plane, &mut bed, &told);
+            plane.rig(Fuse::DieAfter(n));
+            let died = plane.apply(&batch).is_err();
+            drop(plane);
+            let mut wanted = told.clone();
+            wanted.extend(&batch);
+            let mut plane = bed.open_by(hook);
+            settle(&mut plane, &mut bed, &wanted);
+            drop(plane);
+            if !died {
+                break;
             }
-            told.extend(&batch);
+            (n, stops) = (n + 1, stops + 1);
+            assert!(n < ENOUGH);
         }
-        assert!(stops > 40, "only {stops} stops: the drill did not happen");
-    });
+        told.extend(&batch);
+    }
+    assert!(stops > 40, "only {stops} stops: the drill did not happen");
 }
 
 /// What a restarted agent does: it looks, and tells the difference; then everything is as wanted, and nothing else.

@@ -2,6 +2,7 @@
 
 use crate::bed::{LINK, base, bed, entry, flow_op, key, plan_of, spec};
 use crate::scratch;
+use linux::bpf::Hook;
 use linux::netlink::tc::Handle;
 use linux::netlink::tc::qdisc::Discipline;
 use linux::plane::{Drift, Fuse, KernelPlane};
@@ -74,22 +75,47 @@ fn changes_are_made_in_place_and_by_difference() {
 
 #[test]
 fn the_default_comes_back() {
+    for hook in [Hook::Best, Hook::Clsact] {
+        scratch::in_netns(move || {
+            let mut bed = bed();
+            let before = bed.shown();
+            assert_eq!(before.1[0].handle, Handle::NONE, "the kernel's default");
+            let mut plane = bed.open_by(hook);
+            let mut ops = bed.base(1_000);
+            ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 900));
+            plane.apply(&ops).expect("fits");
+            assert_ne!(bed.shown(), before);
+            plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("goes");
+            assert_eq!(bed.shown(), before);
+            assert_eq!(plane.read(), Ok(Plan::default()));
+            drop(plane);
+            let mut plane = bed.open_by(hook);
+            assert_eq!(plane.read(), Ok(Plan::default()), "no flow is left in the map either");
+            plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("twice is once");
+        });
+    }
+}
+
+#[test]
+fn a_clsact_of_others_stays_theirs() {
     scratch::in_netns(|| {
         let mut bed = bed();
+        let theirs = Discipline::Clsact;
+        bed.socket.add_qdisc(bed.oif, Handle::new(0xffff, 0), Handle::CLSACT, &theirs).expect("clsact");
         let before = bed.shown();
-        assert_eq!(before.1[0].handle, Handle::NONE, "the kernel's default");
-        let mut plane = bed.open();
-        let mut ops = bed.base(1_000);
-        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 900));
-        plane.apply(&ops).expect("fits");
-        assert_ne!(bed.shown(), before);
+        let mut plane = bed.open_by(Hook::Clsact);
+        plane.apply(&bed.base(1_000)).expect("fits");
+        assert_eq!(bed.socket.filters(bed.oif, Handle::EGRESS).expect("filters").len(), 1);
         plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("goes");
         assert_eq!(bed.shown(), before);
-        assert_eq!(plane.read(), Ok(Plan::default()));
-        drop(plane);
-        let mut plane = bed.open();
-        assert_eq!(plane.read(), Ok(Plan::default()), "no flow is left in the map either");
-        plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("twice is once");
+        assert_eq!(bed.socket.filters(bed.oif, Handle::EGRESS), Ok(vec![]));
+        // One with a filter of theirs in it stays too, even where the clsact was made for us.
+        bed.socket.delete_qdisc(bed.oif, Handle::new(0xffff, 0), Handle::CLSACT).expect("theirs to remove");
+        plane.apply(&bed.base(1_000)).expect("fits");
+        let table = linux::bpf::FlowTable::open(bed.state.path(), 64, Hook::Clsact).expect("any program");
+        bed.socket.put_bpf_filter(bed.oif, Handle::INGRESS, (7, 1), table.program(), "theirs").expect("filter");
+        plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("goes");
+        assert_eq!(bed.socket.filters(bed.oif, Handle::INGRESS).expect("filters").len(), 1);
     });
 }
 
@@ -145,7 +171,7 @@ fn what_makes_no_sense_is_refused() {
 fn a_full_map_is_a_refusal() {
     scratch::in_netns(|| {
         let bed = bed();
-        let mut plane = KernelPlane::open_with_limit(bed.state.path(), 3).expect("opens");
+        let mut plane = KernelPlane::open_with(bed.state.path(), 3, Hook::Best).expect("opens");
         plane.apply(&bed.base(3_300)).expect("fits");
         let flows: Vec<PlanOp> = (0..3).map(|n| bed.flow(n, ClassId::CONTROLLED_LOAD, 10)).collect();
         plane.apply(&flows).expect("three");

@@ -4,9 +4,9 @@
 //! the time of each decision is read back from its bucket and told to the engine's.
 
 use crate::scratch::{self, StateDir};
-use linux::bpf::FlowTable;
 use linux::bpf::entry::{MAJOR, RawFlow, RawKey, RawState};
 use linux::bpf::sys::{SkBuff, attach_egress, link_place, pin, program_id, test_run};
+use linux::bpf::{FlowTable, Hook};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Session, Span, Time, Tspec};
@@ -42,7 +42,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let state = StateDir::new();
-        Bench { table: FlowTable::open(state.path(), 64).expect("the program loads"), _state: state }
+        Bench { table: FlowTable::open(state.path(), 64, Hook::Best).expect("the program loads"), _state: state }
     }
 
     /// Installs a flow in this slot with a full bucket.
@@ -310,7 +310,7 @@ fn another_builds_program_is_replaced_in_place() {
     scratch::in_netns(|| {
         let state = StateDir::new();
         let dir = state.path().join("bpf/v1");
-        drop(FlowTable::open(state.path(), 64).expect("the bpffs and the maps"));
+        drop(FlowTable::open(state.path(), 64, Hook::Best).expect("the bpffs and the maps"));
         // Another program on the same maps: the same, but for its verdict.
         let mut object = linux::bpf::OBJECT.to_vec();
         let verdict = [0x18, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x95];
@@ -323,15 +323,15 @@ fn another_builds_program_is_replaced_in_place() {
         let link = attach_egress(program.fd().expect("loaded").as_fd(), LO.0).expect("attach");
         pin(link.as_fd(), &dir.join("egress_1")).expect("pin");
         let theirs = link_place(link.as_fd()).expect("look");
-        let table = FlowTable::open(state.path(), 64).expect("opens");
+        let table = FlowTable::open(state.path(), 64, Hook::Best).expect("opens");
         let ours = link_place(link.as_fd()).expect("look");
         assert_eq!((ours.ifindex, ours.program), (LO.0, program_id(table.program()).expect("look")));
         assert_ne!(ours.program, theirs.program);
-        assert!(table.is_attached(LO));
+        assert!(table.is_linked(LO));
         // And the next time there is nothing to load.
         let id = ours.program;
         drop(table);
-        let table = FlowTable::open(state.path(), 64).expect("opens");
+        let table = FlowTable::open(state.path(), 64, Hook::Best).expect("opens");
         assert_eq!(program_id(table.program()).expect("look"), id);
     });
 }

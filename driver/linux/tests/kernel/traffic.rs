@@ -6,6 +6,7 @@
 use crate::bed::{Bed, base, bed, entry, flow_op, key, plan_of};
 use crate::scratch;
 use ::traffic::plan::{BucketSpec, ClassId, Counters, FlowSpecEntry, PlanOp};
+use linux::bpf::Hook;
 use linux::netlink::Socket;
 use linux::plane::KernelPlane;
 use std::io::{BufRead, BufReader};
@@ -173,37 +174,44 @@ fn excess_is_best_effort_and_hurts_nobody_else() {
 
 #[test]
 fn a_killed_agent_is_not_missed() {
-    scratch::in_netns(|| {
-        let mut bed = bed();
-        let mut plane = bed.open();
-        let mut ops = bed.base(3_300);
-        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
-        plane.apply(&ops).expect("fits");
-        let video = bed.sender(20_001, 5004);
-        let screen = bed.receiver(5004);
-        let some = Duration::from_millis(300);
-        let before = offer(some, &[(&video, 1000, 2_800)])[0];
-        let told = plane.read().expect("read");
-        // Everything that the process holds is closed, as the kernel does for one that is killed.
-        drop(plane);
-        let without = offer(some, &[(&video, 1000, 2_800)])[0];
-        drain(&mut bed);
-        let mut plane = bed.open();
-        assert_eq!(plane.read(), Ok(told), "flows with their records, classes, link");
-        let counted = flow(&plane, &bed, 1);
-        assert_eq!((counted.packets, counted.over_packets), (before + without, 0), "counted on, and no packet outside");
-        assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, before + without);
-        // A change of the adopted is a change in place.
-        plane
-            .apply(&[bed.class(ClassId::BEST_EFFORT, 5_000, 7), bed.class(ClassId::CONTROLLED_LOAD, 4_800, 2)])
-            .expect("fits");
-        plane.apply(&[bed.flow(1, ClassId::CONTROLLED_LOAD, 4_000)]).expect("fits");
-        let after = offer(some, &[(&video, 1000, 3_800)])[0];
-        drain(&mut bed);
-        assert_eq!(flow(&plane, &bed, 1).packets, before + without + after);
-        assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, before + without + after);
-        assert_eq!(arrived(&screen), before + without + after);
-    });
+    scratch::in_netns(|| killed(Hook::Best));
+}
+
+#[test]
+fn nor_before_linux_6_6() {
+    scratch::in_netns(|| killed(Hook::Clsact));
+}
+
+fn killed(hook: Hook) {
+    let mut bed = bed();
+    let mut plane = bed.open_by(hook);
+    let mut ops = bed.base(3_300);
+    ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+    plane.apply(&ops).expect("fits");
+    let video = bed.sender(20_001, 5004);
+    let screen = bed.receiver(5004);
+    let some = Duration::from_millis(300);
+    let before = offer(some, &[(&video, 1000, 2_800)])[0];
+    let told = plane.read().expect("read");
+    // Everything that the process holds is closed, as the kernel does for one that is killed.
+    drop(plane);
+    let without = offer(some, &[(&video, 1000, 2_800)])[0];
+    drain(&mut bed);
+    let mut plane = bed.open_by(hook);
+    assert_eq!(plane.read(), Ok(told), "flows with their records, classes, link");
+    let counted = flow(&plane, &bed, 1);
+    assert_eq!((counted.packets, counted.over_packets), (before + without, 0), "counted on, and no packet outside");
+    assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, before + without);
+    // A change of the adopted is a change in place.
+    plane
+        .apply(&[bed.class(ClassId::BEST_EFFORT, 5_000, 7), bed.class(ClassId::CONTROLLED_LOAD, 4_800, 2)])
+        .expect("fits");
+    plane.apply(&[bed.flow(1, ClassId::CONTROLLED_LOAD, 4_000)]).expect("fits");
+    let after = offer(some, &[(&video, 1000, 3_800)])[0];
+    drain(&mut bed);
+    assert_eq!(flow(&plane, &bed, 1).packets, before + without + after);
+    assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, before + without + after);
+    assert_eq!(arrived(&screen), before + without + after);
 }
 
 #[test]

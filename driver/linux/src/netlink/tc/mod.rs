@@ -1,6 +1,7 @@
-//! Traffic control: handles, counters, [`qdisc`]s and [`class`]es (`linux/pkt_sched.h`, `linux/gen_stats.h`).
+//! Traffic control: handles, counters, [`qdisc`]s, [`class`]es and [`filter`]s (`linux/pkt_sched.h`, `linux/gen_stats.h`).
 
 pub mod class;
+pub mod filter;
 pub mod qdisc;
 
 use super::message::{Attributes, u32_at, u64_at};
@@ -17,6 +18,11 @@ impl Handle {
     pub const ROOT: Handle = Handle(u32::MAX);
     /// As a parent: the place of clsact.
     pub const CLSACT: Handle = Handle(0xffff_fff1);
+
+    /// As a filter's parent: clsact, packets that leave.
+    pub const EGRESS: Handle = Handle(0xffff_fff3);
+    /// As a filter's parent: clsact, packets that come.
+    pub const INGRESS: Handle = Handle(0xffff_fff2);
 
     /// `major:minor`.
     pub const fn new(major: u16, minor: u16) -> Handle {

@@ -1,0 +1,187 @@
+//! Where the flow program hangs: a TCX link where the kernel has them (6.6 and later), else a clsact filter.
+//!
+//! Both let others' programs see the packet too. A TCX link is pinned, or it dies with its process; a filter outlives
+//! it by itself. A clsact that was there stays; one that was made for us goes with the last filter in it.
+
+use super::sys;
+use crate::netlink::Socket;
+use crate::netlink::tc::Handle;
+use crate::netlink::tc::qdisc::Discipline;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use terms::{Fault, IfIndex};
+
+/// How the program hangs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Hook {
+    /// By a TCX link, or by a clsact filter where the kernel knows no such links.
+    #[default]
+    Best,
+    /// By a clsact filter in any case.
+    Clsact,
+}
+
+/// Where things are noted and pinned.
+#[derive(Clone, Debug)]
+pub struct Hooks {
+    /// In the bpffs.
+    pub pins: PathBuf,
+    /// In the state directory itself: a note for each clsact that was made for us.
+    pub notes: PathBuf,
+    /// Which kind.
+    pub hook: Hook,
+}
+
+/// Our filter's priority and handle.
+const FILTER: (u16, u32) = (super::entry::MAJOR, super::entry::MAJOR as u32);
+const CLSACT: Handle = Handle::new(0xffff, 0);
+/// How often, and after how long, a program is attached again where its last link is just going.
+const RETRIES: u32 = 100;
+const RETRY: Duration = Duration::from_millis(2);
+
+impl Hooks {
+    /// Under this state directory.
+    pub fn under(state_dir: &Path, pins: &Path, hook: Hook) -> Hooks {
+        Hooks { pins: pins.to_owned(), notes: state_dir.to_owned(), hook }
+    }
+
+    /// Hangs the program at the egress of an interface of the calling thread's network namespace.
+    pub fn attach(&self, socket: &mut Socket, program: BorrowedFd<'_>, oif: IfIndex) -> Result<(), Fault> {
+        if self.hook == Hook::Clsact {
+            return self.put_filter(socket, program, oif);
+        }
+        match attach_link(program, oif) {
+            Ok(link) => {
+                let path = self.link(oif);
+                let _ = fs::remove_file(&path); // of an interface that had this index before
+                sys::pin(link.as_fd(), &path).map_err(fault("pin the flow program's link"))
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.put_filter(socket, program, oif),
+            Err(error) => Err(fault("attach the flow program to the interface (TCX)")(error)),
+        }
+    }
+
+    /// Takes the program from an interface, at once. What is not there is no error.
+    pub fn detach(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
+        let path = self.link(oif);
+        if let Ok(link) = sys::open_pinned(&path) {
+            match sys::detach(link.as_fd()) {
+                Err(error) if error.raw_os_error() != Some(libc::ENOLINK) => {
+                    return Err(fault("detach the flow program")(error));
+                }
+                _ => {} // done, or the interface had gone
+            }
+            fs::remove_file(path).map_err(fault("unpin the flow program's link"))?;
+        }
+        self.remove_filter(socket, oif)
+    }
+
+    /// Whether this program hangs at the interface.
+    pub fn is_attached(&self, socket: &mut Socket, program: u32, oif: IfIndex) -> bool {
+        if self.is_linked(program, oif) {
+            return true;
+        }
+        let filters = socket.filters(oif, Handle::EGRESS).unwrap_or_default();
+        filters.iter().any(|filter| (filter.priority, filter.handle) == FILTER && filter.program == Some(program))
+    }
+
+    /// Whether it hangs there by a TCX link.
+    pub fn is_linked(&self, program: u32, oif: IfIndex) -> bool {
+        let place = sys::open_pinned(&self.link(oif)).and_then(|link| sys::link_place(link.as_fd()));
+        place.is_ok_and(|place| (place.ifindex, place.program) == (oif.0, program))
+    }
+
+    /// Links of interfaces that have gone are removed; those of another program get this one, without a gap. (A
+    /// filter of another program is not [`Hooks::is_attached`], and is replaced when that is mended.)
+    pub fn renew(&self, program: BorrowedFd<'_>, id: u32) -> Result<(), Fault> {
+        for file in fs::read_dir(&self.pins).map_err(fault("list the bpffs"))?.flatten() {
+            if !file.file_name().to_string_lossy().starts_with(LINK) {
+                continue;
+            }
+            let Ok(link) = sys::open_pinned(&file.path()) else { continue };
+            let place = sys::link_place(link.as_fd()).map_err(fault("look at a pinned link"))?;
+            if place.ifindex == 0 {
+                fs::remove_file(file.path()).map_err(fault("unpin the link of an interface that has gone"))?;
+            } else if place.program != id {
+                sys::replace_program(link.as_fd(), program)
+                    .map_err(fault("put the new flow program in the old one's place"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_filter(&self, socket: &mut Socket, program: BorrowedFd<'_>, oif: IfIndex) -> Result<(), Fault> {
+        // Noted first: a stop in between leaves a note without a clsact, not a clsact of nobody.
+        let note = self.note(oif);
+        let noted = note.exists();
+        fs::write(&note, "").map_err(fault("note that clsact is ours"))?;
+        match socket.add_qdisc(oif, CLSACT, Handle::CLSACT, &Discipline::Clsact) {
+            Ok(()) => {}
+            Err(error) if error.errno == libc::EEXIST && noted => {}
+            Err(error) => {
+                fs::remove_file(&note).map_err(fault("forget the note on clsact"))?;
+                if error.errno != libc::EEXIST {
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(socket.put_bpf_filter(oif, Handle::EGRESS, FILTER, program, "sluice_egress")?)
+    }
+
+    fn remove_filter(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
+        if self.filter_is_there(socket, oif) {
+            socket.delete_bpf_filter(oif, Handle::EGRESS, FILTER)?;
+        }
+        let note = self.note(oif);
+        if !note.exists() {
+            return Ok(());
+        }
+        let mut left = socket.filters(oif, Handle::EGRESS).unwrap_or_default();
+        left.extend(socket.filters(oif, Handle::INGRESS).unwrap_or_default());
+        if left.is_empty() {
+            match socket.delete_qdisc(oif, CLSACT, Handle::CLSACT) {
+                Err(error) if !error.is_absent() && error.errno != libc::EINVAL => return Err(error.into()),
+                _ => {} // done, or the interface had gone
+            }
+        }
+        fs::remove_file(note).map_err(fault("forget that clsact was ours"))
+    }
+
+    fn filter_is_there(&self, socket: &mut Socket, oif: IfIndex) -> bool {
+        let filters = socket.filters(oif, Handle::EGRESS).unwrap_or_default();
+        filters.iter().any(|filter| (filter.priority, filter.handle) == FILTER)
+    }
+
+    fn link(&self, oif: IfIndex) -> PathBuf {
+        self.pins.join(format!("{LINK}{}", oif.0))
+    }
+
+    fn note(&self, oif: IfIndex) -> PathBuf {
+        self.notes.join(format!("clsact_{}", oif.0))
+    }
+}
+
+/// What the names of pinned links begin with.
+const LINK: &str = "egress_";
+
+/// A link that a killed agent had not pinned yet lets go a little later: wait for it.
+fn attach_link(program: BorrowedFd<'_>, oif: IfIndex) -> io::Result<OwnedFd> {
+    let mut tries = 0;
+    loop {
+        match sys::attach_egress(program, oif.0) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) && tries < RETRIES => {
+                tries += 1;
+                std::thread::sleep(RETRY);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// For `map_err`: what was tried.
+pub(super) fn fault(what: &'static str) -> impl Fn(io::Error) -> Fault {
+    move |error| Fault { what, code: error.raw_os_error().unwrap_or(0) }
+}
