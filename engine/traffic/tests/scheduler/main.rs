@@ -2,6 +2,7 @@
 
 mod drr;
 mod hfsc_change;
+mod hfsc_choice;
 mod hfsc_guarantee;
 mod hfsc_sharing;
 mod htb;

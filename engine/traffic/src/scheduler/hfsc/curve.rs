@@ -6,9 +6,11 @@
 //! curves of one concave service curve is then the lower of the first lines with the lower of the second lines:
 //! **exact**, no crossing point is ever computed, and nothing is rounded until a time is asked for.
 //!
-//! For a convex curve the minimum is not two-piece in general. As in the authors' implementation the old curve stays
-//! unless it lies at or above the new one; what stays is the curve of a class that never went idle, so it can be
-//! met whenever the sum of the curves can, and it gives the class no less than the definition.
+//! The maximum of the lower first line and the lower second line is the running minimum of convex curves too if their
+//! first slope is zero (the paper's case). With a first slope above zero the minimum would not be two-piece; then
+//! this is a curve just below it: what fits the link is still met, and a class that keeps going idle within `d` may be
+//! owed its bytes later than by the definition. (The authors' code keeps the old curve instead, which can ask for
+//! more than the link has: a property test found it.)
 
 use crate::work::{Work, nanos_for};
 use terms::ServiceCurve;
@@ -125,17 +127,10 @@ impl Curve {
     /// A new backlogged period starts at `x` with `work` done: the minimum of this curve and a fresh one.
     pub fn begin_period(&mut self, spec: &ServiceCurve, x: u128, work: Work) {
         let fresh = Curve::start(spec, x, work);
-        match self.shape {
-            Shape::Linear => self.second = self.second.lower(fresh.second),
-            Shape::Concave => {
-                self.first = self.first.lower(fresh.first);
-                self.second = self.second.lower(fresh.second);
-            }
-            Shape::Convex => {
-                if self.work_at(x) >= work {
-                    *self = fresh;
-                }
-            }
+        self.second = self.second.lower(fresh.second);
+        if self.shape != Shape::Linear {
+            self.first = self.first.lower(fresh.first);
+            self.ahead = self.ahead.lower(fresh.ahead);
         }
     }
 
@@ -157,6 +152,13 @@ impl Curve {
         }
     }
 
+    /// Counts `work` as received before: the curve rises by it.
+    pub fn lift(&mut self, work: Work) {
+        for line in [&mut self.first, &mut self.second, &mut self.ahead] {
+            line.y = line.y.saturating_add(work);
+        }
+    }
+
     /// Keeps later divisions short; `work` is what the class has received. Changes no value.
     pub fn approach(&mut self, work: Work) {
         self.first.approach(work);
@@ -164,13 +166,15 @@ impl Curve {
         self.ahead.approach(work);
     }
 
-    /// The eligible curve that belongs to this deadline curve (section IV-B of the paper): itself where it is
-    /// concave; where it is convex, the line of its second slope from its start, for a class that will owe more
-    /// than the link can give at once must be served ahead.
+    /// When the eligible curve that belongs to this deadline curve (section IV-B of the paper) reaches `work`: the least
+    /// curve `E` with `D(t2) - E(t1) <= S(t2 - t1)`. Where `D` is concave that is `D` itself; where it is convex, the
+    /// line of its second slope from its start, for a class that will be owed more than the link can give at once
+    /// must be served ahead.
     pub fn eligible_of(&self, work: Work) -> u128 {
         match self.shape {
             Shape::Linear | Shape::Concave => self.time_of(work),
-            Shape::Convex => self.ahead.time_of(work),
+            Shape::Convex if self.first.rate == 0 => self.ahead.time_of(work),
+            Shape::Convex => self.ahead.time_of(work).min(self.first.time_of(work)),
         }
     }
 }

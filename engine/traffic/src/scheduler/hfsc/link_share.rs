@@ -132,6 +132,10 @@ impl Hfsc {
         }
         share.total += done;
         if share.place == Place::Out {
+            // What it gets while it takes no part in sharing does not count against its share.
+            if let Some(curve) = &mut share.virtual_curve {
+                curve.lift(done);
+            }
             return;
         }
         if let Some(curve) = &mut share.virtual_curve {
