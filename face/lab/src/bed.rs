@@ -37,11 +37,11 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Brings the seed's testbed up under a name of its own; `refresh` is RSVP's R on every node (RFC 2205 section 3.7).
+    /// Whether this process may make a testbed at all.
     ///
     /// # Errors
-    /// No privileges, or what [`testbed::up`] says; then nothing is left of it.
-    pub fn up(name: &str, refresh: Span, options: &UpOptions) -> Result<Bed, Error> {
+    /// Which privileges are missing, and what can be done without them.
+    pub fn possible() -> Result<(), Error> {
         let missing = missing_capabilities(&[Capability::NetAdmin, Capability::NetRaw, Capability::SysAdmin]);
         if !missing.is_empty() {
             let names: Vec<&str> = missing.iter().map(|capability| capability.name()).collect();
@@ -52,6 +52,15 @@ impl Bed {
                 if names.len() == 1 { "is" } else { "are" }
             )));
         }
+        Ok(())
+    }
+
+    /// Brings the seed's testbed up under a name of its own; `refresh` is RSVP's R on every node (RFC 2205 section 3.7).
+    ///
+    /// # Errors
+    /// No privileges, or what [`testbed::up`] says; then nothing is left of it.
+    pub fn up(name: &str, refresh: Span, options: &UpOptions) -> Result<Bed, Error> {
+        Bed::possible()?;
         let parsed = TestbedFile::parse(Path::new("examples/seed.toml"), TOPOLOGY);
         let mut file = parsed.map_err(|mistake| Error::Testbed(mistake.to_string()))?;
         file.topology.name = name.to_owned();

@@ -24,6 +24,7 @@ use crate::video::stream::{PORT, Stream};
 use api::agent::{SenderId, SessionId};
 use daemon::testbed::UpOptions;
 use linux::clock::Clock;
+use linux::error::Failed;
 use linux::process::go_first;
 use measure::{SETTLE, Scene};
 pub use report::{Point, Report};
@@ -108,6 +109,11 @@ impl DemoOptions {
 /// Any [`Error`]; [`Error::Interrupted`] when `patience` heard a signal.
 pub fn run(options: &DemoOptions, patience: &Patience) -> Result<Report, Error> {
     let mut progress = if options.progress { Progress::new(options.duration()) } else { Progress::silent() };
+    Bed::possible()?;
+    if let Some(out) = &options.out {
+        // Better refused now than after four minutes.
+        std::fs::create_dir_all(out).map_err(Failed::doing(format!("make {}", out.display())))?;
+    }
     // A busy machine must not be mistaken for a bad network; where this is not allowed, the captures still tell.
     let _ = go_first();
     let clock = Clock::start();

@@ -206,7 +206,7 @@ impl Report {
             text += &format!("NOT SHOWN: {shortfall}\n");
         }
         if self.shortfalls.is_empty() {
-            text += "with the reservation: no packet lost, no frame missed, and the flood got what was left\n";
+            text += "with the reservation no packet of the video was lost at any flood rate, and the flood got what was left\n";
         }
         text
     }
