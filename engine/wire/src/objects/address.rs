@@ -61,8 +61,7 @@ impl SessionObject {
         if protocol == 0 {
             return Err(object.fault("session protocol is 0", object.body.len().saturating_sub(4)));
         }
-        let everybody = dst == IpAddr::V4(Ipv4Addr::BROADCAST);
-        if dst.is_unspecified() || dst.is_loopback() || everybody {
+        if is_nobody(dst) {
             return Err(object.fault("session destination is not one that can be reserved for", 0));
         }
         let session = Session { dst, protocol, dst_port: u16::from_be_bytes([hi, lo]) };
@@ -193,6 +192,15 @@ fn split_v6<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), Malformed> {
 }
 
 fn is_host(addr: IpAddr) -> bool {
-    let everybody = addr == IpAddr::V4(Ipv4Addr::BROADCAST);
-    !(addr.is_unspecified() || addr.is_multicast() || addr.is_loopback() || everybody)
+    !(is_nobody(addr) || addr.is_multicast())
+}
+
+/// Nowhere, this very host, everybody, or an IPv4 address in the clothes of IPv6 (RFC 4291 section 2.5.5.2: never on a
+/// wire).
+fn is_nobody(addr: IpAddr) -> bool {
+    let odd = match addr {
+        IpAddr::V4(v4) => v4 == Ipv4Addr::BROADCAST,
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().is_some(),
+    };
+    addr.is_unspecified() || addr.is_loopback() || odd
 }

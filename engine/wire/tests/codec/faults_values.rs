@@ -34,6 +34,10 @@ fn p30_ports_and_protocol() {
     let resv = start(MessageType::Resv).session(&no_port).hop(&hop4()).time_values(Span::ZERO).style(Style::Ff);
     let resv = resv.flowspec(&controlled()).filter_spec(&sender4(1));
     assert_eq!(fault(resv), (what, Some((error::BAD_SNDPORT, 0))));
+    // The answer to it quotes it, and must arrive.
+    let error = ErrorSpec { node: ip("10.0.3.1"), flags: 0, code: error::BAD_SNDPORT, value: 0 };
+    let answer = start(MessageType::PathErr).session(&no_port).error_spec(&error).sender_template(&sender4(1));
+    assert!(parse(answer).is_ok());
 }
 
 #[test]
@@ -60,11 +64,11 @@ fn p32_addresses_that_are_nobody_or_everybody() {
         assert_eq!(fault(path(&session4(), &hop(addr), "10.0.1.1", 1)).0, "hop is not a host's address");
         assert_eq!(fault(path(&session4(), &hop4(), addr, 1)).0, "sender is not a host's address");
     }
-    for addr in ["::", "::1", "ff02::1"] {
+    for addr in ["::", "::1", "ff02::1", "::ffff:10.0.1.1"] {
         assert_eq!(fault(path(&session6(), &hop(addr), "2001:db8::1", 1)).0, "hop is not a host's address");
         assert_eq!(fault(path(&session6(), &hop6(), addr, 1)).0, "sender is not a host's address");
     }
-    for dst in ["0.0.0.0", "127.0.0.1", "255.255.255.255", "::", "::1"] {
+    for dst in ["0.0.0.0", "127.0.0.1", "255.255.255.255", "::", "::1", "::ffff:10.0.2.2"] {
         let session = Session { dst: ip(dst), ..session4() };
         let what = "session destination is not one that can be reserved for";
         assert_eq!(fault(path(&session, &hop4(), "10.0.1.1", 1)).0, what, "{dst}");
