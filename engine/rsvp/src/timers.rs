@@ -34,7 +34,7 @@ pub struct Timers<T> {
     /// Where in the heap each alarm's entry is.
     places: Vec<u32>,
     free: Vec<u32>,
-    armed: u64,
+    turns: u64,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,12 @@ struct Entry<T> {
 impl<T: Copy> Timers<T> {
     /// An empty queue.
     pub fn new() -> Timers<T> {
-        Timers { heap: Vec::new(), places: Vec::new(), free: Vec::new(), armed: 0 }
+        Timers { heap: Vec::new(), places: Vec::new(), free: Vec::new(), turns: 0 }
+    }
+
+    /// How many alarms are armed.
+    pub fn armed(&self) -> usize {
+        self.heap.len()
     }
 
     /// When the next alarm is due.
@@ -73,8 +78,8 @@ impl<T: Copy> Timers<T> {
             }
         };
         self.places[id as usize] = place;
-        self.heap.push(Entry { at, turn: self.armed, alarm: id, what });
-        self.armed += 1;
+        self.heap.push(Entry { at, turn: self.turns, alarm: id, what });
+        self.turns += 1;
         self.rise(place as usize);
         *alarm = Alarm(id);
     }

@@ -177,6 +177,11 @@ impl Rsvp {
         all.into_iter().map(|((interface, addr), one)| (interface, addr, one)).collect()
     }
 
+    /// How many alarms are armed: at most one for each session, path state and reservation state.
+    pub fn alarms(&self) -> usize {
+        self.timers.armed()
+    }
+
     /// Messages in, out and dropped.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -156,6 +156,8 @@ impl World {
             assert_eq!(held, known, "{} at {:?}", node.name, self.net.now);
             let hops = engine.reservations().filter(|r| r.next_hop.oif().is_some()).count();
             assert!(hops >= known.len(), "{}: every block of traffic control is asked for by somebody", node.name);
+            let blocks = engine.sessions().count() + engine.paths().count() + engine.reservations().count();
+            assert!(engine.alarms() <= blocks, "{}: an alarm for nothing", node.name);
             assert!(engine.paths().all(|p| p.expires >= self.net.now), "{}: dead path state", node.name);
             assert!(engine.reservations().all(|r| r.expires >= self.net.now), "{}: dead reservation", node.name);
         }
@@ -206,6 +208,7 @@ fn after_the_storm_everything_is_as_it_was_last_asked() {
         }
         world.net.run(Span::from_millis(50));
         assert_eq!((world.net.held(), world.net.paths()), (vec![0; 5], vec![0; 5]), "seed {seed}");
+        assert!((0..5).all(|node| world.net.engine(node).alarms() == 0), "seed {seed}: nothing is due any more");
         world.happened.into_iter().for_each(|(what, n)| *happened.entry(what).or_default() += n);
     }
     assert!(happened.len() == 10 && happened.values().all(|n| *n > 50), "every fault was there: {happened:?}");

@@ -34,6 +34,36 @@ fn changes_that_overtake_each_other_end_with_the_last() {
     assert_eq!((tc.asked, tc.admitted, tc.installed), (cl(6), cl(6), Some(cl(6))));
 }
 
+/// Two changes are on their way to the plane: a report on the first says nothing about the second, and nothing goes
+/// upstream before both are in.
+#[test]
+fn a_report_on_one_change_does_not_stand_for_the_next() {
+    let mut net = Net::reserved_line(R, 3);
+    net.nodes[1].env.silent = true;
+    let (since, handle) = (net.now, net.engine(1).traffic_control().next().expect("one").handle);
+    [8, 6].into_iter().for_each(|mbps| net.inject_resv(1, |m| m.flowspec = cl(mbps)));
+    let installed = |net: &Net| net.engine(1).traffic_control().next().expect("one").installed;
+    let upstream = |net: &Net| net.log.iter().filter(|(t, f, ..)| *t >= since && *f == 1).count();
+    net.tell(1, Input::Installed { handle, result: Ok(()) });
+    assert_eq!((installed(&net), upstream(&net)), (Some(cl(3)), 0));
+    net.tell(1, Input::Installed { handle, result: Ok(()) });
+    assert_eq!((installed(&net), upstream(&net)), (Some(cl(6)), 1));
+}
+
+/// What was confirmed is no longer something to fall back from to an older request.
+#[test]
+fn a_confirmed_request_has_nothing_older_behind_it() {
+    let mut net = Net::reserved_line(R, 3);
+    net.ask(0, 3, cl(8));
+    settle(&mut net);
+    let mut m = net.upstream_of(3);
+    m.dst = net.interface(3, 1).addresses[0];
+    (m.flowspec, m.error.flags) = (cl(8), wire::iana::error::IN_PLACE);
+    net.inject(3, wire::MessageType::ResvErr, &m);
+    settle(&mut net);
+    assert_eq!(net.held(), [0; 4], "not back to 3");
+}
+
 /// S20. An increase that the bottleneck refuses: the old reservation stays in place everywhere, also where the larger one
 /// had been admitted on the way.
 #[test]
