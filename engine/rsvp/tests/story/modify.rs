@@ -50,6 +50,22 @@ fn a_report_on_one_change_does_not_stand_for_the_next() {
     assert_eq!((installed(&net), upstream(&net)), (Some(cl(6)), 1));
 }
 
+/// Refreshes upstream go on while a change is on its way to the plane, and ask for what the plane has.
+#[test]
+fn refreshes_ask_for_what_is_installed() {
+    let mut net = Net::reserved_line(R, 3);
+    net.nodes[1].env.silent = true;
+    net.ask(0, 3, cl(8));
+    let since = net.now;
+    net.run(Span::from_secs(46));
+    assert!(net.log.iter().any(|(t, f, _, k)| *t > since && (*f, *k) == (1, "Resv")), "r1 has refreshed");
+    assert_eq!(net.held(), [3, 8, 8, 0]);
+    assert_eq!(net.engine(0).reservations().next().expect("one").flowspec, cl(3));
+    net.nodes[1].env.silent = false;
+    settle(&mut net);
+    assert_eq!(net.held(), [8, 8, 8, 0]);
+}
+
 /// What was confirmed is no longer something to fall back from to an older request.
 #[test]
 fn a_confirmed_request_has_nothing_older_behind_it() {
