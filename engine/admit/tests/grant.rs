@@ -69,6 +69,9 @@ fn a_statistical_inside_may_add_up_to_more_and_says_so() {
         grant.add(bps(60)).unwrap();
     }
     assert_eq!(grant.inside(), Inside::Statistical);
+    let first = grant.parts().next().unwrap().0;
+    let larger_than_all = Err(Denied::Capacity { asked: bps(61), free: bps(60) });
+    assert_eq!(grant.redivide(&[(first, bps(61))]), larger_than_all, "no part alone exceeds the grant");
     assert_eq!(grant.add(bps(1)), Err(Denied::Limit { what: "parts of a grant", limit: 4 }));
     assert_eq!(grant.resize(&mut table, bps(59)), Err(Denied::Capacity { asked: bps(60), free: bps(59) }));
     assert_eq!(table.peak(Time::ZERO, Time::FOREVER), bps(60));
