@@ -22,7 +22,10 @@ impl Tc {
         let oif = state.index;
         match (self.links.get_mut(&oif), state.link) {
             (None, None) => {}
-            (Some(_), None) => self.interface_gone(now, oif),
+            (Some(_), None) => {
+                self.handles_on(oif).into_iter().for_each(|handle| self.give_up(now, handle));
+                self.interface_gone(now, oif);
+            }
             (None, Some(terms)) => {
                 self.links.insert(oif, Link::new(oif, terms));
                 self.adopt_found(now, oif);

@@ -330,6 +330,17 @@ fn what_no_longer_fits_a_slower_link_is_given_up_newest_first() {
 }
 
 #[test]
+fn an_interface_that_takes_no_reservations_any_more_gives_them_up_with_word() {
+    let (mut tc, mut world) = started();
+    let a = tc.add(NOW, &request(5000, controlled_load(3000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    tc.interface(NOW, &interface(None));
+    world.settle(&mut tc, NOW);
+    assert!(matches!(world.installed.last(), Some((handle, Err(_))) if *handle == a), "whoever reserved is told");
+    assert!(world.plan.links.is_empty() && tc.links().count() == 0);
+}
+
+#[test]
 fn an_interface_that_goes_takes_its_reservations_along() {
     let (mut tc, mut world) = started();
     let a = tc.add(NOW, &request(5000, controlled_load(3000), &[sender()])).unwrap();
