@@ -1,6 +1,6 @@
 //! Meters: srTCM (RFC 2697), trTCM (RFC 2698), the differentiated-service trTCM of RFC 4115, TSWTCM (RFC 2859).
 //!
-//! A meter is a *profile* (rates and bursts, shared by any number of flows) and a *state* of 24 bytes per flow. Credit
+//! A meter is a *profile* (rates and bursts, shared by any number of flows) and a *state* of 32 bytes per flow. Credit
 //! is counted in 10^-9 bit, so `rate [bit/s] x dt [ns]` is an exact integer: nothing is divided per packet, nothing
 //! rounds, and a year of packets leaves no drift. Sizes are bytes of the IP packet, header included, as the RFCs count.
 //!
