@@ -320,7 +320,13 @@ fn another_builds_program_is_replaced_in_place() {
         let program: &mut aya::programs::SchedClassifier =
             other.program_mut("sluice_egress").expect("there").try_into().expect("a classifier");
         program.load().expect("verified");
-        let link = attach_egress(program.fd().expect("loaded").as_fd(), LO.0).expect("attach");
+        let link = match attach_egress(program.fd().expect("loaded").as_fd(), LO.0) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                eprintln!("SKIPPED: this kernel has no TCX links to be replaced");
+                return;
+            }
+            other => other.expect("attach"),
+        };
         pin(link.as_fd(), &dir.join("egress_1")).expect("pin");
         let theirs = link_place(link.as_fd()).expect("look");
         let table = FlowTable::open(state.path(), 64, Hook::Best).expect("opens");

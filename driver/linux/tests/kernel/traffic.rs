@@ -130,7 +130,7 @@ fn a_flood_does_not_touch_a_reserved_flow() {
             let rate = |packets: u64| packets as f64 * 1014.0 * 8.0 / time.as_secs_f64();
             let (share, left) = (rate(arrived(&sink).saturating_sub(100)), 10e6 - rate(sent[0]));
             println!("the flood got {share:.0} of {left:.0} bit/s, slept {longest:?}");
-            if longest < Duration::from_millis(40) {
+            if longest < Duration::from_millis(40) && rate(sent[1]) > 12e6 {
                 assert!(dropped > sent[1] / 5, "the flood had to lose: {dropped} of {}", sent[1]);
                 assert!(share > 0.95 * left, "the flood got {share:.0} of {left:.0} bit/s");
                 break;
