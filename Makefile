@@ -40,7 +40,8 @@ bench:
 
 install: build
 	install -D -m 755 $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice
-	install -D -m 644 dist/sluice-agent.service $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' dist/sluice-agent.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(SLUICE) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions

@@ -36,6 +36,14 @@ impl ProcessId {
         ProcessId::of(self.pid).as_ref() == Some(self)
     }
 
+    /// Takes the end of a child of this process off the kernel's hands, if it is one and has ended; a no-op otherwise.
+    /// Only for children whose `Child` was dropped.
+    pub fn reap(&self) {
+        let pid = i32::try_from(self.pid).unwrap_or(i32::MAX);
+        // SAFETY: no status is asked for, so no memory is passed; a pid that is not our child's is refused.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+    }
+
     /// Sends a signal. One that is gone is no error; nothing is sent to a later holder of the number.
     ///
     /// # Errors
@@ -264,8 +272,11 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(10));
             ProcessId::of(id).is_none()
         });
-        child.wait().unwrap();
         assert!(gone);
+        ProcessId { pid: id, start: 0 }.reap();
+        assert!(!Path::new(&format!("/proc/{id}")).exists(), "no zombie is left");
+        assert!(child.wait().is_err(), "there is nothing left to wait for");
+        ProcessId::of(1).unwrap().reap(); // not our child: nothing happens
     }
 
     #[test]

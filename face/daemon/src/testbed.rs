@@ -313,5 +313,6 @@ fn ended_by(id: &ProcessId, deadline: Instant) -> bool {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    id.reap(); // where `up` ran in this very process, the agent was its child
     true
 }
