@@ -263,12 +263,13 @@ fn what_others_change_is_mended_or_told() {
         }
         bed.socket.delete_qdisc(oif, Handle::new(0x5c1c, 0), Handle::ROOT).expect("theirs now");
         bed.socket.add_qdisc(oif, Handle::new(1, 0), Handle::ROOT, &Discipline::Pfifo { limit: 7 }).expect("theirs");
-        let theirs = bed.shown();
+        let theirs = bed.socket.root_qdisc(oif);
         assert_eq!(plane.reconcile(), Ok(vec![Drift::Foreign(oif)]));
         assert!(plane.apply(&[bed.class(OWN, 0, 1)]).is_err());
-        assert_eq!(bed.shown(), theirs);
+        assert_eq!(bed.socket.root_qdisc(oif), theirs);
         plane.apply(&[PlanOp::DropLink { oif }]).expect("ours is given up");
-        assert_eq!(bed.shown(), theirs);
+        assert_eq!(bed.socket.root_qdisc(oif), theirs);
+        assert_eq!(bed.shown().1.len(), 1, "and nothing of ours is left");
     });
 }
 
