@@ -158,6 +158,20 @@ fn refusals_of_several_requests_fall_back_to_the_good_one() {
     assert_eq!(net.saw(1, |e| matches!(e, Event::Refused { .. })).len(), 3);
 }
 
+/// An error about an older request strikes that one from what can be fallen back to: it is not asked again.
+#[test]
+fn what_was_refused_is_not_asked_again() {
+    let mut net = Net::reserved_line(R, 3);
+    net.nodes[1].env.capacity.insert(IfIndex(2), Rate::from_mbps(10));
+    net.ask(0, 3, cl(20));
+    net.run(Span::from_millis(4));
+    net.ask(0, 3, cl(30));
+    settle(&mut net);
+    let refused: Vec<_> = net.errors(3).iter().map(|e| e.flowspec).collect();
+    assert_eq!(refused, [Some(cl(20)), Some(cl(30))]);
+    assert_eq!(net.held(), [3, 3, 3, 0]);
+}
+
 /// A change that the plane cannot carry out undoes the reservation; nothing of it is left, and the receiver knows why.
 #[test]
 fn a_change_that_the_plane_cannot_make_ends_the_reservation() {

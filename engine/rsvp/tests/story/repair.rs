@@ -72,6 +72,22 @@ fn a_dying_branch_takes_nothing_with_it() {
     }
 }
 
+/// However close to a refresh the change comes, and however long W, what was asked upstream is not given up meanwhile.
+#[test]
+fn the_upstream_part_is_held_while_the_route_settles() {
+    for phase in 0..30 {
+        let mut net = diamond(Span::from_secs(10));
+        net.run(Span::from_millis(phase * 1_510));
+        net.set_link(1, false);
+        let dst = Some(net.addr(3));
+        net.tell(1, Input::RouteChanged { dst });
+        net.run(Span::from_millis(10_030));
+        assert_eq!(net.held()[4], 3, "phase {phase}");
+        let torn = |e: &Event| matches!(e, Event::ResvRemoved { .. });
+        assert!(net.saw(0, torn).is_empty(), "phase {phase}");
+    }
+}
+
 /// A release while both branches live tears both.
 #[test]
 fn a_release_reaches_both_branches() {

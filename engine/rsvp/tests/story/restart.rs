@@ -46,6 +46,22 @@ fn an_adoption_ends() {
     assert_eq!(net.count("ResvErr", since), 1, "no path");
 }
 
+/// A Path that comes and goes while an adoption lasts does not end it.
+#[test]
+fn an_adoption_outlives_a_path_that_comes_and_goes() {
+    let mut net = Net::line(&["snd", "r1", "r2", "rcv"], R);
+    let (session, until) = (net.session_at(3), net.now + Span::from_millis(5_250));
+    net.tell(1, Input::Adopted { session, until });
+    net.announce(0, 3, 3);
+    net.run(Span::from_millis(10));
+    net.silence(0, 3);
+    net.run(Span::from_millis(10));
+    let since = net.now;
+    net.inject_resv(1, |_| {});
+    assert_eq!((net.count("ResvErr", since), net.engine(1).sessions().count()), (0, 1));
+    assert_eq!(net.saw(1, |e| matches!(e, Event::AwaitingPath { .. })), [since]);
+}
+
 /// Without adoption, the receiver hears "no path" (and keeps asking); the next Path and Resv put everything right.
 #[test]
 fn a_node_without_memory_heals_by_refreshes() {
