@@ -92,6 +92,7 @@ impl Scene<'_> {
             frame_error_rate: screen.error_rate,
             loss,
             lost_packets: tally.lost,
+            overtaken_packets: tally.overtaken,
             flood_mbps: median(flood_got),
             setup_ms: setup.map(|span| span.as_secs_f64() * 1e3),
         };

@@ -35,6 +35,8 @@ pub struct Point {
     pub loss: f64,
     /// RTP packets lost.
     pub lost_packets: u64,
+    /// RTP packets that others had overtaken.
+    pub overtaken_packets: u64,
     /// The flood that arrived.
     pub flood_mbps: f64,
     /// From the reservation call to its confirmation, in the middle of the flood.
@@ -293,6 +295,7 @@ mod tests {
                 frame_error_rate: 0.0,
                 loss: if fps < 1.0 { 0.541_25 } else { 0.0 },
                 lost_packets: 0,
+                overtaken_packets: 0,
                 flood_mbps: if asked == 0.0 { 0.0 } else { 6.79 },
                 setup_ms: reserved.then_some(1.1),
             });

@@ -75,6 +75,7 @@ fn point(point: &experiment::Point) -> Point {
         frame_error_rate: spoilt as f64 / frames,
         loss: video.lost() as f64 / video.sent.max(1) as f64,
         lost_packets: video.lost(),
+        overtaken_packets: 0,
         flood_mbps: mbps(point.flood.throughput()),
         setup_ms: point.set_up.map(ms),
     }

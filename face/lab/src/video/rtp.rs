@@ -52,6 +52,8 @@ pub struct Tally {
     pub expected: u64,
     /// Of these, the ones that never came.
     pub lost: u64,
+    /// Packets of the stretch that others had overtaken.
+    pub overtaken: u64,
     /// IP bytes that came in the stretch.
     pub bytes: Bytes,
 }
@@ -71,6 +73,12 @@ pub fn tally(packets: &[Packet], from: Time, until: Time) -> Tally {
     let end = packets.partition_point(|packet| packet.at < until);
     let within = &packets[begin..end];
     let bytes = Bytes::new(within.iter().map(|packet| u64::from(packet.len)).sum());
+    let mut highest = packets[..begin].iter().map(|packet| packet.sequence).max().unwrap_or(i64::MIN);
+    let mut overtaken = 0;
+    for packet in within {
+        overtaken += u64::from(packet.sequence < highest);
+        highest = highest.max(packet.sequence);
+    }
     let Some(last) = within.iter().map(|packet| packet.sequence).max() else {
         return Tally { bytes, ..Tally::default() };
     };
@@ -80,7 +88,7 @@ pub fn tally(packets: &[Packet], from: Time, until: Time) -> Tally {
     let expected = u64::try_from(last - after).unwrap_or(0);
     let range = |packet: &&Packet| packet.sequence > after && packet.sequence <= last;
     let came = packets.iter().filter(range).map(|packet| packet.sequence).collect::<BTreeSet<_>>().len() as u64;
-    Tally { expected, lost: expected.saturating_sub(came), bytes }
+    Tally { expected, lost: expected.saturating_sub(came), overtaken, bytes }
 }
 
 #[cfg(test)]
@@ -98,10 +106,10 @@ mod tests {
     #[test]
     fn gaps_are_losses_and_overtaking_is_not() {
         let seen = packets(&[(0, 7), (1, 8), (2, 10), (3, 9), (4, 13), (5, 14), (6, 12), (7, 15)]);
-        assert_eq!(tally(&seen, ms(0), ms(9)), Tally { expected: 9, lost: 1, bytes: Bytes::new(800) }); // 11
-        assert_eq!(tally(&seen, ms(0), ms(4)), Tally { expected: 4, lost: 0, bytes: Bytes::new(400) });
-        assert_eq!(tally(&seen, ms(4), ms(6)), Tally { expected: 4, lost: 1, bytes: Bytes::new(200) }); // 12 comes late
-        assert_eq!(tally(&seen, ms(7), ms(9)), Tally { expected: 1, lost: 0, bytes: Bytes::new(100) });
+        assert_eq!(tally(&seen, ms(0), ms(9)), Tally { expected: 9, lost: 1, overtaken: 2, bytes: Bytes::new(800) }); // 11
+        assert_eq!(tally(&seen, ms(0), ms(4)), Tally { expected: 4, lost: 0, overtaken: 1, bytes: Bytes::new(400) });
+        assert_eq!(tally(&seen, ms(4), ms(6)), Tally { expected: 4, lost: 1, overtaken: 0, bytes: Bytes::new(200) }); // 12 comes late
+        assert_eq!(tally(&seen, ms(7), ms(9)), Tally { expected: 1, lost: 0, overtaken: 0, bytes: Bytes::new(100) });
         assert_eq!(tally(&seen, ms(20), ms(30)), Tally::default());
         assert_eq!(tally(&[], ms(0), ms(9)).loss(), 0.0);
     }
