@@ -230,6 +230,29 @@ fn a_new_previous_hop_is_asked_at_once() {
     assert_eq!(asked, [&(at, 3, 4, "Resv")]);
 }
 
+/// Two previous hops are known: when the present one tears, the path goes back to the other for what is left of its life;
+/// when that one has torn before, the path ends.
+#[test]
+fn a_tear_leaves_the_path_to_the_other_hop_if_there_is_one() {
+    for other_tears_first in [false, true] {
+        let mut net = diamond(Span::ZERO);
+        let life = net.engine(3).paths().next().expect("one").expires;
+        let mut old = net.upstream_of(1);
+        (old.session, old.dst, old.src) = (net.session_at(3), net.addr(3), net.addr(0));
+        (old.iif, old.hop.addr) = (IfIndex(1), net.interface(2, 2).addresses[0]);
+        let mut new = old.clone();
+        (new.iif, new.hop.addr) = (IfIndex(2), net.interface(4, 2).addresses[0]);
+        net.inject(3, wire::MessageType::Path, &new);
+        if other_tears_first {
+            net.inject(3, wire::MessageType::PathTear, &old);
+            assert_eq!(net.paths()[3], 1);
+        }
+        net.inject(3, wire::MessageType::PathTear, &new);
+        let left: Vec<_> = net.engine(3).paths().map(|p| p.expires).collect();
+        assert_eq!(left, if other_tears_first { vec![] } else { vec![life] });
+    }
+}
+
 /// S4: two previous hops take turns at every message. Each is believed, but only the first change in W sets off a Resv.
 #[test]
 fn previous_hops_that_take_turns_are_damped() {

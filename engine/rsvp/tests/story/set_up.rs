@@ -2,7 +2,7 @@
 
 use crate::net::*;
 use rsvp::io::{AppId, Event, Gone, Input, Upcall};
-use terms::{FilterSpec, IfIndex, Rate, Span, Style, Time};
+use terms::{FilterSpec, FlowSpec, IfIndex, Rate, Span, Style, Time};
 
 const R: Span = Span::from_secs(30);
 
@@ -206,6 +206,39 @@ fn two_applications_share_the_larger_request() {
     net.tell(3, Input::Release { app: AppId(9), session: Some(session) });
     net.run(ms(20));
     assert_eq!(net.held(), [3, 3, 3, 0]);
+}
+
+/// Guaranteed requests share the larger rate and the smaller slack; a request for another service beside them is refused
+/// (error 21, value 1) and changes nothing.
+#[test]
+fn guaranteed_requests_merge_and_other_services_do_not() {
+    let mut net = Net::line(&["snd", "r1", "rcv"], R);
+    for node in 0..2 {
+        net.nodes[node].env.guaranteed.extend([(IfIndex(1), (1500, 100)), (IfIndex(2), (1500, 100))]);
+    }
+    net.announce(0, 2, 3);
+    net.run(ms(10));
+    net.ask(0, 2, gs(4));
+    net.run(ms(20));
+    let (session, filter) = (net.session_at(2), net.template_at(0));
+    let ask = |net: &mut Net, flowspec| {
+        let (filters, flowspecs) = (&[filter], &[flowspec]);
+        let app = AppId(9);
+        net.tell(2, Input::Reserve { app, session, style: Style::Ff, filters, flowspecs, confirm: true });
+        net.run(ms(20));
+    };
+    let FlowSpec::Guaranteed(small, mut rspec) = gs(2) else { panic!("guaranteed") };
+    (rspec.R, rspec.S) = (Rate::from_mbps(7), ms(5));
+    ask(&mut net, FlowSpec::Guaranteed(small, rspec));
+    let FlowSpec::Guaranteed(large, _) = gs(4) else { panic!("guaranteed") };
+    rspec.S = Span::ZERO;
+    let merged = net.engine(0).reservations().next().expect("one").flowspec;
+    assert_eq!((merged, net.held()), (FlowSpec::Guaranteed(large, rspec), vec![7, 7, 0]));
+    let before = net.digests();
+    ask(&mut net, cl(1));
+    let error = net.errors(2).pop().expect("told");
+    assert_eq!((error.code, error.value), (21, 1));
+    assert_eq!(net.digests(), before);
 }
 
 /// Sender and receiver on one node: no link, no traffic control, and still an answer.

@@ -71,6 +71,26 @@ proptest! {
     }
 }
 
+/// A period that shrinks ends path and reservation by the shorter lifetime, each by itself, also where nothing else would
+/// wake the node in time.
+#[test]
+fn a_shorter_period_wakes_the_node_earlier() {
+    let slow = |m: &mut Forged| m.refresh = Span::from_secs(100);
+    let fast = |m: &mut Forged| m.refresh = Span::from_secs(1);
+    let mut net = Net::line(&["snd", "r1", "rcv"], Span::from_secs(1_000));
+    net.fate = Box::new(|_, _| Fate::Lose);
+    net.inject_path(1, slow);
+    net.inject_resv(1, slow);
+    net.inject_resv(1, fast);
+    net.run_until(Time::ZERO + Span::from_millis(5_249));
+    assert_eq!(net.resvs()[1], 1);
+    net.run_until(Time::ZERO + Span::from_millis(5_250));
+    assert_eq!((net.resvs()[1], net.paths()[1]), (0, 1));
+    net.inject_path(1, fast);
+    net.run(Span::from_millis(5_250));
+    assert_eq!((removals(&net).len(), net.paths()[1]), (2, 0));
+}
+
 /// The law of RFC 2205: K - 1 losses at the longest legal gaps are always survived.
 #[test]
 fn the_worst_legal_sender_is_never_expired() {

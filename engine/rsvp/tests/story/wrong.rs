@@ -338,6 +338,32 @@ fn a_confirmation_that_nobody_waits_for_is_ignored() {
     assert_eq!((net.digests(), net.nodes[3].upcalls.len()), (before, heard));
 }
 
+/// A confirmation on its way to somebody else goes on with a smaller TTL, and not where it came from, nor for ever.
+#[test]
+fn confirmations_pass_through_but_not_in_circles() {
+    let mut net = Net::reserved_line(R, 3);
+    let mut m = net.upstream_of(1);
+    let receiver = net.addr(3);
+    (m.confirm, m.dst, m.ttl) = (Some(receiver), receiver, 9);
+    let ttls = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let seen = std::rc::Rc::clone(&ttls);
+    net.fate = Box::new(move |_, f| {
+        seen.borrow_mut().push((f.from, f.datagram.ttl, f.datagram.bytes[4]));
+        Fate::Deliver
+    });
+    net.inject(1, MessageType::ResvConf, &m);
+    net.run(Span::from_millis(10));
+    assert_eq!(*ttls.borrow(), [(1, 8, 8), (2, 7, 7)]);
+    m.ttl = 1;
+    net.inject(1, MessageType::ResvConf, &m);
+    (m.ttl, m.iif) = (9, IfIndex(2));
+    net.inject(1, MessageType::ResvConf, &m);
+    (m.iif, m.confirm) = (IfIndex(1), Some([10, 9, 9, 9].into()));
+    net.inject(1, MessageType::ResvConf, &m);
+    assert_eq!(ttls.borrow().len(), 2, "none of these went on");
+    assert_eq!(net.drops(1).len(), 3);
+}
+
 /// Cisco IOS sends FLOWSPECs with M = 0 ("unset"), Tspecs with m = 0 and M = 0x7fffffff, and TCP senders with port zero.
 #[test]
 fn cisco_habits_are_tolerated() {
