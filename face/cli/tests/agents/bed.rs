@@ -8,6 +8,7 @@ use daemon::testbed::{self, UpOptions};
 use daemon::topology::TestbedFile;
 use linux::netns::Namespace;
 use linux::process::{ProcessId, spawn_detached};
+use linux::testbed::record;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,7 +39,7 @@ pub fn skipped() -> bool {
 /// A testbed that is up: the four nodes of the seed, or others.
 pub struct Bed {
     pub name: String,
-    pub place: PathBuf,
+    pub place: Place,
     pub nodes: Vec<String>,
 }
 
@@ -51,12 +52,36 @@ pub fn seed(name: &str, refresh: &str) -> TestbedFile {
 }
 
 /// A name that no other test has, and a folder of that name.
-pub fn place() -> (String, PathBuf) {
+pub fn place() -> (String, Place) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("at{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let place = std::env::temp_dir().join(&name);
     std::fs::create_dir_all(&place).unwrap();
-    (name, place)
+    (name.clone(), Place { name, path: place })
+}
+
+/// A test's own folder. What is in it, and a testbed of its name, goes with it, also when the test fails.
+pub struct Place {
+    name: String,
+    path: PathBuf,
+}
+
+impl std::ops::Deref for Place {
+    type Target = Path;
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let down = testbed::down(&self.path, &self.name).map(drop);
+        let clean = down.and_then(|()| record::unmount_below(&self.path));
+        let _ = std::fs::remove_dir_all(&self.path);
+        if !std::thread::panicking() {
+            clean.unwrap();
+        }
+    }
 }
 
 impl Bed {
@@ -73,7 +98,7 @@ impl Bed {
         let (name, place) = place();
         let file = file(&name);
         let nodes = file.topology.nodes.iter().map(|node| node.name.clone()).collect();
-        let options = UpOptions { program: SLUICE.into(), testbeds: place.clone() };
+        let options = UpOptions { program: SLUICE.into(), testbeds: place.to_path_buf() };
         let bed = Bed { name, place, nodes };
         let up = testbed::up(&file, &options).unwrap();
         assert_eq!(up.len(), bed.nodes.len());
@@ -200,11 +225,6 @@ impl Drop for Bed {
                     std::thread::sleep(Duration::from_millis(5));
                 }
             }
-        }
-        let down = testbed::down(&self.place, &self.name);
-        let _ = std::fs::remove_dir_all(&self.place);
-        if !std::thread::panicking() {
-            down.unwrap();
         }
     }
 }

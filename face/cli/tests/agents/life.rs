@@ -32,7 +32,7 @@ fn two_nodes_come_up_and_their_links_are_read_back() {
          [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10mbit\"\nmtu = 1400\n"
     );
     let file = daemon::topology::TestbedFile::parse("two.toml".as_ref(), &text).unwrap();
-    let options = UpOptions { program: SLUICE.into(), testbeds: place.clone() };
+    let options = UpOptions { program: SLUICE.into(), testbeds: place.to_path_buf() };
     let nodes = testbed::up(&file, &options).unwrap();
     let mut client = api::client::Client::connect(&nodes[0].socket).unwrap();
     let api::agent::Answer::Status(status) = client.call(api::agent::Request::Status).unwrap() else { panic!() };
@@ -46,7 +46,6 @@ fn two_nodes_come_up_and_their_links_are_read_back() {
     let done = testbed::down(&place, &name).unwrap().unwrap();
     assert_eq!((done.stopped, done.killed, done.namespaces), (2, 0, 2));
     assert_eq!(traces(&name), [""; 0]);
-    let _ = fs::remove_dir_all(&place);
 }
 
 #[test]
@@ -69,13 +68,12 @@ fn an_agent_that_does_not_start_takes_the_testbed_with_it() {
         return;
     }
     let (name, place) = place();
-    let options = UpOptions { program: "/bin/false".into(), testbeds: place.clone() };
+    let options = UpOptions { program: "/bin/false".into(), testbeds: place.to_path_buf() };
     match testbed::up(&seed(&name, "30s"), &options) {
         Err(UpError::Agent { node, .. }) => assert!(NODES.contains(&node.as_str())),
         other => panic!("{other:?}"),
     }
     assert_eq!(traces(&name), [""; 0]);
-    let _ = fs::remove_dir_all(&place);
 }
 
 #[test]
@@ -92,12 +90,11 @@ fn what_a_crash_left_half_made_is_seen_and_removed() {
     linux::netns::Namespace::create(&half).unwrap();
     record.add(&Made::Namespace(format!("{name}-yosemite"))).unwrap(); // the crash came before it was made
     drop(record);
-    let options = UpOptions { program: SLUICE.into(), testbeds: place.clone() };
+    let options = UpOptions { program: SLUICE.into(), testbeds: place.to_path_buf() };
     let refused = testbed::up(&seed(&name, "30s"), &options).unwrap_err();
     assert!(matches!(refused, UpError::AlreadyUp(_)), "{refused}");
     assert!(refused.to_string().contains(&format!("sluice down {name}")), "{refused}");
     assert_eq!(record::read(&dir).unwrap().len(), 2, "and it was left alone");
     testbed::down(&place, &name).unwrap().unwrap();
     assert_eq!(traces(&name), [""; 0]);
-    let _ = fs::remove_dir_all(&place);
 }

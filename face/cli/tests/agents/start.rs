@@ -1,21 +1,70 @@
 //! An agent that cannot start says why, in one line that names what to do, and changes nothing.
 
-use crate::bed::{Bed, SLUICE, detached, place, skipped, wait_for};
+use crate::bed::{Bed, PATIENCE, SLUICE, detached, place, skipped, wait_for};
 use api::agent::Request;
 use api::client::Client;
 use linux::netns::Guarded;
-use linux::testbed::record;
+use linux::process::ProcessId;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Runs `sluice agent` with this file in this namespace and waits for its end.
 fn run(netns: &linux::netns::Namespace, config: &Path) -> (i32, String) {
     let mut command = Command::new(SLUICE);
     command.arg("agent").arg("--config").arg(config);
     netns.enter_at_exec(&mut command);
-    told(command.output().unwrap())
+    ended(&mut command)
 }
+
+/// Waits for the end of a command that is to end by itself; one that does not is stopped.
+fn ended(command: &mut Command) -> (i32, String) {
+    let mut child = loop {
+        match command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
+            Ok(child) => break child,
+            // A copy of the program is "busy" while a child that another test forks meanwhile still holds it open.
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::sleep(SHORT),
+            Err(error) => panic!("{command:?}: {error}"),
+        }
+    };
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > until {
+            if let Some(id) = ProcessId::of(child.id()) {
+                id.signal(15).unwrap();
+            }
+            let (_, text) = told(child.wait_with_output().unwrap());
+            panic!("{command:?} runs on: {text}");
+        }
+        std::thread::sleep(SHORT);
+    }
+    told(child.wait_with_output().unwrap())
+}
+
+/// A copy of the program where everybody can read it.
+fn copy(place: &Path) -> PathBuf {
+    let copy = place.join("sluice");
+    fs::copy(SLUICE, &copy).unwrap();
+    copy
+}
+
+/// Runs the copy as nobody.
+fn as_nobody(copy: &Path, arguments: &[&str]) -> (i32, String) {
+    for _ in 0..200 {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(copy).args(arguments);
+        let (status, text) = ended(&mut command);
+        if !text.contains("Text file busy") {
+            return (status, text);
+        }
+        std::thread::sleep(SHORT);
+    }
+    panic!("the copy stays busy");
+}
+
+const SHORT: Duration = Duration::from_millis(10);
 
 fn told(output: Output) -> (i32, String) {
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).trim_end().to_owned())
@@ -53,7 +102,6 @@ fn what_does_not_fit_the_machine_is_named() {
         assert_eq!((status, text.lines().count()), (code, 1), "{text}");
         assert!(!place.join("agent.sock").exists() && !place.join("state").exists(), "nothing was started: {text}");
     }
-    fs::remove_dir_all(&place).unwrap();
 }
 
 #[test]
@@ -76,7 +124,6 @@ fn traffic_control_of_others_is_refused_not_fought() {
     assert!(text.contains("tc qdisc del dev a0 root"), "{text}");
     assert_eq!(status, 2);
     assert!(tc(&["qdisc", "show", "dev", "a0"]).contains("limit 77p"), "it is as it was");
-    fs::remove_dir_all(&place).unwrap();
 }
 
 #[test]
@@ -92,7 +139,6 @@ fn a_second_agent_is_told_who_is_there() {
     assert!(text.contains(&format!("(process {pid}): it holds this network namespace")), "{text}");
     assert_eq!(status, 3);
     assert_eq!(bed.status("maui").agent.pid, pid, "and the first one runs on");
-    fs::remove_dir_all(&other).unwrap();
 }
 
 #[test]
@@ -102,15 +148,9 @@ fn without_rights_it_says_which() {
     }
     let (_, place) = place();
     let config = write(&place, "");
-    // The program may lie where nobody can read it: a copy beside the configuration.
-    let copy = place.join("sluice");
-    fs::copy(SLUICE, &copy).unwrap();
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(&copy);
-    let (status, text) = told(command.arg("agent").arg("--config").arg(&config).output().unwrap());
+    let (status, text) = as_nobody(&copy(&place), &["agent", "--config", config.to_str().unwrap()]);
     assert!(text.contains("CAP_NET_RAW") && text.contains("CAP_NET_ADMIN") && text.contains("root"), "{text}");
     assert_eq!((status, text.lines().count()), (3, 1), "{text}");
-    fs::remove_dir_all(&place).unwrap();
 }
 
 #[test]
@@ -129,7 +169,7 @@ fn each_right_that_is_missing_is_named_and_no_more_than_these_are_needed() {
         command
     };
     for right in ["net_raw", "net_admin", "bpf", "sys_admin"] {
-        let (status, text) = told(with(&format!("{needed},-{right}")).output().unwrap());
+        let (status, text) = ended(&mut with(&format!("{needed},-{right}")));
         assert!(text.contains(&format!("CAP_{} missing", right.to_uppercase())), "{text}");
         assert_eq!(status, 3);
     }
@@ -141,7 +181,6 @@ fn each_right_that_is_missing_is_named_and_no_more_than_these_are_needed() {
     id.signal(15).unwrap();
     wait_for("it stops", || (!id.is_running()).then_some(()));
     assert!(answered.is_ok(), "{}", fs::read_to_string(&log).unwrap());
-    fs::remove_dir_all(&place).unwrap();
 }
 
 #[test]
@@ -150,16 +189,11 @@ fn a_testbed_without_rights_is_refused_before_anything_is_made() {
         return;
     }
     let (_, place) = place();
-    let copy = place.join("sluice");
-    fs::copy(SLUICE, &copy).unwrap();
     let topology = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/seed.toml");
     fs::copy(topology, place.join("seed.toml")).unwrap();
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(&copy);
-    let (status, text) = told(command.arg("up").arg(place.join("seed.toml")).output().unwrap());
+    let (status, text) = as_nobody(&copy(&place), &["up", place.join("seed.toml").to_str().unwrap()]);
     assert!(text.contains("CAP_SYS_ADMIN") && text.contains("sudo") && text.contains("simulated time"), "{text}");
     assert_eq!(status, 3);
-    fs::remove_dir_all(&place).unwrap();
 }
 
 #[test]
@@ -175,8 +209,6 @@ fn a_file_in_the_socket_s_place_is_not_removed() {
     assert!(text.contains("there is a file that is no socket"), "{text}");
     assert_eq!(status, 3);
     assert_eq!(fs::read(place.join("agent.sock")).unwrap(), b"precious");
-    record::unmount_below(&place).unwrap(); // the plane was open already
-    fs::remove_dir_all(&place).unwrap();
 }
 
 #[test]
