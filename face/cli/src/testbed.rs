@@ -34,7 +34,8 @@ pub fn up(args: &UpArgs) -> Result<ExitCode, Complaint> {
     }
     print!("{table}");
     if let Some(first) = nodes.first() {
-        println!("\nup: try `sluice status --node {}`; `sluice down {}` removes it", first.name, file.topology.name);
+        println!("\nsegmentation offloads are off on these links, as on a wire: a packet is a packet");
+        println!("up: try `sluice status --node {}`; `sluice down {}` removes it", first.name, file.topology.name);
     }
     Ok(ExitCode::SUCCESS)
 }
