@@ -34,9 +34,12 @@ test:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked
 
+# One core for all that is compared; large pages as the service has them (dist/sluice-agent.service).
 bench:
 	@dist/setup.sh build
-	@$(CARGO) bench --quiet --locked --workspace --bench '*' -- $(BENCH)
+	@$(CARGO) bench --quiet --locked --workspace --bench '*' --no-run
+	@GLIBC_TUNABLES=glibc.malloc.hugetlb=1 taskset -c $$(($$(nproc) - 1)) \
+		$(CARGO) bench --quiet --locked --workspace --bench '*' -- $(BENCH)
 
 install: build
 	install -D -m 755 $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice
