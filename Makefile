@@ -5,12 +5,13 @@ PREFIX ?= /usr/local
 BENCH ?=
 SLUICE = target/release/sluice
 
-.PHONY: help build demo demo-quick test bench install uninstall clean
+.PHONY: help build demo demo-quick test nightly fuzz bench install uninstall clean
 
 help:
 	@echo "make demo        a real video against a flood, without and with a reservation (root, about 5 minutes)"
 	@echo "make demo-quick  the same at one point (root, about a minute)"
 	@echo "make test        every test (root for the parts that send real packets)"
+	@echo "make nightly     longer forms of the tests: more cases and seeds, the default refresh period, fuzzing (about an hour)"
 	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"
 	@echo "make install     the program, its man pages, completions and systemd unit, under PREFIX=$(PREFIX)"
 
@@ -33,6 +34,25 @@ test:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked
+
+# The longer forms: what takes minutes to hours is not for every change.
+nightly: test fuzz
+	PROPTEST_CASES=1000000 $(CARGO) test --release --locked -p sluice-wire -p sluice-terms -p sluice-traffic
+	SLUICE_SEEDS=1500 $(CARGO) test --release --locked -p sluice-sim
+	$(CARGO) build --release --locked -p sluice
+	$(SLUICE) lab setup-time --count 1000
+	$(SLUICE) lab excess
+	$(SLUICE) lab kill-router --down 10s
+	$(SLUICE) lab kill-receiver --refresh 30s
+	$(SLUICE) demo
+
+# Needs a nightly toolchain and cargo-fuzz; each decoder for FUZZ_SECONDS.
+FUZZ_SECONDS ?= 300
+fuzz:
+	@cargo +nightly fuzz --version >/dev/null 2>&1 || { echo "SKIPPED: fuzzing needs a nightly toolchain and cargo-fuzz" >&2; exit 0; }; \
+	cd fuzz && cargo run --quiet --bin seed && for target in message object packet capture; do \
+		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -use_value_profile=1 || exit 1; \
+	done
 
 # One core for all that is compared; large pages as the service has them (dist/sluice-agent.service).
 bench:
