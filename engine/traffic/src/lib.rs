@@ -5,7 +5,7 @@
 //! interface; the other modules are its algorithms, each usable alone.
 //!
 //! Reading order: [`plan`], [`work`], [`bucket`], [`queue`], [`classifier`], [`scheduler`], [`port`];
-//! then [`meter`], [`dropper`], [`shaper`], [`wheel`].
+//! then [`meter`], [`dropper`], [`shaper`], [`wheel`], and [`tree`], which puts them together.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -20,5 +20,6 @@ pub mod port;
 pub mod queue;
 pub mod scheduler;
 pub mod shaper;
+pub mod tree;
 pub mod wheel;
 pub mod work;

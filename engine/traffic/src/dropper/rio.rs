@@ -95,6 +95,11 @@ impl Rio {
         Rio::default()
     }
 
+    /// A queue that already holds so much of each colour, and has no history.
+    pub fn holding(queued: [u32; 3]) -> Rio {
+        Rio { queued, ..Rio::default() }
+    }
+
     /// A packet of `amount` (1, or its bytes) arrives. If accepted, it counts as queued. `chance` is uniform over all `u32`.
     #[inline]
     pub fn arrival(&mut self, profile: &RioProfile, now: Time, color: Color, amount: u32, chance: u32) -> Verdict {

@@ -96,6 +96,35 @@ impl<E: Estimator> Ras<E> {
         Some(packet)
     }
 
+    /// Another curve, at once: what waits stays, also if it is more than the new buffer.
+    pub fn change(&mut self, now: Time, curve: RateCurve) {
+        self.curve = curve;
+        self.schedule(now);
+    }
+
+    /// Takes over a packet that waited elsewhere: behind the others, whatever the buffer, and not counted as an arrival.
+    pub fn take_over(&mut self, now: Time, packet: PacketMeta) {
+        self.waiting = self.waiting.saturating_add(Bytes::new(u64::from(packet.len)));
+        self.queue.push_back(packet);
+        self.schedule(now);
+    }
+
+    /// Gives up the packets that wait, the head first.
+    pub fn give_up(&mut self) -> VecDeque<PacketMeta> {
+        self.waiting = Bytes::ZERO;
+        core::mem::take(&mut self.queue)
+    }
+
+    /// The packet that leaves next.
+    pub fn head(&self) -> Option<&PacketMeta> {
+        self.queue.front()
+    }
+
+    /// Packets that wait.
+    pub fn packets(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Bytes that wait.
     pub fn occupancy(&self) -> Bytes {
         self.waiting

@@ -1,0 +1,269 @@
+//! Whether a tree can work: names, parents, shares. The leaves' own parts are in `check_leaf`.
+
+use super::check_leaf;
+use super::fault::{TreeFault, Unworkable};
+use super::spec::{NodeKind, Share, Sharing, TreeSpec};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use terms::{Rate, ServiceCurve, Span};
+
+/// Most nodes below the link.
+pub const MAX_NODES: usize = 1 << 18;
+/// Most levels below the link.
+pub const MAX_DEPTH: usize = 16;
+/// The fastest link.
+pub const MAX_RATE: Rate = Rate::from_bps(400_000_000_000);
+/// The most that a link adds to a packet.
+pub const MAX_OVERHEAD: u32 = 256;
+/// The largest quantum.
+pub const MAX_QUANTUM: u32 = 1 << 24;
+
+/// What checking found out.
+pub(super) struct Survey {
+    /// Each node's parent; `None`: the link.
+    pub(super) parents: Vec<Option<usize>>,
+    /// Nodes, each after its parent.
+    pub(super) order: Vec<usize>,
+    /// What each node is guaranteed of the link, or has for itself when nobody else sends: wire bytes.
+    pub(super) rates: Vec<Rate>,
+}
+
+/// Refuses what cannot work.
+///
+/// # Errors
+/// The first [`Unworkable`]: which node, what is wrong, what is allowed.
+pub fn check(spec: &TreeSpec) -> Result<(), Unworkable> {
+    survey(spec).map(|_| ())
+}
+
+pub(super) fn survey(spec: &TreeSpec) -> Result<Survey, Unworkable> {
+    let link = |fault| Unworkable { path: "link".into(), node: None, fault };
+    let least = Rate::from_bps(1);
+    if spec.link.rate < least || spec.link.rate > MAX_RATE {
+        return Err(link(TreeFault::Rate { what: "rate", rate: spec.link.rate, least, most: MAX_RATE }));
+    }
+    number("overhead", u64::from(spec.link.overhead), 0, u64::from(MAX_OVERHEAD)).map_err(link)?;
+    number("the number of nodes", spec.nodes.len() as u64, 1, MAX_NODES as u64).map_err(link)?;
+    let parents = parents(spec)?;
+    let order = order(spec, &parents)?;
+    let mut survey = Survey { parents, order, rates: alloc::vec![spec.link.rate; spec.nodes.len()] };
+    for &node in &survey.order {
+        let above = survey.parents[node];
+        let parent = above.map_or(spec.link.rate, |p| survey.rates[p]);
+        let fault = |fault| at(spec, &survey.parents, node, "", fault);
+        survey.rates[node] = share(spec, above, node, parent).map_err(fault)?;
+    }
+    children(spec, &survey)?;
+    leaves(spec, &survey)?;
+    Ok(survey)
+}
+
+/// The error at a node.
+pub(super) fn at(spec: &TreeSpec, parents: &[Option<usize>], node: usize, part: &str, fault: TreeFault) -> Unworkable {
+    let mut names = Vec::new();
+    let mut step = Some(node);
+    while let Some(at) = step.filter(|_| names.len() <= MAX_DEPTH) {
+        names.push(spec.nodes[at].name.as_str());
+        step = parents.get(at).copied().flatten();
+    }
+    let mut path = String::from("link");
+    for name in names.iter().rev() {
+        path.push('/');
+        path.push_str(name);
+    }
+    if !part.is_empty() {
+        path.push_str(": ");
+        path.push_str(part);
+    }
+    Unworkable { path, node: Some(node), fault }
+}
+
+pub(super) fn number(what: &'static str, number: u64, least: u64, most: u64) -> Result<(), TreeFault> {
+    if (least..=most).contains(&number) { Ok(()) } else { Err(TreeFault::Number { what, number, least, most }) }
+}
+
+/// Everybody's parent, by name.
+fn parents(spec: &TreeSpec) -> Result<Vec<Option<usize>>, Unworkable> {
+    let lone = |node, fault| at(spec, &[], node, "", fault);
+    let mut names = BTreeMap::new();
+    for (i, node) in spec.nodes.iter().enumerate() {
+        if node.name.is_empty() || node.name.len() > 64 || node.name.contains('/') {
+            return Err(lone(i, TreeFault::BadName));
+        }
+        if names.insert(node.name.as_str(), i).is_some() {
+            return Err(lone(i, TreeFault::NameTwice));
+        }
+    }
+    let mut parents = Vec::with_capacity(spec.nodes.len());
+    for (i, node) in spec.nodes.iter().enumerate() {
+        let Some(name) = &node.parent else {
+            parents.push(None);
+            continue;
+        };
+        let &parent = names.get(name.as_str()).ok_or_else(|| lone(i, TreeFault::UnknownParent(name.clone())))?;
+        if matches!(spec.nodes[parent].kind, NodeKind::Leaf(_)) {
+            return Err(lone(i, TreeFault::ParentIsLeaf(name.clone())));
+        }
+        parents.push(Some(parent));
+    }
+    Ok(parents)
+}
+
+/// Parents before children; refuses circles and trees that are too deep.
+fn order(spec: &TreeSpec, parents: &[Option<usize>]) -> Result<Vec<usize>, Unworkable> {
+    let mut depths = alloc::vec![0usize; parents.len()];
+    for node in 0..parents.len() {
+        let mut step = parents[node];
+        while let Some(above) = step {
+            depths[node] += 1;
+            if above == node {
+                return Err(at(spec, &[], node, "", TreeFault::Circle));
+            }
+            step = parents[above];
+            // A circle that the node hangs below is found at one of the circle's own nodes.
+            if depths[node] > MAX_DEPTH * 2 {
+                break;
+            }
+        }
+    }
+    if let Some(node) = depths.iter().position(|&depth| depth >= MAX_DEPTH) {
+        return Err(at(spec, parents, node, "", TreeFault::TooDeep(MAX_DEPTH)));
+    }
+    let mut order: Vec<usize> = (0..parents.len()).collect();
+    order.sort_by_key(|&node| depths[node]);
+    Ok(order)
+}
+
+/// Whether the node's share is of its parent's kind; what rate it comes to.
+fn share(spec: &TreeSpec, above: Option<usize>, node: usize, parent: Rate) -> Result<Rate, TreeFault> {
+    let scheduler = sharing(spec, above);
+    let least = Rate::from_bps(1);
+    let rate = |what, rate: Rate| {
+        if rate < least || rate > parent {
+            return Err(TreeFault::Rate { what, rate, least, most: parent });
+        }
+        Ok(rate)
+    };
+    let inner = match spec.nodes[node].kind {
+        NodeKind::Inner(Sharing::Hfsc) => return Err(TreeFault::HfscBelowRoot),
+        NodeKind::Inner(_) => true,
+        NodeKind::Leaf(_) => false,
+    };
+    match (scheduler, spec.nodes[node].share) {
+        (Sharing::Priority, Share::Priority(_)) => Ok(parent),
+        (Sharing::Wf2q, Share::Rate(stated)) => rate("rate", stated),
+        (Sharing::Drr, Share::Quantum(quantum)) => {
+            number("quantum", u64::from(quantum), 1, u64::from(MAX_QUANTUM)).map(|()| parent)
+        }
+        (Sharing::Hfsc, Share::Curves(curves)) => {
+            let some = |curve: Option<ServiceCurve>| curve.filter(|c| c.m1.max(c.m2) > Rate::ZERO);
+            if some(curves.real_time).is_none() && some(curves.link_share).is_none() {
+                return Err(TreeFault::NoCurve);
+            }
+            if inner && some(curves.link_share).is_none() {
+                return Err(TreeFault::InnerNeedsLinkShare);
+            }
+            if let Some(limit) = curves.upper_limit {
+                rate("upper_limit", limit.m2)?;
+            }
+            for curve in [curves.real_time, curves.link_share].into_iter().flatten() {
+                let most = MAX_RATE;
+                if curve.m1.max(curve.m2) > most {
+                    return Err(TreeFault::Rate {
+                        what: "a curve's slope",
+                        rate: curve.m1.max(curve.m2),
+                        least: Rate::ZERO,
+                        most,
+                    });
+                }
+            }
+            let slope = |curve: Option<ServiceCurve>| curve.map_or(Rate::ZERO, |c| c.m2);
+            Ok(slope(curves.real_time).max(slope(curves.link_share)).clamp(least, parent))
+        }
+        (scheduler, share) => Err(TreeFault::WrongShare { scheduler, stated: share.name() }),
+    }
+}
+
+/// What the parent runs.
+pub(super) fn sharing(spec: &TreeSpec, node: Option<usize>) -> Sharing {
+    match node.map(|n| &spec.nodes[n].kind) {
+        Some(NodeKind::Inner(sharing)) => *sharing,
+        _ => spec.link.scheduler,
+    }
+}
+
+/// Every inner node has children, and they fit.
+fn children(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
+    let mut sums = alloc::vec![(0usize, Rate::ZERO); spec.nodes.len() + 1];
+    let root = spec.nodes.len();
+    for (node, parent) in survey.parents.iter().enumerate() {
+        let sum = &mut sums[parent.unwrap_or(root)];
+        sum.0 += 1;
+        if let Share::Rate(rate) = spec.nodes[node].share {
+            sum.1 = sum.1.saturating_add(rate);
+        }
+    }
+    for (node, &(count, sum)) in sums.iter().enumerate() {
+        let own = survey.rates.get(node).copied().unwrap_or(spec.link.rate);
+        let fault = |fault| match node {
+            n if n == root => Unworkable { path: "link".into(), node: None, fault },
+            n => at(spec, &survey.parents, n, "", fault),
+        };
+        if count == 0 && (node == root || matches!(spec.nodes[node].kind, NodeKind::Inner(_))) {
+            return Err(fault(TreeFault::NoChildren));
+        }
+        if sum > own {
+            return Err(fault(TreeFault::ChildrenOverParent { sum, parent: own }));
+        }
+    }
+    let curves = spec.nodes.iter().filter_map(|n| match n.share {
+        Share::Curves(curves) => curves.real_time,
+        _ => None,
+    });
+    real_time(&curves.collect::<Vec<_>>(), spec.link.rate).map_err(|fault| Unworkable {
+        path: "link".into(),
+        node: None,
+        fault,
+    })
+}
+
+/// The real-time curves together never exceed the link's line. Their sum is linear between the ends of first pieces.
+fn real_time(curves: &[ServiceCurve], link: Rate) -> Result<(), TreeFault> {
+    let mut ends: Vec<Span> = curves.iter().filter(|c| !c.is_linear()).map(|c| c.d).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let work = |rate: Rate, t: Span| u128::from(rate.as_bps()).saturating_mul(u128::from(t.as_nanos()));
+    for at in ends {
+        let owed = curves.iter().fold(0u128, |sum, c| {
+            let own = work(c.m1, at.min(c.d)).saturating_add(work(c.m2, at.saturating_sub(c.d)));
+            sum.saturating_add(own)
+        });
+        if owed > work(link, at) {
+            return Err(TreeFault::CurvesOverLink { at: Some(at), link });
+        }
+    }
+    let long_run = curves.iter().fold(Rate::ZERO, |sum, c| sum.saturating_add(c.m2));
+    if long_run > link { Err(TreeFault::CurvesOverLink { at: None, link }) } else { Ok(()) }
+}
+
+/// Every leaf by itself; and one of them takes what no rule matches.
+fn leaves(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
+    let (mut defaults, mut rules, mut second) = (0, 0u64, None);
+    for (node, found) in spec.nodes.iter().enumerate() {
+        let NodeKind::Leaf(leaf) = &found.kind else { continue };
+        let fault = |(part, fault): (&str, TreeFault)| at(spec, &survey.parents, node, part, fault);
+        check_leaf::check_leaf(leaf, spec.link.rate).map_err(fault)?;
+        rules += leaf.rules.len() as u64;
+        number("the number of rules in the tree", rules, 0, check_leaf::MAX_RULES).map_err(|f| fault(("rules", f)))?;
+        if leaf.rules.is_empty() {
+            defaults += 1;
+            second = Some(node).filter(|_| defaults == 2).or(second);
+        }
+    }
+    match (defaults, second) {
+        (1, _) => Ok(()),
+        (n, Some(node)) => Err(at(spec, &survey.parents, node, "rules", TreeFault::Defaults(n))),
+        (n, None) => Err(Unworkable { path: "link".into(), node: None, fault: TreeFault::Defaults(n) }),
+    }
+}

@@ -1,0 +1,139 @@
+//! Inner nodes: schedulers of schedulers, as in hierarchical packet fair queueing (Bennett and Zhang 1997, section 4).
+//!
+//! A node whose parent looks at lengths has *committed* the packet that it sends next; what comes later, even of a
+//! higher priority, waits for that one packet. Below strict priority nothing is committed, so priorities hold exactly.
+
+use super::spec::{Share, Sharing};
+use crate::scheduler::drr::Drr;
+use crate::scheduler::hfsc::Hfsc;
+use crate::scheduler::priority::Priority;
+use crate::scheduler::wf2q::Wf2q;
+use crate::scheduler::{Misplaced, Node, Scheduler};
+use alloc::vec::Vec;
+use terms::{Rate, Time};
+
+/// The root's place among inner nodes.
+pub(super) const ROOT: u32 = 0;
+
+/// Whom a scheduler's class stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Child {
+    Inner(u32),
+    Leaf(u32),
+}
+
+/// An inner node.
+#[derive(Clone, Debug)]
+pub(super) struct Inner {
+    pub(super) server: Server,
+    /// Its parent's place, and its own class there; the root is its own parent.
+    pub(super) parent: u32,
+    pub(super) class: Node,
+    /// By class of the scheduler.
+    children: Vec<Option<Child>>,
+    /// Children with something to send.
+    pub(super) backlog: u32,
+    /// Who sends next, and the length on the wire, if that is settled.
+    pub(super) head: Option<(Node, u32)>,
+}
+
+impl Inner {
+    pub(super) fn new(sharing: Sharing, rate: Rate, parent: u32, class: Node) -> Inner {
+        Inner { server: Server::new(sharing, rate), parent, class, children: Vec::new(), backlog: 0, head: None }
+    }
+
+    /// A new class for a child; `None` if the share is not of the scheduler's kind.
+    pub(super) fn adopt(&mut self, now: Time, share: Share, child: Child) -> Option<Node> {
+        let class = self.server.add(now, share)?;
+        self.children.resize(self.children.len().max(class.index() + 1), None);
+        self.children[class.index()] = Some(child);
+        Some(class)
+    }
+
+    /// Whom a class stands for.
+    pub(super) fn child(&self, class: Node) -> Option<Child> {
+        self.children.get(class.index()).copied().flatten()
+    }
+}
+
+/// A scheduler at work.
+#[derive(Clone, Debug)]
+pub(super) enum Server {
+    Priority(Priority),
+    Wf2q(Wf2q),
+    Drr(Drr),
+    Hfsc(Hfsc),
+}
+
+impl Server {
+    fn new(sharing: Sharing, rate: Rate) -> Server {
+        match sharing {
+            Sharing::Priority => Server::Priority(Priority::new()),
+            Sharing::Wf2q => Server::Wf2q(Wf2q::new(rate)),
+            Sharing::Drr => Server::Drr(Drr::new()),
+            Sharing::Hfsc => Server::Hfsc(Hfsc::new()),
+        }
+    }
+
+    fn add(&mut self, now: Time, share: Share) -> Option<Node> {
+        match (self, share) {
+            (Server::Priority(s), Share::Priority(priority)) => Some(s.add(priority)),
+            (Server::Wf2q(s), Share::Rate(rate)) => Some(s.add(rate)),
+            (Server::Drr(s), Share::Quantum(quantum)) => Some(s.add(quantum)),
+            (Server::Hfsc(s), Share::Curves(curves)) => s.add(now, Node::ROOT, curves).ok(),
+            _ => None,
+        }
+    }
+
+    /// Another share; nothing if it is of another kind.
+    pub(super) fn change(&mut self, now: Time, class: Node, share: Share) -> Result<(), Misplaced> {
+        match (self, share) {
+            (Server::Priority(s), Share::Priority(priority)) => s.change(class, priority),
+            (Server::Wf2q(s), Share::Rate(rate)) => s.change(class, rate),
+            (Server::Drr(s), Share::Quantum(quantum)) => s.change(class, quantum),
+            (Server::Hfsc(s), Share::Curves(curves)) => s.change(now, class, curves),
+            _ => Err(Misplaced::Unknown(class)),
+        }
+    }
+
+    /// Whether it must know the length of each child's next packet.
+    pub(super) fn looks_at_lengths(&self) -> bool {
+        !matches!(self, Server::Priority(_))
+    }
+
+    fn as_scheduler(&mut self) -> &mut dyn Scheduler {
+        match self {
+            Server::Priority(s) => s,
+            Server::Wf2q(s) => s,
+            Server::Drr(s) => s,
+            Server::Hfsc(s) => s,
+        }
+    }
+}
+
+impl Scheduler for Server {
+    fn backlogged(&mut self, now: Time, leaf: Node, head: u32) {
+        self.as_scheduler().backlogged(now, leaf, head);
+    }
+
+    fn choose(&mut self, now: Time) -> Option<Node> {
+        self.as_scheduler().choose(now)
+    }
+
+    fn served(&mut self, now: Time, leaf: Node, len: u32, next: Option<u32>) {
+        self.as_scheduler().served(now, leaf, len, next);
+    }
+
+    fn purged(&mut self, now: Time, leaf: Node) {
+        self.as_scheduler().purged(now, leaf);
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        match self {
+            Server::Priority(s) => s.wake_at(),
+            Server::Wf2q(s) => s.wake_at(),
+            Server::Drr(s) => s.wake_at(),
+            Server::Hfsc(s) => s.wake_at(),
+        }
+    }
+}

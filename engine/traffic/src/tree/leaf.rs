@@ -1,0 +1,236 @@
+//! A leaf at work: shaper, meter, marker, dropper, queue.
+
+use super::counters::{LeafCounters, Tally};
+use super::pipeline::{self, Ask, Meter, NotHeld, Shaper};
+use super::spec::{DropperSpec, LeafSpec, QueueUnit};
+use super::{Drop, TreeFault, Verdict};
+use crate::dropper::{self, Rio, RioProfile};
+use crate::meter::{Color, Marker};
+use crate::queue::{Fifo, Pool};
+use terms::{Dscp, PacketMeta, Rate, Time};
+
+/// A packet in a leaf's queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
+    pub(super) packet: PacketMeta,
+    pub(super) color: Color,
+    pub(super) dscp: Dscp,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    shaper: Option<Shaper>,
+    meter: Option<Meter>,
+    marker: Option<Marker>,
+    dropper: Option<Dropper>,
+    queue: Fifo,
+    counters: LeafCounters,
+}
+
+#[derive(Clone, Debug)]
+struct Dropper {
+    spec: DropperSpec,
+    profile: RioProfile,
+    rio: Rio,
+}
+
+impl Dropper {
+    fn amount(&self, len: u32) -> u32 {
+        match self.spec.unit {
+            QueueUnit::Packets => 1,
+            QueueUnit::Bytes => len,
+        }
+    }
+}
+
+impl Leaf {
+    pub(super) fn new(spec: &LeafSpec, line: Rate, now: Time) -> Result<Leaf, TreeFault> {
+        let mut leaf = Leaf {
+            shaper: None,
+            meter: None,
+            marker: None,
+            dropper: None,
+            queue: Fifo::new(spec.queue),
+            counters: LeafCounters::default(),
+        };
+        leaf.change(spec, line, now)?;
+        Ok(leaf)
+    }
+
+    /// Another description, in place: what waits goes on waiting, credit and averages go on counting where old and new
+    /// are of one kind. The caller sees to what the shaper held if there is none any more.
+    pub(super) fn change(&mut self, spec: &LeafSpec, line: Rate, now: Time) -> Result<(), TreeFault> {
+        match (&mut self.shaper, &spec.shaper) {
+            (Some(old), Some(new)) => old.change(new, line, now).map_err(TreeFault::Shaper)?,
+            (_, None) => {}
+            (old, Some(new)) => *old = Some(Shaper::new(new, line, now).map_err(TreeFault::Shaper)?),
+        }
+        match (&mut self.meter, &spec.meter) {
+            (Some(old), Some(new)) => old.change(new, now).map_err(TreeFault::Meter)?,
+            (old, None) => *old = None,
+            (old, Some(new)) => *old = Some(Meter::new(new, now).map_err(TreeFault::Meter)?),
+        }
+        self.marker = spec.marker;
+        self.change_dropper(spec.dropper.as_ref())?;
+        self.queue.set_spec(spec.queue);
+        Ok(())
+    }
+
+    fn change_dropper(&mut self, spec: Option<&DropperSpec>) -> Result<(), TreeFault> {
+        let Some(spec) = spec else {
+            self.dropper = None;
+            return Ok(());
+        };
+        let profile = pipeline::rio(spec).map_err(TreeFault::Dropper)?;
+        match &mut self.dropper {
+            Some(old) if old.spec.unit == spec.unit && old.spec.coupling == spec.coupling => {
+                (old.spec, old.profile) = (*spec, profile);
+            }
+            _ => {
+                let queued = self.counters.colors.map(|color| match spec.unit {
+                    QueueUnit::Packets => color.queued.packets,
+                    QueueUnit::Bytes => color.queued.bytes,
+                });
+                let queued = queued.map(|amount| u32::try_from(amount).unwrap_or(u32::MAX));
+                self.dropper = Some(Dropper { spec: *spec, profile, rio: Rio::holding(queued) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the shaper away with what it holds.
+    pub(super) fn without_shaper(&mut self) -> impl Iterator<Item = PacketMeta> + use<> {
+        self.counters.held = Tally::default();
+        self.shaper.take().map(|mut shaper| shaper.give_up()).unwrap_or_default().into_iter()
+    }
+
+    /// A packet of the leaf's comes in.
+    pub(super) fn arrive(
+        &mut self,
+        now: Time,
+        packet: PacketMeta,
+        pool: &mut Pool<Queued>,
+        chance: [u32; 2],
+    ) -> Verdict {
+        self.counters.arrived.add(packet.len);
+        let Some(shaper) = &mut self.shaper else {
+            return self.condition(now, packet, pool, chance);
+        };
+        match shaper.hold(now, packet) {
+            Ok(()) => {
+                self.count_held();
+                Verdict::Held
+            }
+            Err(why) => {
+                self.counters.refused.add(packet.len);
+                Verdict::Dropped(match why {
+                    NotHeld::Full => Drop::ShaperFull,
+                    NotHeld::OverDepth => Drop::OverDepth,
+                })
+            }
+        }
+    }
+
+    /// When the shaper lets its head go.
+    pub(super) fn due(&self, now: Time) -> Option<Time> {
+        let shaper = self.shaper.as_ref()?;
+        shaper.due(now, &Ask(self.meter.as_ref(), self.incoming(shaper.head()?)))
+    }
+
+    /// Lets the shaper's head go on, if it may.
+    pub(super) fn release(
+        &mut self,
+        now: Time,
+        pool: &mut Pool<Queued>,
+        chance: [u32; 2],
+    ) -> Option<(PacketMeta, Verdict)> {
+        let color = self.incoming(self.shaper.as_ref()?.head()?);
+        let (packet, never) = self.shaper.as_mut()?.release(now, &Ask(self.meter.as_ref(), color))?;
+        self.count_held();
+        if never {
+            self.counters.refused.add(packet.len);
+            return Some((packet, Verdict::Dropped(Drop::OverDepth)));
+        }
+        Some((packet, self.condition(now, packet, pool, chance)))
+    }
+
+    /// Meter, marker, dropper, queue.
+    pub(super) fn condition(
+        &mut self,
+        now: Time,
+        packet: PacketMeta,
+        pool: &mut Pool<Queued>,
+        chance: [u32; 2],
+    ) -> Verdict {
+        let before = self.incoming(&packet);
+        let color = self.meter.as_mut().map_or(before, |meter| meter.color(now, packet.len, before, chance[0]));
+        let dscp = self.marker.map_or(packet.dscp, |marker| marker.mark(color));
+        let tally = &mut self.counters.colors[color as usize];
+        tally.metered.add(packet.len);
+        if let Some(dropper) = &mut self.dropper {
+            let amount = dropper.amount(packet.len);
+            match dropper.rio.arrival(&dropper.profile, now, color, amount, chance[1]) {
+                dropper::Verdict::Accept => {}
+                dropper::Verdict::Early => {
+                    tally.early.add(packet.len);
+                    return Verdict::Dropped(Drop::Early(color));
+                }
+                dropper::Verdict::Forced => {
+                    tally.forced.add(packet.len);
+                    return Verdict::Dropped(Drop::Forced(color));
+                }
+            }
+        }
+        if self.queue.push(pool, packet.len, Queued { packet, color, dscp }).is_err() {
+            tally.overflowed.add(packet.len);
+            self.left(now, color, packet.len);
+            return Verdict::Dropped(Drop::QueueFull(color));
+        }
+        tally.queued.add(packet.len);
+        Verdict::Queued(color)
+    }
+
+    /// Takes the packet at the head of the queue, to be sent.
+    pub(super) fn send(&mut self, now: Time, pool: &mut Pool<Queued>) -> Option<Queued> {
+        let (len, queued) = self.queue.pop(pool)?;
+        let tally = &mut self.counters.colors[queued.color as usize];
+        tally.queued.sub(len);
+        tally.sent.add(len);
+        self.left(now, queued.color, len);
+        Some(queued)
+    }
+
+    /// Length of the packet at the head of the queue.
+    pub(super) fn head(&self, pool: &Pool<Queued>) -> Option<u32> {
+        self.queue.head_bytes(pool)
+    }
+
+    /// Packets in the queue.
+    pub(super) fn backlog(&self) -> u32 {
+        self.queue.packets()
+    }
+
+    pub(super) fn counters(&self) -> LeafCounters {
+        self.counters
+    }
+
+    /// The colour that a packet comes with, as far as anybody asks.
+    fn incoming(&self, packet: &PacketMeta) -> Color {
+        match (&self.meter, &self.marker) {
+            (Some(meter), Some(marker)) if meter.aware() => marker.color_of(packet.dscp),
+            _ => Color::Green,
+        }
+    }
+
+    fn left(&mut self, now: Time, color: Color, len: u32) {
+        if let Some(dropper) = &mut self.dropper {
+            let amount = dropper.amount(len);
+            dropper.rio.departure(&dropper.profile, now, color, amount);
+        }
+    }
+
+    fn count_held(&mut self) {
+        let (packets, bytes) = self.shaper.as_ref().map_or((0, 0), Shaper::waiting);
+        self.counters.held = Tally { packets, bytes };
+    }
+}

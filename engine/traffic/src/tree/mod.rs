@@ -1,0 +1,285 @@
+//! A queue tree: the algorithms of this crate put together by one closed description, [`TreeSpec`].
+//!
+//! A packet is classified to a leaf by multi-field rules, waits in the leaf's shaper, is coloured by its meter, gets its
+//! code point by the marker, passes the dropper into the queue (the order of RFC 2475 figure 1, with the shaper in front of
+//! the meter as in RFC 2963 figure 1), and leaves when the schedulers between leaf and link choose it.
+//!
+//! **Bytes.** Shapers, meters, droppers and queues count bytes of the IP packet; schedulers and the link count those and
+//! [`LinkShape::overhead`] per packet.
+//!
+//! **Time.** The tree paces nothing: [`Tree::dequeue`] gives a packet whenever it is asked and one may go, so the driver
+//! asks when its link is free. What shapers release between two calls is released at its own instant, in order, so results
+//! do not depend on how often the driver calls. Time that runs backwards is a programming error in debug builds; in release
+//! builds the latest time known is taken, and the event counted.
+//!
+//! **Memory** is reserved when the tree is made. In steady state nothing is allocated: queues lie in one pool, and the
+//! shapers' buffers keep the room that they once needed.
+
+mod change;
+mod check;
+mod check_leaf;
+mod counters;
+mod fault;
+mod inner;
+mod leaf;
+mod pipeline;
+mod serve;
+mod spec;
+
+pub use check::{MAX_DEPTH, MAX_NODES, MAX_OVERHEAD, MAX_QUANTUM, MAX_RATE, check};
+pub use check_leaf::{MAX_BUFFER, MAX_QUEUE, MAX_RULES};
+pub use counters::{ColorTally, LeafCounters, Tally, TreeCounters};
+pub use fault::{TreeFault, Unworkable};
+pub use spec::{
+    DropperSpec, LeafSpec, LinkShape, MeterKind, MeterSpec, NodeKind, NodeSpec, QueueUnit, RasSpec, Rule, ShaperSpec,
+    Share, Sharing, TreeSpec,
+};
+
+use self::check::Survey;
+use self::inner::{Child, Inner, ROOT};
+use self::leaf::{Leaf, Queued};
+use crate::meter::Color;
+use crate::queue::Pool;
+use crate::scheduler::Node;
+use crate::scheduler::heap::{ABSENT, Heap};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use terms::{Dscp, PacketMeta, Time};
+
+/// Most packets in all queues of a tree; a queue may be full because the tree is.
+pub const MAX_POOL: u32 = 1 << 20;
+/// Shorter than this is no IP packet: bytes of an IPv4 header without options.
+pub const MIN_PACKET: u32 = 20;
+/// Most losses that are kept for [`Tree::poll_loss`]; older ones are forgotten (counters are not).
+pub const MAX_LOSSES: usize = 1 << 16;
+
+/// A leaf, by its place among the leaves of [`TreeSpec::nodes`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LeafId(pub u32);
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// In a shaper.
+    Held,
+    /// In a queue, with this colour.
+    Queued(Color),
+    /// Gone.
+    Dropped(Drop),
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drop {
+    /// It is shorter than [`MIN_PACKET`].
+    Runt,
+    /// The shaper's buffer is full.
+    ShaperFull,
+    /// It is larger than the shaper's token bucket, so it would never leave.
+    OverDepth,
+    /// By chance, the average queue being between its thresholds.
+    Early(Color),
+    /// The average queue is above the upper threshold.
+    Forced(Color),
+    /// The queue, or the pool of all queues, is full.
+    QueueFull(Color),
+}
+
+/// A packet that was held by a shaper and then dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// Which.
+    pub packet: PacketMeta,
+    /// Whose.
+    pub leaf: LeafId,
+    /// Why.
+    pub why: Drop,
+}
+
+/// A packet that goes to the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure {
+    /// As it came.
+    pub packet: PacketMeta,
+    /// The code point that it goes with.
+    pub dscp: Dscp,
+    /// Its colour.
+    pub color: Color,
+    /// Whose.
+    pub leaf: LeafId,
+}
+
+/// A queue tree at work.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    spec: TreeSpec,
+    leaves: Vec<Seat>,
+    inners: Vec<Inner>,
+    rules: Vec<(Rule, LeafId)>,
+    default: LeafId,
+    pool: Pool<Queued>,
+    /// Leaves whose shapers hold something, by when its head may go.
+    due: Heap<u64>,
+    due_places: Vec<u32>,
+    losses: VecDeque<Loss>,
+    counters: TreeCounters,
+    now: Time,
+    random: u64,
+}
+
+/// A leaf and where it hangs.
+#[derive(Clone, Debug)]
+struct Seat {
+    leaf: Leaf,
+    /// In [`TreeSpec::nodes`].
+    node: usize,
+    parent: u32,
+    class: Node,
+}
+
+impl Tree {
+    /// A tree without packets. `seed`: for droppers and TSWTCM, which decide by chance.
+    ///
+    /// # Errors
+    /// [`Unworkable`], as [`check`].
+    pub fn new(spec: TreeSpec, now: Time, seed: u64) -> Result<Tree, Unworkable> {
+        let survey = check::survey(&spec)?;
+        let root = Inner::new(spec.link.scheduler, spec.link.rate, ROOT, Node::ROOT);
+        let mut tree = Tree {
+            spec,
+            leaves: Vec::new(),
+            inners: alloc::vec![root],
+            rules: Vec::new(),
+            default: LeafId(0),
+            pool: Pool::new(MAX_POOL),
+            due: Heap::default(),
+            due_places: Vec::new(),
+            losses: VecDeque::new(),
+            counters: TreeCounters::default(),
+            now,
+            random: seed,
+        };
+        tree.grow(&survey, now)?;
+        tree.due.reserve(tree.leaves.len());
+        tree.due_places = alloc::vec![ABSENT; tree.leaves.len()];
+        tree.index_rules();
+        tree.reserve();
+        Ok(tree)
+    }
+
+    /// Its description, with all changes.
+    pub fn spec(&self) -> &TreeSpec {
+        &self.spec
+    }
+
+    /// The leaves with their names, in order.
+    pub fn leaves(&self) -> impl Iterator<Item = (LeafId, &str)> {
+        let name = |seat: &Seat| self.spec.nodes[seat.node].name.as_str();
+        self.leaves.iter().enumerate().map(move |(i, seat)| (LeafId(i as u32), name(seat)))
+    }
+
+    /// The leaf of this name.
+    pub fn leaf(&self, name: &str) -> Option<LeafId> {
+        self.leaves().find(|(_, known)| *known == name).map(|(id, _)| id)
+    }
+
+    /// A leaf's counters.
+    pub fn counters(&self, leaf: LeafId) -> Option<LeafCounters> {
+        self.leaves.get(leaf.0 as usize).map(|seat| seat.leaf.counters())
+    }
+
+    /// The tree's own counters.
+    pub fn totals(&self) -> TreeCounters {
+        self.counters
+    }
+
+    /// Packets in all queues, not counting shapers.
+    pub fn queued(&self) -> u32 {
+        self.pool.len()
+    }
+
+    /// What a packet of so many IP bytes has on the wire.
+    pub fn wire_bytes(&self, len: u32) -> u32 {
+        len.saturating_add(self.spec.link.overhead)
+    }
+
+    /// Whose a packet is.
+    pub fn classify(&self, packet: &PacketMeta) -> LeafId {
+        self.rules.iter().find(|(rule, _)| rule.matches(packet)).map_or(self.default, |&(_, leaf)| leaf)
+    }
+
+    /// The next packet that a shaper held and that was then dropped; drivers free its buffer.
+    pub fn poll_loss(&mut self) -> Option<Loss> {
+        self.losses.pop_front()
+    }
+
+    /// Makes inner nodes and leaves, each after its parent.
+    fn grow(&mut self, survey: &Survey, now: Time) -> Result<(), Unworkable> {
+        let line = self.spec.link.rate;
+        // Leaves are numbered as they are written, whatever the order of making.
+        let mut seats: Vec<Option<Seat>> = Vec::new();
+        let mut numbers = alloc::vec![0u32; self.spec.nodes.len()];
+        for (node, found) in self.spec.nodes.iter().enumerate() {
+            if let NodeKind::Leaf(_) = found.kind {
+                numbers[node] = seats.len() as u32;
+                seats.push(None);
+            }
+        }
+        for &node in &survey.order {
+            let found = &self.spec.nodes[node];
+            let parent = survey.parents[node].map_or(ROOT, |p| numbers[p]);
+            let child = match found.kind {
+                NodeKind::Inner(_) => Child::Inner(self.inners.len() as u32),
+                NodeKind::Leaf(_) => Child::Leaf(numbers[node]),
+            };
+            let fault = |fault| check::at(&self.spec, &survey.parents, node, "", fault);
+            let scheduler = check::sharing(&self.spec, survey.parents[node]);
+            let class = self.inners[parent as usize]
+                .adopt(now, found.share, child)
+                .ok_or_else(|| fault(TreeFault::WrongShare { scheduler, stated: found.share.name() }))?;
+            match &found.kind {
+                NodeKind::Inner(sharing) => {
+                    numbers[node] = self.inners.len() as u32;
+                    self.inners.push(Inner::new(*sharing, survey.rates[node], parent, class));
+                }
+                NodeKind::Leaf(spec) => {
+                    let leaf = Leaf::new(spec, line, now).map_err(fault)?;
+                    seats[numbers[node] as usize] = Some(Seat { leaf, node, parent, class });
+                }
+            }
+        }
+        self.leaves = seats.into_iter().flatten().collect();
+        Ok(())
+    }
+
+    /// Flattens the leaves' rules, in order.
+    fn index_rules(&mut self) {
+        self.rules.clear();
+        for (i, seat) in self.leaves.iter().enumerate() {
+            let NodeKind::Leaf(spec) = &self.spec.nodes[seat.node].kind else { continue };
+            let id = LeafId(i as u32);
+            if spec.rules.is_empty() {
+                self.default = id;
+            }
+            self.rules.extend(spec.rules.iter().map(|&rule| (rule, id)));
+        }
+    }
+
+    /// Room for every queue's packets.
+    fn reserve(&mut self) {
+        let packets = self.spec.nodes.iter().map(|node| match &node.kind {
+            NodeKind::Leaf(leaf) => u64::from(leaf.queue.packets),
+            NodeKind::Inner(_) => 0,
+        });
+        self.pool.reserve(packets.sum());
+    }
+
+    /// Two uniform draws: SplitMix64 (Steele, Lea and Flood 2014).
+    fn draw(&mut self) -> [u32; 2] {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let z = z ^ (z >> 31);
+        [(z >> 32) as u32, z as u32]
+    }
+}

@@ -1,0 +1,258 @@
+//! A leaf's meter, shaper and dropper at work, made from their descriptions.
+
+use super::spec::{DropperSpec, MeterKind, MeterSpec, ShaperSpec};
+use crate::bucket::TokenBucket;
+use crate::dropper::{BadDropper, RioProfile};
+use crate::meter::{BadProfile, Color, Rfc4115, SrTcm, State, TrTcm, TswState, TswTcm};
+use crate::plan::BucketSpec;
+use crate::shaper::{BadShaper, Exponential, Greener, Ras, RateCurve};
+use alloc::collections::VecDeque;
+use terms::{Bytes, PacketMeta, Rate, Span, Time};
+
+/// A meter's profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Profile {
+    SrTcm(SrTcm),
+    TrTcm(TrTcm),
+    Rfc4115(Rfc4115),
+    TswTcm(TswTcm),
+}
+
+pub(super) fn profile(kind: &MeterKind) -> Result<Profile, BadProfile> {
+    Ok(match *kind {
+        MeterKind::SrTcm { cir, cbs, ebs } => Profile::SrTcm(SrTcm::new(cir, cbs, ebs)?),
+        MeterKind::TrTcm { cir, cbs, pir, pbs } => Profile::TrTcm(TrTcm::new(cir, cbs, pir, pbs)?),
+        MeterKind::Rfc4115 { cir, cbs, eir, ebs } => Profile::Rfc4115(Rfc4115::new(cir, cbs, eir, ebs)?),
+        MeterKind::TswTcm { ctr, ptr, interval } => Profile::TswTcm(TswTcm::new(ctr, ptr, interval)?),
+    })
+}
+
+/// The shaping curve; a token bucket has none, and gets a line.
+pub(super) fn curve(shaper: &ShaperSpec, line: Rate) -> Result<RateCurve, BadShaper> {
+    match *shaper {
+        ShaperSpec::Bucket { rate, buffer, .. } => RateCurve::single(rate, rate, [Bytes::ZERO; 2], buffer, line),
+        ShaperSpec::SrRas { rates: [cir, mir], thresholds, ras } => {
+            RateCurve::single(cir, mir, thresholds, ras.buffer, line)
+        }
+        ShaperSpec::TrRas { rates: [cir, pir, mir], thresholds, ras } => {
+            RateCurve::two(cir, pir, mir, thresholds, ras.buffer, line)
+        }
+    }
+}
+
+pub(super) fn rio(dropper: &DropperSpec) -> Result<RioProfile, BadDropper> {
+    RioProfile::new(dropper.curves, dropper.weight, dropper.slot, dropper.coupling)
+}
+
+/// A meter with its state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meter {
+    spec: MeterSpec,
+    profile: Profile,
+    state: MeterState,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum MeterState {
+    Credit(State),
+    Window(TswState),
+}
+
+impl Meter {
+    pub(super) fn new(spec: &MeterSpec, now: Time) -> Result<Meter, BadProfile> {
+        let profile = profile(&spec.kind)?;
+        let state = match &profile {
+            Profile::SrTcm(p) => MeterState::Credit(p.start(now)),
+            Profile::TrTcm(p) => MeterState::Credit(p.start(now)),
+            Profile::Rfc4115(p) => MeterState::Credit(p.start(now)),
+            Profile::TswTcm(p) => MeterState::Window(p.start(now)),
+        };
+        Ok(Meter { spec: *spec, profile, state })
+    }
+
+    /// Another profile. The credit of a meter of the same kind stays, up to the new bursts.
+    pub(super) fn change(&mut self, spec: &MeterSpec, now: Time) -> Result<(), BadProfile> {
+        let mut fresh = Meter::new(spec, now)?;
+        if core::mem::discriminant(&fresh.profile) == core::mem::discriminant(&self.profile)
+            && matches!(self.state, MeterState::Credit(_))
+        {
+            // A packet of no length settles the credit at the old rates, and takes none.
+            self.color(now, 0, Color::Green, 0);
+            fresh.state = self.state;
+            fresh.color(now, 0, Color::Green, 0);
+        }
+        *self = fresh;
+        Ok(())
+    }
+
+    pub(super) fn aware(&self) -> bool {
+        self.spec.aware
+    }
+
+    /// Colours a packet.
+    pub(super) fn color(&mut self, now: Time, len: u32, before: Color, chance: u32) -> Color {
+        match (&self.profile, &mut self.state) {
+            (Profile::SrTcm(p), MeterState::Credit(state)) => p.meter(state, now, len, before),
+            (Profile::TrTcm(p), MeterState::Credit(state)) => p.meter(state, now, len, before),
+            (Profile::Rfc4115(p), MeterState::Credit(state)) => p.meter(state, now, len, before),
+            (Profile::TswTcm(p), MeterState::Window(state)) => p.meter(state, now, len, chance),
+            // `new` pairs them.
+            _ => before,
+        }
+    }
+}
+
+/// What a green shaper asks: the leaf's own meter, about a packet that comes with a colour.
+pub(super) struct Ask<'a>(pub(super) Option<&'a Meter>, pub(super) Color);
+
+impl Greener for Ask<'_> {
+    fn green_at(&self, now: Time, len: u32) -> Option<Time> {
+        let meter = self.0.filter(|_| self.1 == Color::Green)?;
+        match (&meter.profile, &meter.state) {
+            (Profile::SrTcm(p), MeterState::Credit(state)) => p.green_at(state, now, len),
+            (Profile::TrTcm(p), MeterState::Credit(state)) => p.green_at(state, now, len),
+            _ => None,
+        }
+    }
+}
+
+/// A shaper with what waits in it.
+#[derive(Clone, Debug)]
+pub(super) enum Shaper {
+    Bucket { bucket: TokenBucket, queue: VecDeque<PacketMeta>, waiting: u64, buffer: u64 },
+    Ras { ras: Ras<Exponential>, k: Span, green: bool },
+}
+
+/// Why a shaper did not take a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NotHeld {
+    Full,
+    OverDepth,
+}
+
+impl Shaper {
+    pub(super) fn new(spec: &ShaperSpec, line: Rate, now: Time) -> Result<Shaper, BadShaper> {
+        match *spec {
+            ShaperSpec::Bucket { rate, depth, buffer } => {
+                let bucket = TokenBucket::new(&BucketSpec { rate, depth, min_unit: 0 }, now);
+                Ok(Shaper::Bucket { bucket, queue: VecDeque::new(), waiting: 0, buffer: buffer.get() })
+            }
+            ShaperSpec::SrRas { ras, .. } | ShaperSpec::TrRas { ras, .. } => {
+                let shaper = Ras::new(curve(spec, line)?, Exponential::new(ras.k, now));
+                Ok(Shaper::Ras { ras: shaper, k: ras.k, green: ras.green })
+            }
+        }
+    }
+
+    /// Another description; what waits goes on waiting, in order, also above the new buffer.
+    pub(super) fn change(&mut self, spec: &ShaperSpec, line: Rate, now: Time) -> Result<(), BadShaper> {
+        match (&mut *self, *spec) {
+            (Shaper::Bucket { bucket, buffer, .. }, ShaperSpec::Bucket { rate, depth, buffer: room }) => {
+                bucket.change(&BucketSpec { rate, depth, min_unit: 0 }, now);
+                *buffer = room.get();
+                return Ok(());
+            }
+            (
+                Shaper::Ras { ras, k, green },
+                ShaperSpec::SrRas { ras: new, .. } | ShaperSpec::TrRas { ras: new, .. },
+            ) if *k == new.k => {
+                ras.change(now, curve(spec, line)?);
+                *green = new.green;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let mut fresh = Shaper::new(spec, line, now)?;
+        for packet in self.give_up() {
+            fresh.take_over(now, packet);
+        }
+        *self = fresh;
+        Ok(())
+    }
+
+    /// Holds a packet back.
+    pub(super) fn hold(&mut self, now: Time, packet: PacketMeta) -> Result<(), NotHeld> {
+        match self {
+            Shaper::Bucket { bucket, queue, waiting, buffer } => {
+                if u64::from(packet.len) > bucket.depth().get() {
+                    return Err(NotHeld::OverDepth);
+                }
+                let after = *waiting + u64::from(packet.len);
+                if after > *buffer {
+                    return Err(NotHeld::Full);
+                }
+                *waiting = after;
+                queue.push_back(packet);
+                Ok(())
+            }
+            Shaper::Ras { ras, .. } => {
+                if ras.enqueue(now, packet) {
+                    Ok(())
+                } else {
+                    Err(NotHeld::Full)
+                }
+            }
+        }
+    }
+
+    /// When its head may go. A bucket's packet that became larger than the depth goes at once, to be dropped.
+    pub(super) fn due(&self, now: Time, meter: &Ask<'_>) -> Option<Time> {
+        match self {
+            Shaper::Bucket { bucket, queue, .. } => Some(bucket.when(now, queue.front()?.len).unwrap_or(now)),
+            Shaper::Ras { ras, green: true, .. } => ras.wake_at(now, meter),
+            Shaper::Ras { ras, .. } => ras.wake_at(now, &crate::shaper::NeverGreen),
+        }
+    }
+
+    /// Its head, if it may go now; the flag says that it never could have conformed and is to be dropped.
+    pub(super) fn release(&mut self, now: Time, meter: &Ask<'_>) -> Option<(PacketMeta, bool)> {
+        match self {
+            Shaper::Bucket { bucket, queue, waiting, .. } => {
+                let len = queue.front()?.len;
+                let never = bucket.when(now, len).is_none();
+                if !never && !bucket.take(now, len) {
+                    return None;
+                }
+                *waiting = waiting.saturating_sub(u64::from(len));
+                queue.pop_front().map(|packet| (packet, never))
+            }
+            Shaper::Ras { ras, green: true, .. } => ras.release(now, meter).map(|packet| (packet, false)),
+            Shaper::Ras { ras, .. } => ras.release(now, &crate::shaper::NeverGreen).map(|packet| (packet, false)),
+        }
+    }
+
+    pub(super) fn head(&self) -> Option<&PacketMeta> {
+        match self {
+            Shaper::Bucket { queue, .. } => queue.front(),
+            Shaper::Ras { ras, .. } => ras.head(),
+        }
+    }
+
+    /// Packets and bytes that wait.
+    pub(super) fn waiting(&self) -> (u64, u64) {
+        match self {
+            Shaper::Bucket { queue, waiting, .. } => (queue.len() as u64, *waiting),
+            Shaper::Ras { ras, .. } => (ras.packets() as u64, ras.occupancy().get()),
+        }
+    }
+
+    pub(super) fn give_up(&mut self) -> VecDeque<PacketMeta> {
+        match self {
+            Shaper::Bucket { queue, waiting, .. } => {
+                *waiting = 0;
+                core::mem::take(queue)
+            }
+            Shaper::Ras { ras, .. } => ras.give_up(),
+        }
+    }
+
+    fn take_over(&mut self, now: Time, packet: PacketMeta) {
+        match self {
+            Shaper::Bucket { queue, waiting, .. } => {
+                *waiting += u64::from(packet.len);
+                queue.push_back(packet);
+            }
+            Shaper::Ras { ras, .. } => ras.take_over(now, packet),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Packets through the tree: in, out, and when to look again.
+
+use super::inner::{Child, ROOT};
+use super::{Departure, Drop, LeafId, Loss, MAX_LOSSES, MIN_PACKET, Tree, Verdict};
+use crate::scheduler::Scheduler;
+use crate::scheduler::heap::ABSENT;
+use terms::{PacketMeta, Time};
+
+impl Tree {
+    /// A packet comes in.
+    ///
+    /// # Panics
+    /// In debug builds, if `now` is before that of an earlier call.
+    pub fn enqueue(&mut self, now: Time, packet: PacketMeta) -> Verdict {
+        let now = self.advance(now);
+        if packet.len < MIN_PACKET {
+            self.counters.runts.add(packet.len);
+            return Verdict::Dropped(Drop::Runt);
+        }
+        let id = self.classify(&packet);
+        let chance = self.draw();
+        let seat = &mut self.leaves[id.0 as usize];
+        let before = seat.leaf.backlog();
+        let verdict = seat.leaf.arrive(now, packet, &mut self.pool, chance);
+        self.activate(now, id, before);
+        self.schedule(now, id);
+        // A shaper that holds nothing back does so at this very instant.
+        self.release_due(now);
+        verdict
+    }
+
+    /// The packet that goes now, if one may. The driver asks when its link is free.
+    ///
+    /// # Panics
+    /// In debug builds, if `now` is before that of an earlier call.
+    pub fn dequeue(&mut self, now: Time) -> Option<Departure> {
+        let now = self.advance(now);
+        self.commit(now, ROOT)?;
+        let mut at = ROOT;
+        let id = loop {
+            let inner = &self.inners[at as usize];
+            let (class, _) = inner.head?;
+            match inner.child(class)? {
+                Child::Inner(below) => at = below,
+                Child::Leaf(leaf) => break LeafId(leaf),
+            }
+        };
+        let seat = &mut self.leaves[id.0 as usize];
+        let sent = seat.leaf.send(now, &mut self.pool)?;
+        let (parent, class) = (seat.parent, seat.class);
+        let next = seat.leaf.head(&self.pool).map(|len| self.wire_bytes(len));
+        self.served(now, (parent, class), self.wire_bytes(sent.packet.len), next);
+        Some(Departure { packet: sent.packet, dscp: sent.dscp, color: sent.color, leaf: id })
+    }
+
+    /// When [`Tree::dequeue`] is worth asking, not before `now`: at once if something waits, else when a shaper lets
+    /// something go or a limited class may send again. `None`: not before a packet comes.
+    pub fn wake_at(&self, now: Time) -> Option<Time> {
+        let root = &self.inners[ROOT as usize];
+        let send = match root.backlog {
+            0 => None,
+            _ if root.head.is_some() || self.work_conserving() => Some(now),
+            _ => root.server.wake_at(),
+        };
+        let release = self.due.first().map(|(when, _)| Time::from_nanos(when));
+        send.into_iter().chain(release).min().map(|when| when.max(now))
+    }
+
+    fn work_conserving(&self) -> bool {
+        self.spec.link.scheduler != super::Sharing::Hfsc
+    }
+
+    /// Brings the tree to `now`: everything that shapers let go until then, in order, each at its instant.
+    pub(super) fn advance(&mut self, now: Time) -> Time {
+        debug_assert!(now >= self.now, "time runs backwards: {now:?} after {:?}", self.now);
+        if now < self.now {
+            self.counters.backwards += 1;
+        }
+        let now = now.max(self.now);
+        self.release_due(now);
+        self.now = now;
+        now
+    }
+
+    fn release_due(&mut self, now: Time) {
+        while let Some((when, name)) = self.due.first().filter(|&(when, _)| when <= now.as_nanos()) {
+            let (id, when) = (LeafId(name), Time::from_nanos(when));
+            let chance = self.draw();
+            let seat = &mut self.leaves[name as usize];
+            let before = seat.leaf.backlog();
+            match seat.leaf.release(when, &mut self.pool, chance) {
+                Some((packet, verdict)) => self.settle(when, id, before, packet, verdict),
+                // Cannot be: the shaper said so itself. It is asked again when its next packet comes.
+                None => {
+                    debug_assert!(false, "a shaper that was due let nothing go");
+                    self.due.remove(&mut self.due_places, name);
+                    return;
+                }
+            }
+            self.schedule(when, id);
+        }
+    }
+
+    /// A packet has left its leaf's shaper.
+    pub(super) fn settle(&mut self, now: Time, id: LeafId, before: u32, packet: PacketMeta, verdict: Verdict) {
+        if let Verdict::Dropped(why) = verdict {
+            if self.losses.len() >= MAX_LOSSES {
+                self.losses.pop_front();
+            }
+            self.losses.push_back(Loss { packet, leaf: id, why });
+        }
+        self.activate(now, id, before);
+    }
+
+    /// Notes when the leaf's shaper lets its head go.
+    pub(super) fn schedule(&mut self, now: Time, id: LeafId) {
+        let due = self.leaves[id.0 as usize].leaf.due(now).map(Time::as_nanos);
+        let known = self.due_places[id.0 as usize] != ABSENT;
+        match (due, known) {
+            (Some(when), true) => self.due.update(&mut self.due_places, when, id.0),
+            (Some(when), false) => self.due.insert(&mut self.due_places, when, id.0),
+            (None, true) => self.due.remove(&mut self.due_places, id.0),
+            (None, false) => {}
+        }
+    }
+
+    /// Tells the schedulers up to the link that a leaf has something to send, if it had nothing `before`.
+    pub(super) fn activate(&mut self, now: Time, id: LeafId, before: u32) {
+        let seat = &self.leaves[id.0 as usize];
+        let Some(head) = seat.leaf.head(&self.pool).filter(|_| before == 0) else { return };
+        let len = self.wire_bytes(head);
+        let (mut at, mut class) = (seat.parent, seat.class);
+        loop {
+            let inner = &mut self.inners[at as usize];
+            inner.server.backlogged(now, class, len);
+            inner.backlog += 1;
+            if inner.backlog > 1 || at == ROOT {
+                return;
+            }
+            (at, class) = (inner.parent, inner.class);
+            // Its only packet is its next one; settled if the parent goes by its length.
+            if self.inners[at as usize].server.looks_at_lengths() {
+                let below = self.inners[at as usize].child(class);
+                if let Some(Child::Inner(below)) = below {
+                    self.commit(now, below);
+                }
+            }
+        }
+    }
+
+    /// Settles who sends next at an inner node and below it; the length on the wire.
+    fn commit(&mut self, now: Time, at: u32) -> Option<u32> {
+        if let Some((_, len)) = self.inners[at as usize].head {
+            return Some(len);
+        }
+        let inner = &mut self.inners[at as usize];
+        if inner.backlog == 0 {
+            return None;
+        }
+        let class = inner.server.choose(now)?;
+        let len = match inner.child(class)? {
+            Child::Inner(below) => self.commit(now, below)?,
+            Child::Leaf(leaf) => self.wire_bytes(self.leaves[leaf as usize].leaf.head(&self.pool)?),
+        };
+        self.inners[at as usize].head = Some((class, len));
+        Some(len)
+    }
+
+    /// Tells the schedulers up to the link what was sent, and what is next.
+    fn served(&mut self, now: Time, from: (u32, crate::scheduler::Node), len: u32, next: Option<u32>) {
+        let ((mut at, mut class), mut next) = (from, next);
+        loop {
+            let inner = &mut self.inners[at as usize];
+            inner.server.served(now, class, len, next);
+            inner.head = None;
+            if next.is_none() {
+                inner.backlog -= 1;
+            }
+            if at == ROOT {
+                return;
+            }
+            let (parent, own, more) = (inner.parent, inner.class, inner.backlog > 0);
+            next = match more {
+                false => None,
+                true if self.inners[parent as usize].server.looks_at_lengths() => self.commit(now, at),
+                // Strict priority does not ask how long.
+                true => Some(len),
+            };
+            (at, class) = (parent, own);
+        }
+    }
+}

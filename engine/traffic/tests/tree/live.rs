@@ -1,0 +1,131 @@
+//! Live change of one leaf, and time that runs backwards.
+
+use super::*;
+use traffic::meter::{AfClass, Color, Marker};
+
+const LINK: Rate = Rate::from_mbps(10);
+
+fn shared() -> TreeSpec {
+    let rate = Share::Rate(Rate::from_mbps(5));
+    let meter = MeterSpec {
+        kind: MeterKind::SrTcm { cir: Rate::from_mbps(1), cbs: Bytes::new(5_000), ebs: Bytes::new(5_000) },
+        aware: false,
+    };
+    let metered = LeafSpec { meter: Some(meter), marker: AfClass::new(1).map(Marker::af), ..queue(Some(1)) };
+    tree(LINK, Sharing::Wf2q, vec![leaf("a", None, rate, metered), leaf("b", None, rate, queue(None))])
+}
+
+/// What `b` sent while `a` was changed in its middle, or was not.
+fn others(change: Option<&LeafSpec>) -> Vec<(Time, u64)> {
+    let mut link = Link::new(shared());
+    for id in 0..400 {
+        let at = Time::ZERO + Span::from_micros(id * 500);
+        link.offer(packet(id, 1, 700, at));
+        link.offer(packet(id, 2, 900, at));
+        if let Some(leaf) = change.filter(|_| id == 200) {
+            link.tree.change(at, "a", leaf.clone()).unwrap();
+        }
+    }
+    link.run(ms(1_000));
+    let b = link.tree.leaf("b").unwrap();
+    link.sent.iter().filter(|(_, d)| d.leaf == b).map(|(when, d)| (*when, d.packet.id)).collect()
+}
+
+#[test]
+fn a_change_does_not_disturb_the_others() {
+    let undisturbed = others(None);
+    assert_eq!(undisturbed.len(), 400);
+    let meter = MeterSpec {
+        kind: MeterKind::TrTcm {
+            cir: Rate::from_kbps(64),
+            cbs: Bytes::new(2_000),
+            pir: Rate::from_mbps(2),
+            pbs: Bytes::new(9_000),
+        },
+        aware: false,
+    };
+    let changed = LeafSpec { meter: Some(meter), marker: AfClass::new(3).map(Marker::af), ..queue(Some(1)) };
+    assert_eq!(others(Some(&changed)), undisturbed);
+}
+
+#[test]
+fn what_waits_survives_every_change_in_order() {
+    let mut link = Link::new(shared());
+    let bucket = |rate| ShaperSpec::Bucket { rate, depth: Bytes::new(2_000), buffer: Bytes::new(90_000) };
+    let shaped = |shaper| LeafSpec { shaper, ..queue(Some(1)) };
+    link.tree.change(Time::ZERO, "a", shaped(Some(bucket(Rate::from_kbps(8))))).unwrap();
+    for id in 0..50 {
+        assert_eq!(link.tree.enqueue(Time::ZERO, packet(id, 1, 1_000, Time::ZERO)), Verdict::Held);
+    }
+    assert_eq!(link.tree.counters(LeafId(0)).unwrap().held.packets, 48, "a depth of two packets");
+    link.run(ms(1));
+    let ras = RasSpec { buffer: Bytes::new(10_000), k: Span::from_millis(300), green: false };
+    let (rates, thresholds) = ([Rate::from_mbps(1), Rate::from_mbps(2)], [Bytes::new(1_000), Bytes::new(2_000)]);
+    link.tree.change(ms(1), "a", shaped(Some(ShaperSpec::SrRas { rates, thresholds, ras }))).unwrap();
+    link.run(ms(20));
+    link.tree.change(ms(20), "a", shaped(Some(bucket(Rate::from_mbps(5))))).unwrap();
+    link.run(ms(30));
+    assert!(link.tree.counters(LeafId(0)).unwrap().held.packets > 20);
+    link.tree.change(ms(30), "a", shaped(None)).unwrap();
+    assert_eq!(link.tree.counters(LeafId(0)).unwrap().held.packets, 0);
+    link.run(ms(1_000));
+    let order: Vec<u64> = link.sent.iter().map(|(_, d)| d.packet.id).collect();
+    assert_eq!(order, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_packet_larger_than_the_changed_depth_is_lost_and_told() {
+    let mut tree = Tree::new(shared(), Time::ZERO, 1).unwrap();
+    let shaped = |depth| {
+        let bucket = ShaperSpec::Bucket { rate: Rate::from_kbps(8), depth, buffer: Bytes::new(90_000) };
+        LeafSpec { shaper: Some(bucket), ..queue(Some(1)) }
+    };
+    tree.change(Time::ZERO, "a", shaped(Bytes::new(1_000))).unwrap();
+    for id in 0..2 {
+        tree.enqueue(Time::ZERO, packet(id, 1, 1_000, Time::ZERO));
+    }
+    tree.change(ms(1), "a", shaped(Bytes::new(900))).unwrap();
+    assert!(tree.dequeue(ms(1)).is_some_and(|d| d.packet.id == 0));
+    let loss = tree.poll_loss().expect("the second can never go");
+    assert_eq!((loss.packet.id, loss.why, loss.leaf), (1, Drop::OverDepth, LeafId(0)));
+    assert!(tree.poll_loss().is_none());
+}
+
+#[test]
+fn a_refused_change_changes_nothing() {
+    let mut tree = Tree::new(shared(), Time::ZERO, 1).unwrap();
+    let before = tree.spec().clone();
+    let mut bad = queue(Some(1));
+    bad.queue.packets = 0;
+    let refused = tree.change(Time::ZERO, "a", bad).unwrap_err();
+    assert_eq!(refused.to_string(), "link/a: queue: packets is 0: allowed is 1 to 1048576");
+    assert!(tree.change(Time::ZERO, "c", queue(Some(1))).unwrap_err().to_string().contains("no leaf of this name"));
+    let over = tree.change_share(Time::ZERO, "a", Share::Rate(Rate::from_mbps(6))).unwrap_err();
+    assert!(over.to_string().contains("allowed is at most its own 10mbit"), "{over}");
+    assert_eq!(tree.spec(), &before);
+}
+
+#[test]
+fn a_share_changes_while_it_sends() {
+    let mut link = Link::new(shared());
+    for id in 0..1_000 {
+        link.tree.enqueue(Time::ZERO, packet(id, 1, 1_000, Time::ZERO));
+        link.tree.enqueue(Time::ZERO, packet(id, 2, 1_000, Time::ZERO));
+    }
+    link.run(ms(100));
+    link.tree.change_share(link.free, "a", Share::Rate(Rate::from_mbps(1))).unwrap();
+    link.run(ms(500));
+    let a = link.bytes("a", ms(500)) - link.bytes("a", ms(100));
+    // 400 ms of 10 Mb/s are 500,000 bytes, and the rates now 1 and 5.
+    assert!(a.abs_diff(83_333) <= 3 * 1_038, "{a}");
+}
+
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "time runs backwards"))]
+fn time_that_runs_backwards() {
+    let mut tree = Tree::new(shared(), Time::ZERO, 1).unwrap();
+    tree.enqueue(ms(2), packet(0, 1, 1_000, ms(2)));
+    let verdict = tree.enqueue(ms(1), packet(1, 1, 1_000, ms(1)));
+    // Only release builds come here.
+    assert_eq!((verdict, tree.totals().backwards), (Verdict::Queued(Color::Green), 1));
+}

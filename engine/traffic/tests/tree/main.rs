@@ -1,0 +1,92 @@
+//! The queue tree: what it refuses, what its schedulers share out, what its leaves do to packets, and that nothing is lost.
+
+mod conserve;
+mod live;
+mod pipeline;
+mod refuse;
+mod share;
+
+use std::net::{IpAddr, Ipv4Addr};
+use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Span, Time};
+use traffic::plan::QueueSpec;
+use traffic::tree::*;
+
+/// Ethernet with preamble and gap, for instance.
+const OVERHEAD: u32 = 38;
+
+/// A packet to a UDP port of ours.
+fn packet(id: u64, port: u16, len: u32, arrival: Time) -> PacketMeta {
+    let host = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+    let flow = FlowKey { src: host(1), dst: host(2), protocol: 17, src_port: 1000, dst_port: port };
+    PacketMeta { flow, len, dscp: Dscp(0), arrival, id }
+}
+
+/// A plain queue for a port; `None`: for what nobody else takes.
+fn queue(port: Option<u16>) -> LeafSpec {
+    let rules = port.map(|p| Rule { dst_ports: Some((p, p)), ..Rule::default() });
+    LeafSpec {
+        rules: rules.into_iter().collect(),
+        shaper: None,
+        meter: None,
+        marker: None,
+        dropper: None,
+        queue: QueueSpec { packets: 10_000, bytes: Bytes::new(100_000_000) },
+    }
+}
+
+fn leaf(name: &str, parent: Option<&str>, share: Share, spec: LeafSpec) -> NodeSpec {
+    NodeSpec { name: name.into(), parent: parent.map(Into::into), share, kind: NodeKind::Leaf(Box::new(spec)) }
+}
+
+fn inner(name: &str, parent: Option<&str>, share: Share, scheduler: Sharing) -> NodeSpec {
+    NodeSpec { name: name.into(), parent: parent.map(Into::into), share, kind: NodeKind::Inner(scheduler) }
+}
+
+fn tree(rate: Rate, scheduler: Sharing, nodes: Vec<NodeSpec>) -> TreeSpec {
+    TreeSpec { link: LinkShape { rate, overhead: OVERHEAD, scheduler }, nodes }
+}
+
+/// A link that sends what the tree gives it.
+struct Link {
+    tree: Tree,
+    free: Time,
+    sent: Vec<(Time, Departure)>,
+}
+
+impl Link {
+    fn new(spec: TreeSpec) -> Link {
+        Link { tree: Tree::new(spec, Time::ZERO, 7).unwrap(), free: Time::ZERO, sent: Vec::new() }
+    }
+
+    /// Sends whatever starts before `until`; nothing does any more.
+    fn run(&mut self, until: Time) {
+        while let Some(when) = self.tree.wake_at(self.free).filter(|&when| when < until) {
+            self.free = when;
+            if let Some(departure) = self.tree.dequeue(when) {
+                let wire = self.tree.wire_bytes(departure.packet.len);
+                self.free = when + self.tree.spec().link.rate.span_for(Bytes::new(u64::from(wire)));
+                self.sent.push((when, departure));
+            }
+        }
+        if until != Time::FOREVER {
+            self.free = self.free.max(until);
+        }
+    }
+
+    /// The next packet comes in, behind what the link did until then.
+    fn offer(&mut self, packet: PacketMeta) -> Verdict {
+        self.run(packet.arrival);
+        self.tree.enqueue(packet.arrival, packet)
+    }
+
+    /// Wire bytes of a leaf that started before `until`.
+    fn bytes(&self, leaf: &str, until: Time) -> u64 {
+        let id = self.tree.leaf(leaf).unwrap();
+        let own = self.sent.iter().filter(|(when, d)| *when < until && d.leaf == id);
+        own.map(|(_, d)| u64::from(self.tree.wire_bytes(d.packet.len))).sum()
+    }
+}
+
+fn ms(ms: u64) -> Time {
+    Time::ZERO + Span::from_millis(ms)
+}
