@@ -1,6 +1,7 @@
 //! The command line: every command, option and example in one definition; help, completion and man pages come from it.
 
 use crate::places::AgentArgs;
+use crate::plane::PlaneCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::net::IpAddr;
@@ -46,6 +47,9 @@ pub enum Command {
     /// The same nodes in simulated time, from a scenario file; needs no root
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Traffic conditioning by a queue tree, on captures; needs no root
+    #[command(subcommand)]
+    Plane(PlaneCommand),
     /// Reserve by RSVP, and look at its state
     #[command(subcommand)]
     Rsvp(RsvpCommand),

@@ -4,13 +4,11 @@
 //! was given (the message; the IP packet with `--ip` and `--pcap`). Where RFC 2205 wants a PathErr or ResvErr sent
 //! back, `answer` says its code and value.
 
-mod capture;
-mod frame;
 mod json;
 
 use crate::args::DecodeArgs;
 use crate::complain::Complaint;
-use capture::{Capture, Record};
+use ::lab::capture::{Capture, Record, frame};
 use json::Json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

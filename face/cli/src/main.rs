@@ -8,6 +8,7 @@ mod decode;
 mod doctor;
 mod lab;
 mod places;
+mod plane;
 mod rsvp;
 mod sim;
 mod status;
@@ -47,6 +48,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Sim(command) => sim::run(command),
+        Command::Plane(command) => plane::run(command),
         Command::Rsvp(command) => rsvp::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),

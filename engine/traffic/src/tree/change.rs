@@ -28,7 +28,7 @@ impl Tree {
         let seat = &mut self.leaves[id.0 as usize];
         let freed = unshaped.then(|| seat.leaf.without_shaper());
         if let NodeKind::Leaf(leaf) = &self.spec.nodes[node].kind {
-            let fault = |fault| Unworkable { path: name.into(), node: Some(node), fault };
+            let fault = |fault| Unworkable { path: name.into(), node: Some(node), part: "", fault };
             seat.leaf.change(leaf, line, now).map_err(fault)?;
         }
         self.reserve();
@@ -65,5 +65,5 @@ impl Tree {
 }
 
 fn unknown(name: &str) -> Unworkable {
-    Unworkable { path: name.into(), node: None, fault: TreeFault::UnknownLeaf }
+    Unworkable { path: name.into(), node: None, part: "", fault: TreeFault::UnknownLeaf }
 }

@@ -38,7 +38,7 @@ pub fn check(spec: &TreeSpec) -> Result<(), Unworkable> {
 }
 
 pub(super) fn survey(spec: &TreeSpec) -> Result<Survey, Unworkable> {
-    let link = |fault| Unworkable { path: "link".into(), node: None, fault };
+    let link = |fault| Unworkable { path: "link".into(), node: None, part: "", fault };
     let least = Rate::from_bps(1);
     if spec.link.rate < least || spec.link.rate > MAX_RATE {
         return Err(link(TreeFault::Rate { what: "rate", rate: spec.link.rate, least, most: MAX_RATE }));
@@ -60,7 +60,13 @@ pub(super) fn survey(spec: &TreeSpec) -> Result<Survey, Unworkable> {
 }
 
 /// The error at a node.
-pub(super) fn at(spec: &TreeSpec, parents: &[Option<usize>], node: usize, part: &str, fault: TreeFault) -> Unworkable {
+pub(super) fn at(
+    spec: &TreeSpec,
+    parents: &[Option<usize>],
+    node: usize,
+    part: &'static str,
+    fault: TreeFault,
+) -> Unworkable {
     let mut names = Vec::new();
     let mut step = Some(node);
     while let Some(at) = step.filter(|_| names.len() <= MAX_DEPTH) {
@@ -72,11 +78,7 @@ pub(super) fn at(spec: &TreeSpec, parents: &[Option<usize>], node: usize, part: 
         path.push('/');
         path.push_str(name);
     }
-    if !part.is_empty() {
-        path.push_str(": ");
-        path.push_str(part);
-    }
-    Unworkable { path, node: Some(node), fault }
+    Unworkable { path, node: Some(node), part, fault }
 }
 
 pub(super) fn number(what: &'static str, number: u64, least: u64, most: u64) -> Result<(), TreeFault> {
@@ -207,7 +209,7 @@ fn children(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
     for (node, &(count, sum)) in sums.iter().enumerate() {
         let own = survey.rates.get(node).copied().unwrap_or(spec.link.rate);
         let fault = |fault| match node {
-            n if n == root => Unworkable { path: "link".into(), node: None, fault },
+            n if n == root => Unworkable { path: "link".into(), node: None, part: "", fault },
             n => at(spec, &survey.parents, n, "", fault),
         };
         if count == 0 && (node == root || matches!(spec.nodes[node].kind, NodeKind::Inner(_))) {
@@ -224,6 +226,7 @@ fn children(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
     real_time(&curves.collect::<Vec<_>>(), spec.link.rate).map_err(|fault| Unworkable {
         path: "link".into(),
         node: None,
+        part: "",
         fault,
     })
 }
@@ -252,7 +255,7 @@ fn leaves(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
     let (mut defaults, mut rules, mut second) = (0, 0u64, None);
     for (node, found) in spec.nodes.iter().enumerate() {
         let NodeKind::Leaf(leaf) = &found.kind else { continue };
-        let fault = |(part, fault): (&str, TreeFault)| at(spec, &survey.parents, node, part, fault);
+        let fault = |(part, fault): (&'static str, TreeFault)| at(spec, &survey.parents, node, part, fault);
         check_leaf::check_leaf(leaf, spec.link.rate).map_err(fault)?;
         rules += leaf.rules.len() as u64;
         number("the number of rules in the tree", rules, 0, check_leaf::MAX_RULES).map_err(|f| fault(("rules", f)))?;
@@ -264,6 +267,6 @@ fn leaves(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
     match (defaults, second) {
         (1, _) => Ok(()),
         (n, Some(node)) => Err(at(spec, &survey.parents, node, "rules", TreeFault::Defaults(n))),
-        (n, None) => Err(Unworkable { path: "link".into(), node: None, fault: TreeFault::Defaults(n) }),
+        (n, None) => Err(Unworkable { path: "link".into(), node: None, part: "", fault: TreeFault::Defaults(n) }),
     }
 }

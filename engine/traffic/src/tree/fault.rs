@@ -11,17 +11,20 @@ use terms::{Bytes, Rate, Span};
 /// A description that cannot work.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unworkable {
-    /// The offending node from the link down, `link/data/gold`, with the part of it: `link/data/gold: meter`.
+    /// The offending node from the link down: `link/data/gold`.
     pub path: String,
     /// Its place in [`super::TreeSpec::nodes`]; `None`: the link, or the tree as a whole.
     pub node: Option<usize>,
+    /// The part of a leaf: `rules`, `shaper`, `meter`, `marker`, `dropper` or `queue`; empty: the node itself.
+    pub part: &'static str,
     /// What is wrong, and the allowed range.
     pub fault: TreeFault,
 }
 
 impl fmt::Display for Unworkable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.fault)
+        let colon = if self.part.is_empty() { "" } else { ": " };
+        write!(f, "{}: {}{colon}{}", self.path, self.part, self.fault)
     }
 }
 

@@ -1,4 +1,4 @@
-//! From a captured frame to its IP packet: the link types that RSVP is captured on.
+//! From a captured frame to its IP packet: the link types that IP is usually captured on.
 
 /// Link types, by their registered numbers.
 const NULL: u32 = 0;

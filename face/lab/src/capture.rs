@@ -1,5 +1,9 @@
 //! Capture files: classic pcap (microseconds and nanoseconds, both byte orders) and pcapng (section, interface,
-//! enhanced and simple packet blocks; the rest is passed over).
+//! enhanced and simple packet blocks; the rest is passed over). [`frame`] finds the IP packet in a frame; [`write`] writes
+//! classic pcap with nanoseconds.
+
+pub mod frame;
+pub mod write;
 
 /// One captured frame.
 pub struct Record<'a> {
@@ -14,6 +18,7 @@ pub struct Record<'a> {
 }
 
 /// The file ends, or stops making sense, in the middle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
     /// What is wrong.
     pub what: &'static str,
@@ -59,6 +64,9 @@ const ENHANCED_PACKET: u32 = 6;
 
 impl<'a> Capture<'a> {
     /// Looks at the file's first bytes.
+    ///
+    /// # Errors
+    /// What is wrong with the file: it is no capture, or ends in its header.
     pub fn new(all: &'a [u8]) -> Result<Capture<'a>, &'static str> {
         let Some(magic) = all.first_chunk::<4>() else {
             return Err("the capture is empty or cut off");

@@ -1,0 +1,107 @@
+//! `sluice plane check | run`: a queue tree on a capture, in the capture's own time.
+
+use crate::complain::Complaint;
+use ::lab::plane::NodeKind;
+use ::lab::plane::{self, Report, TreeFile, charts};
+use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// `sluice plane ...`.
+#[derive(Subcommand, Debug)]
+pub enum PlaneCommand {
+    /// Read a tree and say what is wrong with it; runs nothing
+    #[command(after_help = "Example:\n  sluice plane check examples/tree.toml")]
+    Check {
+        /// The tree
+        file: PathBuf,
+    },
+    /// Send a capture's packets through a tree, and write what leaves it as a capture
+    #[command(after_help = "Examples:\n  sluice plane run examples/tree.toml --in a.pcap --out b.pcap\n  \
+                      sluice plane run tree.toml --in a.pcap --out b.pcap --figures out/plane    arrivals, departures, delay as SVG and PNG\n  \
+                      sluice plane run tree.toml --in a.pcap --out b.pcap --json                 the counters for a script\n\n\
+                      Time is the capture's: a packet arrives at its time stamp, and leaves with the time at which the tree's link begins to send it.")]
+    Run(PlaneArgs),
+}
+
+/// `sluice plane run`.
+#[derive(Args, Debug)]
+pub struct PlaneArgs {
+    /// The tree
+    pub file: PathBuf,
+    /// The capture whose packets arrive (pcap, pcapng)
+    #[arg(long = "in", value_name = "FILE")]
+    pub input: PathBuf,
+    /// The capture of what leaves (pcap, nanoseconds)
+    #[arg(long = "out", value_name = "FILE")]
+    pub output: PathBuf,
+    /// Write pictures (SVG, PNG) into this folder
+    #[arg(long, value_name = "DIR")]
+    pub figures: Option<PathBuf>,
+    /// Another seed than the file's
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs one of them.
+pub fn run(command: &PlaneCommand) -> Result<ExitCode, Complaint> {
+    match command {
+        PlaneCommand::Check { file } => {
+            let found = load(file)?;
+            let leaves = found.spec.nodes.iter().filter(|n| matches!(n.kind, NodeKind::Leaf(_))).count();
+            let (link, inner) = (found.spec.link, found.spec.nodes.len() - leaves);
+            println!(
+                "{}: link {} with {} bytes of overhead a packet, {}; {leaves} leaves, {inner} inner nodes",
+                found.name,
+                link.rate,
+                link.overhead,
+                link.scheduler.name(),
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+        PlaneCommand::Run(args) => play(args),
+    }
+}
+
+fn load(file: &Path) -> Result<TreeFile, Complaint> {
+    TreeFile::load(file).map_err(|mistake| Complaint::usage(mistake.to_string()))
+}
+
+fn play(args: &PlaneArgs) -> Result<ExitCode, Complaint> {
+    let file = load(&args.file)?;
+    let input = std::fs::read(&args.input)
+        .map_err(|e| Complaint::world(format!("cannot read {}: {e}", args.input.display())))?;
+    let played = plane::run(&file, args.seed.unwrap_or(file.seed), &input)
+        .map_err(|wrong| Complaint::world(format!("{}: {wrong}", args.input.display())))?;
+    write(&args.output, &played.capture)?;
+    if let Some(folder) = &args.figures {
+        draw(folder, &played.report)?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&played.report).map_err(|e| Complaint::world(e.to_string()))?);
+    } else {
+        print!("{}", played.report);
+        println!("\nwritten: {}", args.output.display());
+        if let Some(folder) = &args.figures {
+            println!("figures: {}", folder.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn draw(folder: &Path, report: &Report) -> Result<(), Complaint> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Complaint::world(format!("cannot make the folder {}: {e}", folder.display())))?;
+    for (name, chart) in charts::all(report) {
+        write(&folder.join(format!("{name}.svg")), chart.svg().as_bytes())?;
+        write(&folder.join(format!("{name}.png")), &chart.png())?;
+    }
+    Ok(())
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), Complaint> {
+    std::fs::write(file, bytes).map_err(|e| Complaint::world(format!("cannot write {}: {e}", file.display())))
+}

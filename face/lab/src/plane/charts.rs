@@ -1,0 +1,88 @@
+//! Pictures: what came and what went per class over time, and how long it waited.
+
+use super::report::{Passage, Report};
+use crate::figure::{Axis, Chart, Color, Line, Mark};
+
+/// Points along the time axis.
+const STEPS: usize = 40;
+/// Classes in a picture: the busiest.
+const MOST: usize = 5;
+
+const COLORS: [Color; MOST] =
+    [Color::BLUE, Color::RED, Color(0x2e, 0x8b, 0x57), Color(0x8e, 0x44, 0xad), Color(0xc0, 0x8a, 0x00)];
+
+/// The pictures, each with a name for its files.
+pub fn all(report: &Report) -> Vec<(&'static str, Chart)> {
+    vec![
+        ("arrivals", over_time(report, "Arrivals per class", "Arrived (Mb/s of IP bytes)", &report.arrivals)),
+        ("departures", over_time(report, "Departures per class", "Sent (Mb/s of IP bytes)", &report.departures)),
+        ("delay", delay(report)),
+    ]
+}
+
+fn subtitle(report: &Report) -> String {
+    let mbps = report.link_bps as f64 / 1e6;
+    format!("{}: link of {mbps:.3} Mb/s, {} bytes of overhead a packet", report.name, report.overhead)
+}
+
+/// The classes that sent or got most, by index, in the tree's order.
+fn busiest(report: &Report) -> Vec<usize> {
+    let mut classes: Vec<usize> = (0..report.classes.len()).collect();
+    classes.sort_by_key(|&class| std::cmp::Reverse(report.classes[class].arrived.bytes));
+    classes.truncate(MOST);
+    classes.retain(|&class| report.classes[class].arrived.packets > 0);
+    classes.sort_unstable();
+    classes
+}
+
+fn lines(report: &Report, points: impl Fn(usize) -> Vec<(f64, f64)>) -> Vec<Line> {
+    let line = |(i, class): (usize, usize)| Line {
+        name: report.classes[class].name.clone(),
+        color: COLORS[i % MOST],
+        mark: if i % 2 == 0 { Mark::Circle } else { Mark::Square },
+        points: points(class),
+    };
+    busiest(report).into_iter().enumerate().map(line).collect()
+}
+
+fn over_time(report: &Report, title: &str, y: &str, passages: &[Passage]) -> Chart {
+    let step = (report.seconds / STEPS as f64).max(1e-9);
+    let mut bits = vec![vec![0.0; STEPS]; report.classes.len()];
+    for passage in passages {
+        let at = ((passage.at as f64 / 1e9 / step) as usize).min(STEPS - 1);
+        bits[passage.class as usize][at] += f64::from(passage.len) * 8e-6;
+    }
+    let points =
+        |class: usize| bits[class].iter().enumerate().map(|(i, b)| ((i as f64 + 0.5) * step, b / step)).collect();
+    Chart {
+        title: title.into(),
+        subtitle: subtitle(report),
+        x: Axis { label: "Time since the first packet (s)".into(), reach: report.seconds },
+        y: Axis { label: y.into(), reach: report.link_bps as f64 / 1e6 },
+        lines: lines(report, points),
+        landmark: None,
+    }
+}
+
+/// How many percent of a class's packets waited at most so long.
+fn delay(report: &Report) -> Chart {
+    let longest = report.classes.iter().filter_map(|c| Some(c.delay.as_ref()?.max_ms)).fold(0.0, f64::max);
+    let points = |class: usize| {
+        let Some(delay) = &report.classes[class].delay else { return Vec::new() };
+        let total = delay.histogram.iter().map(|bin| bin.packets).sum::<u64>().max(1) as f64;
+        let mut sum = 0;
+        let steps = delay.histogram.iter().map(|bin| {
+            sum += bin.packets;
+            ((bin.below_us as f64 / 1e3).min(delay.max_ms), sum as f64 * 100.0 / total)
+        });
+        steps.collect()
+    };
+    Chart {
+        title: "Delay per class".into(),
+        subtitle: subtitle(report),
+        x: Axis { label: "Delay from arrival to departure (ms)".into(), reach: longest },
+        y: Axis { label: "Packets that waited at most so long (%)".into(), reach: 100.0 },
+        lines: lines(report, points),
+        landmark: None,
+    }
+}

@@ -1,0 +1,17 @@
+//! A queue tree on a capture: what `sluice plane` does.
+//!
+//! [`file`] reads the tree; [`run()`] plays the capture's packets through it in the capture's own time; [`report`] counts;
+//! [`charts`] draws. The live user-space plane will drive the same [`traffic::tree::Tree`] by the same three calls.
+
+pub mod charts;
+pub mod file;
+mod leaf_text;
+pub mod packet;
+pub mod report;
+pub mod run;
+mod words;
+
+pub use file::TreeFile;
+pub use report::Report;
+pub use run::{Played, Wrong, run};
+pub use traffic::tree::NodeKind;

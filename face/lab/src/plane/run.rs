@@ -1,0 +1,144 @@
+//! Plays a capture through a tree, in the capture's own time.
+
+use super::file::TreeFile;
+use super::packet::{self, Framed};
+use super::report::{Report, Watch};
+use crate::capture::{Capture, Record, write};
+use terms::{Bytes, Time};
+use traffic::tree::{Departure, Tree};
+
+/// What became of a capture.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// The departures, as a capture file.
+    pub capture: Vec<u8>,
+    /// What was counted.
+    pub report: Report,
+}
+
+/// Why a capture cannot be played.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wrong {
+    /// Not a capture, or cut off in its header.
+    NotACapture(&'static str),
+    /// Damaged at this byte.
+    Damaged(&'static str, usize),
+    /// Frames of two link types: one file holds one.
+    LinkTypes(u32, u32),
+    /// No IP packet in it.
+    NoPackets,
+    /// A packet after February 2106, where the file format ends.
+    TooLate,
+    /// The tree: refused, or it stopped giving packets.
+    Tree(String),
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Wrong::NotACapture(what) => write!(f, "{what}: give a pcap or pcapng file"),
+            Wrong::Damaged(what, offset) => write!(f, "{what} (byte {offset}): capture it again, or cut it there"),
+            Wrong::LinkTypes(a, b) => {
+                write!(f, "frames of link types {a} and {b}: the output holds one; split the capture by interface")
+            }
+            Wrong::NoPackets => f.write_str("there is no IP packet in it"),
+            Wrong::TooLate => f.write_str("a packet comes or leaves after February 2106, where capture files end"),
+            Wrong::Tree(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+/// The end of 32 bits of seconds, in nanoseconds.
+const END: u64 = (1 << 32) * 1_000_000_000 - 1;
+
+/// Plays the packets of a capture file, each at its time stamp; one that is earlier than the one before it counts as
+/// of the same time. Ends when the tree is empty.
+///
+/// # Errors
+/// [`Wrong`].
+pub fn run(file: &TreeFile, seed: u64, input: &[u8]) -> Result<Played, Wrong> {
+    let records = Capture::new(input).map_err(Wrong::NotACapture)?;
+    let records =
+        records.collect::<Result<Vec<Record<'_>>, _>>().map_err(|cut| Wrong::Damaged(cut.what, cut.offset))?;
+    let link = records.first().ok_or(Wrong::NoPackets)?.link;
+    if let Some(other) = records.iter().find(|record| record.link != link) {
+        return Err(Wrong::LinkTypes(link, other.link));
+    }
+    let start = Time::from_nanos(records[0].nanos.min(END));
+    let tree = Tree::new(file.spec.clone(), start, seed).map_err(|refused| Wrong::Tree(refused.to_string()))?;
+    let watch = Watch::new(&tree, start);
+    let mut player =
+        Player { tree, free: start, now: start, packets: Vec::new(), out: write::Writer::new(link), watch };
+    for record in &records {
+        player.arrive(record)?;
+    }
+    if player.packets.is_empty() {
+        return Err(Wrong::NoPackets);
+    }
+    player.send(Time::FOREVER)?;
+    let report = player.watch.finish(&file.name, seed, &player.tree);
+    Ok(Played { capture: player.out.finish(), report })
+}
+
+struct Player<'a> {
+    tree: Tree,
+    /// When the link has sent what it was given.
+    free: Time,
+    now: Time,
+    /// By [`terms::PacketMeta::id`].
+    packets: Vec<Framed<'a>>,
+    out: write::Writer,
+    watch: Watch,
+}
+
+impl<'a> Player<'a> {
+    fn arrive(&mut self, record: &Record<'a>) -> Result<(), Wrong> {
+        if record.nanos > END {
+            return Err(Wrong::TooLate);
+        }
+        let stamped = Time::from_nanos(record.nanos);
+        self.watch.backwards += u64::from(stamped < self.now);
+        self.now = self.now.max(stamped);
+        let Some((framed, meta)) = packet::of_record(record, self.now, self.packets.len() as u64) else {
+            self.watch.not_ip += 1;
+            return Ok(());
+        };
+        self.send(self.now)?;
+        self.packets.push(framed);
+        self.watch.arrived(self.now, self.tree.classify(&meta), &meta);
+        self.tree.enqueue(self.now, meta);
+        Ok(())
+    }
+
+    /// The link sends what starts before `until`.
+    fn send(&mut self, until: Time) -> Result<(), Wrong> {
+        let mut waited = None;
+        while let Some(when) = self.tree.wake_at(self.free).filter(|&when| when < until) {
+            self.free = when;
+            match self.tree.dequeue(when) {
+                Some(departure) => self.leave(when, &departure)?,
+                None if waited == Some(when) => {
+                    return Err(Wrong::Tree(format!("the tree gives nothing at {when:?} though it said so")));
+                }
+                None => waited = Some(when),
+            }
+            while self.tree.poll_loss().is_some() {}
+        }
+        if until != Time::FOREVER {
+            self.free = self.free.max(until);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, when: Time, departure: &Departure) -> Result<(), Wrong> {
+        let framed = self.packets[departure.packet.id as usize];
+        let frame = framed.marked(departure.dscp);
+        self.out.frame(when.as_nanos(), &frame).map_err(|write::TooLate| Wrong::TooLate)?;
+        self.watch.left(when, departure);
+        let wire = self.tree.wire_bytes(departure.packet.len);
+        self.free = when + self.tree.spec().link.rate.span_for(Bytes::new(u64::from(wire)));
+        Ok(())
+    }
+}
