@@ -54,7 +54,7 @@ pub fn run(command: &PlaneCommand) -> Result<ExitCode, Complaint> {
             let leaves = found.spec.nodes.iter().filter(|n| matches!(n.kind, NodeKind::Leaf(_))).count();
             let (link, inner) = (found.spec.link, found.spec.nodes.len() - leaves);
             println!(
-                "{}: link {} with {} bytes of overhead a packet, {}; {leaves} leaves, {inner} inner nodes",
+                "{}: link {} with {} bytes of overhead a packet, {}; leaves: {leaves}, inner nodes: {inner}",
                 found.name,
                 link.rate,
                 link.overhead,
