@@ -68,14 +68,8 @@ fn over_time(report: &Report, title: &str, y: &str, passages: &[Passage]) -> Cha
 fn delay(report: &Report) -> Chart {
     let longest = report.classes.iter().filter_map(|c| Some(c.delay.as_ref()?.max_ms)).fold(0.0, f64::max);
     let points = |class: usize| {
-        let Some(delay) = &report.classes[class].delay else { return Vec::new() };
-        let total = delay.histogram.iter().map(|bin| bin.packets).sum::<u64>().max(1) as f64;
-        let mut sum = 0;
-        let steps = delay.histogram.iter().map(|bin| {
-            sum += bin.packets;
-            ((bin.below_us as f64 / 1e3).min(delay.max_ms), sum as f64 * 100.0 / total)
-        });
-        steps.collect()
+        let quantiles = report.classes[class].delay.iter().flat_map(|delay| &delay.quantiles);
+        quantiles.enumerate().map(|(twentieth, ms)| (*ms, twentieth as f64 * 5.0)).collect()
     };
     Chart {
         title: "Delay per class".into(),

@@ -127,7 +127,7 @@ impl NodeText {
             Some(sharing) => NodeKind::Inner(sharing.into()),
             None => NodeKind::Leaf(Box::new(self.leaf(document, link)?)),
         };
-        let share = self.share().map_err(|what| wrong(what))?;
+        let share = self.share().map_err(wrong)?;
         let parent = self.parent.as_ref().map(|p| p.get_ref().clone());
         Ok(NodeSpec { name: self.name.get_ref().clone(), parent, share, kind })
     }

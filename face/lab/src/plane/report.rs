@@ -99,6 +99,9 @@ pub struct Delay {
     pub max_ms: f64,
     /// Packets by delay, from the first to the last bin that is not empty.
     pub histogram: Vec<Bin>,
+    /// The least, then what 5, 10, ... 100 % are at most, ms, for pictures.
+    #[serde(skip)]
+    pub quantiles: Vec<f64>,
 }
 
 /// Packets whose delay is below `below_us` and not below that of the bin before.
@@ -201,6 +204,7 @@ fn delay(mut nanos: Vec<u64>) -> Option<Delay> {
         p99_ms: at_most(0.99),
         max_ms: ms(last),
         histogram: histogram.collect(),
+        quantiles: (0..=20).map(|twentieth| at_most(f64::from(twentieth) / 20.0)).collect(),
     })
 }
 
