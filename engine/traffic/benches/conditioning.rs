@@ -66,7 +66,10 @@ fn meters<P: Profile>(bench: &Bench, name: &str, profile: &P) {
 fn tswtcm(bench: &Bench) {
     let profile = TswTcm::new(Rate::from_mbps(10), Rate::from_mbps(20), Span::from_secs(1)).expect("a valid profile");
     for (suffix, count) in [("1", 1u32), ("64k", 1 << 16), ("1m", 1 << 20)] {
-        let name = format!("meter_tswtcm_{suffix}");
+        let (name, batch) = (format!("meter_tswtcm_{suffix}"), format!("meter_tswtcm_{suffix}_batch"));
+        if !bench.wants(&name) && !bench.wants(&batch) {
+            continue;
+        }
         let mut states = vec![profile.start(Time::ZERO); count as usize];
         let (work, mut draw, mut now) = (jobs(count, u64::from(count)), Draw::new(1), Time::ZERO);
         let gap = Span::from_nanos(gap(u64::from(count)).max(1));
@@ -75,6 +78,14 @@ fn tswtcm(bench: &Bench) {
                 now = now + gap;
                 black_box(profile.meter(&mut states[job.meter as usize], now, job.len, draw.next_u32()));
             }
+        });
+        let mut colors = [Color::Green; BATCH];
+        bench.time(&batch, RUNS, PACKETS, || {
+            for chunk in work.chunks(BATCH) {
+                now = now + Span::from_nanos(gap.as_nanos() * BATCH as u64);
+                tsw_batch(&profile, &mut states, now, chunk, &mut colors, || draw.next_u32(), &|_: &TswState| {});
+            }
+            black_box(&colors);
         });
     }
 }

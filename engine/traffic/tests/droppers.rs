@@ -166,6 +166,38 @@ fn a_million_packets_against_the_papers_formulas() {
     }
 }
 
+/// Told the queue, a dropper decides as one that counts it itself (de-coupled: a colour is judged by what waits of it).
+#[test]
+fn told_the_queue_it_decides_the_same() {
+    for gentle in [false, true] {
+        let profile = RioProfile::new(curves(gentle), WEIGHT, Span::from_micros(100), Coupling::Decoupled).unwrap();
+        let (mut told, mut own) = (Rio::new(), Rio::new());
+        let (mut queue, mut waiting) = (VecDeque::new(), [0u32; 3]);
+        let (mut seed, mut now) = (9, 0);
+        for _ in 0..200_000 {
+            now += u64::from(draw(&mut seed) % 300_000);
+            let time = Time::from_nanos(now);
+            if draw(&mut seed) % 100 < 51 {
+                let (color, chance) = (COLORS[(draw(&mut seed) % 3) as usize], draw(&mut seed));
+                let verdict = told.decide(&profile, time, color, waiting[color as usize], chance);
+                assert_eq!(verdict, own.arrival(&profile, time, color, 1, chance));
+                if verdict == Verdict::Accept {
+                    queue.push_back(color);
+                    waiting[color as usize] += 1;
+                }
+            } else if let Some(color) = queue.pop_front() {
+                own.departure(&profile, time, color, 1);
+                waiting[color as usize] -= 1;
+                if waiting[color as usize] == 0 {
+                    told.emptied(time, color);
+                }
+            }
+        }
+        assert!(COLORS.iter().any(|&c| told.counters(c).early > 100), "drops occur");
+        assert!(COLORS.iter().all(|&c| told.counters(c) == own.counters(c) && told.average(c) == own.average(c)));
+    }
+}
+
 #[test]
 fn coupled_red_suffers_before_yellow_and_green() {
     let profile = RioProfile::new(curves(false), WEIGHT, Span::from_micros(100), Coupling::Coupled).unwrap();

@@ -212,6 +212,31 @@ fn tswtcm_marks_in_proportion() {
 }
 
 #[test]
+fn a_batch_of_windows_is_the_same_as_one_by_one() {
+    let profile = TswTcm::new(Rate::from_mbps(1), Rate::from_mbps(2), Span::from_millis(20)).unwrap();
+    let mut alone = vec![profile.start(Time::ZERO); 8];
+    let mut together = alone.clone();
+    let mut pick = Draw(11);
+    let (mut one, mut many) = (Draw(5), Draw(5));
+    for n in 1..200 {
+        let now = Time::ZERO + Span::from_millis(n);
+        let jobs: Vec<Job> =
+            (0..40).map(|_| Job { meter: pick.next() as u32 % 9, len: pick.next() as u32 % 1500 }).collect();
+        let expected: Vec<Color> = jobs
+            .iter()
+            .map(|job| match alone.get_mut(job.meter as usize) {
+                Some(state) => profile.meter(state, now, job.len, one.next() as u32),
+                None => Color::Red,
+            })
+            .collect();
+        let mut colors = vec![Color::Green; jobs.len()];
+        tsw_batch(&profile, &mut together, now, &jobs, &mut colors, || many.next() as u32, &|_: &TswState| {});
+        assert_eq!(colors, expected);
+        assert_eq!(alone, together);
+    }
+}
+
+#[test]
 fn tswtcm_below_the_committed_rate_is_all_green() {
     let profile = TswTcm::new(Rate::from_mbps(1), Rate::from_mbps(2), Span::from_secs(1)).unwrap();
     let mut state = profile.start(Time::ZERO);

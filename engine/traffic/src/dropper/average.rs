@@ -3,11 +3,17 @@
 use terms::{Span, Time};
 
 /// An average in 2^-24 of an amount.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Average {
     value: u64,
-    /// Since when the queue has been empty.
-    idle: Option<Time>,
+    /// When the queue became empty, or since when its idle time has not been counted; means nothing while it is not empty.
+    idle: Time,
+}
+
+impl Default for Average {
+    fn default() -> Average {
+        Average { value: 0, idle: Time::FOREVER }
+    }
 }
 
 const FRACTION: u32 = 24;
@@ -22,32 +28,28 @@ impl Average {
 
     /// A packet arrives and finds `queued` waiting: `avg += w (q - avg)`; after idle time, `avg *= (1 - w)^m` first, where `m`
     /// packets of `slot` each could have left meanwhile. `weight` is in 2^-32. Returns the average.
-    #[inline]
+    #[inline(always)]
     pub fn arrival(&mut self, now: Time, queued: u32, weight: u64, slot: Span) -> u64 {
-        if queued == 0
-            && let Some(since) = self.idle
-        {
-            let slots = now.since(since).as_nanos() / slot.as_nanos().max(1);
-            self.value = decay(self.value, weight, slots);
-            self.idle = Some(now);
+        if queued == 0 {
+            self.rested(now, weight, slot);
         }
-        let target = u64::from(queued) << FRACTION;
-        if target >= self.value {
-            self.value += scale(target - self.value, weight);
-        } else {
-            self.value -= scale(self.value - target, weight);
-        }
+        // Both are below 2^56, the weight at most 2^32: one signed product, no branch on which is larger.
+        let off = (u64::from(queued) << FRACTION) as i64 - self.value as i64;
+        let moved = (i128::from(off) * i128::from(weight as i64)) >> 32;
+        self.value = (self.value as i64 + moved as i64) as u64;
         self.value
+    }
+
+    #[cold]
+    fn rested(&mut self, now: Time, weight: u64, slot: Span) {
+        let slots = now.since(self.idle).as_nanos() / slot.as_nanos().max(1);
+        self.value = decay(self.value, weight, slots);
+        self.idle = now;
     }
 
     /// The queue became empty.
     pub fn emptied(&mut self, now: Time) {
-        self.idle = Some(now);
-    }
-
-    /// The queue is no longer empty.
-    pub fn filled(&mut self) {
-        self.idle = None;
+        self.idle = now;
     }
 
     /// The average in whole amounts, rounded down.

@@ -100,22 +100,32 @@ impl Rio {
         Rio { queued, ..Rio::default() }
     }
 
+    /// For a caller who counts his queue himself (do not mix with [`Rio::arrival`], which counts it here): a packet arrives
+    /// and finds `waiting`, the amount that its colour is judged by; only that colour's average moves, whatever the
+    /// coupling. Tell [`Rio::emptied`] when that amount becomes zero.
+    #[inline]
+    pub fn decide(&mut self, profile: &RioProfile, now: Time, color: Color, waiting: u32, chance: u32) -> Verdict {
+        let c = color as usize;
+        let average = self.averages[c].arrival(now, waiting, profile.weight, profile.slot);
+        let verdict = self.judge(&profile.curves[c], c, average, chance);
+        self.count(c, verdict);
+        verdict
+    }
+
+    /// The amount by which [`Rio::decide`] judges this colour became zero.
+    pub fn emptied(&mut self, now: Time, color: Color) {
+        self.averages[color as usize].emptied(now);
+    }
+
     /// A packet of `amount` (1, or its bytes) arrives. If accepted, it counts as queued. `chance` is uniform over all `u32`.
     #[inline]
     pub fn arrival(&mut self, profile: &RioProfile, now: Time, color: Color, amount: u32, chance: u32) -> Verdict {
         let c = color as usize;
         let average = self.observe(profile, now, c);
         let verdict = self.judge(&profile.curves[c], c, average, chance);
-        match verdict {
-            Verdict::Accept => {
-                self.counters[c].accepted += 1;
-                for queue in counted_in(profile.coupling, c) {
-                    self.averages[queue].filled();
-                }
-                self.queued[c] = self.queued[c].saturating_add(amount);
-            }
-            Verdict::Early => self.counters[c].early += 1,
-            Verdict::Forced => self.counters[c].forced += 1,
+        self.count(c, verdict);
+        if verdict == Verdict::Accept {
+            self.queued[c] = self.queued[c].saturating_add(amount);
         }
         verdict
     }
@@ -156,27 +166,38 @@ impl Rio {
         own
     }
 
-    /// Floyd and Jacobson section 4: `p_b` linear in the average, `p_a = p_b / (1 - count p_b)`, which spaces drops evenly.
-    #[inline]
-    fn judge(&mut self, curve: &Curve, c: usize, average: u64, chance: u32) -> Verdict {
-        if average < curve.min {
-            self.since_drop[c] = 0;
-            return Verdict::Accept;
+    #[inline(always)]
+    fn count(&mut self, c: usize, verdict: Verdict) {
+        let counters = &mut self.counters[c];
+        match verdict {
+            Verdict::Accept => counters.accepted += 1,
+            Verdict::Early => counters.early += 1,
+            Verdict::Forced => counters.forced += 1,
         }
+    }
+
+    /// Floyd and Jacobson section 4: `p_b` linear in the average, `p_a = p_b / (1 - count p_b)`, which spaces drops evenly.
+    #[inline(always)]
+    fn judge(&mut self, curve: &Curve, c: usize, average: u64, chance: u32) -> Verdict {
         if average >= curve.end {
             self.since_drop[c] = 0;
             return Verdict::Forced;
         }
-        let rise = |from: u64, slope: u64| ((u128::from(average - from) * u128::from(slope)) >> 32) as u64;
+        // Below `min` it is 0 and nothing is dropped: no branch, because colours mix and a processor would guess wrong.
+        let rise =
+            |from: u64, slope: u64| ((u128::from(average.saturating_sub(from)) * u128::from(slope)) >> 32) as u64;
         let p =
             if average < curve.max { rise(curve.min, curve.slope) } else { curve.max_p + rise(curve.max, curve.steep) };
-        let left = ONE.saturating_sub(u64::from(self.since_drop[c]).saturating_mul(p));
+        // p is below 2^32 here, and `since_drop` and `chance` are: no product overflows.
+        let left = ONE.saturating_sub(u64::from(self.since_drop[c]) * p);
         // chance / 2^32 < p_a, without dividing.
-        if u128::from(chance) * u128::from(left) < u128::from(p) << 32 {
+        if u64::from(chance) * left < p << 32 {
             self.since_drop[c] = 0;
             return Verdict::Early;
         }
-        self.since_drop[c] = self.since_drop[c].saturating_add(1);
+        let between = average >= curve.min;
+        self.since_drop[c] =
+            (self.since_drop[c] & u32::from(between).wrapping_neg()).saturating_add(u32::from(between));
         Verdict::Accept
     }
 

@@ -3,7 +3,7 @@
 //! A million meters do not fit a cache, so one packet at a time waits for memory at each. A batch knows which states it
 //! will need and asks for them a few packets ahead; the result is the same as one by one, also when a flow occurs twice.
 
-use super::{Color, Rfc4115, SrTcm, State, TrTcm};
+use super::{Color, Rfc4115, SrTcm, State, TrTcm, TswState, TswTcm};
 use terms::Time;
 
 /// A packet to be metered.
@@ -39,18 +39,18 @@ macro_rules! profile {
 profile!(SrTcm, TrTcm, Rfc4115);
 
 /// How far ahead of the packet in hand states are fetched.
-const AHEAD: usize = 12;
+const AHEAD: usize = 16;
 
 /// Asks the processor for a value that will be needed soon. What that takes is the machine's matter, so a driver hands it in
 /// (`linux::cache::prefetch`); doing nothing is correct too, only slower.
-pub trait Prefetch {
+pub trait Prefetch<S> {
     /// Begins to fetch; returns at once.
-    fn fetch(&self, state: &State);
+    fn fetch(&self, state: &S);
 }
 
-impl<F: Fn(&State)> Prefetch for F {
+impl<S, F: Fn(&S)> Prefetch<S> for F {
     #[inline(always)]
-    fn fetch(&self, state: &State) {
+    fn fetch(&self, state: &S) {
         self(state);
     }
 }
@@ -64,7 +64,32 @@ pub fn meter_batch<P: Profile>(
     now: Time,
     jobs: &[Job],
     colors: &mut [Color],
-    prefetch: &impl Prefetch,
+    prefetch: &impl Prefetch<State>,
+) {
+    each(states, jobs, colors, prefetch, |state, job, color| profile.meter(state, now, job.len, color));
+}
+
+/// The same for time sliding windows, whose chance is drawn by `chance`, a uniform `u32` at each call.
+#[inline]
+pub fn tsw_batch(
+    profile: &TswTcm,
+    states: &mut [TswState],
+    now: Time,
+    jobs: &[Job],
+    colors: &mut [Color],
+    mut chance: impl FnMut() -> u32,
+    prefetch: &impl Prefetch<TswState>,
+) {
+    each(states, jobs, colors, prefetch, |state, job, _| profile.meter(state, now, job.len, chance()));
+}
+
+#[inline(always)]
+fn each<S>(
+    states: &mut [S],
+    jobs: &[Job],
+    colors: &mut [Color],
+    prefetch: &impl Prefetch<S>,
+    mut meter: impl FnMut(&mut S, &Job, Color) -> Color,
 ) {
     for job in jobs.iter().take(AHEAD) {
         if let Some(state) = states.get(job.meter as usize) {
@@ -77,7 +102,7 @@ pub fn meter_batch<P: Profile>(
             prefetch.fetch(state);
         }
         *color = match states.get_mut(job.meter as usize) {
-            Some(state) => profile.meter(state, now, job.len, *color),
+            Some(state) => meter(state, job, *color),
             None => Color::Red,
         };
     }

@@ -14,7 +14,7 @@ mod sr_tcm;
 mod tr_tcm;
 mod tsw_tcm;
 
-pub use batch::{Job, Prefetch, Profile, meter_batch};
+pub use batch::{Job, Prefetch, Profile, meter_batch, tsw_batch};
 pub use mark::{AfClass, EF, Marker};
 pub use rfc4115::Rfc4115;
 pub use sr_tcm::SrTcm;
@@ -22,6 +22,7 @@ pub use tr_tcm::TrTcm;
 pub use tsw_tcm::{TswState, TswTcm};
 
 use crate::work::PER_BYTE;
+use core::hint::select_unpredictable;
 use terms::{Bytes, Rate, Time};
 
 /// What a meter says of a packet.
@@ -34,6 +35,18 @@ pub enum Color {
     Yellow,
     /// Above everything.
     Red,
+}
+
+impl Color {
+    /// Green if `committed`, which implies `excess`; else yellow if `excess`; else red. Without a branch.
+    #[inline(always)]
+    const fn of(committed: bool, excess: bool) -> Color {
+        match 2 - committed as u8 - excess as u8 {
+            0 => Color::Green,
+            1 => Color::Yellow,
+            _ => Color::Red,
+        }
+    }
 }
 
 /// The credit of one flow: two buckets and the instant at which they were right. Which bucket is which, the profile knows.
@@ -112,10 +125,32 @@ fn bursts(a: Bytes, b: Bytes) -> Result<(u64, u64), BadProfile> {
     Ok((a.get() * PER_BYTE, b.get() * PER_BYTE))
 }
 
+/// What a packet takes from a bucket: its cost or nothing. Which colour comes next nobody can guess, a processor neither, so the
+/// meters have no branches for it to guess at.
+#[inline(always)]
+fn taken(yes: bool, cost: u64) -> u64 {
+    select_unpredictable(yes, cost, 0)
+}
+
+/// The longest `dt` for which [`fill`] saturates nowhere.
+const fn plain_below(rate: u64, burst: u64) -> u64 {
+    match (u64::MAX - burst).checked_div(rate) {
+        Some(dt) => dt,
+        None => u64::MAX,
+    }
+}
+
+/// [`fill`] for a `dt` within [`plain_below`].
+#[inline(always)]
+fn fill_plain(credit: u64, rate: u64, dt: u64, burst: u64) -> u64 {
+    let sum = credit.wrapping_add(rate.wrapping_mul(dt));
+    select_unpredictable(sum < burst, sum, burst)
+}
+
 /// Credit after `dt` ns at `rate` bit/s, capped by the burst. Saturation is not an approximation: what overflows 64
 /// bits is above every burst.
 #[inline(always)]
-const fn fill(credit: u64, rate: u64, dt: u64, burst: u64) -> u64 {
+fn fill(credit: u64, rate: u64, dt: u64, burst: u64) -> u64 {
     let sum = credit.saturating_add(rate.saturating_mul(dt));
-    if sum < burst { sum } else { burst }
+    select_unpredictable(sum < burst, sum, burst)
 }

@@ -1,6 +1,6 @@
 //! A differentiated service two-rate, three-color marker with efficient handling of in-profile traffic (RFC 4115).
 
-use super::{BadProfile, Color, State, bursts, cost, fill};
+use super::{BadProfile, Color, State, bursts, cost, fill, taken};
 use terms::{Bytes, Rate, Time};
 
 /// CIR, CBS, EIR, EBS; state: `Tc` (first) and `Te` (second). Unlike RFC 2698, green packets take nothing from the
@@ -32,21 +32,17 @@ impl Rfc4115 {
     }
 
     /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`].
-    #[inline]
+    #[inline(always)]
     pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
         let dt = now.since(state.at).as_nanos();
         state.first = fill(state.first, self.cir, dt, self.cbs);
         state.second = fill(state.second, self.eir, dt, self.ebs);
         state.at = state.at.max(now);
         let cost = cost(len);
-        if color == Color::Green && state.first >= cost {
-            state.first -= cost;
-            Color::Green
-        } else if color != Color::Red && state.second >= cost {
-            state.second -= cost;
-            Color::Yellow
-        } else {
-            Color::Red
-        }
+        let committed = (color == Color::Green) & (state.first >= cost);
+        let excess = !committed & (color != Color::Red) & (state.second >= cost);
+        state.first -= taken(committed, cost);
+        state.second -= taken(excess, cost);
+        Color::of(committed, committed | excess)
     }
 }

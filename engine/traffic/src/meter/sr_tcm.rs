@@ -1,6 +1,6 @@
 //! A single rate three colour marker (RFC 2697).
 
-use super::{BadProfile, Color, State, bursts, cost};
+use super::{BadProfile, Color, State, bursts, cost, taken};
 use terms::{Bytes, Rate, Time};
 
 /// CIR, CBS, EBS; state: `Tc` (first) and `Te` (second).
@@ -30,19 +30,15 @@ impl SrTcm {
     }
 
     /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
-    #[inline]
+    #[inline(always)]
     pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
         self.refill(state, now);
         let cost = cost(len);
-        if color == Color::Green && state.first >= cost {
-            state.first -= cost;
-            Color::Green
-        } else if color != Color::Red && state.second >= cost {
-            state.second -= cost;
-            Color::Yellow
-        } else {
-            Color::Red
-        }
+        let committed = (color == Color::Green) & (state.first >= cost);
+        let excess = !committed & (color != Color::Red) & (state.second >= cost);
+        state.first -= taken(committed, cost);
+        state.second -= taken(excess, cost);
+        Color::of(committed, committed | excess)
     }
 
     /// Whether a green packet would stay green now; takes nothing.

@@ -1,6 +1,6 @@
 //! A two rate three colour marker (RFC 2698).
 
-use super::{BadProfile, Color, State, bursts, cost, fill};
+use super::{BadProfile, Color, State, bursts, cost, fill, fill_plain, plain_below, taken};
 use terms::{Bytes, Rate, Span, Time};
 
 /// CIR, CBS, PIR, PBS; state: `Tc` (first) and `Tp` (second).
@@ -10,6 +10,8 @@ pub struct TrTcm {
     cbs: u64,
     pir: u64,
     pbs: u64,
+    /// Within it no product saturates, ns.
+    plain: u64,
 }
 
 impl TrTcm {
@@ -26,7 +28,9 @@ impl TrTcm {
             return Err(BadProfile::NoBurst);
         }
         let (cbs, pbs) = bursts(cbs, pbs)?;
-        Ok(TrTcm { cir: cir.as_bps(), cbs, pir: pir.as_bps(), pbs })
+        let (cir, pir) = (cir.as_bps(), pir.as_bps());
+        let plain = plain_below(cir, cbs).min(plain_below(pir, pbs));
+        Ok(TrTcm { cir, cbs, pir, pbs, plain })
     }
 
     /// Full buckets (section 3: initially `Tp = PBS`, `Tc = CBS`).
@@ -35,19 +39,15 @@ impl TrTcm {
     }
 
     /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
-    #[inline]
+    #[inline(always)]
     pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
         self.refill(state, now);
         let cost = cost(len);
-        if color == Color::Red || state.second < cost {
-            return Color::Red;
-        }
-        state.second -= cost;
-        if color == Color::Yellow || state.first < cost {
-            return Color::Yellow;
-        }
-        state.first -= cost;
-        Color::Green
+        let peak = (color != Color::Red) & (state.second >= cost);
+        let committed = peak & (color == Color::Green) & (state.first >= cost);
+        state.second -= taken(peak, cost);
+        state.first -= taken(committed, cost);
+        Color::of(committed, peak)
     }
 
     /// The earliest instant, not before `now`, at which the packet would be green if nothing else came: the T2 of
@@ -61,8 +61,13 @@ impl TrTcm {
     #[inline(always)]
     fn refill(&self, state: &mut State, now: Time) {
         let dt = now.since(state.at).as_nanos();
-        state.first = fill(state.first, self.cir, dt, self.cbs);
-        state.second = fill(state.second, self.pir, dt, self.pbs);
+        if dt <= self.plain {
+            state.first = fill_plain(state.first, self.cir, dt, self.cbs);
+            state.second = fill_plain(state.second, self.pir, dt, self.pbs);
+        } else {
+            state.first = fill(state.first, self.cir, dt, self.cbs);
+            state.second = fill(state.second, self.pir, dt, self.pbs);
+        }
         state.at = state.at.max(now);
     }
 }
