@@ -91,19 +91,23 @@ fn each<S>(
     prefetch: &impl Prefetch<S>,
     mut meter: impl FnMut(&mut S, &Job, Color) -> Color,
 ) {
-    for job in jobs.iter().take(AHEAD) {
+    let fetch = |states: &[S], job: &Job| {
         if let Some(state) = states.get(job.meter as usize) {
             prefetch.fetch(state);
         }
-    }
-    for (i, (job, color)) in jobs.iter().zip(colors).enumerate() {
-        let ahead = jobs.get(i + AHEAD).unwrap_or(job);
-        if let Some(state) = states.get(ahead.meter as usize) {
-            prefetch.fetch(state);
-        }
+    };
+    jobs.iter().take(AHEAD).for_each(|job| fetch(states, job));
+    let (with, without) = colors.split_at_mut(colors.len().min(jobs.len().saturating_sub(AHEAD)));
+    let rest = jobs.get(with.len()..).unwrap_or(&[]);
+    let mut one = |states: &mut [S], job: &Job, color: &mut Color| {
         *color = match states.get_mut(job.meter as usize) {
             Some(state) => meter(state, job, *color),
             None => Color::Red,
         };
+    };
+    for ((job, color), ahead) in jobs.iter().zip(with).zip(jobs.iter().skip(AHEAD)) {
+        fetch(states, ahead);
+        one(states, job, color);
     }
+    rest.iter().zip(without).for_each(|(job, color)| one(states, job, color));
 }

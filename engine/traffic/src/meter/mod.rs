@@ -22,7 +22,6 @@ pub use tr_tcm::TrTcm;
 pub use tsw_tcm::{TswState, TswTcm};
 
 use crate::work::PER_BYTE;
-use core::hint::select_unpredictable;
 use terms::{Bytes, Rate, Time};
 
 /// What a meter says of a packet.
@@ -37,15 +36,14 @@ pub enum Color {
     Red,
 }
 
+/// By number; the fourth is never meant.
+const COLORS: [Color; 4] = [Color::Green, Color::Yellow, Color::Red, Color::Red];
+
 impl Color {
     /// Green if `committed`, which implies `excess`; else yellow if `excess`; else red. Without a branch.
     #[inline(always)]
     const fn of(committed: bool, excess: bool) -> Color {
-        match 2 - committed as u8 - excess as u8 {
-            0 => Color::Green,
-            1 => Color::Yellow,
-            _ => Color::Red,
-        }
+        COLORS[3 & (2 - committed as usize - excess as usize)]
     }
 }
 
@@ -125,32 +123,40 @@ fn bursts(a: Bytes, b: Bytes) -> Result<(u64, u64), BadProfile> {
     Ok((a.get() * PER_BYTE, b.get() * PER_BYTE))
 }
 
-/// What a packet takes from a bucket: its cost or nothing. Which colour comes next nobody can guess, a processor neither, so the
-/// meters have no branches for it to guess at.
+/// What a packet takes from a bucket: its cost or nothing.
 #[inline(always)]
-fn taken(yes: bool, cost: u64) -> u64 {
-    select_unpredictable(yes, cost, 0)
+const fn taken(yes: bool, cost: u64) -> u64 {
+    cost & (yes as u64).wrapping_neg()
 }
 
-/// The longest `dt` for which [`fill`] saturates nowhere.
+/// Below which `dt` credit stays below 2^63 before it is capped, so that signs can say what comparisons would; zero: never.
 const fn plain_below(rate: u64, burst: u64) -> u64 {
-    match (u64::MAX - burst).checked_div(rate) {
+    match (i64::MAX as u64).saturating_sub(burst).checked_div(rate) {
         Some(dt) => dt,
         None => u64::MAX,
     }
 }
 
-/// [`fill`] for a `dt` within [`plain_below`].
+/// The longest packet whose cost is below 2^63.
+const PLAIN_LEN: u32 = 1 << 30;
+
+/// [`fill`] below [`plain_below`]: the lesser of the sum and the burst, by the sign of their difference.
 #[inline(always)]
-fn fill_plain(credit: u64, rate: u64, dt: u64, burst: u64) -> u64 {
-    let sum = credit.wrapping_add(rate.wrapping_mul(dt));
-    select_unpredictable(sum < burst, sum, burst)
+const fn fill_plain(credit: u64, rate: u64, dt: u64, burst: u64) -> i64 {
+    let over = (credit.wrapping_add(rate.wrapping_mul(dt)) as i64).wrapping_sub(burst as i64);
+    (burst as i64).wrapping_add(over & (over >> 63))
+}
+
+/// All ones if `a < b`, else zero; both are in 0 to 2^63 - 1.
+#[inline(always)]
+const fn below(a: i64, b: i64) -> i64 {
+    a.wrapping_sub(b) >> 63
 }
 
 /// Credit after `dt` ns at `rate` bit/s, capped by the burst. Saturation is not an approximation: what overflows 64
 /// bits is above every burst.
 #[inline(always)]
-fn fill(credit: u64, rate: u64, dt: u64, burst: u64) -> u64 {
+const fn fill(credit: u64, rate: u64, dt: u64, burst: u64) -> u64 {
     let sum = credit.saturating_add(rate.saturating_mul(dt));
-    select_unpredictable(sum < burst, sum, burst)
+    if sum < burst { sum } else { burst }
 }

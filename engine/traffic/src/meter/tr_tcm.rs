@@ -1,6 +1,6 @@
 //! A two rate three colour marker (RFC 2698).
 
-use super::{BadProfile, Color, State, bursts, cost, fill, fill_plain, plain_below, taken};
+use super::{BadProfile, COLORS, Color, PLAIN_LEN, State, below, bursts, cost, fill, fill_plain, plain_below, taken};
 use terms::{Bytes, Rate, Span, Time};
 
 /// CIR, CBS, PIR, PBS; state: `Tc` (first) and `Tp` (second).
@@ -10,7 +10,7 @@ pub struct TrTcm {
     cbs: u64,
     pir: u64,
     pbs: u64,
-    /// Within it no product saturates, ns.
+    /// Gaps below it need no saturation, ns.
     plain: u64,
 }
 
@@ -41,6 +41,10 @@ impl TrTcm {
     /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
     #[inline(always)]
     pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
+        let dt = now.since(state.at).as_nanos();
+        if dt < self.plain && len < PLAIN_LEN {
+            return self.meter_plain(state, now, dt, len, color);
+        }
         self.refill(state, now);
         let cost = cost(len);
         let peak = (color != Color::Red) & (state.second >= cost);
@@ -48,6 +52,21 @@ impl TrTcm {
         state.second -= taken(peak, cost);
         state.first -= taken(committed, cost);
         Color::of(committed, peak)
+    }
+
+    /// The same without a branch: which colour comes next nobody can guess, a processor neither.
+    #[inline(always)]
+    fn meter_plain(&self, state: &mut State, now: Time, dt: u64, len: u32, color: Color) -> Color {
+        let first = fill_plain(state.first, self.cir, dt, self.cbs);
+        let second = fill_plain(state.second, self.pir, dt, self.pbs);
+        let (cost, came) = (cost(len) as i64, color as i64);
+        // All ones where a bucket gives nothing: it lacks the credit, or the packet came as red (or not as green).
+        let no_peak = below(second, cost) | below(1, came);
+        let no_committed = no_peak | below(first, cost) | below(0, came);
+        state.first = (first - (cost & !no_committed)) as u64;
+        state.second = (second - (cost & !no_peak)) as u64;
+        state.at = state.at.max(now);
+        COLORS[3 & (-(no_peak + no_committed)) as usize]
     }
 
     /// The earliest instant, not before `now`, at which the packet would be green if nothing else came: the T2 of
@@ -61,13 +80,8 @@ impl TrTcm {
     #[inline(always)]
     fn refill(&self, state: &mut State, now: Time) {
         let dt = now.since(state.at).as_nanos();
-        if dt <= self.plain {
-            state.first = fill_plain(state.first, self.cir, dt, self.cbs);
-            state.second = fill_plain(state.second, self.pir, dt, self.pbs);
-        } else {
-            state.first = fill(state.first, self.cir, dt, self.cbs);
-            state.second = fill(state.second, self.pir, dt, self.pbs);
-        }
+        state.first = fill(state.first, self.cir, dt, self.cbs);
+        state.second = fill(state.second, self.pir, dt, self.pbs);
         state.at = state.at.max(now);
     }
 }
