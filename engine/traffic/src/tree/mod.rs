@@ -19,6 +19,7 @@ mod change;
 mod check;
 mod check_leaf;
 mod counters;
+mod egress;
 mod fault;
 mod inner;
 mod leaf;
@@ -29,6 +30,7 @@ mod spec;
 pub use check::{MAX_DEPTH, MAX_NODES, MAX_OVERHEAD, MAX_QUANTUM, MAX_RATE, check};
 pub use check_leaf::{MAX_BUFFER, MAX_QUEUE, MAX_RULES};
 pub use counters::{ColorTally, LeafCounters, Tally, TreeCounters};
+pub use egress::Egress;
 pub use fault::{TreeFault, Unworkable};
 pub use spec::{
     DropperSpec, LeafSpec, LinkShape, MeterKind, MeterSpec, NodeKind, NodeSpec, QueueUnit, RasSpec, Rule, ShaperSpec,

@@ -6,6 +6,7 @@ mod pipeline;
 mod refuse;
 mod share;
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Span, Time};
 use traffic::plan::QueueSpec;
@@ -51,26 +52,41 @@ struct Link {
     tree: Tree,
     free: Time,
     sent: Vec<(Time, Departure)>,
+    lost: Vec<Loss>,
+}
+
+/// Takes as long for a packet as its bytes and the overhead take at the rate.
+struct Paced<'a> {
+    rate: Rate,
+    overhead: u32,
+    sent: &'a mut Vec<(Time, Departure)>,
+    lost: &'a mut Vec<Loss>,
+}
+
+impl Egress for Paced<'_> {
+    type Error = Infallible;
+
+    fn send(&mut self, now: Time, departure: &Departure) -> Result<Time, Infallible> {
+        self.sent.push((now, *departure));
+        Ok(now + self.rate.span_for(Bytes::new(u64::from(departure.packet.len + self.overhead))))
+    }
+
+    fn lost(&mut self, loss: &Loss) {
+        self.lost.push(*loss);
+    }
 }
 
 impl Link {
     fn new(spec: TreeSpec) -> Link {
-        Link { tree: Tree::new(spec, Time::ZERO, 7).unwrap(), free: Time::ZERO, sent: Vec::new() }
+        Link { tree: Tree::new(spec, Time::ZERO, 7).unwrap(), free: Time::ZERO, sent: Vec::new(), lost: Vec::new() }
     }
 
     /// Sends whatever starts before `until`; nothing does any more.
     fn run(&mut self, until: Time) {
-        while let Some(when) = self.tree.wake_at(self.free).filter(|&when| when < until) {
-            self.free = when;
-            if let Some(departure) = self.tree.dequeue(when) {
-                let wire = self.tree.wire_bytes(departure.packet.len);
-                self.free = when + self.tree.spec().link.rate.span_for(Bytes::new(u64::from(wire)));
-                self.sent.push((when, departure));
-            }
-        }
-        if until != Time::FOREVER {
-            self.free = self.free.max(until);
-        }
+        let LinkShape { rate, overhead, .. } = self.tree.spec().link;
+        let mut wire = Paced { rate, overhead, sent: &mut self.sent, lost: &mut self.lost };
+        let Ok(free) = self.tree.serve(self.free, until, &mut wire);
+        self.free = free;
     }
 
     /// The next packet comes in, behind what the link did until then.

@@ -5,7 +5,7 @@ use super::packet::{self, Framed};
 use super::report::{Report, Watch};
 use crate::capture::{Capture, Record, write};
 use terms::{Bytes, Time};
-use traffic::tree::{Departure, Tree};
+use traffic::tree::{Departure, Egress, LinkShape, Tree};
 
 /// What became of a capture.
 #[derive(Clone, Debug)]
@@ -69,17 +69,20 @@ pub fn run(file: &TreeFile, seed: u64, input: &[u8]) -> Result<Played, Wrong> {
     let start = Time::from_nanos(records[0].nanos.min(END));
     let tree = Tree::new(file.spec.clone(), start, seed).map_err(|refused| Wrong::Tree(refused.to_string()))?;
     let watch = Watch::new(&tree, start);
-    let mut player =
-        Player { tree, free: start, now: start, packets: Vec::new(), out: write::Writer::new(link), watch };
+    let link = Link { shape: file.spec.link, packets: Vec::new(), out: write::Writer::new(link), watch };
+    let mut player = Player { tree, free: start, now: start, link };
     for record in &records {
         player.arrive(record)?;
     }
-    if player.packets.is_empty() {
+    if player.link.packets.is_empty() {
         return Err(Wrong::NoPackets);
     }
     player.send(Time::FOREVER)?;
-    let report = player.watch.finish(&file.name, seed, &player.tree);
-    Ok(Played { capture: player.out.finish(), report })
+    if let Some(when) = player.tree.wake_at(player.free) {
+        return Err(Wrong::Tree(format!("the tree did not send everything by {when:?}")));
+    }
+    let Player { tree, link: Link { out, watch, .. }, .. } = player;
+    Ok(Played { capture: out.finish(), report: watch.finish(&file.name, seed, &tree) })
 }
 
 struct Player<'a> {
@@ -87,10 +90,7 @@ struct Player<'a> {
     /// When the link has sent what it was given.
     free: Time,
     now: Time,
-    /// By [`terms::PacketMeta::id`].
-    packets: Vec<Framed<'a>>,
-    out: write::Writer,
-    watch: Watch,
+    link: Link<'a>,
 }
 
 impl<'a> Player<'a> {
@@ -99,46 +99,44 @@ impl<'a> Player<'a> {
             return Err(Wrong::TooLate);
         }
         let stamped = Time::from_nanos(record.nanos);
-        self.watch.backwards += u64::from(stamped < self.now);
+        let Link { packets, watch, .. } = &mut self.link;
+        watch.backwards += u64::from(stamped < self.now);
         self.now = self.now.max(stamped);
-        let Some((framed, meta)) = packet::of_record(record, self.now, self.packets.len() as u64) else {
-            self.watch.not_ip += 1;
+        let Some((framed, meta)) = packet::of_record(record, self.now, packets.len() as u64) else {
+            watch.not_ip += 1;
             return Ok(());
         };
+        packets.push(framed);
+        watch.arrived(self.now, self.tree.classify(&meta), &meta);
         self.send(self.now)?;
-        self.packets.push(framed);
-        self.watch.arrived(self.now, self.tree.classify(&meta), &meta);
         self.tree.enqueue(self.now, meta);
         Ok(())
     }
 
     /// The link sends what starts before `until`.
     fn send(&mut self, until: Time) -> Result<(), Wrong> {
-        let mut waited = None;
-        while let Some(when) = self.tree.wake_at(self.free).filter(|&when| when < until) {
-            self.free = when;
-            match self.tree.dequeue(when) {
-                Some(departure) => self.leave(when, &departure)?,
-                None if waited == Some(when) => {
-                    return Err(Wrong::Tree(format!("the tree gives nothing at {when:?} though it said so")));
-                }
-                None => waited = Some(when),
-            }
-            while self.tree.poll_loss().is_some() {}
-        }
-        if until != Time::FOREVER {
-            self.free = self.free.max(until);
-        }
+        self.free = self.tree.serve(self.free, until, &mut self.link)?;
         Ok(())
     }
+}
 
-    fn leave(&mut self, when: Time, departure: &Departure) -> Result<(), Wrong> {
-        let framed = self.packets[departure.packet.id as usize];
-        let frame = framed.marked(departure.dscp);
-        self.out.frame(when.as_nanos(), &frame).map_err(|write::TooLate| Wrong::TooLate)?;
-        self.watch.left(when, departure);
-        let wire = self.tree.wire_bytes(departure.packet.len);
-        self.free = when + self.tree.spec().link.rate.span_for(Bytes::new(u64::from(wire)));
-        Ok(())
+/// A link that ends in a capture file.
+struct Link<'a> {
+    shape: LinkShape,
+    /// By [`terms::PacketMeta::id`].
+    packets: Vec<Framed<'a>>,
+    out: write::Writer,
+    watch: Watch,
+}
+
+impl Egress for Link<'_> {
+    type Error = Wrong;
+
+    fn send(&mut self, now: Time, departure: &Departure) -> Result<Time, Wrong> {
+        let frame = self.packets[departure.packet.id as usize].marked(departure.dscp);
+        self.out.frame(now.as_nanos(), &frame).map_err(|write::TooLate| Wrong::TooLate)?;
+        self.watch.left(now, departure);
+        let wire = departure.packet.len.saturating_add(self.shape.overhead);
+        Ok(now + self.shape.rate.span_for(Bytes::new(u64::from(wire))))
     }
 }

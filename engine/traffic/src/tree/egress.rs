@@ -1,0 +1,47 @@
+//! A tree and the link that it sends on: the one loop of every plane that drives a tree, on captures or live.
+
+use super::{Departure, Loss, Tree};
+use terms::Time;
+
+/// A link that a tree sends on. A capture's link computes when it is free again; a live one is told by its interface.
+pub trait Egress {
+    /// Why it cannot send.
+    type Error;
+
+    /// Begins to send a packet; returns when the link is free for the next.
+    ///
+    /// # Errors
+    /// The link cannot send; the packet is gone.
+    fn send(&mut self, now: Time, departure: &Departure) -> Result<Time, Self::Error>;
+
+    /// A packet that a shaper had held was dropped: its buffer may be used again.
+    fn lost(&mut self, _loss: &Loss) {}
+}
+
+impl Tree {
+    /// Sends everything whose turn comes before `until` on a link that is free from `free` on; returns when the link is
+    /// free after that, which is not before `until` unless that is [`Time::FOREVER`].
+    ///
+    /// # Errors
+    /// The first of [`Egress::send`].
+    pub fn serve<E: Egress>(&mut self, mut free: Time, until: Time, egress: &mut E) -> Result<Time, E::Error> {
+        let mut idle = None;
+        while let Some(when) = self.wake_at(free).filter(|&when| when < until) {
+            free = when;
+            let departure = self.dequeue(when);
+            while let Some(loss) = self.poll_loss() {
+                egress.lost(&loss);
+            }
+            match departure {
+                Some(departure) => free = egress.send(when, &departure)?.max(when),
+                // Nothing after all, as when the packet that was waited for is dropped; but not twice at one instant.
+                None if idle == Some(when) => {
+                    debug_assert!(false, "the tree gives nothing at {when:?} though it said so");
+                    break;
+                }
+                None => idle = Some(when),
+            }
+        }
+        Ok(if until == Time::FOREVER { free } else { free.max(until) })
+    }
+}
