@@ -117,6 +117,7 @@ fn rio(bench: &Bench, peer: &Peer, name: &str) {
     let mut rio = Rio::new();
     let mut draw = Draw::new(2);
     let colors: Vec<u8> = (0..PACKETS).map(|_| (draw.next_u32() % 3) as u8).collect();
+    let named: Vec<Color> = colors.iter().map(|&c| [Color::Green, Color::Yellow, Color::Red][usize::from(c)]).collect();
     let chances: Vec<u32> = (0..PACKETS).map(|_| draw.next_u32()).collect();
     let (mut now, mut cycles) = (Time::from_nanos(1000), 0u64);
     let gap_cycles = (u128::from((peer.hz)()) * 171 / 1_000_000) as u64;
@@ -124,9 +125,8 @@ fn rio(bench: &Bench, peer: &Peer, name: &str) {
         RUNS,
         || {
             let mut accepted = 0;
-            for (&color, &chance) in colors.iter().zip(&chances) {
+            for (&color, &chance) in named.iter().zip(&chances) {
                 now = now + Span::from_micros(171);
-                let color = [Color::Green, Color::Yellow, Color::Red][usize::from(color)];
                 accepted += u64::from(rio.decide(&profile, now, color, 150, chance) == Verdict::Accept);
             }
             black_box(accepted);

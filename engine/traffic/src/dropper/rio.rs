@@ -183,21 +183,25 @@ impl Rio {
             self.since_drop[c] = 0;
             return Verdict::Forced;
         }
-        // Below `min` it is 0 and nothing is dropped: no branch, because colours mix and a processor would guess wrong.
-        let rise =
-            |from: u64, slope: u64| ((u128::from(average.saturating_sub(from)) * u128::from(slope)) >> 32) as u64;
-        let p =
-            if average < curve.max { rise(curve.min, curve.slope) } else { curve.max_p + rise(curve.max, curve.steep) };
-        // p is below 2^32 here, and `since_drop` and `chance` are: no product overflows.
-        let left = ONE.saturating_sub(u64::from(self.since_drop[c]) * p);
+        // Below `min` it is 0 and nothing is dropped. Colours mix and a processor would guess wrong, so signs stand for branches;
+        // amounts are below 2^57.
+        let above = average.wrapping_sub(curve.min) as i64;
+        let below = above >> 63;
+        let rise = |above: u64, slope: u64| ((u128::from(above) * u128::from(slope)) >> 32) as u64;
+        let p = if average < curve.max {
+            rise((above - (above & below)) as u64, curve.slope)
+        } else {
+            curve.max_p + rise(average - curve.max, curve.steep)
+        };
+        // `p`, `since_drop` and `chance` are below 2^32: no product overflows. Once `since_drop * p` passes one, so does p_a.
+        let gone = u64::from(self.since_drop[c]) * p;
         // chance / 2^32 < p_a, without dividing.
-        if u64::from(chance) * left < p << 32 {
+        if gone >= ONE || u64::from(chance) * (ONE - gone) < p << 32 {
             self.since_drop[c] = 0;
             return Verdict::Early;
         }
-        let between = average >= curve.min;
-        self.since_drop[c] =
-            (self.since_drop[c] & u32::from(between).wrapping_neg()).saturating_add(u32::from(between));
+        let since = self.since_drop[c].saturating_add(1);
+        self.since_drop[c] = since - (since & below as u32);
         Verdict::Accept
     }
 

@@ -43,8 +43,16 @@ impl TrTcm {
     pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
         let dt = now.since(state.at).as_nanos();
         if dt < self.plain && len < PLAIN_LEN {
-            return self.meter_plain(state, now, dt, len, color);
+            self.meter_plain(state, dt, len, color)
+        } else {
+            self.meter_any(state, now, len, color)
         }
+    }
+
+    /// After a long silence, or for a packet as long as no link carries: whatever the numbers.
+    #[cold]
+    #[inline(never)]
+    fn meter_any(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
         self.refill(state, now);
         let cost = cost(len);
         let peak = (color != Color::Red) & (state.second >= cost);
@@ -56,7 +64,7 @@ impl TrTcm {
 
     /// The same without a branch: which colour comes next nobody can guess, a processor neither.
     #[inline(always)]
-    fn meter_plain(&self, state: &mut State, now: Time, dt: u64, len: u32, color: Color) -> Color {
+    fn meter_plain(&self, state: &mut State, dt: u64, len: u32, color: Color) -> Color {
         let first = fill_plain(state.first, self.cir, dt, self.cbs);
         let second = fill_plain(state.second, self.pir, dt, self.pbs);
         let (cost, came) = (cost(len) as i64, color as i64);
@@ -65,7 +73,7 @@ impl TrTcm {
         let no_committed = no_peak | below(first, cost) | below(0, came);
         state.first = (first - (cost & !no_committed)) as u64;
         state.second = (second - (cost & !no_peak)) as u64;
-        state.at = state.at.max(now);
+        state.at = state.at + Span::from_nanos(dt); // the later of the two, as dt is never negative
         COLORS[3 & (-(no_peak + no_committed)) as usize]
     }
 
