@@ -6,8 +6,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-pub use rsvp::io::{AppId, Datagram, Upcall};
-use terms::{Fault, FilterSpec, FlowKey, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Style, Tspec};
+pub use rsvp::io::{AppCall, AppId};
+pub use rsvp::io::{Datagram, Upcall};
+use terms::{Fault, FlowKey, IfIndex, Rate};
 use traffic::plan::{FlowSpecEntry, LinkSpec, PlanOp};
 
 /// A batch of plan operations on its way to the data plane.
@@ -62,62 +63,6 @@ pub enum Input<'a> {
     },
     /// The agent stops: give every interface back.
     Stop,
-}
-
-/// A local application's call (RFC 2205 section 3.11.1).
-#[derive(Clone, Copy, Debug)]
-pub enum AppCall<'a> {
-    /// SENDER.
-    Sender {
-        /// Who.
-        app: AppId,
-        /// To where.
-        session: Session,
-        /// From which address and port.
-        template: SenderTemplate,
-        /// How much.
-        tspec: Tspec,
-        /// TTL of its data packets.
-        ttl: u8,
-    },
-    /// The sender stops.
-    SenderGone {
-        /// Who.
-        app: AppId,
-        /// To where.
-        session: Session,
-        /// From which address and port.
-        template: SenderTemplate,
-    },
-    /// SESSION: it will receive.
-    Receiver {
-        /// Who.
-        app: AppId,
-        /// The session.
-        session: Session,
-    },
-    /// RESERVE.
-    Reserve {
-        /// Who.
-        app: AppId,
-        /// The session.
-        session: Session,
-        /// Style.
-        style: Style,
-        /// Which senders.
-        filters: &'a [FilterSpec],
-        /// How much.
-        flowspecs: &'a [FlowSpec],
-        /// Whether a ResvConf is wanted.
-        confirm: bool,
-    },
-    /// RELEASE; `None`: all that the application has (it ended).
-    Release {
-        /// Who.
-        app: AppId,
-        /// The session.
-        session: Option<Session>,
-    },
 }
 
 /// An interface and what may be reserved on it.

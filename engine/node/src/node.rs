@@ -1,6 +1,6 @@
 //! The node: RSVP, the ledger and the plan wired together. Wiring, no logic.
 
-use crate::io::{AppCall, Event, Input, InterfaceState, Output};
+use crate::io::{Event, Input, InterfaceState, Output};
 use crate::status::{LinkView, ReservationView};
 use crate::tc::{Said, Tc};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -62,7 +62,7 @@ impl<R: Route> Node<R> {
                 self.settle(now);
                 self.tell(now, protocol::Input::Wake);
             }
-            Input::App(call) => self.tell(now, call.into()),
+            Input::App(call) => self.tell(now, protocol::Input::App(call)),
             Input::Interface(state) => self.interface(now, state),
             Input::InterfaceGone(interface) => {
                 self.interfaces.remove(&interface);
@@ -194,22 +194,6 @@ impl<R> TrafficControl for World<R> {
 
     fn advertise(&self, now: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {
         self.tc.advertise(now, oif, arriving)
-    }
-}
-
-impl<'a> From<AppCall<'a>> for protocol::Input<'a> {
-    fn from(call: AppCall<'a>) -> protocol::Input<'a> {
-        match call {
-            AppCall::Sender { app, session, template, tspec, ttl } => {
-                protocol::Input::Sender { app, session, template, tspec, ttl }
-            }
-            AppCall::SenderGone { app, session, template } => protocol::Input::SenderGone { app, session, template },
-            AppCall::Receiver { app, session } => protocol::Input::Receiver { app, session },
-            AppCall::Reserve { app, session, style, filters, flowspecs, confirm } => {
-                protocol::Input::Reserve { app, session, style, filters, flowspecs, confirm }
-            }
-            AppCall::Release { app, session } => protocol::Input::Release { app, session },
-        }
     }
 }
 

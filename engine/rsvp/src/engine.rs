@@ -1,7 +1,7 @@
 //! The engine's state, its three doors (`handle`, `poll`, `wake_at`), and what all procedures share.
 
 use crate::counters::Counters;
-use crate::io::{AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
+use crate::io::{AppCall, AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
 use crate::pcg::Pcg;
 use crate::psb::{Origin, Out, Psb, PsbKey};
 use crate::receive::Arrival;
@@ -82,21 +82,28 @@ impl Rsvp {
                 self.message_arrives(now, env, &Arrival { iif, src, dst, ttl, direct: true }, bytes);
             }
             Input::Wake => self.wake(now, env),
-            Input::Sender { app, session, template, tspec, ttl } => {
-                self.sender(now, env, &crate::sender::Offer { app, session, template, tspec, ttl });
-            }
-            Input::SenderGone { app, session, template } => self.sender_gone(now, env, app, &session, &template),
-            Input::Receiver { app, session } => self.receiver(app, &session),
-            Input::Reserve { app, session, style, filters, flowspecs, confirm } => {
-                let ask = crate::receiver::Ask { app, session, style, filters, flowspecs, confirm };
-                self.reserve(now, env, &ask);
-            }
-            Input::Release { app, session: Some(session) } => self.release(now, env, app, &session),
-            Input::Release { app, session: None } => self.application_ended(now, env, app),
+            Input::App(call) => self.call(now, env, call),
             Input::Installed { handle, result } => self.installed(now, env, handle, result),
             Input::RouteChanged { dst } => self.route_changed(now, env, dst),
             Input::Interface { interface, state } => self.interface_changed(now, env, interface, state),
             Input::Adopted { session, until } => self.adopted(&session, until),
+        }
+    }
+
+    /// A local application's call (RFC 2205 section 3.11.1).
+    fn call<E: Route + TrafficControl>(&mut self, now: Time, env: &mut E, call: AppCall<'_>) {
+        match call {
+            AppCall::Sender { app, session, template, tspec, ttl } => {
+                self.sender(now, env, &crate::sender::Offer { app, session, template, tspec, ttl });
+            }
+            AppCall::SenderGone { app, session, template } => self.sender_gone(now, env, app, &session, &template),
+            AppCall::Receiver { app, session } => self.receiver(app, &session),
+            AppCall::Reserve { app, session, style, filters, flowspecs, confirm } => {
+                let ask = crate::receiver::Ask { app, session, style, filters, flowspecs, confirm };
+                self.reserve(now, env, &ask);
+            }
+            AppCall::Release { app, session: Some(session) } => self.release(now, env, app, &session),
+            AppCall::Release { app, session: None } => self.application_ended(now, env, app),
         }
     }
 

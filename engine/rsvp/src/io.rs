@@ -31,6 +31,40 @@ pub enum Input<'a> {
     },
     /// `wake_at()` has come (or passed).
     Wake,
+    /// A local application's call.
+    App(AppCall<'a>),
+    /// The data plane has done what an `add` or `modify` of traffic control led to, or could not.
+    Installed {
+        /// Which.
+        handle: RHandle,
+        /// How it went; on a fault the reservation has been undone.
+        result: Result<(), Fault>,
+    },
+    /// The way to this destination may have changed.
+    RouteChanged {
+        /// `None`: any.
+        dst: Option<IpAddr>,
+    },
+    /// An interface came, changed or went.
+    Interface {
+        /// Which.
+        interface: IfIndex,
+        /// What it is now; `None`: gone or down.
+        state: Option<Interface>,
+    },
+    /// A flow of this session is known to be installed from an earlier life of this node; until its lifetime is over,
+    /// Resv messages that come before the Path are ignored rather than refused.
+    Adopted {
+        /// The session.
+        session: Session,
+        /// Until then.
+        until: Time,
+    },
+}
+
+/// A local application's call (RFC 2205 section 3.11.1).
+#[derive(Clone, Copy, Debug)]
+pub enum AppCall<'a> {
     /// A local application says what it sends (RFC 2205 section 3.11.1, SENDER).
     Sender {
         /// Who.
@@ -81,33 +115,6 @@ pub enum Input<'a> {
         app: AppId,
         /// The session; `None`: all of the application's.
         session: Option<Session>,
-    },
-    /// The data plane has done what an `add` or `modify` of traffic control led to, or could not.
-    Installed {
-        /// Which.
-        handle: RHandle,
-        /// How it went; on a fault the reservation has been undone.
-        result: Result<(), Fault>,
-    },
-    /// The way to this destination may have changed.
-    RouteChanged {
-        /// `None`: any.
-        dst: Option<IpAddr>,
-    },
-    /// An interface came, changed or went.
-    Interface {
-        /// Which.
-        interface: IfIndex,
-        /// What it is now; `None`: gone or down.
-        state: Option<Interface>,
-    },
-    /// A flow of this session is known to be installed from an earlier life of this node; until its lifetime is over,
-    /// Resv messages that come before the Path are ignored rather than refused.
-    Adopted {
-        /// The session.
-        session: Session,
-        /// Until then.
-        until: Time,
     },
 }
 

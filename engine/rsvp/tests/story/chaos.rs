@@ -3,7 +3,7 @@
 //! when it is over, every session ends up as its receiver last asked.
 
 use crate::net::*;
-use rsvp::io::{AppId, Config, Event, Gone, Input};
+use rsvp::io::{AppCall, AppId, Config, Event, Gone, Input};
 use rsvp::lifetime::lifetime;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,8 +63,8 @@ impl World {
         let (from, _, session, template, app) = self.flow(n);
         self.wanted[n].1 = on;
         let input = match on {
-            true => Input::Sender { app, session, template, tspec: tspec(10), ttl: 63 },
-            false => Input::SenderGone { app, session, template },
+            true => Input::App(AppCall::Sender { app, session, template, tspec: tspec(10), ttl: 63 }),
+            false => Input::App(AppCall::SenderGone { app, session, template }),
         };
         self.net.tell(from, input);
     }
@@ -76,9 +76,9 @@ impl World {
         match mbps {
             Some(mbps) => {
                 let flowspecs = &[cl(mbps)];
-                self.net.tell(to, Input::Reserve { app, session, style, filters, flowspecs, confirm });
+                self.net.tell(to, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs, confirm }));
             }
-            None => self.net.tell(to, Input::Release { app, session: Some(session) }),
+            None => self.net.tell(to, Input::App(AppCall::Release { app, session: Some(session) })),
         }
     }
 

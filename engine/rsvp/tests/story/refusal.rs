@@ -2,7 +2,7 @@
 
 use crate::net::*;
 use rsvp::Rsvp;
-use rsvp::io::{Config, Event, Input, Upcall};
+use rsvp::io::{AppCall, Config, Event, Input, Upcall};
 use terms::{Fault, FilterSpec, IfIndex, Rate, Refused, Span, Style};
 
 const R: Span = Span::from_secs(30);
@@ -11,7 +11,7 @@ const R: Span = Span::from_secs(30);
 fn ready() -> Net {
     let mut net = Net::line(&["snd", "r1", "r2", "rcv"], R);
     let session = net.session_at(3);
-    net.tell(3, Input::Receiver { app: RECEIVER, session });
+    net.tell(3, Input::App(AppCall::Receiver { app: RECEIVER, session }));
     net.announce(0, 3, 3);
     net.run(Span::from_millis(10));
     net
@@ -106,14 +106,14 @@ fn calls_that_cannot_be_served_are_refused_at_once() {
     let (app, confirm) = (RECEIVER, false);
     let (filters, flowspecs): (&[FilterSpec], _) = (&[filter], &[cl(3)]);
     for style in [Style::Se, Style::Wf] {
-        net.tell(3, Input::Reserve { app, session, style, filters, flowspecs, confirm });
+        net.tell(3, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs, confirm }));
     }
-    net.tell(3, Input::Reserve { app, session, style: Style::Ff, filters, flowspecs: &[], confirm });
-    net.tell(3, Input::Reserve { app, session, style: Style::Ff, filters, flowspecs: &[cl(0)], confirm });
+    net.tell(3, Input::App(AppCall::Reserve { app, session, style: Style::Ff, filters, flowspecs: &[], confirm }));
+    net.tell(3, Input::App(AppCall::Reserve { app, session, style: Style::Ff, filters, flowspecs: &[cl(0)], confirm }));
     let elsewhere = net.session_at(1);
-    net.tell(3, Input::Receiver { app, session: elsewhere });
+    net.tell(3, Input::App(AppCall::Receiver { app, session: elsewhere }));
     let group = terms::Session { dst: [239, 1, 1, 1].into(), ..session };
-    net.tell(3, Input::Receiver { app, session: group });
+    net.tell(3, Input::App(AppCall::Receiver { app, session: group }));
     let codes: Vec<_> = net.errors(3).iter().map(|e| (e.code, e.value)).collect();
     assert_eq!(codes, [(6, 0), (6, 0), (20, 3), (21, 3), (20, 1), (20, 2)]);
     let (heard, mut low_peak, mut low_rate) = (net.errors(3).len(), tspec(3), gs(3));
@@ -125,17 +125,17 @@ fn calls_that_cannot_be_served_are_refused_at_once() {
         net.ask(0, 3, flowspec);
     }
     let six = FilterSpec { src: [0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), src_port: 1 };
-    net.tell(3, Input::Reserve { app, session, style: Style::Ff, filters: &[six], flowspecs, confirm });
+    net.tell(3, Input::App(AppCall::Reserve { app, session, style: Style::Ff, filters: &[six], flowspecs, confirm }));
     let codes: Vec<_> = net.errors(3)[heard..].iter().map(|e| (e.code, e.value)).collect();
     assert_eq!(codes, [(21, 3), (21, 3), (20, 1)], "p below r, R below r, IPv6 in an IPv4 session");
-    net.tell(0, Input::Sender { app, session, template: filter, tspec: low_peak, ttl: 63 });
+    net.tell(0, Input::App(AppCall::Sender { app, session, template: filter, tspec: low_peak, ttl: 63 }));
     let error = net.errors(0).pop().expect("told");
     assert_eq!((error.code, error.value), (21, 4));
     net.nodes[0].upcalls.clear();
 
     let offers = [(group, filter), (session, net.template_at(1)), (session, filter)];
     for (session, template) in offers {
-        net.tell(0, Input::Sender { app: RECEIVER, session, template, tspec: tspec(1), ttl: 63 });
+        net.tell(0, Input::App(AppCall::Sender { app: RECEIVER, session, template, tspec: tspec(1), ttl: 63 }));
     }
     let codes: Vec<_> = net.errors(0).iter().map(|e| (e.code, e.value)).collect();
     assert_eq!(codes, [(20, 2), (20, 1), (20, 4)], "a group, a foreign address, somebody else's flow");
@@ -155,7 +155,7 @@ fn full_tables_refuse_and_keep_what_they_have() {
     net.run(Span::from_millis(10));
     let kept = net.digests()[1];
     let (session, template) = (net.session_at(2), FilterSpec { src_port: 1, ..net.template_at(0) });
-    net.tell(0, Input::Sender { app: SENDER, session, template, tspec: tspec(1), ttl: 63 });
+    net.tell(0, Input::App(AppCall::Sender { app: SENDER, session, template, tspec: tspec(1), ttl: 63 }));
     net.run(Span::from_millis(10));
     assert_eq!(net.digests()[1], kept);
     let [error] = &net.errors(0)[..] else { panic!("told") };
@@ -182,7 +182,7 @@ fn sessions_and_reservations_are_limited() {
     assert_eq!((error.code, error.value, net.held()), (23, 1, vec![0; 3]));
     let other = terms::Session { dst_port: 9, ..net.session_at(2) };
     let template = net.template_at(0);
-    net.tell(0, Input::Sender { app: SENDER, session: other, template, tspec: tspec(1), ttl: 63 });
+    net.tell(0, Input::App(AppCall::Sender { app: SENDER, session: other, template, tspec: tspec(1), ttl: 63 }));
     net.run(Span::from_millis(10));
     assert_eq!(net.errors(0).len(), 1);
     assert_eq!(net.engine(1).sessions().count(), 1);

@@ -1,7 +1,7 @@
 //! The way changes: local repair (RFC 2205 section 3.6), new previous hops, interfaces that come and go.
 
 use crate::net::*;
-use rsvp::io::{Config, Event, Gone, Input};
+use rsvp::io::{AppCall, Config, Event, Gone, Input};
 use terms::{IfIndex, Span, Time};
 
 const R: Span = Span::from_secs(30);
@@ -281,7 +281,7 @@ fn a_hop_that_does_not_speak_rsvp_is_noticed() {
     let mut net = Net::line(&["snd", "r1", "deaf", "r2", "rcv"], R);
     net.mute(2);
     let session = net.session_at(4);
-    net.tell(4, Input::Receiver { app: RECEIVER, session });
+    net.tell(4, Input::App(AppCall::Receiver { app: RECEIVER, session }));
     net.announce(0, 4, 3);
     net.run(Span::from_millis(10));
     assert_eq!(net.saw(3, |e| matches!(e, Event::NonRsvpHop { .. })).len(), 1);

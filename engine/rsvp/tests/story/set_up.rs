@@ -1,7 +1,7 @@
 //! Setting a reservation up and giving it up: RFC 2205 sections 2 and 3.1, RFC 2209 sections 2.1 to 2.7.
 
 use crate::net::*;
-use rsvp::io::{AppId, Event, Gone, Input, Upcall};
+use rsvp::io::{AppCall, AppId, Event, Gone, Input, Upcall};
 use terms::{FilterSpec, FlowSpec, IfIndex, Rate, Span, Style, Time};
 
 const R: Span = Span::from_secs(30);
@@ -60,7 +60,7 @@ fn the_adspec_says_what_the_path_can_do() {
         net.nodes[node].env.guaranteed.extend([(IfIndex(1), (1500, 100)), (IfIndex(2), (1500, 100))]);
     }
     let session = net.session_at(3);
-    net.tell(3, Input::Receiver { app: RECEIVER, session });
+    net.tell(3, Input::App(AppCall::Receiver { app: RECEIVER, session }));
     net.announce(0, 3, 3);
     net.run(ms(10));
     let Some((_, _, Upcall::Path { adspec: Some(adspec), tspec: t, .. })) = net.nodes[3].upcalls.pop() else {
@@ -160,7 +160,7 @@ fn a_sender_that_stops_frees_every_hop() {
 fn an_application_that_ends_leaves_nothing() {
     for app in [SENDER, RECEIVER] {
         let mut net = Net::reserved_line(R, 3);
-        net.tell(if app == SENDER { 0 } else { 3 }, Input::Release { app, session: None });
+        net.tell(if app == SENDER { 0 } else { 3 }, Input::App(AppCall::Release { app, session: None }));
         net.run(ms(10));
         assert_eq!(net.held(), [0; 4], "{app:?}");
         if app == RECEIVER {
@@ -177,18 +177,18 @@ fn two_senders_have_a_reservation_each() {
     let one = net.template_at(0);
     let two = FilterSpec { src_port: 6000, ..one };
     for (app, template, mbps) in [(AppId(7), one, 2), (AppId(8), two, 5)] {
-        net.tell(0, Input::Sender { app, session, template, tspec: tspec(mbps), ttl: 63 });
+        net.tell(0, Input::App(AppCall::Sender { app, session, template, tspec: tspec(mbps), ttl: 63 }));
     }
     net.run(ms(10));
     let (filters, flowspecs): (&[FilterSpec], _) = (&[one, two], &[cl(2), cl(5)]);
     let (app, style, confirm) = (RECEIVER, Style::Ff, true);
-    net.tell(2, Input::Reserve { app, session, style, filters, flowspecs, confirm });
+    net.tell(2, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs, confirm }));
     net.run(ms(20));
     assert_eq!((net.held(), net.resvs(), net.confirms(2).len()), (vec![7, 7, 0], vec![2, 2, 2], 2));
 
     // Asked again for one of them alone, the other ends.
     let (filters, flowspecs): (&[FilterSpec], _) = (&[two], &[cl(5)]);
-    net.tell(2, Input::Reserve { app, session, style, filters, flowspecs, confirm: false });
+    net.tell(2, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs, confirm: false }));
     net.run(ms(20));
     assert_eq!((net.held(), net.resvs()), (vec![5, 5, 0], vec![1, 1, 1]));
 }
@@ -199,11 +199,12 @@ fn two_applications_share_the_larger_request() {
     let mut net = Net::reserved_line(R, 3);
     let (session, filter) = (net.session_at(3), net.template_at(0));
     let (filters, flowspecs): (&[FilterSpec], _) = (&[filter], &[cl(5)]);
-    let ask = Input::Reserve { app: AppId(9), session, style: Style::Ff, filters, flowspecs, confirm: true };
+    let ask =
+        Input::App(AppCall::Reserve { app: AppId(9), session, style: Style::Ff, filters, flowspecs, confirm: true });
     net.tell(3, ask);
     net.run(ms(20));
     assert_eq!(net.held(), [5, 5, 5, 0]);
-    net.tell(3, Input::Release { app: AppId(9), session: Some(session) });
+    net.tell(3, Input::App(AppCall::Release { app: AppId(9), session: Some(session) }));
     net.run(ms(20));
     assert_eq!(net.held(), [3, 3, 3, 0]);
 }
@@ -224,7 +225,7 @@ fn guaranteed_requests_merge_and_other_services_do_not() {
     let ask = |net: &mut Net, flowspec| {
         let (filters, flowspecs) = (&[filter], &[flowspec]);
         let app = AppId(9);
-        net.tell(2, Input::Reserve { app, session, style: Style::Ff, filters, flowspecs, confirm: true });
+        net.tell(2, Input::App(AppCall::Reserve { app, session, style: Style::Ff, filters, flowspecs, confirm: true }));
         net.run(ms(20));
     };
     let FlowSpec::Guaranteed(small, mut rspec) = gs(2) else { panic!("guaranteed") };

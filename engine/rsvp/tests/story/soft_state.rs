@@ -2,7 +2,7 @@
 //! less, and is gone at L; R is the refresher's.
 
 use crate::net::*;
-use rsvp::io::{Config, Event, Gone, Input, Upcall};
+use rsvp::io::{AppCall, Config, Event, Gone, Input, Upcall};
 use rsvp::lifetime::lifetime;
 use terms::{IfIndex, Span, Time};
 
@@ -147,7 +147,7 @@ fn refreshes_of_many_sessions_spread() {
     let template = net.template_at(0);
     for port in 1..=10_000 {
         let session = terms::Session { dst_port: port, ..net.session_at(1) };
-        net.tell(0, Input::Sender { app: SENDER, session, template, tspec: tspec(1), ttl: 63 });
+        net.tell(0, Input::App(AppCall::Sender { app: SENDER, session, template, tspec: tspec(1), ttl: 63 }));
     }
     let mut per_second = [0u32; 60];
     for path in net.engine(0).paths() {
@@ -164,7 +164,7 @@ fn many_alarms_at_once_are_done_in_turns() {
     let template = net.template_at(0);
     for port in 1..=3_000 {
         let session = terms::Session { dst_port: port, ..net.session_at(1) };
-        net.tell(0, Input::Sender { app: SENDER, session, template, tspec: tspec(1), ttl: 63 });
+        net.tell(0, Input::App(AppCall::Sender { app: SENDER, session, template, tspec: tspec(1), ttl: 63 }));
     }
     net.run(Span::from_millis(10));
     assert_eq!(net.paths(), [3_000, 3_000]);

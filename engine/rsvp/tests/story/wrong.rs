@@ -2,7 +2,7 @@
 //! Each is answered as the RFC says or dropped with a reason, and what was promised stays as it was.
 
 use crate::net::*;
-use rsvp::io::Event;
+use rsvp::io::{AppCall, Event, Input};
 use terms::{FilterSpec, FlowSpec, IfIndex, Session, Span, Style};
 use wire::{Message, MessageType};
 
@@ -118,8 +118,8 @@ fn sessions_with_and_without_ports_do_not_mix() {
     net.run(Span::from_millis(10));
     assert_eq!(answer(&mut net, 1, |net| net.inject_path(1, portless)), None);
     let session = net.session_at(3);
-    net.tell(3, rsvp::io::Input::Receiver { app: RECEIVER, session: Session { dst_port: 0, ..session } });
-    net.tell(3, rsvp::io::Input::Receiver { app: RECEIVER, session });
+    net.tell(3, Input::App(AppCall::Receiver { app: RECEIVER, session: Session { dst_port: 0, ..session } }));
+    net.tell(3, Input::App(AppCall::Receiver { app: RECEIVER, session }));
     assert_eq!(net.errors(3).iter().map(|e| e.code).collect::<Vec<_>>(), [7]);
 }
 

@@ -1,7 +1,7 @@
 //! Words for scenarios: who sends, who asks, what is held where, who heard what.
 
 use super::Net;
-use rsvp::io::{AppId, ErrorReport, Event, Input, Upcall};
+use rsvp::io::{AppCall, AppId, ErrorReport, Event, Input, Upcall};
 use terms::{Bytes, FilterSpec, FlowSpec, Rate, Rspec, SenderTemplate, Session, Span, Style, Time, Tspec};
 
 pub const SENDER: AppId = AppId(1);
@@ -34,12 +34,12 @@ impl Net {
     /// A sender on `from` announces itself to `to`.
     pub fn announce(&mut self, from: usize, to: usize, mbps: u64) {
         let (session, template) = (self.session_at(to), self.template_at(from));
-        self.tell(from, Input::Sender { app: SENDER, session, template, tspec: tspec(mbps), ttl: 63 });
+        self.tell(from, Input::App(AppCall::Sender { app: SENDER, session, template, tspec: tspec(mbps), ttl: 63 }));
     }
 
     pub fn silence(&mut self, from: usize, to: usize) {
         let (session, template) = (self.session_at(to), self.template_at(from));
-        self.tell(from, Input::SenderGone { app: SENDER, session, template });
+        self.tell(from, Input::App(AppCall::SenderGone { app: SENDER, session, template }));
     }
 
     /// The receiver at `to` asks for what `from` sends.
@@ -47,12 +47,12 @@ impl Net {
         let (session, filter) = (self.session_at(to), self.template_at(from));
         let (filters, flowspecs): (&[FilterSpec], &[FlowSpec]) = (&[filter], &[flowspec]);
         let (app, style, confirm) = (RECEIVER, Style::Ff, true);
-        self.tell(to, Input::Reserve { app, session, style, filters, flowspecs, confirm });
+        self.tell(to, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs, confirm }));
     }
 
     pub fn release(&mut self, to: usize) {
         let session = Some(self.session_at(to));
-        self.tell(to, Input::Release { app: RECEIVER, session });
+        self.tell(to, Input::App(AppCall::Release { app: RECEIVER, session }));
     }
 
     /// Mbit/s that each node holds, on all its interfaces together.
