@@ -39,7 +39,7 @@ macro_rules! profile {
 profile!(SrTcm, TrTcm, Rfc4115);
 
 /// How far ahead of the packet in hand states are fetched.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// Asks the processor for a value that will be needed soon. What that takes is the machine's matter, so a driver hands it in
 /// (`linux::cache::prefetch`); doing nothing is correct too, only slower.
