@@ -128,6 +128,32 @@ fn a_million_packets_each_equal_the_exact_oracle() {
     }
 }
 
+/// Bursts of a gigabyte and more, no rate at all, packets that no link carries: where credit passes half of 64 bits.
+#[test]
+fn the_largest_numbers_equal_the_exact_oracle() {
+    let mut draw = Draw(21);
+    for (rate, burst) in [
+        ([0, 0], [2_000_000_000, 1]),
+        ([0, 400_000_000_000], [1_200_000_000, 1_000_000_000]),
+        ([0, 1_000], [1, 2_000_000_000]),
+        ([1_000, 400_000_000_000], [1_100_000_000, 1_100_000_000]),
+    ] {
+        let mut now = Time::ZERO;
+        let mut oracle = Oracle::new(Rule::Two, rate, burst, now);
+        let [r0, r1] = rate.map(Rate::from_bps);
+        let [b0, b1] = burst.map(Bytes::new);
+        let profile = TrTcm::new(r0, b0, r1, b1).unwrap();
+        let mut state = profile.start(now);
+        for n in 0..10_000 {
+            now = now + Span::from_nanos(draw.wide(40));
+            let (len, color) = (draw.wide(32) as u32, [Color::Green, Color::Yellow, Color::Red][n % 3]);
+            assert_eq!(profile.meter(&mut state, now, len, color), oracle.meter(now, len, color), "packet {n}");
+            assert_eq!(u128::from(state.committed()), oracle.credit[0], "packet {n}");
+            assert_eq!(u128::from(state.excess()), oracle.credit[1], "packet {n}");
+        }
+    }
+}
+
 /// In every window, what a colour passed is at most its rate times the window plus its burst.
 #[test]
 fn no_window_holds_more_green_than_rate_and_burst_allow() {

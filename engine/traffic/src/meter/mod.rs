@@ -131,7 +131,10 @@ const fn taken(yes: bool, cost: u64) -> u64 {
 
 /// Below which `dt` credit stays below 2^63 before it is capped, so that signs can say what comparisons would; zero: never.
 const fn plain_below(rate: u64, burst: u64) -> u64 {
-    match (i64::MAX as u64).saturating_sub(burst).checked_div(rate) {
+    if burst > i64::MAX as u64 {
+        return 0;
+    }
+    match (i64::MAX as u64 - burst).checked_div(rate) {
         Some(dt) => dt,
         None => u64::MAX,
     }
