@@ -1,4 +1,4 @@
-//! The frame of every benchmark: which to run, how often, and one JSON line per figure.
+//! The frame of every benchmark: which to run, how often, and one JSON line per figure. And the word of a test that could not run.
 //!
 //! `make -s bench BENCH=pattern` passes the pattern as the first argument; a benchmark asks [`Bench::wants`] before it
 //! sets up. What two contenders are to be compared is run alternately ([`Bench::pair`]), because machines drift.
@@ -52,6 +52,12 @@ impl Bench {
         let mut ratio: Vec<f64> = pairs.iter().map(|p| p.0 / p.1).collect();
         (median(&mut own), median(&mut other), median(&mut ratio))
     }
+}
+
+/// Says that a test could not run here, and why: past the capture of a test's output, so that nobody takes it for passed.
+pub fn skipped(why: impl std::fmt::Display) {
+    // A lost word is all that can go wrong, and there is nobody to tell.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("SKIPPED: {why}\n").as_bytes());
 }
 
 /// How long `work` takes, ns.

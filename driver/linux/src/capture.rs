@@ -221,7 +221,7 @@ mod tests {
         let mut capture = match Capture::udp_to("lo", 47_101, clock) {
             Ok(capture) => capture,
             Err(failed) => {
-                println!("SKIPPED: {failed}");
+                bench::skipped(failed);
                 return;
             }
         };

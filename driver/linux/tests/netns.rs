@@ -7,7 +7,7 @@ fn skipped() -> bool {
     // SAFETY-free check: only root may make namespaces.
     let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
     if !root {
-        eprintln!("SKIPPED: network namespaces need root");
+        bench::skipped("network namespaces need root");
     }
     !root
 }

@@ -25,7 +25,7 @@ fn the_shipped_object_is_what_its_source_makes() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
     let clang = Command::new("clang-14").arg("--version").output();
     if !clang.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: no clang-14 (Debian: clang-14 llvm-14 libbpf-dev); the eBPF object was not rebuilt");
+        bench::skipped("no clang-14 (Debian: clang-14 llvm-14 libbpf-dev); the eBPF object was not rebuilt");
         return;
     }
     let scratch = std::env::temp_dir().join(format!("sluice-object-{}", std::process::id()));

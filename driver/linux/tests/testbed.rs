@@ -28,7 +28,7 @@ impl Scratch {
     fn new(what: &str) -> Option<Scratch> {
         let root = fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
         if !root {
-            eprintln!("SKIPPED: network namespaces need root");
+            bench::skipped("network namespaces need root");
             return None;
         }
         let name = format!("agent-{what}-{}", std::process::id());

@@ -30,7 +30,7 @@ fn possible<T>(result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(Error::Testbed(why)) if why.contains("needs root") => {
-            println!("SKIPPED: {why}");
+            bench::skipped(why);
             None
         }
         Err(other) => panic!("{other}"),
@@ -79,7 +79,7 @@ fn a_reservation_outlives_its_receivers_agent_by_its_lifetime_and_no_ledger_keep
 fn a_reserved_video_survives_a_flood_that_ruins_an_unreserved_one() {
     let _alone = alone();
     if Command::new("ffmpeg").arg("-version").output().is_err() {
-        println!("SKIPPED: ffmpeg is not installed");
+        bench::skipped("ffmpeg is not installed");
         return;
     }
     let mut short = DemoOptions::quick(options());

@@ -344,7 +344,7 @@ fn another_tool_sees_the_same() {
         ops.push(PlanOp::Class { oif: bed.oif, class: OWN, spec });
         plane.apply(&ops).expect("fits");
         let Ok(shown) = Command::new("tc").args(["-d", "class", "show", "dev", "near"]).output() else {
-            eprintln!("SKIPPED: no tc (Debian: iproute2) to compare with");
+            bench::skipped("no tc (Debian: iproute2) to compare with");
             return;
         };
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();

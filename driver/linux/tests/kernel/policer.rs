@@ -322,7 +322,7 @@ fn another_builds_program_is_replaced_in_place() {
         program.load().expect("verified");
         let link = match attach_egress(program.fd().expect("loaded").as_fd(), LO.0) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                eprintln!("SKIPPED: this kernel has no TCX links to be replaced");
+                bench::skipped("this kernel has no TCX links to be replaced");
                 return;
             }
             other => other.expect("attach"),

@@ -8,12 +8,12 @@ use std::os::fd::AsRawFd;
 pub fn in_netns(test: impl FnOnce() + Send + 'static) {
     // SAFETY: no pointers.
     if unsafe { libc::geteuid() } != 0 {
-        eprintln!("SKIPPED: network namespaces need root");
+        bench::skipped("network namespaces need root");
         return;
     }
     let thread = std::thread::spawn(move || {
         if !unshare() {
-            eprintln!("SKIPPED: this kernel gives no network namespace: {}", std::io::Error::last_os_error());
+            bench::skipped(format!("this kernel gives no network namespace: {}", std::io::Error::last_os_error()));
             return;
         }
         test();

@@ -178,14 +178,14 @@ fn agree(name: &str, bytes: &[u8], row: &HashMap<&'static str, String>) {
     }
 }
 
-const NO_TSHARK: &str = "SKIPPED: tshark is not installed, so no independent reader has seen what we write";
+const NO_TSHARK: &str = "tshark is not installed, so no independent reader has seen what we write";
 
 #[test]
 fn tshark_agrees_on_every_seed() {
     let seeds = seeds::all();
     let messages: Vec<_> = seeds.iter().map(|s| s.bytes.clone()).collect();
     let Some(rows) = dissect(&CaptureFile::write("seeds", &messages)) else {
-        println!("{NO_TSHARK}");
+        bench::skipped(NO_TSHARK);
         return;
     };
     assert_eq!(rows.len(), seeds.len());
@@ -211,7 +211,7 @@ fn tshark_agrees_on_generated_messages() {
         })
         .collect();
     let Some(rows) = dissect(&CaptureFile::write("generated", &messages)) else {
-        println!("{NO_TSHARK}");
+        bench::skipped(NO_TSHARK);
         return;
     };
     assert_eq!(rows.len(), messages.len());

@@ -31,7 +31,7 @@ const fn ip(v4: [u8; 4]) -> std::net::IpAddr {
 pub fn skipped() -> bool {
     let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
     if !root {
-        eprintln!("SKIPPED: agents and network namespaces need root");
+        bench::skipped("agents and network namespaces need root");
     }
     !root
 }
