@@ -2,7 +2,7 @@
 //!
 //! [`demo`] is the video against the flood; it is made of [`video`], which sends and judges a real video, [`cbr`], the
 //! cross traffic, [`bed`], the testbed, and [`reserve`], the two applications that reserve. [`setup`] measures set-up
-//! times, [`trial`] kills agents and lets senders cheat, [`figure`] draws; [`plane`] runs a queue tree on a [`capture`].
+//! times, [`trial`] kills agents and lets senders cheat, [`figure`] draws, [`pictures`] the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
 #![forbid(unsafe_code)]
 
 pub mod bed;
@@ -14,6 +14,7 @@ pub mod error;
 pub mod figure;
 pub mod host;
 pub mod patience;
+pub mod pictures;
 pub mod plane;
 pub mod program;
 pub mod progress;

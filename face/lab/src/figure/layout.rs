@@ -55,7 +55,7 @@ fn legend(lines: &[Line], on: &mut impl Canvas) {
     for line in lines.iter().rev() {
         let baseline = TOP - 18.0;
         let sample = [(left, baseline - 4.5), (left + 26.0, baseline - 4.5)];
-        on.line(&sample, line.color, 2.4, line.mark == Mark::None);
+        stroke(line, &sample, on);
         mark(line, left + 13.0, baseline - 4.5, on);
         on.text(left + 33.0, baseline, &line.name, LEGEND);
         left += 33.0 + font::width(&line.name, LEGEND.size, false) + 26.0;
@@ -64,18 +64,25 @@ fn legend(lines: &[Line], on: &mut impl Canvas) {
 
 fn plot(line: &Line, x: &Scale, y: &Scale, on: &mut impl Canvas) {
     let points: Vec<(f64, f64)> = line.points.iter().map(|&(h, v)| (x.at(h), y.at(v))).collect();
-    let reference = line.mark == Mark::None;
-    on.line(&points, line.color, if reference { 1.4 } else { 2.4 }, reference);
+    stroke(line, &points, on);
     for &(h, v) in &points {
         mark(line, h, v, on);
+    }
+}
+
+fn stroke(line: &Line, points: &[(f64, f64)], on: &mut impl Canvas) {
+    match line.mark {
+        Mark::Circle | Mark::Square | Mark::Solid => on.line(points, line.color, 2.4, false),
+        Mark::None => on.line(points, line.color, 1.4, true),
+        Mark::Alone => {}
     }
 }
 
 fn mark(line: &Line, x: f64, y: f64, on: &mut impl Canvas) {
     match line.mark {
         Mark::Circle => on.circle(x, y, 5.0, line.color),
-        Mark::Square => on.square(x, y, 9.0, line.color),
-        Mark::None => {}
+        Mark::Square | Mark::Alone => on.square(x, y, 9.0, line.color),
+        Mark::Solid | Mark::None => {}
     }
 }
 

@@ -17,6 +17,10 @@ impl Color {
     pub const BLUE: Color = Color(0x1b, 0x62, 0xa8);
     /// For what was not.
     pub const RED: Color = Color(0xcf, 0x46, 0x1e);
+    /// For what was within its profile.
+    pub const GREEN: Color = Color(0x2e, 0x8b, 0x4f);
+    /// For what was a little above it.
+    pub const AMBER: Color = Color(0xd9, 0x9a, 0x0b);
     /// For references.
     pub const GREY: Color = Color(0x8a, 0x8f, 0x98);
     const INK: Color = Color(0x22, 0x26, 0x2e);
@@ -25,13 +29,17 @@ impl Color {
     const WHITE: Color = Color(0xff, 0xff, 0xff);
 }
 
-/// How a measured point is marked.
+/// How the points of a line are marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// A filled circle.
     Circle,
     /// A filled square.
     Square,
+    /// A filled square, not joined to the next.
+    Alone,
+    /// Nothing but the line: so many points that marks would hide it.
+    Solid,
     /// Nothing: a reference, not a measurement; its line is dashed.
     None,
 }

@@ -1,0 +1,85 @@
+//! A link behind a scheduler: packets come at given times, one at a time goes out.
+
+use super::in_ms;
+use std::collections::VecDeque;
+use terms::{Bytes, Rate, Span, Time};
+use traffic::scheduler::{Node, Scheduler};
+
+/// The rate of every link here: 1,250 bytes take 1 ms.
+pub const RATE: Rate = Rate::from_mbps(10);
+
+/// A packet that comes.
+#[derive(Clone, Copy)]
+pub struct Arrival {
+    at: Time,
+    node: Node,
+    len: u32,
+}
+
+/// A packet that went.
+pub struct Departure {
+    node: Node,
+    len: u32,
+    start: Time,
+    end: Time,
+}
+
+/// `count` packets of `len` bytes at once.
+pub fn burst(node: Node, len: u32, count: usize, at: Time) -> Vec<Arrival> {
+    vec![Arrival { at, node, len }; count]
+}
+
+/// `count` packets of `len` bytes, one each `gap` from 0 on.
+pub fn steady(node: Node, len: u32, count: u64, gap: Span) -> Vec<Arrival> {
+    let at = |i| Time::from_nanos(gap.as_nanos() * i);
+    (0..count).map(|i| Arrival { at: at(i), node, len }).collect()
+}
+
+/// What goes out by `until` of what comes in; a packet that comes when the link becomes free can be chosen.
+pub fn run(mut scheduler: impl Scheduler, sources: &[Vec<Arrival>], until: Time) -> Vec<Departure> {
+    let mut arrivals = sources.concat();
+    arrivals.sort_by_key(|arrival| arrival.at);
+    let mut arrivals = arrivals.into_iter().peekable();
+    let classes = sources.iter().flatten().map(|a| a.node.0 as usize + 1).max().unwrap_or(0);
+    let mut queues = vec![VecDeque::new(); classes];
+    let (mut now, mut out) = (Time::ZERO, Vec::new());
+    while now < until {
+        while let Some(Arrival { at, node, len }) = arrivals.next_if(|arrival| arrival.at <= now) {
+            let queue = &mut queues[node.0 as usize];
+            queue.push_back(len);
+            if queue.len() == 1 {
+                scheduler.backlogged(at, node, len);
+            }
+        }
+        let Some(node) = scheduler.choose(now) else {
+            match arrivals.peek().map(|arrival| arrival.at).into_iter().chain(scheduler.wake_at()).min() {
+                Some(next) => now = next,
+                None => break,
+            }
+            continue;
+        };
+        let queue = &mut queues[node.0 as usize];
+        let len = queue.pop_front().expect("a scheduler chooses only among those that hold packets");
+        scheduler.served(now, node, len, queue.front().copied());
+        let end = now + RATE.span_for(Bytes::new(u64::from(len)));
+        out.push(Departure { node, len, start: now, end });
+        now = end;
+    }
+    out
+}
+
+/// Kilobytes of a class that had gone, against ms; a packet goes evenly while it goes.
+pub fn service(sent: &[Departure], node: Node, until: Time) -> Vec<(f64, f64)> {
+    let mut points = vec![(0.0, 0.0)];
+    let mut total = 0.0;
+    for departure in sent.iter().filter(|departure| departure.node == node) {
+        let start = (in_ms(departure.start), total);
+        if points.last() != Some(&start) {
+            points.push(start);
+        }
+        total += f64::from(departure.len) / 1e3;
+        points.push((in_ms(departure.end), total));
+    }
+    points.push((in_ms(until), total));
+    points
+}

@@ -1,0 +1,44 @@
+//! The pictures in `docs/traffic`: each algorithm of `engine/traffic` itself, run on a small input, drawn.
+//!
+//! Nothing here is random and nothing is timed, so that a picture changes only when its algorithm does: the test
+//! `pictures` holds the committed files against these.
+
+mod conditioning;
+mod link;
+mod sharing;
+
+use crate::figure::{Axis, Chart, Color, Line, Mark};
+use terms::Time;
+
+/// All of them: the file's name without its ending, and the SVG.
+pub fn all() -> Vec<(&'static str, String)> {
+    let charts = [
+        ("bucket", conditioning::bucket()),
+        ("meters", conditioning::meters()),
+        ("rio", conditioning::rio()),
+        ("ras", conditioning::ras()),
+        ("priority", sharing::priority()),
+        ("drr", sharing::drr()),
+        ("wf2q", sharing::wf2q()),
+        ("hfsc", sharing::hfsc()),
+        ("htb", sharing::htb()),
+    ];
+    charts.into_iter().map(|(name, chart)| (name, chart.svg())).collect()
+}
+
+fn chart(title: &str, subtitle: &str, x: &str, y: &str, lines: Vec<Line>) -> Chart {
+    let axis = |label: &str| Axis { label: label.into(), reach: 0.0 };
+    Chart { title: title.into(), subtitle: subtitle.into(), x: axis(x), y: axis(y), lines, landmark: None }
+}
+
+fn line(name: &str, color: Color, mark: Mark, points: Vec<(f64, f64)>) -> Line {
+    Line { name: name.into(), color, mark, points }
+}
+
+const fn ms(n: u64) -> Time {
+    Time::from_nanos(n * 1_000_000)
+}
+
+fn in_ms(at: Time) -> f64 {
+    at.as_nanos() as f64 / 1e6
+}
