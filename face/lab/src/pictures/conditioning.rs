@@ -61,7 +61,7 @@ pub fn meters() -> Chart {
         (at as f64, most.get() as f64 / 1e3)
     });
     chart(
-        "trTCM: green up to CIR and CBS, yellow up to PIR and PBS, then red",
+        "trTCM: green up to CIR, yellow up to PIR, then red",
         "RFC 2698, colour-blind: CIR 2 Mb/s, PIR 4 Mb/s, CBS and PBS 10 kB; a packet of 1,000 bytes each ms, 8 Mb/s",
         "Time (ms)",
         "Coloured (kB)",
