@@ -37,7 +37,7 @@ test:
 
 # The longer forms: what takes minutes to hours is not for every change.
 nightly: test fuzz
-	PROPTEST_CASES=1000000 $(CARGO) test --release --locked -p sluice-wire -p sluice-terms -p sluice-traffic
+	PROPTEST_CASES=1000000 $(CARGO) test --release --locked -p sluice-wire -p sluice-terms -p sluice-wheel -p sluice-traffic
 	SLUICE_SEEDS=1500 $(CARGO) test --release --locked -p sluice-sim
 	$(CARGO) build --release --locked -p sluice
 	$(SLUICE) lab setup-time --count 1000

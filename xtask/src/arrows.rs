@@ -60,6 +60,7 @@ fn check_manifest(folder: &str, manifest: &str, row: &Row, findings: &mut Vec<St
     const OURS: &[&str] = &[
         "terms",
         "wire",
+        "wheel",
         "traffic",
         "admit",
         "rsvp",

@@ -5,7 +5,7 @@
 //! interface; the other modules are its algorithms, each usable alone.
 //!
 //! Reading order: [`plan`], [`work`], [`bucket`], [`queue`], [`classifier`], [`scheduler`], [`port`];
-//! then [`meter`], [`dropper`], [`shaper`], [`wheel`], and [`tree`], which puts them together.
+//! then [`meter`], [`dropper`], [`shaper`], and [`tree`], which puts them together.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -21,5 +21,4 @@ pub mod queue;
 pub mod scheduler;
 pub mod shaper;
 pub mod tree;
-pub mod wheel;
 pub mod work;

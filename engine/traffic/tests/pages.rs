@@ -6,6 +6,13 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
+/// The table of this name, beside the tests that hold it.
+fn golden(name: &str) -> PathBuf {
+    let file = format!("{name}.txt");
+    let mut places = ["tests/golden", "../wheel/tests/golden"].map(|place| folder(place).join(&file)).into_iter();
+    places.find(|path| path.is_file()).unwrap_or_else(|| panic!("no golden table {name}"))
+}
+
 /// The page as it should be: after each mark, the table in a fence.
 fn rendered(page: &str) -> String {
     let mut out = String::new();
@@ -16,8 +23,7 @@ fn rendered(page: &str) -> String {
         let Some(name) = line.strip_prefix("<!-- golden: ").and_then(|rest| rest.strip_suffix(" -->")) else {
             continue;
         };
-        let table =
-            std::fs::read_to_string(folder("tests/golden").join(format!("{name}.txt"))).expect("the table is there");
+        let table = std::fs::read_to_string(golden(name)).expect("the table is there");
         out += &format!("```text\n{table}```\n");
         // What was there before.
         if lines.next_if(|l| l.starts_with("```")).is_some() {

@@ -11,7 +11,15 @@
 //! after the other; a table by timer says where each one is. Setting, moving and cancelling allocate nothing.
 //!
 //! A timer never expires early, and late by less than a tick. Timers of one tick expire in the order in which they
-//! were set, except that the last of a slot takes the place of one that was cancelled.
+//! were set, except that the last of a slot takes the place of one that was cancelled or moved. So the order is a function of the
+//! calls alone.
+//!
+//! Two questions about what comes next: [`Wheel::wake_at`] costs a look at a bitmap but may be early, because a slot has to be
+//! dealt out before its first timer is due; [`Wheel::next`] is exact, and looks at every timer of the first slot that is not empty.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
 
 use alloc::vec::Vec;
 use terms::Time;
@@ -166,6 +174,13 @@ impl Wheel {
         self.places.get(timer as usize).is_some_and(|place| place.at != NONE)
     }
 
+    /// When the timer is due, if it is set: the time that it was set to, rounded up to a tick.
+    pub fn due(&self, timer: u32) -> Option<Time> {
+        let place = self.places.get(timer as usize).filter(|place| place.at != NONE)?;
+        let low = self.chunks[place.at as usize / 16].entries[place.at as usize % 16].low;
+        Some(self.time_of(u64::from(place.high) << 32 | u64::from(low)))
+    }
+
     /// The next timer that is due at `now`; it is no longer set then. Ask until there is none.
     pub fn expire(&mut self, now: Time) -> Option<u32> {
         let now = now.as_nanos() >> self.shift;
@@ -195,16 +210,52 @@ impl Wheel {
         }
     }
 
-    /// When to call [`Wheel::expire`] next: not after the first timer is due, perhaps before (when a slot of a
-    /// higher level must be dealt out). A time that is past means at once; `None`: nothing is set.
+    /// When to call [`Wheel::expire`] next: not after the first timer is due; before it only when a slot of a higher level must be
+    /// dealt out, which is when its first tick comes. That happens at most seven times in the life of a timer, the last time within
+    /// 256 ticks of its expiry. A time that is past means at once; `None`: nothing is set.
     pub fn wake_at(&self) -> Option<Time> {
         if self.slots[DUE].first != NONE {
-            return Some(Time::from_nanos(self.tick << self.shift));
+            return Some(self.time_of(self.tick));
         }
-        self.next_slot().map(|(_, start)| match start.checked_shl(self.shift) {
-            Some(ns) if ns >> self.shift == start => Time::from_nanos(ns),
+        self.next_slot().map(|(_, start)| self.time_of(start))
+    }
+
+    /// When the first timer is due, exactly (in ticks, as [`Wheel::due`]); `None`: nothing is set. Looks at one slot: all timers of
+    /// one tick if the first is due within the present 256 ticks, else all of a span of 256, 65,536, ... ticks. Whoever
+    /// asks after each [`Wheel::expire`] that said `None` pays once for what a slot holds each time it is dealt out.
+    pub fn next(&self) -> Option<Time> {
+        if self.slots[DUE].first != NONE {
+            return Some(self.time_of(self.tick));
+        }
+        let (at, start) = self.next_slot()?;
+        if at < SLOTS {
+            return Some(self.time_of(start));
+        }
+        let Slot { first, last, len } = self.slots[at];
+        let (mut chunk, mut least) = (first, u64::MAX);
+        loop {
+            let entries = if chunk == last { len as usize } else { ENTRIES };
+            for entry in &self.chunks[chunk as usize].entries[..entries] {
+                least = least.min(u64::from(self.high_of(at, start, entry.timer)) << 32 | u64::from(entry.low));
+            }
+            if chunk == last {
+                return Some(self.time_of(least));
+            }
+            chunk = self.chunks[chunk as usize].next;
+        }
+    }
+
+    /// The upper half of the tick of a timer in this slot.
+    fn high_of(&self, slot: usize, start: u64, timer: u32) -> u32 {
+        if slot < FAR { (start >> 32) as u32 } else { self.places[timer as usize].high }
+    }
+
+    /// The instant at which a tick begins.
+    fn time_of(&self, tick: u64) -> Time {
+        match tick.checked_shl(self.shift) {
+            Some(ns) if ns >> self.shift == tick => Time::from_nanos(ns),
             _ => Time::FOREVER,
-        })
+        }
     }
 
     /// The first slot that is not empty, and the first tick of it. Levels come in order of time.
@@ -237,7 +288,7 @@ impl Wheel {
             let len = if from == slot.last { slot.len as usize } else { ENTRIES };
             for at in 0..len {
                 let entry = self.chunks[from as usize].entries[at];
-                let high = if slot_at < FAR { (start >> 32) as u32 } else { self.places[entry.timer as usize].high };
+                let high = self.high_of(slot_at, start, entry.timer);
                 self.append(self.slot_of(u64::from(high) << 32 | u64::from(entry.low)), entry);
             }
             let next = self.chunks[from as usize].next;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use terms::{Span, Time};
-use traffic::wheel::Wheel;
+use wheel::Wheel;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -61,6 +61,11 @@ impl Oracle {
     }
 }
 
+/// The instant at which a tick begins, if time goes that far.
+fn start_of(tick: u64, shift: u32) -> Time {
+    u64::try_from(u128::from(tick) << shift).map_or(Time::FOREVER, Time::from_nanos)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -71,12 +76,14 @@ proptest! {
         let mut now = start;
         let mut wheel = Wheel::new(shift, Time::from_nanos(now), 60);
         let mut oracle = Oracle::default();
+        let mut set_to = [0; 60];
         for step in steps {
             match step {
                 Step::Set(timer, _) if !cancels && wheel.is_set(timer) => {}
                 Step::Set(timer, span) => {
                     let at = now.saturating_add(span);
                     wheel.set(timer, Time::from_nanos(at));
+                    set_to[timer as usize] = at;
                     // Not due before: rounded up to a tick. What is past is due in the present tick.
                     let tick = at.div_ceil(1 << shift).max(now >> shift);
                     oracle.set(timer, tick);
@@ -96,6 +103,12 @@ proptest! {
             prop_assert_eq!(wake.is_some(), oracle.first().is_some());
             if let (Some(wake), Some(first)) = (wake, oracle.first()) {
                 prop_assert!(wake >> shift <= first, "wakes at {wake}, after tick {first}");
+                let next = wheel.next().expect("something is set");
+                prop_assert_eq!(next, start_of(first.max(now >> shift), shift), "the next is exact");
+            }
+            for timer in 0..60 {
+                let at = oracle.keys.contains_key(&timer).then(|| start_of(set_to[timer as usize].div_ceil(1 << shift), shift));
+                prop_assert_eq!(wheel.due(timer), at);
             }
         }
         // From wake-up to wake-up, as a driver does.
