@@ -1,9 +1,11 @@
-//! Checks of the house: `cargo xtask arrows` (layers, purity) and `cargo xtask tidy` (headers, lengths, leftovers).
+//! Checks of the house: `cargo xtask arrows` (layers, purity), `cargo xtask tidy` (headers, lengths, leftovers) and
+//! `cargo xtask clauses` (the ledgers of the RFCs' sentences).
 //!
-//! Both run under `cargo test` as well, so a change that breaks the house fails the tests.
+//! All run under `cargo test` as well, so a change that breaks the house fails the tests.
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod clauses;
 mod source;
 mod tidy;
 
@@ -15,15 +17,17 @@ fn main() -> ExitCode {
     let findings = match what.as_str() {
         "arrows" => arrows::check(&root),
         "tidy" => tidy::check(&root),
-        "" | "all" => arrows::check(&root).into_iter().chain(tidy::check(&root)).collect(),
+        "clauses" => clauses::check(&root),
+        "" | "all" => [arrows::check(&root), tidy::check(&root), clauses::check(&root)].concat(),
         "help" | "--help" | "-h" => {
             println!("cargo xtask arrows   layers and purity, against the table in ARCHITECTURE.md");
             println!("cargo xtask tidy     headers, lengths, leftovers");
-            println!("cargo xtask          both");
+            println!("cargo xtask clauses  the clause ledgers of docs/rfc, against the tests that they name");
+            println!("cargo xtask          all of them");
             return ExitCode::SUCCESS;
         }
         other => {
-            eprintln!("xtask: {other:?} is no check: arrows, tidy or nothing for both");
+            eprintln!("xtask: {other:?} is no check: arrows, tidy, clauses or nothing for all");
             return ExitCode::from(2);
         }
     };
@@ -50,6 +54,12 @@ mod tests {
     #[test]
     fn the_house_is_tidy() {
         let findings = crate::tidy::check(&crate::source::root());
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+    }
+
+    #[test]
+    fn every_clause_names_its_tests() {
+        let findings = crate::clauses::check(&crate::source::root());
         assert!(findings.is_empty(), "{}", findings.join("\n"));
     }
 }
