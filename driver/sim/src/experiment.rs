@@ -178,7 +178,7 @@ pub fn session_to(port: u16) -> Session {
 
 /// Its sender.
 pub fn sender_from(port: u16) -> SenderTemplate {
-    SenderTemplate { src: address(LinkId(0), 0), src_port: port }
+    SenderTemplate { src: address(LinkId(0), 0), src_port: port.into() }
 }
 
 /// The flow of a stream between those ports.

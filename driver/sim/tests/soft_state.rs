@@ -31,7 +31,7 @@ fn session(port: u16) -> Session {
 }
 
 fn template(port: u16) -> SenderTemplate {
-    SenderTemplate { src: address(LinkId(0), 0), src_port: port }
+    SenderTemplate { src: address(LinkId(0), 0), src_port: port.into() }
 }
 
 /// A line of nodes on which one message in `loss_percent` is lost, one in ten doubled, one in five late.

@@ -322,7 +322,7 @@ impl Tc {
 
 fn policer(link: &LinkSpec, request: &TcRequest<'_>) -> BucketSpec {
     let tspec = request.flowspec.tspec();
-    if request.police { classes::bucket(tspec) } else { classes::inner_bucket(link, tspec) }
+    if request.police.entry { classes::bucket(tspec) } else { classes::inner_bucket(link, tspec) }
 }
 
 impl Link {

@@ -84,6 +84,7 @@ impl Rsvp {
             Input::Wake => self.wake(now, env),
             Input::App(call) => self.call(now, env, call),
             Input::Installed { handle, result } => self.installed(now, env, handle, result),
+            Input::Displaced { handle, by } => self.displaced(now, env, handle, by),
             Input::RouteChanged { dst } => self.route_changed(now, env, dst),
             Input::Interface { interface, state } => self.interface_changed(now, env, interface, state),
             Input::Adopted { session, until } => self.adopted(&session, until),
@@ -159,7 +160,7 @@ impl Rsvp {
         match env.route(session.dst, Some(src), iif) {
             Way::Local => Out::Local,
             Way::Out { oif, gateway, source } if self.speaks_on(oif) => Out::Interface { oif, gateway, source },
-            Way::Out { .. } | Way::None => Out::Nowhere,
+            Way::Out { .. } | Way::Tree(_) | Way::None => Out::Nowhere,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::resv_refresh::Push;
 use crate::rsb::{Confirm, NextHop};
 use crate::table::Id;
 use crate::tcsb::TcsbKey;
-use terms::ports::RHandle;
+use terms::ports::{Preemption, RHandle};
 use terms::{Fault, Time};
 
 impl Rsvp {
@@ -28,8 +28,19 @@ impl Rsvp {
                     self.reserved(now, &at);
                 }
             }
-            Err(fault) => self.not_installed(now, env, &at, &fault),
+            Err(fault) => {
+                let refusal = Refusal::fault(&self.config.node_name, &fault);
+                self.undone(now, env, &at, &refusal);
+            }
         }
+    }
+
+    /// Traffic control gave the reservation's capacity to another (RFC 2205 appendix B, error 12).
+    pub(crate) fn displaced<E: Env>(&mut self, now: Time, env: &mut E, handle: RHandle, by: Option<Preemption>) {
+        let Some(entry) = self.handles.find(&handle) else { return };
+        let at = self.tcsbs.key(self.handles[entry]);
+        let refusal = Refusal::displaced(&self.config.node_name, by);
+        self.undone(now, env, &at, &refusal);
     }
 
     /// What is reserved here for a sender is in the plane: requests for confirmation move on, and so does the Resv.
@@ -59,10 +70,10 @@ impl Rsvp {
         self.arm_path(psb);
     }
 
-    /// The plane failed: the reservation is undone, everybody who asked for it is told, upstream is torn.
-    fn not_installed<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey, fault: &Fault) {
+    /// The plane failed, or somebody else has the capacity now: the reservation is undone, everybody who asked for it is
+    /// told, upstream is torn.
+    fn undone<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey, refusal: &Refusal) {
         let (sid, oif, filter) = *at;
-        let refusal = Refusal::fault(&self.config.node_name, fault);
         let session = self.sessions.key(sid);
         for id in self.reservations_of(sid, &filter) {
             if let (_, NextHop::Hop { oif: on, addr }, _) = self.rsbs.key(id)
@@ -72,7 +83,7 @@ impl Rsvp {
                 let by = if rsb.direct { Some(oif) } else { None };
                 let (style, flowspec) = (rsb.style, Some(rsb.flowspec));
                 let erring = Erring { session, style, filter: Some(filter), flowspec };
-                self.send_resv_err(oif, by, addr, &erring, &refusal);
+                self.send_resv_err(oif, by, addr, &erring, refusal);
             }
         }
         self.drop_reservations_of(now, env, sid, &filter, Some(oif), Gone::Replaced);

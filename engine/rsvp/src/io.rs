@@ -6,7 +6,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::ports::RHandle;
+use terms::ports::{Preemption, RHandle};
 use terms::{Adspec, Fault, FilterSpec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style, Time, Tspec};
 
 /// A local application, as the driver numbers it; its registrations end with it.
@@ -39,6 +39,14 @@ pub enum Input<'a> {
         handle: RHandle,
         /// How it went; on a fault the reservation has been undone.
         result: Result<(), Fault>,
+    },
+    /// Traffic control took a reservation's capacity away (RFC 2205 appendix B, error 12; RFC 3181). Its handle is not
+    /// known to traffic control any more.
+    Displaced {
+        /// Which.
+        handle: RHandle,
+        /// Whose request took its place; `None`: an advance booking.
+        by: Option<Preemption>,
     },
     /// The way to this destination may have changed.
     RouteChanged {

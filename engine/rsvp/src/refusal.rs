@@ -5,6 +5,7 @@ use crate::io::ErrorReport;
 use alloc::format;
 use alloc::string::String;
 use core::net::IpAddr;
+use terms::ports::Preemption;
 use terms::{Fault, FlowSpec, IfIndex, Refused};
 use wire::ErrorSpec;
 use wire::iana::error;
@@ -69,6 +70,16 @@ impl Refusal {
             in_place: false,
             text: Some(format!("node {node} {fault}")),
         }
+    }
+
+    /// Another reservation, or (`None`) an advance booking, has taken this one's capacity.
+    pub fn displaced(node: &str, by: Option<Preemption>) -> Refusal {
+        let whose = match by {
+            Some(by) => format!("a request of preemption priority {}", by.preempting),
+            None => String::from("an advance booking"),
+        };
+        let text = Some(format!("node {node} gave the capacity to {whose}"));
+        Refusal { code: error::PREEMPTED, value: 0, in_place: false, text }
     }
 
     /// As an ERROR_SPEC of `node`.

@@ -8,8 +8,8 @@ use crate::rsb::NextHop;
 use crate::session::SessionState;
 use crate::table::Id;
 use crate::tcsb::{Tcsb, TcsbKey};
-use terms::ports::TcRequest;
-use terms::{FilterSpec, FlowSpec, Refused, Rspec, Span, Time, Tspec};
+use terms::ports::{Police, TcRequest};
+use terms::{FilterSpec, FlowSpec, Refused, Rspec, Span, Style, Time, Tspec};
 use wire::iana::error;
 
 /// The least flowspec that serves both (RFC 2210, RFC 2212 section 6). Two services do not merge (error 21, value 1).
@@ -61,7 +61,17 @@ impl Rsvp {
         let (sid, oif, filter) = *at;
         let police = self.psb_of(sid, &filter).is_some_and(|psb| self.local_sender(psb).is_some());
         let session = self.sessions.key(sid);
-        let request = TcRequest { oif, session, filters: &[filter], flowspec: merged, path_te, police, lifetime };
+        let request = TcRequest {
+            oif,
+            session,
+            style: Style::Ff,
+            filters: &[filter],
+            flowspec: merged,
+            path_te,
+            police: Police { entry: police, ..Police::default() },
+            lifetime,
+            priority: None,
+        };
         let Some(id) = self.tcsbs.find(at) else {
             let handle = env.add(now, &request)?;
             let block = Tcsb { handle, asked: merged, admitted: merged, installed: None, path_te, pending: 1 };

@@ -16,7 +16,8 @@ pub struct FlowKey {
     pub dst: IpAddr,
     /// IP protocol number.
     pub protocol: u8,
-    /// Source port; zero where the protocol has none, or in a fragment other than the first.
+    /// Source port; zero where the protocol has none, or in a fragment other than the first. Of ESP and AH packets the
+    /// upper half of the security parameter index, `dst_port` being the lower: as they lie in an ESP header.
     pub src_port: u16,
     /// Destination port; as `src_port`.
     pub dst_port: u16,
@@ -25,13 +26,18 @@ pub struct FlowKey {
 impl FlowKey {
     /// The packets of one sender of one session.
     pub fn of(session: &Session, sender: &SenderTemplate) -> FlowKey {
-        FlowKey {
-            src: sender.src,
-            dst: session.dst,
-            protocol: session.protocol,
-            src_port: sender.src_port,
-            dst_port: session.dst_port,
-        }
+        let [s0, s1, s2, s3] = sender.src_port.to_be_bytes();
+        let low = u16::from_be_bytes([s2, s3]);
+        let (src_port, dst_port) =
+            if session.is_gpi() { (u16::from_be_bytes([s0, s1]), low) } else { (low, session.dst_port) };
+        FlowKey { src: sender.src, dst: session.dst, protocol: session.protocol, src_port, dst_port }
+    }
+
+    /// The sender of these packets, in their session.
+    pub fn sender(&self, session: &Session) -> SenderTemplate {
+        let [s0, s1] = if session.is_gpi() { self.src_port.to_be_bytes() } else { [0, 0] };
+        let [s2, s3] = if session.is_gpi() { self.dst_port } else { self.src_port }.to_be_bytes();
+        SenderTemplate { src: self.src, src_port: u32::from_be_bytes([s0, s1, s2, s3]) }
     }
 }
 

@@ -13,8 +13,18 @@ pub struct Session {
     pub dst: IpAddr,
     /// IP protocol number, not zero.
     pub protocol: u8,
-    /// Destination port; zero for protocols without ports.
+    /// Destination port; zero for protocols without ports. For ESP and AH a number other than zero is the virtual
+    /// destination port of RFC 2207: see [`Session::is_gpi`].
     pub dst_port: u16,
+}
+
+impl Session {
+    /// Whether the senders are told apart by their security parameter index, as a generalised port identifier
+    /// (RFC 2207). ESP and AH have no ports, and a virtual destination port of zero is illegal (RFC 2207 section
+    /// 3.1), so that the port alone tells such a session from one for all of the protocol's packets.
+    pub const fn is_gpi(&self) -> bool {
+        matches!(self.protocol, 50 | 51) && self.dst_port != 0
+    }
 }
 
 /// Which sender of a session: SENDER_TEMPLATE, RFC 2205 section A.10.
@@ -22,8 +32,9 @@ pub struct Session {
 pub struct SenderTemplate {
     /// The sender's address.
     pub src: IpAddr,
-    /// The sender's port; zero for protocols without ports.
-    pub src_port: u16,
+    /// The sender's port, 16 bits; zero for protocols without ports. In a session with generalised port identifiers
+    /// ([`Session::is_gpi`]) the security parameter index, 32 bits.
+    pub src_port: u32,
 }
 
 /// Which packets a reservation covers: FILTER_SPEC, RFC 2205 section A.9. The same shape as a sender template.

@@ -258,7 +258,7 @@ impl<S: Space> Builder<S> {
         match filter {
             Filter::Ports(sender) => {
                 let (form, src) = octets(sender.src);
-                let [hi, lo] = sender.src_port.to_be_bytes();
+                let [_, _, hi, lo] = sender.src_port.to_be_bytes();
                 self.write(class, form, &[src.as_ref(), &[0, 0, hi, lo]])
             }
             Filter::FlowLabel { src, label } => {

@@ -169,8 +169,8 @@ pub struct SessionId {
 pub struct SenderId {
     /// Source address.
     pub src: IpAddr,
-    /// Source port.
-    pub src_port: u16,
+    /// Source port; of ESP and AH with a virtual destination port (RFC 2207), the security parameter index.
+    pub src_port: u32,
 }
 
 /// A Tspec.

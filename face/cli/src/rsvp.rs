@@ -28,7 +28,7 @@ pub fn run(command: &RsvpCommand) -> Result<ExitCode, Complaint> {
 fn send(args: &SendArgs) -> Result<ExitCode, Complaint> {
     let mut client = args.agent.connect()?;
     let session = session_id(&args.to, args.protocol);
-    let sender = SenderId { src: args.from.addr, src_port: args.from.port };
+    let sender = SenderId { src: args.from.addr, src_port: args.from.port.into() };
     let tspec = tspec(args.rate, &args.traffic)?;
     client.call(Request::Sender { session, sender, tspec, ttl: args.ttl })?;
     if !args.json {
@@ -43,7 +43,7 @@ fn receive(args: &ReceiveArgs) -> Result<ExitCode, Complaint> {
     client.call(Request::Receiver { session })?;
     let mut wanted: Vec<(SenderId, FlowSpecDoc)> = Vec::new();
     let mut pending = 0usize;
-    let only = args.sender.as_ref().map(|end| SenderId { src: end.addr, src_port: end.port });
+    let only = args.sender.as_ref().map(|end| SenderId { src: end.addr, src_port: end.port.into() });
     follow(&mut client, args.patience, args.json, |client, event| match event {
         EventDoc::Path { sender, tspec, .. } => {
             let Some(reserve) = args.reserve else { return Ok(None) };

@@ -59,7 +59,7 @@ pub fn describe(event: &EventDoc) -> String {
             format!("confirmed {} {} (by {node})", flow(session, sender), wanted(flowspec))
         }
         EventDoc::Error { session, sender, answers, node, code, value, meaning, text, in_place } => {
-            let who = sender.as_ref().map_or_else(|| end(session.dst, session.dst_port), |s| flow(session, s));
+            let who = sender.as_ref().map_or_else(|| end(session.dst, session.dst_port.into()), |s| flow(session, s));
             let words = text.as_ref().map_or(String::new(), |t| format!(": {t}"));
             let kept = if *in_place { "; the older reservation stays" } else { "" };
             format!("{answers} error {who} {meaning} (code {code}, value {value}) at {node}{words}{kept}")
@@ -75,11 +75,15 @@ pub fn flow(session: &SessionId, sender: &SenderId) -> String {
         6 => "tcp".to_string(),
         n => format!("protocol {n}"),
     };
-    format!("{} -> {} {protocol}", end(sender.src, sender.src_port), end(session.dst, session.dst_port))
+    format!("{} -> {} {protocol}", end(sender.src, sender.src_port), end(session.dst, session.dst_port.into()))
 }
 
-fn end(addr: std::net::IpAddr, port: u16) -> String {
-    std::net::SocketAddr::new(addr, port).to_string()
+/// Address and port; a security parameter index is no port and is written as such.
+fn end(addr: std::net::IpAddr, port: u32) -> String {
+    match u16::try_from(port) {
+        Ok(port) => std::net::SocketAddr::new(addr, port).to_string(),
+        Err(_) => format!("{addr} spi {port:#x}"),
+    }
 }
 
 fn traffic(t: &TspecDoc) -> String {

@@ -8,7 +8,7 @@ use node::status::{LinkView, ReservationView};
 use rsvp::views::ResvView;
 use rsvp::{NextHop, Origin};
 use std::collections::{BTreeMap, BTreeSet};
-use terms::{Fault, FlowKey, IfIndex, Rate, SenderTemplate, Time};
+use terms::{Fault, FlowKey, IfIndex, Rate, Time};
 use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan};
 
 /// What the kernel has and counts, both looked up just now.
@@ -152,7 +152,7 @@ fn asked_row(view: &ResvView, now: Time) -> ReservationRow {
 fn held_row(held: &ReservationView, now: Time) -> ReservationRow {
     ReservationRow {
         session: held.session.into(),
-        sender: SenderTemplate { src: held.flow.src, src_port: held.flow.src_port }.into(),
+        sender: held.flow.sender(&held.session).into(),
         oif: None,
         nhop: None,
         style: None,

@@ -85,7 +85,7 @@ pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience)
         patience.check()?;
         let port = PORT + (number % 10_000) as u16;
         let session = SessionId { dst: to.address.into(), protocol: UDP, dst_port: port };
-        let flow = Flow { session, sender: SenderId { src: from.address.into(), src_port: port } };
+        let flow = Flow { session, sender: SenderId { src: from.address.into(), src_port: port.into() } };
         let mut receiving = Receiving::start(bed.client(RECEIVER)?, flow)?;
         let client = bed.client(SENDER)?;
         let begin = Instant::now();

@@ -53,7 +53,17 @@ pub fn guaranteed_service(kbit: u64, service_kbit: u64) -> FlowSpec {
 
 pub fn request(port: u16, flowspec: FlowSpec, filters: &[FilterSpec]) -> TcRequest<'_> {
     let path_te = *flowspec.tspec();
-    TcRequest { oif: OIF, session: session(port), filters, flowspec, path_te, police: false, lifetime: LIFETIME }
+    TcRequest {
+        oif: OIF,
+        session: session(port),
+        style: terms::Style::Ff,
+        filters,
+        flowspec,
+        path_te,
+        police: terms::ports::Police::default(),
+        lifetime: LIFETIME,
+        priority: None,
+    }
 }
 
 /// The plane.

@@ -98,7 +98,7 @@ impl Filter {
             (ctype::IPV6_FLOW_LABEL, IpAddr::V6(src)) => {
                 Filter::FlowLabel { src, label: u32::from_be_bytes([0, b & 0x0f, c, d]) }
             }
-            _ => Filter::Ports(SenderTemplate { src, src_port: u16::from_be_bytes([c, d]) }),
+            _ => Filter::Ports(SenderTemplate { src, src_port: u32::from_be_bytes([0, 0, c, d]) }),
         })
     }
 

@@ -9,7 +9,7 @@ fn parse(message: Builder) -> Result<(), Malformed> {
     Message::parse(&message.finish().unwrap()).map(drop)
 }
 
-fn path(session: &Session, hop: &RsvpHop, src: &str, src_port: u16) -> Builder {
+fn path(session: &Session, hop: &RsvpHop, src: &str, src_port: u32) -> Builder {
     let sender = FilterSpec { src: ip(src), src_port };
     let head = start(MessageType::Path).session(session).hop(hop).time_values(Span::from_secs(30));
     head.sender_template(&sender.into()).sender_tspec(&video())

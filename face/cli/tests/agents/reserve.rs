@@ -46,7 +46,7 @@ fn what_flows_is_measured_and_what_exceeds_is_told_apart() {
     let mut receiver = bed.receiver();
     reserve(&mut receiver, 1_000_000);
     expect(&mut receiver, "the confirmation", |event| matches!(event, EventDoc::Confirm { .. }));
-    let socket = bed.netns("swissvale").run(|| UdpSocket::bind((SENDER.src, SENDER.src_port)).unwrap()).unwrap();
+    let socket = bed.netns("swissvale").run(|| UdpSocket::bind((SENDER.src, SENDER.src_port as u16)).unwrap()).unwrap();
     let bucket = bed.reservations("yosemite")[0].installed.as_ref().unwrap().bucket_bytes / 1000; // the first reading
     // 150 packets of 1,000 bytes at once: what the bucket holds conforms, the rest exceeds.
     for _ in 0..150 {

@@ -12,7 +12,7 @@ fn a_killed_router_s_promises_stay_and_are_adopted() {
     reserve(&mut receiver, 6_000_000);
     expect(&mut receiver, "the confirmation", |event| matches!(event, EventDoc::Confirm { .. }));
     let classes = bed.tc("yosemite", "to-maui");
-    let socket = bed.netns("swissvale").run(|| UdpSocket::bind((SENDER.src, SENDER.src_port)).unwrap()).unwrap();
+    let socket = bed.netns("swissvale").run(|| UdpSocket::bind((SENDER.src, SENDER.src_port as u16)).unwrap()).unwrap();
     let send = |n: usize| {
         for _ in 0..n {
             socket.send_to(&[0; 72], (SESSION.dst, SESSION.dst_port)).unwrap();

@@ -195,7 +195,7 @@ fn sweep_reserved(
 /// The testbed has no such hosts.
 pub fn video_flow(bed: &Bed) -> Result<Flow, Error> {
     let session = SessionId { dst: bed.host(RECEIVER)?.address.into(), protocol: 17, dst_port: PORT };
-    Ok(Flow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: PORT } })
+    Ok(Flow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: PORT.into() } })
 }
 
 fn describe(flood: Rate, reserved: bool) -> String {

@@ -321,7 +321,7 @@ impl Reader<'_> {
             tspec,
             flowspec,
             session: Session { dst: flow.dst, protocol: flow.protocol, dst_port: flow.dst_port },
-            template: SenderTemplate { src: flow.src, src_port: flow.src_port },
+            template: SenderTemplate { src: flow.src, src_port: flow.src_port.into() },
         }))
     }
 }

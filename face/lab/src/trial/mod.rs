@@ -72,7 +72,7 @@ impl Reserved {
 /// The testbed has no such hosts.
 pub fn udp_flow(bed: &Bed, port: u16) -> Result<Flow, Error> {
     let session = SessionId { dst: bed.host(RECEIVER)?.address.into(), protocol: 17, dst_port: port };
-    Ok(Flow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: port } })
+    Ok(Flow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: port.into() } })
 }
 
 /// For a constant flow of [`PACKET`]s, with room for a sender that was held up for a tenth of a second.
