@@ -105,7 +105,10 @@ fn a_flow_is_policed_to_the_byte_only_where_it_enters() {
     let (mut tc, mut world) = started();
     let one = [sender()];
     let inside = request(5000, controlled_load(1000), &one);
-    let entry = terms::ports::TcRequest { police: terms::ports::Police { entry: true, merge: false, branch: false }, ..request(5001, controlled_load(1000), &one) };
+    let entry = terms::ports::TcRequest {
+        police: terms::ports::Police { entry: true, merge: false, branch: false },
+        ..request(5001, controlled_load(1000), &one)
+    };
     for asked in [inside, entry] {
         tc.add(NOW, &asked).unwrap();
         world.settle(&mut tc, NOW);

@@ -146,10 +146,7 @@ impl Preemption {
     /// The higher of both, each part for itself: what serves two requests that share a reservation (RFC 3181 section
     /// 4.3, "take highest priority").
     pub fn merged(self, other: Preemption) -> Preemption {
-        Preemption {
-            preempting: self.preempting.max(other.preempting),
-            defending: self.defending.max(other.defending),
-        }
+        Preemption { preempting: self.preempting.max(other.preempting), defending: self.defending.max(other.defending) }
     }
 
     /// Whether a request of this priority may displace a reservation that defends itself by `other`.

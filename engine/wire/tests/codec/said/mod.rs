@@ -37,7 +37,8 @@ fn host(v4: bool) -> BoxedStrategy<IpAddr> {
 }
 
 fn filter(v4: bool) -> BoxedStrategy<Filter> {
-    let ports = (host(v4), any::<u16>()).prop_map(|(src, src_port)| Filter::Ports(FilterSpec { src, src_port: src_port.into() }));
+    let ports = (host(v4), any::<u16>())
+        .prop_map(|(src, src_port)| Filter::Ports(FilterSpec { src, src_port: src_port.into() }));
     if v4 {
         return ports.boxed();
     }
