@@ -133,6 +133,13 @@ impl World {
             Action::LinkDown(link) => self.set_link(link, false),
             Action::LinkUp(link) => self.set_link(link, true),
             Action::Impair(link, impairment) => self.links[link.0].impairment = impairment,
+            // `playable` refuses them.
+            Action::ImpairData(..)
+            | Action::NodeDown(_)
+            | Action::NodeUp(_)
+            | Action::Partition(_)
+            | Action::Heal
+            | Action::ClockStep { .. } => {}
         }
     }
 

@@ -73,6 +73,15 @@ pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
     }
     for (n, (_, action)) in scenario.script.iter().enumerate() {
         let (node, link) = named(action);
+        if let Action::ImpairData(..)
+        | Action::NodeDown(_)
+        | Action::NodeUp(_)
+        | Action::Partition(_)
+        | Action::Heal
+        | Action::ClockStep { .. } = action
+        {
+            return fail(format!("line {n} of the script: this version does not play {action:?}"));
+        }
         if let Some(node) = node.filter(|node| node.0 >= scenario.nodes.len()) {
             let all = scenario.nodes.len();
             return fail(format!("line {n} of the script names node {}, but there are only {all}", node.0));
@@ -81,6 +90,9 @@ pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
             let all = scenario.links.len();
             return fail(format!("line {n} of the script names link {}, but there are only {all}", link.0));
         }
+    }
+    if !scenario.connections.is_empty() || !scenario.egress.is_empty() || !scenario.captures.is_empty() {
+        return fail("this version plays no TCP, no queues other than the agents' own, and takes no captures".into());
     }
     if scenario.measured.0 > scenario.measured.1 {
         return fail("the measured window ends before it begins".into());
@@ -118,6 +130,11 @@ fn source_means_something(scenario: &Scenario, map: &Map, n: usize) -> Result<()
     if source.packet == 0 {
         return fail(format!("source {n} sends packets of no length"));
     }
+    if let Pattern::Exponential { .. } | Pattern::Pareto { .. } | Pattern::Poisson { .. } | Pattern::Trace(_) =
+        source.pattern
+    {
+        return fail(format!("source {n} has a pattern that this version does not play"));
+    }
     if let Pattern::Video { packets: 0, .. } = source.pattern {
         return fail(format!("source {n} sends frames of no packets"));
     }
@@ -147,7 +164,14 @@ fn named(action: &Action) -> (Option<NodeId>, Option<LinkId>) {
         | Action::FailPlane { node, .. }
         | Action::Crash(node)
         | Action::Restart(node)
+        | Action::NodeDown(node)
+        | Action::NodeUp(node)
+        | Action::ClockStep { node, .. }
         | Action::Stop(node) => (Some(node), None),
-        Action::LinkDown(link) | Action::LinkUp(link) | Action::Impair(link, _) => (None, Some(link)),
+        Action::LinkDown(link) | Action::LinkUp(link) | Action::Impair(link, _) | Action::ImpairData(link, _) => {
+            (None, Some(link))
+        }
+        Action::Partition(ref nodes) => (nodes.iter().max().copied(), None),
+        Action::Heal => (None, None),
     }
 }

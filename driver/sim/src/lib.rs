@@ -19,6 +19,7 @@ pub mod map;
 pub mod packet;
 pub mod rng;
 pub mod scenario;
+pub mod scenarios;
 pub mod sink;
 pub mod source;
 pub mod station;
@@ -26,6 +27,8 @@ pub mod story;
 mod transit;
 pub mod world;
 
-pub use scenario::{Action, Ask, LinkId, LinkSpec, NodeId, NodeSpec, Pattern, Scenario, SourceId, SourceSpec};
+pub use scenario::{
+    Action, Ask, LinkId, LinkSpec, NodeId, NodeSpec, Pattern, Scenario, SourceId, SourceSpec, TcpId, TcpReport, TcpSpec,
+};
 pub use sink::FlowReport;
 pub use world::{Broken, World};

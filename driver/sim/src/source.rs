@@ -60,6 +60,10 @@ impl Source {
             Pattern::Greedy { rate, burst } => {
                 self.times(rate.span_for(self.bytes(n.saturating_sub(u64::from(burst.max(1)) - 1))))
             }
+            // `playable` refuses them.
+            Pattern::Exponential { .. } | Pattern::Pareto { .. } | Pattern::Poisson { .. } | Pattern::Trace(_) => {
+                return None;
+            }
         };
         (at < self.spec.until).then_some(at)
     }

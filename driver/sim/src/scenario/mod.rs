@@ -1,6 +1,12 @@
 //! What a story is made of: nodes, links, traffic, and what happens when. Types only; their text form belongs to a
 //! face.
 
+mod queue;
+mod tcp;
+
+pub use queue::{Conditioner, EgressReport, EgressSpec, NO_LIMIT, Queue, QueueSpec, Tally, af1};
+pub use tcp::{Growth, RtoSpec, Tcp, TcpId, TcpReport, TcpSpec};
+
 use crate::rng::Ratio;
 use node::io::AppId;
 use terms::{FlowKey, FlowSpec, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec};
@@ -18,6 +24,30 @@ pub struct LinkId(pub usize);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SourceId(pub usize);
 
+/// A recorded stream: when each packet goes, from the start of the source, and its length in IP bytes; times never decrease.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Trace {
+    /// Offset and length.
+    pub packets: Vec<(Span, u32)>,
+}
+
+/// A trace, by its position in [`Scenario::traces`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TraceId(pub usize);
+
+/// A direction of a link that is captured, where packets leave the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CaptureSpec {
+    /// Which link.
+    pub link: LinkId,
+    /// Which end sends.
+    pub side: usize,
+    /// Bytes kept of each packet.
+    pub snap: u32,
+    /// At most so many packets.
+    pub packets: usize,
+}
+
 /// A whole story.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scenario {
@@ -27,8 +57,18 @@ pub struct Scenario {
     pub nodes: Vec<NodeSpec>,
     /// What connects them.
     pub links: Vec<LinkSpec>,
-    /// Data traffic.
+    /// What stands in directions of links; those not named have [`Scenario::queue`] and no conditioner.
+    pub egress: Vec<EgressSpec>,
+    /// What stands in all other directions.
+    pub queue: Queue,
+    /// Data traffic without congestion control.
     pub sources: Vec<SourceSpec>,
+    /// What [`Pattern::Trace`] replays.
+    pub traces: Vec<Trace>,
+    /// Data traffic with congestion control.
+    pub connections: Vec<TcpSpec>,
+    /// Directions of links of which every packet is kept as bytes.
+    pub captures: Vec<CaptureSpec>,
     /// What happens besides, in any order.
     pub script: Vec<(Time, Action)>,
     /// What sinks measure: packets sent from the first instant on, and before the second.
@@ -150,6 +190,33 @@ pub enum Pattern {
         /// Packets at once.
         burst: u32,
     },
+    /// CBR while on; on and off times are exponential.
+    Exponential {
+        /// Rate while on.
+        rate: Rate,
+        /// Mean on time.
+        on: Span,
+        /// Mean off time.
+        off: Span,
+    },
+    /// CBR while on; on and off times are Pareto.
+    Pareto {
+        /// Rate while on.
+        rate: Rate,
+        /// Mean on time.
+        on: Span,
+        /// Mean off time.
+        off: Span,
+        /// Shape, in thousandths; above 1,000, so that there is a mean.
+        shape_milli: u32,
+    },
+    /// Exponential times between packets, at this mean rate of IP bytes.
+    Poisson {
+        /// Mean rate.
+        rate: Rate,
+    },
+    /// A recorded stream, from the start of the source; the source's packet length means nothing.
+    Trace(TraceId),
 }
 
 /// Something that happens.
@@ -216,6 +283,23 @@ pub enum Action {
     LinkUp(LinkId),
     /// From now on messages fare like this on the link.
     Impair(LinkId, Impairment),
+    /// From now on data packets fare like this on the link.
+    ImpairData(LinkId, Impairment),
+    /// The whole node loses power: agent, what its data plane holds, and all its links.
+    NodeDown(NodeId),
+    /// It has power again.
+    NodeUp(NodeId),
+    /// All links between these nodes and the others go.
+    Partition(Vec<NodeId>),
+    /// All links that a partition took come back.
+    Heal,
+    /// The node's calendar clock steps by so many nanoseconds. Timers know nothing of it.
+    ClockStep {
+        /// Where.
+        node: NodeId,
+        /// Forward, or backward.
+        by_nanos: i64,
+    },
 }
 
 /// What a receiver asks for.
@@ -243,7 +327,7 @@ impl Ask {
     }
 }
 
-/// How signalling fares on a link. Data packets are not touched: what happens to them is the scheduler's doing.
+/// How packets fare on a link: signalling by [`Action::Impair`], data by [`Action::ImpairData`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Impairment {
     /// Lost.

@@ -1,0 +1,3 @@
+//! Topologies of published experiments, as functions from their parameters to a scenario.
+
+pub mod rfc2963;

@@ -1,0 +1,219 @@
+//! The network of RFC 2963, appendix A: ten pairs of LANs with ten workstations each across one bottleneck of 70 Mbit/s with
+//! a RIO of three precedences; a trTCM in each customer router, and a shaper in C6 to C10.
+//!
+//! What the RFC does not say (thresholds, K, MIR, timers) is a parameter; the defaults are those that fit its tables best.
+
+use crate::rng::Rng;
+use crate::scenario::{
+    Conditioner, EgressSpec, LinkId, LinkSpec, NO_LIMIT, NodeId, NodeSpec, Queue, RtoSpec, Scenario, Tcp, TcpSpec, af1,
+};
+use terms::{Bytes, Rate, Span, Time};
+use traffic::dropper::{Coupling, RedCurve};
+use traffic::port::SchedulerKind;
+use traffic::tree::{DropperSpec, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec};
+
+/// Customer routers on each side.
+pub const ROUTERS: usize = 10;
+/// Workstations of each LAN.
+pub const WORKSTATIONS: usize = 10;
+
+/// Which shaper C6 to C10 have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shaping {
+    /// None.
+    None,
+    /// trRAS (section 2.5).
+    TrRas,
+    /// G-trRAS (section 3.5).
+    Green,
+}
+
+/// CIR_th, PIR_th and MIR_th.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Thresholds {
+    /// In percent of CBS.
+    OfCbs([u32; 3]),
+    /// The same for every CBS.
+    Fixed([Bytes; 3]),
+}
+
+/// What the tables vary, and what the RFC leaves open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// CBS of every trTCM; PBS is twice as much.
+    pub cbs: Bytes,
+    /// The shaper of C6 to C10.
+    pub shaping: Shaping,
+    /// K of the shapers' average rate.
+    pub k: Span,
+    /// Thresholds of the shapers.
+    pub thresholds: Thresholds,
+    /// MIR of the shapers.
+    pub mir: Rate,
+    /// How averages of RIO count.
+    pub coupling: Coupling,
+    /// Every workstation's TCP.
+    pub tcp: Tcp,
+    /// Connections start evenly by chance within so long from the beginning.
+    pub start_spread: Span,
+    /// Nothing is measured before.
+    pub warm_up: Span,
+    /// Simulated time, warm-up included.
+    pub duration: Span,
+    /// Chance.
+    pub seed: u64,
+}
+
+impl Default for Params {
+    /// Tables A.2 and A.3: CBS of 3 KB, trRAS, 102 s of which the first two are not measured.
+    fn default() -> Params {
+        let rto = RtoSpec {
+            initial: Span::from_secs(3),
+            floor: Span::from_secs(1),
+            ceiling: Span::from_secs(64),
+            tick: Span::from_millis(100),
+        };
+        Params {
+            cbs: Bytes::new(3_000),
+            shaping: Shaping::TrRas,
+            k: Span::from_millis(400),
+            thresholds: Thresholds::OfCbs([100, 200, 400]),
+            mir: Rate::from_mbps(34),
+            coupling: Coupling::Coupled,
+            tcp: Tcp {
+                window: Bytes::new(65_536),
+                initial_window: 1,
+                limited_transmit: false,
+                rto,
+                rescue: false,
+                ..Tcp::default()
+            },
+            start_spread: Span::from_secs(1),
+            warm_up: Span::from_secs(2),
+            duration: Span::from_secs(102),
+            seed: 1,
+        }
+    }
+}
+
+/// The scenario, and where in it a table's rows are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rfc2963 {
+    /// To be played until [`Scenario::measured`] ends.
+    pub scenario: Scenario,
+    /// C1 to C10.
+    pub customers: Vec<Customer>,
+    /// The link from ER1 (side 0) to ER2.
+    pub bottleneck: LinkId,
+}
+
+/// A customer router on the sending side. Its connections are those of the group of its place: 0 for C1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Customer {
+    /// The router.
+    pub node: NodeId,
+    /// Its link to ER1; it is side 0, and its marker stands there.
+    pub uplink: LinkId,
+    /// CIR of its marker.
+    pub cir: Rate,
+    /// Whether it shapes.
+    pub shaped: bool,
+}
+
+/// Committed rates of C1 to C10 (table A.1); peak rates are twice as much.
+pub fn cir(customer: usize) -> Rate {
+    Rate::from_mbps(2 * (customer as u64 % 5 + 1))
+}
+
+/// Builds the network.
+pub fn rfc2963(params: &Params) -> Rfc2963 {
+    let mut built = Builder { scenario: Scenario::default(), params };
+    let (er1, er2) = (built.node("ER1"), built.node("ER2"));
+    let bottleneck = built.link(er1, er2, 70, Span::from_millis(10));
+    for side in 0..2 {
+        built.scenario.egress.push(EgressSpec {
+            link: bottleneck,
+            side,
+            conditioner: None,
+            queue: rio(params.coupling),
+        });
+    }
+    let customers = (0..ROUTERS).map(|n| built.customer(n, er1, er2)).collect();
+    let Builder { mut scenario, .. } = built;
+    scenario.seed = params.seed;
+    scenario.queue = Queue::UNLIMITED;
+    scenario.measured = (Time::ZERO + params.warm_up, Time::ZERO + params.duration);
+    let mut chance = Rng::new(params.seed, 1 << 40);
+    for connection in &mut scenario.connections {
+        connection.start = Time::from_nanos(chance.below(params.start_spread.as_nanos()));
+    }
+    Rfc2963 { scenario, customers, bottleneck }
+}
+
+struct Builder<'a> {
+    scenario: Scenario,
+    params: &'a Params,
+}
+
+impl Builder<'_> {
+    fn node(&mut self, name: &str) -> NodeId {
+        self.scenario.nodes.push(NodeSpec { agent: false, ..NodeSpec::new(name, Span::from_secs(30)) });
+        NodeId(self.scenario.nodes.len() - 1)
+    }
+
+    /// Rates are those of IP packets.
+    fn link(&mut self, a: NodeId, b: NodeId, mbps: u64, delay: Span) -> LinkId {
+        let link = LinkSpec::ethernet(a, b, Rate::from_mbps(mbps), delay, SchedulerKind::Htb);
+        self.scenario.links.push(LinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link });
+        LinkId(self.scenario.links.len() - 1)
+    }
+
+    /// C and C' of that place with their workstations and connections.
+    fn customer(&mut self, n: usize, er1: NodeId, er2: NodeId) -> Customer {
+        let (near, far) = (self.node(&format!("C{}", n + 1)), self.node(&format!("C{}'", n + 1)));
+        let delay = Span::from_micros(2_500);
+        let uplink = self.link(near, er1, 34, delay);
+        self.link(er2, far, 34, delay);
+        let shaped = n >= ROUTERS / 2 && self.params.shaping != Shaping::None;
+        let conditioner = Some(self.conditioner(cir(n), shaped));
+        self.scenario.egress.push(EgressSpec { link: uplink, side: 0, conditioner, queue: Queue::UNLIMITED });
+        for w in 0..WORKSTATIONS {
+            let sender = self.node(&format!("W{}.{}", n + 1, w + 1));
+            let receiver = self.node(&format!("W{}.{}'", n + 1, w + 1));
+            self.link(sender, near, 10, Span::from_millis(1));
+            self.link(far, receiver, 10, Span::from_millis(1));
+            let greedy = TcpSpec::greedy(sender, receiver, (1_024, 5_001));
+            self.scenario.connections.push(TcpSpec { group: n as u32, tcp: self.params.tcp, ..greedy });
+        }
+        Customer { node: near, uplink, cir: cir(n), shaped }
+    }
+
+    fn conditioner(&self, cir: Rate, shaped: bool) -> Conditioner {
+        let Params { cbs, k, mir, shaping, thresholds, .. } = *self.params;
+        let pir = Rate::from_bps(2 * cir.as_bps());
+        let pbs = Bytes::new(2 * cbs.get());
+        let thresholds = match thresholds {
+            Thresholds::OfCbs(percent) => percent.map(|p| Bytes::new(cbs.get() * u64::from(p) / 100)),
+            Thresholds::Fixed(bytes) => bytes,
+        };
+        let ras = RasSpec { buffer: Bytes::new(1 << 40), k, green: shaping == Shaping::Green };
+        Conditioner {
+            shaper: shaped.then_some(ShaperSpec::TrRas { rates: [cir, pir, mir], thresholds, ras }),
+            meter: Some(MeterSpec { kind: MeterKind::TrTcm { cir, cbs, pir, pbs }, aware: false }),
+            marker: af1(),
+        }
+    }
+}
+
+/// The queue of ER1 and ER2: thresholds in packets and probabilities of section A.1, a weight of 0.002.
+pub fn rio(coupling: Coupling) -> Queue {
+    let curve = |min, max_p| RedCurve { min, max: 2 * min, max_p, gentle: false };
+    let dropper = DropperSpec {
+        curves: [curve(400, 1_311), curve(200, 3_277), curve(100, 6_554)],
+        weight: 8_589_935,
+        slot: Rate::from_mbps(70).span_for(Bytes::new(1_500)),
+        coupling,
+        unit: QueueUnit::Packets,
+    };
+    Queue::Rio { dropper, marker: af1(), queue: NO_LIMIT }
+}
