@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`state`] (the life of a slot), [`slot`], [`table`] and its operations ([`open`](SlotTable::open),
 //! [`modify`](SlotTable::modify), [`expire`](SlotTable::expire), [`find`](SlotTable::find)), [`grant`], [`link`];
-//! then `profile`, the structure that makes it fast.
+//! then `profile`, the structure that makes it fast. Beside it, what divides a grant by its own rule: [`simple_sum`],
+//! [`measured_sum`] and its [`estimator`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,13 +17,16 @@ mod agenda;
 pub mod audit;
 mod capacity;
 pub mod denied;
+pub mod estimator;
 mod expire;
 pub mod grant;
 pub mod link;
+pub mod measured_sum;
 mod modify;
 mod open;
 pub mod profile;
 mod question;
+pub mod simple_sum;
 pub mod slot;
 pub mod state;
 pub mod table;
@@ -32,7 +36,9 @@ pub use denied::{Denied, Shortfall};
 pub use expire::Notice;
 pub use grant::{Grant, Inside, PartChange, PartId};
 pub use link::{Link, LinkTerms};
+pub use measured_sum::{MeasuredSum, Reading, SumTerms};
 pub use modify::Change;
+pub use simple_sum::SimpleSum;
 pub use slot::{Slot, SlotId};
 pub use state::{State, Step};
 pub use table::{Limits, Offer, SlotTable};

@@ -1,0 +1,109 @@
+//! What a group of flows uses, estimated from samples: the part of a measured sum that can be exchanged.
+
+use terms::Rate;
+
+/// Estimates what admitted flows use together. Told one sample per sampling period; memory is fixed.
+pub trait Estimator {
+    /// A sampling period is over in which the flows together used this rate.
+    fn sample(&mut self, rate: Rate);
+
+    /// A flow that declares this rate has just been admitted: nothing of it has been measured yet.
+    fn admitted(&mut self, declared: Rate);
+
+    /// What they use.
+    fn estimate(&self) -> Rate;
+
+    /// After so many samples nothing that was sampled before counts any more.
+    fn memory(&self) -> u32;
+
+    /// Forgets every sample and starts from this.
+    fn restart(&mut self, from: Rate);
+}
+
+/// The moving time window of Jamin, Danzig, Shenker and Zhang (1997) as Jamin and Jin (1998, section 3) use it. Three
+/// updates: a sample above the estimate becomes the estimate at once; an admission adds the declared rate; at the end
+/// of a window the highest sample of that window becomes the estimate, which is the only way down.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimeWindow {
+    window: u32,
+    taken: u32,
+    highest: Rate,
+    estimate: Rate,
+}
+
+impl TimeWindow {
+    /// A window of so many samples; zero counts as one.
+    pub const fn new(window: u32) -> TimeWindow {
+        let window = if window == 0 { 1 } else { window };
+        TimeWindow { window, taken: 0, highest: Rate::ZERO, estimate: Rate::ZERO }
+    }
+}
+
+impl Estimator for TimeWindow {
+    fn sample(&mut self, rate: Rate) {
+        self.highest = self.highest.max(rate);
+        self.estimate = self.estimate.max(rate);
+        self.taken += 1;
+        if self.taken >= self.window {
+            self.estimate = self.highest;
+            self.highest = Rate::ZERO;
+            self.taken = 0;
+        }
+    }
+
+    fn admitted(&mut self, declared: Rate) {
+        self.estimate = self.estimate.saturating_add(declared);
+    }
+
+    fn estimate(&self) -> Rate {
+        self.estimate
+    }
+
+    fn memory(&self) -> u32 {
+        // A sample may stand until the end of the window after its own.
+        self.window.saturating_mul(2)
+    }
+
+    fn restart(&mut self, from: Rate) {
+        *self = TimeWindow { taken: 0, highest: Rate::ZERO, estimate: from, window: self.window };
+    }
+}
+
+/// An exponential average of the samples: estimate += (sample - estimate) / 2^shift. Follows the mean rather than the
+/// peaks, so it admits more and promises less; for comparison.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExponentialAverage {
+    shift: u32,
+    /// The estimate with `shift` more bits, so that rounding does not hold it back.
+    scaled: u128,
+}
+
+impl ExponentialAverage {
+    /// A weight of 2^-shift for each new sample; a shift above 32 counts as 32.
+    pub const fn new(shift: u32) -> ExponentialAverage {
+        ExponentialAverage { shift: if shift > 32 { 32 } else { shift }, scaled: 0 }
+    }
+}
+
+impl Estimator for ExponentialAverage {
+    fn sample(&mut self, rate: Rate) {
+        self.scaled = self.scaled - (self.scaled >> self.shift) + u128::from(rate.as_bps());
+    }
+
+    fn admitted(&mut self, declared: Rate) {
+        self.scaled += u128::from(declared.as_bps()) << self.shift;
+    }
+
+    fn estimate(&self) -> Rate {
+        Rate::from_bps(u64::try_from(self.scaled >> self.shift).unwrap_or(u64::MAX))
+    }
+
+    fn memory(&self) -> u32 {
+        // What is left of a sample after 8 time constants is below 0.04 %.
+        8 << self.shift.min(28)
+    }
+
+    fn restart(&mut self, from: Rate) {
+        self.scaled = u128::from(from.as_bps()) << self.shift;
+    }
+}
