@@ -102,7 +102,7 @@ fn a_path_is_taken_by_each_router_and_keeps_its_source() {
     let mut r2 = nodes[2].run(RsvpSockets::open).unwrap().unwrap();
     let (src, dst) = (IpAddr::V4(ip("10.0.0.1")), IpAddr::V4(ip("10.0.2.2")));
     let path = Outgoing { oif: None, src, dst, ttl: 63, router_alert: true, bytes: b"a Path message" };
-    let sender = nodes[0].run(RsvpSockets::open).unwrap().unwrap();
+    let mut sender = nodes[0].run(RsvpSockets::open).unwrap().unwrap();
     sender.send(&path).unwrap();
     let (iif, ttl) = take(&mut r1, &path);
     let index =

@@ -112,9 +112,35 @@ pub fn packet(
     router_alert: bool,
     payload: &[u8],
 ) -> Result<Vec<u8>, TooLong> {
-    match (src, dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => v4::emit(src, dst, protocol, ttl, router_alert, payload),
-        (IpAddr::V6(src), IpAddr::V6(dst)) => v6::emit(src, dst, protocol, ttl, router_alert, payload),
+    let mut bytes = Vec::new();
+    append(&mut bytes, &Header { src, dst, protocol, ttl, tos: 0, router_alert }, payload).map(|()| bytes)
+}
+
+/// What [`append`] writes before a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// Protocol of the payload.
+    pub protocol: u8,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// Type of service or traffic class: DSCP and ECN.
+    pub tos: u8,
+    /// Whether every router on the way shall look at it.
+    pub router_alert: bool,
+}
+
+/// Appends a packet to `bytes`, as [`packet`] makes it: a buffer that is used again allocates nothing.
+///
+/// # Errors
+/// As [`packet`]; `bytes` is then as it was.
+pub fn append(bytes: &mut Vec<u8>, header: &Header, payload: &[u8]) -> Result<(), TooLong> {
+    match (header.src, header.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => v4::append(bytes, src, dst, header, payload),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => v6::append(bytes, src, dst, header, payload),
         _ => Err(TooLong { limit: 0 }),
     }
 }

@@ -17,7 +17,7 @@ use linux::netlink::notice::{Notice, Notices};
 use linux::plane::{Drift, KernelPlane};
 use linux::poll::{Poll, Ready, Signals, Token, Want};
 use linux::route::KernelRoutes;
-use linux::sockets::{Outgoing, RsvpSockets};
+use linux::sockets::{Outgoing, Receiver, RsvpSockets, Sender};
 use linux::testbed::record::unmount_below;
 use node::Node;
 use node::io::{AppCall, Input, Output};
@@ -54,7 +54,8 @@ pub(crate) struct Agent {
     look_at: Time,
     notices: Notices,
     netlink: Socket,
-    sockets: Option<RsvpSockets>,
+    receiver: Option<Receiver>,
+    sender: Option<Sender>,
     signals: Signals,
     local: Local,
     poll: Poll,
@@ -103,7 +104,8 @@ impl Agent {
             names: interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect(),
             log: Log::new(&config.name, config.log),
             done: VecDeque::new(),
-            sockets: None,
+            receiver: None,
+            sender: None,
             unsent: 0,
             foreign: BTreeSet::new(),
             look_at: clock.now() + LOOK_EVERY,
@@ -136,9 +138,9 @@ impl Agent {
         for state in self.interfaces.clone().into_values() {
             self.tell(Input::Interface(state));
         }
-        let sockets = RsvpSockets::open()?;
-        self.poll.add(&sockets, RSVP, Want::Read)?;
-        self.sockets = Some(sockets);
+        let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
+        self.poll.add(&receiver, RSVP, Want::Read)?;
+        (self.receiver, self.sender) = (Some(receiver), Some(sender));
         let now = self.clock.now();
         let version = env!("CARGO_PKG_VERSION");
         let took = now.since(self.started).as_micros();
@@ -178,6 +180,7 @@ impl Agent {
         if self.node.wake_at().is_some_and(|at| at <= self.clock.now()) {
             self.tell(Input::Wake);
         }
+        self.flush();
         if self.look_at <= self.clock.now() {
             self.look();
         }
@@ -215,7 +218,7 @@ impl Agent {
 
     /// Gives everything back: interfaces, map, sockets.
     fn end(mut self) {
-        self.sockets = None; // before anything else: what is in transit goes on by itself again
+        (self.receiver, self.sender) = (None, None); // before anything else: what is in transit goes on by itself again
         self.tell(Input::Stop);
         self.local.farewell();
         let left = self.plane.read().map_or(1, |plan| plan.links.len());
@@ -276,28 +279,32 @@ impl Agent {
     }
 
     fn send(&mut self, datagram: &Datagram) {
-        let Some(sockets) = &self.sockets else { return };
+        let Some(sender) = &mut self.sender else { return };
         let Datagram { oif, src, dst, ttl, router_alert, ref bytes } = *datagram;
-        // What cannot be sent is lost as on a wire; the next refresh tries again.
-        if let Err(failed) = sockets.send(&Outgoing { oif, src, dst, ttl, router_alert, bytes }) {
-            self.unsent += 1;
-            self.log.line(self.clock.now(), Level::Warn, "not_sent", &[("text", &failed)]);
-        }
+        let (unsent, log, clock) = (&mut self.unsent, &mut self.log, &self.clock);
+        sender.push(&Outgoing { oif, src, dst, ttl, router_alert, bytes }, |failed| {
+            not_sent(unsent, log, clock, &failed)
+        });
     }
 
+    /// Gives what waits to be sent to the kernel.
+    fn flush(&mut self) {
+        let Some(sender) = &mut self.sender else { return };
+        let (unsent, log, clock) = (&mut self.unsent, &mut self.log, &self.clock);
+        sender.flush(|failed| not_sent(unsent, log, clock, &failed));
+    }
+
+    /// One batch of messages: the rest comes next time round, so that nothing else waits for a flood.
     fn receive(&mut self) -> Result<(), Failed> {
-        let Some(mut sockets) = self.sockets.take() else { return Ok(()) };
-        // The sockets are put back before each message is told, because telling sends.
-        let mut batch = Vec::new();
-        let received = sockets.receive(|message| {
-            batch.push((message.iif, message.src, message.dst, message.ttl, message.bytes.to_vec()));
-        });
-        self.sockets = Some(sockets);
-        received?;
-        for (iif, src, dst, ttl, bytes) in batch {
-            self.tell(Input::Message { iif, src, dst, ttl, bytes: &bytes });
+        // The receiving half is put back when the messages are told, because telling needs all of the agent.
+        let Some(mut receiver) = self.receiver.take() else { return Ok(()) };
+        let filled = receiver.fill();
+        for message in receiver.messages() {
+            let linux::sockets::Received { iif, src, dst, ttl, bytes } = message;
+            self.tell(Input::Message { iif, src, dst, ttl, bytes });
         }
-        Ok(())
+        self.receiver = Some(receiver);
+        filled.map(|_| ())
     }
 
     /// Something changed in the kernel: look again, and tell what is different.
@@ -428,6 +435,12 @@ impl Agent {
             uptime_ms: self.clock.now().since(self.started).as_millis(),
         }
     }
+}
+
+/// What cannot be sent is lost as on a wire; the next refresh tries again.
+fn not_sent(unsent: &mut u64, log: &mut Log, clock: &Clock, failed: &Failed) {
+    *unsent += 1;
+    log.line(clock.now(), Level::Warn, "not_sent", &[("text", failed)]);
 }
 
 fn node_config(config: &AgentConfig) -> Result<node::Config, Failed> {

@@ -7,5 +7,6 @@ mod netlink;
 mod plane;
 mod policer;
 mod scratch;
+mod sockets;
 mod tc;
 mod traffic;

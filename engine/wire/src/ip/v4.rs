@@ -1,5 +1,6 @@
 //! IPv4: RFC 791; Router Alert: RFC 2113.
 
+use super::Header;
 use crate::build::TooLong;
 use crate::{Malformed, checksum};
 use alloc::vec::Vec;
@@ -108,30 +109,30 @@ impl<'a> Ipv4<'a> {
     }
 }
 
-pub(super) fn emit(
+pub(super) fn append(
+    bytes: &mut Vec<u8>,
     src: Ipv4Addr,
     dst: Ipv4Addr,
-    protocol: u8,
-    ttl: u8,
-    router_alert: bool,
+    header: &Header,
     payload: &[u8],
-) -> Result<Vec<u8>, TooLong> {
-    let option: &[u8] = if router_alert { &[ROUTER_ALERT, 4, 0, 0] } else { &[] };
-    let header = option.len().saturating_add(20);
-    let Ok(total) = u16::try_from(header.saturating_add(payload.len())) else {
+) -> Result<(), TooLong> {
+    let option: &[u8] = if header.router_alert { &[ROUTER_ALERT, 4, 0, 0] } else { &[] };
+    let length = option.len().saturating_add(20).saturating_add(payload.len());
+    let Ok(total) = u16::try_from(length) else {
         return Err(TooLong { limit: 65_535 });
     };
     let [hi, lo] = total.to_be_bytes();
-    let first = if router_alert { 0x46 } else { 0x45 };
-    let mut bytes = Vec::with_capacity(usize::from(total));
-    bytes.extend_from_slice(&[first, 0, hi, lo, 0, 0, 0, 0, ttl, protocol, 0, 0]);
+    let first = if header.router_alert { 0x46 } else { 0x45 };
+    let start = bytes.len();
+    bytes.reserve(length);
+    bytes.extend_from_slice(&[first, header.tos, hi, lo, 0, 0, 0, 0, header.ttl, header.protocol, 0, 0]);
     bytes.extend_from_slice(&src.octets());
     bytes.extend_from_slice(&dst.octets());
     bytes.extend_from_slice(option);
-    let sum = checksum::internet(&bytes);
-    if let Some(field) = bytes.get_mut(10..12) {
+    let sum = checksum::internet(bytes.get(start..).unwrap_or_default());
+    if let Some(field) = bytes.get_mut(start..).and_then(|packet| packet.get_mut(10..12)) {
         field.copy_from_slice(&sum.to_be_bytes());
     }
     bytes.extend_from_slice(payload);
-    Ok(bytes)
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! IPv6: RFC 8200; Router Alert: RFC 2711. Jumbograms (RFC 2675) are refused: no RSVP message is that long.
 
+use super::Header;
 use crate::Malformed;
 use crate::build::TooLong;
 use alloc::vec::Vec;
@@ -123,27 +124,26 @@ fn options(mut rest: &[u8], at: usize) -> Result<Option<u16>, Malformed> {
     Ok(alert)
 }
 
-pub(super) fn emit(
+pub(super) fn append(
+    bytes: &mut Vec<u8>,
     src: Ipv6Addr,
     dst: Ipv6Addr,
-    protocol: u8,
-    hop_limit: u8,
-    router_alert: bool,
+    header: &Header,
     payload: &[u8],
-) -> Result<Vec<u8>, TooLong> {
-    let alert = [protocol, 0, 5, 2, 0, super::ALERT_RSVP as u8, 1, 0];
-    let extension: &[u8] = if router_alert { &alert } else { &[] };
+) -> Result<(), TooLong> {
+    let alert = [header.protocol, 0, 5, 2, 0, super::ALERT_RSVP as u8, 1, 0];
+    let extension: &[u8] = if header.router_alert { &alert } else { &[] };
     let length = extension.len().saturating_add(payload.len());
     let Ok(length) = u16::try_from(length) else {
         return Err(TooLong { limit: 65_535 });
     };
     let [hi, lo] = length.to_be_bytes();
-    let next = if router_alert { HOP_BY_HOP } else { protocol };
-    let mut bytes = Vec::with_capacity(usize::from(length).saturating_add(40));
-    bytes.extend_from_slice(&[0x60, 0, 0, 0, hi, lo, next, hop_limit]);
+    let next = if header.router_alert { HOP_BY_HOP } else { header.protocol };
+    bytes.reserve(usize::from(length).saturating_add(40));
+    bytes.extend_from_slice(&[0x60 | header.tos >> 4, header.tos << 4, 0, 0, hi, lo, next, header.ttl]);
     bytes.extend_from_slice(&src.octets());
     bytes.extend_from_slice(&dst.octets());
     bytes.extend_from_slice(extension);
     bytes.extend_from_slice(payload);
-    Ok(bytes)
+    Ok(())
 }
