@@ -71,6 +71,7 @@ impl Rsvp {
             Message::PathTear(m) => self.path_tear_arrives(now, env, from, m),
             Message::ResvTear(m) => self.resv_tear_arrives(now, env, from, m),
             Message::ResvConf(m) => self.resv_conf_arrives(env, from, m),
+            _ => self.drop_message(from, "message type is not handled"),
         }
     }
 
@@ -81,7 +82,7 @@ impl Rsvp {
             Message::ResvErr(m) => Some(m.hop.addr),
             Message::PathTear(m) => Some(m.hop.addr),
             Message::ResvTear(m) => Some(m.hop.addr),
-            Message::PathErr(_) | Message::ResvConf(_) => None,
+            _ => None,
         }
     }
 

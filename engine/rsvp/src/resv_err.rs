@@ -132,8 +132,9 @@ impl Rsvp {
     }
 }
 
-/// Whether an object goes on with a message that is passed on: all but INTEGRITY, which is per hop, and the unknown
-/// classes 0x80 to 0xbf (RFC 2205 section 3.10).
+/// Whether an object goes on with a message that is passed on: all but INTEGRITY and the names and acknowledgements of
+/// messages (RFC 2961), which are per hop, and the unknown classes 0x80 to 0xbf (RFC 2205 section 3.10).
 pub(crate) fn goes_on(object: &Object<'_>) -> bool {
-    object.class != class::INTEGRITY && object.class != class::NULL && !(0x80..=0xbf).contains(&object.class)
+    let per_hop = matches!(object.class, class::INTEGRITY | class::MESSAGE_ID | class::MESSAGE_ID_ACK);
+    !per_hop && object.class != class::NULL && !(0x80..=0xbf).contains(&object.class)
 }

@@ -3,6 +3,8 @@
 //! A message that does not fit is an error ([`TooLong`]), never cut or wrapped (`FAULTS` P55). What is written is
 //! canonical: reserved fields are zero, so that decoding and writing again gives the same bytes.
 
+mod extensions;
+
 use crate::iana::{MessageType, class, ctype, parameter, service};
 use crate::message::{COMMON_HEADER, MAX_MESSAGE};
 use crate::object::{HEADER, Object};

@@ -5,9 +5,9 @@
 
 use crate::iana::{class, ctype, error, parameter, service};
 use crate::intserv::{self, Parameter, Service};
-use crate::message::Message;
+use crate::message::{Bundle, Message};
 use crate::object::Object;
-use crate::objects::{Content, Filter, Integrity, PolicyData, decode};
+use crate::objects::{Content, Filter, Integrity, MessageIdList, PolicyData, PreemptionPriority, decode};
 use core::net::IpAddr;
 use terms::Style;
 
@@ -54,10 +54,31 @@ pub fn describe(message: &Message<'_>, to: &mut dyn Visitor) {
     to.field("RSVP_Checksum", Value::Number(u64::from(header.checksum)));
     to.field("Send_TTL", Value::Number(u64::from(header.send_ttl)));
     to.field("RSVP_Length", Value::Number(header.length as u64));
+    if let Message::Bundle(bundle) = message {
+        return sub_messages(bundle, to);
+    }
     to.list("objects");
     for object in envelope.objects {
         to.record(None);
         describe_object(&object, to);
+        to.end();
+    }
+    to.end();
+}
+
+/// The list `messages`: each as it would be by itself, or what is wrong with it.
+fn sub_messages(bundle: &Bundle<'_>, to: &mut dyn Visitor) {
+    to.list("messages");
+    for bytes in bundle.messages() {
+        to.record(None);
+        match Message::parse(bytes) {
+            // There is no Bundle in a Bundle, so this goes no deeper.
+            Ok(message) => describe(&message, to),
+            Err(fault) => {
+                to.field("refused", Value::Text(fault.what));
+                to.field("at", Value::Number(fault.offset as u64));
+            }
+        }
         to.end();
     }
     to.end();
@@ -139,12 +160,44 @@ fn fields(object: &Object<'_>, content: &Content<'_>, to: &mut dyn Visitor) {
             number(to, "User_Error_Value", x.value);
             to.field("Error_Description", Value::Text(x.text));
         }
+        Content::MessageId(x) => {
+            message_id(to, x.flags, x.epoch, x.id);
+            to.field("ACK_Desired", Value::Flag(x.ack_desired()));
+        }
+        Content::MessageIdAck(x) => {
+            message_id(to, x.flags, x.epoch, x.id);
+            to.field("nack", Value::Flag(x.nack));
+        }
+        Content::MessageIdList(x) => message_id_list(x, to),
+        Content::Hello(x) => {
+            to.field("request", Value::Flag(x.request));
+            number(to, "Src_Instance", x.src_instance);
+            number(to, "Dst_Instance", x.dst_instance);
+        }
+        Content::Challenge(x) => {
+            number(to, "Key_Identifier", x.key_id);
+            to.field("Challenge_Cookie", Value::Bytes(x.cookie));
+        }
         Content::Null | Content::Unknown => to.field("data", Value::Bytes(object.body)),
     }
 }
 
 fn number(to: &mut dyn Visitor, name: &'static str, value: impl Into<u64>) {
     to.field(name, Value::Number(value.into()));
+}
+
+fn message_id(to: &mut dyn Visitor, flags: u8, epoch: u32, id: u32) {
+    number(to, "Flags", flags);
+    number(to, "Epoch", epoch);
+    number(to, "Message_Identifier", id);
+}
+
+fn message_id_list(x: &MessageIdList<'_>, to: &mut dyn Visitor) {
+    number(to, "Flags", x.flags);
+    number(to, "Epoch", x.epoch);
+    to.list("Message_Identifiers");
+    x.ids().for_each(|id| to.item(Value::Number(u64::from(id))));
+    to.end();
 }
 
 fn integrity(x: &Integrity<'_>, to: &mut dyn Visitor) {
@@ -189,7 +242,15 @@ fn policy(x: &PolicyData<'_>, to: &mut dyn Visitor) {
     for element in x.elements {
         to.record(None);
         number(to, "P_Type", element.kind);
-        to.field("data", Value::Bytes(element.data));
+        match PreemptionPriority::read(&element) {
+            Some(x) => {
+                number(to, "Flags", x.flags);
+                to.field("Preemption_Priority", Value::Number(u64::from(x.preemption)));
+                to.field("Defending_Priority", Value::Number(u64::from(x.defending)));
+                number(to, "Error_Code", x.error);
+            }
+            None => to.field("data", Value::Bytes(element.data)),
+        }
         to.end();
     }
     to.end();

@@ -6,7 +6,7 @@
 /// IP protocol number of RSVP.
 pub const IPPROTO_RSVP: u8 = 46;
 
-/// Msg Type of the common header. The seven of RFC 2205 are decoded; the rest are recognised.
+/// Msg Type of the common header.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum MessageType {
@@ -116,15 +116,15 @@ pub mod class {
     pub const POLICY_DATA: u8 = 14;
     /// Who wants a confirmation.
     pub const RESV_CONFIRM: u8 = 15;
-    /// RFC 3209 (recognised).
+    /// RFC 3209: which life a neighbour is in.
     pub const HELLO: u8 = 22;
-    /// RFC 2961 (recognised).
+    /// RFC 2961: the name of a message.
     pub const MESSAGE_ID: u8 = 23;
-    /// RFC 2961 (recognised).
+    /// RFC 2961: MESSAGE_ID_ACK and MESSAGE_ID_NACK.
     pub const MESSAGE_ID_ACK: u8 = 24;
-    /// RFC 2961 (recognised).
+    /// RFC 2961: what a summary refresh refreshes.
     pub const MESSAGE_ID_LIST: u8 = 25;
-    /// RFC 2747 (recognised).
+    /// RFC 2747: what is to be signed.
     pub const CHALLENGE: u8 = 64;
     /// RFC 5284: words for people.
     pub const USER_ERROR_SPEC: u8 = 194;
@@ -168,6 +168,14 @@ pub mod ctype {
     pub const IPV6_FLOW_LABEL: u8 = 3;
     /// FLOWSPEC, SENDER_TSPEC and ADSPEC of RFC 2210.
     pub const INTSERV: u8 = 2;
+    /// MESSAGE_ID_ACK.
+    pub const MESSAGE_ID_ACK: u8 = 1;
+    /// MESSAGE_ID_NACK.
+    pub const MESSAGE_ID_NACK: u8 = 2;
+    /// HELLO REQUEST.
+    pub const HELLO_REQUEST: u8 = 1;
+    /// HELLO ACK.
+    pub const HELLO_ACK: u8 = 2;
     /// SESSION for IPsec, IPv4 (RFC 2207; recognised).
     pub const SESSION_GPI_IPV4: u8 = 3;
     /// SESSION for IPsec, IPv6 (RFC 2207; recognised).
@@ -257,6 +265,18 @@ pub mod error {
             _ => "unassigned",
         }
     }
+}
+
+/// Flags of the common header.
+pub mod flag {
+    /// The sender does refresh reduction (RFC 2961 section 2).
+    pub const REFRESH_REDUCTION: u8 = 0x1;
+}
+
+/// Types of policy elements (RFC 2750 section 3).
+pub mod policy {
+    /// PREEMPTION_PRI (RFC 3181).
+    pub const PREEMPTION_PRI: u16 = 3;
 }
 
 /// Service numbers (RFC 2215 section 3, RFC 2997).

@@ -1,4 +1,5 @@
-//! Bytes to terms and back: RSVP (RFC 2205, RFC 2210, RFC 5284), IPv4, IPv6 and UDP headers.
+//! Bytes to terms and back: RSVP (RFC 2205, RFC 2210, RFC 2747, RFC 2961, RFC 3181, RFC 5284, Hello of RFC 3209), IPv4,
+//! IPv6 and UDP headers.
 //!
 //! **Parse, don't validate.** [`Message::parse`] looks at every byte once. What it returns holds decoded values and
 //! slices that are known to be good, so nothing after it can fail, panic or allocate. Whatever is wrong with the bytes
@@ -66,7 +67,13 @@ pub use describe::describe;
 pub use flows::{Descriptor, Flow, Reserved};
 pub use iana::MessageType;
 pub use malformed::{Answer, Malformed};
-pub use message::{Header, Message, Path, PathErr, PathTear, Resv, ResvConf, ResvErr, ResvTear};
+pub use message::{
+    Ack, Bundle, Header, Hello, IntegrityChallenge, IntegrityResponse, Message, Path, PathErr, PathTear, Resv,
+    ResvConf, ResvErr, ResvTear, Srefresh,
+};
 pub use object::{Object, Objects};
-pub use objects::{AdspecObject, ErrorSpec, Filter, Integrity, PolicyData, RsvpHop, Scope, UserError};
+pub use objects::{
+    AdspecObject, Challenge, ErrorSpec, Filter, HelloObject, Integrity, MessageId, MessageIdAck, MessageIdList,
+    PolicyData, PreemptionPriority, RsvpHop, Scope, UserError,
+};
 pub use salvage::Salvage;

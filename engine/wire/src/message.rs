@@ -4,7 +4,11 @@
 //! A known object in a message whose BNF does not have it is checked and otherwise ignored. A second SESSION, RSVP_HOP
 //! or other object that must be single is refused in silence.
 
+mod ack;
+mod bundle;
 mod found;
+mod hello;
+mod integrity;
 mod path;
 mod path_err;
 mod path_tear;
@@ -12,7 +16,12 @@ mod resv;
 mod resv_conf;
 mod resv_err;
 mod resv_tear;
+mod srefresh;
 
+pub use ack::Ack;
+pub use bundle::Bundle;
+pub use hello::Hello;
+pub use integrity::{IntegrityChallenge, IntegrityResponse};
 pub use path::Path;
 pub use path_err::PathErr;
 pub use path_tear::PathTear;
@@ -20,10 +29,11 @@ pub use resv::Resv;
 pub use resv_conf::ResvConf;
 pub use resv_err::ResvErr;
 pub use resv_tear::ResvTear;
+pub use srefresh::Srefresh;
 
 use crate::iana::{MessageType, class};
 use crate::object::{Object, Objects};
-use crate::objects::Integrity;
+use crate::objects::{Content, Integrity, MessageId, MessageIdAck, decode};
 use crate::{Malformed, checksum};
 use found::Found;
 use terms::Session;
@@ -56,6 +66,8 @@ pub struct Envelope<'a> {
     pub header: Header,
     /// INTEGRITY, if the message begins with one. Its digest has **not** been checked.
     pub integrity: Option<Integrity<'a>>,
+    /// MESSAGE_ID (RFC 2961).
+    pub message_id: Option<MessageId>,
     /// All objects, in order.
     pub objects: Objects<'a>,
 }
@@ -72,6 +84,12 @@ pub enum Message<'a> {
     PathTear(PathTear<'a>),
     ResvTear(ResvTear<'a>),
     ResvConf(ResvConf<'a>),
+    Bundle(Bundle<'a>),
+    Ack(Ack<'a>),
+    Srefresh(Srefresh<'a>),
+    Hello(Hello<'a>),
+    IntegrityChallenge(IntegrityChallenge<'a>),
+    IntegrityResponse(IntegrityResponse<'a>),
 }
 
 impl<'a> Message<'a> {
@@ -92,6 +110,9 @@ impl<'a> Message<'a> {
     }
 
     fn read(header: Header, objects: Objects<'a>) -> Result<Message<'a>, Malformed> {
+        if header.kind == MessageType::Bundle {
+            return Bundle::new(header, objects.as_bytes()).map(Message::Bundle);
+        }
         let found = Found::collect(header, objects)?;
         Ok(match header.kind {
             MessageType::Path => Message::Path(Path::new(&found)?),
@@ -101,7 +122,12 @@ impl<'a> Message<'a> {
             MessageType::PathTear => Message::PathTear(PathTear::new(&found)?),
             MessageType::ResvTear => Message::ResvTear(ResvTear::new(&found)?),
             MessageType::ResvConf => Message::ResvConf(ResvConf::new(&found)?),
-            _ => return Err(Malformed::silent("message type is not handled", 1)),
+            MessageType::Ack => Message::Ack(Ack::new(&found)?),
+            MessageType::Srefresh => Message::Srefresh(Srefresh::new(&found)?),
+            MessageType::Hello => Message::Hello(Hello::new(&found)?),
+            MessageType::IntegrityChallenge => Message::IntegrityChallenge(IntegrityChallenge::new(&found)?),
+            MessageType::IntegrityResponse => Message::IntegrityResponse(IntegrityResponse::new(&found)?),
+            MessageType::Bundle => return Err(Malformed::silent("Bundle in a Bundle", 1)),
         })
     }
 
@@ -115,6 +141,12 @@ impl<'a> Message<'a> {
             Message::PathTear(m) => &m.envelope,
             Message::ResvTear(m) => &m.envelope,
             Message::ResvConf(m) => &m.envelope,
+            Message::Bundle(m) => &m.envelope,
+            Message::Ack(m) => &m.envelope,
+            Message::Srefresh(m) => &m.envelope,
+            Message::Hello(m) => &m.envelope,
+            Message::IntegrityChallenge(m) => &m.envelope,
+            Message::IntegrityResponse(m) => &m.envelope,
         }
     }
 
@@ -123,9 +155,9 @@ impl<'a> Message<'a> {
         self.envelope().header.kind
     }
 
-    /// Whose state it is about.
-    pub fn session(&self) -> Session {
-        match self {
+    /// Whose state it is about; `None`: it is between two neighbours, not about one session.
+    pub fn session(&self) -> Option<Session> {
+        Some(match self {
             Message::Path(m) => m.session,
             Message::Resv(m) => m.session,
             Message::PathErr(m) => m.session,
@@ -133,7 +165,8 @@ impl<'a> Message<'a> {
             Message::PathTear(m) => m.session,
             Message::ResvTear(m) => m.session,
             Message::ResvConf(m) => m.session,
-        }
+            _ => return None,
+        })
     }
 }
 
@@ -142,6 +175,14 @@ impl<'a> Envelope<'a> {
     /// (RFC 2205 section 3.10).
     pub fn forwarded(&self) -> impl Iterator<Item = Object<'a>> + 'a {
         self.objects.filter(|o| o.class >= 0xc0 && o.class != class::USER_ERROR_SPEC)
+    }
+
+    /// MESSAGE_ID_ACK and MESSAGE_ID_NACK objects: what became of messages of ours (RFC 2961 section 4.3).
+    pub fn acks(&self) -> impl Iterator<Item = MessageIdAck> + 'a {
+        self.objects.filter_map(|o| match (o.class, decode(&o)) {
+            (class::MESSAGE_ID_ACK, Ok(Content::MessageIdAck(ack))) => Some(ack),
+            _ => None,
+        })
     }
 
     /// POLICY_DATA objects, as they came.

@@ -5,12 +5,18 @@
 mod address;
 mod adspec;
 mod error;
+mod hello;
+mod message_id;
 mod policy;
+mod preemption;
 
 pub use address::{Filter, RsvpHop, Scope, SessionObject};
 pub use adspec::AdspecObject;
 pub use error::{ErrorSpec, UserError};
+pub use hello::{Challenge, HelloObject};
+pub use message_id::{ACK_DESIRED, ListKind, MessageId, MessageIdAck, MessageIdList};
 pub use policy::{Element, Elements, Integrity, PolicyData};
+pub use preemption::{MergeStrategy, PreemptionPriority};
 
 use crate::flows::Flow;
 use crate::iana::{class, ctype, error as code};
@@ -39,6 +45,11 @@ pub enum Content<'a> {
     PolicyData(PolicyData<'a>),
     ResvConfirm(IpAddr),
     UserError(UserError<'a>),
+    MessageId(MessageId),
+    MessageIdAck(MessageIdAck),
+    MessageIdList(MessageIdList<'a>),
+    Hello(HelloObject),
+    Challenge(Challenge<'a>),
     /// A class or a C-Type that is not ours, and that RFC 2205 section 3.10 lets pass.
     Unknown,
 }
@@ -66,6 +77,11 @@ pub fn decode<'a>(object: &Object<'a>) -> Result<Content<'a>, Malformed> {
         class::ADSPEC => Content::Adspec(AdspecObject::decode(object)?),
         class::POLICY_DATA => Content::PolicyData(PolicyData::decode(object)?),
         class::RESV_CONFIRM => Content::ResvConfirm(address::confirm(object)?),
+        class::MESSAGE_ID => Content::MessageId(MessageId::decode(object)?),
+        class::MESSAGE_ID_ACK => Content::MessageIdAck(MessageIdAck::decode(object)?),
+        class::MESSAGE_ID_LIST => Content::MessageIdList(MessageIdList::decode(object)?),
+        class::HELLO => Content::Hello(HelloObject::decode(object)?),
+        class::CHALLENGE => Content::Challenge(Challenge::decode(object)?),
         class::USER_ERROR_SPEC if object.ctype == 1 => Content::UserError(UserError::decode(object)?),
         _ if object.class < 0x80 => {
             let what = "unknown object class";

@@ -6,8 +6,9 @@ use crate::Malformed;
 use crate::flows::{Descriptors, Grammar};
 use crate::iana::{MessageType, class, error};
 use crate::object::{MAX_OBJECTS, Object, Objects};
-use crate::objects::{AdspecObject, Content, ErrorSpec, Filter, Integrity, RsvpHop, Scope, SessionObject, UserError};
+use crate::objects::{AdspecObject, Challenge, Content, ErrorSpec, Filter, HelloObject, Integrity, MessageId};
 use crate::objects::{Content as C, decode};
+use crate::objects::{RsvpHop, Scope, SessionObject, UserError};
 use core::net::IpAddr;
 use terms::{Session, Span, Style, Tspec};
 
@@ -27,6 +28,9 @@ pub(super) struct Found<'a> {
     pub(super) adspec: Option<AdspecObject<'a>>,
     pub(super) confirm: Option<IpAddr>,
     pub(super) user_error: Option<UserError<'a>>,
+    message_id: Option<MessageId>,
+    pub(super) hello: Option<HelloObject>,
+    pub(super) challenge: Option<Challenge<'a>>,
     after_style: Objects<'a>,
     grammar: Option<Grammar>,
 }
@@ -48,6 +52,9 @@ impl<'a> Found<'a> {
             adspec: None,
             confirm: None,
             user_error: None,
+            message_id: None,
+            hello: None,
+            challenge: None,
             after_style: Objects::new(&[], 0),
             grammar: None,
         };
@@ -97,6 +104,9 @@ impl<'a> Found<'a> {
             C::Adspec(x) => self.adspec.replace(x).is_some(),
             C::ResvConfirm(x) => self.confirm.replace(x).is_some(),
             C::UserError(x) => self.user_error.replace(x).is_some(),
+            C::MessageId(x) => self.message_id.replace(x).is_some(),
+            C::Hello(x) => self.hello.replace(x).is_some(),
+            C::Challenge(x) => self.challenge.replace(x).is_some(),
             C::Style(x) => {
                 self.after_style = rest;
                 let (flowspec, filter) = match self.header.kind {
@@ -113,6 +123,7 @@ impl<'a> Found<'a> {
                 }
                 self.integrity.replace(x).is_some()
             }
+            C::MessageIdAck(_) | C::MessageIdList(_) => false,
             C::Null | C::PolicyData(_) | C::FlowSpec(_) | C::FilterSpec(_) | C::Unknown => false,
         };
         if twice { Err(Malformed::silent("object that must be single comes twice", object.offset)) } else { Ok(()) }
@@ -158,7 +169,7 @@ impl<'a> Found<'a> {
     }
 
     pub(super) fn envelope(&self) -> Envelope<'a> {
-        Envelope { header: self.header, integrity: self.integrity, objects: self.objects }
+        Envelope { header: self.header, integrity: self.integrity, message_id: self.message_id, objects: self.objects }
     }
 
     pub(super) fn session(&self) -> Result<SessionObject, Malformed> {

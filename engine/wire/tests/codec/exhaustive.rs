@@ -4,7 +4,7 @@
 use crate::seeds;
 
 use std::hint::black_box;
-use wire::{Message, Salvage};
+use wire::{Message, MessageType, Salvage};
 
 /// Parses, and walks over all that a parsed message offers.
 fn exercise(bytes: &[u8]) -> bool {
@@ -25,7 +25,15 @@ fn walk(message: &Message<'_>) {
         Message::ResvConf(m) => assert!(m.flows().count() > 0, "a ResvConf without flow descriptors"),
         Message::ResvErr(m) => drop(black_box(m.flows().count())),
         Message::ResvTear(m) => assert!(m.flows().count() > 0, "a ResvTear without flow descriptors"),
-        Message::PathErr(_) | Message::PathTear(_) => {}
+        Message::Bundle(m) => assert!(m.messages().map(|m| black_box(Message::parse(m).is_ok())).count() > 0),
+        Message::Ack(_) => assert!(envelope.acks().count() > 0, "an Ack of nothing"),
+        Message::Srefresh(m) => {
+            assert!(m.lists().count() > 0, "an Srefresh without a list");
+            black_box(m.lists().flat_map(|l| l.ids()).map(u64::from).sum::<u64>());
+        }
+        Message::PathErr(_) | Message::PathTear(_) | Message::Hello(_) => {}
+        Message::IntegrityChallenge(m) => assert!(!m.challenge.cookie.is_empty()),
+        Message::IntegrityResponse(m) => assert!(!m.challenge.cookie.is_empty() && m.integrity.digest.len() >= 16),
     }
 }
 
@@ -120,7 +128,7 @@ fn p56_edge_values_at_every_offset_of_every_seed() {
 /// lengths add up.
 #[test]
 fn p8_p9_p11_p12_every_object_length() {
-    for seed in seeds::all() {
+    for seed in seeds::all().into_iter().filter(|s| s.bytes[1] != MessageType::Bundle.number()) {
         let mut bytes = bare(&seed);
         let end = usize::from(u16::from_be_bytes([bytes[6], bytes[7]]));
         let mut at = 8;

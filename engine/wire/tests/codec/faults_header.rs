@@ -117,11 +117,17 @@ fn p16_a_sum_of_zero_is_sent_as_all_ones() {
 #[test]
 fn p17_message_types() {
     for kind in (0..=u8::MAX).filter(|k| !(1..=7).contains(k)) {
+        // A Path under another type's number: what that type needs is not there.
         let expected = match MessageType::from_number(kind) {
-            Some(_) => "message type is not handled",
+            Some(MessageType::Bundle) => "version of a sub-message is not 1",
+            Some(MessageType::Ack) => "no MESSAGE_ID_ACK",
+            Some(MessageType::Srefresh) => "no MESSAGE_ID_LIST",
+            Some(MessageType::Hello) => "no HELLO",
+            Some(MessageType::IntegrityChallenge) => "no CHALLENGE",
+            Some(_) => "no INTEGRITY in an Integrity Response",
             None => "message type is unknown",
         };
-        assert_eq!(refused(&with(1, kind)), (expected, 1), "type {kind}");
+        assert_eq!(refused(&with(1, kind)).0, expected, "type {kind}");
     }
 }
 

@@ -4,6 +4,7 @@ mod corpus;
 mod exhaustive;
 mod faults_header;
 mod faults_lists;
+mod faults_neighbours;
 mod faults_objects;
 mod faults_values;
 mod floats;

@@ -187,8 +187,12 @@ impl Said {
     pub fn read(&self, bytes: &[u8]) -> Said {
         let message = Message::parse(bytes).expect("we wrote it");
         let envelope = message.envelope();
-        let mut said =
-            Said { kind: message.kind(), ttl: envelope.header.send_ttl, session: message.session(), ..self.clone() };
+        let mut said = Said {
+            kind: message.kind(),
+            ttl: envelope.header.send_ttl,
+            session: message.session().unwrap(),
+            ..self.clone()
+        };
         said.forward = envelope.forwarded().map(|o| (o.class, o.ctype, o.body.to_vec())).collect();
         let text = |u: Option<UserError<'_>>| u.map(|u| (u.enterprise, u.sub_org, u.value, u.text.to_owned()));
         match message {
@@ -221,6 +225,7 @@ impl Said {
                 assert_eq!(m.confirm, self.confirm.unwrap_or(self.hop.addr));
                 said.read_flows(m.flows().map(|f| (f.filter, f.flow.spec)));
             }
+            _ => unreachable!("one of the seven was written"),
         }
         said
     }

@@ -2,6 +2,7 @@
 //! read (one object a line), shared by the exhaustive tests, the fuzz targets and the tshark test.
 
 mod errors;
+mod neighbours;
 mod paths;
 mod resvs;
 
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Seed> {
     let mut all = paths::seeds();
     all.extend(resvs::seeds());
     all.extend(errors::seeds());
+    all.extend(neighbours::seeds());
     all
 }
 
@@ -49,8 +51,11 @@ pub fn write_hex(seed: &Seed) -> String {
     let end = usize::from(u16::from_be_bytes([seed.bytes[6], seed.bytes[7]]));
     let mut at = 8;
     while at < end {
-        let length = usize::from(u16::from_be_bytes([seed.bytes[at], seed.bytes[at + 1]]));
-        line(&seed.bytes[at..at + length], wire::iana::class::name(seed.bytes[at + 2]));
+        let sub = seed.bytes[1] == MessageType::Bundle.number();
+        let place = if sub { at + 6 } else { at };
+        let length = usize::from(u16::from_be_bytes([seed.bytes[place], seed.bytes[place + 1]]));
+        let what = if sub { "sub-message" } else { wire::iana::class::name(seed.bytes[at + 2]) };
+        line(&seed.bytes[at..at + length], what);
         at += length;
     }
     if end < seed.bytes.len() {

@@ -1,0 +1,21 @@
+//! Ack: RFC 2961 section 4.4.
+
+use super::Envelope;
+use super::found::Found;
+use crate::Malformed;
+use crate::iana::class;
+
+/// Acknowledgements that no other message was there to carry.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ack<'a> {
+    /// Header, INTEGRITY, all objects; the acknowledgements are in [`Envelope::acks`].
+    pub envelope: Envelope<'a>,
+}
+
+impl<'a> Ack<'a> {
+    pub(super) fn new(found: &Found<'a>) -> Result<Ack<'a>, Malformed> {
+        let envelope = found.envelope();
+        let any = { envelope.objects }.any(|o| o.class == class::MESSAGE_ID_ACK);
+        found.need(any.then_some(Ack { envelope }), "no MESSAGE_ID_ACK")
+    }
+}

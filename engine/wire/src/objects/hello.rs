@@ -1,0 +1,56 @@
+//! HELLO (RFC 3209 section 5.2) and CHALLENGE (RFC 2747 section 4.3).
+
+use super::unknown_ctype;
+use crate::Malformed;
+use crate::iana::ctype;
+use crate::object::Object;
+
+/// HELLO: two neighbours tell each other which life each is in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HelloObject {
+    /// Whether it is a REQUEST, to be answered by an ACK.
+    pub request: bool,
+    /// Src_Instance: another one means that the sender has started anew. Never zero from a sender that keeps the rules.
+    pub src_instance: u32,
+    /// Dst_Instance: the receiver's instance as the sender last heard it; zero if it has not.
+    pub dst_instance: u32,
+}
+
+/// CHALLENGE: what a receiver of INTEGRITY wants to have signed, to learn a sender's sequence number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Challenge<'a> {
+    /// Key Identifier, 48 bits.
+    pub key_id: u64,
+    /// Challenge Cookie, at least 32 bits.
+    pub cookie: &'a [u8],
+}
+
+impl HelloObject {
+    pub(super) fn decode(object: &Object<'_>) -> Result<HelloObject, Malformed> {
+        let request = match object.ctype {
+            ctype::HELLO_REQUEST => true,
+            ctype::HELLO_ACK => false,
+            _ => return Err(unknown_ctype(object)),
+        };
+        let &[a, b, c, d, e, f, g, h] = object.body else {
+            return Err(object.fault("HELLO has the wrong length", 0));
+        };
+        let (src_instance, dst_instance) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+        Ok(HelloObject { request, src_instance, dst_instance })
+    }
+}
+
+impl<'a> Challenge<'a> {
+    pub(super) fn decode(object: &Object<'a>) -> Result<Challenge<'a>, Malformed> {
+        if object.ctype != 1 {
+            return Err(unknown_ctype(object));
+        }
+        let Some((&[_, _, k0, k1, k2, k3, k4, k5], cookie)) = object.body.split_first_chunk::<8>() else {
+            return Err(object.fault("CHALLENGE is cut off", 0));
+        };
+        if cookie.is_empty() {
+            return Err(object.fault("CHALLENGE without a cookie", 8));
+        }
+        Ok(Challenge { key_id: u64::from_be_bytes([0, 0, k0, k1, k2, k3, k4, k5]), cookie })
+    }
+}

@@ -1,0 +1,134 @@
+//! MESSAGE_ID, MESSAGE_ID_ACK and MESSAGE_ID_NACK, MESSAGE_ID_LIST: RFC 2961 sections 4.2, 4.3 and 5.1.
+
+use super::unknown_ctype;
+use crate::Malformed;
+use crate::iana::ctype;
+use crate::object::Object;
+
+/// MESSAGE_ID: which message of its sender this is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MessageId {
+    /// Flags as sent; see [`MessageId::ack_desired`].
+    pub flags: u8,
+    /// Epoch, 24 bits: another one means that the sender has started anew.
+    pub epoch: u32,
+    /// Message_Identifier: larger for whatever was said later in the same epoch.
+    pub id: u32,
+}
+
+/// MESSAGE_ID_ACK or MESSAGE_ID_NACK: what became of a message of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MessageIdAck {
+    /// Whether it is a NACK: a summary refresh named a message that its receiver has no state for.
+    pub nack: bool,
+    /// Flags as sent.
+    pub flags: u8,
+    /// Our epoch.
+    pub epoch: u32,
+    /// Our Message_Identifier.
+    pub id: u32,
+}
+
+/// What each entry of a MESSAGE_ID_LIST names besides the Message_Identifier.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ListKind {
+    /// Nothing more (C-Type 1).
+    Plain,
+    /// The source address of the message (C-Types 2 and 3): recognised.
+    Source,
+    /// The source and the destination address of the message (C-Types 4 and 5): recognised.
+    Multicast,
+}
+
+/// MESSAGE_ID_LIST: the state that is to be refreshed, by the messages that made it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MessageIdList<'a> {
+    /// What the entries hold.
+    pub kind: ListKind,
+    /// Flags as sent.
+    pub flags: u8,
+    /// Epoch of all its identifiers.
+    pub epoch: u32,
+    /// The entries, each [`MessageIdList::entry_bytes`] long, the identifier first.
+    pub entries: &'a [u8],
+    entry: usize,
+}
+
+/// Flag of MESSAGE_ID: an acknowledgement is wanted.
+pub const ACK_DESIRED: u8 = 0x01;
+
+impl MessageId {
+    pub(super) fn decode(object: &Object<'_>) -> Result<MessageId, Malformed> {
+        if object.ctype != 1 {
+            return Err(unknown_ctype(object));
+        }
+        let (flags, epoch, id) = three(object, "MESSAGE_ID has the wrong length")?;
+        Ok(MessageId { flags, epoch, id })
+    }
+
+    /// Whether the sender wants an acknowledgement.
+    pub fn ack_desired(&self) -> bool {
+        self.flags & ACK_DESIRED != 0
+    }
+}
+
+impl MessageIdAck {
+    pub(super) fn decode(object: &Object<'_>) -> Result<MessageIdAck, Malformed> {
+        let nack = match object.ctype {
+            ctype::MESSAGE_ID_ACK => false,
+            ctype::MESSAGE_ID_NACK => true,
+            _ => return Err(unknown_ctype(object)),
+        };
+        let (flags, epoch, id) = three(object, "MESSAGE_ID_ACK has the wrong length")?;
+        Ok(MessageIdAck { nack, flags, epoch, id })
+    }
+}
+
+impl<'a> MessageIdList<'a> {
+    pub(super) fn decode(object: &Object<'a>) -> Result<MessageIdList<'a>, Malformed> {
+        let (kind, entry) = match object.ctype {
+            1 => (ListKind::Plain, 4),
+            2 => (ListKind::Source, 8),
+            3 => (ListKind::Source, 20),
+            4 => (ListKind::Multicast, 12),
+            5 => (ListKind::Multicast, 36),
+            _ => return Err(unknown_ctype(object)),
+        };
+        let Some((&[flags, a, b, c], entries)) = object.body.split_first_chunk::<4>() else {
+            return Err(object.fault("MESSAGE_ID_LIST is cut off", 0));
+        };
+        if !entries.len().is_multiple_of(entry) {
+            return Err(object.fault("MESSAGE_ID_LIST is not whole entries", 4));
+        }
+        Ok(MessageIdList { kind, flags, epoch: u32::from_be_bytes([0, a, b, c]), entries, entry })
+    }
+
+    /// Bytes of one entry.
+    pub fn entry_bytes(&self) -> usize {
+        self.entry
+    }
+
+    /// How many entries.
+    pub fn len(&self) -> usize {
+        self.entries.len().checked_div(self.entry).unwrap_or(0)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The Message_Identifiers, in order.
+    #[inline]
+    pub fn ids(&self) -> impl Iterator<Item = u32> + Clone + use<'a> {
+        let ids = self.entries.chunks_exact(self.entry.max(4));
+        ids.filter_map(|e| e.first_chunk::<4>().map(|id| u32::from_be_bytes(*id)))
+    }
+}
+
+fn three(object: &Object<'_>, what: &'static str) -> Result<(u8, u32, u32), Malformed> {
+    let &[flags, a, b, c, i0, i1, i2, i3] = object.body else {
+        return Err(object.fault(what, 0));
+    };
+    Ok((flags, u32::from_be_bytes([0, a, b, c]), u32::from_be_bytes([i0, i1, i2, i3])))
+}
