@@ -15,6 +15,7 @@ mod agents;
 pub mod check;
 pub mod experiment;
 pub mod link;
+pub mod mace;
 pub mod map;
 pub mod packet;
 pub mod rng;

@@ -1,0 +1,16 @@
+//! Measurement-based admission to controlled load, packet by packet: the testbed of Jamin and Jin (1998), sections 3 and 4.
+//!
+//! A pool of on/off sources shares a bottleneck with background traffic. A flow is recognised after so many packets, asks
+//! [`admit`]'s simple or measured sum, and if it is let in its packets go before all others; the counter that the measured
+//! sum reads is that of the controlled-load packets as they are queued. What the real router will run decides here: this
+//! module only makes the traffic, the queue and the clock.
+//!
+//! Reading order: [`model`] (the sources of the paper's Table 1), [`flow`], [`queue`], [`run`].
+
+pub mod flow;
+pub mod model;
+pub mod queue;
+pub mod run;
+
+pub use model::{Model, Shape};
+pub use run::{Outcome, Params, Rule, run};

@@ -1,0 +1,135 @@
+//! Source models: constant bit rate, and on/off with exponential or Pareto times (the paper's Table 1 and section 4.1).
+
+use crate::rng::Rng;
+use terms::{Rate, Span};
+
+/// Bytes on the wire of a packet of 320 bytes of payload: RTP 12, UDP 8, IP 20, Ethernet 26 (section 4.1).
+pub const WIRE: u32 = 320 + 12 + 8 + 20 + 26;
+
+/// How long on and off times are.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Shape {
+    /// On for ever.
+    Constant,
+    /// Exponential.
+    Exponential,
+    /// Pareto with this shape: finite mean and infinite variance between 1 and 2.
+    Pareto(f64),
+}
+
+/// A source model.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Model {
+    /// Its name in the paper.
+    pub name: &'static str,
+    /// Mean on time.
+    pub on: Span,
+    /// Mean off time.
+    pub off: Span,
+    /// From packet to packet while on.
+    pub interval: Span,
+    /// How the times are spread.
+    pub shape: Shape,
+    /// After so many packets a flow is recognised (section 4.2: 100 at 64 kbit/s, 10 at 256 kbit/s).
+    pub recognised_after: u32,
+}
+
+const SLOW: (Span, u32) = (Span::from_millis(40), 100);
+const FAST: (Span, u32) = (Span::from_millis(10), 10);
+
+const fn model(
+    name: &'static str,
+    on: u64,
+    off: u64,
+    (interval, recognised_after): (Span, u32),
+    shape: Shape,
+) -> Model {
+    let (on, off) = (Span::from_millis(on), Span::from_millis(off));
+    Model { name, on, off, interval, shape, recognised_after }
+}
+
+/// 64 kbit/s of payload without a pause.
+pub const CBR: Model = model("CBR", 1, 0, SLOW, Shape::Constant);
+/// Table 1.
+pub const POO1: Model = model("POO1", 400, 400, SLOW, Shape::Pareto(1.5));
+/// Table 1.
+pub const POO2: Model = model("POO2", 40, 360, FAST, Shape::Pareto(1.1));
+/// Table 1.
+pub const POO3: Model = model("POO3", 313, 2925, SLOW, Shape::Pareto(1.1));
+/// Table 1.
+pub const EXP1: Model = model("EXP1", 313, 325, SLOW, Shape::Exponential);
+/// Table 1.
+pub const EXP2: Model = model("EXP2", 20, 180, FAST, Shape::Exponential);
+
+impl Model {
+    /// The rate on the wire while on, rounded up.
+    pub fn peak(&self) -> Rate {
+        let bit_nanos = u64::from(WIRE) * 8 * Span::NANOS_PER_SEC;
+        Rate::from_bps(bit_nanos.div_ceil(self.interval.as_nanos()))
+    }
+
+    /// How many packets the next on time has: one at its start and one more at each whole interval within it.
+    pub fn burst(&self, rng: &mut Rng) -> u64 {
+        match self.shape {
+            Shape::Constant => u64::MAX,
+            shape => 1 + draw(shape, self.on, rng) / self.interval.as_nanos(),
+        }
+    }
+
+    /// How long the next off time is, nanoseconds.
+    pub fn pause(&self, rng: &mut Rng) -> u64 {
+        draw(self.shape, self.off, rng)
+    }
+}
+
+/// A time of that shape and mean, nanoseconds; at most a century.
+fn draw(shape: Shape, mean: Span, rng: &mut Rng) -> u64 {
+    const CENTURY: f64 = 3.2e18;
+    let mean = mean.as_nanos() as f64;
+    let nanos = match shape {
+        Shape::Constant => mean,
+        Shape::Exponential => -mean * open_unit(rng).ln(),
+        // The location is mean (a - 1) / a (section 4.1).
+        Shape::Pareto(a) => mean * (a - 1.0) / a / open_unit(rng).powf(1.0 / a),
+    };
+    nanos.min(CENTURY) as u64
+}
+
+/// An exponential time of that mean, nanoseconds.
+pub fn exponential(mean: Span, rng: &mut Rng) -> u64 {
+    draw(Shape::Exponential, mean, rng)
+}
+
+/// Evenly from 0 to 1, neither of them included.
+fn open_unit(rng: &mut Rng) -> f64 {
+    ((rng.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_are_those_of_the_paper() {
+        assert_eq!(EXP1.peak(), Rate::from_bps(77_200));
+        assert_eq!(EXP2.peak(), Rate::from_bps(308_800));
+    }
+
+    #[test]
+    fn means_are_those_of_table_1() {
+        let mut rng = Rng::new(7, 7);
+        for (shape, mean, tolerance) in [(Shape::Exponential, 313, 0.01), (Shape::Pareto(1.5), 400, 0.05)] {
+            let n = 400_000;
+            let sum: f64 = (0..n).map(|_| draw(shape, Span::from_millis(mean), &mut rng) as f64 / 1e6).sum();
+            let got = sum / f64::from(n);
+            assert!((got / mean as f64 - 1.0).abs() < tolerance, "{shape:?}: {got} for {mean}");
+        }
+        // A shape of 1.1 hardly has a mean that chance finds: its median is location x 2^(1/a), exactly.
+        let mut times: Vec<u64> =
+            (0..100_001).map(|_| draw(Shape::Pareto(1.1), Span::from_millis(2925), &mut rng)).collect();
+        times.sort_unstable();
+        let median = times[50_000] as f64 / 1e6;
+        let expected = 2925.0 * 0.1 / 1.1 * 2_f64.powf(1.0 / 1.1);
+        assert!((median / expected - 1.0).abs() < 0.02, "{median} for {expected}");
+    }
+}

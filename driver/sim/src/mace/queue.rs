@@ -1,0 +1,152 @@
+//! The paper's output queue: controlled load before best effort, 50 packets together (section 3, "Queue Manager").
+
+use std::collections::VecDeque;
+use terms::{Bytes, Rate, Span};
+
+/// Packets that the queue holds.
+pub const ROOM: usize = 50;
+
+/// Two levels of strict priority before one link.
+#[derive(Clone, Debug)]
+pub struct TwoLevels {
+    rate: Rate,
+    /// Queued packets: when each came (nanoseconds) and its bytes on the wire.
+    first: VecDeque<(u64, u32)>,
+    second: VecDeque<(u64, u32)>,
+    /// Until when the link sends what it has begun.
+    busy: u64,
+    /// What became of each level.
+    pub counts: [Counts; 2],
+}
+
+/// What became of a level's packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Came.
+    pub offered: u64,
+    /// Were dropped: there was no room.
+    pub dropped: u64,
+    /// Were sent.
+    pub sent: u64,
+    /// Bytes on the wire of those sent.
+    pub sent_bytes: u64,
+    /// Time that those sent had waited, nanoseconds.
+    pub waited: u64,
+    /// The longest of it.
+    pub longest_wait: u64,
+}
+
+impl TwoLevels {
+    /// An idle link.
+    pub fn new(rate: Rate) -> TwoLevels {
+        let room = || VecDeque::with_capacity(2 * ROOM);
+        TwoLevels { rate, first: room(), second: room(), busy: 0, counts: [Counts::default(); 2] }
+    }
+
+    /// A packet comes. Best effort is dropped when both levels together hold [`ROOM`]; controlled load only when it
+    /// alone does.
+    pub fn offer(&mut self, now: u64, first: bool, bytes: u32) {
+        self.serve(now);
+        let counts = &mut self.counts[usize::from(!first)];
+        counts.offered += 1;
+        let held = if first { self.first.len() } else { self.first.len() + self.second.len() };
+        if held >= ROOM {
+            counts.dropped += 1;
+            return;
+        }
+        if first { self.first.push_back((now, bytes)) } else { self.second.push_back((now, bytes)) }
+    }
+
+    /// Begins what could have begun before now. The packet that is being sent is not interrupted.
+    pub fn serve(&mut self, now: u64) {
+        while self.busy <= now {
+            // At the instant when the link becomes free only what is there by then may go.
+            let free = self.busy;
+            let ready = |queue: &VecDeque<(u64, u32)>| queue.front().is_some_and(|&(came, _)| came <= free);
+            let level = match (ready(&self.first), ready(&self.second)) {
+                (true, _) => 0,
+                (false, true) => 1,
+                (false, false) => match (self.first.front(), self.second.front()) {
+                    (None, None) => {
+                        self.busy = now.max(self.busy);
+                        return;
+                    }
+                    // The link idles until the next one comes; the first level wins a tie.
+                    (Some(a), Some(b)) => usize::from(b.0 < a.0),
+                    (Some(_), None) => 0,
+                    (None, Some(_)) => 1,
+                },
+            };
+            let queue = if level == 0 { &mut self.first } else { &mut self.second };
+            let Some((came, bytes)) = queue.pop_front() else { return };
+            let start = free.max(came);
+            if start > now {
+                queue.push_front((came, bytes));
+                return;
+            }
+            let counts = &mut self.counts[level];
+            counts.sent += 1;
+            counts.sent_bytes += u64::from(bytes);
+            counts.waited += start - came;
+            counts.longest_wait = counts.longest_wait.max(start - came);
+            self.busy = start + self.rate.span_for(Bytes::new(u64::from(bytes))).as_nanos();
+        }
+    }
+
+    /// Packets of both levels that wait.
+    pub fn held(&self) -> [usize; 2] {
+        [self.first.len(), self.second.len()]
+    }
+
+    /// Counting begins anew; what is queued stays and counts as offered.
+    pub fn restart_counts(&mut self) {
+        let held = self.held();
+        self.counts = [0, 1].map(|n| Counts { offered: held[n] as u64, ..Counts::default() });
+    }
+
+    /// How long a packet of so many bytes is on the link.
+    pub fn transmission(&self, bytes: u32) -> Span {
+        self.rate.span_for(Bytes::new(u64::from(bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_level_goes_before_and_nothing_is_interrupted() {
+        // 1,000 bytes take 1 ms at 8 Mbit/s.
+        let mut queue = TwoLevels::new(Rate::from_mbps(8));
+        queue.offer(0, false, 1000);
+        queue.offer(100, false, 1000);
+        queue.offer(200, true, 1000);
+        queue.serve(10_000_000);
+        assert_eq!(queue.counts[0].longest_wait, 1_000_000 - 200, "it waits for the packet on the link only");
+        assert_eq!(queue.counts[1].longest_wait, 2_000_000 - 100);
+        assert_eq!((queue.counts[0].sent, queue.counts[1].sent), (1, 2));
+    }
+
+    #[test]
+    fn best_effort_is_dropped_when_both_fill_the_room_and_controlled_load_only_by_itself() {
+        let mut queue = TwoLevels::new(Rate::from_mbps(8));
+        queue.offer(0, true, 1000);
+        queue.serve(0);
+        for n in 0..ROOM {
+            queue.offer(1, n % 2 == 0, 1000);
+        }
+        queue.offer(2, false, 1000);
+        assert_eq!(queue.counts[1].dropped, 1);
+        for _ in 0..ROOM {
+            queue.offer(3, true, 1000);
+        }
+        assert_eq!((queue.counts[0].dropped, queue.held()), (25, [ROOM, 25]));
+        for counts in queue.counts {
+            assert!(counts.offered >= counts.sent + counts.dropped);
+        }
+        queue.serve(u64::MAX / 2);
+        for counts in queue.counts {
+            assert_eq!(counts.offered, counts.sent + counts.dropped, "nothing is made or swallowed");
+        }
+    }
+}
