@@ -57,6 +57,7 @@ fn entry(class: ClassId) -> FlowSpecEntry {
     let tspec = Tspec { r: rate, b: Bytes::new(8192), p: Rate::INFINITE, m: 64, M: 1500 };
     FlowSpecEntry {
         class,
+        shared: None,
         bucket: BucketSpec { rate: Rate::from_mbps(100_000), depth: Bytes::new(1 << 30), min_unit: 64 },
         record: FlowRecord {
             session: Session { dst: [10, 200, 0, 1].into(), protocol: 17, dst_port: 5004 },

@@ -3,6 +3,11 @@
 // Classifies and polices what leaves an interface: flow -> (class, token bucket). One program for every interface
 // of a node, at the egress (TCX or clsact); the cost of a packet does not grow with the number of flows.
 //
+// A packet belongs to the flow that names it most closely: its five-tuple; else its addresses and protocol alone;
+// else any sender to its destination and port; else any sender to its destination. What is not the five-tuple is
+// looked up only where such flows exist. Of ESP and AH the security parameter index stands where the ports would
+// (RFC 2207). Flows may name one slot, and are policed together then.
+//
 //   conforming          skb->priority = the flow's HTB class (HTB takes a class id in the priority as it stands)
 //   in excess           skb->priority = 0: HTB's default class, best effort (RFC 2211 section 3, RFC 2212 section 5)
 //   RSVP, ARP, ND       the control class
@@ -34,30 +39,40 @@
 #define TCP 6
 #define UDP 17
 #define DCCP 33
+#define ESP 50
+#define AH 51
 #define ICMPV6 58
 #define SCTP 132
 #define UDPLITE 136
 
 struct flow_key {
     __u32 ifindex;
-    __u8 src[16]; // IPv4: the first four bytes
+    __u8 src[16]; // IPv4: the first four bytes; all zero: any sender
     __u8 dst[16];
-    __be16 src_port;
-    __be16 dst_port;
+    __be16 src_port; // of ESP and AH the upper half of the security parameter index
+    __be16 dst_port; // and the lower
     __u8 protocol;
     __u8 family; // 4 or 6
     __u8 zero[2];
 };
 
 struct flow {
-    __u32 slot;     // index into states
+    __u32 slot;     // index into states; flows that share a bucket have the same
     __u32 priority; // major:minor of the class
     __u64 rate;     // bit/s
     __u64 depth;    // bit-nanoseconds
     __u64 fill;     // nanoseconds after which an empty bucket is full: depth / rate, rounded up
     __u32 min_unit; // a shorter packet counts as this long
     __u32 version;  // of what follows, which only user space reads
-    __u8 record[128];
+    __u8 record[144];
+};
+
+// How many flows there are of each kind that is not a whole five-tuple.
+struct kinds {
+    __u32 without_ports;
+    __u32 of_any_sender;
+    __u32 of_any_sender_without_ports;
+    __u32 zero;
 };
 
 struct state {
@@ -102,6 +117,14 @@ struct {
     __type(key, __u32);
     __type(value, struct state);
 } states SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, __u32);
+    __type(value, struct kinds);
+} kinds SEC(".maps");
 
 // The ports of datagrams under way whose first fragment belonged to a flow.
 struct {
@@ -180,7 +203,7 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p)
 #pragma unroll
     for (int i = 0; i < 6; i++) {
         __u8 e[8];
-        if (next != 0 && next != 43 && next != 44 && next != 51 && next != 60)
+        if (next != 0 && next != 43 && next != 44 && next != 60)
             break;
         if (load(skb, at, e, sizeof(e)))
             return -1;
@@ -189,8 +212,6 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p)
             p->fragment = offset & 0xfff8 ? 2 : offset ? 1 : 0;
             p->id = (__u32)e[4] << 24 | e[5] << 16 | e[6] << 8 | e[7];
             at += 8;
-        } else if (next == 51) {
-            at += (e[1] + 2) * 4;
         } else {
             at += (e[1] + 1) * 8;
         }
@@ -203,9 +224,14 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p)
     return 0;
 }
 
-static __always_inline int has_ports(__u8 protocol)
+// Where the ports lie in the transport header, or what stands for them; negative: nowhere.
+static __always_inline int ports_at(__u8 protocol)
 {
-    return protocol == UDP || protocol == TCP || protocol == SCTP || protocol == DCCP || protocol == UDPLITE;
+    if (protocol == UDP || protocol == TCP || protocol == SCTP || protocol == DCCP || protocol == UDPLITE)
+        return 0;
+    if (protocol == ESP)
+        return 0;
+    return protocol == AH ? 4 : -1;
 }
 
 static __always_inline void fragment_key(const struct packet *p, struct fragment_key *k)
@@ -219,25 +245,58 @@ static __always_inline void fragment_key(const struct packet *p, struct fragment
     k->family = p->key.family;
 }
 
+// The flows that may have a packet whose five-tuple none has, the closest first.
+static __always_inline struct flow *find_wider(const struct packet *p, int *with_ports)
+{
+    __u32 zero = 0;
+    struct kinds *there = bpf_map_lookup_elem(&kinds, &zero);
+    struct flow *flow = 0;
+    if (!there || !(there->without_ports | there->of_any_sender | there->of_any_sender_without_ports))
+        return 0;
+    struct flow_key k = p->key;
+    k.src_port = 0;
+    if (there->without_ports) {
+        k.dst_port = 0;
+        flow = bpf_map_lookup_elem(&flows, &k);
+        k.dst_port = p->key.dst_port;
+    }
+    if (flow)
+        return flow;
+    __builtin_memset(k.src, 0, sizeof(k.src));
+    if (there->of_any_sender) {
+        flow = bpf_map_lookup_elem(&flows, &k);
+        if (flow)
+            *with_ports = 1;
+    }
+    if (flow || !there->of_any_sender_without_ports)
+        return flow;
+    k.dst_port = 0;
+    return bpf_map_lookup_elem(&flows, &k);
+}
+
 static __always_inline struct flow *find(struct __sk_buff *skb, struct packet *p)
 {
-    if (!has_ports(p->key.protocol))
-        return bpf_map_lookup_elem(&flows, &p->key);
+    int at = ports_at(p->key.protocol);
     struct ports ports = {};
     struct fragment_key k;
-    if (p->fragment == 2) {
+    if (at >= 0 && p->fragment == 2) {
         fragment_key(p, &k);
         struct ports *known = bpf_map_lookup_elem(&fragments, &k);
-        if (!known)
+        if (known)
+            ports = *known;
+    } else if (at >= 0) {
+        if (load(skb, p->transport + at, &ports, sizeof(ports)))
             return 0;
-        ports = *known;
-    } else if (load(skb, p->transport, &ports, sizeof(ports))) {
-        return 0;
     }
     p->key.src_port = ports.src;
     p->key.dst_port = ports.dst;
+    int with_ports = at >= 0;
     struct flow *flow = bpf_map_lookup_elem(&flows, &p->key);
-    if (flow && p->fragment == 1) {
+    if (!flow) {
+        with_ports = 0;
+        flow = find_wider(p, &with_ports);
+    }
+    if (flow && with_ports && p->fragment == 1) {
         fragment_key(p, &k);
         bpf_map_update_elem(&fragments, &k, &ports, BPF_ANY);
     }

@@ -81,6 +81,7 @@ impl Held {
         FlowSpecEntry {
             class: self.class,
             bucket: self.bucket,
+            shared: None,
             record: FlowRecord {
                 session: self.session,
                 flowspec: self.flowspec,

@@ -1,7 +1,7 @@
 //! What a data plane knows of a packet.
 
 use crate::{SenderTemplate, Session, Time};
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A differentiated services code point, six bits (RFC 2474).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -54,4 +54,21 @@ pub struct PacketMeta {
     pub arrival: Time,
     /// The driver's own number for it (a buffer index, a packet number).
     pub id: u64,
+}
+
+impl FlowKey {
+    /// The packets of whoever sends to the session (the wildcard filter of RFC 2205 section 1.3): the source is the
+    /// unspecified address, which no packet on its way has.
+    pub fn of_any_sender(session: &Session) -> FlowKey {
+        let src = match session.dst {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        FlowKey::of(session, &SenderTemplate { src, src_port: 0 })
+    }
+
+    /// Whether it names the packets of any sender.
+    pub fn is_of_any_sender(&self) -> bool {
+        self.src.is_unspecified()
+    }
 }

@@ -2,8 +2,12 @@
 //!
 //! One closed enum, [`PlanOp`], reaches every data plane. Operations are *desired state*: `Class` and `Flow` add or
 //! change in place, so that repeating one changes nothing, and a plane may be brought to a [`Plan`] by difference
-//! from whatever it finds. The plan separates *flow -> (class, policer)*: many flows may share a class, each
-//! policed by a bucket of its own; what exceeds the bucket is best effort.
+//! from whatever it finds. The plan separates *flow -> (bucket, class)*: many flows may share a class, each
+//! policed by a bucket of its own, or several by one bucket that holds them to a rate together (RFC 2205's shared
+//! styles); what exceeds the bucket is best effort.
+//!
+//! A packet belongs to the flow that names it most closely: its five-tuple; else its addresses and protocol alone;
+//! else any sender to its destination and port; else any sender to its destination.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -61,6 +65,10 @@ pub struct BucketSpec {
     pub min_unit: u32,
 }
 
+/// A bucket that several flows of an interface draw from, by a number that nothing else on the interface has.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BucketId(pub u64);
+
 /// What the plane keeps beside a flow so that an agent which lost its memory can re-claim it: asked and promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {
@@ -83,6 +91,10 @@ pub struct FlowSpecEntry {
     pub class: ClassId,
     /// Its policer.
     pub bucket: BucketSpec,
+    /// Whose bucket it is: `None`, its own; otherwise all flows of the interface that name the same one are policed
+    /// together. They name the same class and the same numbers, too; while they are being changed one after another,
+    /// the bucket has the newest.
+    pub shared: Option<BucketId>,
     /// For adoption.
     pub record: FlowRecord,
 }
@@ -225,7 +237,8 @@ impl Plan {
     }
 }
 
-/// What a plane measures of one class or flow since it was installed. Bytes are IP bytes for flows, wire bytes for
+/// What a plane measures of one class or flow since it was installed; of flows that share a bucket, of them all
+/// together. Bytes are IP bytes for flows, wire bytes for
 /// classes (as the kernel counts them).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {

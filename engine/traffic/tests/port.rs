@@ -34,6 +34,7 @@ fn entry(class: ClassId, rate: Rate, depth: u64) -> FlowSpecEntry {
     let tspec = Tspec { r: rate, b: Bytes::new(depth), p: Rate::INFINITE, m: 64, M: 1500 };
     FlowSpecEntry {
         class,
+        shared: None,
         bucket: BucketSpec { rate, depth: Bytes::new(depth), min_unit: 64 },
         record: FlowRecord {
             session,

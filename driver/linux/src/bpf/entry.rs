@@ -5,16 +5,18 @@
 
 use std::net::IpAddr;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Rspec, ServiceCurve, Session, Span, Tspec};
-use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, QueueSpec};
+use traffic::plan::{BucketId, BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, QueueSpec};
 
 /// The major number of our root qdiscs, the same on every interface and in `flow.c`.
 pub const MAJOR: u16 = 0x5c1c;
 /// A byte at 1 bit/s lasts so many nanoseconds.
 const BYTE: u64 = 8_000_000_000;
-/// Version of the records below.
-const VERSION: u32 = 1;
+/// Version of a flow's record below.
+const VERSION: u32 = 2;
+/// Version of the records of links and classes.
+const CLASS_VERSION: u8 = 1;
 /// Bytes of a flow's record.
-const FLOW_RECORD: usize = 128;
+const FLOW_RECORD: usize = 144;
 /// Bytes of a class's record.
 pub const CLASS_RECORD: usize = 64;
 
@@ -67,6 +69,32 @@ pub struct RawState {
     pub over_bytes: u64,
 }
 
+/// `struct kinds`: how many flows there are of each kind that is not a whole five-tuple.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RawKinds {
+    /// Addresses and protocol alone.
+    pub without_ports: u32,
+    /// Any sender to a destination and port.
+    pub of_any_sender: u32,
+    /// Any sender to a destination.
+    pub of_any_sender_without_ports: u32,
+    zero: u32,
+}
+
+impl RawKinds {
+    /// Notes that a flow of this kind came or went.
+    pub fn count(&mut self, flow: &FlowKey, comes: bool) {
+        let flows = match (flow.is_of_any_sender(), flow.src_port == 0 && flow.dst_port == 0) {
+            (true, true) => &mut self.of_any_sender_without_ports,
+            (true, false) => &mut self.of_any_sender,
+            (false, true) => &mut self.without_ports,
+            (false, false) => return,
+        };
+        *flows = if comes { flows.saturating_add(1) } else { flows.saturating_sub(1) };
+    }
+}
+
 /// `struct class_key`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,14 +110,16 @@ pub type ClassRecord = [u8; CLASS_RECORD];
 
 // SAFETY: `repr(C)`, no padding (4 + 16 + 16 + 2 + 2 + 1 + 1 + 2 = 44, aligned to 4), every bit pattern is a value.
 unsafe impl aya::Pod for RawKey {}
-// SAFETY: `repr(C)`, no padding (4 + 4 + 8 + 8 + 8 + 4 + 4 + 128 = 168, aligned to 8), every bit pattern is a value.
+// SAFETY: `repr(C)`, no padding (4 + 4 + 8 + 8 + 8 + 4 + 4 + 144 = 184, aligned to 8), every bit pattern is a value.
 unsafe impl aya::Pod for RawFlow {}
 // SAFETY: `repr(C)`, no padding (4 + 4 + 6 * 8 = 56, aligned to 8), every bit pattern is a value.
 unsafe impl aya::Pod for RawState {}
+// SAFETY: `repr(C)`, no padding (4 * 4), every bit pattern is a value.
+unsafe impl aya::Pod for RawKinds {}
 // SAFETY: `repr(C)`, no padding, every bit pattern is a value.
 unsafe impl aya::Pod for RawClassKey {}
 
-const _: () = assert!(size_of::<RawKey>() == 44 && size_of::<RawFlow>() == 168 && size_of::<RawState>() == 56);
+const _: () = assert!(size_of::<RawKey>() == 44 && size_of::<RawFlow>() == 184 && size_of::<RawState>() == 56);
 
 impl RawKey {
     /// The key of a flow that leaves `oif`.
@@ -140,6 +170,8 @@ impl RawFlow {
         };
         let mut out = Writer { bytes: [0; FLOW_RECORD], at: 0 };
         let record = &entry.record;
+        out.put(&[u8::from(entry.shared.is_some())]);
+        out.u64(entry.shared.map_or(0, |id| id.0));
         out.u64(entry.bucket.depth.get());
         let (family, dst) = raw_ip(&record.session.dst);
         out.put(&[family]);
@@ -172,12 +204,20 @@ impl RawFlow {
         ClassId(self.priority as u16)
     }
 
+    /// Whose bucket its slot is, if not its own.
+    pub fn shared(&self) -> Option<BucketId> {
+        let mut from = Reader { bytes: &self.record };
+        let shared = from.take::<1>()?[0] != 0;
+        from.u64().filter(|_| shared).map(BucketId)
+    }
+
     /// Back again; `None` if another build wrote it in a way that this one does not know.
     pub fn read(&self) -> Option<FlowSpecEntry> {
         if self.version != VERSION {
             return None;
         }
         let mut from = Reader { bytes: &self.record };
+        from.take::<9>()?;
         let depth = Bytes::new(from.u64()?);
         let family = from.take::<1>()?[0];
         let dst = ip(family, &from.take::<16>()?);
@@ -194,6 +234,7 @@ impl RawFlow {
         Some(FlowSpecEntry {
             class: self.class(),
             bucket: BucketSpec { rate: Rate::from_bps(self.rate), depth, min_unit: self.min_unit },
+            shared: self.shared(),
             record: FlowRecord {
                 session: Session { dst, protocol, dst_port },
                 flowspec,
@@ -208,7 +249,7 @@ impl RawFlow {
 /// What a link was told, as its record.
 pub fn link_record(spec: &LinkSpec) -> ClassRecord {
     let mut out = Writer { bytes: [0; CLASS_RECORD], at: 0 };
-    out.put(&[VERSION as u8]);
+    out.put(&[CLASS_VERSION]);
     out.u64(spec.rate.as_bps());
     out.put(&spec.overhead.to_le_bytes());
     out.put(&spec.mtu.to_le_bytes());
@@ -218,7 +259,7 @@ pub fn link_record(spec: &LinkSpec) -> ClassRecord {
 /// Back again.
 pub fn read_link(record: &ClassRecord) -> Option<LinkSpec> {
     let mut from = Reader { bytes: record };
-    if from.take::<1>()?[0] != VERSION as u8 {
+    if from.take::<1>()?[0] != CLASS_VERSION {
         return None;
     }
     Some(LinkSpec {
@@ -231,7 +272,7 @@ pub fn read_link(record: &ClassRecord) -> Option<LinkSpec> {
 /// What a class was told, as its record.
 pub fn class_record(spec: &ClassSpec) -> ClassRecord {
     let mut out = Writer { bytes: [0; CLASS_RECORD], at: 0 };
-    out.put(&[VERSION as u8, u8::from(spec.real_time.is_some()), u8::from(spec.upper_limit.is_some()), spec.priority]);
+    out.put(&[CLASS_VERSION, u8::from(spec.real_time.is_some()), u8::from(spec.upper_limit.is_some()), spec.priority]);
     let curve = spec.real_time.unwrap_or(ServiceCurve::linear(Rate::ZERO));
     out.u64(curve.m1.as_bps());
     out.u64(curve.d.as_nanos());
@@ -247,7 +288,7 @@ pub fn class_record(spec: &ClassSpec) -> ClassRecord {
 pub fn read_class(record: &ClassRecord) -> Option<ClassSpec> {
     let mut from = Reader { bytes: record };
     let [version, real_time, upper_limit, priority] = from.take()?;
-    if version != VERSION as u8 {
+    if version != CLASS_VERSION {
         return None;
     }
     let curve = ServiceCurve { m1: from.rate()?, d: Span::from_nanos(from.u64()?), m2: from.rate()? };
@@ -354,6 +395,7 @@ mod tests {
         FlowSpecEntry {
             class: ClassId(0xfffe),
             bucket: BucketSpec { rate: Rate::from_mbps(3), depth: Bytes::new(8192), min_unit: 64 },
+            shared: None,
             record: FlowRecord {
                 session: Session { dst: dst.parse().expect("an address"), protocol: 17, dst_port: 5004 },
                 flowspec,
@@ -373,7 +415,9 @@ mod tests {
                 let raw = RawFlow::new(7, &entry);
                 assert_eq!(raw.read(), Some(entry));
                 assert_eq!(raw.priority, 0x5c1c_fffe);
-                assert_eq!(RawFlow { version: 2, ..raw }.read(), None, "another build's");
+                let shared = FlowSpecEntry { shared: Some(BucketId(u64::MAX - 1)), ..entry };
+                assert_eq!(RawFlow::new(7, &shared).read(), Some(shared));
+                assert_eq!(RawFlow { version: 3, ..raw }.read(), None, "another build's");
             }
         }
         let endless = BucketSpec { rate: Rate::ZERO, depth: Bytes::MAX, min_unit: 0 };

@@ -15,7 +15,7 @@ use crate::netlink::Socket;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
-use entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawState};
+use entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawKinds, RawState};
 use hook::{Hooks, fault};
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/flow.o");
 pub const MAX_FLOWS: u32 = 65_536;
 
 /// Where things are pinned; another layout of the maps takes another name.
-const LAYOUT: &str = "v1";
+pub const LAYOUT: &str = "v2";
 /// What the names of pinned programs begin with.
 const PROGRAM: &str = "program_";
 /// Takes the bucket's lock while it is copied.
@@ -46,6 +46,7 @@ pub struct FlowTable {
     flows: HashMap<MapData, RawKey, RawFlow>,
     states: Array<MapData, RawState>,
     classes: HashMap<MapData, RawClassKey, ClassRecord>,
+    kinds: Array<MapData, RawKinds>,
     limit: u32,
 }
 
@@ -72,7 +73,12 @@ impl FlowTable {
         let dir = &hooks.pins;
         let program = sys::open_pinned(&dir.join(program_name())).ok()?;
         let map = |name: &str| MapData::from_pin(dir.join(name)).ok();
-        let maps = (Map::HashMap(map("flows")?), Map::Array(map("states")?), Map::HashMap(map("classes")?));
+        let maps = [
+            Map::HashMap(map("flows")?),
+            Map::Array(map("states")?),
+            Map::HashMap(map("classes")?),
+            Map::Array(map("kinds")?),
+        ];
         FlowTable::assemble(hooks, program, maps).ok()
     }
 
@@ -92,7 +98,8 @@ impl FlowTable {
         program.load().map_err(|error| refused("load the flow program", &error))?;
         let fd = program.fd().map_err(|error| refused("hold the flow program", &error))?;
         let program = fd.as_fd().try_clone_to_owned().map_err(fault("hold the flow program"))?;
-        let maps = (map(&mut object, "flows")?, map(&mut object, "states")?, map(&mut object, "classes")?);
+        let mut map = |name| map(&mut object, name);
+        let maps = [map("flows")?, map("states")?, map("classes")?, map("kinds")?];
         let table = FlowTable::assemble(hooks, program, maps)?;
         for file in fs::read_dir(dir).map_err(fault("list the bpffs"))?.flatten() {
             if file.file_name().to_string_lossy().starts_with(PROGRAM) {
@@ -103,17 +110,19 @@ impl FlowTable {
         Ok(table)
     }
 
-    fn assemble(hooks: &Hooks, program: OwnedFd, maps: (Map, Map, Map)) -> Result<FlowTable, Fault> {
+    fn assemble(hooks: &Hooks, program: OwnedFd, maps: [Map; 4]) -> Result<FlowTable, Fault> {
         let id = sys::program_id(program.as_fd()).map_err(fault("look at the flow program"))?;
         let pinned = sys::open_pinned(&hooks.pins.join("states"));
         let limit = pinned.and_then(|map| sys::map_room(map.as_fd())).map_err(fault("look at the bucket map"))?;
+        let [flows, states, classes, kinds] = maps;
         Ok(FlowTable {
             hooks: hooks.clone(),
             program,
             id,
-            flows: HashMap::try_from(maps.0).map_err(|e| broken("open the flow map", &e))?,
-            states: Array::try_from(maps.1).map_err(|e| broken("open the bucket map", &e))?,
-            classes: HashMap::try_from(maps.2).map_err(|e| broken("open the class map", &e))?,
+            flows: HashMap::try_from(flows).map_err(|e| broken("open the flow map", &e))?,
+            states: Array::try_from(states).map_err(|e| broken("open the bucket map", &e))?,
+            classes: HashMap::try_from(classes).map_err(|e| broken("open the class map", &e))?,
+            kinds: Array::try_from(kinds).map_err(|e| broken("open the map of kinds", &e))?,
             limit,
         })
     }
@@ -169,6 +178,12 @@ impl FlowTable {
     /// Removes a flow's entry; one that is not there is no error.
     pub fn remove_flow(&mut self, key: &RawKey) -> Result<(), Fault> {
         present(self.flows.remove(key), "remove from the flow map").map(drop)
+    }
+
+    /// Says which kinds of flows there are besides whole five-tuples: before the first of a kind comes, after the last
+    /// went.
+    pub fn put_kinds(&mut self, kinds: &RawKinds) -> Result<(), Fault> {
+        self.kinds.set(0, kinds, 0).map_err(|error| broken("write the map of kinds", &error))
     }
 
     /// A slot's bucket and counters.

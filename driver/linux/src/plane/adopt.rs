@@ -2,7 +2,7 @@
 
 use super::port::{Port, Seen};
 use super::write::{Kernel, ROOT, Undo, Write, handle};
-use crate::bpf::entry::RawKey;
+use crate::bpf::entry::{RawFlow, RawKey, RawKinds};
 use crate::netlink::link::Link;
 use crate::netlink::tc::Handle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,7 @@ impl Kernel {
         if let Some(old) = self.ports.get(&oif) {
             port.flows = old.flows.clone();
             port.users = old.users.clone();
+            port.shared = old.shared.clone();
             port.records = old.records.clone();
         }
         Ok(port)
@@ -72,14 +73,20 @@ impl Kernel {
     /// Flows and records of our interfaces; those of others are removed.
     fn read_maps(&mut self) -> Result<(), Fault> {
         let mut used = BTreeSet::new();
+        let mut kinds = RawKinds::default();
         for (raw_key, flow) in self.table.flows()? {
             let (oif, key) = raw_key.read();
-            let known = flow.read().is_some() && raw_key == RawKey::new(oif, &key) && used.insert(flow.slot);
+            let known = flow.read().is_some() && raw_key == RawKey::new(oif, &key);
             match self.ports.get_mut(&oif) {
-                Some(port) if port.root && known => port.put_flow(key, flow),
+                Some(port) if port.root && known && has_slot(port, &flow, &mut used) => {
+                    port.put_flow(key, flow);
+                    kinds.count(&key, true);
+                }
                 _ => self.table.remove_flow(&raw_key)?,
             }
         }
+        self.table.put_kinds(&kinds)?;
+        self.kinds = kinds;
         for (oif, class, record) in self.table.class_records()? {
             match self.ports.get_mut(&oif) {
                 Some(port) if port.root && port.classes.contains_key(&class) => {
@@ -104,6 +111,14 @@ impl Kernel {
             port.classes.clear();
         }
         Ok(())
+    }
+}
+
+/// Whether the flow's slot is nobody's yet, or that of the bucket which it shares.
+fn has_slot(port: &Port, flow: &RawFlow, used: &mut BTreeSet<u32>) -> bool {
+    match flow.shared().and_then(|id| port.shared.get(&id)) {
+        Some((slot, _)) => *slot == flow.slot,
+        None => used.insert(flow.slot),
     }
 }
 

@@ -32,6 +32,7 @@ pub use fuse::Fuse;
 pub use reconcile::Drift;
 pub use write::ROOT;
 
+use crate::bpf::entry::RawKinds;
 use crate::bpf::{FlowTable, Hook, MAX_FLOWS};
 use crate::netlink::Socket;
 use slots::Slots;
@@ -74,7 +75,9 @@ impl KernelPlane {
     pub fn open_with(state_dir: &Path, max_flows: u32, hook: Hook) -> Result<KernelPlane, Fault> {
         let table = FlowTable::open(state_dir, max_flows, hook)?;
         let slots = Slots::new(table.limit(), &BTreeSet::new());
-        let mut kernel = Kernel { socket: Socket::open()?, table, ports: BTreeMap::new(), slots, fuse: Fuse::None };
+        let socket = Socket::open()?;
+        let kinds = RawKinds::default();
+        let mut kernel = Kernel { socket, table, ports: BTreeMap::new(), slots, kinds, fuse: Fuse::None };
         kernel.look_at_all()?;
         let told = plan(&kernel);
         Ok(KernelPlane { kernel, told })
@@ -85,7 +88,7 @@ impl KernelPlane {
     /// # Errors
     /// The first fault; everything that was done before it has been undone.
     pub fn apply(&mut self, ops: &[PlanOp]) -> Result<(), Fault> {
-        let touched: BTreeSet<IfIndex> = ops.iter().map(interface).collect();
+        let touched: BTreeSet<IfIndex> = ops.iter().map(PlanOp::oif).collect();
         for &oif in &touched {
             self.kernel.check_root(oif)?;
         }
@@ -191,15 +194,4 @@ fn plan(kernel: &Kernel) -> Plan {
 
 fn counters_of(stats: &crate::netlink::tc::Stats) -> Counters {
     Counters { packets: stats.packets, bytes: stats.bytes, over_packets: u64::from(stats.drops), over_bytes: 0 }
-}
-
-fn interface(op: &PlanOp) -> IfIndex {
-    match *op {
-        PlanOp::Link { oif, .. }
-        | PlanOp::DropLink { oif }
-        | PlanOp::Class { oif, .. }
-        | PlanOp::DropClass { oif, .. }
-        | PlanOp::Flow { oif, .. }
-        | PlanOp::DropFlow { oif, .. } => oif,
-    }
 }

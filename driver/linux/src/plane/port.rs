@@ -6,7 +6,7 @@ use crate::netlink::tc::class::HtbClass;
 use crate::netlink::tc::qdisc::Discipline;
 use std::collections::BTreeMap;
 use terms::{Fault, FlowKey};
-use traffic::plan::{ClassId, ClassSpec, LinkPlan, LinkSpec};
+use traffic::plan::{BucketId, ClassId, ClassSpec, LinkPlan, LinkSpec};
 
 /// A class as seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +36,8 @@ pub struct Port {
     pub flows: BTreeMap<FlowKey, RawFlow>,
     /// How many flows name each class.
     pub users: BTreeMap<ClassId, u32>,
+    /// The buckets that flows share: slot, and how many flows name it.
+    pub shared: BTreeMap<BucketId, (u32, u32)>,
 }
 
 impl Port {
@@ -43,6 +45,9 @@ impl Port {
     pub fn put_flow(&mut self, key: FlowKey, flow: RawFlow) {
         self.remove_flow(&key);
         *self.users.entry(flow.class()).or_insert(0) += 1;
+        if let Some(id) = flow.shared() {
+            self.shared.entry(id).or_insert((flow.slot, 0)).1 += 1;
+        }
         self.flows.insert(key, flow);
     }
 
@@ -54,6 +59,26 @@ impl Port {
             if *users == 0 {
                 self.users.remove(&flow.class());
             }
+        }
+        let shared = flow.shared().and_then(|id| Some((id, self.shared.get_mut(&id)?)));
+        if let Some((id, (_, users))) = shared {
+            *users -= 1;
+            if *users == 0 {
+                self.shared.remove(&id);
+            }
+        }
+    }
+
+    /// Whether a flow that was here and had this entry leaves its slot to nobody.
+    pub fn leaves_slot(&self, old: &RawFlow) -> bool {
+        old.shared().is_none_or(|id| self.shared.get(&id).is_none_or(|(slot, _)| *slot != old.slot))
+    }
+
+    /// The slot that an entry of this flow will use, if it has one: its own, or the one that it shares.
+    pub fn slot_for(&self, key: &FlowKey, shared: Option<BucketId>) -> Option<u32> {
+        match shared {
+            Some(id) => self.shared.get(&id).map(|(slot, _)| *slot),
+            None => self.flows.get(key).filter(|old| old.shared().is_none()).map(|old| old.slot),
         }
     }
 

@@ -120,13 +120,9 @@ fn set_flow(port: &Port, key: FlowKey, entry: FlowSpecEntry) -> Result<Vec<Write
     if !port.classes.contains_key(&entry.class) || entry.class == ClassId::LINK {
         return Err(Fault { what: "the flow's class is not there", code: libc::ENOENT });
     }
-    Ok(match port.flows.get(&key) {
-        None => vec![Write::NewFlow(key, entry)],
-        Some(old) => match RawFlow::new(old.slot, &entry) {
-            new if new == *old => vec![],
-            new => vec![Write::Flow(key, Some(new))],
-        },
-    })
+    let Some(slot) = port.slot_for(&key, entry.shared) else { return Ok(vec![Write::NewFlow(key, entry)]) };
+    let new = RawFlow::new(slot, &entry);
+    Ok(if port.flows.get(&key) == Some(&new) { vec![] } else { vec![Write::Flow(key, Some(new))] })
 }
 
 fn link_of(port: &Port) -> Result<LinkSpec, Fault> {

@@ -7,7 +7,7 @@ use super::fuse::Fuse;
 use super::port::{Port, Seen};
 use super::slots::Slots;
 use crate::bpf::FlowTable;
-use crate::bpf::entry::{ClassRecord, MAJOR, RawFlow, RawKey, RawState};
+use crate::bpf::entry::{ClassRecord, MAJOR, RawFlow, RawKey, RawKinds, RawState};
 use crate::netlink::Socket;
 use crate::netlink::tc::Handle;
 use crate::netlink::tc::class::HtbClass;
@@ -42,7 +42,7 @@ pub enum Write {
     RemoveQueue(ClassId),
     /// Note what a class was told.
     Record(ClassId, Option<ClassRecord>),
-    /// Install a flow with a full bucket in a free slot.
+    /// Install a flow with a full bucket in a free slot, in place of what it had.
     NewFlow(FlowKey, FlowSpecEntry),
     /// Set a flow's entry as a whole, its slot too; or remove it.
     Flow(FlowKey, Option<RawFlow>),
@@ -65,6 +65,8 @@ pub struct Kernel {
     pub ports: BTreeMap<IfIndex, Port>,
     /// Buckets that are free.
     pub slots: Slots,
+    /// How many flows there are that are no whole five-tuple.
+    pub kinds: RawKinds,
     /// The fault drill.
     pub fuse: Fuse,
 }
@@ -102,7 +104,8 @@ impl Kernel {
             Write::Record(class, record) => self.record(oif, class, record, undo),
             Write::NewFlow(key, entry) => self.new_flow(oif, key, &entry, undo),
             Write::Flow(key, flow) => {
-                if let Some(back) = flow.filter(|_| !self.port(oif).flows.contains_key(&key)) {
+                let has = self.port(oif).flows.get(&key).map(|flow| flow.slot);
+                if let Some(back) = flow.filter(|flow| has != Some(flow.slot)) {
                     self.slots.keep(back.slot);
                 }
                 self.flow(oif, key, flow, undo)
@@ -249,7 +252,7 @@ impl Kernel {
         let raw = RawFlow::new(slot, entry);
         let bucket = self.fuse.spend().and_then(|()| self.table.put_state(slot, &RawState::full(&raw)));
         let done = bucket.and_then(|()| self.flow(oif, key, Some(raw), undo));
-        if done.is_err() && !self.port(oif).flows.contains_key(&key) {
+        if done.is_err() && self.port(oif).flows.get(&key).is_none_or(|flow| flow.slot != slot) {
             self.slots.give(slot);
         }
         done
@@ -261,19 +264,39 @@ impl Kernel {
         let old = self.port(oif).flows.get(&key).copied();
         match &flow {
             Some(flow) => {
+                if old.is_none() {
+                    self.count_kind(&key, true)?;
+                }
                 self.table.put_flow(&raw_key, flow)?;
                 self.port(oif).put_flow(key, *flow);
             }
             None => {
                 self.table.remove_flow(&raw_key)?;
                 self.port(oif).remove_flow(&key);
+                if old.is_some() {
+                    self.count_kind(&key, false)?;
+                }
             }
         }
-        if let Some(old) = old.filter(|old| flow.is_none_or(|flow| flow.slot != old.slot)) {
+        let left = old.filter(|old| flow.is_none_or(|flow| flow.slot != old.slot));
+        if let Some(old) = left.filter(|old| self.port(oif).leaves_slot(old)) {
             self.slots.give(old.slot);
         }
         undo.push((oif, Write::Flow(key, old)));
         confirmed(self.table.flow(oif, &key)? == flow)
+    }
+}
+
+impl Kernel {
+    /// A flow comes or has gone: the program looks up wider keys only while there are any.
+    fn count_kind(&mut self, key: &FlowKey, comes: bool) -> Result<(), Fault> {
+        let mut kinds = self.kinds;
+        kinds.count(key, comes);
+        if kinds != self.kinds {
+            self.table.put_kinds(&kinds)?;
+            self.kinds = kinds;
+        }
+        Ok(())
     }
 }
 

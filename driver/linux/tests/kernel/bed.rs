@@ -218,6 +218,7 @@ pub fn entry(class: ClassId, kbps: u64) -> FlowSpecEntry {
     let tspec = Tspec { r: rate, b: Bytes::new(8192), p: Rate::INFINITE, m: 64, M: 1500 };
     FlowSpecEntry {
         class,
+        shared: None,
         bucket: BucketSpec { rate, depth: Bytes::new(8192), min_unit: 64 },
         record: FlowRecord {
             session: Session { dst: FAR.into(), protocol: 17, dst_port: 5004 },

@@ -7,6 +7,7 @@ mod netlink;
 mod plane;
 mod policer;
 mod scratch;
+mod shared;
 mod sockets;
 mod tc;
 mod traffic;

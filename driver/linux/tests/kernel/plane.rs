@@ -234,7 +234,7 @@ fn what_others_change_is_mended_or_told() {
         let seen = bed.socket.class(oif, of(ClassId::CONTROLLED_LOAD)).expect("look").expect("there");
         let mut stolen = seen.htb.expect("htb");
         stolen.rate = 1_200_000;
-        let pinned = bed.state.path().join(format!("bpf/v1/egress_{}", oif.0));
+        let pinned = bed.state.path().join(format!("bpf/{}/egress_{}", linux::bpf::LAYOUT, oif.0));
         type Deed<'a> = (&'a str, Box<dyn Fn(&mut linux::netlink::Socket) -> linux::netlink::socket::Result<()>>);
         let deeds: Vec<Deed<'_>> = vec![
             ("a rate", Box::new(move |s| s.change_class(oif, of(ClassId::BEST_EFFORT), of(ClassId::LINK), &stolen))),

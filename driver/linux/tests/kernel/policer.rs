@@ -14,39 +14,41 @@ use traffic::bucket::TokenBucket;
 use traffic::plan::{BucketSpec, ClassId, FlowRecord, FlowSpecEntry};
 
 /// The loopback: there in every namespace.
-const LO: IfIndex = IfIndex(1);
-const OWN: u32 = (MAJOR as u32) << 16 | 0x10;
-const CONTROL: u32 = (MAJOR as u32) << 16 | 3;
+pub const LO: IfIndex = IfIndex(1);
+pub const OWN: u32 = (MAJOR as u32) << 16 | 0x10;
+pub const CONTROL: u32 = (MAJOR as u32) << 16 | 3;
 /// What the program returns: let the next one see it.
 const NEXT: i32 = -1;
 
-fn key(src: &str, dst: &str, protocol: u8) -> FlowKey {
+pub fn key(src: &str, dst: &str, protocol: u8) -> FlowKey {
     let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
     FlowKey { src: ip(src), dst: ip(dst), protocol, src_port: 4000, dst_port: 5004 }
 }
 
-fn entry(bucket: BucketSpec) -> FlowSpecEntry {
+pub fn entry(bucket: BucketSpec) -> FlowSpecEntry {
     let tspec = Tspec { r: bucket.rate, b: bucket.depth, p: Rate::INFINITE, m: bucket.min_unit, M: 1500 };
     let session = Session { dst: IpAddr::from([10, 0, 0, 2]), protocol: 17, dst_port: 5004 };
     let flowspec = FlowSpec::ControlledLoad(tspec);
     let lifetime = Span::from_secs(157);
     let record = FlowRecord { session, flowspec, sender_tspec: tspec, admitted: bucket.rate, lifetime };
-    FlowSpecEntry { class: ClassId(0x10), bucket, record }
+    FlowSpecEntry { class: ClassId(0x10), bucket, shared: None, record }
 }
 
-struct Bench {
-    table: FlowTable,
+/// The program, to be run on single packets.
+pub struct Bench {
+    pub table: FlowTable,
     _state: StateDir,
 }
 
 impl Bench {
-    fn new() -> Bench {
+    /// The program loaded, no flow installed.
+    pub fn new() -> Bench {
         let state = StateDir::new();
         Bench { table: FlowTable::open(state.path(), 64, Hook::Best).expect("the program loads"), _state: state }
     }
 
     /// Installs a flow in this slot with a full bucket.
-    fn install(&mut self, slot: u32, flow: &FlowKey, bucket: BucketSpec) -> RawFlow {
+    pub fn install(&mut self, slot: u32, flow: &FlowKey, bucket: BucketSpec) -> RawFlow {
         let raw = RawFlow::new(slot, &entry(bucket));
         self.table.put_state(slot, &RawState::full(&raw)).expect("state");
         self.table.put_flow(&RawKey::new(LO, flow), &raw).expect("flow");
@@ -54,11 +56,12 @@ impl Bench {
     }
 
     /// The priority that a packet leaves with, which came with `priority`.
-    fn send(&self, packet: &[u8], priority: u32) -> u32 {
+    pub fn send(&self, packet: &[u8], priority: u32) -> u32 {
         self.send_segments(packet, priority, 0, 0)
     }
 
-    fn send_segments(&self, packet: &[u8], priority: u32, segments: u32, size: u32) -> u32 {
+    /// The same of a packet that is cut into segments later.
+    pub fn send_segments(&self, packet: &[u8], priority: u32, segments: u32, size: u32) -> u32 {
         let mut context = SkBuff::leaving(LO.0, priority, segments, size);
         assert_eq!(test_run(self.table.program(), packet, &mut context).expect("test run"), NEXT);
         context.priority()
@@ -66,7 +69,7 @@ impl Bench {
 }
 
 /// An Ethernet frame with an IP packet of `len` bytes.
-fn frame(flow: &FlowKey, len: usize) -> Vec<u8> {
+pub fn frame(flow: &FlowKey, len: usize) -> Vec<u8> {
     let mut transport = vec![0; len];
     transport[..2].copy_from_slice(&flow.src_port.to_be_bytes());
     transport[2..4].copy_from_slice(&flow.dst_port.to_be_bytes());
@@ -89,7 +92,7 @@ fn frame(flow: &FlowKey, len: usize) -> Vec<u8> {
     }
 }
 
-fn ethernet(kind: u16, header: Vec<u8>, payload: &[u8]) -> Vec<u8> {
+pub fn ethernet(kind: u16, header: Vec<u8>, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend(kind.to_be_bytes());
     frame.extend(header);
@@ -98,10 +101,11 @@ fn ethernet(kind: u16, header: Vec<u8>, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A small generator, so that a failure can be had again (SplitMix64).
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
+    /// Below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -110,7 +114,7 @@ impl Dice {
     }
 
     /// Below 2^bits, every length of number as likely as any other.
-    fn log(&mut self, bits: u64) -> u64 {
+    pub fn log(&mut self, bits: u64) -> u64 {
         let top = 1 << self.below(bits);
         self.below(top)
     }
@@ -309,7 +313,7 @@ fn no_packet_breaks_the_program() {
 fn another_builds_program_is_replaced_in_place() {
     scratch::in_netns(|| {
         let state = StateDir::new();
-        let dir = state.path().join("bpf/v1");
+        let dir = state.path().join("bpf").join(linux::bpf::LAYOUT);
         drop(FlowTable::open(state.path(), 64, Hook::Best).expect("the bpffs and the maps"));
         // Another program on the same maps: the same, but for its verdict.
         let mut object = linux::bpf::OBJECT.to_vec();

@@ -13,12 +13,12 @@
 //! counters count IP bytes.
 
 mod discipline;
+mod flows;
 
 pub use self::discipline::SchedulerKind;
 
 use self::discipline::Discipline;
-use crate::bucket::TokenBucket;
-use crate::classifier::Classifier;
+use self::flows::{Flows, TooMany};
 use crate::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
 use crate::queue::{Fifo, Full, Pool};
 use crate::scheduler::{Node, Scheduler};
@@ -138,7 +138,7 @@ pub struct Port {
     control: Option<Node>,
     /// By node number.
     leaves: Vec<Leaf>,
-    flows: Classifier<Flow>,
+    flows: Flows,
     key: [u64; 2],
     totals: Totals,
     now: Time,
@@ -151,14 +151,6 @@ struct Leaf {
     queue: Fifo,
     counters: Counters,
     flows: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Flow {
-    entry: FlowSpecEntry,
-    node: Node,
-    bucket: TokenBucket,
-    counters: Counters,
 }
 
 impl Port {
@@ -176,7 +168,7 @@ impl Port {
             best_effort: None,
             control: None,
             leaves: Vec::new(),
-            flows: Classifier::new(key, limits.flows),
+            flows: Flows::new(key, limits.flows),
             key,
             totals: Totals::default(),
             now: Time::ZERO,
@@ -208,8 +200,8 @@ impl Port {
             PlanOp::DropClass { class, .. } => self.drop_class(now, class),
             PlanOp::Flow { flow, entry, .. } => self.set_flow(now, flow, entry),
             PlanOp::DropFlow { flow, .. } => {
-                if let Some(gone) = self.flows.remove(&flow) {
-                    self.leaves[gone.node.index()].flows -= 1;
+                if let Some(had) = self.flows.remove(&flow) {
+                    self.leaves[had.index()].flows -= 1;
                 }
                 Ok(())
             }
@@ -300,9 +292,9 @@ impl Port {
         self.leaf(class).map(|leaf| leaf.counters)
     }
 
-    /// How much of a flow conformed and how much was in excess (IP bytes).
+    /// How much of a flow conformed and how much was in excess (IP bytes); of flows that share a bucket, of them all.
     pub fn flow_counters(&self, flow: &FlowKey) -> Option<Counters> {
-        self.flows.get(flow).map(|f| f.counters)
+        self.flows.counters(flow)
     }
 
     /// The root, once the interface is ours.
@@ -317,12 +309,12 @@ impl Port {
 
     /// A flow as it is installed.
     pub fn flow(&self, flow: &FlowKey) -> Option<&FlowSpecEntry> {
-        self.flows.get(flow).map(|f| &f.entry)
+        self.flows.get(flow)
     }
 
     /// Every flow as it is installed, in no particular order.
     pub fn flows(&self) -> impl Iterator<Item = (&FlowKey, &FlowSpecEntry)> {
-        self.flows.iter().map(|(key, flow)| (key, &flow.entry))
+        self.flows.iter()
     }
 
     fn leaf(&self, class: ClassId) -> Option<&Leaf> {
@@ -339,20 +331,12 @@ impl Port {
 
     /// The class of a packet, and whether it exceeds its flow's bucket. No class: the plain FIFO.
     fn classify(&mut self, now: Time, packet: &PacketMeta) -> (Option<Node>, bool) {
-        let mut excess = false;
-        if let Some(flow) = self.flows.get_mut(&packet.flow) {
-            if flow.bucket.take(now, packet.len) {
-                flow.counters.packets += 1;
-                flow.counters.bytes += u64::from(packet.len);
-                return (Some(flow.node), false);
-            }
-            flow.counters.over_packets += 1;
-            flow.counters.over_bytes += u64::from(packet.len);
-            excess = true;
-        } else if packet.flow.protocol == RSVP && self.control.is_some() {
-            return (self.control, false);
+        match self.flows.charge(now, packet) {
+            Some((node, true)) => (Some(node), false),
+            Some((_, false)) => (self.best_effort, true),
+            None if packet.flow.protocol == RSVP && self.control.is_some() => (self.control, false),
+            None => (self.best_effort, false),
         }
-        (self.best_effort, excess)
     }
 
     fn set_link(&mut self, now: Time, spec: LinkSpec) {
@@ -383,7 +367,7 @@ impl Port {
         self.classes.clear();
         self.name_defaults();
         self.leaves.clear();
-        self.flows = Classifier::new(self.key, self.limits.flows);
+        self.flows = Flows::new(self.key, self.limits.flows);
     }
 
     fn set_class(&mut self, now: Time, class: ClassId, spec: ClassSpec) -> Result<(), PortRefused> {
@@ -442,17 +426,9 @@ impl Port {
             return Err(PortRefused::NoLink);
         }
         let node = *self.classes.get(&entry.class).ok_or(PortRefused::UnknownClass(entry.class))?;
-        if let Some(flow) = self.flows.get_mut(&key) {
-            if flow.entry.bucket != entry.bucket {
-                flow.bucket.change(&entry.bucket, now);
-            }
-            self.leaves[flow.node.index()].flows -= 1;
-            flow.node = node;
-            flow.entry = entry;
-        } else {
-            let bucket = TokenBucket::new(&entry.bucket, now);
-            let flow = Flow { entry, node, bucket, counters: Counters::default() };
-            self.flows.insert(key, flow).map_err(|_| PortRefused::Flows)?;
+        let had = self.flows.set(now, key, entry, node).map_err(|TooMany| PortRefused::Flows)?;
+        if let Some(had) = had {
+            self.leaves[had.index()].flows -= 1;
         }
         self.leaves[node.index()].flows += 1;
         Ok(())

@@ -1,0 +1,195 @@
+//! The flows of a port: which one a packet belongs to, and the buckets that they draw from, each its own or several one
+//! together.
+
+use crate::bucket::TokenBucket;
+use crate::classifier::Classifier;
+use crate::plan::{BucketId, Counters, FlowSpecEntry};
+use crate::scheduler::Node;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use terms::{FlowKey, PacketMeta, Time};
+
+/// The limit on flows was reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TooMany;
+
+/// Flows and their buckets.
+#[derive(Clone, Debug)]
+pub(super) struct Flows {
+    table: Classifier<Flow>,
+    buckets: Vec<Bucket>,
+    vacant: Vec<u32>,
+    shared: BTreeMap<BucketId, u32>,
+    /// How many flows there are of each kind that is not a whole five-tuple: a packet is looked up again only for
+    /// what exists.
+    kinds: [usize; 3],
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    entry: FlowSpecEntry,
+    node: Node,
+    bucket: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Bucket {
+    tokens: TokenBucket,
+    counters: Counters,
+    flows: u32,
+}
+
+impl Flows {
+    pub(super) fn new(key: [u64; 2], limit: usize) -> Flows {
+        Flows {
+            table: Classifier::new(key, limit),
+            buckets: Vec::new(),
+            vacant: Vec::new(),
+            shared: BTreeMap::new(),
+            kinds: [0; 3],
+        }
+    }
+
+    /// The class of the packet's flow, and whether the packet conforms to the flow's bucket; it is charged and
+    /// counted. `None`: no flow has it.
+    pub(super) fn charge(&mut self, now: Time, packet: &PacketMeta) -> Option<(Node, bool)> {
+        let flow = self.find(&packet.flow)?;
+        let (node, bucket) = (flow.node, flow.bucket);
+        let bucket = &mut self.buckets[bucket as usize];
+        let conforms = bucket.tokens.take(now, packet.len);
+        let counters = &mut bucket.counters;
+        let (packets, bytes) = match conforms {
+            true => (&mut counters.packets, &mut counters.bytes),
+            false => (&mut counters.over_packets, &mut counters.over_bytes),
+        };
+        *packets += 1;
+        *bytes += u64::from(packet.len);
+        Some((node, conforms))
+    }
+
+    /// The flow that names the packet most closely.
+    fn find(&self, packet: &FlowKey) -> Option<&Flow> {
+        if let found @ Some(_) = self.table.get(packet) {
+            return found;
+        }
+        let kinds = KINDS.iter().zip(self.kinds).filter(|(_, flows)| *flows > 0);
+        kinds.filter_map(|(widen, _)| self.table.get(&widen(packet))).next()
+    }
+
+    /// Adds the flow or changes it in place. Returns the class that it had.
+    pub(super) fn set(
+        &mut self,
+        now: Time,
+        key: FlowKey,
+        entry: FlowSpecEntry,
+        node: Node,
+    ) -> Result<Option<Node>, TooMany> {
+        let Some(old) = self.table.get(&key).map(|flow| (flow.bucket, flow.entry.shared, flow.node)) else {
+            let bucket = self.bucket_for(now, &entry);
+            if self.table.insert(key, Flow { entry, node, bucket }).is_err() {
+                self.leave(bucket, entry.shared);
+                return Err(TooMany);
+            }
+            self.count(&key, true);
+            return Ok(None);
+        };
+        let (mut bucket, shared, had) = old;
+        if shared != entry.shared {
+            self.leave(bucket, shared);
+            bucket = self.bucket_for(now, &entry);
+        }
+        self.buckets[bucket as usize].tokens.change(&entry.bucket, now);
+        if let Some(flow) = self.table.get_mut(&key) {
+            *flow = Flow { entry, node, bucket };
+        }
+        Ok(Some(had))
+    }
+
+    /// Removes a flow. Returns the class that it had.
+    pub(super) fn remove(&mut self, key: &FlowKey) -> Option<Node> {
+        let gone = self.table.remove(key)?;
+        self.count(key, false);
+        self.leave(gone.bucket, gone.entry.shared);
+        Some(gone.node)
+    }
+
+    /// A flow as it is installed.
+    pub(super) fn get(&self, key: &FlowKey) -> Option<&FlowSpecEntry> {
+        self.table.get(key).map(|flow| &flow.entry)
+    }
+
+    /// Every flow as it is installed.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&FlowKey, &FlowSpecEntry)> {
+        self.table.iter().map(|(key, flow)| (key, &flow.entry))
+    }
+
+    /// What a flow's bucket let through and what not.
+    pub(super) fn counters(&self, key: &FlowKey) -> Option<Counters> {
+        self.table.get(key).map(|flow| self.buckets[flow.bucket as usize].counters)
+    }
+
+    /// The bucket of a flow that comes: the one that it shares, or a full one.
+    fn bucket_for(&mut self, now: Time, entry: &FlowSpecEntry) -> u32 {
+        let found = entry.shared.and_then(|id| self.shared.get(&id).copied());
+        if let Some(found) = found {
+            let bucket = &mut self.buckets[found as usize];
+            bucket.tokens.change(&entry.bucket, now);
+            bucket.flows += 1;
+            return found;
+        }
+        let fresh = Bucket { tokens: TokenBucket::new(&entry.bucket, now), counters: Counters::default(), flows: 1 };
+        let at = match self.vacant.pop() {
+            Some(at) => {
+                self.buckets[at as usize] = fresh;
+                at
+            }
+            None => {
+                self.buckets.push(fresh);
+                self.buckets.len() as u32 - 1
+            }
+        };
+        if let Some(id) = entry.shared {
+            self.shared.insert(id, at);
+        }
+        at
+    }
+
+    /// A flow draws from a bucket no more.
+    fn leave(&mut self, at: u32, shared: Option<BucketId>) {
+        let bucket = &mut self.buckets[at as usize];
+        bucket.flows -= 1;
+        if bucket.flows == 0 {
+            self.vacant.push(at);
+            shared.map(|id| self.shared.remove(&id));
+        }
+    }
+
+    /// Notes that there is one flow more, or one less, of the key's kind: the widest that leaves it as it is.
+    fn count(&mut self, key: &FlowKey, comes: bool) {
+        if let Some(kind) = KINDS.iter().rposition(|widen| widen(key) == *key) {
+            let flows = &mut self.kinds[kind];
+            *flows = if comes { *flows + 1 } else { *flows - 1 };
+        }
+    }
+}
+
+/// From a packet to the flows that may have it besides its own five-tuple, the closest first. Each leaves a key of its
+/// own kind as it is.
+const KINDS: [fn(&FlowKey) -> FlowKey; 3] = [without_ports, of_any_sender, of_any_sender_without_ports];
+
+fn without_ports(key: &FlowKey) -> FlowKey {
+    FlowKey { src_port: 0, dst_port: 0, ..*key }
+}
+
+fn of_any_sender(key: &FlowKey) -> FlowKey {
+    let src = match key.src {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    FlowKey { src, src_port: 0, ..*key }
+}
+
+fn of_any_sender_without_ports(key: &FlowKey) -> FlowKey {
+    without_ports(&of_any_sender(key))
+}
