@@ -65,6 +65,7 @@ fn entry(class: ClassId) -> FlowSpecEntry {
             sender_tspec: tspec,
             admitted: rate,
             lifetime: Span::from_millis(157_500),
+            priority: Default::default(),
         },
     }
 }

@@ -88,6 +88,7 @@ impl Held {
                 sender_tspec: self.sender_tspec,
                 admitted: self.admitted,
                 lifetime: self.lifetime,
+                priority: Default::default(),
             },
         }
     }

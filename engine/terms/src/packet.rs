@@ -33,6 +33,21 @@ impl FlowKey {
         FlowKey { src: sender.src, dst: session.dst, protocol: session.protocol, src_port, dst_port }
     }
 
+    /// The packets of whoever sends to the session (the wildcard filter of RFC 2205 section 1.3): the source is the
+    /// unspecified address, which no packet on its way has.
+    pub fn of_any_sender(session: &Session) -> FlowKey {
+        let src = match session.dst {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        FlowKey::of(session, &SenderTemplate { src, src_port: 0 })
+    }
+
+    /// Whether it names the packets of any sender.
+    pub fn is_of_any_sender(&self) -> bool {
+        self.src.is_unspecified()
+    }
+
     /// The sender of these packets, in their session.
     pub fn sender(&self, session: &Session) -> SenderTemplate {
         let [s0, s1] = if session.is_gpi() { self.src_port.to_be_bytes() } else { [0, 0] };
@@ -54,21 +69,4 @@ pub struct PacketMeta {
     pub arrival: Time,
     /// The driver's own number for it (a buffer index, a packet number).
     pub id: u64,
-}
-
-impl FlowKey {
-    /// The packets of whoever sends to the session (the wildcard filter of RFC 2205 section 1.3): the source is the
-    /// unspecified address, which no packet on its way has.
-    pub fn of_any_sender(session: &Session) -> FlowKey {
-        let src = match session.dst {
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        };
-        FlowKey::of(session, &SenderTemplate { src, src_port: 0 })
-    }
-
-    /// Whether it names the packets of any sender.
-    pub fn is_of_any_sender(&self) -> bool {
-        self.src.is_unspecified()
-    }
 }

@@ -11,6 +11,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use terms::ports::Preemption;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
 
 /// A class of one interface. The numbers below [`ClassId::FIRST_OWN`] are the same everywhere.
@@ -82,6 +83,8 @@ pub struct FlowRecord {
     pub admitted: Rate,
     /// How long it lives unrefreshed.
     pub lifetime: Span,
+    /// How it stands against other reservations (RFC 3181).
+    pub priority: Preemption,
 }
 
 /// One flow's entry.

@@ -42,6 +42,7 @@ fn entry(class: ClassId, rate: Rate, depth: u64) -> FlowSpecEntry {
             sender_tspec: tspec,
             admitted: rate,
             lifetime: Span::from_secs(157),
+            priority: Default::default(),
         },
     }
 }

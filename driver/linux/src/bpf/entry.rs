@@ -3,7 +3,9 @@
 //! What only user space reads is little-endian bytes of our own with a version, so that an agent of another build
 //! that adopts them knows whether it can.
 
+use super::older::FirstFlow;
 use std::net::IpAddr;
+use terms::ports::Preemption;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Rspec, ServiceCurve, Session, Span, Tspec};
 use traffic::plan::{BucketId, BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, QueueSpec};
 
@@ -194,6 +196,8 @@ impl RawFlow {
         out.tspec(&record.sender_tspec);
         out.u64(record.admitted.as_bps());
         out.u64(record.lifetime.as_nanos());
+        out.put(&record.priority.preempting.to_le_bytes());
+        out.put(&record.priority.defending.to_le_bytes());
         let priority = u32::from(MAJOR) << 16 | u32::from(entry.class.0);
         let min_unit = entry.bucket.min_unit;
         RawFlow { slot, priority, rate, depth, fill, min_unit, version: VERSION, record: out.bytes }
@@ -202,6 +206,22 @@ impl RawFlow {
     /// The class of its conforming packets.
     pub fn class(&self) -> ClassId {
         ClassId(self.priority as u16)
+    }
+
+    /// An entry of the first layout; `None` if it was not written by a build of that layout.
+    pub(super) fn from_first(flow: &FirstFlow) -> Option<RawFlow> {
+        let mut head = Reader { bytes: &flow.head };
+        let mut u32 = || head.take().map(u32::from_ne_bytes);
+        let (slot, priority) = (u32()?, u32()?);
+        let mut u64 = || head.take().map(u64::from_ne_bytes);
+        let (rate, depth, fill) = (u64()?, u64()?, u64()?);
+        let min_unit = u32::from_ne_bytes(head.take()?);
+        if u32::from_ne_bytes(head.take()?) != 1 {
+            return None;
+        }
+        let mut record = [0; FLOW_RECORD];
+        record[9..9 + flow.record.len()].copy_from_slice(&flow.record);
+        Some(RawFlow { slot, priority, rate, depth, fill, min_unit, version: VERSION, record })
     }
 
     /// Whose bucket its slot is, if not its own.
@@ -241,6 +261,10 @@ impl RawFlow {
                 sender_tspec: from.tspec()?,
                 admitted: from.rate()?,
                 lifetime: Span::from_nanos(from.u64()?),
+                priority: Preemption {
+                    preempting: u16::from_le_bytes(from.take()?),
+                    defending: u16::from_le_bytes(from.take()?),
+                },
             },
         })
     }
@@ -402,6 +426,7 @@ mod tests {
                 sender_tspec: tspec(9),
                 admitted: Rate::from_bps(12_345_678_901),
                 lifetime: Span::from_millis(157_500),
+                priority: Preemption { preempting: 3, defending: 65_535 },
             },
         }
     }

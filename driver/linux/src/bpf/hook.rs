@@ -166,7 +166,7 @@ impl Hooks {
 }
 
 /// What the names of pinned links begin with.
-const LINK: &str = "egress_";
+pub(super) const LINK: &str = "egress_";
 
 /// A link that a killed agent had not pinned yet lets go a little later: wait for it.
 fn attach_link(program: BorrowedFd<'_>, oif: IfIndex) -> io::Result<OwnedFd> {

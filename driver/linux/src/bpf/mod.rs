@@ -7,6 +7,7 @@
 
 pub mod entry;
 mod hook;
+pub mod older;
 pub mod sys;
 
 pub use hook::Hook;
@@ -63,8 +64,14 @@ impl FlowTable {
         let dir = mount.join(LAYOUT);
         fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
         let hooks = Hooks::under(state_dir, &dir, hook);
-        let table = FlowTable::pinned(&hooks).map_or_else(|| FlowTable::load(&hooks, max_flows), Ok)?;
+        let older = older::Older::find(&mount);
+        let max_flows = older.as_ref().map_or(Ok(max_flows), older::Older::limit)?;
+        let mut table = FlowTable::pinned(&hooks).map_or_else(|| FlowTable::load(&hooks, max_flows), Ok)?;
+        if let Some(older) = &older {
+            older.move_to(&mut table)?;
+        }
         table.hooks.renew(table.program(), table.id)?;
+        older.map_or(Ok(()), older::Older::forget)?;
         Ok(table)
     }
 
@@ -238,8 +245,10 @@ pub fn forget(state_dir: &Path) -> Result<(), Fault> {
     if !mount.exists() || !sys::is_bpffs(&mount).map_err(fault("look at the bpffs"))? {
         return Ok(());
     }
-    for file in fs::read_dir(mount.join(LAYOUT)).into_iter().flatten().flatten() {
-        fs::remove_file(file.path()).map_err(fault("unpin"))?;
+    for layout in fs::read_dir(&mount).into_iter().flatten().flatten() {
+        for file in fs::read_dir(layout.path()).into_iter().flatten().flatten() {
+            fs::remove_file(file.path()).map_err(fault("unpin"))?;
+        }
     }
     sys::unmount_bpffs(&mount).map_err(fault("unmount the bpffs"))
 }

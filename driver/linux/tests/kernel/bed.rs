@@ -226,6 +226,7 @@ pub fn entry(class: ClassId, kbps: u64) -> FlowSpecEntry {
             sender_tspec: tspec,
             admitted: rate.with_overhead(14, 64),
             lifetime: Span::from_millis(157_500),
+            priority: Default::default(),
         },
     }
 }

@@ -4,6 +4,7 @@ mod bed;
 mod crash;
 mod doctor;
 mod netlink;
+mod older;
 mod plane;
 mod policer;
 mod scratch;

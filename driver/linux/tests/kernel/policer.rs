@@ -9,6 +9,7 @@ use linux::bpf::sys::{SkBuff, attach_egress, link_place, pin, program_id, test_r
 use linux::bpf::{FlowTable, Hook};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use terms::ports::Preemption;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Session, Span, Time, Tspec};
 use traffic::bucket::TokenBucket;
 use traffic::plan::{BucketSpec, ClassId, FlowRecord, FlowSpecEntry};
@@ -30,7 +31,8 @@ pub fn entry(bucket: BucketSpec) -> FlowSpecEntry {
     let session = Session { dst: IpAddr::from([10, 0, 0, 2]), protocol: 17, dst_port: 5004 };
     let flowspec = FlowSpec::ControlledLoad(tspec);
     let lifetime = Span::from_secs(157);
-    let record = FlowRecord { session, flowspec, sender_tspec: tspec, admitted: bucket.rate, lifetime };
+    let priority = Preemption::default();
+    let record = FlowRecord { session, flowspec, sender_tspec: tspec, admitted: bucket.rate, lifetime, priority };
     FlowSpecEntry { class: ClassId(0x10), bucket, shared: None, record }
 }
 

@@ -196,9 +196,7 @@ fn flows_of_one_bucket_are_policed_together() {
         let wild = any(&key("10.0.0.1", "10.0.0.3", 17));
         let flows = [four, six, wild];
         let mut bucket = BucketSpec { rate: Rate::from_mbps(80), depth: Bytes::new(8192), min_unit: 128 };
-        let raw = |bucket| {
-            RawFlow::new(3, &FlowSpecEntry { shared: Some(BucketId(77)), ..entry(bucket) })
-        };
+        let raw = |bucket| RawFlow::new(3, &FlowSpecEntry { shared: Some(BucketId(77)), ..entry(bucket) });
         bench.table.put_state(3, &RawState::full(&raw(bucket))).expect("state");
         for flow in &flows {
             bench.table.put_flow(&RawKey::new(LO, flow), &raw(bucket)).expect("flow");

@@ -1,0 +1,89 @@
+//! What an agent of an earlier build left in another layout of the maps: taken over, so that no reserved packet loses
+//! its class and no promise is forgotten while one build follows another.
+//!
+//! The first layout (`v1`) had no shared buckets, no kinds and a shorter record of each flow. Its flows, buckets and
+//! records are copied, then its links are given this build's program and its pins are removed. Until a link has the
+//! new program the old one polices by the old maps: what is counted there between the copy and that moment, some
+//! milliseconds, is not in the new counters. A stop anywhere in between is made good by the next start, which copies
+//! again.
+
+use super::entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawState};
+use super::hook::{LINK, fault};
+use super::{FlowTable, broken, sys};
+use aya::maps::{Array, HashMap, Map, MapData};
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use terms::Fault;
+
+/// Bytes of a flow's record in the first layout.
+const RECORD: usize = 128;
+
+/// `struct flow` of the first layout.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FirstFlow {
+    /// As today's, up to the record.
+    pub head: [u8; 40],
+    /// As today's without its first nine bytes.
+    pub record: [u8; RECORD],
+}
+
+// SAFETY: `repr(C)` of bytes alone; every bit pattern is a value.
+unsafe impl aya::Pod for FirstFlow {}
+
+/// The first layout, as it was found.
+pub(super) struct Older {
+    dir: PathBuf,
+    flows: HashMap<MapData, RawKey, FirstFlow>,
+    states: Array<MapData, RawState>,
+    classes: HashMap<MapData, RawClassKey, ClassRecord>,
+}
+
+impl Older {
+    /// Looks for it. Pins that are not what they should be are of no use to anyone and are left alone.
+    pub(super) fn find(mount: &Path) -> Option<Older> {
+        let dir = mount.join("v1");
+        let map = |name: &str| MapData::from_pin(dir.join(name)).ok();
+        let flows = HashMap::try_from(Map::HashMap(map("flows")?)).ok()?;
+        let states = Array::try_from(Map::Array(map("states")?)).ok()?;
+        let classes = HashMap::try_from(Map::HashMap(map("classes")?)).ok()?;
+        Some(Older { dir, flows, states, classes })
+    }
+
+    /// How many flows it has room for; the new maps need as much.
+    pub(super) fn limit(&self) -> Result<u32, Fault> {
+        let pinned = sys::open_pinned(&self.dir.join("states"));
+        pinned.and_then(|map| sys::map_room(map.as_fd())).map_err(fault("look at the older bucket map"))
+    }
+
+    /// Copies everything into this build's maps and moves its links there.
+    pub(super) fn move_to(&self, table: &mut FlowTable) -> Result<(), Fault> {
+        for item in self.classes.iter() {
+            let (key, record) = item.map_err(|error| broken("read the older class map", &error))?;
+            table.classes.insert(key, record, 0).map_err(|error| broken("write the class map", &error))?;
+        }
+        for item in self.flows.iter() {
+            let (key, flow) = item.map_err(|error| broken("read the older flow map", &error))?;
+            let Some(flow) = RawFlow::from_first(&flow) else { continue };
+            let state = self.states.get(&flow.slot, super::BPF_F_LOCK);
+            table.put_state(flow.slot, &state.map_err(|error| broken("read the older bucket map", &error))?)?;
+            table.put_flow(&key, &flow)?;
+        }
+        for file in fs::read_dir(&self.dir).map_err(fault("list the older pins"))?.flatten() {
+            if file.file_name().to_string_lossy().starts_with(LINK) {
+                fs::rename(file.path(), table.hooks.pins.join(file.file_name()))
+                    .map_err(fault("move the pin of a link"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is left of it, once every link has the new program.
+    pub(super) fn forget(self) -> Result<(), Fault> {
+        for file in fs::read_dir(&self.dir).map_err(fault("list the older pins"))?.flatten() {
+            fs::remove_file(file.path()).map_err(fault("unpin what an older build left"))?;
+        }
+        fs::remove_dir(&self.dir).map_err(fault("remove the older pins"))
+    }
+}
