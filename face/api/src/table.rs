@@ -12,14 +12,15 @@ pub enum Align {
 /// A table under construction.
 #[derive(Clone, Debug)]
 pub struct Table {
-    head: Vec<(&'static str, Align)>,
+    head: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// With these columns.
-    pub fn new(head: &[(&'static str, Align)]) -> Table {
-        Table { head: head.to_vec(), rows: Vec::new() }
+    pub fn new(head: &[(impl AsRef<str>, Align)]) -> Table {
+        let head = head.iter().map(|(name, align)| (name.as_ref().to_string(), *align));
+        Table { head: head.collect(), rows: Vec::new() }
     }
 
     /// Adds a row; a short one is filled with blanks.
@@ -53,7 +54,7 @@ impl std::fmt::Display for Table {
             }
             writeln!(f, "{}", text.trim_end())
         };
-        line(&mut self.head.iter().map(|(name, _)| *name))?;
+        line(&mut self.head.iter().map(|(name, _)| name.as_str()))?;
         for row in &self.rows {
             line(&mut row.iter().map(String::as_str))?;
         }

@@ -35,7 +35,7 @@ pub enum Command {
     Down(DownArgs),
     /// A real video against a flood, without and with a reservation: table and figures
     Demo(DemoArgs),
-    /// Other experiments on the demonstration's testbed
+    /// The other experiments: held against published tables, and on the demonstration's testbed
     #[command(subcommand)]
     Lab(LabCommand),
     /// Run this machine's agent, in the foreground
@@ -123,7 +123,25 @@ pub struct DemoArgs {
 
 /// `sluice lab ...`.
 #[derive(Subcommand, Debug)]
+#[command(after_help = "Examples:\n  sluice lab list                           what there is\n  \
+                        sluice lab run video                      one experiment, its tables beside the published ones\n  \
+                        sluice lab run video --quick --json       fewer points; one JSON object on the last line\n  \
+                        sluice lab report                         one page of everything that was found: out/lab/report.html")]
 pub enum LabCommand {
+    /// What can be run
+    List {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run an experiment and print its tables beside the published ones
+    #[command(after_help = "Examples:\n  sluice lab run video\n  sluice lab run video --quick --json\n  \
+                            sluice lab run setup-time                 those on real packets run with their usual options")]
+    Run(LabRunArgs),
+    /// One self-contained HTML page of every result that is kept
+    #[command(after_help = "Examples:\n  sluice lab report                     from what earlier runs left\n  \
+                            sluice lab report --run               runs first what was never run, in its quick form")]
+    Report(LabReportArgs),
     /// How long a reservation over two routers takes, beside the round-trip time
     #[command(after_help = "Example:\n  sluice lab setup-time --count 100 --json")]
     SetupTime {
@@ -161,6 +179,42 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `sluice lab run`.
+#[derive(Args, Debug)]
+pub struct LabRunArgs {
+    /// Its name, from `sluice lab list`
+    pub name: String,
+    /// Fewer points, fewer seeds: seconds
+    #[arg(long)]
+    pub quick: bool,
+    /// How many independent runs each cell is the mean of [default: the experiment's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub seeds: Option<u64>,
+    /// End with one JSON object on a line of its own
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for the results of all experiments, one folder each: CSV, JSON, SVG, PNG, and the runs that are finished
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
+    /// Play finished runs again
+    #[arg(long)]
+    pub fresh: bool,
+    /// Show no progress
+    #[arg(long)]
+    pub silent: bool,
+}
+
+/// `sluice lab report`.
+#[derive(Args, Debug)]
+pub struct LabReportArgs {
+    /// Folder of the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
+    /// Run first what was never run, in its quick form
+    #[arg(long)]
+    pub run: bool,
 }
 
 /// `sluice sim ...`.

@@ -2,7 +2,8 @@
 //!
 //! [`demo`] is the video against the flood; it is made of [`video`], which sends and judges a real video, [`cbr`], the
 //! cross traffic, [`bed`], the testbed, and [`reserve`], the two applications that reserve. [`setup`] measures set-up
-//! times, [`trial`] kills agents and lets senders cheat, [`figure`] draws, [`pictures`] the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
+//! times, [`trial`] kills agents and lets senders cheat; [`experiment`]s run on the simulator and are held against what was
+//! published; [`figure`] draws, [`pictures`] the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
 #![forbid(unsafe_code)]
 
 pub mod bed;
@@ -11,6 +12,7 @@ pub mod cbr;
 pub mod demo;
 pub mod echo;
 pub mod error;
+pub mod experiment;
 pub mod figure;
 pub mod host;
 pub mod patience;

@@ -51,6 +51,69 @@ impl Progress {
     }
 }
 
+/// How many of so many are done.
+#[derive(Debug)]
+pub struct Steps {
+    begun: Instant,
+    total: usize,
+    done: usize,
+    /// Done before this began: they say nothing about how long the rest takes.
+    skipped: usize,
+    shown: usize,
+    terminal: bool,
+    silent: bool,
+}
+
+impl Steps {
+    /// Of `total`; says nothing unless `shown`.
+    pub fn new(total: usize, shown: bool) -> Steps {
+        let terminal = std::io::stderr().is_terminal();
+        Steps { begun: Instant::now(), total, done: 0, skipped: 0, shown: 0, terminal, silent: !shown }
+    }
+
+    /// So many were done already.
+    pub fn skip(&mut self, count: usize) {
+        self.skipped += count;
+        self.done += count;
+        self.say(&format!("{count} of {} are finished from an earlier run\n", self.total));
+    }
+
+    /// One more is done.
+    pub fn step(&mut self) {
+        self.done += 1;
+        let percent = self.done * 100 / self.total.max(1);
+        let spent = self.begun.elapsed().as_secs_f64();
+        // What is over within a second needs no progress.
+        if percent == self.shown || spent < 1.0 {
+            return;
+        }
+        self.shown = percent;
+        let left = spent / (self.done - self.skipped).max(1) as f64 * (self.total - self.done) as f64;
+        let text = format!("{percent:3} %  {} of {}, {left:.0} s left", self.done, self.total);
+        if self.terminal {
+            self.say(&format!("\r\x1b[K{text}"));
+        } else if percent.is_multiple_of(10) {
+            self.say(&format!("{text}\n"));
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if !self.silent {
+            let mut out = std::io::stderr().lock();
+            // A terminal that went away is no reason to stop.
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        }
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        if self.terminal && self.shown > 0 {
+            self.say("\r\x1b[K");
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.terminal {
