@@ -1,12 +1,17 @@
-//! The timer queue: what is due next, in exact order of time and, at equal times, of arming.
+//! The alarms of state blocks, on a timing wheel: arming, moving and clearing one costs the same with ten of them as
+//! with a million, and leaves nothing behind, so that state which comes and goes quickly cannot grow the queue.
 //!
-//! An indexed binary heap: arming and clearing cost O(log n) and leave nothing behind, so that state which comes and
-//! goes quickly cannot grow the queue. Each state block has one [`Alarm`]; blocks whose deadline only moved *later*
-//! (every refresh) do not touch the queue at all: they are asked when the old deadline fires and re-arm then. A timing
-//! wheel can take this module's place without a change elsewhere.
+//! Each state block has one [`Alarm`]; blocks whose deadline only moved *later* (every refresh) do not touch the wheel
+//! at all: they are asked when the old deadline fires and re-arm then.
+//!
+//! An alarm never fires early, and late by less than a tick, about a millisecond.
 
 use alloc::vec::Vec;
 use terms::Time;
+use wheel::Wheel;
+
+/// 2^20 ns, a little over a millisecond: deadlines are seconds apart, and a coarse tick is dealt out once on its way.
+const SHIFT: u32 = 0;
 
 /// A block's place in the queue.
 #[derive(PartialEq, Eq, Debug)]
@@ -30,58 +35,42 @@ impl Default for Alarm {
 /// The queue of armed alarms; `T` says whose.
 #[derive(Debug)]
 pub struct Timers<T> {
-    heap: Vec<Entry<T>>,
-    /// Where in the heap each alarm's entry is.
-    places: Vec<u32>,
+    wheel: Wheel,
+    /// By alarm. What is free is only a place.
+    whose: Vec<T>,
     free: Vec<u32>,
-    turns: u64,
-}
-
-#[derive(Debug)]
-struct Entry<T> {
-    at: Time,
-    turn: u64,
-    alarm: u32,
-    what: T,
 }
 
 impl<T: Copy> Timers<T> {
     /// An empty queue.
     pub fn new() -> Timers<T> {
-        Timers { heap: Vec::new(), places: Vec::new(), free: Vec::new(), turns: 0 }
+        Timers { wheel: Wheel::new(SHIFT, Time::ZERO, 0), whose: Vec::new(), free: Vec::new() }
     }
 
     /// How many alarms are armed.
     pub fn armed(&self) -> usize {
-        self.heap.len()
+        self.wheel.len()
     }
 
-    /// When the next alarm is due.
+    /// When to ask [`Timers::due_at`] next: not after the next alarm is due, but maybe before. A time that is past means
+    /// at once.
     pub fn next(&self) -> Option<Time> {
-        self.heap.first().map(|e| e.at)
+        self.wheel.wake_at()
     }
 
-    /// When this alarm is due, if it is armed.
+    /// When this alarm is due, if it is armed: the time that it was set to, rounded up to a tick.
     pub fn due(&self, alarm: &Alarm) -> Option<Time> {
-        if alarm.is_off() { None } else { Some(self.heap[self.places[alarm.0 as usize] as usize].at) }
+        self.wheel.due(alarm.0)
     }
 
     /// Arms an alarm, or moves it.
     pub fn set(&mut self, alarm: &mut Alarm, at: Time, what: T) {
-        self.clear(alarm);
-        let place = self.heap.len() as u32;
-        let id = match self.free.pop() {
-            Some(id) => id,
-            None => {
-                self.places.push(0);
-                (self.places.len() - 1) as u32
-            }
-        };
-        self.places[id as usize] = place;
-        self.heap.push(Entry { at, turn: self.turns, alarm: id, what });
-        self.turns += 1;
-        self.rise(place as usize);
-        *alarm = Alarm(id);
+        if alarm.is_off() {
+            *alarm = Alarm(self.place(what));
+        } else {
+            self.whose[alarm.0 as usize] = what;
+        }
+        self.wheel.set(alarm.0, at);
     }
 
     /// Arms an alarm unless it fires early enough already.
@@ -94,60 +83,28 @@ impl<T: Copy> Timers<T> {
     /// Disarms an alarm.
     pub fn clear(&mut self, alarm: &mut Alarm) {
         if !alarm.is_off() {
-            let place = self.places[alarm.0 as usize] as usize;
-            self.take(place);
+            self.wheel.cancel(alarm.0);
+            self.free.push(alarm.0);
             *alarm = Alarm::OFF;
         }
     }
 
-    /// What is due at `now`, first things first. It stays armed until its owner sets or clears it; the owner must.
-    pub fn due_at(&self, now: Time) -> Option<T> {
-        self.heap.first().filter(|e| e.at <= now).map(|e| e.what)
+    /// What is due at `now`, first things first. It is no longer armed then; its owner must set it again or clear it.
+    pub fn due_at(&mut self, now: Time) -> Option<T> {
+        self.wheel.expire(now).map(|alarm| self.whose[alarm as usize])
     }
 
-    fn take(&mut self, place: usize) {
-        let last = self.heap.len() - 1;
-        self.swap(place, last);
-        if let Some(gone) = self.heap.pop() {
-            self.free.push(gone.alarm);
+    fn place(&mut self, what: T) -> u32 {
+        if let Some(free) = self.free.pop() {
+            self.whose[free as usize] = what;
+            return free;
         }
-        if place < self.heap.len() {
-            self.sink(place);
-            self.rise(place);
+        self.whose.push(what);
+        let count = self.whose.len();
+        if count.is_power_of_two() {
+            self.wheel.reserve(count * 2);
         }
-    }
-
-    fn before(&self, a: usize, b: usize) -> bool {
-        (self.heap[a].at, self.heap[a].turn) < (self.heap[b].at, self.heap[b].turn)
-    }
-
-    fn swap(&mut self, a: usize, b: usize) {
-        self.heap.swap(a, b);
-        self.places[self.heap[a].alarm as usize] = a as u32;
-        self.places[self.heap[b].alarm as usize] = b as u32;
-    }
-
-    fn rise(&mut self, mut place: usize) {
-        while place > 0 && self.before(place, (place - 1) / 2) {
-            self.swap(place, (place - 1) / 2);
-            place = (place - 1) / 2;
-        }
-    }
-
-    fn sink(&mut self, mut place: usize) {
-        loop {
-            let left = 2 * place + 1;
-            if left >= self.heap.len() {
-                return;
-            }
-            let right = left + 1;
-            let least = if right < self.heap.len() && self.before(right, left) { right } else { left };
-            if !self.before(least, place) {
-                return;
-            }
-            self.swap(place, least);
-            place = least;
-        }
+        (count - 1) as u32
     }
 }
 
