@@ -60,6 +60,11 @@ impl<T> Classifier<T> {
         Some(entry.remove().0.1)
     }
 
+    /// Removes all flows; the room for them stays.
+    pub fn clear(&mut self) {
+        self.table.clear();
+    }
+
     /// Flows in the table.
     pub fn len(&self) -> usize {
         self.table.len()

@@ -2,6 +2,7 @@
 
 use super::check_leaf;
 use super::fault::{TreeFault, Unworkable};
+use super::rules::{MAX_EXACT_RULES, MAX_RULES, RuleCount};
 use super::spec::{NodeKind, Share, Sharing, TreeSpec};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -250,15 +251,23 @@ fn real_time(curves: &[ServiceCurve], link: Rate) -> Result<(), TreeFault> {
     if long_run > link { Err(TreeFault::CurvesOverLink { at: None, link }) } else { Ok(()) }
 }
 
+/// Of either kind.
+fn number_of_rules(rules: RuleCount) -> Result<(), TreeFault> {
+    let open = "the number of rules in the tree that leave something of the five-tuple open";
+    number(open, rules.open, 0, MAX_RULES)?;
+    number("the number of rules in the tree", rules.exact, 0, MAX_EXACT_RULES)
+}
+
 /// Every leaf by itself; and one of them takes what no rule matches.
 fn leaves(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
-    let (mut defaults, mut rules, mut second) = (0, 0u64, None);
+    let (mut defaults, mut rules, mut second) = (0, RuleCount::default(), None);
     for (node, found) in spec.nodes.iter().enumerate() {
         let NodeKind::Leaf(leaf) = &found.kind else { continue };
         let fault = |(part, fault): (&'static str, TreeFault)| at(spec, &survey.parents, node, part, fault);
         check_leaf::check_leaf(leaf, spec.link.rate).map_err(fault)?;
-        rules += leaf.rules.len() as u64;
-        number("the number of rules in the tree", rules, 0, check_leaf::MAX_RULES).map_err(|f| fault(("rules", f)))?;
+        let own = RuleCount::of(&leaf.rules);
+        rules = RuleCount { exact: rules.exact + own.exact, open: rules.open + own.open };
+        number_of_rules(rules).map_err(|f| fault(("rules", f)))?;
         if leaf.rules.is_empty() {
             defaults += 1;
             second = Some(node).filter(|_| defaults == 2).or(second);

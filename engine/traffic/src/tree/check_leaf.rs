@@ -10,8 +10,6 @@ use crate::shaper::Exponential;
 use core::net::IpAddr;
 use terms::{Bytes, Rate, Span};
 
-/// Most rules in a tree: they are asked one after the other.
-pub const MAX_RULES: u64 = 4096;
 /// Most packets in a leaf's queue.
 pub const MAX_QUEUE: u32 = 1 << 20;
 /// Most bytes in a queue or shaper.

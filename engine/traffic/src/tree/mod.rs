@@ -24,14 +24,16 @@ mod fault;
 mod inner;
 mod leaf;
 mod pipeline;
+mod rules;
 mod serve;
 mod spec;
 
 pub use check::{MAX_DEPTH, MAX_NODES, MAX_OVERHEAD, MAX_QUANTUM, MAX_RATE, check};
-pub use check_leaf::{MAX_BUFFER, MAX_QUEUE, MAX_RULES};
+pub use check_leaf::{MAX_BUFFER, MAX_QUEUE};
 pub use counters::{ColorTally, LeafCounters, Tally, TreeCounters};
 pub use egress::Egress;
 pub use fault::{TreeFault, Unworkable};
+pub use rules::{MAX_EXACT_RULES, MAX_RULES};
 pub use spec::{
     DropperSpec, LeafSpec, LinkShape, MeterKind, MeterSpec, NodeKind, NodeSpec, QueueUnit, RasSpec, Rule, ShaperSpec,
     Share, Sharing, TreeSpec,
@@ -40,6 +42,7 @@ pub use spec::{
 use self::check::Survey;
 use self::inner::{Child, Inner, ROOT};
 use self::leaf::{Leaf, Queued};
+use self::rules::Rules;
 use crate::meter::Color;
 use crate::queue::Pool;
 use crate::scheduler::Node;
@@ -117,8 +120,7 @@ pub struct Tree {
     spec: TreeSpec,
     leaves: Vec<Seat>,
     inners: Vec<Inner>,
-    rules: Vec<(Rule, LeafId)>,
-    default: LeafId,
+    rules: Rules,
     pool: Pool<Queued>,
     /// Leaves whose shapers hold something, by when its head may go.
     due: Heap<u64>,
@@ -151,8 +153,7 @@ impl Tree {
             spec,
             leaves: Vec::new(),
             inners: alloc::vec![root],
-            rules: Vec::new(),
-            default: LeafId(0),
+            rules: Rules::new([draw(seed), draw(!seed)]),
             pool: Pool::new(MAX_POOL),
             due: Heap::default(),
             due_places: Vec::new(),
@@ -207,7 +208,7 @@ impl Tree {
 
     /// Whose a packet is.
     pub fn classify(&self, packet: &PacketMeta) -> LeafId {
-        self.rules.iter().find(|(rule, _)| rule.matches(packet)).map_or(self.default, |&(_, leaf)| leaf)
+        self.rules.leaf_of(packet)
     }
 
     /// The next packet that a shaper held and that was then dropped; drivers free its buffer.
@@ -254,17 +255,13 @@ impl Tree {
         Ok(())
     }
 
-    /// Flattens the leaves' rules, in order.
+    /// The leaves' rules, in order.
     fn index_rules(&mut self) {
-        self.rules.clear();
-        for (i, seat) in self.leaves.iter().enumerate() {
-            let NodeKind::Leaf(spec) = &self.spec.nodes[seat.node].kind else { continue };
-            let id = LeafId(i as u32);
-            if spec.rules.is_empty() {
-                self.default = id;
-            }
-            self.rules.extend(spec.rules.iter().map(|&rule| (rule, id)));
-        }
+        let nodes = &self.spec.nodes;
+        self.rules.set(self.leaves.iter().enumerate().filter_map(|(i, seat)| match &nodes[seat.node].kind {
+            NodeKind::Leaf(spec) => Some((LeafId(i as u32), spec.rules.as_slice())),
+            NodeKind::Inner(_) => None,
+        }));
     }
 
     /// Room for every queue's packets.
@@ -276,12 +273,17 @@ impl Tree {
         self.pool.reserve(packets.sum());
     }
 
-    /// Two uniform draws: SplitMix64 (Steele, Lea and Flood 2014).
+    /// Two uniform draws.
     fn draw(&mut self) -> [u32; 2] {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let z = z ^ (z >> 31);
+        let z = draw(self.random);
         [(z >> 32) as u32, z as u32]
     }
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014).
+const fn draw(state: u64) -> u64 {
+    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }

@@ -141,6 +141,18 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// The one five-tuple that the rule names, if it names a whole one and nothing else.
+    pub fn exact(&self) -> Option<FlowKey> {
+        let host = |prefix: Option<(IpAddr, u8)>| {
+            prefix.filter(|(net, length)| *length == if net.is_ipv4() { 32 } else { 128 })
+        };
+        let port = |range: Option<(u16, u16)>| range.filter(|(from, to)| from == to);
+        let (src, dst) = (host(self.src)?.0, host(self.dst)?.0);
+        let (src_port, dst_port) = (port(self.src_ports)?.0, port(self.dst_ports)?.0);
+        let protocol = self.protocol.filter(|_| self.dscp.is_none())?;
+        Some(FlowKey { src, dst, protocol, src_port, dst_port })
+    }
+
     /// Whether the packet is one of the rule's.
     pub fn matches(&self, packet: &PacketMeta) -> bool {
         let FlowKey { src, dst, protocol, src_port, dst_port } = packet.flow;

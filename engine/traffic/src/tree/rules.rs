@@ -1,0 +1,78 @@
+//! Whose a packet is. Rules that name a whole five-tuple are found in a hash table, at a cost that does not grow with their number;
+//! the others (prefixes, ranges, what is left open) are asked one after the other. The first that matches, in the order in which they are
+//! written, takes the packet, whichever kind it is.
+
+use super::LeafId;
+use super::spec::Rule;
+use crate::classifier::Classifier;
+use alloc::vec::Vec;
+use terms::PacketMeta;
+
+/// Most rules in a tree that leave something open: they are asked one after the other.
+pub const MAX_RULES: u64 = 4096;
+/// Most rules in a tree that name a whole five-tuple.
+pub const MAX_EXACT_RULES: u64 = 1 << 20;
+
+/// How many rules of either kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct RuleCount {
+    pub(super) exact: u64,
+    pub(super) open: u64,
+}
+
+impl RuleCount {
+    pub(super) fn of(rules: &[Rule]) -> RuleCount {
+        let exact = rules.iter().filter(|rule| rule.exact().is_some()).count() as u64;
+        RuleCount { exact, open: rules.len() as u64 - exact }
+    }
+}
+
+/// All rules of a tree.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    /// By five-tuple: the first rule's place in the order, and its leaf.
+    exact: Classifier<(u32, LeafId)>,
+    /// The others, in order.
+    open: Vec<(u32, Rule, LeafId)>,
+    /// Whoever has no rules.
+    rest: LeafId,
+}
+
+impl Rules {
+    /// No rules: all is the first leaf's. `key` keys the hash.
+    pub(super) fn new(key: [u64; 2]) -> Rules {
+        Rules { exact: Classifier::new(key, MAX_EXACT_RULES as usize), open: Vec::new(), rest: LeafId(0) }
+    }
+
+    /// Other rules, in order, by leaf.
+    pub(super) fn set<'a>(&mut self, leaves: impl Iterator<Item = (LeafId, &'a [Rule])>) {
+        self.exact.clear();
+        self.open.clear();
+        let mut at = 0;
+        for (leaf, rules) in leaves {
+            if rules.is_empty() {
+                self.rest = leaf;
+            }
+            for rule in rules {
+                match rule.exact() {
+                    // One that repeats an earlier one never gets a packet.
+                    Some(flow) if self.exact.get(&flow).is_some() => {}
+                    Some(flow) => {
+                        let added = self.exact.insert(flow, (at, leaf));
+                        debug_assert!(added.is_ok(), "a tree with too many rules is refused");
+                    }
+                    None => self.open.push((at, *rule, leaf)),
+                }
+                at += 1;
+            }
+        }
+    }
+
+    /// Whose a packet is.
+    pub(super) fn leaf_of(&self, packet: &PacketMeta) -> LeafId {
+        let known = if self.exact.is_empty() { None } else { self.exact.get(&packet.flow).copied() };
+        let (before, leaf) = known.unwrap_or((u32::MAX, self.rest));
+        let mut earlier = self.open.iter().take_while(|(at, ..)| *at < before);
+        earlier.find(|(_, rule, _)| rule.matches(packet)).map_or(leaf, |&(.., leaf)| leaf)
+    }
+}
