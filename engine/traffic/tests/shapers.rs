@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Span, Time};
 use traffic::meter::{Color, State, TrTcm};
+use traffic::queue::Pool;
 use traffic::shaper::*;
 
 const LINE: Rate = Rate::from_mbps(34);
@@ -19,6 +20,13 @@ fn packet(len: u32, id: u64, arrival: Time) -> PacketMeta {
 fn curve(buffer: u64) -> RateCurve {
     let th = [3_000, 6_000, 12_000].map(Bytes::new);
     RateCurve::two(Rate::from_mbps(2), Rate::from_mbps(4), LINE, th, Bytes::new(buffer), LINE).unwrap()
+}
+
+/// Where what waits lies.
+fn pool() -> Pool<PacketMeta> {
+    let mut pool = Pool::new(10_000);
+    pool.reserve(10_000);
+    pool
 }
 
 fn draw(seed: &mut u64) -> u64 {
@@ -61,6 +69,7 @@ impl Oracle {
 fn compare(mut seed: u64, packets: u64, green: bool) -> u64 {
     let k = Span::from_millis(400);
     let mut ras = Ras::new(curve(40_000), Exponential::new(k, Time::ZERO));
+    let mut pool = pool();
     let mut oracle = Oracle::default();
     let tcm = TrTcm::new(Rate::from_mbps(2), Bytes::new(3000), Rate::from_mbps(4), Bytes::new(6000)).unwrap();
     let mut state = tcm.start(Time::ZERO);
@@ -68,12 +77,12 @@ fn compare(mut seed: u64, packets: u64, green: bool) -> u64 {
     let mut left: Vec<(u64, u32)> = Vec::new();
     while sent < packets {
         let t2 = |state: &State, now, len| if green { tcm.green_at(state, now, len) } else { None };
-        let wake = if green { ras.wake_at(now, &(&tcm, &state)) } else { ras.wake_at(now, &NeverGreen) };
+        let wake = if green { ras.wake_at(now, &(&tcm, &state), &pool) } else { ras.wake_at(now, &NeverGreen, &pool) };
         if wake.is_none_or(|wake| next < wake) {
             now = now.max(next);
             let len = 40 + (draw(&mut seed) % 1461) as u32;
             oracle.arrival(now.as_nanos() as f64, f64::from(len), k.as_nanos() as f64);
-            if ras.enqueue(now, packet(len, sent, now)) {
+            if ras.enqueue(now, packet(len, sent, now), &mut pool) {
                 left.push((sent, len));
                 oracle.waiting += f64::from(len);
             }
@@ -89,7 +98,11 @@ fn compare(mut seed: u64, packets: u64, green: bool) -> u64 {
         } else {
             now = wake.unwrap();
             let (id, len) = left.remove(0);
-            let out = if green { ras.release(now, &(&tcm, &state)) } else { ras.release(now, &NeverGreen) };
+            let out = if green {
+                ras.release(now, &(&tcm, &state), &mut pool)
+            } else {
+                ras.release(now, &NeverGreen, &mut pool)
+            };
             assert_eq!(out.map(|p| (p.id, p.len)), Some((id, len)), "FIFO, seed {seed}");
             if green && t2(&state, now, len) == Some(now) {
                 early += 1;
@@ -105,7 +118,8 @@ fn compare(mut seed: u64, packets: u64, green: bool) -> u64 {
         if let (Some(&(_, len)), Some(released)) = (left.first(), released) {
             let due = released.as_nanos() as f64 + f64::from(len) * 8e9 / theirs;
             let due = t2(&state, now, len).map_or(due, |t2| due.min(t2.as_nanos() as f64)).max(now.as_nanos() as f64);
-            let wake = if green { ras.wake_at(now, &(&tcm, &state)) } else { ras.wake_at(now, &NeverGreen) };
+            let wake =
+                if green { ras.wake_at(now, &(&tcm, &state), &pool) } else { ras.wake_at(now, &NeverGreen, &pool) };
             let ours = wake.unwrap().as_nanos() as f64;
             assert!((ours - due).abs() <= 300.0, "seed {seed}: due {ours}, RFC {due}");
         }
@@ -127,15 +141,16 @@ fn a_million_packets_against_the_rfcs_formulas() {
 #[test]
 fn no_window_exceeds_mir() {
     let mut ras = Ras::new(curve(200_000), Exponential::new(Span::from_millis(400), Time::ZERO));
+    let mut pool = pool();
     let (mut seed, mut now, mut next) = (5, Time::ZERO, Time::ZERO);
     let mut out: Vec<(u64, u64)> = Vec::new();
     for id in 0..1500u64 {
         now = now.max(next);
-        ras.enqueue(now, packet(1500, id, now));
+        ras.enqueue(now, packet(1500, id, now), &mut pool);
         next = now + Span::from_nanos(draw(&mut seed) % 500_000);
-        while let Some(wake) = ras.wake_at(now, &NeverGreen).filter(|&wake| wake <= next) {
+        while let Some(wake) = ras.wake_at(now, &NeverGreen, &pool).filter(|&wake| wake <= next) {
             now = wake;
-            out.extend(ras.release(now, &NeverGreen).map(|p| (now.as_nanos(), u64::from(p.len))));
+            out.extend(ras.release(now, &NeverGreen, &mut pool).map(|p| (now.as_nanos(), u64::from(p.len))));
         }
     }
     for (i, &(from, _)) in out.iter().enumerate() {
@@ -208,21 +223,22 @@ fn golden_table() {
     )
     .unwrap();
     let mut ras = Ras::new(curve, Exponential::new(Span::from_secs(3600), Time::ZERO));
+    let mut pool = pool();
     let mut text = String::from(
         "trRAS, RFC 2963 section 2.5: CIR 1 Mb/s to 2000 bytes, PIR 2 Mb/s at 4000, MIR 8 Mb/s from 8000, buffer 9000\n\
          ten packets of 1000 bytes at 0 ms\n\n      ms  event     waiting  rate kb/s\n",
     );
     for id in 0..10 {
-        let taken = ras.enqueue(Time::ZERO, packet(1000, id, Time::ZERO));
+        let taken = ras.enqueue(Time::ZERO, packet(1000, id, Time::ZERO), &mut pool);
         let event = if taken { "arrives" } else { "dropped" };
         // The first leaves at once: nothing was released before it.
         let rate = ras.shaping_rate().as_bps() / 1000;
         writeln!(text, "{:8.3}  {event:8}  {:7}  {rate:9}", 0.0, ras.occupancy().get()).unwrap();
     }
     let mut now = Time::ZERO;
-    while let Some(wake) = ras.wake_at(now, &NeverGreen) {
+    while let Some(wake) = ras.wake_at(now, &NeverGreen, &pool) {
         now = wake;
-        ras.release(now, &NeverGreen).unwrap();
+        ras.release(now, &NeverGreen, &mut pool).unwrap();
         let (ms, rate) = (now.as_nanos() as f64 / 1e6, ras.shaping_rate().as_bps() / 1000);
         writeln!(text, "{ms:8.3}  {:8}  {:7}  {rate:9}", "leaves", ras.occupancy().get()).unwrap();
     }

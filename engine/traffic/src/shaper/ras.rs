@@ -3,7 +3,8 @@
 use super::curve::RateCurve;
 use super::estimator::Estimator;
 use crate::meter::{SrTcm, State, TrTcm};
-use alloc::collections::VecDeque;
+use crate::plan::QueueSpec;
+use crate::queue::{Fifo, Pool};
 use terms::{Bytes, PacketMeta, Rate, Time};
 
 /// The meter that follows a green shaper: when would it colour a packet green?
@@ -34,13 +35,13 @@ impl Greener for (&TrTcm, &State) {
     }
 }
 
-/// A rate adaptive shaper: single or two rates by its [`RateCurve`], plain or green by what it is asked with.
+/// A rate adaptive shaper: single or two rates by its [`RateCurve`], plain or green by what it is asked with. What waits lies in a
+/// pool that many shapers share: each call must be given the same one.
 #[derive(Clone, Debug)]
 pub struct Ras<E> {
     curve: RateCurve,
     estimator: E,
-    queue: VecDeque<PacketMeta>,
-    waiting: Bytes,
+    queue: Fifo,
     /// When the last packet left.
     released: Option<Time>,
     /// When the head may leave by the shaping rate: T1.
@@ -54,85 +55,70 @@ impl<E: Estimator> Ras<E> {
         Ras {
             curve,
             estimator,
-            queue: VecDeque::new(),
-            waiting: Bytes::ZERO,
+            queue: Fifo::new(QueueSpec { packets: u32::MAX, bytes: Bytes::MAX }),
             released: None,
             due: Time::ZERO,
             dropped: 0,
         }
     }
 
-    /// A packet arrives. `false`: the buffer is full and it was dropped at the tail. It counts in the average either way: the
+    /// A packet arrives. `false`: the buffer (or the pool) is full and it was dropped at the tail. It counts in the average either way: the
     /// estimator measures what comes in.
-    pub fn enqueue(&mut self, now: Time, packet: PacketMeta) -> bool {
+    pub fn enqueue(&mut self, now: Time, packet: PacketMeta, pool: &mut Pool<PacketMeta>) -> bool {
         self.estimator.arrival(now, packet.len);
-        let after = self.waiting.saturating_add(Bytes::new(u64::from(packet.len)));
-        if after > self.curve.buffer() {
+        let after = self.occupancy().saturating_add(Bytes::new(u64::from(packet.len)));
+        if after > self.curve.buffer() || self.queue.push(pool, packet.len, packet).is_err() {
             self.dropped += 1;
             return false;
         }
-        self.waiting = after;
-        self.queue.push_back(packet);
-        self.schedule(now);
+        self.schedule(now, pool);
         true
     }
 
     /// When the head packet may leave: `min(T1, T2)`; `None` if nothing waits.
-    pub fn wake_at(&self, now: Time, meter: &impl Greener) -> Option<Time> {
-        let head = self.queue.front()?;
+    pub fn wake_at(&self, now: Time, meter: &impl Greener, pool: &Pool<PacketMeta>) -> Option<Time> {
+        let head = self.queue.head_bytes(pool)?;
         let t1 = self.due.max(now);
-        Some(meter.green_at(now, head.len).map_or(t1, |t2| t1.min(t2)))
+        Some(meter.green_at(now, head).map_or(t1, |t2| t1.min(t2)))
     }
 
     /// The head packet, if it may leave now.
-    pub fn release(&mut self, now: Time, meter: &impl Greener) -> Option<PacketMeta> {
-        if self.wake_at(now, meter)? > now {
+    pub fn release(&mut self, now: Time, meter: &impl Greener, pool: &mut Pool<PacketMeta>) -> Option<PacketMeta> {
+        if self.wake_at(now, meter, pool)? > now {
             return None;
         }
-        let packet = self.queue.pop_front()?;
-        self.waiting = self.waiting.saturating_sub(Bytes::new(u64::from(packet.len)));
+        let (_, packet) = self.queue.pop(pool)?;
         self.released = Some(now);
-        self.schedule(now);
+        self.schedule(now, pool);
         Some(packet)
     }
 
     /// Another curve, at once: what waits stays, also if it is more than the new buffer.
-    pub fn change(&mut self, now: Time, curve: RateCurve) {
+    pub fn change(&mut self, now: Time, curve: RateCurve, pool: &Pool<PacketMeta>) {
         self.curve = curve;
-        self.schedule(now);
+        self.schedule(now, pool);
     }
 
-    /// Takes over a packet that waited elsewhere: behind the others, whatever the buffer, and not counted as an arrival.
-    pub fn take_over(&mut self, now: Time, packet: PacketMeta) {
-        self.waiting = self.waiting.saturating_add(Bytes::new(u64::from(packet.len)));
-        self.queue.push_back(packet);
-        self.schedule(now);
+    /// Takes over the packets that waited elsewhere, whatever the buffer; they do not count as arrivals. None may wait here.
+    pub fn take_over(&mut self, now: Time, queue: Fifo, pool: &Pool<PacketMeta>) {
+        debug_assert!(self.queue.is_empty(), "what waits would be lost");
+        self.queue = queue;
+        self.schedule(now, pool);
     }
 
-    /// Gives up the packets that wait, the head first.
-    pub fn give_up(&mut self) -> VecDeque<PacketMeta> {
-        self.waiting = Bytes::ZERO;
-        core::mem::take(&mut self.queue)
-    }
-
-    /// The packet that leaves next.
-    pub fn head(&self) -> Option<&PacketMeta> {
-        self.queue.front()
-    }
-
-    /// Packets that wait.
-    pub fn packets(&self) -> usize {
-        self.queue.len()
+    /// The packets that wait, as a queue.
+    pub fn queue(&self) -> &Fifo {
+        &self.queue
     }
 
     /// Bytes that wait.
     pub fn occupancy(&self) -> Bytes {
-        self.waiting
+        Bytes::new(self.queue.bytes())
     }
 
     /// The shaping rate of this instant.
     pub fn shaping_rate(&self) -> Rate {
-        self.curve.shaping_rate(self.waiting, self.estimator.average())
+        self.curve.shaping_rate(self.occupancy(), self.estimator.average())
     }
 
     /// Packets dropped at the tail.
@@ -141,9 +127,9 @@ impl<E: Estimator> Ras<E> {
     }
 
     /// T1 of the head: its length over the shaping rate since the last release; at once if nothing was ever released.
-    fn schedule(&mut self, now: Time) {
-        let Some(head) = self.queue.front() else { return };
-        let spacing = self.shaping_rate().span_for(Bytes::new(u64::from(head.len)));
+    fn schedule(&mut self, now: Time, pool: &Pool<PacketMeta>) {
+        let Some(head) = self.queue.head_bytes(pool) else { return };
+        let spacing = self.shaping_rate().span_for(Bytes::new(u64::from(head)));
         self.due = self.released.map_or(now, |released| released + spacing);
     }
 }

@@ -29,14 +29,15 @@ impl Tree {
         let freed = unshaped.then(|| seat.leaf.without_shaper());
         if let NodeKind::Leaf(leaf) = &self.spec.nodes[node].kind {
             let fault = |fault| Unworkable { path: name.into(), node: Some(node), part: "", fault };
-            seat.leaf.change(leaf, line, now).map_err(fault)?;
+            seat.leaf.change(leaf, line, now, &self.buffers).map_err(fault)?;
         }
         self.reserve();
-        for packet in freed.into_iter().flatten() {
+        let mut freed = freed.flatten();
+        while let Some((_, packet)) = freed.as_mut().and_then(|queue| queue.pop(&mut self.buffers.held)) {
             let chance = self.draw();
             let seat = &mut self.leaves[id.0 as usize];
             let before = seat.leaf.backlog();
-            let verdict = seat.leaf.condition(now, packet, &mut self.pool, chance);
+            let verdict = seat.leaf.condition(now, packet, &mut self.buffers, chance);
             self.settle(now, id, before, packet, verdict);
         }
         self.schedule(now, id);

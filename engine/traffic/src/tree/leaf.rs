@@ -17,6 +17,15 @@ pub(super) struct Queued {
     pub(super) dscp: Dscp,
 }
 
+/// Where the packets of all leaves lie.
+#[derive(Clone, Debug)]
+pub(super) struct Buffers {
+    /// Those in queues.
+    pub(super) queued: Pool<Queued>,
+    /// Those in shapers.
+    pub(super) held: Pool<PacketMeta>,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     shaper: Option<Shaper>,
@@ -44,7 +53,7 @@ impl Dropper {
 }
 
 impl Leaf {
-    pub(super) fn new(spec: &LeafSpec, line: Rate, now: Time) -> Result<Leaf, TreeFault> {
+    pub(super) fn new(spec: &LeafSpec, line: Rate, now: Time, buffers: &Buffers) -> Result<Leaf, TreeFault> {
         let mut leaf = Leaf {
             shaper: None,
             meter: None,
@@ -53,15 +62,21 @@ impl Leaf {
             queue: Fifo::new(spec.queue),
             counters: LeafCounters::default(),
         };
-        leaf.change(spec, line, now)?;
+        leaf.change(spec, line, now, buffers)?;
         Ok(leaf)
     }
 
     /// Another description, in place: what waits goes on waiting, credit and averages go on counting where old and new
     /// are of one kind. The caller sees to what the shaper held if there is none any more.
-    pub(super) fn change(&mut self, spec: &LeafSpec, line: Rate, now: Time) -> Result<(), TreeFault> {
+    pub(super) fn change(
+        &mut self,
+        spec: &LeafSpec,
+        line: Rate,
+        now: Time,
+        buffers: &Buffers,
+    ) -> Result<(), TreeFault> {
         match (&mut self.shaper, &spec.shaper) {
-            (Some(old), Some(new)) => old.change(new, line, now).map_err(TreeFault::Shaper)?,
+            (Some(old), Some(new)) => old.change(new, line, now, &buffers.held).map_err(TreeFault::Shaper)?,
             (_, None) => {}
             (old, Some(new)) => *old = Some(Shaper::new(new, line, now).map_err(TreeFault::Shaper)?),
         }
@@ -99,24 +114,18 @@ impl Leaf {
     }
 
     /// Takes the shaper away with what it holds.
-    pub(super) fn without_shaper(&mut self) -> impl Iterator<Item = PacketMeta> + use<> {
+    pub(super) fn without_shaper(&mut self) -> Option<Fifo> {
         self.counters.held = Tally::default();
-        self.shaper.take().map(|mut shaper| shaper.give_up()).unwrap_or_default().into_iter()
+        self.shaper.take().map(|shaper| *shaper.queue())
     }
 
     /// A packet of the leaf's comes in.
-    pub(super) fn arrive(
-        &mut self,
-        now: Time,
-        packet: PacketMeta,
-        pool: &mut Pool<Queued>,
-        chance: [u32; 2],
-    ) -> Verdict {
+    pub(super) fn arrive(&mut self, now: Time, packet: PacketMeta, buffers: &mut Buffers, chance: [u32; 2]) -> Verdict {
         self.counters.arrived.add(packet.len);
         let Some(shaper) = &mut self.shaper else {
-            return self.condition(now, packet, pool, chance);
+            return self.condition(now, packet, buffers, chance);
         };
-        match shaper.hold(now, packet) {
+        match shaper.hold(now, packet, &mut buffers.held) {
             Ok(()) => {
                 self.count_held();
                 Verdict::Held
@@ -132,26 +141,28 @@ impl Leaf {
     }
 
     /// When the shaper lets its head go.
-    pub(super) fn due(&self, now: Time) -> Option<Time> {
+    pub(super) fn due(&self, now: Time, buffers: &Buffers) -> Option<Time> {
         let shaper = self.shaper.as_ref()?;
-        shaper.due(now, &Ask(self.meter.as_ref(), self.incoming(shaper.head()?)))
+        let color = self.incoming(shaper.queue().head(&buffers.held)?);
+        shaper.due(now, &Ask(self.meter.as_ref(), color), &buffers.held)
     }
 
     /// Lets the shaper's head go on, if it may.
     pub(super) fn release(
         &mut self,
         now: Time,
-        pool: &mut Pool<Queued>,
+        buffers: &mut Buffers,
         chance: [u32; 2],
     ) -> Option<(PacketMeta, Verdict)> {
-        let color = self.incoming(self.shaper.as_ref()?.head()?);
-        let (packet, never) = self.shaper.as_mut()?.release(now, &Ask(self.meter.as_ref(), color))?;
+        let color = self.incoming(self.shaper.as_ref()?.queue().head(&buffers.held)?);
+        let ask = Ask(self.meter.as_ref(), color);
+        let (packet, never) = self.shaper.as_mut()?.release(now, &ask, &mut buffers.held)?;
         self.count_held();
         if never {
             self.counters.refused.add(packet.len);
             return Some((packet, Verdict::Dropped(Drop::OverDepth)));
         }
-        Some((packet, self.condition(now, packet, pool, chance)))
+        Some((packet, self.condition(now, packet, buffers, chance)))
     }
 
     /// Meter, marker, dropper, queue.
@@ -159,7 +170,7 @@ impl Leaf {
         &mut self,
         now: Time,
         packet: PacketMeta,
-        pool: &mut Pool<Queued>,
+        buffers: &mut Buffers,
         chance: [u32; 2],
     ) -> Verdict {
         let before = self.incoming(&packet);
@@ -181,7 +192,7 @@ impl Leaf {
                 }
             }
         }
-        if self.queue.push(pool, packet.len, Queued { packet, color, dscp }).is_err() {
+        if self.queue.push(&mut buffers.queued, packet.len, Queued { packet, color, dscp }).is_err() {
             tally.overflowed.add(packet.len);
             self.left(now, color, packet.len);
             return Verdict::Dropped(Drop::QueueFull(color));
@@ -191,8 +202,8 @@ impl Leaf {
     }
 
     /// Takes the packet at the head of the queue, to be sent.
-    pub(super) fn send(&mut self, now: Time, pool: &mut Pool<Queued>) -> Option<Queued> {
-        let (len, queued) = self.queue.pop(pool)?;
+    pub(super) fn send(&mut self, now: Time, buffers: &mut Buffers) -> Option<Queued> {
+        let (len, queued) = self.queue.pop(&mut buffers.queued)?;
         let tally = &mut self.counters.colors[queued.color as usize];
         tally.queued.sub(len);
         tally.sent.add(len);
@@ -201,8 +212,8 @@ impl Leaf {
     }
 
     /// Length of the packet at the head of the queue.
-    pub(super) fn head(&self, pool: &Pool<Queued>) -> Option<u32> {
-        self.queue.head_bytes(pool)
+    pub(super) fn head(&self, buffers: &Buffers) -> Option<u32> {
+        self.queue.head_bytes(&buffers.queued)
     }
 
     /// Packets in the queue.
@@ -230,7 +241,7 @@ impl Leaf {
     }
 
     fn count_held(&mut self) {
-        let (packets, bytes) = self.shaper.as_ref().map_or((0, 0), Shaper::waiting);
-        self.counters.held = Tally { packets, bytes };
+        let Some(waiting) = self.shaper.as_ref().map(Shaper::queue) else { return };
+        self.counters.held = Tally { packets: u64::from(waiting.packets()), bytes: waiting.bytes() };
     }
 }

@@ -12,8 +12,8 @@
 //! do not depend on how often the driver calls. Time that runs backwards is a programming error in debug builds; in release
 //! builds the latest time known is taken, and the event counted.
 //!
-//! **Memory** is reserved when the tree is made. In steady state nothing is allocated: queues lie in one pool, and the
-//! shapers' buffers keep the room that they once needed.
+//! **Memory** is reserved when the tree is made or changed, for queues in one pool and for shapers in another: nothing is allocated
+//! when a packet comes or goes.
 
 mod change;
 mod check;
@@ -41,7 +41,7 @@ pub use spec::{
 
 use self::check::Survey;
 use self::inner::{Child, Inner, ROOT};
-use self::leaf::{Leaf, Queued};
+use self::leaf::{Buffers, Leaf};
 use self::rules::Rules;
 use crate::meter::Color;
 use crate::queue::Pool;
@@ -51,7 +51,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use terms::{Dscp, PacketMeta, Time};
 
-/// Most packets in all queues of a tree; a queue may be full because the tree is.
+/// Most packets in all queues of a tree, and most in all its shapers; one may be full because the tree is.
 pub const MAX_POOL: u32 = 1 << 20;
 /// Shorter than this is no IP packet: bytes of an IPv4 header without options.
 pub const MIN_PACKET: u32 = 20;
@@ -121,7 +121,7 @@ pub struct Tree {
     leaves: Vec<Seat>,
     inners: Vec<Inner>,
     rules: Rules,
-    pool: Pool<Queued>,
+    buffers: Buffers,
     /// Leaves whose shapers hold something, by when its head may go.
     due: Heap<u64>,
     due_places: Vec<u32>,
@@ -154,10 +154,10 @@ impl Tree {
             leaves: Vec::new(),
             inners: alloc::vec![root],
             rules: Rules::new([draw(seed), draw(!seed)]),
-            pool: Pool::new(MAX_POOL),
+            buffers: Buffers { queued: Pool::new(MAX_POOL), held: Pool::new(MAX_POOL) },
             due: Heap::default(),
             due_places: Vec::new(),
-            losses: VecDeque::new(),
+            losses: VecDeque::with_capacity(MAX_LOSSES),
             counters: TreeCounters::default(),
             now,
             random: seed,
@@ -198,7 +198,7 @@ impl Tree {
 
     /// Packets in all queues, not counting shapers.
     pub fn queued(&self) -> u32 {
-        self.pool.len()
+        self.buffers.queued.len()
     }
 
     /// What a packet of so many IP bytes has on the wire.
@@ -246,7 +246,7 @@ impl Tree {
                     self.inners.push(Inner::new(*sharing, survey.rates[node], parent, class));
                 }
                 NodeKind::Leaf(spec) => {
-                    let leaf = Leaf::new(spec, line, now).map_err(fault)?;
+                    let leaf = Leaf::new(spec, line, now, &self.buffers).map_err(fault)?;
                     seats[numbers[node] as usize] = Some(Seat { leaf, node, parent, class });
                 }
             }
@@ -264,13 +264,17 @@ impl Tree {
         }));
     }
 
-    /// Room for every queue's packets.
+    /// Room for every queue's and every shaper's packets, were they the shortest.
     fn reserve(&mut self) {
-        let packets = self.spec.nodes.iter().map(|node| match &node.kind {
-            NodeKind::Leaf(leaf) => u64::from(leaf.queue.packets),
-            NodeKind::Inner(_) => 0,
-        });
-        self.pool.reserve(packets.sum());
+        let leaves = || {
+            self.spec.nodes.iter().filter_map(|node| match &node.kind {
+                NodeKind::Leaf(leaf) => Some(leaf),
+                NodeKind::Inner(_) => None,
+            })
+        };
+        self.buffers.queued.reserve(leaves().map(|leaf| u64::from(leaf.queue.packets)).sum());
+        let held = leaves().filter_map(|leaf| leaf.shaper.as_ref()).map(|shaper| shaper.buffer().get());
+        self.buffers.held.reserve(held.map(|bytes| bytes / u64::from(MIN_PACKET)).sum());
     }
 
     /// Two uniform draws.

@@ -4,9 +4,9 @@ use super::spec::{DropperSpec, MeterKind, MeterSpec, ShaperSpec};
 use crate::bucket::TokenBucket;
 use crate::dropper::{BadDropper, RioProfile};
 use crate::meter::{BadProfile, Color, Rfc4115, SrTcm, State, TrTcm, TswState, TswTcm};
-use crate::plan::BucketSpec;
-use crate::shaper::{BadShaper, Exponential, Greener, Ras, RateCurve};
-use alloc::collections::VecDeque;
+use crate::plan::{BucketSpec, QueueSpec};
+use crate::queue::{Fifo, Pool};
+use crate::shaper::{BadShaper, Exponential, Greener, NeverGreen, Ras, RateCurve};
 use terms::{Bytes, PacketMeta, Rate, Span, Time};
 
 /// A meter's profile.
@@ -116,10 +116,10 @@ impl Greener for Ask<'_> {
     }
 }
 
-/// A shaper with what waits in it.
+/// A shaper with what waits in it; the packets lie in a pool that all shapers of the tree share.
 #[derive(Clone, Debug)]
 pub(super) enum Shaper {
-    Bucket { bucket: TokenBucket, queue: VecDeque<PacketMeta>, waiting: u64, buffer: u64 },
+    Bucket { bucket: TokenBucket, queue: Fifo },
     Ras { ras: Ras<Exponential>, k: Span, green: bool },
 }
 
@@ -135,7 +135,7 @@ impl Shaper {
         match *spec {
             ShaperSpec::Bucket { rate, depth, buffer } => {
                 let bucket = TokenBucket::new(&BucketSpec { rate, depth, min_unit: 0 }, now);
-                Ok(Shaper::Bucket { bucket, queue: VecDeque::new(), waiting: 0, buffer: buffer.get() })
+                Ok(Shaper::Bucket { bucket, queue: Fifo::new(room(buffer)) })
             }
             ShaperSpec::SrRas { ras, .. } | ShaperSpec::TrRas { ras, .. } => {
                 let shaper = Ras::new(curve(spec, line)?, Exponential::new(ras.k, now));
@@ -145,48 +145,57 @@ impl Shaper {
     }
 
     /// Another description; what waits goes on waiting, in order, also above the new buffer.
-    pub(super) fn change(&mut self, spec: &ShaperSpec, line: Rate, now: Time) -> Result<(), BadShaper> {
+    pub(super) fn change(
+        &mut self,
+        spec: &ShaperSpec,
+        line: Rate,
+        now: Time,
+        pool: &Pool<PacketMeta>,
+    ) -> Result<(), BadShaper> {
         match (&mut *self, *spec) {
-            (Shaper::Bucket { bucket, buffer, .. }, ShaperSpec::Bucket { rate, depth, buffer: room }) => {
+            (Shaper::Bucket { bucket, queue }, ShaperSpec::Bucket { rate, depth, buffer }) => {
                 bucket.change(&BucketSpec { rate, depth, min_unit: 0 }, now);
-                *buffer = room.get();
+                queue.set_spec(room(buffer));
                 return Ok(());
             }
             (
                 Shaper::Ras { ras, k, green },
                 ShaperSpec::SrRas { ras: new, .. } | ShaperSpec::TrRas { ras: new, .. },
             ) if *k == new.k => {
-                ras.change(now, curve(spec, line)?);
+                ras.change(now, curve(spec, line)?, pool);
                 *green = new.green;
                 return Ok(());
             }
             _ => {}
         }
-        let mut fresh = Shaper::new(spec, line, now)?;
-        for packet in self.give_up() {
-            fresh.take_over(now, packet);
+        let waiting = *self.queue();
+        *self = Shaper::new(spec, line, now)?;
+        match self {
+            Shaper::Bucket { queue, .. } => {
+                let own = queue.spec();
+                *queue = waiting;
+                queue.set_spec(own);
+            }
+            Shaper::Ras { ras, .. } => {
+                let mut queue = waiting;
+                queue.set_spec(ras.queue().spec());
+                ras.take_over(now, queue, pool);
+            }
         }
-        *self = fresh;
         Ok(())
     }
 
     /// Holds a packet back.
-    pub(super) fn hold(&mut self, now: Time, packet: PacketMeta) -> Result<(), NotHeld> {
+    pub(super) fn hold(&mut self, now: Time, packet: PacketMeta, pool: &mut Pool<PacketMeta>) -> Result<(), NotHeld> {
         match self {
-            Shaper::Bucket { bucket, queue, waiting, buffer } => {
+            Shaper::Bucket { bucket, queue } => {
                 if u64::from(packet.len) > bucket.depth().get() {
                     return Err(NotHeld::OverDepth);
                 }
-                let after = *waiting + u64::from(packet.len);
-                if after > *buffer {
-                    return Err(NotHeld::Full);
-                }
-                *waiting = after;
-                queue.push_back(packet);
-                Ok(())
+                queue.push(pool, packet.len, packet).map_err(|_| NotHeld::Full)
             }
             Shaper::Ras { ras, .. } => {
-                if ras.enqueue(now, packet) {
+                if ras.enqueue(now, packet, pool) {
                     Ok(())
                 } else {
                     Err(NotHeld::Full)
@@ -196,63 +205,45 @@ impl Shaper {
     }
 
     /// When its head may go. A bucket's packet that became larger than the depth goes at once, to be dropped.
-    pub(super) fn due(&self, now: Time, meter: &Ask<'_>) -> Option<Time> {
+    pub(super) fn due(&self, now: Time, meter: &Ask<'_>, pool: &Pool<PacketMeta>) -> Option<Time> {
         match self {
-            Shaper::Bucket { bucket, queue, .. } => Some(bucket.when(now, queue.front()?.len).unwrap_or(now)),
-            Shaper::Ras { ras, green: true, .. } => ras.wake_at(now, meter),
-            Shaper::Ras { ras, .. } => ras.wake_at(now, &crate::shaper::NeverGreen),
+            Shaper::Bucket { bucket, queue } => Some(bucket.when(now, queue.head_bytes(pool)?).unwrap_or(now)),
+            Shaper::Ras { ras, green: true, .. } => ras.wake_at(now, meter, pool),
+            Shaper::Ras { ras, .. } => ras.wake_at(now, &NeverGreen, pool),
         }
     }
 
     /// Its head, if it may go now; the flag says that it never could have conformed and is to be dropped.
-    pub(super) fn release(&mut self, now: Time, meter: &Ask<'_>) -> Option<(PacketMeta, bool)> {
+    pub(super) fn release(
+        &mut self,
+        now: Time,
+        meter: &Ask<'_>,
+        pool: &mut Pool<PacketMeta>,
+    ) -> Option<(PacketMeta, bool)> {
         match self {
-            Shaper::Bucket { bucket, queue, waiting, .. } => {
-                let len = queue.front()?.len;
+            Shaper::Bucket { bucket, queue } => {
+                let len = queue.head_bytes(pool)?;
                 let never = bucket.when(now, len).is_none();
                 if !never && !bucket.take(now, len) {
                     return None;
                 }
-                *waiting = waiting.saturating_sub(u64::from(len));
-                queue.pop_front().map(|packet| (packet, never))
+                queue.pop(pool).map(|(_, packet)| (packet, never))
             }
-            Shaper::Ras { ras, green: true, .. } => ras.release(now, meter).map(|packet| (packet, false)),
-            Shaper::Ras { ras, .. } => ras.release(now, &crate::shaper::NeverGreen).map(|packet| (packet, false)),
+            Shaper::Ras { ras, green: true, .. } => ras.release(now, meter, pool).map(|packet| (packet, false)),
+            Shaper::Ras { ras, .. } => ras.release(now, &NeverGreen, pool).map(|packet| (packet, false)),
         }
     }
 
-    pub(super) fn head(&self) -> Option<&PacketMeta> {
+    /// What waits.
+    pub(super) fn queue(&self) -> &Fifo {
         match self {
-            Shaper::Bucket { queue, .. } => queue.front(),
-            Shaper::Ras { ras, .. } => ras.head(),
+            Shaper::Bucket { queue, .. } => queue,
+            Shaper::Ras { ras, .. } => ras.queue(),
         }
     }
+}
 
-    /// Packets and bytes that wait.
-    pub(super) fn waiting(&self) -> (u64, u64) {
-        match self {
-            Shaper::Bucket { queue, waiting, .. } => (queue.len() as u64, *waiting),
-            Shaper::Ras { ras, .. } => (ras.packets() as u64, ras.occupancy().get()),
-        }
-    }
-
-    pub(super) fn give_up(&mut self) -> VecDeque<PacketMeta> {
-        match self {
-            Shaper::Bucket { queue, waiting, .. } => {
-                *waiting = 0;
-                core::mem::take(queue)
-            }
-            Shaper::Ras { ras, .. } => ras.give_up(),
-        }
-    }
-
-    fn take_over(&mut self, now: Time, packet: PacketMeta) {
-        match self {
-            Shaper::Bucket { queue, waiting, .. } => {
-                *waiting += u64::from(packet.len);
-                queue.push_back(packet);
-            }
-            Shaper::Ras { ras, .. } => ras.take_over(now, packet),
-        }
-    }
+/// A token bucket's buffer is limited in bytes alone.
+const fn room(buffer: Bytes) -> QueueSpec {
+    QueueSpec { packets: u32::MAX, bytes: buffer }
 }

@@ -21,7 +21,7 @@ impl Tree {
         let chance = self.draw();
         let seat = &mut self.leaves[id.0 as usize];
         let before = seat.leaf.backlog();
-        let verdict = seat.leaf.arrive(now, packet, &mut self.pool, chance);
+        let verdict = seat.leaf.arrive(now, packet, &mut self.buffers, chance);
         self.activate(now, id, before);
         self.schedule(now, id);
         // A shaper that holds nothing back does so at this very instant.
@@ -46,9 +46,9 @@ impl Tree {
             }
         };
         let seat = &mut self.leaves[id.0 as usize];
-        let sent = seat.leaf.send(now, &mut self.pool)?;
+        let sent = seat.leaf.send(now, &mut self.buffers)?;
         let (parent, class) = (seat.parent, seat.class);
-        let next = seat.leaf.head(&self.pool).map(|len| self.wire_bytes(len));
+        let next = seat.leaf.head(&self.buffers).map(|len| self.wire_bytes(len));
         self.served(now, (parent, class), self.wire_bytes(sent.packet.len), next);
         Some(Departure { packet: sent.packet, dscp: sent.dscp, color: sent.color, leaf: id })
     }
@@ -88,7 +88,7 @@ impl Tree {
             let chance = self.draw();
             let seat = &mut self.leaves[name as usize];
             let before = seat.leaf.backlog();
-            match seat.leaf.release(when, &mut self.pool, chance) {
+            match seat.leaf.release(when, &mut self.buffers, chance) {
                 Some((packet, verdict)) => self.settle(when, id, before, packet, verdict),
                 // Cannot be: the shaper said so itself. It is asked again when its next packet comes.
                 None => {
@@ -114,7 +114,7 @@ impl Tree {
 
     /// Notes when the leaf's shaper lets its head go.
     pub(super) fn schedule(&mut self, now: Time, id: LeafId) {
-        let due = self.leaves[id.0 as usize].leaf.due(now).map(Time::as_nanos);
+        let due = self.leaves[id.0 as usize].leaf.due(now, &self.buffers).map(Time::as_nanos);
         let known = self.due_places[id.0 as usize] != ABSENT;
         match (due, known) {
             (Some(when), true) => self.due.update(&mut self.due_places, when, id.0),
@@ -127,7 +127,7 @@ impl Tree {
     /// Tells the schedulers up to the link that a leaf has something to send, if it had nothing `before`.
     pub(super) fn activate(&mut self, now: Time, id: LeafId, before: u32) {
         let seat = &self.leaves[id.0 as usize];
-        let Some(head) = seat.leaf.head(&self.pool).filter(|_| before == 0) else { return };
+        let Some(head) = seat.leaf.head(&self.buffers).filter(|_| before == 0) else { return };
         let len = self.wire_bytes(head);
         let (mut at, mut class) = (seat.parent, seat.class);
         loop {
@@ -160,7 +160,7 @@ impl Tree {
         let class = inner.server.choose(now)?;
         let len = match inner.child(class)? {
             Child::Inner(below) => self.commit(now, below)?,
-            Child::Leaf(leaf) => self.wire_bytes(self.leaves[leaf as usize].leaf.head(&self.pool)?),
+            Child::Leaf(leaf) => self.wire_bytes(self.leaves[leaf as usize].leaf.head(&self.buffers)?),
         };
         self.inners[at as usize].head = Some((class, len));
         Some(len)

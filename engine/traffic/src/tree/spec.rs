@@ -208,6 +208,16 @@ pub enum ShaperSpec {
     },
 }
 
+impl ShaperSpec {
+    /// Bytes that may wait.
+    pub const fn buffer(&self) -> Bytes {
+        match self {
+            ShaperSpec::Bucket { buffer, .. } => *buffer,
+            ShaperSpec::SrRas { ras, .. } | ShaperSpec::TrRas { ras, .. } => ras.buffer,
+        }
+    }
+}
+
 /// What single and two rate adaptive shapers have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RasSpec {
