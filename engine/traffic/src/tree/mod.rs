@@ -46,10 +46,10 @@ use self::rules::Rules;
 use crate::meter::Color;
 use crate::queue::Pool;
 use crate::scheduler::Node;
-use crate::scheduler::heap::{ABSENT, Heap};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use terms::{Dscp, PacketMeta, Time};
+use wheel::Wheel;
 
 /// Most packets in all queues of a tree, and most in all its shapers; one may be full because the tree is.
 pub const MAX_POOL: u32 = 1 << 20;
@@ -122,9 +122,8 @@ pub struct Tree {
     inners: Vec<Inner>,
     rules: Rules,
     buffers: Buffers,
-    /// Leaves whose shapers hold something, by when its head may go.
-    due: Heap<u64>,
-    due_places: Vec<u32>,
+    /// Leaves whose shapers hold something: when its head may go, to the nanosecond.
+    due: Wheel,
     losses: VecDeque<Loss>,
     counters: TreeCounters,
     now: Time,
@@ -139,6 +138,8 @@ struct Seat {
     node: usize,
     parent: u32,
     class: Node,
+    /// When the head of its shaper may go, if something waits there.
+    due: Time,
 }
 
 impl Tree {
@@ -155,8 +156,7 @@ impl Tree {
             inners: alloc::vec![root],
             rules: Rules::new([draw(seed), draw(!seed)]),
             buffers: Buffers { queued: Pool::new(MAX_POOL), held: Pool::new(MAX_POOL) },
-            due: Heap::default(),
-            due_places: Vec::new(),
+            due: Wheel::new(0, now, 0),
             losses: VecDeque::with_capacity(MAX_LOSSES),
             counters: TreeCounters::default(),
             now,
@@ -164,7 +164,6 @@ impl Tree {
         };
         tree.grow(&survey, now)?;
         tree.due.reserve(tree.leaves.len());
-        tree.due_places = alloc::vec![ABSENT; tree.leaves.len()];
         tree.index_rules();
         tree.reserve();
         Ok(tree)
@@ -247,7 +246,7 @@ impl Tree {
                 }
                 NodeKind::Leaf(spec) => {
                     let leaf = Leaf::new(spec, line, now, &self.buffers).map_err(fault)?;
-                    seats[numbers[node] as usize] = Some(Seat { leaf, node, parent, class });
+                    seats[numbers[node] as usize] = Some(Seat { leaf, node, parent, class, due: now });
                 }
             }
         }

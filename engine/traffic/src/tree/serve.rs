@@ -3,7 +3,6 @@
 use super::inner::{Child, ROOT};
 use super::{Departure, Drop, LeafId, Loss, MAX_LOSSES, MIN_PACKET, Tree, Verdict};
 use crate::scheduler::Scheduler;
-use crate::scheduler::heap::ABSENT;
 use terms::{PacketMeta, Time};
 
 impl Tree {
@@ -53,8 +52,9 @@ impl Tree {
         Some(Departure { packet: sent.packet, dscp: sent.dscp, color: sent.color, leaf: id })
     }
 
-    /// When [`Tree::dequeue`] is worth asking, not before `now`: at once if something waits, else when a shaper lets
-    /// something go or a limited class may send again. `None`: not before a packet comes.
+    /// When [`Tree::dequeue`] is worth asking, not before `now`: at once if something waits, else when a limited class may send
+    /// again or a shaper lets something go; perhaps a little before that, as [`Wheel::wake_at`](wheel::Wheel::wake_at) says, and then
+    /// nothing goes yet. `None`: not before a packet comes.
     pub fn wake_at(&self, now: Time) -> Option<Time> {
         let root = &self.inners[ROOT as usize];
         let send = match root.backlog {
@@ -62,7 +62,7 @@ impl Tree {
             _ if root.head.is_some() || self.work_conserving() => Some(now),
             _ => root.server.wake_at(),
         };
-        let release = self.due.first().map(|(when, _)| Time::from_nanos(when));
+        let release = self.due.wake_at();
         send.into_iter().chain(release).min().map(|when| when.max(now))
     }
 
@@ -83,18 +83,18 @@ impl Tree {
     }
 
     fn release_due(&mut self, now: Time) {
-        while let Some((when, name)) = self.due.first().filter(|&(when, _)| when <= now.as_nanos()) {
-            let (id, when) = (LeafId(name), Time::from_nanos(when));
+        while let Some(name) = self.due.expire(now) {
+            let id = LeafId(name);
             let chance = self.draw();
             let seat = &mut self.leaves[name as usize];
+            let when = seat.due;
             let before = seat.leaf.backlog();
             match seat.leaf.release(when, &mut self.buffers, chance) {
                 Some((packet, verdict)) => self.settle(when, id, before, packet, verdict),
                 // Cannot be: the shaper said so itself. It is asked again when its next packet comes.
                 None => {
                     debug_assert!(false, "a shaper that was due let nothing go");
-                    self.due.remove(&mut self.due_places, name);
-                    return;
+                    continue;
                 }
             }
             self.schedule(when, id);
@@ -114,13 +114,16 @@ impl Tree {
 
     /// Notes when the leaf's shaper lets its head go.
     pub(super) fn schedule(&mut self, now: Time, id: LeafId) {
-        let due = self.leaves[id.0 as usize].leaf.due(now, &self.buffers).map(Time::as_nanos);
-        let known = self.due_places[id.0 as usize] != ABSENT;
-        match (due, known) {
-            (Some(when), true) => self.due.update(&mut self.due_places, when, id.0),
-            (Some(when), false) => self.due.insert(&mut self.due_places, when, id.0),
-            (None, true) => self.due.remove(&mut self.due_places, id.0),
-            (None, false) => {}
+        let seat = &mut self.leaves[id.0 as usize];
+        match seat.leaf.due(now, &self.buffers) {
+            Some(when) if when == seat.due && self.due.is_set(id.0) => {}
+            Some(when) => {
+                seat.due = when;
+                self.due.set(id.0, when);
+            }
+            None => {
+                self.due.cancel(id.0);
+            }
         }
     }
 
