@@ -129,6 +129,16 @@ impl Wf2q {
         Ok(())
     }
 
+    /// Another rate of the link, from the next packet on.
+    pub fn change_link(&mut self, rate: Rate) {
+        let rate = rate.as_bps().max(1);
+        if rate != self.rate {
+            self.rate = rate;
+            // A fraction of the old rate means nothing to the new one.
+            self.now = Instant { ns: self.now.rounded_up(), part: 0 };
+        }
+    }
+
     /// Forgets a class. Its queue must have been purged.
     ///
     /// # Errors

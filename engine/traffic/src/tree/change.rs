@@ -1,12 +1,15 @@
-//! Live change of one node; the others go on as if nothing had happened.
+//! Live change of one node or of the link; the others go on as if nothing had happened.
+//!
+//! Only what a change can break is checked again: a leaf's description by itself, a leaf's share beside its siblings'. Shares of inner
+//! nodes, service curves and the link's rate bear on the whole tree, and all of it is checked.
 
-use super::check;
+use super::check::{self, Survey};
 use super::fault::{TreeFault, Unworkable};
-use super::inner::Child;
-use super::spec::{LeafSpec, NodeKind, Share};
+use super::inner::Inner;
+use super::spec::{LeafSpec, NodeKind, Share, Sharing};
 use super::{LeafId, Tree};
 use alloc::boxed::Box;
-use terms::Time;
+use terms::{Rate, Time};
 
 impl Tree {
     /// Another description for a leaf, at once. Its packets stay and keep their order; credit, averages and counters go on
@@ -16,23 +19,20 @@ impl Tree {
     /// [`Unworkable`]; nothing has changed then.
     pub fn change(&mut self, now: Time, name: &str, leaf: LeafSpec) -> Result<(), Unworkable> {
         let now = self.advance(now);
-        let id = self.leaf(name).ok_or_else(|| unknown(name))?;
+        let id = self.leaf(name).ok_or_else(|| unknown(name, TreeFault::UnknownLeaf))?;
         let node = self.leaves[id.0 as usize].node;
-        let unshaped = leaf.shaper.is_none();
-        let old = core::mem::replace(&mut self.spec.nodes[node].kind, NodeKind::Leaf(Box::new(leaf)));
-        if let Err(refused) = check::survey(&self.spec) {
-            self.spec.nodes[node].kind = old;
-            return Err(refused);
-        }
-        let line = self.spec.link.rate;
+        let NodeKind::Leaf(known) = &self.spec.nodes[node].kind else {
+            return Err(unknown(name, TreeFault::UnknownLeaf));
+        };
+        check::replacement(&self.spec, &self.survey, self.rules.count(), node, (known, &leaf))?;
+        let other_rules = known.rules != leaf.rules;
         let seat = &mut self.leaves[id.0 as usize];
-        let freed = unshaped.then(|| seat.leaf.without_shaper());
-        if let NodeKind::Leaf(leaf) = &self.spec.nodes[node].kind {
-            let fault = |fault| Unworkable { path: name.into(), node: Some(node), part: "", fault };
-            seat.leaf.change(leaf, line, now, &self.buffers).map_err(fault)?;
-        }
+        let freed = if leaf.shaper.is_none() { seat.leaf.without_shaper() } else { None };
+        let fault = |fault| Unworkable { path: name.into(), node: Some(node), part: "", fault };
+        seat.leaf.change(&leaf, self.spec.link.rate, now, &self.buffers).map_err(fault)?;
+        self.spec.nodes[node].kind = NodeKind::Leaf(Box::new(leaf));
         self.reserve();
-        let mut freed = freed.flatten();
+        let mut freed = freed;
         while let Some((_, packet)) = freed.as_mut().and_then(|queue| queue.pop(&mut self.buffers.held)) {
             let chance = self.draw();
             let seat = &mut self.leaves[id.0 as usize];
@@ -41,30 +41,87 @@ impl Tree {
             self.settle(now, id, before, packet, verdict);
         }
         self.schedule(now, id);
-        self.index_rules();
+        if other_rules {
+            self.index_rules();
+        }
         Ok(())
     }
 
-    /// Another share for a leaf of its parent's bandwidth, of the same kind as before.
+    /// Another share for a leaf or an inner node of its parent's bandwidth, of the same kind as before. An inner node's children share the
+    /// new one from now on, as they shared the old one; which scheduler it runs cannot change.
     ///
     /// # Errors
     /// [`Unworkable`]; nothing has changed then.
     pub fn change_share(&mut self, now: Time, name: &str, share: Share) -> Result<(), Unworkable> {
         let now = self.advance(now);
-        let id: LeafId = self.leaf(name).ok_or_else(|| unknown(name))?;
-        let seat = &self.leaves[id.0 as usize];
-        let (node, parent, class) = (seat.node, seat.parent, seat.class);
+        let node = self.node(name).ok_or_else(|| unknown(name, TreeFault::UnknownNode))?;
         let old = core::mem::replace(&mut self.spec.nodes[node].share, share);
-        if let Err(refused) = check::survey(&self.spec) {
-            self.spec.nodes[node].share = old;
-            return Err(refused);
+        let leaf = matches!(self.spec.nodes[node].kind, NodeKind::Leaf(_));
+        let curves = check::sharing(&self.spec, self.survey.parents[node]) == Sharing::Hfsc;
+        let checked = if leaf && !curves {
+            check::beside(&self.spec, &self.survey, node).map(|()| None)
+        } else {
+            check::survey(&self.spec).map(Some)
+        };
+        let survey = match checked {
+            Ok(survey) => survey,
+            Err(refused) => {
+                self.spec.nodes[node].share = old;
+                return Err(refused);
+            }
+        };
+        let (parent, class) = match self.places[node] as usize {
+            at if leaf => (self.leaves[at].parent, self.leaves[at].class),
+            at => (self.inners[at].parent, self.inners[at].class),
+        };
+        let changed = self.inners[parent as usize].server.change(now, class, share);
+        changed.map_err(|_| unknown(name, TreeFault::UnknownNode))?;
+        self.apply(survey);
+        Ok(())
+    }
+
+    /// Another rate of the link.
+    ///
+    /// # Errors
+    /// [`Unworkable`], for instance if the shares no longer fit; nothing has changed then.
+    pub fn change_link(&mut self, now: Time, rate: Rate) -> Result<(), Unworkable> {
+        self.advance(now);
+        let old = core::mem::replace(&mut self.spec.link.rate, rate);
+        match check::survey(&self.spec) {
+            Ok(survey) => {
+                self.apply(Some(survey));
+                Ok(())
+            }
+            Err(refused) => {
+                self.spec.link.rate = old;
+                Err(refused)
+            }
         }
-        let inner = &mut self.inners[parent as usize];
-        debug_assert_eq!(inner.child(class), Some(Child::Leaf(id.0)));
-        inner.server.change(now, class, share).map_err(|_| unknown(name))
+    }
+
+    /// What follows from a survey: what each inner node has to share.
+    fn apply(&mut self, survey: Option<Survey>) {
+        let Some(survey) = survey else { return };
+        for Inner { node, server, .. } in &mut self.inners {
+            server.change_rate(node.map_or(self.spec.link.rate, |node| survey.rates[node]));
+        }
+        self.survey = survey;
+    }
+
+    /// The node of this name, by its place in [`super::TreeSpec::nodes`].
+    fn node(&self, name: &str) -> Option<usize> {
+        let nodes = &self.spec.nodes;
+        let at = self.names.binary_search_by(|&node| nodes[node as usize].name.as_str().cmp(name)).ok()?;
+        Some(self.names[at] as usize)
+    }
+
+    /// The leaf of this name.
+    pub fn leaf(&self, name: &str) -> Option<LeafId> {
+        let node = self.node(name)?;
+        matches!(self.spec.nodes[node].kind, NodeKind::Leaf(_)).then(|| LeafId(self.places[node]))
     }
 }
 
-fn unknown(name: &str) -> Unworkable {
-    Unworkable { path: name.into(), node: None, part: "", fault: TreeFault::UnknownLeaf }
+fn unknown(name: &str, fault: TreeFault) -> Unworkable {
+    Unworkable { path: name.into(), node: None, part: "", fault }
 }

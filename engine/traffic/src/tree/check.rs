@@ -3,7 +3,7 @@
 use super::check_leaf;
 use super::fault::{TreeFault, Unworkable};
 use super::rules::{MAX_EXACT_RULES, MAX_RULES, RuleCount};
-use super::spec::{NodeKind, Share, Sharing, TreeSpec};
+use super::spec::{LeafSpec, NodeKind, Share, Sharing, TreeSpec};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,6 +21,7 @@ pub const MAX_OVERHEAD: u32 = 256;
 pub const MAX_QUANTUM: u32 = 1 << 24;
 
 /// What checking found out.
+#[derive(Clone, Debug)]
 pub(super) struct Survey {
     /// Each node's parent; `None`: the link.
     pub(super) parents: Vec<Option<usize>>,
@@ -251,6 +252,45 @@ fn real_time(curves: &[ServiceCurve], link: Rate) -> Result<(), TreeFault> {
     if long_run > link { Err(TreeFault::CurvesOverLink { at: None, link }) } else { Ok(()) }
 }
 
+/// Whether a leaf may be replaced, `(old, new)`, in a tree that works and has so many rules.
+pub(super) fn replacement(
+    spec: &TreeSpec,
+    survey: &Survey,
+    rules: RuleCount,
+    node: usize,
+    (old, new): (&LeafSpec, &LeafSpec),
+) -> Result<(), Unworkable> {
+    let fault = |(part, fault): (&'static str, TreeFault)| at(spec, &survey.parents, node, part, fault);
+    check_leaf::check_leaf(new, spec.link.rate).map_err(fault)?;
+    let rules = rules.minus(RuleCount::of(&old.rules)).plus(RuleCount::of(&new.rules));
+    number_of_rules(rules).map_err(|f| fault(("rules", f)))?;
+    match (old.rules.is_empty(), new.rules.is_empty()) {
+        (true, false) => Err(Unworkable { path: "link".into(), node: None, part: "", fault: TreeFault::Defaults(0) }),
+        (false, true) => Err(fault(("rules", TreeFault::Defaults(2)))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a leaf's new share fits beside its siblings', in a tree that worked with the old one.
+pub(super) fn beside(spec: &TreeSpec, survey: &Survey, node: usize) -> Result<(), Unworkable> {
+    let above = survey.parents[node];
+    let parent = above.map_or(spec.link.rate, |p| survey.rates[p]);
+    share(spec, above, node, parent).map_err(|fault| at(spec, &survey.parents, node, "", fault))?;
+    let siblings = spec.nodes.iter().zip(&survey.parents).filter(|(_, parent)| **parent == above);
+    let sum = siblings.fold(Rate::ZERO, |sum, (sibling, _)| match sibling.share {
+        Share::Rate(rate) => sum.saturating_add(rate),
+        _ => sum,
+    });
+    if sum <= parent {
+        return Ok(());
+    }
+    let fault = TreeFault::ChildrenOverParent { sum, parent };
+    Err(match above {
+        Some(above) => at(spec, &survey.parents, above, "", fault),
+        None => Unworkable { path: "link".into(), node: None, part: "", fault },
+    })
+}
+
 /// Of either kind.
 fn number_of_rules(rules: RuleCount) -> Result<(), TreeFault> {
     let open = "the number of rules in the tree that leave something of the five-tuple open";
@@ -265,8 +305,7 @@ fn leaves(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
         let NodeKind::Leaf(leaf) = &found.kind else { continue };
         let fault = |(part, fault): (&'static str, TreeFault)| at(spec, &survey.parents, node, part, fault);
         check_leaf::check_leaf(leaf, spec.link.rate).map_err(fault)?;
-        let own = RuleCount::of(&leaf.rules);
-        rules = RuleCount { exact: rules.exact + own.exact, open: rules.open + own.open };
+        rules = rules.plus(RuleCount::of(&leaf.rules));
         number_of_rules(rules).map_err(|f| fault(("rules", f)))?;
         if leaf.rules.is_empty() {
             defaults += 1;

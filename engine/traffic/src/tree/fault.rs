@@ -136,6 +136,8 @@ pub enum TreeFault {
     TswIsBlind,
     /// [`super::Tree::change`] of what is not there.
     UnknownLeaf,
+    /// [`super::Tree::change_share`] of what is not there.
+    UnknownNode,
 }
 
 impl fmt::Display for TreeFault {
@@ -192,6 +194,7 @@ impl fmt::Display for TreeFault {
             }
             F::TswIsBlind => f.write_str("tswtcm is colour-blind: leave `aware` out"),
             F::UnknownLeaf => f.write_str("there is no leaf of this name"),
+            F::UnknownNode => f.write_str("there is no node of this name"),
         }
     }
 }

@@ -26,6 +26,8 @@ pub(super) enum Child {
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
     pub(super) server: Server,
+    /// Its place in [`super::TreeSpec::nodes`]; the root has none.
+    pub(super) node: Option<usize>,
     /// Its parent's place, and its own class there; the root is its own parent.
     pub(super) parent: u32,
     pub(super) class: Node,
@@ -38,8 +40,9 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    pub(super) fn new(sharing: Sharing, rate: Rate, parent: u32, class: Node) -> Inner {
-        Inner { server: Server::new(sharing, rate), parent, class, children: Vec::new(), backlog: 0, head: None }
+    pub(super) fn new(sharing: Sharing, rate: Rate, node: Option<usize>, parent: u32, class: Node) -> Inner {
+        let server = Server::new(sharing, rate);
+        Inner { server, node, parent, class, children: Vec::new(), backlog: 0, head: None }
     }
 
     /// A new class for a child; `None` if the share is not of the scheduler's kind.
@@ -93,6 +96,13 @@ impl Server {
             (Server::Drr(s), Share::Quantum(quantum)) => s.change(class, quantum),
             (Server::Hfsc(s), Share::Curves(curves)) => s.change(now, class, curves),
             _ => Err(Misplaced::Unknown(class)),
+        }
+    }
+
+    /// Another rate to share out.
+    pub(super) fn change_rate(&mut self, rate: Rate) {
+        if let Server::Wf2q(s) = self {
+            s.change_link(rate);
         }
     }
 

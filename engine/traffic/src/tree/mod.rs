@@ -118,6 +118,11 @@ pub struct Departure {
 #[derive(Clone, Debug)]
 pub struct Tree {
     spec: TreeSpec,
+    survey: Survey,
+    /// By node: its place among the leaves or inner nodes.
+    places: Vec<u32>,
+    /// Nodes by name.
+    names: Vec<u32>,
     leaves: Vec<Seat>,
     inners: Vec<Inner>,
     rules: Rules,
@@ -149,9 +154,14 @@ impl Tree {
     /// [`Unworkable`], as [`check`].
     pub fn new(spec: TreeSpec, now: Time, seed: u64) -> Result<Tree, Unworkable> {
         let survey = check::survey(&spec)?;
-        let root = Inner::new(spec.link.scheduler, spec.link.rate, ROOT, Node::ROOT);
+        let root = Inner::new(spec.link.scheduler, spec.link.rate, None, ROOT, Node::ROOT);
+        let mut names: Vec<u32> = (0..spec.nodes.len() as u32).collect();
+        names.sort_unstable_by_key(|&node| &spec.nodes[node as usize].name);
         let mut tree = Tree {
             spec,
+            survey,
+            places: Vec::new(),
+            names,
             leaves: Vec::new(),
             inners: alloc::vec![root],
             rules: Rules::new([draw(seed), draw(!seed)]),
@@ -162,7 +172,7 @@ impl Tree {
             now,
             random: seed,
         };
-        tree.grow(&survey, now)?;
+        tree.grow(now)?;
         tree.due.reserve(tree.leaves.len());
         tree.index_rules();
         tree.reserve();
@@ -178,11 +188,6 @@ impl Tree {
     pub fn leaves(&self) -> impl Iterator<Item = (LeafId, &str)> {
         let name = |seat: &Seat| self.spec.nodes[seat.node].name.as_str();
         self.leaves.iter().enumerate().map(move |(i, seat)| (LeafId(i as u32), name(seat)))
-    }
-
-    /// The leaf of this name.
-    pub fn leaf(&self, name: &str) -> Option<LeafId> {
-        self.leaves().find(|(_, known)| *known == name).map(|(id, _)| id)
     }
 
     /// A leaf's counters.
@@ -216,8 +221,8 @@ impl Tree {
     }
 
     /// Makes inner nodes and leaves, each after its parent.
-    fn grow(&mut self, survey: &Survey, now: Time) -> Result<(), Unworkable> {
-        let line = self.spec.link.rate;
+    fn grow(&mut self, now: Time) -> Result<(), Unworkable> {
+        let (line, survey) = (self.spec.link.rate, &self.survey);
         // Leaves are numbered as they are written, whatever the order of making.
         let mut seats: Vec<Option<Seat>> = Vec::new();
         let mut numbers = alloc::vec![0u32; self.spec.nodes.len()];
@@ -242,7 +247,7 @@ impl Tree {
             match &found.kind {
                 NodeKind::Inner(sharing) => {
                     numbers[node] = self.inners.len() as u32;
-                    self.inners.push(Inner::new(*sharing, survey.rates[node], parent, class));
+                    self.inners.push(Inner::new(*sharing, survey.rates[node], Some(node), parent, class));
                 }
                 NodeKind::Leaf(spec) => {
                     let leaf = Leaf::new(spec, line, now, &self.buffers).map_err(fault)?;
@@ -251,6 +256,7 @@ impl Tree {
             }
         }
         self.leaves = seats.into_iter().flatten().collect();
+        self.places = numbers;
         Ok(())
     }
 

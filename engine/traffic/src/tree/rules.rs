@@ -25,6 +25,14 @@ impl RuleCount {
         let exact = rules.iter().filter(|rule| rule.exact().is_some()).count() as u64;
         RuleCount { exact, open: rules.len() as u64 - exact }
     }
+
+    pub(super) fn plus(self, other: RuleCount) -> RuleCount {
+        RuleCount { exact: self.exact + other.exact, open: self.open + other.open }
+    }
+
+    pub(super) fn minus(self, other: RuleCount) -> RuleCount {
+        RuleCount { exact: self.exact - other.exact, open: self.open - other.open }
+    }
 }
 
 /// All rules of a tree.
@@ -36,23 +44,28 @@ pub(super) struct Rules {
     open: Vec<(u32, Rule, LeafId)>,
     /// Whoever has no rules.
     rest: LeafId,
+    /// How many, also those that repeat an earlier one.
+    count: RuleCount,
 }
 
 impl Rules {
     /// No rules: all is the first leaf's. `key` keys the hash.
     pub(super) fn new(key: [u64; 2]) -> Rules {
-        Rules { exact: Classifier::new(key, MAX_EXACT_RULES as usize), open: Vec::new(), rest: LeafId(0) }
+        let exact = Classifier::new(key, MAX_EXACT_RULES as usize);
+        Rules { exact, open: Vec::new(), rest: LeafId(0), count: RuleCount::default() }
     }
 
     /// Other rules, in order, by leaf.
     pub(super) fn set<'a>(&mut self, leaves: impl Iterator<Item = (LeafId, &'a [Rule])>) {
         self.exact.clear();
         self.open.clear();
+        self.count = RuleCount::default();
         let mut at = 0;
         for (leaf, rules) in leaves {
             if rules.is_empty() {
                 self.rest = leaf;
             }
+            self.count = self.count.plus(RuleCount::of(rules));
             for rule in rules {
                 match rule.exact() {
                     // One that repeats an earlier one never gets a packet.
@@ -66,6 +79,11 @@ impl Rules {
                 at += 1;
             }
         }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> RuleCount {
+        self.count
     }
 
     /// Whose a packet is.

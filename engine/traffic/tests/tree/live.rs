@@ -120,6 +120,85 @@ fn a_share_changes_while_it_sends() {
     assert!(a.abs_diff(83_333) <= 3 * 1_038, "{a}");
 }
 
+/// Three levels: WF2Q+, below it strict priority, below that WF2Q+ again.
+fn nested(link: Rate, group: Rate) -> TreeSpec {
+    let rate = |mbps| Share::Rate(Rate::from_mbps(mbps));
+    let nodes = vec![
+        inner("group", None, Share::Rate(group), Sharing::Priority),
+        leaf("other", None, rate(2), queue(None)),
+        leaf("voice", Some("group"), Share::Priority(0), queue(Some(1))),
+        inner("data", Some("group"), Share::Priority(1), Sharing::Wf2q),
+        leaf("a", Some("data"), rate(2), queue(Some(2))),
+        leaf("b", Some("data"), rate(1), queue(Some(3))),
+    ];
+    tree(link, Sharing::Wf2q, nodes)
+}
+
+/// Offers the same to every tree: bursts for all four leaves, some of them idle for a while.
+fn offer(link: &mut Link, from: u64) {
+    for id in 0..300 {
+        let at = ms(from + id / 3);
+        for (port, len, share) in [(1, 200, 3), (2, 1_400, 1), (3, 900, 2), (9, 1_100, 1)] {
+            if id % share == 0 && (id / 60) % 4 != u64::from(port) {
+                link.offer(packet(id, port, len, at));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_changed_tree_is_as_one_made_that_way() {
+    let (link, group) = (Rate::from_mbps(10), Rate::from_mbps(8));
+    let sent = |mut link: Link| {
+        offer(&mut link, 1);
+        link.run(Time::FOREVER);
+        link.sent.iter().map(|(when, d)| (*when, d.leaf, d.packet.id)).collect::<Vec<_>>()
+    };
+    let made = sent(Link::new(nested(link, group)));
+    let mut changed = Link::new(nested(link, Rate::from_mbps(4)));
+    changed.tree.change_share(Time::ZERO, "group", Share::Rate(group)).unwrap();
+    assert_eq!(changed.tree.spec(), &nested(link, group));
+    assert!(sent(changed) == made, "an inner node's share");
+    let mut changed = Link::new(nested(Rate::from_mbps(100), group));
+    changed.tree.change_link(Time::ZERO, link).unwrap();
+    assert_eq!(changed.tree.spec(), &nested(link, group));
+    assert!(sent(changed) == made, "the link's rate");
+}
+
+#[test]
+fn an_inner_nodes_share_changes_while_it_sends() {
+    let mut link = Link::new(nested(LINK, Rate::from_mbps(8)));
+    for id in 0..2_000 {
+        for port in [2, 3, 9] {
+            link.tree.enqueue(Time::ZERO, packet(id, port, 962, Time::ZERO));
+        }
+    }
+    link.run(ms(400));
+    let (a, b) = (link.bytes("a", ms(400)), link.bytes("b", ms(400)));
+    // 8 Mb/s for 400 ms, shared 2 to 1.
+    assert!(a.abs_diff(266_667) <= 3_000 && b.abs_diff(133_333) <= 3_000, "{a} {b}");
+    link.tree.change_share(link.free, "group", Share::Rate(Rate::from_mbps(3))).unwrap();
+    link.run(ms(800));
+    let [a, b, other] = ["a", "b", "other"].map(|leaf| link.bytes(leaf, ms(800)) - link.bytes(leaf, ms(400)));
+    // 10 Mb/s shared 3 to 2, the group's 2 to 1; nobody waits for the other.
+    assert!(a.abs_diff(200_000) <= 3_000 && b.abs_diff(100_000) <= 3_000 && other.abs_diff(200_000) <= 3_000);
+}
+
+#[test]
+fn a_refused_change_of_an_inner_node_changes_nothing() {
+    let mut tree = Tree::new(nested(LINK, Rate::from_mbps(8)), Time::ZERO, 1).unwrap();
+    let before = tree.spec().clone();
+    let mut refused = |name, share| tree.change_share(Time::ZERO, name, share).unwrap_err().to_string();
+    let small = refused("group", Share::Rate(Rate::from_mbps(2)));
+    assert_eq!(small, "link/group/data: its children's rates sum to 3mbit: allowed is at most its own 2mbit");
+    assert!(refused("group", Share::Rate(Rate::from_mbps(9))).contains("link: its children's rates sum to 11mbit"));
+    assert!(refused("group", Share::Quantum(9)).contains("its parent's scheduler wf2q needs a rate"));
+    assert!(refused("nobody", Share::Quantum(9)).contains("there is no node of this name"));
+    let refused = tree.change_link(Time::ZERO, Rate::from_mbps(9)).unwrap_err().to_string();
+    assert_eq!(refused, "link: its children's rates sum to 10mbit: allowed is at most its own 9mbit");
+    assert_eq!(tree.spec(), &before);
+}
+
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "time runs backwards"))]
 fn time_that_runs_backwards() {

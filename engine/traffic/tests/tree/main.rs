@@ -4,6 +4,7 @@ mod conserve;
 mod live;
 mod pipeline;
 mod refuse;
+mod rules;
 mod share;
 
 use std::convert::Infallible;
