@@ -4,6 +4,9 @@
 //! `{"id":1,"ok":{...}}` or `{"id":1,"error":{...}}`, or news: `{"event":{...}}`. Rates are bit/s of IP bytes unless a name says
 //! `wire`, sizes are bytes, spans say their unit in the name.
 
+pub use crate::event::{Direction, EventDoc, TraceFilter};
+pub use crate::proxy::{StaticDoc, StaticRow};
+pub use crate::show::{Filter, Rows, Shown, View};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -78,8 +81,35 @@ pub enum Request {
         /// The session.
         session: Option<SessionId>,
     },
+    /// One of the operator's tables, filtered and limited: [`Answer::Shown`].
+    Show {
+        /// Which.
+        view: View,
+        /// Which rows of it.
+        #[serde(default)]
+        filter: Filter,
+    },
+    /// A sender or reservation on behalf of a host that does not signal; it outlives the connection and the agent.
+    /// Answered with [`Answer::Statics`], its one row.
+    AddStatic {
+        /// What.
+        what: StaticDoc,
+    },
+    /// Takes one of them away.
+    RemoveStatic {
+        /// Its number.
+        number: u64,
+    },
+    /// All of them: [`Answer::Statics`].
+    Statics,
     /// Send every event of the node to this connection from now on.
     Watch,
+    /// Send every RSVP message that comes or goes to this connection from now on, as `message` events.
+    Trace {
+        /// Which messages.
+        #[serde(default)]
+        filter: TraceFilter,
+    },
     /// Stop the agent, in good order.
     Stop,
 }
@@ -129,6 +159,10 @@ pub enum Answer {
     Reservations(Vec<ReservationRow>),
     /// Messages.
     Counters(Vec<CounterRow>),
+    /// One of the operator's tables.
+    Shown(Shown),
+    /// Static senders and reservations.
+    Statics(Vec<StaticRow>),
 }
 
 /// Why a call was not carried out.
@@ -391,87 +425,4 @@ pub struct ClassRow {
     pub bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-}
-
-/// News.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum EventDoc {
-    /// Path state came or changed (PATH_EVENT).
-    Path {
-        /// The session.
-        session: SessionId,
-        /// The sender.
-        sender: SenderId,
-        /// What it sends.
-        tspec: TspecDoc,
-        /// Least bandwidth on the path, bit/s, if the path says so.
-        path_bps: Option<u64>,
-        /// Path MTU, if the path says so.
-        path_mtu: Option<u32>,
-        /// Whether every hop offers guaranteed service.
-        guaranteed: bool,
-    },
-    /// Path state went.
-    PathGone {
-        /// The session.
-        session: SessionId,
-        /// The sender.
-        sender: SenderId,
-    },
-    /// The sender's flow is reserved up to this node (RESV_EVENT).
-    Resv {
-        /// The session.
-        session: SessionId,
-        /// The sender.
-        sender: SenderId,
-        /// What.
-        flowspec: FlowSpecDoc,
-    },
-    /// That reservation went.
-    ResvGone {
-        /// The session.
-        session: SessionId,
-        /// The sender.
-        sender: SenderId,
-    },
-    /// RESV_CONFIRM.
-    Confirm {
-        /// The session.
-        session: SessionId,
-        /// The sender.
-        sender: SenderId,
-        /// What.
-        flowspec: FlowSpecDoc,
-        /// Who confirmed.
-        node: IpAddr,
-    },
-    /// PATH_ERROR or RESV_ERROR.
-    Error {
-        /// The session.
-        session: SessionId,
-        /// The sender, if one is named.
-        sender: Option<SenderId>,
-        /// `path` or `resv`.
-        answers: String,
-        /// Who found it.
-        node: IpAddr,
-        /// Error code, RFC 2205 appendix B.
-        code: u8,
-        /// Error value.
-        value: u16,
-        /// The code in words.
-        meaning: String,
-        /// The refusing node's own words: node, interface, asked, free.
-        text: Option<String>,
-        /// Whether an older reservation is still in place.
-        in_place: bool,
-    },
-    /// Anything else that happened in the node, as words (only to connections that watch).
-    Node {
-        /// A stable name: `path_created`, `admitted`, `adopted`, `plane_fault`, ...
-        name: String,
-        /// What, for people.
-        text: String,
-    },
 }

@@ -8,6 +8,9 @@
 pub mod agent;
 pub mod client;
 pub mod convert;
+pub mod event;
 pub mod places;
+pub mod proxy;
+pub mod show;
 pub mod table;
 pub mod units;

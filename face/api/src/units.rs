@@ -60,6 +60,23 @@ pub fn parse_span(text: &str) -> Result<Span, BadUnit> {
     Ok(Span::from_nanos(scale(text, number, factor)?))
 }
 
+/// `udp`, `tcp`, or a number; 0 and what does not fit an octet are refused.
+pub fn parse_protocol(text: &str) -> Result<u8, BadUnit> {
+    match text {
+        "udp" => Ok(17),
+        "tcp" => Ok(6),
+        number => match number.parse() {
+            Ok(0) | Err(_) => Err(format!("{text:?} is no IP protocol: write udp, tcp, or a number from 1 to 255")),
+            Ok(protocol) => Ok(protocol),
+        },
+    }
+}
+
+/// The depth of a token bucket where none is said: a quarter of a second at the rate, at least 8 KB.
+pub fn usual_burst(rate: Rate) -> Bytes {
+    rate.demands(Span::from_millis(250)).max(Bytes::new(8 << 10))
+}
+
 fn split(text: &str) -> Result<(&str, &str), BadUnit> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -6,8 +6,8 @@
 
 mod json;
 
-use crate::args::DecodeArgs;
 use crate::complain::Complaint;
+use crate::rsvp::args::DecodeArgs;
 use ::lab::capture::{Capture, Record, frame};
 use json::Json;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -88,7 +88,7 @@ fn unreadable(file: Option<&Path>, e: &std::io::Error) -> Complaint {
 }
 
 /// Hex digits in pairs; blanks and colons between them are allowed, and `0x` in front. `Err`: the column.
-fn bytes(line: &str) -> Result<Vec<u8>, usize> {
+pub fn bytes(line: &str) -> Result<Vec<u8>, usize> {
     let text = line.trim_end();
     let start = text.len() - text.trim_start().len();
     let start = start + if text[start..].starts_with("0x") { 2 } else { 0 };
@@ -114,7 +114,7 @@ fn message(bytes: &[u8]) -> String {
 }
 
 /// What a message says, `base` bytes into what was given; or what is wrong with it.
-fn said(bytes: &[u8], base: usize) -> Json {
+pub fn said(bytes: &[u8], base: usize) -> Json {
     let fault = match Message::parse(bytes) {
         Ok(message) => {
             let mut json = Json::new();

@@ -31,7 +31,8 @@ pub fn print_event(at_ns: u64, event: &EventDoc, json: bool) {
     println!("{}.{:03}  {}", clock(at_ns), at_ns / 1_000_000 % 1000, describe(event));
 }
 
-fn clock(at_ns: u64) -> String {
+/// Hours, minutes, seconds, UTC.
+pub fn clock(at_ns: u64) -> String {
     let day = at_ns / 1_000_000_000 % 86_400;
     format!("{:02}:{:02}:{:02}", day / 3600, day / 60 % 60, day % 60)
 }
@@ -39,7 +40,7 @@ fn clock(at_ns: u64) -> String {
 /// An event in one line.
 pub fn describe(event: &EventDoc) -> String {
     match event {
-        EventDoc::Path { session, sender, tspec, path_bps, path_mtu, guaranteed } => {
+        EventDoc::Path { session, sender, tspec, path_bps, path_mtu, guaranteed, .. } => {
             let mut text = format!("path      {} {}", flow(session, sender), traffic(tspec));
             if let Some(bps) = path_bps {
                 text += &format!(", the path has {}", rate(*bps));
@@ -64,6 +65,7 @@ pub fn describe(event: &EventDoc) -> String {
             let kept = if *in_place { "; the older reservation stays" } else { "" };
             format!("{answers} error {who} {meaning} (code {code}, value {value}) at {node}{words}{kept}")
         }
+        EventDoc::Message { src, dst, .. } => format!("message   {src} > {dst}"),
         EventDoc::Node { name, text } => format!("{name:<9} {text}"),
     }
 }
@@ -79,7 +81,7 @@ pub fn flow(session: &SessionId, sender: &SenderId) -> String {
 }
 
 /// Address and port; a security parameter index is no port and is written as such.
-fn end(addr: std::net::IpAddr, port: u32) -> String {
+pub fn end(addr: std::net::IpAddr, port: u32) -> String {
     match u16::try_from(port) {
         Ok(port) => std::net::SocketAddr::new(addr, port).to_string(),
         Err(_) => format!("{addr} spi {port:#x}"),

@@ -1,15 +1,16 @@
 //! The agent's loop: wait, tell the node one thing, carry out everything that it says, and again.
 
-use crate::calls::{self, AppRequest, problem};
 use crate::config::{AgentConfig, Level};
 use crate::interfaces::{self, Interfaces};
 use crate::local::Local;
 use crate::log::Log;
 use crate::measure::Meter;
 use crate::news::{self, Names};
+use crate::signalling::Signalling;
 use crate::start::{self, Sole, StartError};
-use crate::status;
-use api::agent::{Answer, EventDoc, Hello, Line, Request};
+use crate::statics::{self, Statics};
+use crate::trace::{Seen, Tracers};
+use api::agent::{Direction, EventDoc, Line};
 use linux::clock::Clock;
 use linux::error::Failed;
 use linux::netlink::Socket;
@@ -20,8 +21,8 @@ use linux::route::KernelRoutes;
 use linux::sockets::{Outgoing, Receiver, RsvpSockets, Sender};
 use linux::testbed::record::unmount_below;
 use node::Node;
-use node::io::{AppCall, Input, Output};
-use rsvp::io::{AppId, Datagram};
+use node::io::{Input, Output};
+use rsvp::io::Datagram;
 use std::collections::{BTreeSet, VecDeque};
 use terms::{Fault, IfIndex, Span, Time};
 use traffic::plan::PlanOp;
@@ -50,6 +51,12 @@ pub(crate) struct Agent {
     pub(crate) unsent: u64,
     /// Interfaces that another program has taken over since we started.
     pub(crate) foreign: BTreeSet<IfIndex>,
+    /// How many messages come and go, and how fast.
+    pub(crate) signalling: Signalling,
+    /// Who sees every message.
+    pub(crate) tracers: Tracers,
+    /// Senders and reservations on behalf of others.
+    pub(crate) statics: Statics,
     /// When to look next whether others changed what we installed.
     look_at: Time,
     notices: Notices,
@@ -57,12 +64,12 @@ pub(crate) struct Agent {
     receiver: Option<Receiver>,
     sender: Option<Sender>,
     signals: Signals,
-    local: Local,
-    poll: Poll,
-    log: Log,
+    pub(crate) local: Local,
+    pub(crate) poll: Poll,
+    pub(crate) log: Log,
     /// Answers of the plane that the node has yet to be told.
     done: VecDeque<(node::io::PlanId, Result<(), Fault>)>,
-    stopping: bool,
+    pub(crate) stopping: bool,
     _sole: Sole,
 }
 
@@ -95,6 +102,7 @@ impl Agent {
         poll.add(&notices, NOTICES, Want::Read)?;
         poll.add(&signals, SIGNALS, Want::Read)?;
         let interfaces = interfaces::read(&mut netlink, &config)?;
+        let statics = Statics::load(&config.state, &config.statics)?;
         let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
         let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
         Ok(Agent {
@@ -108,6 +116,9 @@ impl Agent {
             sender: None,
             unsent: 0,
             foreign: BTreeSet::new(),
+            signalling: Signalling::default(),
+            tracers: Tracers::default(),
+            statics,
             look_at: clock.now() + LOOK_EVERY,
             stopping: false,
             _sole: sole,
@@ -141,6 +152,8 @@ impl Agent {
         let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
         self.poll.add(&receiver, RSVP, Want::Read)?;
         (self.receiver, self.sender) = (Some(receiver), Some(sender));
+        self.tell_statics();
+        self.flush();
         let now = self.clock.now();
         let version = env!("CARGO_PKG_VERSION");
         let took = now.since(self.started).as_micros();
@@ -180,16 +193,17 @@ impl Agent {
         if self.node.wake_at().is_some_and(|at| at <= self.clock.now()) {
             self.tell(Input::Wake);
         }
-        self.flush();
         if self.look_at <= self.clock.now() {
             self.look();
         }
+        self.flush();
         Ok(())
     }
 
     /// Compares what is installed with what was told, and mends what others changed.
     fn look(&mut self) {
         self.look_at = self.clock.now() + LOOK_EVERY;
+        self.retry_statics();
         let drifts = match self.plane.reconcile() {
             Ok(drifts) => drifts,
             Err(fault) => return self.announce(Level::Error, "plane_fault", &format!("while looking again: {fault}")),
@@ -233,7 +247,7 @@ impl Agent {
     }
 
     /// Tells the node one thing and carries out what it says, including what follows from that.
-    fn tell(&mut self, input: Input<'_>) {
+    pub(crate) fn tell(&mut self, input: Input<'_>) {
         self.node.handle(self.clock.now(), input);
         self.drain();
         while let Some((id, result)) = self.done.pop_front() {
@@ -253,6 +267,10 @@ impl Agent {
                 Output::Upcall { app, upcall } => {
                     let at_ns = self.clock.now().as_nanos();
                     let event = news::upcall(upcall);
+                    if let Some(number) = statics::number(app) {
+                        self.statics.hear(number, &event);
+                        continue;
+                    }
                     self.local.say(app.0, &Line::Event { at_ns, event }, &mut self.poll);
                 }
                 Output::Event(event) => {
@@ -279,8 +297,13 @@ impl Agent {
     }
 
     fn send(&mut self, datagram: &Datagram) {
-        let Some(sender) = &mut self.sender else { return };
         let Datagram { oif, src, dst, ttl, router_alert, ref bytes } = *datagram;
+        if self.sender.is_none() {
+            return;
+        }
+        let seen = Seen { direction: Direction::Out, interface: oif, src, dst, ttl, router_alert: Some(router_alert) };
+        self.see(&seen, bytes);
+        let Some(sender) = &mut self.sender else { return };
         let (unsent, log, clock) = (&mut self.unsent, &mut self.log, &self.clock);
         sender.push(&Outgoing { oif, src, dst, ttl, router_alert, bytes }, |failed| {
             not_sent(unsent, log, clock, &failed)
@@ -301,6 +324,8 @@ impl Agent {
         let filled = receiver.fill();
         for message in receiver.messages() {
             let linux::sockets::Received { iif, src, dst, ttl, bytes } = message;
+            let seen = Seen { direction: Direction::In, interface: Some(iif), src, dst, ttl, router_alert: None };
+            self.see(&seen, bytes);
             self.tell(Input::Message { iif, src, dst, ttl, bytes });
         }
         self.receiver = Some(receiver);
@@ -331,6 +356,7 @@ impl Agent {
             Err(error) => self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]),
         }
         self.tell(Input::RouteChanged(None));
+        self.tell_refused_statics(); // an address of theirs may have come
     }
 
     fn compare(&mut self, mut now: Interfaces) {
@@ -368,71 +394,6 @@ impl Agent {
             let fields: [(&str, &dyn std::fmt::Display); 4] =
                 [("client", &client), ("pid", &peer.pid), ("uid", &peer.uid), ("gid", &peer.gid)];
             self.log.line(now, Level::Info, "connected", &fields);
-        }
-    }
-
-    fn serve(&mut self, client: u64, readable: bool) {
-        let turn = self.local.turn(client, readable, &mut self.poll);
-        for line in turn.lines {
-            let answer = match calls::read(&line) {
-                Ok(call) => match self.answer(client, &call.request) {
-                    Ok(ok) => Line::Ok { id: call.id, ok: Box::new(ok) },
-                    Err(error) => Line::Error { id: call.id, error },
-                },
-                Err((id, error)) => Line::Error { id, error },
-            };
-            self.local.say(client, &answer, &mut self.poll);
-        }
-        if turn.gone {
-            self.log.line(self.clock.now(), Level::Info, "disconnected", &[("client", &client)]);
-            self.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
-        }
-    }
-
-    fn answer(&mut self, client: u64, request: &Request) -> Result<Answer, api::agent::Problem> {
-        if let Some(request) = calls::app_request(request)? {
-            self.application(AppId(client), &request);
-            return Ok(Answer::Done);
-        }
-        let fault = |fault: Fault| problem("fault", fault.to_string());
-        match request {
-            Request::Hello => Ok(Answer::Hello(self.hello())),
-            Request::Status => status::status(self).map(Answer::Status).map_err(fault),
-            Request::Sessions => Ok(Answer::Sessions(status::sessions(self))),
-            Request::Senders => Ok(Answer::Senders(status::senders(self))),
-            Request::Reservations => status::reservations(self).map(Answer::Reservations).map_err(fault),
-            Request::Counters => Ok(Answer::Counters(status::counters(self))),
-            Request::Watch => {
-                self.local.watch(client);
-                Ok(Answer::Done)
-            }
-            Request::Stop => {
-                self.stopping = true;
-                Ok(Answer::Done)
-            }
-            _ => Err(problem("misuse", "this call belongs to an application")),
-        }
-    }
-
-    fn application(&mut self, app: AppId, request: &AppRequest) {
-        let call = match *request {
-            AppRequest::Sender(session, template, tspec, ttl) => AppCall::Sender { app, session, template, tspec, ttl },
-            AppRequest::SenderGone(session, template) => AppCall::SenderGone { app, session, template },
-            AppRequest::Receiver(session) => AppCall::Receiver { app, session },
-            AppRequest::Reserve { session, style, ref filters, ref flowspecs, confirm } => {
-                AppCall::Reserve { app, session, style, filters, flowspecs, confirm }
-            }
-            AppRequest::Release(session) => AppCall::Release { app, session },
-        };
-        self.tell(Input::App(call));
-    }
-
-    pub(crate) fn hello(&self) -> Hello {
-        Hello {
-            node: self.config.name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            uptime_ms: self.clock.now().since(self.started).as_millis(),
         }
     }
 }

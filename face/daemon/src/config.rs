@@ -20,9 +20,14 @@
 //! overhead = "14b"                     # what the link adds to each IP packet; the default
 //! signalled_share = "100%"             # of the rate, or a rate: what signalled reservations may hold together
 //! kept_back = "2%"                     # of the rate, or a rate: what best effort and signalling always keep
+//!
+//! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
+//! [[static_reservation]]
 //! ```
 
 use crate::document::{Document, Mistake, read};
+use crate::statics_file::{ReservationFile, SenderFile};
+use api::agent::StaticDoc;
 use api::units;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -45,6 +50,8 @@ pub struct AgentConfig {
     pub rsvp: rsvp::io::Config,
     /// Where RSVP is spoken and what may be reserved there; other interfaces are left alone.
     pub interfaces: Vec<InterfaceConfig>,
+    /// Senders and reservations on behalf of hosts that do not signal.
+    pub statics: Vec<StaticDoc>,
 }
 
 /// An interface in the file.
@@ -140,6 +147,10 @@ struct File {
     rsvp: Option<RsvpFile>,
     #[serde(default)]
     interface: Vec<InterfaceFile>,
+    #[serde(default)]
+    static_sender: Vec<SenderFile>,
+    #[serde(default)]
+    static_reservation: Vec<ReservationFile>,
 }
 
 #[derive(Default, Deserialize)]
@@ -194,6 +205,7 @@ impl AgentConfig {
             log,
             rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
             interfaces: interfaces(&document, &found.interface)?,
+            statics: crate::statics_file::read(&document, &found.static_sender, &found.static_reservation)?,
         })
     }
 }

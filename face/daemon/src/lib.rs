@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod answer;
 mod calls;
 pub mod config;
 pub mod document;
@@ -10,10 +11,15 @@ mod local;
 mod log;
 mod measure;
 mod news;
+mod show;
+mod signalling;
 mod start;
+mod statics;
+mod statics_file;
 mod status;
 pub mod testbed;
 pub mod topology;
+mod trace;
 
 pub use agent::run;
 pub use config::{AgentConfig, InterfaceConfig, Level, Share};

@@ -148,6 +148,11 @@ impl Local {
         self.settle(id, poll);
     }
 
+    /// Whether a client reads its events: one that does not has no room for more.
+    pub fn has_room(&self, id: u64) -> bool {
+        self.clients.get(&id).is_some_and(|client| client.write.len() < MAX_UNREAD)
+    }
+
     /// Sends every node event to this client from now on.
     pub fn watch(&mut self, id: u64) {
         if let Some(client) = self.clients.get_mut(&id) {

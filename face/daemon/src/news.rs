@@ -5,7 +5,7 @@ use api::agent::EventDoc;
 use node::io::Event;
 use rsvp::io::{ErrorReport, Gone, Upcall};
 use std::collections::BTreeMap;
-use terms::{FlowKey, IfIndex, SenderTemplate, Session};
+use terms::{Adspec, FlowKey, GuaranteedTerms, IfIndex, SenderTemplate, Session};
 
 /// Names of interfaces, by index.
 pub type Names = BTreeMap<IfIndex, String>;
@@ -158,7 +158,9 @@ pub fn upcall(upcall: Upcall) -> EventDoc {
             tspec: tspec.into(),
             path_bps: adspec.map(|a| a.bandwidth).filter(|bandwidth| !bandwidth.is_infinite()).map(|b| b.as_bps()),
             path_mtu: adspec.map(|a| a.path_mtu),
-            guaranteed: adspec.and_then(|a| a.guaranteed).is_some_and(|terms| !terms.break_bit),
+            guaranteed: adspec.and_then(guaranteed).is_some(),
+            c_tot_bytes: adspec.and_then(guaranteed).map(|terms| terms.c_tot),
+            d_tot_us: adspec.and_then(guaranteed).map(|terms| terms.d_tot),
         },
         Upcall::PathGone { session, template } => {
             EventDoc::PathGone { session: session.into(), sender: template.into() }
@@ -184,4 +186,9 @@ pub fn upcall(upcall: Upcall) -> EventDoc {
             in_place: error.in_place,
         },
     }
+}
+
+/// What guaranteed service adds on the path, if every hop offers it.
+fn guaranteed(adspec: Adspec) -> Option<GuaranteedTerms> {
+    adspec.guaranteed.filter(|terms| !terms.break_bit)
 }

@@ -12,18 +12,25 @@ use terms::{Fault, FlowKey, IfIndex, Rate, Time};
 use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan};
 
 /// What the kernel has and counts, both looked up just now.
-struct ReadBack {
+pub(crate) struct ReadBack {
     plan: Plan,
     counters: plane::Measured,
 }
 
 impl ReadBack {
-    fn of(agent: &mut Agent) -> Result<ReadBack, Fault> {
+    /// Reads both.
+    pub(crate) fn of(agent: &mut Agent) -> Result<ReadBack, Fault> {
         Ok(ReadBack { plan: agent.plane.read()?, counters: agent.plane.counters()? })
     }
 
-    fn flow(&self, (oif, flow): &(IfIndex, FlowKey)) -> Option<&FlowSpecEntry> {
+    /// What the kernel has for a flow.
+    pub(crate) fn flow(&self, (oif, flow): &(IfIndex, FlowKey)) -> Option<&FlowSpecEntry> {
         self.plan.links.get(oif)?.flows.get(flow)
+    }
+
+    /// What it counts of it.
+    pub(crate) fn counted(&self, key: &(IfIndex, FlowKey)) -> Counters {
+        self.counters.flows.get(key).copied().unwrap_or_default()
     }
 }
 
@@ -189,7 +196,7 @@ fn installed(held: Option<&ReservationView>, entry: &FlowSpecEntry) -> Installed
     Installed {
         state: state.to_owned(),
         class: class_name(entry.class),
-        shared: entry.class < ClassId::FIRST_OWN,
+        shared: is_shared(entry.class),
         bucket_bps: entry.bucket.rate.as_bps(),
         bucket_bytes: entry.bucket.depth.get(),
     }
@@ -225,8 +232,13 @@ fn class_row(class: ClassId, rate: Rate, ceil: Rate, counted: Counters) -> Class
     }
 }
 
+/// Whether a class holds more than one flow.
+pub(crate) fn is_shared(class: ClassId) -> bool {
+    class < ClassId::FIRST_OWN
+}
+
 /// As tc writes it.
-fn class_name(class: ClassId) -> String {
+pub(crate) fn class_name(class: ClassId) -> String {
     format!("{:x}:{:x}", linux::bpf::entry::MAJOR, class.0)
 }
 
@@ -235,21 +247,21 @@ fn left(until: Time, now: Time) -> Option<u64> {
 }
 
 /// Sessions.
-pub fn sessions(agent: &Agent) -> Vec<SessionRow> {
+pub fn sessions(agent: &Agent) -> impl Iterator<Item = SessionRow> + '_ {
     let row = |view: rsvp::views::SessionView| SessionRow {
         session: view.session.into(),
         senders: view.senders,
         reservations: view.requests,
         receivers: view.receivers,
     };
-    agent.node.rsvp().sessions().map(row).collect()
+    agent.node.rsvp().sessions().map(row)
 }
 
 /// Path states.
-pub fn senders(agent: &Agent) -> Vec<SenderRow> {
+pub fn senders(agent: &Agent) -> impl Iterator<Item = SenderRow> + '_ {
     let now = agent.clock.now();
-    let name = |index: IfIndex| agent.names.get(&index).cloned().unwrap_or_else(|| index.0.to_string());
-    let row = |view: rsvp::views::PathView| {
+    let name = |index: IfIndex| agent.name_of(index);
+    let row = move |view: rsvp::views::PathView| {
         let phop = match view.origin {
             Origin::Hop(phop) => Some(phop),
             Origin::Local(_) => None,
@@ -265,7 +277,7 @@ pub fn senders(agent: &Agent) -> Vec<SenderRow> {
             non_rsvp_hop: phop.is_some_and(|phop| phop.non_rsvp),
         }
     };
-    agent.node.rsvp().paths().map(row).collect()
+    agent.node.rsvp().paths().map(row)
 }
 
 /// Messages by type, then drops by reason.

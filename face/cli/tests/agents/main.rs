@@ -9,5 +9,8 @@ mod life;
 mod repair;
 mod reserve;
 mod restart;
+mod show;
 mod socket;
 mod start;
+mod statics;
+mod trace;

@@ -38,6 +38,11 @@ impl Writer {
         Ok(())
     }
 
+    /// What was written since the last time; together with the rest, in order, it is the file.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
     /// The file.
     pub fn finish(self) -> Vec<u8> {
         self.bytes

@@ -1,0 +1,158 @@
+//! `sluice rsvp receive`: shows the senders of a session and reserves for them, in every style.
+
+use super::args::{AskArgs, ReceiveArgs, Reserve, Service};
+use super::delay::{self, Terms};
+use super::{follow, service, session_id, tspec};
+use crate::complain::Complaint;
+use api::agent::{EventDoc, FlowSpecDoc, Request, SenderId, StyleDoc, TspecDoc};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::process::ExitCode;
+use terms::Rate;
+
+/// A sender that is there: what it sends, and what the path adds.
+struct Sender {
+    tspec: TspecDoc,
+    terms: Option<Terms>,
+}
+
+/// A RESERVE call's lists.
+type Lists = (Vec<SenderId>, Vec<FlowSpecDoc>);
+
+/// Runs it.
+pub fn run(args: &ReceiveArgs) -> Result<ExitCode, Complaint> {
+    check(args)?;
+    let ask = &args.ask;
+    let mut client = args.agent.connect()?;
+    let session = session_id(&ask.session, ask.protocol);
+    client.call(Request::Receiver { session })?;
+    let only: Vec<SenderId> = ask.filters.iter().map(|&end| end.into()).collect();
+    let mut there: BTreeMap<(IpAddr, u32), Sender> = BTreeMap::new();
+    let mut asked: Lists = Default::default();
+    let mut pending = 0usize;
+    follow(&mut client, args.patience, args.json, |client, event| match event {
+        EventDoc::Path { sender, tspec, c_tot_bytes, d_tot_us, .. } => {
+            let Some(reserve) = args.reserve else { return Ok(None) };
+            if !only.is_empty() && !only.contains(sender) {
+                return Ok(None);
+            }
+            let terms = c_tot_bytes.zip(*d_tot_us).map(|(c_bytes, d_us)| Terms { c_bytes, d_us });
+            there.insert((sender.src, sender.src_port), Sender { tspec: *tspec, terms });
+            let lists = lists(args, reserve, &there)?;
+            if lists == asked {
+                return Ok(None);
+            }
+            pending += new_ones(ask, &lists, &asked);
+            let (senders, flowspecs) = lists.clone();
+            client.call(Request::Reserve {
+                session,
+                style: ask.style,
+                senders,
+                flowspecs,
+                confirm: !args.no_confirm,
+            })?;
+            asked = lists;
+            Ok(None)
+        }
+        EventDoc::Confirm { .. } if args.once => {
+            pending = pending.saturating_sub(1);
+            Ok((pending == 0).then_some(ExitCode::SUCCESS))
+        }
+        EventDoc::Error { answers, .. } if args.once && answers == "resv" => Ok(Some(ExitCode::from(1))),
+        _ => Ok(None),
+    })
+}
+
+fn check(args: &ReceiveArgs) -> Result<(), Complaint> {
+    check_ask(&args.ask)?;
+    if args.delay.is_some() && args.ask.service != Service::Guaranteed {
+        return Err(Complaint::usage("--delay is a promise of --service guaranteed: write both"));
+    }
+    Ok(())
+}
+
+/// What holds for every request, of an application and of an operator.
+pub(super) fn check_ask(ask: &AskArgs) -> Result<(), Complaint> {
+    if ask.style == StyleDoc::Wf && !ask.filters.is_empty() {
+        return Err(Complaint::usage("--style wf takes every sender: leave --filter out, or write --style se"));
+    }
+    if ask.service_rate.is_some() && ask.service != Service::Guaranteed {
+        return Err(Complaint::usage("--service-rate is R of --service guaranteed: write both"));
+    }
+    Ok(())
+}
+
+/// How many confirmations follow from a changed request: one for each flow that is new or other for `ff`, else one.
+fn new_ones(ask: &AskArgs, now: &Lists, before: &Lists) -> usize {
+    if ask.style != StyleDoc::Ff {
+        return 1;
+    }
+    let known: Vec<_> = before.0.iter().zip(&before.1).collect();
+    now.0.iter().zip(&now.1).filter(|flow| !known.contains(flow)).count()
+}
+
+/// What is asked, now that these senders are there.
+fn lists(args: &ReceiveArgs, reserve: Reserve, there: &BTreeMap<(IpAddr, u32), Sender>) -> Result<Lists, Complaint> {
+    let senders = there.keys().map(|&(src, src_port)| SenderId { src, src_port });
+    let each: Vec<FlowSpecDoc> =
+        there.values().map(|sender| flowspec(args, reserve, sender)).collect::<Result<_, _>>()?;
+    Ok(match args.ask.style {
+        StyleDoc::Ff => (senders.collect(), each),
+        StyleDoc::Se => (senders.collect(), vec![largest(&each)?]),
+        StyleDoc::Wf => (Vec::new(), vec![largest(&each)?]),
+    })
+}
+
+fn flowspec(args: &ReceiveArgs, reserve: Reserve, sender: &Sender) -> Result<FlowSpecDoc, Complaint> {
+    let tspec = match reserve {
+        Reserve::Same => sender.tspec,
+        Reserve::Rate(rate) => tspec(rate, &args.traffic)?,
+    };
+    if args.ask.service == Service::ControlledLoad {
+        return Ok(service(tspec, None));
+    }
+    let rate = match args.delay {
+        None => args.ask.service_rate.map_or(tspec.r_bps, Rate::as_bps),
+        Some(wanted) => {
+            let terms = sender.terms.ok_or_else(|| {
+                Complaint::refused(
+                    "a hop of the path keeps no delay bound, so none can be promised (guaranteed service)",
+                )
+            })?;
+            delay::least_rate(&tspec, terms, wanted.as_nanos()).ok_or_else(|| {
+                let fixed = terms.d_us;
+                Complaint::refused(format!(
+                    "no rate keeps {} microseconds: the path alone adds {fixed}",
+                    wanted.as_micros()
+                ))
+            })?
+        }
+    };
+    Ok(service(tspec, Some(Rate::from_bps(rate))))
+}
+
+/// What holds each of them: one reservation that the senders share.
+fn largest(all: &[FlowSpecDoc]) -> Result<FlowSpecDoc, Complaint> {
+    let mut all = all.iter().copied();
+    let first = all.next().ok_or_else(|| Complaint::usage("there is no sender to reserve for"))?;
+    Ok(all.fold(first, |a, b| match (a, b) {
+        (
+            FlowSpecDoc::Guaranteed { tspec, rate_bps, slack_us },
+            FlowSpecDoc::Guaranteed { tspec: other, rate_bps: rate, .. },
+        ) => FlowSpecDoc::Guaranteed { tspec: both(tspec, other), rate_bps: rate_bps.max(rate), slack_us },
+        (FlowSpecDoc::ControlledLoad { tspec }, FlowSpecDoc::ControlledLoad { tspec: other }) => {
+            FlowSpecDoc::ControlledLoad { tspec: both(tspec, other) }
+        }
+        (a, _) => a, // one command asks for one service
+    }))
+}
+
+fn both(a: TspecDoc, b: TspecDoc) -> TspecDoc {
+    TspecDoc {
+        r_bps: a.r_bps.max(b.r_bps),
+        b_bytes: a.b_bytes.max(b.b_bytes),
+        p_bps: a.p_bps.zip(b.p_bps).map(|(a, b)| a.max(b)),
+        m_bytes: a.m_bytes.min(b.m_bytes),
+        max_bytes: a.max_bytes.max(b.max_bytes),
+    }
+}

@@ -1,0 +1,86 @@
+//! What is asked over the local socket, and the agent's answers.
+
+use crate::agent::Agent;
+use crate::calls::{self, AppRequest, problem};
+use crate::config::Level;
+use crate::status;
+use api::agent::{Answer, Hello, Line, Request};
+use node::io::{AppCall, Input};
+use rsvp::io::AppId;
+use terms::Fault;
+
+impl Agent {
+    pub(crate) fn serve(&mut self, client: u64, readable: bool) {
+        let turn = self.local.turn(client, readable, &mut self.poll);
+        for line in turn.lines {
+            let answer = match calls::read(&line) {
+                Ok(call) => match self.answer(client, &call.request) {
+                    Ok(ok) => Line::Ok { id: call.id, ok: Box::new(ok) },
+                    Err(error) => Line::Error { id: call.id, error },
+                },
+                Err((id, error)) => Line::Error { id, error },
+            };
+            self.local.say(client, &answer, &mut self.poll);
+        }
+        if turn.gone {
+            self.tracers.remove(client);
+            self.log.line(self.clock.now(), Level::Info, "disconnected", &[("client", &client)]);
+            self.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
+        }
+    }
+
+    fn answer(&mut self, client: u64, request: &Request) -> Result<Answer, api::agent::Problem> {
+        if let Some(request) = calls::app_request(request)? {
+            self.application(AppId(client), &request);
+            return Ok(Answer::Done);
+        }
+        let fault = |fault: Fault| problem("fault", fault.to_string());
+        match request {
+            Request::Hello => Ok(Answer::Hello(self.hello())),
+            Request::Status => status::status(self).map(Answer::Status).map_err(fault),
+            Request::Sessions => Ok(Answer::Sessions(status::sessions(self).collect())),
+            Request::Senders => Ok(Answer::Senders(status::senders(self).collect())),
+            Request::Reservations => status::reservations(self).map(Answer::Reservations).map_err(fault),
+            Request::Counters => Ok(Answer::Counters(status::counters(self))),
+            Request::Show { view, filter } => crate::show::show(self, *view, filter).map(Answer::Shown).map_err(fault),
+            Request::AddStatic { what } => self.add_static(what).map(|row| Answer::Statics(vec![row])),
+            Request::RemoveStatic { number } => self.remove_static(*number).map(|row| Answer::Statics(vec![row])),
+            Request::Statics => Ok(Answer::Statics(self.statics.rows())),
+            Request::Watch => {
+                self.local.watch(client);
+                Ok(Answer::Done)
+            }
+            Request::Trace { filter } => {
+                self.tracers.add(client, filter.clone());
+                Ok(Answer::Done)
+            }
+            Request::Stop => {
+                self.stopping = true;
+                Ok(Answer::Done)
+            }
+            _ => Err(problem("misuse", "this call belongs to an application")),
+        }
+    }
+
+    pub(crate) fn application(&mut self, app: AppId, request: &AppRequest) {
+        let call = match *request {
+            AppRequest::Sender(session, template, tspec, ttl) => AppCall::Sender { app, session, template, tspec, ttl },
+            AppRequest::SenderGone(session, template) => AppCall::SenderGone { app, session, template },
+            AppRequest::Receiver(session) => AppCall::Receiver { app, session },
+            AppRequest::Reserve { session, style, ref filters, ref flowspecs, confirm } => {
+                AppCall::Reserve { app, session, style, filters, flowspecs, confirm }
+            }
+            AppRequest::Release(session) => AppCall::Release { app, session },
+        };
+        self.tell(Input::App(call));
+    }
+
+    pub(crate) fn hello(&self) -> Hello {
+        Hello {
+            node: self.config.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ms: self.clock.now().since(self.started).as_millis(),
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Static senders and reservations: set up by an operator on behalf of hosts that do not signal (the interactive mode
+//! of the first RSVP implementations). Each is an application of its own to the engine, one that never ends: it outlives
+//! the connection that asked for it, and is kept in the state directory so that it outlives the agent.
+
+use crate::agent::Agent;
+use crate::calls::{self, AppRequest, problem};
+use crate::config::Level;
+use api::agent::{EventDoc, Problem, Request, StaticDoc, StaticRow};
+use linux::error::Failed;
+use node::io::{AppCall, Input};
+use rsvp::io::AppId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use terms::{Span, Time};
+
+/// Most of them.
+pub const MOST: usize = 4096;
+/// Their numbers as applications begin here, above any connection's.
+const FIRST_APP: u64 = 1 << 48;
+/// How long after a refusal one is asked for again.
+const TRY_AGAIN: Span = Span::from_secs(30);
+
+/// The number of the static that an application is; `None`: it is a connection.
+pub fn number(app: AppId) -> Option<u64> {
+    app.0.checked_sub(FIRST_APP)
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Statics {
+    file: PathBuf,
+    next: u64,
+    all: BTreeMap<u64, Static>,
+}
+
+#[derive(Debug)]
+struct Static {
+    what: StaticDoc,
+    from_file: bool,
+    state: State,
+    said: Option<String>,
+    /// When it was last asked for.
+    told: Time,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Waiting,
+    Held,
+    Refused,
+}
+
+/// The file in the state directory.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    statics: BTreeMap<u64, StaticDoc>,
+}
+
+impl Statics {
+    /// Those that were kept in `state`, and those of the configuration.
+    ///
+    /// # Errors
+    /// The file is there and cannot be understood: it is left alone, and nothing is started without what it says.
+    pub fn load(state: &Path, from_file: &[StaticDoc]) -> Result<Statics, Failed> {
+        let file = state.join("statics.json");
+        let what = || format!("read the static reservations in {} (repair or remove it)", file.display());
+        let kept = match fs::read(&file) {
+            Ok(bytes) => {
+                serde_json::from_slice::<Kept>(&bytes)
+                    .map_err(|error| Failed::because(what(), io::Error::new(io::ErrorKind::InvalidData, error)))?
+                    .statics
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(Failed::because(what(), error)),
+        };
+        let next = kept.keys().next_back().map_or(1, |last| last + 1);
+        let mut statics = Statics { file, next, all: BTreeMap::new() };
+        statics.all.extend(kept.into_iter().map(|(number, what)| (number, Static::new(what, false))));
+        for what in from_file {
+            if statics.same(what).is_none() {
+                statics.all.insert(statics.next, Static::new(what.clone(), true));
+                statics.next += 1;
+            }
+        }
+        Ok(statics)
+    }
+
+    /// Writes those that are not the configuration's: beside, synchronised, then renamed, so that at any instant the
+    /// file is whole.
+    fn keep(&self) -> io::Result<()> {
+        let kept = self.all.iter().filter(|(_, one)| !one.from_file);
+        let kept = Kept { statics: kept.map(|(&number, one)| (number, one.what.clone())).collect() };
+        let bytes = serde_json::to_vec_pretty(&kept)?;
+        replace(&self.file, &bytes)
+    }
+
+    /// All of them, as they are told.
+    pub fn rows(&self) -> Vec<StaticRow> {
+        self.all.iter().map(|(&number, one)| one.row(number)).collect()
+    }
+
+    /// The one that says what `what` says: the same sender, or a reservation of the same session.
+    fn same(&self, what: &StaticDoc) -> Option<u64> {
+        self.all.iter().find(|(_, one)| one.what.is_of_same(what)).map(|(&number, _)| number)
+    }
+
+    /// What the engine told one of them.
+    pub fn hear(&mut self, number: u64, event: &EventDoc) {
+        let Some(one) = self.all.get_mut(&number) else { return };
+        let sends = matches!(one.what, StaticDoc::Sender { .. });
+        let (state, said) = match event {
+            EventDoc::Resv { .. } if sends => (State::Held, None),
+            EventDoc::ResvGone { .. } if sends => (State::Waiting, None),
+            EventDoc::Confirm { node, .. } if !sends => (State::Held, Some(format!("confirmed by {node}"))),
+            EventDoc::PathGone { .. } if !sends => (State::Waiting, None),
+            EventDoc::Error { node, meaning, code, value, text, .. } => {
+                let words = text.as_ref().map_or(String::new(), |text| format!(": {text}"));
+                (State::Refused, Some(format!("{meaning} (code {code}, value {value}) at {node}{words}")))
+            }
+            _ => return,
+        };
+        (one.state, one.said) = (state, said);
+    }
+}
+
+impl Static {
+    fn new(what: StaticDoc, from_file: bool) -> Static {
+        Static { what, from_file, state: State::Waiting, said: None, told: Time::ZERO }
+    }
+
+    fn row(&self, number: u64) -> StaticRow {
+        let state = match self.state {
+            State::Waiting => "waiting",
+            State::Held => "held",
+            State::Refused => "refused",
+        };
+        let (what, said) = (self.what.clone(), self.said.clone());
+        StaticRow { number, what, from_file: self.from_file, state: state.to_owned(), said }
+    }
+}
+
+/// Replaces a file by one with other contents, as one step: after a crash it is the old or the new one, whole.
+pub(crate) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = file.with_extension("new");
+    let mut new = File::create(&beside)?;
+    new.write_all(bytes)?;
+    new.sync_all()?;
+    fs::rename(&beside, file)?;
+    match file.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// What the engine is told for one; the checks of an application's call hold for it too.
+pub(crate) fn request(what: &StaticDoc) -> Result<AppRequest, Problem> {
+    let request = match what {
+        StaticDoc::Sender { session, sender, tspec, ttl } => {
+            Request::Sender { session: *session, sender: *sender, tspec: *tspec, ttl: *ttl }
+        }
+        StaticDoc::Reservation { session, style, senders, flowspecs } => {
+            let (senders, flowspecs) = (senders.clone(), flowspecs.clone());
+            Request::Reserve { session: *session, style: *style, senders, flowspecs, confirm: true }
+        }
+    };
+    calls::app_request(&request)?.ok_or_else(|| problem("misuse", "this is neither a sender nor a reservation"))
+}
+
+impl Agent {
+    /// Sets one up; one that says the same of the same takes its place.
+    pub(crate) fn add_static(&mut self, what: &StaticDoc) -> Result<StaticRow, Problem> {
+        request(what)?;
+        let same = self.statics.same(what);
+        if let Some(one) = same.and_then(|number| self.statics.all.get(&number)).filter(|one| one.from_file) {
+            let session = one.what.session();
+            let message = format!("the configuration file sets up another for {}: change it there", session.dst);
+            return Err(problem("refused", message));
+        }
+        if same.is_none() && self.statics.all.len() >= MOST {
+            return Err(problem("refused", format!("there are {MOST} already: the limit")));
+        }
+        let number = same.unwrap_or(self.statics.next);
+        let before = self.statics.all.insert(number, Static::new(what.clone(), false));
+        if let Err(error) = self.statics.keep() {
+            // What could not be kept is not promised.
+            match before {
+                Some(before) => self.statics.all.insert(number, before),
+                None => self.statics.all.remove(&number),
+            };
+            return Err(self.not_kept(&error));
+        }
+        self.statics.next = self.statics.next.max(number + 1);
+        self.tell_static(number);
+        let row = self.statics.all.get(&number).map(|one| one.row(number));
+        row.ok_or_else(|| problem("fault", "it went while it came"))
+    }
+
+    /// Takes one away.
+    pub(crate) fn remove_static(&mut self, number: u64) -> Result<StaticRow, Problem> {
+        let Some(one) = self.statics.all.remove(&number) else {
+            return Err(problem("refused", format!("there is no static sender or reservation number {number}")));
+        };
+        let row = one.row(number);
+        let refusal = match one.from_file {
+            true => Err(problem("refused", "the configuration file sets it up: take it out there")),
+            false => self.statics.keep().map_err(|error| self.not_kept(&error)),
+        };
+        if let Err(refusal) = refusal {
+            self.statics.all.insert(number, one);
+            return Err(refusal);
+        }
+        self.tell(Input::App(AppCall::Release { app: AppId(FIRST_APP + number), session: None }));
+        Ok(row)
+    }
+
+    fn not_kept(&mut self, error: &io::Error) -> Problem {
+        let message = format!("cannot be kept in {}: {error}", self.statics.file.display());
+        self.log.line(self.clock.now(), Level::Error, "static_not_kept", &[("text", &message)]);
+        problem("fault", message)
+    }
+
+    /// Tells the engine of all, at start.
+    pub(crate) fn tell_statics(&mut self) {
+        let all: Vec<u64> = self.statics.all.keys().copied().collect();
+        all.into_iter().for_each(|number| self.tell_static(number));
+    }
+
+    /// Tells the engine again of those that were refused: an address or a route may have come.
+    pub(crate) fn tell_refused_statics(&mut self) {
+        self.tell_again(|_| true);
+    }
+
+    /// The same for those whose refusal is a while ago: there may be room now.
+    pub(crate) fn retry_statics(&mut self) {
+        let now = self.clock.now();
+        self.tell_again(|one| now.since(one.told) >= TRY_AGAIN);
+    }
+
+    fn tell_again(&mut self, which: impl Fn(&Static) -> bool) {
+        let refused = self.statics.all.iter().filter(|(_, one)| one.state == State::Refused && which(one));
+        let refused: Vec<u64> = refused.map(|(&number, _)| number).collect();
+        refused.into_iter().for_each(|number| self.tell_static(number));
+    }
+
+    fn tell_static(&mut self, number: u64) {
+        let now = self.clock.now();
+        let Some(one) = self.statics.all.get_mut(&number) else { return };
+        one.told = now;
+        match request(&one.what) {
+            Ok(request) => self.application(AppId(FIRST_APP + number), &request),
+            Err(refused) => (one.state, one.said) = (State::Refused, Some(refused.message)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::agent::{SenderId, SessionId, TspecDoc};
+
+    fn sender(port: u16) -> StaticDoc {
+        StaticDoc::Sender {
+            session: SessionId { dst: "10.0.2.2".parse().unwrap(), protocol: 17, dst_port: port },
+            sender: SenderId { src: "10.0.0.1".parse().unwrap(), src_port: 5004 },
+            tspec: TspecDoc { r_bps: 1_000_000, b_bytes: 8000, p_bps: None, m_bytes: 64, max_bytes: 1500 },
+            ttl: 64,
+        }
+    }
+
+    fn dir() -> PathBuf {
+        let dir = std::env::temp_dir().join(format!(
+            "agent-statics-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn what_was_kept_is_there_again_and_numbers_go_on() {
+        let dir = dir();
+        let mut statics = Statics::load(&dir, &[]).unwrap();
+        statics.all.insert(7, Static::new(sender(5004), false));
+        statics.all.insert(8, Static::new(sender(5005), true));
+        statics.keep().unwrap();
+        let again = Statics::load(&dir, &[sender(5004), sender(5006)]).unwrap();
+        let told: Vec<_> = again.rows().into_iter().map(|row| (row.number, row.what, row.from_file)).collect();
+        assert_eq!(told, [(7, sender(5004), false), (8, sender(5006), true)], "one that is kept is not there twice");
+        assert!(!dir.join("statics.new").exists());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_broken_is_named_and_left_alone() {
+        let dir = dir();
+        let file = dir.join("statics.json");
+        for broken in ["", "{", "{\"statics\":{\"1\":{\"kind\":\"dancer\"}}}", "[]"] {
+            fs::write(&file, broken).unwrap();
+            let told = Statics::load(&dir, &[]).unwrap_err().to_string();
+            assert!(told.contains(&*file.to_string_lossy()) && told.contains("repair or remove"), "{told}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), broken);
+        }
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
