@@ -35,8 +35,8 @@ pub fn bucket() -> Chart {
         "Time (ms)",
         "Tokens (bytes)",
         vec![
-            line("a packet did not conform", Color::RED, Mark::Alone, refused),
             line("tokens", Color::BLUE, Mark::Solid, level),
+            line("a packet did not conform", Color::RED, Mark::Alone, refused),
         ],
     )
 }

@@ -18,10 +18,14 @@ pub struct Arrival {
 
 /// A packet that went.
 pub struct Departure {
-    node: Node,
-    len: u32,
-    start: Time,
-    end: Time,
+    /// Whose.
+    pub node: Node,
+    /// Its bytes.
+    pub len: u32,
+    /// When it begins to go.
+    pub start: Time,
+    /// When it has gone.
+    pub end: Time,
 }
 
 /// `count` packets of `len` bytes at once.
@@ -68,7 +72,7 @@ pub fn run(mut scheduler: impl Scheduler, sources: &[Vec<Arrival>], until: Time)
     out
 }
 
-/// Kilobytes of a class that had gone, against ms; a packet goes evenly while it goes.
+/// Kilobytes of a class that had gone by `until`, against ms; a packet goes evenly while it goes.
 pub fn service(sent: &[Departure], node: Node, until: Time) -> Vec<(f64, f64)> {
     let mut points = vec![(0.0, 0.0)];
     let mut total = 0.0;
@@ -77,9 +81,14 @@ pub fn service(sent: &[Departure], node: Node, until: Time) -> Vec<(f64, f64)> {
         if points.last() != Some(&start) {
             points.push(start);
         }
-        total += f64::from(departure.len) / 1e3;
-        points.push((in_ms(departure.end), total));
+        let end = departure.end.min(until);
+        let gone = in_ms(end) - in_ms(departure.start);
+        total += f64::from(departure.len) / 1e3 * gone / (in_ms(departure.end) - in_ms(departure.start));
+        points.push((in_ms(end), total));
     }
-    points.push((in_ms(until), total));
+    let last = (in_ms(until), total);
+    if points.last() != Some(&last) {
+        points.push(last);
+    }
     points
 }

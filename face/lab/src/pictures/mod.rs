@@ -1,4 +1,4 @@
-//! The pictures in `docs/traffic`: each algorithm of `engine/traffic` itself, run on a small input, drawn.
+//! The pictures in `docs/traffic`: each algorithm of `engine/traffic` and `engine/wheel` itself, run on a small input, drawn.
 //!
 //! Nothing here is random and nothing is timed, so that a picture changes only when its algorithm does: the test
 //! `pictures` holds the committed files against these.
@@ -6,6 +6,7 @@
 mod conditioning;
 mod link;
 mod sharing;
+mod whole;
 
 use crate::figure::{Axis, Chart, Color, Line, Mark};
 use terms::Time;
@@ -22,6 +23,8 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("wf2q", sharing::wf2q()),
         ("hfsc", sharing::hfsc()),
         ("htb", sharing::htb()),
+        ("tree", whole::tree()),
+        ("wheel", whole::wheel()),
     ];
     charts.into_iter().map(|(name, chart)| (name, chart.svg())).collect()
 }

@@ -52,9 +52,9 @@ pub fn drr() -> Chart {
         TIME,
         GONE,
         vec![
-            line("c: quantum 3,000, packets of 1,000", Color::BLUE, Mark::Solid, service(&sent, c, end)),
+            line("c: 3,000, of 1,000", Color::BLUE, Mark::Solid, service(&sent, c, end)),
             line("b: 1,500, of 1,500", Color::AMBER, Mark::Solid, service(&sent, b, end)),
-            line("a: 1,500, of 600", Color::GREEN, Mark::Solid, service(&sent, a, end)),
+            line("a: quantum 1,500, packets of 600", Color::GREEN, Mark::Solid, service(&sent, a, end)),
         ],
     )
 }
@@ -150,9 +150,9 @@ pub fn htb() -> Chart {
         TIME,
         GONE,
         vec![
-            line("c: rate 1, ceil 10 Mb/s, priority 1", Color::AMBER, Mark::Solid, service(&sent, c, end)),
+            line("c: 1, 10, 1", Color::AMBER, Mark::Solid, service(&sent, c, end)),
             line("b: 2, 4, 0", Color::GREEN, Mark::Solid, service(&sent, b, end)),
-            line("a: 5, 10, 1", Color::BLUE, Mark::Solid, service(&sent, a, end)),
+            line("a: rate 5, ceil 10 Mb/s, priority 1", Color::BLUE, Mark::Solid, service(&sent, a, end)),
         ],
     )
 }
