@@ -106,6 +106,11 @@ impl<R: Route> Node<R> {
         &self.world.tc
     }
 
+    /// The ledger of an interface, for bookings and grants. Tell it the time first: [`admit::Link::expire`].
+    pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::Link> {
+        self.world.tc.ledger_mut(oif)
+    }
+
     /// Every reservation on this node's outgoing interfaces: asked, admitted, installed.
     pub fn reservations(&self) -> impl Iterator<Item = ReservationView> + '_ {
         self.world.tc.reservations()
