@@ -11,8 +11,8 @@
 use bench::{Bench, Draw, median, nanos};
 use node::io::{Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
-use std::alloc::System;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use std::alloc::System;
 use std::net::IpAddr;
 use terms::ports::{Route, Way};
 use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec, Window};

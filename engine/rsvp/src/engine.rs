@@ -1,6 +1,7 @@
 //! The engine's state, its three doors (`handle`, `poll`, `wake_at`), and what all procedures share.
 
 use crate::counters::Counters;
+use crate::heard::{Heard, Hearing};
 use crate::io::{AppCall, AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
 use crate::pcg::Pcg;
 use crate::psb::{Origin, Out, Psb, PsbKey};
@@ -35,6 +36,8 @@ pub struct Rsvp {
     /// How many sessions with a port there are, by destination and protocol.
     ported: Table<(IpAddr, u8), u32>,
     pub(crate) timers: Timers<Timer>,
+    pub(crate) heard: Heard,
+    pub(crate) hearing: Hearing,
     pub(crate) pcg: Pcg,
     pub(crate) counters: Counters,
     out: VecDeque<Output>,
@@ -68,6 +71,8 @@ impl Rsvp {
             handles: Table::new(keys()),
             ported: Table::new(keys()),
             timers: Timers::new(),
+            heard: Heard::new(keys()),
+            hearing: Hearing::NOTHING,
             counters: Counters::default(),
             out: VecDeque::new(),
             pcg,
@@ -133,6 +138,7 @@ impl Rsvp {
 
     pub(crate) fn set_interfaces(&mut self, change: impl FnOnce(&mut BTreeMap<IfIndex, Interface>)) {
         change(&mut self.interfaces);
+        self.heard.clear();
         self.own = self.interfaces.values().flat_map(|i| i.addresses.iter().copied()).collect();
     }
 

@@ -6,6 +6,7 @@
 //! | file | RFC 2209 procedure or RFC 2205 message |
 //! |---|---|
 //! | `receive` | message arrives: RFC 2209 section 2, the checks before any procedure |
+//! | `heard` | a refresh that is byte for byte what was heard last |
 //! | `path` `path_tear` `path_err` | Path, PathTear, PathErr arrives |
 //! | `resv` `resv_tear` `resv_err` `resv_conf` | Resv, ResvTear, ResvErr, ResvConf arrives |
 //! | `update_traffic_control` `installed` | UPDATE TRAFFIC CONTROL, and what its outcome sets off |
@@ -31,6 +32,7 @@ extern crate alloc;
 
 pub mod counters;
 mod engine;
+mod heard;
 mod installed;
 pub mod io;
 pub mod lifetime;

@@ -1,6 +1,7 @@
 //! PATH MESSAGE ARRIVES: RFC 2209 section 2.1. Path state is made or refreshed, and sent on if it says something new.
 
 use crate::engine::{Env, Rsvp};
+use crate::heard::{State, UNHEARD};
 use crate::io::{Event, Upcall};
 use crate::path_err::Faulty;
 use crate::psb::{Forwarded, Origin, OtherHop, Out, Phop, Psb};
@@ -88,6 +89,7 @@ impl Rsvp {
             forward: news.forward,
             refresh: news.refresh,
             expires: now + lifetime::lifetime(news.refresh, self.config.keep),
+            heard: UNHEARD,
             path_refresh_at: Time::FOREVER,
             credit: 0,
             phop_since: now,
@@ -97,6 +99,7 @@ impl Rsvp {
             alarm: Alarm::OFF,
         };
         let id = self.add_path_state(session, template, psb)?;
+        self.spoke_of(State::Path(id));
         if news.phop.non_rsvp {
             self.say(Event::NonRsvpHop { session: *session, phop: news.phop.addr });
         }
@@ -145,6 +148,7 @@ impl Rsvp {
     }
 
     fn path_known<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out, news: News) {
+        self.spoke_of(State::Path(id));
         let (sid, session, template) = self.sender_of(id);
         let psb = &mut self.psbs[id];
         let (before, deadline) = (psb.phop().copied(), psb.next_deadline());
@@ -196,6 +200,7 @@ impl Rsvp {
 
     /// The present previous hop is gone. If another was heard and is not dead, the path goes through that one again.
     pub(crate) fn fall_back(&mut self, now: Time, id: Id<Psb>) -> bool {
+        self.unheard_path(id);
         let (_, session, template) = self.sender_of(id);
         let psb = &mut self.psbs[id];
         let Some(other) = psb.other.take().filter(|o| o.expires > now) else { return false };

@@ -59,6 +59,7 @@ impl Rsvp {
 
     /// A Path cannot be kept: the previous hop is told.
     pub(crate) fn path_refused(&mut self, from: &Arrival, faulty: &Faulty, refusal: &Refusal) {
+        self.not_a_refresh();
         let Some(src) = self.address_on(from.iif, faulty.hop.addr) else { return };
         let (session, template) = (faulty.session, Some(faulty.template));
         self.say(Event::Refused { session, template, error: refusal.report(src, None) });

@@ -56,6 +56,7 @@ impl Rsvp {
                 self.tell(app, Upcall::PathGone { session, template });
             }
         }
+        self.unheard_path(id);
         let mut gone = self.psbs.remove(&mut self.sessions[sid].psbs, id);
         self.timers.clear(&mut gone.alarm);
         self.say(Event::PathRemoved { session, template, why });

@@ -45,6 +45,8 @@ pub struct Psb {
     pub refresh: Span,
     /// End of its life unless refreshed; never for a local sender.
     pub expires: Time,
+    /// What its last refresh looked like, see [`crate::heard`].
+    pub heard: u64,
     /// When the next Path goes out.
     pub path_refresh_at: Time,
     /// How many PathErr messages may pass upstream: one for each Path sent, at most [`MOST_CREDIT`].

@@ -50,6 +50,9 @@ impl Rsvp {
         if !self.speaks_on(from.iif) {
             return self.drop_message(from, "RSVP is not spoken on this interface");
         }
+        if self.heard_again(now, from, bytes) {
+            return;
+        }
         let message = match Message::parse(bytes) {
             Ok(message) => message,
             Err(malformed) => return self.malformed(from, bytes, &malformed),
@@ -73,6 +76,7 @@ impl Rsvp {
             Message::ResvConf(m) => self.resv_conf_arrives(env, from, m),
             _ => self.drop_message(from, "message type is not handled"),
         }
+        self.heard_out();
     }
 
     fn hop_of(&self, message: &Message<'_>) -> Option<IpAddr> {
@@ -88,6 +92,7 @@ impl Rsvp {
 
     /// Counts a message that changes nothing, and says why.
     pub(crate) fn drop_message(&mut self, from: &Arrival, why: &'static str) {
+        self.not_a_refresh();
         *self.counters.dropped.entry(why).or_insert(0) += 1;
         self.say(Event::Dropped { iif: from.iif, src: from.src, why });
     }

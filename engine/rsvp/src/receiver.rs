@@ -6,6 +6,7 @@
 //! node that lost its state learns it anew, and the request waits.
 
 use crate::engine::{Env, Rsvp, api_refusal};
+use crate::heard::UNHEARD;
 use crate::io::{AppId, ErrorReport, Event, Gone, Upcall};
 use crate::psb::Out;
 use crate::refusal::{Refusal, api};
@@ -156,6 +157,7 @@ impl Rsvp {
                     refresh: self.config.refresh,
                     direct: true,
                     expires: Time::FOREVER,
+                    heard: UNHEARD,
                     alarm: Alarm::OFF,
                 };
                 self.rsbs.insert(&mut self.sessions[sid].rsbs, key, rsb);

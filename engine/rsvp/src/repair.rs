@@ -58,6 +58,7 @@ impl Rsvp {
         let (sid, session, template) = self.sender_of(id);
         let old = self.psbs[id].out;
         self.psbs[id].out = out;
+        self.unheard_path(id);
         self.say(Event::Rerouted { session, template, oif: out.oif() });
         if let Some(oif) = old.oif().filter(|oif| out.oif() != Some(*oif)) {
             self.drop_reservations_of(now, env, sid, &template, Some(oif), Gone::RouteGone);

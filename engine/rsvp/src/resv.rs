@@ -2,6 +2,7 @@
 
 use crate::engine::Timer;
 use crate::engine::{Env, Rsvp};
+use crate::heard::{State, UNHEARD};
 use crate::io::Event;
 use crate::lifetime::lifetime;
 use crate::path_err::with_text;
@@ -125,6 +126,7 @@ impl Rsvp {
                 // The larger request keeps the older reservation alive: who asks for more still wants what there is.
                 refusal.in_place = true;
                 self.rsbs[id].refused = true;
+                self.unheard_resv(id);
                 self.rsbs[id].expires = now + life;
             }
             return Err(refusal);
@@ -152,6 +154,7 @@ impl Rsvp {
             let at = rsb.expires;
             self.timers.set_by(&mut rsb.alarm, at, Timer::Resv(id));
         }
+        self.spoke_of(State::Resv(id));
         true
     }
 
@@ -196,12 +199,17 @@ impl Rsvp {
                     refresh: said.refresh,
                     direct: said.direct,
                     expires,
+                    heard: UNHEARD,
                     alarm: Alarm::OFF,
                 };
                 (self.rsbs.insert(&mut self.sessions[said.sid].rsbs, (said.sid, said.nhop, *filter), rsb), true)
             }
         };
         self.timers.set_by(&mut self.rsbs[id].alarm, expires, Timer::Resv(id));
+        self.spoke_of(State::Resv(id));
+        if said.confirm.is_some() {
+            self.not_a_refresh();
+        }
         if changed {
             let session = self.sessions.key(said.sid);
             self.say(Event::ResvCreated { session, template: *filter, oif: Some(said.oif), flowspec });

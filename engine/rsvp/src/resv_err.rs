@@ -90,6 +90,7 @@ impl Rsvp {
 
     /// A Resv, or one of its flow descriptors, is refused: the next hop that asked is told.
     pub(crate) fn resv_refused(&mut self, from: &Arrival, hop: IpAddr, erring: &Erring, refusal: &Refusal) {
+        self.not_a_refresh();
         self.send_resv_err(from.iif, from.back(), hop, erring, refusal);
     }
 

@@ -47,6 +47,7 @@ impl Rsvp {
 
     fn remove_reservation(&mut self, id: Id<Rsb>, why: Gone) {
         let (sid, nhop, template) = self.rsbs.key(id);
+        self.unheard_resv(id);
         let mut gone = self.rsbs.remove(&mut self.sessions[sid].rsbs, id);
         self.timers.clear(&mut gone.alarm);
         let session = self.sessions.key(sid);

@@ -60,6 +60,8 @@ pub struct Rsb {
     pub direct: bool,
     /// End of its life unless refreshed; never for an application.
     pub expires: Time,
+    /// What its last refresh looked like, see [`crate::heard`].
+    pub heard: u64,
     /// Fires at `expires`, or before.
     pub alarm: Alarm,
 }

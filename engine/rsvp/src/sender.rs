@@ -1,6 +1,7 @@
 //! SENDER, RFC 2205 section 3.11.1: a local application says what it sends, or stops.
 
 use crate::engine::{Env, Rsvp, api_refusal};
+use crate::heard::UNHEARD;
 use crate::io::{AppId, Gone, Upcall};
 use crate::psb::{Origin, Psb};
 use crate::refusal::{Refusal, api};
@@ -55,6 +56,7 @@ impl Rsvp {
                     forward: Vec::new(),
                     refresh: self.config.refresh,
                     expires: Time::FOREVER,
+                    heard: UNHEARD,
                     path_refresh_at: Time::FOREVER,
                     credit: 0,
                     phop_since: now,

@@ -1,9 +1,11 @@
 //! Flat tables of state blocks: a slab of blocks, a keyed hash index over their keys, and chains through the blocks
 //! that belong together (the path states of a session).
 //!
-//! Why our own: blocks keep their number for life, so that chains and timers can name them in four bytes; finding one
-//! costs one probe into an array of numbers and one look at the block; nothing is allocated for a block that takes a
-//! freed place. The hash is keyed, so that nobody who picks addresses and ports can pick collisions.
+//! Why our own: blocks keep their number for life, so that chains and timers can name them in four bytes; nothing is
+//! allocated for a block that takes a freed place. The index holds a part of each hash beside the number: a key that is
+//! not there costs one cache line of the index and no look at a block, one that is there a line of the index and the
+//! block itself, and the index grows without looking at keys. The slab grows by pages, so that blocks are never moved.
+//! The hash is keyed, so that nobody who picks addresses and ports can pick collisions.
 
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -24,12 +26,25 @@ pub struct Chain<V> {
 
 /// Blocks `V` by key `K`.
 pub struct Table<K, V> {
-    slots: Vec<Slot<K, V>>,
+    /// Full pages but for the last.
+    pages: Vec<Vec<Slot<K, V>>>,
     free: u32,
     len: usize,
-    index: Vec<u32>,
+    index: Vec<Entry>,
     keys: (u64, u64),
 }
+
+/// Blocks of a page; the first page grows up to it.
+const PAGE: usize = 1 << 10;
+
+/// A place in the index: where the block is, and as much of its key's hash as says its home in an index of any size.
+#[derive(Clone, Copy)]
+struct Entry {
+    hash: u32,
+    slot: u32,
+}
+
+const VACANT: Entry = Entry { hash: 0, slot: NOWHERE };
 
 enum Slot<K, V> {
     Taken { key: K, prev: u32, next: u32, value: V },
@@ -39,7 +54,7 @@ enum Slot<K, V> {
 impl<K: Copy + Eq + Hash, V> Table<K, V> {
     /// An empty table whose hash is keyed by `keys`.
     pub fn new(keys: (u64, u64)) -> Table<K, V> {
-        Table { slots: Vec::new(), free: NOWHERE, len: 0, index: Vec::new(), keys }
+        Table { pages: Vec::new(), free: NOWHERE, len: 0, index: Vec::new(), keys }
     }
 
     /// How many blocks there are.
@@ -49,19 +64,18 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
 
     /// The block of this key.
     pub fn find(&self, key: &K) -> Option<Id<V>> {
-        if self.index.is_empty() {
-            return None;
-        }
-        let mut probe = self.home(key);
+        let mask = self.index.len().checked_sub(1)?;
+        let hash = self.hash(key);
+        let mut probe = hash as usize & mask;
         loop {
-            let slot = self.index[probe];
-            if slot == NOWHERE {
+            let entry = self.index[probe];
+            if entry.slot == NOWHERE {
                 return None;
             }
-            if self.key_at(slot) == *key {
-                return Some(Id::new(slot));
+            if entry.hash == hash && self.key_at(entry.slot) == *key {
+                return Some(Id::new(entry.slot));
             }
-            probe = (probe + 1) & (self.index.len() - 1);
+            probe = (probe + 1) & mask;
         }
     }
 
@@ -73,43 +87,45 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         }
         let taken = Slot::Taken { key, prev: NOWHERE, next: chain.head, value };
         let slot = match self.free {
-            NOWHERE => {
-                self.slots.push(taken);
-                (self.slots.len() - 1) as u32
-            }
+            NOWHERE => self.push(taken),
             slot => {
-                if let Slot::Free { next } = self.slots[slot as usize] {
+                if let Slot::Free { next } = *self.at(slot) {
                     self.free = next;
                 }
-                self.slots[slot as usize] = taken;
+                *self.at_mut(slot) = taken;
                 slot
             }
         };
-        if let Some(Slot::Taken { prev, .. }) = self.slots.get_mut(chain.head as usize) {
+        if chain.head != NOWHERE
+            && let Slot::Taken { prev, .. } = self.at_mut(chain.head)
+        {
             *prev = slot;
         }
         chain.head = slot;
         chain.len += 1;
         self.len += 1;
-        self.place(slot, self.home(&key));
+        self.place(Entry { hash: self.hash(&key), slot });
         Id::new(slot)
     }
 
     /// Takes a block out of the table and of `chain`, which must be its chain.
     pub fn remove(&mut self, chain: &mut Chain<V>, id: Id<V>) -> V {
         self.forget(id.0);
-        let old = core::mem::replace(&mut self.slots[id.0 as usize], Slot::Free { next: self.free });
+        let free = Slot::Free { next: self.free };
+        let old = core::mem::replace(self.at_mut(id.0), free);
         self.free = id.0;
         self.len -= 1;
         let Slot::Taken { prev, next, value, .. } = old else {
             unreachable!("`forget` has looked at this block's key");
         };
-        if let Some(Slot::Taken { next: n, .. }) = self.slots.get_mut(prev as usize) {
-            *n = next;
-        } else {
+        if prev == NOWHERE {
             chain.head = next;
+        } else if let Slot::Taken { next: n, .. } = self.at_mut(prev) {
+            *n = next;
         }
-        if let Some(Slot::Taken { prev: p, .. }) = self.slots.get_mut(next as usize) {
+        if next != NOWHERE
+            && let Slot::Taken { prev: p, .. } = self.at_mut(next)
+        {
             *p = prev;
         }
         chain.len -= 1;
@@ -126,15 +142,23 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.remove(&mut Chain { head: id.0, len: 1, of: PhantomData }, id)
     }
 
+    /// The block of this number, if it has not been taken out.
+    pub fn get_mut(&mut self, id: Id<V>) -> Option<&mut V> {
+        match self.pages.get_mut(id.0 as usize / PAGE)?.get_mut(id.0 as usize % PAGE)? {
+            Slot::Taken { value, .. } => Some(value),
+            Slot::Free { .. } => None,
+        }
+    }
+
     /// The key of a block.
     pub fn key(&self, id: Id<V>) -> K {
         self.key_at(id.0)
     }
 
-    /// The block after `id` in its chain.
+    /// The block after this one in its chain.
     fn after(&self, slot: u32) -> Option<u32> {
-        match self.slots.get(slot as usize) {
-            Some(Slot::Taken { next, .. }) if *next != NOWHERE => Some(*next),
+        match self.at(slot) {
+            Slot::Taken { next, .. } if *next != NOWHERE => Some(*next),
             _ => None,
         }
     }
@@ -147,51 +171,61 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
 
     /// All blocks, in the order of their places.
     pub fn iter(&self) -> impl Iterator<Item = (Id<V>, &K, &V)> {
-        self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {
+        self.pages.iter().flatten().enumerate().filter_map(|(i, slot)| match slot {
             Slot::Taken { key, value, .. } => Some((Id::new(i as u32), key, value)),
             Slot::Free { .. } => None,
         })
     }
 
     fn key_at(&self, slot: u32) -> K {
-        match &self.slots[slot as usize] {
+        match self.at(slot) {
             Slot::Taken { key, .. } => *key,
             Slot::Free { .. } => unreachable!("the index and the chains name taken places only"),
         }
     }
 
-    fn home(&self, key: &K) -> usize {
+    fn hash(&self, key: &K) -> u32 {
         let mut hasher = Folded { state: self.keys.0, key: self.keys.1 | 1 };
         key.hash(&mut hasher);
-        hasher.finish() as usize & (self.index.len() - 1)
+        hasher.finish() as u32
     }
 
-    fn place(&mut self, slot: u32, mut probe: usize) {
-        while self.index[probe] != NOWHERE {
-            probe = (probe + 1) & (self.index.len() - 1);
+    /// A new place behind the last.
+    fn push(&mut self, taken: Slot<K, V>) -> u32 {
+        if self.pages.last().is_none_or(|page| page.len() == PAGE) {
+            let room = if self.pages.is_empty() { 0 } else { PAGE };
+            self.pages.push(Vec::with_capacity(room));
         }
-        self.index[probe] = slot;
+        let page = self.pages.len() - 1;
+        self.pages[page].push(taken);
+        (page * PAGE + self.pages[page].len() - 1) as u32
+    }
+
+    fn place(&mut self, entry: Entry) {
+        let mask = self.index.len() - 1;
+        let mut probe = entry.hash as usize & mask;
+        while self.index[probe].slot != NOWHERE {
+            probe = (probe + 1) & mask;
+        }
+        self.index[probe] = entry;
     }
 
     fn grow(&mut self) {
         let size = (self.index.len() * 2).max(16);
-        let old = core::mem::replace(&mut self.index, alloc::vec![NOWHERE; size]);
-        for slot in old.into_iter().filter(|s| *s != NOWHERE) {
-            let home = self.home(&self.key_at(slot));
-            self.place(slot, home);
-        }
+        let old = core::mem::replace(&mut self.index, alloc::vec![VACANT; size]);
+        old.into_iter().filter(|entry| entry.slot != NOWHERE).for_each(|entry| self.place(entry));
     }
 
     /// Takes a place out of the index and closes the gap, so that probes need no tombstones.
     fn forget(&mut self, slot: u32) {
         let mask = self.index.len() - 1;
-        let mut gap = self.home(&self.key_at(slot));
-        while self.index[gap] != slot {
+        let mut gap = self.hash(&self.key_at(slot)) as usize & mask;
+        while self.index[gap].slot != slot {
             gap = (gap + 1) & mask;
         }
         let mut probe = (gap + 1) & mask;
-        while self.index[probe] != NOWHERE {
-            let home = self.home(&self.key_at(self.index[probe]));
+        while self.index[probe].slot != NOWHERE {
+            let home = self.index[probe].hash as usize & mask;
             // An entry may move back to the gap if its home is not between the gap and itself.
             if probe.wrapping_sub(home) & mask >= probe.wrapping_sub(gap) & mask {
                 self.index[gap] = self.index[probe];
@@ -199,14 +233,24 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
             }
             probe = (probe + 1) & mask;
         }
-        self.index[gap] = NOWHERE;
+        self.index[gap] = VACANT;
+    }
+}
+
+impl<K, V> Table<K, V> {
+    fn at(&self, slot: u32) -> &Slot<K, V> {
+        &self.pages[slot as usize / PAGE][slot as usize % PAGE]
+    }
+
+    fn at_mut(&mut self, slot: u32) -> &mut Slot<K, V> {
+        &mut self.pages[slot as usize / PAGE][slot as usize % PAGE]
     }
 }
 
 impl<K, V> ops::Index<Id<V>> for Table<K, V> {
     type Output = V;
     fn index(&self, id: Id<V>) -> &V {
-        match &self.slots[id.0 as usize] {
+        match self.at(id.0) {
             Slot::Taken { value, .. } => value,
             Slot::Free { .. } => unreachable!("an id is not used after its block was removed"),
         }
@@ -215,7 +259,7 @@ impl<K, V> ops::Index<Id<V>> for Table<K, V> {
 
 impl<K, V> ops::IndexMut<Id<V>> for Table<K, V> {
     fn index_mut(&mut self, id: Id<V>) -> &mut V {
-        match &mut self.slots[id.0 as usize] {
+        match self.at_mut(id.0) {
             Slot::Taken { value, .. } => value,
             Slot::Free { .. } => unreachable!("an id is not used after its block was removed"),
         }

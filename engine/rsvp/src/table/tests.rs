@@ -96,8 +96,8 @@ fn similar_sessions_spread() {
 fn probes<K: Copy + Eq + Hash, V>(table: &Table<K, V>) -> (f64, usize) {
     let (mut sum, mut most) = (0, 0);
     for (id, key, _) in table.iter() {
-        let home = table.home(key);
-        let at = (0..).find(|d| table.index[(home + d) & (table.index.len() - 1)] == id.0).expect("it is there");
+        let home = table.hash(key) as usize;
+        let at = (0..).find(|d| table.index[(home + d) & (table.index.len() - 1)].slot == id.0).expect("it is there");
         sum += at + 1;
         most = most.max(at + 1);
     }
@@ -112,7 +112,26 @@ fn freed_places_are_taken_again() {
         let id = table.insert_alone(n, n);
         assert_eq!(table.remove_alone(id), n);
     }
-    assert_eq!((table.slots.len(), table.index.len()), (1, 16));
+    assert_eq!((table.pages.len(), table.pages[0].len(), table.index.len()), (1, 1, 16));
+}
+
+/// Blocks lie still while the table grows over many pages.
+#[test]
+fn pages_hold_what_they_were_given() {
+    let mut table: Table<u32, u32> = Table::new((5, 6));
+    let mut chain = Chain::new();
+    let ids: Vec<_> = (0..5_000).map(|n| table.insert(&mut chain, n, n * 7)).collect();
+    for (n, id) in (0..).zip(&ids).filter(|(n, _)| n % 3 == 0) {
+        assert_eq!(table.remove(&mut chain, *id), n * 7);
+    }
+    assert_eq!(table.len(), 3_333);
+    for (n, id) in (0..).zip(&ids) {
+        assert_eq!(table.find(&n), Some(*id).filter(|_| n % 3 != 0));
+    }
+    assert_eq!(
+        table.chain(&chain).map(|id| table[id] / 7).collect::<Vec<_>>(),
+        (0..5_000).filter(|n| n % 3 != 0).rev().collect::<Vec<_>>()
+    );
 }
 
 /// So do the keys of blocks: the number of a session and a sender that is the same for all.
