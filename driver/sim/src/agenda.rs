@@ -1,82 +1,176 @@
 //! The event queue: exact order by (time, sequence number), so that what is due at the same instant happens in the
 //! order in which it was put in, on every machine, in every run.
+//!
+//! A wheel of 64 slots per level, without a width to be chosen: an event lies at the level of the highest digit (base 64) in
+//! which its time differs from the wheel's, and moves down when the wheel turns there. Each event moves a few times whatever
+//! their number; a slot keeps the order in which events came, and events of one instant are always in the same slot.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use terms::Time;
 
+const NONE: u32 = u32::MAX;
+/// 64 bits of time in digits of 6.
+const LEVELS: usize = 11;
+const DIGIT: u32 = 6;
+const SLOTS: usize = 1 << DIGIT;
+
 /// What is to come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Agenda<E> {
-    heap: BinaryHeap<Reverse<Entry<E>>>,
-    now: Time,
-    sequence: u64,
+    entries: Vec<Entry<E>>,
+    vacant: u32,
+    slots: [[Slot; SLOTS]; LEVELS],
+    /// By level: slots that hold something.
+    occupied: [u64; LEVELS],
+    /// Levels that hold something.
+    levels: u32,
+    /// The wheel's time: nothing is due before it, and it is never after `now` when an event is put in.
+    base: u64,
+    now: u64,
+    count: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Entry<E> {
-    at: Time,
-    sequence: u64,
+    at: u64,
+    next: u32,
     event: E,
 }
 
-impl<E> Default for Agenda<E> {
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    head: u32,
+    tail: u32,
+}
+
+impl<E: Copy> Default for Agenda<E> {
     fn default() -> Agenda<E> {
-        Agenda { heap: BinaryHeap::new(), now: Time::ZERO, sequence: 0 }
+        Agenda {
+            entries: Vec::new(),
+            vacant: NONE,
+            slots: [[Slot { head: NONE, tail: NONE }; SLOTS]; LEVELS],
+            occupied: [0; LEVELS],
+            levels: 0,
+            base: 0,
+            now: 0,
+            count: 0,
+        }
     }
 }
 
-impl<E> Agenda<E> {
+impl<E: Copy> Agenda<E> {
     /// Simulated time: that of the last event taken.
+    #[inline]
     pub fn now(&self) -> Time {
-        self.now
+        Time::from_nanos(self.now)
     }
 
     /// Events put in so far.
     pub fn count(&self) -> u64 {
-        self.sequence
+        self.count
     }
 
     /// Puts an event in. What should have been in the past is now.
+    #[inline]
     pub fn put(&mut self, at: Time, event: E) {
-        let entry = Entry { at: at.max(self.now), sequence: self.sequence, event };
-        self.sequence += 1;
-        self.heap.push(Reverse(entry));
+        let at = at.as_nanos().max(self.now);
+        self.count += 1;
+        let n = self.vacant;
+        if n == NONE {
+            self.entries.push(Entry { at, next: NONE, event });
+            self.hang(self.entries.len() as u32 - 1, at);
+        } else {
+            let entry = &mut self.entries[n as usize];
+            self.vacant = entry.next;
+            *entry = Entry { at, next: NONE, event };
+            self.hang(n, at);
+        }
     }
 
     /// Takes the next event that is due at `until` or before; time moves to it.
+    #[inline]
     pub fn take(&mut self, until: Time) -> Option<E> {
-        if self.heap.peek()?.0.at > until {
-            return None;
+        let until = until.as_nanos();
+        loop {
+            if self.levels == 0 {
+                return None;
+            }
+            // Nothing at a higher level, or in a higher slot, is due before what is in this one.
+            let level = self.levels.trailing_zeros() as usize;
+            let slot = self.occupied[level].trailing_zeros() as usize;
+            let Slot { head, tail } = self.slots[level][slot];
+            if level > 0 && head != tail {
+                if !self.turn(level, slot, until) {
+                    return None;
+                }
+                continue;
+            }
+            let Entry { at, next, event } = self.entries[head as usize];
+            if at > until {
+                return None;
+            }
+            if head == tail {
+                self.empty(level, slot);
+            } else {
+                self.slots[level][slot].head = next;
+            }
+            self.entries[head as usize].next = self.vacant;
+            self.vacant = head;
+            (self.base, self.now) = (at, at);
+            return Some(event);
         }
-        let Reverse(entry) = self.heap.pop()?;
-        self.now = entry.at;
-        Some(entry.event)
     }
 
     /// Nothing more is due until then: time moves there.
     pub fn pass(&mut self, until: Time) {
-        self.now = self.now.max(until);
+        self.now = self.now.max(until.as_nanos());
     }
-}
 
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Entry<E>) -> bool {
-        (self.at, self.sequence) == (other.at, other.sequence)
+    /// The wheel turns to a slot: what is in it goes to lower levels, in order.
+    fn turn(&mut self, level: usize, slot: usize, until: u64) -> bool {
+        let shift = DIGIT * level as u32;
+        let above = shift + DIGIT;
+        let high = if above < u64::BITS { self.base >> above << above } else { 0 };
+        let start = high | (slot as u64) << shift;
+        if start > until {
+            return false;
+        }
+        let mut n = self.slots[level][slot].head;
+        self.empty(level, slot);
+        self.base = start;
+        self.now = self.now.max(start);
+        while n != NONE {
+            let entry = &mut self.entries[n as usize];
+            let (at, next) = (entry.at, entry.next);
+            entry.next = NONE;
+            self.hang(n, at);
+            n = next;
+        }
+        true
     }
-}
 
-impl<E> Eq for Entry<E> {}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Entry<E>) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+    #[inline]
+    fn empty(&mut self, level: usize, slot: usize) {
+        self.slots[level][slot] = Slot { head: NONE, tail: NONE };
+        self.occupied[level] &= !(1 << slot);
+        if self.occupied[level] == 0 {
+            self.levels &= !(1 << level);
+        }
     }
-}
 
-impl<E> Ord for Entry<E> {
-    fn cmp(&self, other: &Entry<E>) -> std::cmp::Ordering {
-        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+    #[inline]
+    fn hang(&mut self, n: u32, at: u64) {
+        let differs = (at ^ self.base) | 1;
+        let level = ((u64::BITS - 1 - differs.leading_zeros()) / DIGIT) as usize;
+        let digit = (at >> (DIGIT * level as u32)) as usize % SLOTS;
+        let slot = &mut self.slots[level][digit];
+        if slot.head == NONE {
+            slot.head = n;
+            self.occupied[level] |= 1 << digit;
+            self.levels |= 1 << level;
+        } else {
+            self.entries[slot.tail as usize].next = n;
+        }
+        slot.tail = n;
     }
 }
 
@@ -102,5 +196,45 @@ mod tests {
         }
         assert_eq!(seen[3..], ["late", "a", "c"]);
         assert_eq!(agenda.now(), at(5));
+    }
+
+    /// The oracle: a list sorted by (time, sequence).
+    #[test]
+    fn a_million_events_come_as_a_sorted_list_gives_them() {
+        for seed in 0..20 {
+            let mut chance = crate::rng::Rng::new(seed, 1);
+            let mut agenda = Agenda::default();
+            let mut oracle = std::collections::BTreeSet::new();
+            let mut number = 0u64;
+            for _ in 0..50_000 {
+                if chance.below(100) < 52 {
+                    let span = 1 << chance.below(34);
+                    let at = agenda.now() + terms::Span::from_nanos(chance.below(span));
+                    agenda.put(at, number);
+                    oracle.insert((at, number));
+                    number += 1;
+                } else {
+                    let until = agenda.now() + terms::Span::from_nanos(chance.below(1 << 24));
+                    let first = oracle.first().copied().filter(|(at, _)| *at <= until);
+                    let taken = agenda.take(until);
+                    assert_eq!(taken, first.map(|(_, number)| number), "seed {seed}");
+                    match first {
+                        Some(entry) => {
+                            assert_eq!(agenda.now(), entry.0);
+                            oracle.remove(&entry);
+                        }
+                        None => agenda.pass(until),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_time_is_a_time() {
+        let mut agenda = Agenda::default();
+        agenda.put(Time::FOREVER, 1);
+        agenda.put(Time::from_nanos(u64::MAX - 1), 0);
+        assert_eq!((agenda.take(Time::FOREVER), agenda.take(Time::FOREVER)), (Some(0), Some(1)));
     }
 }

@@ -83,7 +83,7 @@ pub struct Lost {
 }
 
 /// What is due.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Due {
     /// A packet comes out of a link.
     Arrive { link: u32, side: u8, age: u32, packet: u32 },
