@@ -1,5 +1,6 @@
 //! What agents are told, what they say, and what becomes of it.
 
+use crate::link::Why;
 use crate::scenario::{Action, Ask, NodeId};
 use crate::story::What;
 use crate::world::{Broken, Due, Watch, World};
@@ -130,16 +131,18 @@ impl World {
             Action::Restart(node) => self.start_agent(node),
             Action::Stop(node) => self.tell(node, Input::Stop),
             Action::FailPlane { node, batches } => self.stations[node.0].failing += batches,
-            Action::LinkDown(link) => self.set_link(link, false),
-            Action::LinkUp(link) => self.set_link(link, true),
-            Action::Impair(link, impairment) => self.links[link.0].impairment = impairment,
-            // `playable` refuses them.
-            Action::ImpairData(..)
-            | Action::NodeDown(_)
-            | Action::NodeUp(_)
-            | Action::Partition(_)
-            | Action::Heal
-            | Action::ClockStep { .. } => {}
+            Action::LinkDown(link) => self.set_link(link, Why::Told, true),
+            Action::LinkUp(link) => self.set_link(link, Why::Told, false),
+            Action::Impair(link, impairment) => self.impair(link, impairment, false),
+            Action::ImpairData(link, impairment) => self.impair(link, impairment, true),
+            Action::NodeDown(node) => self.set_power(node, true),
+            Action::NodeUp(node) => self.set_power(node, false),
+            Action::Partition(ref nodes) => self.partition(nodes),
+            Action::Heal => self.heal(),
+            Action::ClockStep { node, by_nanos } => {
+                let calendar = &mut self.stations[node.0].calendar;
+                *calendar = calendar.saturating_add(by_nanos);
+            }
         }
     }
 

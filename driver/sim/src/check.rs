@@ -1,12 +1,10 @@
 //! Checkers: what must hold in every run, whatever happens in it.
 
-use crate::map::{Map, position};
-use crate::scenario::{Action, LinkId, NodeId, Pattern, Scenario};
-use crate::world::{Broken, Unplayable, World};
+use crate::hop::Egress;
+use crate::packet::NONE;
+use crate::scenario::{NodeId, Tally};
+use crate::world::{Broken, World};
 use terms::Rate;
-
-/// Links that have addresses: 10.0.0.0/8 in nets of 256.
-const MOST_LINKS: usize = 1 << 16;
 
 impl World {
     /// Looks at everything: agents against ledgers, plans and ports; packets against links and ports.
@@ -22,8 +20,51 @@ impl World {
             self.laws(id).map_err(|law| Broken { at, node: Some(id), law })?;
             self.port_conservation(id).map_err(|law| Broken { at, node: Some(id), law })?;
         }
-        let conserved = self.links.iter().all(|link| link.counts.iter().all(crate::link::LinkCounts::is_conserved));
-        if conserved { Ok(()) } else { Err(Broken { at, node: None, law: "a link makes or swallows packets" }) }
+        self.packet_conservation().map_err(|law| Broken { at, node: None, law })
+    }
+
+    /// Every packet that began has ended or is somewhere; every packet that was put on a link came out, was lost, or is there.
+    fn packet_conservation(&self) -> Result<(), &'static str> {
+        let mut somewhere = 0u64;
+        for hop in &self.hops {
+            let on_it = hop.counts.strays + self.chained(hop.head);
+            let counts = &hop.counts;
+            if counts.entered + counts.doubled != counts.delivered + counts.lost + counts.cut + on_it {
+                return Err("a link makes or swallows packets");
+            }
+            let held = hop.conditioning.as_ref().map_or(0, |conditioning| conditioning.packets() as u64);
+            let queued = match &hop.egress {
+                Egress::Tree(tree) => {
+                    let leaves = tree.leaves().filter_map(|(leaf, _)| tree.counters(leaf));
+                    u64::from(tree.queued()) + leaves.map(|leaf| leaf.held.packets).sum::<u64>()
+                }
+                _ => 0,
+            };
+            somewhere += on_it + held + queued;
+            let tally = hop.tally();
+            let sum = |tallies: &[Tally; 3]| tallies.iter().map(|tally| tally.packets).sum::<u64>();
+            if hop.is_simple() && sum(&tally.offered) - sum(&tally.dropped) != counts.entered {
+                return Err("a queue makes or swallows packets");
+            }
+            if let Egress::Rio(rio) = &hop.egress {
+                rio.agrees(&tally)?;
+            }
+        }
+        let ports = self.stations.iter().flat_map(|station| &station.interfaces);
+        somewhere += ports.map(|interface| u64::from(interface.port.queued())).sum::<u64>();
+        if self.packets.born != self.packets.gone + somewhere {
+            return Err("a packet vanished, or came from nowhere");
+        }
+        Ok(())
+    }
+
+    fn chained(&self, mut number: u32) -> u64 {
+        let mut count = 0;
+        while number != NONE {
+            count += 1;
+            number = self.packets[number].next;
+        }
+        count
     }
 
     /// Ledger = reservations = plan, and the plan = the ports once the plane is idle.
@@ -61,117 +102,5 @@ impl World {
     pub fn states(&self) -> usize {
         let agents = self.stations.iter().filter_map(|station| station.agent.as_ref());
         agents.map(|a| a.rsvp().sessions().count() + a.rsvp().paths().count() + a.rsvp().reservations().count()).sum()
-    }
-}
-
-/// Whether a scenario can be played.
-pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
-    links_mean_something(scenario)?;
-    let map = Map::new(scenario);
-    for n in 0..scenario.sources.len() {
-        source_means_something(scenario, &map, n)?;
-    }
-    for (n, (_, action)) in scenario.script.iter().enumerate() {
-        let (node, link) = named(action);
-        if let Action::ImpairData(..)
-        | Action::NodeDown(_)
-        | Action::NodeUp(_)
-        | Action::Partition(_)
-        | Action::Heal
-        | Action::ClockStep { .. } = action
-        {
-            return fail(format!("line {n} of the script: this version does not play {action:?}"));
-        }
-        if let Some(node) = node.filter(|node| node.0 >= scenario.nodes.len()) {
-            let all = scenario.nodes.len();
-            return fail(format!("line {n} of the script names node {}, but there are only {all}", node.0));
-        }
-        if let Some(link) = link.filter(|link| link.0 >= scenario.links.len()) {
-            let all = scenario.links.len();
-            return fail(format!("line {n} of the script names link {}, but there are only {all}", link.0));
-        }
-    }
-    if !scenario.connections.is_empty() || !scenario.egress.is_empty() || !scenario.captures.is_empty() {
-        return fail("this version plays no TCP, no queues other than the agents' own, and takes no captures".into());
-    }
-    if scenario.measured.0 > scenario.measured.1 {
-        return fail("the measured window ends before it begins".into());
-    }
-    Ok(())
-}
-
-fn fail(what: String) -> Result<(), Unplayable> {
-    Err(Unplayable { what })
-}
-
-fn links_mean_something(scenario: &Scenario) -> Result<(), Unplayable> {
-    if scenario.links.len() > MOST_LINKS {
-        return fail(format!("{} links, but there are addresses for {MOST_LINKS} only", scenario.links.len()));
-    }
-    for (n, link) in scenario.links.iter().enumerate() {
-        if let Some(end) = link.ends.iter().find(|end| end.0 >= scenario.nodes.len()) {
-            return fail(format!("link {n} ends at node {}, but there are only {}", end.0, scenario.nodes.len()));
-        }
-        if link.ends[0] == link.ends[1] {
-            return fail(format!("link {n} begins and ends at {}", scenario.nodes[link.ends[0].0].name));
-        }
-        if link.rate == Rate::ZERO {
-            return fail(format!("link {n} has a rate of zero"));
-        }
-    }
-    Ok(())
-}
-
-fn source_means_something(scenario: &Scenario, map: &Map, n: usize) -> Result<(), Unplayable> {
-    let source = &scenario.sources[n];
-    if source.node.0 >= scenario.nodes.len() {
-        return fail(format!("source {n} sits at node {}, which is not there", source.node.0));
-    }
-    if source.packet == 0 {
-        return fail(format!("source {n} sends packets of no length"));
-    }
-    if let Pattern::Exponential { .. } | Pattern::Pareto { .. } | Pattern::Poisson { .. } | Pattern::Trace(_) =
-        source.pattern
-    {
-        return fail(format!("source {n} has a pattern that this version does not play"));
-    }
-    if let Pattern::Video { packets: 0, .. } = source.pattern {
-        return fail(format!("source {n} sends frames of no packets"));
-    }
-    let (mut at, dst) = (source.node, source.flow.dst);
-    while map.owner(dst) != Some(at) {
-        let Some(oif) = map.way_out(at, dst) else {
-            return fail(format!("source {n}: no way from {} to {dst}", scenario.nodes[source.node.0].name));
-        };
-        let attachment = map.attachments(at)[position(oif)];
-        let link = &scenario.links[attachment.link.0];
-        if source.packet > link.mtu {
-            let (packet, mtu) = (source.packet, link.mtu);
-            return fail(format!("source {n} sends packets of {packet} bytes, the MTU on the way is {mtu}"));
-        }
-        at = link.ends[1 - attachment.side];
-    }
-    Ok(())
-}
-
-/// The node and the link that an action names.
-fn named(action: &Action) -> (Option<NodeId>, Option<LinkId>) {
-    match *action {
-        Action::Send { node, .. }
-        | Action::Unsend { node, .. }
-        | Action::Receive { node, .. }
-        | Action::Release { node, .. }
-        | Action::FailPlane { node, .. }
-        | Action::Crash(node)
-        | Action::Restart(node)
-        | Action::NodeDown(node)
-        | Action::NodeUp(node)
-        | Action::ClockStep { node, .. }
-        | Action::Stop(node) => (Some(node), None),
-        Action::LinkDown(link) | Action::LinkUp(link) | Action::Impair(link, _) | Action::ImpairData(link, _) => {
-            (None, Some(link))
-        }
-        Action::Partition(ref nodes) => (nodes.iter().max().copied(), None),
-        Action::Heal => (None, None),
     }
 }

@@ -12,12 +12,20 @@
 
 pub mod agenda;
 mod agents;
+mod build;
+mod capture;
 pub mod check;
+pub mod connections;
 pub mod experiment;
+mod faults;
+pub mod hop;
+mod hosts;
 pub mod link;
 pub mod mace;
 pub mod map;
+mod outlet;
 pub mod packet;
+mod playable;
 pub mod rng;
 pub mod scenario;
 pub mod scenarios;
@@ -25,6 +33,7 @@ pub mod sink;
 pub mod source;
 pub mod station;
 pub mod story;
+pub mod tcp;
 mod transit;
 pub mod world;
 

@@ -1,83 +1,69 @@
-//! A link and what becomes of packets on it: every packet that is put on a link is delivered, lost, or still there.
+//! A link: two directions, and what chance does to packets on it.
 
-use crate::packet::{Body, Packet};
 use crate::rng::Rng;
 use crate::scenario::{Impairment, LinkSpec};
-use terms::{Bytes, Span};
+use terms::Span;
 
-/// A link at work.
+/// A link at work; its directions are `hops[2 * number + side]` of the world.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// What it is.
     pub spec: LinkSpec,
     /// How signalling fares now.
     pub impairment: Impairment,
-    /// By direction, named for the side that sends.
-    pub counts: [LinkCounts; 2],
-    /// Grows each time the link goes down: what was put on it before is lost.
-    pub age: u32,
+    /// How data fares now.
+    pub data: Impairment,
+    /// Why it is down: bits of [`Why`]; zero: it is up.
+    pub down: u8,
     rng: Rng,
 }
 
-/// What became of the packets of one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LinkCounts {
-    /// Put on the link.
-    pub entered: u64,
-    /// Made by duplication.
-    pub doubled: u64,
-    /// Came out at the other end.
-    pub delivered: u64,
-    /// Lost by chance.
-    pub lost: u64,
-    /// Lost because the link went down.
-    pub cut: u64,
-    /// Still there.
-    pub in_flight: u64,
+/// Why a link is down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Why {
+    /// It was said so.
+    Told = 1,
+    /// The node at its first end has no power.
+    First = 2,
+    /// The node at its second end has no power.
+    Second = 4,
+    /// A partition.
+    Partition = 8,
 }
 
-impl LinkCounts {
-    /// Whether nothing was made from nothing and nothing vanished.
-    pub fn is_conserved(&self) -> bool {
-        self.entered + self.doubled == self.delivered + self.lost + self.cut + self.in_flight
-    }
+/// What becomes of a packet that is put on a link: how much later than it should each copy comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fate {
+    /// The packet; `None`: it is lost.
+    pub first: Option<Span>,
+    /// Its double.
+    pub second: Option<Span>,
 }
 
 impl Link {
     /// A link that is up and does no harm.
     pub fn new(spec: LinkSpec, number: usize, seed: u64) -> Link {
-        let rng = Rng::new(seed, number as u64 + 1);
-        Link { spec, impairment: Impairment::default(), counts: Default::default(), age: 0, rng }
+        // Streams from 1,000 on are the sources'.
+        let stream = if number < 999 { number as u64 + 1 } else { 3 << 32 | number as u64 };
+        let (impairment, data) = (Impairment::default(), Impairment::default());
+        Link { spec, impairment, data, down: 0, rng: Rng::new(seed, stream) }
     }
 
-    /// How long a packet of that length occupies the sender.
-    pub fn transmission(&self, len: u32) -> Span {
-        self.spec.rate.span_for(Bytes::new(u64::from(len) + u64::from(self.spec.overhead)))
+    /// Whether chance may do something to packets.
+    pub fn is_faulty(&self) -> bool {
+        self.impairment != Impairment::default() || self.data != Impairment::default()
     }
 
-    /// A packet is put on the link from that side: after how long (beyond transmission) it comes out, once or twice.
-    pub fn fates(&mut self, side: usize, packet: &Packet) -> [Option<Span>; 2] {
-        let counts = &mut self.counts[side];
-        counts.entered += 1;
-        let signal = matches!(packet.body, Body::Signal { .. });
-        let imp = self.impairment;
-        if signal && self.rng.happens(imp.loss) {
-            counts.lost += 1;
-            return [None, None];
+    /// A packet is put on the link.
+    pub fn fate(&mut self, signal: bool) -> Fate {
+        let imp = if signal { self.impairment } else { self.data };
+        if self.rng.happens(imp.loss) {
+            return Fate { first: None, second: None };
         }
-        let mut once = || {
-            let late = signal && self.rng.happens(imp.reorder);
-            let more = if late { self.rng.below(imp.late.as_nanos()) } else { 0 };
-            self.spec.delay + Span::from_nanos(more)
-        };
-        let first = once();
-        counts.in_flight += 1;
-        let second = (signal && self.rng.happens(imp.duplicate)).then(|| {
-            counts.in_flight += 1;
-            counts.doubled += 1;
-            let late = Span::from_nanos(self.rng.below(imp.late.as_nanos()));
-            self.spec.delay + late
-        });
-        [Some(first), second]
+        let late = imp.late.as_nanos();
+        let first = if self.rng.happens(imp.reorder) { self.rng.below(late) } else { 0 };
+        let second = self.rng.happens(imp.duplicate).then(|| Span::from_nanos(self.rng.below(late)));
+        Fate { first: Some(Span::from_nanos(first)), second }
     }
 }

@@ -90,6 +90,11 @@ impl Map {
         self.next[from.0][to.0].map(index)
     }
 
+    /// The interface, by position, by which packets to that node leave; `None`: they are there, or there is no way.
+    pub fn next_hop(&self, from: NodeId, to: NodeId) -> Option<usize> {
+        self.next[from.0][to.0]
+    }
+
     fn find_ways(&mut self) {
         let all = self.attachments.len();
         self.next = vec![vec![None; all]; all];

@@ -1,7 +1,8 @@
-//! What travels on the links.
+//! What travels on the links: 64 bytes a packet, in one slab, chained by number.
 
 use std::rc::Rc;
 use terms::{FlowKey, Time};
+use traffic::meter::Color;
 
 /// Length of an IPv4 header without options, bytes.
 pub const IPV4_HEADER: u32 = 20;
@@ -9,34 +10,71 @@ pub const IPV4_HEADER: u32 = 20;
 pub const ROUTER_ALERT: u32 = 4;
 /// IP protocol number of RSVP.
 pub const RSVP: u8 = 46;
+/// IP protocol number of TCP.
+pub const TCP: u8 = 6;
 /// IP protocol number of UDP.
 pub const UDP: u8 = 17;
+/// The longest packet, IP header included.
+pub const LONGEST: u32 = 65_535;
+
+/// No packet.
+pub const NONE: u32 = u32::MAX;
 
 /// A packet.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(align(64))]
 pub struct Packet {
-    /// Who talks to whom.
-    pub flow: FlowKey,
+    /// When it comes out of the link that it is on, ns.
+    pub at: u64,
+    /// When its source sent it, ns.
+    pub sent: u64,
+    /// What its kind says it is.
+    pub words: [u32; 7],
+    /// The packet behind it on the same link.
+    pub next: u32,
+    /// Which source, connection or message.
+    pub flow: u32,
     /// Length, IP header included, bytes.
-    pub len: u32,
+    pub len: u16,
+    /// The node that it goes to.
+    pub dst: u16,
     /// Time to live.
     pub ttl: u8,
+    /// Code point.
+    pub dscp: u8,
     /// What is in it.
-    pub body: Body,
+    pub kind: Kind,
+    /// The colour that the last meter gave it.
+    pub color: Color,
 }
 
 /// What is in a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A packet of a traffic source; words: its number, low and high.
+    Data,
+    /// An RSVP message; `flow` is its place among the messages.
+    Signal,
+    /// The first of a TCP connection.
+    Syn,
+    /// The answer to it.
+    SynAck,
+    /// TCP data; words: segment number.
+    Segment,
+    /// A TCP acknowledgement; words: first missing segment, SACK blocks.
+    Ack,
+}
+
+/// An RSVP message on its way.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Body {
-    /// A packet of a traffic source.
-    Data(Data),
-    /// An RSVP message.
-    Signal {
-        /// Whether the Router Alert option is on it.
-        alert: bool,
-        /// The message.
-        bytes: Rc<[u8]>,
-    },
+pub struct Message {
+    /// From where to where.
+    pub flow: FlowKey,
+    /// Whether the Router Alert option is on it.
+    pub alert: bool,
+    /// The message.
+    pub bytes: Rc<[u8]>,
 }
 
 /// The mark that a source leaves in its packets for its sink.
@@ -46,8 +84,143 @@ pub struct Data {
     pub source: u32,
     /// Number of the packet.
     pub sequence: u64,
-    /// Number of the frame that it is a part of; packets of sources without frames are a frame each.
-    pub frame: u64,
+    /// Length, IP bytes.
+    pub len: u32,
     /// When it was sent.
     pub sent: Time,
+}
+
+impl Packet {
+    /// A packet that starts now.
+    #[inline]
+    pub fn new(kind: Kind, flow: u32, len: u32, dst: u16, now: Time) -> Packet {
+        Packet {
+            at: 0,
+            sent: now.as_nanos(),
+            words: [0; 7],
+            next: NONE,
+            flow,
+            len: len.min(LONGEST) as u16,
+            dst,
+            ttl: 64,
+            dscp: 0,
+            kind,
+            color: Color::Green,
+        }
+    }
+
+    /// The mark of a source, if it is one's.
+    pub fn data(&self) -> Data {
+        let sequence = u64::from(self.words[0]) | u64::from(self.words[1]) << 32;
+        Data { source: self.flow, sequence, len: u32::from(self.len), sent: Time::from_nanos(self.sent) }
+    }
+}
+
+/// All packets that are somewhere; the numbers of those that are gone are used again.
+#[derive(Clone, Debug)]
+pub struct Packets {
+    slab: Vec<Packet>,
+    vacant: u32,
+    /// Packets that began.
+    pub born: u64,
+    /// Packets that ended.
+    pub gone: u64,
+}
+
+impl Default for Packets {
+    fn default() -> Packets {
+        Packets { slab: Vec::new(), vacant: NONE, born: 0, gone: 0 }
+    }
+}
+
+impl Packets {
+    /// Keeps a packet; returns its number.
+    #[inline]
+    pub fn keep(&mut self, packet: Packet) -> u32 {
+        self.born += 1;
+        let n = self.vacant;
+        if n == NONE {
+            self.slab.push(packet);
+            return self.slab.len() as u32 - 1;
+        }
+        let place = &mut self.slab[n as usize];
+        self.vacant = place.next;
+        *place = packet;
+        n
+    }
+
+    /// A packet is gone.
+    #[inline]
+    pub fn let_go(&mut self, n: u32) {
+        self.gone += 1;
+        self.slab[n as usize].next = self.vacant;
+        self.vacant = n;
+    }
+
+    /// Bytes that all packets take.
+    pub fn memory(&self) -> usize {
+        self.slab.capacity() * size_of::<Packet>()
+    }
+}
+
+/// All messages that are somewhere, apart from the packets that carry them.
+#[derive(Clone, Debug, Default)]
+pub struct Messages {
+    slab: Vec<Option<Message>>,
+    vacant: Vec<u32>,
+}
+
+impl Messages {
+    /// Keeps a message; returns its place.
+    pub fn keep(&mut self, message: Message) -> u32 {
+        if let Some(n) = self.vacant.pop() {
+            self.slab[n as usize] = Some(message);
+            return n;
+        }
+        self.slab.push(Some(message));
+        self.slab.len() as u32 - 1
+    }
+
+    /// The message at a place.
+    pub fn get(&self, n: u32) -> Option<&Message> {
+        self.slab.get(n as usize)?.as_ref()
+    }
+
+    /// The same message once more.
+    pub fn again(&mut self, n: u32) -> u32 {
+        match self.get(n).cloned() {
+            Some(message) => self.keep(message),
+            None => n,
+        }
+    }
+
+    /// The message's packet is gone.
+    pub fn let_go(&mut self, n: u32) {
+        if self.slab.get_mut(n as usize).and_then(Option::take).is_some() {
+            self.vacant.push(n);
+        }
+    }
+}
+
+impl std::ops::Index<u32> for Packets {
+    type Output = Packet;
+    #[inline]
+    fn index(&self, n: u32) -> &Packet {
+        &self.slab[n as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Packets {
+    #[inline]
+    fn index_mut(&mut self, n: u32) -> &mut Packet {
+        &mut self.slab[n as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_packet_is_a_cache_line() {
+        assert_eq!(size_of::<super::Packet>(), 64);
+    }
 }

@@ -38,7 +38,6 @@ pub struct FlowReport {
 pub struct Sink {
     report: FlowReport,
     packets_per_frame: u32,
-    packet: u32,
     /// By frame: packets sent and received, of those that count.
     frames: Vec<(u32, u32)>,
 }
@@ -60,7 +59,6 @@ impl Sink {
                 window,
             },
             packets_per_frame: frame_packets(&source.pattern),
-            packet: source.packet,
             frames: Vec::new(),
         }
     }
@@ -78,7 +76,7 @@ impl Sink {
     /// A packet arrives.
     pub fn arrived(&mut self, now: Time, data: &Data) {
         if self.counts(now) {
-            self.report.bytes_in_window += u64::from(self.packet);
+            self.report.bytes_in_window += u64::from(data.len);
         }
         if !self.counts(data.sent) {
             return;
@@ -114,7 +112,7 @@ impl Sink {
         if self.packets_per_frame == 1 {
             return None;
         }
-        let at = usize::try_from(data.frame).ok()?;
+        let at = usize::try_from(data.sequence / u64::from(self.packets_per_frame)).ok()?;
         if self.frames.len() <= at {
             self.frames.resize(at + 1, (0, 0));
         }

@@ -3,7 +3,7 @@
 
 use crate::packet::Data;
 use crate::rng::Rng;
-use crate::scenario::{Pattern, SourceSpec};
+use crate::scenario::{Pattern, Scenario, SourceSpec};
 use terms::{Bytes, Rate, Span, Time};
 
 /// A source at work.
@@ -19,8 +19,8 @@ pub struct Source {
 
 impl Source {
     /// The source of that number; its chance is a stream of its own.
-    pub fn new(spec: SourceSpec, number: u32, seed: u64) -> Source {
-        let rng = Rng::new(seed, u64::from(number) + 1_000);
+    pub fn new(spec: SourceSpec, number: u32, scenario: &Scenario) -> Source {
+        let rng = Rng::new(scenario.seed, u64::from(number) + 1_000);
         Source { spec, number, rng, sent: 0, on: (spec.from, 0, spec.from) }
     }
 
@@ -72,12 +72,7 @@ impl Source {
     pub fn send(&mut self, now: Time) -> Data {
         let sequence = self.sent;
         self.sent += 1;
-        Data {
-            source: self.number,
-            sequence,
-            frame: sequence / u64::from(frame_packets(&self.spec.pattern)),
-            sent: now,
-        }
+        Data { source: self.number, sequence, len: self.spec.packet, sent: now }
     }
 
     /// Packets sent.
@@ -119,7 +114,7 @@ mod tests {
         let flow = FlowKey { src, dst, protocol: 17, src_port: 1, dst_port: 1 };
         let until = Time::from_nanos(Span::NANOS_PER_SEC);
         let spec = SourceSpec { node: NodeId(0), flow, packet: 1_000, pattern, from: Time::ZERO, until };
-        let mut source = Source::new(spec, 0, 1);
+        let mut source = Source::new(spec, 0, &Scenario { seed: 1, ..Scenario::default() });
         let mut all = Vec::new();
         while let Some(at) = source.next_at() {
             source.send(at);

@@ -6,9 +6,9 @@ use node::io::{InterfaceState, PlanId, Reservable};
 use node::{Config, Node};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
-use terms::{Fault, IfIndex, Time};
+use terms::{Fault, IfIndex, Span, Time};
 use traffic::plan::{ClassId, LinkSpec, Plan, PlanOp};
-use traffic::port::{Limits, Port};
+use traffic::port::{Limits, Port, SchedulerKind};
 
 /// A node at work.
 pub struct Station {
@@ -26,6 +26,10 @@ pub struct Station {
     pub plan: Plan,
     /// Batches that the plane is working on.
     pub batches: VecDeque<(PlanId, Vec<PlanOp>)>,
+    /// Whether the node has power.
+    pub powered: bool,
+    /// How far its calendar clock is from simulated time, ns. Nothing that is simulated reads it, which is the point.
+    pub calendar: i64,
     /// So many batches will fail.
     pub failing: u32,
     /// Interfaces whose present agent has not had a batch carried out yet.
@@ -38,6 +42,10 @@ pub struct Interface {
     pub port: Port,
     /// What the agent is told of it.
     pub state: InterfaceState,
+    /// Which scheduler the port runs.
+    pub kind: SchedulerKind,
+    /// The direction of a link that it leads into.
+    pub hop: usize,
     /// Whether a packet is being sent.
     pub busy: bool,
     /// When the port asked to be looked at again.
@@ -68,6 +76,8 @@ impl Station {
                         guaranteed: link.error_terms(),
                     }),
                 },
+                kind: link.scheduler,
+                hop: 2 * a.link.0 + a.side,
                 busy: false,
                 alarm: None,
             }
@@ -80,6 +90,8 @@ impl Station {
             alarm: None,
             plan: Plan::default(),
             batches: VecDeque::new(),
+            powered: true,
+            calendar: 0,
             failing: 0,
             adopting: BTreeSet::new(),
         }
@@ -99,6 +111,25 @@ impl Station {
         self.life += 1;
         self.alarm = None;
         self.batches.clear();
+    }
+
+    /// Without power the data plane holds nothing: the numbers of the packets that waited in its ports.
+    pub fn forget(&mut self, id: NodeId, seed: u64, now: Time) -> Vec<u32> {
+        let mut gone = Vec::new();
+        for interface in &mut self.interfaces {
+            // A limited class gives its packets later; long from now it has given all.
+            let mut later = now;
+            while interface.port.queued() > 0 {
+                match interface.port.dequeue(later) {
+                    Some(meta) => gone.push(meta.id as u32),
+                    None => later = later + Span::from_secs(1),
+                }
+            }
+            interface.port = Port::new(interface.state.index, interface.kind, Limits::default(), [seed, id.0 as u64]);
+        }
+        self.plan = Plan::default();
+        self.batches.clear();
+        gone
     }
 
     /// The data plane carries its oldest batch out, all or nothing.

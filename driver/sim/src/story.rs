@@ -48,6 +48,14 @@ impl Story {
         }
     }
 
+    /// Takes one number into the hash: something that happens often.
+    #[inline]
+    pub fn mark_word(&mut self, n: u64) {
+        self.events += 1;
+        self.hash = (self.hash ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.hash ^= self.hash >> 29;
+    }
+
     /// Takes bytes into the hash.
     pub fn mark_bytes(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {

@@ -1,26 +1,31 @@
-//! Packets on their way: into a port, onto a link, out of it, and on to the next.
+//! Packets on their way: into a queue, onto a link, out of it, and on to the next.
 
+use crate::hop::Egress;
+use crate::link::Fate;
 use crate::map::{address, position};
-use crate::packet::{Body, IPV4_HEADER, Packet, ROUTER_ALERT, RSVP};
-use crate::scenario::NodeId;
+use crate::packet::{IPV4_HEADER, Kind, Message, NONE, Packet, ROUTER_ALERT, RSVP};
+use crate::scenario::{LinkId, NodeId};
 use crate::world::{Due, Heard, World};
 use node::io::{Datagram, Input};
 use std::rc::Rc;
-use terms::{Dscp, FlowKey, IfIndex, PacketMeta};
-use traffic::port::Verdict;
+use terms::{FlowKey, IfIndex, Span, Time};
 
 impl World {
     /// A packet that starts here, or passes through.
-    pub(crate) fn forward(&mut self, at: NodeId, packet: Packet) {
-        let dst = packet.flow.dst;
-        if self.map.owner(dst) == Some(at) {
-            self.take(at, &packet);
+    #[inline]
+    pub(crate) fn forward(&mut self, at: usize, number: u32) {
+        let dst = usize::from(self.packets[number].dst);
+        if dst == at {
+            self.take(at, number);
             return;
         }
-        match self.map.way_out(at, dst) {
-            Some(oif) => self.put_out(at, oif, packet),
-            None => self.lost.no_way += 1,
+        let hop = self.ways[at * self.stations.len() + dst];
+        if hop == NONE {
+            self.lost.no_way += 1;
+            self.let_go(number);
+            return;
         }
+        self.put_out(hop as usize, number);
     }
 
     /// An agent sends a message.
@@ -28,155 +33,274 @@ impl World {
         let Datagram { oif, src, dst, ttl, router_alert, bytes } = datagram;
         self.story.mark_bytes(&bytes);
         let header = IPV4_HEADER + if router_alert { ROUTER_ALERT } else { 0 };
-        let packet = Packet {
-            flow: FlowKey { src, dst, protocol: RSVP, src_port: 0, dst_port: 0 },
-            len: header + bytes.len() as u32,
-            ttl,
-            body: Body::Signal { alert: router_alert, bytes: Rc::from(bytes) },
+        let len = header + bytes.len() as u32;
+        let flow = FlowKey { src, dst, protocol: RSVP, src_port: 0, dst_port: 0 };
+        let to = self.map.owner(dst).map_or(u16::MAX, |node| node.0 as u16);
+        let message = self.messages.keep(Message { flow, alert: router_alert, bytes: Rc::from(bytes) });
+        let number = self.packets.keep(Packet { ttl, ..Packet::new(Kind::Signal, message, len, to, self.now()) });
+        let hop = match oif {
+            Some(oif) => self.hop_of(at, oif),
+            None if usize::from(to) == at.0 => return self.take(at.0, number),
+            None => self.way(at.0, usize::from(to)),
         };
-        match oif {
-            Some(oif) => self.put_out(at, oif, packet),
-            None => self.forward(at, packet),
-        }
-    }
-
-    fn put_out(&mut self, at: NodeId, oif: IfIndex, packet: Packet) {
-        let Some(n) = self.interface_of(at, oif) else {
-            self.lost.no_way += 1;
-            return;
-        };
-        if !self.map.is_up(self.map.attachments(at)[n].link) {
-            self.lost.no_way += 1;
-            return;
-        }
-        let now = self.now();
-        let meta = PacketMeta { flow: packet.flow, len: packet.len, dscp: Dscp(0), arrival: now, id: 0 };
-        let id = self.keep(packet);
-        let port = &mut self.stations[at.0].interfaces[n].port;
-        if let Verdict::Dropped { .. } = port.enqueue(now, PacketMeta { id: u64::from(id), ..meta }) {
-            self.lost.queue += 1;
-            self.story.mark(&[now.as_nanos(), 2, at.0 as u64, n as u64]);
-            self.let_go(id);
-        }
-        self.send_next(at.0, n);
-    }
-
-    /// If the link is free: the next packet of the port goes.
-    pub(crate) fn send_next(&mut self, at: usize, n: usize) {
-        let now = self.now();
-        let attachment = self.map.attachments(NodeId(at))[n];
-        let interface = &mut self.stations[at].interfaces[n];
-        if interface.busy || !self.map.is_up(attachment.link) {
-            return;
-        }
-        let Some(meta) = interface.port.dequeue(now) else {
-            let due = interface.port.wake_at().map(|due| due.max(now));
-            if let Some(due) = due.filter(|due| interface.alarm.is_none_or(|set| *due < set)) {
-                interface.alarm = Some(due);
-                self.agenda.put(due, Due::Look { node: at as u32, interface: n as u32 });
+        match hop {
+            Some(hop) => self.put_out(hop, number),
+            None => {
+                self.lost.no_way += 1;
+                self.let_go(number);
             }
-            return;
-        };
-        interface.busy = true;
-        let link = &mut self.links[attachment.link.0];
-        let free = now + link.transmission(meta.len);
-        let (number, age) = (attachment.link.0 as u32, link.age);
-        let id = meta.id as u32;
-        let Some(packet) = self.packets[id as usize].as_ref() else { return };
-        let [first, second] = link.fates(attachment.side, packet);
-        let copy = second.is_some().then(|| packet.clone());
-        self.agenda.put(free, Due::Free { node: at as u32, interface: n as u32 });
-        let side = attachment.side as u8;
-        match first {
-            Some(delay) => self.agenda.put(free + delay, Due::Arrive { link: number, side, age, packet: id }),
-            None => drop(self.let_go(id)),
-        }
-        if let (Some(delay), Some(copy)) = (second, copy) {
-            let packet = self.keep(copy);
-            self.agenda.put(free + delay, Due::Arrive { link: number, side, age, packet });
         }
     }
 
-    /// A packet comes out of the link; `side` is the end where it went in.
-    pub(crate) fn arrive(&mut self, link: usize, side: usize, age: u32, number: u32) {
-        let Some(mut packet) = self.let_go(number) else { return };
-        let now = self.now();
-        let counts = &mut self.links[link].counts[side];
-        counts.in_flight -= 1;
-        if self.links[link].age != age {
-            self.links[link].counts[side].cut += 1;
+    /// The direction of a link that an interface leads into.
+    fn hop_of(&self, at: NodeId, oif: IfIndex) -> Option<usize> {
+        let a = self.map.attachments(at).get(position(oif))?;
+        Some(2 * a.link.0 + a.side)
+    }
+
+    /// The direction by which packets leave for a node; `None`: there is no way.
+    pub(crate) fn way(&self, at: usize, dst: usize) -> Option<usize> {
+        let hop = self.ways.get(at * self.stations.len() + dst).copied().filter(|_| dst < self.stations.len())?;
+        (hop != NONE).then_some(hop as usize)
+    }
+
+    /// A packet comes to a direction: through its conditioner to its queue.
+    pub(crate) fn put_out(&mut self, h: usize, number: u32) {
+        let now = self.agenda.now();
+        let hop = &mut self.hops[h];
+        if !hop.up {
+            self.lost.no_way += 1;
+            self.let_go(number);
             return;
         }
-        self.links[link].counts[side].delivered += 1;
-        let (at, iif) = self.map.end(crate::scenario::LinkId(link), 1 - side);
-        self.story.mark(&[now.as_nanos(), 3, link as u64, side as u64, u64::from(packet.len)]);
-        if self.is_for_agent(at, &packet) {
-            self.tell_message(at, iif, &packet);
+        if let Some(conditioning) = &mut hop.conditioning {
+            if conditioning.shapes() {
+                self.shape(h, number);
+                return;
+            }
+            conditioning.mark(now, &mut self.packets[number]);
+        }
+        self.queue(h, number, now.as_nanos());
+    }
+
+    /// A packet comes to a queue at `now`, which is later than the event if it came over a direction that feeds nothing else.
+    pub(crate) fn queue(&mut self, mut h: usize, number: u32, mut now: u64) {
+        loop {
+            let packet = &mut self.packets[number];
+            let len = u32::from(packet.len);
+            let hop = &mut self.hops[h];
+            let start = hop.free_at.max(now);
+            let room = match &mut hop.egress {
+                Egress::Fifo => true,
+                Egress::Limited(waiting) => waiting.admit(now, start, len),
+                Egress::Rio(rio) => {
+                    packet.color = rio.color_of(packet.dscp);
+                    rio.admit(now, start, len, packet.color)
+                }
+                Egress::Port => return self.into_port(h, number),
+                Egress::Tree(_) => return self.into_tree(h, number),
+            };
+            hop.offered(packet.color, len);
+            if !room {
+                hop.dropped(packet.color, len);
+                self.lost.queue += 1;
+                self.story.mark_word(now ^ (h as u64) << 48 ^ 2);
+                self.let_go(number);
+                return;
+            }
+            let at = hop.send(now, len);
+            packet.at = at;
+            if hop.faulty || hop.capture.is_some() {
+                self.put_on(h, number);
+                return;
+            }
+            let to = hop.to as usize;
+            if hop.feeds && usize::from(packet.dst) != to && packet.ttl > 1 {
+                let next = self.ways[to * self.stations.len() + usize::from(packet.dst)] as usize;
+                if self.hops.get(next).is_some_and(|next| next.fed_by == h as u32) {
+                    self.hops[h].counts.delivered += 1;
+                    packet.ttl -= 1;
+                    if let Some(conditioning) = &mut self.hops[next].conditioning {
+                        conditioning.mark(Time::from_nanos(at), packet);
+                    }
+                    (h, now) = (next, at);
+                    continue;
+                }
+            }
+            self.chain(h, number);
             return;
         }
-        if self.map.owner(packet.flow.dst) == Some(at) {
-            self.take(at, &packet);
+    }
+
+    /// Behind the others on the wire.
+    #[inline]
+    fn chain(&mut self, h: usize, number: u32) {
+        let hop = &mut self.hops[h];
+        let packet = &mut self.packets[number];
+        packet.next = NONE;
+        let at = packet.at;
+        let tail = std::mem::replace(&mut hop.tail, number);
+        if tail == NONE {
+            hop.head = number;
+            self.agenda.put(Time::from_nanos(at), Due::Wire { hop: h as u32, age: hop.age });
+        } else {
+            self.packets[tail].next = number;
+        }
+    }
+
+    /// A packet whose `at` is set is put on the link, where chance may have something to say.
+    pub(crate) fn put_on(&mut self, h: usize, number: u32) {
+        self.capture(h, number);
+        if !self.hops[h].faulty {
+            self.chain(h, number);
             return;
         }
-        packet.ttl = packet.ttl.saturating_sub(1);
-        if packet.ttl == 0 {
-            self.lost.ttl += 1;
+        let packet = self.packets[number];
+        let Fate { first, second } = self.links[h / 2].fate(packet.kind == Kind::Signal);
+        let at = Time::from_nanos(packet.at);
+        if let Some(late) = second {
+            self.hops[h].counts.doubled += 1;
+            let message = (packet.kind == Kind::Signal).then(|| self.messages.again(packet.flow));
+            let double = self.packets.keep(Packet { flow: message.unwrap_or(packet.flow), ..packet });
+            self.stray(h, double, at + late);
+        }
+        match first {
+            Some(Span::ZERO) => self.chain(h, number),
+            Some(late) => self.stray(h, number, at + late),
+            None => {
+                self.hops[h].counts.lost += 1;
+                self.story.mark_word(packet.at ^ (h as u64) << 48 ^ 8);
+                self.let_go(number);
+            }
+        }
+    }
+
+    /// A packet that may overtake or be overtaken travels by itself.
+    fn stray(&mut self, h: usize, number: u32, at: Time) {
+        let hop = &mut self.hops[h];
+        hop.counts.strays += 1;
+        self.agenda.put(at, Due::Stray { hop: h as u32, age: hop.age, packet: number });
+    }
+
+    /// The first packet on a wire comes out.
+    #[inline]
+    pub(crate) fn wire(&mut self, h: usize, age: u32) {
+        let hop = &mut self.hops[h];
+        if hop.age != age {
             return;
         }
-        self.forward(at, packet);
+        let number = hop.head;
+        let next = self.packets[number].next;
+        hop.head = next;
+        if next == NONE {
+            hop.tail = NONE;
+        } else {
+            self.agenda.put(Time::from_nanos(self.packets[next].at), Due::Wire { hop: h as u32, age });
+        }
+        hop.counts.delivered += 1;
+        self.arrive(h, number);
+    }
+
+    /// A stray packet comes out.
+    pub(crate) fn stray_arrives(&mut self, h: usize, age: u32, number: u32) {
+        let hop = &mut self.hops[h];
+        hop.counts.strays -= 1;
+        if hop.age != age {
+            hop.counts.cut += 1;
+            self.let_go(number);
+            return;
+        }
+        hop.counts.delivered += 1;
+        self.arrive(h, number);
+    }
+
+    #[inline]
+    fn arrive(&mut self, h: usize, number: u32) {
+        let at = self.hops[h].to as usize;
+        let packet = &mut self.packets[number];
+        let now = self.agenda.now().as_nanos();
+        self.story.mark_word(now ^ (h as u64) << 48 ^ u64::from(packet.len) << 32 ^ u64::from(packet.flow));
+        if packet.kind == Kind::Signal && self.is_for_agent(at, number) {
+            let iif = self.map.end(LinkId(h / 2), 1 - h % 2).1;
+            self.tell_message(at, iif, number);
+            return;
+        }
+        let packet = &mut self.packets[number];
+        if usize::from(packet.dst) != at {
+            packet.ttl = packet.ttl.saturating_sub(1);
+            if packet.ttl == 0 {
+                self.lost.ttl += 1;
+                self.let_go(number);
+                return;
+            }
+        }
+        self.forward(at, number);
     }
 
     /// A living agent's socket takes messages for its node, and those with Router Alert that pass.
-    fn is_for_agent(&self, at: NodeId, packet: &Packet) -> bool {
-        let Body::Signal { alert, .. } = packet.body else { return false };
-        self.stations[at.0].agent.is_some() && (alert || self.map.owner(packet.flow.dst) == Some(at))
+    fn is_for_agent(&self, at: usize, number: u32) -> bool {
+        let packet = &self.packets[number];
+        let alert = self.messages.get(packet.flow).is_some_and(|message| message.alert);
+        self.stations[at].agent.is_some() && (alert || usize::from(packet.dst) == at)
     }
 
-    fn tell_message(&mut self, at: NodeId, iif: IfIndex, packet: &Packet) {
-        let Body::Signal { bytes, .. } = &packet.body else { return };
-        let bytes = Rc::clone(bytes);
-        let FlowKey { src, dst, .. } = packet.flow;
+    fn tell_message(&mut self, at: usize, iif: IfIndex, number: u32) {
+        let packet = self.packets[number];
+        let Some(Message { flow, bytes, .. }) = self.messages.get(packet.flow).cloned() else { return };
+        self.let_go(number);
         if let Some(heard) = &mut self.heard {
-            heard.push(Heard { at: self.agenda.now(), node: at, iif, bytes: Rc::clone(&bytes) });
+            heard.push(Heard { at: self.agenda.now(), node: NodeId(at), iif, bytes: Rc::clone(&bytes) });
         }
-        self.tell(at, Input::Message { iif, src, dst, ttl: packet.ttl, bytes: &bytes });
+        let FlowKey { src, dst, .. } = flow;
+        self.tell(NodeId(at), Input::Message { iif, src, dst, ttl: packet.ttl, bytes: &bytes });
     }
 
     /// A packet has reached its destination.
-    fn take(&mut self, at: NodeId, packet: &Packet) {
-        let now = self.now();
-        match &packet.body {
-            Body::Data(data) => self.sinks[data.source as usize].arrived(now, data),
+    #[inline]
+    fn take(&mut self, at: usize, number: u32) {
+        let packet = &self.packets[number];
+        match packet.kind {
+            Kind::Segment => self.segment(number),
+            Kind::Ack => self.acknowledgement(number),
+            Kind::Syn | Kind::SynAck => self.handshake(number),
+            Kind::Data => {
+                let data = packet.data();
+                self.sinks[data.source as usize].arrived(self.agenda.now(), &data);
+                self.let_go(number);
+            }
             // From this node to itself, without a link between.
-            Body::Signal { .. } if self.stations[at.0].agent.is_some() => self.tell_message(at, IfIndex(0), packet),
-            Body::Signal { .. } => self.lost.unclaimed += 1,
+            Kind::Signal if self.stations[at].agent.is_some() => self.tell_message(at, IfIndex(0), number),
+            Kind::Signal => {
+                self.lost.unclaimed += 1;
+                self.let_go(number);
+            }
         }
     }
 
-    /// A link goes down or comes back: what is on it is lost, everyone finds new ways, and both ends are told.
-    pub(crate) fn set_link(&mut self, link: crate::scenario::LinkId, up: bool) {
-        if self.map.is_up(link) == up {
-            return;
+    /// A packet is gone, with the message that was in it.
+    #[inline]
+    pub(crate) fn let_go(&mut self, number: u32) {
+        let packet = &self.packets[number];
+        if packet.kind == Kind::Signal {
+            self.messages.let_go(packet.flow);
         }
-        self.map = Rc::new(self.map.with(link, up));
-        if !up {
-            self.links[link.0].age += 1;
-        }
-        for station in &mut self.stations {
-            if let Some(agent) = &mut station.agent {
-                agent.route_mut().map = Rc::clone(&self.map);
-            }
-        }
-        for side in 0..2 {
-            let (node, interface) = self.map.end(link, side);
-            debug_assert!(
-                self.stations[node.0].interfaces[position(interface)].state.addresses == [address(link, side)]
-            );
-            self.tell_interface(node, position(interface));
-            self.send_next(node.0, position(interface));
-        }
-        for id in (0..self.stations.len()).map(NodeId) {
-            self.tell(id, Input::RouteChanged(None));
+        self.packets.let_go(number);
+    }
+
+    /// Whose packet it is.
+    pub(crate) fn flow_of(&self, number: u32) -> FlowKey {
+        let packet = &self.packets[number];
+        match packet.kind {
+            Kind::Data => self.sources[packet.flow as usize].spec().flow,
+            Kind::Segment | Kind::Syn => self.tcp.flow(packet.flow),
+            Kind::Ack | Kind::SynAck => crate::connections::reverse(self.tcp.flow(packet.flow)),
+            Kind::Signal => match self.messages.get(packet.flow) {
+                Some(message) => message.flow,
+                None => {
+                    let nobody = address(LinkId(0), 0);
+                    FlowKey { src: nobody, dst: nobody, protocol: RSVP, src_port: 0, dst_port: 0 }
+                }
+            },
         }
     }
 }

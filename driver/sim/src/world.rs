@@ -1,10 +1,13 @@
 //! The simulated world: takes what is due, in exact order, and tells whom it concerns.
 
 use crate::agenda::Agenda;
+use crate::capture::Capture;
+use crate::connections::Connections;
+use crate::hop::Hop;
 use crate::link::Link;
 use crate::map::Map;
-use crate::packet::{Body, Packet};
-use crate::scenario::{Action, NodeId, Scenario, SourceId};
+use crate::packet::{Kind, Messages, Packet, Packets};
+use crate::scenario::{Action, EgressReport, LinkId, NodeId, Scenario, SourceId, TcpId, TcpReport};
 use crate::sink::{FlowReport, Sink};
 use crate::source::Source;
 use crate::station::Station;
@@ -21,18 +24,27 @@ pub struct World {
     pub(crate) map: Rc<Map>,
     pub(crate) stations: Vec<Station>,
     pub(crate) links: Vec<Link>,
+    /// Directions of links: `2 * link + side`.
+    pub(crate) hops: Vec<Hop>,
+    /// By node and destination node: the direction by which packets leave.
+    pub(crate) ways: Vec<u32>,
     pub(crate) sources: Vec<Source>,
     pub(crate) sinks: Vec<Sink>,
-    /// Packets on their way, by number; the numbers of those that are gone are used again.
-    pub(crate) packets: Vec<Option<Packet>>,
-    pub(crate) vacant: Vec<u32>,
+    /// Destinations of the sources, by number.
+    pub(crate) targets: Vec<u16>,
+    pub(crate) tcp: Connections,
+    pub(crate) packets: Packets,
+    pub(crate) messages: Messages,
+    /// Packets that a tree has just dropped.
+    pub(crate) dropped: Vec<u32>,
+    pub(crate) captures: Vec<Capture>,
     pub(crate) asks: BTreeMap<(NodeId, AppId, Session), crate::scenario::Ask>,
     pub(crate) story: Story,
     pub(crate) lost: Lost,
     pub(crate) watch: Watch,
     pub(crate) script: Vec<Action>,
     pub(crate) heard: Option<Vec<Heard>>,
-    seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// A message that reached an agent.
@@ -78,6 +90,8 @@ pub struct Lost {
     pub ttl: u64,
     /// Dropped by a port's queue.
     pub queue: u64,
+    /// Waited in a node that lost its power.
+    pub power: u64,
     /// Came to a node that had no use for them.
     pub unclaimed: u64,
 }
@@ -85,8 +99,22 @@ pub struct Lost {
 /// What is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Due {
-    /// A packet comes out of a link.
-    Arrive { link: u32, side: u8, age: u32, packet: u32 },
+    /// The first packet on a wire comes out.
+    Wire { hop: u32, age: u32 },
+    /// A packet that travels by itself comes out.
+    Stray { hop: u32, age: u32, packet: u32 },
+    /// A shaper lets something go.
+    Release { hop: u32 },
+    /// A connection begins.
+    Open(u32),
+    /// A connection sends nothing new any more.
+    Stop(u32),
+    /// A sender's timer.
+    Sender(u32),
+    /// A receiver's timer.
+    Receiver(u32),
+    /// An edge of the measured window.
+    Edge(u8),
     /// A port's link is free again.
     Free { node: u32, interface: u32 },
     /// A port wants to be looked at.
@@ -114,20 +142,26 @@ impl World {
     /// # Errors
     /// [`Unplayable`] names the first thing in the scenario that means nothing.
     pub fn new(scenario: &Scenario) -> Result<World, Unplayable> {
-        crate::check::playable(scenario)?;
+        crate::playable::playable(scenario)?;
         let map = Rc::new(Map::new(scenario));
         let nodes = (0..scenario.nodes.len()).map(NodeId);
         let links = scenario.links.iter().enumerate().map(|(n, spec)| Link::new(*spec, n, scenario.seed));
-        let sources = scenario.sources.iter().enumerate().map(|(n, spec)| Source::new(*spec, n as u32, scenario.seed));
+        let sources = scenario.sources.iter().enumerate();
         let mut world = World {
             agenda: Agenda::default(),
             stations: nodes.clone().map(|id| Station::new(scenario, id, &map)).collect(),
+            hops: crate::build::hops(scenario, &map)?,
+            ways: Vec::new(),
+            tcp: Connections::new(scenario, &map),
+            targets: Vec::new(),
             map,
             links: links.collect(),
-            sources: sources.collect(),
+            sources: sources.map(|(n, spec)| Source::new(*spec, n as u32, scenario)).collect(),
             sinks: scenario.sources.iter().map(|spec| Sink::new(spec, scenario.measured)).collect(),
-            packets: Vec::new(),
-            vacant: Vec::new(),
+            packets: Packets::default(),
+            messages: Messages::default(),
+            dropped: Vec::new(),
+            captures: scenario.captures.iter().map(Capture::new).collect(),
             asks: BTreeMap::new(),
             story: Story::default(),
             lost: Lost::default(),
@@ -136,12 +170,9 @@ impl World {
             heard: None,
             seed: scenario.seed,
         };
-        for (n, (at, _)) in scenario.script.iter().enumerate() {
-            world.agenda.put(*at, Due::Script(n as u32));
-        }
-        for n in 0..world.sources.len() {
-            world.arm_source(n);
-        }
+        world.find_ways();
+        world.find_feeders(scenario);
+        world.put_first_events(scenario);
         nodes.for_each(|id| world.start_agent(id));
         Ok(world)
     }
@@ -207,9 +238,49 @@ impl World {
         self.sinks[source.0].report()
     }
 
-    /// Links and what became of the packets on them.
+    /// What a TCP connection did.
+    pub fn tcp(&self, connection: TcpId) -> TcpReport {
+        self.tcp.report(connection.0)
+    }
+
+    /// All connections, by number.
+    pub fn connections(&self) -> &Connections {
+        &self.tcp
+    }
+
+    /// What came to a direction of a link within the measured window, so far.
+    pub fn egress(&self, link: LinkId, side: usize) -> EgressReport {
+        self.hops[2 * link.0 + side].report()
+    }
+
+    /// What came to a direction of a link from the beginning.
+    pub fn egress_so_far(&self, link: LinkId, side: usize) -> EgressReport {
+        self.hops[2 * link.0 + side].tally()
+    }
+
+    /// Links.
     pub fn links(&self) -> &[Link] {
         &self.links
+    }
+
+    /// Directions of links, two each, and what became of the packets on them.
+    pub fn hops(&self) -> &[Hop] {
+        &self.hops
+    }
+
+    /// What a capture has kept: a pcap file.
+    pub fn pcap(&self, capture: usize) -> &[u8] {
+        self.captures[capture].bytes()
+    }
+
+    /// Packets that began so far, by whatever source.
+    pub fn packets(&self) -> u64 {
+        self.packets.born
+    }
+
+    /// Bytes of packets and connections.
+    pub fn memory(&self) -> usize {
+        self.packets.memory() + self.tcp.senders.len() * Connections::memory()
     }
 
     /// Packets that ended outside of links and sinks.
@@ -225,7 +296,14 @@ impl World {
 
     fn happen(&mut self, due: Due) {
         match due {
-            Due::Arrive { link, side, age, packet } => self.arrive(link as usize, usize::from(side), age, packet),
+            Due::Wire { hop, age } => self.wire(hop as usize, age),
+            Due::Stray { hop, age, packet } => self.stray_arrives(hop as usize, age, packet),
+            Due::Release { hop } => self.shaper_due(hop as usize),
+            Due::Sender(flow) => self.sender_due(flow),
+            Due::Receiver(flow) => self.receiver_due(flow),
+            Due::Open(flow) => self.open(flow),
+            Due::Stop(flow) => self.stop(flow),
+            Due::Edge(edge) => self.edge(usize::from(edge)),
             Due::Free { node, interface } => {
                 self.stations[node as usize].interfaces[interface as usize].busy = false;
                 self.send_next(node as usize, interface as usize);
@@ -251,19 +329,21 @@ impl World {
         let spec = *self.sources[n].spec();
         self.sinks[n].sent(&data);
         self.story.mark(&[now.as_nanos(), 1, n as u64, data.sequence]);
-        let packet = Packet { flow: spec.flow, len: spec.packet, ttl: 64, body: Body::Data(data) };
-        self.forward(spec.node, packet);
+        let mut packet = Packet::new(Kind::Data, n as u32, data.len, self.targets[n], now);
+        (packet.words[0], packet.words[1]) = (data.sequence as u32, (data.sequence >> 32) as u32);
+        let number = self.packets.keep(packet);
+        self.forward(spec.node.0, number);
         self.arm_source(n);
     }
 
-    fn arm_source(&mut self, n: usize) {
+    pub(crate) fn arm_source(&mut self, n: usize) {
         if let Some(at) = self.sources[n].next_at() {
             self.agenda.put(at, Due::Source(n as u32));
         }
     }
 
     pub(crate) fn start_agent(&mut self, id: NodeId) {
-        if !self.stations[id.0].spec.agent || self.stations[id.0].agent.is_some() {
+        if !self.stations[id.0].powered || !self.stations[id.0].spec.agent || self.stations[id.0].agent.is_some() {
             return;
         }
         self.stations[id.0].start(self.seed, id, &self.map);
@@ -285,27 +365,5 @@ impl World {
         let state = self.stations[id.0].interfaces[n].state.clone();
         let input = if self.map.is_up(link) { Input::Interface(state) } else { Input::InterfaceGone(state.index) };
         self.tell(id, input);
-    }
-
-    /// The first free number for a packet.
-    pub(crate) fn keep(&mut self, packet: Packet) -> u32 {
-        if let Some(n) = self.vacant.pop() {
-            self.packets[n as usize] = Some(packet);
-            return n;
-        }
-        self.packets.push(Some(packet));
-        self.packets.len() as u32 - 1
-    }
-
-    pub(crate) fn let_go(&mut self, n: u32) -> Option<Packet> {
-        let packet = self.packets.get_mut(n as usize)?.take()?;
-        self.vacant.push(n);
-        Some(packet)
-    }
-
-    /// The interface of a node by its index.
-    pub(crate) fn interface_of(&mut self, id: NodeId, oif: IfIndex) -> Option<usize> {
-        let n = crate::map::position(oif);
-        (n < self.stations[id.0].interfaces.len()).then_some(n)
     }
 }

@@ -1,0 +1,146 @@
+//! A world before its first instant: directions of links, ways, what feeds what, and the first events.
+
+use crate::hop::{Conditioning, Egress, Hop};
+use crate::map::{Map, position};
+use crate::packet::NONE;
+use crate::scenario::{Action, EgressSpec, LinkId, NodeId, Scenario};
+use crate::world::{Due, Unplayable, World};
+use std::collections::BTreeMap;
+use terms::Time;
+
+/// More than one direction, or a host.
+const MANY: u32 = NONE - 1;
+/// Streams of chance of directions: droppers, and markers that throw dice.
+const DROPPERS: u64 = 1 << 32;
+const MARKERS: u64 = 2 << 32;
+
+/// The directions of all links.
+pub(crate) fn hops(scenario: &Scenario, map: &Map) -> Result<Vec<Hop>, Unplayable> {
+    let named: BTreeMap<(usize, usize), &EgressSpec> =
+        scenario.egress.iter().map(|spec| ((spec.link.0, spec.side), spec)).collect();
+    let mut hops = Vec::with_capacity(2 * scenario.links.len());
+    for (n, link) in scenario.links.iter().enumerate() {
+        for side in 0..2 {
+            let (node, interface) = map.end(LinkId(n), side);
+            let from = (node.0 as u32, position(interface) as u32);
+            let mut hop = Hop::new(link, from, link.ends[1 - side].0 as u32);
+            let spec = named.get(&(n, side));
+            let number = hops.len() as u64;
+            let queue = spec.map_or(&scenario.queue, |spec| &spec.queue);
+            let fail = |what| Unplayable { what: format!("link {n}, side {side}: {what}") };
+            hop.egress = Egress::new(queue, link, [scenario.seed, DROPPERS | number]).map_err(fail)?;
+            if let Some(conditioner) = spec.and_then(|spec| spec.conditioner) {
+                let stream = [scenario.seed, MARKERS | number];
+                let conditioning = Conditioning::new(&conditioner, link.rate, stream).map_err(fail)?;
+                hop.conditioning = Some(Box::new(conditioning));
+            }
+            hops.push(hop);
+        }
+    }
+    for (n, capture) in scenario.captures.iter().enumerate() {
+        hops[2 * capture.link.0 + capture.side].capture = Some(n as u32);
+    }
+    Ok(hops)
+}
+
+impl World {
+    /// The way from every node to every other, by direction of a link.
+    pub(crate) fn find_ways(&mut self) {
+        let all = self.stations.len();
+        self.ways = vec![NONE; all * all];
+        for at in 0..all {
+            for dst in (0..all).filter(|dst| *dst != at) {
+                if let Some(oif) = self.map.next_hop(NodeId(at), NodeId(dst)) {
+                    let a = self.map.attachments(NodeId(at))[oif];
+                    self.ways[at * all + dst] = (2 * a.link.0 + a.side) as u32;
+                }
+            }
+        }
+        let ways = &self.ways;
+        self.tcp.find_ways(|at, dst| (ways[at * all + dst] != NONE).then(|| ways[at * all + dst] as usize));
+        self.targets = self.sources.iter().map(|source| target(&self.map, source.spec().flow.dst)).collect();
+    }
+
+    /// Which directions get all their packets from one other, so that packets can be put on both at once: they come to the second
+    /// in the order of the first, whatever else happens. Not where agents or faults may have a say.
+    pub(crate) fn find_feeders(&mut self, scenario: &Scenario) {
+        if scenario.nodes.iter().any(|node| node.agent) || scenario.script.iter().any(|(_, action)| meddles(action)) {
+            return;
+        }
+        let mut feeders = vec![NONE; self.hops.len()];
+        for spec in &scenario.connections {
+            self.walk(spec.from.0, spec.to.0, &mut feeders);
+            self.walk(spec.to.0, spec.from.0, &mut feeders);
+        }
+        for (n, source) in scenario.sources.iter().enumerate() {
+            self.walk(source.node.0, usize::from(self.targets[n]), &mut feeders);
+        }
+        for (h, feeder) in feeders.iter().enumerate() {
+            if *feeder < MANY && self.hops[h].is_plain() && self.hops[*feeder as usize].is_simple() {
+                self.hops[h].fed_by = *feeder;
+                self.hops[*feeder as usize].feeds = true;
+            }
+        }
+    }
+
+    fn walk(&self, from: usize, to: usize, feeders: &mut [u32]) {
+        let (mut at, mut before) = (from, MANY);
+        while let Some(hop) = self.way(at, to).filter(|_| at != to) {
+            let feeder = &mut feeders[hop];
+            *feeder = if *feeder == NONE || *feeder == before { before } else { MANY };
+            (at, before) = (self.hops[hop].to as usize, hop as u32);
+        }
+    }
+
+    /// From now on something may happen to links: nothing is sent ahead.
+    pub(crate) fn forget_feeders(&mut self) {
+        for hop in &mut self.hops {
+            (hop.fed_by, hop.feeds) = (NONE, false);
+        }
+    }
+
+    pub(crate) fn put_first_events(&mut self, scenario: &Scenario) {
+        self.agenda.put(scenario.measured.0, Due::Edge(0));
+        self.agenda.put(scenario.measured.1, Due::Edge(1));
+        for (n, (at, _)) in scenario.script.iter().enumerate() {
+            self.agenda.put(*at, Due::Script(n as u32));
+        }
+        for n in 0..self.sources.len() {
+            self.arm_source(n);
+        }
+        for (n, spec) in scenario.connections.iter().enumerate() {
+            self.agenda.put(spec.start, Due::Open(n as u32));
+            if spec.stop != Time::FOREVER {
+                self.agenda.put(spec.stop, Due::Stop(n as u32));
+            }
+        }
+    }
+
+    /// An edge of the measured window.
+    pub(crate) fn edge(&mut self, edge: usize) {
+        for hop in &mut self.hops {
+            hop.edges[edge] = Some(hop.tally());
+        }
+        self.tcp.edge(edge);
+    }
+}
+
+/// The node of an address; one that is nobody's is no node.
+pub(crate) fn target(map: &Map, dst: std::net::IpAddr) -> u16 {
+    map.owner(dst).map_or(u16::MAX, |node| node.0 as u16)
+}
+
+/// Whether an action may change what a link does.
+pub(crate) fn meddles(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::LinkDown(_)
+            | Action::LinkUp(_)
+            | Action::Impair(..)
+            | Action::ImpairData(..)
+            | Action::NodeDown(_)
+            | Action::NodeUp(_)
+            | Action::Partition(_)
+            | Action::Heal
+    )
+}

@@ -1,0 +1,192 @@
+//! TCP connections by the thousand: what a sending and a receiving host know of each.
+
+use crate::map::Map;
+use crate::packet::{NONE, TCP};
+use crate::scenario::{Scenario, TcpReport, TcpSpec};
+use crate::tcp::{Conduct, HEADERS, Receiver, Sender};
+use std::collections::BTreeMap;
+use terms::{Bytes, FlowKey, Span, Time};
+
+/// All connections.
+#[derive(Clone, Debug, Default)]
+pub struct Connections {
+    /// What senders know, by connection.
+    pub senders: Vec<SenderEnd>,
+    /// What receivers know, by connection.
+    pub receivers: Vec<ReceiverEnd>,
+    /// Conducts that ends name by number.
+    pub conducts: Vec<Conduct>,
+    /// What is seldom asked for.
+    pub details: Vec<Details>,
+}
+
+/// A sender and where its packets go.
+#[derive(Clone, Debug)]
+pub struct SenderEnd {
+    /// The sender.
+    pub tcp: Sender,
+    /// When its timer's event is set, ns; `u64::MAX`: none is.
+    pub alarm: u64,
+    /// The direction by which it sends.
+    pub hop: u32,
+    /// Number of the last segment, if there is one.
+    pub last: u32,
+    /// IP bytes of that segment.
+    pub last_len: u16,
+    /// IP bytes of the others.
+    pub full_len: u16,
+    /// Its node and the receiver's.
+    pub nodes: (u16, u16),
+    /// How it behaves.
+    pub conduct: u16,
+    /// Code point of its packets.
+    pub dscp: u8,
+}
+
+/// A receiver and where its packets go.
+#[derive(Clone, Debug)]
+pub struct ReceiverEnd {
+    /// The receiver.
+    pub tcp: Receiver,
+    /// When its timer's event is set, ns; `u64::MAX`: none is.
+    pub alarm: u64,
+    /// The direction by which it sends.
+    pub hop: u32,
+    /// Its node and the sender's.
+    pub nodes: (u16, u16),
+    /// How it behaves.
+    pub conduct: u16,
+    /// Code point of its packets.
+    pub dscp: u8,
+}
+
+/// What is seldom asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Details {
+    /// What it is.
+    pub spec: TcpSpec,
+    /// Its five-tuple.
+    pub flow: FlowKey,
+    /// When the handshake was complete.
+    pub opened: Option<Time>,
+    /// When the last segment was acknowledged.
+    pub finished: Option<Time>,
+    /// Segments delivered at the start and the end of the measured window.
+    pub edges: [Option<u32>; 2],
+    /// Segments that a finite source has.
+    segments: u32,
+}
+
+impl Connections {
+    /// The connections of a scenario that means something.
+    pub fn new(scenario: &Scenario, map: &Map) -> Connections {
+        let mut all = Connections::default();
+        let mut known = BTreeMap::new();
+        for spec in &scenario.connections {
+            let conduct = Conduct::new(&spec.tcp);
+            // A BTreeMap wants an order; what is printed is one.
+            let number = *known.entry(format!("{conduct:?}")).or_insert_with(|| {
+                all.conducts.push(conduct);
+                all.conducts.len() - 1
+            });
+            all.add(spec, map, number as u16);
+        }
+        all
+    }
+
+    fn add(&mut self, spec: &TcpSpec, map: &Map, conduct: u16) {
+        let mss = u64::from(spec.tcp.mss);
+        let segments =
+            spec.bytes.map_or(u32::MAX, |bytes| u32::try_from(bytes.get().div_ceil(mss)).unwrap_or(u32::MAX));
+        let rest = spec.bytes.map_or(mss, |bytes| match bytes.get() % mss {
+            0 => mss,
+            rest => rest,
+        });
+        let (from, to) = (spec.from.0 as u16, spec.to.0 as u16);
+        let dscp = spec.tcp.dscp.0;
+        self.senders.push(SenderEnd {
+            tcp: Sender::new(&self.conducts[usize::from(conduct)], segments),
+            alarm: u64::MAX,
+            hop: NONE,
+            last: segments.wrapping_sub(1),
+            last_len: (rest as u32 + HEADERS) as u16,
+            full_len: (spec.tcp.mss + HEADERS) as u16,
+            nodes: (from, to),
+            conduct,
+            dscp,
+        });
+        let tcp = Receiver::default();
+        self.receivers.push(ReceiverEnd { tcp, alarm: u64::MAX, hop: NONE, nodes: (to, from), conduct, dscp });
+        let nobody = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+        let address = |node| map.address(node).unwrap_or(nobody);
+        let (src, dst) = (address(spec.from), address(spec.to));
+        let flow = FlowKey { src, dst, protocol: TCP, src_port: spec.ports.0, dst_port: spec.ports.1 };
+        self.details.push(Details { spec: *spec, flow, opened: None, finished: None, edges: [None; 2], segments });
+    }
+
+    /// The five-tuple of what the sender sends.
+    pub fn flow(&self, number: u32) -> FlowKey {
+        self.details[number as usize].flow
+    }
+
+    /// Finds every connection's first direction anew.
+    pub fn find_ways(&mut self, ways: impl Fn(usize, usize) -> Option<usize>) {
+        let hop = |(at, to): (u16, u16)| ways(at.into(), to.into()).map_or(NONE, |hop| hop as u32);
+        self.senders.iter_mut().for_each(|end| end.hop = hop(end.nodes));
+        self.receivers.iter_mut().for_each(|end| end.hop = hop(end.nodes));
+    }
+
+    /// An edge of the measured window: 0 or 1.
+    pub fn edge(&mut self, edge: usize) {
+        for (details, end) in self.details.iter_mut().zip(&self.receivers) {
+            details.edges[edge] = Some(end.tcp.delivered());
+        }
+    }
+
+    /// What a connection did.
+    pub fn report(&self, number: usize) -> TcpReport {
+        let (details, sender) = (&self.details[number], &self.senders[number]);
+        let counts = sender.tcp.counts();
+        let delivered = self.receivers[number].tcp.delivered();
+        let bytes = |segments| details.bytes(segments);
+        let within = details.edges[0].map_or(0, |from| bytes(details.edges[1].unwrap_or(delivered)) - bytes(from));
+        TcpReport {
+            flow: details.flow,
+            group: details.spec.group,
+            goodput: Bytes::new(within),
+            delivered: Bytes::new(bytes(delivered)),
+            sent: counts.sent,
+            retransmitted: counts.again,
+            timeouts: counts.timeouts.into(),
+            recoveries: counts.recoveries.into(),
+            srtt: sender.tcp.timer().srtt(),
+            rtt_samples: counts.rtt_samples.into(),
+            rtt_mean: Span::from_nanos(counts.rtt_sum.checked_div(counts.rtt_samples.into()).unwrap_or(0)),
+            window: sender.tcp.window(),
+            opened: details.opened,
+            finished: details.finished,
+        }
+    }
+
+    /// Bytes that one connection takes.
+    pub const fn memory() -> usize {
+        size_of::<SenderEnd>() + size_of::<ReceiverEnd>()
+    }
+}
+
+impl Details {
+    /// Bytes of data in the first so many segments.
+    fn bytes(&self, segments: u32) -> u64 {
+        let whole = u64::from(segments) * u64::from(self.spec.tcp.mss);
+        match self.spec.bytes {
+            Some(bytes) if segments >= self.segments => bytes.get(),
+            _ => whole,
+        }
+    }
+}
+
+/// The other way.
+pub fn reverse(flow: FlowKey) -> FlowKey {
+    let FlowKey { src, dst, protocol, src_port, dst_port } = flow;
+    FlowKey { src: dst, dst: src, protocol, src_port: dst_port, dst_port: src_port }
+}

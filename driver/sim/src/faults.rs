@@ -1,0 +1,126 @@
+//! What goes wrong with links and nodes, and right again.
+
+use crate::hop::Egress;
+use crate::link::Why;
+use crate::map::{address, position};
+use crate::packet::NONE;
+use crate::scenario::{Impairment, LinkId, NodeId};
+use crate::world::World;
+use node::io::Input;
+use std::rc::Rc;
+
+impl World {
+    /// One reason why a link is down comes or goes. If that changes anything: what is on it is lost, everyone finds new ways,
+    /// and both ends are told.
+    pub(crate) fn set_link(&mut self, link: LinkId, why: Why, down: bool) {
+        let state = &mut self.links[link.0];
+        let before = state.down == 0;
+        state.down = if down { state.down | why as u8 } else { state.down & !(why as u8) };
+        let up = state.down == 0;
+        if before == up {
+            return;
+        }
+        self.forget_feeders();
+        self.map = Rc::new(self.map.with(link, up));
+        self.find_ways();
+        for side in 0..2 {
+            let h = 2 * link.0 + side;
+            self.hops[h].up = up;
+            if !up {
+                self.cut(h);
+            }
+        }
+        for station in &mut self.stations {
+            if let Some(agent) = &mut station.agent {
+                agent.route_mut().map = Rc::clone(&self.map);
+            }
+        }
+        for side in 0..2 {
+            let (node, interface) = self.map.end(link, side);
+            debug_assert!(
+                self.stations[node.0].interfaces[position(interface)].state.addresses == [address(link, side)]
+            );
+            self.tell_interface(node, position(interface));
+            self.send_next(node.0, position(interface));
+        }
+        for id in (0..self.stations.len()).map(NodeId) {
+            self.tell(id, Input::RouteChanged(None));
+        }
+    }
+
+    /// What is on a wire is lost; so is what waits in a plain queue, as a kernel's is flushed when its interface goes down. A
+    /// port's and a tree's queue stay.
+    fn cut(&mut self, h: usize) {
+        let now = self.agenda.now().as_nanos();
+        let hop = &mut self.hops[h];
+        hop.age += 1;
+        let mut number = hop.head;
+        (hop.head, hop.tail) = (NONE, NONE);
+        match &mut hop.egress {
+            Egress::Limited(waiting) => waiting.clear(),
+            Egress::Rio(rio) => rio.clear(now),
+            Egress::Fifo | Egress::Port | Egress::Tree(_) => {}
+        }
+        if hop.is_simple() {
+            hop.free_at = now;
+        }
+        while number != NONE {
+            let next = self.packets[number].next;
+            self.hops[h].counts.cut += 1;
+            self.let_go(number);
+            number = next;
+        }
+    }
+
+    /// From now on signalling, or data, fares like this on a link.
+    pub(crate) fn impair(&mut self, link: LinkId, impairment: Impairment, data: bool) {
+        self.forget_feeders();
+        let state = &mut self.links[link.0];
+        *(if data { &mut state.data } else { &mut state.impairment }) = impairment;
+        let faulty = state.is_faulty();
+        self.hops[2 * link.0].faulty = faulty;
+        self.hops[2 * link.0 + 1].faulty = faulty;
+    }
+
+    /// A node loses its power, or has it again.
+    pub(crate) fn set_power(&mut self, node: NodeId, down: bool) {
+        if self.stations[node.0].powered != down {
+            return;
+        }
+        self.stations[node.0].powered = !down;
+        if down {
+            self.stations[node.0].end();
+            self.asks.retain(|(n, _, _), _| *n != node);
+        }
+        for a in self.map.attachments(node).to_vec() {
+            let why = if a.side == 0 { Why::First } else { Why::Second };
+            self.set_link(a.link, why, down);
+        }
+        if down {
+            for number in self.stations[node.0].forget(node, self.seed, self.agenda.now()) {
+                self.lost.power += 1;
+                self.let_go(number);
+            }
+            self.story.mark(&[self.now().as_nanos(), 11, node.0 as u64]);
+        } else {
+            self.start_agent(node);
+        }
+    }
+
+    /// All links between these nodes and the others go.
+    pub(crate) fn partition(&mut self, nodes: &[NodeId]) {
+        for n in 0..self.links.len() {
+            let [a, b] = self.links[n].spec.ends;
+            if nodes.contains(&a) != nodes.contains(&b) {
+                self.set_link(LinkId(n), Why::Partition, true);
+            }
+        }
+    }
+
+    /// All links that partitions took come back.
+    pub(crate) fn heal(&mut self) {
+        for n in 0..self.links.len() {
+            self.set_link(LinkId(n), Why::Partition, false);
+        }
+    }
+}

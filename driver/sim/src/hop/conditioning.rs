@@ -1,0 +1,83 @@
+//! Shaper, meter and marker before a queue (RFC 2963 figures 1 and 4).
+
+use super::meter::{Ask, Meter};
+use super::shaper::Shaper;
+use crate::packet::{Packet, Packets};
+use crate::rng::Rng;
+use crate::scenario::Conditioner;
+use terms::{Dscp, Rate, Time};
+use traffic::meter::{Color, Marker};
+
+/// A conditioner at work.
+#[derive(Clone, Debug)]
+pub struct Conditioning {
+    shaper: Option<Shaper>,
+    meter: Option<Meter>,
+    marker: Marker,
+    chance: Rng,
+    /// When its event is set, ns; `u64::MAX`: none is.
+    pub alarm: u64,
+}
+
+impl Conditioning {
+    /// From its description; chance is that stream under that seed.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn new(spec: &Conditioner, line: Rate, stream: [u64; 2]) -> Result<Conditioning, String> {
+        let now = Time::ZERO;
+        Ok(Conditioning {
+            shaper: spec.shaper.as_ref().map(|spec| Shaper::new(spec, line, now)).transpose()?,
+            meter: spec.meter.as_ref().map(|spec| Meter::new(spec, now)).transpose()?,
+            marker: spec.marker,
+            chance: Rng::new(stream[0], stream[1]),
+            alarm: u64::MAX,
+        })
+    }
+
+    /// Whether it holds packets back.
+    pub fn shapes(&self) -> bool {
+        self.shaper.is_some()
+    }
+
+    /// Meters and marks.
+    #[inline]
+    pub fn mark(&mut self, now: Time, packet: &mut Packet) {
+        let came = self.marker.color_of(Dscp(packet.dscp));
+        let chance = &mut self.chance;
+        packet.color = match &mut self.meter {
+            Some(meter) => meter.color(now, u32::from(packet.len), came, || chance.next_u32()),
+            None => came,
+        };
+        packet.dscp = self.marker.mark(packet.color).0;
+    }
+
+    /// A packet comes to the shaper: whether there is room.
+    pub fn hold(&mut self, now: Time, number: u32, len: u32) -> bool {
+        self.shaper.as_mut().is_some_and(|shaper| shaper.hold(now, number, len))
+    }
+
+    /// The packet that the shaper lets go now, if it does; not yet marked.
+    pub fn release(&mut self, now: Time, packets: &Packets) -> Option<u32> {
+        let shaper = self.shaper.as_mut()?;
+        let head = shaper.head()?;
+        let came = came(&self.marker, &packets[head]);
+        shaper.release(now, &Ask(self.meter.as_ref(), came))
+    }
+
+    /// When it will let its next packet go.
+    pub fn due(&self, now: Time, packets: &Packets) -> Option<Time> {
+        let shaper = self.shaper.as_ref()?;
+        let came = came(&self.marker, &packets[shaper.head()?]);
+        shaper.due(now, &Ask(self.meter.as_ref(), came))
+    }
+
+    /// Packets that wait.
+    pub fn packets(&self) -> usize {
+        self.shaper.as_ref().map_or(0, Shaper::packets)
+    }
+}
+
+fn came(marker: &Marker, packet: &Packet) -> Color {
+    marker.color_of(Dscp(packet.dscp))
+}

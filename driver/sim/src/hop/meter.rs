@@ -1,0 +1,77 @@
+//! A conditioner's meter: any of the four, with its state.
+
+use terms::Time;
+use traffic::meter::{Color, Rfc4115, SrTcm, State, TrTcm, TswState, TswTcm};
+use traffic::shaper::Greener;
+use traffic::tree::{MeterKind, MeterSpec};
+
+/// A meter at work.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    /// Whether it asks which colour a packet came with.
+    pub aware: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    TrTcm(TrTcm, State),
+    SrTcm(SrTcm, State),
+    Rfc4115(Rfc4115, State),
+    TswTcm(TswTcm, TswState),
+}
+
+impl Meter {
+    /// Full of credit.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn new(spec: &MeterSpec, now: Time) -> Result<Meter, String> {
+        let words = |why: traffic::meter::BadProfile| why.to_string();
+        let kind = match spec.kind {
+            MeterKind::TrTcm { cir, cbs, pir, pbs } => {
+                let profile = TrTcm::new(cir, cbs, pir, pbs).map_err(words)?;
+                Kind::TrTcm(profile, profile.start(now))
+            }
+            MeterKind::SrTcm { cir, cbs, ebs } => {
+                let profile = SrTcm::new(cir, cbs, ebs).map_err(words)?;
+                Kind::SrTcm(profile, profile.start(now))
+            }
+            MeterKind::Rfc4115 { cir, cbs, eir, ebs } => {
+                let profile = Rfc4115::new(cir, cbs, eir, ebs).map_err(words)?;
+                Kind::Rfc4115(profile, profile.start(now))
+            }
+            MeterKind::TswTcm { ctr, ptr, interval } => {
+                let profile = TswTcm::new(ctr, ptr, interval).map_err(words)?;
+                Kind::TswTcm(profile, profile.start(now))
+            }
+        };
+        Ok(Meter { aware: spec.aware, kind })
+    }
+
+    /// Colours a packet that came with a colour; `chance` is for the one that throws dice.
+    #[inline]
+    pub fn color(&mut self, now: Time, len: u32, before: Color, chance: impl FnOnce() -> u32) -> Color {
+        let before = if self.aware { before } else { Color::Green };
+        match &mut self.kind {
+            Kind::TrTcm(profile, state) => profile.meter(state, now, len, before),
+            Kind::SrTcm(profile, state) => profile.meter(state, now, len, before),
+            Kind::Rfc4115(profile, state) => profile.meter(state, now, len, before),
+            Kind::TswTcm(profile, state) => profile.meter(state, now, len, chance()),
+        }
+    }
+}
+
+/// What a green shaper asks, about a packet that comes with a colour.
+pub struct Ask<'a>(pub Option<&'a Meter>, pub Color);
+
+impl Greener for Ask<'_> {
+    fn green_at(&self, now: Time, len: u32) -> Option<Time> {
+        let meter = self.0.filter(|meter| self.1 == Color::Green || !meter.aware)?;
+        match &meter.kind {
+            Kind::TrTcm(profile, state) => profile.green_at(state, now, len),
+            Kind::SrTcm(profile, state) => profile.green_at(state, now, len),
+            Kind::Rfc4115(..) | Kind::TswTcm(..) => None,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! One direction of a link: what stands before it, and the packets that are on it.
+//!
+//! Packets on a wire keep their order, so only the first of them is in the event queue; the others are chained behind it. A
+//! FIFO knows when a packet will leave as soon as it comes, so the whole way from queue to far end is one event.
+
+mod conditioning;
+mod meter;
+mod rio;
+mod shaper;
+mod waiting;
+
+pub use conditioning::Conditioning;
+pub use rio::RioQueue;
+pub use waiting::Waiting;
+
+use crate::packet::NONE;
+use crate::scenario::{EgressReport, LinkSpec, Queue, QueueSpec, Tally};
+use terms::{Bytes, Rate, Span, Time};
+use traffic::meter::Color;
+use traffic::tree::Tree;
+
+/// A direction at work.
+#[derive(Debug)]
+pub struct Hop {
+    /// When the last packet that was put on it has left, ns.
+    pub free_at: u64,
+    /// Propagation delay, ns.
+    pub delay: u64,
+    /// The first packet on the wire.
+    pub head: u32,
+    /// The last.
+    pub tail: u32,
+    /// The node at its end.
+    pub to: u32,
+    /// The only direction from which packets come to this one, if there is only one and nothing can change that.
+    pub fed_by: u32,
+    /// Whether it is that of another.
+    pub feeds: bool,
+    /// Whether the link is there.
+    pub up: bool,
+    /// Whether chance may do something to packets.
+    pub faulty: bool,
+    /// Grows each time the link goes down: what was on it is lost.
+    pub age: u32,
+    /// Lengths seen lately, and how long they take, ns.
+    spans: [(u32, u64); 2],
+    rate: Rate,
+    overhead: u32,
+    /// Where packets wait.
+    pub egress: Egress,
+    /// What they pass before.
+    pub conditioning: Option<Box<Conditioning>>,
+    /// The node where it begins, and its interface there by position.
+    pub from: (u32, u32),
+    /// What became of packets on the link.
+    pub counts: HopCounts,
+    /// What came to the queue.
+    pub tally: EgressReport,
+    /// `tally` at the start and the end of the measured window.
+    pub edges: [Option<EgressReport>; 2],
+    /// Which capture keeps its packets.
+    pub capture: Option<u32>,
+}
+
+/// Where packets wait for a link.
+#[derive(Debug)]
+pub enum Egress {
+    /// First in, first out, without limits.
+    Fifo,
+    /// The same with limits.
+    Limited(Box<Waiting>),
+    /// RED or RIO.
+    Rio(Box<RioQueue>),
+    /// The node's port.
+    Port,
+    /// A queue tree, and when it asked to be looked at.
+    Tree(Box<Tree>),
+}
+
+/// What became of the packets of one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HopCounts {
+    /// Put on the link.
+    pub entered: u64,
+    /// Made by duplication.
+    pub doubled: u64,
+    /// Came out at the other end.
+    pub delivered: u64,
+    /// Lost by chance.
+    pub lost: u64,
+    /// Lost because the link went down.
+    pub cut: u64,
+    /// Late or doubled packets that travel by themselves.
+    pub strays: u64,
+}
+
+impl Hop {
+    /// A direction that is up and does no harm.
+    pub fn new(link: &LinkSpec, from: (u32, u32), to: u32) -> Hop {
+        Hop {
+            free_at: 0,
+            delay: link.delay.as_nanos(),
+            head: NONE,
+            tail: NONE,
+            to,
+            fed_by: NONE,
+            feeds: false,
+            up: true,
+            faulty: false,
+            age: 0,
+            spans: [(0, 0); 2],
+            rate: link.rate,
+            overhead: link.overhead,
+            egress: Egress::Port,
+            conditioning: None,
+            from,
+            counts: HopCounts::default(),
+            tally: EgressReport::default(),
+            edges: [None; 2],
+            capture: None,
+        }
+    }
+
+    /// How long a packet of that length occupies the sender, ns.
+    #[inline(always)]
+    pub fn transmission(&mut self, len: u32) -> u64 {
+        let [a, b] = self.spans;
+        if a.0 == len {
+            return a.1;
+        }
+        if b.0 == len {
+            return b.1;
+        }
+        self.reckon(len)
+    }
+
+    #[cold]
+    fn reckon(&mut self, len: u32) -> u64 {
+        let span = self.rate.span_for(Bytes::new(u64::from(len) + u64::from(self.overhead))).as_nanos();
+        self.spans = [(len, span), self.spans[0]];
+        span
+    }
+
+    /// A packet begins to wait or to be sent at `now`: when it comes out at the other end.
+    #[inline(always)]
+    pub fn send(&mut self, now: u64, len: u32) -> u64 {
+        let start = self.free_at.max(now);
+        self.free_at = start + self.transmission(len);
+        self.counts.entered += 1;
+        self.free_at + self.delay
+    }
+
+    /// Counts what comes to the queue.
+    #[inline(always)]
+    pub fn offered(&mut self, color: Color, len: u32) {
+        let tally = &mut self.tally.offered[color as usize];
+        tally.packets += 1;
+        tally.bytes += u64::from(len);
+    }
+
+    /// Counts what the queue drops.
+    pub fn dropped(&mut self, color: Color, len: u32) {
+        let tally = &mut self.tally.dropped[color as usize];
+        tally.packets += 1;
+        tally.bytes += u64::from(len);
+    }
+
+    /// Whether packets can be sent on as soon as it is known when they come.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.egress, Egress::Fifo | Egress::Limited(_) | Egress::Rio(_))
+            && self.conditioning.as_ref().is_none_or(|c| !c.shapes())
+            && self.capture.is_none()
+    }
+
+    /// Whether it is a FIFO that knows when packets leave.
+    pub fn is_simple(&self) -> bool {
+        matches!(self.egress, Egress::Fifo | Egress::Limited(_) | Egress::Rio(_))
+    }
+
+    /// What came from the beginning. A tree counts by itself.
+    pub fn tally(&self) -> EgressReport {
+        let Egress::Tree(tree) = &self.egress else { return self.tally };
+        let mut sum = EgressReport::default();
+        for leaf in tree.leaves().filter_map(|(leaf, _)| tree.counters(leaf)) {
+            sum.refused = sum.refused.plus(leaf.refused);
+            for (c, color) in leaf.colors.iter().enumerate() {
+                sum.offered[c] = sum.offered[c].plus(color.metered);
+                sum.dropped[c] = sum.dropped[c].plus(color.early).plus(color.forced).plus(color.overflowed);
+            }
+        }
+        sum
+    }
+
+    /// What came within the measured window, so far.
+    pub fn report(&self) -> EgressReport {
+        let Some(from) = self.edges[0] else { return EgressReport::default() };
+        let until = self.edges[1].unwrap_or_else(|| self.tally());
+        let less = |a: Tally, b: Tally| Tally { packets: a.packets - b.packets, bytes: a.bytes - b.bytes };
+        EgressReport {
+            offered: [0, 1, 2].map(|c| less(until.offered[c], from.offered[c])),
+            dropped: [0, 1, 2].map(|c| less(until.dropped[c], from.dropped[c])),
+            refused: less(until.refused, from.refused),
+        }
+    }
+}
+
+impl Egress {
+    /// From its description.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn new(queue: &Queue, link: &LinkSpec, stream: [u64; 2]) -> Result<Egress, String> {
+        Ok(match queue {
+            Queue::Port => Egress::Port,
+            Queue::Fifo(QueueSpec { packets: u32::MAX, bytes }) if bytes.get() == u64::MAX => Egress::Fifo,
+            Queue::Fifo(limits) => Egress::Limited(Box::new(Waiting::new(*limits))),
+            Queue::Rio { dropper, marker, queue } => {
+                Egress::Rio(Box::new(RioQueue::new(dropper, marker, *queue, stream)?))
+            }
+            Queue::Tree(spec) => {
+                let shape = spec.link;
+                if shape.rate != link.rate || shape.overhead != link.overhead {
+                    return Err(format!(
+                        "the tree is for {} with {} bytes of overhead, the link has {} and {}",
+                        shape.rate, shape.overhead, link.rate, link.overhead
+                    ));
+                }
+                let seed = stream[0] ^ stream[1].rotate_left(32);
+                Egress::Tree(Box::new(Tree::new((**spec).clone(), Time::ZERO, seed).map_err(|why| why.to_string())?))
+            }
+        })
+    }
+}
+
+/// As a span of time.
+pub fn span(nanos: u64) -> Span {
+    Span::from_nanos(nanos)
+}

@@ -1,0 +1,116 @@
+//! RIO (or RED) before a FIFO whose departures are known when packets come; the averages see them at their instants.
+
+use crate::rng::Rng;
+use crate::scenario::{EgressReport, QueueSpec};
+use std::collections::VecDeque;
+use terms::{Dscp, Time};
+use traffic::dropper::{Rio, RioProfile, Verdict};
+use traffic::meter::{Color, Marker};
+use traffic::tree::{DropperSpec, QueueUnit};
+
+/// What waits, and the dropper before it.
+#[derive(Clone, Debug)]
+pub struct RioQueue {
+    profile: RioProfile,
+    rio: Rio,
+    unit: QueueUnit,
+    limits: QueueSpec,
+    colors: [Color; 64],
+    chance: Rng,
+    /// When each begins to be sent (ns), its IP bytes and colour.
+    queue: VecDeque<(u64, u32, Color)>,
+    bytes: u64,
+}
+
+impl RioQueue {
+    /// An empty queue; chance is that stream under that seed.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn new(spec: &DropperSpec, marker: &Marker, limits: QueueSpec, stream: [u64; 2]) -> Result<RioQueue, String> {
+        let profile = RioProfile::new(spec.curves, spec.weight, spec.slot, spec.coupling);
+        Ok(RioQueue {
+            profile: profile.map_err(|why| why.to_string())?,
+            rio: Rio::new(),
+            unit: spec.unit,
+            limits,
+            colors: std::array::from_fn(|point| marker.color_of(Dscp(point as u8))),
+            chance: Rng::new(stream[0], stream[1]),
+            queue: VecDeque::new(),
+            bytes: 0,
+        })
+    }
+
+    /// The colour of a code point.
+    #[inline]
+    pub fn color_of(&self, dscp: u8) -> Color {
+        self.colors[usize::from(dscp) % 64]
+    }
+
+    /// A packet comes at `now` and would begin to be sent at `start`: whether it may.
+    pub fn admit(&mut self, now: u64, start: u64, len: u32, color: Color) -> bool {
+        self.settle(now);
+        let (at, amount) = (Time::from_nanos(now), self.amount(len));
+        let verdict = self.rio.arrival(&self.profile, at, color, amount, self.chance.next_u32());
+        if verdict != Verdict::Accept {
+            return false;
+        }
+        let full =
+            self.queue.len() >= self.limits.packets as usize || self.bytes + u64::from(len) > self.limits.bytes.get();
+        if full && start > now {
+            self.rio.departure(&self.profile, at, color, amount);
+            return false;
+        }
+        self.queue.push_back((start, len, color));
+        self.bytes += u64::from(len);
+        true
+    }
+
+    /// The packets that wait no longer, each at its instant.
+    pub fn settle(&mut self, now: u64) {
+        while let Some(&(start, len, color)) = self.queue.front().filter(|(start, ..)| *start <= now) {
+            self.queue.pop_front();
+            self.bytes -= u64::from(len);
+            let amount = self.amount(len);
+            self.rio.departure(&self.profile, Time::from_nanos(start), color, amount);
+        }
+    }
+
+    /// The link is down: forgets what waits, at that instant; they come again when it is up.
+    pub fn clear(&mut self, now: u64) {
+        while let Some((_, len, color)) = self.queue.pop_front() {
+            let amount = self.amount(len);
+            self.rio.departure(&self.profile, Time::from_nanos(now), color, amount);
+        }
+        self.bytes = 0;
+    }
+
+    /// Whether the dropper has accepted, by colour, what the queue was offered and did not drop.
+    ///
+    /// # Errors
+    /// The law that is broken.
+    pub fn agrees(&self, tally: &EgressReport) -> Result<(), &'static str> {
+        for color in [Color::Green, Color::Yellow, Color::Red] {
+            let (c, counters) = (color as usize, self.rio.counters(color));
+            let all = counters.accepted + counters.early + counters.forced;
+            let tail = tally.dropped[c].packets - counters.early - counters.forced;
+            if all != tally.offered[c].packets || tail > counters.accepted {
+                return Err("a dropper and its queue disagree on a colour");
+            }
+        }
+        Ok(())
+    }
+
+    /// The dropper.
+    pub fn rio(&self) -> &Rio {
+        &self.rio
+    }
+
+    #[inline]
+    fn amount(&self, len: u32) -> u32 {
+        match self.unit {
+            QueueUnit::Packets => 1,
+            QueueUnit::Bytes => len,
+        }
+    }
+}

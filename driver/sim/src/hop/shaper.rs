@@ -1,0 +1,106 @@
+//! A conditioner's shaper: a rate adaptive one, or a token bucket.
+
+use super::meter::Ask;
+use crate::packet::UDP;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Time};
+use traffic::bucket::TokenBucket;
+use traffic::plan::BucketSpec;
+use traffic::shaper::{Exponential, NeverGreen, Ras, RateCurve};
+use traffic::tree::ShaperSpec;
+
+/// A shaper at work.
+#[derive(Clone, Debug)]
+pub enum Shaper {
+    /// RFC 2963.
+    Ras(Ras<Exponential>, bool),
+    /// A token bucket, what waits (number and length), and its buffer.
+    Bucket(TokenBucket, VecDeque<(u32, u32)>, u64, u64),
+}
+
+impl Shaper {
+    /// An empty one on a line of that rate.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn new(spec: &ShaperSpec, line: Rate, now: Time) -> Result<Shaper, String> {
+        let words = |why: traffic::shaper::BadShaper| why.to_string();
+        let (curve, ras) = match *spec {
+            ShaperSpec::Bucket { rate, depth, buffer } => {
+                let bucket = TokenBucket::new(&BucketSpec { rate, depth, min_unit: 0 }, now);
+                return Ok(Shaper::Bucket(bucket, VecDeque::new(), 0, buffer.get()));
+            }
+            ShaperSpec::SrRas { rates: [cir, mir], thresholds, ras } => {
+                (RateCurve::single(cir, mir, thresholds, ras.buffer, line).map_err(words)?, ras)
+            }
+            ShaperSpec::TrRas { rates: [cir, pir, mir], thresholds, ras } => {
+                (RateCurve::two(cir, pir, mir, thresholds, ras.buffer, line).map_err(words)?, ras)
+            }
+        };
+        Ok(Shaper::Ras(Ras::new(curve, Exponential::new(ras.k, now)), ras.green))
+    }
+
+    /// Holds a packet back; `false`: there is no room, or it would never leave.
+    pub fn hold(&mut self, now: Time, number: u32, len: u32) -> bool {
+        match self {
+            Shaper::Ras(ras, _) => ras.enqueue(now, meta(number, len)),
+            Shaper::Bucket(bucket, queue, waiting, buffer) => {
+                if Bytes::new(u64::from(len)) > bucket.depth() || *waiting + u64::from(len) > *buffer {
+                    return false;
+                }
+                *waiting += u64::from(len);
+                queue.push_back((number, len));
+                true
+            }
+        }
+    }
+
+    /// When its head may go.
+    pub fn due(&self, now: Time, ask: &Ask<'_>) -> Option<Time> {
+        match self {
+            Shaper::Ras(ras, true) => ras.wake_at(now, ask),
+            Shaper::Ras(ras, false) => ras.wake_at(now, &NeverGreen),
+            Shaper::Bucket(bucket, queue, ..) => bucket.when(now, queue.front()?.1),
+        }
+    }
+
+    /// Its head, if it may go now.
+    pub fn release(&mut self, now: Time, ask: &Ask<'_>) -> Option<u32> {
+        match self {
+            Shaper::Ras(ras, true) => ras.release(now, ask).map(|packet| packet.id as u32),
+            Shaper::Ras(ras, false) => ras.release(now, &NeverGreen).map(|packet| packet.id as u32),
+            Shaper::Bucket(bucket, queue, waiting, _) => {
+                let &(_, len) = queue.front()?;
+                if !bucket.take(now, len) {
+                    return None;
+                }
+                *waiting -= u64::from(len);
+                queue.pop_front().map(|(number, _)| number)
+            }
+        }
+    }
+
+    /// The number of the packet that goes next.
+    pub fn head(&self) -> Option<u32> {
+        match self {
+            Shaper::Ras(ras, _) => ras.head().map(|packet| packet.id as u32),
+            Shaper::Bucket(_, queue, ..) => queue.front().map(|(number, _)| *number),
+        }
+    }
+
+    /// Packets that wait.
+    pub fn packets(&self) -> usize {
+        match self {
+            Shaper::Ras(ras, _) => ras.packets(),
+            Shaper::Bucket(_, queue, ..) => queue.len(),
+        }
+    }
+}
+
+/// What a shaper of `traffic` wants to know of a packet: nothing but its length and number.
+fn meta(number: u32, len: u32) -> PacketMeta {
+    let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let flow = FlowKey { src: nobody, dst: nobody, protocol: UDP, src_port: 0, dst_port: 0 };
+    PacketMeta { flow, len, dscp: Dscp(0), arrival: Time::ZERO, id: u64::from(number) }
+}

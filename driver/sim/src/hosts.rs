@@ -1,0 +1,202 @@
+//! TCP at the ends: packets come to senders and receivers, what they say goes out, and their timers run.
+
+use crate::packet::{Kind, NONE, Packet};
+use crate::tcp::sender::Phase;
+use crate::tcp::{Answer, Blocks, SYN_LEN, Segment, ack_len};
+use crate::world::{Due, World};
+use terms::Time;
+
+impl World {
+    /// A segment of data reaches its receiver.
+    pub(crate) fn segment(&mut self, number: u32) {
+        let now = self.agenda.now();
+        let packet = &self.packets[number];
+        let (flow, segment) = (packet.flow, packet.words[0]);
+        let end = &mut self.tcp.receivers[flow as usize];
+        let conduct = &self.tcp.conducts[usize::from(end.conduct)];
+        let (answer, _) = end.tcp.arrived(conduct, now, segment);
+        if answer == Answer::Later {
+            let due = end.tcp.wake_at().as_nanos();
+            if due < end.alarm {
+                end.alarm = due;
+                self.agenda.put(Time::from_nanos(due), Due::Receiver(flow));
+            }
+            self.let_go(number);
+            return;
+        }
+        // The acknowledgement takes the segment's place.
+        self.packets.gone += 1;
+        self.packets.born += 1;
+        self.acknowledge(flow, number);
+    }
+
+    /// A receiver's acknowledgement goes, as that packet.
+    fn acknowledge(&mut self, flow: u32, number: u32) {
+        let end = &self.tcp.receivers[flow as usize];
+        let (ack, blocks) = end.tcp.acknowledgement();
+        let mut words = [ack, 0, 0, 0, 0, 0, 0];
+        let mut n = 0;
+        if blocks[0].1 != 0 {
+            for (place, (from, to)) in words[1..].chunks_exact_mut(2).zip(blocks) {
+                place.copy_from_slice(&[from, to]);
+                n += u32::from(to != 0);
+            }
+        }
+        let packet = &mut self.packets[number];
+        let mut fresh = Packet::new(Kind::Ack, flow, ack_len(n), end.nodes.1, self.agenda.now());
+        (fresh.words, fresh.dscp) = (words, end.dscp);
+        *packet = fresh;
+        self.start(end.hop, number);
+    }
+
+    /// An acknowledgement reaches its sender.
+    pub(crate) fn acknowledgement(&mut self, number: u32) {
+        let now = self.agenda.now();
+        let packet = &self.packets[number];
+        let (flow, [ack, a, b, c, d, e, f]) = (packet.flow, packet.words);
+        let blocks: Blocks = [(a, b), (c, d), (e, f)];
+        let end = &mut self.tcp.senders[flow as usize];
+        let conduct = &self.tcp.conducts[usize::from(end.conduct)];
+        end.tcp.acknowledged(conduct, now, ack, &blocks);
+        if end.tcp.is_finished() {
+            self.finished(flow);
+        }
+        self.pump(flow, number);
+    }
+
+    #[cold]
+    fn finished(&mut self, flow: u32) {
+        let now = self.agenda.now();
+        let details = &mut self.tcp.details[flow as usize];
+        if details.spec.bytes.is_some() && details.finished.is_none() {
+            details.finished = Some(now);
+        }
+    }
+
+    /// Everything that a sender may send goes; the first of it in the place of the packet that is given, if one is.
+    fn pump(&mut self, flow: u32, mut place: u32) {
+        let now = self.agenda.now();
+        loop {
+            let end = &mut self.tcp.senders[flow as usize];
+            let conduct = &self.tcp.conducts[usize::from(end.conduct)];
+            let Some(segment) = end.tcp.poll(conduct, now) else { break };
+            let (kind, word, len) = match segment {
+                Segment::Syn => (Kind::Syn, 0, SYN_LEN),
+                Segment::New(n) | Segment::Again(n) if n == end.last => (Kind::Segment, n, u32::from(end.last_len)),
+                Segment::New(n) | Segment::Again(n) => (Kind::Segment, n, u32::from(end.full_len)),
+            };
+            let mut packet = Packet::new(kind, flow, len, end.nodes.1, now);
+            (packet.words[0], packet.dscp) = (word, end.dscp);
+            let hop = end.hop;
+            let number = if place == NONE {
+                self.packets.keep(packet)
+            } else {
+                self.packets.gone += 1;
+                self.packets.born += 1;
+                self.packets[place] = packet;
+                std::mem::replace(&mut place, NONE)
+            };
+            self.start(hop, number);
+        }
+        if place != NONE {
+            self.packets.let_go(place);
+        }
+        self.set_sender_alarm(flow);
+    }
+
+    /// A packet leaves its host.
+    #[inline]
+    fn start(&mut self, hop: u32, number: u32) {
+        if hop == NONE {
+            self.lost.no_way += 1;
+            self.packets.let_go(number);
+        } else {
+            self.put_out(hop as usize, number);
+        }
+    }
+
+    #[inline]
+    fn set_sender_alarm(&mut self, flow: u32) {
+        let end = &mut self.tcp.senders[flow as usize];
+        let due = end.tcp.wake_at();
+        if due.as_nanos() < end.alarm {
+            end.alarm = due.as_nanos();
+            self.agenda.put(due, Due::Sender(flow));
+        }
+    }
+
+    /// A SYN or the answer to it.
+    pub(crate) fn handshake(&mut self, number: u32) {
+        let now = self.agenda.now();
+        let packet = self.packets[number];
+        let flow = packet.flow;
+        if packet.kind == Kind::Syn {
+            let end = &self.tcp.receivers[flow as usize];
+            let (hop, dst) = (end.hop, end.nodes.1);
+            self.packets.gone += 1;
+            self.packets.born += 1;
+            self.packets[number] = Packet::new(Kind::SynAck, flow, SYN_LEN, dst, now);
+            self.packets[number].dscp = packet.dscp;
+            self.start(hop, number);
+            return;
+        }
+        let end = &mut self.tcp.senders[flow as usize];
+        if end.tcp.phase() == Phase::Opening {
+            end.tcp.opened(&self.tcp.conducts[usize::from(end.conduct)], now);
+            self.tcp.details[flow as usize].opened = Some(now);
+        }
+        self.pump(flow, number);
+    }
+
+    /// A connection begins.
+    pub(crate) fn open(&mut self, flow: u32) {
+        let now = self.agenda.now();
+        self.story.mark(&[now.as_nanos(), 9, u64::from(flow)]);
+        self.tcp.senders[flow as usize].tcp.open(now);
+        self.pump(flow, NONE);
+    }
+
+    /// A connection sends nothing new any more.
+    pub(crate) fn stop(&mut self, flow: u32) {
+        self.tcp.senders[flow as usize].tcp.stop();
+    }
+
+    /// A sender's event.
+    pub(crate) fn sender_due(&mut self, flow: u32) {
+        let now = self.agenda.now();
+        let end = &mut self.tcp.senders[flow as usize];
+        if end.alarm != now.as_nanos() {
+            // Another was set since, for earlier.
+            return;
+        }
+        end.alarm = u64::MAX;
+        if now >= end.tcp.wake_at() {
+            self.story.mark(&[now.as_nanos(), 10, u64::from(flow)]);
+            end.tcp.wake(&self.tcp.conducts[usize::from(end.conduct)], now);
+            self.pump(flow, NONE);
+        } else {
+            self.set_sender_alarm(flow);
+        }
+    }
+
+    /// A receiver's event.
+    pub(crate) fn receiver_due(&mut self, flow: u32) {
+        let now = self.agenda.now();
+        let end = &mut self.tcp.receivers[flow as usize];
+        if end.alarm != now.as_nanos() {
+            return;
+        }
+        end.alarm = u64::MAX;
+        if end.tcp.wake(now) {
+            let packet = Packet::new(Kind::Ack, flow, ack_len(0), 0, now);
+            let number = self.packets.keep(packet);
+            self.acknowledge(flow, number);
+            return;
+        }
+        let due = end.tcp.wake_at();
+        if due != Time::FOREVER {
+            end.alarm = due.as_nanos();
+            self.agenda.put(due, Due::Receiver(flow));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Whether a scenario means something: everything that a world relies on, with what is wrong in words.
+
+use crate::map::{Map, position};
+use crate::scenario::{Action, EgressSpec, LinkId, NodeId, Pattern, Queue, Scenario, TcpSpec};
+use crate::tcp::HEADERS;
+use crate::world::Unplayable;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use terms::Rate;
+
+/// Links that have addresses: 10.0.0.0/8 in nets of 256.
+const MOST_LINKS: usize = 1 << 16;
+/// Nodes for which the ways from everyone to everyone fit in memory.
+const MOST_NODES: usize = 4_096;
+/// Connections that can be numbered with room to spare.
+const MOST_CONNECTIONS: usize = 1 << 24;
+
+/// Whether a scenario can be played.
+pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
+    links_mean_something(scenario)?;
+    directions_mean_something(scenario)?;
+    let map = Map::new(scenario);
+    if scenario.connections.len() > MOST_CONNECTIONS {
+        let all = scenario.connections.len();
+        return fail(format!("{all} TCP connections; at most {MOST_CONNECTIONS} can be played"));
+    }
+    for (n, connection) in scenario.connections.iter().enumerate() {
+        connection_means_something(scenario, &map, n, connection)?;
+    }
+    for n in 0..scenario.sources.len() {
+        source_means_something(scenario, &map, n)?;
+    }
+    for (n, (_, action)) in scenario.script.iter().enumerate() {
+        let (node, link) = named(action);
+        if let Some(node) = node.filter(|node| node.0 >= scenario.nodes.len()) {
+            let all = scenario.nodes.len();
+            return fail(format!("line {n} of the script names node {}, but there are only {all}", node.0));
+        }
+        if let Some(link) = link.filter(|link| link.0 >= scenario.links.len()) {
+            let all = scenario.links.len();
+            return fail(format!("line {n} of the script names link {}, but there are only {all}", link.0));
+        }
+    }
+    if !scenario.captures.is_empty() {
+        return fail("this version takes no captures".into());
+    }
+    if scenario.measured.0 > scenario.measured.1 {
+        return fail("the measured window ends before it begins".into());
+    }
+    Ok(())
+}
+
+fn fail(what: String) -> Result<(), Unplayable> {
+    Err(Unplayable { what })
+}
+
+fn links_mean_something(scenario: &Scenario) -> Result<(), Unplayable> {
+    if scenario.nodes.len() > MOST_NODES {
+        return fail(format!("{} nodes; at most {MOST_NODES} can be played", scenario.nodes.len()));
+    }
+    if scenario.links.len() > MOST_LINKS {
+        return fail(format!("{} links, but there are addresses for {MOST_LINKS} only", scenario.links.len()));
+    }
+    for (n, link) in scenario.links.iter().enumerate() {
+        if let Some(end) = link.ends.iter().find(|end| end.0 >= scenario.nodes.len()) {
+            return fail(format!("link {n} ends at node {}, but there are only {}", end.0, scenario.nodes.len()));
+        }
+        if link.ends[0] == link.ends[1] {
+            return fail(format!("link {n} begins and ends at {}", scenario.nodes[link.ends[0].0].name));
+        }
+        if link.rate == Rate::ZERO {
+            return fail(format!("link {n} has a rate of zero"));
+        }
+    }
+    Ok(())
+}
+
+fn source_means_something(scenario: &Scenario, map: &Map, n: usize) -> Result<(), Unplayable> {
+    let source = &scenario.sources[n];
+    if source.node.0 >= scenario.nodes.len() {
+        return fail(format!("source {n} sits at node {}, which is not there", source.node.0));
+    }
+    if source.packet == 0 {
+        return fail(format!("source {n} sends packets of no length"));
+    }
+    if let Pattern::Exponential { .. } | Pattern::Pareto { .. } | Pattern::Poisson { .. } | Pattern::Trace(_) =
+        source.pattern
+    {
+        return fail(format!("source {n} has a pattern that this version does not play"));
+    }
+    if let Pattern::Video { packets: 0, .. } = source.pattern {
+        return fail(format!("source {n} sends frames of no packets"));
+    }
+    if source.packet > crate::packet::LONGEST {
+        return fail(format!("source {n} sends packets of {} bytes; IP has at most 65535", source.packet));
+    }
+    way_is_there(scenario, map, &format!("source {n}"), source.node, source.flow.dst, source.packet)
+}
+
+/// Whether packets of that length get there.
+fn way_is_there(
+    scenario: &Scenario,
+    map: &Map,
+    who: &str,
+    from: NodeId,
+    dst: IpAddr,
+    packet: u32,
+) -> Result<(), Unplayable> {
+    let mut at = from;
+    while map.owner(dst) != Some(at) {
+        let Some(oif) = map.way_out(at, dst) else {
+            return fail(format!("{who}: no way from {} to {dst}", scenario.nodes[from.0].name));
+        };
+        let attachment = map.attachments(at)[position(oif)];
+        let link = &scenario.links[attachment.link.0];
+        if packet > link.mtu {
+            return fail(format!("{who} sends packets of {packet} bytes, the MTU on the way is {}", link.mtu));
+        }
+        at = link.ends[1 - attachment.side];
+    }
+    Ok(())
+}
+
+/// Whether queues and captures are where there are links, and not where an agent has its own.
+fn directions_mean_something(scenario: &Scenario) -> Result<(), Unplayable> {
+    let exists = |what: &str, link: LinkId, side: usize| {
+        if link.0 >= scenario.links.len() || side > 1 {
+            let all = scenario.links.len();
+            return fail(format!(
+                "{what} names side {side} of link {}; there are {all} links of sides 0 and 1",
+                link.0
+            ));
+        }
+        Ok(())
+    };
+    let mut named = BTreeMap::new();
+    for EgressSpec { link, side, conditioner, queue } in &scenario.egress {
+        exists("a queue", *link, *side)?;
+        if named.insert((link.0, *side), queue).is_some() {
+            return fail(format!("side {side} of link {} has two queues", link.0));
+        }
+        if conditioner.is_some() && *queue == Queue::Port {
+            return fail(format!(
+                "side {side} of link {}: a conditioner goes before a queue, not before a port",
+                link.0
+            ));
+        }
+    }
+    for (n, link) in scenario.links.iter().enumerate() {
+        for side in 0..2 {
+            let queue = named.get(&(n, side)).copied().unwrap_or(&scenario.queue);
+            let node = &scenario.nodes[link.ends[side].0];
+            if node.agent && *queue != Queue::Port {
+                let name = &node.name;
+                return fail(format!("side {side} of link {n}: {name} has an agent, so its queues are ports"));
+            }
+        }
+    }
+    let mut kept = BTreeSet::new();
+    for capture in &scenario.captures {
+        exists("a capture", capture.link, capture.side)?;
+        if !kept.insert((capture.link, capture.side)) {
+            return fail(format!("side {} of link {} is captured twice", capture.side, capture.link.0));
+        }
+    }
+    Ok(())
+}
+
+fn connection_means_something(scenario: &Scenario, map: &Map, n: usize, spec: &TcpSpec) -> Result<(), Unplayable> {
+    let who = format!("TCP connection {n}");
+    for node in [spec.from, spec.to] {
+        if node.0 >= scenario.nodes.len() {
+            return fail(format!("{who} names node {}, but there are only {}", node.0, scenario.nodes.len()));
+        }
+    }
+    if spec.from == spec.to {
+        return fail(format!("{who} goes from {} to itself", scenario.nodes[spec.from.0].name));
+    }
+    let tcp = &spec.tcp;
+    if tcp.mss == 0 || tcp.mss > crate::packet::LONGEST - HEADERS {
+        return fail(format!("{who}: a segment has 1 to {} bytes, not {}", crate::packet::LONGEST - HEADERS, tcp.mss));
+    }
+    if tcp.window.get() < u64::from(tcp.mss) {
+        return fail(format!("{who}: a window of {} does not hold a segment of {} bytes", tcp.window, tcp.mss));
+    }
+    if spec.bytes.is_some_and(|bytes| bytes.get() == 0) {
+        return fail(format!("{who} has nothing to send"));
+    }
+    if spec.bytes.is_some_and(|bytes| bytes.get() / u64::from(tcp.mss) >= u64::from(u32::MAX) - 1) {
+        return fail(format!("{who} has more segments to send than can be numbered"));
+    }
+    if tcp.rto.floor > tcp.rto.ceiling {
+        return fail(format!("{who}: the timeout's floor is above its ceiling"));
+    }
+    for (from, to, packet) in [(spec.from, spec.to, tcp.mss + HEADERS), (spec.to, spec.from, HEADERS)] {
+        let Some(dst) = map.address(to) else {
+            return fail(format!("{who}: {} has no link", scenario.nodes[to.0].name));
+        };
+        way_is_there(scenario, map, &who, from, dst, packet)?;
+    }
+    Ok(())
+}
+
+/// The node and the link that an action names.
+fn named(action: &Action) -> (Option<NodeId>, Option<LinkId>) {
+    match *action {
+        Action::Send { node, .. }
+        | Action::Unsend { node, .. }
+        | Action::Receive { node, .. }
+        | Action::Release { node, .. }
+        | Action::FailPlane { node, .. }
+        | Action::Crash(node)
+        | Action::Restart(node)
+        | Action::NodeDown(node)
+        | Action::NodeUp(node)
+        | Action::ClockStep { node, .. }
+        | Action::Stop(node) => (Some(node), None),
+        Action::LinkDown(link) | Action::LinkUp(link) | Action::Impair(link, _) | Action::ImpairData(link, _) => {
+            (None, Some(link))
+        }
+        Action::Partition(ref nodes) => (nodes.iter().max().copied(), None),
+        Action::Heal => (None, None),
+    }
+}

@@ -1,0 +1,85 @@
+//! SACK TCP, as a sender and a receiver that are told and say.
+//!
+//! Sequence numbers count segments, not bytes: every segment is a full one but the last of a finite source. What goes on a
+//! wire has real headers (RFC 9293 with options of RFC 2018), and its length counts.
+//!
+//! Reading order: [`ranges`] (what is known to have arrived), [`scoreboard`] (RFC 6675 section 4), [`timer`] (RFC 6298),
+//! [`growth`] (RFC 5681, RFC 9438), [`sender`], [`recovery`] (what it does about loss), [`receiver`].
+
+pub mod growth;
+pub mod ranges;
+pub mod receiver;
+mod recovery;
+pub mod scoreboard;
+pub mod sender;
+pub mod timer;
+
+pub use receiver::{Answer, Receiver};
+pub use sender::{Segment, Sender};
+
+use crate::scenario::{Growth, RtoSpec, Tcp};
+use terms::Span;
+
+/// Bytes of IPv4 and TCP headers without options.
+pub const HEADERS: u32 = 40;
+/// Bytes of a SYN or SYN+ACK: maximum segment size, SACK permitted, two of padding.
+pub const SYN_LEN: u32 = HEADERS + 8;
+/// SACK blocks of an acknowledgement at most.
+pub const BLOCKS: usize = 3;
+/// Segments that a window may have at most, so that 32 bits hold it in 2^-16.
+pub const MAX_WINDOW: u32 = u16::MAX as u32;
+/// One segment, as a congestion window counts.
+pub const ONE: u32 = 1 << 16;
+
+/// SACK blocks: from the first segment, to the second excluded; empty ones are `(0, 0)`.
+pub type Blocks = [(u32, u32); BLOCKS];
+
+/// IP bytes of an acknowledgement with so many SACK blocks: two of padding, two of header, eight each.
+pub const fn ack_len(blocks: u32) -> u32 {
+    if blocks == 0 { HEADERS } else { HEADERS + 4 + 8 * blocks }
+}
+
+/// How a TCP behaves, reckoned from [`Tcp`]; shared by all connections that behave alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conduct {
+    /// Bytes of a full segment.
+    pub mss: u32,
+    /// The receiver's window, segments.
+    pub window: u32,
+    /// The initial window, segments.
+    pub initial_window: u32,
+    /// The initial slow start threshold, segments.
+    pub threshold: u32,
+    /// How the window grows.
+    pub growth: Growth,
+    /// RFC 3042.
+    pub limited_transmit: bool,
+    /// How long an acknowledgement may wait.
+    pub delayed_ack: Option<Span>,
+    /// The timer.
+    pub rto: RtoSpec,
+    /// RFC 2018 section 8.
+    pub forget_on_timeout: bool,
+    /// RFC 6675 NextSeg rule 4.
+    pub rescue: bool,
+}
+
+impl Conduct {
+    /// Reckons in segments.
+    pub fn new(tcp: &Tcp) -> Conduct {
+        let window = tcp.window.get() / u64::from(tcp.mss.max(1));
+        let window = u32::try_from(window).unwrap_or(MAX_WINDOW).clamp(1, MAX_WINDOW);
+        Conduct {
+            mss: tcp.mss,
+            window,
+            initial_window: tcp.initial_window.clamp(1, window),
+            threshold: tcp.initial_threshold.map_or(window, |t| t.clamp(1, window)),
+            growth: tcp.growth,
+            limited_transmit: tcp.limited_transmit,
+            delayed_ack: tcp.delayed_ack,
+            rto: tcp.rto,
+            forget_on_timeout: tcp.forget_on_timeout,
+            rescue: tcp.rescue,
+        }
+    }
+}

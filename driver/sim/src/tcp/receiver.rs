@@ -1,0 +1,124 @@
+//! The receiver: told of segments, says when to acknowledge what (RFC 5681 section 4.2, RFC 2018 section 4).
+
+use super::ranges::Ranges;
+use super::{Blocks, Conduct};
+use terms::Time;
+
+/// What it says to a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Acknowledge now.
+    Now,
+    /// Nothing yet; at [`Receiver::wake_at`] at the latest.
+    Later,
+}
+
+/// A receiver at work.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Receiver {
+    /// The first segment that is missing.
+    next: u32,
+    /// A member each of the ranges that the last segments belonged to, the latest first.
+    recent: [u32; 3],
+    beyond: Ranges,
+    /// When the acknowledgement that waits must go, ns; 0: none waits.
+    due: u64,
+    /// Segments that came again.
+    again: u32,
+}
+
+impl Receiver {
+    /// A segment of data arrives; returns what to do and how many segments the application gets of it.
+    #[inline]
+    pub fn arrived(&mut self, conduct: &Conduct, now: Time, segment: u32) -> (Answer, u32) {
+        if segment == self.next {
+            if self.beyond.is_empty() {
+                self.next += 1;
+                return (self.in_order(conduct, now), 1);
+            }
+            return (Answer::Now, self.fills(segment));
+        }
+        self.due = 0;
+        if segment < self.next || self.beyond.insert(segment, segment + 1, 0).all == 0 {
+            self.again += 1;
+            return (Answer::Now, 0);
+        }
+        self.remember(segment);
+        (Answer::Now, 0)
+    }
+
+    /// The whole or a part of a gap is filled: acknowledged at once.
+    fn fills(&mut self, segment: u32) -> u32 {
+        self.due = 0;
+        let before = self.next;
+        self.next = self.beyond.gap_from(segment + 1);
+        self.beyond.advance(self.next, 0);
+        self.next - before
+    }
+
+    #[inline]
+    fn in_order(&mut self, conduct: &Conduct, now: Time) -> Answer {
+        let Some(wait) = conduct.delayed_ack else { return Answer::Now };
+        if self.due != 0 {
+            self.due = 0;
+            return Answer::Now;
+        }
+        self.due = (now + wait).as_nanos().max(1);
+        Answer::Later
+    }
+
+    /// When the acknowledgement that waits must go; [`Time::FOREVER`]: none waits.
+    #[inline]
+    pub fn wake_at(&self) -> Time {
+        if self.due == 0 { Time::FOREVER } else { Time::from_nanos(self.due) }
+    }
+
+    /// Time has come: whether to acknowledge.
+    pub fn wake(&mut self, now: Time) -> bool {
+        let go = now >= self.wake_at();
+        if go {
+            self.due = 0;
+        }
+        go
+    }
+
+    /// What an acknowledgement says now: the first missing segment, and the ranges beyond, the latest first.
+    #[inline]
+    pub fn acknowledgement(&self) -> (u32, Blocks) {
+        let mut blocks = Blocks::default();
+        if self.beyond.is_empty() {
+            return (self.next, blocks);
+        }
+        let mut n = 0;
+        for range in self.recent.iter().filter_map(|member| self.beyond.around(*member)) {
+            if !blocks[..n].contains(&range) {
+                blocks[n] = range;
+                n += 1;
+            }
+        }
+        (self.next, blocks)
+    }
+
+    fn remember(&mut self, segment: u32) {
+        let range = self.beyond.around(segment);
+        // The range that it belongs to comes first, and is named once.
+        let same = self.recent.iter().position(|member| self.beyond.around(*member) == range).unwrap_or(2);
+        self.recent.copy_within(0..same, 1);
+        self.recent[0] = segment;
+    }
+
+    /// Segments that the application has.
+    pub fn delivered(&self) -> u32 {
+        self.next
+    }
+
+    /// Segments that came again.
+    pub fn again(&self) -> u32 {
+        self.again
+    }
+
+    /// What has come beyond the first that is missing.
+    pub fn beyond(&self) -> &Ranges {
+        &self.beyond
+    }
+}

@@ -1,0 +1,289 @@
+//! The sender: told of acknowledgements and time, says which segment goes next and when it wants to be woken.
+
+use super::growth::Grower;
+use super::scoreboard::Scoreboard;
+use super::timer::Timer;
+use super::{Blocks, Conduct, ONE};
+use terms::{Span, Time};
+
+/// A segment that goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Segment {
+    /// Opens the connection.
+    Syn,
+    /// Data that was never sent.
+    New(u32),
+    /// Data that was.
+    Again(u32),
+}
+
+/// Where a sender is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Not yet told to open.
+    Closed,
+    /// Its SYN is on the way.
+    Opening,
+    /// Slow start or congestion avoidance.
+    Open,
+    /// Loss recovery by SACK (RFC 6675 section 5).
+    Recovery,
+    /// After a timeout, until all that was sent before it is acknowledged.
+    Loss,
+}
+
+/// What it counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Segments with data.
+    pub sent: u64,
+    /// Those of them that were sent before.
+    pub again: u64,
+    /// Timeouts.
+    pub timeouts: u32,
+    /// Entries into recovery.
+    pub recoveries: u32,
+    /// Round trips measured.
+    pub rtt_samples: u32,
+    /// Their sum, ns.
+    pub rtt_sum: u64,
+}
+
+/// A sender at work.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sender {
+    pub(super) board: Scoreboard,
+    /// RecoveryPoint + 1, of the last recovery or timeout.
+    pub(super) recover: u32,
+    /// One past the last segment that there is to send.
+    limit: u32,
+    /// Congestion window and threshold, 2^-16 segments.
+    pub(super) window: u32,
+    pub(super) threshold: u32,
+    /// RescueRxt.
+    pub(super) rescued: u32,
+    pub(super) phase: Phase,
+    pub(super) dup_acks: u8,
+    /// Segments sent by limited transmit since the last cumulative acknowledgement; they do not count in FlightSize.
+    pub(super) limited: u8,
+    /// Retransmission or SYN that goes whatever the window says.
+    pub(super) urgent: bool,
+    pub(super) timer: Timer,
+    pub(super) grower: Grower,
+    pub(super) counts: Counts,
+}
+
+impl Sender {
+    /// A sender of so many segments; `u32::MAX` is no end.
+    pub fn new(conduct: &Conduct, segments: u32) -> Sender {
+        Sender {
+            board: Scoreboard::default(),
+            recover: 0,
+            limit: segments,
+            window: conduct.initial_window * ONE,
+            threshold: conduct.threshold * ONE,
+            rescued: 0,
+            phase: Phase::Closed,
+            dup_acks: 0,
+            limited: 0,
+            urgent: false,
+            timer: Timer::new(&conduct.rto),
+            grower: Grower::new(conduct.growth),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Opens the connection.
+    pub fn open(&mut self, now: Time) {
+        if self.phase == Phase::Closed {
+            self.phase = Phase::Opening;
+            self.urgent = true;
+            self.timer.start(now);
+            self.timer.sent(now, 0);
+        }
+    }
+
+    /// The SYN was answered.
+    pub fn opened(&mut self, conduct: &Conduct, now: Time) {
+        if self.phase != Phase::Opening {
+            return;
+        }
+        self.urgent = false;
+        self.phase = Phase::Open;
+        let sample = self.timer.acked(&conduct.rto, now, 1);
+        self.sampled(sample);
+        self.timer.stop();
+        if self.timer.backed_off() > 0 {
+            // RFC 5681 section 3.1 and RFC 6298 section 5.7: the SYN or its answer was lost.
+            self.window = ONE;
+            self.timer.after_lost_handshake();
+        }
+    }
+
+    /// Nothing new is sent from now on.
+    pub fn stop(&mut self) {
+        self.limit = self.board.high;
+    }
+
+    /// An acknowledgement: all below `ack` has arrived, and what the blocks say.
+    #[inline]
+    pub fn acknowledged(&mut self, conduct: &Conduct, now: Time, ack: u32, blocks: &Blocks) {
+        let (acked, _) = self.board.advance(ack);
+        let sacked = if blocks[0].1 == 0 { 0 } else { self.board.sack(blocks) };
+        if acked > 0 {
+            let sample = self.timer.acked(&conduct.rto, now, ack);
+            self.sampled(sample);
+            self.dup_acks = 0;
+            self.limited = 0;
+            self.forward(conduct, now, acked);
+            // RFC 6298 sections 5.2 and 5.3.
+            if self.board.flight() == 0 {
+                self.timer.stop();
+            } else {
+                self.timer.start(now);
+            }
+        }
+        if sacked > 0 && self.phase == Phase::Open {
+            self.duplicate();
+        }
+    }
+
+    /// New data is acknowledged.
+    fn forward(&mut self, conduct: &Conduct, now: Time, acked: u32) {
+        match self.phase {
+            Phase::Recovery if self.board.una >= self.recover => {
+                self.phase = Phase::Open;
+                self.board.restart();
+            }
+            Phase::Recovery => {}
+            Phase::Loss if self.board.una >= self.recover => {
+                self.phase = Phase::Open;
+                self.board.restart();
+                self.grow(conduct, now, acked);
+            }
+            Phase::Open | Phase::Loss => self.grow(conduct, now, acked),
+            Phase::Closed | Phase::Opening => {}
+        }
+    }
+
+    fn grow(&mut self, conduct: &Conduct, now: Time, acked: u32) {
+        let most = conduct.window * ONE;
+        if self.window >= most {
+            self.window = most;
+        } else if self.window < self.threshold {
+            // RFC 5681 equation 2.
+            self.window = (self.window + ONE).min(most);
+        } else {
+            self.window = self.grower.avoid(now, self.timer.srtt(), self.window, acked).min(most);
+        }
+    }
+
+    /// What goes now, if something may.
+    #[inline]
+    pub fn poll(&mut self, conduct: &Conduct, now: Time) -> Option<Segment> {
+        let segment = match self.phase {
+            Phase::Closed => return None,
+            Phase::Opening => {
+                let go = core::mem::take(&mut self.urgent);
+                return go.then_some(Segment::Syn);
+            }
+            Phase::Open => self.next_open(conduct)?,
+            Phase::Recovery => self.next_in_recovery(conduct)?,
+            Phase::Loss => self.next_after_timeout(conduct)?,
+        };
+        self.counts.sent += 1;
+        match segment {
+            Segment::New(number) if self.phase == Phase::Open => self.timer.sent(now, number),
+            Segment::Again(_) => self.counts.again += 1,
+            _ => {}
+        }
+        if !self.timer.runs() {
+            self.timer.start(now);
+        }
+        Some(segment)
+    }
+
+    /// When it wants to be woken; [`Time::FOREVER`]: not before it is told something.
+    #[inline]
+    pub fn wake_at(&self) -> Time {
+        self.timer.deadline()
+    }
+
+    /// Time has come.
+    pub fn wake(&mut self, conduct: &Conduct, now: Time) {
+        if now >= self.timer.deadline() {
+            self.timed_out(conduct, now);
+        }
+    }
+
+    fn next_open(&mut self, conduct: &Conduct) -> Option<Segment> {
+        let flight = self.board.flight();
+        if self.dup_acks > 0 && conduct.limited_transmit {
+            // RFC 6675 section 5 step 3, RFC 3042.
+            if self.board.pipe() >= self.window >> 16 || self.limited >= 2 {
+                return None;
+            }
+            let new = self.new_data(conduct)?;
+            self.limited += 1;
+            return Some(new);
+        }
+        if flight >= self.window >> 16 {
+            return None;
+        }
+        self.new_data(conduct)
+    }
+
+    /// The next segment that was never sent, if there is one and the receiver has room for it.
+    #[inline]
+    pub(super) fn new_data(&mut self, conduct: &Conduct) -> Option<Segment> {
+        let next = self.board.high;
+        if next >= self.limit || next - self.board.una >= conduct.window {
+            return None;
+        }
+        self.board.high += 1;
+        Some(Segment::New(next))
+    }
+
+    fn sampled(&mut self, sample: Option<Span>) {
+        if let Some(rtt) = sample {
+            self.counts.rtt_samples += 1;
+            self.counts.rtt_sum = self.counts.rtt_sum.saturating_add(rtt.as_nanos());
+        }
+    }
+
+    /// Whether all that there was to send is acknowledged.
+    #[inline]
+    pub fn is_finished(&self) -> bool {
+        self.board.una >= self.limit
+    }
+
+    /// Where it is.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Congestion window, 2^-16 segments.
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// Slow start threshold, 2^-16 segments.
+    pub fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    /// What it knows of its window.
+    pub fn board(&self) -> &Scoreboard {
+        &self.board
+    }
+
+    /// Its timer.
+    pub fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    /// What it counts.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}

@@ -1,0 +1,188 @@
+//! The retransmission timer of RFC 6298, with a clock of whole ticks.
+
+use crate::scenario::RtoSpec;
+use terms::{Span, Time};
+
+/// Round trip time, its variation, and the timeout they make.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timer {
+    srtt: u64,
+    rttvar: u64,
+    rto: u64,
+    /// When it expires; [`Time::FOREVER`]: it is off.
+    deadline: u64,
+    /// Since when a segment is timed.
+    timed_at: u64,
+    /// Which; none if zero is in `timing`.
+    timed: u32,
+    timing: bool,
+    /// Timeouts since the last measurement.
+    backed_off: u8,
+}
+
+impl Timer {
+    /// Before the first measurement.
+    pub fn new(spec: &RtoSpec) -> Timer {
+        let rto = spec.initial.as_nanos().max(1);
+        Timer { srtt: 0, rttvar: 0, rto, deadline: u64::MAX, timed_at: 0, timed: 0, timing: false, backed_off: 0 }
+    }
+
+    /// When it expires.
+    #[inline]
+    pub fn deadline(&self) -> Time {
+        Time::from_nanos(self.deadline)
+    }
+
+    /// Section 5.1 and 5.3: (re)start.
+    #[inline]
+    pub fn start(&mut self, now: Time) {
+        self.deadline = now.as_nanos().saturating_add(self.rto);
+    }
+
+    /// Whether it runs.
+    #[inline]
+    pub fn runs(&self) -> bool {
+        self.deadline != u64::MAX
+    }
+
+    /// Section 5.2: off.
+    #[inline]
+    pub fn stop(&mut self) {
+        self.deadline = u64::MAX;
+    }
+
+    /// A segment is sent for the first time: it is timed if none is.
+    #[inline]
+    pub fn sent(&mut self, now: Time, segment: u32) {
+        if !self.timing {
+            (self.timed, self.timed_at, self.timing) = (segment, now.as_nanos(), true);
+        }
+    }
+
+    /// Karn's algorithm (section 3): what was sent again is not measured.
+    #[inline]
+    pub fn do_not_measure(&mut self) {
+        self.timing = false;
+    }
+
+    /// Everything below `ack` is acknowledged: the measurement, if that ends one.
+    #[inline]
+    pub fn acked(&mut self, spec: &RtoSpec, now: Time, ack: u32) -> Option<Span> {
+        if !self.timing || ack <= self.timed {
+            return None;
+        }
+        self.timing = false;
+        let rtt = now.since(Time::from_nanos(self.timed_at));
+        self.measured(spec, rtt);
+        Some(rtt)
+    }
+
+    /// Sections 2.2 to 2.5, with the measurement and the timeout rounded up to whole ticks.
+    pub fn measured(&mut self, spec: &RtoSpec, rtt: Span) {
+        let tick = spec.tick.as_nanos().max(1);
+        let r = whole(rtt.as_nanos(), tick).max(tick);
+        if self.srtt == 0 {
+            (self.srtt, self.rttvar) = (r, r / 2);
+        } else {
+            self.rttvar = (3 * self.rttvar + self.srtt.abs_diff(r)) / 4;
+            self.srtt = (7 * self.srtt + r) / 8;
+        }
+        let rto = whole(self.srtt + (4 * self.rttvar).max(tick), tick);
+        self.rto = rto.max(spec.floor.as_nanos()).min(spec.ceiling.as_nanos()).max(1);
+        self.backed_off = 0;
+    }
+
+    /// Section 5.5: it has expired, and backs off.
+    pub fn expired(&mut self, spec: &RtoSpec) {
+        self.rto = self.rto.saturating_mul(2).min(spec.ceiling.as_nanos().max(1));
+        self.backed_off = self.backed_off.saturating_add(1);
+        self.timing = false;
+    }
+
+    /// Section 5.7: the handshake's timer had expired, so data starts with 3 s at least.
+    pub fn after_lost_handshake(&mut self) {
+        self.rto = self.rto.max(3 * Span::NANOS_PER_SEC);
+    }
+
+    /// Timeouts since the last measurement.
+    pub fn backed_off(&self) -> u8 {
+        self.backed_off
+    }
+
+    /// The timeout now.
+    pub fn rto(&self) -> Span {
+        Span::from_nanos(self.rto)
+    }
+
+    /// Smoothed round trip time; zero before the first measurement.
+    pub fn srtt(&self) -> Span {
+        Span::from_nanos(self.srtt)
+    }
+}
+
+fn whole(nanos: u64, tick: u64) -> u64 {
+    nanos.div_ceil(tick).saturating_mul(tick)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(floor_ms: u64, tick_ms: u64) -> RtoSpec {
+        let (floor, tick) = (Span::from_millis(floor_ms), Span::from_millis(tick_ms));
+        RtoSpec { initial: Span::from_secs(3), floor, ceiling: Span::from_secs(60), tick }
+    }
+
+    #[test]
+    fn the_first_measurements_are_those_of_rfc_6298() {
+        let spec = spec(0, 1);
+        let mut timer = Timer::new(&spec);
+        assert_eq!(timer.rto(), Span::from_secs(3));
+        timer.measured(&spec, Span::from_millis(100));
+        assert_eq!((timer.srtt().as_millis(), timer.rto().as_millis()), (100, 300), "R + 4 R/2");
+        timer.measured(&spec, Span::from_millis(180));
+        // RTTVAR = 3/4 50 + 1/4 80 = 57.5; SRTT = 7/8 100 + 1/8 180 = 110.
+        assert_eq!((timer.srtt().as_millis(), timer.rto().as_millis()), (110, 340));
+    }
+
+    #[test]
+    fn a_coarse_clock_measures_whole_ticks_and_a_floor_holds() {
+        let coarse = spec(1_000, 100);
+        let mut timer = Timer::new(&coarse);
+        timer.measured(&coarse, Span::from_millis(31));
+        assert_eq!((timer.srtt().as_millis(), timer.rto().as_millis()), (100, 1_000));
+        let fine = spec(200, 100);
+        timer = Timer::new(&fine);
+        timer.measured(&fine, Span::from_millis(131));
+        assert_eq!((timer.srtt().as_millis(), timer.rto().as_millis()), (200, 600));
+    }
+
+    #[test]
+    fn it_backs_off_to_its_ceiling_and_the_next_measurement_ends_that() {
+        let spec = spec(1_000, 1);
+        let mut timer = Timer::new(&spec);
+        timer.measured(&spec, Span::from_millis(10));
+        let series: Vec<u64> = (0..8)
+            .map(|_| {
+                timer.expired(&spec);
+                timer.rto().as_millis()
+            })
+            .collect();
+        assert_eq!(series, [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]);
+        timer.measured(&spec, Span::from_millis(10));
+        assert_eq!((timer.rto().as_millis(), timer.backed_off()), (1_000, 0));
+    }
+
+    #[test]
+    fn what_was_sent_again_is_not_measured() {
+        let spec = spec(0, 1);
+        let mut timer = Timer::new(&spec);
+        timer.sent(Time::ZERO, 5);
+        timer.sent(Time::from_nanos(1), 6);
+        assert_eq!(timer.acked(&spec, Time::from_nanos(9), 5), None, "5 is not covered");
+        assert_eq!(timer.acked(&spec, Time::from_nanos(9), 6), Some(Span::from_nanos(9)));
+        timer.sent(Time::ZERO, 7);
+        timer.do_not_measure();
+        assert_eq!(timer.acked(&spec, Time::from_nanos(9), 8), None);
+    }
+}
