@@ -19,7 +19,7 @@ impl World {
     }
 
     /// A packet comes to a port.
-    pub(crate) fn into_port(&mut self, h: usize, number: u32) {
+    pub(crate) fn enter_port(&mut self, h: usize, number: u32) {
         let now = self.now();
         let (node, n) = self.place_of(h);
         let meta = self.meta(number);
@@ -35,7 +35,7 @@ impl World {
     }
 
     /// A packet comes to a tree.
-    pub(crate) fn into_tree(&mut self, h: usize, number: u32) {
+    pub(crate) fn enter_tree(&mut self, h: usize, number: u32) {
         let now = self.now();
         let (node, n) = self.place_of(h);
         let meta = self.meta(number);

@@ -97,8 +97,8 @@ impl World {
                     packet.color = rio.color_of(packet.dscp);
                     rio.admit(now, start, len, packet.color)
                 }
-                Egress::Port => return self.into_port(h, number),
-                Egress::Tree(_) => return self.into_tree(h, number),
+                Egress::Port => return self.enter_port(h, number),
+                Egress::Tree(_) => return self.enter_tree(h, number),
             };
             hop.offered(packet.color, len);
             if !room {

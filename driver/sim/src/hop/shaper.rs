@@ -7,14 +7,15 @@ use std::net::{IpAddr, Ipv4Addr};
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Time};
 use traffic::bucket::TokenBucket;
 use traffic::plan::BucketSpec;
+use traffic::queue::Pool;
 use traffic::shaper::{Exponential, NeverGreen, Ras, RateCurve};
 use traffic::tree::ShaperSpec;
 
 /// A shaper at work.
 #[derive(Clone, Debug)]
 pub enum Shaper {
-    /// RFC 2963.
-    Ras(Ras<Exponential>, bool),
+    /// RFC 2963: the shaper, whether it is green, where its packets wait and how many have room.
+    Ras(Box<Ras<Exponential>>, bool, Pool<PacketMeta>, u64),
     /// A token bucket, what waits (number and length), and its buffer.
     Bucket(TokenBucket, VecDeque<(u32, u32)>, u64, u64),
 }
@@ -38,13 +39,20 @@ impl Shaper {
                 (RateCurve::two(cir, pir, mir, thresholds, ras.buffer, line).map_err(words)?, ras)
             }
         };
-        Ok(Shaper::Ras(Ras::new(curve, Exponential::new(ras.k, now)), ras.green))
+        Ok(Shaper::Ras(Box::new(Ras::new(curve, Exponential::new(ras.k, now))), ras.green, Pool::new(u32::MAX), 0))
     }
 
     /// Holds a packet back; `false`: there is no room, or it would never leave.
     pub fn hold(&mut self, now: Time, number: u32, len: u32) -> bool {
         match self {
-            Shaper::Ras(ras, _) => ras.enqueue(now, meta(number, len)),
+            Shaper::Ras(ras, _, pool, room) => {
+                let waiting = u64::from(pool.len());
+                if waiting >= *room {
+                    *room = 2 * waiting.max(32);
+                    pool.reserve(*room);
+                }
+                ras.enqueue(now, meta(number, len), pool)
+            }
             Shaper::Bucket(bucket, queue, waiting, buffer) => {
                 if Bytes::new(u64::from(len)) > bucket.depth() || *waiting + u64::from(len) > *buffer {
                     return false;
@@ -59,8 +67,8 @@ impl Shaper {
     /// When its head may go.
     pub fn due(&self, now: Time, ask: &Ask<'_>) -> Option<Time> {
         match self {
-            Shaper::Ras(ras, true) => ras.wake_at(now, ask),
-            Shaper::Ras(ras, false) => ras.wake_at(now, &NeverGreen),
+            Shaper::Ras(ras, true, pool, _) => ras.wake_at(now, ask, pool),
+            Shaper::Ras(ras, false, pool, _) => ras.wake_at(now, &NeverGreen, pool),
             Shaper::Bucket(bucket, queue, ..) => bucket.when(now, queue.front()?.1),
         }
     }
@@ -68,8 +76,8 @@ impl Shaper {
     /// Its head, if it may go now.
     pub fn release(&mut self, now: Time, ask: &Ask<'_>) -> Option<u32> {
         match self {
-            Shaper::Ras(ras, true) => ras.release(now, ask).map(|packet| packet.id as u32),
-            Shaper::Ras(ras, false) => ras.release(now, &NeverGreen).map(|packet| packet.id as u32),
+            Shaper::Ras(ras, true, pool, _) => ras.release(now, ask, pool).map(|packet| packet.id as u32),
+            Shaper::Ras(ras, false, pool, _) => ras.release(now, &NeverGreen, pool).map(|packet| packet.id as u32),
             Shaper::Bucket(bucket, queue, waiting, _) => {
                 let &(_, len) = queue.front()?;
                 if !bucket.take(now, len) {
@@ -84,7 +92,7 @@ impl Shaper {
     /// The number of the packet that goes next.
     pub fn head(&self) -> Option<u32> {
         match self {
-            Shaper::Ras(ras, _) => ras.head().map(|packet| packet.id as u32),
+            Shaper::Ras(ras, _, pool, _) => ras.queue().head(pool).map(|packet| packet.id as u32),
             Shaper::Bucket(_, queue, ..) => queue.front().map(|(number, _)| *number),
         }
     }
@@ -92,7 +100,7 @@ impl Shaper {
     /// Packets that wait.
     pub fn packets(&self) -> usize {
         match self {
-            Shaper::Ras(ras, _) => ras.packets(),
+            Shaper::Ras(ras, ..) => ras.queue().packets() as usize,
             Shaper::Bucket(_, queue, ..) => queue.len(),
         }
     }
