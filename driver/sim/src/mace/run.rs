@@ -58,6 +58,8 @@ pub struct Outcome {
     pub utilisation: f64,
     /// Flows admitted at a time, on average.
     pub flows: f64,
+    /// Flows admitted at a time: the median over the counted time.
+    pub median_flows: usize,
     /// The most at a time.
     pub most_flows: usize,
     /// Times that a flow was admitted or refused.
@@ -130,8 +132,8 @@ struct Bench<'a> {
     /// Bytes of controlled load queued so far, and at the last sample.
     queued: (u64, u64),
     outcome: Outcome,
-    /// Integral of admitted flows over time since `counted_from`.
-    area: u128,
+    /// For how long so many flows were admitted, nanoseconds, by their number.
+    held: Vec<u64>,
     changed: u64,
 }
 
@@ -193,7 +195,7 @@ impl Bench<'_> {
             interval,
             queued: (0, 0),
             outcome: Outcome::default(),
-            area: 0,
+            held: vec![0; params.pool + 1],
             changed: 0,
         }
     }
@@ -267,14 +269,14 @@ impl Bench<'_> {
     }
 
     fn count_until(&mut self, now: u64) {
-        self.area += u128::from(now - self.changed) * self.gate.flows() as u128;
+        self.held[self.gate.flows()] += now - self.changed;
         self.changed = now;
     }
 
     fn begin_counting(&mut self, warm: u64) {
         self.queue.serve(warm);
         self.queue.restart_counts();
-        self.area = 0;
+        self.held.fill(0);
         self.changed = warm;
         self.outcome = Outcome { most_flows: self.gate.flows(), ..Outcome::default() };
     }
@@ -285,7 +287,10 @@ impl Bench<'_> {
         let nanos = counted.max(1) as f64;
         let sent = self.queue.counts[0].sent_bytes as f64 * 8.0 / (nanos / 1e9);
         self.outcome.utilisation = 100.0 * sent / self.params.allocated.as_bps().max(1) as f64;
-        self.outcome.flows = self.area as f64 / nanos;
+        let flow_nanos: u128 = (0..).zip(&self.held).map(|(n, &held)| n * u128::from(held)).sum();
+        self.outcome.flows = flow_nanos as f64 / nanos;
+        let until = |n: usize| self.held[..=n].iter().sum::<u64>();
+        self.outcome.median_flows = (0..self.held.len()).find(|&n| until(n) * 2 >= counted).unwrap_or(0);
         self.outcome.levels = self.queue.counts;
         self.outcome
     }
