@@ -38,7 +38,7 @@ fn list_names_every_experiment_and_every_trial() {
     let json: Value = serde_json::from_slice(&sluice(&["lab", "list", "--json"]).stdout).expect("JSON");
     let names: Vec<&str> =
         json["experiments"].as_array().expect("a list").iter().filter_map(|e| e["name"].as_str()).collect();
-    for name in ["video", "setup-time", "excess", "kill-router", "kill-receiver"] {
+    for name in ["video", "mace-table2", "setup-time", "excess", "kill-router", "kill-receiver"] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     for name in names {
@@ -69,6 +69,25 @@ fn a_run_prints_tables_writes_files_and_ends_with_a_line_for_scripts() {
     assert!(reported.status.success(), "{}", text(&reported.stderr));
     let page = std::fs::read_to_string(Path::new(text(&reported.stdout).trim())).expect("the page");
     assert!(page.matches("<svg").count() == 4 && page.contains("Table 8:") && page.ends_with("</html>\n"));
+}
+
+#[test]
+fn measured_sum_admits_more_than_simple_sum_in_every_row() {
+    let out = Folder::new("lab-mace");
+    let ran = sluice(&["lab", "run", "mace-table2", "--quick", "--json", "--out", out.path()]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let said = text(&ran.stdout);
+    let line: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    let cells = line["cells"].as_array().expect("cells");
+    let cell = |row: &str, column: &str| {
+        let found = cells.iter().find(|c| c["table"] == "2" && c["row"] == row && c["column"] == column);
+        found.expect("a cell")["measured"].as_f64().expect("a number")
+    };
+    for (row, floor) in [("POO1", 50.0), ("POO2", 14.0), ("POO3", 29.0), ("EXP1", 50.0), ("EXP2", 14.0)] {
+        assert_eq!(cell(row, "ssac_flows"), floor, "{row}");
+        assert!(cell(row, "mbac_flows") > floor && cell(row, "mbac_util") > cell(row, "ssac_util"), "{row}");
+    }
+    assert!(cell("MIXED", "mbac_flows") > cell("MIXED", "ssac_flows"), "{said}");
 }
 
 #[test]

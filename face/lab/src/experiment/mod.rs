@@ -5,6 +5,7 @@
 //! what is finished, [`statistics`] has means and confidence intervals, [`report`] makes one page of it all.
 
 pub mod finding;
+mod mace_table2;
 pub mod report;
 pub mod statistics;
 pub mod sweep;
@@ -19,7 +20,7 @@ use linux::error::Failed;
 use std::path::{Path, PathBuf};
 
 /// Every experiment, in the order of `sluice lab list`.
-pub const ALL: &[Experiment] = &[video::EXPERIMENT];
+pub const ALL: &[Experiment] = &[video::EXPERIMENT, mace_table2::EXPERIMENT];
 
 /// An experiment: its name, what it is, and how it is run.
 #[derive(Clone, Copy, Debug)]
