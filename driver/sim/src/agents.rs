@@ -38,6 +38,7 @@ impl World {
     fn drain(&mut self, id: NodeId) -> VecDeque<Answer> {
         let now = self.now();
         let mut answers = VecDeque::new();
+        let mut reserve = None;
         while let Some(output) = self.stations[id.0].agent.as_mut().and_then(node::Node::poll) {
             match output {
                 Output::Send(datagram) => self.send(id, datagram),
@@ -52,7 +53,13 @@ impl World {
                     self.story.tell(now, id, What::Upcall(app, upcall));
                 }
                 Output::Event(event) => self.story.tell(now, id, What::Event(event)),
+                Output::ReserveSequences { upto } => reserve = Some(upto),
             }
+        }
+        if let Some((upto, agent)) = reserve.zip(self.stations[id.0].agent.as_mut()) {
+            // The clock of a simulation never goes back, so its disk need not remember.
+            agent.handle(now, Input::SequencesReserved { from: 0, upto });
+            answers.extend(self.drain(id));
         }
         answers
     }

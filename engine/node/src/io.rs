@@ -6,6 +6,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use rsvp::integrity::Auth;
 pub use rsvp::io::{AppCall, AppId};
 pub use rsvp::io::{Datagram, Upcall};
 use terms::{Fault, FlowKey, IfIndex, Rate};
@@ -60,6 +61,20 @@ pub enum Input<'a> {
         flow: FlowKey,
         /// What happens to them.
         entry: FlowSpecEntry,
+    },
+    /// The keys of an interface, from now on.
+    Auth {
+        /// Which.
+        interface: IfIndex,
+        /// Whose messages are taken, and how ours are signed.
+        auth: Auth,
+    },
+    /// The answer to [`Output::ReserveSequences`].
+    SequencesReserved {
+        /// What the disk said when this life of the node began; zero if nothing.
+        from: u64,
+        /// What it says now.
+        upto: u64,
     },
     /// The agent stops: give every interface back.
     Stop,
@@ -116,6 +131,12 @@ pub enum Output {
     },
     /// Something happened that people and tests may want to know.
     Event(Event),
+    /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
+    /// [`Input::SequencesReserved`].
+    ReserveSequences {
+        /// The bound.
+        upto: u64,
+    },
 }
 
 /// What happened.

@@ -70,6 +70,10 @@ impl<R: Route> Node<R> {
                 self.settle(now);
                 self.tell(now, protocol::Input::Interface { interface, state: None });
             }
+            Input::Auth { interface, auth } => self.tell(now, protocol::Input::Auth { interface, auth }),
+            Input::SequencesReserved { from, upto } => {
+                self.tell(now, protocol::Input::SequencesReserved { from, upto });
+            }
             Input::RouteChanged(dst) => self.tell(now, protocol::Input::RouteChanged { dst }),
             Input::Adopt { oif, flow, entry } => self.world.tc.adopt(now, oif, flow, entry),
             Input::Stop => {
@@ -208,6 +212,7 @@ impl From<protocol::Output> for Output {
             protocol::Output::Send(datagram) => Output::Send(datagram),
             protocol::Output::Upcall { app, upcall } => Output::Upcall { app, upcall },
             protocol::Output::Event(event) => Output::Event(Event::Rsvp(event)),
+            protocol::Output::ReserveSequences { upto } => Output::ReserveSequences { upto },
         }
     }
 }

@@ -16,11 +16,28 @@ pub struct Counters {
     pub refused: u64,
 }
 
-/// A count for each of the seven messages of RFC 2205.
+/// A count for each type of message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PerType([u64; 7]);
+pub struct PerType([u64; 13]);
 
-/// The seven messages, in the order of their numbers.
+/// All types, in the order of their numbers.
+pub const ALL: [MessageType; 13] = [
+    MessageType::Path,
+    MessageType::Resv,
+    MessageType::PathErr,
+    MessageType::ResvErr,
+    MessageType::PathTear,
+    MessageType::ResvTear,
+    MessageType::ResvConf,
+    MessageType::Bundle,
+    MessageType::Ack,
+    MessageType::Srefresh,
+    MessageType::Hello,
+    MessageType::IntegrityChallenge,
+    MessageType::IntegrityResponse,
+];
+
+/// The seven messages of RFC 2205, in the order of their numbers.
 pub const SEVEN: [MessageType; 7] = [
     MessageType::Path,
     MessageType::Resv,
@@ -32,14 +49,14 @@ pub const SEVEN: [MessageType; 7] = [
 ];
 
 impl PerType {
-    /// The count of one type; zero for types that are not of RFC 2205.
+    /// The count of one type.
     pub fn get(&self, kind: MessageType) -> u64 {
         place(kind).map_or(0, |i| self.0[i])
     }
 
     /// Type and count, in the order of the type numbers.
     pub fn iter(&self) -> impl Iterator<Item = (MessageType, u64)> {
-        SEVEN.into_iter().zip(self.0)
+        ALL.into_iter().zip(self.0)
     }
 
     pub(crate) fn add(&mut self, kind: MessageType) {
@@ -50,5 +67,5 @@ impl PerType {
 }
 
 fn place(kind: MessageType) -> Option<usize> {
-    SEVEN.iter().position(|k| *k == kind)
+    ALL.iter().position(|k| *k == kind)
 }

@@ -2,6 +2,7 @@
 
 use crate::counters::Counters;
 use crate::heard::{Heard, Hearing};
+use crate::integrity::Security;
 use crate::io::{AppCall, AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
 use crate::pcg::Pcg;
 use crate::psb::{Origin, Out, Psb, PsbKey};
@@ -27,7 +28,7 @@ impl<E: Route + TrafficControl> Env for E {}
 pub struct Rsvp {
     pub(crate) config: Config,
     pub(crate) interfaces: BTreeMap<IfIndex, Interface>,
-    own: BTreeSet<IpAddr>,
+    pub(crate) own: BTreeSet<IpAddr>,
     pub(crate) sessions: Table<Session, SessionState>,
     pub(crate) psbs: Table<PsbKey, Psb>,
     pub(crate) rsbs: Table<RsbKey, Rsb>,
@@ -40,6 +41,9 @@ pub struct Rsvp {
     pub(crate) hearing: Hearing,
     pub(crate) pcg: Pcg,
     pub(crate) counters: Counters,
+    pub(crate) security: Security,
+    /// The time of the present input.
+    pub(crate) now: Time,
     out: VecDeque<Output>,
 }
 
@@ -59,8 +63,13 @@ impl Rsvp {
     /// in a daemon, from the run's seed in a simulation.
     pub fn new(config: Config, seed: u64) -> Rsvp {
         let mut pcg = Pcg::new(seed);
+        // Of its own, so that cookies say nothing about jitter.
+        let mut chance = Pcg::new(seed ^ 0x5ec2_e7c0_0c1e_5000);
+        let secret = [(); 4].map(|()| chance.next_u64());
         let mut keys = || (pcg.next_u64(), pcg.next_u64());
         Rsvp {
+            security: Security::new(&config.auth, secret),
+            now: Time::ZERO,
             config,
             interfaces: BTreeMap::new(),
             own: BTreeSet::new(),
@@ -82,6 +91,7 @@ impl Rsvp {
     /// Takes one input. Drain [`Rsvp::poll`] before the next.
     pub fn handle<E: Route + TrafficControl>(&mut self, now: Time, env: &mut E, input: Input<'_>) {
         debug_assert!(self.out.is_empty(), "one input, then drain");
+        self.now = now;
         match input {
             Input::Message { iif, src, dst, ttl, bytes } => {
                 self.message_arrives(now, env, &Arrival { iif, src, dst, ttl, direct: true }, bytes);
@@ -91,8 +101,18 @@ impl Rsvp {
             Input::Installed { handle, result } => self.installed(now, env, handle, result),
             Input::Displaced { handle, by } => self.displaced(now, env, handle, by),
             Input::RouteChanged { dst } => self.route_changed(now, env, dst),
-            Input::Interface { interface, state } => self.interface_changed(now, env, interface, state),
+            Input::Interface { interface, state } => {
+                if state.is_none() {
+                    self.security.forget(interface);
+                }
+                self.interface_changed(now, env, interface, state);
+            }
             Input::Adopted { session, until } => self.adopted(&session, until),
+            Input::Auth { interface, auth } => self.security.set(interface, &auth),
+            Input::SequencesReserved { from, upto } => self.security.reserved(from, upto),
+        }
+        if let Some(upto) = self.security.reserve(now) {
+            self.out.push_back(Output::ReserveSequences { upto });
         }
     }
 
@@ -132,6 +152,13 @@ impl Rsvp {
     }
 
     pub(crate) fn send(&mut self, kind: MessageType, datagram: Datagram) {
+        if let Some(datagram) = self.sealed(self.now, kind, datagram) {
+            self.send_unsigned(kind, datagram);
+        }
+    }
+
+    /// Sends a message as it is.
+    pub(crate) fn send_unsigned(&mut self, kind: MessageType, datagram: Datagram) {
         self.counters.sent.add(kind);
         self.out.push_back(Output::Send(datagram));
     }

@@ -3,6 +3,7 @@
 //! The driver calls `handle(now, env, input)` and then drains `poll()` until it is empty, before the next input.
 //! `wake_at()` says when to come back with [`Input::Wake`].
 
+use crate::integrity::Auth;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -67,6 +68,20 @@ pub enum Input<'a> {
         session: Session,
         /// Until then.
         until: Time,
+    },
+    /// The keys of an interface, from now on.
+    Auth {
+        /// Which.
+        interface: IfIndex,
+        /// Whose messages are taken, and how ours are signed.
+        auth: Auth,
+    },
+    /// The answer to [`Output::ReserveSequences`]: it is on disk that sequence numbers below `upto` may be gone.
+    SequencesReserved {
+        /// Those below are, by what the disk said when this life of the node began; zero if it said nothing.
+        from: u64,
+        /// Not below what was asked, nor below `from` and a block of 2^20.
+        upto: u64,
     },
 }
 
@@ -153,6 +168,12 @@ pub enum Output {
     },
     /// Something happened that people and tests may want to know.
     Event(Event),
+    /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
+    /// [`Input::SequencesReserved`]. Messages that have to be signed wait for nothing: without a number they are lost.
+    ReserveSequences {
+        /// The bound.
+        upto: u64,
+    },
 }
 
 /// A message to send.
@@ -347,6 +368,30 @@ pub enum Event {
         /// Previous hop.
         phop: IpAddr,
     },
+    /// Something happened between a neighbour and us.
+    Neighbour {
+        /// Where.
+        interface: IfIndex,
+        /// Its address on the link.
+        addr: IpAddr,
+        /// What.
+        news: NeighbourNews,
+    },
+}
+
+/// What happened between a neighbour and us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NeighbourNews {
+    /// It has answered our challenge: from here on its messages are taken.
+    Authenticated {
+        /// By which key.
+        key_id: u64,
+    },
+    /// The last key that we share is over, and is used on for lack of another (RFC 2747 section 5.3).
+    KeyOverdue {
+        /// Which.
+        key_id: u64,
+    },
 }
 
 /// Why state went.
@@ -377,6 +422,8 @@ pub struct Config {
     pub keep: u32,
     /// W, how long a changed route settles before the Path follows it (RFC 2205 section 3.6; default 2 s).
     pub repair_wait: Span,
+    /// What interfaces ask of messages that are not told otherwise ([`Input::Auth`]).
+    pub auth: Auth,
     /// Most sessions.
     pub max_sessions: usize,
     /// Most path states.
@@ -392,6 +439,7 @@ impl Default for Config {
             refresh: Span::from_secs(30),
             keep: 3,
             repair_wait: Span::from_secs(2),
+            auth: Auth::None,
             max_sessions: 1 << 20,
             max_paths: 1 << 20,
             max_resvs: 1 << 20,

@@ -15,13 +15,14 @@
 //! | `repair` | route and interface changes: local repair, RFC 2205 section 3.6 |
 //! | `wake` `lifetime` | soft state: RFC 2205 section 3.7 |
 //! | `session` `psb` `rsb` `tcsb` | state blocks |
+//! | `integrity` | who said it: RFC 2747, before anything else looks at a message |
 //! | `table` `timers` `pcg` | where blocks lie, when they are due, chance |
 //!
 //! **Scope.** Unicast sessions, fixed filter, controlled load and guaranteed service, IPv4 and IPv6. Rooms kept for
 //! what comes next: SE and WF widen the filter in [`rsb`] and [`tcsb`] keys and add a merge in `resv_refresh`; the
 //! blockade state (`bsb`) hangs on the path state, where `resv_err` has its place for it; multicast adds the incoming
 //! interface to the path state's key and a list to [`psb::Out`]; refresh reduction (RFC 2961) sits between `receive`
-//! and the procedures; integrity (RFC 2747) before `receive`'s first check.
+//! and the procedures.
 //!
 //! **Order of a reservation.** A Resv is admitted by traffic control at once, installed by the plane, and goes on
 //! upstream only when the plane has read it back: a ResvConf means that every hop carries the flow.
@@ -34,6 +35,7 @@ pub mod counters;
 mod engine;
 mod heard;
 mod installed;
+pub mod integrity;
 pub mod io;
 pub mod lifetime;
 mod path;

@@ -3,6 +3,7 @@
 //! Nothing that fails here has changed anything but a counter.
 
 use crate::engine::{Env, Rsvp};
+use crate::integrity::Checked;
 use crate::io::Event;
 use crate::psb::{Forwarded, MOST_FORWARDED};
 use crate::refusal::Refusal;
@@ -49,6 +50,37 @@ impl Rsvp {
     pub(crate) fn message_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, bytes: &[u8]) {
         if !self.speaks_on(from.iif) {
             return self.drop_message(from, "RSVP is not spoken on this interface");
+        }
+        if bytes.get(1) == Some(&MessageType::Bundle.number()) {
+            return self.bundle_arrives(now, env, from, bytes);
+        }
+        self.one_arrives(now, env, from, bytes);
+    }
+
+    /// A Bundle: each of its messages as if it had come alone, from hop to hop (RFC 2961 section 3.4).
+    fn bundle_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, bytes: &[u8]) {
+        let bundle = match Message::parse(bytes) {
+            Ok(Message::Bundle(bundle)) => bundle,
+            Ok(_) => return,
+            Err(malformed) => return self.drop_message(from, malformed.what),
+        };
+        if !self.is_ours(from.dst) {
+            return self.drop_message(from, "sent to another node");
+        }
+        self.counters.received.add(MessageType::Bundle);
+        let direct = bundle.envelope.header.send_ttl == from.ttl;
+        for message in bundle.messages() {
+            // A sub-message has the TTL that it was made with, unless the Bundle lost some on the way.
+            let ttl = message.get(4).copied().filter(|_| direct).unwrap_or(from.ttl);
+            self.one_arrives(now, env, &Arrival { ttl, ..*from }, message);
+        }
+    }
+
+    fn one_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, bytes: &[u8]) {
+        match self.authenticated(now, from, bytes) {
+            Checked::Good => {}
+            Checked::Bad(why) => return self.drop_unauthenticated(now, from, why),
+            Checked::Done => return,
         }
         if self.heard_again(now, from, bytes) {
             return;

@@ -85,12 +85,14 @@ impl Rsvp {
         if oif == from.iif || !self.speaks_on(oif) {
             return self.drop_message(from, "ResvConf would go back where it came from: a loop");
         }
+        // From hop to hop, so that each can sign what it sends (RFC 2205 section 3.1.9).
+        let Some(src) = self.address_on(oif, conf.confirm) else { return };
         let mut build = Builder::new(MessageType::ResvConf, ttl);
         for object in conf.envelope.objects.filter(goes_on) {
             build = build.object(&object);
         }
         if let Some(bytes) = self.finished(build) {
-            let out = Datagram { oif: Some(oif), src: from.src, dst: conf.confirm, ttl, router_alert: true, bytes };
+            let out = Datagram { oif: Some(oif), src, dst: conf.confirm, ttl, router_alert: true, bytes };
             self.send(MessageType::ResvConf, out);
         }
     }

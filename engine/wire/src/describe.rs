@@ -7,7 +7,7 @@ use crate::iana::{class, ctype, error, parameter, service};
 use crate::intserv::{self, Parameter, Service};
 use crate::message::{Bundle, Message};
 use crate::object::Object;
-use crate::objects::{Content, Filter, Integrity, MessageIdList, PolicyData, PreemptionPriority, decode};
+use crate::objects::{Content, Filter, HelloObject, Integrity, MessageIdList, PolicyData, PreemptionPriority, decode};
 use core::net::IpAddr;
 use terms::Style;
 
@@ -169,11 +169,7 @@ fn fields(object: &Object<'_>, content: &Content<'_>, to: &mut dyn Visitor) {
             to.field("nack", Value::Flag(x.nack));
         }
         Content::MessageIdList(x) => message_id_list(x, to),
-        Content::Hello(x) => {
-            to.field("request", Value::Flag(x.request));
-            number(to, "Src_Instance", x.src_instance);
-            number(to, "Dst_Instance", x.dst_instance);
-        }
+        Content::Hello(x) => hello(x, to),
         Content::Challenge(x) => {
             number(to, "Key_Identifier", x.key_id);
             to.field("Challenge_Cookie", Value::Bytes(x.cookie));
@@ -184,6 +180,12 @@ fn fields(object: &Object<'_>, content: &Content<'_>, to: &mut dyn Visitor) {
 
 fn number(to: &mut dyn Visitor, name: &'static str, value: impl Into<u64>) {
     to.field(name, Value::Number(value.into()));
+}
+
+fn hello(x: &HelloObject, to: &mut dyn Visitor) {
+    to.field("request", Value::Flag(x.request));
+    number(to, "Src_Instance", x.src_instance);
+    number(to, "Dst_Instance", x.dst_instance);
 }
 
 fn message_id(to: &mut dyn Visitor, flags: u8, epoch: u32, id: u32) {

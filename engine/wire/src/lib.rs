@@ -60,6 +60,7 @@ pub mod malformed;
 pub mod message;
 pub mod object;
 pub mod objects;
+pub mod outline;
 pub mod salvage;
 
 pub use build::{Builder, TooLong};
@@ -76,4 +77,5 @@ pub use objects::{
     AdspecObject, Challenge, ErrorSpec, Filter, HelloObject, Integrity, MessageId, MessageIdAck, MessageIdList,
     PolicyData, PreemptionPriority, RsvpHop, Scope, UserError,
 };
+pub use outline::Outline;
 pub use salvage::Salvage;

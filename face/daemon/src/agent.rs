@@ -6,6 +6,7 @@ use crate::local::Local;
 use crate::log::Log;
 use crate::measure::Meter;
 use crate::news::{self, Names};
+use crate::sequences::Sequences;
 use crate::signalling::Signalling;
 use crate::start::{self, Sole, StartError};
 use crate::statics::{self, Statics};
@@ -69,6 +70,9 @@ pub(crate) struct Agent {
     pub(crate) log: Log,
     /// Answers of the plane that the node has yet to be told.
     done: VecDeque<(node::io::PlanId, Result<(), Fault>)>,
+    sequences: Sequences,
+    /// Sequence numbers that the node wants reserved.
+    reserve: Option<u64>,
     pub(crate) stopping: bool,
     _sole: Sole,
 }
@@ -112,6 +116,8 @@ impl Agent {
             names: interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect(),
             log: Log::new(&config.name, config.log),
             done: VecDeque::new(),
+            sequences: Sequences::open(&config.state),
+            reserve: None,
             receiver: None,
             sender: None,
             unsent: 0,
@@ -254,6 +260,12 @@ impl Agent {
             self.node.handle(self.clock.now(), Input::PlanDone { id, result });
             self.drain();
         }
+        if let Some(upto) = self.reserve.take() {
+            match self.sequences.reserve(upto) {
+                Ok((from, upto)) => self.tell(Input::SequencesReserved { from, upto }),
+                Err(e) => self.announce(Level::Error, "sequences", &format!("cannot be reserved: {e}")),
+            }
+        }
     }
 
     fn drain(&mut self) {
@@ -277,6 +289,7 @@ impl Agent {
                     let news = news::news(&event, &self.names);
                     self.announce(news.level, news.name, &news.text);
                 }
+                Output::ReserveSequences { upto } => self.reserve = Some(upto),
             }
         }
     }

@@ -11,6 +11,7 @@ mod local;
 mod log;
 mod measure;
 mod news;
+mod sequences;
 mod show;
 mod signalling;
 mod start;

@@ -3,7 +3,7 @@
 use crate::config::Level;
 use api::agent::EventDoc;
 use node::io::Event;
-use rsvp::io::{ErrorReport, Gone, Upcall};
+use rsvp::io::{ErrorReport, Gone, NeighbourNews, Upcall};
 use std::collections::BTreeMap;
 use terms::{Adspec, FlowKey, GuaranteedTerms, IfIndex, SenderTemplate, Session};
 
@@ -84,8 +84,23 @@ fn rsvp_news(event: &rsvp::io::Event, names: &Names) -> News {
             let text = format!("{}: a router between {phop} and here does not speak RSVP", destination(session));
             (Level::Warn, "non_rsvp_hop", text)
         }
+        E::Neighbour { interface, addr, news } => {
+            let (level, name, what) = neighbour(news);
+            (level, name, format!("{addr} on {}: {what}", at(*interface, names)))
+        }
     };
     News { level, name, text }
+}
+
+fn neighbour(news: &NeighbourNews) -> (Level, &'static str, String) {
+    match news {
+        NeighbourNews::Authenticated { key_id } => {
+            (Level::Info, "authenticated", format!("has shown that it has key {key_id}"))
+        }
+        NeighbourNews::KeyOverdue { key_id } => {
+            (Level::Warn, "key_overdue", format!("key {key_id} is over and there is no other: it is used on"))
+        }
+    }
 }
 
 /// `10.0.0.1:5004 -> 10.0.2.2:5004/17`.

@@ -24,6 +24,7 @@
 
 mod chaos;
 mod hostile;
+mod integrity;
 mod loss;
 mod modify;
 mod net;

@@ -25,7 +25,7 @@ fn walk(message: &Message<'_>) {
         Message::ResvConf(m) => assert!(m.flows().count() > 0, "a ResvConf without flow descriptors"),
         Message::ResvErr(m) => drop(black_box(m.flows().count())),
         Message::ResvTear(m) => assert!(m.flows().count() > 0, "a ResvTear without flow descriptors"),
-        Message::Bundle(m) => assert!(m.messages().map(|m| black_box(Message::parse(m).is_ok())).count() > 0),
+        Message::Bundle(m) => assert!(m.messages().inspect(|m| _ = black_box(Message::parse(m).is_ok())).count() > 0),
         Message::Ack(_) => assert!(envelope.acks().count() > 0, "an Ack of nothing"),
         Message::Srefresh(m) => {
             assert!(m.lists().count() > 0, "an Srefresh without a list");

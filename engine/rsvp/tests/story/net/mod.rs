@@ -30,6 +30,9 @@ pub struct Node {
     pub events: Vec<(Time, Event)>,
     pub upcalls: Vec<(Time, AppId, Upcall)>,
     pub config: Config,
+    /// Sequence numbers that may be used up, as its disk says; and what it said when this life began.
+    pub disk: u64,
+    pub born: u64,
     interfaces: Vec<(IfIndex, Interface)>,
 }
 
@@ -104,6 +107,8 @@ impl Net {
             events: Vec::new(),
             upcalls: Vec::new(),
             config,
+            disk: 0,
+            born: 0,
             interfaces: Vec::new(),
         });
         self.nodes.len() - 1
@@ -171,6 +176,7 @@ impl Net {
     pub fn restart(&mut self, node: usize) {
         let n = &mut self.nodes[node];
         let seed = 1_000 + node as u64;
+        n.born = n.disk;
         n.engine = Some(Rsvp::new(n.config.clone(), seed));
         for (index, state) in n.interfaces.clone() {
             self.tell(node, Input::Interface { interface: index, state: Some(state) });
@@ -195,7 +201,7 @@ impl Net {
         let now = self.now;
         let Node { engine: Some(engine), env, .. } = &mut self.nodes[node] else { return };
         engine.handle(now, env, input);
-        let mut said = VecDeque::new();
+        let (mut said, mut reserve) = (VecDeque::new(), None);
         while let Some(output) = engine.poll() {
             said.push_back(output);
         }
@@ -204,7 +210,15 @@ impl Net {
                 Output::Send(datagram) => self.send(node, datagram),
                 Output::Upcall { app, upcall } => self.nodes[node].upcalls.push((now, app, upcall)),
                 Output::Event(event) => self.nodes[node].events.push((now, event)),
+                Output::ReserveSequences { upto } => reserve = Some(upto),
             }
+        }
+        if let Some(upto) = reserve {
+            let node_state = &mut self.nodes[node];
+            let from = node_state.born;
+            node_state.disk = node_state.disk.max(upto).max(from + (1 << 20));
+            let upto = node_state.disk;
+            self.tell(node, Input::SequencesReserved { from, upto });
         }
         self.nodes[node].env.date_reports(now);
     }

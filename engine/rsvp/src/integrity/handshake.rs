@@ -1,0 +1,164 @@
+//! The integrity handshake: RFC 2747 section 4.3. A challenge goes to a sender whose numbers we do not know; its
+//! signed answer tells them.
+//!
+//! A challenge leaves nothing behind here: its cookie is a digest of whom it is for and when, under a secret of this
+//! life, so that any number of forged messages costs no memory. Answers to challenges of others are rationed, as anybody
+//! can send one.
+
+use super::check::Checked;
+use crate::engine::Rsvp;
+use crate::io::{Datagram, Event, NeighbourNews};
+use crate::path_err::HOP_TTL;
+use crate::receive::Arrival;
+use core::net::IpAddr;
+use terms::{IfIndex, Span, Time};
+use wire::{Builder, Challenge, Message, MessageType};
+
+/// How long a challenge may be answered, and how long until the same sender is challenged again.
+pub(super) const PATIENCE: Span = Span::from_secs(2);
+
+/// The longest cookie of others that we sign.
+const LONGEST_COOKIE: usize = 64;
+
+/// How many challenges at once, and how often after that, may set off a refresh of all that was missed.
+const CATCH_UPS: (u64, Span) = (4, Span::from_secs(1));
+
+/// What a cookie stands for.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    /// Somebody was never heard: within this span of [`PATIENCE`]. Nothing is kept of the question.
+    Stranger(Time),
+    /// A sender that we know: at this very time, which is kept, so that an answer to an earlier question is none.
+    Known(Time),
+}
+
+impl Rsvp {
+    /// Asks a sender to sign a cookie. The challenge itself is not signed.
+    pub(super) fn send_challenge(&mut self, from: &Arrival, sender: IpAddr, key_id: u64, asked: Asked) {
+        let Some(src) = self.address_on(from.iif, sender) else { return };
+        let cookie = self.cookie(from.iif, sender, key_id, asked);
+        let challenge = Challenge { key_id, cookie: &cookie[..16] };
+        let build = Builder::new(MessageType::IntegrityChallenge, HOP_TTL).challenge(&challenge);
+        if let Some(bytes) = self.finished(build) {
+            let to = Datagram { oif: Some(from.iif), src, dst: sender, ttl: HOP_TTL, router_alert: false, bytes };
+            self.send_unsigned(MessageType::IntegrityChallenge, to);
+        }
+    }
+
+    /// Somebody does not know where our numbers are. It has dropped what we sent, so what we keep up there is refreshed.
+    pub(super) fn challenge_arrives(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
+        let message = match Message::parse(bytes) {
+            Ok(Message::IntegrityChallenge(message)) => message,
+            Ok(_) => return Checked::Bad("no INTEGRITY where it is required"),
+            Err(malformed) => return Checked::Bad(malformed.what),
+        };
+        if !self.is_ours(from.dst) || self.is_ours(from.src) || from.ttl != HOP_TTL {
+            return Checked::Bad("a challenge that is not from a neighbour to us");
+        }
+        if message.challenge.cookie.len() > LONGEST_COOKIE {
+            return Checked::Bad("a challenge with too long a cookie");
+        }
+        let shield = self.security.shields.on(from.iif);
+        if shield.and_then(|s| s.named(from.src, message.challenge.key_id)).is_none() {
+            return Checked::Bad("a challenge for a key that is not ours");
+        }
+        if !self.security.responses.take(now) {
+            return Checked::Bad("more challenges than are answered");
+        }
+        let kind = MessageType::IntegrityResponse;
+        let response = Builder::new(kind, HOP_TTL).challenge(&message.challenge);
+        if let Some(bytes) = self.finished(response) {
+            let out = Datagram {
+                oif: Some(from.iif),
+                src: from.dst,
+                dst: from.src,
+                ttl: HOP_TTL,
+                router_alert: false,
+                bytes,
+            };
+            self.send_by_key(kind, out, message.challenge.key_id);
+        }
+        let full = || super::Bucket::new(CATCH_UPS.0, CATCH_UPS.1);
+        if self.security.catch_ups.entry(from.iif).or_insert_with(full).take(now) {
+            self.say_again(now, from.iif);
+            self.catch_up(now, from.iif);
+        }
+        Checked::Done
+    }
+
+    /// The answer to a challenge: its digest is right, its cookie has to be.
+    pub(super) fn response_arrives(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
+        let Ok(Message::IntegrityResponse(message)) = Message::parse(bytes) else {
+            return Checked::Bad("an Integrity Response that cannot be read");
+        };
+        if !self.is_ours(from.dst) {
+            return Checked::Bad("sent to another node");
+        }
+        let key_id = message.integrity.key_id;
+        let at = (from.iif, from.src, key_id);
+        let strange = [Asked::Stranger(now), Asked::Stranger(now.saturating_sub(PATIENCE))];
+        // An answer counts once: played back, it would take a sender's numbers back to it.
+        let asked: &[Asked] = match self.security.senders.get(&at).map(|s| s.challenged) {
+            None => &strange,
+            Some(None) => return Checked::Bad(super::check::STALE),
+            Some(Some(t)) => &[Asked::Known(t)],
+        };
+        let ours = asked.iter().any(|asked| {
+            let cookie = self.cookie(from.iif, from.src, key_id, *asked);
+            message.challenge.key_id == key_id && message.challenge.cookie == &cookie[..16]
+        });
+        if !ours {
+            return Checked::Bad("an Integrity Response to no challenge of ours");
+        }
+        if !self.admit_sender(at, message.integrity.sequence) {
+            return Checked::Bad("more authenticated senders than can be remembered");
+        }
+        let news = NeighbourNews::Authenticated { key_id };
+        self.say(Event::Neighbour { interface: from.iif, addr: from.src, news });
+        Checked::Done
+    }
+
+    fn cookie(&self, iif: IfIndex, sender: IpAddr, key_id: u64, asked: Asked) -> [u8; super::mac::LONGEST] {
+        let (known, when) = match asked {
+            Asked::Stranger(t) => (0, t.as_nanos() / PATIENCE.as_nanos()),
+            Asked::Known(t) => (1, t.as_nanos()),
+        };
+        let addr = match sender {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            IpAddr::V6(v6) => v6.octets(),
+        };
+        let parts: [&[u8]; 5] = [&[known], &iif.0.to_be_bytes(), &addr, &key_id.to_be_bytes(), &when.to_be_bytes()];
+        self.security.cookies.sign(&parts)
+    }
+
+    /// What was sent across an interface in the last moments goes out once more, with new numbers: tears, errors and
+    /// confirmations too, which no refresh would bring back.
+    fn say_again(&mut self, now: Time, interface: IfIndex) {
+        let lately = self.security.lately.remove(&interface).unwrap_or_default();
+        for (_, kind, datagram) in lately.into_iter().filter(|(t, ..)| now.since(*t) <= super::MOST_LATELY.1) {
+            self.send(kind, datagram);
+        }
+    }
+
+    /// What we keep up across an interface is refreshed soon, a few messages a millisecond: whoever challenged us there
+    /// has dropped what it could not check.
+    fn catch_up(&mut self, now: Time, interface: IfIndex) {
+        let paths: alloc::vec::Vec<_> = self.psbs.iter().map(|(id, _, _)| id).collect();
+        let mut at = now;
+        for id in paths {
+            let psb = &mut self.psbs[id];
+            let down = psb.out.oif() == Some(interface);
+            let up = psb.phop().is_some_and(|p| p.iif == interface);
+            if down && psb.path_refresh_at != Time::FOREVER {
+                psb.path_refresh_at = psb.path_refresh_at.min(at);
+            }
+            if let Some(request) = psb.request.as_mut().filter(|_| up) {
+                request.refresh_at = request.refresh_at.min(at);
+            }
+            if down || up {
+                at = at + Span::from_micros(50);
+                self.arm_path(id);
+            }
+        }
+    }
+}

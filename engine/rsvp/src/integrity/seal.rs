@@ -1,0 +1,103 @@
+//! A message goes out signed: RFC 2747 section 4.1.
+
+use super::key::Ready;
+use crate::engine::Rsvp;
+use crate::io::Datagram;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use terms::{IfIndex, Time};
+use wire::MessageType;
+use wire::iana::class;
+use wire::message::{COMMON_HEADER, MAX_MESSAGE};
+use wire::object::HEADER;
+
+/// Handshake Flag as Cisco IOS sends it; RFC 2747 draws it as 0x80. Both are understood on receipt.
+const HANDSHAKE: u8 = 0x01;
+
+/// What goes in front of the digest: the object's header, flags, Key Identifier, Sequence Number.
+const HEAD: usize = HEADER + 16;
+
+/// Why a message was not sent.
+const NO_KEY: &str = "our own message: no key for its neighbour";
+const NO_NUMBER: &str = "our own message: no sequence number is reserved for it";
+const TOO_LONG: &str = "our own message would be too long";
+
+impl Rsvp {
+    /// Signs a message where its interface wants that. `None`: it cannot be sent; why is counted.
+    pub(crate) fn sealed(&mut self, now: Time, kind: MessageType, datagram: Datagram) -> Option<Datagram> {
+        let Some(interface) = self.leaves_by(&datagram) else { return Some(datagram) };
+        let Some(shield) = self.security.shields.on(interface) else { return Some(datagram) };
+        // A message that every node on the way looks into is not addressed to the neighbour.
+        let peer = if datagram.router_alert { shield.only_peer() } else { datagram.dst };
+        let Some(ready) = shield.signing(peer, now) else {
+            self.unsent(NO_KEY);
+            return None;
+        };
+        let (overdue, id) = (ready.overdue, ready.key.id);
+        if overdue {
+            self.key_overdue(now, interface, peer, id);
+        }
+        let signed = self.sealed_by(&datagram, interface, peer, id)?;
+        self.security.remember(now, interface, kind, datagram);
+        Some(signed)
+    }
+
+    /// Signs with the key that a challenge names, whatever its lifetime.
+    pub(super) fn send_by_key(&mut self, kind: MessageType, datagram: Datagram, key_id: u64) {
+        let Some(interface) = datagram.oif else { return };
+        let peer = datagram.dst;
+        if let Some(datagram) = self.sealed_by(&datagram, interface, peer, key_id) {
+            self.send_unsigned(kind, datagram);
+        }
+    }
+
+    fn sealed_by(&mut self, datagram: &Datagram, at: IfIndex, peer: IpAddr, id: u64) -> Option<Datagram> {
+        let Some(sequence) = self.security.sequences.take() else {
+            self.unsent(NO_NUMBER);
+            return None;
+        };
+        let ready = self.security.shields.on(at)?.named(peer, id)?;
+        match sign(&datagram.bytes, &ready, sequence) {
+            Some(bytes) => {
+                let Datagram { oif, src, dst, ttl, router_alert, .. } = *datagram;
+                Some(Datagram { oif, src, dst, ttl, router_alert, bytes })
+            }
+            None => {
+                self.unsent(TOO_LONG);
+                None
+            }
+        }
+    }
+
+    /// The interface that a message leaves by. Where the routing table decides, it is the one whose address the message
+    /// goes out with.
+    pub(crate) fn leaves_by(&self, datagram: &Datagram) -> Option<IfIndex> {
+        datagram.oif.or_else(|| {
+            let mut all = self.interfaces.iter();
+            all.find(|(_, i)| i.addresses.contains(&datagram.src)).map(|(index, _)| *index)
+        })
+    }
+
+    fn unsent(&mut self, why: &'static str) {
+        *self.counters.dropped.entry(why).or_insert(0) += 1;
+    }
+}
+
+/// The message with INTEGRITY as its first object, and no checksum; `None` if it would be too long.
+fn sign(bytes: &[u8], ready: &Ready<'_>, sequence: u64) -> Option<Vec<u8>> {
+    let digest = ready.mac.len();
+    let object = HEAD + digest;
+    let length = u16::try_from(bytes.len() + object).ok().filter(|l| usize::from(*l) <= MAX_MESSAGE)?;
+    let (header, objects) = bytes.split_first_chunk::<COMMON_HEADER>()?;
+    let mut out = Vec::with_capacity(usize::from(length));
+    let [hi, lo] = length.to_be_bytes();
+    out.extend_from_slice(&[header[0], header[1], 0, 0, header[4], 0, hi, lo]);
+    out.extend_from_slice(&[0, object as u8, class::INTEGRITY, 1, HANDSHAKE, 0]);
+    out.extend_from_slice(&ready.key.id.to_be_bytes()[2..]);
+    out.extend_from_slice(&sequence.to_be_bytes());
+    out.resize(out.len() + digest, 0);
+    out.extend_from_slice(objects);
+    let made = ready.mac.sign(&[&out]);
+    out[COMMON_HEADER + HEAD..COMMON_HEADER + object].copy_from_slice(&made[..digest]);
+    Some(out)
+}
