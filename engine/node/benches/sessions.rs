@@ -110,7 +110,7 @@ impl Transit {
             match output {
                 Output::Plan { id, .. } => self.plans.push(id),
                 Output::Send(_) => sent += 1,
-                Output::Upcall { .. } | Output::Event(_) => {}
+                Output::Upcall { .. } | Output::Event(_) | Output::ReserveSequences { .. } => {}
             }
         }
         sent
