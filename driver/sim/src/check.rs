@@ -75,7 +75,7 @@ impl World {
         if !agent.tc().plane().is_idle() || !station.batches.is_empty() || station.is_adopting() {
             return Ok(());
         }
-        if agent.tc().plan() != &station.plan {
+        if agent.tc().plan() != station.plan {
             return Err("the agent's plan is not what its plane holds");
         }
         if station.plane_agrees() { Ok(()) } else { Err("the plane's ports do not hold its plan") }

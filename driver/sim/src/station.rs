@@ -71,6 +71,7 @@ impl Station {
                     rsvp: spec.agent,
                     link: Some(Reservable {
                         spec: link_spec,
+                        assumed_holding: None,
                         signalled_share: link.rate,
                         kept_back: link.kept_back,
                         guaranteed: link.error_terms(),

@@ -17,6 +17,7 @@ mod agenda;
 pub mod audit;
 mod capacity;
 pub mod denied;
+mod displace;
 pub mod estimator;
 mod expire;
 pub mod grant;

@@ -2,15 +2,16 @@
 //! an earlier life is found, the plane answers, time passes, the agent stops.
 
 use crate::classes;
+use crate::held::{Flows, Held, place};
 use crate::io::{Event, InterfaceState, PlanId, Reservable};
-use crate::order::Want;
+use crate::link::Link;
 use crate::plane::Due;
-use crate::tc::{Held, Link, Said, Tc};
-use admit::{Limits, LinkTerms};
+use crate::tc::{Said, Tc};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
-use terms::{Fault, FlowKey, IfIndex, Rate, Time};
-use traffic::plan::{ClassId, FlowSpecEntry};
+use terms::{Fault, FlowKey, IfIndex, Time};
+use traffic::plan::{BucketId, FlowSpecEntry};
 
 /// Why a reservation went that had been admitted.
 const LINK_SHRANK: Fault = Fault { what: "the link no longer holds this reservation", code: 0 };
@@ -29,7 +30,7 @@ impl Tc {
             (None, Some(terms)) => {
                 self.links.insert(oif, Link::new(oif, terms));
                 self.adopt_found(now, oif);
-                self.sync_all(oif);
+                self.sync_all(now, oif);
             }
             (Some(link), Some(terms)) => {
                 if link.terms != terms {
@@ -37,6 +38,7 @@ impl Tc {
                 }
             }
         }
+        self.read_ledger(now, oif);
     }
 
     /// An interface went, or takes no reservations any more: so did everything that was reserved on it.
@@ -52,16 +54,16 @@ impl Tc {
 
     /// A flow of an earlier life was found in the plane. Returns until when it is kept, if it is.
     pub fn adopt(&mut self, now: Time, oif: IfIndex, flow: FlowKey, entry: FlowSpecEntry) {
-        self.plane.found(oif, flow, entry);
+        self.plane.found(oif, flow, &entry);
         if self.links.contains_key(&oif) {
             self.adopt_found(now, oif);
-            self.sync_all(oif);
+            self.sync_all(now, oif);
         }
     }
 
     /// The plane answered. On a fault whoever waited for the batch loses its reservation.
     pub fn plan_done(&mut self, now: Time, id: PlanId, result: Result<(), Fault>) {
-        let Some((oif, due)) = self.plane.done(id, result.is_ok()) else { return };
+        let Some((oif, due)) = self.plane.done(id, result.is_ok(), &self.held) else { return };
         match result {
             Ok(()) => self.tell_installed(&due.waits),
             Err(fault) => {
@@ -87,28 +89,49 @@ impl Tc {
         self.plane.put(oif, due);
     }
 
-    /// Lifetimes of adopted flows and repairs that are due.
+    /// Lifetimes of adopted flows, windows of bookings and repairs that are due.
     pub fn wake(&mut self, now: Time) {
-        self.links.values_mut().for_each(|link| link.ledger.expire(now));
+        let links: Vec<IfIndex> = self.links.keys().copied().collect();
+        links.into_iter().for_each(|oif| self.read_ledger(now, oif));
         while let Some(&(until, handle)) = self.deadlines.first() {
             if until > now {
                 break;
             }
             self.deadlines.pop_first();
-            if let Some(held) = self.close(now, handle) {
-                self.say(Said::Event(Event::AdoptedExpired { oif: held.oif, flow: held.flow }));
-                self.sync(held.oif, &[held.class], &[held.flow], None);
-            }
+            self.outlived(now, handle);
         }
         for oif in self.plane.rested(now) {
             self.proceed(oif);
         }
     }
 
+    /// Nobody asked again for an adopted reservation, or for some of its flows, within its lifetime.
+    fn outlived(&mut self, now: Time, handle: RHandle) {
+        let Some((_, unnamed)) = self.lingering.remove(&handle) else {
+            if let Some(held) = self.close(now, handle) {
+                held.flows.as_slice().iter().for_each(|flow| self.say_expired(held.oif, *flow));
+                self.sync(held.oif, &[held.class], None);
+            }
+            return;
+        };
+        let Some(held) = self.held.get_mut(handle) else { return };
+        let (oif, before) = (held.oif, held.entry());
+        let named = held.flows.as_slice().iter().filter(|flow| !unnamed.contains(flow)).copied().collect();
+        let had = core::mem::replace(&mut held.flows, Flows::Several(named));
+        self.note_flows(handle, &had, &before);
+        unnamed.into_iter().for_each(|flow| self.say_expired(oif, flow));
+        self.sync(oif, &[], None);
+    }
+
+    fn say_expired(&mut self, oif: IfIndex, flow: FlowKey) {
+        self.say(Said::Event(Event::AdoptedExpired { oif, flow }));
+    }
+
     /// When [`Tc::wake`] is due.
     pub fn wake_at(&self) -> Option<Time> {
         let deadline = self.deadlines.first().map(|&(until, _)| until);
-        deadline.into_iter().chain(self.plane.rested_at()).min()
+        let ledgers = self.links.values().filter_map(|link| link.ledger.wake_at());
+        deadline.into_iter().chain(ledgers).chain(self.plane.rested_at()).min()
     }
 
     /// Gives every interface back.
@@ -117,30 +140,38 @@ impl Tc {
         all.into_iter().for_each(|oif| self.interface_gone(now, oif));
     }
 
-    /// Found flows become open slots before anything else can take their place; what no longer fits is let go.
+    /// Found flows become open slots before anything else can take their place, those that share a bucket one slot
+    /// together; what no longer fits is let go.
     fn adopt_found(&mut self, now: Time, oif: IfIndex) {
-        let Some(told) = self.plane.link(oif) else { return };
-        let found: Vec<(FlowKey, FlowSpecEntry)> = told.flows.iter().map(|(&flow, &entry)| (flow, entry)).collect();
-        for (flow, entry) in found {
-            if self.by_flow.contains_key(&(oif, flow)) {
-                continue;
+        let orphans = self.plane.link(oif).map(|shadow| shadow.orphans()).unwrap_or_default();
+        let mut shared: BTreeMap<BucketId, (Vec<FlowKey>, FlowSpecEntry)> = BTreeMap::new();
+        let mut found = Vec::new();
+        for (flow, entry) in orphans {
+            match entry.shared {
+                None => found.push((Flows::One(flow), entry)),
+                Some(id) => shared.entry(id).or_insert((Vec::new(), entry)).0.push(flow),
             }
-            match self.held_again(now, oif, flow, &entry) {
+        }
+        found.extend(shared.into_values().map(|(flows, entry)| (Flows::Several(flows), entry)));
+        found.sort_by_key(|(flows, _)| flows.first());
+        for (flows, entry) in found {
+            self.last_bucket = self.last_bucket.max(entry.shared.map_or(0, |id| id.0));
+            let flow = flows.first();
+            match self.held_again(now, oif, flows.clone(), &entry) {
                 Some(held) => {
-                    let rate = held.admitted;
-                    let until = now + held.lifetime;
+                    let (rate, until) = (held.admitted, now + held.lifetime);
                     let handle = self.hold(held);
                     self.deadlines.insert((until, handle));
                     self.say(Said::Event(Event::Adopted { oif, flow, rate }));
                 }
-                None => self.say(Said::Event(Event::AdoptedExpired { oif, flow })),
+                None => flows.as_slice().iter().for_each(|flow| self.say_expired(oif, *flow)),
             }
         }
     }
 
-    /// A found flow with an open slot, if the link has room for it. Whether open slots are over their share does not
-    /// matter: it was promised once.
-    fn held_again(&mut self, now: Time, oif: IfIndex, flow: FlowKey, entry: &FlowSpecEntry) -> Option<Held> {
+    /// A found reservation with an open slot, if the link has room for it. Whether open slots are over their share
+    /// does not matter: it was promised once.
+    fn held_again(&mut self, now: Time, oif: IfIndex, flows: Flows, entry: &FlowSpecEntry) -> Option<Held> {
         let link = self.links.get_mut(&oif)?;
         let record = entry.record;
         let keep = Some(entry.class).filter(|class| !link.own.contains_key(class));
@@ -154,8 +185,9 @@ impl Tc {
         }
         Some(Held {
             oif,
-            flow,
             session: record.session,
+            flows,
+            shared: entry.shared,
             flowspec: record.flowspec,
             sender_tspec: record.sender_tspec,
             lifetime: record.lifetime,
@@ -163,6 +195,8 @@ impl Tc {
             slot,
             class,
             bucket: entry.bucket,
+            priority: record.priority,
+            rank: 0,
             adopted_until: Some(now + record.lifetime),
             pending: 0,
         })
@@ -171,99 +205,55 @@ impl Tc {
     /// The link has another rate, overhead or share: every reservation is counted anew, oldest first, and what no
     /// longer fits is given up, newest first, with word to whoever reserved it.
     fn change_link(&mut self, now: Time, oif: IfIndex, terms: Reservable) {
+        let handles = self.handles_on(oif);
+        handles.iter().for_each(|&handle| self.uncount(handle));
         let Some(link) = self.links.get_mut(&oif) else { return };
         link.terms = terms;
-        link.load = classes::Load::default();
+        debug_assert_eq!(link.load, classes::Load::default(), "nothing is counted");
         // One step of capacity always has room: the old one, at the same instant, makes way.
         let changed = link.ledger.change(now, Link::ledger_terms(&terms));
         debug_assert!(changed.is_ok(), "a capacity that never has more than one step");
-        let handles = self.handles_on(oif);
         for &handle in &handles {
             if !self.count_again(now, handle) {
                 self.give_up(now, handle);
             }
         }
+        self.heed_ledger(now, oif);
         for &handle in handles.iter().rev() {
             let short = self.links.get(&oif).is_some_and(|link| link.ledger.table().shortfall().is_some());
-            if short && self.held.contains_key(&handle) {
+            if short && self.held.get(handle).is_some() {
                 self.give_up(now, handle);
             }
         }
-        self.sync_all(oif);
+        self.sync_all(now, oif);
     }
 
-    /// Counts a reservation under the link's new terms; whether that was possible. Its load is then counted anew.
+    /// Counts a reservation under the link's new terms; whether that was possible.
     fn count_again(&mut self, now: Time, handle: RHandle) -> bool {
-        let Some(held) = self.held.get_mut(&handle) else { return true };
+        let Some(held) = self.held.get_mut(handle) else { return true };
         let Some(link) = self.links.get_mut(&held.oif) else { return true };
         let admitted = classes::demand(&link.terms.spec, &held.flowspec);
         let fits = admitted == held.admitted || link.ledger.modify(now, held.slot, admitted).is_ok();
-        if fits {
+        if fits && admitted != held.admitted {
+            let before = held.entry();
             held.admitted = admitted;
+            let shadow = self.plane.link_mut(held.oif);
+            held.flows.as_slice().iter().for_each(|flow| shadow.differs(flow, &before, None));
         }
-        link.load = link.load.plus(&held.flowspec, held.admitted, &link.terms.spec);
+        link.count(held, handle, place(handle));
         fits
     }
 
     fn give_up(&mut self, now: Time, handle: RHandle) {
         let Some(held) = self.close(now, handle) else { return };
         match held.adopted_until {
-            Some(_) => self.say(Said::Event(Event::AdoptedExpired { oif: held.oif, flow: held.flow })),
+            Some(_) => held.flows.as_slice().iter().for_each(|flow| self.say_expired(held.oif, *flow)),
             None => self.say(Said::Installed(handle, Err(LINK_SHRANK))),
         }
     }
 
-    /// Brings all of an interface in line.
-    fn sync_all(&mut self, oif: IfIndex) {
-        self.plane.put(oif, Due { all: true, ..Due::default() });
-        self.proceed(oif);
-    }
-
-    /// The whole of what an interface should be, and that nothing else should be there.
-    pub(crate) fn want_all(&self, oif: IfIndex, link: &Link) -> Want {
-        let mut want = link.base();
-        if let Some(told) = self.plane.link(oif) {
-            want.flows.extend(told.flows.keys().map(|&flow| (flow, None)));
-            let own = told.classes.keys().filter(|&&class| class >= ClassId::FIRST_OWN);
-            want.classes.extend(own.map(|&class| (class, None)));
-        }
-        for held in self.held.values().filter(|held| held.oif == oif) {
-            want.flows.insert(held.flow, Some(held.entry()));
-            if held.class >= ClassId::FIRST_OWN {
-                want.classes.insert(held.class, Some(link.own_class(held)));
-            }
-        }
-        want
-    }
-
+    /// The reservations of an interface, oldest first.
     fn handles_on(&self, oif: IfIndex) -> Vec<RHandle> {
-        self.held.iter().filter(|(_, held)| held.oif == oif).map(|(&handle, _)| handle).collect()
-    }
-}
-
-impl Link {
-    fn new(oif: IfIndex, terms: Reservable) -> Link {
-        Link {
-            terms,
-            ledger: admit::Link::new(oif, Link::ledger_terms(&terms), Limits::default()),
-            load: classes::Load::default(),
-            own: Default::default(),
-            next_own: ClassId::FIRST_OWN.0,
-        }
-    }
-
-    fn ledger_terms(terms: &Reservable) -> LinkTerms {
-        LinkTerms {
-            rate: terms.spec.rate,
-            kept_back: classes::kept_back(terms),
-            signalled_share: terms.signalled_share,
-            assumed_holding: None,
-        }
-    }
-
-    /// The most that reservations can hold together.
-    pub(crate) fn reservable(&self) -> Rate {
-        let for_sale = self.terms.spec.rate.saturating_sub(classes::kept_back(&self.terms));
-        for_sale.min(self.terms.signalled_share)
+        self.held.by_age().filter(|(_, held)| held.oif == oif).map(|(handle, _)| handle).collect()
     }
 }

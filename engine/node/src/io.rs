@@ -9,7 +9,8 @@ use core::net::IpAddr;
 use rsvp::integrity::Auth;
 pub use rsvp::io::{AppCall, AppId};
 pub use rsvp::io::{Datagram, Upcall};
-use terms::{Fault, FlowKey, IfIndex, Rate};
+use terms::ports::Preemption;
+use terms::{Fault, FlowKey, IfIndex, Rate, Span};
 use traffic::plan::{FlowSpecEntry, LinkSpec, PlanOp};
 
 /// A batch of plan operations on its way to the data plane.
@@ -106,6 +107,9 @@ pub struct Reservable {
     pub signalled_share: Rate,
     /// What best effort and signalling keep whatever is reserved, wire rate.
     pub kept_back: Rate,
+    /// How long a signalled reservation is safe from advance bookings once it is there; `None`: for ever, and then a
+    /// booking must find room beside it.
+    pub assumed_holding: Option<Span>,
     /// `C` (bytes) and `D` (microseconds) that the plane keeps; `None`: no bound, guaranteed service is refused.
     pub guaranteed: Option<(u32, u32)>,
 }
@@ -177,6 +181,35 @@ pub enum Event {
         oif: IfIndex,
         /// Which packets.
         flow: FlowKey,
+    },
+    /// A reservation made way: for a request of that priority, or (`None`) for a booking whose time has come.
+    Displaced {
+        /// Where.
+        oif: IfIndex,
+        /// Which packets.
+        flow: FlowKey,
+        /// How much.
+        rate: Rate,
+        /// Whose request.
+        by: Option<Preemption>,
+    },
+    /// A booked slot's window has begun.
+    Opens {
+        /// Where.
+        oif: IfIndex,
+        /// The ledger's handle.
+        slot: u64,
+        /// How much.
+        rate: Rate,
+    },
+    /// A booked slot's window is over, or a hold was not promised in time.
+    Closes {
+        /// Where.
+        oif: IfIndex,
+        /// The ledger's handle.
+        slot: u64,
+        /// How much.
+        rate: Rate,
     },
     /// The plane could not do something.
     PlaneFault {

@@ -5,12 +5,16 @@
 extern crate alloc;
 
 pub mod classes;
+mod displace;
+mod held;
 mod interface;
 pub mod io;
+mod link;
 mod node;
 mod order;
 pub mod plane;
 pub mod status;
+mod sync;
 pub mod tc;
 
 pub use node::{Config, Node};

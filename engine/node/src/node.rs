@@ -19,6 +19,9 @@ pub struct Config {
     pub seed: u64,
 }
 
+/// Makes a second word of a key from one seed.
+const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A router or host.
 ///
 /// One input, then drain [`Node::poll`]; come back at [`Node::wake_at`] with [`Input::Wake`].
@@ -41,7 +44,7 @@ impl<R: Route> Node<R> {
     pub fn new(config: Config, route: R) -> Node<R> {
         Node {
             rsvp: Rsvp::new(config.rsvp, config.seed),
-            world: World { route, tc: Tc::default() },
+            world: World { route, tc: Tc::new([config.seed, config.seed.rotate_left(32) ^ KEY]) },
             interfaces: BTreeMap::new(),
             out: VecDeque::new(),
             stopped: false,
@@ -158,6 +161,7 @@ impl<R: Route> Node<R> {
                 match said {
                     Said::Plan(id, ops) => self.out.push_back(Output::Plan { id, ops }),
                     Said::Installed(handle, result) => news.push_back(protocol::Input::Installed { handle, result }),
+                    Said::Displaced(handle, by) => news.push_back(protocol::Input::Displaced { handle, by }),
                     Said::Event(event) => {
                         news.extend(self.adopted(&event));
                         self.out.push_back(Output::Event(event));

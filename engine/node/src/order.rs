@@ -6,39 +6,42 @@
 //! their class before they come.
 
 use crate::classes::guaranteed;
-use alloc::collections::BTreeMap;
+use crate::plane::{Difference, Shadow};
 use alloc::vec::Vec;
-use terms::{FlowKey, IfIndex};
-use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkPlan, LinkSpec, PlanOp};
+use terms::IfIndex;
+use traffic::plan::{ClassId, ClassSpec, LinkSpec, PlanOp};
 
-/// What is wanted of some classes and flows of one interface; `None`: that it is not there.
+/// What is wanted of some classes and flows of one interface.
 #[derive(Clone, Debug)]
-pub struct Want {
+pub(crate) struct Want {
     /// The root.
-    pub link: LinkSpec,
-    /// Classes; those not named stay as they are.
-    pub classes: BTreeMap<ClassId, Option<ClassSpec>>,
-    /// Flows; those not named stay as they are.
-    pub flows: BTreeMap<FlowKey, Option<FlowSpecEntry>>,
+    pub(crate) link: LinkSpec,
+    /// Classes in order, each once; those not named stay as they are; `None`: that it is not there.
+    pub(crate) classes: Vec<(ClassId, Option<ClassSpec>)>,
+    /// The flows that differ.
+    pub(crate) flows: Vec<Difference>,
 }
 
-/// The operations that lead from what the plane was told (`None`: nothing yet) to what is wanted; none if it is there.
-pub fn steps(oif: IfIndex, told: Option<&LinkPlan>, want: &Want) -> Vec<PlanOp> {
-    let mut ops = Steps { oif, ops: Vec::new(), late: Vec::new() };
-    let slower = told.is_some_and(|t| want.link.rate < t.link.rate);
-    let root = PlanOp::Link { oif, spec: want.link };
-    let new_root = told.is_none_or(|t| t.link != want.link);
+/// The operations that lead from what the plane has (`None`: nothing yet) to what is wanted; none if it is there.
+pub(crate) fn steps(oif: IfIndex, has: Option<&Shadow>, want: &Want) -> Vec<PlanOp> {
+    let root = has.and_then(|has| has.root);
+    let mut ops = Steps { oif, ops: Vec::with_capacity(want.flows.len() + 3), late: Vec::new() };
+    let slower = root.is_some_and(|root| want.link.rate < root.rate);
+    let new_root = root != Some(want.link);
+    let set_root = PlanOp::Link { oif, spec: want.link };
     if new_root && !slower {
-        ops.ops.push(root);
+        ops.ops.push(set_root);
     }
-    ops.drop_flows(told, want);
-    ops.shrink_classes(told, want);
+    ops.drop_flows(want);
+    if let Some(has) = has {
+        ops.shrink_classes(has, want);
+    }
     if new_root && slower {
-        ops.ops.push(root);
+        ops.ops.push(set_root);
     }
-    ops.grow_classes(told, want);
-    ops.set_flows(told, want);
-    ops.ops.extend(ops.late);
+    ops.grow_classes(has, want);
+    ops.set_flows(want);
+    ops.ops.append(&mut ops.late);
     ops.ops
 }
 
@@ -50,26 +53,22 @@ struct Steps {
 }
 
 impl Steps {
-    fn drop_flows(&mut self, told: Option<&LinkPlan>, want: &Want) {
-        let Some(told) = told else { return };
-        for (&flow, entry) in &want.flows {
-            if entry.is_none() && told.flows.contains_key(&flow) {
-                self.ops.push(PlanOp::DropFlow { oif: self.oif, flow });
-            }
-        }
+    fn drop_flows(&mut self, want: &Want) {
+        let oif = self.oif;
+        let gone = want.flows.iter().filter(|difference| difference.wanted.is_none());
+        self.ops.extend(gone.map(|difference| PlanOp::DropFlow { oif, flow: difference.flow }));
     }
 
-    fn shrink_classes(&mut self, told: Option<&LinkPlan>, want: &Want) {
-        let Some(told) = told else { return };
+    fn shrink_classes(&mut self, has: &Shadow, want: &Want) {
         let oif = self.oif;
-        for (&class, spec) in &want.classes {
-            let Some(old) = told.classes.get(&class) else { continue };
-            match *spec {
+        for &(class, spec) in &want.classes {
+            let Some(old) = has.classes.get(&class) else { continue };
+            match spec {
                 Some(spec) if guaranteed(&spec) < guaranteed(old) => {
                     self.ops.push(PlanOp::Class { oif, class, spec });
                 }
                 Some(_) => {}
-                None if leaves_late(told, want, class) => {
+                None if leaves_late(want, class) => {
                     self.ops.push(PlanOp::Class { oif, class, spec: ClassSpec { real_time: None, ..*old } });
                     self.late.push(PlanOp::DropClass { oif, class });
                 }
@@ -78,10 +77,10 @@ impl Steps {
         }
     }
 
-    fn grow_classes(&mut self, told: Option<&LinkPlan>, want: &Want) {
-        for (&class, spec) in &want.classes {
-            let Some(spec) = *spec else { continue };
-            let old = told.and_then(|t| t.classes.get(&class));
+    fn grow_classes(&mut self, has: Option<&Shadow>, want: &Want) {
+        for &(class, spec) in &want.classes {
+            let Some(spec) = spec else { continue };
+            let old = has.and_then(|has| has.classes.get(&class));
             let due = old.is_none_or(|old| *old != spec && guaranteed(&spec) >= guaranteed(old));
             if due {
                 self.ops.push(PlanOp::Class { oif: self.oif, class, spec });
@@ -89,17 +88,15 @@ impl Steps {
         }
     }
 
-    fn set_flows(&mut self, told: Option<&LinkPlan>, want: &Want) {
-        for (&flow, entry) in &want.flows {
-            let Some(entry) = *entry else { continue };
-            if told.and_then(|t| t.flows.get(&flow)) != Some(&entry) {
-                self.ops.push(PlanOp::Flow { oif: self.oif, flow, entry });
-            }
-        }
+    fn set_flows(&mut self, want: &Want) {
+        let oif = self.oif;
+        let set =
+            |difference: &Difference| difference.wanted.map(|entry| PlanOp::Flow { oif, flow: difference.flow, entry });
+        self.ops.extend(want.flows.iter().filter_map(set));
     }
 }
 
 /// Whether a flow still uses this class until it is given another in the same batch.
-fn leaves_late(told: &LinkPlan, want: &Want, class: ClassId) -> bool {
-    want.flows.iter().any(|(flow, entry)| entry.is_some() && told.flows.get(flow).is_some_and(|old| old.class == class))
+fn leaves_late(want: &Want, class: ClassId) -> bool {
+    want.flows.iter().any(|difference| difference.had == Some(class) && difference.wanted.is_some())
 }

@@ -1,9 +1,13 @@
 //! What a node says of itself when asked: for each reservation *asked / admitted / installed*. The fourth word,
 //! *measured*, belongs to whoever can read the plane's counters; the key to join them by is (interface, flow).
 
+use crate::held::Held;
+use crate::link::Link;
+use crate::order::{self, Want};
 use crate::plane::{Due, Plane};
-use crate::tc::{Held, Link, Tc};
-use terms::ports::RHandle;
+use crate::tc::Tc;
+use alloc::vec::Vec;
+use terms::ports::{Preemption, RHandle};
 use terms::{FlowKey, FlowSpec, IfIndex, Rate, Session, Time, Tspec};
 use traffic::plan::{ClassId, Plan};
 
@@ -14,8 +18,14 @@ pub struct ReservationView {
     pub handle: RHandle,
     /// Outgoing interface.
     pub oif: IfIndex,
-    /// Which packets.
+    /// Which packets; where several senders share the reservation, the first of them. See [`Tc::flows`].
     pub flow: FlowKey,
+    /// How many flows share it.
+    pub flows: usize,
+    /// Whether they share one bucket.
+    pub shared: bool,
+    /// How it stands against others.
+    pub priority: Preemption,
     /// The session.
     pub session: Session,
     /// What was asked.
@@ -61,13 +71,18 @@ pub struct Drift {
 impl Tc {
     /// Every reservation, oldest first.
     pub fn reservations(&self) -> impl Iterator<Item = ReservationView> + '_ {
-        self.held.iter().map(|(&handle, held)| view(handle, held))
+        self.held.by_age().map(|(handle, held)| view(handle, held))
     }
 
-    /// The reservation of a flow on an interface.
+    /// The reservation that a flow has on an interface, alone or with others.
     pub fn reservation(&self, oif: IfIndex, flow: &FlowKey) -> Option<ReservationView> {
-        let handle = *self.by_flow.get(&(oif, *flow))?;
-        self.held.get(&handle).map(|held| view(handle, held))
+        let (handle, held) = self.held.at(self.plane.link(oif)?.whose(flow)?)?;
+        Some(view(handle, held))
+    }
+
+    /// The flows of a reservation, in ascending order.
+    pub fn flows(&self, handle: RHandle) -> &[FlowKey] {
+        self.held.get(handle).map(|held| held.flows.as_slice()).unwrap_or_default()
     }
 
     /// Every interface that takes reservations.
@@ -82,9 +97,9 @@ impl Tc {
         })
     }
 
-    /// What the plane has confirmed.
-    pub fn plan(&self) -> &Plan {
-        self.plane.confirmed()
+    /// What the plane has confirmed, put together anew.
+    pub fn plan(&self) -> Plan {
+        self.plane.confirmed(&self.held)
     }
 
     /// The model of the plane.
@@ -109,11 +124,18 @@ impl Tc {
     fn audit_link(&self, oif: IfIndex, link: &Link) -> Result<(), &'static str> {
         let mut admitted = Rate::ZERO;
         let mut load = crate::classes::Load::default();
-        let mut own = 0;
-        for held in self.held.values().filter(|held| held.oif == oif) {
+        let (mut own, mut flows) = (0, 0);
+        for (handle, held) in self.held.iter().filter(|(_, held)| held.oif == oif) {
             admitted = admitted.saturating_add(held.admitted);
             load = load.plus(&held.flowspec, held.admitted, &link.terms.spec);
             own += usize::from(held.class >= ClassId::FIRST_OWN);
+            flows += held.flows.as_slice().len();
+            let mine = |flow: &FlowKey| {
+                self.plane.link(oif).and_then(|shadow| shadow.whose(flow)) == Some(crate::held::place(handle))
+            };
+            if !held.flows.as_slice().iter().all(mine) || link.whose(held.slot) != Some(crate::held::place(handle)) {
+                return Err("a reservation's flows or its slot are another's");
+            }
         }
         link.ledger.table().audit().map_err(|drift| drift.what)?;
         if link.ledger.open_sum() != admitted {
@@ -122,14 +144,19 @@ impl Tc {
         if link.load != load || link.own.len() != own {
             return Err("the running sums are not those of the reservations");
         }
-        let want = self.want_all(oif, link);
-        let settled = self.plane.is_idle_on(oif);
-        if settled && !self.steps_for(oif, &Due { all: true, ..Due::default() }).is_empty() {
-            return Err("the plan is not what the reservations need");
+        let (wanted, settled) = self.plane.link(oif).map_or((0, true), |shadow| shadow.census());
+        if wanted != flows {
+            return Err("the table of flows is not that of the reservations");
         }
-        let classes = want.classes.values().flatten().map(crate::classes::guaranteed);
-        if classes.fold(Rate::ZERO, Rate::saturating_add) != link.terms.spec.rate {
+        let classes = self.classes_due(oif, link, &Due { all: true, ..Due::default() });
+        let sum = classes.iter().filter_map(|(_, spec)| *spec).map(|spec| crate::classes::guaranteed(&spec));
+        if sum.fold(Rate::ZERO, Rate::saturating_add) != link.terms.spec.rate {
             return Err("the classes do not sum to the link");
+        }
+        let want = Want { link: link.terms.spec, classes, flows: Vec::new() };
+        let as_wanted = settled && order::steps(oif, self.plane.link(oif), &want).is_empty();
+        if self.plane.is_idle_on(oif) && !as_wanted {
+            return Err("the plan is not what the reservations need");
         }
         Ok(())
     }
@@ -139,7 +166,10 @@ fn view(handle: RHandle, held: &Held) -> ReservationView {
     ReservationView {
         handle,
         oif: held.oif,
-        flow: held.flow,
+        flow: held.flows.first(),
+        flows: held.flows.as_slice().len(),
+        shared: held.shared.is_some(),
+        priority: held.priority,
         session: held.session,
         asked: held.flowspec,
         sender_tspec: held.sender_tspec,

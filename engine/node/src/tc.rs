@@ -1,36 +1,36 @@
-//! Traffic control as RSVP sees it (RFC 2205 section 3.11.2): flowspecs become slots in the ledger and operations on
-//! the plane. This is the one file that maps them.
+//! Traffic control (RFC 2205 section 3.11.2): the ledger asked, the reservation remembered, the plan changed.
 //!
-//! A reservation is admitted at its wire rate (demand rounds up) in the ledger of its outgoing interface. Controlled
-//! load (RFC 2211) shares one class per interface whose rate is the ledger's sum; guaranteed service (RFC 2212) has a
-//! class of its own. Each change is one batch of operations, said once; what is refused says none and changes nothing.
+//! `add` and `modify` admit at once, or change nothing; what the plane then makes of it comes back as
+//! [`Said::Installed`]. Each reservation is one open slot of its interface's ledger, opened here and nowhere else, however
+//! many senders share it (RFC 2205 section 1.3): they share the slot, the class and one bucket in the plane.
 
-use crate::classes::{self, Load};
-use crate::io::{Event, PlanId, Reservable};
-use crate::order::{self, Want};
-use crate::plane::{Due, Plane};
-use admit::SlotId;
+use crate::classes;
+use crate::held::{Flows, Held, MOST, Reservations, place};
+use crate::io::{Event, PlanId};
+use crate::link::Link;
+use crate::plane::{MOST_FLOWS, Plane};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use terms::ports::{RHandle, TcRequest, TrafficControl};
-use terms::{Adspec, Fault, FlowKey, FlowSpec, Hop, IfIndex, Rate, Refused, Session, Span, Time, Tspec};
-use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkPlan, LinkSpec, PlanOp};
+use terms::ports::{Preemption, RHandle, TcRequest, TrafficControl};
+use terms::{Adspec, Fault, FlowKey, FlowSpec, Hop, IfIndex, Refused, Style, Time};
+use traffic::plan::{BucketId, BucketSpec, FlowSpecEntry, LinkSpec, PlanOp};
 
-/// Guaranteed flows have a class each while ids last: 16 bits, as the kernel's, of which it keeps the last.
-const LAST_OWN: u16 = u16::MAX - 1;
-const OWN_CLASSES: usize = (LAST_OWN - ClassId::FIRST_OWN.0) as usize + 1;
+/// The most senders that share one reservation.
+pub const MOST_FILTERS: usize = 4_096;
 
 /// Traffic control of one node.
 #[derive(Debug, Default)]
 pub struct Tc {
     pub(crate) links: BTreeMap<IfIndex, Link>,
-    pub(crate) held: BTreeMap<RHandle, Held>,
-    pub(crate) by_flow: BTreeMap<(IfIndex, FlowKey), RHandle>,
-    /// Adopted flows by the time their lifetime is over.
+    pub(crate) held: Reservations,
+    /// Adopted reservations, and flows of adopted ones that nobody has named again, by the time their lifetime is over.
     pub(crate) deadlines: BTreeSet<(Time, RHandle)>,
+    /// The flows of reservations that were adopted, asked for again, and not yet for all of their flows; and until when
+    /// those are kept. Their senders' Paths come one after another.
+    pub(crate) lingering: BTreeMap<RHandle, (Time, Vec<FlowKey>)>,
     pub(crate) plane: Plane,
     said: VecDeque<Said>,
-    last_handle: u64,
+    pub(crate) last_bucket: u64,
 }
 
 /// What traffic control says.
@@ -42,81 +42,46 @@ pub enum Said {
     Event(Event),
     /// Tell RSVP how an installation went; one answer for each `add` and `modify`, unless the reservation went.
     Installed(RHandle, Result<(), Fault>),
-}
-
-/// An interface whose link takes reservations.
-#[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) terms: Reservable,
-    pub(crate) ledger: admit::Link,
-    pub(crate) load: Load,
-    /// Whose the own classes are.
-    pub(crate) own: BTreeMap<ClassId, RHandle>,
-    /// Where to look for the next free id; an id rests as long as possible before it is used again.
-    pub(crate) next_own: u16,
-}
-
-/// One reservation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Held {
-    pub(crate) oif: IfIndex,
-    pub(crate) flow: FlowKey,
-    pub(crate) session: Session,
-    pub(crate) flowspec: FlowSpec,
-    pub(crate) sender_tspec: Tspec,
-    pub(crate) lifetime: Span,
-    pub(crate) admitted: Rate,
-    pub(crate) slot: SlotId,
-    pub(crate) class: ClassId,
-    pub(crate) bucket: BucketSpec,
-    /// Adopted from an earlier life and not asked for again yet: until when it is kept.
-    pub(crate) adopted_until: Option<Time>,
-    /// Changes of the plane that it waits for.
-    pub(crate) pending: u32,
-}
-
-impl Held {
-    /// Its entry in the plane.
-    pub(crate) fn entry(&self) -> FlowSpecEntry {
-        FlowSpecEntry {
-            class: self.class,
-            bucket: self.bucket,
-            shared: None,
-            record: FlowRecord {
-                session: self.session,
-                flowspec: self.flowspec,
-                sender_tspec: self.sender_tspec,
-                admitted: self.admitted,
-                lifetime: self.lifetime,
-                priority: Default::default(),
-            },
-        }
-    }
+    /// Tell RSVP that a reservation made way: for a request of that priority, or (`None`) for a booking. Its handle is
+    /// not known any more.
+    Displaced(RHandle, Option<Preemption>),
 }
 
 impl TrafficControl for Tc {
     fn add(&mut self, now: Time, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
-        let flow = self.check(request)?;
-        if let Some(&handle) = self.by_flow.get(&(request.oif, flow)) {
-            return self.take_over(now, handle, request);
-        }
-        let handle = self.open(now, flow, request)?;
-        self.sync_reservation(handle);
+        let flows = self.check(request)?;
+        self.read_ledger(now, request.oif);
+        let mut adopted = self.holders(request.oif, &flows, None)?;
+        let handle = if adopted.is_empty() {
+            let handle = self.open(now, flows, request)?;
+            self.sync_reservation(handle);
+            handle
+        } else {
+            let handle = adopted.remove(0);
+            self.take_over(now, handle, request, flows)?;
+            handle
+        };
+        adopted.into_iter().for_each(|adopted| self.drop_reservation(now, adopted));
+        self.read_ledger(now, request.oif);
         Ok(handle)
     }
 
     fn modify(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>) -> Result<(), Refused> {
-        let flow = self.check(request)?;
-        match self.held.get(&handle) {
-            Some(held) if held.oif == request.oif && held.flow == flow => self.change(now, handle, request),
-            _ => Err(Refused::NotReservable { interface: request.oif }),
+        let flows = self.check(request)?;
+        self.read_ledger(now, request.oif);
+        let same = |held: &Held| held.oif == request.oif && held.session == request.session;
+        if !self.held.get(handle).is_some_and(same) {
+            return Err(Refused::NotReservable { interface: request.oif });
         }
+        let adopted = self.holders(request.oif, &flows, Some(handle))?;
+        self.change(now, handle, request, flows)?;
+        adopted.into_iter().for_each(|adopted| self.drop_reservation(now, adopted));
+        self.read_ledger(now, request.oif);
+        Ok(())
     }
 
     fn remove(&mut self, now: Time, handle: RHandle) {
-        if let Some(held) = self.close(now, handle) {
-            self.sync(held.oif, &[held.class], &[held.flow], None);
-        }
+        self.drop_reservation(now, handle);
     }
 
     fn advertise(&self, _: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {
@@ -133,6 +98,11 @@ impl TrafficControl for Tc {
 }
 
 impl Tc {
+    /// Traffic control whose tables are keyed with `key`, so that no stranger can choose flows that collide.
+    pub fn new(key: [u64; 2]) -> Tc {
+        Tc { plane: Plane::new(key), ..Tc::default() }
+    }
+
     /// What was said since; ask until `None`.
     pub fn poll(&mut self) -> Option<Said> {
         self.said.pop_front()
@@ -148,34 +118,58 @@ impl Tc {
     }
 
     /// What can be refused without asking the ledger.
-    fn check(&self, request: &TcRequest<'_>) -> Result<FlowKey, Refused> {
+    fn check(&self, request: &TcRequest<'_>) -> Result<Flows, Refused> {
         let interface = request.oif;
         let link = self.links.get(&interface).ok_or(Refused::NotReservable { interface })?;
-        let [filter] = request.filters else {
-            return Err(Refused::Limit { what: "filter specs of one reservation", limit: 1 });
-        };
+        let flows = flows_of(request)?;
+        if self.plane.link(interface).is_some_and(|shadow| !shadow.has_room(flows.as_slice().len())) {
+            return Err(Refused::Limit { what: "flows of an interface", limit: MOST_FLOWS });
+        }
         let (asked, mtu) = (request.flowspec.tspec().M, link.terms.spec.mtu);
         if asked > mtu {
             return Err(Refused::Mtu { interface, asked, mtu });
         }
         match request.flowspec {
             FlowSpec::Guaranteed(..) if link.terms.guaranteed.is_none() => Err(Refused::NoDelayBound { interface }),
-            _ => Ok(FlowKey::of(&request.session, filter)),
+            _ => Ok(flows),
         }
     }
 
+    /// The adopted reservations, other than `but`, that have any of these flows. What was asked for in this life keeps
+    /// its flows.
+    fn holders(&self, oif: IfIndex, flows: &Flows, but: Option<RHandle>) -> Result<Vec<RHandle>, Refused> {
+        let mut adopted = Vec::new();
+        let Some(shadow) = self.plane.link(oif) else { return Ok(adopted) };
+        for place in flows.as_slice().iter().filter_map(|flow| shadow.whose(flow)) {
+            let Some((handle, held)) = self.held.at(place).filter(|(handle, _)| Some(*handle) != but) else { continue };
+            if held.adopted_until.is_none() {
+                return Err(Refused::Limit { what: "reservations of one flow on an interface", limit: 1 });
+            }
+            if !adopted.contains(&handle) {
+                adopted.push(handle);
+            }
+        }
+        Ok(adopted)
+    }
+
     /// Opens a slot and remembers the reservation; nothing is said to the plane yet.
-    fn open(&mut self, now: Time, flow: FlowKey, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
+    fn open(&mut self, now: Time, flows: Flows, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
         let interface = request.oif;
-        let link = self.links.get_mut(&interface).ok_or(Refused::NotReservable { interface })?;
+        if self.held.len() >= MOST {
+            return Err(Refused::Limit { what: "reservations of a node", limit: MOST });
+        }
+        let link = self.links.get(&interface).ok_or(Refused::NotReservable { interface })?;
         let class = link.class_for(&request.flowspec, None, self.plane.link(interface))?;
         let admitted = classes::demand(&link.terms.spec, &request.flowspec);
-        let slot = link.ledger.open(now, admitted)?;
         let bucket = policer(&link.terms.spec, request);
+        let slot = self.slot_for(now, request, admitted, None)?;
+        let shared = (request.style == Style::Se).then(|| self.next_bucket());
+        let flow = flows.first();
         let handle = self.hold(Held {
             oif: interface,
-            flow,
             session: request.session,
+            flows,
+            shared,
             flowspec: request.flowspec,
             sender_tspec: request.path_te,
             lifetime: request.lifetime,
@@ -183,6 +177,8 @@ impl Tc {
             slot,
             class,
             bucket,
+            priority: request.priority.unwrap_or_default(),
+            rank: 0,
             adopted_until: None,
             pending: 0,
         });
@@ -190,188 +186,195 @@ impl Tc {
         Ok(handle)
     }
 
+    /// A bucket that no reservation has had.
+    fn next_bucket(&mut self) -> BucketId {
+        self.last_bucket += 1;
+        BucketId(self.last_bucket)
+    }
+
     /// Remembers a reservation whose slot is open.
     pub(crate) fn hold(&mut self, held: Held) -> RHandle {
-        self.last_handle += 1;
-        let handle = RHandle(self.last_handle);
-        if let Some(link) = self.links.get_mut(&held.oif) {
-            link.load = link.load.plus(&held.flowspec, held.admitted, &link.terms.spec);
-            link.give(held.class, handle);
-        }
-        self.by_flow.insert((held.oif, held.flow), handle);
-        self.held.insert(handle, held);
+        let oif = held.oif;
+        let handle = self.held.insert(held);
+        self.count(handle);
+        let Some(held) = self.held.get(handle) else { return handle };
+        let shadow = self.plane.link_mut(oif);
+        held.flows.as_slice().iter().for_each(|flow| shadow.give(*flow, place(handle)));
         handle
     }
 
-    /// The flow is already held here. If it was adopted, its slot is the reservation's from now on; nothing counts
-    /// twice and what is installed stays untouched where it is equal.
-    fn take_over(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
-        let until = self.held.get(&handle).and_then(|held| held.adopted_until);
-        let Some(until) = until else {
-            return Err(Refused::Limit { what: "reservations of one flow on an interface", limit: 1 });
-        };
-        self.change(now, handle, request)?;
-        self.deadlines.remove(&(until, handle));
-        if let Some(held) = self.held.get_mut(&handle) {
+    /// Counts a reservation in its link's sums.
+    pub(crate) fn count(&mut self, handle: RHandle) {
+        let Some(held) = self.held.get_mut(handle) else { return };
+        if let Some(link) = self.links.get_mut(&held.oif) {
+            link.count(held, handle, place(handle));
+        }
+    }
+
+    /// Counts it there no more.
+    pub(crate) fn uncount(&mut self, handle: RHandle) {
+        let Some(held) = self.held.get(handle) else { return };
+        let Some(link) = self.links.get_mut(&held.oif) else { return };
+        let (rank, moved) = (held.rank, link.uncount(held));
+        if let Some(moved) = moved.and_then(|place| self.held.at_mut(place)) {
+            moved.rank = rank;
+        }
+    }
+
+    /// An adopted reservation is asked for again: its slot is the request's from now on; nothing counts twice and what
+    /// is installed stays untouched where it is equal. Senders that shared it are kept as long as it would have been.
+    fn take_over(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>, flows: Flows) -> Result<(), Refused> {
+        let Some(held) = self.held.get(handle) else { return Ok(()) };
+        let until = held.adopted_until.unwrap_or(now);
+        if request.style == Style::Se {
+            let unnamed = held.flows.as_slice().iter().filter(|flow| !flows.contains(flow)).copied();
+            let unnamed: Vec<FlowKey> = unnamed.collect();
+            if !unnamed.is_empty() {
+                self.lingering.insert(handle, (until, unnamed));
+            }
+        }
+        let changed = self.change(now, handle, request, flows);
+        if changed.is_err() {
+            self.lingering.remove(&handle);
+            return changed;
+        }
+        if !self.lingering.contains_key(&handle) {
+            self.deadlines.remove(&(until, handle));
+        }
+        if let Some(held) = self.held.get_mut(handle) {
             held.adopted_until = None;
         }
-        Ok(handle)
+        Ok(())
     }
 
     /// Changes slot and reservation, or refuses and changes nothing.
-    fn change(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>) -> Result<(), Refused> {
+    fn change(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>, asked: Flows) -> Result<(), Refused> {
         let interface = request.oif;
         let gone = Refused::NotReservable { interface };
-        let old = self.held.get(&handle).cloned().ok_or(gone)?;
-        let link = self.links.get_mut(&interface).ok_or(gone)?;
+        let (link, old) = self.links.get(&interface).zip(self.held.get(handle)).ok_or(gone)?;
         let class = link.class_for(&request.flowspec, Some(old.class), self.plane.link(interface))?;
         let admitted = classes::demand(&link.terms.spec, &request.flowspec);
-        if admitted != old.admitted {
-            link.ledger.modify(now, old.slot, admitted)?;
+        let bucket = policer(&link.terms.spec, request);
+        let (before, slot, old_shared) = (old.entry(), old.slot, old.shared);
+        if admitted != before.record.admitted {
+            self.slot_for(now, request, admitted, Some((handle, slot)))?;
+            let flow = asked.first();
+            self.say(Said::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
         }
-        let spec = link.terms.spec;
-        let bucket = policer(&spec, request);
-        let rest = link.load.minus(&old.flowspec, old.admitted, &spec);
-        link.load = rest.plus(&request.flowspec, admitted, &spec);
-        if class != old.class {
-            link.own.remove(&old.class);
+        let flows = self.with_lingering(handle, asked);
+        let shared = (request.style == Style::Se).then(|| old_shared.unwrap_or_else(|| self.next_bucket()));
+        self.uncount(handle);
+        if class != before.class {
+            self.links.get_mut(&interface).map(|link| link.own.remove(&before.class));
         }
-        link.give(class, handle);
-        if let Some(held) = self.held.get_mut(&handle) {
-            held.flowspec = request.flowspec;
-            held.sender_tspec = request.path_te;
-            held.lifetime = request.lifetime;
-            held.admitted = admitted;
-            held.class = class;
-            held.bucket = bucket;
-        }
-        if admitted != old.admitted {
-            self.say(Said::Event(Event::Admitted { oif: interface, flow: old.flow, rate: admitted }));
-        }
-        self.sync(interface, &[old.class, class], &[old.flow], Some(handle));
+        let Some(held) = self.held.get_mut(handle) else { return Err(gone) };
+        let had = core::mem::replace(&mut held.flows, flows);
+        held.shared = shared;
+        held.flowspec = request.flowspec;
+        held.sender_tspec = request.path_te;
+        held.lifetime = request.lifetime;
+        held.admitted = admitted;
+        held.class = class;
+        held.bucket = bucket;
+        held.priority = request.priority.unwrap_or_default();
+        self.count(handle);
+        self.note_flows(handle, &had, &before);
+        self.sync(interface, &[before.class, class], Some(handle));
         Ok(())
+    }
+
+    /// A reservation had these flows, each with this entry: notes what is different now.
+    pub(crate) fn note_flows(&mut self, handle: RHandle, had: &Flows, before: &FlowSpecEntry) {
+        let Some(held) = self.held.get(handle) else { return };
+        let changed = held.entry() != *before;
+        let shadow = self.plane.link_mut(held.oif);
+        for flow in had.as_slice() {
+            if !held.flows.contains(flow) {
+                shadow.differs(flow, before, Some(place(handle)));
+            } else if changed {
+                shadow.differs(flow, before, None);
+            }
+        }
+        for flow in held.flows.as_slice().iter().filter(|flow| !had.contains(flow)) {
+            if let Some((_, other)) = shadow.whose(flow).and_then(|whose| self.held.at(whose)) {
+                shadow.differs(flow, &other.entry(), None);
+            }
+            shadow.give(*flow, place(handle));
+        }
+    }
+
+    /// What was asked for, and the flows of an earlier life that wait to be asked for again.
+    fn with_lingering(&mut self, handle: RHandle, asked: Flows) -> Flows {
+        let Some((until, unnamed)) = self.lingering.get_mut(&handle) else { return asked };
+        unnamed.retain(|flow| !asked.contains(flow));
+        if unnamed.is_empty() {
+            let until = *until;
+            self.lingering.remove(&handle);
+            self.deadlines.remove(&(until, handle));
+            return asked;
+        }
+        let mut all = [asked.as_slice(), unnamed].concat();
+        all.sort_unstable();
+        Flows::Several(all)
+    }
+
+    /// Gives a reservation back and tells the plane.
+    pub(crate) fn drop_reservation(&mut self, now: Time, handle: RHandle) {
+        if let Some(held) = self.close(now, handle) {
+            self.sync(held.oif, &[held.class], None);
+            self.read_ledger(now, held.oif);
+        }
     }
 
     /// Gives the slot back and forgets the reservation; nothing is said to the plane yet.
     pub(crate) fn close(&mut self, now: Time, handle: RHandle) -> Option<Held> {
-        let held = self.held.remove(&handle)?;
-        self.by_flow.remove(&(held.oif, held.flow));
-        if let Some(until) = held.adopted_until {
-            self.deadlines.remove(&(until, handle));
-        }
+        let held = self.forget(handle)?;
         if let Some(link) = self.links.get_mut(&held.oif) {
-            let released = link.ledger.release(now, held.slot);
-            debug_assert!(released.is_ok(), "every reservation held has a slot");
-            link.load = link.load.minus(&held.flowspec, held.admitted, &link.terms.spec);
-            link.own.remove(&held.class);
+            // If a booking has displaced it at this very instant, there is nothing left to release.
+            let _ = link.ledger.release(now, held.slot);
         }
-        self.say(Said::Event(Event::Released { oif: held.oif, flow: held.flow, rate: held.admitted }));
         Some(held)
     }
 
-    /// Brings the plane in line with a reservation that waits for it.
-    fn sync_reservation(&mut self, handle: RHandle) {
-        let Some(held) = self.held.get(&handle) else { return };
-        let (oif, class, flow) = (held.oif, held.class, held.flow);
-        self.sync(oif, &[class], &[flow], Some(handle));
+    /// Forgets a reservation whose slot is over, or will be at once.
+    pub(crate) fn forget(&mut self, handle: RHandle) -> Option<Held> {
+        self.uncount(handle);
+        let held = self.held.remove(handle)?;
+        let entry = held.entry();
+        let shadow = self.plane.link_mut(held.oif);
+        held.flows.as_slice().iter().for_each(|flow| shadow.differs(flow, &entry, Some(place(handle))));
+        let lingered = self.lingering.remove(&handle).map(|(until, _)| until);
+        if let Some(until) = held.adopted_until.or(lingered) {
+            self.deadlines.remove(&(until, handle));
+        }
+        if let Some(link) = self.links.get_mut(&held.oif) {
+            link.own.remove(&held.class);
+        }
+        let flow = held.flows.first();
+        self.say(Said::Event(Event::Released { oif: held.oif, flow, rate: held.admitted }));
+        Some(held)
     }
+}
 
-    /// Brings the base classes and these classes and flows in line, as soon as nothing else is under way on the
-    /// interface. A reservation that waits for it (`waits`) is told when it is installed.
-    pub(crate) fn sync(&mut self, oif: IfIndex, classes: &[ClassId], flows: &[FlowKey], waits: Option<RHandle>) {
-        if let Some(held) = waits.and_then(|handle| self.held.get_mut(&handle)) {
-            held.pending += 1;
+/// The flows that a request is for.
+fn flows_of(request: &TcRequest<'_>) -> Result<Flows, Refused> {
+    let too_many = |limit| Refused::Limit { what: "filter specs of one reservation", limit };
+    match (request.style, request.filters) {
+        (Style::Ff, [filter]) => Ok(Flows::One(FlowKey::of(&request.session, filter))),
+        (Style::Ff, _) => Err(too_many(1)),
+        (Style::Wf, []) => Ok(Flows::One(FlowKey::of_any_sender(&request.session))),
+        (Style::Wf, _) => Err(too_many(0)),
+        (Style::Se, filters) if filters.is_empty() || filters.len() > MOST_FILTERS => Err(too_many(MOST_FILTERS)),
+        (Style::Se, filters) => {
+            let mut flows: Vec<FlowKey> = filters.iter().map(|filter| FlowKey::of(&request.session, filter)).collect();
+            flows.sort_unstable();
+            flows.dedup();
+            Ok(Flows::Several(flows))
         }
-        let (classes, flows) = (classes.iter().copied().collect(), flows.iter().copied().collect());
-        self.plane.put(oif, Due { classes, flows, all: false, waits: waits.into_iter().collect() });
-        self.proceed(oif);
-    }
-
-    /// Says the next batch of an interface, if one is due and may be said.
-    pub(crate) fn proceed(&mut self, oif: IfIndex) {
-        let Some(due) = self.plane.take(oif) else { return };
-        let ops = self.steps_for(oif, &due);
-        if ops.is_empty() {
-            self.tell_installed(&due.waits);
-            return;
-        }
-        let id = self.plane.tell(oif, &ops, due);
-        self.say(Said::Plan(id, ops));
-    }
-
-    /// What these reservations waited for is done: one answer for each call of `add` or `modify`.
-    pub(crate) fn tell_installed(&mut self, waits: &[RHandle]) {
-        for &handle in waits {
-            if let Some(held) = self.held.get_mut(&handle) {
-                held.pending = held.pending.saturating_sub(1);
-                self.say(Said::Installed(handle, Ok(())));
-            }
-        }
-    }
-
-    pub(crate) fn steps_for(&self, oif: IfIndex, due: &Due) -> Vec<PlanOp> {
-        let told = self.plane.link(oif);
-        let Some(link) = self.links.get(&oif) else {
-            return told.map(|_| PlanOp::DropLink { oif }).into_iter().collect();
-        };
-        let mut want = if due.all { self.want_all(oif, link) } else { link.base() };
-        for &class in due.classes.iter().filter(|&&class| class >= ClassId::FIRST_OWN) {
-            let whose = link.own.get(&class).and_then(|handle| self.held.get(handle));
-            want.classes.insert(class, whose.map(|held| link.own_class(held)));
-        }
-        for &flow in &due.flows {
-            let held = self.by_flow.get(&(oif, flow)).and_then(|handle| self.held.get(handle));
-            want.flows.insert(flow, held.map(Held::entry));
-        }
-        order::steps(oif, told, &want)
     }
 }
 
 fn policer(link: &LinkSpec, request: &TcRequest<'_>) -> BucketSpec {
     let tspec = request.flowspec.tspec();
     if request.police.entry { classes::bucket(tspec) } else { classes::inner_bucket(link, tspec) }
-}
-
-impl Link {
-    /// The root and the classes that every interface has.
-    pub(crate) fn base(&self) -> Want {
-        let spec = self.terms.spec;
-        let classes = [
-            (ClassId::BEST_EFFORT, Some(classes::best_effort(&spec, &self.load))),
-            (ClassId::CONTROL, Some(classes::control(&spec))),
-            (ClassId::CONTROLLED_LOAD, Some(classes::controlled_load(&spec, &self.load))),
-        ];
-        Want { link: spec, classes: classes.into_iter().collect(), flows: BTreeMap::new() }
-    }
-
-    pub(crate) fn own_class(&self, held: &Held) -> ClassSpec {
-        classes::own(&self.terms.spec, &held.flowspec, held.admitted)
-    }
-
-    /// The class for a flowspec: the shared one, the one that it has (`keep`), or the next free one. An id is free
-    /// only when neither a reservation nor the plane has it.
-    pub(crate) fn class_for(
-        &self,
-        flowspec: &FlowSpec,
-        keep: Option<ClassId>,
-        told: Option<&LinkPlan>,
-    ) -> Result<ClassId, Refused> {
-        if let FlowSpec::ControlledLoad(_) = flowspec {
-            return Ok(ClassId::CONTROLLED_LOAD);
-        }
-        if let Some(class) = keep.filter(|&class| class >= ClassId::FIRST_OWN) {
-            return Ok(class);
-        }
-        let from = self.next_own.max(ClassId::FIRST_OWN.0);
-        let is_free = |id: &ClassId| !self.own.contains_key(id) && !told.is_some_and(|t| t.classes.contains_key(id));
-        let ids = (from..=LAST_OWN).chain(ClassId::FIRST_OWN.0..from);
-        let full = Refused::Limit { what: "classes of an interface", limit: OWN_CLASSES };
-        ids.map(ClassId).find(is_free).ok_or(full)
-    }
-
-    fn give(&mut self, class: ClassId, handle: RHandle) {
-        if class >= ClassId::FIRST_OWN && self.own.insert(class, handle).is_none() {
-            self.next_own = class.0 + 1;
-        }
-    }
 }

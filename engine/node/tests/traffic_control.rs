@@ -96,7 +96,7 @@ fn controlled_load_shares_a_class_and_each_change_is_one_batch() {
     world.drain(&mut tc);
     assert_eq!(last_batch(&world), ["drop flow 5001", "controlled-load 535kbit", "best-effort 9365kbit"]);
     world.settle(&mut tc, NOW);
-    assert_eq!(world.plan, *tc.plan());
+    assert_eq!(world.plan, tc.plan());
     assert_eq!(tc.audit(), Ok(()));
 }
 
@@ -152,7 +152,7 @@ fn changing_the_service_moves_the_flow_without_a_gap() {
     tc.modify(NOW, a, &request(5000, guaranteed_service(8000, 8000), &[sender()])).unwrap();
     world.settle(&mut tc, NOW);
     assert_eq!(tc.audit(), Ok(()));
-    assert_eq!(world.plan, *tc.plan());
+    assert_eq!(world.plan, tc.plan());
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn refusals_name_what_is_free_and_change_nothing() {
     let (mut tc, mut world) = started();
     tc.add(NOW, &request(5000, controlled_load(6000), &[sender()])).unwrap();
     world.settle(&mut tc, NOW);
-    let before = (tc.ledger_digest(), tc.plan().clone());
+    let before = (tc.ledger_digest(), tc.plan());
     let big = request(5001, controlled_load(4000), &[sender()]).flowspec;
     let one = [sender()];
     let cases = [
@@ -177,7 +177,7 @@ fn refusals_name_what_is_free_and_change_nothing() {
     for (asked, refused) in cases {
         assert_eq!(tc.add(NOW, &asked), Err(refused));
         assert_eq!(world.drain(&mut tc), 0);
-        assert_eq!(before, (tc.ledger_digest(), tc.plan().clone()));
+        assert_eq!(before, (tc.ledger_digest(), tc.plan()));
     }
     let jumbo = terms::FlowSpec::ControlledLoad(terms::Tspec { M: 9000, ..world::tspec(10) });
     let refused = tc.add(NOW, &request(5003, jumbo, &[sender()]));
@@ -201,20 +201,20 @@ fn a_growth_that_does_not_fit_leaves_the_old_reservation() {
     let (mut tc, mut world) = started();
     let a = tc.add(NOW, &request(5000, controlled_load(1000), &[sender()])).unwrap();
     world.settle(&mut tc, NOW);
-    let before = (tc.ledger_digest(), tc.plan().clone());
+    let before = (tc.ledger_digest(), tc.plan());
     let refused = tc.modify(NOW, a, &request(5000, controlled_load(9000), &[sender()]));
     assert_eq!(
         refused,
         Err(Refused::Capacity { interface: OIF, asked: Rate::from_kbps(9630), free: Rate::from_mbps(9) })
     );
     assert_eq!(world.drain(&mut tc), 0);
-    assert_eq!(before, (tc.ledger_digest(), tc.plan().clone()));
+    assert_eq!(before, (tc.ledger_digest(), tc.plan()));
 }
 
 #[test]
 fn a_plane_that_fails_gives_the_slot_back_and_the_plan_is_as_before() {
     let (mut tc, mut world) = started();
-    let before = (tc.ledger_digest(), tc.plan().clone());
+    let before = (tc.ledger_digest(), tc.plan());
     let a = tc.add(NOW, &request(5000, controlled_load(1000), &[sender()])).unwrap();
     // A second one is due already, and goes with the next batch.
     let b = tc.add(NOW, &request(5001, controlled_load(2000), &[sender()])).unwrap();
@@ -230,8 +230,8 @@ fn a_plane_that_fails_gives_the_slot_back_and_the_plan_is_as_before() {
     assert_eq!(tc.audit(), Ok(()));
     tc.remove(NOW, b);
     world.settle(&mut tc, NOW);
-    assert_eq!(before.1, *tc.plan());
-    assert_eq!(world.plan, *tc.plan());
+    assert_eq!(before.1, tc.plan());
+    assert_eq!(world.plan, tc.plan());
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn what_no_longer_fits_a_slower_link_is_given_up_newest_first() {
     world.settle(&mut tc, NOW);
     assert!(matches!(world.installed[..], [(handle, Err(_))] if handle == b));
     assert_eq!(tc.reservations().map(|r| r.handle).collect::<Vec<_>>(), [a]);
-    assert_eq!((tc.audit(), world.plan == *tc.plan()), (Ok(()), true));
+    assert_eq!((tc.audit(), world.plan == tc.plan()), (Ok(()), true));
 }
 
 #[test]

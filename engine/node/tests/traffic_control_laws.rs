@@ -4,10 +4,11 @@
 
 mod world;
 
+use node::io::Reservable;
 use node::tc::Tc;
 use proptest::prelude::*;
-use terms::ports::{RHandle, TrafficControl};
-use terms::{FlowSpec, Span, Time};
+use terms::ports::{Preemption, RHandle, TcRequest, TrafficControl};
+use terms::{FlowSpec, Rate, SenderTemplate, Span, Style, Time, Window};
 use world::{OIF, World, controlled_load, guaranteed_service, interface, request, reservable, sender};
 
 #[derive(Clone, Debug)]
@@ -17,30 +18,54 @@ enum Step {
     Remove { which: usize },
     Answer { ok: bool },
     Pass { millis: u64 },
+    Book { kbit: u64, from: u64, span: u64 },
     Link { mbit: u64 },
     Restart,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Asked {
-    ControlledLoad(u64),
-    Guaranteed(u64, u64),
+#[derive(Clone, Debug)]
+struct Asked {
+    flowspec: FlowSpec,
+    style: Style,
+    /// The senders by number; none for any.
+    senders: Vec<u32>,
+    priority: Option<(u16, u16)>,
 }
 
 impl Asked {
-    fn flowspec(self) -> FlowSpec {
-        match self {
-            Asked::ControlledLoad(kbit) => controlled_load(kbit),
-            Asked::Guaranteed(kbit, service) => guaranteed_service(kbit, kbit + service),
-        }
+    fn filters(&self) -> Vec<SenderTemplate> {
+        self.senders.iter().map(|n| SenderTemplate { src_port: 100 + n, ..sender() }).collect()
+    }
+
+    fn request<'a>(&self, port: u16, filters: &'a [SenderTemplate]) -> TcRequest<'a> {
+        let priority = self.priority.map(|(preempting, more)| Preemption { preempting, defending: preempting + more });
+        TcRequest { style: self.style, priority, ..request(port, self.flowspec, filters) }
     }
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn flowspec() -> impl Strategy<Value = FlowSpec> {
     prop_oneof![
-        (0..4_000u64).prop_map(Asked::ControlledLoad),
-        (1..2_000u64, 0..2_000u64).prop_map(|(kbit, more)| Asked::Guaranteed(kbit, more)),
+        (0..4_000u64).prop_map(controlled_load),
+        (1..2_000u64, 0..2_000u64).prop_map(|(kbit, more)| guaranteed_service(kbit, kbit + more)),
     ]
+}
+
+fn senders() -> impl Strategy<Value = (Style, Vec<u32>)> {
+    prop_oneof![
+        4 => (0..3u32).prop_map(|n| (Style::Ff, vec![n])),
+        3 => prop::collection::btree_set(0..5u32, 1..4).prop_map(|all| (Style::Se, all.into_iter().collect())),
+        1 => Just((Style::Wf, vec![])),
+    ]
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let priority = prop::option::weighted(0.4, (0..4u16, 0..2u16));
+    (flowspec(), senders(), priority).prop_map(|(flowspec, (style, senders), priority)| Asked {
+        flowspec,
+        style,
+        senders,
+        priority,
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -50,9 +75,15 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<usize>().prop_map(|which| Step::Remove { which }),
         6 => prop::bool::weighted(0.85).prop_map(|ok| Step::Answer { ok }),
         2 => (0..3_000u64).prop_map(|millis| Step::Pass { millis }),
+        1 => (1..4_000u64, 0..4_000u64, 1..4_000u64).prop_map(|(kbit, from, span)| Step::Book { kbit, from, span }),
         1 => (5..20u64).prop_map(|mbit| Step::Link { mbit }),
         1 => Just(Step::Restart),
     ]
+}
+
+/// Signalled reservations are safe from bookings for two seconds.
+fn link(mbit: u64) -> Reservable {
+    Reservable { assumed_holding: Some(Span::from_secs(2)), ..reservable(mbit) }
 }
 
 struct Run {
@@ -65,7 +96,7 @@ struct Run {
 impl Run {
     fn start() -> Run {
         let mut run = Run { tc: Tc::default(), world: World::default(), now: Time::from_nanos(1), mbit: 10 };
-        run.tc.interface(run.now, &interface(Some(reservable(10))));
+        run.tc.interface(run.now, &interface(Some(link(10))));
         run.world.settle(&mut run.tc, run.now);
         run
     }
@@ -79,17 +110,17 @@ impl Run {
     fn take(&mut self, step: &Step) {
         self.tc.wake(self.now);
         self.world.drain(&mut self.tc);
-        let before = (self.tc.ledger_digest(), self.tc.plan().clone());
+        let before = (self.tc.ledger_digest(), self.tc.plan());
         let mut refused = false;
         match *step {
-            Step::Add { port, asked } => {
-                let asked = asked.flowspec();
-                refused = self.tc.add(self.now, &request(port, asked, &[sender()])).is_err();
+            Step::Add { port, ref asked } => {
+                refused = self.tc.add(self.now, &asked.request(port, &asked.filters())).is_err();
             }
-            Step::Modify { which, asked } => {
+            Step::Modify { which, ref asked } => {
                 let Some((handle, port)) = self.nth(which) else { return };
-                refused = self.tc.modify(self.now, handle, &request(port, asked.flowspec(), &[sender()])).is_err();
+                refused = self.tc.modify(self.now, handle, &asked.request(port, &asked.filters())).is_err();
             }
+            Step::Book { kbit, from, span } => self.book(kbit, from, span),
             Step::Remove { which } => {
                 let Some((handle, _)) = self.nth(which) else { return };
                 self.tc.remove(self.now, handle);
@@ -98,13 +129,13 @@ impl Run {
             Step::Pass { millis } => self.pass(Span::from_millis(millis)),
             Step::Link { mbit } => {
                 self.mbit = mbit;
-                self.tc.interface(self.now, &interface(Some(reservable(mbit))));
+                self.tc.interface(self.now, &interface(Some(link(mbit))));
             }
             Step::Restart => self.restart(),
         }
         let said = self.world.drain(&mut self.tc);
         if refused {
-            assert_eq!((said, before), (0, (self.tc.ledger_digest(), self.tc.plan().clone())), "refused: {step:?}");
+            assert_eq!((said, before), (0, (self.tc.ledger_digest(), self.tc.plan())), "refused: {step:?}");
         }
         assert_eq!(self.tc.audit(), Ok(()), "{step:?}");
     }
@@ -118,6 +149,15 @@ impl Run {
         self.now = until;
     }
 
+    /// Books in advance, in milliseconds from now.
+    fn book(&mut self, kbit: u64, from: u64, span: u64) {
+        let start = self.now + Span::from_millis(from);
+        let Ok(window) = Window::new(start, start + Span::from_millis(span)) else { return };
+        let ledger = self.tc.ledger_mut(OIF).expect("a link");
+        ledger.expire(self.now);
+        let _ = ledger.table_mut().grant(window, Rate::from_kbps(kbit));
+    }
+
     /// The agent dies with batches under way: the plane has done them or it has not.
     fn restart(&mut self) {
         self.world.under_way.clear();
@@ -127,19 +167,19 @@ impl Run {
         for (flow, entry) in flows {
             self.tc.adopt(self.now, OIF, flow, entry);
         }
-        self.tc.interface(self.now, &interface(Some(reservable(self.mbit))));
+        self.tc.interface(self.now, &interface(Some(link(self.mbit))));
     }
 
     fn finish(&mut self) {
         self.world.settle(&mut self.tc, self.now);
         self.pass(Span::from_secs(2));
         self.world.settle(&mut self.tc, self.now);
-        assert_eq!(self.world.plan, *self.tc.plan(), "what was told is there");
+        assert_eq!(self.world.plan, self.tc.plan(), "what was told is there");
         while let Some((handle, _)) = self.nth(0) {
             self.tc.remove(self.now, handle);
         }
         self.world.settle(&mut self.tc, self.now);
-        assert_eq!(self.world.plan, *self.tc.plan());
+        assert_eq!(self.world.plan, self.tc.plan());
         let link = &self.world.plan.links[&OIF];
         assert!(link.flows.is_empty() && link.classes.len() == 3, "nothing is left: {link:?}");
         assert_eq!(self.tc.links().next().map(|l| l.reserved), Some(terms::Rate::ZERO));
@@ -148,7 +188,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn ledger_reservations_and_plan_agree_at_every_step(steps in prop::collection::vec(step(), 1..80)) {

@@ -4,7 +4,7 @@ use node::classes::guaranteed;
 use node::io::{InterfaceState, PlanId, Reservable};
 use node::tc::{Said, Tc};
 use std::collections::VecDeque;
-use terms::ports::{RHandle, TcRequest};
+use terms::ports::{Preemption, RHandle, TcRequest};
 use terms::{Bytes, Fault, FilterSpec, FlowSpec, IfIndex, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec};
 use traffic::plan::{ClassId, LinkSpec, Plan, PlanOp};
 
@@ -16,6 +16,7 @@ pub fn reservable(mbit: u64) -> Reservable {
         spec: LinkSpec { rate: Rate::from_mbps(mbit), overhead: 14, mtu: 1500 },
         signalled_share: Rate::from_mbps(mbit),
         kept_back: Rate::from_mbps(1),
+        assumed_holding: None,
         guaranteed: Some((0, 1_212)),
     }
 }
@@ -72,6 +73,7 @@ pub struct World {
     pub plan: Plan,
     pub under_way: VecDeque<(PlanId, Vec<PlanOp>)>,
     pub installed: Vec<(RHandle, Result<(), Fault>)>,
+    pub displaced: Vec<(RHandle, Option<Preemption>)>,
     pub events: Vec<node::io::Event>,
     /// The agent is new and does not know the classes that it finds: its first batch is compared as a whole.
     pub adopting: bool,
@@ -90,6 +92,7 @@ impl World {
                 }
                 Said::Event(event) => self.events.push(event),
                 Said::Installed(handle, result) => self.installed.push((handle, result)),
+                Said::Displaced(handle, by) => self.displaced.push((handle, by)),
             }
         }
         count

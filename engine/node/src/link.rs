@@ -1,0 +1,134 @@
+//! An interface whose link takes reservations: its ledger, its classes, and who holds what there.
+
+use crate::classes::{self, Load};
+use crate::displace::Ranks;
+use crate::held::{Held, Place};
+use crate::io::Reservable;
+use crate::plane::Shadow;
+use admit::{Limits, LinkTerms, SlotId};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use terms::ports::RHandle;
+use terms::{FlowSpec, IfIndex, Rate, Refused};
+use traffic::plan::{ClassId, ClassSpec};
+
+/// Guaranteed flows have a class each while ids last: 16 bits, as the kernel's, of which it keeps the last.
+const LAST_OWN: u16 = u16::MAX - 1;
+const OWN_CLASSES: usize = (LAST_OWN - ClassId::FIRST_OWN.0) as usize + 1;
+
+/// The interface.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) terms: Reservable,
+    pub(crate) ledger: admit::Link,
+    pub(crate) load: Load,
+    /// Whose the own classes are.
+    pub(crate) own: BTreeMap<ClassId, RHandle>,
+    /// Where to look for the next free id; an id rests as long as possible before it is used again.
+    next_own: u16,
+    /// Who would have to make way first.
+    pub(crate) ranks: Ranks,
+    /// Whose each slot of the ledger is, by the slot's place.
+    by_slot: Vec<Place>,
+}
+
+/// A slot that is no reservation's: a booking's.
+const NOBODY: Place = Place::MAX;
+
+impl Link {
+    pub(crate) fn new(oif: IfIndex, terms: Reservable) -> Link {
+        Link {
+            terms,
+            ledger: admit::Link::new(oif, Link::ledger_terms(&terms), Limits::default()),
+            load: Load::default(),
+            own: BTreeMap::new(),
+            next_own: ClassId::FIRST_OWN.0,
+            ranks: Ranks::default(),
+            by_slot: Vec::new(),
+        }
+    }
+
+    pub(crate) fn ledger_terms(terms: &Reservable) -> LinkTerms {
+        LinkTerms {
+            rate: terms.spec.rate,
+            kept_back: classes::kept_back(terms),
+            signalled_share: terms.signalled_share,
+            assumed_holding: terms.assumed_holding,
+        }
+    }
+
+    /// The most that reservations can hold together.
+    pub(crate) fn reservable(&self) -> Rate {
+        let for_sale = self.terms.spec.rate.saturating_sub(classes::kept_back(&self.terms));
+        for_sale.min(self.terms.signalled_share)
+    }
+
+    /// The classes that every interface has, in order.
+    pub(crate) fn base(&self) -> [(ClassId, Option<ClassSpec>); 3] {
+        let spec = &self.terms.spec;
+        [
+            (ClassId::BEST_EFFORT, Some(classes::best_effort(spec, &self.load))),
+            (ClassId::CONTROL, Some(classes::control(spec))),
+            (ClassId::CONTROLLED_LOAD, Some(classes::controlled_load(spec, &self.load))),
+        ]
+    }
+
+    pub(crate) fn own_class(&self, held: &Held) -> ClassSpec {
+        classes::own(&self.terms.spec, &held.flowspec, held.admitted)
+    }
+
+    /// The class for a flowspec: the shared one, the one that it has (`keep`), or the next free one. An id is free
+    /// only when neither a reservation nor the plane has it.
+    pub(crate) fn class_for(
+        &self,
+        flowspec: &FlowSpec,
+        keep: Option<ClassId>,
+        told: Option<&Shadow>,
+    ) -> Result<ClassId, Refused> {
+        if let FlowSpec::ControlledLoad(_) = flowspec {
+            return Ok(ClassId::CONTROLLED_LOAD);
+        }
+        if let Some(class) = keep.filter(|&class| class >= ClassId::FIRST_OWN) {
+            return Ok(class);
+        }
+        let from = self.next_own.max(ClassId::FIRST_OWN.0);
+        let is_free = |id: &ClassId| !self.own.contains_key(id) && !told.is_some_and(|t| t.classes.contains_key(id));
+        let ids = (from..=LAST_OWN).chain(ClassId::FIRST_OWN.0..from);
+        let full = Refused::Limit { what: "classes of an interface", limit: OWN_CLASSES };
+        ids.map(ClassId).find(is_free).ok_or(full)
+    }
+
+    /// Counts a reservation that lies at this place.
+    pub(crate) fn count(&mut self, held: &mut Held, handle: RHandle, place: Place) {
+        self.load = self.load.plus(&held.flowspec, held.admitted, &self.terms.spec);
+        if held.class >= ClassId::FIRST_OWN && self.own.insert(held.class, handle).is_none() {
+            self.next_own = held.class.0 + 1;
+        }
+        held.rank = self.ranks.add(held.priority.defending, held.admitted, place);
+        let slot = slot_place(held.slot);
+        if self.by_slot.len() <= slot {
+            self.by_slot.resize(slot + 1, NOBODY);
+        }
+        self.by_slot[slot] = place;
+    }
+
+    /// Counts it no more. Returns whose rank has changed with that, if anyone's: it is the removed one's now.
+    pub(crate) fn uncount(&mut self, held: &Held) -> Option<Place> {
+        self.load = self.load.minus(&held.flowspec, held.admitted, &self.terms.spec);
+        self.own.remove(&held.class);
+        if let Some(whose) = self.by_slot.get_mut(slot_place(held.slot)) {
+            *whose = NOBODY;
+        }
+        self.ranks.remove(held.priority.defending, held.admitted, held.rank)
+    }
+
+    /// Whose this slot is.
+    pub(crate) fn whose(&self, slot: SlotId) -> Option<Place> {
+        self.by_slot.get(slot_place(slot)).copied().filter(|&place| place != NOBODY)
+    }
+}
+
+/// The index of a slot in its table; see [`SlotId::as_u64`].
+fn slot_place(slot: SlotId) -> usize {
+    slot.as_u64() as u32 as usize
+}

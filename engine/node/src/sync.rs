@@ -1,0 +1,92 @@
+//! Bringing the plane in line: what is due on an interface becomes one batch as soon as nothing else is under way there.
+
+use crate::io::PlanId;
+use crate::link::Link;
+use crate::order::{self, Want};
+use crate::plane::{Due, Shadow};
+use crate::tc::{Said, Tc};
+use alloc::vec;
+use alloc::vec::Vec;
+use terms::ports::RHandle;
+use terms::{IfIndex, Time};
+use traffic::plan::{ClassId, ClassSpec, PlanOp};
+
+impl Tc {
+    /// Brings the plane in line with a reservation that waits for it.
+    pub(crate) fn sync_reservation(&mut self, handle: RHandle) {
+        let Some(held) = self.held.get(handle) else { return };
+        let (oif, class) = (held.oif, held.class);
+        self.sync(oif, &[class], Some(handle));
+    }
+
+    /// Brings the base classes, these classes and all flows that differ in line, as soon as nothing else is under way
+    /// on the interface. A reservation that waits for it (`waits`) is told when it is installed.
+    pub(crate) fn sync(&mut self, oif: IfIndex, classes: &[ClassId], waits: Option<RHandle>) {
+        if let Some(held) = waits.and_then(|handle| self.held.get_mut(handle)) {
+            held.pending += 1;
+        }
+        let own = classes.iter().copied().filter(|&class| class >= ClassId::FIRST_OWN);
+        let due = Due { classes: own.collect(), all: false, waits: waits.into_iter().collect() };
+        self.plane.put(oif, due);
+        self.proceed(oif);
+    }
+
+    /// Brings all of an interface in line, after what the ledger has to say.
+    pub(crate) fn sync_all(&mut self, now: Time, oif: IfIndex) {
+        self.heed_ledger(now, oif);
+        self.plane.put(oif, Due { all: true, ..Due::default() });
+        self.proceed(oif);
+    }
+
+    /// Says the next batch of an interface, if one is due and may be said.
+    pub(crate) fn proceed(&mut self, oif: IfIndex) {
+        let Some(due) = self.plane.take(oif) else { return };
+        let ops = self.steps_for(oif, &due);
+        if ops.is_empty() {
+            self.tell_installed(&due.waits);
+            return;
+        }
+        let id: PlanId = self.plane.tell(oif, &ops, due);
+        self.say(Said::Plan(id, ops));
+    }
+
+    /// What these reservations waited for is done: one answer for each call of `add` or `modify`.
+    pub(crate) fn tell_installed(&mut self, waits: &[RHandle]) {
+        for &handle in waits {
+            if let Some(held) = self.held.get_mut(handle) {
+                held.pending = held.pending.saturating_sub(1);
+                self.say(Said::Installed(handle, Ok(())));
+            }
+        }
+    }
+
+    fn steps_for(&mut self, oif: IfIndex, due: &Due) -> Vec<PlanOp> {
+        let Some(link) = self.links.get(&oif) else {
+            let there = self.plane.link(oif).is_some_and(Shadow::is_there);
+            return if there { vec![PlanOp::DropLink { oif }] } else { Vec::new() };
+        };
+        let classes = self.classes_due(oif, link, due);
+        let mut want = Want { link: link.terms.spec, classes, flows: Vec::new() };
+        self.plane.link_mut(oif).differing(&self.held, &mut want.flows);
+        order::steps(oif, self.plane.link(oif), &want)
+    }
+
+    /// What is wanted of the classes that are due, in order.
+    pub(crate) fn classes_due(&self, oif: IfIndex, link: &Link, due: &Due) -> Vec<(ClassId, Option<ClassSpec>)> {
+        let mut own: Vec<ClassId> = due.classes.iter().copied().filter(|&class| class >= ClassId::FIRST_OWN).collect();
+        if due.all {
+            own.extend(link.own.keys());
+            let told = self.plane.link(oif).into_iter().flat_map(|told| told.classes.range(ClassId::FIRST_OWN..));
+            own.extend(told.map(|(&class, _)| class));
+        }
+        own.sort_unstable();
+        own.dedup();
+        let mut wanted = Vec::with_capacity(3 + own.len());
+        wanted.extend(link.base());
+        for class in own {
+            let whose = link.own.get(&class).and_then(|handle| self.held.get(*handle));
+            wanted.push((class, whose.map(|held| link.own_class(held))));
+        }
+        wanted
+    }
+}
