@@ -37,6 +37,18 @@ pub fn news(event: &Event, names: &Names) -> News {
         Event::AdoptedExpired { oif, flow } => {
             (Level::Info, "adopted_expired", format!("{} on {}: nobody refreshed it", packets(flow), at(*oif, names)))
         }
+        Event::Displaced { oif, flow, rate, by } => {
+            let whose =
+                by.map_or_else(|| "a booking".to_owned(), |by| format!("a request of priority {}", by.preempting));
+            let text = format!("{} on {}: {rate} wire made way for {whose}", packets(flow), at(*oif, names));
+            (Level::Warn, "displaced", text)
+        }
+        Event::Opens { oif, slot, rate } => {
+            (Level::Info, "opens", format!("booked slot {slot} on {}: {rate} wire", at(*oif, names)))
+        }
+        Event::Closes { oif, slot, rate } => {
+            (Level::Info, "closes", format!("booked slot {slot} on {}: {rate} wire", at(*oif, names)))
+        }
         Event::PlaneFault { id, fault } => (Level::Error, "plane_fault", format!("batch {}: {fault}", id.0)),
     };
     News { level, name, text }

@@ -8,7 +8,7 @@ use node::status::{LinkView, ReservationView};
 use rsvp::views::ResvView;
 use rsvp::{NextHop, Origin};
 use std::collections::{BTreeMap, BTreeSet};
-use terms::{Fault, FlowKey, IfIndex, Rate, Time};
+use terms::{Fault, FlowKey, IfIndex, Rate, Style, Time};
 use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan};
 
 /// What the kernel has and counts, both looked up just now.
@@ -114,13 +114,18 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
 /// One row per reservation state, and one per adopted flow that nobody has asked for again yet.
 fn rows(agent: &mut Agent, read: &ReadBack) -> Vec<ReservationRow> {
     let now = agent.clock.now();
-    let held: BTreeMap<(IfIndex, FlowKey), ReservationView> =
-        agent.node.reservations().map(|held| ((held.oif, held.flow), held)).collect();
+    let tc = agent.node.tc();
+    let flows = |held: ReservationView| tc.flows(held.handle).iter().map(move |flow| ((held.oif, *flow), held));
+    let held: BTreeMap<(IfIndex, FlowKey), ReservationView> = agent.node.reservations().flat_map(flows).collect();
     let mut seen = BTreeSet::new();
     let mut rows = Vec::new();
     let asked: Vec<ResvView> = agent.node.rsvp().reservations().collect();
     for view in asked {
-        let key = view.next_hop.oif().map(|oif| (oif, FlowKey::of(&view.session, &view.template)));
+        let flow = match view.style {
+            Style::Wf => FlowKey::of_any_sender(&view.session),
+            Style::Ff | Style::Se => FlowKey::of(&view.session, &view.template),
+        };
+        let key = view.next_hop.oif().map(|oif| (oif, flow));
         seen.extend(key);
         let mut row = asked_row(&view, now);
         if let Some(key) = key {
