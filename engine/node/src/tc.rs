@@ -108,11 +108,6 @@ impl Tc {
         self.said.pop_front()
     }
 
-    /// The ledger of an interface.
-    pub(crate) fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::Link> {
-        self.links.get_mut(&oif).map(|link| &mut link.ledger)
-    }
-
     pub(crate) fn say(&mut self, said: Said) {
         self.said.push_back(said);
     }
