@@ -72,7 +72,8 @@ impl Transit {
         for (index, addr) in [(1, [10, 255, 1, 1]), (2, [10, 255, 2, 1])] {
             let rate = Rate::from_bps(10_000_000_000_000);
             let spec = LinkSpec { rate, overhead: 14, mtu: 1500 };
-            let link = Reservable { spec, signalled_share: rate, kept_back: Rate::from_mbps(1), guaranteed: None };
+            let kept_back = Rate::from_mbps(1);
+            let link = Reservable { spec, signalled_share: rate, kept_back, assumed_holding: None, guaranteed: None };
             t.tell(Input::Interface(InterfaceState {
                 index: IfIndex(index),
                 name: format!("eth{index}"),
