@@ -286,6 +286,13 @@ impl Agent {
                     self.local.say(app.0, &Line::Event { at_ns, event }, &mut self.poll);
                 }
                 Output::Event(event) => {
+                    // A flood of news that nobody reads is not put into words.
+                    if news::is_routine(&event)
+                        && !self.log.has_room_for(self.clock.now(), Level::Info)
+                        && !self.local.is_watched()
+                    {
+                        continue;
+                    }
                     let news = news::news(&event, &self.names);
                     self.announce(news.level, news.name, &news.text);
                 }

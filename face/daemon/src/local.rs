@@ -165,6 +165,11 @@ impl Local {
         self.clients.iter().filter(|(_, client)| client.watches).map(|(&id, _)| id).collect()
     }
 
+    /// Whether anybody watches.
+    pub fn is_watched(&self) -> bool {
+        self.clients.values().any(|client| client.watches)
+    }
+
     /// Writes what can be written at once, for the last time.
     pub fn farewell(&mut self) {
         for client in self.clients.values_mut() {

@@ -31,6 +31,13 @@ impl Log {
         level <= self.level
     }
 
+    /// Whether a line of this level would be written now; one that would not for want of room is counted as suppressed.
+    pub fn has_room_for(&mut self, now: Time, level: Level) -> bool {
+        let full = now.since(self.second) < Span::from_secs(1) && self.lines >= MAX_LINES_PER_SECOND;
+        self.suppressed += u64::from(self.wants(level) && full);
+        self.wants(level) && !full
+    }
+
     /// Writes one event with its fields.
     pub fn line(&mut self, now: Time, level: Level, event: &str, fields: &[(&str, &dyn std::fmt::Display)]) {
         if !self.wants(level) || !self.has_room(now, level) {

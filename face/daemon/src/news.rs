@@ -21,6 +21,19 @@ pub struct News {
     pub text: String,
 }
 
+/// Whether an event is one of those that every reservation sets off, all of [`Level::Info`].
+pub fn is_routine(event: &Event) -> bool {
+    use rsvp::io::Event as E;
+    match event {
+        Event::Admitted { .. } | Event::Released { .. } => true,
+        Event::Rsvp(event) => matches!(
+            event,
+            E::PathCreated { .. } | E::PathRemoved { .. } | E::ResvCreated { .. } | E::ResvRemoved { .. }
+        ),
+        _ => false,
+    }
+}
+
 /// The words for an event.
 pub fn news(event: &Event, names: &Names) -> News {
     let (level, name, text) = match event {
