@@ -185,7 +185,7 @@ impl Rsvp {
         self.interfaces.get(&interface).is_some_and(|i| i.enabled)
     }
 
-    /// Where packets of a session leave (RFC 2205 section 3.11.3).
+    /// Where packets of a unicast session leave (RFC 2205 section 3.11.3).
     pub(crate) fn way_out<E: Env>(&self, env: &mut E, session: &Session, src: IpAddr, iif: Option<IfIndex>) -> Out {
         if self.is_ours(session.dst) {
             return Out::Local;
@@ -254,12 +254,12 @@ impl Rsvp {
 
     /// The path state of a sender.
     pub(crate) fn psb_of(&self, session: Id<SessionState>, template: &SenderTemplate) -> Option<Id<Psb>> {
-        self.psbs.find(&(session, *template))
+        self.psbs.find(&(session, *template, None))
     }
 
     /// A path state's session and sender.
     pub(crate) fn sender_of(&self, id: Id<Psb>) -> (Id<SessionState>, Session, SenderTemplate) {
-        let (sid, template) = self.psbs.key(id);
+        let (sid, template, _) = self.psbs.key(id);
         (sid, self.sessions.key(sid), template)
     }
 

@@ -7,11 +7,13 @@ use crate::psb::Psb;
 use crate::refusal::Refusal;
 use crate::resv_err::Erring;
 use crate::resv_refresh::Push;
-use crate::rsb::{Confirm, NextHop};
+use crate::rsb::{Confirm, NextHop, Rsb};
 use crate::table::Id;
 use crate::tcsb::TcsbKey;
+use alloc::vec::Vec;
+use core::net::IpAddr;
 use terms::ports::{Preemption, RHandle};
-use terms::{Fault, Time};
+use terms::{Fault, FlowSpec, Time};
 
 impl Rsvp {
     pub(crate) fn installed<E: Env>(&mut self, now: Time, env: &mut E, handle: RHandle, result: Result<(), Fault>) {
@@ -43,54 +45,104 @@ impl Rsvp {
         self.undone(now, env, &at, &refusal);
     }
 
-    /// What is reserved here for a sender is in the plane: requests for confirmation move on, and so does the Resv.
+    /// What is reserved here is in the plane: requests for confirmation move on, and so does the Resv.
     pub(crate) fn reserved(&mut self, now: Time, at: &TcsbKey) {
-        let (sid, oif, filter) = *at;
-        let Some(psb) = self.psb_of(sid, &filter) else { return };
-        let Some(installed) = self.tcsbs.find(at).and_then(|id| self.tcsbs[id].installed) else { return };
-        let session = self.sessions.key(sid);
-        for id in self.reservations_of(sid, &filter) {
-            let on_this = self.rsbs.key(id).1.oif() == Some(oif);
-            let Some(Confirm::Receiver(receiver)) = self.rsbs[id].confirm.filter(|_| on_this) else { continue };
-            self.rsbs[id].confirm = None;
-            let flowspec = self.rsbs[id].flowspec;
-            if flowspec == installed {
-                self.psbs[psb].confirm = Some(receiver);
-            } else {
-                // Merged into a larger one that is in place already: confirmed here (RFC 2205 section 2.6).
-                self.send_resv_conf(psb, &session, receiver, &flowspec);
-            }
+        if self.tcsbs.find(at).and_then(|id| self.tcsbs[id].installed).is_none() {
+            return;
         }
-        self.push_upstream(now, psb);
+        let senders = self.senders_at(at);
+        let waiting = self.reservations_at(at).filter_map(|id| match self.rsbs[id].confirm {
+            Some(Confirm::Receiver(receiver)) => Some((id, receiver)),
+            _ => None,
+        });
+        let waiting: Vec<_> = waiting.collect();
+        for (id, receiver) in waiting {
+            self.rsbs[id].confirm = None;
+            self.pass_confirmation(now, &senders, id, receiver);
+        }
+        let push = |id: &Id<Psb>| if self.psbs[*id].confirm.is_some() { Push::Now } else { Push::IfNew };
+        let (now_due, later): (Vec<_>, Vec<_>) = senders.into_iter().partition(|id| push(id) == Push::Now);
+        self.refresh_upstream(now, now_due, Push::Now);
+        self.refresh_upstream(now, later, Push::IfNew);
     }
 
-    fn push_upstream(&mut self, now: Time, psb: Id<Psb>) {
-        let push = if self.psbs[psb].confirm.is_some() { Push::Now } else { Push::IfNew };
-        self.resv_refresh(now, psb, push);
-        self.arm_path(psb);
+    /// A receiver asked for a confirmation: the question goes on with its request, if that is larger than all others it
+    /// is merged with (RFC 2205 section 3.1.4); otherwise what is in place already answers it (section 2.6); past a
+    /// blockade it is dropped.
+    fn pass_confirmation(&mut self, now: Time, senders: &[Id<Psb>], id: Id<Rsb>, receiver: IpAddr) {
+        let (sid, _, _) = self.rsbs.key(id);
+        let (flowspec, style) = (self.rsbs[id].flowspec, self.rsbs[id].style);
+        let mut answered = None;
+        for psb in senders {
+            if !self.is_for(id, &self.psbs.key(*psb).1) {
+                continue;
+            }
+            if self.psbs[*psb].blockade.as_deref().is_some_and(|b| b.blocks(now, &flowspec)) {
+                continue;
+            }
+            match self.others_merged(*psb, id) {
+                Some(others) if others.serves(&flowspec) || !flowspec.serves(&others) => {
+                    answered.get_or_insert(*psb);
+                }
+                _ => self.psbs[*psb].confirm = Some(receiver),
+            }
+        }
+        if let Some(psb) = answered {
+            let session = self.sessions.key(sid);
+            let whose: Vec<_> = match self.rsbs.key(id).2 {
+                Some(filter) => alloc::vec![filter],
+                None => self.rsbs[id].listed().collect(),
+            };
+            self.send_resv_conf(psb, &session, receiver, &flowspec, style, &whose);
+        }
+    }
+
+    /// What others ask for a sender, as far as it is in place.
+    fn others_merged(&self, psb: Id<Psb>, but: Id<Rsb>) -> Option<FlowSpec> {
+        let (sid, _, filter) = self.sender_of(psb);
+        let mut sum: Option<FlowSpec> = None;
+        for id in self.rsbs.chain(&self.sessions[sid].rsbs).filter(|id| *id != but && self.is_for(*id, &filter)) {
+            let one = self.rsbs[id].flowspec;
+            let here = match self.rsbs.key(id).1.oif() {
+                None => true,
+                Some(oif) => {
+                    let installed = self.held_for(sid, oif, &filter).and_then(|t| self.tcsbs[t].installed);
+                    self.psbs[psb].out.takes(oif) && installed.is_some_and(|i| i.serves(&one))
+                }
+            };
+            if here {
+                sum = Some(sum.and_then(|sum| sum.merged(&one)).unwrap_or(one));
+            }
+        }
+        sum
     }
 
     /// The plane failed, or somebody else has the capacity now: the reservation is undone, everybody who asked for it is
     /// told, upstream is torn.
     fn undone<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey, refusal: &Refusal) {
-        let (sid, oif, filter) = *at;
+        let (sid, oif, _) = *at;
         let session = self.sessions.key(sid);
-        for id in self.reservations_of(sid, &filter) {
-            if let (_, NextHop::Hop { oif: on, addr }, _) = self.rsbs.key(id)
-                && on == oif
-            {
-                let rsb = &self.rsbs[id];
+        let senders = self.senders_at(at);
+        let all: Vec<_> = self.reservations_at(at).collect();
+        for id in &all {
+            if let (_, NextHop::Hop { addr, .. }, of) = self.rsbs.key(*id) {
+                let rsb = &self.rsbs[*id];
                 let by = if rsb.direct { Some(oif) } else { None };
-                let (style, flowspec) = (rsb.style, Some(rsb.flowspec));
-                let erring = Erring { session, style, filter: Some(filter), flowspec };
+                let erring = Erring {
+                    session,
+                    style: rsb.style,
+                    filters: of.map_or_else(|| rsb.listed().collect(), |f| alloc::vec![f]),
+                    flowspec: Some(rsb.flowspec),
+                    scope: rsb.scope().map(<[IpAddr]>::to_vec),
+                };
                 self.send_resv_err(oif, by, addr, &erring, refusal);
             }
         }
-        self.drop_reservations_of(now, env, sid, &filter, Some(oif), Gone::Replaced);
-        if let Some(psb) = self.psb_of(sid, &filter) {
-            self.resv_refresh(now, psb, Push::IfNew);
-            self.arm_path(psb);
+        for id in all {
+            self.remove_reservation(id, Gone::Replaced);
         }
+        self.release_traffic_control(now, env, at);
+        self.refresh_upstream(now, senders, Push::IfNew);
         self.drop_if_idle(sid);
     }
 }

@@ -123,11 +123,11 @@ pub enum AppCall<'a> {
         app: AppId,
         /// The session.
         session: Session,
-        /// Style; FF alone so far.
+        /// Style: distinct (FF), shared by the senders named (SE) or by whoever sends (WF).
         style: Style,
-        /// Which senders; for FF one per flowspec, in order.
+        /// Which senders; for FF one per flowspec, in order; for WF none (any that are given do not count).
         filters: &'a [FilterSpec],
-        /// How much; for FF one per filter.
+        /// How much; for FF one per filter, for SE and WF one.
         flowspecs: &'a [FlowSpec],
         /// Whether a ResvConf is wanted.
         confirm: bool,
@@ -298,8 +298,10 @@ pub enum Event {
     ResvCreated {
         /// The session.
         session: Session,
-        /// The sender.
-        template: SenderTemplate,
+        /// The sender of a distinct reservation; `None`: several share it.
+        template: Option<SenderTemplate>,
+        /// In which style.
+        style: Style,
         /// Where.
         oif: Option<IfIndex>,
         /// What.
@@ -309,8 +311,10 @@ pub enum Event {
     ResvRemoved {
         /// The session.
         session: Session,
-        /// The sender.
-        template: SenderTemplate,
+        /// The sender of a distinct reservation; `None`: several share it.
+        template: Option<SenderTemplate>,
+        /// In which style.
+        style: Style,
         /// Where.
         oif: Option<IfIndex>,
         /// Why.
@@ -420,6 +424,8 @@ pub struct Config {
     pub refresh: Span,
     /// K, how many refreshes may be lost (default 3).
     pub keep: u32,
+    /// Kb: for how many R a request that failed upstream is not merged with smaller ones (RFC 2205 section 3.5; 3).
+    pub blockade: u32,
     /// W, how long a changed route settles before the Path follows it (RFC 2205 section 3.6; default 2 s).
     pub repair_wait: Span,
     /// What interfaces ask of messages that are not told otherwise ([`Input::Auth`]).
@@ -438,6 +444,7 @@ impl Default for Config {
             node_name: String::new(),
             refresh: Span::from_secs(30),
             keep: 3,
+            blockade: 3,
             repair_wait: Span::from_secs(2),
             auth: Auth::None,
             max_sessions: 1 << 20,

@@ -31,6 +31,7 @@
 
 extern crate alloc;
 
+mod bsb;
 pub mod counters;
 mod engine;
 mod heard;
@@ -38,8 +39,10 @@ mod installed;
 pub mod integrity;
 pub mod io;
 pub mod lifetime;
+mod matching;
 mod path;
 mod path_err;
+mod path_multicast;
 mod path_refresh;
 mod path_tear;
 mod pcg;
@@ -52,6 +55,8 @@ mod resv;
 mod resv_conf;
 mod resv_err;
 mod resv_refresh;
+mod resv_refresh_shared;
+mod resv_shared;
 mod resv_tear;
 mod rsb;
 mod sender;

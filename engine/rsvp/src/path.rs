@@ -6,7 +6,7 @@ use crate::io::{Event, Upcall};
 use crate::path_err::Faulty;
 use crate::psb::{Forwarded, Origin, OtherHop, Out, Phop, Psb};
 use crate::receive::{Arrival, carried};
-use crate::refusal::{Refusal, system};
+use crate::refusal::Refusal;
 use crate::session::SessionState;
 use crate::table::Id;
 use crate::timers::Alarm;
@@ -19,13 +19,18 @@ use wire::iana::error;
 
 /// What a Path message says, beyond whose it is.
 pub(crate) struct News {
-    phop: Phop,
-    tspec: Tspec,
-    adspec: Option<Adspec>,
-    ttl: u8,
-    forward: Vec<Forwarded>,
-    refresh: Span,
+    pub phop: Phop,
+    pub tspec: Tspec,
+    pub adspec: Option<Adspec>,
+    pub ttl: u8,
+    pub forward: Vec<Forwarded>,
+    pub refresh: Span,
+    /// The `E_Police` flag.
+    pub entry: bool,
 }
+
+/// The flag of the SESSION object (RFC 2205 section A.1).
+const E_POLICE: u8 = 0x01;
 
 impl Rsvp {
     pub(crate) fn path_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, path: &Path<'_>) {
@@ -34,16 +39,8 @@ impl Rsvp {
         };
         let session = path.session;
         let faulty = Faulty { session, hop: path.hop, template, tspec: path.tspec };
-        if session.dst.is_multicast() {
-            self.drop_message(from, "multicast sessions are not handled yet");
-            return self.path_refused(from, &faulty, &Refusal::code(error::RSVP_SYSTEM, system::MULTICAST));
-        }
         if self.is_ours(template.src) {
             return self.drop_message(from, "a Path of our own sender came back: a loop");
-        }
-        let out = self.way_out(env, &session, template.src, Some(from.iif));
-        if out.oif() == Some(from.iif) {
-            return self.drop_message(from, "the Path came in where it would go out: a loop");
         }
         let forward = match carried(&path.envelope) {
             Ok(forward) => forward,
@@ -56,7 +53,18 @@ impl Rsvp {
             ttl: from.ttl.saturating_sub(1),
             forward,
             refresh: path.refresh,
+            entry: path.session_flags & E_POLICE != 0,
         };
+        if session.dst.is_multicast() {
+            if let Err(refusal) = self.multicast_path(now, env, from, &session, &template, news) {
+                self.path_refused(from, &faulty, &refusal);
+            }
+            return;
+        }
+        let out = self.way_out(env, &session, template.src, Some(from.iif));
+        if out.takes(from.iif) {
+            return self.drop_message(from, "the Path came in where it would go out: a loop");
+        }
         let known = self.sessions.find(&session).and_then(|sid| self.psb_of(sid, &template));
         match known {
             Some(id) if self.local_sender(id).is_some() => {
@@ -71,7 +79,7 @@ impl Rsvp {
         }
     }
 
-    fn path_new<E: Env>(
+    pub(crate) fn path_new<E: Env>(
         &mut self,
         now: Time,
         env: &mut E,
@@ -80,7 +88,20 @@ impl Rsvp {
         out: Out,
         news: News,
     ) -> Result<(), Refusal> {
-        let psb = Psb {
+        let phop = news.phop;
+        let psb = self.block_of(now, news, out);
+        let id = self.add_path_state(session, template, psb)?;
+        self.spoke_of(State::Path(id));
+        if phop.non_rsvp {
+            self.say(Event::NonRsvpHop { session: *session, phop: phop.addr });
+        }
+        self.path_came(now, env, id);
+        Ok(())
+    }
+
+    /// A path state as a Path message makes it.
+    pub(crate) fn block_of(&self, now: Time, news: News, out: Out) -> Psb {
+        Psb {
             origin: Origin::Hop(news.phop),
             tspec: news.tspec,
             adspec: news.adspec,
@@ -95,22 +116,19 @@ impl Rsvp {
             phop_since: now,
             other: None,
             confirm: None,
+            blockade: None,
+            entry: news.entry,
             request: None,
             alarm: Alarm::OFF,
-        };
-        let id = self.add_path_state(session, template, psb)?;
-        self.spoke_of(State::Path(id));
-        if news.phop.non_rsvp {
-            self.say(Event::NonRsvpHop { session: *session, phop: news.phop.addr });
         }
-        self.path_came(now, env, id);
-        Ok(())
     }
 
     /// A path state is new: applications hear of it, it goes on, and what they asked for before it came is asked now.
     pub(crate) fn path_came<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
         self.path_event(id);
         self.path_refresh(now, env, id);
+        // Whoever sends shares a wildcard reservation that is there already.
+        self.sender_changed(now, env, id);
         self.resv_refresh(now, id, Push::IfNew);
         self.arm_path(id);
     }
@@ -131,7 +149,7 @@ impl Rsvp {
             return Err(Refusal::code(error::BAD_SNDPORT, 0));
         }
         let phop = psb.phop().map(|p| p.addr);
-        let id = self.psbs.insert(&mut self.sessions[sid].psbs, (sid, *template), psb);
+        let id = self.psbs.insert(&mut self.sessions[sid].psbs, (sid, *template, None), psb);
         self.say(Event::PathCreated { session: *session, template: *template, phop });
         Ok(id)
     }
@@ -142,22 +160,22 @@ impl Rsvp {
             return self.psb_of(sid, &SenderTemplate { src_port: 0, ..*template }).is_some();
         }
         self.psbs.chain(&self.sessions[sid].psbs).any(|id| {
-            let (_, other) = self.psbs.key(id);
+            let (_, other, _) = self.psbs.key(id);
             other.src == template.src && other.src_port != 0
         })
     }
 
-    fn path_known<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out, news: News) {
+    pub(crate) fn path_known<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out, news: News) {
         self.spoke_of(State::Path(id));
-        let (sid, session, template) = self.sender_of(id);
+        let (_, session, template) = self.sender_of(id);
         let psb = &mut self.psbs[id];
         let (before, deadline) = (psb.phop().copied(), psb.next_deadline());
         let moved = before.is_none_or(|p| (p.iif, p.addr, p.lih) != (news.phop.iif, news.phop.addr, news.phop.lih));
         let said = (psb.tspec, psb.adspec, psb.ttl, before.map(|p| p.non_rsvp));
-        let new_tspec = psb.tspec != news.tspec;
+        let new_terms = (psb.tspec, psb.entry) != (news.tspec, news.entry);
         let changed =
             said != (news.tspec, news.adspec, news.ttl, Some(news.phop.non_rsvp)) || psb.forward != news.forward;
-        if let Some(old) = before.filter(|p| !p.is_same(&news.phop)) {
+        if let Some(old) = before.filter(|p| !p.is_same(&news.phop) && !session.dst.is_multicast()) {
             psb.other = Some(Box::new(OtherHop { phop: old, expires: psb.expires }));
         }
         psb.origin = Origin::Hop(news.phop);
@@ -165,6 +183,7 @@ impl Rsvp {
         psb.adspec = news.adspec;
         psb.ttl = news.ttl;
         psb.forward = news.forward;
+        psb.entry = news.entry;
         psb.refresh = news.refresh;
         psb.expires = now + lifetime::lifetime(news.refresh, self.config.keep);
         let flapping = moved && now.since(psb.phop_since) < self.config.repair_wait;
@@ -180,8 +199,8 @@ impl Rsvp {
         if self.psbs[id].out != out {
             self.reroute(now, env, id, out);
         }
-        if new_tspec {
-            self.sender_changed(now, env, sid, &template, id);
+        if new_terms {
+            self.sender_changed(now, env, id);
         }
         if changed {
             self.path_event(id);
@@ -216,7 +235,7 @@ impl Rsvp {
     /// PATH_EVENT for the local applications that receive the session.
     pub(crate) fn path_event(&mut self, id: Id<Psb>) {
         let (sid, session, template) = self.sender_of(id);
-        if self.psbs[id].out != Out::Local {
+        if !self.psbs[id].out.is_heard_here() {
             return;
         }
         for app in self.sessions[sid].receivers.clone() {

@@ -1,23 +1,39 @@
 //! PATH REFRESH: RFC 2209 section 2.8. A Path message goes out with our hop, our refresh period, and the Adspec after
-//! our own outgoing interface. A sending host is a hop too: its first link is reserved like any other.
+//! our own outgoing interface; a multicast one on each branch. A sending host is a hop too: its first link is reserved
+//! like any other.
 
 use crate::engine::{Env, Rsvp};
 use crate::io::Datagram;
 use crate::lifetime::jittered;
 use crate::psb::{Forwarded, MOST_CREDIT, Out, Psb};
 use crate::table::Id;
-use terms::{Adspec, Time};
+use core::net::IpAddr;
+use terms::{Adspec, IfIndex, Time};
 use wire::{Builder, MessageType, RsvpHop};
 
 impl Rsvp {
     /// Sends a Path for this sender and sets the time of the next.
     pub(crate) fn path_refresh<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
-        let (_, session, template) = self.sender_of(id);
-        let psb = &self.psbs[id];
-        let Some((oif, source)) = exit(psb) else {
+        let out = self.psbs[id].out.clone();
+        if out.oifs().is_empty() || self.psbs[id].ttl == 0 {
             self.psbs[id].path_refresh_at = Time::FOREVER;
             return;
-        };
+        }
+        let next = now + jittered(self.config.refresh, &mut self.pcg);
+        let psb = &mut self.psbs[id];
+        psb.path_refresh_at = next;
+        let errors = u8::try_from(out.oifs().len()).unwrap_or(u8::MAX);
+        psb.credit = psb.credit.saturating_add(errors).min(MOST_CREDIT.max(errors));
+        for oif in out.oifs() {
+            if let Some(source) = self.source_on(&out, *oif, id) {
+                self.send_path(now, env, id, *oif, source);
+            }
+        }
+    }
+
+    fn send_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, oif: IfIndex, source: IpAddr) {
+        let (_, session, template) = self.sender_of(id);
+        let psb = &self.psbs[id];
         let mut build = Builder::new(MessageType::Path, psb.ttl)
             .session(&session)
             .hop(&RsvpHop { addr: source, lih: oif.0 })
@@ -32,20 +48,28 @@ impl Rsvp {
             build = build.adspec(&env.advertise(now, oif, &arriving));
         }
         let ttl = psb.ttl;
-        let psb = &mut self.psbs[id];
-        psb.path_refresh_at = now + jittered(self.config.refresh, &mut self.pcg);
-        psb.credit = psb.credit.saturating_add(1).min(MOST_CREDIT);
         if let Some(bytes) = self.finished(build) {
             let out = Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
             self.send(MessageType::Path, out);
         }
     }
 
-    /// A PathTear for this sender, the way its Paths go.
+    /// A PathTear for this sender, the ways its Paths go.
     pub(crate) fn path_tear_on(&mut self, id: Id<Psb>, forward: &[Forwarded]) {
+        let out = self.psbs[id].out.clone();
+        if self.psbs[id].ttl == 0 {
+            return;
+        }
+        for oif in out.oifs() {
+            if let Some(source) = self.source_on(&out, *oif, id) {
+                self.send_path_tear(id, *oif, source, forward);
+            }
+        }
+    }
+
+    fn send_path_tear(&mut self, id: Id<Psb>, oif: IfIndex, source: IpAddr, forward: &[Forwarded]) {
         let (_, session, template) = self.sender_of(id);
         let psb = &self.psbs[id];
-        let Some((oif, source)) = exit(psb) else { return };
         let ttl = psb.ttl;
         let mut build =
             Builder::new(MessageType::PathTear, ttl).session(&session).hop(&RsvpHop { addr: source, lih: oif.0 });
@@ -58,12 +82,12 @@ impl Rsvp {
             self.send(MessageType::PathTear, out);
         }
     }
-}
 
-/// Where a sender's Paths go, if they go anywhere: not past a TTL of zero.
-fn exit(psb: &Psb) -> Option<(terms::IfIndex, core::net::IpAddr)> {
-    match psb.out {
-        Out::Interface { oif, source, .. } if psb.ttl > 0 => Some((oif, source)),
-        Out::Interface { .. } | Out::Local | Out::Nowhere => None,
+    /// Our address on one of the ways: the routing table's word, or the interface's own.
+    fn source_on(&self, out: &Out, oif: IfIndex, id: Id<Psb>) -> Option<IpAddr> {
+        match out {
+            Out::Interface { source, .. } => Some(*source),
+            _ => self.address_on(oif, self.psbs.key(id).1.src),
+        }
     }
 }

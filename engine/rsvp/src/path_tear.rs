@@ -23,6 +23,12 @@ impl Rsvp {
             return;
         }
         if !self.psbs[id].phop().is_some_and(is_from) {
+            // Multicast: a path that was only remembered (RFC 2205 section 3.1.5).
+            let (sid, template, _) = self.psbs.key(id);
+            let aside = self.psbs.find(&(sid, template, Some(from.iif)));
+            if let Some(aside) = aside.filter(|a| self.psbs[*a].phop().is_some_and(is_from)) {
+                return self.drop_aside(aside);
+            }
             return self.drop_message(from, "PathTear from a node that is not the previous hop");
         }
         if self.fall_back(now, id) {
@@ -40,18 +46,22 @@ impl Rsvp {
     /// Upstream, a previous hop that tore has let go already; one whose refreshes failed to come still holds a
     /// reservation for us, so it is told.
     pub(crate) fn end_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, why: Gone) {
+        if self.psbs.key(id).2.is_some() {
+            return self.drop_aside(id);
+        }
         self.path_tear_on(id, &[]);
         self.forget_path(now, env, id, why);
     }
 
     fn forget_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, why: Gone) {
         let (sid, session, template) = self.sender_of(id);
-        self.drop_reservations_of(now, env, sid, &template, None, Gone::PathGone);
+        let out = core::mem::replace(&mut self.psbs[id].out, Out::Nowhere);
+        self.drop_reservations_of(now, env, sid, &template, Gone::PathGone);
         match self.psbs[id].origin {
             Origin::Hop(_) if why != Gone::Torn => self.resv_tear_upstream(id),
             _ => {}
         }
-        if self.psbs[id].out == Out::Local {
+        if out.is_heard_here() {
             for app in self.sessions[sid].receivers.clone() {
                 self.tell(app, Upcall::PathGone { session, template });
             }
@@ -60,6 +70,7 @@ impl Rsvp {
         let mut gone = self.psbs.remove(&mut self.sessions[sid].psbs, id);
         self.timers.clear(&mut gone.alarm);
         self.say(Event::PathRemoved { session, template, why });
+        self.take_up_aside(now, sid, &template);
         self.drop_if_idle(sid);
     }
 }

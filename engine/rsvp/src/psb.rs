@@ -1,5 +1,6 @@
 //! Path state block: one sender of one session, and what was asked of its previous hop. RFC 2209 section 1.2.
 
+use crate::bsb::Bsb;
 use crate::io::AppId;
 use crate::session::SessionState;
 use crate::table::Id;
@@ -7,10 +8,13 @@ use crate::timers::Alarm;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Span, Time, Tspec};
+use terms::ports::Oifs;
+use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Span, Style, Time, Tspec};
 
-/// What a path state is found by. Multicast sessions will add the incoming interface here.
-pub type PsbKey = (Id<SessionState>, SenderTemplate);
+/// What a path state is found by. The last part is `None` for the path that is forwarded and reserved along; a multicast
+/// sender whose Paths come in by another interface as well has a further path state for each (`Local_Only` of RFC 2209
+/// section 1.2), which is only remembered.
+pub type PsbKey = (Id<SessionState>, SenderTemplate, Option<IfIndex>);
 
 /// The most bytes of objects to be passed on untouched that one message may leave with us.
 pub const MOST_FORWARDED: usize = 1024;
@@ -58,6 +62,10 @@ pub struct Psb {
     pub other: Option<Box<OtherHop>>,
     /// Who downstream still waits for a confirmation: goes with the next Resv, once.
     pub confirm: Option<IpAddr>,
+    /// A request for this sender failed upstream (RFC 2205 section 3.5).
+    pub blockade: Option<Box<Bsb>>,
+    /// `E_Police` of the SESSION object: nobody upstream could police, we are the first (RFC 2205 section 3.8).
+    pub entry: bool,
     /// What we asked of the previous hop.
     pub request: Option<Request>,
     /// The next of its deadlines.
@@ -99,7 +107,7 @@ pub struct OtherHop {
 }
 
 /// Where the session's packets leave.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Out {
     /// The destination is this node.
     Local,
@@ -112,6 +120,8 @@ pub enum Out {
         /// Our address there.
         source: IpAddr,
     },
+    /// Through any number of interfaces: the session is multicast.
+    Tree(Box<Oifs>),
     /// Nowhere, for now.
     Nowhere,
 }
@@ -124,12 +134,27 @@ impl Phop {
 }
 
 impl Out {
-    /// The outgoing interface.
-    pub fn oif(&self) -> Option<IfIndex> {
+    /// The outgoing interfaces.
+    pub fn oifs(&self) -> &[IfIndex] {
         match self {
-            Out::Interface { oif, .. } => Some(*oif),
-            Out::Local | Out::Nowhere => None,
+            Out::Interface { oif, .. } => core::slice::from_ref(oif),
+            Out::Tree(oifs) => oifs.as_slice(),
+            Out::Local | Out::Nowhere => &[],
         }
+    }
+
+    /// Whether an interface is among them.
+    pub fn takes(&self, oif: IfIndex) -> bool {
+        match self {
+            Out::Interface { oif: one, .. } => *one == oif,
+            Out::Tree(oifs) => oifs.contains(oif),
+            Out::Local | Out::Nowhere => false,
+        }
+    }
+
+    /// Whether local applications may receive what the sender sends.
+    pub fn is_heard_here(&self) -> bool {
+        matches!(self, Out::Local | Out::Tree(_))
     }
 }
 
@@ -138,6 +163,8 @@ impl Out {
 pub struct Request {
     /// What we ask.
     pub flowspec: FlowSpec,
+    /// In which style.
+    pub style: Style,
     /// When the next Resv goes out; for a local sender only after a reroute, to see whether the reservation came back.
     pub refresh_at: Time,
     /// How many ResvErr messages may pass downstream: one for each Resv sent, at most [`MOST_CREDIT`].

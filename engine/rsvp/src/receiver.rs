@@ -5,20 +5,20 @@
 //! refused request leaves nothing reserved anywhere. "No path" and "no sender" are not refusals of what was asked: a
 //! node that lost its state learns it anew, and the request waits.
 
+use crate::bsb::exceeds;
 use crate::engine::{Env, Rsvp, api_refusal};
 use crate::heard::UNHEARD;
-use crate::io::{AppId, ErrorReport, Event, Gone, Upcall};
-use crate::psb::Out;
-use crate::refusal::{Refusal, api};
+use crate::io::{AppId, ErrorReport, Gone, Upcall};
+use crate::refusal::{Refusal, api, option_vector};
 use crate::resv_refresh::Push;
-use crate::rsb::{Confirm, MOST_EARLIER, NextHop, Rsb};
+use crate::rsb::{Confirm, Listed, MOST_EARLIER, MOST_FILTERS, NextHop, Rsb, Shared};
 use crate::sender::{as_on_the_wire, bad, check_tspec, rate_on_the_wire};
 use crate::session::{MOST_RECEIVERS, SessionState};
 use crate::table::Id;
 use crate::timers::Alarm;
 use crate::update_traffic_control::merge;
+use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use terms::{FilterSpec, FlowSpec, Rspec, Session, Style, Time};
 use wire::iana::error;
@@ -54,10 +54,7 @@ impl Rsvp {
 
     /// Registers an application for path events and tells it of the senders already there.
     fn register(&mut self, app: AppId, session: &Session) -> Result<Id<SessionState>, Refusal> {
-        if session.dst.is_multicast() {
-            return Err(api_refusal(api::MULTICAST, "multicast sessions are not handled yet".to_string()));
-        }
-        if !self.is_ours(session.dst) {
+        if !session.dst.is_multicast() && !self.is_ours(session.dst) {
             return Err(api_refusal(api::ADDRESS, format!("{} is not an address of this node", session.dst)));
         }
         let sid = self.session_for(session)?;
@@ -68,9 +65,9 @@ impl Rsvp {
             return Err(Refusal::table_full("receivers of a session", MOST_RECEIVERS));
         }
         self.sessions[sid].receivers.push(app);
-        let senders: Vec<_> = self.psbs.chain(&self.sessions[sid].psbs).collect();
+        let senders: Vec<_> = self.senders(sid).collect();
         for id in senders.into_iter().rev() {
-            if self.psbs[id].out == Out::Local {
+            if self.psbs[id].out.is_heard_here() {
                 let upcall = self.path_upcall(id, *session, self.psbs.key(id).1);
                 self.tell(app, upcall);
             }
@@ -88,52 +85,86 @@ impl Rsvp {
             Err(refusal) => return self.tell_refused(ask.app, &ask.session, None, &refusal, None),
         };
         for id in self.requests_of(sid, ask.app) {
-            if !ask.filters.contains(&self.rsbs.key(id).2) {
+            let stays = match self.rsbs.key(id).2 {
+                Some(filter) => ask.style == Style::Ff && ask.filters.contains(&filter),
+                None => self.rsbs[id].style == ask.style,
+            };
+            if !stays {
                 self.end_reservation(now, env, id, Gone::Torn);
             }
         }
-        for (filter, flowspec) in ask.filters.iter().zip(ask.flowspecs) {
-            self.request(now, ask, sid, filter, canonical(flowspec));
+        match ask.style {
+            Style::Ff => {
+                for (filter, flowspec) in ask.filters.iter().zip(ask.flowspecs) {
+                    self.request(now, ask, sid, Some(*filter), canonical(flowspec));
+                }
+            }
+            Style::Se | Style::Wf => {
+                ask.flowspecs.iter().for_each(|flowspec| self.request(now, ask, sid, None, canonical(flowspec)));
+            }
         }
     }
 
     /// What is wrong with a call, before anything has changed.
     fn check_ask(&self, ask: &Ask<'_>) -> Result<(), Refusal> {
-        if ask.style != Style::Ff {
-            let text = Some("only fixed-filter (FF) reservations are handled yet".to_string());
-            return Err(Refusal { code: error::UNKNOWN_STYLE, value: 0, in_place: false, text });
-        }
-        if ask.filters.len() != ask.flowspecs.len() {
+        let flowspecs = if ask.style == Style::Ff { ask.filters.len() } else { 1 };
+        if flowspecs != ask.flowspecs.len() || (ask.style == Style::Se && ask.filters.is_empty()) {
             let text = format!("{} filters for {} flowspecs", ask.filters.len(), ask.flowspecs.len());
             return Err(api_refusal(api::LISTS, text));
+        }
+        if ask.style == Style::Se && ask.filters.len() > MOST_FILTERS {
+            return Err(Refusal::table_full("senders of a shared reservation", MOST_FILTERS));
         }
         ask.flowspecs.iter().try_for_each(check_flowspec)?;
         if let Some(other) = ask.filters.iter().find(|f| f.src.is_ipv4() != ask.session.dst.is_ipv4()) {
             let text = format!("{} and {} are of different address families", ask.session.dst, other.src);
             return Err(api_refusal(api::ADDRESS, text));
         }
+        let nhop = NextHop::App(ask.app);
         let known = self.sessions.find(&ask.session);
-        let is_new =
-            |f: &&FilterSpec| known.is_none_or(|sid| self.rsbs.find(&(sid, NextHop::App(ask.app), **f)).is_none());
-        if self.rsbs.len() + ask.filters.iter().filter(is_new).count() > self.config.max_resvs {
+        let is_new = |f: Option<FilterSpec>| known.is_none_or(|sid| self.rsbs.find(&(sid, nhop, f)).is_none());
+        let more = match ask.style {
+            Style::Ff => ask.filters.iter().filter(|f| is_new(Some(**f))).count(),
+            Style::Se | Style::Wf => usize::from(is_new(None)),
+        };
+        if self.rsbs.len() + more > self.config.max_resvs {
             return Err(Refusal::table_full("reservation states", self.config.max_resvs));
         }
         let Some(sid) = known else { return Ok(()) };
-        for (filter, flowspec) in ask.filters.iter().zip(ask.flowspecs) {
-            for id in self.reservations_of(sid, filter) {
-                if self.rsbs.key(id).1 != NextHop::App(ask.app) {
-                    merge(&self.rsbs[id].flowspec, flowspec)?;
+        for id in self.rsbs.chain(&self.sessions[sid].rsbs).filter(|id| self.rsbs.key(*id).1 != nhop) {
+            let other = &self.rsbs[id];
+            if other.style != ask.style {
+                return Err(Refusal::code(error::BAD_STYLE, option_vector(other.style)));
+            }
+            for (n, flowspec) in ask.flowspecs.iter().enumerate() {
+                let meets = match ask.style {
+                    Style::Ff => self.is_for(id, &ask.filters[n]),
+                    Style::Se => ask.filters.iter().any(|f| self.is_for(id, f)),
+                    Style::Wf => true,
+                };
+                if meets {
+                    merge(&other.flowspec, flowspec)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn request(&mut self, now: Time, ask: &Ask<'_>, sid: Id<SessionState>, filter: &FilterSpec, flowspec: FlowSpec) {
-        let key = (sid, NextHop::App(ask.app), *filter);
+    /// One request of an application: for one sender (FF), or for all that share (`None`).
+    fn request(
+        &mut self,
+        now: Time,
+        ask: &Ask<'_>,
+        sid: Id<SessionState>,
+        filter: Option<FilterSpec>,
+        flowspec: FlowSpec,
+    ) {
+        let key = (sid, NextHop::App(ask.app), filter);
         let confirm = Some(Confirm::Application).filter(|_| ask.confirm);
-        let changed = match self.rsbs.find(&key) {
+        let shared = shared(ask);
+        let (id, before, changed) = match self.rsbs.find(&key) {
             Some(id) => {
+                let before = self.senders_of(id);
                 let rsb = &mut self.rsbs[id];
                 let changed = rsb.flowspec != flowspec;
                 if changed {
@@ -142,16 +173,20 @@ impl Rsvp {
                     }
                     rsb.earlier.push(rsb.flowspec);
                 }
+                let others = !Shared::same_senders(&rsb.shared, &shared);
                 rsb.flowspec = flowspec;
+                rsb.shared = shared;
                 rsb.confirm = confirm;
-                changed
+                (id, before, changed || others)
             }
             None => {
                 let rsb = Rsb {
-                    style: Style::Ff,
+                    style: ask.style,
                     flowspec,
                     earlier: Vec::new(),
+                    shared,
                     confirm,
+                    priority: None,
                     refused: false,
                     forward: Vec::new(),
                     refresh: self.config.refresh,
@@ -160,37 +195,37 @@ impl Rsvp {
                     heard: UNHEARD,
                     alarm: Alarm::OFF,
                 };
-                self.rsbs.insert(&mut self.sessions[sid].rsbs, key, rsb);
-                true
+                (self.rsbs.insert(&mut self.sessions[sid].rsbs, key, rsb), Vec::new(), true)
             }
         };
         if changed {
-            self.say(Event::ResvCreated { session: ask.session, template: *filter, oif: None, flowspec });
+            self.say_created(id);
         }
-        if let Some(psb) = self.psb_of(sid, filter) {
-            self.resv_refresh(now, psb, if ask.confirm { Push::Now } else { Push::IfNew });
-            self.arm_path(psb);
-        }
+        let mut senders = self.senders_of(id);
+        senders.extend(before.into_iter().filter(|b| !senders.contains(b)).collect::<Vec<_>>());
+        self.refresh_upstream(now, senders, if ask.confirm { Push::Now } else { Push::IfNew });
     }
 
-    /// An error came back for what an application asked.
+    /// An error came back for what an application asked; `named` is a sender that it is about.
     pub(crate) fn request_refused<E: Env>(
         &mut self,
         now: Time,
         env: &mut E,
         app: AppId,
         id: Id<Rsb>,
+        named: Option<FilterSpec>,
         report: &ErrorReport,
     ) {
         let (sid, _, filter) = self.rsbs.key(id);
         let session = self.sessions.key(sid);
-        self.tell(app, Upcall::Error { session, template: Some(filter), resv: true, error: report.clone() });
+        let template = filter.or(named);
+        self.tell(app, Upcall::Error { session, template, resv: true, error: report.clone() });
         let waits = matches!(report.code, error::NO_PATH | error::NO_SENDER);
         if waits || report.not_guilty {
             return;
         }
         let rsb = &mut self.rsbs[id];
-        if report.flowspec.is_some_and(|refused| refused != rsb.flowspec) {
+        if report.flowspec.is_some_and(|refused| !refused.serves(&rsb.flowspec) || exceeds(&refused, &rsb.flowspec)) {
             // An older request of ours: not one to fall back to.
             rsb.earlier.retain(|e| Some(*e) != report.flowspec);
             return;
@@ -199,11 +234,9 @@ impl Rsvp {
             Some(back) if report.in_place => {
                 rsb.flowspec = back;
                 rsb.confirm = None;
-                self.say(Event::ResvCreated { session, template: filter, oif: None, flowspec: back });
-                if let Some(psb) = self.psb_of(sid, &filter) {
-                    self.resv_refresh(now, psb, Push::IfNew);
-                    self.arm_path(psb);
-                }
+                self.say_created(id);
+                let senders = self.senders_of(id);
+                self.refresh_upstream(now, senders, Push::IfNew);
             }
             _ => self.end_reservation(now, env, id, Gone::Refused),
         }
@@ -247,6 +280,17 @@ impl Rsvp {
             self.drop_if_idle(id);
         }
     }
+}
+
+/// The senders of a shared-explicit request: they stay until the application says otherwise.
+fn shared(ask: &Ask<'_>) -> Option<Box<Shared>> {
+    if ask.style != Style::Se {
+        return None;
+    }
+    let mut filters: Vec<_> = ask.filters.iter().map(|f| Listed { filter: *f, expires: Time::FOREVER }).collect();
+    filters.sort_unstable_by_key(|l| l.filter);
+    filters.dedup_by_key(|l| l.filter);
+    Some(Box::new(Shared { filters, scope: None }))
 }
 
 /// Whether a request means anything (RFC 2212 section 4 for R); the codec refuses the same on the wire.

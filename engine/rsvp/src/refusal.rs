@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use core::net::IpAddr;
 use terms::ports::Preemption;
-use terms::{Fault, FlowSpec, IfIndex, Refused};
+use terms::{Fault, FlowSpec, IfIndex, Refused, Style};
 use wire::ErrorSpec;
 use wire::iana::error;
 
@@ -17,16 +17,12 @@ pub(crate) const ENTERPRISE: u32 = 32_473;
 pub(crate) mod system {
     /// A table of ours is full.
     pub const TABLE_FULL: u16 = 1;
-    /// Multicast sessions are not there yet.
-    pub const MULTICAST: u16 = 2;
 }
 
 /// Values of error code 20 (API error), which RFC 2205 leaves to the implementation.
 pub(crate) mod api {
     /// The destination or source is not one that this node can send from or receive at.
     pub const ADDRESS: u16 = 1;
-    /// Multicast sessions are not there yet.
-    pub const MULTICAST: u16 = 2;
     /// Filters and flowspecs do not pair.
     pub const LISTS: u16 = 3;
     /// Another application has this already.
@@ -44,6 +40,15 @@ pub(crate) struct Refusal {
     pub in_place: bool,
     /// In words.
     pub text: Option<String>,
+}
+
+/// The low 16 bits of a style's option vector (RFC 2205 section A.7), the value of error code 5.
+pub(crate) fn option_vector(style: Style) -> u16 {
+    match style {
+        Style::Ff => 0b01010,
+        Style::Se => 0b10010,
+        Style::Wf => 0b10001,
+    }
 }
 
 impl Refusal {

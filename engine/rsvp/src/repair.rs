@@ -31,20 +31,24 @@ impl Rsvp {
         self.repair(now, env, |_, _| true);
         // What this hop exports may have changed (its MTU): the Paths through it say so after W.
         let through: Vec<_> =
-            self.psbs.iter().filter(|(_, _, p)| p.out.oif() == Some(interface)).map(|(id, _, _)| id).collect();
+            self.psbs.iter().filter(|(_, _, p)| p.out.takes(interface)).map(|(id, _, _)| id).collect();
         for id in through {
             self.path_soon(now, id);
         }
     }
 
     fn repair<E: Env>(&mut self, now: Time, env: &mut E, of: impl Fn(&Psb, &Session) -> bool) {
-        let chosen: Vec<_> =
-            self.psbs.iter().filter(|(_, key, psb)| of(psb, &self.sessions.key(key.0))).map(|(id, _, _)| id).collect();
+        let chosen = self.psbs.iter().filter(|(_, key, psb)| key.2.is_none() && of(psb, &self.sessions.key(key.0)));
+        let chosen: Vec<_> = chosen.map(|(id, _, _)| id).collect();
         for id in chosen {
             let (_, session, template) = self.sender_of(id);
+            if session.dst.is_multicast() {
+                self.tree_changed(now, env, id);
+                continue;
+            }
             let iif = self.psbs[id].phop().map(|p| p.iif);
             let mut out = self.way_out(env, &session, template.src, iif);
-            if out.oif().is_some() && out.oif() == iif {
+            if iif.is_some_and(|iif| out.takes(iif)) {
                 out = Out::Nowhere;
             }
             if out != self.psbs[id].out {
@@ -56,19 +60,22 @@ impl Rsvp {
     /// The packets of a sender leave another way now.
     pub(crate) fn reroute<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out) {
         let (sid, session, template) = self.sender_of(id);
-        let old = self.psbs[id].out;
-        self.psbs[id].out = out;
+        let old = core::mem::replace(&mut self.psbs[id].out, out.clone());
         self.unheard_path(id);
-        self.say(Event::Rerouted { session, template, oif: out.oif() });
-        if let Some(oif) = old.oif().filter(|oif| out.oif() != Some(*oif)) {
-            self.drop_reservations_of(now, env, sid, &template, Some(oif), Gone::RouteGone);
+        self.say(Event::Rerouted { session, template, oif: out.oifs().first().copied() });
+        if old.oifs().iter().any(|oif| !out.takes(*oif)) {
+            self.drop_reservations_of(now, env, sid, &template, Gone::RouteGone);
+        }
+        if out.oifs().iter().any(|oif| !old.takes(*oif)) {
+            // Whoever sends shares a wildcard reservation that is there already.
+            self.sender_changed(now, env, id);
         }
         // What was asked upstream stays for as long as the new way needs to ask anew: the next refresh finds out.
         let grace = now + self.config.repair_wait + self.config.refresh;
         if let Some(request) = &mut self.psbs[id].request {
             request.refresh_at = grace;
         }
-        if out == Out::Local && old != Out::Local {
+        if out.is_heard_here() && !old.is_heard_here() {
             self.path_event(id);
         }
         self.path_soon(now, id);

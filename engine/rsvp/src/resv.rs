@@ -8,14 +8,18 @@ use crate::lifetime::lifetime;
 use crate::path_err::with_text;
 use crate::psb::Forwarded;
 use crate::receive::{Arrival, carried};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, option_vector};
 use crate::resv_err::Erring;
-use crate::rsb::{Confirm, NextHop, Rsb};
+use crate::rsb::{Confirm, NextHop, Rsb, Shared};
 use crate::session::SessionState;
 use crate::table::Id;
+use crate::tcsb::TcsbKey;
 use crate::timers::Alarm;
+use crate::update_traffic_control::Asked;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, IfIndex, Span, Style, Time};
 use wire::iana::error;
 use wire::{Builder, MessageType, Resv, Salvage};
@@ -24,15 +28,20 @@ use wire::{Builder, MessageType, Resv, Salvage};
 /// it changes. Whoever invents neighbours gets no further, and an error fans out to no more than these.
 const MOST_NEXT_HOPS: usize = 4;
 
+/// The same for a multicast session, whose interface may be a link with many routers and receivers.
+const MOST_NEXT_HOPS_OF_A_GROUP: usize = 1024;
+
 /// What a Resv says for all its flow descriptors.
-struct Said {
-    sid: Id<SessionState>,
-    nhop: NextHop,
-    oif: IfIndex,
-    refresh: Span,
-    confirm: Option<IpAddr>,
-    direct: bool,
-    forward: Vec<Forwarded>,
+pub(crate) struct Said {
+    pub sid: Id<SessionState>,
+    pub nhop: NextHop,
+    pub oif: IfIndex,
+    pub style: Style,
+    pub refresh: Span,
+    pub confirm: Option<IpAddr>,
+    pub direct: bool,
+    pub forward: Vec<Forwarded>,
+    pub priority: Option<Preemption>,
 }
 
 impl Rsvp {
@@ -41,49 +50,64 @@ impl Rsvp {
         if !self.speaks_on(oif) {
             return self.drop_message(from, "Resv with an interface handle that is not ours");
         }
-        let erring = |filter, flowspec| Erring { session: resv.session, style: resv.style, filter, flowspec };
-        let first = resv.flows().next();
-        let quoted = erring(first.and_then(|f| f.filter?.ports()), first.and_then(|f| f.flow.spec));
-        if resv.style != Style::Ff {
-            let refusal = Refusal::code(error::UNKNOWN_STYLE, 0);
-            return self.resv_refused(from, resv.hop.addr, &quoted, &refusal);
-        }
+        let quoted = Erring::of(resv);
         let known = self.sessions.find(&resv.session);
         let Some(sid) = known.filter(|sid| !self.sessions[*sid].psbs.is_empty() || self.is_adopted(*sid)) else {
             return self.resv_refused(from, resv.hop.addr, &quoted, &Refusal::code(error::NO_PATH, 0));
         };
+        if let Some(other) = self.style_of(sid).filter(|style| *style != resv.style) {
+            let refusal = Refusal::code(error::BAD_STYLE, option_vector(other));
+            return self.resv_refused(from, resv.hop.addr, &quoted, &refusal);
+        }
         let said = match self.said(from, resv, sid, oif) {
             Ok(said) => said,
             Err(refusal) => return self.resv_refused(from, resv.hop.addr, &quoted, &refusal),
         };
+        match resv.style {
+            Style::Ff => self.distinct_arrive(now, env, from, &said, resv),
+            Style::Se | Style::Wf => self.shared_arrives(now, env, from, &said, resv),
+        }
+    }
+
+    fn said(&self, from: &Arrival, resv: &Resv<'_>, sid: Id<SessionState>, oif: IfIndex) -> Result<Said, Refusal> {
+        Ok(Said {
+            sid,
+            nhop: NextHop::Hop { oif, addr: resv.hop.addr },
+            oif,
+            style: resv.style,
+            refresh: resv.refresh,
+            confirm: resv.confirm,
+            direct: from.direct,
+            forward: carried(&resv.envelope)?,
+            priority: None,
+        })
+    }
+
+    pub(crate) fn is_adopted(&self, sid: Id<SessionState>) -> bool {
+        self.sessions[sid].adopted_until.is_some()
+    }
+
+    /// The flow descriptors of an FF Resv, each for itself.
+    fn distinct_arrive<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, said: &Said, resv: &Resv<'_>) {
         for flow in resv.flows() {
             let Some(filter) = flow.filter.and_then(|f| f.ports()) else {
                 self.drop_message(from, "senders by flow label are not handled");
                 continue;
             };
-            if self.is_adopted(sid) && self.psb_of(sid, &filter).is_none() {
+            if self.is_adopted(said.sid) && self.psb_of(said.sid, &filter).is_none() {
                 // Carried in an earlier life of this node: it waits for its Path, and nobody is told that it is unknown.
                 self.say(Event::AwaitingPath { session: resv.session, nhop: resv.hop.addr });
                 continue;
             }
             let done = match flow.flow.spec {
-                Some(flowspec) => self.flow_arrives(now, env, from, &said, &filter, flowspec),
+                Some(flowspec) => self.flow_arrives(now, env, from, said, &filter, flowspec),
                 None => Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_SERVICE_UNSUPPORTED)),
             };
             if let Err(refusal) = done {
-                self.resv_refused(from, resv.hop.addr, &erring(Some(filter), flow.flow.spec), &refusal);
+                let erring = Erring { filters: alloc::vec![filter], flowspec: flow.flow.spec, ..Erring::of(resv) };
+                self.resv_refused(from, resv.hop.addr, &erring, &refusal);
             }
         }
-    }
-
-    fn said(&self, from: &Arrival, resv: &Resv<'_>, sid: Id<SessionState>, oif: IfIndex) -> Result<Said, Refusal> {
-        let nhop = NextHop::Hop { oif, addr: resv.hop.addr };
-        let (refresh, confirm, direct) = (resv.refresh, resv.confirm, from.direct);
-        Ok(Said { sid, nhop, oif, refresh, confirm, direct, forward: carried(&resv.envelope)? })
-    }
-
-    fn is_adopted(&self, sid: Id<SessionState>) -> bool {
-        self.sessions[sid].adopted_until.is_some()
     }
 
     /// One flow descriptor, FF style.
@@ -96,56 +120,81 @@ impl Rsvp {
         filter: &FilterSpec,
         flowspec: FlowSpec,
     ) -> Result<(), Refusal> {
-        let known = self.rsbs.find(&(said.sid, said.nhop, *filter));
+        let at = (said.sid, said.oif, Some(*filter));
+        let known = self.rsbs.find(&(said.sid, said.nhop, at.2));
         if known.is_some_and(|id| self.only_refreshed(now, id, said, &flowspec)) {
             return Ok(());
         }
         let Some(psb) = self.psb_of(said.sid, filter) else {
             return Err(Refusal::code(error::NO_SENDER, 0));
         };
-        if self.psbs[psb].out.oif() != Some(said.oif) {
+        if !self.psbs[psb].out.takes(said.oif) {
             // A next hop that the path has left: its own state will time out, an error would only alarm the receiver.
             self.drop_message(from, "Resv from where the path does not go (any more)");
             return Ok(());
         }
-        if flowspec.rate().as_bps() == 0 {
-            return Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_BAD_FLOWSPEC));
-        }
-        if known.is_none() && self.rsbs.len() >= self.config.max_resvs {
-            return Err(Refusal::table_full("reservation states", self.config.max_resvs));
-        }
-        if known.is_none() && self.next_hops_of(said, filter) >= MOST_NEXT_HOPS {
-            return Err(Refusal::table_full("next hops of a unicast sender", MOST_NEXT_HOPS));
-        }
-        let at = (said.sid, said.oif, *filter);
-        let merged = self.merged(&at, Some((said.nhop, flowspec)))?.unwrap_or(flowspec);
-        let life = lifetime(said.refresh, self.config.keep);
-        if let Err(refused) = self.update_traffic_control(now, env, &at, merged, self.psbs[psb].tspec, life) {
-            let mut refusal = self.refused(&refused);
-            if let Some(id) = known {
-                // The larger request keeps the older reservation alive: who asks for more still wants what there is.
-                refusal.in_place = true;
-                self.rsbs[id].refused = true;
-                self.unheard_resv(id);
-                self.rsbs[id].expires = now + life;
-            }
-            return Err(refusal);
-        }
-        self.keep_reservation(now, said, filter, flowspec, known);
+        self.admit(now, env, said, &at, flowspec, &[], known)?;
+        self.keep_reservation(now, said, &at, flowspec, None, known);
         if self.tcsbs.find(&at).is_some_and(|t| self.tcsbs[t].pending == 0) {
             self.reserved(now, &at);
         }
         Ok(())
     }
 
+    /// Puts a request before traffic control, as if it were kept already.
+    #[allow(clippy::too_many_arguments)] // Who, where, what: a struct for one call would only be taken apart again.
+    pub(crate) fn admit<E: Env>(
+        &mut self,
+        now: Time,
+        env: &mut E,
+        said: &Said,
+        at: &TcsbKey,
+        flowspec: FlowSpec,
+        filters: &[FilterSpec],
+        known: Option<Id<Rsb>>,
+    ) -> Result<(), Refusal> {
+        if flowspec.rate().as_bps() == 0 {
+            return Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_BAD_FLOWSPEC));
+        }
+        if known.is_none() {
+            self.check_room(said, at)?;
+        }
+        let Said { nhop, style, priority, refresh, .. } = *said;
+        let asked = Asked { nhop, style, flowspec, filters, priority, refresh };
+        self.check_service(at, &asked)?;
+        let Some(due) = self.due(at, Some(&asked))? else { return Ok(()) };
+        let Err(refused) = self.update_traffic_control(now, env, at, &due) else { return Ok(()) };
+        let mut refusal = self.refused(&refused);
+        // What was there before stays, for whomever it was (RFC 2205 section 2.5: the first killer reservation).
+        refusal.in_place = self.tcsbs.find(at).is_some();
+        if let Some(id) = known {
+            // The larger request keeps the older reservation alive: who asks for more still wants what there is.
+            let rsb = &mut self.rsbs[id];
+            rsb.refused = true;
+            rsb.prolong(now + lifetime(refresh, self.config.keep), filters);
+            self.unheard_resv(id);
+        }
+        Err(refusal)
+    }
+
+    fn check_room(&self, said: &Said, at: &TcsbKey) -> Result<(), Refusal> {
+        if self.rsbs.len() >= self.config.max_resvs {
+            return Err(Refusal::table_full("reservation states", self.config.max_resvs));
+        }
+        let (what, most) = match self.sessions.key(said.sid).dst.is_multicast() {
+            true => ("next hops of a multicast session on an interface", MOST_NEXT_HOPS_OF_A_GROUP),
+            false => ("next hops of a unicast sender", MOST_NEXT_HOPS),
+        };
+        if self.reservations_at(at).count() >= most { Err(Refusal::table_full(what, most)) } else { Ok(()) }
+    }
+
     /// Prolongs a reservation whose request says nothing new: by far the most frequent case, and two look-ups long. Its
     /// path state is there and takes this interface, or the reservation would have gone with it.
     fn only_refreshed(&mut self, now: Time, id: Id<Rsb>, said: &Said, flowspec: &FlowSpec) -> bool {
-        let rsb = &mut self.rsbs[id];
-        let news = said.confirm.is_some() || rsb.refused || rsb.flowspec != *flowspec || rsb.forward != said.forward;
-        if news {
+        if self.says_something_new(id, said, flowspec) {
             return false;
         }
+        let rsb = &mut self.rsbs[id];
         let before = rsb.expires;
         rsb.refresh = said.refresh;
         rsb.direct = said.direct;
@@ -158,30 +207,40 @@ impl Rsvp {
         true
     }
 
-    fn next_hops_of(&self, said: &Said, filter: &FilterSpec) -> usize {
-        let all = self.reservations_of(said.sid, filter).into_iter();
-        all.filter(|id| self.rsbs.key(*id).1.oif() == Some(said.oif)).count()
+    /// Whether a request differs from the one kept, senders and scope apart.
+    pub(crate) fn says_something_new(&self, id: Id<Rsb>, said: &Said, flowspec: &FlowSpec) -> bool {
+        let rsb = &self.rsbs[id];
+        said.confirm.is_some()
+            || rsb.refused
+            || rsb.flowspec != *flowspec
+            || rsb.forward != said.forward
+            || rsb.priority != said.priority
     }
 
-    fn keep_reservation(
+    /// Keeps a request that traffic control has admitted. `shared` are all senders that it is for, if it lists any.
+    pub(crate) fn keep_reservation(
         &mut self,
         now: Time,
         said: &Said,
-        filter: &FilterSpec,
+        at: &TcsbKey,
         flowspec: FlowSpec,
+        shared: Option<Box<Shared>>,
         known: Option<Id<Rsb>>,
     ) {
-        let expires = now + lifetime(said.refresh, self.config.keep);
+        let end = now + lifetime(said.refresh, self.config.keep);
+        let expires = shared.as_ref().map_or(end, |s| s.first_end().min(end));
         let confirm = said.confirm.map(Confirm::Receiver);
         let (id, changed) = match known {
             Some(id) => {
                 let rsb = &mut self.rsbs[id];
-                let changed = rsb.flowspec != flowspec;
+                let changed = rsb.flowspec != flowspec || !Shared::same_senders(&rsb.shared, &shared);
                 rsb.flowspec = flowspec;
+                rsb.shared = shared;
                 rsb.refused = false;
                 if rsb.forward != said.forward {
                     rsb.forward = said.forward.clone();
                 }
+                rsb.priority = said.priority;
                 rsb.confirm = confirm.or(rsb.confirm);
                 rsb.refresh = said.refresh;
                 rsb.direct = said.direct;
@@ -190,10 +249,12 @@ impl Rsvp {
             }
             None => {
                 let rsb = Rsb {
-                    style: Style::Ff,
+                    style: said.style,
                     flowspec,
                     earlier: Vec::new(),
+                    shared,
                     confirm,
+                    priority: said.priority,
                     refused: false,
                     forward: said.forward.clone(),
                     refresh: said.refresh,
@@ -202,18 +263,26 @@ impl Rsvp {
                     heard: UNHEARD,
                     alarm: Alarm::OFF,
                 };
-                (self.rsbs.insert(&mut self.sessions[said.sid].rsbs, (said.sid, said.nhop, *filter), rsb), true)
+                (self.rsbs.insert(&mut self.sessions[said.sid].rsbs, (said.sid, said.nhop, at.2), rsb), true)
             }
         };
         self.timers.set_by(&mut self.rsbs[id].alarm, expires, Timer::Resv(id));
         self.spoke_of(State::Resv(id));
-        if said.confirm.is_some() {
+        if said.confirm.is_some() || said.style == Style::Se {
+            // A list of senders is read each time: each has its own life.
             self.not_a_refresh();
         }
         if changed {
-            let session = self.sessions.key(said.sid);
-            self.say(Event::ResvCreated { session, template: *filter, oif: Some(said.oif), flowspec });
+            self.say_created(id);
         }
+    }
+
+    /// Says that a reservation state came or changed.
+    pub(crate) fn say_created(&mut self, id: Id<Rsb>) {
+        let (sid, nhop, template) = self.rsbs.key(id);
+        let (session, oif) = (self.sessions.key(sid), nhop.oif());
+        let Rsb { style, flowspec, .. } = self.rsbs[id];
+        self.say(Event::ResvCreated { session, template, style, oif, flowspec });
     }
 
     /// A Resv that cannot be read, but says enough to be answered (RFC 2205 section 3.10).
@@ -226,5 +295,22 @@ impl Rsvp {
             build = build.object(&object);
         }
         self.send_to_hop(MessageType::ResvErr, from.back(), src, hop, build);
+    }
+}
+
+impl Rsb {
+    /// Puts the end off: of the whole, or, where senders are listed, of those named.
+    pub(crate) fn prolong(&mut self, end: Time, named: &[FilterSpec]) {
+        match &mut self.shared {
+            Some(shared) if self.style == Style::Se => {
+                for filter in named {
+                    if let Ok(place) = shared.place(filter) {
+                        shared.filters[place].expires = end;
+                    }
+                }
+                self.expires = shared.first_end();
+            }
+            _ => self.expires = end,
+        }
     }
 }

@@ -3,11 +3,13 @@
 use crate::engine::{Env, Rsvp};
 use crate::io::{Datagram, Upcall};
 use crate::path_err::HOP_TTL;
-use crate::psb::Psb;
+use crate::psb::{Out, Psb};
 use crate::receive::Arrival;
 use crate::resv_err::goes_on;
-use crate::rsb::{Confirm, NextHop};
+use crate::rsb::{Confirm, NextHop, Rsb};
+use crate::session::SessionState;
 use crate::table::Id;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::Way;
 use terms::{FilterSpec, FlowSpec, Session, Style};
@@ -23,51 +25,78 @@ impl Rsvp {
             return self.drop_message(from, "ResvConf for a session that we do not know");
         };
         for flow in conf.flows() {
-            if let (Some(filter), Some(flowspec)) = (flow.filter.and_then(|f| f.ports()), flow.flow.spec) {
-                self.confirmed(sid, &filter, flowspec, conf.error.node);
+            let filter = flow.filter.and_then(|f| f.ports());
+            let Some(flowspec) = flow.flow.spec else { continue };
+            match (conf.style, filter) {
+                (style, Some(filter)) => self.confirmed(sid, style, &[filter], flowspec, conf.error.node),
+                (style @ Style::Wf, None) => {
+                    // It does not say whose side it comes from, but by the node that says it.
+                    let near = {
+                        let mut all = self.senders(sid).map(|id| self.psbs.key(id).1);
+                        all.clone().find(|s| s.src == conf.error.node).or_else(|| all.next())
+                    };
+                    self.confirmed(sid, style, near.as_slice(), flowspec, conf.error.node);
+                }
+                _ => {}
             }
         }
     }
 
-    /// RESV_CONFIRM event for the local applications that wait for it and asked for no more than this.
+    /// RESV_CONFIRM event for the local applications that wait for it and asked for no more than this: one for each
+    /// sender that is confirmed.
     pub(crate) fn confirmed(
         &mut self,
-        sid: Id<crate::session::SessionState>,
-        template: &FilterSpec,
+        sid: Id<SessionState>,
+        style: Style,
+        senders: &[FilterSpec],
         flowspec: FlowSpec,
         node: IpAddr,
     ) {
         let session = self.sessions.key(sid);
-        for id in self.reservations_of(sid, template) {
+        let waits = |rsb: &Rsb| {
+            let waits = matches!(rsb.confirm, Some(Confirm::Application | Confirm::Answered));
+            waits && rsb.style == style && flowspec.serves(&rsb.flowspec)
+        };
+        let waiting: Vec<_> = self.rsbs.chain(&self.sessions[sid].rsbs).filter(|id| waits(&self.rsbs[*id])).collect();
+        for id in waiting {
             let NextHop::App(app) = self.rsbs.key(id).1 else { continue };
-            let rsb = &mut self.rsbs[id];
-            let covered = crate::update_traffic_control::merge(&rsb.flowspec, &flowspec) == Ok(flowspec);
-            if rsb.confirm == Some(Confirm::Application) && covered {
-                rsb.confirm = None;
+            let told: Vec<_> = senders.iter().copied().filter(|s| self.is_for(id, s)).collect();
+            let flowspec = self.rsbs[id].flowspec;
+            for template in told {
+                let rsb = &mut self.rsbs[id];
+                rsb.confirm = Some(Confirm::Answered).filter(|_| style != Style::Ff);
                 rsb.earlier.clear();
-                let flowspec = rsb.flowspec;
-                self.tell(app, Upcall::Confirm { session, template: *template, flowspec, node });
+                self.tell(app, Upcall::Confirm { session, template, flowspec, node });
             }
         }
     }
 
     /// Sends a confirmation to a receiver, in the name of the node nearest to the sender: this one.
-    pub(crate) fn send_resv_conf(&mut self, id: Id<Psb>, session: &Session, receiver: IpAddr, flowspec: &FlowSpec) {
+    pub(crate) fn send_resv_conf(
+        &mut self,
+        id: Id<Psb>,
+        session: &Session,
+        receiver: IpAddr,
+        flowspec: &FlowSpec,
+        style: Style,
+        whose: &[FilterSpec],
+    ) {
         let (_, _, template) = self.sender_of(id);
-        let psb = &self.psbs[id];
-        let near = match psb.out {
-            crate::psb::Out::Interface { source, .. } => source,
-            _ => template.src,
+        let near = match &self.psbs[id].out {
+            Out::Interface { source, .. } => Some(*source),
+            Out::Tree(oifs) => oifs.as_slice().first().and_then(|oif| self.address_on(*oif, receiver)),
+            Out::Local | Out::Nowhere => None,
         };
-        let node = if self.is_ours(template.src) { template.src } else { near };
+        let node = near.filter(|_| !self.is_ours(template.src)).unwrap_or(template.src);
         let spec = ErrorSpec { node, flags: 0, code: error::CONFIRMATION, value: 0 };
         let build = Builder::new(MessageType::ResvConf, HOP_TTL)
             .session(session)
             .error_spec(&spec)
             .confirm(receiver)
-            .style(Style::Ff)
-            .flowspec(flowspec)
-            .filter_spec(&template.into());
+            .style(style)
+            .flowspec(flowspec);
+        let filters = whose.iter().filter(|_| style != Style::Wf);
+        let build = filters.fold(build, |build, filter| build.filter_spec(&(*filter).into()));
         if let Some(bytes) = self.finished(build) {
             let out = Datagram { oif: None, src: node, dst: receiver, ttl: HOP_TTL, router_alert: true, bytes };
             self.send(MessageType::ResvConf, out);

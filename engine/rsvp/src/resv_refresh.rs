@@ -1,8 +1,10 @@
 //! RESV REFRESH: RFC 2209 section 2.10. What is reserved downstream, and installed, is asked of the previous hop; a
 //! local sender is told instead.
 //!
-//! One Resv message per sender. With the shared styles, the senders of one previous hop share a message.
+//! One Resv message for each sender in FF style. In the shared styles the senders of one previous hop share a message
+//! (`resv_refresh_shared`).
 
+use crate::bsb::merged_past;
 use crate::engine::Rsvp;
 use crate::io::{AppId, Upcall};
 use crate::lifetime::jittered;
@@ -10,7 +12,6 @@ use crate::path_err::HOP_TTL;
 use crate::psb::{Forwarded, MOST_CREDIT, Origin, Phop, Psb, Request};
 use crate::rsb::{Confirm, NextHop};
 use crate::table::Id;
-use crate::update_traffic_control::merge;
 use alloc::vec::Vec;
 use terms::{FlowSpec, Style, Time};
 use wire::{Builder, MessageType, RsvpHop};
@@ -22,20 +23,54 @@ pub(crate) enum Push {
     IfNew,
     /// In any case: the refresh is due, the previous hop is new, or somebody waits for a confirmation.
     Now,
+    /// An error has just come: if there is something new to say that is not blockaded (RFC 2209 section 2.6).
+    PastBlockade,
 }
 
 impl Rsvp {
+    /// Asks the previous hops of these senders, each once, for what is reserved downstream.
+    pub(crate) fn refresh_upstream(&mut self, now: Time, senders: Vec<Id<Psb>>, push: Push) {
+        let mut asked: Vec<Phop> = Vec::new();
+        for id in senders {
+            let (sid, _, _) = self.sender_of(id);
+            if let (Some(phop), Some(Style::Se | Style::Wf)) = (self.psbs[id].phop().copied(), self.style_of(sid)) {
+                if asked.iter().any(|a| a.is_same(&phop)) {
+                    continue;
+                }
+                asked.push(phop);
+            }
+            self.resv_refresh(now, id, push);
+            self.arm_path(id);
+        }
+    }
+
     /// Asks the previous hop of a sender for what is reserved downstream, and sets the time of the next refresh.
     pub(crate) fn resv_refresh(&mut self, now: Time, id: Id<Psb>, push: Push) {
+        let style = self.style_of(self.sender_of(id).0);
+        if self.psbs[id].request.is_some_and(|r| Some(r.style) != style) {
+            // Nothing is reserved any more, or all anew in another style.
+            self.unreserve(id);
+        }
+        match style {
+            Some(style @ (Style::Se | Style::Wf)) if self.psbs[id].phop().is_some() => {
+                self.shared_refresh(now, id, style, push);
+            }
+            Some(style) => self.distinct_refresh(now, id, style, push),
+            None => {}
+        }
+    }
+
+    fn distinct_refresh(&mut self, now: Time, id: Id<Psb>, style: Style, push: Push) {
         let before = self.psbs[id].request;
-        match (self.wanted(id), before) {
+        match (self.wanted(now, id, push != Push::PastBlockade), before) {
             (None, None) => {}
+            (None, Some(_)) if push == Push::PastBlockade => {}
             (None, Some(_)) => self.unreserve(id),
             (Some(flowspec), before) => {
                 let new = before.is_none_or(|r| r.flowspec != flowspec);
                 if new || push == Push::Now {
                     match self.psbs[id].origin {
-                        Origin::Local(app) => self.tell_sender(id, app, flowspec, new),
+                        Origin::Local(app) => self.tell_sender(id, app, flowspec, style, new),
                         Origin::Hop(phop) => self.send_resv(now, id, &phop, flowspec),
                     }
                 }
@@ -43,35 +78,70 @@ impl Rsvp {
         }
     }
 
-    /// What is reserved for a sender downstream of here and, where it leaves by an interface, installed.
-    fn wanted(&self, id: Id<Psb>) -> Option<FlowSpec> {
+    /// What is reserved for a sender downstream of here and, where it leaves by an interface, installed. Past a blockade
+    /// only smaller requests count; with `settle`, the least of all where none is smaller.
+    pub(crate) fn wanted(&self, now: Time, id: Id<Psb>, settle: bool) -> Option<FlowSpec> {
         let (sid, _, filter) = self.sender_of(id);
-        let oif = self.psbs[id].out.oif();
-        let tcsb = oif.and_then(|oif| self.tcsbs.find(&(sid, oif, filter)));
-        let mut sum = tcsb.and_then(|t| self.tcsbs[t].installed);
+        let psb = &self.psbs[id];
+        if self.is_passed_over(id) {
+            return None;
+        }
+        if let Some(bsb) = psb.blockade.as_deref().filter(|b| b.until > now) {
+            return merged_past(bsb, now, self.requests_for(id).into_iter(), settle);
+        }
+        let mut sum: Option<FlowSpec> = None;
+        // Two services were not let in side by side.
+        let mut add = |one: FlowSpec| sum = Some(sum.and_then(|sum| sum.merged(&one)).unwrap_or(one));
+        for oif in psb.out.oifs() {
+            if let Some(installed) = self.held_for(sid, *oif, &filter).and_then(|t| self.tcsbs[t].installed) {
+                add(installed);
+            }
+        }
         for rsb in self.rsbs.chain(&self.sessions[sid].rsbs) {
-            let (_, nhop, of) = self.rsbs.key(rsb);
-            if of == filter && matches!(nhop, NextHop::App(_)) {
-                let one = self.rsbs[rsb].flowspec;
-                // Two services were not let in side by side.
-                sum = Some(sum.and_then(|sum| merge(&sum, &one).ok()).unwrap_or(one));
+            if matches!(self.rsbs.key(rsb).1, NextHop::App(_)) && self.is_for(rsb, &filter) {
+                add(self.rsbs[rsb].flowspec);
             }
         }
         sum
     }
 
-    fn tell_sender(&mut self, id: Id<Psb>, app: AppId, flowspec: FlowSpec, new: bool) {
+    /// Whether a path state is only remembered: packets of its sender come in elsewhere.
+    fn is_passed_over(&self, id: Id<Psb>) -> bool {
+        self.psbs.key(id).2.is_some()
+    }
+
+    /// The requests for a sender, one by one, as far as they are installed.
+    fn requests_for(&self, id: Id<Psb>) -> Vec<FlowSpec> {
+        let (sid, _, filter) = self.sender_of(id);
+        let out = &self.psbs[id].out;
+        let mut all = Vec::new();
+        for rsb in self.rsbs.chain(&self.sessions[sid].rsbs).filter(|rsb| self.is_for(*rsb, &filter)) {
+            let asked = self.rsbs[rsb].flowspec;
+            match self.rsbs.key(rsb).1.oif() {
+                None => all.push(asked),
+                Some(oif) if out.takes(oif) => {
+                    let installed = self.held_for(sid, oif, &filter).and_then(|t| self.tcsbs[t].installed);
+                    let here = installed.map(|i| if i.serves(&asked) { asked } else { i });
+                    all.extend(here);
+                }
+                Some(_) => {}
+            }
+        }
+        all
+    }
+
+    pub(crate) fn tell_sender(&mut self, id: Id<Psb>, app: AppId, flowspec: FlowSpec, style: Style, new: bool) {
         let (sid, session, template) = self.sender_of(id);
         let psb = &mut self.psbs[id];
-        psb.request = Some(Request { flowspec, refresh_at: Time::FOREVER, credit: 0 });
+        psb.request = Some(Request { flowspec, style, refresh_at: Time::FOREVER, credit: 0 });
         let receiver = psb.confirm.take();
         if new {
             self.tell(app, Upcall::Resv { session, template, flowspec });
         }
         if let Some(receiver) = receiver {
-            self.send_resv_conf(id, &session, receiver, &flowspec);
+            self.send_resv_conf(id, &session, receiver, &flowspec, style, &[template]);
         }
-        self.confirmed(sid, &template, flowspec, template.src);
+        self.confirmed(sid, style, &[template], flowspec, template.src);
     }
 
     fn send_resv(&mut self, now: Time, id: Id<Psb>, phop: &Phop, flowspec: FlowSpec) {
@@ -80,14 +150,14 @@ impl Rsvp {
         let next = now + jittered(self.config.refresh, &mut self.pcg);
         let psb = &mut self.psbs[id];
         let credit = psb.request.map_or(0, |r| r.credit).saturating_add(1).min(MOST_CREDIT);
-        psb.request = Some(Request { flowspec, refresh_at: next, credit });
+        psb.request = Some(Request { flowspec, style: Style::Ff, refresh_at: next, credit });
         let passed_on = psb.confirm.take();
         let Some(src) = self.address_on(phop.iif, phop.addr) else { return };
         let mut build = Builder::new(MessageType::Resv, HOP_TTL)
             .session(&session)
             .hop(&RsvpHop { addr: src, lih: phop.lih })
             .time_values(self.config.refresh);
-        for object in self.carried_upstream(id) {
+        for object in self.carried_upstream(&[id]) {
             build = build.raw(object.class, object.ctype, &object.body);
         }
         if let Some(receiver) = passed_on.or(Some(src).filter(|_| waiting)) {
@@ -97,12 +167,12 @@ impl Rsvp {
         self.send_to_hop(MessageType::Resv, phop.by(), src, phop.addr, build);
     }
 
-    /// What the next hops sent to be passed on, each object once.
-    fn carried_upstream(&self, id: Id<Psb>) -> Vec<&Forwarded> {
-        let (sid, _, filter) = self.sender_of(id);
+    /// What the next hops sent to be passed on for these senders, each object once.
+    pub(crate) fn carried_upstream(&self, senders: &[Id<Psb>]) -> Vec<&Forwarded> {
+        let Some(sid) = senders.first().map(|id| self.sender_of(*id).0) else { return Vec::new() };
         let mut all: Vec<&Forwarded> = Vec::new();
-        for rsb in self.rsbs.chain(&self.sessions[sid].rsbs) {
-            if self.rsbs.key(rsb).2 == filter {
+        for rsb in self.rsbs.chain(&self.sessions[sid].rsbs).filter(|rsb| !self.rsbs[*rsb].forward.is_empty()) {
+            if senders.iter().any(|id| self.is_for(rsb, &self.psbs.key(*id).1)) {
                 let new = self.rsbs[rsb].forward.iter().filter(|f| !all.contains(f));
                 let new: Vec<_> = new.collect();
                 all.extend(new);
@@ -112,10 +182,10 @@ impl Rsvp {
     }
 
     /// Whether a local application still waits for its confirmation; it is asked for with every Resv until it comes.
-    fn application_waits(&self, id: Id<Psb>) -> bool {
+    pub(crate) fn application_waits(&self, id: Id<Psb>) -> bool {
         let (sid, _, filter) = self.sender_of(id);
         self.rsbs
             .chain(&self.sessions[sid].rsbs)
-            .any(|rsb| self.rsbs.key(rsb).2 == filter && self.rsbs[rsb].confirm == Some(Confirm::Application))
+            .any(|rsb| self.rsbs[rsb].confirm == Some(Confirm::Application) && self.is_for(rsb, &filter))
     }
 }

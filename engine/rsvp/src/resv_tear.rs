@@ -6,104 +6,152 @@ use crate::path_err::HOP_TTL;
 use crate::psb::{Origin, Phop, Psb, Request};
 use crate::receive::Arrival;
 use crate::resv_refresh::Push;
-use crate::rsb::{NextHop, Rsb};
+use crate::rsb::{Listed, NextHop, Rsb};
 use crate::session::SessionState;
 use crate::table::Id;
-use terms::{FilterSpec, IfIndex, Span, Style, Time};
+use alloc::vec::Vec;
+use terms::{FilterSpec, IfIndex, Style, Time};
 use wire::{Builder, MessageType, ResvTear, RsvpHop};
 
 impl Rsvp {
     pub(crate) fn resv_tear_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, tear: &ResvTear<'_>) {
+        let unknown = "ResvTear for a reservation that its sender does not have here";
         let nhop = NextHop::Hop { oif: IfIndex(tear.hop.lih), addr: tear.hop.addr };
-        let sid = self.sessions.find(&tear.session);
-        for flow in tear.flows() {
-            let filter = flow.filter.and_then(|f| f.ports());
-            let found = sid.zip(filter).and_then(|(sid, filter)| self.rsbs.find(&(sid, nhop, filter)));
-            match found {
-                Some(id) => self.end_reservation(now, env, id, Gone::Torn),
-                None => self.drop_message(from, "ResvTear for a reservation that its sender does not have here"),
+        let Some(sid) = self.sessions.find(&tear.session) else { return self.drop_message(from, unknown) };
+        let filters: Vec<_> = tear.flows().filter_map(|flow| flow.filter.and_then(|f| f.ports())).collect();
+        if tear.style == Style::Ff {
+            for filter in filters {
+                match self.rsbs.find(&(sid, nhop, Some(filter))) {
+                    Some(id) => self.end_reservation(now, env, id, Gone::Torn),
+                    None => self.drop_message(from, unknown),
+                }
             }
+            return;
+        }
+        match self.rsbs.find(&(sid, nhop, None)).filter(|id| self.rsbs[*id].style == tear.style) {
+            Some(id) if tear.style == Style::Wf => self.end_reservation(now, env, id, Gone::Torn),
+            Some(id) if filters.iter().any(|f| self.rsbs[id].shares(f)) => {
+                let _stays = self.end_senders(now, env, id, |l| filters.contains(&l.filter), Gone::Torn);
+            }
+            _ => self.drop_message(from, unknown),
         }
     }
 
     /// Ends one reservation state: what is left on the interface is merged anew, and what is left of it all goes
     /// upstream, if only as a tear.
     pub(crate) fn end_reservation<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Rsb>, why: Gone) {
-        let (sid, nhop, filter) = self.rsbs.key(id);
+        let (sid, nhop, of) = self.rsbs.key(id);
+        let senders = self.senders_of(id);
         self.remove_reservation(id, why);
         if let Some(oif) = nhop.oif() {
-            let at = (sid, oif, filter);
-            match self.merged(&at, None) {
-                Ok(Some(rest)) => self.shrink(now, env, &at, rest),
-                _ => self.release_traffic_control(now, env, &at),
-            }
+            self.settle(now, env, &(sid, oif, of));
         }
-        if let Some(psb) = self.psb_of(sid, &filter) {
-            self.resv_refresh(now, psb, Push::IfNew);
-            self.arm_path(psb);
-        }
+        self.refresh_upstream(now, senders, Push::IfNew);
         self.drop_if_idle(sid);
     }
 
-    fn remove_reservation(&mut self, id: Id<Rsb>, why: Gone) {
+    /// Ends a shared-explicit request for some of its senders; the others keep theirs. `false`: none is left.
+    pub(crate) fn end_senders<E: Env>(
+        &mut self,
+        now: Time,
+        env: &mut E,
+        id: Id<Rsb>,
+        gone: impl Fn(&Listed) -> bool,
+        why: Gone,
+    ) -> bool {
+        let (sid, nhop, of) = self.rsbs.key(id);
+        let senders = self.senders_of(id);
+        self.strike(id, gone);
+        let stays = self.rsbs[id].listed().next().is_some();
+        if stays {
+            self.say_created(id);
+        } else {
+            self.remove_reservation(id, why);
+        }
+        if let Some(oif) = nhop.oif() {
+            self.settle(now, env, &(sid, oif, of));
+        }
+        self.refresh_upstream(now, senders, Push::IfNew);
+        self.drop_if_idle(sid);
+        stays
+    }
+
+    pub(crate) fn remove_reservation(&mut self, id: Id<Rsb>, why: Gone) {
         let (sid, nhop, template) = self.rsbs.key(id);
         self.unheard_resv(id);
         let mut gone = self.rsbs.remove(&mut self.sessions[sid].rsbs, id);
         self.timers.clear(&mut gone.alarm);
         let session = self.sessions.key(sid);
-        self.say(Event::ResvRemoved { session, template, oif: nhop.oif(), why });
+        self.say(Event::ResvRemoved { session, template, style: gone.style, oif: nhop.oif(), why });
     }
 
-    /// Ends what neighbours reserved for a sender, on one interface or on all, without a word upstream. What local
-    /// applications ask for stays: it waits for the sender to come back.
+    /// Ends what neighbours reserved for a sender where its packets do not leave (any more), without a word upstream. A
+    /// wildcard request ends with the last sender that routes to its interface. What local applications ask for stays:
+    /// it waits for the sender to come back.
     pub(crate) fn drop_reservations_of<E: Env>(
         &mut self,
         now: Time,
         env: &mut E,
         sid: Id<SessionState>,
         filter: &FilterSpec,
-        on: Option<IfIndex>,
         why: Gone,
     ) {
+        let psb = self.psb_of(sid, filter);
         for id in self.reservations_of(sid, filter) {
-            let Some(oif) = self.rsbs.key(id).1.oif() else { continue };
-            if on.is_none_or(|on| on == oif) {
-                self.remove_reservation(id, why);
-                self.release_traffic_control(now, env, &(sid, oif, *filter));
+            let (_, nhop, of) = self.rsbs.key(id);
+            let Some(oif) = nhop.oif() else { continue };
+            if psb.is_some_and(|psb| self.psbs[psb].out.takes(oif)) {
+                continue;
             }
+            match self.rsbs[id].style {
+                Style::Ff => self.remove_reservation(id, why),
+                Style::Se => {
+                    self.strike(id, |l| l.filter == *filter);
+                    if self.rsbs[id].listed().next().is_none() {
+                        self.remove_reservation(id, why);
+                    }
+                }
+                Style::Wf if self.is_taken_by_another(sid, oif, filter) => {}
+                Style::Wf => self.remove_reservation(id, why),
+            }
+            self.settle(now, env, &(sid, oif, of));
         }
-    }
-
-    /// A smaller merged request for what traffic control holds. A plane that cannot shrink keeps the larger one.
-    fn shrink<E: Env>(&mut self, now: Time, env: &mut E, at: &crate::tcsb::TcsbKey, rest: terms::FlowSpec) {
-        let Some(id) = self.tcsbs.find(at) else { return };
-        let tspec = self.tcsbs[id].path_te;
-        let life = self.longest_life(at);
-        let _kept = self.update_traffic_control(now, env, at, rest, tspec, life);
-    }
-
-    pub(crate) fn longest_life(&self, at: &crate::tcsb::TcsbKey) -> Span {
-        let lives = self.reservations_of(at.0, &at.2).into_iter();
-        let longest = lives.map(|id| self.rsbs[id].refresh).max().unwrap_or(Span::ZERO);
-        crate::lifetime::lifetime(longest, self.config.keep)
     }
 
     /// Nothing is asked of the previous hop any more (or of a local sender).
     pub(crate) fn unreserve(&mut self, id: Id<Psb>) {
-        let (_, session, template) = self.sender_of(id);
+        let (sid, session, template) = self.sender_of(id);
+        let Some(request) = self.psbs[id].request else { return };
         match self.psbs[id].origin {
             Origin::Local(app) => {
                 self.psbs[id].request = None;
                 self.tell(app, Upcall::ResvGone { session, template });
             }
-            Origin::Hop(_) => self.resv_tear_upstream(id),
+            Origin::Hop(_) if request.style == Style::Ff => self.resv_tear_upstream(id),
+            Origin::Hop(phop) => {
+                let asked = |id: &Id<Psb>| self.psbs[*id].request.is_some_and(|r| r.style == request.style);
+                let all: Vec<_> = self.senders_by(sid, &phop).into_iter().filter(asked).collect();
+                self.shared_tear(&all, request.style);
+            }
         }
     }
 
-    /// ResvTear to the previous hop, if anything was asked of it.
+    /// ResvTear to the previous hop for one sender, if anything was asked for it. What others share with it stays.
     pub(crate) fn resv_tear_upstream(&mut self, id: Id<Psb>) {
+        let (sid, ..) = self.sender_of(id);
         let Some(phop) = self.psbs[id].phop().copied() else { return };
-        let Some(request) = self.psbs[id].request.take() else { return };
+        let Some(request) = self.psbs[id].request else { return };
+        if request.style == Style::Wf {
+            let shared = self.senders_by(sid, &phop).into_iter().any(|o| o != id && self.psbs[o].request.is_some());
+            if shared {
+                self.psbs[id].request = None;
+                return;
+            }
+        }
+        if request.style != Style::Ff {
+            return self.shared_tear(&[id], request.style);
+        }
+        self.psbs[id].request = None;
         self.psbs[id].confirm = None;
         let other = self.psbs[id].other.as_ref().map(|o| o.phop);
         for phop in [Some(phop), other].into_iter().flatten() {

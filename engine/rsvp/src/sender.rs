@@ -38,7 +38,10 @@ impl Rsvp {
         self.check_offer(offer)?;
         let tspec = as_on_the_wire(&offer.tspec);
         let known = self.sessions.find(session).and_then(|sid| self.psb_of(sid, template));
-        let out = self.way_out(env, session, template.src, None);
+        let out = match session.dst.is_multicast() {
+            true => self.tree_from_here(env, session, template.src),
+            false => self.way_out(env, session, template.src, None),
+        };
         let id = match known {
             Some(id) if self.local_sender(id) == Some(*app) => {
                 self.offer_again(now, env, id, &tspec, *ttl);
@@ -46,7 +49,8 @@ impl Rsvp {
             }
             Some(_) => return Err(api_refusal(api::TAKEN, "another application sends this already".to_string())),
             None => {
-                let mtu = out.oif().and_then(|oif| self.interfaces.get(&oif)).map_or(u32::MAX, |i| i.mtu);
+                let mtus = out.oifs().iter().filter_map(|oif| self.interfaces.get(oif)).map(|i| i.mtu);
+                let mtu = mtus.min().unwrap_or(u32::MAX);
                 let psb = Psb {
                     origin: Origin::Local(*app),
                     tspec,
@@ -62,6 +66,8 @@ impl Rsvp {
                     phop_since: now,
                     other: None,
                     confirm: None,
+                    blockade: None,
+                    entry: false,
                     request: None,
                     alarm: Alarm::OFF,
                 };
@@ -73,13 +79,12 @@ impl Rsvp {
     }
 
     fn offer_again<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, tspec: &Tspec, ttl: u8) {
-        let (sid, _, template) = self.sender_of(id);
         let psb = &mut self.psbs[id];
         let changed = psb.tspec != *tspec;
         psb.tspec = *tspec;
         psb.ttl = ttl;
         if changed {
-            self.sender_changed(now, env, sid, &template, id);
+            self.sender_changed(now, env, id);
         }
         self.path_event(id);
         self.path_refresh(now, env, id);
@@ -88,9 +93,6 @@ impl Rsvp {
 
     fn check_offer(&self, offer: &Offer) -> Result<(), Refusal> {
         let Offer { session, template, .. } = offer;
-        if session.dst.is_multicast() {
-            return Err(api_refusal(api::MULTICAST, "multicast sessions are not handled yet".to_string()));
-        }
         if session.dst.is_ipv4() != template.src.is_ipv4() {
             let text = format!("{} and {} are of different address families", session.dst, template.src);
             return Err(api_refusal(api::ADDRESS, text));

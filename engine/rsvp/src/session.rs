@@ -13,7 +13,7 @@ use terms::Time;
 /// Most local applications that may receive one session.
 pub const MOST_RECEIVERS: usize = 64;
 
-/// The state of one session.
+/// The state of one session. All its reservations are of one style (RFC 2205 section 1.3): that of the first.
 #[derive(Default)]
 pub struct SessionState {
     /// Its path states.

@@ -164,7 +164,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// The blocks of a chain, the youngest first.
-    pub fn chain(&self, chain: &Chain<V>) -> impl Iterator<Item = Id<V>> {
+    pub fn chain(&self, chain: &Chain<V>) -> impl Iterator<Item = Id<V>> + Clone {
         let first = Some(chain.head).filter(|h| *h != NOWHERE);
         core::iter::successors(first, |slot| self.after(*slot)).map(Id::new)
     }

@@ -1,51 +1,141 @@
-//! UPDATE TRAFFIC CONTROL: RFC 2209 section 2.9. What the next hops on one interface ask for one sender is merged and
-//! put before traffic control, which admits it at once or changes nothing.
+//! UPDATE TRAFFIC CONTROL: RFC 2209 section 2.9. What the next hops on one interface ask for one sender, or for those
+//! that share, is merged and put before traffic control, which admits it at once or changes nothing.
 
 use crate::engine::{Env, Rsvp};
-use crate::psb::Psb;
+use crate::lifetime::lifetime;
 use crate::refusal::Refusal;
-use crate::rsb::NextHop;
-use crate::session::SessionState;
-use crate::table::Id;
-use crate::tcsb::{Tcsb, TcsbKey};
-use terms::ports::{Police, TcRequest};
-use terms::{FilterSpec, FlowSpec, Refused, Rspec, Span, Style, Time, Tspec};
+use crate::rsb::{MOST_FILTERS, NextHop};
+use crate::tcsb::{Tcsb, TcsbKey, Told};
+use alloc::vec::Vec;
+use terms::ports::{Police, Preemption, TcRequest};
+use terms::{FilterSpec, FlowSpec, IfIndex, Refused, Span, Style, Time};
 use wire::iana::error;
 
-/// The least flowspec that serves both (RFC 2210, RFC 2212 section 6). Two services do not merge (error 21, value 1).
+/// The least flowspec that serves both (RFC 2211 section 8, RFC 2212). Two services do not merge (error 21, value 1).
 pub(crate) fn merge(a: &FlowSpec, b: &FlowSpec) -> Result<FlowSpec, Refusal> {
+    a.merged(b).ok_or_else(|| Refusal::code(error::TRAFFIC_CONTROL, error::TC_SERVICE_CONFLICT))
+}
+
+/// The higher of two priorities; one that is stated counts more than none.
+pub(crate) fn higher(a: Option<Preemption>, b: Option<Preemption>) -> Option<Preemption> {
     match (a, b) {
-        (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) => {
-            Ok(FlowSpec::ControlledLoad(a.least_upper_bound(b)))
-        }
-        (FlowSpec::Guaranteed(ta, ra), FlowSpec::Guaranteed(tb, rb)) => {
-            let rspec = Rspec { R: ra.R.max(rb.R), S: ra.S.min(rb.S) };
-            Ok(FlowSpec::Guaranteed(ta.least_upper_bound(tb), rspec))
-        }
-        _ => Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_SERVICE_CONFLICT)),
+        (Some(a), Some(b)) => Some(a.merged(b)),
+        (one, other) => one.or(other),
     }
 }
 
+/// What a next hop asks, before it is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub nhop: NextHop,
+    pub style: Style,
+    pub flowspec: FlowSpec,
+    /// SE: the senders named, besides those that it asked for before.
+    pub filters: &'a [FilterSpec],
+    pub priority: Option<Preemption>,
+    pub refresh: Span,
+}
+
+/// What is due to one interface.
+#[derive(Clone, Debug)]
+pub(crate) struct Due {
+    style: Style,
+    pub flowspec: FlowSpec,
+    filters: Vec<FilterSpec>,
+    priority: Option<Preemption>,
+    lifetime: Span,
+}
+
 impl Rsvp {
-    /// What the next hops of one interface ask for one sender together; with `new`, as if that hop had asked it.
-    pub(crate) fn merged(&self, at: &TcsbKey, new: Option<(NextHop, FlowSpec)>) -> Result<Option<FlowSpec>, Refusal> {
-        let (sid, oif, filter) = at;
-        let mut sum = new.map(|(_, flowspec)| flowspec);
-        for id in self.rsbs.chain(&self.sessions[*sid].rsbs) {
-            let (_, nhop, of) = self.rsbs.key(id);
-            let replaced = new.is_some_and(|(by, _)| by == nhop);
-            if of == *filter && nhop.oif() == Some(*oif) && !replaced {
-                let one = &self.rsbs[id].flowspec;
-                sum = Some(match sum {
-                    Some(sum) => merge(&sum, one)?,
-                    None => *one,
-                });
+    /// What the next hops of one interface ask together; with `new`, as if that hop had asked it. `None`: nothing.
+    pub(crate) fn due(&self, at: &TcsbKey, new: Option<&Asked<'_>>) -> Result<Option<Due>, Refusal> {
+        let mut flowspec = new.map(|n| n.flowspec);
+        let mut priority = new.and_then(|n| n.priority);
+        let mut refresh = new.map_or(Span::ZERO, |n| n.refresh);
+        let mut style = new.map(|n| n.style);
+        let mut filters: Vec<FilterSpec> = new.map_or(Vec::new(), |n| n.filters.to_vec());
+        for id in self.reservations_at(at) {
+            let rsb = &self.rsbs[id];
+            filters.extend(rsb.listed());
+            if new.is_some_and(|n| n.nhop == self.rsbs.key(id).1) {
+                continue;
             }
+            flowspec = Some(match flowspec {
+                Some(sum) => merge(&sum, &rsb.flowspec)?,
+                None => rsb.flowspec,
+            });
+            priority = higher(priority, rsb.priority);
+            refresh = refresh.max(rsb.refresh);
+            style = Some(rsb.style);
         }
-        Ok(sum)
+        filters.sort_unstable();
+        filters.dedup();
+        if filters.len() > MOST_FILTERS {
+            return Err(Refusal::table_full("senders of a shared reservation", MOST_FILTERS));
+        }
+        let lifetime = lifetime(refresh, self.config.keep);
+        let due = |(flowspec, style)| Due { style, flowspec, filters, priority, lifetime };
+        Ok(flowspec.zip(style).map(due))
     }
 
-    /// Puts a merged request before traffic control.
+    /// Whether a request would meet another service for the same senders on its way upstream, here or on another
+    /// interface: error 21, value 1.
+    pub(crate) fn check_service(&self, at: &TcsbKey, new: &Asked<'_>) -> Result<(), Refusal> {
+        let (sid, _, of) = *at;
+        for id in self.rsbs.chain(&self.sessions[sid].rsbs) {
+            let (_, nhop, filter) = self.rsbs.key(id);
+            let meets = match (of, new.style) {
+                (Some(_), _) => filter == of,
+                (None, Style::Se) => new.filters.iter().any(|f| self.rsbs[id].shares(f)),
+                (None, _) => true,
+            };
+            if meets && nhop != new.nhop {
+                merge(&self.rsbs[id].flowspec, &new.flowspec)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What traffic control is told besides: what the senders send together, and where they must be policed.
+    fn told(&self, at: &TcsbKey, due: &Due) -> Told {
+        let (sid, oif, of) = *at;
+        let mut police = Police::default();
+        let mut path_te = None;
+        let mut count = 0;
+        let mut add = |id| {
+            let psb = &self.psbs[id];
+            police.entry |= psb.entry || psb.phop().is_none();
+            path_te = Some(path_te.map_or(psb.tspec, |sum: terms::Tspec| sum.summed(&psb.tspec)));
+            count += 1;
+        };
+        match of {
+            Some(filter) => self.psb_of(sid, &filter).into_iter().for_each(&mut add),
+            None => {
+                let named = |f: &FilterSpec| due.style == Style::Wf || due.filters.binary_search(f).is_ok();
+                let all = self.senders(sid).filter(|id| self.psbs[*id].out.takes(oif));
+                all.filter(|id| named(&self.psbs.key(*id).1)).for_each(&mut add);
+            }
+        }
+        police.merge = count > 1;
+        police.branch = self.is_smaller_branch(at, due);
+        Told { path_te: path_te.unwrap_or(*due.flowspec.tspec()), police, priority: due.priority }
+    }
+
+    /// `B_Police_Flag`: whether what is installed here does not serve what another interface has for the same senders.
+    fn is_smaller_branch(&self, at: &TcsbKey, due: &Due) -> bool {
+        let (sid, oif, of) = *at;
+        if !self.sessions.key(sid).dst.is_multicast() {
+            return false;
+        }
+        self.rsbs.chain(&self.sessions[sid].rsbs).any(|id| {
+            let (_, nhop, filter) = self.rsbs.key(id);
+            let rsb = &self.rsbs[id];
+            let same = filter == of && (due.style != Style::Se || due.filters.iter().any(|f| rsb.shares(f)));
+            same && nhop.oif().is_some_and(|other| other != oif) && !due.flowspec.serves(&rsb.flowspec)
+        })
+    }
+
+    /// Puts what is due before traffic control.
     ///
     /// # Errors
     /// [`Refused`]: what was there is there still.
@@ -54,44 +144,114 @@ impl Rsvp {
         now: Time,
         env: &mut E,
         at: &TcsbKey,
-        merged: FlowSpec,
-        path_te: Tspec,
-        lifetime: Span,
+        due: &Due,
     ) -> Result<(), Refused> {
-        let (sid, oif, filter) = *at;
-        let police = self.psb_of(sid, &filter).is_some_and(|psb| self.local_sender(psb).is_some());
-        let session = self.sessions.key(sid);
+        let told = self.told(at, due);
+        self.put(now, env, at, due, told)?;
+        self.police_other_branches(now, env, at);
+        Ok(())
+    }
+
+    fn put<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey, due: &Due, told: Told) -> Result<(), Refused> {
+        let (sid, oif, of) = *at;
+        let alone = of.map(|f| [f]);
         let request = TcRequest {
             oif,
-            session,
-            style: Style::Ff,
-            filters: &[filter],
-            flowspec: merged,
-            path_te,
-            police: Police { entry: police, ..Police::default() },
-            lifetime,
-            priority: None,
+            session: self.sessions.key(sid),
+            style: due.style,
+            filters: alone.as_ref().map_or(&due.filters[..], |f| &f[..]),
+            flowspec: due.flowspec,
+            path_te: told.path_te,
+            police: told.police,
+            lifetime: due.lifetime,
+            priority: told.priority,
         };
+        let flowspec = due.flowspec;
         let Some(id) = self.tcsbs.find(at) else {
             let handle = env.add(now, &request)?;
-            let block = Tcsb { handle, asked: merged, admitted: merged, installed: None, path_te, pending: 1 };
+            let block = Tcsb {
+                style: due.style,
+                handle,
+                asked: flowspec,
+                admitted: flowspec,
+                installed: None,
+                told,
+                filters: due.filters.clone().into(),
+                pending: 1,
+            };
             let id = self.tcsbs.insert(&mut self.sessions[sid].tcsbs, *at, block);
             self.handles.insert_alone(handle, id);
             return Ok(());
         };
         let block = &mut self.tcsbs[id];
-        block.asked = merged;
-        if (block.admitted, block.path_te) == (merged, path_te) {
+        block.asked = flowspec;
+        if (block.admitted, block.told) == (flowspec, told) && *block.filters == *due.filters {
             return Ok(());
         }
         env.modify(now, block.handle, &request)?;
-        block.admitted = merged;
-        block.path_te = path_te;
+        block.admitted = flowspec;
+        block.told = told;
+        if *block.filters != *due.filters {
+            block.filters = due.filters.clone().into();
+        }
         block.pending += 1;
         Ok(())
     }
 
-    /// Gives back what traffic control holds for one sender on one interface, if anything.
+    /// What changed on one interface may have made the others branches that are smaller, or no longer.
+    fn police_other_branches<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
+        let sid = at.0;
+        if self.sessions[sid].tcsbs.len() < 2 || !self.sessions.key(sid).dst.is_multicast() {
+            return;
+        }
+        let others: Vec<_> = self.tcsbs.chain(&self.sessions[sid].tcsbs).map(|id| self.tcsbs.key(id)).collect();
+        for other in others.into_iter().filter(|o| o != at && (o.2 == at.2)) {
+            self.tell_anew(now, env, &other);
+        }
+    }
+
+    /// Tells traffic control anew what the senders send and where they are policed; the reservation stays as it is. If
+    /// it refuses, it goes by what it was told before.
+    fn tell_anew<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
+        let Some(id) = self.tcsbs.find(at) else { return };
+        let Ok(Some(due)) = self.due(at, None) else { return };
+        let (asked, admitted) = (self.tcsbs[id].asked, self.tcsbs[id].admitted);
+        let told = self.told(at, &due);
+        if told != self.tcsbs[id].told {
+            let _kept = self.put(now, env, at, &Due { flowspec: admitted, ..due }, told);
+            self.tcsbs[id].asked = asked;
+        }
+    }
+
+    /// The senders of what an interface holds say something else about their traffic, or there are others.
+    pub(crate) fn senders_changed<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
+        self.tell_anew(now, env, at);
+    }
+
+    /// A sender says something else about its traffic, or is new to its interfaces.
+    pub(crate) fn sender_changed<E: Env>(&mut self, now: Time, env: &mut E, psb: crate::table::Id<crate::psb::Psb>) {
+        let (sid, _, filter) = self.sender_of(psb);
+        let oifs: Vec<IfIndex> = self.psbs[psb].out.oifs().to_vec();
+        for oif in oifs {
+            if let Some(id) = self.held_for(sid, oif, &filter) {
+                let at = self.tcsbs.key(id);
+                self.senders_changed(now, env, &at);
+            }
+        }
+    }
+
+    /// Requests have gone: what is left on the interface is put before traffic control, or all given back. A plane that
+    /// cannot shrink keeps the larger reservation.
+    pub(crate) fn settle<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
+        match self.due(at, None) {
+            Ok(Some(due)) if self.tcsbs.find(at).is_some() => {
+                let _kept = self.update_traffic_control(now, env, at, &due);
+            }
+            _ => self.release_traffic_control(now, env, at),
+        }
+    }
+
+    /// Gives back what traffic control holds, if anything.
     pub(crate) fn release_traffic_control<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
         let Some(id) = self.tcsbs.find(at) else { return };
         let gone = self.tcsbs.remove(&mut self.sessions[at.0].tcsbs, id);
@@ -99,25 +259,6 @@ impl Rsvp {
             self.handles.remove_alone(handle);
         }
         env.remove(now, gone.handle);
-    }
-
-    /// The sender says something else about its traffic: `Path_Te` changes, the reservation does not. If traffic control
-    /// refuses, it goes by the old one.
-    pub(crate) fn sender_changed<E: Env>(
-        &mut self,
-        now: Time,
-        env: &mut E,
-        sid: Id<SessionState>,
-        filter: &FilterSpec,
-        psb: Id<Psb>,
-    ) {
-        let Some(oif) = self.psbs[psb].out.oif() else { return };
-        let at = (sid, oif, *filter);
-        let Some(id) = self.tcsbs.find(&at) else { return };
-        let flowspec = self.tcsbs[id].admitted;
-        let (tspec, life) = (self.psbs[psb].tspec, self.longest_life(&at));
-        let asked = self.tcsbs[id].asked;
-        let _kept = self.update_traffic_control(now, env, &at, flowspec, tspec, life);
-        self.tcsbs[id].asked = asked;
+        self.police_other_branches(now, env, at);
     }
 }

@@ -8,8 +8,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
-use terms::ports::RHandle;
-use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style, Time, Tspec};
+use terms::ports::{Police, Preemption, RHandle};
+use terms::{Adspec, FilterSpec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style, Time, Tspec};
 
 /// A session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +37,10 @@ pub struct PathView {
     pub origin: Origin,
     /// Where its packets go.
     pub out: Out,
+    /// Multicast: whether its Paths come in by an interface that packets do not use; it is remembered and no more.
+    pub remembered: bool,
+    /// What failed upstream, and until when that is remembered (RFC 2205 section 3.5).
+    pub blockade: Option<(FlowSpec, Time)>,
     /// What it sends.
     pub tspec: Tspec,
     /// What the path can do, as far as here.
@@ -56,8 +60,12 @@ pub struct PathView {
 pub struct ResvView {
     /// The session.
     pub session: Session,
-    /// The sender.
-    pub template: SenderTemplate,
+    /// The senders: one for FF, those listed for SE, none for WF, which is for all.
+    pub filters: Vec<FilterSpec>,
+    /// The SCOPE of a wildcard request, if it came with one.
+    pub scope: Option<Vec<IpAddr>>,
+    /// How it stands against others.
+    pub priority: Option<Preemption>,
     /// Who asks.
     pub next_hop: NextHop,
     /// Style.
@@ -77,10 +85,16 @@ pub struct ResvView {
 pub struct TcView {
     /// The session.
     pub session: Session,
-    /// The sender.
-    pub template: SenderTemplate,
+    /// Reservation style.
+    pub style: Style,
+    /// The senders: one for FF, those listed for SE, none for WF, which is for all.
+    pub filters: Vec<FilterSpec>,
     /// Where.
     pub oif: IfIndex,
+    /// Where it is policed, and what its senders send together.
+    pub police: Police,
+    /// What the senders send together (`Path_Te`).
+    pub path_te: Tspec,
     /// What traffic control calls it.
     pub handle: RHandle,
     /// What was asked of it last.
@@ -120,7 +134,9 @@ impl Rsvp {
             session: self.sessions.key(key.0),
             template: key.1,
             origin: p.origin,
-            out: p.out,
+            out: p.out.clone(),
+            remembered: key.2.is_some(),
+            blockade: p.blockade.as_ref().map(|b| (b.flowspec, b.until)),
             tspec: p.tspec,
             adspec: p.adspec,
             refresh: p.refresh,
@@ -134,11 +150,13 @@ impl Rsvp {
     pub fn reservations(&self) -> impl Iterator<Item = ResvView> {
         self.rsbs.iter().map(|(_, key, r)| ResvView {
             session: self.sessions.key(key.0),
-            template: key.2,
+            filters: key.2.map_or_else(|| r.listed().collect(), |f| alloc::vec![f]),
+            scope: r.scope().map(<[IpAddr]>::to_vec),
+            priority: r.priority,
             next_hop: key.1,
             style: r.style,
             flowspec: r.flowspec,
-            confirm: r.confirm.is_some(),
+            confirm: r.confirm.is_some_and(|c| c != Confirm::Answered),
             refresh: r.refresh,
             expires: r.expires,
         })
@@ -148,7 +166,10 @@ impl Rsvp {
     pub fn traffic_control(&self) -> impl Iterator<Item = TcView> {
         self.tcsbs.iter().map(|(_, key, t)| TcView {
             session: self.sessions.key(key.0),
-            template: key.2,
+            style: t.style,
+            filters: key.2.map_or_else(|| t.filters.to_vec(), |f| alloc::vec![f]),
+            police: t.told.police,
+            path_te: t.told.path_te,
             oif: key.1,
             handle: t.handle,
             asked: t.asked,
@@ -202,9 +223,9 @@ impl Rsvp {
         for (_, key, p) in self.psbs.iter() {
             let session = self.sessions.key(key.0);
             add(&|d| {
-                (1u8, session, key.1, p.origin, p.tspec, p.ttl, p.out, &p.forward, p.confirm).hash(d);
+                (1u8, session, key.1, key.2, p.origin, p.tspec, p.ttl, &p.out, &p.forward, p.confirm, p.entry).hash(d);
                 (
-                    p.request.map(|r| r.flowspec),
+                    p.request.map(|r| (r.flowspec, r.style)),
                     p.other.as_ref().map(|o| o.phop),
                     p.adspec.map(|a| alloc::format!("{a:?}")),
                 )
@@ -213,15 +234,20 @@ impl Rsvp {
         }
         for (_, key, r) in self.rsbs.iter() {
             let session = self.sessions.key(key.0);
-            let confirm = r.confirm.map(|c| match c {
-                Confirm::Application => None,
-                Confirm::Receiver(addr) => Some(addr),
+            let confirm = match r.confirm {
+                None | Some(Confirm::Answered) => None,
+                Some(Confirm::Application) => Some(None),
+                Some(Confirm::Receiver(addr)) => Some(Some(addr)),
+            };
+            let listed: Vec<_> = r.listed().collect();
+            add(&|d| {
+                (2u8, session, key.1, key.2, r.style, r.flowspec, &r.earlier, &r.forward, confirm).hash(d);
+                (&listed, r.scope(), r.priority).hash(d);
             });
-            add(&|d| (2u8, session, key.1, key.2, r.style, r.flowspec, &r.earlier, &r.forward, confirm).hash(d));
         }
         for (_, key, t) in self.tcsbs.iter() {
             let session = self.sessions.key(key.0);
-            add(&|d| (3u8, session, key.1, key.2, t.handle, t.admitted, t.installed, t.path_te).hash(d));
+            add(&|d| (3u8, session, key.1, key.2, t.handle, t.admitted, t.installed, t.told, &t.filters).hash(d));
         }
         sum
     }

@@ -6,7 +6,7 @@ use crate::psb::Psb;
 use crate::resv_refresh::Push;
 use crate::rsb::Rsb;
 use crate::table::Id;
-use terms::{Session, Time};
+use terms::{Session, Style, Time};
 
 /// Most alarms in one wake-up; the rest is due at the next, which is at once.
 const MOST_ALARMS: usize = 1024;
@@ -42,10 +42,16 @@ impl Rsvp {
     }
 
     fn resv_alarm<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Rsb>) {
-        let rsb = &mut self.rsbs[id];
-        if rsb.expires <= now {
-            return self.end_reservation(now, env, id, Gone::Expired);
+        if self.rsbs[id].expires <= now {
+            if self.rsbs[id].style != Style::Se {
+                return self.end_reservation(now, env, id, Gone::Expired);
+            }
+            // Of a shared-explicit request, the senders that were not named again.
+            if !self.end_senders(now, env, id, |l| l.expires <= now, Gone::Expired) {
+                return;
+            }
         }
+        let rsb = &mut self.rsbs[id];
         let at = rsb.expires;
         self.timers.set(&mut rsb.alarm, at, Timer::Resv(id));
     }

@@ -126,7 +126,7 @@ pub struct Police {
     /// `E_Police_Flag`: the flow enters the network here. Its bucket is kept to the byte; elsewhere what queues
     /// upstream pushed together is let pass (RFC 2211 section 5, RFC 2212 section 8).
     pub entry: bool,
-    /// `M_Police_Flag`: senders from different previous hops share one reservation (SE, WF) from here on.
+    /// `M_Police_Flag`: several senders share one reservation (SE, WF).
     pub merge: bool,
     /// `B_Police_Flag`: another outgoing interface of this node has more reserved for the same senders, or something
     /// that does not compare.

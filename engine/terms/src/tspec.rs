@@ -21,8 +21,16 @@ pub struct Tspec {
 }
 
 impl Tspec {
-    /// The least Tspec that covers both: every field's maximum, the minimum of `m` (RFC 2211 section 6, RFC 2212 section 6).
-    pub fn least_upper_bound(&self, other: &Tspec) -> Tspec {
+    /// What RSVP installs and passes upstream for several requests: the largest `r`, `b` and `p`, the smallest `m` and
+    /// the *smallest* `M` that is set (RFC 2211 section 8, RFC 2212 "Ordering and Merging": what arrives at the sender
+    /// names the packet size that fits everybody's path). Commutative, associative, idempotent.
+    pub fn merged(&self, other: &Tspec) -> Tspec {
+        Tspec { M: smallest_set(self.M, other.M), ..self.least_common(other) }
+    }
+
+    /// The least Tspec that describes the traffic of either: every field's maximum, the minimum of `m` ("Least Common
+    /// TSpec" of the same sections). The least upper bound in the order of [`Tspec::covers`].
+    pub fn least_common(&self, other: &Tspec) -> Tspec {
         Tspec {
             r: self.r.max(other.r),
             b: self.b.max(other.b),
@@ -32,19 +40,41 @@ impl Tspec {
         }
     }
 
-    /// The greatest Tspec that both cover; used to cap a request by what the sender can send.
-    /// `m` takes the larger, `M` the smaller that is set (RFC 2211 section 6).
-    pub fn greatest_lower_bound(&self, other: &Tspec) -> Tspec {
-        let max = match (self.M, other.M) {
-            (0, m) | (m, 0) => m,
-            (a, b) => a.min(b),
-        };
-        Tspec { r: self.r.min(other.r), b: self.b.min(other.b), p: self.p.min(other.p), m: self.m.max(other.m), M: max }
+    /// What several senders send together: sums of `r`, `b` and `p`, the smallest `m`, the largest `M` ("summed TSpec";
+    /// `Path_Te` of RFC 2205 section 2.2).
+    pub fn summed(&self, other: &Tspec) -> Tspec {
+        Tspec {
+            r: self.r.saturating_add(other.r),
+            b: self.b.saturating_add(other.b),
+            p: self.p.saturating_add(other.p),
+            m: self.m.min(other.m),
+            M: self.M.max(other.M),
+        }
     }
 
-    /// Whether a reservation for `self` is enough for `other` (the ordering of RFC 2211 section 6).
+    /// The greatest Tspec that both cover; used to cap a request by what the sender can send.
+    /// `m` takes the larger, `M` the smaller that is set.
+    pub fn greatest_lower_bound(&self, other: &Tspec) -> Tspec {
+        Tspec {
+            r: self.r.min(other.r),
+            b: self.b.min(other.b),
+            p: self.p.min(other.p),
+            m: self.m.max(other.m),
+            M: smallest_set(self.M, other.M),
+        }
+    }
+
+    /// Whether a reservation for `self` is enough for `other` (the ordering of RFC 2211 section 8).
     pub fn covers(&self, other: &Tspec) -> bool {
         self.r >= other.r && self.b >= other.b && self.p >= other.p && self.m <= other.m && self.M >= other.M
+    }
+}
+
+/// The smaller packet size; zero is "unset" and bounds nothing.
+fn smallest_set(a: u32, b: u32) -> u32 {
+    match (a, b) {
+        (0, m) | (m, 0) => m,
+        (a, b) => a.min(b),
     }
 }
 
@@ -80,6 +110,41 @@ impl FlowSpec {
         match self {
             FlowSpec::ControlledLoad(t) => t.r,
             FlowSpec::Guaranteed(t, s) => t.r.max(s.R),
+        }
+    }
+
+    /// What serves both requests at once: [`Tspec::merged`], the larger `R`, the smaller `S` (RFC 2212 "Ordering and
+    /// Merging"). `None`: two services do not merge. Commutative, associative, idempotent.
+    pub fn merged(&self, other: &FlowSpec) -> Option<FlowSpec> {
+        match (self, other) {
+            (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) => Some(FlowSpec::ControlledLoad(a.merged(b))),
+            (FlowSpec::Guaranteed(ta, ra), FlowSpec::Guaranteed(tb, rb)) => {
+                Some(FlowSpec::Guaranteed(ta.merged(tb), Rspec { R: ra.R.max(rb.R), S: ra.S.min(rb.S) }))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a reservation for `self` serves `other` too: merging `other` into it changes nothing.
+    pub fn serves(&self, other: &FlowSpec) -> bool {
+        self.merged(other) == Some(*self)
+    }
+
+    /// What both ask at least (`GLB_of_Flowspecs`, RFC 2205 section 3.11.6): the smaller `r`, `b`, `p` and `R`, the
+    /// larger `m` and `S`, and for `M`, like a merge, the smaller that is set, so that no path's MTU is exceeded; `m` is
+    /// held down to it. `None`: two services have nothing in common.
+    pub fn greatest_lower_bound(&self, other: &FlowSpec) -> Option<FlowSpec> {
+        let bound = |a: &Tspec, b: &Tspec| {
+            let t = a.greatest_lower_bound(b);
+            if t.M == 0 { t } else { Tspec { m: t.m.min(t.M), ..t } }
+        };
+        match (self, other) {
+            (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) => Some(FlowSpec::ControlledLoad(bound(a, b))),
+            (FlowSpec::Guaranteed(ta, ra), FlowSpec::Guaranteed(tb, rb)) => {
+                let rspec = Rspec { R: ra.R.min(rb.R), S: ra.S.max(rb.S) };
+                Some(FlowSpec::Guaranteed(bound(ta, tb), rspec))
+            }
+            _ => None,
         }
     }
 

@@ -22,6 +22,19 @@ fn tspec() -> impl Strategy<Value = Tspec> {
     })
 }
 
+/// Requests that mean something, of both services; packet sizes may be unset.
+fn flowspec() -> impl Strategy<Value = FlowSpec> {
+    let (rates, sizes) = ((0..4u64, 0..3u64, 0..4u64), (0..4u32, 0..4u32, any::<bool>()));
+    (rates, sizes, prop::option::of((0..3u64, 0..4u64))).prop_map(|((r, more, b), (m, above, set), rspec)| {
+        let max = if set { m.max(1) + above } else { 0 };
+        let t = Tspec { r: Rate::from_bps(r), b: Bytes::new(b), p: Rate::from_bps(r + more), m, M: max };
+        match rspec {
+            None => FlowSpec::ControlledLoad(t),
+            Some((extra, s)) => FlowSpec::Guaranteed(t, Rspec { R: Rate::from_bps(r + extra), S: Span::from_nanos(s) }),
+        }
+    })
+}
+
 fn hop() -> impl Strategy<Value = Hop> {
     let latency = prop::option::of(prop_oneof![any::<u64>(), 0..100u64].prop_map(Span::from_nanos));
     let guaranteed = prop::option::of((any::<u32>(), any::<u32>()));
@@ -65,15 +78,41 @@ proptest! {
         prop_assert!(a.covers(&a));
         prop_assert!(!(a.covers(&b) && b.covers(&a)) || a == b);
         prop_assert!(!(a.covers(&b) && b.covers(&c)) || a.covers(&c));
-        let (upper, lower) = (a.least_upper_bound(&b), a.greatest_lower_bound(&b));
+        let (upper, lower) = (a.least_common(&b), a.greatest_lower_bound(&b));
         prop_assert!(upper.covers(&a) && upper.covers(&b) && a.covers(&lower) && b.covers(&lower));
         prop_assert!(!(c.covers(&a) && c.covers(&b)) || c.covers(&upper), "least");
         prop_assert!(!(a.covers(&c) && b.covers(&c)) || lower.covers(&c), "greatest");
-        prop_assert_eq!(upper, b.least_upper_bound(&a));
+        prop_assert_eq!(upper, b.least_common(&a));
         prop_assert_eq!(lower, b.greatest_lower_bound(&a));
-        prop_assert_eq!(upper.least_upper_bound(&c), a.least_upper_bound(&b.least_upper_bound(&c)));
-        prop_assert_eq!(a.least_upper_bound(&a), a);
+        prop_assert_eq!(upper.least_common(&c), a.least_common(&b.least_common(&c)));
+        prop_assert_eq!(a.least_common(&a), a);
         prop_assert_eq!(a.greatest_lower_bound(&upper), a);
+    }
+
+    /// I28. Merging is commutative, associative and idempotent, whatever the packet sizes, and what is merged serves
+    /// each; two services never merge; the greatest lower bound is served by each.
+    #[test]
+    fn merging_is_a_semilattice(a in flowspec(), b in flowspec(), c in flowspec()) {
+        let (ab, bc) = (a.merged(&b), b.merged(&c));
+        prop_assert_eq!(a.merged(&a), Some(a));
+        prop_assert_eq!(ab, b.merged(&a));
+        prop_assert_eq!(ab.and_then(|ab| ab.merged(&c)), bc.and_then(|bc| a.merged(&bc)));
+        prop_assert_eq!(ab.is_none(), core::mem::discriminant(&a) != core::mem::discriminant(&b));
+        if let Some(ab) = ab {
+            prop_assert!(ab.serves(&a) && ab.serves(&b) && ab.rate() >= a.rate().max(b.rate()));
+            prop_assert!(!(c.serves(&a) && c.serves(&b)) || c.serves(&ab), "least");
+        }
+        let low = a.greatest_lower_bound(&b);
+        prop_assert_eq!(low, b.greatest_lower_bound(&a));
+        prop_assert_eq!(
+            low.and_then(|l| l.greatest_lower_bound(&c)),
+            b.greatest_lower_bound(&c).and_then(|l| a.greatest_lower_bound(&l))
+        );
+        if let Some(low) = low {
+            prop_assert!(low.rate() <= a.rate().min(b.rate()));
+            let t = low.tspec();
+            prop_assert!(t.p >= t.r && (t.M == 0 || t.m <= t.M), "a bound of what means something means something");
+        }
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Rsvp {
         let mut at = now;
         for id in paths {
             let psb = &mut self.psbs[id];
-            let down = psb.out.oif() == Some(interface);
+            let down = psb.out.takes(interface);
             let up = psb.phop().is_some_and(|p| p.iif == interface);
             if down && psb.path_refresh_at != Time::FOREVER {
                 psb.path_refresh_at = psb.path_refresh_at.min(at);

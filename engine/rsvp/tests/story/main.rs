@@ -33,5 +33,6 @@ mod repair;
 mod restart;
 mod set_up;
 mod soft_state;
+mod styles;
 mod worst_legal;
 mod wrong;

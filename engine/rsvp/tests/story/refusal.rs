@@ -97,7 +97,7 @@ fn a_plane_that_fails_undoes_the_reservation() {
     assert_eq!((net.held(), net.digests()), (vec![0; 4], before));
 }
 
-/// The shared styles and multicast are refused clearly until they are there; calls that mean nothing likewise.
+/// Calls that mean nothing.
 #[test]
 fn calls_that_cannot_be_served_are_refused_at_once() {
     let mut net = ready();
@@ -106,16 +106,16 @@ fn calls_that_cannot_be_served_are_refused_at_once() {
     let (app, confirm) = (RECEIVER, false);
     let (filters, flowspecs): (&[FilterSpec], _) = (&[filter], &[cl(3)]);
     for style in [Style::Se, Style::Wf] {
-        net.tell(3, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs, confirm }));
+        net.tell(3, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs: &[], confirm }));
     }
+    let none: &[FilterSpec] = &[];
+    net.tell(3, Input::App(AppCall::Reserve { app, session, style: Style::Se, filters: none, flowspecs, confirm }));
     net.tell(3, Input::App(AppCall::Reserve { app, session, style: Style::Ff, filters, flowspecs: &[], confirm }));
     net.tell(3, Input::App(AppCall::Reserve { app, session, style: Style::Ff, filters, flowspecs: &[cl(0)], confirm }));
     let elsewhere = net.session_at(1);
     net.tell(3, Input::App(AppCall::Receiver { app, session: elsewhere }));
-    let group = terms::Session { dst: [239, 1, 1, 1].into(), ..session };
-    net.tell(3, Input::App(AppCall::Receiver { app, session: group }));
     let codes: Vec<_> = net.errors(3).iter().map(|e| (e.code, e.value)).collect();
-    assert_eq!(codes, [(6, 0), (6, 0), (20, 3), (21, 3), (20, 1), (20, 2)]);
+    assert_eq!(codes, [(20, 3), (20, 3), (20, 3), (20, 3), (21, 3), (20, 1)]);
     let (heard, mut low_peak, mut low_rate) = (net.errors(3).len(), tspec(3), gs(3));
     low_peak.p = Rate::from_mbps(2);
     if let terms::FlowSpec::Guaranteed(_, rspec) = &mut low_rate {
@@ -133,12 +133,12 @@ fn calls_that_cannot_be_served_are_refused_at_once() {
     assert_eq!((error.code, error.value), (21, 4));
     net.nodes[0].upcalls.clear();
 
-    let offers = [(group, filter), (session, net.template_at(1)), (session, filter)];
+    let offers = [(session, net.template_at(1)), (session, filter)];
     for (session, template) in offers {
         net.tell(0, Input::App(AppCall::Sender { app: RECEIVER, session, template, tspec: tspec(1), ttl: 63 }));
     }
     let codes: Vec<_> = net.errors(0).iter().map(|e| (e.code, e.value)).collect();
-    assert_eq!(codes, [(20, 2), (20, 1), (20, 4)], "a group, a foreign address, somebody else's flow");
+    assert_eq!(codes, [(20, 1), (20, 4)], "a foreign address, somebody else's flow");
     assert_eq!(net.digests(), before);
 }
 

@@ -3,16 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
-use terms::{Adspec, Fault, FlowSpec, Hop, IfIndex, Rate, Refused, Span, Time};
+use terms::ports::{Police, Preemption, RHandle, Route, TcRequest, TrafficControl, Tree, Way};
+use terms::{Adspec, Fault, FilterSpec, FlowSpec, Hop, IfIndex, Rate, Refused, Span, Style, Time, Tspec};
 
 pub const INSTALL_DELAY: Span = Span::from_millis(1);
 
 #[derive(Default)]
 pub struct Env {
     pub routes: BTreeMap<IpAddr, Way>,
+    /// Multicast routes: by group and sender.
+    pub trees: BTreeMap<(IpAddr, IpAddr), Tree>,
     pub capacity: BTreeMap<IfIndex, Rate>,
     pub held: BTreeMap<RHandle, (IfIndex, FlowSpec)>,
+    /// What else was asked for with each reservation.
+    pub terms: BTreeMap<RHandle, Terms>,
     /// Interfaces whose plane keeps a delay bound: C and D.
     pub guaranteed: BTreeMap<IfIndex, (u32, u32)>,
     /// The next reports are this fault.
@@ -30,7 +34,32 @@ pub struct Env {
     handles: u64,
 }
 
+/// What a reservation is for besides its flowspec.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Terms {
+    pub oif: IfIndex,
+    pub style: Style,
+    pub filters: Vec<FilterSpec>,
+    pub police: Police,
+    pub path_te: Tspec,
+    pub priority: Option<Preemption>,
+}
+
+impl Terms {
+    fn of(request: &TcRequest<'_>) -> Terms {
+        let TcRequest { oif, style, police, path_te, priority, .. } = *request;
+        Terms { oif, style, filters: request.filters.to_vec(), police, path_te, priority }
+    }
+}
+
 impl Env {
+    /// The terms of the one reservation on an interface.
+    pub fn terms_on(&self, oif: u32) -> Terms {
+        let on: Vec<_> = self.held.keys().filter_map(|h| self.terms.get(h)).filter(|t| t.oif.0 == oif).collect();
+        assert_eq!(on.len(), 1, "one reservation on interface {oif}");
+        on[0].clone()
+    }
+
     /// Rate held on an interface.
     pub fn rate_on(&self, oif: u32) -> Rate {
         let on = self.held.values().filter(|(o, _)| o.0 == oif);
@@ -75,7 +104,10 @@ impl Env {
 }
 
 impl Route for Env {
-    fn route(&mut self, dst: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
+    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, _: Option<IfIndex>) -> Way {
+        if let (true, Some(src)) = (dst.is_multicast(), src) {
+            return self.trees.get(&(dst, src)).map_or(Way::None, |tree| Way::Tree(*tree));
+        }
         self.routes.get(&dst).copied().unwrap_or(Way::None)
     }
 }
@@ -87,6 +119,7 @@ impl TrafficControl for Env {
         self.handles += 1;
         let handle = RHandle(self.handles);
         self.held.insert(handle, (request.oif, request.flowspec));
+        self.terms.insert(handle, Terms::of(request));
         self.fresh.push(handle);
         Ok(handle)
     }
@@ -95,6 +128,7 @@ impl TrafficControl for Env {
         self.calls += 1;
         self.admit(request, Some(handle))?;
         self.held.insert(handle, (request.oif, request.flowspec));
+        self.terms.insert(handle, Terms::of(request));
         self.fresh.push(handle);
         Ok(())
     }

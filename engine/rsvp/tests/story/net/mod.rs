@@ -5,15 +5,16 @@
 
 mod env;
 mod forge;
+mod group;
 mod talk;
 
-pub use env::Env;
+pub use env::{Env, Terms};
 pub use forge::Forged;
 pub use talk::*;
 
 use rsvp::Rsvp;
 use rsvp::io::{AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use terms::ports::Way;
 use terms::{IfIndex, Rate, Span, Time};
@@ -74,6 +75,8 @@ pub struct Net {
     flights: BTreeMap<(Time, u64), Flight>,
     turn: u64,
     v6: bool,
+    /// Where each group has members.
+    members: BTreeMap<IpAddr, BTreeSet<usize>>,
 }
 
 pub fn config(refresh: Span) -> Config {
@@ -84,7 +87,17 @@ impl Net {
     pub fn new(v6: bool) -> Net {
         let fate = Box::new(|_: Time, _: &Flight| Fate::Deliver);
         let (nodes, links, log) = (Vec::new(), Vec::new(), Vec::new());
-        Net { now: Time::ZERO, nodes, links, fate, log, flights: BTreeMap::new(), turn: 0, v6 }
+        Net {
+            now: Time::ZERO,
+            nodes,
+            links,
+            fate,
+            log,
+            flights: BTreeMap::new(),
+            turn: 0,
+            v6,
+            members: BTreeMap::new(),
+        }
     }
 
     /// Nodes in a line, all speaking RSVP, 100 Mbit/s on every interface.
@@ -335,5 +348,6 @@ impl Net {
             }
             self.nodes[start].env.routes = routes;
         }
+        self.learn_trees();
     }
 }

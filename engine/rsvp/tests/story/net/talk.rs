@@ -50,6 +50,30 @@ impl Net {
         self.tell(to, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs, confirm }));
     }
 
+    /// An application on `node` sends to a session.
+    pub fn sends(&mut self, node: usize, app: u64, session: Session, port: u32, mbps: u64) -> SenderTemplate {
+        let template = SenderTemplate { src_port: port, ..self.template_at(node) };
+        let (app, tspec) = (AppId(app), tspec(mbps));
+        self.tell(node, Input::App(AppCall::Sender { app, session, template, tspec, ttl: 63 }));
+        template
+    }
+
+    /// An application on `node` asks for a session in a shared style.
+    pub fn shares(&mut self, node: usize, session: Session, style: Style, filters: &[FilterSpec], flowspec: FlowSpec) {
+        let (app, flowspecs, confirm) = (RECEIVER, &[flowspec][..], true);
+        self.tell(node, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs, confirm }));
+    }
+
+    /// An application on `node` gives up what it asked for a session.
+    pub fn leaves(&mut self, node: usize, session: Session) {
+        self.tell(node, Input::App(AppCall::Release { app: RECEIVER, session: Some(session) }));
+    }
+
+    /// Mbit/s that a node holds on one interface.
+    pub fn on(&self, node: usize, oif: u32) -> u64 {
+        self.nodes[node].env.rate_on(oif).as_bps() / 1_000_000
+    }
+
     pub fn release(&mut self, to: usize) {
         let session = Some(self.session_at(to));
         self.tell(to, Input::App(AppCall::Release { app: RECEIVER, session }));

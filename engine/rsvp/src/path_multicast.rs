@@ -1,0 +1,194 @@
+//! PATH MESSAGE ARRIVES for a multicast session: RFC 2209 section 2.1, RFC 2205 section 3.9. Packets of one sender come
+//! in by one interface, which multicast routing names; Paths that come in by another are remembered and go nowhere.
+//!
+//! The path state without an interface in its key is the one that packets follow, as far as is known; if its Paths came
+//! in where they should not, it has no branches. Any other incoming interface has a path state of its own.
+
+use crate::engine::{Env, Rsvp};
+use crate::path::News;
+use crate::psb::{Origin, Out, Psb};
+use crate::receive::Arrival;
+use crate::refusal::Refusal;
+use crate::resv_refresh::Push;
+use crate::session::SessionState;
+use crate::table::Id;
+use alloc::boxed::Box;
+use terms::ports::{Oifs, Tree, Way};
+use terms::{IfIndex, SenderTemplate, Session, Time};
+
+impl Rsvp {
+    /// The distribution tree of a sender at this node, as far as RSVP is spoken. Without a word from multicast routing
+    /// it has no branches, and packets may come from anywhere: a receiving host.
+    pub(crate) fn tree<E: Env>(
+        &self,
+        env: &mut E,
+        session: &Session,
+        src: core::net::IpAddr,
+        iif: Option<IfIndex>,
+    ) -> Tree {
+        let Way::Tree(tree) = env.route(session.dst, Some(src), iif) else { return Tree::default() };
+        let onward = tree.oifs.as_slice().iter().copied();
+        let comes_in = |oif: &IfIndex| Some(*oif) == tree.iif || (tree.iif.is_none() && Some(*oif) == iif);
+        Tree { iif: tree.iif, oifs: onward.filter(|oif| self.speaks_on(*oif) && !comes_in(oif)).collect() }
+    }
+
+    /// Where packets of a local sender leave: by the interface that has its address (RFC 2205 section 3.9), and, on a
+    /// router, along the branches from there.
+    pub(crate) fn tree_from_here<E: Env>(&self, env: &mut E, session: &Session, src: core::net::IpAddr) -> Out {
+        let mut oifs = self.tree(env, session, src, None).oifs;
+        let own = self.interfaces.iter().find(|(_, i)| i.enabled && i.addresses.contains(&src));
+        if let Some((own, _)) = own {
+            oifs.add(*own);
+        }
+        Out::Tree(Box::new(oifs))
+    }
+
+    pub(crate) fn multicast_path<E: Env>(
+        &mut self,
+        now: Time,
+        env: &mut E,
+        from: &Arrival,
+        session: &Session,
+        template: &SenderTemplate,
+        news: News,
+    ) -> Result<(), Refusal> {
+        let known = self.sessions.find(session).and_then(|sid| self.psb_of(sid, template));
+        if known.is_some_and(|id| self.local_sender(id).is_some()) {
+            self.drop_message(from, "a Path for a sender of our own");
+            return Ok(());
+        }
+        let tree = self.tree(env, session, template.src, Some(from.iif));
+        let before = known.and_then(|id| self.psbs[id].phop().map(|p| p.iif));
+        let right = tree.iif.or(before).is_none_or(|iif| iif == from.iif);
+        let branches = if right { tree.oifs } else { Oifs::NONE };
+        let out = Out::Tree(Box::new(branches));
+        match known {
+            None => self.path_new(now, env, session, template, out, news),
+            Some(id) if before == Some(from.iif) => {
+                self.path_known(now, env, id, out, news);
+                Ok(())
+            }
+            Some(id) if right => {
+                self.set_aside(id);
+                self.forget_aside(id, from.iif);
+                self.path_known(now, env, id, out, news);
+                Ok(())
+            }
+            Some(id) => self.path_aside(now, id, news),
+        }
+    }
+
+    /// A Path came in by an interface that its sender's packets do not use.
+    fn path_aside(&mut self, now: Time, id: Id<Psb>, news: News) -> Result<(), Refusal> {
+        let (sid, _, template) = self.sender_of(id);
+        let key = (sid, template, Some(news.phop.iif));
+        let block = self.block_of(now, news, Out::Nowhere);
+        match self.psbs.find(&key) {
+            Some(aside) => {
+                let alarm = core::mem::take(&mut self.psbs[aside].alarm);
+                self.psbs[aside] = Psb { alarm, ..block };
+                self.arm_path(aside);
+            }
+            None if self.psbs.len() >= self.config.max_paths => {
+                return Err(Refusal::table_full("path states", self.config.max_paths));
+            }
+            None => {
+                let aside = self.psbs.insert(&mut self.sessions[sid].psbs, key, block);
+                self.arm_path(aside);
+            }
+        }
+        Ok(())
+    }
+
+    /// Packets of the sender come in elsewhere now: the previous hop so far is remembered, and told that nothing is asked
+    /// of it any more.
+    fn set_aside(&mut self, id: Id<Psb>) {
+        let (sid, _, template) = self.sender_of(id);
+        self.resv_tear_upstream(id);
+        self.psbs[id].blockade = None;
+        let news = self.news_of(id);
+        let key = (sid, template, Some(news.phop.iif));
+        if self.psbs.find(&key).is_none() && self.psbs.len() < self.config.max_paths {
+            let since = self.psbs[id].phop_since;
+            let block = Psb { expires: self.psbs[id].expires, ..self.block_of(since, news, Out::Nowhere) };
+            let aside = self.psbs.insert(&mut self.sessions[sid].psbs, key, block);
+            self.arm_path(aside);
+        }
+    }
+
+    /// What was remembered of an incoming interface is the path itself now.
+    fn forget_aside(&mut self, id: Id<Psb>, iif: IfIndex) {
+        let (sid, template, _) = self.psbs.key(id);
+        if let Some(aside) = self.psbs.find(&(sid, template, Some(iif))) {
+            self.drop_aside(aside);
+        }
+    }
+
+    /// Forgets a path state that was only remembered.
+    pub(crate) fn drop_aside(&mut self, aside: Id<Psb>) {
+        let (sid, ..) = self.sender_of(aside);
+        let mut gone = self.psbs.remove(&mut self.sessions[sid].psbs, aside);
+        self.timers.clear(&mut gone.alarm);
+    }
+
+    /// The path that packets followed is gone. If Paths came in elsewhere as well, one of those is the best that local
+    /// receivers have now.
+    pub(crate) fn take_up_aside(&mut self, now: Time, sid: Id<SessionState>, template: &SenderTemplate) {
+        let of_sender = |id: &Id<Psb>| self.psbs.key(*id).1 == *template;
+        let Some(aside) = self.psbs.chain(&self.sessions[sid].psbs).find(of_sender) else { return };
+        let mut block = self.psbs.remove(&mut self.sessions[sid].psbs, aside);
+        self.timers.clear(&mut block.alarm);
+        block.out = Out::Tree(Box::new(Oifs::NONE));
+        let id = self.psbs.insert(&mut self.sessions[sid].psbs, (sid, *template, None), block);
+        self.path_event(id);
+        self.resv_refresh(now, id, Push::IfNew);
+        self.arm_path(id);
+    }
+
+    /// Multicast routing has changed: where packets of a sender come in, where they leave.
+    pub(crate) fn tree_changed<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
+        let (sid, session, template) = self.sender_of(id);
+        let Some(phop) = self.psbs[id].phop().copied() else {
+            let out = self.tree_from_here(env, &session, template.src);
+            return self.rerouted(now, env, id, out);
+        };
+        let tree = self.tree(env, &session, template.src, Some(phop.iif));
+        let out = |oifs| Out::Tree(Box::new(oifs));
+        let Some(iif) = tree.iif.filter(|iif| *iif != phop.iif) else {
+            return self.rerouted(now, env, id, out(tree.oifs));
+        };
+        // Packets come in elsewhere. If Paths have been heard from there, they are what counts now.
+        match self.psbs.find(&(sid, template, Some(iif))) {
+            Some(aside) => {
+                let news = self.news_of(aside);
+                let expires = self.psbs[aside].expires;
+                self.set_aside(id);
+                self.drop_aside(aside);
+                self.path_known(now, env, id, out(tree.oifs), news);
+                self.psbs[id].expires = expires;
+                self.arm_path(id);
+            }
+            None => self.rerouted(now, env, id, out(Oifs::NONE)),
+        }
+    }
+
+    fn news_of(&self, id: Id<Psb>) -> News {
+        let psb = &self.psbs[id];
+        let Origin::Hop(phop) = psb.origin else { unreachable!("what is remembered came from a neighbour") };
+        News {
+            phop,
+            tspec: psb.tspec,
+            adspec: psb.adspec,
+            ttl: psb.ttl,
+            forward: psb.forward.clone(),
+            refresh: psb.refresh,
+            entry: psb.entry,
+        }
+    }
+
+    fn rerouted<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out) {
+        if self.psbs[id].out != out {
+            self.reroute(now, env, id, out);
+        }
+    }
+}

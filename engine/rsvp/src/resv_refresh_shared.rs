@@ -1,0 +1,170 @@
+//! RESV REFRESH in the shared styles, SE and WF: one request to a previous hop for all of its senders, with a SCOPE where
+//! a wildcard request could come round in a circle (RFC 2205 section 3.4).
+
+use crate::engine::Rsvp;
+use crate::lifetime::jittered;
+use crate::path_err::HOP_TTL;
+use crate::psb::{MOST_CREDIT, Phop, Psb, Request};
+use crate::resv_refresh::Push;
+use crate::session::SessionState;
+use crate::table::Id;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use terms::{FilterSpec, FlowSpec, Style, Time};
+use wire::{Builder, MessageType, RsvpHop};
+
+/// Room in a message for all but the list of senders and objects passed on: with IPv6 header and addresses throughout.
+const FIXED_PART: usize = 300;
+/// Bytes of a FILTER_SPEC with an IPv6 address.
+const FILTER_BYTES: usize = 24;
+
+impl Rsvp {
+    /// Asks the previous hop of a sender for what is reserved downstream, for all its senders together.
+    pub(crate) fn shared_refresh(&mut self, now: Time, id: Id<Psb>, style: Style, push: Push) {
+        let (sid, ..) = self.sender_of(id);
+        let Some(phop) = self.psbs[id].phop().copied() else { return };
+        let group = self.senders_by(sid, &phop);
+        let (sum, with) = self.wanted_together(now, &group, style, push != Push::PastBlockade);
+        if push == Push::PastBlockade && sum.is_none() {
+            return;
+        }
+        let gone: Vec<_> =
+            group.into_iter().filter(|id| self.psbs[*id].request.is_some() && !with.contains(id)).collect();
+        // A wildcard tear takes all; as long as some are left, their new SCOPE says who is not.
+        if style == Style::Se || with.is_empty() {
+            self.shared_tear(&gone, style);
+        }
+        for id in &gone {
+            self.psbs[*id].request = None;
+        }
+        let Some(flowspec) = sum else { return };
+        let told = |id: &Id<Psb>| self.psbs[*id].request.is_some_and(|r| r.flowspec == flowspec);
+        let new = !with.iter().all(told) || (style == Style::Wf && !gone.is_empty());
+        if new || push == Push::Now {
+            self.send_shared(now, sid, &phop, &with, style, flowspec);
+        }
+    }
+
+    /// The least that serves all requests for these senders, and the senders for whom there is any.
+    fn wanted_together(
+        &self,
+        now: Time,
+        group: &[Id<Psb>],
+        style: Style,
+        settle: bool,
+    ) -> (Option<FlowSpec>, Vec<Id<Psb>>) {
+        let mut sum: Option<FlowSpec> = None;
+        let mut with = Vec::new();
+        for id in group {
+            let Some(one) = self.wanted(now, *id, settle) else { continue };
+            if style == Style::Wf && !self.is_in_scope(*id) {
+                continue;
+            }
+            sum = Some(sum.and_then(|sum| sum.merged(&one)).unwrap_or(one));
+            with.push(*id);
+        }
+        with.sort_unstable_by_key(|id| self.psbs.key(*id).1);
+        (sum, with)
+    }
+
+    /// Whether any wildcard request that the sender's packets go to is meant for it (RFC 2205 section 3.4, rule 1).
+    fn is_in_scope(&self, id: Id<Psb>) -> bool {
+        let (sid, _, filter) = self.sender_of(id);
+        let out = &self.psbs[id].out;
+        self.rsbs.chain(&self.sessions[sid].rsbs).any(|rsb| {
+            let here = self.rsbs.key(rsb).1.oif().is_none_or(|oif| out.takes(oif));
+            here && self.rsbs[rsb].reaches(filter.src)
+        })
+    }
+
+    /// Whether a wildcard request says whom it is for: if it goes to more than one previous hop, or came with a SCOPE.
+    fn needs_scope(&self, sid: Id<SessionState>) -> bool {
+        self.has_several_hops(sid)
+            || self.rsbs.chain(&self.sessions[sid].rsbs).any(|rsb| self.rsbs[rsb].scope().is_some())
+    }
+
+    fn send_shared(
+        &mut self,
+        now: Time,
+        sid: Id<SessionState>,
+        phop: &Phop,
+        with: &[Id<Psb>],
+        style: Style,
+        flowspec: FlowSpec,
+    ) {
+        let waiting = with.iter().any(|id| self.application_waits(*id));
+        let next = now + jittered(self.config.refresh, &mut self.pcg);
+        let mut passed_on: Option<IpAddr> = None;
+        for id in with {
+            let psb = &mut self.psbs[*id];
+            let credit = psb.request.map_or(0, |r| r.credit).saturating_add(1).min(MOST_CREDIT);
+            psb.request = Some(Request { flowspec, style, refresh_at: next, credit });
+            // One message, one confirmation: another receiver's goes with the next.
+            if passed_on.is_none() || psb.confirm == passed_on {
+                passed_on = psb.confirm.take().or(passed_on);
+            }
+            self.arm_path(*id);
+        }
+        let Some(src) = self.address_on(phop.iif, phop.addr) else { return };
+        let mtu = self.interfaces.get(&phop.iif).map_or(0, |i| i.mtu as usize);
+        let carried = self.carried_upstream(with);
+        let carried_bytes: usize = carried.iter().map(|f| f.body.len() + 4).sum();
+        let filters: Vec<FilterSpec> = with.iter().map(|id| self.psbs.key(*id).1).collect();
+        let fit = (mtu.saturating_sub(FIXED_PART + carried_bytes) / FILTER_BYTES).max(1);
+        let parts: Vec<&[FilterSpec]> =
+            if style == Style::Se { filters.chunks(fit).collect() } else { alloc::vec![&[]] };
+        let mut messages = Vec::new();
+        for part in parts {
+            let mut build = Builder::new(MessageType::Resv, HOP_TTL)
+                .session(&self.sessions.key(sid))
+                .hop(&RsvpHop { addr: src, lih: phop.lih })
+                .time_values(self.config.refresh);
+            for object in &carried {
+                build = build.raw(object.class, object.ctype, &object.body);
+            }
+            if let Some(receiver) = passed_on.or(Some(src).filter(|_| waiting)) {
+                build = build.confirm(receiver);
+            }
+            if style == Style::Wf && self.needs_scope(sid) {
+                let mut scope: Vec<IpAddr> = filters.iter().map(|f| f.src).collect();
+                scope.dedup();
+                build = build.scope(&scope);
+            }
+            build = build.style(style).flowspec(&flowspec);
+            messages.push(part.iter().fold(build, |build, filter| build.filter_spec(&(*filter).into())));
+        }
+        for build in messages {
+            self.send_to_hop(MessageType::Resv, phop.by(), src, phop.addr, build);
+        }
+    }
+
+    /// A ResvTear to the previous hop of these senders, for what was asked for them.
+    pub(crate) fn shared_tear(&mut self, gone: &[Id<Psb>], style: Style) {
+        let Some(first) = gone.first() else { return };
+        let (_, session, _) = self.sender_of(*first);
+        let psb = &self.psbs[*first];
+        let (Some(phop), Some(request)) = (psb.phop().copied(), psb.request) else { return };
+        let other = psb.other.as_ref().map(|o| o.phop);
+        let filters: Vec<FilterSpec> = gone.iter().map(|id| self.psbs.key(*id).1).collect();
+        for id in gone {
+            self.psbs[*id].request = None;
+            self.psbs[*id].confirm = None;
+        }
+        for phop in [Some(phop), other].into_iter().flatten() {
+            let Some(src) = self.address_on(phop.iif, phop.addr) else { continue };
+            let mtu = self.interfaces.get(&phop.iif).map_or(0, |i| i.mtu as usize);
+            let fit = (mtu.saturating_sub(FIXED_PART) / FILTER_BYTES).max(1);
+            let parts: Vec<&[FilterSpec]> =
+                if style == Style::Wf { alloc::vec![&[]] } else { filters.chunks(fit).collect() };
+            for part in parts {
+                let build = Builder::new(MessageType::ResvTear, HOP_TTL)
+                    .session(&session)
+                    .hop(&RsvpHop { addr: src, lih: phop.lih })
+                    .style(style)
+                    .flowspec(&request.flowspec);
+                let build = part.iter().fold(build, |build, filter| build.filter_spec(&(*filter).into()));
+                self.send_to_hop(MessageType::ResvTear, phop.by(), src, phop.addr, build);
+            }
+        }
+    }
+}
