@@ -122,7 +122,7 @@ fn expired(line: &Line) -> Option<State> {
         rsvp::io::Event::PathRemoved { session, template, why: Gone::Expired } => {
             Some((line.node, true, *session, *template))
         }
-        rsvp::io::Event::ResvRemoved { session, template, why: Gone::Expired, .. } => {
+        rsvp::io::Event::ResvRemoved { session, template: Some(template), why: Gone::Expired, .. } => {
             Some((line.node, false, *session, *template))
         }
         _ => None,

@@ -135,6 +135,7 @@ impl Rsvp {
         }
         self.admit(now, env, said, &at, flowspec, &[], known)?;
         self.keep_reservation(now, said, &at, flowspec, None, known);
+        self.police_other_branches(now, env, &at);
         if self.tcsbs.find(&at).is_some_and(|t| self.tcsbs[t].pending == 0) {
             self.reserved(now, &at);
         }

@@ -97,6 +97,7 @@ impl Rsvp {
         let end = now + lifetime(said.refresh, self.config.keep);
         let shared = self.list(known, said.style, whose, end);
         self.keep_reservation(now, said, &at, flowspec, shared, known);
+        self.police_other_branches(now, env, &at);
         if self.tcsbs.find(&at).is_some_and(|t| self.tcsbs[t].pending == 0) {
             self.reserved(now, &at);
         }

@@ -147,9 +147,7 @@ impl Rsvp {
         due: &Due,
     ) -> Result<(), Refused> {
         let told = self.told(at, due);
-        self.put(now, env, at, due, told)?;
-        self.police_other_branches(now, env, at);
-        Ok(())
+        self.put(now, env, at, due, told)
     }
 
     fn put<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey, due: &Due, told: Told) -> Result<(), Refused> {
@@ -199,9 +197,9 @@ impl Rsvp {
     }
 
     /// What changed on one interface may have made the others branches that are smaller, or no longer.
-    fn police_other_branches<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
+    pub(crate) fn police_other_branches<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
         let sid = at.0;
-        if self.sessions[sid].tcsbs.len() < 2 || !self.sessions.key(sid).dst.is_multicast() {
+        if self.sessions[sid].tcsbs.is_empty() || !self.sessions.key(sid).dst.is_multicast() {
             return;
         }
         let others: Vec<_> = self.tcsbs.chain(&self.sessions[sid].tcsbs).map(|id| self.tcsbs.key(id)).collect();
@@ -246,6 +244,7 @@ impl Rsvp {
         match self.due(at, None) {
             Ok(Some(due)) if self.tcsbs.find(at).is_some() => {
                 let _kept = self.update_traffic_control(now, env, at, &due);
+                self.police_other_branches(now, env, at);
             }
             _ => self.release_traffic_control(now, env, at),
         }

@@ -5,7 +5,7 @@ use api::agent::EventDoc;
 use node::io::Event;
 use rsvp::io::{ErrorReport, Gone, NeighbourNews, Upcall};
 use std::collections::BTreeMap;
-use terms::{Adspec, FlowKey, GuaranteedTerms, IfIndex, SenderTemplate, Session};
+use terms::{Adspec, FlowKey, GuaranteedTerms, IfIndex, SenderTemplate, Session, Style};
 
 /// Names of interfaces, by index.
 pub type Names = BTreeMap<IfIndex, String>;
@@ -77,12 +77,14 @@ fn rsvp_news(event: &rsvp::io::Event, names: &Names) -> News {
         E::PathRemoved { session, template, why } => {
             (Level::Info, "path_removed", format!("{}: {}", flow(session, template), gone(*why)))
         }
-        E::ResvCreated { session, template, oif, flowspec } => {
-            let text = format!("{} {}: {}", flow(session, template), on(*oif, names), flowspec.rate());
+        E::ResvCreated { session, template, style, oif, flowspec } => {
+            let whose = whose(session, template.as_ref(), *style);
+            let text = format!("{whose} {}: {}", on(*oif, names), flowspec.rate());
             (Level::Info, "resv_created", text)
         }
-        E::ResvRemoved { session, template, oif, why } => {
-            (Level::Info, "resv_removed", format!("{} {}: {}", flow(session, template), on(*oif, names), gone(*why)))
+        E::ResvRemoved { session, template, style, oif, why } => {
+            let whose = whose(session, template.as_ref(), *style);
+            (Level::Info, "resv_removed", format!("{whose} {}: {}", on(*oif, names), gone(*why)))
         }
         E::Refused { session, template, error } => {
             let whose = template.map_or_else(|| destination(session), |template| flow(session, &template));
@@ -131,6 +133,15 @@ fn neighbour(news: &NeighbourNews) -> (Level, &'static str, String) {
 /// `10.0.0.1:5004 -> 10.0.2.2:5004/17`.
 pub fn flow(session: &Session, sender: &SenderTemplate) -> String {
     format!("{}:{} -> {}", sender.src, sender.src_port, destination(session))
+}
+
+/// One sender's flow, or those that share a reservation of the session.
+fn whose(session: &Session, template: Option<&SenderTemplate>, style: Style) -> String {
+    match (template, style) {
+        (Some(template), _) => flow(session, template),
+        (None, Style::Wf) => format!("every sender -> {}", destination(session)),
+        (None, _) => format!("several senders -> {}", destination(session)),
+    }
 }
 
 fn packets(flow: &FlowKey) -> String {

@@ -8,7 +8,8 @@ use node::status::{LinkView, ReservationView};
 use rsvp::views::ResvView;
 use rsvp::{NextHop, Origin};
 use std::collections::{BTreeMap, BTreeSet};
-use terms::{Fault, FlowKey, IfIndex, Rate, Style, Time};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use terms::{Fault, FlowKey, IfIndex, Rate, SenderTemplate, Style, Time};
 use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan};
 
 /// What the kernel has and counts, both looked up just now.
@@ -120,14 +121,14 @@ fn rows(agent: &mut Agent, read: &ReadBack) -> Vec<ReservationRow> {
     let mut seen = BTreeSet::new();
     let mut rows = Vec::new();
     let asked: Vec<ResvView> = agent.node.rsvp().reservations().collect();
-    for view in asked {
+    for (view, sender) in asked.iter().flat_map(|view| named(view).into_iter().map(move |sender| (view, sender))) {
         let flow = match view.style {
             Style::Wf => FlowKey::of_any_sender(&view.session),
-            Style::Ff | Style::Se => FlowKey::of(&view.session, &view.template),
+            Style::Ff | Style::Se => FlowKey::of(&view.session, &sender),
         };
         let key = view.next_hop.oif().map(|oif| (oif, flow));
         seen.extend(key);
-        let mut row = asked_row(&view, now);
+        let mut row = asked_row(view, sender, now);
         if let Some(key) = key {
             fill(agent, &mut row, key, held.get(&key), read, now);
         }
@@ -142,10 +143,22 @@ fn rows(agent: &mut Agent, read: &ReadBack) -> Vec<ReservationRow> {
     rows
 }
 
-fn asked_row(view: &ResvView, now: Time) -> ReservationRow {
+/// The senders of a request; for a wildcard one, which is for all, the address that stands for any.
+fn named(view: &ResvView) -> Vec<SenderTemplate> {
+    if view.style != Style::Wf {
+        return view.filters.clone();
+    }
+    let src = match view.session.dst {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    vec![SenderTemplate { src, src_port: 0 }]
+}
+
+fn asked_row(view: &ResvView, sender: SenderTemplate, now: Time) -> ReservationRow {
     ReservationRow {
         session: view.session.into(),
-        sender: view.template.into(),
+        sender: sender.into(),
         oif: None,
         nhop: match view.next_hop {
             NextHop::Hop { addr, .. } => Some(addr),
@@ -277,7 +290,7 @@ pub fn senders(agent: &Agent) -> impl Iterator<Item = SenderRow> + '_ {
             tspec: view.tspec.into(),
             phop: phop.map(|phop| phop.addr),
             iif: phop.map(|phop| name(phop.iif)),
-            oif: view.out.oif().map(name),
+            oif: view.out.oifs().first().copied().map(name),
             expires_in_ms: left(view.expires, now),
             non_rsvp_hop: phop.is_some_and(|phop| phop.non_rsvp),
         }

@@ -27,6 +27,7 @@ mod hostile;
 mod integrity;
 mod loss;
 mod modify;
+mod multicast;
 mod net;
 mod refusal;
 mod repair;

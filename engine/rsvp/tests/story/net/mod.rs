@@ -8,7 +8,7 @@ mod forge;
 mod group;
 mod talk;
 
-pub use env::{Env, Terms};
+pub use env::Env;
 pub use forge::Forged;
 pub use talk::*;
 
