@@ -11,6 +11,7 @@ pub mod clock;
 pub mod doctor;
 pub mod error;
 pub mod ethtool;
+pub mod mroute;
 pub mod netlink;
 pub mod netns;
 pub mod offload;

@@ -1,12 +1,18 @@
 //! The kernel's routing table as RSVP's `Route_Query` (RFC 2205 section 3.11.3), with a cache that a notice empties.
+//!
+//! *Multicast.* The way of a sender's packets to a group is the kernel's multicast route of the two, or the one of any
+//! sender to the group: it names where they come in and where they go out. Without one the tree has no branches here:
+//! only this node's own receivers hear the sender. What this node itself sends goes out where the unicast table sends
+//! multicast, and from there as the multicast route says.
 
 use crate::netlink::addr::Address;
+use crate::netlink::mfc::MulticastRoute;
 use crate::netlink::route::{RouteAnswer, RouteQuery};
 use crate::netlink::{Error, Socket};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use terms::IfIndex;
-use terms::ports::{Route, Way};
+use terms::ports::{Oifs, Route, Tree, Way};
 
 /// Most answers that are kept; when there are more, all are asked for anew.
 const MAX_CACHED: usize = 1 << 16;
@@ -19,6 +25,8 @@ pub struct KernelRoutes {
     socket: Socket,
     addresses: Vec<Address>,
     known: HashMap<Question, Way>,
+    /// By group and sender (unspecified: any); `None`: to be read when somebody asks.
+    trees: Option<HashMap<(IpAddr, IpAddr), Tree>>,
 }
 
 impl KernelRoutes {
@@ -29,7 +37,7 @@ impl KernelRoutes {
     pub fn open() -> Result<KernelRoutes, Error> {
         let mut socket = Socket::open()?;
         let addresses = socket.addresses()?;
-        Ok(KernelRoutes { socket, addresses, known: HashMap::new() })
+        Ok(KernelRoutes { socket, addresses, known: HashMap::new(), trees: None })
     }
 
     /// Forgets every answer: a route, a link or an address has changed.
@@ -38,6 +46,7 @@ impl KernelRoutes {
     /// The addresses could not be read; the old ones are kept.
     pub fn forget(&mut self) -> Result<(), Error> {
         self.known.clear();
+        self.trees = None;
         self.addresses = self.socket.addresses()?;
         Ok(())
     }
@@ -45,6 +54,9 @@ impl KernelRoutes {
     /// Asks the kernel. A question that it rejects (a source that is not ours and came in nowhere) is asked again
     /// without what it rejected; RSVP routes by destination where that is all there is.
     fn ask(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> Way {
+        if dst.is_multicast() {
+            return self.tree(dst, src, iif);
+        }
         let src = src.filter(|src| iif.is_some() || self.is_ours(*src));
         let full = RouteQuery { dst, src, iif };
         match self.socket.route(&full) {
@@ -69,20 +81,49 @@ impl KernelRoutes {
                 let ours = source.filter(|source| self.is_ours(*source)).or_else(|| self.source(oif, next_hop));
                 ours.map_or(Way::None, |source| Way::Out { oif, gateway, source })
             }
-            // Multicast sessions come with their own issue; until then there is no way.
             RouteAnswer::Multicast(_) | RouteAnswer::None => Way::None,
         }
+    }
+
+    /// The tree of a group's sender at this node.
+    fn tree(&mut self, group: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> Way {
+        let any = if group.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+        let src = src.unwrap_or(any);
+        let told = self.told(group, src).or_else(|| self.told(group, any));
+        if iif.is_some() || !(src.is_unspecified() || self.is_ours(src)) {
+            return Way::Tree(told.unwrap_or_default());
+        }
+        let query = RouteQuery { dst: group, src: Some(src).filter(|src| self.is_ours(*src)), iif: None };
+        let mut oifs = told.map_or(Oifs::NONE, |tree| tree.oifs);
+        match self.socket.route(&query) {
+            Ok(RouteAnswer::Out { oif, .. }) => oifs.add(oif),
+            _ if oifs.is_empty() => return Way::None,
+            _ => true,
+        };
+        Way::Tree(Tree { iif: None, oifs })
+    }
+
+    /// What the kernel's multicast routes say of a group and sender.
+    fn told(&mut self, group: IpAddr, src: IpAddr) -> Option<Tree> {
+        let KernelRoutes { trees, socket, .. } = self;
+        let trees = trees.get_or_insert_with(|| {
+            let all = socket.multicast_routes().unwrap_or_default();
+            all.into_iter().map(|route| ((route.group, route.src), tree_of(&route))).collect()
+        });
+        trees.get(&(group, src)).copied()
     }
 
     fn is_ours(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|ours| ours.address == address)
     }
 
-    /// Our address on a link: the one on the next hop's network, or else the first of its family.
+    /// Our address on a link: the one on the next hop's network, or else the first of its family; one that is good
+    /// on this link only, if there is no other (IPv6 routers name each other by those).
     fn source(&self, oif: IfIndex, next_hop: IpAddr) -> Option<IpAddr> {
         let there = || self.addresses.iter().filter(|a| a.index == oif && a.address.is_ipv4() == next_hop.is_ipv4());
-        let on_net = there().find(|a| same_network(a, next_hop));
-        on_net.or_else(|| there().next()).map(|a| a.address)
+        let wide = || there().filter(|a| !is_link_local(&a.address));
+        let on_net = wide().find(|a| same_network(a, next_hop));
+        on_net.or_else(|| wide().next()).or_else(|| there().next()).map(|a| a.address)
     }
 }
 
@@ -99,6 +140,15 @@ impl Route for KernelRoutes {
         self.known.insert(question, way);
         way
     }
+}
+
+fn tree_of(route: &MulticastRoute) -> Tree {
+    let oifs = route.oifs.iter().copied().filter(|oif| *oif != route.iif).collect();
+    Tree { iif: Some(route.iif), oifs }
+}
+
+fn is_link_local(address: &IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.segments()[0] & 0xffc0 == 0xfe80)
 }
 
 fn same_network(ours: &Address, other: IpAddr) -> bool {

@@ -12,6 +12,7 @@
 pub mod addr;
 pub mod link;
 pub mod message;
+pub mod mfc;
 pub mod notice;
 pub mod route;
 pub mod socket;

@@ -17,7 +17,7 @@ pub enum Notice {
     LinkGone(IfIndex),
     /// An address of this link came or went.
     Address(IfIndex),
-    /// A route came, changed or went.
+    /// A route came, changed or went; a multicast route too.
     Route,
     /// A queueing discipline of this link came or went.
     Qdisc(IfIndex),
@@ -36,8 +36,10 @@ const GROUPS: i32 = libc::RTMGRP_LINK
     | libc::RTMGRP_TC
     | libc::RTMGRP_IPV4_IFADDR
     | libc::RTMGRP_IPV4_ROUTE
+    | libc::RTMGRP_IPV4_MROUTE
     | libc::RTMGRP_IPV6_IFADDR
-    | libc::RTMGRP_IPV6_ROUTE;
+    | libc::RTMGRP_IPV6_ROUTE
+    | libc::RTMGRP_IPV6_MROUTE;
 
 impl Notices {
     /// Listens in the calling thread's network namespace.

@@ -149,7 +149,7 @@ pub(super) fn answer(reply: &Reply) -> Option<RouteAnswer> {
 }
 
 /// The interfaces of RTA_MULTIPATH: `struct rtnexthop`s of 8 bytes plus attributes.
-fn next_hops(mut bytes: &[u8]) -> Vec<IfIndex> {
+pub(super) fn next_hops(mut bytes: &[u8]) -> Vec<IfIndex> {
     let mut all = Vec::new();
     while let (Some(len), Some(index)) = (super::message::u16_at(bytes, 0), super::message::u32_at(bytes, 4)) {
         let len = (len as usize).max(8);

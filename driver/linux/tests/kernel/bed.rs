@@ -185,7 +185,7 @@ fn connect_from(from: u16, to: SocketAddrV4) -> TcpStream {
 }
 
 /// Never blocks and never is the one that drops: the queues under test are.
-fn roomy(socket: UdpSocket) -> UdpSocket {
+pub fn roomy(socket: UdpSocket) -> UdpSocket {
     socket.set_nonblocking(true).expect("non-blocking");
     let size: libc::c_int = 8 << 20;
     for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {

@@ -3,6 +3,7 @@
 mod bed;
 mod crash;
 mod doctor;
+mod multicast;
 mod netlink;
 mod older;
 mod plane;
@@ -10,5 +11,6 @@ mod policer;
 mod scratch;
 mod shared;
 mod sockets;
+mod styles;
 mod tc;
 mod traffic;

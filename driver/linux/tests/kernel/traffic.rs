@@ -21,7 +21,7 @@ const HEADERS: u64 = 28;
 
 /// Sends packets of `len` IP bytes at `kbps` (IP) from each socket for `time`; how many each has sent. A thread that
 /// comes late makes up for two packets at most: it must not make a burst of its own.
-fn offer(time: Duration, sources: &[(&UdpSocket, u64, u64)]) -> Vec<u64> {
+pub fn offer(time: Duration, sources: &[(&UdpSocket, u64, u64)]) -> Vec<u64> {
     offer_watched(time, sources).0
 }
 
@@ -50,7 +50,7 @@ fn offer_watched(time: Duration, sources: &[(&UdpSocket, u64, u64)]) -> (Vec<u64
 }
 
 /// Waits until nothing is queued any more.
-fn drain(bed: &mut Bed) {
+pub fn drain(bed: &mut Bed) {
     for _ in 0..500 {
         let queued: u32 = bed.socket.classes(bed.oif).expect("classes").iter().map(|class| class.stats.queued).sum();
         if queued == 0 {
@@ -62,7 +62,7 @@ fn drain(bed: &mut Bed) {
 }
 
 /// How many packets came.
-fn arrived(socket: &UdpSocket) -> u64 {
+pub fn arrived(socket: &UdpSocket) -> u64 {
     let mut buffer = [0; 2048];
     std::iter::from_fn(|| socket.recv(&mut buffer).ok()).count() as u64
 }
@@ -71,7 +71,8 @@ fn flow(plane: &KernelPlane, bed: &Bed, n: u16) -> Counters {
     plane.flow_counters(bed.oif, &key(n)).expect("map").expect("installed")
 }
 
-fn class(plane: &mut KernelPlane, bed: &Bed, class: ClassId) -> Counters {
+/// One class's counters.
+pub fn class(plane: &mut KernelPlane, bed: &Bed, class: ClassId) -> Counters {
     plane.class_counters(bed.oif, class).expect("netlink").expect("there")
 }
 
@@ -325,4 +326,4 @@ fn two_processors_share_one_bucket() {
 }
 
 /// Nothing of a short test exceeds it.
-const DEEP: BucketSpec = BucketSpec { rate: Rate::from_mbps(10), depth: Bytes::new(100 << 20), min_unit: 64 };
+pub const DEEP: BucketSpec = BucketSpec { rate: Rate::from_mbps(10), depth: Bytes::new(100 << 20), min_unit: 64 };
