@@ -220,10 +220,14 @@ pub struct LabReportArgs {
 /// `sluice sim ...`.
 #[derive(Subcommand, Debug)]
 pub enum SimCommand {
-    /// Play a scenario and print what arrived
-    #[command(after_help = "Example:\n  sluice sim run examples/video.toml")]
+    /// Play a scenario and print what came of it
+    #[command(after_help = "Examples:\n  sluice sim run examples/video.toml\n  \
+                            sluice sim run examples/dumbbell.toml --out out/sim/dumbbell    tables, CSV, JSON, figures; goes on where it was interrupted\n  \
+                            sluice sim run examples/dumbbell.toml --pcap left-right         what crosses a link, for Wireshark\n  \
+                            sluice sim run examples/faults.toml --json")]
     Run(SimArgs),
     /// Read a scenario and say what is wrong with it; plays nothing
+    #[command(after_help = "Example:\n  sluice sim check examples/rfc2963.toml")]
     Check {
         /// The scenario
         file: PathBuf,
@@ -235,12 +239,27 @@ pub enum SimCommand {
 pub struct SimArgs {
     /// The scenario
     pub file: PathBuf,
-    /// Another seed than the file's
+    /// Another first seed than the file's
     #[arg(long)]
     pub seed: Option<u64>,
+    /// Independent runs of each point, instead of what the file says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: Option<u64>,
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     pub json: bool,
+    /// Print every value as CSV
+    #[arg(long)]
+    pub csv: bool,
+    /// Write tables, CSV, JSON and figures (SVG, PNG) here, and keep finished runs
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write what crosses this link, NODE-NODE, in the first point: LINK.pcap in the folder of --out, or here
+    #[arg(long, value_name = "LINK")]
+    pub pcap: Option<String>,
+    /// Show no progress
+    #[arg(long)]
+    pub silent: bool,
 }
 
 /// `sluice doctor`.

@@ -2,10 +2,15 @@
 
 use crate::args::{SimArgs, SimCommand};
 use crate::complain::Complaint;
-use ::lab::scenario::{Outcome, ScenarioFile, play};
+use ::lab::error::Error;
+use ::lab::patience::Patience;
+use ::lab::scenario::{PlayOptions, ScenarioFile, capture, play};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
+
+/// The exit status of a program that the user interrupted.
+const INTERRUPTED: u8 = 130;
 
 /// Runs one of them.
 pub fn run(command: &SimCommand) -> Result<ExitCode, Complaint> {
@@ -13,14 +18,17 @@ pub fn run(command: &SimCommand) -> Result<ExitCode, Complaint> {
         SimCommand::Run(args) => run_file(args),
         SimCommand::Check { file } => {
             let found = load(file)?;
+            let points = found.sweep.points().len();
             println!(
-                "{}: {} nodes, {} links, {} sources, {} reservations, {} points",
+                "{}: {} nodes, {} links, {} sources, {} TCP connections, {} reservations, {} points with {} seed(s) each",
                 found.name,
                 found.scenario.nodes.len(),
                 found.scenario.links.len(),
                 found.sources.len(),
+                found.connections.len(),
                 found.reservations.len(),
-                found.points.len()
+                points,
+                found.sweep.seeds
             );
             Ok(ExitCode::SUCCESS)
         }
@@ -32,36 +40,49 @@ fn run_file(args: &SimArgs) -> Result<ExitCode, Complaint> {
     if let Some(seed) = args.seed {
         file.scenario.seed = seed;
     }
-    tell(&file, args.json)
+    if let Some(seeds) = args.seeds {
+        file.sweep.seeds = seeds;
+    }
+    match tell(&file, args) {
+        Err(Error::Interrupted) => {
+            let how = if args.out.is_some() { "; the same command goes on with what is finished" } else { "" };
+            eprintln!("sluice: stopped{how}");
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        Err(Error::Void(what)) => Err(Complaint::world(what)),
+        result => Ok(result?),
+    }
 }
 
 fn load(file: &Path) -> Result<ScenarioFile, Complaint> {
     ScenarioFile::load(file).map_err(|mistake| Complaint::usage(mistake.to_string()))
 }
 
-fn tell(file: &ScenarioFile, json: bool) -> Result<ExitCode, Complaint> {
+fn tell(file: &ScenarioFile, args: &SimArgs) -> Result<ExitCode, Error> {
     let start = Instant::now();
-    let points = file.points.len();
-    let mut shown = 0;
-    let outcome = play(file, |done| {
-        let percent = done * 100 / points;
-        // Short sweeps are over before anybody could read it.
-        if start.elapsed().as_secs() >= 1 && percent > shown {
-            shown = percent;
-            eprint!("\r{percent} %  ");
-        }
-    });
-    let outcome: Outcome = outcome
-        .map_err(|failed| Complaint::world(format!("the run ended early (seed {}): {failed:?}", file.scenario.seed)))?;
-    if shown > 0 {
-        eprint!("\r        \r");
+    let kept = args.out.as_ref().map(|out| out.join("runs.jsonl"));
+    let patience = Patience::until_signalled()?;
+    if let Some(link) = &args.pcap {
+        let folder = args.out.clone().unwrap_or_default();
+        let (written, packets) = capture::write(file, link, &folder)?;
+        eprintln!("{packets} packets: {}", written.display());
     }
-    if json {
-        println!("{}", serde_json::to_string(&outcome).map_err(|e| Complaint::world(e.to_string()))?);
+    let outcome = play(file, &PlayOptions { kept, progress: !args.silent, patience, threads: None })?;
+    if let Some(out) = &args.out {
+        outcome.write(out)?;
+    }
+    if args.json {
+        println!("{}", outcome.json());
+    } else if args.csv {
+        print!("{}", outcome.csv());
     } else {
         print!("{outcome}");
-        let seconds = start.elapsed().as_secs_f64();
-        println!("\n{points} points, {} events in {seconds:.2} s, seed {}", outcome.events, file.scenario.seed);
+        let (seconds, seed) = (start.elapsed().as_secs_f64(), file.scenario.seed);
+        let (points, packets, events) = (outcome.points.len(), outcome.packets, outcome.events);
+        println!("\n{points} points, {packets} packets, {events} events in {seconds:.2} s, seed {seed}");
+        if let Some(out) = &args.out {
+            println!("tables and figures: {}", out.display());
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

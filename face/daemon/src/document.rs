@@ -39,6 +39,11 @@ impl<'a> Document<'a> {
         Document { file, text }
     }
 
+    /// The file.
+    pub fn file(&self) -> &Path {
+        self.file
+    }
+
     /// The whole of it as a `T`; unknown keys are `T`'s business (`deny_unknown_fields`).
     ///
     /// # Errors

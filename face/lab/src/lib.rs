@@ -21,6 +21,7 @@ pub mod plane;
 pub mod program;
 pub mod progress;
 pub mod reserve;
+pub mod rfc2963;
 pub mod scenario;
 pub mod scratch;
 pub mod setup;

@@ -25,7 +25,7 @@ fn exactly(kind: &str, needed: &[&str], optional: &[&str], stated: &[Stated]) ->
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RuleText {
+pub(crate) struct RuleText {
     src: Option<Word<Prefix>>,
     dst: Option<Word<Prefix>>,
     protocol: Option<Word<Protocol>>,
@@ -36,7 +36,7 @@ pub(super) struct RuleText {
 
 impl RuleText {
     /// `None`: nothing is stated.
-    pub(super) fn spec(&self) -> Option<Rule> {
+    pub(crate) fn spec(&self) -> Option<Rule> {
         let prefix = |p: Word<Prefix>| (p.0.0, p.0.1);
         let ports = |p: Word<Ports>| (p.0.0, p.0.1);
         let rule = Rule {
@@ -61,7 +61,7 @@ enum ShaperKind {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ShaperText {
+pub(crate) struct ShaperText {
     kind: ShaperKind,
     rate: Option<Word<Rate>>,
     depth: Option<Word<Bytes>>,
@@ -80,7 +80,7 @@ pub(super) struct ShaperText {
 const K: Span = Span::from_millis(300);
 
 impl ShaperText {
-    pub(super) fn spec(&self) -> Result<ShaperSpec, String> {
+    pub(crate) fn spec(&self) -> Result<ShaperSpec, String> {
         let stated = [
             ("rate", self.rate.is_some()),
             ("depth", self.depth.is_some()),
@@ -129,7 +129,7 @@ enum MeterName {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MeterText {
+pub(crate) struct MeterText {
     kind: MeterName,
     #[serde(default)]
     aware: bool,
@@ -143,7 +143,7 @@ pub(super) struct MeterText {
 }
 
 impl MeterText {
-    pub(super) fn spec(&self) -> Result<MeterSpec, String> {
+    pub(crate) fn spec(&self) -> Result<MeterSpec, String> {
         let stated = [
             ("cir", self.cir.is_some()),
             ("pir", self.pir.is_some()),
@@ -172,7 +172,7 @@ impl MeterText {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MarkerText {
+pub(crate) struct MarkerText {
     af: Option<u8>,
     green: Option<Word<Dscp>>,
     yellow: Option<Word<Dscp>>,
@@ -180,7 +180,7 @@ pub(super) struct MarkerText {
 }
 
 impl MarkerText {
-    pub(super) fn spec(&self) -> Result<Marker, String> {
+    pub(crate) fn spec(&self) -> Result<Marker, String> {
         match (self.af, self.green, self.yellow, self.red) {
             (Some(class), None, None, None) => {
                 let class = AfClass::new(class).ok_or_else(|| format!("af is {class}: allowed is 1 to 4"))?;
@@ -219,7 +219,7 @@ struct CurveText {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DropperText {
+pub(crate) struct DropperText {
     coupling: Option<CouplingText>,
     unit: Option<UnitText>,
     weight: Option<f64>,
@@ -231,7 +231,7 @@ pub(super) struct DropperText {
 
 impl DropperText {
     /// Without yellow and red, all colours have green's curve: RED. The slot is by default that of a full packet.
-    pub(super) fn spec(&self, link: &LinkShape) -> Result<DropperSpec, String> {
+    pub(crate) fn spec(&self, link: &LinkShape) -> Result<DropperSpec, String> {
         let curve = |text: CurveText| {
             if !(text.p > 0.0 && text.p <= 1.0) {
                 return Err(format!("the probability p is {}: allowed is above 0, at most 1", text.p));
@@ -265,13 +265,13 @@ impl DropperText {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct QueueText {
+pub(crate) struct QueueText {
     packets: u32,
     bytes: Word<Bytes>,
 }
 
 impl QueueText {
-    pub(super) fn spec(&self) -> QueueSpec {
+    pub(crate) fn spec(&self) -> QueueSpec {
         QueueSpec { packets: self.packets, bytes: self.bytes.0 }
     }
 }

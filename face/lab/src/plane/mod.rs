@@ -5,11 +5,11 @@
 
 pub mod charts;
 pub mod file;
-mod leaf_text;
+pub(crate) mod leaf_text;
 pub mod packet;
 pub mod report;
 pub mod run;
-mod words;
+pub(crate) mod words;
 
 pub use file::TreeFile;
 pub use report::Report;

@@ -8,7 +8,7 @@ use traffic::meter::{AfClass, Color, EF};
 
 /// A value that is written as a string; a mistake in it is told with its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Word<T>(pub(super) T);
+pub(crate) struct Word<T>(pub(crate) T);
 
 impl<'de, T: Written> Deserialize<'de> for Word<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Word<T>, D::Error> {
@@ -18,7 +18,7 @@ impl<'de, T: Written> Deserialize<'de> for Word<T> {
 }
 
 /// Something that can be read from a word.
-pub(super) trait Written: Sized {
+pub(crate) trait Written: Sized {
     fn read(text: &str) -> Result<Self, String>;
 }
 
@@ -69,7 +69,7 @@ impl Written for Dscp {
 
 /// `10.0.0.0/8`, `2001:db8::1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Prefix(pub(super) IpAddr, pub(super) u8);
+pub(crate) struct Prefix(pub(crate) IpAddr, pub(crate) u8);
 
 impl Written for Prefix {
     fn read(text: &str) -> Result<Prefix, String> {
@@ -84,7 +84,7 @@ impl Written for Prefix {
 
 /// `5004`, `5000-5999`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Ports(pub(super) u16, pub(super) u16);
+pub(crate) struct Ports(pub(crate) u16, pub(crate) u16);
 
 impl Written for Ports {
     fn read(text: &str) -> Result<Ports, String> {
@@ -97,7 +97,7 @@ impl Written for Ports {
 
 /// `udp`, `tcp`, `icmp`, or a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Protocol(pub(super) u8);
+pub(crate) struct Protocol(pub(crate) u8);
 
 impl Written for Protocol {
     fn read(text: &str) -> Result<Protocol, String> {

@@ -1,11 +1,21 @@
-//! Scenarios of the simulator as files: topology, sources, reservations, a sweep.
+//! Scenarios of the simulator as files: topology, queues, sources, TCP, reservations, faults, a sweep.
 //!
-//! [`file`] reads one, each mistake with its line; [`play`] runs it and tabulates what arrived. The format is that of
-//! `examples/video.toml`.
+//! `text` is the file as it is written; [`file`] reads one, each mistake with its line, by `names`, `link`, `source`, `tcp` and
+//! `fault`; [`sweep`] puts other values into fields; [`mod@play`] runs it, [`outcome`] is what came of it, and [`capture`] what crossed a link. The format is in
+//! `docs/simulator.md` and in `examples`.
 
+pub mod capture;
+mod fault;
 pub mod file;
+mod link;
+mod names;
+pub mod outcome;
 pub mod play;
-mod values;
+mod source;
+pub mod sweep;
+mod tcp;
+mod text;
 
 pub use file::ScenarioFile;
-pub use play::{Outcome, Row, play};
+pub use outcome::{Outcome, Reading};
+pub use play::{PlayOptions, play};

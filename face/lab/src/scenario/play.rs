@@ -1,139 +1,231 @@
-//! Plays a scenario and tabulates what arrived.
+//! Plays a scenario, every point of its sweep with every seed, and reads what came of it.
 
-use super::file::ScenarioFile;
-use api::table::{Align, Table};
-use serde::Serialize;
+use super::file::{Named, ScenarioFile};
+use super::outcome::{Outcome, PointOutcome, Raw, readings};
+use super::sweep::Point;
+use crate::error::Error;
+use crate::experiment::sweep::{RunFailed, Sweep};
+use crate::patience::Patience;
+use serde::{Deserialize, Serialize};
 use sim::World;
-use sim::experiment::{Failed, set_up_time};
-use sim::scenario::{Action, Ask, Pattern, Scenario, SourceId};
-use terms::{Rate, Span};
+use sim::experiment::set_up_time;
+use sim::scenario::{Action, Ask, EgressSpec, Pattern, Scenario, SourceId, TcpId};
+use std::path::PathBuf;
+use terms::Span;
 
 /// How long a point is played on after what is measured, so that the last packets arrive.
 const COOL_DOWN: Span = Span::from_millis(500);
 /// The application that a source's sender registers as; its receiver has the next number.
 const APPS_PER_SOURCE: u64 = 2;
 
-/// What a scenario showed.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Outcome {
-    /// What it is about.
-    pub name: String,
-    /// A row per point and source.
-    pub rows: Vec<Row>,
-    /// Events played in all.
-    pub events: u64,
+/// How a scenario is to be played.
+#[derive(Debug)]
+pub struct PlayOptions {
+    /// Where finished runs are kept, so that an interrupted sweep goes on.
+    pub kept: Option<PathBuf>,
+    /// Whether progress is shown.
+    pub progress: bool,
+    /// Whether the user wants it to stop.
+    pub patience: Patience,
+    /// How many threads; none: one per core.
+    pub threads: Option<usize>,
 }
 
-/// One source at one point.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Row {
-    /// The rate that was swept, bit/s; null without a sweep.
-    pub swept_bps: Option<u64>,
-    /// Whether reservations were made.
-    pub reserved: bool,
-    /// The source.
-    pub source: String,
-    /// What arrived, bit/s of IP bytes.
-    pub received_bps: u64,
-    /// Packets lost, as a fraction.
-    pub loss: f64,
-    /// Longest delay, ms.
-    pub delay_max_ms: f64,
-    /// Whole frames a second; null for sources without frames.
-    pub fps: Option<f64>,
-    /// Frames that arrived in part; null for sources without frames.
-    pub damaged_frames: Option<u64>,
-    /// From the receiver's call to its confirmation, ms; null without a reservation (or if it was refused).
-    pub setup_ms: Option<f64>,
+impl PlayOptions {
+    /// Nothing kept, nothing shown.
+    pub fn plain() -> PlayOptions {
+        PlayOptions { kept: None, progress: false, patience: Patience::endless(), threads: None }
+    }
 }
 
-/// Plays every point; `seen` is told after each how many are done.
+/// One run: a point with a seed.
+struct Run {
+    point: Point,
+    seed: u64,
+}
+
+/// What a run showed.
+#[derive(Serialize, Deserialize)]
+struct Played {
+    readings: Vec<Raw>,
+    events: u64,
+    packets: u64,
+}
+
+/// Plays every point.
 ///
 /// # Errors
-/// The scenario means nothing, or a law did not hold, which is our own fault: the seed reproduces it.
-pub fn play(file: &ScenarioFile, mut seen: impl FnMut(usize)) -> Result<Outcome, Failed> {
-    let mut outcome = Outcome { name: file.name.clone(), rows: Vec::new(), events: 0 };
-    for (done, &(rate, reserved)) in file.points.iter().enumerate() {
-        let scenario = point(file, rate, reserved);
-        let mut world = World::new(&scenario).map_err(Failed::Unplayable)?;
-        world.run_until(scenario.measured.1 + COOL_DOWN);
-        world.check().map_err(Failed::Broken)?;
-        outcome.events += world.events();
-        for number in 0..file.sources.len() {
-            outcome.rows.push(row(file, &world, SourceId(number), rate, reserved));
-        }
-        seen(done + 1);
+/// A scenario means nothing, or a law did not hold, which is our own fault: the seed in the message reproduces it.
+pub fn play(file: &ScenarioFile, options: &PlayOptions) -> Result<Outcome, Error> {
+    let points = file.sweep.points();
+    let seeds = file.sweep.seeds;
+    let runs: Vec<Run> = points
+        .iter()
+        .flat_map(|point| (0..seeds).map(|n| Run { point: point.clone(), seed: file.scenario.seed.wrapping_add(n) }))
+        .collect();
+    let sweep = Sweep {
+        fingerprint: format!("{} {:016x}", env!("CARGO_PKG_VERSION"), hash(&file.text)),
+        kept: options.kept.clone(),
+        progress: options.progress,
+        patience: &options.patience,
+        threads: options.threads,
+    };
+    let key = |run: &Run| {
+        let values: String =
+            file.sweep.values(&run.point).map(|(field, value)| format!("{field} = {value}, ")).collect();
+        format!("{values}seed {}", run.seed)
+    };
+    let played = sweep.play(&runs, key, |run| one(file, run))?;
+    let mut outcome = Outcome { name: file.name.clone(), seeds, points: Vec::new(), events: 0, packets: 0 };
+    outcome.events = played.iter().map(|run| run.events).sum();
+    outcome.packets = played.iter().map(|run| run.packets).sum();
+    for (point, runs) in points.iter().zip(played.chunks(seeds as usize)) {
+        let at = file.sweep.values(point).map(|(field, value)| (field.to_string(), value.to_string()));
+        let raw: Vec<&[Raw]> = runs.iter().map(|run| run.readings.as_slice()).collect();
+        outcome.points.push(PointOutcome { at: at.collect(), readings: readings(&raw) });
     }
     Ok(outcome)
 }
 
-fn point(file: &ScenarioFile, rate: Option<Rate>, reserved: bool) -> Scenario {
-    let mut scenario = file.scenario.clone();
-    if let (Some(SourceId(id)), Some(rate)) = (file.swept, rate)
-        && let Pattern::Cbr { rate: swept, .. } = &mut scenario.sources[id].pattern
-    {
-        *swept = rate;
-    }
+/// FNV-1a: the same in every version of the program.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn one(file: &ScenarioFile, run: &Run) -> Result<Played, RunFailed> {
+    let (file, reserved) = file.sweep.at(file, &run.point).map_err(|mistake| RunFailed(mistake.to_string()))?;
+    let (_, world) = played(&file, reserved, run.seed)?;
+    Ok(Played { readings: read(&file, &world, reserved), events: world.events(), packets: world.packets() })
+}
+
+/// Plays a scenario with one seed to its end, and holds it to the simulator's laws.
+///
+/// # Errors
+/// Why it cannot be played, or which law did not hold.
+pub fn played(file: &ScenarioFile, reserved: bool, seed: u64) -> Result<(Scenario, World), RunFailed> {
+    let scenario = with_reservations(file, reserved, seed);
+    let mut world = World::new(&scenario).map_err(|wrong| RunFailed(wrong.what))?;
+    world.run_until(scenario.measured.1 + COOL_DOWN);
+    world.check().map_err(|broken| {
+        let at = broken.at.as_nanos() as f64 / 1e9;
+        RunFailed(format!(
+            "at {at} s a law did not hold: {}; seed {seed} reproduces it; please report this",
+            broken.law
+        ))
+    })?;
+    Ok((scenario, world))
+}
+
+fn with_reservations(file: &ScenarioFile, reserved: bool, seed: u64) -> Scenario {
+    let mut scenario = Scenario { seed, ..file.scenario.clone() };
     for reservation in file.reservations.iter().filter(|_| reserved) {
         let app = node::io::AppId(reservation.source.0 as u64 * APPS_PER_SOURCE);
         let receiver = node::io::AppId(app.0 + 1);
         let (session, template, tspec) = (reservation.session, reservation.template, reservation.tspec);
         let ask = Ask::Exactly(reservation.flowspec);
-        scenario
-            .script
-            .push((reservation.at, Action::Receive { node: reservation.receiver, app: receiver, session, ask }));
-        scenario
-            .script
-            .push((reservation.at, Action::Send { node: reservation.sender, app, session, template, tspec }));
+        let receive = Action::Receive { node: reservation.receiver, app: receiver, session, ask };
+        scenario.script.push((reservation.at, receive));
+        let send = Action::Send { node: reservation.sender, app, session, template, tspec };
+        scenario.script.push((reservation.at, send));
     }
     scenario
 }
 
-fn row(file: &ScenarioFile, world: &World, source: SourceId, rate: Option<Rate>, reserved: bool) -> Row {
-    let report = world.flow(source);
-    let frames = matches!(file.scenario.sources[source.0].pattern, Pattern::Video { packets, .. } if packets > 1);
-    let reservation = file.reservations.iter().find(|r| reserved && r.source == source);
-    let ms = |span: Span| span.as_nanos() as f64 / 1e6;
-    Row {
-        swept_bps: rate.map(Rate::as_bps),
-        reserved,
-        source: file.sources[source.0].clone(),
-        received_bps: report.throughput().as_bps(),
-        loss: report.loss_ppm() as f64 / 1e6,
-        delay_max_ms: ms(report.delay_max),
-        fps: frames.then_some(report.frames_per_kilosecond() as f64 / 1e3),
-        damaged_frames: frames.then_some(report.frames_damaged),
-        setup_ms: reservation.and_then(|r| set_up_time(world, r.receiver)).map(ms),
+fn read(file: &ScenarioFile, world: &World, reserved: bool) -> Vec<Raw> {
+    let mut all = Vec::new();
+    for (n, named) in file.sources.iter().enumerate() {
+        all.push(source(file, world, SourceId(n), named, reserved));
     }
+    for (n, named) in file.connections.iter().enumerate() {
+        all.push(connection(file, world, TcpId(n), named));
+    }
+    for n in 0..file.groups.len() {
+        all.push(group(file, world, n));
+    }
+    for egress in &file.scenario.egress {
+        all.push(link(file, world, egress));
+    }
+    all
 }
 
-impl std::fmt::Display for Outcome {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut table = Table::new(&[
-            ("swept Mb/s", Align::Right),
-            ("reserved", Align::Left),
-            ("source", Align::Left),
-            ("received Mb/s", Align::Right),
-            ("loss %", Align::Right),
-            ("longest delay ms", Align::Right),
-            ("frames/s", Align::Right),
-            ("damaged", Align::Right),
-            ("set-up ms", Align::Right),
-        ]);
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_string());
-        for row in &self.rows {
-            table.row([
-                or_dash(row.swept_bps.map(|bps| format!("{:.2}", bps as f64 / 1e6))),
-                if row.reserved { "yes" } else { "no" }.to_string(),
-                row.source.clone(),
-                format!("{:.3}", row.received_bps as f64 / 1e6),
-                format!("{:.2}", row.loss * 100.0),
-                format!("{:.2}", row.delay_max_ms),
-                or_dash(row.fps.map(|fps| format!("{fps:.2}"))),
-                or_dash(row.damaged_frames.map(|n| n.to_string())),
-                or_dash(row.setup_ms.map(|ms| format!("{ms:.3}"))),
-            ]);
-        }
-        write!(f, "{}\n\n{table}", self.name)
+fn source(file: &ScenarioFile, world: &World, id: SourceId, named: &Named, reserved: bool) -> Raw {
+    let report = world.flow(id);
+    let frames = matches!(file.scenario.sources[id.0].pattern, Pattern::Video { packets, .. } if packets > 1);
+    let reservation = file.reservations.iter().find(|r| reserved && r.source == id);
+    let setup = reservation.and_then(|r| set_up_time(world, r.receiver)).map(ms);
+    Raw::new("source", &named.name)
+        .with("received Mb/s", report.throughput().as_bps() as f64 / 1e6)
+        .with("loss %", report.loss_ppm() as f64 / 1e4)
+        .with("mean delay ms", ms(report.delay_mean()))
+        .with("longest delay ms", ms(report.delay_max))
+        .with("frames/s", frames.then_some(report.frames_per_kilosecond() as f64 / 1e3))
+        .with("damaged", frames.then_some(report.frames_damaged as f64))
+        .with("set-up ms", setup)
+}
+
+fn connection(file: &ScenarioFile, world: &World, id: TcpId, named: &Named) -> Raw {
+    let report = world.tcp(id);
+    let took = report.finished.map(|at| at.since(file.scenario.connections[id.0].start));
+    Raw::new("tcp", &named.name)
+        .with("goodput Mb/s", mbps(report.goodput.get(), window_s(file)))
+        .with("segments", report.sent as f64)
+        .with("sent again", report.retransmitted as f64)
+        .with("recoveries", report.recoveries as f64)
+        .with("timeouts", report.timeouts as f64)
+        .with("mean round trip ms", (report.rtt_samples > 0).then(|| ms(report.rtt_mean)))
+        .with("finished after s", took.map(|span| ms(span) / 1e3))
+}
+
+fn group(file: &ScenarioFile, world: &World, number: usize) -> Raw {
+    let mine = |named: &&Named| named.group == Some(number as u32);
+    let (mut members, mut goodput, mut timeouts) = (0, 0.0, 0);
+    for (n, _) in file.connections.iter().enumerate().filter(|(_, named)| mine(named)) {
+        let report = world.tcp(TcpId(n));
+        members += 1;
+        goodput += mbps(report.goodput.get(), window_s(file));
+        timeouts += report.timeouts;
     }
+    for (n, _) in file.sources.iter().enumerate().filter(|(_, named)| mine(named)) {
+        members += 1;
+        goodput += world.flow(SourceId(n)).throughput().as_bps() as f64 / 1e6;
+    }
+    Raw::new("group", &file.groups[number])
+        .with("flows", f64::from(members))
+        .with("goodput Mb/s", goodput)
+        .with("timeouts", timeouts as f64)
+}
+
+/// A direction of a link that says what stands in it: what came to it by colour, and what it dropped.
+fn link(file: &ScenarioFile, world: &World, egress: &EgressSpec) -> Raw {
+    let ends = file.scenario.links[egress.link.0].ends.map(|end| file.scenario.nodes[end.0].name.as_str());
+    let (from, to) = if egress.side == 0 { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+    let report = world.egress(egress.link, egress.side);
+    let seconds = window_s(file);
+    let total = report.total();
+    let coloured = report.offered[1].packets + report.offered[2].packets > 0;
+    let color = |n: usize| coloured.then(|| mbps(report.offered[n].bytes, seconds));
+    let dropped = report.dropped.iter().map(|tally| tally.packets).sum::<u64>() + report.refused.packets;
+    let dropped_of = |n: usize| coloured.then_some(report.dropped[n].packets as f64);
+    Raw::new("link", &format!("{from}>{to}"))
+        .with("offered Mb/s", mbps(total.bytes, seconds))
+        .with("green Mb/s", color(0))
+        .with("yellow Mb/s", color(1))
+        .with("red Mb/s", color(2))
+        .with("dropped", dropped as f64)
+        .with("green dropped", dropped_of(0))
+        .with("yellow dropped", dropped_of(1))
+        .with("red dropped", dropped_of(2))
+}
+
+fn window_s(file: &ScenarioFile) -> f64 {
+    let (from, until) = file.scenario.measured;
+    until.since(from).as_nanos() as f64 / 1e9
+}
+
+fn mbps(bytes: u64, seconds: f64) -> f64 {
+    bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9)
+}
+
+fn ms(span: Span) -> f64 {
+    span.as_nanos() as f64 / 1e6
 }

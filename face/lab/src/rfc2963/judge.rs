@@ -1,0 +1,130 @@
+//! What must hold: cells near what was published, and every ordering that the RFC draws a conclusion from.
+
+use super::published::COLUMNS;
+use crate::experiment::Finding;
+
+/// Cells of tables A.2, A.3, A.4 and A.7 of the full form.
+const NEAR: f64 = 0.10;
+/// Totals of tables A.5 and A.6.
+const TOTALS: f64 = 0.15;
+/// One seed scatters more than the mean of three.
+const QUICK: f64 = 0.20;
+/// From this CBS on, in KB, bursts fit the bucket and shaping is only delay.
+const LARGE: u64 = 100;
+/// At a large CBS the green shaper costs, or gains, at most this.
+const ABOUT_EQUAL: f64 = 0.12;
+
+/// What did not hold, in words.
+pub fn shortfalls(finding: &Finding, quick: bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for table in ["A.2", "A.3", "A.4", "A.7"] {
+        cells(finding, table, if quick { QUICK } else { NEAR }, |_| true, &mut wrong);
+    }
+    for table in ["A.5", "A.6"] {
+        cells(finding, table, if quick { QUICK } else { TOTALS }, |column| column == "total", &mut wrong);
+    }
+    for (unshaped, shaped) in [("A.2", "A.3"), ("A.5", "A.6")] {
+        for place in 1..=5 {
+            let total = |table: &str, n: usize| finding.measured(table, &format!("C{n}"), "total").unwrap_or(0.0);
+            if total(shaped, place + 5) <= total(unshaped, place) {
+                wrong.push(format!(
+                    "C{} (shaped) does not beat C{place} at 3 KB in tables {unshaped}/{shaped}",
+                    place + 5
+                ));
+            }
+        }
+    }
+    crossovers(finding, &mut wrong);
+    wrong
+}
+
+fn cells(finding: &Finding, table: &str, within: f64, which: impl Fn(&str) -> bool, wrong: &mut Vec<String>) {
+    for cell in finding.of(table).into_iter().filter(|cell| which(&cell.column)) {
+        let error = cell.error().unwrap_or(0.0);
+        if error.abs() > within {
+            let (published, measured) = (cell.published.unwrap_or(0.0), cell.measured);
+            let far = format!("{measured:.2} where {published} was published ({:+.1} %)", error * 100.0);
+            wrong.push(format!(
+                "table {table}, {}, {}: {far}; within {:.0} % is asked",
+                cell.row,
+                cell.column,
+                within * 100.0
+            ));
+        }
+    }
+}
+
+/// Shaped beats unshaped at 3 KB; at large CBS trRAS falls below and G-trRAS is about equal.
+fn crossovers(finding: &Finding, wrong: &mut Vec<String>) {
+    for (table, green) in [("A.4", false), ("A.7", true)] {
+        for (unshaped, shaped) in [(COLUMNS[0].0, COLUMNS[1].0), (COLUMNS[2].0, COLUMNS[3].0)] {
+            for cell in finding.of(table).into_iter().filter(|cell| cell.column == shaped) {
+                let Some(other) = finding.measured(table, &cell.row, unshaped) else { continue };
+                let kilobytes: u64 = cell.row.parse().unwrap_or(0);
+                let gain = cell.measured / other - 1.0;
+                let holds = match (kilobytes, green) {
+                    (3, _) => gain > 0.0,
+                    (LARGE.., false) => gain < 0.0,
+                    (LARGE.., true) => gain.abs() <= ABOUT_EQUAL,
+                    _ => true,
+                };
+                if !holds {
+                    let (row, percent) = (&cell.row, gain * 100.0);
+                    wrong.push(format!("table {table} at {row} KB: {shaped} is {percent:+.1} % of {unshaped}"));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rfc2963::published::{A2, A3, A4, A5, A6, A7, Goodput, Throughput};
+
+    /// The published tables, with one cell changed.
+    fn published(change: (&str, &str, &str, f64)) -> Finding {
+        let mut finding = Finding::default();
+        let mut put = |table: &str, row: String, column: &str, value: f64| {
+            let (t, r, c, changed) = change;
+            let measured = if (t, r, c) == (table, row.as_str(), column) { changed } else { value };
+            finding.cell(table, &row, column, Some(value), &[measured]);
+        };
+        let tables: [(&str, &Throughput, usize); 4] =
+            [("A.2", &A2, 1), ("A.3", &A3, 6), ("A.5", &A5, 1), ("A.6", &A6, 6)];
+        for (table, rows, first) in tables {
+            for (n, row) in rows.iter().enumerate() {
+                for (column, value) in ["green", "yellow", "total"].into_iter().zip(row) {
+                    put(table, format!("C{}", first + n), column, *value);
+                }
+            }
+        }
+        let tables: [(&str, &Goodput); 2] = [("A.4", &A4), ("A.7", &A7)];
+        for (table, rows) in tables {
+            for (kilobytes, row) in rows {
+                for ((column, _), value) in COLUMNS.into_iter().zip(row) {
+                    put(table, kilobytes.to_string(), column, *value);
+                }
+            }
+        }
+        finding
+    }
+
+    #[test]
+    fn the_tables_themselves_pass_and_each_deviation_is_named() {
+        assert_eq!(shortfalls(&published(("", "", "", 0.0)), false), [""; 0]);
+        let cases = [
+            (("A.2", "C2", "yellow", 1.5), "table A.2, C2, yellow: 1.50 where 1.8 was published (-16.7 %)"),
+            (("A.6", "C8", "total", 7.0), "table A.6, C8, total"),
+            (("A.3", "C10", "total", 9.9), "C10 (shaped) does not beat C5"),
+            (("A.4", "200", "6_Mbps_sh", 7.08), "6_Mbps_sh is +0.1 % of 6_Mbps_unsh"),
+            (("A.7", "400", "2_Mbps_sh", 2.4), "table A.7 at 400 KB: 2_Mbps_sh is -16.1 %"),
+        ];
+        for (change, said) in cases {
+            let found = shortfalls(&published(change), false);
+            assert!(found.iter().any(|line| line.contains(said)), "{change:?}: {found:?}");
+        }
+        // Yellow of A.6 is not asked for: the study before ours did not reach it either.
+        assert_eq!(shortfalls(&published(("A.6", "C8", "yellow", 2.8)), false), [""; 0]);
+    }
+}

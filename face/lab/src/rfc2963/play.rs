@@ -1,0 +1,72 @@
+//! One run: the network of the appendix with one CBS, one shaper, one seed.
+
+use crate::experiment::sweep::RunFailed;
+use serde::{Deserialize, Serialize};
+use sim::World;
+use sim::scenario::TcpId;
+use sim::scenarios::rfc2963::{Params, ROUTERS, Shaping, rfc2963};
+
+/// What is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The shaper of C6 to C10.
+    pub shaping: Shaping,
+    /// CBS.
+    pub kilobytes: u64,
+    /// All of it.
+    pub params: Params,
+}
+
+/// What a customer's workstations got, Mb/s over the measured window.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Customer {
+    /// Marked green: IP bytes before drops.
+    pub green: f64,
+    /// Marked yellow.
+    pub yellow: f64,
+    /// All that was marked.
+    pub total: f64,
+    /// Bytes that applications got in order.
+    pub goodput: f64,
+}
+
+/// What a run showed.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Played {
+    /// C1 to C10.
+    pub customers: Vec<Customer>,
+    /// Data packets sent.
+    pub packets: u64,
+    /// Events played.
+    pub events: u64,
+    /// How long it took on its core.
+    pub seconds: f64,
+}
+
+/// Plays it.
+///
+/// # Errors
+/// A law of the simulator did not hold.
+pub fn play(run: &Run) -> Result<Played, RunFailed> {
+    let begun = std::time::Instant::now();
+    let built = rfc2963(&run.params);
+    let mut world = World::new(&built.scenario).map_err(|wrong| RunFailed(wrong.what))?;
+    let (from, until) = built.scenario.measured;
+    world.run_until(until);
+    world.check().map_err(|broken| RunFailed(format!("{} at {:?}: please report this", broken.law, broken.at)))?;
+    let seconds = until.since(from).as_nanos() as f64 / 1e9;
+    let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / seconds;
+    let mut customers = vec![Customer::default(); ROUTERS];
+    for (place, customer) in built.customers.iter().enumerate() {
+        let report = world.egress(customer.uplink, 0);
+        customers[place].green = mbps(report.offered[0].bytes);
+        customers[place].yellow = mbps(report.offered[1].bytes);
+        customers[place].total = mbps(report.total().bytes);
+    }
+    for connection in 0..built.scenario.connections.len() {
+        let report = world.tcp(TcpId(connection));
+        customers[report.group as usize].goodput += mbps(report.goodput.get());
+    }
+    let (packets, events) = (world.packets(), world.events());
+    Ok(Played { customers, packets, events, seconds: begun.elapsed().as_secs_f64() })
+}

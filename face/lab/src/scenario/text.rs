@@ -1,0 +1,348 @@
+//! The scenario file as it is written: one struct per kind of entry. What the entries mean is in the files beside this one.
+
+use crate::plane::leaf_text::{DropperText, MarkerText, MeterText, ShaperText};
+use crate::plane::words::{Word, Written};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use terms::{Bytes, Dscp, Rate, Span, Time};
+use toml::Spanned;
+use traffic::port::SchedulerKind;
+
+/// How often an entry stands for itself: counters by name; `{name}` in the entry's names is each value from 1 on.
+pub type Repeat = Option<Spanned<BTreeMap<String, u32>>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    pub name: String,
+    #[serde(default)]
+    pub seed: u64,
+    pub scheduler: Option<Word<Scheduler>>,
+    pub refresh: Option<Word<Span>>,
+    pub measure: Spanned<Window>,
+    /// Whether nodes run agents, where they do not say.
+    #[serde(default = "yes")]
+    pub agents: bool,
+    /// What stands in directions of links that do not say, without an agent.
+    pub queue: Option<Spanned<QueueText>>,
+    #[serde(default)]
+    pub node: Vec<NodeText>,
+    #[serde(default)]
+    pub link: Vec<LinkText>,
+    #[serde(default)]
+    pub source: Vec<SourceText>,
+    #[serde(default)]
+    pub tcp: Vec<TcpText>,
+    #[serde(default)]
+    pub at: Vec<Spanned<AtText>>,
+    pub sweep: Option<Spanned<SweepText>>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// `htb`, `hfsc`, `priority`.
+#[derive(Clone, Copy)]
+pub struct Scheduler(pub SchedulerKind);
+
+impl Written for Scheduler {
+    fn read(text: &str) -> Result<Scheduler, String> {
+        match text {
+            "htb" => Ok(Scheduler(SchedulerKind::Htb)),
+            "hfsc" => Ok(Scheduler(SchedulerKind::Hfsc)),
+            "priority" => Ok(Scheduler(SchedulerKind::Priority)),
+            other => Err(format!("{other:?} is no scheduler: htb, hfsc or priority")),
+        }
+    }
+}
+
+/// `["2s", "12s"]`: from the first instant on, before the second.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "[Word<Span>; 2]")]
+pub struct Window(pub Time, pub Time);
+
+impl TryFrom<[Word<Span>; 2]> for Window {
+    type Error = &'static str;
+
+    fn try_from([from, until]: [Word<Span>; 2]) -> Result<Window, &'static str> {
+        let window = Window(Time::ZERO + from.0, Time::ZERO + until.0);
+        if window.0 < window.1 { Ok(window) } else { Err("the end is not after the start") }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeText {
+    pub name: Spanned<String>,
+    pub agent: Option<bool>,
+    pub repeat: Repeat,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkText {
+    pub between: Spanned<[String; 2]>,
+    pub rate: Spanned<Word<Rate>>,
+    pub delay: Option<Word<Span>>,
+    pub scheduler: Option<Word<Scheduler>>,
+    pub overhead: Option<u32>,
+    pub mtu: Option<u32>,
+    pub queue: Option<Spanned<QueueText>>,
+    pub there: Option<Spanned<WayText>>,
+    pub back: Option<Spanned<WayText>>,
+    pub repeat: Repeat,
+}
+
+/// One direction of a link.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WayText {
+    pub queue: Option<Spanned<QueueText>>,
+    pub conditioner: Option<Spanned<ConditionerText>>,
+}
+
+/// Where packets wait: first in, first out; behind a dropper, if there is one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueText {
+    pub packets: Option<u32>,
+    pub bytes: Option<Word<Bytes>>,
+    pub dropper: Option<Spanned<DropperText>>,
+    pub marker: Option<Spanned<MarkerText>>,
+    /// A whole queue tree, as `sluice plane` reads it; the path is from the scenario's folder.
+    pub tree: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConditionerText {
+    pub shaper: Option<Spanned<ShaperText>>,
+    pub meter: Option<Spanned<MeterText>>,
+    pub marker: Option<Spanned<MarkerText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceText {
+    pub name: Spanned<String>,
+    pub from: Spanned<String>,
+    pub to: Spanned<String>,
+    pub group: Option<String>,
+    pub packet: Option<Spanned<Word<Bytes>>>,
+    pub during: Window,
+    pub cbr: Option<Word<Rate>>,
+    #[serde(default)]
+    pub jitter: u32,
+    pub on_off: Option<OnOffText>,
+    pub frames: Option<Spanned<FramesText>>,
+    pub greedy: Option<GreedyText>,
+    pub exponential: Option<OnOffText>,
+    pub pareto: Option<Spanned<ParetoText>>,
+    pub poisson: Option<Word<Rate>>,
+    pub trace: Option<Spanned<TraceText>>,
+    pub reserve: Option<Spanned<ReserveText>>,
+    pub repeat: Repeat,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnOffText {
+    pub rate: Word<Rate>,
+    pub on: Word<Span>,
+    pub off: Word<Span>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParetoText {
+    pub rate: Word<Rate>,
+    pub on: Word<Span>,
+    pub off: Word<Span>,
+    pub shape: f64,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FramesText {
+    pub interval: Word<Span>,
+    pub packets: u32,
+    pub spread: u32,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GreedyText {
+    pub rate: Word<Rate>,
+    pub burst: u32,
+}
+
+/// A recorded stream: the IP packets of a capture, or those of one UDP or TCP destination port in it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceText {
+    pub file: String,
+    pub dst_port: Option<u16>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceText {
+    ControlledLoad,
+    Guaranteed,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReserveText {
+    pub service: Word<ServiceText>,
+    pub rate: Word<Rate>,
+    pub burst: Word<Bytes>,
+    pub min_unit: Option<Word<Bytes>>,
+    pub at: Word<Span>,
+}
+
+impl Written for ServiceText {
+    fn read(text: &str) -> Result<ServiceText, String> {
+        match text {
+            "controlled-load" => Ok(ServiceText::ControlledLoad),
+            "guaranteed" => Ok(ServiceText::Guaranteed),
+            other => Err(format!("{other:?} is no service: controlled-load or guaranteed")),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpText {
+    pub name: Spanned<String>,
+    pub from: Spanned<String>,
+    pub to: Spanned<String>,
+    pub group: Option<String>,
+    pub start: Option<Word<Span>>,
+    /// Starts by chance, evenly within so long after `start`.
+    pub start_spread: Option<Word<Span>>,
+    pub stop: Option<Word<Span>>,
+    pub bytes: Option<Word<Bytes>>,
+    pub mss: Option<u32>,
+    pub window: Option<Word<Bytes>>,
+    pub initial_window: Option<u32>,
+    pub initial_threshold: Option<u32>,
+    pub growth: Option<Word<GrowthText>>,
+    pub limited_transmit: Option<bool>,
+    pub delayed_ack: Option<Word<Span>>,
+    pub rto: Option<Spanned<RtoText>>,
+    pub forget_on_timeout: Option<bool>,
+    pub rescue: Option<bool>,
+    pub dscp: Option<Word<Dscp>>,
+    pub repeat: Repeat,
+}
+
+#[derive(Clone, Copy)]
+pub struct GrowthText(pub sim::scenario::Growth);
+
+impl Written for GrowthText {
+    fn read(text: &str) -> Result<GrowthText, String> {
+        match text {
+            "reno" => Ok(GrowthText(sim::scenario::Growth::Reno)),
+            "cubic" => Ok(GrowthText(sim::scenario::Growth::Cubic)),
+            other => Err(format!("{other:?} is no growth of a window: reno or cubic")),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RtoText {
+    pub initial: Option<Word<Span>>,
+    pub floor: Option<Word<Span>>,
+    pub ceiling: Option<Word<Span>>,
+    pub tick: Option<Word<Span>>,
+}
+
+/// Something that happens: a time, and exactly one thing.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AtText {
+    pub time: Word<Span>,
+    pub link_down: Option<Spanned<String>>,
+    pub link_up: Option<Spanned<String>>,
+    pub impair: Option<Spanned<ImpairText>>,
+    pub crash: Option<Spanned<String>>,
+    pub restart: Option<Spanned<String>>,
+    pub stop: Option<Spanned<String>>,
+    pub node_down: Option<Spanned<String>>,
+    pub node_up: Option<Spanned<String>>,
+    pub partition: Option<Spanned<Vec<String>>>,
+    pub heal: Option<bool>,
+    pub clock_step: Option<Spanned<ClockStepText>>,
+    pub fail_plane: Option<Spanned<FailPlaneText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImpairText {
+    pub link: String,
+    /// `data`, `signalling`; both if not said.
+    pub of: Option<Word<Kinds>>,
+    #[serde(default)]
+    pub loss: f64,
+    #[serde(default)]
+    pub duplicate: f64,
+    #[serde(default)]
+    pub reorder: f64,
+    pub late: Option<Word<Span>>,
+}
+
+/// Which packets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kinds {
+    Data,
+    Signalling,
+}
+
+impl Written for Kinds {
+    fn read(text: &str) -> Result<Kinds, String> {
+        match text {
+            "data" => Ok(Kinds::Data),
+            "signalling" => Ok(Kinds::Signalling),
+            other => Err(format!("{other:?} is neither data nor signalling")),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClockStepText {
+    pub node: String,
+    /// `5s`, `-5s`.
+    pub by: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailPlaneText {
+    pub node: String,
+    pub batches: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepText {
+    /// Independent runs of each point: the file's seed and those that follow.
+    pub seeds: Option<Spanned<u64>>,
+    pub over: Option<Vec<Spanned<OverText>>>,
+    /// Short for `over` the rate of a source with cbr.
+    pub source: Option<Spanned<String>>,
+    pub rates: Option<Vec<Spanned<String>>>,
+    /// Without and with the reservations.
+    pub reserve: Option<Vec<bool>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverText {
+    /// A field of this file: `source.flood.cbr`, `link.yosemite-maui.rate`.
+    pub field: Spanned<String>,
+    pub values: Vec<Spanned<serde::de::IgnoredAny>>,
+}
