@@ -177,12 +177,18 @@ impl Heard {
 }
 
 /// Both halves of a 64 x 64 bit product, which each bit of both sides has a say in.
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b ^ 0x9e37_79b9_7f4a_7c15);
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a ^ 0xd6e8_feb8_6659_fd93) * u128::from(b ^ 0x9e37_79b9_7f4a_7c15);
     product as u64 ^ (product >> 64) as u64
 }
 
 impl Rsvp {
+    /// Whether this message is known to be the refresh of something.
+    pub(crate) fn knows(&self, from: &Arrival, bytes: &[u8]) -> bool {
+        let hash = self.heard.hash(from, bytes);
+        hash != UNHEARD && self.heard.find(hash).is_some()
+    }
+
     /// Prolongs the state that this message is the refresh of. `false`: it must be read; then [`Rsvp::heard_out`] ends
     /// what begins here.
     pub(crate) fn heard_again(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> bool {

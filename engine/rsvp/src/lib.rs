@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `receive` | message arrives: RFC 2209 section 2, the checks before any procedure |
 //! | `heard` | a refresh that is byte for byte what was heard last |
+//! | `overload` | what waits for the engine when it cannot keep up, and what is shed |
 //! | `path` `path_tear` `path_err` | Path, PathTear, PathErr arrives |
 //! | `resv` `resv_tear` `resv_err` `resv_conf` | Resv, ResvTear, ResvErr, ResvConf arrives |
 //! | `update_traffic_control` `installed` | UPDATE TRAFFIC CONTROL, and what its outcome sets off |
@@ -40,6 +41,7 @@ pub mod integrity;
 pub mod io;
 pub mod lifetime;
 mod matching;
+pub mod overload;
 mod path;
 mod path_err;
 mod path_multicast;
