@@ -14,6 +14,14 @@ pub struct Counters {
     pub dropped: BTreeMap<&'static str, u64>,
     /// Reservations refused here.
     pub refused: u64,
+    /// States refreshed by name (RFC 2961 section 5).
+    pub summarised: u64,
+    /// Names in summaries of neighbours that stood for nothing here.
+    pub unknown_names: u64,
+    /// Messages sent again for lack of an acknowledgement.
+    pub repeated: u64,
+    /// Messages given up after the last repetition.
+    pub unacknowledged: u64,
 }
 
 /// A count for each type of message.

@@ -4,6 +4,7 @@ use crate::counters::Counters;
 use crate::heard::{Heard, Hearing};
 use crate::integrity::Security;
 use crate::io::{AppCall, AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
+use crate::neighbour::Neighbours;
 use crate::pcg::Pcg;
 use crate::psb::{Origin, Out, Psb, PsbKey};
 use crate::receive::Arrival;
@@ -42,6 +43,7 @@ pub struct Rsvp {
     pub(crate) pcg: Pcg,
     pub(crate) counters: Counters,
     pub(crate) security: Security,
+    pub(crate) neighbours: Neighbours,
     /// The time of the present input.
     pub(crate) now: Time,
     out: VecDeque<Output>,
@@ -56,6 +58,8 @@ pub(crate) enum Timer {
     Path(Id<Psb>),
     /// A reservation state: expiry.
     Resv(Id<Rsb>),
+    /// A neighbour: a repetition, a summary, a Hello.
+    Neighbour(u32),
 }
 
 impl Rsvp {
@@ -68,6 +72,7 @@ impl Rsvp {
         let secret = [(); 4].map(|()| chance.next_u64());
         let mut keys = || (pcg.next_u64(), pcg.next_u64());
         Rsvp {
+            neighbours: Neighbours::new(config.refresh_reduction, [chance.next_u64(), chance.next_u64()]),
             security: Security::new(&config.auth, secret),
             now: Time::ZERO,
             config,
@@ -104,6 +109,7 @@ impl Rsvp {
             Input::Interface { interface, state } => {
                 if state.is_none() {
                     self.security.forget(interface);
+                    self.forget_neighbours(interface);
                 }
                 self.interface_changed(now, env, interface, state);
             }
@@ -111,6 +117,7 @@ impl Rsvp {
             Input::Auth { interface, auth } => self.security.set(interface, &auth),
             Input::SequencesReserved { from, upto } => self.security.reserved(from, upto),
         }
+        self.settle_neighbours();
         if let Some(upto) = self.security.reserve(now) {
             self.out.push_back(Output::ReserveSequences { upto });
         }
@@ -152,6 +159,11 @@ impl Rsvp {
     }
 
     pub(crate) fn send(&mut self, kind: MessageType, datagram: Datagram) {
+        self.send_about(kind, datagram, None);
+    }
+
+    /// Sends a message signed, where its interface wants that.
+    pub(crate) fn send_signed(&mut self, kind: MessageType, datagram: Datagram) {
         if let Some(datagram) = self.sealed(self.now, kind, datagram) {
             self.send_unsigned(kind, datagram);
         }

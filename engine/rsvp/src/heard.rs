@@ -221,6 +221,7 @@ impl Rsvp {
 
     /// The message that is being taken in has made or refreshed this state.
     pub(crate) fn spoke_of(&mut self, state: State) {
+        self.neighbours.spoke_of(state);
         match state {
             State::Path(id) => self.unheard_path(id),
             State::Resv(id) => self.unheard_resv(id),
@@ -232,6 +233,7 @@ impl Rsvp {
     /// It has done something that it must do again when it comes again.
     pub(crate) fn not_a_refresh(&mut self) {
         self.hearing.spoilt = true;
+        self.neighbours.not_a_refresh();
     }
 
     /// The message has been taken in: the next one like it is a refresh, if this was or could have been.

@@ -396,6 +396,10 @@ pub enum NeighbourNews {
         /// Which.
         key_id: u64,
     },
+    /// It has started anew (its epoch or its Hello instance is another one), and is told everything again.
+    Restarted,
+    /// It has not answered a Hello for three and a half intervals.
+    Silent,
 }
 
 /// Why state went.
@@ -428,6 +432,11 @@ pub struct Config {
     pub blockade: u32,
     /// W, how long a changed route settles before the Path follows it (RFC 2205 section 3.6; default 2 s).
     pub repair_wait: Span,
+    /// Whether refresh reduction is done with neighbours that do it too (RFC 2961).
+    pub refresh_reduction: bool,
+    /// How often neighbours are asked whether they are still the same (RFC 3209 section 5); `None`: they are answered,
+    /// and asked once when they are first heard.
+    pub hello: Option<Span>,
     /// What interfaces ask of messages that are not told otherwise ([`Input::Auth`]).
     pub auth: Auth,
     /// Most sessions.
@@ -446,6 +455,8 @@ impl Default for Config {
             keep: 3,
             blockade: 3,
             repair_wait: Span::from_secs(2),
+            refresh_reduction: false,
+            hello: None,
             auth: Auth::None,
             max_sessions: 1 << 20,
             max_paths: 1 << 20,

@@ -17,6 +17,7 @@
 //! | `wake` `lifetime` | soft state: RFC 2205 section 3.7 |
 //! | `session` `psb` `rsb` `tcsb` | state blocks |
 //! | `integrity` | who said it: RFC 2747, before anything else looks at a message |
+//! | `neighbour` | what neighbours say to each other: refresh reduction (RFC 2961), Hello (RFC 3209 section 5) |
 //! | `table` `timers` `pcg` | where blocks lie, when they are due, chance |
 //!
 //! **Scope.** Unicast sessions, fixed filter, controlled load and guaranteed service, IPv4 and IPv6. Rooms kept for
@@ -41,6 +42,7 @@ pub mod integrity;
 pub mod io;
 pub mod lifetime;
 mod matching;
+mod neighbour;
 pub mod overload;
 mod path;
 mod path_err;

@@ -5,6 +5,7 @@
 use crate::engine::{Env, Rsvp};
 use crate::io::Datagram;
 use crate::lifetime::jittered;
+use crate::neighbour::About;
 use crate::psb::{Forwarded, MOST_CREDIT, Out, Psb};
 use crate::table::Id;
 use core::net::IpAddr;
@@ -50,7 +51,7 @@ impl Rsvp {
         let ttl = psb.ttl;
         if let Some(bytes) = self.finished(build) {
             let out = Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
-            self.send(MessageType::Path, out);
+            self.send_about(MessageType::Path, out, Some(About::Path(id)));
         }
     }
 
@@ -79,7 +80,7 @@ impl Rsvp {
         let build = build.sender_template(&template.into()).sender_tspec(&psb.tspec);
         if let Some(bytes) = self.finished(build) {
             let out = Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
-            self.send(MessageType::PathTear, out);
+            self.send_about(MessageType::PathTear, out, Some(About::Path(id)));
         }
     }
 

@@ -98,6 +98,10 @@ impl Rsvp {
         }
         self.counters.received.add(message.kind());
         let from = &Arrival { direct: message.envelope().header.send_ttl == from.ttl, ..*from };
+        let named = match self.introduced(now, from, &message, self.hop_of(&message)) {
+            Ok(named) => named,
+            Err(why) => return self.drop_message(from, why),
+        };
         match &message {
             Message::Path(m) => self.path_arrives(now, env, from, m),
             Message::Resv(m) => self.resv_arrives(now, env, from, m),
@@ -106,9 +110,14 @@ impl Rsvp {
             Message::PathTear(m) => self.path_tear_arrives(now, env, from, m),
             Message::ResvTear(m) => self.resv_tear_arrives(now, env, from, m),
             Message::ResvConf(m) => self.resv_conf_arrives(env, from, m),
+            // What it acknowledges has been taken in.
+            Message::Ack(_) if self.config.refresh_reduction => {}
+            Message::Srefresh(m) if self.config.refresh_reduction => self.srefresh_arrives(now, from, m),
+            Message::Hello(m) if self.config.refresh_reduction => self.hello_arrives(now, from, m),
             _ => self.drop_message(from, "message type is not handled"),
         }
         self.heard_out();
+        self.named(named, &message);
     }
 
     fn hop_of(&self, message: &Message<'_>) -> Option<IpAddr> {

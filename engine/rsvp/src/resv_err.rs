@@ -6,6 +6,7 @@
 use crate::bsb::{Bsb, exceeds};
 use crate::engine::{Env, Rsvp};
 use crate::io::{Datagram, ErrorReport, Event};
+use crate::neighbour::About;
 use crate::path_err::{HOP_TTL, with_text};
 use crate::psb::{Phop, Psb};
 use crate::receive::Arrival;
@@ -251,8 +252,20 @@ impl Rsvp {
         dst: IpAddr,
         build: Builder,
     ) {
+        self.send_to_hop_about(kind, (by, src, dst), build, None);
+    }
+
+    /// The same for a message that keeps something up, or tears it down.
+    pub(crate) fn send_to_hop_about(
+        &mut self,
+        kind: MessageType,
+        (oif, src, dst): (Option<IfIndex>, IpAddr, IpAddr),
+        build: Builder,
+        about: Option<About>,
+    ) {
         if let Some(bytes) = self.finished(build) {
-            self.send(kind, Datagram { oif: by, src, dst, ttl: HOP_TTL, router_alert: false, bytes });
+            let out = Datagram { oif, src, dst, ttl: HOP_TTL, router_alert: false, bytes };
+            self.send_about(kind, out, about);
         }
     }
 }

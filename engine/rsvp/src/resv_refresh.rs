@@ -8,6 +8,7 @@ use crate::bsb::merged_past;
 use crate::engine::Rsvp;
 use crate::io::{AppId, Upcall};
 use crate::lifetime::jittered;
+use crate::neighbour::About;
 use crate::path_err::HOP_TTL;
 use crate::psb::{Forwarded, MOST_CREDIT, Origin, Phop, Psb, Request};
 use crate::rsb::{Confirm, NextHop};
@@ -164,7 +165,8 @@ impl Rsvp {
             build = build.confirm(receiver);
         }
         let build = build.style(Style::Ff).flowspec(&flowspec).filter_spec(&template.into());
-        self.send_to_hop(MessageType::Resv, phop.by(), src, phop.addr, build);
+        let out = (phop.by(), src, phop.addr);
+        self.send_to_hop_about(MessageType::Resv, out, build, Some(About::Resv(id)));
     }
 
     /// What the next hops sent to be passed on for these senders, each object once.

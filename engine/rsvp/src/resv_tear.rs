@@ -2,6 +2,7 @@
 
 use crate::engine::{Env, Rsvp};
 use crate::io::{Event, Gone, Upcall};
+use crate::neighbour::About;
 use crate::path_err::HOP_TTL;
 use crate::psb::{Origin, Phop, Psb, Request};
 use crate::receive::Arrival;
@@ -168,6 +169,7 @@ impl Rsvp {
             .style(Style::Ff)
             .flowspec(&request.flowspec)
             .filter_spec(&template.into());
-        self.send_to_hop(MessageType::ResvTear, phop.by(), src, phop.addr, build);
+        let out = (phop.by(), src, phop.addr);
+        self.send_to_hop_about(MessageType::ResvTear, out, build, Some(About::Resv(id)));
     }
 }

@@ -143,6 +143,14 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// The block of this number, if it has not been taken out.
+    pub fn get(&self, id: Id<V>) -> Option<&V> {
+        match self.pages.get(id.0 as usize / PAGE)?.get(id.0 as usize % PAGE)? {
+            Slot::Taken { value, .. } => Some(value),
+            Slot::Free { .. } => None,
+        }
+    }
+
+    /// The same, to be changed.
     pub fn get_mut(&mut self, id: Id<V>) -> Option<&mut V> {
         match self.pages.get_mut(id.0 as usize / PAGE)?.get_mut(id.0 as usize % PAGE)? {
             Slot::Taken { value, .. } => Some(value),
@@ -292,6 +300,16 @@ impl<V> Default for Chain<V> {
 impl<V> Id<V> {
     fn new(slot: u32) -> Id<V> {
         Id(slot, PhantomData)
+    }
+
+    /// Its place, as a number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The block at a place that [`Id::number`] gave; it may be another by now, or none.
+    pub fn of_number(number: u32) -> Id<V> {
+        Id::new(number)
     }
 }
 

@@ -18,6 +18,7 @@ impl Rsvp {
                 Some(Timer::Path(id)) => self.path_alarm(now, env, id),
                 Some(Timer::Resv(id)) => self.resv_alarm(now, env, id),
                 Some(Timer::Session(id)) => self.adoption_ends(id),
+                Some(Timer::Neighbour(n)) => self.neighbour_alarm(now, n),
                 None => return,
             }
         }

@@ -127,6 +127,10 @@ fn neighbour(news: &NeighbourNews) -> (Level, &'static str, String) {
         NeighbourNews::KeyOverdue { key_id } => {
             (Level::Warn, "key_overdue", format!("key {key_id} is over and there is no other: it is used on"))
         }
+        NeighbourNews::Restarted => {
+            (Level::Info, "neighbour_restarted", "has started anew, and is told everything again".to_owned())
+        }
+        NeighbourNews::Silent => (Level::Warn, "neighbour_silent", "does not answer".to_owned()),
     }
 }
 

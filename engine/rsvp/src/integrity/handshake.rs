@@ -136,13 +136,13 @@ impl Rsvp {
     fn say_again(&mut self, now: Time, interface: IfIndex) {
         let lately = self.security.lately.remove(&interface).unwrap_or_default();
         for (_, kind, datagram) in lately.into_iter().filter(|(t, ..)| now.since(*t) <= super::MOST_LATELY.1) {
-            self.send(kind, datagram);
+            self.send_signed(kind, datagram);
         }
     }
 
     /// What we keep up across an interface is refreshed soon, a few messages a millisecond: whoever challenged us there
     /// has dropped what it could not check.
-    fn catch_up(&mut self, now: Time, interface: IfIndex) {
+    pub(crate) fn catch_up(&mut self, now: Time, interface: IfIndex) {
         let paths: alloc::vec::Vec<_> = self.psbs.iter().map(|(id, _, _)| id).collect();
         let mut at = now;
         for id in paths {

@@ -23,12 +23,14 @@
 //! | S20 increase refused | `modify::a_refused_increase_leaves_the_old_reservation_everywhere` |
 
 mod chaos;
+mod hello;
 mod hostile;
 mod integrity;
 mod loss;
 mod modify;
 mod multicast;
 mod net;
+mod refresh_reduction;
 mod refusal;
 mod repair;
 mod restart;

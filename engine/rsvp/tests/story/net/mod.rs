@@ -339,8 +339,10 @@ impl Net {
             let mut routes = BTreeMap::new();
             for (other, by) in first {
                 let source = self.interface(start, by.0).addresses[0];
+                let next = self.other_end(start, by).map(|(n, i)| self.interface(n, i.0).addresses[0]);
                 for (_, interface) in &self.nodes[other].interfaces {
-                    routes.insert(interface.addresses[0], Way::Out { oif: by, gateway: None, source });
+                    let gateway = next.filter(|next| *next != interface.addresses[0]);
+                    routes.insert(interface.addresses[0], Way::Out { oif: by, gateway, source });
                 }
             }
             for (_, interface) in &self.nodes[start].interfaces {

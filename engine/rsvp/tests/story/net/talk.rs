@@ -152,3 +152,14 @@ impl Net {
         net
     }
 }
+
+impl Net {
+    /// The receiver at `to` asks for what `from` sends to another port.
+    pub fn ask_port(&mut self, from: usize, to: usize, port: u16, flowspec: FlowSpec) {
+        let session = Session { dst_port: port, ..self.session_at(to) };
+        let filter = self.template_at(from);
+        let (filters, flowspecs): (&[FilterSpec], &[FlowSpec]) = (&[filter], &[flowspec]);
+        let (app, style, confirm) = (RECEIVER, Style::Ff, false);
+        self.tell(to, Input::App(AppCall::Reserve { app, session, style, filters, flowspecs, confirm }));
+    }
+}

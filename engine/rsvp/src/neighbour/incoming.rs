@@ -1,0 +1,255 @@
+//! Named messages, acknowledgements and summaries come in: RFC 2961 sections 4.5, 4.6, 5.3 and 5.4.
+
+use super::About;
+use crate::engine::Rsvp;
+use crate::heard::State;
+use crate::io::NeighbourNews;
+use crate::lifetime::lifetime;
+use crate::receive::Arrival;
+use crate::rsb::NextHop;
+use crate::session::SessionState;
+use crate::table::Id;
+use core::net::IpAddr;
+use terms::Time;
+use wire::message::Envelope;
+use wire::objects::{ListKind, MessageId, MessageIdAck};
+use wire::{Filter, Message, RsvpHop, Srefresh};
+
+/// Most names of one summary that are answered as unknown; those left out are in the next summary too.
+const MOST_NACKS: usize = 1024;
+
+/// Whose message it is, and its name.
+pub(crate) struct Named {
+    n: usize,
+    id: MessageId,
+}
+
+/// What a state is marked with when a named message made it (it shares its place with the hash of unnamed ones).
+fn mark(n: usize, name: u32) -> u64 {
+    1 << 63 | (n as u64) << 32 | u64::from(name)
+}
+
+impl Rsvp {
+    /// A message of a neighbour, before its procedure: what it acknowledges, and whether it is too late. `Err`: it came
+    /// after a newer message about the same thing, and is to be dropped.
+    pub(crate) fn introduced(
+        &mut self,
+        now: Time,
+        from: &Arrival,
+        message: &Message<'_>,
+        hop: Option<IpAddr>,
+    ) -> Result<Option<Named>, &'static str> {
+        self.neighbours.spoken.clear();
+        self.neighbours.again = false;
+        if !self.neighbours.enabled || !from.direct || matches!(message, Message::ResvConf(_)) {
+            return Ok(None);
+        }
+        let envelope = message.envelope();
+        let Some(n) = self.neighbour(now, from.iif, hop.unwrap_or(from.src), &envelope.header) else {
+            return Ok(None);
+        };
+        self.acknowledged(n, envelope);
+        let Some(id) = envelope.message_id else { return Ok(None) };
+        if self.neighbours.all[n].epoch != Some(id.epoch) {
+            self.epoch_changed(now, n, id);
+        }
+        let newest = &mut self.neighbours.all[n].newest;
+        // Names wrap (RFC 2961 section 4.5).
+        if (id.id.wrapping_sub(*newest) as i32) < 0 {
+            if self.overtaken(n, id.id, message) {
+                return Err("a message that a newer one about the same state has overtaken");
+            }
+        } else {
+            *newest = id.id;
+        }
+        if id.ack_desired() {
+            let ack = MessageIdAck { nack: false, flags: 0, epoch: id.epoch, id: id.id };
+            self.neighbours.all[n].acks.push(ack);
+            self.neighbours.mark(n);
+        }
+        Ok(Some(Named { n, id }))
+    }
+
+    /// Another epoch: the neighbour has started anew, and its names with it. What we keep up there is said in full.
+    fn epoch_changed(&mut self, now: Time, n: usize, id: MessageId) {
+        let before = self.neighbours.all[n].epoch;
+        self.neighbours.all[n].forget_its_names();
+        self.neighbours.all[n].epoch = Some(id.epoch);
+        self.neighbours.all[n].newest = id.id;
+        if before.is_some() {
+            self.neighbour_restarted(now, n);
+        }
+    }
+
+    /// Whether a newer message of the same neighbour has spoken of any state that this one is about.
+    fn overtaken(&self, n: usize, name: u32, message: &Message<'_>) -> bool {
+        let newer = |heard: u64| {
+            heard >> 63 == 1 && heard >> 32 & 0x7fff_ffff == n as u64 && (name.wrapping_sub(heard as u32) as i32) < 0
+        };
+        let Some(sid) = message.session().and_then(|s| self.sessions.find(&s)) else { return false };
+        let sender = match message {
+            Message::Path(m) => Some(m.sender),
+            Message::PathTear(m) => Some(m.sender),
+            _ => None,
+        };
+        if let Some(sender) = sender {
+            let psb = sender.ports().and_then(|template| self.psb_of(sid, &template));
+            return psb.is_some_and(|id| newer(self.psbs[id].heard));
+        }
+        match message {
+            Message::Resv(m) => m.flows().any(|f| self.reservation_is(sid, &m.hop, f.filter, &newer)),
+            Message::ResvTear(m) => m.flows().any(|f| self.reservation_is(sid, &m.hop, f.filter, &newer)),
+            _ => false,
+        }
+    }
+
+    /// Whether what a next hop asks for a sender (`None`: for any) has been spoken of like that.
+    fn reservation_is(
+        &self,
+        sid: Id<SessionState>,
+        hop: &RsvpHop,
+        filter: Option<Filter>,
+        is: &impl Fn(u64) -> bool,
+    ) -> bool {
+        let wanted = filter.and_then(|f| f.ports());
+        self.rsbs.chain(&self.sessions[sid].rsbs).any(|id| {
+            let (_, nhop, of) = self.rsbs.key(id);
+            let from = matches!(nhop, NextHop::Hop { addr, .. } if addr == hop.addr);
+            from && wanted.is_none_or(|w| w == of) && is(self.rsbs[id].heard)
+        })
+    }
+
+    /// The message has been taken in. What it spoke of goes by its name now.
+    pub(crate) fn named(&mut self, named: Option<Named>, message: &Message<'_>) {
+        let Some(Named { n, id }) = named else { return };
+        let refreshes = matches!(message, Message::Path(_) | Message::Resv(_)) && !self.neighbours.again;
+        if !refreshes || self.neighbours.spoken.is_empty() {
+            return;
+        }
+        let mut spoken = core::mem::take(&mut self.neighbours.spoken);
+        for state in &spoken {
+            let place = match *state {
+                State::Path(id) => self.psbs.get_mut(id).map(|psb| &mut psb.heard),
+                State::Resv(id) => self.rsbs.get_mut(id).map(|rsb| &mut rsb.heard),
+            };
+            if let Some(place) = place {
+                *place = mark(n, id.id);
+            }
+        }
+        let (psbs, rsbs) = (&self.psbs, &self.rsbs);
+        let live = |name: u32, state: &State| match *state {
+            State::Path(id) => psbs.get(id).is_some_and(|psb| psb.heard == mark(n, name)),
+            State::Resv(id) => rsbs.get(id).is_some_and(|rsb| rsb.heard == mark(n, name)),
+        };
+        let neighbour = &mut self.neighbours.all[n];
+        neighbour.names.put(id.id, spoken[0], live);
+        if spoken.len() > 1 {
+            neighbour.more.retain(|name, all| all.iter().any(|state| live(*name, state)));
+            neighbour.more.insert(id.id, spoken[1..].to_vec());
+        }
+        spoken.clear();
+        self.neighbours.spoken = spoken;
+    }
+
+    /// State is refreshed by name (RFC 2961 section 5.3); what is not known is said to be unknown.
+    pub(crate) fn srefresh_arrives(&mut self, now: Time, from: &Arrival, message: &Srefresh<'_>) {
+        let Some(n) = self.neighbours.find(from.iif, from.src).filter(|_| from.direct) else {
+            return self.drop_message(from, "Srefresh from a node that is not a neighbour");
+        };
+        let mut unknown = 0;
+        for list in message.lists() {
+            if list.kind != ListKind::Plain {
+                self.drop_message(from, "Srefresh with a list for multicast sessions");
+                continue;
+            }
+            let known = self.neighbours.all[n].epoch == Some(list.epoch);
+            for name in list.ids() {
+                if known && self.refreshed(now, n, name) {
+                    continue;
+                }
+                unknown += 1;
+                if unknown <= MOST_NACKS {
+                    let nack = MessageIdAck { nack: true, flags: 0, epoch: list.epoch, id: name };
+                    self.neighbours.all[n].acks.push(nack);
+                }
+            }
+        }
+        if unknown > 0 {
+            self.counters.unknown_names += unknown as u64;
+            self.neighbours.mark(n);
+        }
+    }
+
+    /// Prolongs what a name stands for.
+    fn refreshed(&mut self, now: Time, n: usize, name: u32) -> bool {
+        let Some(state) = self.neighbours.all[n].names.get(name) else { return false };
+        if !self.prolong(now, n, name, state) {
+            return false;
+        }
+        if !self.neighbours.all[n].more.is_empty() {
+            let more = self.neighbours.all[n].more.get(&name).cloned().unwrap_or_default();
+            return more.into_iter().all(|state| self.prolong(now, n, name, state));
+        }
+        true
+    }
+
+    #[inline]
+    fn prolong(&mut self, now: Time, n: usize, name: u32, state: State) -> bool {
+        let keep = self.config.keep;
+        match state {
+            State::Path(id) => match self.psbs.get_mut(id).filter(|psb| psb.heard == mark(n, name)) {
+                Some(psb) => psb.expires = now + lifetime(psb.refresh, keep),
+                None => return false,
+            },
+            State::Resv(id) => match self.rsbs.get_mut(id).filter(|rsb| rsb.heard == mark(n, name)) {
+                Some(rsb) => rsb.expires = now + lifetime(rsb.refresh, keep),
+                None => return false,
+            },
+        }
+        true
+    }
+
+    /// Acknowledgements of what we said (RFC 2961 section 4.6), and what is not known of what we summarised (5.4).
+    fn acknowledged(&mut self, n: usize, envelope: &Envelope<'_>) {
+        for ack in envelope.acks() {
+            if ack.epoch != self.neighbours.epoch {
+                continue;
+            }
+            let neighbour = &mut self.neighbours.all[n];
+            neighbour.waiting.done(ack.id);
+            let Some(number) = neighbour.ours.get(ack.id) else { continue };
+            let Some(said) = neighbour.said.get_mut(number).filter(|said| said.name == ack.id) else { continue };
+            if !ack.nack {
+                said.acked = true;
+                continue;
+            }
+            neighbour.said.take(number);
+            neighbour.ours.take(ack.id);
+            self.say_soon(About::of(number));
+        }
+    }
+
+    /// What is kept up somewhere is said at once.
+    fn say_soon(&mut self, about: About) {
+        let now = self.now;
+        let (About::Path(id) | About::Resv(id)) = about;
+        let Some(psb) = self.psbs.get_mut(id) else { return };
+        match about {
+            About::Path(_) if psb.path_refresh_at != Time::FOREVER => psb.path_refresh_at = now,
+            About::Resv(_) => match &mut psb.request {
+                Some(request) => request.refresh_at = now,
+                None => return,
+            },
+            About::Path(_) => return,
+        }
+        self.arm_path(id);
+    }
+
+    /// The neighbour has shown that it can do without what it was told: news, for people.
+    pub(super) fn neighbour_restarted(&mut self, now: Time, n: usize) {
+        self.neighbours.all[n].forget_names();
+        let at = self.neighbours.all[n].at;
+        self.neighbour_news(n, NeighbourNews::Restarted);
+        self.catch_up(now, at);
+    }
+}

@@ -1,0 +1,270 @@
+//! A message goes out to a neighbour: RFC 2961 sections 3.3, 4.5, 4.6 and 5.3.
+
+use super::{About, Saying, gathering};
+use crate::engine::Rsvp;
+use crate::io::Datagram;
+use crate::path_err::HOP_TTL;
+use alloc::vec::Vec;
+use terms::Time;
+use wire::iana::flag;
+use wire::message::COMMON_HEADER;
+use wire::object::MAX_OBJECTS;
+use wire::objects::{ACK_DESIRED, MessageId, MessageIdAck};
+use wire::{Builder, MessageType};
+
+/// Most acknowledgements that one message carries on its back.
+const MOST_CARRIED: usize = 8;
+
+/// After so many refreshes by name one is in full (RFC 2961 section 5.5): a neighbour that came back without refresh
+/// reduction, and has nothing to tell us that by, is found out so.
+const MOST_ROUNDS: u8 = 16;
+
+/// What IP, a common header, INTEGRITY and a list's own header may take of a packet.
+const OVERHEAD: usize = 40 + COMMON_HEADER + 56 + 8;
+
+impl Rsvp {
+    /// Sends a message; `about`: what it keeps up, if it keeps anything up.
+    pub(crate) fn send_about(&mut self, kind: MessageType, datagram: Datagram, about: Option<About>) {
+        if !self.neighbours.enabled {
+            return self.send_signed(kind, datagram);
+        }
+        let reader = self.reader(&datagram, about).filter(|n| self.neighbours.all[*n].capable);
+        let Some(n) = reader else {
+            let bytes = with_front(&datagram.bytes, &[], None);
+            return self.send_signed(kind, Datagram { bytes, ..datagram });
+        };
+        match (kind, about) {
+            (MessageType::Path | MessageType::Resv, Some(about)) => self.keep_up(n, kind, datagram, about),
+            (MessageType::PathTear | MessageType::ResvTear, about) => {
+                if let Some(about) = about {
+                    self.let_go(n, about);
+                }
+                self.send_named(n, kind, datagram, None);
+            }
+            (MessageType::PathErr | MessageType::ResvErr, _) => self.send_named(n, kind, datagram, None),
+            _ => self.put_in_batch(n, kind, datagram, None),
+        }
+    }
+
+    /// A Path or Resv: in full if it says something new or was never acknowledged, by its name otherwise.
+    fn keep_up(&mut self, n: usize, kind: MessageType, datagram: Datagram, about: About) {
+        let content = content(&datagram, self.neighbours.key);
+        let neighbour = &mut self.neighbours.all[n];
+        match neighbour.said.get(about.number()) {
+            Some(said) if said.content == content && said.acked && said.rounds < MOST_ROUNDS => {
+                if let Some(said) = neighbour.said.get_mut(about.number()) {
+                    said.rounds += 1;
+                }
+                self.summarise(n, said.name);
+            }
+            // It is being repeated already.
+            Some(said) if said.content == content && neighbour.waiting.holds(said.name) => {}
+            Some(said) if said.content == content => {
+                if let Some(said) = neighbour.said.get_mut(about.number()) {
+                    (said.acked, said.rounds) = (false, 0);
+                }
+                self.send_named(n, kind, datagram, Some(said.name));
+            }
+            before => {
+                if let Some(before) = before {
+                    neighbour.ours.take(before.name);
+                    neighbour.waiting.done(before.name);
+                }
+                let name = self.neighbours.name();
+                let (psbs, neighbour) = (&self.psbs, &mut self.neighbours.all[n]);
+                let live = |about: u32| match About::of(about) {
+                    About::Path(id) | About::Resv(id) => psbs.get(id).is_some(),
+                };
+                neighbour
+                    .said
+                    .put(about.number(), Saying { name, content, acked: false, rounds: 0 }, |number, _| live(number));
+                neighbour.ours.put(name, about.number(), |_, number| live(*number));
+                self.send_named(n, kind, datagram, Some(name));
+            }
+        }
+    }
+
+    /// What was kept up at a neighbour is torn down.
+    fn let_go(&mut self, n: usize, about: About) {
+        let neighbour = &mut self.neighbours.all[n];
+        if let Some(said) = neighbour.said.take(about.number()) {
+            neighbour.ours.take(said.name);
+            neighbour.waiting.done(said.name);
+        }
+    }
+
+    /// Sends a message with a name, and wants an acknowledgement.
+    fn send_named(&mut self, n: usize, kind: MessageType, datagram: Datagram, name: Option<u32>) {
+        let name = name.unwrap_or_else(|| self.neighbours.name());
+        let (now, epoch) = (self.now, self.neighbours.epoch);
+        let id = MessageId { flags: ACK_DESIRED, epoch, id: name };
+        let bytes = with_front(&datagram.bytes, &[], Some(&id));
+        let kept = Datagram { bytes, ..datagram };
+        let neighbour = &mut self.neighbours.all[n];
+        if !neighbour.waiting.holds(name) && neighbour.waiting.keep(now, name, kind, kept.clone()) {
+            self.arm_neighbour(n);
+        }
+        self.put_in_batch(n, kind, kept, Some(name));
+    }
+
+    /// Sends at the end of this input, together with what else goes to the neighbour.
+    fn put_in_batch(&mut self, n: usize, kind: MessageType, datagram: Datagram, name: Option<u32>) {
+        let datagram = match name {
+            Some(_) => datagram,
+            None => Datagram { bytes: with_front(&datagram.bytes, &[], None), ..datagram },
+        };
+        self.neighbours.all[n].batch.push((kind, datagram));
+        self.neighbours.mark(n);
+    }
+
+    /// Refreshes by name.
+    fn summarise(&mut self, n: usize, name: u32) {
+        let most = self.room(n) / 4;
+        let at = self.now + gathering(self.config.refresh);
+        let neighbour = &mut self.neighbours.all[n];
+        neighbour.summary.push(name);
+        if neighbour.summary.len() >= most {
+            self.send_summary(n);
+        } else if neighbour.summary_at == Time::FOREVER {
+            neighbour.summary_at = at;
+            self.arm_neighbour(n);
+        }
+    }
+
+    /// Bytes of a packet to a neighbour that are left for lists.
+    fn room(&self, n: usize) -> usize {
+        let mtu = self.interfaces.get(&self.neighbours.all[n].at).map_or(1500, |i| i.mtu as usize);
+        mtu.clamp(576, 65_000) - OVERHEAD
+    }
+
+    pub(super) fn send_summary(&mut self, n: usize) {
+        let epoch = self.neighbours.epoch;
+        let neighbour = &mut self.neighbours.all[n];
+        neighbour.summary_at = Time::FOREVER;
+        let names = core::mem::take(&mut neighbour.summary);
+        let build = Builder::new(MessageType::Srefresh, HOP_TTL).message_id_list(epoch, &names);
+        self.counters.summarised += names.len() as u64;
+        let neighbour = &mut self.neighbours.all[n];
+        neighbour.summary = names;
+        neighbour.summary.clear();
+        self.send_to_neighbour(n, MessageType::Srefresh, build);
+    }
+
+    /// Sends a message of our own between neighbours.
+    pub(super) fn send_to_neighbour(&mut self, n: usize, kind: MessageType, build: Builder) {
+        let neighbour = &self.neighbours.all[n];
+        let (oif, src, dst) = (Some(neighbour.at), neighbour.own, neighbour.addr);
+        if let Some(bytes) = self.finished(build) {
+            self.put_in_batch(n, kind, Datagram { oif, src, dst, ttl: HOP_TTL, router_alert: false, bytes }, None);
+        }
+    }
+
+    /// The end of an input: acknowledgements and batches leave.
+    pub(crate) fn settle_neighbours(&mut self) {
+        while let Some(n) = self.neighbours.ready.pop() {
+            let n = n as usize;
+            let neighbour = &mut self.neighbours.all[n];
+            neighbour.is_ready = false;
+            let (mut acks, mut batch) = (core::mem::take(&mut neighbour.acks), core::mem::take(&mut neighbour.batch));
+            self.load(&mut acks, &mut batch, n);
+            if batch.len() > 1 && self.neighbours.all[n].capable {
+                self.send_bundled(n, &mut batch);
+            } else {
+                for (kind, datagram) in batch.drain(..) {
+                    self.send_signed(kind, datagram);
+                }
+            }
+            // Their memory is kept for the next time.
+            let neighbour = &mut self.neighbours.all[n];
+            acks.clear();
+            (neighbour.acks, neighbour.batch) = (acks, batch);
+        }
+    }
+
+    /// Puts acknowledgements on the backs of messages that go to the neighbour itself, the rest into Acks.
+    fn load(&mut self, acks: &mut Vec<MessageIdAck>, batch: &mut Vec<(MessageType, Datagram)>, n: usize) {
+        for (_, datagram) in batch.iter_mut().filter(|(_, d)| !d.router_alert) {
+            if acks.is_empty() {
+                return;
+            }
+            let carried = acks.len().min(MOST_CARRIED);
+            datagram.bytes = with_front(&datagram.bytes, &acks[acks.len() - carried..], None);
+            acks.truncate(acks.len() - carried);
+        }
+        let neighbour = &self.neighbours.all[n];
+        let (oif, src, dst) = (Some(neighbour.at), neighbour.own, neighbour.addr);
+        for some in acks.chunks((self.room(n) / 12).min(MAX_OBJECTS)) {
+            let build = Builder::new(MessageType::Ack, HOP_TTL).flags(flag::REFRESH_REDUCTION);
+            let build = some.iter().fold(build, |build, ack| build.message_id_ack(ack));
+            if let Some(bytes) = self.finished(build) {
+                batch.push((MessageType::Ack, Datagram { oif, src, dst, ttl: HOP_TTL, router_alert: false, bytes }));
+            }
+        }
+    }
+
+    /// Several messages in as few datagrams as hold them.
+    fn send_bundled(&mut self, n: usize, batch: &mut Vec<(MessageType, Datagram)>) {
+        let room = self.room(n) + OVERHEAD - 40 - COMMON_HEADER;
+        let mut bundle: Vec<(MessageType, Datagram)> = Vec::new();
+        let mut length = 0;
+        for (kind, datagram) in batch.drain(..) {
+            let Some(datagram) = self.sealed(self.now, kind, datagram) else { continue };
+            if length + datagram.bytes.len() > room {
+                self.send_bundle(n, &mut bundle);
+                length = 0;
+            }
+            length += datagram.bytes.len();
+            bundle.push((kind, datagram));
+        }
+        self.send_bundle(n, &mut bundle);
+    }
+
+    fn send_bundle(&mut self, n: usize, bundle: &mut Vec<(MessageType, Datagram)>) {
+        if bundle.len() < 2 {
+            for (kind, datagram) in bundle.drain(..) {
+                self.send_unsigned(kind, datagram);
+            }
+            return;
+        }
+        let neighbour = &self.neighbours.all[n];
+        let (oif, src, dst) = (Some(neighbour.at), neighbour.own, neighbour.addr);
+        let mut build = Builder::new(MessageType::Bundle, HOP_TTL).flags(flag::REFRESH_REDUCTION);
+        for (kind, datagram) in bundle.drain(..) {
+            self.counters.sent.add(kind);
+            build = build.sub_message(&datagram.bytes);
+        }
+        if let Some(bytes) = self.finished(build) {
+            let out = Datagram { oif, src, dst, ttl: HOP_TTL, router_alert: false, bytes };
+            self.send_unsigned(MessageType::Bundle, out);
+        }
+    }
+}
+
+/// What a message says, without its checksum: equal for refreshes, and for hardly anything else.
+fn content(datagram: &Datagram, key: u64) -> u64 {
+    let Datagram { ttl, bytes, .. } = datagram;
+    let mut state = key ^ u64::from(*ttl);
+    for chunk in bytes.get(COMMON_HEADER..).unwrap_or_default().chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        let product = u128::from(state ^ u64::from_le_bytes(word)) * 0x9fb2_1c65_1e98_df25_u128;
+        state = (product as u64) ^ ((product >> 64) as u64) ^ key.rotate_left(23);
+    }
+    state ^ bytes.len() as u64
+}
+
+/// The message with the capable flag, with acknowledgements and a name in front of its objects, and a new checksum.
+fn with_front(bytes: &[u8], acks: &[MessageIdAck], name: Option<&MessageId>) -> Vec<u8> {
+    let Some((&[_, kind, _, _, ttl, ..], objects)) = bytes.split_first_chunk::<COMMON_HEADER>() else {
+        return bytes.to_vec();
+    };
+    let Some(kind) = MessageType::from_number(kind) else { return bytes.to_vec() };
+    let build = Builder::new(kind, ttl).flags(flag::REFRESH_REDUCTION);
+    let build = acks.iter().fold(build, |build, ack| build.message_id_ack(ack));
+    let build = match name {
+        Some(name) => build.message_id(name),
+        None => build,
+    };
+    // What was almost too long before goes as it is.
+    build.sub_message(objects).finish().unwrap_or_else(|_| bytes.to_vec())
+}
