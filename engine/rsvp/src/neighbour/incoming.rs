@@ -113,9 +113,9 @@ impl Rsvp {
     ) -> bool {
         let wanted = filter.and_then(|f| f.ports());
         self.rsbs.chain(&self.sessions[sid].rsbs).any(|id| {
-            let (_, nhop, of) = self.rsbs.key(id);
+            let (_, nhop, _) = self.rsbs.key(id);
             let from = matches!(nhop, NextHop::Hop { addr, .. } if addr == hop.addr);
-            from && wanted.is_none_or(|w| w == of) && is(self.rsbs[id].heard)
+            from && wanted.is_none_or(|w| self.is_for(id, &w)) && is(self.rsbs[id].heard)
         })
     }
 

@@ -16,7 +16,7 @@
 //!
 //! **Who is next.** A Path has the session's address on it; the neighbour that will read it is the next hop of the
 //! route, or the destination itself. If none of its address has spoken on that link, the Path has no name and no
-//! summary: on a link with one neighbour that is hardly ever so, and elsewhere it must be (RFC 2961 section 5.6).
+//! summary, nor has one of a multicast session: on a link with one neighbour that is hardly ever so otherwise, and it must be (RFC 2961 section 5.6).
 
 mod flat;
 mod hello;
@@ -231,8 +231,8 @@ impl Rsvp {
             return self.neighbours.find(at, datagram.dst);
         }
         let Some(About::Path(id)) = about else { return None };
-        match self.psbs.get(id)?.out {
-            Out::Interface { oif, gateway, .. } if oif == at => {
+        match &self.psbs.get(id)?.out {
+            Out::Interface { oif, gateway, .. } if *oif == at => {
                 self.neighbours.find(at, gateway.unwrap_or(datagram.dst))
             }
             _ => None,

@@ -41,7 +41,10 @@ impl Rsvp {
                 }
                 self.send_named(n, kind, datagram, None);
             }
-            (MessageType::PathErr | MessageType::ResvErr, _) => self.send_named(n, kind, datagram, None),
+            // A shared request has lives of several senders in it, which no name can tell apart.
+            (MessageType::PathErr | MessageType::ResvErr | MessageType::Resv, _) => {
+                self.send_named(n, kind, datagram, None)
+            }
             _ => self.put_in_batch(n, kind, datagram, None),
         }
     }
