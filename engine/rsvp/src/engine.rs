@@ -8,6 +8,7 @@ use crate::neighbour::Neighbours;
 use crate::pcg::Pcg;
 use crate::psb::{Origin, Out, Psb, PsbKey};
 use crate::receive::Arrival;
+use crate::receiver::Standing;
 use crate::refusal::Refusal;
 use crate::rsb::{Rsb, RsbKey};
 use crate::session::SessionState;
@@ -35,6 +36,8 @@ pub struct Rsvp {
     pub(crate) rsbs: Table<RsbKey, Rsb>,
     pub(crate) tcsbs: Table<TcsbKey, Tcsb>,
     pub(crate) handles: Table<RHandle, Id<Tcsb>>,
+    /// What local applications say of themselves.
+    pub(crate) standings: BTreeMap<AppId, Standing>,
     /// How many sessions with a port there are, by destination and protocol.
     ported: Table<(IpAddr, u8), u32>,
     pub(crate) timers: Timers<Timer>,
@@ -83,6 +86,7 @@ impl Rsvp {
             rsbs: Table::new(keys()),
             tcsbs: Table::new(keys()),
             handles: Table::new(keys()),
+            standings: BTreeMap::new(),
             ported: Table::new(keys()),
             timers: Timers::new(),
             heard: Heard::new(keys()),
@@ -135,6 +139,8 @@ impl Rsvp {
                 let ask = crate::receiver::Ask { app, session, style, filters, flowspecs, confirm };
                 self.reserve(now, env, &ask);
             }
+            AppCall::Proxy { app } => self.standing(app, |s| s.proxy = true),
+            AppCall::Priority { app, priority } => self.standing(app, |s| s.priority = priority),
             AppCall::Release { app, session: Some(session) } => self.release(now, env, app, &session),
             AppCall::Release { app, session: None } => self.application_ended(now, env, app),
         }

@@ -80,7 +80,7 @@ impl Rsvp {
             if self.psbs[*psb].blockade.as_deref().is_some_and(|b| b.blocks(now, &flowspec)) {
                 continue;
             }
-            match self.others_merged(*psb, id) {
+            match self.others_merged(now, *psb, id) {
                 Some(others) if others.serves(&flowspec) || !flowspec.serves(&others) => {
                     answered.get_or_insert(*psb);
                 }
@@ -97,9 +97,10 @@ impl Rsvp {
         }
     }
 
-    /// What others ask for a sender, as far as it is in place.
-    fn others_merged(&self, psb: Id<Psb>, but: Id<Rsb>) -> Option<FlowSpec> {
+    /// What others ask for a sender, as far as it is in place and not blockaded.
+    fn others_merged(&self, now: Time, psb: Id<Psb>, but: Id<Rsb>) -> Option<FlowSpec> {
         let (sid, _, filter) = self.sender_of(psb);
+        let blockade = self.psbs[psb].blockade.as_deref();
         let mut sum: Option<FlowSpec> = None;
         for id in self.rsbs.chain(&self.sessions[sid].rsbs).filter(|id| *id != but && self.is_for(*id, &filter)) {
             let one = self.rsbs[id].flowspec;
@@ -110,7 +111,7 @@ impl Rsvp {
                     self.psbs[psb].out.takes(oif) && installed.is_some_and(|i| i.serves(&one))
                 }
             };
-            if here {
+            if here && !blockade.is_some_and(|b| b.blocks(now, &one)) {
                 sum = Some(sum.and_then(|sum| sum.merged(&one)).unwrap_or(one));
             }
         }

@@ -132,6 +132,20 @@ pub enum AppCall<'a> {
         /// Whether a ResvConf is wanted.
         confirm: bool,
     },
+    /// It acts on behalf of hosts that do not signal: from now on the addresses of its senders and sessions need not be
+    /// this node's (a sender proxy and a receiver proxy, RFC 5945). What it reserves ends here: the links from a sender's
+    /// host to this node, and from this node to a receiver's host, are nobody's promise.
+    Proxy {
+        /// Who.
+        app: AppId,
+    },
+    /// What it asks from now on stands at this priority against what others ask (RFC 3181).
+    Priority {
+        /// Who.
+        app: AppId,
+        /// How high; `None`: nothing is said.
+        priority: Option<Preemption>,
+    },
     /// It gives its reservation up, or (with nothing reserved) its registration (RELEASE).
     Release {
         /// Who.

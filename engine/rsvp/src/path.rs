@@ -22,6 +22,7 @@ pub(crate) struct News {
     pub phop: Phop,
     pub tspec: Tspec,
     pub adspec: Option<Adspec>,
+    pub fragments: Option<Box<Vec<u8>>>,
     pub ttl: u8,
     pub forward: Vec<Forwarded>,
     pub refresh: Span,
@@ -50,6 +51,7 @@ impl Rsvp {
             phop: Phop { iif: from.iif, addr: path.hop.addr, lih: path.hop.lih, non_rsvp: !from.direct },
             tspec: path.tspec,
             adspec: path.adspec.map(|a| a.terms),
+            fragments: path.adspec.map(|a| a.unknown_onward()).filter(|f| !f.is_empty()).map(Box::new),
             ttl: from.ttl.saturating_sub(1),
             forward,
             refresh: path.refresh,
@@ -105,6 +107,7 @@ impl Rsvp {
             origin: Origin::Hop(news.phop),
             tspec: news.tspec,
             adspec: news.adspec,
+            fragments: news.fragments,
             ttl: news.ttl,
             out,
             forward: news.forward,
@@ -173,14 +176,15 @@ impl Rsvp {
         let moved = before.is_none_or(|p| (p.iif, p.addr, p.lih) != (news.phop.iif, news.phop.addr, news.phop.lih));
         let said = (psb.tspec, psb.adspec, psb.ttl, before.map(|p| p.non_rsvp));
         let new_terms = (psb.tspec, psb.entry) != (news.tspec, news.entry);
-        let changed =
-            said != (news.tspec, news.adspec, news.ttl, Some(news.phop.non_rsvp)) || psb.forward != news.forward;
+        let changed = said != (news.tspec, news.adspec, news.ttl, Some(news.phop.non_rsvp))
+            || (&psb.forward, &psb.fragments) != (&news.forward, &news.fragments);
         if let Some(old) = before.filter(|p| !p.is_same(&news.phop) && !session.dst.is_multicast()) {
             psb.other = Some(Box::new(OtherHop { phop: old, expires: psb.expires }));
         }
         psb.origin = Origin::Hop(news.phop);
         psb.tspec = news.tspec;
         psb.adspec = news.adspec;
+        psb.fragments = news.fragments;
         psb.ttl = news.ttl;
         psb.forward = news.forward;
         psb.entry = news.entry;
@@ -235,10 +239,10 @@ impl Rsvp {
     /// PATH_EVENT for the local applications that receive the session.
     pub(crate) fn path_event(&mut self, id: Id<Psb>) {
         let (sid, session, template) = self.sender_of(id);
-        if !self.psbs[id].out.is_heard_here() {
-            return;
-        }
         for app in self.sessions[sid].receivers.clone() {
+            if !self.is_heard_by(app, id) {
+                continue;
+            }
             let upcall = self.path_upcall(id, session, template);
             self.tell(app, upcall);
         }

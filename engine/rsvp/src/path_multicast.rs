@@ -179,6 +179,7 @@ impl Rsvp {
             phop,
             tspec: psb.tspec,
             adspec: psb.adspec,
+            fragments: psb.fragments.clone(),
             ttl: psb.ttl,
             forward: psb.forward.clone(),
             refresh: psb.refresh,

@@ -39,6 +39,8 @@ pub struct Psb {
     pub tspec: Tspec,
     /// ADSPEC as it arrived; `None` if the sender sent none.
     pub adspec: Option<Adspec>,
+    /// Its fragments of services that we do not know, as they go on.
+    pub fragments: Option<Box<Vec<u8>>>,
     /// IP TTL of the Path messages that we send; zero: the sender's do not leave this node.
     pub ttl: u8,
     /// Where the session's packets leave.

@@ -9,6 +9,7 @@ use crate::bsb::exceeds;
 use crate::engine::{Env, Rsvp, api_refusal};
 use crate::heard::UNHEARD;
 use crate::io::{AppId, ErrorReport, Gone, Upcall};
+use crate::psb::Psb;
 use crate::refusal::{Refusal, api, option_vector};
 use crate::resv_refresh::Push;
 use crate::rsb::{Confirm, Listed, MOST_EARLIER, MOST_FILTERS, NextHop, Rsb, Shared};
@@ -20,6 +21,7 @@ use crate::update_traffic_control::merge;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
+use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, Rspec, Session, Style, Time};
 use wire::iana::error;
 
@@ -54,7 +56,7 @@ impl Rsvp {
 
     /// Registers an application for path events and tells it of the senders already there.
     fn register(&mut self, app: AppId, session: &Session) -> Result<Id<SessionState>, Refusal> {
-        if !session.dst.is_multicast() && !self.is_ours(session.dst) {
+        if !session.dst.is_multicast() && !self.is_ours(session.dst) && !self.is_proxy(app) {
             return Err(api_refusal(api::ADDRESS, format!("{} is not an address of this node", session.dst)));
         }
         let sid = self.session_for(session)?;
@@ -67,7 +69,7 @@ impl Rsvp {
         self.sessions[sid].receivers.push(app);
         let senders: Vec<_> = self.senders(sid).collect();
         for id in senders.into_iter().rev() {
-            if self.psbs[id].out.is_heard_here() {
+            if self.is_heard_by(app, id) {
                 let upcall = self.path_upcall(id, *session, self.psbs.key(id).1);
                 self.tell(app, upcall);
             }
@@ -162,6 +164,7 @@ impl Rsvp {
         let key = (sid, NextHop::App(ask.app), filter);
         let confirm = Some(Confirm::Application).filter(|_| ask.confirm);
         let shared = shared(ask);
+        let priority = self.standings.get(&ask.app).and_then(|s| s.priority);
         let (id, before, changed) = match self.rsbs.find(&key) {
             Some(id) => {
                 let before = self.senders_of(id);
@@ -177,6 +180,7 @@ impl Rsvp {
                 rsb.flowspec = flowspec;
                 rsb.shared = shared;
                 rsb.confirm = confirm;
+                rsb.priority = priority;
                 (id, before, changed || others)
             }
             None => {
@@ -186,7 +190,7 @@ impl Rsvp {
                     earlier: Vec::new(),
                     shared,
                     confirm,
-                    priority: None,
+                    priority,
                     refused: false,
                     forward: Vec::new(),
                     refresh: self.config.refresh,
@@ -242,6 +246,21 @@ impl Rsvp {
         }
     }
 
+    /// What an application says of itself.
+    pub(crate) fn standing(&mut self, app: AppId, say: impl FnOnce(&mut Standing)) {
+        say(self.standings.entry(app).or_default());
+    }
+
+    /// Whether an application speaks for hosts that do not signal.
+    pub(crate) fn is_proxy(&self, app: AppId) -> bool {
+        self.standings.get(&app).is_some_and(|s| s.proxy)
+    }
+
+    /// Whether an application is told of a sender: if it, or the host that it speaks for, may receive what is sent.
+    pub(crate) fn is_heard_by(&self, app: AppId, id: Id<Psb>) -> bool {
+        self.psbs[id].out.is_heard_here() || self.is_proxy(app)
+    }
+
     fn requests_of(&self, sid: Id<SessionState>, app: AppId) -> Vec<Id<Rsb>> {
         let chain = self.rsbs.chain(&self.sessions[sid].rsbs);
         chain.filter(|id| self.rsbs.key(*id).1 == NextHop::App(app)).collect()
@@ -268,6 +287,7 @@ impl Rsvp {
                 self.end_path(now, env, id, Gone::Torn);
             }
         }
+        self.standings.remove(&app);
         let requests: Vec<_> =
             self.rsbs.iter().filter(|(_, key, _)| key.1 == NextHop::App(app)).map(|(id, _, _)| id).collect();
         for id in requests {
@@ -280,6 +300,15 @@ impl Rsvp {
             self.drop_if_idle(id);
         }
     }
+}
+
+/// What is known of an application besides what it asks.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Standing {
+    /// It acts on behalf of hosts that do not signal.
+    pub proxy: bool,
+    /// How its requests stand against others.
+    pub priority: Option<Preemption>,
 }
 
 /// The senders of a shared-explicit request: they stay until the application says otherwise.

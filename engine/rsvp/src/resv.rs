@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, IfIndex, Span, Style, Time};
-use wire::iana::error;
+use wire::iana::{class, error};
 use wire::{Builder, MessageType, Resv, Salvage};
 
 /// Most next hops that may ask for one sender of a unicast session on one interface. A path has one; there are two while
@@ -70,6 +70,10 @@ impl Rsvp {
     }
 
     fn said(&self, from: &Arrival, resv: &Resv<'_>, sid: Id<SessionState>, oif: IfIndex) -> Result<Said, Refusal> {
+        // Where we know how to merge it, it does not go on as it came.
+        let mut forward = carried(&resv.envelope)?;
+        forward.retain(|f| !is_priority(f));
+        let priority = resv.envelope.preemption();
         Ok(Said {
             sid,
             nhop: NextHop::Hop { oif, addr: resv.hop.addr },
@@ -78,8 +82,8 @@ impl Rsvp {
             refresh: resv.refresh,
             confirm: resv.confirm,
             direct: from.direct,
-            forward: carried(&resv.envelope)?,
-            priority: None,
+            forward,
+            priority: priority.map(|p| Preemption { preempting: p.preemption, defending: p.defending }),
         })
     }
 
@@ -297,6 +301,12 @@ impl Rsvp {
         }
         self.send_to_hop(MessageType::ResvErr, from.back(), src, hop, build);
     }
+}
+
+/// Whether an object is a POLICY_DATA with a PREEMPTION_PRI and nothing else (RFC 2750 section 2, RFC 3181 section 2).
+fn is_priority(object: &Forwarded) -> bool {
+    let [0, 12, 0, 3, ..] = object.body.get(4..).unwrap_or(&[]) else { return false };
+    object.class == class::POLICY_DATA && object.body.len() == 16
 }
 
 impl Rsb {

@@ -13,9 +13,12 @@ use crate::path_err::HOP_TTL;
 use crate::psb::{Forwarded, MOST_CREDIT, Origin, Phop, Psb, Request};
 use crate::rsb::{Confirm, NextHop};
 use crate::table::Id;
+use crate::update_traffic_control::higher;
 use alloc::vec::Vec;
+use terms::ports::Preemption;
 use terms::{FlowSpec, Style, Time};
-use wire::{Builder, MessageType, RsvpHop};
+use wire::objects::MergeStrategy;
+use wire::{Builder, MessageType, PreemptionPriority, RsvpHop};
 
 /// When to speak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,6 +167,9 @@ impl Rsvp {
         if let Some(receiver) = passed_on.or(Some(src).filter(|_| waiting)) {
             build = build.confirm(receiver);
         }
+        if let Some(priority) = self.priority_of(&[id]) {
+            build = build.preemption(&priority);
+        }
         let build = build.style(Style::Ff).flowspec(&flowspec).filter_spec(&template.into());
         let out = (phop.by(), src, phop.addr);
         self.send_to_hop_about(MessageType::Resv, out, build, Some(About::Resv(id)));
@@ -181,6 +187,19 @@ impl Rsvp {
             }
         }
         all
+    }
+
+    /// How what is asked for these senders stands against others: as the highest of the requests that are merged in it.
+    pub(crate) fn priority_of(&self, senders: &[Id<Psb>]) -> Option<PreemptionPriority> {
+        let sid = self.sender_of(*senders.first()?).0;
+        let mut highest = None;
+        for rsb in self.rsbs.chain(&self.sessions[sid].rsbs).filter(|rsb| self.rsbs[*rsb].priority.is_some()) {
+            if senders.iter().any(|id| self.is_for(rsb, &self.psbs.key(*id).1)) {
+                highest = higher(highest, self.rsbs[rsb].priority);
+            }
+        }
+        let Preemption { preempting: preemption, defending } = highest?;
+        Some(PreemptionPriority { flags: 0, strategy: MergeStrategy::HighestPriority, error: 0, preemption, defending })
     }
 
     /// Whether a local application still waits for its confirmation; it is asked for with every Resv until it comes.

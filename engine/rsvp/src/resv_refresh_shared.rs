@@ -125,6 +125,9 @@ impl Rsvp {
             if let Some(receiver) = passed_on.or(Some(src).filter(|_| waiting)) {
                 build = build.confirm(receiver);
             }
+            if let Some(priority) = self.priority_of(with) {
+                build = build.preemption(&priority);
+            }
             if style == Style::Wf && self.needs_scope(sid) {
                 let mut scope: Vec<IpAddr> = filters.iter().map(|f| f.src).collect();
                 scope.dedup();

@@ -55,6 +55,7 @@ impl Rsvp {
                     origin: Origin::Local(*app),
                     tspec,
                     adspec: Some(Adspec::origin(mtu)),
+                    fragments: None,
                     ttl: *ttl,
                     out,
                     forward: Vec::new(),
@@ -97,7 +98,7 @@ impl Rsvp {
             let text = format!("{} and {} are of different address families", session.dst, template.src);
             return Err(api_refusal(api::ADDRESS, text));
         }
-        if !self.is_ours(template.src) {
+        if !self.is_ours(template.src) && !self.is_proxy(offer.app) {
             return Err(api_refusal(api::ADDRESS, format!("{} is not an address of this node", template.src)));
         }
         check_tspec(&offer.tspec, error::TC_BAD_TSPEC)?;

@@ -4,7 +4,7 @@
 //! a byte taken for a bit), so they are types here, in integers, with one rounding law:
 //! **supply rounds down, demand rounds up, nothing overflows**.
 //!
-//! Reading order: [`time`], [`rate`], [`bytes`], [`tspec`], [`curve`], [`session`], [`adspec`], [`packet`],
+//! Reading order: [`time`], [`rate`], [`bytes`], [`tspec`], [`curve`], [`session`], [`adspec`], [`guaranteed`], [`packet`],
 //! [`window`], [`error`], [`ports`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ pub mod adspec;
 pub mod bytes;
 pub mod curve;
 pub mod error;
+pub mod guaranteed;
 pub mod packet;
 pub mod ports;
 pub mod rate;

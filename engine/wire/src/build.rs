@@ -284,19 +284,11 @@ impl<S: Space> Builder<S> {
     /// ADSPEC on its way: as [`Builder::adspec`], then the fragments of services that we do not know, as they arrived
     /// but for the break bit, which is set because we do not do them (RFC 2210 section 3.3.4).
     pub fn adspec_onward(self, adspec: &Adspec, arrived: &AdspecObject<'_>) -> Self {
-        let mut rest = Vec::new();
-        for f in arrived.fragments {
-            if matches!(f.number, service::GENERAL | service::GUARANTEED | service::CONTROLLED_LOAD) {
-                continue;
-            }
-            rest.extend_from_slice(&[f.number, 0x80]);
-            rest.extend_from_slice(&words(f.body.len()));
-            rest.extend_from_slice(f.body);
-        }
-        self.adspec_and(adspec, &rest)
+        self.adspec_and(adspec, &arrived.unknown_onward())
     }
 
-    fn adspec_and(self, adspec: &Adspec, rest: &[u8]) -> Self {
+    /// ADSPEC, then fragments of services that we do not know, from [`AdspecObject::unknown_onward`].
+    pub fn adspec_and(self, adspec: &Adspec, rest: &[u8]) -> Self {
         let general = general_fragment(adspec);
         let guaranteed = adspec.guaranteed.map(|g| guaranteed_fragment(&g));
         let guaranteed: &[u8] = guaranteed.as_ref().map_or(&[], |g| g);
@@ -379,7 +371,7 @@ impl AsRef<[u8]> for Octets {
 }
 
 /// A length in 32-bit words. A length past 16 bits comes with a body that does not fit into any object.
-fn words(bytes: usize) -> [u8; 2] {
+pub(crate) fn words(bytes: usize) -> [u8; 2] {
     u16::try_from(bytes >> 2).unwrap_or(u16::MAX).to_be_bytes()
 }
 

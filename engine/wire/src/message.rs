@@ -33,7 +33,7 @@ pub use srefresh::Srefresh;
 
 use crate::iana::{MessageType, class};
 use crate::object::{Object, Objects};
-use crate::objects::{Content, Integrity, MessageId, MessageIdAck, decode};
+use crate::objects::{Content, Integrity, MessageId, MessageIdAck, PreemptionPriority, decode};
 use crate::{Malformed, checksum};
 use found::Found;
 use terms::Session;
@@ -181,6 +181,14 @@ impl<'a> Envelope<'a> {
     pub fn acks(&self) -> impl Iterator<Item = MessageIdAck> + 'a {
         self.objects.filter_map(|o| match (o.class, decode(&o)) {
             (class::MESSAGE_ID_ACK, Ok(Content::MessageIdAck(ack))) => Some(ack),
+            _ => None,
+        })
+    }
+
+    /// How the request stands against others, if any POLICY_DATA says so (RFC 3181).
+    pub fn preemption(&self) -> Option<PreemptionPriority> {
+        self.policy_data().find_map(|o| match decode(&o) {
+            Ok(Content::PolicyData(policy)) => policy.preemption(),
             _ => None,
         })
     }

@@ -251,7 +251,11 @@ impl Agent {
         let Some(one) = self.statics.all.get_mut(&number) else { return };
         one.told = now;
         match request(&one.what) {
-            Ok(request) => self.application(AppId(FIRST_APP + number), &request),
+            Ok(request) => {
+                let app = AppId(FIRST_APP + number);
+                self.tell(Input::App(AppCall::Proxy { app }));
+                self.application(app, &request);
+            }
             Err(refused) => (one.state, one.said) = (State::Refused, Some(refused.message)),
         }
     }

@@ -22,6 +22,7 @@
 //! | S19 confirmation of what failed later | `wrong::a_confirmation_that_nobody_waits_for_is_ignored` |
 //! | S20 increase refused | `modify::a_refused_increase_leaves_the_old_reservation_everywhere` |
 
+mod blockade;
 mod chaos;
 mod hello;
 mod hostile;
@@ -30,10 +31,12 @@ mod loss;
 mod modify;
 mod multicast;
 mod net;
+mod policy;
 mod refresh_reduction;
 mod refusal;
 mod repair;
 mod restart;
+mod scope;
 mod set_up;
 mod soft_state;
 mod styles;

@@ -5,6 +5,7 @@ use crate::iana::{ctype, error, parameter, service};
 use crate::intserv::{self, Parameter, Service, Services};
 use crate::object::Object;
 use crate::{Malformed, float};
+use alloc::vec::Vec;
 use terms::{Adspec, GuaranteedTerms, Span};
 
 /// An ADSPEC: the fragments we know as terms, and all of them as they came.
@@ -52,6 +53,21 @@ impl<'a> AdspecObject<'a> {
             }
         }
         Ok(AdspecObject { terms: found, fragments })
+    }
+
+    /// The fragments of services that we do not know, as they go on: as they came but for the break bit, which is set
+    /// because we do not do them (RFC 2210 section 3.3.4).
+    pub fn unknown_onward(&self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        for f in self.fragments {
+            if matches!(f.number, service::GENERAL | service::GUARANTEED | service::CONTROLLED_LOAD) {
+                continue;
+            }
+            rest.extend_from_slice(&[f.number, 0x80]);
+            rest.extend_from_slice(&crate::build::words(f.body.len()));
+            rest.extend_from_slice(f.body);
+        }
+        rest
     }
 }
 
