@@ -36,6 +36,17 @@ impl Class {
     /// In the order of service.
     pub const ALL: [Class; 5] = [Class::Liveness, Class::Tear, Class::Known, Class::NewResv, Class::NewPath];
 
+    /// What it holds, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Liveness => "liveness",
+            Class::Tear => "tears",
+            Class::Known => "of what is there",
+            Class::NewResv => "new reservations",
+            Class::NewPath => "new senders",
+        }
+    }
+
     fn is_new(self) -> bool {
         self >= Class::NewResv
     }

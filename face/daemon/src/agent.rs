@@ -24,6 +24,7 @@ use linux::testbed::record::unmount_below;
 use node::Node;
 use node::io::{Input, Output};
 use rsvp::io::Datagram;
+use rsvp::overload::{Incoming, Intake, Limits};
 use std::collections::{BTreeSet, VecDeque};
 use terms::{Fault, IfIndex, Span, Time};
 use traffic::plan::PlanOp;
@@ -34,6 +35,9 @@ const SIGNALS: Token = Token(2);
 const LOCAL: Token = Token(3);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
+/// Most batches that are read, and most messages that the node is told, before something else has its turn.
+const MOST_READS: usize = 16;
+const MOST_TAKEN: usize = 64;
 /// How often the agent looks whether others changed what it installed.
 const LOOK_EVERY: Span = Span::from_secs(5);
 /// And how soon after a notice that somebody did.
@@ -64,6 +68,8 @@ pub(crate) struct Agent {
     netlink: Socket,
     receiver: Option<Receiver>,
     sender: Option<Sender>,
+    /// Messages that were read and wait for the node.
+    pub(crate) intake: Intake,
     signals: Signals,
     pub(crate) local: Local,
     pub(crate) poll: Poll,
@@ -120,6 +126,7 @@ impl Agent {
             reserve: None,
             receiver: None,
             sender: None,
+            intake: Intake::new(Limits::default(), seed()?),
             unsent: 0,
             foreign: BTreeSet::new(),
             signalling: Signalling::default(),
@@ -182,7 +189,7 @@ impl Agent {
     fn turn(&mut self) -> Result<(), Failed> {
         let waiting = self.local.waiting();
         let next = self.node.wake_at().map_or(self.look_at, |at| at.min(self.look_at));
-        let deadline = Some(if waiting.is_empty() { next } else { Time::ZERO });
+        let deadline = Some(if waiting.is_empty() && self.intake.is_empty() { next } else { Time::ZERO });
         let ready: Vec<Ready> = self.poll.wait(deadline)?.to_vec();
         for one in ready {
             match one.token {
@@ -193,6 +200,7 @@ impl Agent {
                 Token(client) => self.serve(client, one.readable),
             }
         }
+        self.take_in();
         for client in waiting {
             self.serve(client, false);
         }
@@ -337,19 +345,34 @@ impl Agent {
         sender.flush(|failed| not_sent(unsent, log, clock, &failed));
     }
 
-    /// One batch of messages: the rest comes next time round, so that nothing else waits for a flood.
+    /// Reads what has come, so that it is chosen here what waits and what is shed, and not by the kernel's queue.
     fn receive(&mut self) -> Result<(), Failed> {
-        // The receiving half is put back when the messages are told, because telling needs all of the agent.
         let Some(mut receiver) = self.receiver.take() else { return Ok(()) };
-        let filled = receiver.fill();
-        for message in receiver.messages() {
-            let linux::sockets::Received { iif, src, dst, ttl, bytes } = message;
-            let seen = Seen { direction: Direction::In, interface: Some(iif), src, dst, ttl, router_alert: None };
-            self.see(&seen, bytes);
-            self.tell(Input::Message { iif, src, dst, ttl, bytes });
+        let mut filled = Ok(true);
+        for _ in 0..MOST_READS {
+            filled = receiver.fill();
+            for message in receiver.messages() {
+                let linux::sockets::Received { iif, src, dst, ttl, bytes } = message;
+                let seen = Seen { direction: Direction::In, interface: Some(iif), src, dst, ttl, router_alert: None };
+                self.see(&seen, bytes);
+                self.intake.offer(self.node.rsvp(), &Incoming { iif, src, dst, ttl, bytes });
+            }
+            if !matches!(filled, Ok(true)) {
+                break;
+            }
         }
         self.receiver = Some(receiver);
         filled.map(|_| ())
+    }
+
+    /// Tells the node some of the messages that wait; the rest comes next time round, after another look at the sockets.
+    fn take_in(&mut self) {
+        for _ in 0..MOST_TAKEN {
+            let Some(waiting) = self.intake.take() else { return };
+            let Incoming { iif, src, dst, ttl, bytes } = waiting.incoming();
+            self.tell(Input::Message { iif, src, dst, ttl, bytes });
+            self.intake.give_back(waiting);
+        }
     }
 
     /// Something changed in the kernel: look again, and tell what is different.

@@ -5,6 +5,7 @@ use crate::agent::Agent;
 use api::agent::{ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status};
 use linux::plane;
 use node::status::{LinkView, ReservationView};
+use rsvp::overload::Class;
 use rsvp::views::ResvView;
 use rsvp::{NextHop, Origin};
 use std::collections::{BTreeMap, BTreeSet};
@@ -313,6 +314,12 @@ pub fn counters(agent: &Agent) -> Vec<CounterRow> {
         sent: 0,
     }));
     rows.push(CounterRow { name: "refused".to_owned(), received: counters.refused, sent: 0 });
+    let shed = Class::ALL.into_iter().map(|class| (class, agent.intake.counted(class).shed)).filter(|(_, n)| *n > 0);
+    rows.extend(shed.map(|(class, received)| CounterRow {
+        name: format!("shed: {}", class.name()),
+        received,
+        sent: 0,
+    }));
     rows.push(CounterRow { name: "not sent".to_owned(), received: 0, sent: agent.unsent });
     rows
 }
