@@ -1,26 +1,55 @@
 //! The event queue: exact order by (time, sequence number), so that what is due at the same instant happens in the
 //! order in which it was put in, on every machine, in every run.
 //!
-//! A wheel of 64 slots per level, without a width to be chosen: an event lies at the level of the highest digit (base 64) in
-//! which its time differs from the wheel's, and moves down when the wheel turns there. Each event moves a few times whatever
-//! their number; a slot keeps the order in which events came, and events of one instant are always in the same slot.
+//! A wheel of levels, without a width to be chosen: an event lies at the level of the highest digit in which its time differs
+//! from the wheel's, and moves down when the wheel turns there. Digits have 64 values but one, of 4,096: slots of 4 us for
+//! the next 17 ms, where packets on links are. Each event moves a few times whatever their number; a slot keeps the order in
+//! which events came, and events of one instant are always in the same slot.
 
 use terms::Time;
 
 const NONE: u32 = u32::MAX;
-/// 64 bits of time in digits of 6.
-const LEVELS: usize = 11;
-const DIGIT: u32 = 6;
-const SLOTS: usize = 1 << DIGIT;
+/// Levels: where the digit of each begins, and its first slot.
+const LEVELS: [(u32, usize); 10] = [
+    (0, 0),
+    (6, 64),
+    (12, 128),
+    (24, 4_224),
+    (30, 4_288),
+    (36, 4_352),
+    (42, 4_416),
+    (48, 4_480),
+    (54, 4_544),
+    (60, 4_608),
+];
+/// The level of 4,096 slots.
+const WIDE: usize = 2;
+const SLOTS: usize = 4_672;
+/// The level of the digit that a bit is in.
+const LEVEL_OF: [u8; 64] = {
+    let mut of = [0; 64];
+    let mut level = 0;
+    while level < LEVELS.len() {
+        let mut bit = LEVELS[level].0;
+        while bit < 64 {
+            of[bit as usize] = level as u8;
+            bit += 1;
+        }
+        level += 1;
+    }
+    of
+};
 
 /// What is to come.
 #[derive(Clone, Debug)]
 pub struct Agenda<E> {
     entries: Vec<Entry<E>>,
     vacant: u32,
-    slots: [[Slot; SLOTS]; LEVELS],
-    /// By level: slots that hold something.
-    occupied: [u64; LEVELS],
+    slots: Box<[Slot; SLOTS]>,
+    /// Slots that hold something, 64 a word.
+    occupied: [u64; SLOTS / 64],
+    /// Words of the wide level that are not zero.
+    wide: u64,
     /// Levels that hold something.
     levels: u32,
     /// The wheel's time: nothing is due before it, and it is never after `now` when an event is put in.
@@ -47,8 +76,9 @@ impl<E: Copy> Default for Agenda<E> {
         Agenda {
             entries: Vec::new(),
             vacant: NONE,
-            slots: [[Slot { head: NONE, tail: NONE }; SLOTS]; LEVELS],
-            occupied: [0; LEVELS],
+            slots: Box::new([Slot { head: NONE, tail: NONE }; SLOTS]),
+            occupied: [0; SLOTS / 64],
+            wide: 0,
             levels: 0,
             base: 0,
             now: 0,
@@ -96,8 +126,10 @@ impl<E: Copy> Agenda<E> {
             }
             // Nothing at a higher level, or in a higher slot, is due before what is in this one.
             let level = self.levels.trailing_zeros() as usize;
-            let slot = self.occupied[level].trailing_zeros() as usize;
-            let Slot { head, tail } = self.slots[level][slot];
+            let first = LEVELS[level].1 / 64;
+            let word = if level == WIDE { first + self.wide.trailing_zeros() as usize } else { first };
+            let slot = 64 * word + self.occupied[word].trailing_zeros() as usize;
+            let Slot { head, tail } = self.slots[slot];
             if level > 0 && head != tail {
                 if !self.turn(level, slot, until) {
                     return None;
@@ -111,7 +143,7 @@ impl<E: Copy> Agenda<E> {
             if head == tail {
                 self.empty(level, slot);
             } else {
-                self.slots[level][slot].head = next;
+                self.slots[slot].head = next;
             }
             self.entries[head as usize].next = self.vacant;
             self.vacant = head;
@@ -127,14 +159,14 @@ impl<E: Copy> Agenda<E> {
 
     /// The wheel turns to a slot: what is in it goes to lower levels, in order.
     fn turn(&mut self, level: usize, slot: usize, until: u64) -> bool {
-        let shift = DIGIT * level as u32;
-        let above = shift + DIGIT;
+        let (shift, first) = LEVELS[level];
+        let above = LEVELS.get(level + 1).map_or(u64::BITS, |next| next.0);
         let high = if above < u64::BITS { self.base >> above << above } else { 0 };
-        let start = high | (slot as u64) << shift;
+        let start = high | ((slot - first) as u64) << shift;
         if start > until {
             return false;
         }
-        let mut n = self.slots[level][slot].head;
+        let mut n = self.slots[slot].head;
         self.empty(level, slot);
         self.base = start;
         self.now = self.now.max(start);
@@ -150,9 +182,16 @@ impl<E: Copy> Agenda<E> {
 
     #[inline]
     fn empty(&mut self, level: usize, slot: usize) {
-        self.slots[level][slot] = Slot { head: NONE, tail: NONE };
-        self.occupied[level] &= !(1 << slot);
-        if self.occupied[level] == 0 {
+        self.slots[slot] = Slot { head: NONE, tail: NONE };
+        let word = slot / 64;
+        self.occupied[word] &= !(1 << (slot % 64));
+        if self.occupied[word] == 0 {
+            if level == WIDE {
+                self.wide &= !(1 << (word - LEVELS[WIDE].1 / 64));
+                if self.wide != 0 {
+                    return;
+                }
+            }
             self.levels &= !(1 << level);
         }
     }
@@ -160,17 +199,23 @@ impl<E: Copy> Agenda<E> {
     #[inline]
     fn hang(&mut self, n: u32, at: u64) {
         let differs = (at ^ self.base) | 1;
-        let level = ((u64::BITS - 1 - differs.leading_zeros()) / DIGIT) as usize;
-        let digit = (at >> (DIGIT * level as u32)) as usize % SLOTS;
-        let slot = &mut self.slots[level][digit];
-        if slot.head == NONE {
-            slot.head = n;
-            self.occupied[level] |= 1 << digit;
-            self.levels |= 1 << level;
-        } else {
-            self.entries[slot.tail as usize].next = n;
+        let level = usize::from(LEVEL_OF[(63 - differs.leading_zeros()) as usize]);
+        let (shift, first) = LEVELS[level];
+        let digits = if level == WIDE { 4_095 } else { 63 };
+        let at = first + ((at >> shift) & digits) as usize;
+        let slot = &mut self.slots[at];
+        let tail = std::mem::replace(&mut slot.tail, n);
+        if tail != NONE {
+            self.entries[tail as usize].next = n;
+            return;
         }
-        slot.tail = n;
+        slot.head = n;
+        let word = at / 64;
+        self.occupied[word] |= 1 << (at % 64);
+        self.levels |= 1 << level;
+        if level == WIDE {
+            self.wide |= 1 << (word - LEVELS[WIDE].1 / 64);
+        }
     }
 }
 

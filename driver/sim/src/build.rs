@@ -34,11 +34,14 @@ pub(crate) fn hops(scenario: &Scenario, map: &Map) -> Result<Vec<Hop>, Unplayabl
                 let conditioning = Conditioning::new(&conditioner, link.rate, stream).map_err(fail)?;
                 hop.conditioning = Some(Box::new(conditioning));
             }
+            hop.colored = hop.conditioning.is_some() || !matches!(hop.egress, Egress::Fifo | Egress::Limited(_));
             hops.push(hop);
         }
     }
     for (n, capture) in scenario.captures.iter().enumerate() {
-        hops[2 * capture.link.0 + capture.side].capture = Some(n as u32);
+        let hop = &mut hops[2 * capture.link.0 + capture.side];
+        hop.rest.capture = Some(n as u32);
+        hop.watched = true;
     }
     Ok(hops)
 }
@@ -119,7 +122,7 @@ impl World {
     /// An edge of the measured window.
     pub(crate) fn edge(&mut self, edge: usize) {
         for hop in &mut self.hops {
-            hop.edges[edge] = Some(hop.tally());
+            hop.rest.edges[edge] = Some(hop.tally());
         }
         self.tcp.edge(edge);
     }

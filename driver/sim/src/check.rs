@@ -27,9 +27,9 @@ impl World {
     fn packet_conservation(&self) -> Result<(), &'static str> {
         let mut somewhere = 0u64;
         for hop in &self.hops {
-            let on_it = hop.counts.strays + self.chained(hop.head);
-            let counts = &hop.counts;
-            if counts.entered + counts.doubled != counts.delivered + counts.lost + counts.cut + on_it {
+            let counts = &hop.rest.counts;
+            let on_it = counts.strays + self.chained(hop.head);
+            if hop.entered + counts.doubled != hop.delivered + counts.lost + counts.cut + on_it {
                 return Err("a link makes or swallows packets");
             }
             let held = hop.conditioning.as_ref().map_or(0, |conditioning| conditioning.packets() as u64);
@@ -43,7 +43,7 @@ impl World {
             somewhere += on_it + held + queued;
             let tally = hop.tally();
             let sum = |tallies: &[Tally; 3]| tallies.iter().map(|tally| tally.packets).sum::<u64>();
-            if hop.is_simple() && sum(&tally.offered) - sum(&tally.dropped) != counts.entered {
+            if hop.is_simple() && sum(&tally.offered) - sum(&tally.dropped) != hop.entered {
                 return Err("a queue makes or swallows packets");
             }
             if let Egress::Rio(rio) = &hop.egress {

@@ -2,7 +2,7 @@
 
 use crate::map::Map;
 use crate::packet::{NONE, TCP};
-use crate::scenario::{Scenario, TcpReport, TcpSpec};
+use crate::scenario::{NodeId, Scenario, TcpReport, TcpSpec};
 use crate::tcp::{Conduct, HEADERS, Receiver, Sender};
 use std::collections::BTreeMap;
 use terms::{Bytes, FlowKey, Span, Time};
@@ -20,11 +20,10 @@ pub struct Connections {
     pub details: Vec<Details>,
 }
 
-/// A sender and where its packets go.
+/// A sender and where its packets go: two cache lines that every acknowledgement needs, and one more.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct SenderEnd {
-    /// The sender.
-    pub tcp: Sender,
     /// When its timer's event is set, ns; `u64::MAX`: none is.
     pub alarm: u64,
     /// The direction by which it sends.
@@ -35,27 +34,30 @@ pub struct SenderEnd {
     pub last_len: u16,
     /// IP bytes of the others.
     pub full_len: u16,
-    /// Its node and the receiver's.
-    pub nodes: (u16, u16),
     /// How it behaves.
     pub conduct: u16,
+    /// The receiver's node.
+    pub peer: u16,
+    /// The sender.
+    pub tcp: Sender,
     /// Code point of its packets.
     pub dscp: u8,
 }
 
-/// A receiver and where its packets go.
+/// A receiver and where its packets go: a cache line.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct ReceiverEnd {
-    /// The receiver.
-    pub tcp: Receiver,
     /// When its timer's event is set, ns; `u64::MAX`: none is.
     pub alarm: u64,
+    /// The receiver.
+    pub tcp: Receiver,
     /// The direction by which it sends.
     pub hop: u32,
-    /// Its node and the sender's.
-    pub nodes: (u16, u16),
     /// How it behaves.
     pub conduct: u16,
+    /// The sender's node.
+    pub peer: u16,
     /// Code point of its packets.
     pub dscp: u8,
 }
@@ -111,12 +113,12 @@ impl Connections {
             last: segments.wrapping_sub(1),
             last_len: (rest as u32 + HEADERS) as u16,
             full_len: (spec.tcp.mss + HEADERS) as u16,
-            nodes: (from, to),
+            peer: to,
             conduct,
             dscp,
         });
         let tcp = Receiver::default();
-        self.receivers.push(ReceiverEnd { tcp, alarm: u64::MAX, hop: NONE, nodes: (to, from), conduct, dscp });
+        self.receivers.push(ReceiverEnd { tcp, alarm: u64::MAX, hop: NONE, peer: from, conduct, dscp });
         let nobody = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
         let address = |node| map.address(node).unwrap_or(nobody);
         let (src, dst) = (address(spec.from), address(spec.to));
@@ -131,9 +133,23 @@ impl Connections {
 
     /// Finds every connection's first direction anew.
     pub fn find_ways(&mut self, ways: impl Fn(usize, usize) -> Option<usize>) {
-        let hop = |(at, to): (u16, u16)| ways(at.into(), to.into()).map_or(NONE, |hop| hop as u32);
-        self.senders.iter_mut().for_each(|end| end.hop = hop(end.nodes));
-        self.receivers.iter_mut().for_each(|end| end.hop = hop(end.nodes));
+        let hop = |at: NodeId, to: NodeId| ways(at.0, to.0).map_or(NONE, |hop| hop as u32);
+        for (details, (sender, receiver)) in self.details.iter().zip(self.senders.iter_mut().zip(&mut self.receivers)) {
+            sender.hop = hop(details.spec.from, details.spec.to);
+            receiver.hop = hop(details.spec.to, details.spec.from);
+        }
+    }
+
+    /// Looks at what an end will need soon, so that memory has it ready; the results mean nothing.
+    #[inline]
+    pub fn expect(&self, flow: u32, sender: bool) -> u64 {
+        let flow = flow as usize;
+        if sender {
+            let end = &self.senders[flow];
+            end.alarm ^ end.tcp.wake_at().as_nanos()
+        } else {
+            self.receivers[flow].alarm
+        }
     }
 
     /// An edge of the measured window: 0 or 1.
@@ -155,8 +171,8 @@ impl Connections {
             group: details.spec.group,
             goodput: Bytes::new(within),
             delivered: Bytes::new(bytes(delivered)),
-            sent: counts.sent,
-            retransmitted: counts.again,
+            sent: sender.tcp.sent().into(),
+            retransmitted: sender.tcp.again().into(),
             timeouts: counts.timeouts.into(),
             recoveries: counts.recoveries.into(),
             srtt: sender.tcp.timer().srtt(),
@@ -189,4 +205,14 @@ impl Details {
 pub fn reverse(flow: FlowKey) -> FlowKey {
     let FlowKey { src, dst, protocol, src_port, dst_port } = flow;
     FlowKey { src: dst, dst: src, protocol, src_port: dst_port, dst_port: src_port }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_four_cache_lines() {
+        assert_eq!((size_of::<SenderEnd>(), size_of::<ReceiverEnd>()), (192, 64));
+    }
 }

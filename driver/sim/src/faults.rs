@@ -66,7 +66,7 @@ impl World {
         }
         while number != NONE {
             let next = self.packets[number].next;
-            self.hops[h].counts.cut += 1;
+            self.hops[h].rest.counts.cut += 1;
             self.let_go(number);
             number = next;
         }
@@ -78,8 +78,9 @@ impl World {
         let state = &mut self.links[link.0];
         *(if data { &mut state.data } else { &mut state.impairment }) = impairment;
         let faulty = state.is_faulty();
-        self.hops[2 * link.0].faulty = faulty;
-        self.hops[2 * link.0 + 1].faulty = faulty;
+        for hop in &mut self.hops[2 * link.0..2 * link.0 + 2] {
+            hop.watched = faulty || hop.rest.capture.is_some();
+        }
     }
 
     /// A node loses its power, or has it again.

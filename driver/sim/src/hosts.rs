@@ -3,6 +3,7 @@
 use crate::packet::{Kind, NONE, Packet};
 use crate::tcp::sender::Phase;
 use crate::tcp::{Answer, Blocks, SYN_LEN, Segment, ack_len};
+use crate::transit::FEW;
 use crate::world::{Due, World};
 use terms::Time;
 
@@ -24,10 +25,22 @@ impl World {
             self.let_go(number);
             return;
         }
-        // The acknowledgement takes the segment's place.
+        let number = self.replace(number);
+        self.acknowledge(flow, number);
+    }
+
+    /// A packet is gone and another begins: in the same place, which is in the cache; with many connections in the next place, so
+    /// that packets lie in the order of time.
+    #[inline]
+    fn replace(&mut self, number: u32) -> u32 {
+        if self.tcp.senders.len() > FEW {
+            let packet = self.packets[number];
+            self.packets.let_go(number);
+            return self.packets.keep(packet);
+        }
         self.packets.gone += 1;
         self.packets.born += 1;
-        self.acknowledge(flow, number);
+        number
     }
 
     /// A receiver's acknowledgement goes, as that packet.
@@ -43,7 +56,7 @@ impl World {
             }
         }
         let packet = &mut self.packets[number];
-        let mut fresh = Packet::new(Kind::Ack, flow, ack_len(n), end.nodes.1, self.agenda.now());
+        let mut fresh = Packet::new(Kind::Ack, flow, ack_len(n), end.peer, self.agenda.now());
         (fresh.words, fresh.dscp) = (words, end.dscp);
         *packet = fresh;
         self.start(end.hop, number);
@@ -61,7 +74,13 @@ impl World {
         if end.tcp.is_finished() {
             self.finished(flow);
         }
-        self.pump(flow, number);
+        let place = if self.tcp.senders.len() > FEW {
+            self.packets.let_go(number);
+            NONE
+        } else {
+            number
+        };
+        self.pump(flow, place);
     }
 
     #[cold]
@@ -85,7 +104,7 @@ impl World {
                 Segment::New(n) | Segment::Again(n) if n == end.last => (Kind::Segment, n, u32::from(end.last_len)),
                 Segment::New(n) | Segment::Again(n) => (Kind::Segment, n, u32::from(end.full_len)),
             };
-            let mut packet = Packet::new(kind, flow, len, end.nodes.1, now);
+            let mut packet = Packet::new(kind, flow, len, end.peer, now);
             (packet.words[0], packet.dscp) = (word, end.dscp);
             let hop = end.hop;
             let number = if place == NONE {
@@ -132,7 +151,7 @@ impl World {
         let flow = packet.flow;
         if packet.kind == Kind::Syn {
             let end = &self.tcp.receivers[flow as usize];
-            let (hop, dst) = (end.hop, end.nodes.1);
+            let (hop, dst) = (end.hop, end.peer);
             self.packets.gone += 1;
             self.packets.born += 1;
             self.packets[number] = Packet::new(Kind::SynAck, flow, SYN_LEN, dst, now);

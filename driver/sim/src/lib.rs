@@ -16,6 +16,7 @@ mod build;
 mod capture;
 pub mod check;
 pub mod connections;
+pub mod draw;
 pub mod experiment;
 mod faults;
 pub mod hop;

@@ -49,7 +49,7 @@ impl World {
     }
 
     fn place_of(&self, h: usize) -> (usize, usize) {
-        let (node, interface) = self.hops[h].from;
+        let (node, interface) = self.hops[h].rest.from;
         (node as usize, interface as usize)
     }
 
@@ -109,8 +109,7 @@ impl World {
         let Some(conditioning) = &mut hop.conditioning else { return };
         let len = u32::from(self.packets[number].len);
         if !conditioning.hold(now, number, len) {
-            hop.tally.refused.packets += 1;
-            hop.tally.refused.bytes += u64::from(len);
+            hop.refused(len);
             self.lost.queue += 1;
             self.let_go(number);
         }

@@ -116,11 +116,13 @@ impl Packet {
     }
 }
 
-/// All packets that are somewhere; the numbers of those that are gone are used again.
+/// All packets that are somewhere; the numbers of those that are gone are used again, the longest gone first. So packets that
+/// begin one after the other lie one after the other in memory, and a processor that reads ahead has the next one ready.
 #[derive(Clone, Debug)]
 pub struct Packets {
     slab: Vec<Packet>,
-    vacant: u32,
+    /// The first and the last that is gone.
+    vacant: [u32; 2],
     /// Packets that began.
     pub born: u64,
     /// Packets that ended.
@@ -129,7 +131,7 @@ pub struct Packets {
 
 impl Default for Packets {
     fn default() -> Packets {
-        Packets { slab: Vec::new(), vacant: NONE, born: 0, gone: 0 }
+        Packets { slab: Vec::new(), vacant: [NONE; 2], born: 0, gone: 0 }
     }
 }
 
@@ -138,13 +140,16 @@ impl Packets {
     #[inline]
     pub fn keep(&mut self, packet: Packet) -> u32 {
         self.born += 1;
-        let n = self.vacant;
+        let n = self.vacant[0];
         if n == NONE {
             self.slab.push(packet);
             return self.slab.len() as u32 - 1;
         }
         let place = &mut self.slab[n as usize];
-        self.vacant = place.next;
+        self.vacant[0] = place.next;
+        if place.next == NONE {
+            self.vacant[1] = NONE;
+        }
         *place = packet;
         n
     }
@@ -153,8 +158,13 @@ impl Packets {
     #[inline]
     pub fn let_go(&mut self, n: u32) {
         self.gone += 1;
-        self.slab[n as usize].next = self.vacant;
-        self.vacant = n;
+        self.slab[n as usize].next = NONE;
+        let last = std::mem::replace(&mut self.vacant[1], n);
+        if last == NONE {
+            self.vacant[0] = n;
+        } else {
+            self.slab[last as usize].next = n;
+        }
     }
 
     /// Bytes that all packets take.

@@ -1,7 +1,7 @@
 //! Whether a scenario means something: everything that a world relies on, with what is wrong in words.
 
 use crate::map::{Map, position};
-use crate::scenario::{Action, EgressSpec, LinkId, NodeId, Pattern, Queue, Scenario, TcpSpec};
+use crate::scenario::{Action, EgressSpec, LinkId, NodeId, Pattern, Queue, Scenario, TcpSpec, TraceId};
 use crate::tcp::HEADERS;
 use crate::world::Unplayable;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,9 +40,6 @@ pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
             let all = scenario.links.len();
             return fail(format!("line {n} of the script names link {}, but there are only {all}", link.0));
         }
-    }
-    if !scenario.captures.is_empty() {
-        return fail("this version takes no captures".into());
     }
     if scenario.measured.0 > scenario.measured.1 {
         return fail("the measured window ends before it begins".into());
@@ -83,10 +80,14 @@ fn source_means_something(scenario: &Scenario, map: &Map, n: usize) -> Result<()
     if source.packet == 0 {
         return fail(format!("source {n} sends packets of no length"));
     }
-    if let Pattern::Exponential { .. } | Pattern::Pareto { .. } | Pattern::Poisson { .. } | Pattern::Trace(_) =
-        source.pattern
-    {
-        return fail(format!("source {n} has a pattern that this version does not play"));
+    match source.pattern {
+        Pattern::Pareto { shape_milli, .. } if shape_milli <= 1_000 => {
+            return fail(format!(
+                "source {n}: a Pareto shape of {shape_milli}/1000 has no mean; it must be above 1000/1000"
+            ));
+        }
+        Pattern::Trace(trace) => return trace_means_something(scenario, map, n, trace),
+        _ => {}
     }
     if let Pattern::Video { packets: 0, .. } = source.pattern {
         return fail(format!("source {n} sends frames of no packets"));
@@ -95,6 +96,21 @@ fn source_means_something(scenario: &Scenario, map: &Map, n: usize) -> Result<()
         return fail(format!("source {n} sends packets of {} bytes; IP has at most 65535", source.packet));
     }
     way_is_there(scenario, map, &format!("source {n}"), source.node, source.flow.dst, source.packet)
+}
+
+fn trace_means_something(scenario: &Scenario, map: &Map, n: usize, trace: TraceId) -> Result<(), Unplayable> {
+    let source = &scenario.sources[n];
+    let Some(trace) = scenario.traces.get(trace.0) else {
+        return fail(format!("source {n} replays trace {}, but there are only {}", trace.0, scenario.traces.len()));
+    };
+    if trace.packets.windows(2).any(|pair| pair[0].0 > pair[1].0) {
+        return fail(format!("source {n}: the times of its trace go backwards"));
+    }
+    let longest = trace.packets.iter().map(|(_, len)| *len).max().unwrap_or(0);
+    if longest > crate::packet::LONGEST || trace.packets.iter().any(|(_, len)| *len == 0) {
+        return fail(format!("source {n}: its trace has packets of no length, or of more than 65535 bytes"));
+    }
+    way_is_there(scenario, map, &format!("source {n}"), source.node, source.flow.dst, longest)
 }
 
 /// Whether packets of that length get there.

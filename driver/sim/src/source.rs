@@ -1,9 +1,11 @@
 //! When a traffic source sends its next packet. Times are computed from the start, never from the last packet, so
 //! that rounding does not add up.
 
+use crate::draw::{exponential, pareto};
 use crate::packet::Data;
 use crate::rng::Rng;
-use crate::scenario::{Pattern, Scenario, SourceSpec};
+use crate::scenario::{Pattern, Scenario, SourceSpec, Trace};
+use std::rc::Rc;
 use terms::{Bytes, Rate, Span, Time};
 
 /// A source at work.
@@ -15,13 +17,20 @@ pub struct Source {
     sent: u64,
     /// On/off: start of the present on time, packets sent in it, its end.
     on: (Time, u64, Time),
+    trace: Option<Rc<Trace>>,
+    /// Length of the next packet.
+    len: u32,
 }
 
 impl Source {
     /// The source of that number; its chance is a stream of its own.
     pub fn new(spec: SourceSpec, number: u32, scenario: &Scenario) -> Source {
         let rng = Rng::new(scenario.seed, u64::from(number) + 1_000);
-        Source { spec, number, rng, sent: 0, on: (spec.from, 0, spec.from) }
+        let trace = match spec.pattern {
+            Pattern::Trace(trace) => scenario.traces.get(trace.0).cloned().map(Rc::new),
+            _ => None,
+        };
+        Source { spec, number, rng, sent: 0, on: (spec.from, 0, spec.from), trace, len: spec.packet }
     }
 
     /// What it is.
@@ -32,7 +41,7 @@ impl Source {
     /// When the next packet goes; `None`: never.
     pub fn next_at(&mut self) -> Option<Time> {
         let n = self.sent;
-        if matches!(self.spec.pattern, Pattern::Cbr { rate: Rate::ZERO, .. }) {
+        if self.is_silent() {
             return None;
         }
         let at = match self.spec.pattern {
@@ -42,16 +51,7 @@ impl Source {
                 let most = u128::from(interval) * u128::from(jitter_percent) / 100;
                 slot + Span::from_nanos(self.rng.below(u64::try_from(most).unwrap_or(0)))
             }
-            Pattern::OnOff { rate, on, off } => {
-                let mut at = self.on.0 + rate.span_for(self.bytes(self.on.1));
-                if at >= self.on.2 {
-                    let start = if n == 0 { self.spec.from } else { self.on.2 + self.about(off) };
-                    self.on = (start, 0, start + self.about(on));
-                    at = start;
-                }
-                self.on.1 += 1;
-                at
-            }
+            Pattern::OnOff { rate, on, off } => self.burst(rate, |rng| about(rng, on), |rng| about(rng, off)),
             Pattern::Video { interval, packets, spread_percent } => {
                 let (frame, part) = (n / u64::from(packets.max(1)), n % u64::from(packets.max(1)));
                 let start = self.times(interval.mul_div_ceil(frame, 1));
@@ -60,9 +60,21 @@ impl Source {
             Pattern::Greedy { rate, burst } => {
                 self.times(rate.span_for(self.bytes(n.saturating_sub(u64::from(burst.max(1)) - 1))))
             }
-            // `playable` refuses them.
-            Pattern::Exponential { .. } | Pattern::Pareto { .. } | Pattern::Poisson { .. } | Pattern::Trace(_) => {
-                return None;
+            Pattern::Exponential { rate, on, off } => {
+                self.burst(rate, |rng| exponential(rng, on), |rng| exponential(rng, off))
+            }
+            Pattern::Pareto { rate, on, off, shape_milli } => {
+                self.burst(rate, |rng| pareto(rng, on, shape_milli), |rng| pareto(rng, off, shape_milli))
+            }
+            Pattern::Poisson { rate } => {
+                let mean = rate.span_for(self.bytes(1));
+                self.on.0 = self.on.0 + exponential(&mut self.rng, mean);
+                self.on.0
+            }
+            Pattern::Trace(_) => {
+                let (after, len) = *self.trace.as_ref()?.packets.get(usize::try_from(n).ok()?)?;
+                self.len = len;
+                self.times(after)
             }
         };
         (at < self.spec.until).then_some(at)
@@ -80,6 +92,17 @@ impl Source {
         self.sent
     }
 
+    /// Whether its rate is zero.
+    fn is_silent(&self) -> bool {
+        match self.spec.pattern {
+            Pattern::Cbr { rate, .. }
+            | Pattern::Exponential { rate, .. }
+            | Pattern::Pareto { rate, .. }
+            | Pattern::Poisson { rate } => rate == Rate::ZERO,
+            _ => false,
+        }
+    }
+
     fn times(&self, after: Span) -> Time {
         self.spec.from + after
     }
@@ -88,9 +111,21 @@ impl Source {
         Bytes::new(packets.saturating_mul(u64::from(self.spec.packet)))
     }
 
-    fn about(&mut self, mean: Span) -> Span {
-        Span::from_nanos((mean.as_nanos() / 2).saturating_add(self.rng.below(mean.as_nanos())))
+    /// The next packet of an on time, or the first of the next one, whose lengths are drawn.
+    fn burst(&mut self, rate: Rate, on: impl FnOnce(&mut Rng) -> Span, off: impl FnOnce(&mut Rng) -> Span) -> Time {
+        let mut at = self.on.0 + rate.span_for(self.bytes(self.on.1));
+        if at >= self.on.2 {
+            let start = if self.sent == 0 { self.spec.from } else { self.on.2 + off(&mut self.rng) };
+            self.on = (start, 0, start + on(&mut self.rng));
+            at = start;
+        }
+        self.on.1 += 1;
+        at
     }
+}
+
+fn about(rng: &mut Rng, mean: Span) -> Span {
+    Span::from_nanos((mean.as_nanos() / 2).saturating_add(rng.below(mean.as_nanos())))
 }
 
 /// Packets of one frame.

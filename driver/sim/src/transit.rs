@@ -7,8 +7,12 @@ use crate::packet::{IPV4_HEADER, Kind, Message, NONE, Packet, ROUTER_ALERT, RSVP
 use crate::scenario::{LinkId, NodeId};
 use crate::world::{Due, Heard, World};
 use node::io::{Datagram, Input};
+use std::hint::black_box;
 use std::rc::Rc;
 use terms::{FlowKey, IfIndex, Span, Time};
+
+/// The packets and states of so many connections fit in caches.
+pub(crate) const FEW: usize = 2_000;
 
 impl World {
     /// A packet that starts here, or passes through.
@@ -110,7 +114,7 @@ impl World {
             }
             let at = hop.send(now, len);
             packet.at = at;
-            if hop.faulty || hop.capture.is_some() {
+            if hop.watched {
                 self.put_on(h, number);
                 return;
             }
@@ -118,7 +122,7 @@ impl World {
             if hop.feeds && usize::from(packet.dst) != to && packet.ttl > 1 {
                 let next = self.ways[to * self.stations.len() + usize::from(packet.dst)] as usize;
                 if self.hops.get(next).is_some_and(|next| next.fed_by == h as u32) {
-                    self.hops[h].counts.delivered += 1;
+                    self.hops[h].delivered += 1;
                     packet.ttl -= 1;
                     if let Some(conditioning) = &mut self.hops[next].conditioning {
                         conditioning.mark(Time::from_nanos(at), packet);
@@ -150,16 +154,16 @@ impl World {
 
     /// A packet whose `at` is set is put on the link, where chance may have something to say.
     pub(crate) fn put_on(&mut self, h: usize, number: u32) {
-        self.capture(h, number);
-        if !self.hops[h].faulty {
+        if !self.hops[h].watched {
             self.chain(h, number);
             return;
         }
+        self.capture(h, number);
         let packet = self.packets[number];
         let Fate { first, second } = self.links[h / 2].fate(packet.kind == Kind::Signal);
         let at = Time::from_nanos(packet.at);
         if let Some(late) = second {
-            self.hops[h].counts.doubled += 1;
+            self.hops[h].rest.counts.doubled += 1;
             let message = (packet.kind == Kind::Signal).then(|| self.messages.again(packet.flow));
             let double = self.packets.keep(Packet { flow: message.unwrap_or(packet.flow), ..packet });
             self.stray(h, double, at + late);
@@ -168,7 +172,7 @@ impl World {
             Some(Span::ZERO) => self.chain(h, number),
             Some(late) => self.stray(h, number, at + late),
             None => {
-                self.hops[h].counts.lost += 1;
+                self.hops[h].rest.counts.lost += 1;
                 self.story.mark_word(packet.at ^ (h as u64) << 48 ^ 8);
                 self.let_go(number);
             }
@@ -178,7 +182,7 @@ impl World {
     /// A packet that may overtake or be overtaken travels by itself.
     fn stray(&mut self, h: usize, number: u32, at: Time) {
         let hop = &mut self.hops[h];
-        hop.counts.strays += 1;
+        hop.rest.counts.strays += 1;
         self.agenda.put(at, Due::Stray { hop: h as u32, age: hop.age, packet: number });
     }
 
@@ -192,25 +196,43 @@ impl World {
         let number = hop.head;
         let next = self.packets[number].next;
         hop.head = next;
+        hop.delivered += 1;
         if next == NONE {
             hop.tail = NONE;
         } else {
-            self.agenda.put(Time::from_nanos(self.packets[next].at), Due::Wire { hop: h as u32, age });
+            let coming = &self.packets[next];
+            let arrives = u32::from(coming.dst) == hop.to;
+            self.agenda.put(Time::from_nanos(coming.at), Due::Wire { hop: h as u32, age });
+            if self.tcp.senders.len() > FEW {
+                self.expect(arrives, next);
+            }
         }
-        hop.counts.delivered += 1;
         self.arrive(h, number);
+    }
+
+    /// With many connections nothing is in the processor's caches when it is needed: looks at what the next event of this wire
+    /// needs, and at the packet after it.
+    #[inline]
+    fn expect(&self, arrives: bool, number: u32) {
+        let packet = &self.packets[number];
+        if packet.next != NONE {
+            black_box(self.packets[packet.next].at);
+        }
+        if arrives && matches!(packet.kind, Kind::Ack | Kind::Segment) {
+            black_box(self.tcp.expect(packet.flow, packet.kind == Kind::Ack));
+        }
     }
 
     /// A stray packet comes out.
     pub(crate) fn stray_arrives(&mut self, h: usize, age: u32, number: u32) {
         let hop = &mut self.hops[h];
-        hop.counts.strays -= 1;
+        hop.rest.counts.strays -= 1;
         if hop.age != age {
-            hop.counts.cut += 1;
+            hop.rest.counts.cut += 1;
             self.let_go(number);
             return;
         }
-        hop.counts.delivered += 1;
+        hop.delivered += 1;
         self.arrive(h, number);
     }
 

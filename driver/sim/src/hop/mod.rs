@@ -19,8 +19,9 @@ use terms::{Bytes, Rate, Span, Time};
 use traffic::meter::Color;
 use traffic::tree::Tree;
 
-/// A direction at work.
+/// A direction at work: two cache lines that every packet needs, and the rest.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Hop {
     /// When the last packet that was put on it has left, ns.
     pub free_at: u64,
@@ -34,29 +35,45 @@ pub struct Hop {
     pub to: u32,
     /// The only direction from which packets come to this one, if there is only one and nothing can change that.
     pub fed_by: u32,
+    /// Grows each time the link goes down: what was on it is lost.
+    pub age: u32,
     /// Whether it is that of another.
     pub feeds: bool,
     /// Whether the link is there.
     pub up: bool,
-    /// Whether chance may do something to packets.
-    pub faulty: bool,
-    /// Grows each time the link goes down: what was on it is lost.
-    pub age: u32,
+    /// Whether chance may do something to packets, or they are captured.
+    pub watched: bool,
+    /// Whether packets are counted by colour; if not, what was not dropped was put on the link.
+    pub colored: bool,
     /// Lengths seen lately, and how long they take, ns.
-    spans: [(u32, u64); 2],
-    rate: Rate,
-    overhead: u32,
+    lengths: [u32; 2],
+    spans: [u64; 2],
+    /// Put on the link.
+    pub entered: u64,
+    /// Came out at the other end.
+    pub delivered: u64,
+    /// IP bytes that came to the queue.
+    bytes: u64,
     /// Where packets wait.
     pub egress: Egress,
     /// What they pass before.
     pub conditioning: Option<Box<Conditioning>>,
+    /// What is not needed for every packet.
+    pub rest: Box<Rest>,
+}
+
+/// What is not needed for every packet.
+#[derive(Debug)]
+pub struct Rest {
+    rate: Rate,
+    overhead: u32,
     /// The node where it begins, and its interface there by position.
     pub from: (u32, u32),
-    /// What became of packets on the link.
+    /// What became of packets on the link, besides being put on it and coming out.
     pub counts: HopCounts,
-    /// What came to the queue.
-    pub tally: EgressReport,
-    /// `tally` at the start and the end of the measured window.
+    /// What came to the queue, by colour where there are colours.
+    tally: EgressReport,
+    /// The tally at the start and the end of the measured window.
     pub edges: [Option<EgressReport>; 2],
     /// Which capture keeps its packets.
     pub capture: Option<u32>,
@@ -80,12 +97,8 @@ pub enum Egress {
 /// What became of the packets of one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HopCounts {
-    /// Put on the link.
-    pub entered: u64,
     /// Made by duplication.
     pub doubled: u64,
-    /// Came out at the other end.
-    pub delivered: u64,
     /// Lost by chance.
     pub lost: u64,
     /// Lost because the link went down.
@@ -97,6 +110,15 @@ pub struct HopCounts {
 impl Hop {
     /// A direction that is up and does no harm.
     pub fn new(link: &LinkSpec, from: (u32, u32), to: u32) -> Hop {
+        let rest = Rest {
+            rate: link.rate,
+            overhead: link.overhead,
+            from,
+            counts: HopCounts::default(),
+            tally: EgressReport::default(),
+            edges: [None; 2],
+            capture: None,
+        };
         Hop {
             free_at: 0,
             delay: link.delay.as_nanos(),
@@ -104,40 +126,40 @@ impl Hop {
             tail: NONE,
             to,
             fed_by: NONE,
+            age: 0,
             feeds: false,
             up: true,
-            faulty: false,
-            age: 0,
-            spans: [(0, 0); 2],
-            rate: link.rate,
-            overhead: link.overhead,
+            watched: false,
+            colored: false,
+            lengths: [0; 2],
+            spans: [0; 2],
+            entered: 0,
+            delivered: 0,
+            bytes: 0,
             egress: Egress::Port,
             conditioning: None,
-            from,
-            counts: HopCounts::default(),
-            tally: EgressReport::default(),
-            edges: [None; 2],
-            capture: None,
+            rest: Box::new(rest),
         }
     }
 
     /// How long a packet of that length occupies the sender, ns.
     #[inline(always)]
     pub fn transmission(&mut self, len: u32) -> u64 {
-        let [a, b] = self.spans;
-        if a.0 == len {
-            return a.1;
+        if self.lengths[0] == len {
+            return self.spans[0];
         }
-        if b.0 == len {
-            return b.1;
+        if self.lengths[1] == len {
+            return self.spans[1];
         }
         self.reckon(len)
     }
 
     #[cold]
     fn reckon(&mut self, len: u32) -> u64 {
-        let span = self.rate.span_for(Bytes::new(u64::from(len) + u64::from(self.overhead))).as_nanos();
-        self.spans = [(len, span), self.spans[0]];
+        let bytes = Bytes::new(u64::from(len) + u64::from(self.rest.overhead));
+        let span = self.rest.rate.span_for(bytes).as_nanos();
+        self.lengths = [len, self.lengths[0]];
+        self.spans = [span, self.spans[0]];
         span
     }
 
@@ -146,30 +168,41 @@ impl Hop {
     pub fn send(&mut self, now: u64, len: u32) -> u64 {
         let start = self.free_at.max(now);
         self.free_at = start + self.transmission(len);
-        self.counts.entered += 1;
+        self.entered += 1;
         self.free_at + self.delay
     }
 
     /// Counts what comes to the queue.
     #[inline(always)]
     pub fn offered(&mut self, color: Color, len: u32) {
-        let tally = &mut self.tally.offered[color as usize];
+        self.bytes += u64::from(len);
+        if self.colored {
+            let tally = &mut self.rest.tally.offered[color as usize];
+            tally.packets += 1;
+            tally.bytes += u64::from(len);
+        }
+    }
+
+    /// Counts what the queue drops.
+    #[cold]
+    pub fn dropped(&mut self, color: Color, len: u32) {
+        let tally = &mut self.rest.tally.dropped[color as usize];
         tally.packets += 1;
         tally.bytes += u64::from(len);
     }
 
-    /// Counts what the queue drops.
-    pub fn dropped(&mut self, color: Color, len: u32) {
-        let tally = &mut self.tally.dropped[color as usize];
-        tally.packets += 1;
-        tally.bytes += u64::from(len);
+    /// Counts what the shaper drops.
+    #[cold]
+    pub fn refused(&mut self, len: u32) {
+        self.rest.tally.refused.packets += 1;
+        self.rest.tally.refused.bytes += u64::from(len);
     }
 
     /// Whether packets can be sent on as soon as it is known when they come.
     pub fn is_plain(&self) -> bool {
         matches!(self.egress, Egress::Fifo | Egress::Limited(_) | Egress::Rio(_))
             && self.conditioning.as_ref().is_none_or(|c| !c.shapes())
-            && self.capture.is_none()
+            && self.rest.capture.is_none()
     }
 
     /// Whether it is a FIFO that knows when packets leave.
@@ -179,7 +212,14 @@ impl Hop {
 
     /// What came from the beginning. A tree counts by itself.
     pub fn tally(&self) -> EgressReport {
-        let Egress::Tree(tree) = &self.egress else { return self.tally };
+        let Egress::Tree(tree) = &self.egress else {
+            let mut tally = self.rest.tally;
+            if !self.colored {
+                let packets = self.entered + tally.dropped[0].packets;
+                tally.offered[0] = Tally { packets, bytes: self.bytes };
+            }
+            return tally;
+        };
         let mut sum = EgressReport::default();
         for leaf in tree.leaves().filter_map(|(leaf, _)| tree.counters(leaf)) {
             sum.refused = sum.refused.plus(leaf.refused);
@@ -193,8 +233,8 @@ impl Hop {
 
     /// What came within the measured window, so far.
     pub fn report(&self) -> EgressReport {
-        let Some(from) = self.edges[0] else { return EgressReport::default() };
-        let until = self.edges[1].unwrap_or_else(|| self.tally());
+        let Some(from) = self.rest.edges[0] else { return EgressReport::default() };
+        let until = self.rest.edges[1].unwrap_or_else(|| self.tally());
         let less = |a: Tally, b: Tally| Tally { packets: a.packets - b.packets, bytes: a.bytes - b.bytes };
         EgressReport {
             offered: [0, 1, 2].map(|c| less(until.offered[c], from.offered[c])),

@@ -22,8 +22,8 @@ use terms::Span;
 
 /// Bytes of IPv4 and TCP headers without options.
 pub const HEADERS: u32 = 40;
-/// Bytes of a SYN or SYN+ACK: maximum segment size, SACK permitted, two of padding.
-pub const SYN_LEN: u32 = HEADERS + 8;
+/// Bytes of a SYN or SYN+ACK: maximum segment size, SACK permitted, window scale, three of padding.
+pub const SYN_LEN: u32 = HEADERS + 12;
 /// SACK blocks of an acknowledgement at most.
 pub const BLOCKS: usize = 3;
 /// Segments that a window may have at most, so that 32 bits hold it in 2^-16.

@@ -1,11 +1,14 @@
 //! Segments that have arrived out of order, as sorted disjoint ranges that do not touch.
 //!
 //! There are as many ranges as holes, so what an acknowledgement costs does not grow with the window. Without loss there are
-//! none, and nothing is allocated.
+//! none, nothing is allocated, and the whole is a pointer.
 
 /// A set of segment numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Ranges {
+pub struct Ranges(Option<Box<Members>>);
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Members {
     /// From the first, to the second excluded; ascending.
     list: Vec<(u32, u32)>,
     total: u32,
@@ -24,40 +27,41 @@ impl Ranges {
     /// How many segments.
     #[inline]
     pub fn total(&self) -> u32 {
-        self.total
+        self.0.as_ref().map_or(0, |members| members.total)
     }
 
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.total == 0
+        self.total() == 0
+    }
+
+    fn list(&self) -> &[(u32, u32)] {
+        self.0.as_ref().map_or(&[], |members| &members.list)
     }
 
     /// The ranges, ascending.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, u32)> {
-        self.list.iter().copied()
+        self.list().iter().copied()
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.list.clear();
-        self.total = 0;
+        if let Some(members) = &mut self.0 {
+            members.list.clear();
+            members.total = 0;
+        }
     }
 
     /// One past the highest.
     pub fn end(&self) -> Option<u32> {
-        self.list.last().map(|range| range.1)
-    }
-
-    /// The lowest range.
-    pub fn first(&self) -> Option<(u32, u32)> {
-        self.list.first().copied()
+        self.list().last().map(|range| range.1)
     }
 
     /// The range that a segment is in.
     pub fn around(&self, segment: u32) -> Option<(u32, u32)> {
         let at = self.after(segment);
-        self.list.get(at.wrapping_sub(1)).copied().filter(|range| segment < range.1)
+        self.list().get(at.wrapping_sub(1)).copied().filter(|range| segment < range.1)
     }
 
     /// The first segment from there on that is not a member.
@@ -77,7 +81,7 @@ impl Ranges {
     /// The member above which there are exactly `n - 1` others; `None` if there are fewer than `n` in all.
     pub fn nth_highest(&self, n: u32) -> Option<u32> {
         let mut left = n;
-        for &(from, to) in self.list.iter().rev() {
+        for &(from, to) in self.list().iter().rev() {
             if to - from >= left {
                 return Some(to - left);
             }
@@ -91,36 +95,39 @@ impl Ranges {
         if from >= to {
             return Change::default();
         }
+        let Members { list, total } = &mut **self.0.get_or_insert_default();
         // Those that overlap or touch.
-        let low = match self.list.last() {
+        let low = match list.last() {
             // What arrives mostly belongs to the highest.
-            Some(last) if from >= last.0 => self.list.len() - usize::from(from <= last.1),
-            _ => self.list.partition_point(|range| range.1 < from),
+            Some(last) if from >= last.0 => list.len() - usize::from(from <= last.1),
+            _ => list.partition_point(|range| range.1 < from),
         };
         let (mut start, mut end, mut high) = (from, to, low);
         let mut known = Change::default();
-        while let Some(&(a, b)) = self.list.get(high).filter(|range| range.0 <= to) {
+        while let Some(&(a, b)) = list.get(high).filter(|range| range.0 <= to) {
             known.all += overlap((a, b), (from, to));
             known.below += overlap((a, b), (from, to.min(mark)));
             (start, end) = (start.min(a), end.max(b));
             high += 1;
         }
         if low == high {
-            self.list.insert(low, (start, end));
+            list.insert(low, (start, end));
         } else {
-            self.list[low] = (start, end);
-            self.list.drain(low + 1..high);
+            list[low] = (start, end);
+            list.drain(low + 1..high);
         }
         let new = Change { all: to - from - known.all, below: to.min(mark).saturating_sub(from) - known.below };
-        self.total += new.all;
+        *total += new.all;
         new
     }
 
     /// Drops all members below `edge`; returns how many they were.
     pub fn advance(&mut self, edge: u32, mark: u32) -> Change {
         let mut gone = Change::default();
+        let Some(members) = &mut self.0 else { return gone };
+        let Members { list, total } = &mut **members;
         let mut whole = 0;
-        for range in &mut self.list {
+        for range in &mut *list {
             if range.0 >= edge {
                 break;
             }
@@ -134,14 +141,14 @@ impl Ranges {
             whole += 1;
         }
         if whole > 0 {
-            self.list.drain(..whole);
+            list.drain(..whole);
         }
-        self.total -= gone.all;
+        *total -= gone.all;
         gone
     }
 
     fn after(&self, segment: u32) -> usize {
-        self.list.partition_point(|range| range.0 <= segment)
+        self.list().partition_point(|range| range.0 <= segment)
     }
 }
 

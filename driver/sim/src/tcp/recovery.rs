@@ -34,19 +34,19 @@ impl Sender {
     pub(super) fn next_in_recovery(&mut self, conduct: &Conduct) -> Option<Segment> {
         if core::mem::take(&mut self.urgent) {
             // Step 4.3, whatever the window says.
-            return Some(self.again(self.board.una));
+            return Some(self.resend(self.board.una));
         }
         if self.board.pipe() >= self.window >> 16 {
             return None;
         }
         if let Some(lost) = self.board.next_lost() {
-            return Some(self.again(lost));
+            return Some(self.resend(lost));
         }
         if let Some(new) = self.new_data(conduct) {
             return Some(new);
         }
         if let Some(doubtful) = self.board.next_doubtful() {
-            return Some(self.again(doubtful));
+            return Some(self.resend(doubtful));
         }
         // HighACK is greater than RescueRxt.
         if conduct.rescue && self.board.una > self.rescued + 1 {
@@ -57,7 +57,7 @@ impl Sender {
         None
     }
 
-    fn again(&mut self, segment: u32) -> Segment {
+    fn resend(&mut self, segment: u32) -> Segment {
         self.board.send_again(segment);
         Segment::Again(segment)
     }
@@ -103,7 +103,7 @@ impl Sender {
         }
         let hole = self.board.next_hole();
         if hole < self.board.high {
-            return Some(self.again(hole));
+            return Some(self.resend(hole));
         }
         let new = self.new_data(conduct)?;
         self.board.send_again(self.board.high - 1);

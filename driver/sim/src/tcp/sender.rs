@@ -32,13 +32,9 @@ pub enum Phase {
     Loss,
 }
 
-/// What it counts.
+/// What happens seldom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Segments with data.
-    pub sent: u64,
-    /// Those of them that were sent before.
-    pub again: u64,
     /// Timeouts.
     pub timeouts: u32,
     /// Entries into recovery.
@@ -49,8 +45,9 @@ pub struct Counts {
     pub rtt_sum: u64,
 }
 
-/// A sender at work.
+/// A sender at work. What each acknowledgement needs comes first.
 #[derive(Clone, PartialEq, Debug)]
+#[repr(C)]
 pub struct Sender {
     pub(super) board: Scoreboard,
     /// RecoveryPoint + 1, of the last recovery or timeout.
@@ -68,6 +65,9 @@ pub struct Sender {
     pub(super) limited: u8,
     /// Retransmission or SYN that goes whatever the window says.
     pub(super) urgent: bool,
+    /// Segments with data, and those of them that were sent before.
+    sent: u32,
+    again: u32,
     pub(super) timer: Timer,
     pub(super) grower: Grower,
     pub(super) counts: Counts,
@@ -87,6 +87,8 @@ impl Sender {
             dup_acks: 0,
             limited: 0,
             urgent: false,
+            sent: 0,
+            again: 0,
             timer: Timer::new(&conduct.rto),
             grower: Grower::new(conduct.growth),
             counts: Counts::default(),
@@ -191,10 +193,10 @@ impl Sender {
             Phase::Recovery => self.next_in_recovery(conduct)?,
             Phase::Loss => self.next_after_timeout(conduct)?,
         };
-        self.counts.sent += 1;
+        self.sent = self.sent.saturating_add(1);
         match segment {
             Segment::New(number) if self.phase == Phase::Open => self.timer.sent(now, number),
-            Segment::Again(_) => self.counts.again += 1,
+            Segment::Again(_) => self.again = self.again.saturating_add(1),
             _ => {}
         }
         if !self.timer.runs() {
@@ -282,7 +284,17 @@ impl Sender {
         &self.timer
     }
 
-    /// What it counts.
+    /// Segments with data.
+    pub fn sent(&self) -> u32 {
+        self.sent
+    }
+
+    /// Those of them that were sent before.
+    pub fn again(&self) -> u32 {
+        self.again
+    }
+
+    /// What else it counts.
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -6,14 +6,15 @@ use terms::{Span, Time};
 /// Round trip time, its variation, and the timeout they make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timer {
-    srtt: u64,
-    rttvar: u64,
-    rto: u64,
-    /// When it expires; [`Time::FOREVER`]: it is off.
+    /// When it expires, ns; `u64::MAX`: it is off.
     deadline: u64,
-    /// Since when a segment is timed.
+    /// Since when a segment is timed, ns.
     timed_at: u64,
-    /// Which; none if zero is in `timing`.
+    /// Microseconds, as is the rest: 32 bits hold more than an hour.
+    srtt: u32,
+    rttvar: u32,
+    rto: u32,
+    /// Which segment is timed, if one is.
     timed: u32,
     timing: bool,
     /// Timeouts since the last measurement.
@@ -23,7 +24,7 @@ pub struct Timer {
 impl Timer {
     /// Before the first measurement.
     pub fn new(spec: &RtoSpec) -> Timer {
-        let rto = spec.initial.as_nanos().max(1);
+        let rto = micros(spec.initial).max(1);
         Timer { srtt: 0, rttvar: 0, rto, deadline: u64::MAX, timed_at: 0, timed: 0, timing: false, backed_off: 0 }
     }
 
@@ -36,7 +37,7 @@ impl Timer {
     /// Section 5.1 and 5.3: (re)start.
     #[inline]
     pub fn start(&mut self, now: Time) {
-        self.deadline = now.as_nanos().saturating_add(self.rto);
+        self.deadline = now.as_nanos().saturating_add(u64::from(self.rto) * 1_000);
     }
 
     /// Whether it runs.
@@ -79,29 +80,31 @@ impl Timer {
 
     /// Sections 2.2 to 2.5, with the measurement and the timeout rounded up to whole ticks.
     pub fn measured(&mut self, spec: &RtoSpec, rtt: Span) {
-        let tick = spec.tick.as_nanos().max(1);
-        let r = whole(rtt.as_nanos(), tick).max(tick);
-        if self.srtt == 0 {
-            (self.srtt, self.rttvar) = (r, r / 2);
+        let tick = u64::from(micros(spec.tick).max(1));
+        let r = whole(rtt.as_nanos().div_ceil(1_000), tick).max(tick);
+        let (mut srtt, mut rttvar) = (u64::from(self.srtt), u64::from(self.rttvar));
+        if srtt == 0 {
+            (srtt, rttvar) = (r, r / 2);
         } else {
-            self.rttvar = (3 * self.rttvar + self.srtt.abs_diff(r)) / 4;
-            self.srtt = (7 * self.srtt + r) / 8;
+            rttvar = (3 * rttvar + srtt.abs_diff(r)) / 4;
+            srtt = (7 * srtt + r) / 8;
         }
-        let rto = whole(self.srtt + (4 * self.rttvar).max(tick), tick);
-        self.rto = rto.max(spec.floor.as_nanos()).min(spec.ceiling.as_nanos()).max(1);
+        let rto = whole(srtt + (4 * rttvar).max(tick), tick);
+        (self.srtt, self.rttvar) = (narrow(srtt), narrow(rttvar));
+        self.rto = narrow(rto).max(micros(spec.floor)).min(micros(spec.ceiling)).max(1);
         self.backed_off = 0;
     }
 
     /// Section 5.5: it has expired, and backs off.
     pub fn expired(&mut self, spec: &RtoSpec) {
-        self.rto = self.rto.saturating_mul(2).min(spec.ceiling.as_nanos().max(1));
+        self.rto = self.rto.saturating_mul(2).min(micros(spec.ceiling).max(1));
         self.backed_off = self.backed_off.saturating_add(1);
         self.timing = false;
     }
 
     /// Section 5.7: the handshake's timer had expired, so data starts with 3 s at least.
     pub fn after_lost_handshake(&mut self) {
-        self.rto = self.rto.max(3 * Span::NANOS_PER_SEC);
+        self.rto = self.rto.max(3_000_000);
     }
 
     /// Timeouts since the last measurement.
@@ -111,17 +114,26 @@ impl Timer {
 
     /// The timeout now.
     pub fn rto(&self) -> Span {
-        Span::from_nanos(self.rto)
+        Span::from_micros(u64::from(self.rto))
     }
 
     /// Smoothed round trip time; zero before the first measurement.
     pub fn srtt(&self) -> Span {
-        Span::from_nanos(self.srtt)
+        Span::from_micros(u64::from(self.srtt))
     }
 }
 
-fn whole(nanos: u64, tick: u64) -> u64 {
-    nanos.div_ceil(tick).saturating_mul(tick)
+fn whole(micros: u64, tick: u64) -> u64 {
+    micros.div_ceil(tick).saturating_mul(tick)
+}
+
+/// Rounded up.
+fn micros(span: Span) -> u32 {
+    narrow(span.as_nanos().div_ceil(1_000))
+}
+
+fn narrow(micros: u64) -> u32 {
+    u32::try_from(micros).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

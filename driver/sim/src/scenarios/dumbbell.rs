@@ -1,0 +1,87 @@
+//! A dumbbell: pairs of hosts on either side of one bottleneck, with any number of greedy connections spread over them.
+
+use crate::rng::Rng;
+use crate::scenario::{EgressSpec, LinkSpec, NodeId, NodeSpec, Queue, Scenario, Tcp, TcpSpec};
+use terms::{Rate, Span, Time};
+use traffic::port::SchedulerKind;
+
+/// What it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dumbbell {
+    /// Connections.
+    pub flows: usize,
+    /// Pairs of hosts.
+    pub pairs: usize,
+    /// Rate of each host's link.
+    pub access: Rate,
+    /// Rate of the bottleneck.
+    pub bottleneck: Rate,
+    /// One way over the bottleneck; a host's link takes a tenth of it.
+    pub delay: Span,
+    /// Packets that may wait for the bottleneck.
+    pub queue: u32,
+    /// How every connection behaves.
+    pub tcp: Tcp,
+    /// Connections start evenly by chance within so long.
+    pub start_spread: Span,
+    /// What is measured.
+    pub measured: (Time, Time),
+    /// Chance.
+    pub seed: u64,
+}
+
+impl Default for Dumbbell {
+    /// Ten pairs on 20 Gbit/s each, 100 Gbit/s between them, 10 ms.
+    fn default() -> Dumbbell {
+        Dumbbell {
+            flows: 100,
+            pairs: 10,
+            access: Rate::from_mbps(20_000),
+            bottleneck: Rate::from_mbps(100_000),
+            delay: Span::from_millis(10),
+            queue: 100_000,
+            tcp: Tcp::default(),
+            start_spread: Span::from_millis(500),
+            measured: (Time::from_nanos(1_000_000_000), Time::from_nanos(2_000_000_000)),
+            seed: 1,
+        }
+    }
+}
+
+/// Builds it: nodes 0 and 1 are the routers, link 0 is the bottleneck, whose side 0 sends the data.
+pub fn dumbbell(spec: &Dumbbell) -> Scenario {
+    let node = |name: String| NodeSpec { agent: false, ..NodeSpec::new(&name, Span::from_secs(30)) };
+    let link = |a, b, rate, delay| {
+        let link = LinkSpec::ethernet(NodeId(a), NodeId(b), rate, delay, SchedulerKind::Htb);
+        LinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link }
+    };
+    let mut nodes = vec![node("left".into()), node("right".into())];
+    let mut links = vec![link(0, 1, spec.bottleneck, spec.delay)];
+    let near = spec.delay.mul_div_ceil(1, 10);
+    for n in 0..spec.pairs {
+        nodes.push(node(format!("l{n}")));
+        nodes.push(node(format!("r{n}")));
+        links.push(link(2 + 2 * n, 0, spec.access, near));
+        links.push(link(1, 3 + 2 * n, spec.access, near));
+    }
+    let mut chance = Rng::new(spec.seed, 1 << 40);
+    let connection = |n: usize| {
+        let pair = n % spec.pairs.max(1);
+        let ports = ((n / spec.pairs.max(1) % 60_000 + 1_024) as u16, 5_001);
+        let start = Time::from_nanos(chance.below(spec.start_spread.as_nanos()));
+        let greedy = TcpSpec::greedy(NodeId(2 + 2 * pair), NodeId(3 + 2 * pair), ports);
+        TcpSpec { start, tcp: spec.tcp, ..greedy }
+    };
+    let bottleneck =
+        EgressSpec { link: crate::scenario::LinkId(0), side: 0, conditioner: None, queue: Queue::packets(spec.queue) };
+    Scenario {
+        seed: spec.seed,
+        nodes,
+        links,
+        egress: vec![bottleneck],
+        queue: Queue::UNLIMITED,
+        connections: (0..spec.flows).map(connection).collect(),
+        measured: spec.measured,
+        ..Scenario::default()
+    }
+}
