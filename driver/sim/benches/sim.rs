@@ -2,7 +2,8 @@
 //! connections on one topology.
 //!
 //! Figures are per second of one core that the process really had (`/proc/self/schedstat`), so that a busy machine does not
-//! make the simulator slow; on an idle one that is wall time.
+//! make the simulator slow; on an idle one that is wall time. `make bench` gives the process large pages, which is what a hundred
+//! thousand connections need.
 
 use bench::{Bench, median, nanos};
 use sim::World;

@@ -3,7 +3,6 @@
 use crate::packet::{Kind, NONE, Packet};
 use crate::tcp::sender::Phase;
 use crate::tcp::{Answer, Blocks, SYN_LEN, Segment, ack_len};
-use crate::transit::FEW;
 use crate::world::{Due, World};
 use terms::Time;
 
@@ -25,22 +24,10 @@ impl World {
             self.let_go(number);
             return;
         }
-        let number = self.replace(number);
-        self.acknowledge(flow, number);
-    }
-
-    /// A packet is gone and another begins: in the same place, which is in the cache; with many connections in the next place, so
-    /// that packets lie in the order of time.
-    #[inline]
-    fn replace(&mut self, number: u32) -> u32 {
-        if self.tcp.senders.len() > FEW {
-            let packet = self.packets[number];
-            self.packets.let_go(number);
-            return self.packets.keep(packet);
-        }
+        // The acknowledgement takes the segment's place, which is in the cache.
         self.packets.gone += 1;
         self.packets.born += 1;
-        number
+        self.acknowledge(flow, number);
     }
 
     /// A receiver's acknowledgement goes, as that packet.
@@ -74,13 +61,7 @@ impl World {
         if end.tcp.is_finished() {
             self.finished(flow);
         }
-        let place = if self.tcp.senders.len() > FEW {
-            self.packets.let_go(number);
-            NONE
-        } else {
-            number
-        };
-        self.pump(flow, place);
+        self.pump(flow, number);
     }
 
     #[cold]

@@ -116,13 +116,11 @@ impl Packet {
     }
 }
 
-/// All packets that are somewhere; the numbers of those that are gone are used again, the longest gone first. So packets that
-/// begin one after the other lie one after the other in memory, and a processor that reads ahead has the next one ready.
+/// All packets that are somewhere; the numbers of those that are gone are used again, the last one first.
 #[derive(Clone, Debug)]
 pub struct Packets {
     slab: Vec<Packet>,
-    /// The first and the last that is gone.
-    vacant: [u32; 2],
+    vacant: u32,
     /// Packets that began.
     pub born: u64,
     /// Packets that ended.
@@ -131,7 +129,7 @@ pub struct Packets {
 
 impl Default for Packets {
     fn default() -> Packets {
-        Packets { slab: Vec::new(), vacant: [NONE; 2], born: 0, gone: 0 }
+        Packets { slab: Vec::new(), vacant: NONE, born: 0, gone: 0 }
     }
 }
 
@@ -140,16 +138,13 @@ impl Packets {
     #[inline]
     pub fn keep(&mut self, packet: Packet) -> u32 {
         self.born += 1;
-        let n = self.vacant[0];
+        let n = self.vacant;
         if n == NONE {
             self.slab.push(packet);
             return self.slab.len() as u32 - 1;
         }
         let place = &mut self.slab[n as usize];
-        self.vacant[0] = place.next;
-        if place.next == NONE {
-            self.vacant[1] = NONE;
-        }
+        self.vacant = place.next;
         *place = packet;
         n
     }
@@ -158,13 +153,8 @@ impl Packets {
     #[inline]
     pub fn let_go(&mut self, n: u32) {
         self.gone += 1;
-        self.slab[n as usize].next = NONE;
-        let last = std::mem::replace(&mut self.vacant[1], n);
-        if last == NONE {
-            self.vacant[0] = n;
-        } else {
-            self.slab[last as usize].next = n;
-        }
+        self.slab[n as usize].next = self.vacant;
+        self.vacant = n;
     }
 
     /// Bytes that all packets take.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use terms::{FlowKey, IfIndex, Span, Time};
 
 /// The packets and states of so many connections fit in caches.
-pub(crate) const FEW: usize = 2_000;
+const FEW: usize = 2_000;
 
 impl World {
     /// A packet that starts here, or passes through.

@@ -39,7 +39,7 @@ impl Default for Dumbbell {
             access: Rate::from_mbps(20_000),
             bottleneck: Rate::from_mbps(100_000),
             delay: Span::from_millis(10),
-            queue: 100_000,
+            queue: 20_000,
             tcp: Tcp::default(),
             start_spread: Span::from_millis(500),
             measured: (Time::from_nanos(1_000_000_000), Time::from_nanos(2_000_000_000)),

@@ -1,6 +1,5 @@
 //! A pipe of fixed delay between a sender and a receiver, without a simulator: what is dropped is said by number, and all that
 //! is said and done is written down.
-#![allow(dead_code, reason = "each test uses its part")]
 
 use sim::tcp::sender::Phase;
 use sim::tcp::{Answer, Blocks, Conduct, ONE, Receiver, Segment, Sender};
