@@ -20,6 +20,14 @@ use crate::state::{State, Step};
 use crate::table::{MAX_RATE, SlotTable};
 use terms::{Misuse, Rate, Span, Time, Window};
 
+/// What the capacity is over the bookings at least, at every instant from the one on at which this was noted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    least: Rate,
+    /// The bookings were these.
+    raised: u64,
+}
+
 impl SlotTable {
     /// Opens a slot: `rate` from now on, until it is released.
     ///
@@ -28,11 +36,35 @@ impl SlotTable {
     pub fn open(&mut self, rate: Rate) -> Result<SlotId, Denied> {
         self.room_for_slot(rate)?;
         let until = self.shelter_end();
-        let free = self.free_to_open_until(until);
-        if rate > free {
-            return Err(Denied::Capacity { asked: rate, free });
+        if !self.surely_fits(rate, until) {
+            self.look_ahead();
+            let free = self.free_to_open_until(until);
+            if rate > free {
+                return Err(Denied::Capacity { asked: rate, free });
+            }
         }
         self.count_new_open(rate, until)
+    }
+
+    /// Whether it is clear without looking at the bookings that a new open slot fits. What was the least capacity over
+    /// the bookings from an instant on is not less from a later one on, unless something was booked or capacity was
+    /// changed since.
+    fn surely_fits(&self, rate: Rate, until: Time) -> bool {
+        let Some(ahead) = self.ahead.filter(|ahead| ahead.raised == self.profile.raised()) else { return false };
+        let taken = Rate::from_bps(self.standing).saturating_add(rate);
+        let in_share = |share: Rate| self.open_sum().saturating_add(rate) <= share;
+        until == Time::FOREVER
+            && self.loose == 0
+            && taken <= ahead.least
+            && self.offer.signalled_share.is_none_or(in_share)
+    }
+
+    /// Notes what is free ahead, for [`SlotTable::surely_fits`].
+    fn look_ahead(&mut self) {
+        let over = self.capacity.stretches(self.now, Time::FOREVER);
+        let least = over.map(|s| s.rate.as_bps().saturating_sub(self.profile.peak(s.start, s.end))).min();
+        let least = Rate::from_bps(least.unwrap_or(0));
+        self.ahead = Some(Ahead { least, raised: self.profile.raised() });
     }
 
     /// Counts an open slot that exists already (found in the plane after a restart), whether or not it fits; what

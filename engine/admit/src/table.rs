@@ -13,6 +13,7 @@ use crate::agenda::Agenda;
 use crate::capacity::Capacity;
 use crate::denied::{Denied, Shortfall};
 use crate::expire::Notice;
+use crate::open::Ahead;
 use crate::profile::Profile;
 use crate::slot::{Slot, SlotId, Slots};
 use crate::state::{After, State, Step};
@@ -78,6 +79,8 @@ pub struct SlotTable {
     pub(crate) slots: Slots,
     pub(crate) undecided: usize,
     pub(crate) agenda: Agenda,
+    /// What was free ahead when an open slot last asked.
+    pub(crate) ahead: Option<Ahead>,
     pub(crate) notices: VecDeque<Notice>,
 }
 
@@ -97,6 +100,7 @@ impl SlotTable {
             slots: Slots::default(),
             undecided: 0,
             agenda: Agenda::default(),
+            ahead: None,
             notices: VecDeque::new(),
         }
     }
@@ -193,6 +197,7 @@ impl SlotTable {
             return Err(Denied::Limit { what: "steps of capacity", limit: self.limits.capacity_steps });
         }
         self.capacity = capacity;
+        self.ahead = None;
         self.settle();
         Ok(self.shortfall())
     }

@@ -12,10 +12,10 @@ use terms::IfIndex;
 use traffic::plan::{ClassId, ClassSpec, LinkSpec, PlanOp};
 
 /// What is wanted of some classes and flows of one interface.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Want {
-    /// The root.
-    pub(crate) link: LinkSpec,
+    /// The root; `None`: as it is.
+    pub(crate) link: Option<LinkSpec>,
     /// Classes in order, each once; those not named stay as they are; `None`: that it is not there.
     pub(crate) classes: Vec<(ClassId, Option<ClassSpec>)>,
     /// The flows that differ.
@@ -26,18 +26,17 @@ pub(crate) struct Want {
 pub(crate) fn steps(oif: IfIndex, has: Option<&Shadow>, want: &Want) -> Vec<PlanOp> {
     let root = has.and_then(|has| has.root);
     let mut ops = Steps { oif, ops: Vec::with_capacity(want.flows.len() + 3), late: Vec::new() };
-    let slower = root.is_some_and(|root| want.link.rate < root.rate);
-    let new_root = root != Some(want.link);
-    let set_root = PlanOp::Link { oif, spec: want.link };
-    if new_root && !slower {
-        ops.ops.push(set_root);
+    let new_root = want.link.filter(|_| root != want.link).map(|spec| PlanOp::Link { oif, spec });
+    let slower = root.zip(want.link).is_some_and(|(root, link)| link.rate < root.rate);
+    if !slower {
+        ops.ops.extend(new_root);
     }
     ops.drop_flows(want);
     if let Some(has) = has {
         ops.shrink_classes(has, want);
     }
-    if new_root && slower {
-        ops.ops.push(set_root);
+    if slower {
+        ops.ops.extend(new_root);
     }
     ops.grow_classes(has, want);
     ops.set_flows(want);

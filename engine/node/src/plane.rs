@@ -64,6 +64,8 @@ struct Flow {
     has: u32,
 }
 
+/// The most differences that memory is kept for.
+const SCRATCH: usize = 256;
 const NOBODY: Place = Place::MAX;
 const AS_WANTED: u32 = u32::MAX;
 const ABSENT: u32 = u32::MAX - 1;
@@ -159,6 +161,11 @@ impl Shadow {
         differ.dedup();
         differ.retain(|key| self.look(key, held, all));
         self.differ = differ;
+        // What many at once needed is given back when it is not needed any more.
+        if self.vacant.len() == self.others.len() && self.others.capacity() > SCRATCH {
+            (self.others, self.vacant) = (Vec::new(), Vec::new());
+            self.differ.shrink_to(SCRATCH);
+        }
     }
 
     /// Notes how a flow differs; whether it does.
@@ -248,9 +255,10 @@ struct Batch {
 #[derive(Debug, Default)]
 pub struct Plane {
     links: BTreeMap<IfIndex, Shadow>,
-    under_way: BTreeMap<PlanId, Batch>,
+    /// A few: one an interface.
+    under_way: Vec<(PlanId, Batch)>,
     busy: Vec<IfIndex>,
-    due: BTreeMap<IfIndex, Due>,
+    due: Vec<(IfIndex, Due)>,
     /// Interfaces on which a batch failed that nobody waited for: left alone until then, each time twice as long.
     resting: BTreeMap<IfIndex, Rest>,
     last: u64,
@@ -296,7 +304,7 @@ impl Plane {
 
     /// The same for one interface.
     pub fn is_idle_on(&self, oif: IfIndex) -> bool {
-        !self.busy.contains(&oif) && !self.due.contains_key(&oif)
+        !self.busy.contains(&oif) && !self.due.iter().any(|due| due.0 == oif)
     }
 
     /// The plane was found to hold this flow, from an earlier life.
@@ -306,18 +314,20 @@ impl Plane {
 
     /// Something is due.
     pub(crate) fn put(&mut self, oif: IfIndex, due: Due) {
-        match self.due.get_mut(&oif) {
-            Some(there) => there.and(due),
-            None => {
-                self.due.insert(oif, due);
-            }
+        match self.due.iter_mut().find(|there| there.0 == oif) {
+            Some((_, there)) => there.and(due),
+            None => self.due.push((oif, due)),
         }
     }
 
     /// All that is due on an interface, unless something is under way there.
     pub(crate) fn take(&mut self, oif: IfIndex) -> Option<Due> {
         let resting = self.resting.get(&oif).is_some_and(|rest| rest.until.is_some());
-        if resting || self.busy.contains(&oif) { None } else { self.due.remove(&oif) }
+        if resting || self.busy.contains(&oif) {
+            return None;
+        }
+        let at = self.due.iter().position(|due| due.0 == oif)?;
+        Some(self.due.swap_remove(at).1)
     }
 
     /// Nothing is said about this interface for a while.
@@ -346,7 +356,7 @@ impl Plane {
     pub(crate) fn tell(&mut self, oif: IfIndex, ops: &[PlanOp], due: Due) -> PlanId {
         self.last += 1;
         let id = PlanId(self.last);
-        self.under_way.insert(id, Batch { oif, ops: ops.to_vec(), due });
+        self.under_way.push((id, Batch { oif, ops: ops.to_vec(), due }));
         self.busy.push(oif);
         id
     }
@@ -354,7 +364,8 @@ impl Plane {
     /// The plane carried a batch out, or (`ok` false) did nothing of it. Returns where, and what was due.
     /// `None`: no such batch is under way.
     pub(crate) fn done(&mut self, id: PlanId, ok: bool, held: &Reservations) -> Option<(IfIndex, Due)> {
-        let batch = self.under_way.remove(&id)?;
+        let at = self.under_way.iter().position(|batch| batch.0 == id)?;
+        let (_, batch) = self.under_way.swap_remove(at);
         self.busy.retain(|oif| *oif != batch.oif);
         if ok {
             self.resting.remove(&batch.oif);

@@ -148,12 +148,13 @@ impl Tc {
         if wanted != flows {
             return Err("the table of flows is not that of the reservations");
         }
-        let classes = self.classes_due(oif, link, &Due { all: true, ..Due::default() });
+        let mut classes = Vec::new();
+        self.classes_due(oif, link, &Due { all: true, ..Due::default() }, &mut classes);
         let sum = classes.iter().filter_map(|(_, spec)| *spec).map(|spec| crate::classes::guaranteed(&spec));
         if sum.fold(Rate::ZERO, Rate::saturating_add) != link.terms.spec.rate {
             return Err("the classes do not sum to the link");
         }
-        let want = Want { link: link.terms.spec, classes, flows: Vec::new() };
+        let want = Want { link: Some(link.terms.spec), classes, flows: Vec::new() };
         let as_wanted = settled && order::steps(oif, self.plane.link(oif), &want).is_empty();
         if self.plane.is_idle_on(oif) && !as_wanted {
             return Err("the plan is not what the reservations need");

@@ -2,7 +2,7 @@
 
 use crate::io::PlanId;
 use crate::link::Link;
-use crate::order::{self, Want};
+use crate::order;
 use crate::plane::{Due, Shadow};
 use crate::tc::{Said, Tc};
 use alloc::vec;
@@ -10,6 +10,9 @@ use alloc::vec::Vec;
 use terms::ports::RHandle;
 use terms::{IfIndex, Time};
 use traffic::plan::{ClassId, ClassSpec, PlanOp};
+
+/// The most differences that memory is kept for.
+const SCRATCH: usize = 256;
 
 impl Tc {
     /// Brings the plane in line with a reservation that waits for it.
@@ -65,14 +68,29 @@ impl Tc {
             let there = self.plane.link(oif).is_some_and(Shadow::is_there);
             return if there { vec![PlanOp::DropLink { oif }] } else { Vec::new() };
         };
-        let classes = self.classes_due(oif, link, due);
-        let mut want = Want { link: link.terms.spec, classes, flows: Vec::new() };
+        let mut want = core::mem::take(&mut self.scratch);
+        want.classes.clear();
+        want.flows.clear();
+        want.link = Some(link.terms.spec);
+        self.classes_due(oif, link, due, &mut want.classes);
         self.plane.link_mut(oif).differing(&self.held, &mut want.flows);
-        order::steps(oif, self.plane.link(oif), &want)
+        let ops = order::steps(oif, self.plane.link(oif), &want);
+        // Not what a start with a million flows needed.
+        if want.flows.capacity() <= SCRATCH {
+            self.scratch = want;
+        }
+        ops
     }
 
     /// What is wanted of the classes that are due, in order.
-    pub(crate) fn classes_due(&self, oif: IfIndex, link: &Link, due: &Due) -> Vec<(ClassId, Option<ClassSpec>)> {
+    pub(crate) fn classes_due(
+        &self,
+        oif: IfIndex,
+        link: &Link,
+        due: &Due,
+        wanted: &mut Vec<(ClassId, Option<ClassSpec>)>,
+    ) {
+        wanted.extend(link.base());
         let mut own: Vec<ClassId> = due.classes.iter().copied().filter(|&class| class >= ClassId::FIRST_OWN).collect();
         if due.all {
             own.extend(link.own.keys());
@@ -81,12 +99,9 @@ impl Tc {
         }
         own.sort_unstable();
         own.dedup();
-        let mut wanted = Vec::with_capacity(3 + own.len());
-        wanted.extend(link.base());
         for class in own {
             let whose = link.own.get(&class).and_then(|handle| self.held.get(*handle));
             wanted.push((class, whose.map(|held| link.own_class(held))));
         }
-        wanted
     }
 }

@@ -8,6 +8,7 @@ use crate::classes;
 use crate::held::{Flows, Held, MOST, Reservations, place};
 use crate::io::{Event, PlanId};
 use crate::link::Link;
+use crate::order::Want;
 use crate::plane::{MOST_FLOWS, Plane};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -31,6 +32,8 @@ pub struct Tc {
     pub(crate) plane: Plane,
     said: VecDeque<Said>,
     pub(crate) last_bucket: u64,
+    /// Memory of the last batch's making, used again for the next.
+    pub(crate) scratch: Want,
 }
 
 /// What traffic control says.

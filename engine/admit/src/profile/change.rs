@@ -15,10 +15,16 @@ type Path = [(u32, u32); MAX_HEIGHT];
 impl<const N: usize> Profile<N> {
     /// Adds `rate` to every instant of `[start, end)`, which is not empty.
     pub fn add(&mut self, start: Time, end: Time, rate: i64) {
+        self.raised += u64::from(rate > 0);
         self.step(start.as_nanos(), rate);
         if end != Time::FOREVER {
             self.step(end.as_nanos(), -rate);
         }
+    }
+
+    /// How often anything was added: between two equal numbers the function has nowhere grown.
+    pub fn raised(&self) -> u64 {
+        self.raised
     }
 
     /// Raises the function by `delta` from `at` on.

@@ -32,6 +32,8 @@ pub struct Profile<const N: usize = NODE> {
     /// A leaf if the height is 0, otherwise an inner node.
     root: u32,
     height: usize,
+    /// How often anything was added: between two equal numbers the function has nowhere grown.
+    raised: u64,
 }
 
 /// A search for a stretch that is long enough and nowhere above a ceiling; it may go on over several calls.
@@ -48,7 +50,7 @@ impl<const N: usize> Profile<N> {
     pub fn new() -> Profile<N> {
         let mut leaves = Arena::new();
         let root = leaves.insert(Leaf::EMPTY);
-        Profile { leaves, inners: Arena::new(), root, height: 0 }
+        Profile { leaves, inners: Arena::new(), root, height: 0, raised: 0 }
     }
 }
 
