@@ -35,6 +35,7 @@ pub mod source;
 pub mod station;
 pub mod story;
 pub mod tcp;
+pub mod torture;
 mod transit;
 pub mod world;
 

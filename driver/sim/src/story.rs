@@ -87,6 +87,11 @@ impl Story {
         &self.lines
     }
 
+    /// What nodes said since this was last asked, so that a long run need not keep it.
+    pub fn take_lines(&mut self) -> Vec<Line> {
+        std::mem::take(&mut self.lines)
+    }
+
     /// What one node said, in order.
     pub fn of(&self, node: NodeId) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(move |line| line.node == node)

@@ -1,0 +1,247 @@
+//! What must hold: lifetimes, judged from what each agent heard and said; agreement of ledger, plan and ports.
+
+use super::{Tally, Torture};
+use crate::scenario::{Action, NodeId};
+use crate::story::{Line, What};
+use crate::world::{Heard, World};
+use node::io::Event;
+use rsvp::io::Gone;
+use rsvp::lifetime::lifetime;
+use rsvp::{NextHop, Origin};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use terms::{IfIndex, SenderTemplate, Session, Span, Time};
+use wire::Message;
+
+/// No state may outlive its lifetime by more.
+const TICK: Span = Span::from_millis(1);
+
+/// Path state (no interface), or the reservation states of an outgoing interface, of one sender in one node.
+type State = (NodeId, Option<IfIndex>, Session, SenderTemplate);
+
+/// A refresh: from which neighbour (there are several where a route has changed, or where a node between is passed over
+/// whose agent is dead), when it came, and for how long it keeps the state.
+type Refresh = (IpAddr, Time, Span);
+
+/// The judge.
+pub struct Law {
+    keep: u32,
+    /// When each state was last refreshed, and for how long that keeps it.
+    refreshed: BTreeMap<State, Vec<Refresh>>,
+    /// Where and when the last message was heard, and what it refreshed: if the agent says next that it dropped the
+    /// message (a transient loop, no such state), that was no refresh.
+    last: Option<(NodeId, Time)>,
+    undo: Vec<(State, Vec<Refresh>)>,
+    messages: u64,
+    kinds: BTreeMap<&'static str, u64>,
+}
+
+impl Law {
+    /// Nothing has happened.
+    pub fn new(_: &Torture) -> Law {
+        Law {
+            keep: super::net::KEEP,
+            refreshed: BTreeMap::new(),
+            last: None,
+            undo: Vec::new(),
+            messages: 0,
+            kinds: BTreeMap::new(),
+        }
+    }
+
+    /// Judges and drops what was heard and said since.
+    pub fn judge(&mut self, world: &mut World) -> Result<(), String> {
+        let heard = world.heard.as_mut().map(std::mem::take).unwrap_or_default();
+        let lines = world.story.take_lines();
+        let mut heard = heard.iter().peekable();
+        for line in &lines {
+            while let Some(earlier) = heard.next_if(|heard| heard.at <= line.at) {
+                self.hear(earlier);
+            }
+            self.say(line)?;
+        }
+        heard.for_each(|heard| self.hear(heard));
+        Ok(())
+    }
+
+    /// What stands now: every state within its lifetime, every ledger in order.
+    pub fn standing(&self, world: &World) -> Result<(), String> {
+        world.check().map_err(|broken| format!("node {:?}: {}", broken.node.map(|node| node.0), broken.law))?;
+        let now = world.now();
+        for n in 0..world.stations.len() {
+            let node = NodeId(n);
+            let Some(agent) = world.agent(node) else { continue };
+            for path in agent.rsvp().paths() {
+                let Origin::Hop(phop) = path.origin else { continue };
+                self.alive(now, (node, None, path.session, path.template), phop.addr)?;
+            }
+            for resv in agent.rsvp().reservations() {
+                let NextHop::Hop { oif, addr } = resv.next_hop else { continue };
+                for sender in &resv.filters {
+                    self.alive(now, (node, Some(oif), resv.session, *sender), addr)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn alive(&self, now: Time, state: State, hop: IpAddr) -> Result<(), String> {
+        let refresh = self.refreshed.get(&state).and_then(|all| all.iter().find(|refresh| refresh.0 == hop));
+        let Some(&(_, at, life)) = refresh else {
+            return Err(format!("{} that nobody asked for", told(&state)));
+        };
+        if now > at + life + TICK {
+            let (at, life) = (ms(at), life.as_millis());
+            return Err(format!("{} outlives its lifetime: refreshed at {at} ms, lives {life} ms", told(&state)));
+        }
+        Ok(())
+    }
+
+    /// Counts what is done to the net, and forgets what a killed agent knew.
+    pub fn note(&mut self, action: &Action) {
+        let kind = match action {
+            Action::LinkDown(_) => "link down",
+            Action::LinkUp(_) => "link up",
+            Action::Crash(_) => "agent killed",
+            Action::Restart(_) => "agent restarted",
+            Action::NodeDown(_) => "power lost",
+            Action::Partition(_) => "partition",
+            Action::Heal => "healed",
+            Action::ClockStep { .. } => "clock stepped",
+            Action::FailPlane { .. } => "plane failed",
+            _ => return,
+        };
+        if let Action::Crash(node) | Action::NodeDown(node) = action {
+            self.refreshed.retain(|state, _| state.0 != *node);
+        }
+        self.count(kind);
+    }
+
+    /// The end.
+    pub fn tally(mut self, world: &World) -> Tally {
+        for counts in world.hops().iter().map(|hop| hop.counts) {
+            let all =
+                [("message lost", counts.lost), ("message doubled", counts.doubled), ("cut on the link", counts.cut)];
+            for (kind, count) in all {
+                *self.kinds.entry(kind).or_default() += count;
+            }
+        }
+        let simulated = world.now().since(Time::ZERO);
+        Tally { simulated, messages: self.messages, kinds: self.kinds, hash: world.story().hash() }
+    }
+
+    fn count(&mut self, kind: &'static str) {
+        *self.kinds.entry(kind).or_default() += 1;
+    }
+
+    fn hear(&mut self, heard: &Heard) {
+        self.messages += 1;
+        self.last = Some((heard.node, heard.at));
+        self.undo.clear();
+        match Message::parse(&heard.bytes) {
+            Ok(Message::Path(path)) => {
+                let life = lifetime(path.refresh, self.keep);
+                if let Some(sender) = path.sender.ports() {
+                    self.refresh((heard.node, None, path.session, sender), (path.hop.addr, heard.at, life));
+                }
+            }
+            Ok(Message::Resv(resv)) => {
+                let life = lifetime(resv.refresh, self.keep);
+                let oif = IfIndex(resv.hop.lih);
+                for filter in resv.flows().filter_map(|flow| flow.filter?.ports()) {
+                    self.refresh((heard.node, Some(oif), resv.session, filter), (resv.hop.addr, heard.at, life));
+                }
+            }
+            Ok(Message::PathTear(tear)) => {
+                if let Some(sender) = tear.sender.ports() {
+                    self.torn((heard.node, None, tear.session, sender), tear.hop.addr);
+                }
+            }
+            Ok(Message::ResvTear(tear)) => {
+                let oif = IfIndex(tear.hop.lih);
+                for filter in tear.flows().filter_map(|flow| flow.filter?.ports()) {
+                    self.torn((heard.node, Some(oif), tear.session, filter), tear.hop.addr);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn torn(&mut self, state: State, hop: IpAddr) {
+        if let Some(all) = self.refreshed.get_mut(&state) {
+            self.undo.push((state, all.clone()));
+            all.retain(|refresh| refresh.0 != hop);
+        }
+    }
+
+    fn refresh(&mut self, state: State, refresh: Refresh) {
+        let all = self.refreshed.entry(state).or_default();
+        self.undo.push((state, all.clone()));
+        let before = all.iter().position(|earlier| earlier.0 == refresh.0).map(|n| all.swap_remove(n));
+        all.push(refresh);
+        if before.is_some_and(|(_, before, life)| refresh.1 > before + life.mul_div_ceil(1, 3)) {
+            self.count("message late");
+        }
+    }
+
+    fn say(&mut self, line: &Line) -> Result<(), String> {
+        let What::Event(event) = &line.what else { return Ok(()) };
+        match event {
+            Event::Rsvp(rsvp::io::Event::PathRemoved { session, template, why: Gone::Expired }) => {
+                self.count("path expired");
+                self.expired(line.at, (line.node, None, *session, *template))
+            }
+            Event::Rsvp(rsvp::io::Event::ResvRemoved {
+                session,
+                template: Some(template),
+                oif: Some(oif),
+                why: Gone::Expired,
+                ..
+            }) => {
+                self.count("reservation expired");
+                self.expired(line.at, (line.node, Some(*oif), *session, *template))
+            }
+            Event::Rsvp(rsvp::io::Event::Dropped { .. }) => {
+                if self.last == Some((line.node, line.at)) {
+                    self.refreshed.extend(self.undo.drain(..));
+                }
+                Ok(())
+            }
+            Event::Rsvp(rsvp::io::Event::Refused { .. }) => {
+                self.count("reservation refused");
+                Ok(())
+            }
+            Event::Adopted { .. } => {
+                self.count("flow adopted");
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A state died of age: at the end of its lifetime, not before and not after.
+    fn expired(&mut self, at: Time, state: State) -> Result<(), String> {
+        let all = self.refreshed.entry(state).or_default();
+        let in_time = |&(_, refreshed, life): &Refresh| at >= refreshed + life && at <= refreshed + life + TICK;
+        if let Some(n) = all.iter().position(in_time) {
+            all.swap_remove(n);
+            let alive = all.iter().any(|(_, refreshed, life)| at < *refreshed + *life);
+            // A reservation is of one next hop, a path of all previous ones: it passes to the one that still refreshes it.
+            if state.1.is_some() || !alive {
+                return Ok(());
+            }
+        }
+        let of = |&(hop, at, life): &Refresh| format!("by {hop:?} at {} ms for {} ms", ms(at), life.as_millis());
+        let refreshed: Vec<String> = all.iter().map(of).collect();
+        Err(format!("{} expired at {} ms; refreshed {}", told(&state), ms(at), refreshed.join(", ")))
+    }
+}
+
+fn told((node, oif, session, sender): &State) -> String {
+    let kind = if oif.is_some() { "reservation" } else { "path" };
+    format!("n{}: {kind} of {:?} from {:?}", node.0, session, sender)
+}
+
+fn ms(at: Time) -> u64 {
+    at.as_nanos() / 1_000_000
+}

@@ -1,0 +1,158 @@
+//! Soft state tortured for simulated days and years: a net of agents on which everything goes wrong that can, and laws that
+//! are checked all the time (RFC 2205 section 3.7; invariants I1, I22, I23).
+//!
+//! Ten nodes, a hundred sessions, R = 30 s by default. Messages are lost, doubled and overtaken, links flap, nodes lose
+//! power, agents are killed and come back, the net falls apart and heals, planes fail, clocks step; applications come and go. No
+//! state may die before `L` after the last refresh *that node* received, none may outlive it by more than a tick, ledger,
+//! plan and ports must agree, and when all applications have gone nothing may be left anywhere.
+//!
+//! Memory is bounded however long it runs: what was heard and said is judged and dropped slice by slice. Reading order:
+//! this file, `net` (where), `weather` (what happens), `law` (what must hold).
+
+mod law;
+mod net;
+mod weather;
+
+use crate::world::World;
+use law::Law;
+use std::collections::BTreeMap;
+use terms::{Rate, Span, Time};
+use weather::Weather;
+
+/// What is tortured, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Torture {
+    /// Chance.
+    pub seed: u64,
+    /// Nodes, at least three.
+    pub nodes: usize,
+    /// Sessions, each between two nodes of its own.
+    pub sessions: usize,
+    /// R.
+    pub refresh: Span,
+    /// Simulated time, the quiet end not included.
+    pub length: Span,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Simulated time, the quiet end included.
+    pub simulated: Span,
+    /// RSVP messages that reached an agent.
+    pub messages: u64,
+    /// How often each kind of fault and each kind of outcome happened.
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// Of the whole story: equal for equal seeds.
+    pub hash: u64,
+}
+
+/// A law that did not hold: everything that is needed to see it again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Broken {
+    /// The seed.
+    pub seed: u64,
+    /// When, in simulated time.
+    pub at: Time,
+    /// What.
+    pub what: String,
+}
+
+/// Every kind of fault that must have happened in a run that is long enough; a test that never saw one proves nothing.
+pub const KINDS: [&str; 17] = [
+    "message lost",
+    "message doubled",
+    "message late",
+    "cut on the link",
+    "link down",
+    "link up",
+    "agent killed",
+    "agent restarted",
+    "power lost",
+    "partition",
+    "healed",
+    "plane failed",
+    "clock stepped",
+    "path expired",
+    "reservation expired",
+    "reservation refused",
+    "flow adopted",
+];
+
+/// How much is judged at once.
+const SLICE: Span = Span::from_secs(60);
+
+impl Torture {
+    /// Ten nodes, a hundred sessions, R = 30 s.
+    pub fn usual(seed: u64, length: Span) -> Torture {
+        Torture { seed, nodes: 10, sessions: 100, refresh: Span::from_secs(30), length }
+    }
+
+    /// Plays it.
+    ///
+    /// # Errors
+    /// [`Broken`] names the first law that did not hold.
+    pub fn play(&self) -> Result<Tally, Broken> {
+        let scenario = net::scenario(self);
+        let wrong = |at: Time, what: String| Broken { seed: self.seed, at, what };
+        let mut world = World::new(&scenario).map_err(|unplayable| wrong(Time::ZERO, unplayable.what))?;
+        world.listen();
+        let mut law = Law::new(self);
+        let mut weather = Weather::new(self, &scenario);
+        let end = Time::ZERO + self.length;
+        while world.now() < end {
+            let until = (world.now() + SLICE).min(end);
+            while let Some((at, action)) = weather.next(until) {
+                world.run_until(at);
+                law.judge(&mut world).map_err(|what| wrong(at, what))?;
+                law.note(&action);
+                world.act(&action);
+            }
+            world.run_until(until);
+            law.judge(&mut world).map_err(|what| wrong(until, what))?;
+            law.standing(&world).map_err(|what| wrong(until, what))?;
+        }
+        for action in weather.calm() {
+            law.judge(&mut world).map_err(|what| wrong(end, what))?;
+            law.note(&action);
+            world.act(&action);
+        }
+        // Each node forgets at the latest one lifetime after its neighbour stopped refreshing it.
+        let quiet = rsvp::lifetime::lifetime(self.refresh, net::KEEP).mul_div_ceil(2 * self.nodes as u64, 1);
+        while world.now() < end + quiet {
+            world.run_until((world.now() + SLICE).min(end + quiet));
+            law.judge(&mut world).map_err(|what| wrong(world.now(), what))?;
+        }
+        law.standing(&world).map_err(|what| wrong(world.now(), what))?;
+        if (world.reserved(), world.states()) != (Rate::ZERO, 0) {
+            let (reserved, states) = (world.reserved(), world.states());
+            return Err(wrong(world.now(), format!("everybody has gone, but {states} states and {reserved} are left")));
+        }
+        Ok(law.tally(&world))
+    }
+}
+
+impl Tally {
+    /// Both together.
+    pub fn add(&mut self, other: &Tally) {
+        self.simulated = self.simulated.saturating_add(other.simulated);
+        self.messages += other.messages;
+        self.hash ^= other.hash;
+        for (kind, count) in &other.kinds {
+            *self.kinds.entry(kind).or_default() += count;
+        }
+    }
+
+    /// The kinds of faults that have not happened.
+    pub fn missing(&self) -> Vec<&'static str> {
+        KINDS.into_iter().filter(|kind| self.kinds.get(kind).is_none_or(|&count| count == 0)).collect()
+    }
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "seed {}, {} s: {}", self.seed, self.at.as_secs(), self.what)
+    }
+}
+
+impl std::error::Error for Broken {}
