@@ -3,6 +3,7 @@
 use crate::places::AgentArgs;
 use crate::plane::PlaneCommand;
 use crate::rsvp::args::RsvpCommand;
+use crate::torture::TortureCommand;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -38,6 +39,9 @@ pub enum Command {
     /// The other experiments: held against published tables, and on the demonstration's testbed
     #[command(subcommand)]
     Lab(LabCommand),
+    /// Long runs in which everything goes wrong, with laws that are checked all the time; needs no root
+    #[command(subcommand)]
+    Torture(TortureCommand),
     /// Run this machine's agent, in the foreground
     #[command(
         after_help = "Example of a configuration (more in docs/two-machines.md):\n  auth = \"none\"\n\n  [[interface]]\n  \

@@ -13,6 +13,7 @@ mod rsvp;
 mod sim;
 mod status;
 mod testbed;
+mod torture;
 mod watch;
 
 use args::{Cli, Command};
@@ -45,6 +46,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Down(args) => testbed::down(args),
         Command::Demo(args) => lab::demo(args),
         Command::Lab(command) => lab::run(command),
+        Command::Torture(command) => torture::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Sim(command) => sim::run(command),

@@ -25,5 +25,6 @@ pub mod rfc2963;
 pub mod scenario;
 pub mod scratch;
 pub mod setup;
+pub mod torture;
 pub mod trial;
 pub mod video;

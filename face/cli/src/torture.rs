@@ -1,0 +1,67 @@
+//! `sluice torture ...`: long runs in which everything goes wrong, with laws that are checked all the time.
+
+use crate::complain::Complaint;
+use ::lab::error::Error;
+use ::lab::patience::Patience;
+use ::lab::torture::{self, Options};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The exit status of a program that the user interrupted.
+const INTERRUPTED: u8 = 130;
+
+/// `sluice torture`.
+#[derive(Subcommand, Debug)]
+pub enum TortureCommand {
+    /// RSVP's soft state in simulated time: loss, duplication, reordering, partitions, crashes, restarts
+    SoftState(SoftStateArgs),
+}
+
+/// `sluice torture soft-state`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice torture soft-state                                     28 simulated days\n  \
+                  sluice torture soft-state --days 10958 --record soft.jsonl    30 years; go on with the same command\n\n\
+                  A law that does not hold ends the run with status 1; it names the seed and the simulated second."
+)]
+pub struct SoftStateArgs {
+    /// Simulated days, rounded up to whole weeks (a seed each)
+    #[arg(long, value_name = "N", default_value_t = 28, value_parser = clap::value_parser!(u64).range(1..=70_000))]
+    pub days: u64,
+    /// The first seed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Keep finished seeds in this file, and skip those that it has
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(long)]
+    pub silent: bool,
+    /// End with one JSON object on a line of its own
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs it.
+pub fn run(command: &TortureCommand) -> Result<ExitCode, Complaint> {
+    let TortureCommand::SoftState(args) = command;
+    let patience = Patience::until_signalled()?;
+    let (days, first, record, progress) = (args.days, args.seed, args.record.clone(), !args.silent);
+    let report = match torture::soft_state(&Options { days, first, record, progress }, &patience) {
+        Err(Error::Interrupted) => {
+            eprintln!("sluice: stopped; with --record the same command goes on where it was");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        Err(Error::Void(broken)) => {
+            eprintln!("sluice: a law does not hold: seed {broken}");
+            return Ok(ExitCode::from(1));
+        }
+        result => result?,
+    };
+    print!("{}", report.text());
+    if args.json {
+        println!("{}", report.json());
+    }
+    Ok(ExitCode::SUCCESS)
+}
