@@ -119,7 +119,7 @@ impl Law {
 
     /// The end.
     pub fn tally(mut self, world: &World) -> Tally {
-        for counts in world.hops().iter().map(|hop| hop.counts) {
+        for counts in world.hops().iter().map(|hop| hop.rest.counts) {
             let all =
                 [("message lost", counts.lost), ("message doubled", counts.doubled), ("cut on the link", counts.cut)];
             for (kind, count) in all {
