@@ -32,10 +32,11 @@ pub(crate) struct Heard {
     len: usize,
 }
 
+/// A part of a message's hash, and the state in one word: what the state itself keeps of the hash has the last word.
 #[derive(Clone, Copy)]
 struct Entry {
-    hash: u64,
-    state: Option<State>,
+    hash: u32,
+    word: u32,
 }
 
 /// Whose refresh it is.
@@ -45,6 +46,23 @@ pub(crate) enum State {
     Path(Id<Psb>),
     /// A Resv's.
     Resv(Id<Rsb>),
+}
+
+/// No state.
+const NOBODY: u32 = u32::MAX;
+
+impl State {
+    /// In one word; states are numbered below 2^31.
+    fn word(self) -> u32 {
+        match self {
+            State::Path(id) => id.number() << 1,
+            State::Resv(id) => id.number() << 1 | 1,
+        }
+    }
+
+    fn of(word: u32) -> State {
+        if word & 1 == 0 { State::Path(Id::of_number(word >> 1)) } else { State::Resv(Id::of_number(word >> 1)) }
+    }
 }
 
 /// The message that is being taken in: whether it turns out to refresh one state and do nothing else.
@@ -60,7 +78,7 @@ impl Hearing {
     pub const NOTHING: Hearing = Hearing { hash: UNHEARD, state: None, spoilt: true };
 }
 
-const VACANT: Entry = Entry { hash: UNHEARD, state: None };
+const VACANT: Entry = Entry { hash: 0, word: NOBODY };
 
 impl Heard {
     /// Nothing heard yet; hashes are keyed.
@@ -68,33 +86,36 @@ impl Heard {
         Heard { keys: (keys.0, keys.1 | 1), index: Vec::new(), len: 0 }
     }
 
-    fn find(&self, hash: u64) -> Option<State> {
-        let mask = self.index.len().checked_sub(1)?;
+    /// The states that this may be a message of; nearly always one or none.
+    fn find(&self, hash: u64) -> impl Iterator<Item = State> {
+        let mask = self.index.len().wrapping_sub(1);
+        let hash = hash as u32;
         let mut probe = hash as usize & mask;
-        loop {
-            let entry = &self.index[probe];
-            if entry.hash == hash {
-                return entry.state;
+        core::iter::from_fn(move || {
+            while let Some(entry) = self.index.get(probe).filter(|entry| entry.word != NOBODY) {
+                probe = (probe + 1) & mask;
+                if entry.hash == hash {
+                    return Some(State::of(entry.word));
+                }
             }
-            entry.state?;
-            probe = (probe + 1) & mask;
-        }
+            None
+        })
     }
 
     fn insert(&mut self, hash: u64, state: State) {
         if (self.len + 1) * 4 > self.index.len() * 3 {
             let size = (self.index.len() * 2).max(16);
             let old = core::mem::replace(&mut self.index, alloc::vec![VACANT; size]);
-            old.into_iter().filter(|entry| entry.state.is_some()).for_each(|entry| self.place(entry));
+            old.into_iter().filter(|entry| entry.word != NOBODY).for_each(|entry| self.place(entry));
         }
         self.len += 1;
-        self.place(Entry { hash, state: Some(state) });
+        self.place(Entry { hash: hash as u32, word: state.word() });
     }
 
     fn place(&mut self, entry: Entry) {
         let mask = self.index.len() - 1;
         let mut probe = entry.hash as usize & mask;
-        while self.index[probe].state.is_some() {
+        while self.index[probe].word != NOBODY {
             probe = (probe + 1) & mask;
         }
         self.index[probe] = entry;
@@ -102,16 +123,16 @@ impl Heard {
 
     fn remove(&mut self, hash: u64, state: State) {
         let Some(mask) = self.index.len().checked_sub(1) else { return };
-        let mut gap = hash as usize & mask;
+        let (mut gap, word) = (hash as u32 as usize & mask, state.word());
         loop {
-            match self.index[gap] {
-                Entry { state: None, .. } => return,
-                Entry { hash: h, state: s } if h == hash && s == Some(state) => break,
+            match self.index[gap].word {
+                NOBODY => return,
+                found if found == word => break,
                 _ => gap = (gap + 1) & mask,
             }
         }
         let mut probe = (gap + 1) & mask;
-        while self.index[probe].state.is_some() {
+        while self.index[probe].word != NOBODY {
             let home = self.index[probe].hash as usize & mask;
             if probe.wrapping_sub(home) & mask >= probe.wrapping_sub(gap) & mask {
                 self.index[gap] = self.index[probe];
@@ -186,7 +207,17 @@ impl Rsvp {
     /// Whether this message is known to be the refresh of something.
     pub(crate) fn knows(&self, from: &Arrival, bytes: &[u8]) -> bool {
         let hash = self.heard.hash(from, bytes);
-        hash != UNHEARD && self.heard.find(hash).is_some()
+        hash != UNHEARD && self.heard.find(hash).any(|state| self.says(state, hash))
+    }
+
+    /// Whether this was the last message of a state.
+    fn says(&self, state: State, hash: u64) -> bool {
+        match state {
+            State::Path(id) => {
+                self.psbs.get(id).is_some_and(|psb| psb.heard == hash && matches!(psb.origin, Origin::Hop(_)))
+            }
+            State::Resv(id) => self.rsbs.get(id).is_some_and(|rsb| rsb.heard == hash),
+        }
     }
 
     /// Prolongs the state that this message is the refresh of. `false`: it must be read; then [`Rsvp::heard_out`] ends
@@ -198,22 +229,18 @@ impl Rsvp {
             return false;
         }
         let keep = self.config.keep;
-        let kind = match self.heard.find(hash) {
-            Some(State::Path(id)) => match self.psbs.get_mut(id) {
-                Some(psb) if psb.heard == hash && matches!(psb.origin, Origin::Hop(_)) => {
-                    psb.expires = now + lifetime(psb.refresh, keep);
-                    MessageType::Path
-                }
-                _ => return false,
-            },
-            Some(State::Resv(id)) => match self.rsbs.get_mut(id) {
-                Some(rsb) if rsb.heard == hash => {
-                    rsb.expires = now + lifetime(rsb.refresh, keep);
-                    MessageType::Resv
-                }
-                _ => return false,
-            },
-            None => return false,
+        let Some(state) = self.heard.find(hash).find(|state| self.says(*state, hash)) else { return false };
+        let kind = match state {
+            State::Path(id) => {
+                let psb = &mut self.psbs[id];
+                psb.expires = now + lifetime(psb.refresh, keep);
+                MessageType::Path
+            }
+            State::Resv(id) => {
+                let rsb = &mut self.rsbs[id];
+                rsb.expires = now + lifetime(rsb.refresh, keep);
+                MessageType::Resv
+            }
         };
         self.counters.received.add(kind);
         true

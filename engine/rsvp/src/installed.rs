@@ -26,7 +26,7 @@ impl Rsvp {
                 let block = &mut self.tcsbs[id];
                 block.pending = block.pending.saturating_sub(1);
                 if block.pending == 0 {
-                    block.installed = Some(block.admitted);
+                    block.install();
                     self.reserved(now, &at);
                 }
             }
@@ -47,7 +47,7 @@ impl Rsvp {
 
     /// What is reserved here is in the plane: requests for confirmation move on, and so does the Resv.
     pub(crate) fn reserved(&mut self, now: Time, at: &TcsbKey) {
-        if self.tcsbs.find(at).and_then(|id| self.tcsbs[id].installed).is_none() {
+        if self.tcsbs.find(at).and_then(|id| self.tcsbs[id].installed()).is_none() {
             return;
         }
         let senders = self.senders_at(at);
@@ -107,7 +107,7 @@ impl Rsvp {
             let here = match self.rsbs.key(id).1.oif() {
                 None => true,
                 Some(oif) => {
-                    let installed = self.held_for(sid, oif, &filter).and_then(|t| self.tcsbs[t].installed);
+                    let installed = self.held_for(sid, oif, &filter).and_then(|t| self.tcsbs[t].installed());
                     self.psbs[psb].out.takes(oif) && installed.is_some_and(|i| i.serves(&one))
                 }
             };

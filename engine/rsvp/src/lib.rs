@@ -36,6 +36,7 @@ extern crate alloc;
 mod bsb;
 pub mod counters;
 mod engine;
+mod few;
 mod heard;
 mod installed;
 pub mod integrity;

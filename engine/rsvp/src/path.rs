@@ -1,6 +1,7 @@
 //! PATH MESSAGE ARRIVES: RFC 2209 section 2.1. Path state is made or refreshed, and sent on if it says something new.
 
 use crate::engine::{Env, Rsvp};
+use crate::few::Few;
 use crate::heard::{State, UNHEARD};
 use crate::io::{Event, Upcall};
 use crate::path_err::Faulty;
@@ -12,7 +13,6 @@ use crate::table::Id;
 use crate::timers::Alarm;
 use crate::{lifetime, resv_refresh::Push};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use terms::{Adspec, SenderTemplate, Session, Span, Time, Tspec};
 use wire::Path;
 use wire::iana::error;
@@ -22,9 +22,9 @@ pub(crate) struct News {
     pub phop: Phop,
     pub tspec: Tspec,
     pub adspec: Option<Adspec>,
-    pub fragments: Option<Box<Vec<u8>>>,
+    pub fragments: Few<u8>,
     pub ttl: u8,
-    pub forward: Vec<Forwarded>,
+    pub forward: Few<Forwarded>,
     pub refresh: Span,
     /// The `E_Police` flag.
     pub entry: bool,
@@ -51,9 +51,9 @@ impl Rsvp {
             phop: Phop { iif: from.iif, addr: path.hop.addr, lih: path.hop.lih, non_rsvp: !from.direct },
             tspec: path.tspec,
             adspec: path.adspec.map(|a| a.terms),
-            fragments: path.adspec.map(|a| a.unknown_onward()).filter(|f| !f.is_empty()).map(Box::new),
+            fragments: path.adspec.map(|a| a.unknown_onward()).unwrap_or_default().into(),
             ttl: from.ttl.saturating_sub(1),
-            forward,
+            forward: forward.into(),
             refresh: path.refresh,
             entry: path.session_flags & E_POLICE != 0,
         };
@@ -239,7 +239,8 @@ impl Rsvp {
     /// PATH_EVENT for the local applications that receive the session.
     pub(crate) fn path_event(&mut self, id: Id<Psb>) {
         let (sid, session, template) = self.sender_of(id);
-        for app in self.sessions[sid].receivers.clone() {
+        let receivers = self.sessions[sid].receivers.clone();
+        for app in receivers.iter().copied() {
             if !self.is_heard_by(app, id) {
                 continue;
             }

@@ -46,7 +46,7 @@ impl Rsvp {
         if let Some(arriving) = psb.adspec {
             let broken = psb.phop().is_some_and(|p| p.non_rsvp);
             let arriving = Adspec { break_bit: arriving.break_bit || broken, ..arriving };
-            let unknown = psb.fragments.as_ref().map_or(&[][..], |f| &f[..]);
+            let unknown = &psb.fragments[..];
             build = build.adspec_and(&env.advertise(now, oif, &arriving), unknown);
         }
         let ttl = psb.ttl;

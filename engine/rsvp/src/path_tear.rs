@@ -61,7 +61,8 @@ impl Rsvp {
             Origin::Hop(_) if why != Gone::Torn => self.resv_tear_upstream(id),
             _ => {}
         }
-        for app in self.sessions[sid].receivers.clone() {
+        let receivers = self.sessions[sid].receivers.clone();
+        for app in receivers.iter().copied() {
             if out.is_heard_here() || self.is_proxy(app) {
                 self.tell(app, Upcall::PathGone { session, template });
             }

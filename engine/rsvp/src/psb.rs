@@ -1,6 +1,7 @@
 //! Path state block: one sender of one session, and what was asked of its previous hop. RFC 2209 section 1.2.
 
 use crate::bsb::Bsb;
+use crate::few::Few;
 use crate::io::AppId;
 use crate::session::SessionState;
 use crate::table::Id;
@@ -40,13 +41,13 @@ pub struct Psb {
     /// ADSPEC as it arrived; `None` if the sender sent none.
     pub adspec: Option<Adspec>,
     /// Its fragments of services that we do not know, as they go on.
-    pub fragments: Option<Box<Vec<u8>>>,
+    pub fragments: Few<u8>,
     /// IP TTL of the Path messages that we send; zero: the sender's do not leave this node.
     pub ttl: u8,
     /// Where the session's packets leave.
     pub out: Out,
     /// Objects that go with each Path as they came.
-    pub forward: Vec<Forwarded>,
+    pub forward: Few<Forwarded>,
     /// R of whoever sends it to us.
     pub refresh: Span,
     /// End of its life unless refreshed; never for a local sender.

@@ -7,6 +7,7 @@
 
 use crate::bsb::exceeds;
 use crate::engine::{Env, Rsvp, api_refusal};
+use crate::few::Few;
 use crate::heard::UNHEARD;
 use crate::io::{AppId, ErrorReport, Gone, Upcall};
 use crate::psb::Psb;
@@ -66,7 +67,7 @@ impl Rsvp {
         if self.sessions[sid].receivers.len() >= MOST_RECEIVERS {
             return Err(Refusal::table_full("receivers of a session", MOST_RECEIVERS));
         }
-        self.sessions[sid].receivers.push(app);
+        self.sessions[sid].receivers.change(|all| all.push(app));
         let senders: Vec<_> = self.senders(sid).collect();
         for id in senders.into_iter().rev() {
             if self.is_heard_by(app, id) {
@@ -172,9 +173,10 @@ impl Rsvp {
                 let changed = rsb.flowspec != flowspec;
                 if changed {
                     if rsb.earlier.len() == MOST_EARLIER {
-                        rsb.earlier.remove(0);
+                        rsb.earlier.change(|all| all.remove(0));
                     }
-                    rsb.earlier.push(rsb.flowspec);
+                    let before = rsb.flowspec;
+                    rsb.earlier.change(|all| all.push(before));
                 }
                 let others = !Shared::same_senders(&rsb.shared, &shared);
                 rsb.flowspec = flowspec;
@@ -187,12 +189,12 @@ impl Rsvp {
                 let rsb = Rsb {
                     style: ask.style,
                     flowspec,
-                    earlier: Vec::new(),
+                    earlier: Few::NONE,
                     shared,
                     confirm,
                     priority,
                     refused: false,
-                    forward: Vec::new(),
+                    forward: Few::NONE,
                     refresh: self.config.refresh,
                     direct: true,
                     expires: Time::FOREVER,
@@ -231,10 +233,10 @@ impl Rsvp {
         let rsb = &mut self.rsbs[id];
         if report.flowspec.is_some_and(|refused| !refused.serves(&rsb.flowspec) || exceeds(&refused, &rsb.flowspec)) {
             // An older request of ours: not one to fall back to.
-            rsb.earlier.retain(|e| Some(*e) != report.flowspec);
+            rsb.earlier.change(|all| all.retain(|e| Some(*e) != report.flowspec));
             return;
         }
-        match rsb.earlier.pop() {
+        match rsb.earlier.change(Vec::pop) {
             Some(back) if report.in_place => {
                 rsb.flowspec = back;
                 rsb.confirm = None;
@@ -270,7 +272,7 @@ impl Rsvp {
         let Some(sid) = self.sessions.find(session) else { return };
         let requests = self.requests_of(sid, app);
         if requests.is_empty() {
-            self.sessions[sid].receivers.retain(|a| *a != app);
+            self.sessions[sid].receivers.change(|all| all.retain(|a| *a != app));
             self.drop_if_idle(sid);
             return;
         }
@@ -296,7 +298,7 @@ impl Rsvp {
         let registered: Vec<_> =
             self.sessions.iter().filter(|(_, _, s)| s.receivers.contains(&app)).map(|(id, _, _)| id).collect();
         for id in registered {
-            self.sessions[id].receivers.retain(|a| *a != app);
+            self.sessions[id].receivers.change(|all| all.retain(|a| *a != app));
             self.drop_if_idle(id);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::engine::Timer;
 use crate::engine::{Env, Rsvp};
+use crate::few::Few;
 use crate::heard::{State, UNHEARD};
 use crate::io::Event;
 use crate::lifetime::lifetime;
@@ -218,7 +219,7 @@ impl Rsvp {
         said.confirm.is_some()
             || rsb.refused
             || rsb.flowspec != *flowspec
-            || rsb.forward != said.forward
+            || rsb.forward[..] != said.forward[..]
             || rsb.priority != said.priority
     }
 
@@ -242,8 +243,8 @@ impl Rsvp {
                 rsb.flowspec = flowspec;
                 rsb.shared = shared;
                 rsb.refused = false;
-                if rsb.forward != said.forward {
-                    rsb.forward = said.forward.clone();
+                if rsb.forward[..] != said.forward[..] {
+                    rsb.forward = said.forward.clone().into();
                 }
                 rsb.priority = said.priority;
                 rsb.confirm = confirm.or(rsb.confirm);
@@ -256,12 +257,12 @@ impl Rsvp {
                 let rsb = Rsb {
                     style: said.style,
                     flowspec,
-                    earlier: Vec::new(),
+                    earlier: Few::NONE,
                     shared,
                     confirm,
                     priority: said.priority,
                     refused: false,
-                    forward: said.forward.clone(),
+                    forward: said.forward.clone().into(),
                     refresh: said.refresh,
                     direct: said.direct,
                     expires,

@@ -1,6 +1,7 @@
 //! RESV CONFIRM MESSAGE ARRIVES: RFC 2209 section 2.7; and our own ResvConf messages, to the receiver that asked.
 
 use crate::engine::{Env, Rsvp};
+use crate::few::Few;
 use crate::io::{Datagram, Upcall};
 use crate::path_err::HOP_TTL;
 use crate::psb::{Out, Psb};
@@ -65,7 +66,7 @@ impl Rsvp {
             for template in told {
                 let rsb = &mut self.rsbs[id];
                 rsb.confirm = Some(Confirm::Answered).filter(|_| style != Style::Ff);
-                rsb.earlier.clear();
+                rsb.earlier = Few::NONE;
                 self.tell(app, Upcall::Confirm { session, template, flowspec, node });
             }
         }

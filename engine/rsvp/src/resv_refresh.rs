@@ -97,7 +97,7 @@ impl Rsvp {
         // Two services were not let in side by side.
         let mut add = |one: FlowSpec| sum = Some(sum.and_then(|sum| sum.merged(&one)).unwrap_or(one));
         for oif in psb.out.oifs() {
-            if let Some(installed) = self.held_for(sid, *oif, &filter).and_then(|t| self.tcsbs[t].installed) {
+            if let Some(installed) = self.held_for(sid, *oif, &filter).and_then(|t| self.tcsbs[t].installed()) {
                 add(installed);
             }
         }
@@ -124,7 +124,7 @@ impl Rsvp {
             match self.rsbs.key(rsb).1.oif() {
                 None => all.push(asked),
                 Some(oif) if out.takes(oif) => {
-                    let installed = self.held_for(sid, oif, &filter).and_then(|t| self.tcsbs[t].installed);
+                    let installed = self.held_for(sid, oif, &filter).and_then(|t| self.tcsbs[t].installed());
                     let here = installed.map(|i| if i.serves(&asked) { asked } else { i });
                     all.extend(here);
                 }

@@ -3,6 +3,7 @@
 //! A fixed-filter request is a block of its own for each sender; a shared one (SE, WF) is one block whose senders, if it
 //! lists them, are kept beside it.
 
+use crate::few::Few;
 use crate::io::AppId;
 use crate::psb::Forwarded;
 use crate::session::SessionState;
@@ -58,7 +59,7 @@ pub struct Rsb {
     pub flowspec: FlowSpec,
     /// What an application asked before, youngest last: where a refusal that left the older reservation in place takes
     /// it back to. Empty for a neighbour.
-    pub earlier: Vec<FlowSpec>,
+    pub earlier: Few<FlowSpec>,
     /// The senders of a shared reservation.
     pub shared: Option<Box<Shared>>,
     /// Who wants a confirmation that has not been passed on yet.
@@ -68,7 +69,7 @@ pub struct Rsb {
     /// Whether an increase was refused since: the next request is put before traffic control again, whatever it asks.
     pub refused: bool,
     /// Objects that go with each Resv upstream as they came.
-    pub forward: Vec<Forwarded>,
+    pub forward: Few<Forwarded>,
     /// R of whoever asks.
     pub refresh: Span,
     /// Whether it is on the link: then it is answered by the interface it asks for, otherwise by the routing table.

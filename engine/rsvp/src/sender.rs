@@ -1,6 +1,7 @@
 //! SENDER, RFC 2205 section 3.11.1: a local application says what it sends, or stops.
 
 use crate::engine::{Env, Rsvp, api_refusal};
+use crate::few::Few;
 use crate::heard::UNHEARD;
 use crate::io::{AppId, Gone, Upcall};
 use crate::psb::{Origin, Psb};
@@ -9,7 +10,6 @@ use crate::table::Id;
 use crate::timers::Alarm;
 use alloc::format;
 use alloc::string::ToString;
-use alloc::vec::Vec;
 use terms::{Adspec, Bytes, Rate, SenderTemplate, Session, Time, Tspec};
 use wire::float;
 use wire::iana::error;
@@ -55,10 +55,10 @@ impl Rsvp {
                     origin: Origin::Local(*app),
                     tspec,
                     adspec: Some(Adspec::origin(mtu)),
-                    fragments: None,
+                    fragments: Few::NONE,
                     ttl: *ttl,
                     out,
-                    forward: Vec::new(),
+                    forward: Few::NONE,
                     refresh: self.config.refresh,
                     expires: Time::FOREVER,
                     heard: UNHEARD,

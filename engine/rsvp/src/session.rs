@@ -1,13 +1,13 @@
 //! What we know of a session besides its senders and reservations: the head of each chain of blocks, the local
 //! applications that receive, and whether flows of it were adopted from an earlier life of this node.
 
+use crate::few::Few;
 use crate::io::AppId;
 use crate::psb::Psb;
 use crate::rsb::Rsb;
 use crate::table::Chain;
 use crate::tcsb::Tcsb;
 use crate::timers::Alarm;
-use alloc::vec::Vec;
 use terms::Time;
 
 /// Most local applications that may receive one session.
@@ -23,7 +23,7 @@ pub struct SessionState {
     /// Its traffic control states.
     pub tcsbs: Chain<Tcsb>,
     /// Local applications registered for path events.
-    pub receivers: Vec<AppId>,
+    pub receivers: Few<AppId>,
     /// Until then a Resv without a Path is ignored rather than refused.
     pub adopted_until: Option<Time>,
     /// Ends the adoption.

@@ -167,27 +167,18 @@ impl Rsvp {
         let flowspec = due.flowspec;
         let Some(id) = self.tcsbs.find(at) else {
             let handle = env.add(now, &request)?;
-            let block = Tcsb {
-                style: due.style,
-                handle,
-                asked: flowspec,
-                admitted: flowspec,
-                installed: None,
-                told,
-                filters: due.filters.clone().into(),
-                pending: 1,
-            };
+            let block = Tcsb::new(due.style, handle, flowspec, told, due.filters.clone().into());
             let id = self.tcsbs.insert(&mut self.sessions[sid].tcsbs, *at, block);
             self.handles.insert_alone(handle, id);
             return Ok(());
         };
         let block = &mut self.tcsbs[id];
-        block.asked = flowspec;
-        if (block.admitted, block.told) == (flowspec, told) && *block.filters == *due.filters {
+        block.ask(flowspec);
+        if (block.admitted(), block.told) == (flowspec, told) && *block.filters == *due.filters {
             return Ok(());
         }
         env.modify(now, block.handle, &request)?;
-        block.admitted = flowspec;
+        block.admit(flowspec);
         block.told = told;
         if *block.filters != *due.filters {
             block.filters = due.filters.clone().into();
@@ -213,11 +204,11 @@ impl Rsvp {
     fn tell_anew<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
         let Some(id) = self.tcsbs.find(at) else { return };
         let Ok(Some(due)) = self.due(at, None) else { return };
-        let (asked, admitted) = (self.tcsbs[id].asked, self.tcsbs[id].admitted);
+        let (asked, admitted) = (self.tcsbs[id].asked(), self.tcsbs[id].admitted());
         let told = self.told(at, &due);
         if told != self.tcsbs[id].told {
             let _kept = self.put(now, env, at, &Due { flowspec: admitted, ..due }, told);
-            self.tcsbs[id].asked = asked;
+            self.tcsbs[id].ask(asked);
         }
     }
 

@@ -172,9 +172,9 @@ impl Rsvp {
             path_te: t.told.path_te,
             oif: key.1,
             handle: t.handle,
-            asked: t.asked,
-            admitted: t.admitted,
-            installed: t.installed,
+            asked: t.asked(),
+            admitted: t.admitted(),
+            installed: t.installed(),
         })
     }
 
@@ -247,7 +247,7 @@ impl Rsvp {
         }
         for (_, key, t) in self.tcsbs.iter() {
             let session = self.sessions.key(key.0);
-            add(&|d| (3u8, session, key.1, key.2, t.handle, t.admitted, t.installed, t.told, &t.filters).hash(d));
+            add(&|d| (3u8, session, key.1, key.2, t.handle, t.admitted(), t.installed(), t.told, &t.filters).hash(d));
         }
         sum
     }

@@ -201,7 +201,7 @@ proptest! {
             for (id, _, rsb) in knows.engine.rsbs.iter() {
                 prop_assert_eq!(rsb.expires, reads.engine.rsbs[id].expires);
             }
-            let of = |heard: &super::Heard| heard.index.iter().filter(|e| e.state.is_some()).count();
+            let of = |heard: &super::Heard| heard.index.iter().filter(|e| e.word != super::NOBODY).count();
             prop_assert_eq!(of(&knows.engine.heard), knows.engine.heard.len);
             prop_assert!(knows.engine.heard.len <= knows.engine.psbs.len() + knows.engine.rsbs.len());
         }
