@@ -37,6 +37,7 @@ test:
 
 # The longer forms: what takes minutes to hours is not for every change.
 nightly: test fuzz
+	$(CARGO) run --release --locked -p sluice-wire --example torture -- 10000000
 	PROPTEST_CASES=1000000 $(CARGO) test --release --locked -p sluice-wire -p sluice-terms -p sluice-wheel -p sluice-traffic
 	SLUICE_SEEDS=1500 $(CARGO) test --release --locked -p sluice-sim
 	$(CARGO) build --release --locked -p sluice
@@ -50,7 +51,7 @@ nightly: test fuzz
 FUZZ_SECONDS ?= 300
 fuzz:
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { echo "SKIPPED: fuzzing needs a nightly toolchain and cargo-fuzz" >&2; exit 0; }; \
-	cd fuzz && cargo run --quiet --bin seed && for target in message object packet capture; do \
+	cd fuzz && cargo run --quiet --bin seed && for target in message structure object packet capture; do \
 		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -use_value_profile=1 || exit 1; \
 	done
 

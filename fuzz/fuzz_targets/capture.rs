@@ -1,11 +1,10 @@
 //! Capture files, as `sluice rsvp decode --pcap` reads them.
 #![no_main]
 
-#[path = "../../face/cli/src/decode/capture.rs"]
+#[path = "../../face/lab/src/capture.rs"]
 mod capture;
-#[path = "../../face/cli/src/decode/frame.rs"]
-mod frame;
 
+use capture::frame;
 use libfuzzer_sys::fuzz_target;
 use std::hint::black_box;
 

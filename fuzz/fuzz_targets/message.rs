@@ -21,6 +21,9 @@ fuzz_target!(|bytes: &[u8]| {
     for object in message.envelope().objects {
         copy = copy.object(&object);
     }
+    if let Message::Bundle(bundle) = message {
+        copy = bundle.messages().fold(copy, |copy, m| copy.sub_message(m));
+    }
     let copy = copy.finish().expect("it fitted before");
     let again = Message::parse(&copy).expect("the same objects are accepted again");
     assert_eq!(said(&message), said(&again));
@@ -33,7 +36,11 @@ fn walk(message: &Message<'_>) {
         Message::ResvConf(m) => assert!(m.flows().count() > 0),
         Message::ResvErr(m) => drop(black_box(m.flows().count())),
         Message::ResvTear(m) => assert!(m.flows().count() > 0),
-        Message::Path(_) | Message::PathErr(_) | Message::PathTear(_) => {}
+        Message::Bundle(m) => m.messages().for_each(|m| _ = black_box(Message::parse(m).is_ok())),
+        Message::Srefresh(m) => drop(black_box(m.lists().flat_map(|l| l.ids()).fold(0, u32::wrapping_add))),
+        Message::Ack(m) => assert!(m.envelope.acks().count() > 0),
+        Message::Path(_) | Message::PathErr(_) | Message::PathTear(_) | Message::Hello(_) => {}
+        Message::IntegrityChallenge(_) | Message::IntegrityResponse(_) => {}
     }
 }
 

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::Path;
 use terms::Session;
 use wire::describe::{Value, Visitor};
-use wire::{Builder, Message, MessageType, Salvage, describe};
+use wire::{Builder, Message, MessageType, Outline, Salvage, describe};
 
 #[global_allocator]
 static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -27,6 +27,7 @@ impl Visitor for Counter {
 }
 
 fn read(bytes: &[u8]) {
+    black_box(Outline::read(bytes).map(|o| o.signed_parts(bytes).is_some())).ok();
     black_box(Salvage::read(bytes).map(|s| s.quotable().count()));
     let Ok(message) = Message::parse(bytes) else { return };
     let mut counter = Counter(0);
@@ -34,6 +35,9 @@ fn read(bytes: &[u8]) {
     let flows = match &message {
         Message::Resv(m) => m.flows().count(),
         Message::ResvErr(m) => m.flows().count(),
+        Message::Srefresh(m) => m.lists().map(|l| l.ids().count()).sum(),
+        Message::Bundle(m) => m.messages().filter(|m| Message::parse(m).is_ok()).count(),
+        Message::Ack(m) => m.envelope.acks().count(),
         _ => 0,
     };
     black_box((counter.0, flows));

@@ -12,4 +12,5 @@ mod round_trip;
 mod said;
 mod salvage;
 mod seeds;
+mod torture;
 mod tshark;
