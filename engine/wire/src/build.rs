@@ -12,7 +12,7 @@ use crate::objects::{AdspecObject, ErrorSpec, FF, Filter, RsvpHop, SE, UserError
 use crate::{checksum, float};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::{Adspec, Bytes, FlowSpec, Rate, Session, Span, Style, Tspec};
+use terms::{Adspec, Bytes, FlowSpec, Rate, SenderTemplate, Session, Span, Style, Tspec};
 
 /// A message that does not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +100,8 @@ impl Space for Lent<'_> {
 pub struct Builder<S = Vec<u8>> {
     space: S,
     sealed: bool,
+    /// Whether the session has generalised port identifiers (RFC 2207).
+    gpi: bool,
     fault: Option<TooLong>,
 }
 
@@ -119,7 +121,7 @@ impl<'b> Builder<Lent<'b>> {
 
 impl<S: Space> Builder<S> {
     fn start(space: S, kind: MessageType, send_ttl: u8) -> Builder<S> {
-        let mut builder = Builder { space, sealed: false, fault: None };
+        let mut builder = Builder { space, sealed: false, gpi: false, fault: None };
         builder.put(&[0x10, kind.number(), 0, 0, send_ttl, 0, 0, 0]);
         builder
     }
@@ -170,8 +172,14 @@ impl<S: Space> Builder<S> {
     }
 
     /// SESSION with flags (0x01: E_Police).
-    pub fn session_flags(self, session: &Session, flags: u8) -> Self {
+    pub fn session_flags(mut self, session: &Session, flags: u8) -> Self {
         let (form, dst) = octets(session.dst);
+        self.gpi = session.is_gpi();
+        let form = match (self.gpi, form) {
+            (false, form) => form,
+            (true, ctype::IPV4) => ctype::SESSION_GPI_IPV4,
+            (true, _) => ctype::SESSION_GPI_IPV6,
+        };
         let [hi, lo] = session.dst_port.to_be_bytes();
         self.write(class::SESSION, form, &[dst.as_ref(), &[session.protocol, flags, hi, lo]])
     }
@@ -258,6 +266,9 @@ impl<S: Space> Builder<S> {
 
     fn filter(self, class: u8, filter: &Filter) -> Self {
         match filter {
+            // A template is written in the form of its session.
+            Filter::Gpi(sender) => self.gpi(class, sender),
+            Filter::Ports(sender) if self.gpi => self.gpi(class, sender),
             Filter::Ports(sender) => {
                 let (form, src) = octets(sender.src);
                 let [_, _, hi, lo] = sender.src_port.to_be_bytes();
@@ -268,6 +279,12 @@ impl<S: Space> Builder<S> {
                 self.write(class, ctype::IPV6_FLOW_LABEL, &[&src.octets(), &label])
             }
         }
+    }
+
+    fn gpi(self, class: u8, sender: &SenderTemplate) -> Self {
+        let (form, src) = octets(sender.src);
+        let form = if form == ctype::IPV4 { ctype::FILTER_GPI_IPV4 } else { ctype::FILTER_GPI_IPV6 };
+        self.write(class, form, &[src.as_ref(), &sender.src_port.to_be_bytes()])
     }
 
     /// SENDER_TSPEC (RFC 2210 section 3.1). Rates and sizes that a float cannot hold are rounded up.

@@ -226,6 +226,7 @@ fn filter(x: &Filter, to: &mut dyn Visitor) {
     to.field("SrcAddress", Value::Address(x.src()));
     match x {
         Filter::Ports(template) => number(to, "SrcPort", template.src_port),
+        Filter::Gpi(template) => number(to, "GPI", template.src_port),
         Filter::FlowLabel { label, .. } => number(to, "Flow_Label", *label),
     }
 }

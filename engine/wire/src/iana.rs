@@ -176,13 +176,13 @@ pub mod ctype {
     pub const HELLO_REQUEST: u8 = 1;
     /// HELLO ACK.
     pub const HELLO_ACK: u8 = 2;
-    /// SESSION for IPsec, IPv4 (RFC 2207; recognised).
+    /// SESSION for IPsec, IPv4 (RFC 2207).
     pub const SESSION_GPI_IPV4: u8 = 3;
-    /// SESSION for IPsec, IPv6 (RFC 2207; recognised).
+    /// SESSION for IPsec, IPv6 (RFC 2207).
     pub const SESSION_GPI_IPV6: u8 = 4;
-    /// FILTER_SPEC and SENDER_TEMPLATE for IPsec, IPv4 (RFC 2207; recognised).
+    /// FILTER_SPEC and SENDER_TEMPLATE for IPsec, IPv4 (RFC 2207).
     pub const FILTER_GPI_IPV4: u8 = 4;
-    /// FILTER_SPEC and SENDER_TEMPLATE for IPsec, IPv6 (RFC 2207; recognised).
+    /// FILTER_SPEC and SENDER_TEMPLATE for IPsec, IPv6 (RFC 2207).
     pub const FILTER_GPI_IPV6: u8 = 5;
 }
 

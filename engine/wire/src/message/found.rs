@@ -220,6 +220,10 @@ fn check_sender(session: &Session, sender: &Filter, offset: usize, quoted: bool)
     if sender.src().is_ipv4() != session.dst.is_ipv4() {
         return Err(Malformed::silent("address family is not the session's", offset));
     }
+    // A session of one form with senders of the other is a message formatting error (RFC 2207 section 4).
+    if matches!(sender, Filter::Gpi(_)) != session.is_gpi() {
+        return Err(Malformed::silent("sender is not of the session's form", offset));
+    }
     match sender.ports() {
         Some(ports) if session.dst_port == 0 && ports.src_port != 0 && !quoted => {
             Err(Malformed::answered("source port without a destination port", offset, error::BAD_SNDPORT, 0))

@@ -1,5 +1,5 @@
 //! Objects that hold addresses: SESSION, RSVP_HOP, SCOPE, FILTER_SPEC, SENDER_TEMPLATE, RESV_CONFIRM
-//! (RFC 2205 sections A.1, A.2, A.6, A.9, A.10, A.14).
+//! (RFC 2205 sections A.1, A.2, A.6, A.9, A.10, A.14; with generalised port identifiers RFC 2207 section 3).
 //!
 //! A sender and a hop must be a host's address, a destination anything but nowhere, this very host or everybody
 //! (`FAULTS` P32): nothing else can be reserved for or answered.
@@ -34,6 +34,8 @@ pub struct RsvpHop {
 pub enum Filter {
     /// By address and port (C-Types 1 and 2).
     Ports(SenderTemplate),
+    /// By address and generalised port identifier, in place of the port (RFC 2207, C-Types 4 and 5).
+    Gpi(SenderTemplate),
     /// By IPv6 address and flow label (C-Type 3).
     FlowLabel {
         /// The sender.
@@ -54,7 +56,12 @@ pub enum Scope<'a> {
 
 impl SessionObject {
     pub(super) fn decode(object: &Object<'_>) -> Result<SessionObject, Malformed> {
-        let (dst, rest) = split_address(object)?;
+        let gpi = matches!(object.ctype, ctype::SESSION_GPI_IPV4 | ctype::SESSION_GPI_IPV6);
+        let (dst, rest) = match object.ctype {
+            ctype::SESSION_GPI_IPV4 => split_v4(object)?,
+            ctype::SESSION_GPI_IPV6 => split_v6(object)?,
+            _ => split_address(object)?,
+        };
         let &[protocol, flags, hi, lo] = rest else {
             return Err(object.fault("SESSION has the wrong length", 0));
         };
@@ -65,6 +72,11 @@ impl SessionObject {
             return Err(object.fault("session destination is not one that can be reserved for", 0));
         }
         let session = Session { dst, protocol, dst_port: u16::from_be_bytes([hi, lo]) };
+        // ESP and AH have no ports: with a number for one a session is of the other form (RFC 2207 section 3.1).
+        if session.is_gpi() != gpi {
+            return Err(object
+                .fault("session form does not go with its protocol and port", object.body.len().saturating_sub(4)));
+        }
         Ok(SessionObject { session, flags })
     }
 }
@@ -85,10 +97,11 @@ impl RsvpHop {
 impl Filter {
     pub(super) fn decode(object: &Object<'_>) -> Result<Filter, Malformed> {
         let (src, rest) = match object.ctype {
-            ctype::IPV6_FLOW_LABEL => split_v6(object)?,
+            ctype::IPV6_FLOW_LABEL | ctype::FILTER_GPI_IPV6 => split_v6(object)?,
+            ctype::FILTER_GPI_IPV4 => split_v4(object)?,
             _ => split_address(object)?,
         };
-        let &[_, b, c, d] = rest else {
+        let &[a, b, c, d] = rest else {
             return Err(object.fault("filter has the wrong length", 0));
         };
         if !is_host(src) {
@@ -98,6 +111,9 @@ impl Filter {
             (ctype::IPV6_FLOW_LABEL, IpAddr::V6(src)) => {
                 Filter::FlowLabel { src, label: u32::from_be_bytes([0, b & 0x0f, c, d]) }
             }
+            (ctype::FILTER_GPI_IPV4 | ctype::FILTER_GPI_IPV6, _) => {
+                Filter::Gpi(SenderTemplate { src, src_port: u32::from_be_bytes([a, b, c, d]) })
+            }
             _ => Filter::Ports(SenderTemplate { src, src_port: u32::from_be_bytes([0, 0, c, d]) }),
         })
     }
@@ -105,15 +121,15 @@ impl Filter {
     /// The sender's address.
     pub fn src(&self) -> IpAddr {
         match self {
-            Filter::Ports(template) => template.src,
+            Filter::Ports(template) | Filter::Gpi(template) => template.src,
             Filter::FlowLabel { src, .. } => IpAddr::V6(*src),
         }
     }
 
-    /// Address and port, unless the sender is named by flow label.
+    /// Address and port (or its generalised identifier), unless the sender is named by flow label.
     pub fn ports(&self) -> Option<SenderTemplate> {
         match self {
-            Filter::Ports(template) => Some(*template),
+            Filter::Ports(template) | Filter::Gpi(template) => Some(*template),
             Filter::FlowLabel { .. } => None,
         }
     }
@@ -175,12 +191,16 @@ pub(super) fn confirm(object: &Object<'_>) -> Result<IpAddr, Malformed> {
 /// The address at the head of a body whose C-Type says the family.
 pub(super) fn split_address<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), Malformed> {
     match object.ctype {
-        ctype::IPV4 => match object.body.split_first_chunk::<4>() {
-            Some((addr, rest)) => Ok((IpAddr::from(*addr), rest)),
-            None => Err(object.fault("no room for an IPv4 address", 0)),
-        },
+        ctype::IPV4 => split_v4(object),
         ctype::IPV6 => split_v6(object),
         _ => Err(unknown_ctype(object)),
+    }
+}
+
+fn split_v4<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), Malformed> {
+    match object.body.split_first_chunk::<4>() {
+        Some((addr, rest)) => Ok((IpAddr::from(*addr), rest)),
+        None => Err(object.fault("no room for an IPv4 address", 0)),
     }
 }
 

@@ -138,3 +138,31 @@ fn p43_preemption_priorities() {
         assert_eq!(PreemptionPriority::read(&wire::objects::Element { kind, data: &data }), None, "{kind} of {length}");
     }
 }
+
+/// RFC 2207 section 4: a session and its senders are of one form.
+#[test]
+fn p30_generalised_port_identifiers() {
+    let seed = |name: &str| seeds::all().into_iter().find(|s| s.name == name).unwrap().bytes;
+    let bytes = seed("path-v6-gpi");
+    let Ok(Message::Path(m)) = Message::parse(&bytes) else { panic!("a Path") };
+    let template = m.sender.ports().unwrap();
+    assert!(m.session.is_gpi() && m.session.dst_port == 7 && template.src_port == 0xdead_beef);
+    // Written from the engine's own terms it is the same: the session says the form.
+    let again = start(MessageType::Path).session(&m.session).hop(&m.hop).time_values(m.refresh);
+    let again = again.sender_template(&template.into()).sender_tspec(&m.tspec).finish().unwrap();
+    assert_eq!(again, seed("path-v6-gpi"));
+    // One form's session with the other's senders; a GPI session of UDP, or without a port; ESP with a port, plainly.
+    let esp = seed("path-v4-gpi");
+    let with = |edit: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = esp.clone();
+        bytes[2..4].fill(0);
+        edit(&mut bytes);
+        Message::parse(&bytes).expect_err("it must be refused").what
+    };
+    let template = esp.windows(2).position(|w| w == [11, 4]).unwrap();
+    assert_eq!(with(&|b| b[template + 1] = 1), "sender is not of the session's form");
+    let form = "session form does not go with its protocol and port";
+    assert_eq!(with(&|b| b[16] = 17), form);
+    assert_eq!(with(&|b| b[18..20].fill(0)), form);
+    assert_eq!(with(&|b| b[11] = 1), form);
+}

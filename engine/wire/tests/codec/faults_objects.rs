@@ -132,8 +132,8 @@ fn p21_unknown_c_types() {
             answered(start.raw(class, ctype, &[0; 8]), error::UNKNOWN_CTYPE, u16::from_be_bytes([class, ctype]));
         }
     }
-    // RFC 2207's IPsec forms are not handled yet.
-    answered(Builder::new(MessageType::Path, 1).raw(1, 3, &[0; 8]), error::UNKNOWN_CTYPE, 0x0103);
+    // The first after RFC 2207's IPsec forms.
+    answered(Builder::new(MessageType::Path, 1).raw(1, 5, &[0; 8]), error::UNKNOWN_CTYPE, 0x0105);
     assert!(parse(path().raw(class::USER_ERROR_SPEC, 2, &[])).is_ok(), "classes above 0xbf pass");
 }
 

@@ -217,6 +217,11 @@ fn tshark_agrees_on_every_seed() {
     };
     assert_eq!(rows.len(), seeds.len());
     for (seed, row) in seeds.iter().zip(&rows) {
+        // tshark does not read RFC 2207: it must find nothing malformed, no more.
+        if seed.name.ends_with("-gpi") {
+            assert_eq!(row["_ws.malformed"], "", "{}", seed.name);
+            continue;
+        }
         agree(seed.name, &seed.bytes, row);
         // A fragment of a service that nobody knows is a warning there too; and tshark does not know CHALLENGE.
         let expected = match seed.name {

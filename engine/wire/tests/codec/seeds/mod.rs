@@ -24,6 +24,7 @@ pub fn all() -> Vec<Seed> {
     all.extend(resvs::seeds());
     all.extend(errors::seeds());
     all.extend(neighbours::seeds());
+    all.extend(neighbours::gpi());
     all
 }
 

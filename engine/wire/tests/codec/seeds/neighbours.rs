@@ -1,9 +1,9 @@
 //! What neighbours say to each other: refresh reduction (RFC 2961), Hello (RFC 3209), the challenge handshake (RFC 2747).
 
 use super::{Seed, controlled, hop4, hop6, seed, sender4, sender6, session4, session6, start, video};
-use terms::{Span, Style};
+use terms::{SenderTemplate, Span, Style};
 use wire::objects::{Challenge, HelloObject, MergeStrategy, MessageId, MessageIdAck, PreemptionPriority};
-use wire::{Builder, MessageType};
+use wire::{Builder, Filter, MessageType};
 
 const EPOCH: u32 = 0x00c0_ffee;
 
@@ -51,6 +51,30 @@ fn hello(request: bool, dst_instance: u32) -> Builder {
 
 fn priority() -> PreemptionPriority {
     PreemptionPriority { flags: 0, strategy: MergeStrategy::HighestPriority, error: 0, preemption: 5, defending: 7 }
+}
+
+/// A session of ESP, and one of its senders by its security parameter index.
+fn esp(v4: bool) -> (terms::Session, Filter) {
+    let (dst, src) = if v4 { (session4().dst, sender4(1).src()) } else { (session6().dst, sender6(1).src()) };
+    let session = terms::Session { dst, protocol: 50, dst_port: 7 };
+    (session, Filter::Gpi(SenderTemplate { src, src_port: 0xdead_beef }))
+}
+
+/// RFC 2207: IPsec flows.
+pub fn gpi() -> Vec<Seed> {
+    let path = |v4| {
+        let (session, sender) = esp(v4);
+        let m = start(MessageType::Path).session(&session).hop(&if v4 { hop4() } else { hop6() });
+        m.time_values(Span::from_secs(30)).sender_template(&sender).sender_tspec(&video())
+    };
+    let (session, sender) = esp(true);
+    let resv = start(MessageType::Resv).session(&session).hop(&hop4()).time_values(Span::from_secs(30));
+    let resv = resv.style(Style::Ff).flowspec(&controlled()).filter_spec(&sender);
+    vec![
+        seed("path-v4-gpi", "Path of an IPsec flow", path(true)),
+        seed("path-v6-gpi", "the same over IPv6", path(false)),
+        seed("resv-v4-gpi", "Resv for an IPsec flow", resv),
+    ]
 }
 
 pub fn seeds() -> Vec<Seed> {
