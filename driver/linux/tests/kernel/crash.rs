@@ -1,12 +1,12 @@
 //! Stops and failures at every single write: what was not finished is undone, or finished by whoever comes next.
 
-use crate::bed::{Bed, bed, plan_of};
+use crate::bed::{Bed, bed, entry, key, plan_of};
 use crate::scratch;
 use linux::bpf::Hook;
 use linux::plane::{Fuse, KernelPlane};
 use std::time::Instant;
-use terms::{IfIndex, Rate};
-use traffic::plan::{ClassId, Plan, PlanOp};
+use terms::{FlowKey, IfIndex, Rate};
+use traffic::plan::{BucketId, ClassId, FlowSpecEntry, Plan, PlanOp};
 
 const OWN: ClassId = ClassId::FIRST_OWN;
 /// More writes than any batch here needs.
@@ -36,8 +36,37 @@ fn story(bed: &Bed) -> Vec<Vec<PlanOp>> {
             PlanOp::DropClass { oif, class: OWN },
             bed.flow(4, ClassId::CONTROLLED_LOAD, 100),
         ],
+        // Two senders of one bucket, a third that leaves its own for it, any sender, and one without ports.
+        vec![
+            shared(bed, 1, 7, 800),
+            shared(bed, 3, 7, 800),
+            shared(bed, 4, 7, 800),
+            PlanOp::Flow { oif, flow: any_sender(), entry: entry(ClassId::CONTROLLED_LOAD, 50) },
+            PlanOp::Flow { oif, flow: without_ports(), entry: entry(ClassId::CONTROLLED_LOAD, 50) },
+        ],
+        // One leaves for a bucket of its own, one for another shared one, one for good; the last one's numbers change.
+        vec![
+            bed.flow(1, ClassId::CONTROLLED_LOAD, 100),
+            shared(bed, 3, 8, 700),
+            bed.drop_flow(4),
+            PlanOp::DropFlow { oif, flow: any_sender() },
+            shared(bed, 5, 8, 700),
+        ],
         vec![PlanOp::DropLink { oif }],
     ]
+}
+
+fn shared(bed: &Bed, n: u16, bucket: u64, kbps: u64) -> PlanOp {
+    let entry = FlowSpecEntry { shared: Some(BucketId(bucket)), ..entry(ClassId::CONTROLLED_LOAD, kbps) };
+    PlanOp::Flow { oif: bed.oif, flow: key(n), entry }
+}
+
+fn any_sender() -> FlowKey {
+    FlowKey { src: std::net::Ipv4Addr::UNSPECIFIED.into(), src_port: 0, ..key(0) }
+}
+
+fn without_ports() -> FlowKey {
+    FlowKey { src_port: 0, dst_port: 0, ..key(0) }
 }
 
 #[test]

@@ -6,11 +6,13 @@ use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netlink::notice::{Notice, Notices};
 use linux::netlink::route::{RouteAnswer, RouteEntry, RouteQuery};
+use linux::route::KernelRoutes;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use terms::IfIndex;
+use terms::ports::{Route, Way};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -208,5 +210,52 @@ fn lost_notices_are_told() {
         assert_eq!(notices.take(), Ok(vec![]), "and then it goes on");
         socket.set_link_mtu(a, 1300).expect("mtu");
         assert!(notices.take().expect("notices").contains(&Notice::Link(a)));
+    });
+}
+
+/// The kernel announces IPv6 addresses a little later than it takes them.
+fn await_notices(notices: &mut Notices, wanted: &[Notice]) {
+    let mut seen = BTreeSet::new();
+    for _ in 0..500 {
+        seen.extend(notices.take().expect("notices"));
+        if wanted.iter().all(|notice| seen.contains(notice)) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{wanted:?} did not come, but {seen:?}");
+}
+
+#[test]
+fn ipv6_ways_name_addresses_that_are_good_beyond_the_link() {
+    scratch::in_netns(|| {
+        let mut socket = Socket::open().expect("netlink");
+        socket.add_veth("a0", "b0", None).expect("veth");
+        let [a, b] = ["a0", "b0"].map(|name| socket.link_by_name(name).expect("link").index);
+        [a, b].into_iter().for_each(|index| socket.set_link_up(index, true).expect("up"));
+        let own = |index, text: &str| Address { index, address: ip(text), prefix: 64 };
+        let mut notices = Notices::open().expect("listen");
+        socket.add_address(&own(a, "fe80::a")).expect("link-local");
+        let mut routes = KernelRoutes::open().expect("routes");
+        // Routers name each other by addresses of the link.
+        let far = RouteEntry { dst: ip("fd00:9::"), prefix: 64, gateway: Some(ip("fe80::b")), oif: a };
+        socket.add_route(&far).expect("route");
+        let out = |source: &str| Way::Out { oif: a, gateway: Some(ip("fe80::b")), source: ip(source) };
+        routes.forget().expect("forget");
+        assert_eq!(routes.route(ip("fd00:9::1"), None, None), out("fe80::a"), "there is no other");
+        socket.add_address(&own(a, "fd00:1::1")).expect("address");
+        await_notices(&mut notices, &[Notice::Address(a), Notice::Route]);
+        routes.forget().expect("forget");
+        assert_eq!(routes.route(ip("fd00:9::1"), None, None), out("fd00:1::1"));
+        assert_eq!(routes.route(ip("fd00:9::1"), Some(ip("fd00:7::7")), Some(b)), out("fd00:1::1"), "a transit packet");
+        assert_eq!(routes.route(ip("fd00:1::1"), None, None), Way::Local);
+        assert_eq!(routes.route(ip("2001:db8::1"), None, None), Way::None);
+        let link = Way::Out { oif: a, gateway: None, source: ip("fd00:1::1") };
+        assert_eq!(routes.route(ip("fd00:1::2"), None, None), link, "on the link");
+        socket.set_link_mtu(a, 1280).expect("mtu");
+        await_notices(&mut notices, &[Notice::Link(a)]);
+        assert_eq!(socket.link_by_index(a).expect("link").mtu, 1280);
+        socket.delete_address(&own(a, "fd00:1::1")).expect("gone");
+        await_notices(&mut notices, &[Notice::Address(a)]);
     });
 }
