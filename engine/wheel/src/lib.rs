@@ -7,7 +7,7 @@
 //! dealt to lower ones. A bitmap a level finds the next slot that is not empty, so silence costs nothing.
 //!
 //! Timers are named by the caller's own small numbers (the index of whatever they belong to). A slot is a list of
-//! chunks of a dozen entries, so that dealing out and expiring read memory in order instead of chasing one timer
+//! chunks of fifteen entries, so that dealing out and expiring read memory in order instead of chasing one timer
 //! after the other; a table by timer says where each one is. Setting, moving and cancelling allocate nothing.
 //!
 //! A timer never expires early, and late by less than a tick. Timers of one tick expire in the order in which they
@@ -21,6 +21,7 @@
 
 extern crate alloc;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use terms::Time;
 
@@ -30,9 +31,15 @@ const SLOTS: usize = 256;
 const WORDS: usize = SLOTS / 64;
 /// The list of those that are due, after all slots.
 const DUE: usize = LEVELS * SLOTS;
+/// Room for all of them: a power of two, so that a slot's number needs no check.
+const PLACES: usize = 2 * DUE;
 
-/// Entries of a chunk: as many as make two lines of a cache.
-const ENTRIES: usize = 15;
+/// A chunk is so many entries, the last of which says which chunks are before and after it.
+const CHUNK: u32 = 16;
+/// The place in its chunk of an entry that a timer never has.
+const LINK: u32 = CHUNK - 1;
+/// Entries of a line of cache; two make a chunk.
+const LINE: u32 = 8;
 
 /// The wheel.
 #[derive(Clone, Debug)]
@@ -40,37 +47,35 @@ pub struct Wheel {
     shift: u32,
     /// The present, in ticks: all slots before it are empty.
     tick: u64,
-    slots: Vec<Slot>,
+    slots: Box<[Slot; PLACES]>,
     map: [[u64; WORDS]; LEVELS],
-    chunks: Vec<Chunk>,
+    lines: Vec<Line>,
+    /// The first chunk that is free.
     free: u32,
     /// By timer.
     places: Vec<Place>,
-    /// How much of the first chunk of those that are due has expired.
-    expired: u32,
+    /// Which entry of those that are due expires next.
+    due: u32,
     len: usize,
 }
 
 /// A list of chunks; all but the last are full.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
+    /// The first chunk.
     first: u32,
-    last: u32,
-    /// Entries in the last.
-    len: u32,
+    /// Which entry comes next; a [`LINK`] if the last chunk is full, as [`NONE`] is if there is none.
+    tail: u32,
 }
 
-const EMPTY: Slot = Slot { first: NONE, last: NONE, len: 0 };
+const EMPTY: Slot = Slot { first: NONE, tail: NONE };
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Chunk {
-    entries: [Entry; ENTRIES],
-    next: u32,
-    prev: u32,
-}
+struct Line([Entry; LINE as usize]);
 
-/// A timer, and the lower half of its tick. The upper half is that of the present, but on the levels of [`FAR`].
+/// A timer, and the lower half of its tick. The upper half is that of the present, but on the levels of [`FAR`]. In a [`LINK`], the
+/// chunk after this one, and the one before.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     timer: u32,
@@ -80,7 +85,7 @@ struct Entry {
 /// The first slot whose ticks may differ from the present in their upper half.
 const FAR: usize = 4 * SLOTS;
 
-/// Where a timer is (chunk x 16 + entry), and the upper half of its tick.
+/// Where a timer is, and the upper half of its tick.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     at: u32,
@@ -88,7 +93,7 @@ struct Place {
 }
 
 /// Timers and chunks are numbered below this, so that a place is never [`NONE`].
-const LIMIT: usize = (NONE / 16) as usize;
+const LIMIT: usize = (NONE / CHUNK) as usize;
 
 impl Wheel {
     /// A wheel with ticks of `2^shift` ns (at most 2^63), at `now`, for timers numbered below `timers`.
@@ -97,12 +102,12 @@ impl Wheel {
         let mut wheel = Wheel {
             shift,
             tick: now.as_nanos() >> shift,
-            slots: alloc::vec![EMPTY; DUE + 1],
+            slots: Box::new([EMPTY; PLACES]),
             map: [[0; WORDS]; LEVELS],
-            chunks: Vec::new(),
+            lines: Vec::new(),
             free: NONE,
             places: Vec::new(),
-            expired: 0,
+            due: NONE,
             len: 0,
         };
         wheel.reserve(timers);
@@ -115,8 +120,8 @@ impl Wheel {
         if timers > self.places.len() {
             self.places.resize(timers, Place { at: NONE, high: 0 });
             // Full chunks, one in each slot that is not, and one that is being dealt out.
-            let chunks = timers / ENTRIES + timers.min(DUE + 1) + 1;
-            self.chunks.reserve_exact(chunks - self.chunks.len());
+            let chunks = timers / LINK as usize + timers.min(DUE + 1) + 1;
+            self.lines.reserve_exact(chunks * (CHUNK / LINE) as usize - self.lines.len());
         }
     }
 
@@ -134,12 +139,15 @@ impl Wheel {
     ///
     /// # Panics
     /// If no room was made for a timer of this number.
+    #[inline]
     pub fn set(&mut self, timer: u32, at: Time) {
-        self.cancel(timer);
+        if self.places[timer as usize].at != NONE {
+            self.cancel(timer);
+        }
         let mask = (1u64 << self.shift) - 1;
         let tick = (at.as_nanos() >> self.shift) + u64::from(at.as_nanos() & mask != 0);
-        self.places[timer as usize].high = (tick >> 32) as u32;
-        self.append(self.slot_of(tick), Entry { timer, low: tick as u32 });
+        let at = self.append(self.slot_of(tick), Entry { timer, low: tick as u32 });
+        self.places[timer as usize] = Place { at, high: (tick >> 32) as u32 };
         self.len += 1;
     }
 
@@ -150,19 +158,17 @@ impl Wheel {
         }
         let Place { at, high } = self.places[timer as usize];
         self.places[timer as usize].at = NONE;
-        let (chunk, entry) = (at as usize / 16, at as usize % 16);
-        let low = self.chunks[chunk].entries[entry].low;
+        let low = self.entry(at).low;
         let slot = self.slot_of(u64::from(high) << 32 | u64::from(low));
         // The last entry of the slot takes the place.
-        let Slot { first, last, len } = self.slots[slot];
-        let moved = self.chunks[last as usize].entries[len as usize - 1];
-        self.slots[slot].len = len - 1;
-        if moved.timer != timer {
-            self.chunks[chunk].entries[entry] = moved;
+        let last = self.slots[slot % PLACES].tail - 1;
+        let moved = self.entry(last);
+        self.slots[slot % PLACES].tail = last;
+        if last != at {
+            *self.entry_mut(at) = moved;
             self.places[moved.timer as usize].at = at;
         }
-        let gone = if slot == DUE && first == last { self.expired } else { 0 };
-        if len - 1 == gone {
+        if last.is_multiple_of(CHUNK) || (slot == DUE && last == self.due) {
             self.drop_last(slot);
         }
         self.forget_one();
@@ -177,23 +183,26 @@ impl Wheel {
     /// When the timer is due, if it is set: the time that it was set to, rounded up to a tick.
     pub fn due(&self, timer: u32) -> Option<Time> {
         let place = self.places.get(timer as usize).filter(|place| place.at != NONE)?;
-        let low = self.chunks[place.at as usize / 16].entries[place.at as usize % 16].low;
-        Some(self.time_of(u64::from(place.high) << 32 | u64::from(low)))
+        Some(self.time_of(u64::from(place.high) << 32 | u64::from(self.entry(place.at).low)))
     }
 
     /// The next timer that is due at `now`; it is no longer set then. Ask until there is none.
+    #[inline]
     pub fn expire(&mut self, now: Time) -> Option<u32> {
         let now = now.as_nanos() >> self.shift;
         loop {
-            let Slot { first, last, len } = self.slots[DUE];
-            if first != NONE {
-                let chunk = &self.chunks[first as usize];
-                let timer = chunk.entries[self.expired as usize].timer;
-                self.expired += 1;
-                if self.expired == if first == last { len } else { ENTRIES as u32 } {
-                    let rest = Slot { first: chunk.next, last, len };
-                    self.slots[DUE] = if first == last { EMPTY } else { rest };
-                    self.expired = 0;
+            if self.due != NONE {
+                let timer = self.entry(self.due).timer;
+                self.due += 1;
+                let Slot { first, tail } = self.slots[DUE];
+                if self.due == tail {
+                    self.slots[DUE] = EMPTY;
+                    self.due = NONE;
+                    self.give_back(first);
+                } else if self.due % CHUNK == LINK {
+                    let next = self.entry(self.due).timer;
+                    self.slots[DUE].first = next;
+                    self.due = next * CHUNK;
                     self.give_back(first);
                 }
                 self.places[timer as usize].at = NONE;
@@ -214,7 +223,7 @@ impl Wheel {
     /// dealt out, which is when its first tick comes. That happens at most seven times in the life of a timer, the last time within
     /// 256 ticks of its expiry. A time that is past means at once; `None`: nothing is set.
     pub fn wake_at(&self) -> Option<Time> {
-        if self.slots[DUE].first != NONE {
+        if self.due != NONE {
             return Some(self.time_of(self.tick));
         }
         self.next_slot().map(|(_, start)| self.time_of(start))
@@ -224,24 +233,32 @@ impl Wheel {
     /// one tick if the first is due within the present 256 ticks, else all of a span of 256, 65,536, ... ticks. Whoever
     /// asks after each [`Wheel::expire`] that said `None` pays once for what a slot holds each time it is dealt out.
     pub fn next(&self) -> Option<Time> {
-        if self.slots[DUE].first != NONE {
+        if self.due != NONE {
             return Some(self.time_of(self.tick));
         }
         let (at, start) = self.next_slot()?;
         if at < SLOTS {
             return Some(self.time_of(start));
         }
-        let Slot { first, last, len } = self.slots[at];
-        let (mut chunk, mut least) = (first, u64::MAX);
+        let mut least = u64::MAX;
+        self.each(self.slots[at], |entry| {
+            least = least.min(u64::from(self.high_of(at, start, entry.timer)) << 32 | u64::from(entry.low));
+        });
+        Some(self.time_of(least))
+    }
+
+    /// Looks at all entries of a slot that is not empty, in order.
+    fn each(&self, slot: Slot, mut look: impl FnMut(Entry)) {
+        let (mut at, tail) = (slot.first * CHUNK, slot.tail);
         loop {
-            let entries = if chunk == last { len as usize } else { ENTRIES };
-            for entry in &self.chunks[chunk as usize].entries[..entries] {
-                least = least.min(u64::from(self.high_of(at, start, entry.timer)) << 32 | u64::from(entry.low));
+            if at % CHUNK == LINK {
+                at = self.entry(at).timer * CHUNK;
             }
-            if chunk == last {
-                return Some(self.time_of(least));
+            look(self.entry(at));
+            at += 1;
+            if at == tail {
+                return;
             }
-            chunk = self.chunks[chunk as usize].next;
         }
     }
 
@@ -281,94 +298,118 @@ impl Wheel {
         self.mark(slot_at, false);
         if slot_at < SLOTS {
             self.slots[DUE] = slot;
+            self.due = slot.first * CHUNK;
             return;
         }
-        let mut from = slot.first;
-        while from != NONE {
-            let len = if from == slot.last { slot.len as usize } else { ENTRIES };
-            for at in 0..len {
-                let entry = self.chunks[from as usize].entries[at];
-                let high = self.high_of(slot_at, start, entry.timer);
-                self.append(self.slot_of(u64::from(high) << 32 | u64::from(entry.low)), entry);
+        let mut from = slot.first * CHUNK;
+        while from != slot.tail {
+            if from % CHUNK == LINK {
+                let next = self.entry(from).timer;
+                self.give_back(from / CHUNK);
+                from = next * CHUNK;
             }
-            let next = self.chunks[from as usize].next;
-            self.give_back(from);
-            from = if from == slot.last { NONE } else { next };
+            let entry = self.entry(from);
+            let high = self.high_of(slot_at, start, entry.timer);
+            let at = self.append(self.slot_of(u64::from(high) << 32 | u64::from(entry.low)), entry);
+            self.places[entry.timer as usize].at = at;
+            from += 1;
         }
+        self.give_back((from - 1) / CHUNK);
     }
 
     /// The slot of a tick as seen from the present. As time goes on it stays the same until time enters that slot.
+    #[inline]
     fn slot_of(&self, tick: u64) -> usize {
         if tick <= self.tick {
             return DUE;
         }
-        let level = (63 - (tick ^ self.tick).leading_zeros()) / 8;
-        level as usize * SLOTS + (tick >> (8 * level)) as usize % SLOTS
+        // Eight times the level: the lowest bit of the digit.
+        let bit = (63 - (tick ^ self.tick).leading_zeros()) & !7;
+        bit as usize / 8 * SLOTS + (tick >> bit) as usize % SLOTS
     }
 
-    fn append(&mut self, slot: usize, entry: Entry) {
-        if self.slots[slot].last == NONE || self.slots[slot].len as usize == ENTRIES {
-            self.add_chunk(slot);
+    #[inline]
+    fn entry(&self, at: u32) -> Entry {
+        self.lines[(at / LINE) as usize].0[(at % LINE) as usize]
+    }
+
+    #[inline]
+    fn entry_mut(&mut self, at: u32) -> &mut Entry {
+        &mut self.lines[(at / LINE) as usize].0[(at % LINE) as usize]
+    }
+
+    /// Puts an entry at the end of a slot; says where that is.
+    #[inline]
+    fn append(&mut self, slot: usize, entry: Entry) -> u32 {
+        let mut at = self.slots[slot % PLACES].tail;
+        if at % CHUNK == LINK {
+            at = self.add_chunk(slot);
         }
-        let Slot { last, len, .. } = self.slots[slot];
-        self.slots[slot].len = len + 1;
-        self.chunks[last as usize].entries[len as usize] = entry;
-        self.places[entry.timer as usize].at = last * 16 + len;
+        *self.entry_mut(at) = entry;
+        self.slots[slot % PLACES].tail = at + 1;
+        at
     }
 
-    /// An empty chunk at the end of the slot.
-    fn add_chunk(&mut self, slot: usize) {
-        let last = self.slots[slot].last;
-        let at = if self.free == NONE {
-            let entries = [Entry { timer: NONE, low: 0 }; ENTRIES];
-            self.chunks.push(Chunk { entries, next: NONE, prev: last });
-            self.chunks.len() as u32 - 1
-        } else {
-            let at = self.free;
-            let reused = &mut self.chunks[at as usize];
-            self.free = reused.next;
-            (reused.next, reused.prev) = (NONE, last);
-            at
-        };
-        if last == NONE {
-            self.slots[slot].first = at;
+    /// An empty chunk at the end of the slot; its first entry.
+    #[inline(never)]
+    fn add_chunk(&mut self, slot: usize) -> u32 {
+        let Slot { tail, .. } = self.slots[slot % PLACES];
+        let chunk = self.take_chunk();
+        let before = if tail == NONE { NONE } else { tail / CHUNK };
+        *self.entry_mut(chunk * CHUNK + LINK) = Entry { timer: NONE, low: before };
+        if tail == NONE {
+            self.slots[slot % PLACES].first = chunk;
             self.mark(slot, true);
-        } else {
-            self.chunks[last as usize].next = at;
-        }
-        self.slots[slot].last = at;
-        self.slots[slot].len = 0;
-    }
-
-    /// The last chunk of the slot is empty.
-    fn drop_last(&mut self, slot: usize) {
-        let last = self.slots[slot].last;
-        let before = if self.slots[slot].first == last { NONE } else { self.chunks[last as usize].prev };
-        self.give_back(last);
-        if before == NONE {
-            self.slots[slot] = EMPTY;
-            self.mark(slot, false);
             if slot == DUE {
-                self.expired = 0;
+                self.due = chunk * CHUNK;
             }
         } else {
-            self.slots[slot].last = before;
-            self.slots[slot].len = ENTRIES as u32;
+            self.entry_mut(tail).timer = chunk;
+        }
+        chunk * CHUNK
+    }
+
+    fn take_chunk(&mut self) -> u32 {
+        if self.free == NONE {
+            let empty = Line([Entry { timer: NONE, low: 0 }; LINE as usize]);
+            self.lines.extend([empty; (CHUNK / LINE) as usize]);
+            return self.lines.len() as u32 / (CHUNK / LINE) - 1;
+        }
+        let chunk = self.free;
+        self.free = self.entry(chunk * CHUNK + LINK).timer;
+        chunk
+    }
+
+    fn give_back(&mut self, chunk: u32) {
+        self.entry_mut(chunk * CHUNK + LINK).timer = self.free;
+        self.free = chunk;
+    }
+
+    /// The last chunk of the slot is empty, or all of it has expired.
+    fn drop_last(&mut self, slot: usize) {
+        let Slot { first, tail } = self.slots[slot % PLACES];
+        let last = tail / CHUNK;
+        let before = self.entry(last * CHUNK + LINK).low;
+        self.give_back(last);
+        if first == last {
+            self.slots[slot % PLACES] = EMPTY;
+            self.mark(slot, false);
+            if slot == DUE {
+                self.due = NONE;
+            }
+        } else {
+            self.slots[slot % PLACES].tail = before * CHUNK + LINK;
         }
     }
 
     /// One timer less. An empty wheel begins again with its memory in order.
+    #[inline]
     fn forget_one(&mut self) {
         self.len -= 1;
         if self.len == 0 {
-            self.chunks.clear();
+            self.lines.clear();
             self.free = NONE;
         }
-    }
-
-    fn give_back(&mut self, chunk: u32) {
-        self.chunks[chunk as usize].next = self.free;
-        self.free = chunk;
     }
 
     fn mark(&mut self, at: usize, set: bool) {
