@@ -1,5 +1,8 @@
 //! Meters and droppers: ns per packet. `cargo bench -p sluice-traffic --bench conditioning -- meter_trtcm`.
 
+#[path = "../../../driver/linux/src/cache.rs"]
+mod cache;
+
 use bench::{Bench, Draw};
 use std::hint::black_box;
 use terms::{Bytes, Rate, Span, Time};
@@ -19,6 +22,8 @@ fn main() {
         .expect("a valid profile");
     meters(&bench, "meter_srtcm", &srtcm);
     meters(&bench, "meter_trtcm", &trtcm);
+    let packed = PackedTrTcm::new(Rate::from_mbps(10), Bytes::new(20_000), Rate::from_mbps(20), Bytes::new(40_000));
+    meters(&bench, "meter_packed_trtcm", &packed.expect("a profile that packs"));
     tswtcm(&bench);
     rio(&bench);
 }
@@ -35,7 +40,7 @@ fn gap(meters: u64) -> u64 {
     782 * 8 * 1000 / 15 / meters.max(1)
 }
 
-fn meters<P: Profile>(bench: &Bench, name: &str, profile: &P) {
+fn meters<P: Profile<State: Clone>>(bench: &Bench, name: &str, profile: &P) {
     for (suffix, count) in [("1", 1u32), ("64k", 1 << 16), ("1m", 1 << 20)] {
         let (one, batch) = (format!("{name}_{suffix}"), format!("{name}_{suffix}_batch"));
         if !bench.wants(&one) && !bench.wants(&batch) {
@@ -55,8 +60,7 @@ fn meters<P: Profile>(bench: &Bench, name: &str, profile: &P) {
         bench.time(&batch, RUNS, PACKETS, || {
             for chunk in work.chunks(BATCH) {
                 now = now + Span::from_nanos(gap.as_nanos() * BATCH as u64);
-                colors.fill(Color::Green);
-                meter_batch(profile, &mut states, now, chunk, &mut colors, &|_: &State| {});
+                blind_batch(profile, &mut states, now, chunk, &mut colors, &cache::prefetch::<P::State>);
             }
             black_box(&colors);
         });
@@ -83,7 +87,15 @@ fn tswtcm(bench: &Bench) {
         bench.time(&batch, RUNS, PACKETS, || {
             for chunk in work.chunks(BATCH) {
                 now = now + Span::from_nanos(gap.as_nanos() * BATCH as u64);
-                tsw_batch(&profile, &mut states, now, chunk, &mut colors, || draw.next_u32(), &|_: &TswState| {});
+                tsw_batch(
+                    &profile,
+                    &mut states,
+                    now,
+                    chunk,
+                    &mut colors,
+                    || draw.next_u32(),
+                    &cache::prefetch::<TswState>,
+                );
             }
             black_box(&colors);
         });

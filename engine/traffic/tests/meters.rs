@@ -92,7 +92,7 @@ fn compare(rule: Rule, seed: u64, packets: u32) {
     let mut oracle = Oracle::new(rule, rate, burst, now);
     let [r0, r1] = rate.map(Rate::from_bps);
     let [b0, b1] = burst.map(Bytes::new);
-    let profile: Box<dyn Profile> = match rule {
+    let profile: Box<dyn Profile<State = State>> = match rule {
         Rule::Single => Box::new(SrTcm::new(r0, b0, b1).unwrap()),
         Rule::Two => Box::new(TrTcm::new(r0, b0, r1, b1).unwrap()),
         Rule::Diffserv => Box::new(Rfc4115::new(r0, b0, r1, b1).unwrap()),
@@ -209,9 +209,57 @@ proptest! {
             None => Color::Red,
         }).collect();
         meter_batch(&profile, &mut together, now, &jobs, &mut colors, &|_: &State| {});
-        prop_assert_eq!(colors, expected);
+        prop_assert_eq!(&colors, &expected);
+        prop_assert_eq!(&alone, &together);
+        // Colour-blind: as if all had come green, whatever was there.
+        let mut green = vec![Color::Green; jobs.len()];
+        meter_batch(&profile, &mut alone, now, &jobs, &mut green, &|_: &State| {});
+        blind_batch(&profile, &mut together, now, &jobs, &mut colors, &|_: &State| {});
+        prop_assert_eq!(colors, green);
         prop_assert_eq!(alone, together);
     }
+}
+
+/// The same colours and the same credit at every packet, with profiles whose rates are anything from round to odd.
+#[test]
+fn packed_meters_equal_those_of_full_size() {
+    let (mut draw, mut fit) = (Draw(8), 0);
+    for _ in 0..2_000 {
+        let step = [1, 1_000, 8_000, 64_000, 1_000_000, 10_000_000][(draw.next() % 6) as usize];
+        let rate = [draw.wide(30), draw.wide(30)].map(|r| (r / step * step).min(400_000_000_000));
+        let [cir, pir] = [rate[0].min(rate[1]), rate[0].max(rate[1])].map(Rate::from_bps);
+        let [cbs, pbs] = [draw.wide(20), draw.wide(20)].map(Bytes::new);
+        let wide = TrTcm::new(cir, cbs, pir, pbs).unwrap();
+        let packed = match PackedTrTcm::new(cir, cbs, pir, pbs) {
+            Ok(packed) => packed,
+            Err(BadProfile::TooFine { asked, limit }) => {
+                assert!(asked == cbs.max(pbs) && limit < asked);
+                // A burst of just the limit fits.
+                assert!(limit == Bytes::ZERO || PackedTrTcm::new(cir, cbs.min(limit), pir, pbs.min(limit)).is_ok());
+                continue;
+            }
+            Err(other) => panic!("{other}"),
+        };
+        fit += 1;
+        let mut now = Time::from_nanos(draw.wide(60));
+        let (mut small, mut large) = (packed.start(now), wide.start(now));
+        for n in 0..500 {
+            let gap = match draw.next() % 8 {
+                0 => 0,
+                1 if n % 100 == 0 => 31_536_000_000_000_000,
+                _ => draw.wide(30),
+            };
+            let back = draw.next().is_multiple_of(64);
+            now = if back { Time::from_nanos(now.as_nanos().saturating_sub(gap)) } else { now + Span::from_nanos(gap) };
+            let len = if draw.next().is_multiple_of(50) { draw.next() as u32 } else { (draw.next() % 9001) as u32 };
+            let came = [Color::Green, Color::Yellow, Color::Red][(draw.next() % 3) as usize];
+            let went = packed.meter(&mut small, now, len, came);
+            assert_eq!(went, wide.meter(&mut large, now, len, came), "{packed:?}, packet {n}");
+            assert_eq!(packed.unpack(&small), large, "{packed:?}, packet {n}");
+        }
+    }
+    assert!((500..1_900).contains(&fit), "{fit} of 2,000 profiles fit");
+    assert_eq!(size_of::<PackedState>(), 16);
 }
 
 #[test]
@@ -305,7 +353,7 @@ fn golden_tables() {
     golden("rfc4115", "RFC 4115: CIR 1000 byte/s, CBS 2000, EIR 1000 byte/s, EBS 1500", ["Tc", "Te"], &ds);
 }
 
-fn golden(name: &str, title: &str, buckets: [&str; 2], profile: &dyn Profile) {
+fn golden(name: &str, title: &str, buckets: [&str; 2], profile: &dyn Profile<State = State>) {
     use Color::{Green, Red, Yellow};
     let packets = [
         (0, 1500, Green),

@@ -3,7 +3,7 @@
 //! A million meters do not fit a cache, so one packet at a time waits for memory at each. A batch knows which states it
 //! will need and asks for them a few packets ahead; the result is the same as one by one, also when a flow occurs twice.
 
-use super::{Color, Rfc4115, SrTcm, State, TrTcm, TswState, TswTcm};
+use super::{Color, PackedState, PackedTrTcm, Rfc4115, SrTcm, State, TrTcm, TswState, TswTcm};
 use terms::Time;
 
 /// A packet to be metered.
@@ -17,26 +17,29 @@ pub struct Job {
 
 /// A profile of two buckets.
 pub trait Profile {
+    /// The credit of one flow.
+    type State;
     /// Full buckets.
-    fn start(&self, now: Time) -> State;
+    fn start(&self, now: Time) -> Self::State;
     /// Colours one packet.
-    fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color;
+    fn meter(&self, state: &mut Self::State, now: Time, len: u32, color: Color) -> Color;
 }
 
 macro_rules! profile {
-    ($($name:ty),*) => {$(
+    ($($name:ty: $state:ty),*) => {$(
         impl Profile for $name {
-            fn start(&self, now: Time) -> State {
+            type State = $state;
+            fn start(&self, now: Time) -> $state {
                 <$name>::start(self, now)
             }
             #[inline(always)]
-            fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
+            fn meter(&self, state: &mut $state, now: Time, len: u32, color: Color) -> Color {
                 <$name>::meter(self, state, now, len, color)
             }
         }
     )*};
 }
-profile!(SrTcm, TrTcm, Rfc4115);
+profile!(SrTcm: State, TrTcm: State, Rfc4115: State, PackedTrTcm: PackedState);
 
 /// How far ahead of the packet in hand states are fetched.
 const AHEAD: usize = 32;
@@ -60,13 +63,26 @@ impl<S, F: Fn(&S)> Prefetch<S> for F {
 #[inline]
 pub fn meter_batch<P: Profile>(
     profile: &P,
-    states: &mut [State],
+    states: &mut [P::State],
     now: Time,
     jobs: &[Job],
     colors: &mut [Color],
-    prefetch: &impl Prefetch<State>,
+    prefetch: &impl Prefetch<P::State>,
 ) {
     each(states, jobs, colors, prefetch, |state, job, color| profile.meter(state, now, job.len, color));
+}
+
+/// The same colour-blind: what `colors` held does not matter, and costs nothing.
+#[inline]
+pub fn blind_batch<P: Profile>(
+    profile: &P,
+    states: &mut [P::State],
+    now: Time,
+    jobs: &[Job],
+    colors: &mut [Color],
+    prefetch: &impl Prefetch<P::State>,
+) {
+    each(states, jobs, colors, prefetch, |state, job, _| profile.meter(state, now, job.len, Color::Green));
 }
 
 /// The same for time sliding windows, whose chance is drawn by `chance`, a uniform `u32` at each call.

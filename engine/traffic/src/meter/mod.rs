@@ -9,13 +9,15 @@
 
 mod batch;
 mod mark;
+mod packed;
 mod rfc4115;
 mod sr_tcm;
 mod tr_tcm;
 mod tsw_tcm;
 
-pub use batch::{Job, Prefetch, Profile, meter_batch, tsw_batch};
+pub use batch::{Job, Prefetch, Profile, blind_batch, meter_batch, tsw_batch};
 pub use mark::{AfClass, EF, Marker};
+pub use packed::{PackedState, PackedTrTcm};
 pub use rfc4115::Rfc4115;
 pub use sr_tcm::SrTcm;
 pub use tr_tcm::TrTcm;
@@ -87,6 +89,13 @@ pub enum BadProfile {
         /// The most.
         limit: Bytes,
     },
+    /// The larger burst is more than 31 bits hold of what divides the rates: [`PackedTrTcm`] alone.
+    TooFine {
+        /// The larger burst.
+        asked: Bytes,
+        /// The most with these rates.
+        limit: Bytes,
+    },
     /// The averaging interval is zero or longer than [`TswTcm::MAX_INTERVAL`].
     BadInterval,
 }
@@ -99,6 +108,9 @@ impl core::fmt::Display for BadProfile {
                 write!(f, "the peak rate {peak} is below the committed rate {committed}")
             }
             BadProfile::BurstTooLarge { asked, limit } => write!(f, "bursts of {asked} exceed the limit {limit}"),
+            BadProfile::TooFine { asked, limit } => {
+                write!(f, "a burst of {asked} exceeds the {limit} that a packed state holds at these rates")
+            }
             BadProfile::BadInterval => f.write_str("the averaging interval must be positive and at most an hour"),
         }
     }
@@ -129,14 +141,15 @@ const fn taken(yes: bool, cost: u64) -> u64 {
     cost & (yes as u64).wrapping_neg()
 }
 
-/// Below which `dt` credit stays below 2^63 before it is capped, so that signs can say what comparisons would; zero: never.
+/// Below which `dt` credit stays below 2^63 before it is capped, so that signs can say what comparisons would; zero: never. At
+/// most 2^63, so that a difference of times that is negative, and wraps, is not below it.
 const fn plain_below(rate: u64, burst: u64) -> u64 {
     if burst > i64::MAX as u64 {
         return 0;
     }
     match (i64::MAX as u64 - burst).checked_div(rate) {
         Some(dt) => dt,
-        None => u64::MAX,
+        None => i64::MAX as u64,
     }
 }
 

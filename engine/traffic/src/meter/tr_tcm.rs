@@ -6,10 +6,10 @@ use terms::{Bytes, Rate, Span, Time};
 /// CIR, CBS, PIR, PBS; state: `Tc` (first) and `Tp` (second).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TrTcm {
-    cir: u64,
-    cbs: u64,
-    pir: u64,
-    pbs: u64,
+    pub(super) cir: u64,
+    pub(super) cbs: u64,
+    pub(super) pir: u64,
+    pub(super) pbs: u64,
     /// Gaps below it need no saturation, ns.
     plain: u64,
 }
@@ -41,15 +41,24 @@ impl TrTcm {
     /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
     #[inline(always)]
     pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
-        let dt = now.since(state.at).as_nanos();
-        if dt < self.plain && len < PLAIN_LEN {
-            self.meter_plain(state, dt, len, color)
-        } else {
-            self.meter_any(state, now, len, color)
+        let dt = now.as_nanos().wrapping_sub(state.at.as_nanos());
+        if dt >= self.plain || len >= PLAIN_LEN {
+            return self.meter_any(state, now, len, color);
         }
+        let first = fill_plain(state.first, self.cir, dt, self.cbs);
+        let second = fill_plain(state.second, self.pir, dt, self.pbs);
+        let (first, second, color) = take(first, second, cost(len) as i64, color);
+        (state.first, state.second) = (first, second);
+        state.at = now;
+        color
     }
 
-    /// After a long silence, or for a packet as long as no link carries: whatever the numbers.
+    /// The larger of CBS and PBS.
+    pub(super) fn largest_burst(&self) -> Bytes {
+        Bytes::new(self.cbs.max(self.pbs) / crate::work::PER_BYTE)
+    }
+
+    /// After a long silence, when time runs backwards, or for a packet as long as no link carries: whatever the numbers.
     #[cold]
     #[inline(never)]
     fn meter_any(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
@@ -60,21 +69,6 @@ impl TrTcm {
         state.second -= taken(peak, cost);
         state.first -= taken(committed, cost);
         Color::of(committed, peak)
-    }
-
-    /// The same without a branch: which colour comes next nobody can guess, a processor neither.
-    #[inline(always)]
-    fn meter_plain(&self, state: &mut State, dt: u64, len: u32, color: Color) -> Color {
-        let first = fill_plain(state.first, self.cir, dt, self.cbs);
-        let second = fill_plain(state.second, self.pir, dt, self.pbs);
-        let (cost, came) = (cost(len) as i64, color as i64);
-        // All ones where a bucket gives nothing: it lacks the credit, or the packet came as red (or not as green).
-        let no_peak = below(second, cost) | below(1, came);
-        let no_committed = no_peak | below(first, cost) | below(0, came);
-        state.first = (first - (cost & !no_committed)) as u64;
-        state.second = (second - (cost & !no_peak)) as u64;
-        state.at = state.at + Span::from_nanos(dt); // the later of the two, as dt is never negative
-        COLORS[3 & (-(no_peak + no_committed)) as usize]
     }
 
     /// The earliest instant, not before `now`, at which the packet would be green if nothing else came: the T2 of
@@ -92,6 +86,18 @@ impl TrTcm {
         state.second = fill(state.second, self.pir, dt, self.pbs);
         state.at = state.at.max(now);
     }
+}
+
+/// Takes the packet's cost from the filled buckets without a branch: which colour comes next nobody can guess, a processor neither. All
+/// are below 2^63. What is left, and the colour.
+#[inline(always)]
+pub(super) fn take(first: i64, second: i64, cost: i64, color: Color) -> (u64, u64, Color) {
+    let came = color as i64;
+    // All ones where a bucket gives nothing: it lacks the credit, or the packet came as red (or not as green).
+    let no_peak = below(second, cost) | below(1, came);
+    let no_committed = no_peak | below(first, cost) | below(0, came);
+    let color = COLORS[3 & (-(no_peak + no_committed)) as usize];
+    ((first - (cost & !no_committed)) as u64, (second - (cost & !no_peak)) as u64, color)
 }
 
 /// When a bucket that held `credit` at `at` holds a packet's cost; not before `now`. Rounded up to the nanosecond.
