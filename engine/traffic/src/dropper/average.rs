@@ -33,6 +33,12 @@ impl Average {
         if queued == 0 {
             self.rested(now, weight, slot);
         }
+        self.approach(queued, weight)
+    }
+
+    /// `avg += w (q - avg)`; nothing at weight zero.
+    #[inline(always)]
+    pub(super) fn approach(&mut self, queued: u32, weight: u64) -> u64 {
         // Both are below 2^56, the weight at most 2^32: one signed product, no branch on which is larger.
         let off = (u64::from(queued) << FRACTION) as i64 - self.value as i64;
         let moved = (i128::from(off) * i128::from(weight as i64)) >> 32;
@@ -40,11 +46,18 @@ impl Average {
         self.value
     }
 
+    /// The queue has been empty until now.
     #[cold]
-    fn rested(&mut self, now: Time, weight: u64, slot: Span) {
+    pub(super) fn rested(&mut self, now: Time, weight: u64, slot: Span) {
         let slots = now.since(self.idle).as_nanos() / slot.as_nanos().max(1);
         self.value = decay(self.value, weight, slots);
         self.idle = now;
+    }
+
+    /// The queue became empty, if `yes`: without a branch.
+    #[inline(always)]
+    pub(super) fn emptied_if(&mut self, yes: bool, now: Time) {
+        self.idle = if yes { now } else { self.idle };
     }
 
     /// The queue became empty.

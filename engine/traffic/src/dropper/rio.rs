@@ -21,6 +21,8 @@ pub enum Coupling {
 pub struct RioProfile {
     curves: [Curve; 3],
     weight: u64,
+    /// By the colour of a packet: the weight in each average, zero where it does not count.
+    weights: [[u64; 3]; 3],
     slot: Span,
     coupling: Coupling,
 }
@@ -50,7 +52,8 @@ impl RioProfile {
         }
         let [green, yellow, red] = curves;
         let curves = [curve(&green)?, curve(&yellow)?, curve(&red)?];
-        Ok(RioProfile { curves, weight, slot, coupling })
+        let counts = |c| [0, 1, 2].map(|queue| if counted_in(coupling, c).contains(&queue) { weight } else { 0 });
+        Ok(RioProfile { curves, weight, weights: [0, 1, 2].map(counts), slot, coupling })
     }
 }
 
@@ -135,10 +138,9 @@ impl Rio {
     pub fn departure(&mut self, profile: &RioProfile, now: Time, color: Color, amount: u32) {
         let c = color as usize;
         self.queued[c] = self.queued[c].saturating_sub(amount);
-        for queue in counted_in(profile.coupling, c) {
-            if self.waiting(profile.coupling, queue) == 0 {
-                self.averages[queue].emptied(now);
-            }
+        let (waiting, weights) = (self.waiting(profile.coupling), &profile.weights[c]);
+        for queue in 0..3 {
+            self.averages[queue].emptied_if((waiting[queue] == 0) & (weights[queue] != 0), now);
         }
     }
 
@@ -153,17 +155,18 @@ impl Rio {
     }
 
     /// Updates the averages in which a packet of this colour counts, and returns the one that it is judged by.
+    /// All three move, by nothing where the packet does not count: which colour comes next a processor cannot guess.
     #[inline]
     fn observe(&mut self, profile: &RioProfile, now: Time, c: usize) -> u64 {
-        let mut own = 0;
-        for queue in counted_in(profile.coupling, c) {
-            let waiting = self.waiting(profile.coupling, queue);
-            let average = self.averages[queue].arrival(now, waiting, profile.weight, profile.slot);
-            if queue == c {
-                own = average;
+        let (waiting, weights) = (self.waiting(profile.coupling), &profile.weights[c]);
+        let empty = |queue: usize| (waiting[queue] == 0) & (weights[queue] != 0);
+        if empty(0) | empty(1) | empty(2) {
+            for queue in (0..3).filter(|&queue| empty(queue)) {
+                self.averages[queue].rested(now, profile.weight, profile.slot);
             }
         }
-        own
+        let averages = [0, 1, 2].map(|queue| self.averages[queue].approach(waiting[queue], weights[queue]));
+        averages[c]
     }
 
     #[inline(always)]
@@ -205,11 +208,16 @@ impl Rio {
         Verdict::Accept
     }
 
-    fn waiting(&self, coupling: Coupling, queue: usize) -> u32 {
+    /// What waits by each average's count.
+    #[inline(always)]
+    fn waiting(&self, coupling: Coupling) -> [u32; 3] {
+        let [green, yellow, red] = self.queued;
+        let two = green.saturating_add(yellow);
+        let all = two.saturating_add(red);
         match coupling {
-            Coupling::Coupled => self.queued[..=queue].iter().fold(0u32, |sum, &q| sum.saturating_add(q)),
-            Coupling::Decoupled => self.queued[queue],
-            Coupling::Single => self.queued.iter().fold(0u32, |sum, &q| sum.saturating_add(q)),
+            Coupling::Coupled => [green, two, all],
+            Coupling::Decoupled => self.queued,
+            Coupling::Single => [all; 3],
         }
     }
 }
