@@ -186,6 +186,7 @@ impl Hop {
     /// Counts what the queue drops.
     #[cold]
     pub fn dropped(&mut self, color: Color, len: u32) {
+        let color = if self.colored { color } else { Color::Green };
         let tally = &mut self.rest.tally.dropped[color as usize];
         tally.packets += 1;
         tally.bytes += u64::from(len);
