@@ -55,7 +55,7 @@ pub struct Agenda<E> {
     /// The wheel's time: nothing is due before it, and it is never after `now` when an event is put in.
     base: u64,
     now: u64,
-    count: u64,
+    taken: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ impl<E: Copy> Default for Agenda<E> {
             levels: 0,
             base: 0,
             now: 0,
-            count: 0,
+            taken: 0,
         }
     }
 }
@@ -94,16 +94,15 @@ impl<E: Copy> Agenda<E> {
         Time::from_nanos(self.now)
     }
 
-    /// Events put in so far.
-    pub fn count(&self) -> u64 {
-        self.count
+    /// Events taken so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Puts an event in. What should have been in the past is now.
     #[inline]
     pub fn put(&mut self, at: Time, event: E) {
         let at = at.as_nanos().max(self.now);
-        self.count += 1;
         let n = self.vacant;
         if n == NONE {
             self.entries.push(Entry { at, next: NONE, event });
@@ -148,6 +147,7 @@ impl<E: Copy> Agenda<E> {
             self.entries[head as usize].next = self.vacant;
             self.vacant = head;
             (self.base, self.now) = (at, at);
+            self.taken += 1;
             return Some(event);
         }
     }

@@ -3,7 +3,7 @@
 use crate::link::Why;
 use crate::scenario::{Action, Ask, NodeId};
 use crate::story::What;
-use crate::world::{Broken, Due, Watch, World};
+use crate::world::{Due, Watch, World};
 use node::io::{AppCall, AppId, Input, Output, Upcall};
 use std::collections::VecDeque;
 use terms::{FlowSpec, SenderTemplate, Session, Style};
@@ -113,7 +113,7 @@ impl World {
     fn look_after(&mut self, id: NodeId) {
         let Watch::EveryStep(None) = self.watch else { return };
         if let Err(law) = self.laws(id) {
-            self.watch = Watch::EveryStep(Some(Broken { at: self.now(), node: Some(id), law }));
+            self.watch = Watch::EveryStep(Some(self.broke(Some(id), law)));
         }
     }
 

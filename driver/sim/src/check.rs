@@ -12,15 +12,14 @@ impl World {
     /// # Errors
     /// [`Broken`] names the first law that does not hold.
     pub fn check(&self) -> Result<(), Broken> {
-        let at = self.now();
         if let Some(broken) = self.broken() {
             return Err(broken);
         }
         for id in (0..self.stations.len()).map(NodeId) {
-            self.laws(id).map_err(|law| Broken { at, node: Some(id), law })?;
-            self.port_conservation(id).map_err(|law| Broken { at, node: Some(id), law })?;
+            self.laws(id).map_err(|law| self.broke(Some(id), law))?;
+            self.port_conservation(id).map_err(|law| self.broke(Some(id), law))?;
         }
-        self.packet_conservation().map_err(|law| Broken { at, node: None, law })
+        self.packet_conservation().map_err(|law| self.broke(None, law))
     }
 
     /// Every packet that began has ended or is somewhere; every packet that was put on a link came out, was lost, or is there.

@@ -70,7 +70,7 @@ pub enum Watch {
     EveryStep(Option<Broken>),
 }
 
-/// A law that did not hold.
+/// A law that did not hold, and where to find the same again: play the scenario with that seed for so many events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Broken {
     /// When.
@@ -79,6 +79,21 @@ pub struct Broken {
     pub node: Option<NodeId>,
     /// Which.
     pub law: &'static str,
+    /// The scenario's seed.
+    pub seed: u64,
+    /// Events played until then.
+    pub step: u64,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Broken { at, node, law, seed, step } = self;
+        write!(f, "{law}, at {at:?} of simulated time")?;
+        if let Some(node) = node {
+            write!(f, " at node {}", node.0)?;
+        }
+        write!(f, " (seed {seed}, step {step})")
+    }
 }
 
 /// Packets that ended outside of links and sinks.
@@ -208,6 +223,15 @@ impl World {
         self.agenda.pass(until);
     }
 
+    /// Plays until so many events have happened since the beginning, as [`Broken::step`] says; `false`: there are not so many.
+    pub fn run_to_step(&mut self, step: u64) -> bool {
+        while self.agenda.taken() < step {
+            let Some(due) = self.agenda.take(Time::FOREVER) else { return false };
+            self.happen(due);
+        }
+        true
+    }
+
     /// Simulated time.
     pub fn now(&self) -> Time {
         self.agenda.now()
@@ -215,7 +239,12 @@ impl World {
 
     /// Events played so far.
     pub fn events(&self) -> u64 {
-        self.agenda.count()
+        self.agenda.taken()
+    }
+
+    /// A law does not hold now.
+    pub(crate) fn broke(&self, node: Option<NodeId>, law: &'static str) -> Broken {
+        Broken { at: self.now(), node, law, seed: self.seed, step: self.agenda.taken() }
     }
 
     /// What happened.

@@ -40,7 +40,7 @@ pub fn simulate(quick: bool, out: Option<&Path>) -> Result<Report, Error> {
 fn void(failed: Failed) -> Error {
     Error::Void(match failed {
         Failed::Unplayable(what) => what.what,
-        Failed::Broken(broken) => format!("{} at {:?} of simulated time; please report this", broken.law, broken.at),
+        Failed::Broken(broken) => format!("{broken}; please report this"),
     })
 }
 
