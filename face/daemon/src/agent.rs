@@ -5,6 +5,7 @@ use crate::interfaces::{self, Interfaces};
 use crate::local::Local;
 use crate::log::Log;
 use crate::measure::Meter;
+use crate::mroutes::MulticastRoutes;
 use crate::news::{self, Names};
 use crate::sequences::Sequences;
 use crate::signalling::Signalling;
@@ -62,6 +63,7 @@ pub(crate) struct Agent {
     pub(crate) tracers: Tracers,
     /// Senders and reservations on behalf of others.
     pub(crate) statics: Statics,
+    mroutes: MulticastRoutes,
     /// When to look next whether others changed what we installed.
     look_at: Time,
     notices: Notices,
@@ -132,6 +134,7 @@ impl Agent {
             signalling: Signalling::default(),
             tracers: Tracers::default(),
             statics,
+            mroutes: MulticastRoutes::default(),
             look_at: clock.now() + LOOK_EVERY,
             stopping: false,
             _sole: sole,
@@ -162,6 +165,7 @@ impl Agent {
         for state in self.interfaces.clone().into_values() {
             self.tell(Input::Interface(state));
         }
+        self.renew_multicast_routes();
         let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
         self.poll.add(&receiver, RSVP, Want::Read)?;
         (self.receiver, self.sender) = (Some(receiver), Some(sender));
@@ -402,6 +406,12 @@ impl Agent {
         self.tell_refused_statics(); // an address of theirs may have come
     }
 
+    fn renew_multicast_routes(&mut self) {
+        for failed in self.mroutes.renew(&self.config, &self.interfaces) {
+            self.log.line(self.clock.now(), Level::Error, "multicast_route", &[("text", &failed)]);
+        }
+    }
+
     fn compare(&mut self, mut now: Interfaces) {
         for (index, state) in &mut now {
             // A driver forgets its rate while a cable is out; what was promised on the link is not over for that.
@@ -420,6 +430,7 @@ impl Agent {
                 self.tell(Input::Interface(state));
             }
         }
+        self.renew_multicast_routes();
     }
 
     fn signal(&mut self) {

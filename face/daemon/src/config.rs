@@ -20,12 +20,15 @@
 //! overhead = "14b"                     # what the link adds to each IP packet; the default
 //! signalled_share = "100%"             # of the rate, or a rate: what signalled reservations may hold together
 //! kept_back = "2%"                     # of the rate, or a rate: what best effort and signalling always keep
+//! assumed_holding = "1h"               # after which a booking may displace a signalled reservation; default: never
 //!
+//! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
 //! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
 //! [[static_reservation]]
 //! ```
 
 use crate::document::{Document, Mistake, read};
+use crate::mroutes::{MulticastRouteConfig, RouteFile};
 use crate::statics_file::{ReservationFile, SenderFile};
 use api::agent::StaticDoc;
 use api::units;
@@ -50,6 +53,8 @@ pub struct AgentConfig {
     pub rsvp: rsvp::io::Config,
     /// Where RSVP is spoken and what may be reserved there; other interfaces are left alone.
     pub interfaces: Vec<InterfaceConfig>,
+    /// Multicast routes to set.
+    pub multicast_routes: Vec<MulticastRouteConfig>,
     /// Senders and reservations on behalf of hosts that do not signal.
     pub statics: Vec<StaticDoc>,
 }
@@ -67,6 +72,8 @@ pub struct InterfaceConfig {
     pub signalled_share: Share,
     /// What best effort and signalling keep whatever is reserved.
     pub kept_back: Share,
+    /// How long a signalled reservation is safe from bookings; `None`: for ever.
+    pub assumed_holding: Option<Span>,
 }
 
 /// A part of a link.
@@ -148,6 +155,8 @@ struct File {
     #[serde(default)]
     interface: Vec<InterfaceFile>,
     #[serde(default)]
+    multicast_route: Vec<RouteFile>,
+    #[serde(default)]
     static_sender: Vec<SenderFile>,
     #[serde(default)]
     static_reservation: Vec<ReservationFile>,
@@ -171,6 +180,7 @@ struct InterfaceFile {
     overhead: Option<Spanned<String>>,
     signalled_share: Option<Spanned<String>>,
     kept_back: Option<Spanned<String>>,
+    assumed_holding: Option<Spanned<String>>,
 }
 
 impl AgentConfig {
@@ -205,6 +215,7 @@ impl AgentConfig {
             log,
             rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
             interfaces: interfaces(&document, &found.interface)?,
+            multicast_routes: crate::mroutes::read(&document, &found.multicast_route)?,
             statics: crate::statics_file::read(&document, &found.static_sender, &found.static_reservation)?,
         })
     }
@@ -306,6 +317,11 @@ fn interface(document: &Document<'_>, entry: &InterfaceFile) -> Result<Interface
         overhead,
         signalled_share: share_or(&entry.signalled_share, Share::PerMille(1000))?,
         kept_back: share_or(&entry.kept_back, DEFAULT_KEPT_BACK)?,
+        assumed_holding: entry
+            .assumed_holding
+            .as_ref()
+            .map(|text| unit(document, text, units::parse_span))
+            .transpose()?,
     };
     if let (Some(rate), Some(text)) = (rate, &entry.kept_back)
         && config.kept_back.of(rate) >= rate

@@ -41,7 +41,7 @@ fn state(link: &Link, addresses: &[Address], config: &AgentConfig) -> InterfaceS
 fn reservable(link: &Link, wanted: &InterfaceConfig, rate: Rate) -> Reservable {
     Reservable {
         spec: LinkSpec { rate, overhead: wanted.overhead, mtu: link.mtu },
-        assumed_holding: None,
+        assumed_holding: wanted.assumed_holding,
         signalled_share: wanted.signalled_share.of(rate),
         kept_back: wanted.kept_back.of(rate),
         // The kernel's HTB keeps no delay bound that was ever measured, so none is exported.

@@ -27,8 +27,18 @@ rate = "10mbit"
 overhead = "38b"
 signalled_share = "62.5%"
 kept_back = "500kbit"
+assumed_holding = "1h"
 [[interface]]
 name = "eth1"
+[[multicast_route]]
+group = "239.7.7.7"
+sender = "10.0.0.1"
+from = "eth0"
+to = ["eth1"]
+[[multicast_route]]
+group = "ff1e::7"
+from = "eth1"
+to = ["eth0", "eth2"]
 "#,
     )
     .unwrap();
@@ -39,7 +49,12 @@ name = "eth1"
     assert_eq!(eth0.signalled_share, Share::PerMille(625));
     assert_eq!(eth0.signalled_share.of(Rate::from_mbps(10)), Rate::from_kbps(6250));
     assert_eq!(eth0.kept_back, Share::Rate(Rate::from_kbps(500)));
+    assert_eq!(eth0.assumed_holding, Some(Span::from_secs(3_600)));
     assert_eq!(config.interfaces[1].rate, None, "to be asked of the driver");
+    assert_eq!(config.interfaces[1].assumed_holding, None, "safe for ever");
+    let [one, any] = &config.multicast_routes[..] else { panic!("two routes") };
+    assert_eq!((one.group.to_string(), one.sender.to_string()), ("239.7.7.7".into(), "10.0.0.1".into()));
+    assert_eq!((any.sender.to_string(), any.from.as_str(), any.to.len()), ("::".into(), "eth1", 2));
 }
 
 #[test]
@@ -54,6 +69,9 @@ fn defaults_are_the_machine_s_own_agent() {
 #[test]
 fn mistakes_name_file_line_and_reason() {
     let interface = |rest: &str| format!("auth = \"none\"\n[[interface]]\nname = \"eth0\"\n{rest}\n");
+    let mroute = |group: &str, to: &str| {
+        format!("auth = \"none\"\n[[multicast_route]]\ngroup = \"{group}\"\nfrom = \"a\"\nto = {to}\n")
+    };
     let table: &[(&str, String, &str)] = &[
         ("no auth", "name = \"a\"".into(), "agent.toml: `auth` is missing"),
         ("other auth", "\nauth = \"md5\"".into(), "agent.toml:2: auth = \"md5\" is not known"),
@@ -77,6 +95,15 @@ fn mistakes_name_file_line_and_reason() {
             "agent.toml:3: \"much-too",
         ),
         ("twice", interface("[[interface]]\nname = \"eth0\""), "agent.toml:5: the interface eth0 is there twice"),
+        ("no group", mroute("10.0.0.1", "[\"b\"]"), "agent.toml:3: 10.0.0.1 is no multicast group"),
+        ("no address", mroute("some", "[\"b\"]"), "agent.toml:3: \"some\" is no address"),
+        ("back again", mroute("239.1.1.1", "[\"a\"]"), "agent.toml:4: a route goes out of"),
+        ("nowhere", mroute("239.1.1.1", "[]"), "agent.toml:4: a route goes out of"),
+        (
+            "family",
+            mroute("239.1.1.1", "[\"b\"]\nsender = \"fd00::1\""),
+            "agent.toml:6: fd00::1 cannot send to 239.1.1.1",
+        ),
         ("refresh", "auth = \"none\"\n[rsvp]\nrefresh = \"1ms\"".into(), "agent.toml:3: a refresh period is"),
         ("limit", "auth = \"none\"\n[rsvp]\nmax_sessions = 0".into(), "agent.toml:3: a limit is 1 to"),
         ("keep", "auth = \"none\"\n[rsvp]\nkeep = 0".into(), "agent.toml:3: keep is 1 to 100"),
