@@ -60,10 +60,9 @@ impl Rsvp {
             self.rsbs[id].confirm = None;
             self.pass_confirmation(now, &senders, id, receiver);
         }
-        let push = |id: &Id<Psb>| if self.psbs[*id].confirm.is_some() { Push::Now } else { Push::IfNew };
-        let (now_due, later): (Vec<_>, Vec<_>) = senders.into_iter().partition(|id| push(id) == Push::Now);
-        self.refresh_upstream(now, now_due, Push::Now);
-        self.refresh_upstream(now, later, Push::IfNew);
+        let (waiting, others): (Vec<_>, Vec<_>) = senders.into_iter().partition(|id| self.psbs[*id].confirm.is_some());
+        self.refresh_upstream(now, waiting, Push::Now);
+        self.refresh_upstream(now, others, Push::IfNew);
     }
 
     /// A receiver asked for a confirmation: the question goes on with its request, if that is larger than all others it

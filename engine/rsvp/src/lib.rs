@@ -8,23 +8,33 @@
 //! | `receive` | message arrives: RFC 2209 section 2, the checks before any procedure |
 //! | `heard` | a refresh that is byte for byte what was heard last |
 //! | `overload` | what waits for the engine when it cannot keep up, and what is shed |
-//! | `path` `path_tear` `path_err` | Path, PathTear, PathErr arrives |
-//! | `resv` `resv_tear` `resv_err` `resv_conf` | Resv, ResvTear, ResvErr, ResvConf arrives |
+//! | `path` `path_multicast` `path_tear` `path_err` | Path, PathTear, PathErr arrives |
+//! | `resv` `resv_shared` `resv_tear` `resv_err` `resv_conf` | Resv, ResvTear, ResvErr, ResvConf arrives |
+//! | `matching` | which reservations are for which senders: RFC 2205 section 3.1.4 |
 //! | `update_traffic_control` `installed` | UPDATE TRAFFIC CONTROL, and what its outcome sets off |
-//! | `path_refresh` `resv_refresh` | PATH REFRESH, RESV REFRESH |
+//! | `path_refresh` `resv_refresh` `resv_refresh_shared` | PATH REFRESH, RESV REFRESH |
 //! | `sender` `receiver` | the upcalls of RFC 2205 section 3.11.1 |
 //! | `repair` | route and interface changes: local repair, RFC 2205 section 3.6 |
 //! | `wake` `lifetime` | soft state: RFC 2205 section 3.7 |
-//! | `session` `psb` `rsb` `tcsb` | state blocks |
+//! | `session` `psb` `rsb` `tcsb` `bsb` | state blocks |
 //! | `integrity` | who said it: RFC 2747, before anything else looks at a message |
 //! | `neighbour` | what neighbours say to each other: refresh reduction (RFC 2961), Hello (RFC 3209 section 5) |
 //! | `table` `timers` `pcg` | where blocks lie, when they are due, chance |
 //!
-//! **Scope.** Unicast sessions, fixed filter, controlled load and guaranteed service, IPv4 and IPv6. Rooms kept for
-//! what comes next: SE and WF widen the filter in [`rsb`] and [`tcsb`] keys and add a merge in `resv_refresh`; the
-//! blockade state (`bsb`) hangs on the path state, where `resv_err` has its place for it; multicast adds the incoming
-//! interface to the path state's key and a list to [`psb::Out`]; refresh reduction (RFC 2961) sits between `receive`
-//! and the procedures.
+//! **Scope.** Unicast and multicast sessions, all three styles, controlled load and guaranteed service, IPv4 and IPv6,
+//! protocols without ports and generalised port identifiers (RFC 2207), pre-emption priorities (RFC 3181, merged by "take
+//! the highest"), sender and receiver proxies. Not there: tunnels (RFC 2746), aggregation (RFC 3175), senders by IPv6 flow
+//! label, shared multicast trees as a reason to leave SCOPE out (it is harmless there).
+//!
+//! **What the RFCs leave open**, and what is done here:
+//! - *Strictly greater* (RFC 2205 section 3.5) is by the rate, of what serves the other: see `bsb`.
+//! - A SCOPE goes on with a wildcard request that came with one, even to a single previous hop (section 3.4 allows to
+//!   leave it out there): what a scope shut out stays shut out.
+//! - In the shared styles what is asked of a previous hop is the largest request for any of its senders (RFC 2209
+//!   section 2.10), so that a sender may have more reserved than was asked for it. On a topology with cycles, shared
+//!   requests for different senders can hold one another up at a size that nobody asks any more, as long as they last.
+//! - A multicast sender on a router sends along the branches of its tree and by the interface that has its address.
+//! - A local receiver's request goes to where packets come in; the application does not choose an interface (section 3.9).
 //!
 //! **Order of a reservation.** A Resv is admitted by traffic control at once, installed by the plane, and goes on
 //! upstream only when the plane has read it back: a ResvConf means that every hop carries the flow.

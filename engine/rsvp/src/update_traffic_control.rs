@@ -8,7 +8,7 @@ use crate::rsb::{MOST_FILTERS, NextHop};
 use crate::tcsb::{Tcsb, TcsbKey, Told};
 use alloc::vec::Vec;
 use terms::ports::{Police, Preemption, TcRequest};
-use terms::{FilterSpec, FlowSpec, IfIndex, Refused, Span, Style, Time};
+use terms::{FilterSpec, FlowSpec, Refused, Span, Style, Time};
 use wire::iana::error;
 
 /// The least flowspec that serves both (RFC 2211 section 8, RFC 2212). Two services do not merge (error 21, value 1).
@@ -220,9 +220,10 @@ impl Rsvp {
     /// A sender says something else about its traffic, or is new to its interfaces.
     pub(crate) fn sender_changed<E: Env>(&mut self, now: Time, env: &mut E, psb: crate::table::Id<crate::psb::Psb>) {
         let (sid, _, filter) = self.sender_of(psb);
-        let oifs: Vec<IfIndex> = self.psbs[psb].out.oifs().to_vec();
-        for oif in oifs {
-            if let Some(id) = self.held_for(sid, oif, &filter) {
+        // No more than a copy, unless it is a tree.
+        let out = self.psbs[psb].out.clone();
+        for oif in out.oifs() {
+            if let Some(id) = self.held_for(sid, *oif, &filter) {
                 let at = self.tcsbs.key(id);
                 self.senders_changed(now, env, &at);
             }

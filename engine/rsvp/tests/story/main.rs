@@ -13,14 +13,25 @@
 //! | S9 tears lost, overtaken | `loss::lost_tears_leave_it_to_the_lifetime`, `loss::an_overtaken_tear_is_healed_by_the_refresh` (to tell them apart takes MESSAGE_ID, RFC 2961) |
 //! | S10 tear of a stranger | `wrong::messages_of_strangers_change_nothing` |
 //! | S11 error loop | `wrong::errors_do_not_multiply`, `wrong::an_error_never_goes_back_where_it_came_from` |
-//! | S12 killer reservations, S13 merge of many receivers | none: a unicast session has one receiver; they come with merging |
+//! | S12 killer reservations | `blockade` |
+//! | S13 merge of many receivers | `multicast::a_thousand_next_hops_merge_and_leave` |
 //! | S14 Path loop | `wrong::messages_of_strangers_change_nothing` |
 //! | S15 cloud that reorders and doubles | `loss::after_any_disorder_all_agree_with_the_last_word` |
 //! | S16 TTL 1 | `wrong::a_path_with_ttl_one_stays_here` |
 //! | S17 interface down and up, MTU | `repair::an_interface_that_goes_takes_its_reservations`, `repair::a_smaller_mtu_is_advertised` |
 //! | S18 interface number used again | `repair::an_interface_number_that_is_used_again` |
 //! | S19 confirmation of what failed later | `wrong::a_confirmation_that_nobody_waits_for_is_ignored` |
-//! | S20 increase refused | `modify::a_refused_increase_leaves_the_old_reservation_everywhere` |
+//! | S20 increase refused | `modify::a_refused_increase_leaves_the_old_reservation_everywhere`, `styles::a_refused_increase_of_a_shared_reservation_changes_nothing` |
+//!
+//! Of the faults of messages, P24 to P28 and P31, P32 are the codec's (`engine/wire/tests/codec`); here are
+//!
+//! | fault | story |
+//! |---|---|
+//! | P29 two styles | `styles::styles_do_not_mix` |
+//! | P30 ports that do not mix | `wrong::answers_to_a_path`, `wrong::sessions_with_and_without_ports_do_not_mix` |
+//! | P41 errors of all kinds | `wrong::whatever_an_error_says` and its neighbours, `blockade` |
+//! | P42 odd scopes | `scope::odd_scopes` |
+//! | P43 POLICY_DATA | `policy::merged_requests_take_the_highest_priority` |
 
 mod blockade;
 mod chaos;
@@ -28,6 +39,7 @@ mod hello;
 mod hostile;
 mod integrity;
 mod loss;
+mod merging;
 mod modify;
 mod multicast;
 mod net;

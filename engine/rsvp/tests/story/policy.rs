@@ -183,22 +183,28 @@ fn unknown_services_are_passed_on_as_broken() {
     assert_eq!(*found.borrow(), vec![vec![(77, true, vec![200, 0, 0, 0])]; 2], "over both links");
 }
 
-/// Sessions of protocols without ports, and a sender told apart by nothing but its address.
+/// Sessions of protocols without ports, whose senders are told apart by nothing but their address; and ESP with a
+/// virtual destination port, whose senders are told apart by their security parameter index (RFC 2207).
 #[test]
-fn a_protocol_without_ports() {
-    for v6 in [false, true] {
+fn protocols_without_ports() {
+    for (v6, protocol, dst_port, src_port) in
+        [(false, 89, 0, 0), (true, 89, 0, 0), (false, 50, 9000, 0xdead_beef), (true, 51, 9000, 0x0001_0000)]
+    {
         let mut net = Net::new(v6);
         for name in ["snd", "r1", "rcv"] {
             net.node(name, config(R));
         }
         net.link_up(1..3);
-        let session = Session { protocol: 89, dst_port: 0, ..net.session_at(2) };
-        let template = SenderTemplate { src_port: 0, ..net.template_at(0) };
+        let session = Session { protocol, dst_port, ..net.session_at(2) };
+        let template = SenderTemplate { src_port, ..net.template_at(0) };
         let app = SENDER;
         net.tell(0, Input::App(AppCall::Sender { app, session, template, tspec: tspec(3), ttl: 63 }));
         net.run(ms(10));
         net.shares(2, session, Style::Ff, &[template], cl(3));
         net.run(ms(20));
         assert_eq!((net.held(), net.confirms(2).len()), (vec![3, 3, 0], 1));
+        assert_eq!(net.nodes[1].env.terms_on(2).filters, [template]);
+        net.run(Span::from_secs(600));
+        assert_eq!(net.held(), [3, 3, 0], "refreshed");
     }
 }
