@@ -10,7 +10,7 @@
 //! | S5 worst jitter and loss | `loss::two_losses_in_a_row_never_end_a_reservation`, `worst_legal` |
 //! | S6, S7 periods that grow, shrink, differ | `soft_state::lifetimes_follow_the_senders_refresh_period`, `worst_legal::a_changed_period_counts_from_its_message` |
 //! | S8 synchronised timers | `soft_state::refreshes_of_many_sessions_spread` |
-//! | S9 tears lost, overtaken | `loss::lost_tears_leave_it_to_the_lifetime`, `loss::an_overtaken_tear_is_healed_by_the_refresh` (to tell them apart takes MESSAGE_ID, RFC 2961) |
+//! | S9 tears lost, overtaken | `loss::lost_tears_leave_it_to_the_lifetime`, `loss::an_overtaken_tear_is_healed_by_the_refresh`; with MESSAGE_ID `refresh_reduction::overtaken_messages_are_ignored` |
 //! | S10 tear of a stranger | `wrong::messages_of_strangers_change_nothing` |
 //! | S11 error loop | `wrong::errors_do_not_multiply`, `wrong::an_error_never_goes_back_where_it_came_from` |
 //! | S12 killer reservations | `blockade` |
@@ -35,6 +35,7 @@
 
 mod blockade;
 mod chaos;
+mod faults;
 mod hello;
 mod hostile;
 mod integrity;
