@@ -89,9 +89,6 @@ fn checked_session(session: &SessionId) -> Result<Session, Problem> {
     if session.dst.is_multicast() {
         return Err(misuse(format!("{} is multicast, which this version does not reserve for", session.dst)));
     }
-    if session.dst.is_ipv6() {
-        return Err(misuse("this version signals over IPv4 sockets alone, so IPv6 sessions cannot be reserved yet"));
-    }
     Ok((*session).into())
 }
 
@@ -185,7 +182,7 @@ mod tests {
             (&with(":17", ":0"), "7 misuse: a session needs an IP protocol"),
             (&with("10.0.2.2", "0.0.0.0"), "7 misuse: a session needs a destination"),
             (&with("10.0.2.2", "224.1.1.1"), "7 misuse: 224.1.1.1 is multicast"),
-            (&with("10.0.2.2", "fd00::2"), "7 misuse: this version signals over IPv4"),
+            (&with("10.0.2.2", "fd00::2"), "7 misuse: sender and session are of different"),
             (&with("10.0.2.2", "10.0.2"), "7 malformed"),
             (&with("10.0.0.1", "255.255.255.255"), "7 misuse: 255.255.255.255 is not the address"),
             (&with("10.0.0.1", "fd00::1"), "7 misuse: sender and session are of different"),

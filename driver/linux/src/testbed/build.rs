@@ -1,7 +1,7 @@
 //! Making a testbed: namespaces, veth pairs, addresses, routes, and the settings that make its links behave as wires.
 
 use super::record::{Made, Record};
-use super::topology::{End, Kind, PREFIX, Topology};
+use super::topology::{End, Kind, PREFIX, PREFIX_V6, StaticRoute, Topology};
 use crate::error::Failed;
 use crate::netlink::Socket;
 use crate::netlink::addr::Address;
@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
 use terms::IfIndex;
 
 /// Makes everything, writing each deed into `record` first. On a failure, what the record holds is still there:
@@ -65,6 +66,9 @@ fn configure(topology: &Topology, node: usize) -> Result<(), Failed> {
     let ipv4 = "/proc/sys/net/ipv4";
     let forward = if topology.nodes[node].kind == Kind::Router { "1" } else { "0" };
     set(&format!("{ipv4}/ip_forward"), forward)?;
+    if has_ipv6() {
+        set(&format!("{IPV6}/conf/all/forwarding"), forward)?;
+    }
     // Path messages keep the sender's address, and an experiment may route asymmetrically.
     set(&format!("{ipv4}/conf/all/rp_filter"), "0")?;
     set(&format!("{ipv4}/conf/default/rp_filter"), "0")?;
@@ -82,6 +86,15 @@ fn configure(topology: &Topology, node: usize) -> Result<(), Failed> {
         offload::segmentation_off(&mut socket, &end.interface, link.index)?;
         let address = Address { index: link.index, address: IpAddr::V4(end.address), prefix: PREFIX };
         socket.add_address(&address).map_err(Failed::netlink(what()))?;
+        if has_ipv6() {
+            // Nobody else is on these links: no need to wait until an address is known to be alone.
+            set(&format!("{IPV6}/conf/{}/accept_dad", end.interface), "0")?;
+            // As IPv4 does: an address outlives a link that goes down.
+            set(&format!("{IPV6}/conf/{}/keep_addr_on_down", end.interface), "1")?;
+            let address = IpAddr::V6(Topology::v6(end.address));
+            let address = Address { index: link.index, address, prefix: PREFIX_V6 };
+            socket.add_address(&address).map_err(Failed::netlink(what()))?;
+        }
         socket.set_link_up(link.index, true).map_err(Failed::netlink(what()))?;
     }
     Ok(())
@@ -89,17 +102,23 @@ fn configure(topology: &Topology, node: usize) -> Result<(), Failed> {
 
 fn add_routes(topology: &Topology, node: usize) -> Result<(), Failed> {
     let mut socket = open()?;
-    for route in topology.routes(node) {
-        let what = format!("route {}/{PREFIX} via {} on {}", route.network, route.gateway, topology.nodes[node].name);
-        let entry = RouteEntry {
-            dst: IpAddr::V4(route.network),
-            prefix: PREFIX,
-            gateway: Some(IpAddr::V4(route.gateway)),
-            oif: IfIndex(0),
-        };
-        socket.add_route(&entry).map_err(Failed::netlink(what))?;
+    for StaticRoute { network, gateway } in topology.routes(node) {
+        let v4 = (IpAddr::V4(network), PREFIX, IpAddr::V4(gateway));
+        let v6 = (IpAddr::V6(Topology::v6(network)), PREFIX_V6, IpAddr::V6(Topology::v6(gateway)));
+        for (dst, prefix, gateway) in std::iter::once(v4).chain(has_ipv6().then_some(v6)) {
+            let what = format!("route {dst}/{prefix} via {gateway} on {}", topology.nodes[node].name);
+            let entry = RouteEntry { dst, prefix, gateway: Some(gateway), oif: IfIndex(0) };
+            socket.add_route(&entry).map_err(Failed::netlink(what))?;
+        }
     }
     Ok(())
+}
+
+const IPV6: &str = "/proc/sys/net/ipv6";
+
+/// Whether this kernel speaks IPv6; without it a testbed has IPv4 alone.
+fn has_ipv6() -> bool {
+    Path::new(IPV6).exists()
 }
 
 fn open() -> Result<Socket, Failed> {

@@ -1,7 +1,7 @@
 //! What a testbed consists of, and what follows from it: names, addresses and routes, the same every time.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use terms::Rate;
 
 /// A testbed.
@@ -70,6 +70,8 @@ pub struct StaticRoute {
 
 /// Every link is a network of this length.
 pub const PREFIX: u8 = 30;
+/// And of this one in IPv6.
+pub const PREFIX_V6: u8 = 64;
 /// Most links: 10.0.0.0/8 holds one /24 for each.
 pub const MAX_LINKS: usize = 1 << 16;
 /// Most nodes.
@@ -107,6 +109,12 @@ impl Topology {
     pub fn addresses(link: usize) -> [Ipv4Addr; 2] {
         let at = |host: u8| Ipv4Addr::new(10, (link >> 8) as u8, link as u8, host);
         [at(1), at(2)]
+    }
+
+    /// The IPv6 address beside an IPv4 one of [`Topology::addresses`]: 10.A.B.H is also fd5c:1c00:0:AB::H/64.
+    pub fn v6(address: Ipv4Addr) -> Ipv6Addr {
+        let [_, high, low, host] = address.octets();
+        Ipv6Addr::new(0xfd5c, 0x1c00, 0, u16::from_be_bytes([high, low]), 0, 0, 0, host.into())
     }
 
     /// A node's ends of links, in the order of the links.
@@ -228,6 +236,7 @@ mod tests {
         assert_eq!(routes(&seed, 1), ["10.0.2.0 via 10.0.1.2"]);
         assert_eq!(routes(&seed, 3), ["10.0.0.0 via 10.0.2.1", "10.0.1.0 via 10.0.2.1"]);
         assert_eq!(seed.namespace(2), "t-maui");
+        assert_eq!(Topology::v6(seed.ends(2)[1].address).to_string(), "fd5c:1c00:0:2::1");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod bed;
 mod command;
 mod expiry;
+mod interop;
 mod life;
 mod repair;
 mod reserve;
