@@ -102,6 +102,8 @@ pub enum Request {
     },
     /// All of them: [`Answer::Statics`].
     Statics,
+    /// Read the files of keys again; with a mistake in one of them all stay as they were.
+    ReloadKeys,
     /// Send every event of the node to this connection from now on.
     Watch,
     /// Send every RSVP message that comes or goes to this connection from now on, as `message` events.

@@ -12,11 +12,13 @@ pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
         config.log = level;
     }
     if args.check {
+        daemon::auth::load(&config).map_err(|mistake| Complaint::usage(mistake.to_string()))?;
         println!("{}: no mistake found", args.config.display());
         return Ok(ExitCode::SUCCESS);
     }
     daemon::run(config).map_err(|error| match error {
         StartError::Interfaces(_) => Complaint::usage(format!("{}: {error}", args.config.display())),
+        StartError::Keys(_) => Complaint::usage(error.to_string()),
         _ => Complaint::world(error.to_string()),
     })?;
     Ok(ExitCode::SUCCESS)

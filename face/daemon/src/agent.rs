@@ -1,5 +1,6 @@
 //! The agent's loop: wait, tell the node one thing, carry out everything that it says, and again.
 
+use crate::auth;
 use crate::config::{AgentConfig, Level};
 use crate::interfaces::{self, Interfaces};
 use crate::local::Local;
@@ -23,10 +24,11 @@ use linux::route::KernelRoutes;
 use linux::sockets::{Outgoing, Receiver, RsvpSockets, Sender};
 use linux::testbed::record::unmount_below;
 use node::Node;
-use node::io::{Input, Output};
+use node::io::{Input, InterfaceState, Output};
+use rsvp::integrity::Auth;
 use rsvp::io::Datagram;
 use rsvp::overload::{Incoming, Intake, Limits};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use terms::{Fault, IfIndex, Span, Time};
 use traffic::plan::PlanOp;
 
@@ -64,6 +66,8 @@ pub(crate) struct Agent {
     /// Senders and reservations on behalf of others.
     pub(crate) statics: Statics,
     mroutes: MulticastRoutes,
+    /// Whose messages are taken, by interface name.
+    pub(crate) auth: BTreeMap<String, Auth>,
     /// When to look next whether others changed what we installed.
     look_at: Time,
     notices: Notices,
@@ -114,6 +118,7 @@ impl Agent {
         poll.add(&notices, NOTICES, Want::Read)?;
         poll.add(&signals, SIGNALS, Want::Read)?;
         let interfaces = interfaces::read(&mut netlink, &config)?;
+        let auth = auth::load(&config).map_err(StartError::Keys)?;
         let statics = Statics::load(&config.state, &config.statics)?;
         let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
         let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
@@ -135,6 +140,7 @@ impl Agent {
             tracers: Tracers::default(),
             statics,
             mroutes: MulticastRoutes::default(),
+            auth,
             look_at: clock.now() + LOOK_EVERY,
             stopping: false,
             _sole: sole,
@@ -163,7 +169,7 @@ impl Agent {
             }
         }
         for state in self.interfaces.clone().into_values() {
-            self.tell(Input::Interface(state));
+            self.tell_interface(state);
         }
         self.renew_multicast_routes();
         let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
@@ -314,7 +320,7 @@ impl Agent {
     }
 
     /// To the log, and to everyone who watches.
-    fn announce(&mut self, level: Level, name: &str, text: &str) {
+    pub(crate) fn announce(&mut self, level: Level, name: &str, text: &str) {
         let now = self.clock.now();
         self.log.line(now, level, name, &[("text", &text)]);
         let watchers = self.local.watchers();
@@ -427,17 +433,23 @@ impl Agent {
         for (index, state) in now {
             if before.get(&index) != Some(&state) {
                 self.announce(Level::Info, "interface", &format!("{} changed", state.name));
-                self.tell(Input::Interface(state));
+                self.tell_interface(state);
             }
         }
         self.renew_multicast_routes();
     }
 
+    fn tell_interface(&mut self, state: InterfaceState) {
+        self.tell_auth(state.index, &state.name);
+        self.tell(Input::Interface(state));
+    }
+
     fn signal(&mut self) {
         while let Some(signal) = self.signals.take_next() {
-            // SIGHUP comes when a terminal goes; a configuration is read at start alone.
-            if signal != SIGHUP {
-                self.stopping = true;
+            match signal {
+                // Keys alone: the rest of a configuration is read at start. How it went is announced.
+                SIGHUP => drop(self.reload_keys()),
+                _ => self.stopping = true,
             }
         }
     }

@@ -46,6 +46,7 @@ impl Agent {
             Request::AddStatic { what } => self.add_static(what).map(|row| Answer::Statics(vec![row])),
             Request::RemoveStatic { number } => self.remove_static(*number).map(|row| Answer::Statics(vec![row])),
             Request::Statics => Ok(Answer::Statics(self.statics.rows())),
+            Request::ReloadKeys => self.reload_keys().map(|()| Answer::Done),
             Request::Watch => {
                 self.local.watch(client);
                 Ok(Answer::Done)

@@ -2,7 +2,8 @@
 //!
 //! ```toml
 //! name = "maui"                        # default: the host's name
-//! auth = "none"                        # must be written out while RSVP integrity does not exist here
+//! keys = "keys.toml"                   # the keys that neighbours share (see keys.rs), from here if relative;
+//!                                      # or auth = "none": messages are neither signed nor checked
 //! socket = "/run/sluice/agent.sock"    # the default
 //! state = "/var/lib/sluice"            # the default
 //! log = "info"                         # error, warn, info (the default) or debug
@@ -21,12 +22,15 @@
 //! signalled_share = "100%"             # of the rate, or a rate: what signalled reservations may hold together
 //! kept_back = "2%"                     # of the rate, or a rate: what best effort and signalling always keep
 //! assumed_holding = "1h"               # after which a booking may displace a signalled reservation; default: never
+//! keys = "eth0.toml"                   # or auth = "none": instead of what is said above
+//! handshake = "required"               # the default; "willing": senders that refuse it are taken without; "none"
 //!
 //! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
 //! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
 //! [[static_reservation]]
 //! ```
 
+use crate::auth::{self, AuthConfig};
 use crate::document::{Document, Mistake, read};
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
 use crate::statics_file::{ReservationFile, SenderFile};
@@ -74,6 +78,8 @@ pub struct InterfaceConfig {
     pub kept_back: Share,
     /// How long a signalled reservation is safe from bookings; `None`: for ever.
     pub assumed_holding: Option<Span>,
+    /// Whose messages are taken there.
+    pub auth: AuthConfig,
 }
 
 /// A part of a link.
@@ -148,6 +154,7 @@ const MAX_INTERFACES: usize = 1024;
 struct File {
     name: Option<Spanned<String>>,
     auth: Option<Spanned<String>>,
+    keys: Option<Spanned<PathBuf>>,
     socket: Option<PathBuf>,
     state: Option<PathBuf>,
     log: Option<Spanned<String>>,
@@ -181,6 +188,9 @@ struct InterfaceFile {
     signalled_share: Option<Spanned<String>>,
     kept_back: Option<Spanned<String>>,
     assumed_holding: Option<Spanned<String>>,
+    auth: Option<Spanned<String>>,
+    keys: Option<Spanned<PathBuf>>,
+    handshake: Option<Spanned<String>>,
 }
 
 impl AgentConfig {
@@ -199,7 +209,10 @@ impl AgentConfig {
     pub fn parse(file: &Path, text: &str) -> Result<AgentConfig, Mistake> {
         let document = Document::new(file, text);
         let found: File = document.parse()?;
-        require_auth(&document, found.auth.as_ref())?;
+        let auth = auth::said(&document, found.auth.as_ref(), found.keys.as_ref())?;
+        if auth.is_none() && found.interface.is_empty() {
+            return Err(document.whole(auth::MISSING));
+        }
         let name = match &found.name {
             Some(name) => node_name(&document, name)?,
             None => host_name(),
@@ -216,23 +229,9 @@ impl AgentConfig {
             rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
             interfaces: interfaces(&document, &found.interface)?,
             multicast_routes: crate::mroutes::read(&document, &found.multicast_route)?,
+            interfaces: interfaces(&document, &found.interface, auth.as_ref())?,
             statics: crate::statics_file::read(&document, &found.static_sender, &found.static_reservation)?,
         })
-    }
-}
-
-/// `auth` must be there and be `none`, so that nobody runs without authentication unawares.
-pub(crate) fn require_auth(document: &Document<'_>, auth: Option<&Spanned<String>>) -> Result<(), Mistake> {
-    match auth {
-        None => Err(document.whole(
-            "`auth` is missing: RSVP messages are not authenticated by this version, and that must be written out: \
-             auth = \"none\"",
-        )),
-        Some(auth) if auth.get_ref() == "none" => Ok(()),
-        Some(auth) => Err(document.at(
-            auth.span(),
-            format!("auth = {:?} is not known: this version has \"none\" and nothing else", auth.get_ref()),
-        )),
     }
 }
 
@@ -278,7 +277,11 @@ pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> 
     Ok(config)
 }
 
-fn interfaces(document: &Document<'_>, found: &[InterfaceFile]) -> Result<Vec<InterfaceConfig>, Mistake> {
+fn interfaces(
+    document: &Document<'_>,
+    found: &[InterfaceFile],
+    otherwise: Option<&AuthConfig>,
+) -> Result<Vec<InterfaceConfig>, Mistake> {
     let mut seen = BTreeMap::new();
     if found.len() > MAX_INTERFACES {
         return Err(document.whole(format!("more than {MAX_INTERFACES} interfaces")));
@@ -293,12 +296,16 @@ fn interfaces(document: &Document<'_>, found: &[InterfaceFile]) -> Result<Vec<In
             if seen.insert(name.clone(), ()).is_some() {
                 return Err(document.at(entry.name.span(), format!("the interface {name} is there twice")));
             }
-            interface(document, entry)
+            interface(document, entry, otherwise)
         })
         .collect()
 }
 
-fn interface(document: &Document<'_>, entry: &InterfaceFile) -> Result<InterfaceConfig, Mistake> {
+fn interface(
+    document: &Document<'_>,
+    entry: &InterfaceFile,
+    otherwise: Option<&AuthConfig>,
+) -> Result<InterfaceConfig, Mistake> {
     let rate = entry.rate.as_ref().map(|rate| link_rate(document, rate)).transpose()?;
     let overhead = match &entry.overhead {
         None => DEFAULT_OVERHEAD,
@@ -322,6 +329,11 @@ fn interface(document: &Document<'_>, entry: &InterfaceFile) -> Result<Interface
             .as_ref()
             .map(|text| unit(document, text, units::parse_span))
             .transpose()?,
+        auth: auth::of_interface(
+            document,
+            auth::said(document, entry.auth.as_ref(), entry.keys.as_ref())?.as_ref().or(otherwise),
+            entry.handshake.as_ref(),
+        )?,
     };
     if let (Some(rate), Some(text)) = (rate, &entry.kept_back)
         && config.kept_back.of(rate) >= rate

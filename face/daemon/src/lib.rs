@@ -3,10 +3,12 @@
 
 mod agent;
 mod answer;
+pub mod auth;
 mod calls;
 pub mod config;
 pub mod document;
 mod interfaces;
+mod keys;
 mod local;
 mod log;
 mod measure;
@@ -24,6 +26,7 @@ pub mod topology;
 mod trace;
 
 pub use agent::run;
+pub use auth::AuthConfig;
 pub use config::{AgentConfig, InterfaceConfig, Level, Share};
 pub use document::Mistake;
 pub use mroutes::MulticastRouteConfig;

@@ -60,7 +60,7 @@ fn interfaces<'a>(agent: &'a Agent, filter: &'a Filter) -> impl Iterator<Item = 
             reservable_wire_bps: link.map(|link| link.reservable.as_bps()),
             reservations: agent.node.reservations().filter(|held| Some(held.oif) == index).count(),
             neighbours: neighbours.iter().filter(|(interface, ..)| Some(*interface) == index).count(),
-            auth: "none".to_owned(),
+            auth: crate::auth::words(agent.auth.get(&wanted.name)),
             refresh_ms: agent.config.rsvp.refresh.as_millis(),
             received,
             sent,

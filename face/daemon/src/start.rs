@@ -2,6 +2,7 @@
 //! reader knows what to do.
 
 use crate::config::AgentConfig;
+use crate::document::Mistake;
 use crate::interfaces;
 use linux::bpf::entry::MAJOR;
 use linux::error::Failed;
@@ -28,6 +29,8 @@ pub enum StartError {
     },
     /// The configuration does not fit the machine.
     Interfaces(Vec<String>),
+    /// A file of keys cannot be used.
+    Keys(Mistake),
     /// The data plane is not to be had.
     Plane(terms::Fault),
     /// The system would not do it.
@@ -56,6 +59,7 @@ impl std::fmt::Display for StartError {
                 )
             }
             StartError::Interfaces(wrong) => f.write_str(&wrong.join("; ")),
+            StartError::Keys(mistake) => mistake.fmt(f),
             StartError::Plane(fault) => {
                 write!(f, "the data plane is not to be had: {fault}; `sluice doctor` says more")
             }

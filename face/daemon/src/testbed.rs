@@ -13,7 +13,7 @@ use linux::testbed::build::build;
 use linux::testbed::record::{self, Made, Record};
 use linux::testbed::topology::{End, Kind, Topology};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -141,12 +141,45 @@ fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path) -> Result<Vec<
     let mut record = Record::begin(dir)?;
     let namespaces = build(&file.topology, &mut record)?;
     let mut agents = Vec::with_capacity(namespaces.len());
+    let keys = if file.keys { Some(link_keys(file.topology.links.len())?) } else { None };
     for (node, namespace) in namespaces.iter().enumerate() {
+        furnish(file, node, keys.as_deref(), dir)?;
         agents.push(start(file, node, namespace, options, dir, &mut record)?);
     }
     let deadline = Instant::now() + START_PATIENCE;
     let all = agents.into_iter().enumerate();
     all.map(|(node, child)| wait_for(&file.topology, node, child, dir, deadline)).collect()
+}
+
+/// A secret.
+type Secret = [u8; 32];
+
+/// A key for each link, from the kernel's chance.
+fn link_keys(links: usize) -> Result<Vec<Secret>, Failed> {
+    let mut random = fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;
+    let mut keys = vec![[0; 32]; links];
+    for key in &mut keys {
+        random.read_exact(key).map_err(Failed::doing("read /dev/urandom"))?;
+    }
+    Ok(keys)
+}
+
+/// A node's folder, with the keys that it shares with its neighbours.
+fn furnish(file: &TestbedFile, node: usize, keys: Option<&[Secret]>, dir: &Path) -> Result<(), Failed> {
+    let home = dir.join(&file.topology.nodes[node].name);
+    fs::create_dir(&home).map_err(Failed::doing(format!("make {}", home.display())))?;
+    let Some(keys) = keys else { return Ok(()) };
+    for end in file.topology.ends(node) {
+        let path = home.join(key_file(&end));
+        let made = crate::keys::write(&path, end.link as u64 + 1, &keys[end.link]);
+        made.map_err(Failed::doing(format!("write {}", path.display())))?;
+    }
+    Ok(())
+}
+
+/// The file of the key of a link, in the folder of one of its ends.
+fn key_file(end: &End) -> String {
+    format!("{}.keys", end.interface)
 }
 
 fn start(
@@ -160,7 +193,6 @@ fn start(
     let name = &file.topology.nodes[node].name;
     let home = dir.join(name);
     let config = home.join("agent.toml");
-    fs::create_dir(&home).map_err(Failed::doing(format!("make {}", home.display())))?;
     let text = agent_file(file, node, &home);
     fs::write(&config, text).map_err(Failed::doing(format!("write {}", config.display())))?;
     let mut command = Command::new(&options.program);
@@ -179,7 +211,7 @@ fn start(
 fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
     let topology = &file.topology;
     let mut text = format!(
-        "# made by sluice up\nname = {:?}\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\nlog = {:?}\n\n[rsvp]\n\
+        "# made by sluice up\nname = {:?}\nsocket = {:?}\nstate = {:?}\nlog = {:?}\n\n[rsvp]\n\
          refresh = \"{}ns\"\nkeep = {}\nmax_sessions = {}\nmax_paths = {}\nmax_reservations = {}\n",
         topology.nodes[node].name,
         home.join("agent.sock"),
@@ -191,13 +223,21 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
         file.rsvp.max_paths,
         file.rsvp.max_resvs,
     );
-    for end in topology.ends(node) {
+    let ends = topology.ends(node);
+    if ends.is_empty() {
+        text.insert_str(0, "auth = \"none\"\n"); // there is nobody to speak to
+    }
+    for end in ends {
         let rate = topology.links[end.link].rate;
         text += &format!(
             "\n[[interface]]\nname = {:?}\nrate = \"{rate}\"\nkept_back = \"{}\"\n",
             end.interface,
             file.kept_back.of(rate)
         );
+        text += &match file.keys {
+            true => format!("keys = {:?}\n", key_file(&end)),
+            false => "auth = \"none\"\n".to_owned(),
+        };
     }
     text
 }

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! name = "seed"
-//! auth = "none"
+//! auth = "none"         # messages are not signed; default: `sluice up` makes a key for each link
 //!
 //! [rsvp]                # as in the agent's configuration; for every node
 //! refresh = "30s"
@@ -18,7 +18,7 @@
 //! ```
 
 use crate::config::{DEFAULT_KEPT_BACK, Level};
-use crate::config::{RsvpFile, Share, link_rate, node_name, require_auth, rsvp_config, share};
+use crate::config::{RsvpFile, Share, link_rate, node_name, rsvp_config, share};
 use crate::document::{Document, Mistake, read};
 use linux::testbed::topology::{Kind, Link, MAX_LINKS, MAX_NODES, Node, Topology};
 use serde::Deserialize;
@@ -37,6 +37,8 @@ pub struct TestbedFile {
     pub kept_back: Share,
     /// How much every agent logs.
     pub log: Level,
+    /// Whether each link gets a key.
+    pub keys: bool,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +86,7 @@ impl TestbedFile {
     pub fn parse(file: &Path, text: &str) -> Result<TestbedFile, Mistake> {
         let document = Document::new(file, text);
         let found: File = document.parse()?;
-        require_auth(&document, found.auth.as_ref())?;
+        let keys = crate::auth::said(&document, found.auth.as_ref(), None)?.is_none();
         let name = node_name(&document, &found.name)?;
         let log = match &found.log {
             Some(level) => level.get_ref().parse().map_err(|wrong: String| document.at(level.span(), wrong))?,
@@ -95,7 +97,7 @@ impl TestbedFile {
         let links = links(&document, &found.link, &by_name)?;
         let topology = Topology { name, nodes, links };
         topology.check().map_err(|wrong| document.whole(wrong))?;
-        Ok(TestbedFile { topology, rsvp: rsvp_config(&document, found.rsvp.as_ref())?, kept_back, log })
+        Ok(TestbedFile { topology, rsvp: rsvp_config(&document, found.rsvp.as_ref())?, kept_back, log, keys })
     }
 }
 
