@@ -31,6 +31,10 @@ pub fn run(command: &RsvpCommand) -> Result<ExitCode, Complaint> {
         RsvpCommand::Installed(args) => show::run(args, View::Installed),
         RsvpCommand::Counters(args) => show::run(args, View::Counters),
         RsvpCommand::Signalling(args) => show::run(args, View::Signalling),
+        RsvpCommand::ReloadKeys(agent) => {
+            agent.connect()?.call(Request::ReloadKeys)?;
+            Ok(ExitCode::SUCCESS)
+        }
         RsvpCommand::Trace(args) => trace::run(args),
         RsvpCommand::Decode(args) => crate::decode::run(args),
     }

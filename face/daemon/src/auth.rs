@@ -78,7 +78,9 @@ pub(crate) fn of_interface(
         "willing" => Handshake::Willing,
         "none" => Handshake::None,
         other => {
-            return Err(document.at(text.span(), format!("handshake = {other:?} is not known: required, willing or none")));
+            return Err(
+                document.at(text.span(), format!("handshake = {other:?} is not known: required, willing or none"))
+            );
         }
     };
     match said {

@@ -102,7 +102,11 @@ fn key(document: &Document<'_>, entry: &Spanned<KeyFile>) -> Result<Key, Mistake
             unhex(hex.get_ref()).ok_or_else(|| document.at(hex.span(), "a secret is pairs of hexadecimal digits"))?
         }
         (None, Some(text)) => text.get_ref().as_bytes().to_vec(),
-        _ => return Err(document.at(entry.span(), format!("key {} needs secret = \"HEX\", or text = \"...\"", found.id))),
+        _ => {
+            return Err(
+                document.at(entry.span(), format!("key {} needs secret = \"HEX\", or text = \"...\"", found.id))
+            );
+        }
     };
     if algorithm == Algorithm::HmacSha256 && secret.len() < SHORTEST {
         let wrong = format!("the secret of key {} is shorter than {SHORTEST} bytes: it could be guessed", found.id);
@@ -206,7 +210,10 @@ mod tests {
         let [one, two] = table.keys() else { panic!("{table:?}") };
         assert_eq!((one.id, one.algorithm, one.secret.len(), one.peer), (1, Algorithm::HmacSha256, 16, None));
         assert_eq!((one.from, one.until), (Time::ZERO, Time::FOREVER));
-        assert_eq!((two.algorithm, two.secret.as_slice(), two.peer), (Algorithm::HmacMd5, &b"cisco"[..], "10.0.1.2".parse().ok()));
+        assert_eq!(
+            (two.algorithm, two.secret.as_slice(), two.peer),
+            (Algorithm::HmacMd5, &b"cisco"[..], "10.0.1.2".parse().ok())
+        );
         let at = |hour: u64| Time::ZERO + Span::from_secs(1_795_219_200 + hour * 3600);
         assert_eq!((two.from, two.until), (at(0), at(1)), "zones count");
     }
@@ -259,7 +266,9 @@ mod tests {
 
     #[test]
     fn days() {
-        for (date, days) in [((1970, 1, 1), 0), ((2000, 2, 29), 11_016), ((2000, 3, 1), 11_017), ((2026, 11, 21), 20_778)] {
+        for (date, days) in
+            [((1970, 1, 1), 0), ((2000, 2, 29), 11_016), ((2000, 3, 1), 11_017), ((2026, 11, 21), 20_778)]
+        {
             assert_eq!(days_since_1970(date.0, date.1, date.2), days);
         }
     }

@@ -1,6 +1,7 @@
 //! Mistakes in configuration files: each is told with its line and what is wrong, and nothing is started.
 
-use daemon::{AgentConfig, Level, Share};
+use daemon::auth::Handshake;
+use daemon::{AgentConfig, AuthConfig, Level, Share};
 use std::path::Path;
 use terms::{Rate, Span};
 
@@ -75,6 +76,15 @@ fn mistakes_name_file_line_and_reason() {
     let table: &[(&str, String, &str)] = &[
         ("no auth", "name = \"a\"".into(), "agent.toml: `auth` is missing"),
         ("other auth", "\nauth = \"md5\"".into(), "agent.toml:2: auth = \"md5\" is not known"),
+        ("keys and none", "keys = \"k\"\nauth = \"none\"".into(), "agent.toml:2: there are keys and auth = \"none\""),
+        ("no auth there", interface("").replace("auth = \"none\"\n", ""), "agent.toml: `auth` is missing: write keys"),
+        ("both there", interface("keys = \"k\"\nauth = \"none\""), "agent.toml:5: there are keys and auth"),
+        (
+            "handshake",
+            interface("keys = \"k\"\nhandshake = \"firm\""),
+            "agent.toml:5: handshake = \"firm\" is not known",
+        ),
+        ("no keys to shake", interface("handshake = \"none\""), "agent.toml:4: without keys there is no handshake"),
         ("unknown key", "auth = \"none\"\nsokcet = \"x\"".into(), "agent.toml:2: unknown field `sokcet`"),
         ("unknown key below", interface("rat = \"1mbit\""), "agent.toml:4: unknown field `rat`"),
         ("syntax", "auth = \"none\"\n[[interface".into(), "agent.toml:2: "),
@@ -113,6 +123,43 @@ fn mistakes_name_file_line_and_reason() {
         assert!(told.starts_with(expected), "{case}: {told}\n expected: {expected}");
         assert!(!told.contains('\n'), "{case}: one line, not {told:?}");
     }
+}
+
+#[test]
+fn keys_of_the_file_hold_where_an_interface_says_nothing() {
+    let text = "keys = \"all.keys\"\n[[interface]]\nname = \"a\"\n[[interface]]\nname = \"b\"\nkeys = \"/etc/b.keys\"\n\
+                handshake = \"willing\"\n[[interface]]\nname = \"c\"\nauth = \"none\"\n";
+    let config = AgentConfig::parse(Path::new("/etc/sluice/agent.toml"), text).unwrap();
+    let auth: Vec<AuthConfig> = config.interfaces.into_iter().map(|interface| interface.auth).collect();
+    let keys = |file: &str, handshake| AuthConfig::Keys { file: file.into(), handshake };
+    let expected =
+        [keys("/etc/sluice/all.keys", Handshake::Required), keys("/etc/b.keys", Handshake::Willing), AuthConfig::None];
+    assert_eq!(auth, expected);
+}
+
+#[test]
+fn static_senders_and_reservations() {
+    let good = "auth = \"none\"\n[[static_sender]]\nfrom = \"10.0.0.1:5004\"\nto = \"10.0.2.2:5004\"\nrate = \"1mbit\"\n\
+                [[static_reservation]]\nsession = \"[fd00::2]:5004\"\nprotocol = \"tcp\"\nstyle = \"ff\"\n\
+                senders = [\"[fd00::1]:1\", \"[fd00::1]:2\"]\nrate = \"1mbit\"\nservice_rate = \"2mbit\"\n";
+    let statics = parse(good).unwrap().statics;
+    assert_eq!(statics.len(), 2);
+    assert_eq!((statics[0].session().protocol, statics[1].session().protocol), (17, 6));
+    let table = [
+        (("5004\"\nto", "port\"\nto"), "agent.toml:3: \"10.0.0.1:port\" is no ADDRESS:PORT"),
+        (("\"tcp\"", "\"0\""), "agent.toml:8: \"0\" is no IP protocol"),
+        (("\"ff\"", "\"wf\""), "agent.toml:7: ff and se name senders"),
+        (("\"ff\"", "\"xx\""), "agent.toml:9: unknown variant `xx`"),
+        (("[fd00::1]:1", "10.0.0.1:1"), "agent.toml:7: sender and session are of different"),
+        (("\"2mbit\"", "\"0.5mbit\""), "agent.toml:7: R of guaranteed service"),
+        (("to = \"10.0.2.2:5004\"", "to = \"0.0.0.0:5004\""), "agent.toml:4: a session needs a destination"),
+    ];
+    for ((from, to), expected) in table {
+        let told = parse(&good.replacen(from, to, 1)).expect_err(to);
+        assert!(told.starts_with(expected), "{told}\n expected: {expected}");
+    }
+    let twice = good.to_owned() + good.split_once('\n').unwrap().1;
+    assert!(parse(&twice).unwrap_err().contains("there twice"));
 }
 
 #[test]

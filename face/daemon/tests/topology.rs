@@ -17,6 +17,7 @@ fn the_example_is_the_seed() {
     let rates: Vec<Rate> = seed.links.iter().map(|link| link.rate).collect();
     assert_eq!(rates, [100, 10, 100].map(Rate::from_mbps));
     assert_eq!(seed.address(0).unwrap().to_string(), "10.0.0.1");
+    assert!(TestbedFile::load(&path).unwrap().keys, "each link gets a key");
     assert_eq!(seed.address(3).unwrap().to_string(), "10.0.2.2");
 }
 
@@ -27,7 +28,7 @@ fn mistakes_name_file_line_and_reason() {
     let link = |rest: &str| format!("{head}{pair}[[link]]\nbetween = [\"a\", \"b\"]\n{rest}\n");
     let table: &[(&str, String, &str)] = &[
         ("no name", "auth = \"none\"".into(), "t.toml:1: missing field `name`"),
-        ("no auth", "name = \"t\"".into(), "t.toml: `auth` is missing"),
+        ("other auth", "name = \"t\"\nauth = \"keys\"".into(), "t.toml:2: auth = \"keys\" is not known"),
         ("no node", head.into(), "t.toml: there is no [[node]]"),
         ("kind", format!("{head}[[node]]\nname = \"a\"\nkind = \"switch\""), "t.toml:5: a node is a host or a router"),
         ("twice", format!("{head}{pair}").replace("\"b\"", "\"a\""), "t.toml:3: the node a is there twice"),

@@ -46,6 +46,8 @@ pub enum RsvpCommand {
     /// Messages a second, by interface and type
     #[command(visible_aliases = ["signaling", "rate"])]
     Signalling(ShowArgs),
+    /// Read the files of keys again; with a mistake in one of them all stay as they were
+    ReloadKeys(AgentArgs),
     /// RSVP messages as they come and go, decoded
     #[command(
         after_help = "Examples:\n  sluice rsvp trace --node maui                       every message, a line each\n  \

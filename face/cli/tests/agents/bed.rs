@@ -51,6 +51,11 @@ pub fn seed(name: &str, refresh: &str) -> TestbedFile {
     TestbedFile::parse(&path, &format!("{text}\n[rsvp]\nrefresh = \"{refresh}\"\n")).unwrap()
 }
 
+/// The same without keys: nothing but the protocol's own messages.
+pub fn unsigned(name: &str, refresh: &str) -> TestbedFile {
+    TestbedFile { keys: false, ..seed(name, refresh) }
+}
+
 /// A name that no other test has, and a folder of that name.
 pub fn place() -> (String, Place) {
     static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -64,7 +64,7 @@ const ROWS: &[Row] = &[
 const RATE: u64 = 300_000;
 
 fn three(name: &str) -> TestbedFile {
-    let mut text = format!("name = \"{name}\"\nauth = \"none\"\n");
+    let mut text = format!("name = \"{name}\"\n");
     for (node, kind) in [("a", "host"), ("b", "router"), ("c", "host")] {
         text += &format!("[[node]]\nname = \"{node}\"\nkind = \"{kind}\"\n");
     }

@@ -66,7 +66,7 @@ fn every_table_tells_its_part_of_one_reservation() {
     let paths = signalling.iter().find(|s| (s.interface.as_str(), s.message.as_str()) == ("to-yosemite", "Path"));
     assert!(paths.is_some_and(|s| s.received >= 1 && s.received_peak_per_s >= 1), "{signalling:#?}");
     assert_eq!(rows!(&bed, "maui", Sessions)[0].session, SESSION);
-    assert!(rows!(&bed, "maui", Counters).iter().any(|c| c.name == "Resv" && c.received == 1));
+    assert!(rows!(&bed, "maui", Counters).iter().any(|c| c.name == "Resv" && c.received >= 1));
 
     filters_hold(&bed);
     commands_print(&bed);

@@ -1,6 +1,6 @@
 //! Messages as they come and go: shown decoded, filtered, and as a capture that an independent reader understands.
 
-use crate::bed::{Bed, SLUICE, expect, reserve, wait_for};
+use crate::bed::{Bed, SLUICE, expect, reserve, unsigned, wait_for};
 use api::agent::{Direction, EventDoc, Request, TraceFilter};
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[test]
 fn each_message_is_seen_on_its_way_in_and_out() {
-    let Some(bed) = Bed::up("30s") else { return };
+    let Some(bed) = Bed::of(|name| unsigned(name, "30s")) else { return };
     let trace = |filter| {
         let mut client = bed.client("maui");
         client.call(Request::Trace { filter }).unwrap();
@@ -54,7 +54,7 @@ fn each_message_is_seen_on_its_way_in_and_out() {
 
 #[test]
 fn a_capture_is_read_by_tshark_and_nothing_in_it_is_malformed() {
-    let Some(bed) = Bed::up("30s") else { return };
+    let Some(bed) = Bed::of(|name| unsigned(name, "30s")) else { return };
     let file = bed.place.join("trace.pcap");
     let mut child = Command::new(SLUICE)
         .args(["rsvp", "trace", "--count", "6", "--for", "60s", "--pcap"])
