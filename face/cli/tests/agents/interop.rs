@@ -29,7 +29,7 @@ use Family::{V4, V6};
 enum Transport {
     Udp,
     Tcp,
-    /// ICMP: a protocol without ports.
+    /// A protocol without ports.
     Portless,
 }
 use Transport::{Portless, Tcp, Udp};
@@ -89,7 +89,7 @@ impl Row {
         let protocol = match transport {
             Udp => 17,
             Tcp => 6,
-            Portless => 1,
+            Portless => 200 + number as u8, // without ports, a session is told by its protocol
         };
         let dst_port = if transport == Portless { 0 } else { 5000 + number as u16 };
         SessionId { dst: ip(dst), protocol, dst_port }
