@@ -227,7 +227,6 @@ impl AgentConfig {
             state: found.state.unwrap_or_else(|| api::places::AGENT_STATE.into()),
             log,
             rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
-            interfaces: interfaces(&document, &found.interface)?,
             multicast_routes: crate::mroutes::read(&document, &found.multicast_route)?,
             interfaces: interfaces(&document, &found.interface, auth.as_ref())?,
             statics: crate::statics_file::read(&document, &found.static_sender, &found.static_reservation)?,
