@@ -18,6 +18,9 @@ use wire::{Filter, Message, RsvpHop, Srefresh};
 /// Most names of one summary that are answered as unknown; those left out are in the next summary too.
 const MOST_NACKS: usize = 1024;
 
+/// Names of a summary that are looked up together.
+const TOGETHER: usize = 16;
+
 /// Whose message it is, and its name.
 pub(crate) struct Named {
     n: usize,
@@ -163,14 +166,27 @@ impl Rsvp {
                 continue;
             }
             let known = self.neighbours.all[n].epoch == Some(list.epoch);
-            for name in list.ids() {
-                if known && self.refreshed(now, n, name) {
-                    continue;
+            let mut ids = list.ids();
+            let mut found = [(0, None); TOGETHER];
+            loop {
+                // First all names of a handful, then all their states: what has to come from memory comes together.
+                let mut count = 0;
+                for (place, name) in found.iter_mut().zip(&mut ids) {
+                    *place = (name, self.neighbours.all[n].names.get(name).filter(|_| known));
+                    count += 1;
                 }
-                unknown += 1;
-                if unknown <= MOST_NACKS {
-                    let nack = MessageIdAck { nack: true, flags: 0, epoch: list.epoch, id: name };
-                    self.neighbours.all[n].acks.push(nack);
+                if count == 0 {
+                    break;
+                }
+                for (name, state) in &found[..count] {
+                    if state.is_some_and(|state| self.refreshed(now, n, *name, state)) {
+                        continue;
+                    }
+                    unknown += 1;
+                    if unknown <= MOST_NACKS {
+                        let nack = MessageIdAck { nack: true, flags: 0, epoch: list.epoch, id: *name };
+                        self.neighbours.all[n].acks.push(nack);
+                    }
                 }
             }
         }
@@ -181,8 +197,7 @@ impl Rsvp {
     }
 
     /// Prolongs what a name stands for.
-    fn refreshed(&mut self, now: Time, n: usize, name: u32) -> bool {
-        let Some(state) = self.neighbours.all[n].names.get(name) else { return false };
+    fn refreshed(&mut self, now: Time, n: usize, name: u32, state: State) -> bool {
         if !self.prolong(now, n, name, state) {
             return false;
         }
