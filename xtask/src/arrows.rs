@@ -117,7 +117,7 @@ fn check_words(root: &Path, findings: &mut Vec<String>) {
         if name.starts_with("xtask/") || name.starts_with("fuzz/") {
             continue;
         }
-        let bench = name.contains("/benches/");
+        let bench = name.contains("/benches/") || name.contains("/examples/");
         let unsafe_allowed = name.starts_with("driver/linux/") || name.starts_with("face/capi/");
         // A counting allocator cannot be written without unsafe; tests may hold one.
         let unsafe_allowed = unsafe_allowed || name.contains("/tests/") || bench;
