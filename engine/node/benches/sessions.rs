@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use terms::ports::{Route, Way};
 use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec, Window};
 use traffic::plan::LinkSpec;
+use wire::objects::MessageId;
 use wire::{Builder, MessageType, RsvpHop};
 
 #[global_allocator]
@@ -43,14 +44,42 @@ const SENDER: SenderTemplate =
     SenderTemplate { src: IpAddr::V4(core::net::Ipv4Addr::new(10, 1, 1, 1)), src_port: 5004 };
 
 fn path(n: u32) -> Vec<u8> {
-    let build = Builder::new(MessageType::Path, 63).session(&session(n));
+    let build = Builder::new(MessageType::Path, 63);
+    path_of(n, build)
+}
+
+/// A Path and a Resv with names (RFC 2961): a neighbour counts its messages up.
+fn named(n: u32) -> (Vec<u8>, Vec<u8>) {
+    let id = MessageId { flags: 0, epoch: 1, id: n + 1 };
+    let name = |kind, ttl| Builder::new(kind, ttl).flags(CAPABLE).message_id(&id);
+    (path_of(n, name(MessageType::Path, 63)), resv_of(n, name(MessageType::Resv, 255)))
+}
+
+/// A summary of so many names from this one on, sent to `to`.
+fn summary(first: u32) -> Vec<u8> {
+    let names: Vec<u32> = (first + 1..=first + NAMES).collect();
+    Builder::new(MessageType::Srefresh, 255).flags(CAPABLE).message_id_list(1, &names).finish().expect("short")
+}
+
+/// Refresh-Reduction-Capable.
+const CAPABLE: u8 = 1;
+/// Names in a summary: what fits into 1,500 bytes.
+const NAMES: u32 = 360;
+
+fn path_of(n: u32, build: Builder) -> Vec<u8> {
+    let build = build.session(&session(n));
     let build = build.hop(&RsvpHop { addr: [10, 255, 1, 2].into(), lih: 7 }).time_values(Span::from_secs(30));
     let build = build.sender_template(&SENDER.into()).sender_tspec(&TSPEC).adspec(&Adspec::origin(1500));
     build.finish().expect("short")
 }
 
 fn resv(n: u32) -> Vec<u8> {
-    let build = Builder::new(MessageType::Resv, 255).session(&session(n));
+    let build = Builder::new(MessageType::Resv, 255);
+    resv_of(n, build)
+}
+
+fn resv_of(n: u32, build: Builder) -> Vec<u8> {
+    let build = build.session(&session(n));
     let build = build.hop(&RsvpHop { addr: [10, 255, 2, 2].into(), lih: 2 }).time_values(Span::from_secs(30));
     let build = build.style(Style::Ff).flowspec(&FlowSpec::ControlledLoad(TSPEC)).filter_spec(&SENDER.into());
     build.finish().expect("short")
@@ -64,8 +93,8 @@ struct Transit {
 }
 
 impl Transit {
-    fn new() -> Transit {
-        let mut rsvp = rsvp::io::Config { node_name: "transit".into(), ..Default::default() };
+    fn new(refresh_reduction: bool) -> Transit {
+        let mut rsvp = rsvp::io::Config { node_name: "transit".into(), refresh_reduction, ..Default::default() };
         (rsvp.max_sessions, rsvp.max_paths, rsvp.max_resvs) = (1 << 21, 1 << 21, 1 << 21);
         let node = Node::new(Config { rsvp, seed: 42 }, OneWay);
         let mut t = Transit { node, now: START, plans: Vec::new() };
@@ -173,7 +202,7 @@ fn measure(bench: &Bench, sessions: u32, tag: &str) -> Option<Costs> {
     if !wanted && !(tag == "1e6" && bench.wants(memory)) {
         return None;
     }
-    let mut transit = Transit::new();
+    let mut transit = Transit::new(false);
     let before = held();
     for n in 0..sessions {
         transit.establish(n, &path(n), &resv(n));
@@ -217,8 +246,47 @@ fn measure(bench: &Bench, sessions: u32, tag: &str) -> Option<Costs> {
     Some(Costs { new, refresh: paths + resvs })
 }
 
+/// `rsvp_srefresh_per_s_1e6`: states prolonged a second by summaries of 360 names, half of Paths and half of Resvs.
+fn measure_summaries(bench: &Bench, sessions: u32) {
+    const NAME: &str = "rsvp_srefresh_per_s_1e6";
+    if !bench.wants(NAME) {
+        return;
+    }
+    let mut transit = Transit::new(true);
+    for n in 0..sessions {
+        let (path, resv) = named(n);
+        let sent = transit.path(n, &path) + transit.resv(&resv) + transit.answer();
+        assert!(sent >= 2, "a Path downstream and a Resv upstream");
+    }
+    let expires = |t: &Transit| t.node.rsvp().paths().next().expect("there are paths").expires;
+    let (before, mut draw) = (expires(&transit), Draw::new(9));
+    transit.now = START + Span::from_secs(1);
+    let each = per_one(2 * NAMES as usize, || {
+        let first = (draw.next_u64() % u64::from(sessions - NAMES)) as u32;
+        let bytes = summary(first);
+        nanos(|| {
+            for (iif, us, hop) in [(1, [10, 255, 1, 1], [10, 255, 1, 2]), (2, [10, 255, 2, 1], [10, 255, 2, 2])] {
+                let (iif, src, dst) = (IfIndex(iif), hop.into(), us.into());
+                let sent = transit.tell(Input::Message { iif, src, dst, ttl: 255, bytes: &bytes });
+                assert_eq!(sent, 0, "every name is known");
+            }
+        })
+    });
+    let bytes = summary(0);
+    transit.tell(Input::Message {
+        iif: IfIndex(1),
+        src: [10, 255, 1, 2].into(),
+        dst: [10, 255, 1, 1].into(),
+        ttl: 255,
+        bytes: &bytes,
+    });
+    assert!(expires(&transit) > before, "a summary prolongs");
+    bench.report(NAME, 1e9 / each, "1/s", RUNS);
+}
+
 fn main() {
     let bench = Bench::from_args();
+    measure_summaries(&bench, 1_000_000);
     let small = measure(&bench, 1_000, "1e3");
     measure(&bench, 100_000, "1e5");
     let large = measure(&bench, 1_000_000, "1e6");
