@@ -8,6 +8,10 @@
 //! `rsvp_installs_per_s`: from Resv in, over the ledger, the kernel's map and classes written and read back, to the Resv
 //! that goes on upstream.
 //!
+//! `rsvp_sockets_new_paths_hmac_per_s`: each Path signed with HMAC-SHA-256, checked, and signed anew on its way out. The
+//! transit node is here the node and its sockets alone, as it is for `rsvp_sockets_node_new_paths_per_s`, the same
+//! without signatures; the two alternate.
+//!
 //! Generator, agent and sink run at the same time: with fewer than three processors they take turns.
 
 use api::agent::Request;
@@ -20,13 +24,18 @@ use linux::netlink::addr::Address;
 use linux::netlink::route::RouteEntry;
 use linux::netns::Guarded;
 use linux::poll::{Poll, Token, Want};
+use linux::route::KernelRoutes;
 use linux::sockets::{Outgoing, Receiver, RsvpSockets, Sender};
+use node::Node;
+use node::io::{AppCall, AppId, Datagram, Input, InterfaceState, Output};
+use rsvp::integrity::{Algorithm, Auth, Key, KeyTable};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Tspec};
+use terms::ports::{Route, Way};
+use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec};
 use wire::{Builder, MessageType, RsvpHop};
 
 /// Messages in one round.
@@ -57,18 +66,21 @@ fn sender() -> SenderTemplate {
     SenderTemplate { src: ip("10.79.1.2"), src_port: 5004 }
 }
 
-fn path(n: u32) -> Vec<u8> {
+/// Where to, and what.
+type Message = (IpAddr, Vec<u8>);
+
+fn path(n: u32) -> Message {
     let build = Builder::new(MessageType::Path, 63).session(&session(n));
     let build = build.hop(&RsvpHop { addr: ip("10.79.1.2"), lih: 7 }).time_values(Span::from_secs(30));
     let build = build.sender_template(&sender().into()).sender_tspec(&TSPEC).adspec(&Adspec::origin(1500));
-    build.finish().expect("short")
+    (session(n).dst, build.finish().expect("short"))
 }
 
-fn resv(n: u32, lih: u32) -> Vec<u8> {
+fn resv(n: u32, lih: u32) -> Message {
     let build = Builder::new(MessageType::Resv, 63).session(&session(n));
     let build = build.hop(&RsvpHop { addr: ip("10.79.2.2"), lih }).time_values(Span::from_secs(30));
     let build = build.style(Style::Ff).flowspec(&FlowSpec::ControlledLoad(TSPEC)).filter_spec(&sender().into());
-    build.finish().expect("short")
+    (ip("10.79.2.1"), build.finish().expect("short"))
 }
 
 /// Generator - transit - sink.
@@ -132,7 +144,7 @@ impl AsFdOwned for Guarded {
 }
 
 /// Sends `messages` through the line in a closed loop; how many came per second, or `None` when some were lost.
-fn drive(from: &Guarded, to: &Guarded, kind: MessageType, messages: &[Vec<u8>], out: &Outgoing<'_>) -> Option<f64> {
+fn drive(from: &Guarded, to: &Guarded, kind: MessageType, messages: &[Message], out: &Outgoing<'_>) -> Option<f64> {
     let (came, ready, done) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -170,16 +182,15 @@ fn count(
     Ok(())
 }
 
-fn send_all(came: &AtomicU64, messages: &[Vec<u8>], out: &Outgoing<'_>) -> Option<f64> {
+fn send_all(came: &AtomicU64, messages: &[Message], out: &Outgoing<'_>) -> Option<f64> {
     let mut sender = Sender::open().expect("sockets");
     let (start, mut sent) = (Instant::now(), 0u64);
     let (mut last, mut heard) = (0, start);
     let count = messages.len() as u64;
     while last < count {
         let room = WINDOW.saturating_sub(sent - last).min(count - sent).min(64);
-        for bytes in &messages[sent as usize..(sent + room) as usize] {
-            let dst = if out.router_alert { session_of(bytes) } else { out.dst };
-            sender.push(&Outgoing { bytes, dst, ..*out }, |failed| panic!("{failed}"));
+        for (dst, bytes) in &messages[sent as usize..(sent + room) as usize] {
+            sender.push(&Outgoing { bytes, dst: *dst, ..*out }, |failed| panic!("{failed}"));
         }
         sender.flush(|failed| panic!("{failed}"));
         sent += room;
@@ -195,11 +206,6 @@ fn send_all(came: &AtomicU64, messages: &[Vec<u8>], out: &Outgoing<'_>) -> Optio
         }
     }
     Some(count as f64 / heard.duration_since(start).as_secs_f64())
-}
-
-/// The destination in a Path's SESSION, which is its first object.
-fn session_of(path: &[u8]) -> IpAddr {
-    path[12..16].first_chunk::<4>().map(|d| IpAddr::from(*d)).expect("a SESSION")
 }
 
 /// What the sockets alone can carry.
@@ -220,6 +226,125 @@ fn forward(line: &Line, ready: &AtomicBool, done: &AtomicBool) -> Result<(), lin
         sender.flush(|failed| panic!("{failed}"));
     }
     Ok(())
+}
+
+/// Keys for every link; nobody is challenged, because the generator only sends.
+fn keys() -> Auth {
+    let mut table = KeyTable::new(vec![Key::new(1, Algorithm::HmacSha256, &[7; 32])]).expect("a key");
+    (table.handshake, table.unwilling) = (false, true);
+    Auth::Keys(table)
+}
+
+fn node<R: Route>(auth: Auth, route: R, interfaces: &[(IfIndex, &str)]) -> Node<R> {
+    let rsvp = rsvp::io::Config { node_name: "transit".into(), auth, ..Default::default() };
+    let mut node = Node::new(node::Config { rsvp, seed: 7 }, route);
+    for (index, address) in interfaces {
+        let (name, addresses) = (format!("if{}", index.0), vec![ip(address)]);
+        let state = InterfaceState { index: *index, name, addresses, mtu: 1500, rsvp: true, link: None };
+        say(&mut node, Clock::start().now(), Input::Interface(state), &mut |_| {});
+    }
+    node
+}
+
+/// Tells a node one thing; `send` has what it sends.
+fn say<R: Route>(node: &mut Node<R>, now: Time, input: Input<'_>, send: &mut impl FnMut(Datagram)) {
+    node.handle(now, input);
+    let mut reserve = None;
+    while let Some(output) = node.poll() {
+        match output {
+            Output::Send(datagram) => send(datagram),
+            Output::ReserveSequences { upto } => reserve = Some(upto),
+            _ => {}
+        }
+    }
+    if let Some(upto) = reserve {
+        node.handle(now, Input::SequencesReserved { from: 0, upto: upto.max(1 << 24) });
+        while let Some(output) = node.poll() {
+            if let Output::Send(datagram) = output {
+                send(datagram);
+            }
+        }
+    }
+}
+
+/// All packets leave by the one link of a host.
+struct Only;
+
+impl Route for Only {
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
+        Way::Out { oif: IfIndex(1), gateway: Some(ip("10.79.1.1")), source: ip("10.79.1.2") }
+    }
+}
+
+/// Paths as a host with keys says them.
+fn signed_paths(host: &mut Node<Only>, from: u32) -> Vec<Message> {
+    let now = Clock::start().now();
+    let mut paths = Vec::with_capacity(ROUND as usize);
+    for n in from..from + ROUND {
+        let (app, session, template) = (AppId(1), session(n), sender());
+        let call = AppCall::Sender { app, session, template, tspec: TSPEC, ttl: 63 };
+        say(host, now, Input::App(call), &mut |datagram| paths.push((datagram.dst, datagram.bytes)));
+    }
+    assert_eq!(paths.len(), ROUND as usize, "one Path each");
+    paths
+}
+
+/// The node and its sockets, in place of the agent.
+fn transit(line: &Line, auth: Auth, ready: &AtomicBool, done: &AtomicBool) -> Result<(), linux::error::Failed> {
+    let RsvpSockets { mut receiver, mut sender } = RsvpSockets::open()?;
+    let clock = Clock::start();
+    let mut poll = Poll::new(clock)?;
+    poll.add(&receiver, Token(0), Want::Read)?;
+    let to_gen = Socket::open().and_then(|mut s| s.link_by_name("to-gen")).expect("link").index;
+    let routes = KernelRoutes::open().expect("routes");
+    let mut node = node(auth, routes, &[(to_gen, "10.79.1.1"), (line.to_sink, "10.79.2.1")]);
+    ready.store(true, Relaxed);
+    while !done.load(Relaxed) {
+        poll.wait(Some(clock.now() + Span::from_millis(20)))?;
+        receiver.fill()?;
+        for m in receiver.messages() {
+            let input = Input::Message { iif: m.iif, src: m.src, dst: m.dst, ttl: m.ttl, bytes: m.bytes };
+            say(&mut node, clock.now(), input, &mut |datagram| {
+                let Datagram { oif, src, dst, ttl, router_alert, ref bytes } = datagram;
+                sender.push(&Outgoing { oif, src, dst, ttl, router_alert, bytes }, |failed| panic!("{failed}"));
+            });
+        }
+        sender.flush(|failed| panic!("{failed}"));
+    }
+    Ok(())
+}
+
+/// With signatures and without, alternately.
+fn signatures(bench: &Bench, line: &Line, out: &Outgoing<'_>) {
+    let names = ["rsvp_sockets_node_new_paths_per_s", "rsvp_sockets_new_paths_hmac_per_s"];
+    if !names.iter().any(|name| bench.wants(name)) {
+        return;
+    }
+    let mut host = node(keys(), Only, &[(IfIndex(1), "10.79.1.2")]);
+    let mut rates = [Vec::new(), Vec::new()];
+    for round in 0..ROUNDS {
+        let signed = signed_paths(&mut host, round * ROUND);
+        let plain: Vec<_> = (round * ROUND..(round + 1) * ROUND).map(path).collect();
+        for (rates, (auth, messages)) in rates.iter_mut().zip([(Auth::None, plain), (keys(), signed)]) {
+            let (ready, done) = (AtomicBool::new(false), AtomicBool::new(false));
+            let (ready, done) = (&ready, &done);
+            let rate = std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    line.transit.run(|| transit(line, auth, ready, done)).expect("inside").expect("it runs");
+                });
+                while !ready.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+                let rate = drive(&line.generator, &line.sink, MessageType::Path, &messages, out);
+                done.store(true, Relaxed);
+                rate
+            });
+            rates.push(rate.expect("no message is lost"));
+        }
+    }
+    for (name, mut rates) in names.into_iter().zip(rates) {
+        bench.report(name, median(&mut rates), "1/s", ROUNDS as usize);
+    }
 }
 
 /// An agent in the transit namespace, on a thread of its own, stopped by its socket.
@@ -268,9 +393,10 @@ impl Agent {
 
 fn main() {
     let bench = Bench::from_args();
-    let names =
-        ["raw_forward_per_s", "rsvp_sockets_new_paths_per_s", "rsvp_sockets_share_of_raw", "rsvp_installs_per_s"];
-    if !names.iter().any(|name| bench.wants(name)) {
+    let of_agent = ["raw_forward_per_s", "rsvp_sockets_new_paths_per_s", "rsvp_sockets_share_of_raw"];
+    let others = ["rsvp_sockets_node_new_paths_per_s", "rsvp_sockets_new_paths_hmac_per_s", "rsvp_installs_per_s"];
+    let wants = |names: &[&str]| names.iter().any(|name| bench.wants(name));
+    if !wants(&of_agent) && !wants(&others) {
         return;
     }
     let line = match Line::new() {
@@ -281,7 +407,8 @@ fn main() {
     let out = Outgoing { oif: None, src, dst, ttl: 63, router_alert: true, bytes: &[] };
     let (mut bare, mut agents, mut share) = (Vec::new(), Vec::new(), Vec::new());
     let mut next = 0;
-    for _ in 0..ROUNDS {
+    let rounds = if wants(&of_agent) { ROUNDS } else { 0 };
+    for _ in 0..rounds {
         let messages: Vec<_> = (next..next + ROUND).map(path).collect();
         next += ROUND;
         let (ready, done) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -302,10 +429,13 @@ fn main() {
         agents.push(ours);
         share.push(ours / raw);
     }
-    let n = ROUNDS as usize;
-    bench.report("raw_forward_per_s", median(&mut bare), "1/s", n);
-    bench.report("rsvp_sockets_new_paths_per_s", median(&mut agents), "1/s", n);
-    bench.report("rsvp_sockets_share_of_raw", median(&mut share), "ratio", n);
+    if rounds > 0 {
+        let n = rounds as usize;
+        bench.report("raw_forward_per_s", median(&mut bare), "1/s", n);
+        bench.report("rsvp_sockets_new_paths_per_s", median(&mut agents), "1/s", n);
+        bench.report("rsvp_sockets_share_of_raw", median(&mut share), "ratio", n);
+    }
+    signatures(&bench, &line, &out);
     installs(&bench, &line, &out);
 }
 
