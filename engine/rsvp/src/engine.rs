@@ -10,6 +10,7 @@ use crate::psb::{Origin, Out, Psb, PsbKey};
 use crate::receive::Arrival;
 use crate::receiver::Standing;
 use crate::refusal::Refusal;
+use crate::repair::Sweep;
 use crate::rsb::{Rsb, RsbKey};
 use crate::session::SessionState;
 use crate::table::{Id, Table};
@@ -42,6 +43,8 @@ pub struct Rsvp {
     ported: Table<(IpAddr, u8), u32>,
     pub(crate) timers: Timers<Timer>,
     pub(crate) heard: Heard,
+    /// A walk over all path states that is under way.
+    pub(crate) sweep: Option<Sweep>,
     pub(crate) hearing: Hearing,
     pub(crate) pcg: Pcg,
     pub(crate) counters: Counters,
@@ -90,6 +93,7 @@ impl Rsvp {
             ported: Table::new(keys()),
             timers: Timers::new(),
             heard: Heard::new(keys()),
+            sweep: None,
             hearing: Hearing::NOTHING,
             counters: Counters::default(),
             out: VecDeque::new(),
@@ -153,7 +157,7 @@ impl Rsvp {
 
     /// When to come back with [`Input::Wake`], if nothing else happens.
     pub fn wake_at(&self) -> Option<Time> {
-        self.timers.next()
+        if self.sweep.is_some() { Some(self.now) } else { self.timers.next() }
     }
 
     pub(crate) fn say(&mut self, event: Event) {

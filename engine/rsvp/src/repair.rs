@@ -7,11 +7,26 @@ use crate::psb::{Out, Psb};
 use crate::table::Id;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::{IfIndex, Session, Time};
+use terms::{IfIndex, Time};
+
+/// Most path states that are asked after at once. A notice that may concern all of a million must not stop everything
+/// else for as long as a million look-ups take: the rest has its turn at the next wake-ups, which are at once.
+const MOST_AT_ONCE: u32 = 1024;
+
+/// A walk over all path states that is under way.
+pub(crate) struct Sweep {
+    /// The next place in their table.
+    next: u32,
+    /// Interfaces that changed: what they export may have, and Paths through them say so.
+    changed: Vec<IfIndex>,
+}
 
 impl Rsvp {
     pub(crate) fn route_changed<E: Env>(&mut self, now: Time, env: &mut E, dst: Option<IpAddr>) {
-        self.repair(now, env, |_, session| dst.is_none_or(|d| d == session.dst));
+        let Some(dst) = dst else { return self.begin_sweep(now, env, None) };
+        let chosen = self.psbs.iter().filter(|(_, key, _)| key.2.is_none() && self.sessions.key(key.0).dst == dst);
+        let chosen: Vec<_> = chosen.map(|(id, _, _)| id).collect();
+        chosen.into_iter().for_each(|id| self.repair(now, env, id));
     }
 
     pub(crate) fn interface_changed<E: Env>(
@@ -28,32 +43,52 @@ impl Rsvp {
             Some(state) => drop(all.insert(interface, state)),
             None => drop(all.remove(&interface)),
         });
-        self.repair(now, env, |_, _| true);
-        // What this hop exports may have changed (its MTU): the Paths through it say so after W.
-        let through: Vec<_> =
-            self.psbs.iter().filter(|(_, _, p)| p.out.takes(interface)).map(|(id, _, _)| id).collect();
-        for id in through {
-            self.path_soon(now, id);
+        self.begin_sweep(now, env, Some(interface));
+    }
+
+    /// All path states are asked after from the first on, once more where that is under way.
+    fn begin_sweep<E: Env>(&mut self, now: Time, env: &mut E, interface: Option<IfIndex>) {
+        let mut changed = self.sweep.take().map_or(Vec::new(), |sweep| sweep.changed);
+        changed.extend(interface.filter(|interface| !changed.contains(interface)));
+        self.sweep = Some(Sweep { next: 0, changed });
+        self.sweep_on(now, env);
+    }
+
+    /// The next of them.
+    pub(crate) fn sweep_on<E: Env>(&mut self, now: Time, env: &mut E) {
+        let Some(mut sweep) = self.sweep.take() else { return };
+        let end = sweep.next.saturating_add(MOST_AT_ONCE);
+        let chosen: Vec<_> = self.psbs.between(sweep.next..end).collect();
+        for &id in chosen.iter().filter(|id| self.psbs.key(**id).2.is_none()).collect::<Vec<_>>() {
+            // One repair may end another's state.
+            if self.psbs.get(id).is_some() {
+                self.repair(now, env, id);
+            }
+        }
+        for id in chosen {
+            let through = |psb: &Psb| sweep.changed.iter().any(|interface| psb.out.takes(*interface));
+            if self.psbs.get(id).is_some_and(through) {
+                self.path_soon(now, id);
+            }
+        }
+        if end < self.psbs.places() {
+            sweep.next = end;
+            self.sweep = Some(sweep);
         }
     }
 
-    fn repair<E: Env>(&mut self, now: Time, env: &mut E, of: impl Fn(&Psb, &Session) -> bool) {
-        let chosen = self.psbs.iter().filter(|(_, key, psb)| key.2.is_none() && of(psb, &self.sessions.key(key.0)));
-        let chosen: Vec<_> = chosen.map(|(id, _, _)| id).collect();
-        for id in chosen {
-            let (_, session, template) = self.sender_of(id);
-            if session.dst.is_multicast() {
-                self.tree_changed(now, env, id);
-                continue;
-            }
-            let iif = self.psbs[id].phop().map(|p| p.iif);
-            let mut out = self.way_out(env, &session, template.src, iif);
-            if iif.is_some_and(|iif| out.takes(iif)) {
-                out = Out::Nowhere;
-            }
-            if out != self.psbs[id].out {
-                self.reroute(now, env, id, out);
-            }
+    fn repair<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
+        let (_, session, template) = self.sender_of(id);
+        if session.dst.is_multicast() {
+            return self.tree_changed(now, env, id);
+        }
+        let iif = self.psbs[id].phop().map(|p| p.iif);
+        let mut out = self.way_out(env, &session, template.src, iif);
+        if iif.is_some_and(|iif| out.takes(iif)) {
+            out = Out::Nowhere;
+        }
+        if out != self.psbs[id].out {
+            self.reroute(now, env, id, out);
         }
     }
 

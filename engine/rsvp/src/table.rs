@@ -185,6 +185,17 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         })
     }
 
+    /// How many places there are, free ones among them.
+    pub fn places(&self) -> u32 {
+        self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len()) as u32
+    }
+
+    /// The blocks in these places.
+    pub fn between(&self, places: ops::Range<u32>) -> impl Iterator<Item = Id<V>> {
+        let taken = |slot: &u32| matches!(self.at(*slot), Slot::Taken { .. });
+        (places.start..places.end.min(self.places())).filter(taken).map(Id::new)
+    }
+
     fn key_at(&self, slot: u32) -> K {
         match self.at(slot) {
             Slot::Taken { key, .. } => *key,

@@ -13,6 +13,7 @@ const MOST_ALARMS: usize = 1024;
 
 impl Rsvp {
     pub(crate) fn wake<E: Env>(&mut self, now: Time, env: &mut E) {
+        self.sweep_on(now, env);
         for _ in 0..MOST_ALARMS {
             match self.timers.due_at(now) {
                 Some(Timer::Path(id)) => self.path_alarm(now, env, id),

@@ -23,11 +23,12 @@ const R: Span = Span::from_secs(4);
 /// Each run.
 const LENGTH: Span = Span::from_secs(60);
 
-struct World(u64);
+/// Handles given out, and where everything leaves.
+struct World(u64, u32);
 
 impl Route for World {
     fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::Out { oif: IfIndex(2), gateway: None, source: [10, 0, 2, 1].into() }
+        Way::Out { oif: IfIndex(self.1), gateway: None, source: [10, 0, self.1 as u8, 1].into() }
     }
 }
 
@@ -96,8 +97,9 @@ struct Node {
     fifo: VecDeque<Datagram>,
     completed: u64,
     lost: u64,
-    /// Path states made.
+    /// Path states made, and those that leave another way.
     created: u64,
+    rerouted: u64,
     /// Resvs that receivers send when a Path reaches them.
     answers: VecDeque<(Time, Datagram)>,
 }
@@ -107,7 +109,7 @@ impl Node {
         let config = Config { refresh: R, ..Config::default() };
         let mut node = Node {
             engine: Rsvp::new(config, 5),
-            world: World(0),
+            world: World(0, 2),
             now: Time::ZERO,
             kernel: VecDeque::new(),
             intake: classes.then(|| Intake::new(Limits { known: 4_096, new: 256, bytes: 4 << 20 }, 9)),
@@ -115,9 +117,10 @@ impl Node {
             completed: 0,
             lost: 0,
             created: 0,
+            rerouted: 0,
             answers: VecDeque::new(),
         };
-        for n in [1, 2] {
+        for n in [1, 2, 3] {
             let addresses = vec![IpAddr::from([10, 0, n as u8, 1])];
             let state = Interface { name: format!("if{n}"), addresses, mtu: 1500, enabled: true };
             node.tell(Input::Interface { interface: IfIndex(n), state: Some(state) });
@@ -135,6 +138,7 @@ impl Node {
                     self.answers.push_back((self.now + Span::from_millis(1), resv(number(&dst))));
                 }
                 Output::Event(Event::PathCreated { .. }) => self.created += 1,
+                Output::Event(Event::Rerouted { .. }) => self.rerouted += 1,
                 Output::Event(Event::PathRemoved { session, .. } | Event::ResvRemoved { session, .. }) => {
                     self.lost += u64::from(number(&session) < ESTABLISHED);
                 }
@@ -339,4 +343,28 @@ fn one_neighbour_fills_half_of_a_class_and_what_is_full_sheds() {
     let mut long = path(10);
     long.4.resize(60_000, 0);
     assert!(!offer(&mut intake, &node, &long), "what is new gets half of the bytes");
+}
+
+/// A notice that any route may have changed: all paths are asked after, but not at once, and not before everything else.
+#[test]
+fn a_changed_route_is_followed_a_thousand_paths_at_a_time() {
+    let mut node = Node::new(true);
+    (0..3_000).for_each(|n| node.message(&path(n)));
+    assert!(node.engine.wake_at().is_some_and(|at| at > node.now), "nothing is due at once");
+    node.world.1 = 3;
+    node.tell(Input::RouteChanged { dst: None });
+    assert_eq!(node.rerouted, 1_024);
+    assert!(node.engine.wake_at().is_some_and(|at| at <= node.now), "the rest is due at once");
+    node.message(&path(5_000));
+    assert_eq!((node.created, node.rerouted), (3_001, 1_024), "a message does not wait for it");
+    // Another notice in between begins anew, and what has been asked after is as it should be.
+    node.tell(Input::RouteChanged { dst: None });
+    let mut wakes = 0;
+    while node.engine.wake_at().is_some_and(|at| at <= node.now) {
+        node.tell(Input::Wake);
+        wakes += 1;
+        assert!(wakes < 10, "it ends");
+    }
+    assert_eq!(node.rerouted, 3_000, "each once");
+    assert!(node.engine.paths().all(|p| p.out.takes(IfIndex(3))));
 }
