@@ -5,6 +5,7 @@ use node::io::Upcall;
 use sim::experiment::{GLENWOOD, SWISSVALE, flood_source, flow, reserve, testbed};
 use sim::story::What;
 use sim::{Ask, Pattern, Scenario, SourceId, SourceSpec, World};
+use terms::guaranteed::{delay_bound, rspec_for};
 use terms::{Adspec, Bytes, Rate, Span, Time, Tspec};
 use traffic::port::SchedulerKind;
 
@@ -33,16 +34,16 @@ impl Hog {
         SourceSpec { node: SWISSVALE, flow: flow(self.port, self.port), packet: self.packet, pattern, from, until }
     }
 
-    /// RFC 2212 section 5 with an unbounded peak: `b / R + Ctot / R + Dtot`, and what the wires themselves take.
+    /// The bound of RFC 2212 for the rate that it pays for, and what the wires themselves take.
     fn bound(&self, path: &Adspec) -> Span {
         let terms = path.guaranteed.expect("offered");
         assert!(!terms.break_bit && terms.d_tot > 0);
-        let rate = Rate::from_kbps(self.service_kbit);
-        let queueing = rate.span_for(self.tspec().b + Bytes::new(u64::from(terms.c_tot)));
-        let wires = Span::from_micros(3 * 50);
-        queueing + Span::from_micros(u64::from(terms.d_tot)) + wires
+        delay_bound(&self.tspec(), Rate::from_kbps(self.service_kbit), terms.c_tot, terms.d_tot) + WIRES
     }
 }
+
+/// Three links of 50 microseconds.
+const WIRES: Span = Span::from_micros(3 * 50);
 
 const HOGS: [Hog; 4] = [
     Hog { port: 6_000, kbit: 3_000, service_kbit: 3_000, packet: 1_345, burst: 24 },
@@ -51,11 +52,11 @@ const HOGS: [Hog; 4] = [
     Hog { port: 6_003, kbit: 800, service_kbit: 800, packet: 500, burst: 40 },
 ];
 
-fn scenario(seed: u64) -> Scenario {
-    let mut sources: Vec<_> = HOGS.iter().map(|hog| hog.source(at(2_000), at(8_000))).collect();
+fn scenario(seed: u64, hogs: &[Hog]) -> Scenario {
+    let mut sources: Vec<_> = hogs.iter().map(|hog| hog.source(at(2_000), at(8_000))).collect();
     sources.push(flood_source(Rate::from_mbps(12), 9_000, 9_000, at(1_500), at(9_000)));
     let ask = |hog: &Hog| Ask::Guaranteed(Rate::from_kbps(hog.service_kbit));
-    let script = HOGS.iter().flat_map(|hog| reserve(hog.port, hog.port, hog.tspec(), ask(hog), at(100)));
+    let script = hogs.iter().flat_map(|hog| reserve(hog.port, hog.port, hog.tspec(), ask(hog), at(100)));
     Scenario {
         sources,
         script: script.collect(),
@@ -66,20 +67,52 @@ fn scenario(seed: u64) -> Scenario {
 
 #[test]
 fn no_packet_is_later_than_its_bound_and_none_is_lost() {
-    let mut world = World::new(&scenario(1)).unwrap();
+    run(1, &HOGS);
+}
+
+/// Receivers that want their packets within some time choose the rate for it from what the path says of itself
+/// (RFC 2212, "Guidelines for Implementors"), and get them within it.
+#[test]
+fn a_receiver_chooses_the_rate_for_the_delay_it_wants() {
+    let paths = run(2, &HOGS);
+    let wanted: Vec<Span> = HOGS.iter().zip(&paths).map(|(hog, path)| hog.bound(path).mul_div_ceil(5, 6)).collect();
+    let chosen: Vec<Hog> = HOGS
+        .iter()
+        .zip(paths.iter().zip(&wanted))
+        .map(|(hog, (path, wanted))| {
+            let rspec = rspec_for(&hog.tspec(), path, Span::from_nanos(wanted.as_nanos() - WIRES.as_nanos()))
+                .expect("the path can");
+            let chosen = Hog { service_kbit: rspec.R.as_bps().div_ceil(1_000), ..*hog };
+            assert!(chosen.service_kbit > hog.service_kbit && chosen.bound(path) <= *wanted);
+            chosen
+        })
+        .collect();
+    // Each hop's terms are as before, so that each bound is the one wanted, or a little less.
+    for (path, (hog, wanted)) in run(3, &chosen).iter().zip(chosen.iter().zip(&wanted)) {
+        assert!(hog.bound(path) <= *wanted, "{}", hog.port);
+    }
+}
+
+/// Runs it; no packet is later than its bound, none is lost. What each receiver heard of its path.
+fn run(seed: u64, hogs: &[Hog]) -> Vec<Adspec> {
+    let mut paths = Vec::new();
+    let mut world = World::new(&scenario(seed, hogs)).unwrap();
     world.watch_every_step();
     world.run_until(at(10_000));
-    for (n, hog) in HOGS.iter().enumerate() {
+    for (n, hog) in hogs.iter().enumerate() {
         let adspec = world.story().of(GLENWOOD).find_map(|line| match &line.what {
             What::Upcall(_, Upcall::Path { session, adspec, .. }) if session.dst_port == hog.port => *adspec,
             _ => None,
         });
-        let (bound, report) = (hog.bound(&adspec.expect("a Path with an Adspec")), world.flow(SourceId(n)));
+        let adspec = adspec.expect("a Path with an Adspec");
+        paths.push(adspec);
+        let (bound, report) = (hog.bound(&adspec), world.flow(SourceId(n)));
         println!("{}: max {:?} bound {bound:?}, {} packets", hog.port, report.delay_max, report.received);
         assert!(report.delay_max <= bound, "{}: {:?} > {bound:?}", hog.port, report.delay_max);
         assert_eq!((report.lost(), report.received > 100), (0, true), "{}", hog.port);
     }
-    let flood = world.flow(SourceId(HOGS.len()));
+    let flood = world.flow(SourceId(hogs.len()));
     assert!(flood.throughput() >= Rate::from_mbps(3), "what is reserved and not used is lent: {}", flood.throughput());
     assert_eq!(world.check(), Ok(()));
+    paths
 }

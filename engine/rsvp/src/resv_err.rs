@@ -98,8 +98,10 @@ impl Rsvp {
         if named.is_empty() {
             return Err("ResvErr for a sender that we do not know");
         }
-        let from_it = |p: &Phop| p.addr == message.hop.addr && (p.non_rsvp || p.iif == iif);
-        let by = |id: &Id<Psb>| self.psbs[*id].phop().is_some_and(from_it);
+        // Past a hop that does not speak RSVP it may come by another way, but never where the packets leave.
+        let from_it =
+            |psb: &Psb, p: &Phop| p.addr == message.hop.addr && (p.iif == iif || (p.non_rsvp && !psb.out.takes(iif)));
+        let by = |id: &Id<Psb>| self.psbs[*id].phop().is_some_and(|p| from_it(&self.psbs[*id], p));
         let about: Vec<_> = named.into_iter().filter(by).collect();
         if about.is_empty() { Err("ResvErr from a node that is not the previous hop") } else { Ok(about) }
     }

@@ -25,11 +25,12 @@ impl Rsvp {
         let Some(phop) = self.psbs[id].phop().copied() else { return };
         let group = self.senders_by(sid, &phop);
         let (sum, with) = self.wanted_together(now, &group, style, push != Push::PastBlockade);
-        if push == Push::PastBlockade && sum.is_none() {
-            return;
-        }
         let gone: Vec<_> =
             group.into_iter().filter(|id| self.psbs[*id].request.is_some() && !with.contains(id)).collect();
+        if push == Push::PastBlockade && (sum.is_none() || !gone.is_empty()) {
+            // For one of them all that is asked is blockaded: nothing new is to be said (RFC 2209 section 2.10, step 3).
+            return;
+        }
         // A wildcard tear takes all; as long as some are left, their new SCOPE says who is not.
         if style == Style::Se || with.is_empty() {
             self.shared_tear(&gone, style);

@@ -182,3 +182,25 @@ fn a_stranger_cannot_blockade() {
     assert!(net.engine(R2).paths().all(|p| p.blockade.is_none()));
     assert_eq!((net.digests(), net.errors(A).len()), (before, 0));
 }
+
+/// An error about one sender of a list leaves what is asked for the others of the same previous hop alone: nothing is
+/// torn, nothing said anew, before the next refresh.
+#[test]
+fn an_error_about_one_sender_leaves_the_others() {
+    let mut net = Net::line(&["snd", "r1", "rcv"], R);
+    let session = net.session_at(2);
+    let senders = [1, 2].map(|n| net.sends(0, n, session, 6000 + n as u32, 2));
+    settle(&mut net);
+    net.shares(2, session, Style::Se, &senders, cl(4));
+    settle(&mut net);
+    let since = net.now;
+    net.mute(2);
+    let mut m = net.upstream_of(1);
+    (m.session, m.style, m.flowspec, m.template) = (session, Style::Se, cl(4), senders[0]);
+    net.inject(1, MessageType::ResvErr, &m);
+    assert_eq!(net.count("ResvTear", since) + net.count("Resv", since), 0);
+    let asked: Vec<_> = net.engine(1).paths().map(|p| p.request.map(|(f, _)| f)).collect();
+    assert_eq!(asked, [Some(cl(4)); 2]);
+    net.run(Span::from_secs(60));
+    assert_eq!(net.on(0, 1), 4, "and they stay");
+}

@@ -4,7 +4,7 @@
 use crate::net::*;
 use rsvp::Rsvp;
 use rsvp::io::{Event, Input, Output};
-use terms::{IfIndex, Span, Time};
+use terms::{IfIndex, Span, Style, Time};
 use wire::{MessageType, checksum};
 
 const ALL: [MessageType; 7] = rsvp::counters::SEVEN;
@@ -22,12 +22,27 @@ struct Target {
 
 impl Target {
     fn new() -> Target {
-        let mut net = Net::reserved_line(Span::from_secs(30), 3);
+        Target::of(Style::Ff)
+    }
+
+    /// The reservation is of this style, and so is what is spoilt.
+    fn of(style: Style) -> Target {
+        let mut net = Net::line(&["snd", "r1", "r2", "rcv"], Span::from_secs(30));
+        net.announce(0, 3, 3);
+        net.run(Span::from_millis(10));
+        let (session, filter) = (net.session_at(3), net.template_at(0));
+        net.shares(3, session, style, &[filter], cl(3));
+        net.run(Span::from_millis(20));
+        assert_eq!(net.held(), [3, 3, 3, 0]);
         let mut seeds = Vec::new();
         for kind in ALL {
             let down = matches!(kind, MessageType::Path | MessageType::PathTear | MessageType::ResvErr);
             let mut m = if down { net.upstream_of(1) } else { net.downstream_of(1) };
             m.confirm = Some(net.addr(3));
+            m.style = style;
+            if style == Style::Wf {
+                m.extra.push((7, 1, vec![10, 0, 0, 1, 192, 0, 2, 1]));
+            }
             seeds.push((m.clone(), m.bytes(kind)));
             m.extra.push((0xc5, 1, vec![7; 12]));
             m.template.src_port = 4;
@@ -73,7 +88,9 @@ impl Target {
         } else {
             self.taken += 1;
         }
-        assert!(sent <= 4, "{sent} messages for one");
+        // A shared request goes to each previous hop of its senders, and mutants invent some.
+        let most = if self.seeds[0].0.style == Style::Ff { 4 } else { 16 };
+        assert!(sent <= most, "{sent} messages for one");
         self.env.date_reports(self.now);
         while let Some((handle, result)) = self.env.take_report(Time::FOREVER) {
             self.engine.handle(self.now, &mut self.env, Input::Installed { handle, result });
@@ -84,7 +101,8 @@ impl Target {
     /// A new one, with the counts of this one.
     fn renewed(&self) -> Target {
         let Target { dropped, refused, taken, .. } = *self;
-        Target { dropped, refused, taken, ..Target::new() }
+        let style = self.seeds[0].0.style;
+        Target { dropped, refused, taken, ..Target::of(style) }
     }
 
     /// Puts the path state and the reservation back that a mutant may have torn.
@@ -156,14 +174,25 @@ fn every_truncation_is_dropped() {
 /// Two random changes at a time: bytes, 16-bit words, pieces of other messages; from wherever, at whatever TTL.
 #[test]
 fn random_mutants() {
-    let mut target = Target::new();
+    mutants(Style::Ff, 60_000);
+}
+
+/// The same where the reservation is shared.
+#[test]
+fn random_mutants_of_shared_reservations() {
+    mutants(Style::Se, 25_000);
+    mutants(Style::Wf, 25_000);
+}
+
+fn mutants(style: Style, rounds: usize) {
+    let mut target = Target::of(style);
     let seeds = target.seeds.clone();
     let mut state = 0x5eed_u64;
     let mut next = |n: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % n
     };
-    for round in 0..60_000 {
+    for round in 0..rounds {
         let (mut from, mut bytes) = seeds[next(seeds.len())].clone();
         for _ in 0..2 {
             let at = next(bytes.len());
@@ -193,7 +222,8 @@ fn random_mutants() {
             _ => {}
         }
     }
-    assert!(target.dropped > 10_000 && target.taken > 5_000, "{} dropped, {} taken", target.dropped, target.taken);
+    let (dropped, taken) = (target.dropped, target.taken);
+    assert!(dropped > rounds / 6 && taken > rounds / 12, "{style:?}: {dropped} dropped, {taken} taken");
 }
 
 /// After all that, time passes: what the mutants left expires, nothing is held.
