@@ -1,8 +1,8 @@
 //! Scenario files: the examples show what they must, and what is said of mistakes.
 
 use lab::scenario::outcome::PointOutcome;
-use lab::scenario::{Outcome, PlayOptions, Reading, ScenarioFile, play};
-use std::path::Path;
+use lab::scenario::{Outcome, PlayOptions, Reading, ScenarioFile, capture, play};
+use std::path::{Path, PathBuf};
 
 const VIDEO: &str = include_str!("../../../examples/video.toml");
 const DUMBBELL: &str = include_str!("../../../examples/dumbbell.toml");
@@ -125,6 +125,30 @@ fn thresholds(shaper: traffic::tree::ShaperSpec) -> String {
 }
 
 #[test]
+fn a_capture_of_a_link_holds_both_directions_in_order() {
+    let short = DUMBBELL.replace("[\"5s\", \"35s\"]", "[\"1s\", \"2s\"]");
+    let file = parse(&short).unwrap();
+    let folder = std::env::temp_dir().join(format!("sluice-sim-pcap-{}", std::process::id()));
+    let (path, packets) = capture::write(&file, "right-left", &folder).unwrap();
+    assert_eq!(path, PathBuf::from(&folder).join("left-right.pcap"));
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let mut last = 0;
+    let mut destinations = std::collections::BTreeSet::new();
+    let mut count = 0;
+    for record in lab::capture::Capture::new(&bytes).unwrap() {
+        let record = record.ok().expect("a whole record");
+        assert!(record.nanos >= last);
+        last = record.nanos;
+        let ip = lab::capture::frame::ip_packet(record.link, record.bytes).expect("IP");
+        destinations.insert(ip[16..20].to_vec());
+        count += 1;
+    }
+    assert_eq!(count, packets);
+    assert!(packets > 500 && destinations.len() >= 8, "{packets} packets to {destinations:?}");
+}
+
+#[test]
 fn a_mistake_is_told_with_its_line() {
     let cases = [
         ("seed = 1998", "sede = 1998", "video.toml:5: unknown field `sede`"),
@@ -149,6 +173,7 @@ fn mistakes_in_the_newer_entries_are_told_too() {
         ("growth = \"reno\"", "growth = \"vegas\"", "\"vegas\" is no growth of a window: reno or cubic"),
         ("window = \"256kb\"", "window = \"1000b\"", "window is 1000b: allowed is one segment (1460b) to 1gb"),
         ("tick = \"1ms\"", "tick = \"0ms\"", "tick and initial are more than nothing"),
+        ("shape = 1.5", "shape = 1.0", "the shape is 1: allowed is above 1"),
         ("from = \"S{n}\"", "from = \"S{m}\"", "\"S{m}\" has a counter that `repeat` of this entry does not have"),
         ("repeat = { n = 4 }              #", "repeat = { n = 0 }              #", "0 copies: allowed are 1 to"),
         ("p = 0.1,", "p = 1.1,", "the probability p is 1.1: allowed is above 0, at most 1"),
@@ -185,4 +210,20 @@ fn a_source_without_a_way_is_refused() {
     let alone = VIDEO.replacen("between = [\"maui\", \"glenwood\"]", "between = [\"maui\", \"swissvale\"]", 1);
     let message = parse(&alone).unwrap_err();
     assert!(message.contains("has no link, so it has no address: add a link"), "{message}");
+}
+
+#[test]
+fn a_trace_is_replayed_as_it_was_captured() {
+    let folder = std::env::temp_dir().join(format!("sluice-sim-trace-{}", std::process::id()));
+    let short = DUMBBELL.replace("[\"5s\", \"35s\"]", "[\"1s\", \"2s\"]");
+    capture::write(&parse(&short).unwrap(), "left-right", &folder).unwrap();
+    let trace = "trace = { file = \"left-right.pcap\", dst_port = 6000 }";
+    let text = short.replace("pareto = { rate = \"4mbit\", on = \"200ms\", off = \"800ms\", shape = 1.5 }", trace);
+    let file = ScenarioFile::parse(&folder.join("replay.toml"), &text).unwrap_or_else(|mistake| panic!("{mistake}"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let packets = &file.scenario.traces[0].packets;
+    assert!(packets.len() > 10 && packets.iter().all(|(_, length)| *length == 500), "{packets:?}");
+    assert!(packets.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    let missing = ScenarioFile::parse(&folder.join("replay.toml"), &text).unwrap_err().to_string();
+    assert!(missing.contains("left-right.pcap: No such file"), "{missing}");
 }

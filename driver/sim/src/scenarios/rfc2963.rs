@@ -52,6 +52,8 @@ pub struct Params {
     pub mir: Rate,
     /// How averages of RIO count.
     pub coupling: Coupling,
+    /// Rate of the LANs: 10 Mbit/s in the RFC.
+    pub lan: Rate,
     /// Every workstation's TCP.
     pub tcp: Tcp,
     /// Connections start evenly by chance within so long from the beginning.
@@ -80,6 +82,7 @@ impl Default for Params {
             thresholds: Thresholds::OfCbs([100, 200, 400]),
             mir: Rate::from_mbps(34),
             coupling: Coupling::Coupled,
+            lan: Rate::from_mbps(10),
             tcp: Tcp {
                 window: Bytes::new(65_536),
                 initial_window: 1,
@@ -129,7 +132,7 @@ pub fn cir(customer: usize) -> Rate {
 pub fn rfc2963(params: &Params) -> Rfc2963 {
     let mut built = Builder { scenario: Scenario::default(), params };
     let (er1, er2) = (built.node("ER1"), built.node("ER2"));
-    let bottleneck = built.link(er1, er2, 70, Span::from_millis(10));
+    let bottleneck = built.link(er1, er2, Rate::from_mbps(70), Span::from_millis(10));
     for side in 0..2 {
         built.scenario.egress.push(EgressSpec {
             link: bottleneck,
@@ -162,8 +165,8 @@ impl Builder<'_> {
     }
 
     /// Rates are those of IP packets.
-    fn link(&mut self, a: NodeId, b: NodeId, mbps: u64, delay: Span) -> LinkId {
-        let link = LinkSpec::ethernet(a, b, Rate::from_mbps(mbps), delay, SchedulerKind::Htb);
+    fn link(&mut self, a: NodeId, b: NodeId, rate: Rate, delay: Span) -> LinkId {
+        let link = LinkSpec::ethernet(a, b, rate, delay, SchedulerKind::Htb);
         self.scenario.links.push(LinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link });
         LinkId(self.scenario.links.len() - 1)
     }
@@ -171,17 +174,17 @@ impl Builder<'_> {
     /// C and C' of that place with their workstations and connections.
     fn customer(&mut self, n: usize, er1: NodeId, er2: NodeId) -> Customer {
         let (near, far) = (self.node(&format!("C{}", n + 1)), self.node(&format!("C{}'", n + 1)));
-        let delay = Span::from_micros(2_500);
-        let uplink = self.link(near, er1, 34, delay);
-        self.link(er2, far, 34, delay);
+        let (access, delay) = (Rate::from_mbps(34), Span::from_micros(2_500));
+        let uplink = self.link(near, er1, access, delay);
+        self.link(er2, far, access, delay);
         let shaped = n >= ROUTERS / 2 && self.params.shaping != Shaping::None;
         let conditioner = Some(self.conditioner(cir(n), shaped));
         self.scenario.egress.push(EgressSpec { link: uplink, side: 0, conditioner, queue: Queue::UNLIMITED });
         for w in 0..WORKSTATIONS {
             let sender = self.node(&format!("W{}.{}", n + 1, w + 1));
             let receiver = self.node(&format!("W{}.{}'", n + 1, w + 1));
-            self.link(sender, near, 10, Span::from_millis(1));
-            self.link(far, receiver, 10, Span::from_millis(1));
+            self.link(sender, near, self.params.lan, Span::from_millis(1));
+            self.link(far, receiver, self.params.lan, Span::from_millis(1));
             let greedy = TcpSpec::greedy(sender, receiver, (1_024, 5_001));
             self.scenario.connections.push(TcpSpec { group: n as u32, tcp: self.params.tcp, ..greedy });
         }

@@ -52,7 +52,8 @@ fn grid(chart: &Chart, x: &Scale, y: &Scale, on: &mut impl Canvas) {
 /// Names of the lines in a row above the plot.
 fn legend(lines: &[Line], on: &mut impl Canvas) {
     let mut left = LEFT;
-    for line in lines.iter().rev() {
+    // A line without a name belongs to the one after it.
+    for line in lines.iter().rev().filter(|line| !line.name.is_empty()) {
         let baseline = TOP - 18.0;
         let sample = [(left, baseline - 4.5), (left + 26.0, baseline - 4.5)];
         stroke(line, &sample, on);

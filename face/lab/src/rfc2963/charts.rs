@@ -38,8 +38,8 @@ fn by_size(finding: &Finding, table: &str, title: &str, how: &str) -> Chart {
         let published = cells.iter().filter_map(|cell| Some((size(&cell.row), cell.published?))).collect();
         lines.push(Line { name: String::new(), color: Color::GREY, mark: Mark::None, points: published });
         let points = cells.iter().map(|cell| (size(&cell.row), cell.measured)).collect();
-        let (rate, how) = (&column[..1], if shaped { "shaped" } else { "unshaped" });
-        lines.push(Line { name: format!("CIR {rate} Mb/s, {how}"), color, mark, points });
+        let (rate, how) = (&column[..1], if shaped { ", shaped" } else { "" });
+        lines.push(Line { name: format!("CIR {rate} Mb/s{how}"), color, mark, points });
     }
     chart(title, how, "CBS (KB)", "Goodput of ten workstations (Mb/s)", lines)
 }
@@ -48,7 +48,7 @@ fn by_router(finding: &Finding, tables: [&str; 2], title: &str, how: &str) -> Ch
     let mut lines = Vec::new();
     for (half, table) in tables.into_iter().enumerate() {
         let who = if half == 0 { "unshaped" } else { "shaped" };
-        for (column, color) in [("total", Color::BLUE), ("green", Color::GREEN), ("yellow", Color::AMBER)] {
+        for (column, color) in [("total", Color::BLUE), ("green", Color::GREEN)] {
             let cells: Vec<_> = finding.of(table).into_iter().filter(|cell| cell.column == column).collect();
             let cir = |n: usize| 2.0 * (n as f64 + 1.0);
             let published = cells.iter().enumerate().filter_map(|(n, cell)| Some((cir(n), cell.published?)));

@@ -1,5 +1,6 @@
 //! What must hold: cells near what was published, and every ordering that the RFC draws a conclusion from.
 
+use super::LARGE;
 use super::published::COLUMNS;
 use crate::experiment::Finding;
 
@@ -9,8 +10,6 @@ const NEAR: f64 = 0.10;
 const TOTALS: f64 = 0.15;
 /// One seed scatters more than the mean of three.
 const QUICK: f64 = 0.20;
-/// From this CBS on, in KB, bursts fit the bucket and shaping is only delay.
-const LARGE: u64 = 100;
 /// At a large CBS the green shaper costs, or gains, at most this.
 const ABOUT_EQUAL: f64 = 0.12;
 

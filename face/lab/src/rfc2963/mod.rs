@@ -7,6 +7,7 @@ mod charts;
 mod judge;
 mod play;
 pub mod published;
+pub mod sensitivity;
 
 use crate::error::Error;
 use crate::experiment::sweep::Sweep;
@@ -27,8 +28,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// CBS of the tables by router, KB of 1,000 bytes.
 const SMALL: u64 = 3;
+/// From this CBS on, in KB, bursts fit the bucket and shaping is only delay.
+const LARGE: u64 = 100;
 /// CBS of the quick form.
-const QUICK: [u64; 2] = [SMALL, 100];
+const QUICK: [u64; 2] = [SMALL, LARGE];
 /// Seeds of the full form: each cell is the mean of so many runs.
 const SEEDS: u64 = 3;
 
