@@ -41,6 +41,7 @@ nightly: test fuzz
 	PROPTEST_CASES=1000000 $(CARGO) test --release --locked -p sluice-wire -p sluice-terms -p sluice-wheel -p sluice-traffic
 	SLUICE_SEEDS=1500 $(CARGO) test --release --locked -p sluice-sim
 	$(CARGO) build --release --locked -p sluice
+	$(SLUICE) lab run rfc2963
 	$(SLUICE) lab setup-time --count 1000
 	$(SLUICE) lab excess
 	$(SLUICE) lab kill-router --down 10s

@@ -71,26 +71,19 @@ impl Default for Params {
     fn default() -> Params {
         let rto = RtoSpec {
             initial: Span::from_secs(3),
-            floor: Span::from_secs(1),
+            floor: Span::from_millis(1_700),
             ceiling: Span::from_secs(64),
-            tick: Span::from_millis(100),
+            tick: Span::from_millis(200),
         };
         Params {
             cbs: Bytes::new(3_000),
             shaping: Shaping::TrRas,
-            k: Span::from_millis(400),
-            thresholds: Thresholds::OfCbs([100, 200, 400]),
+            k: Span::from_millis(500),
+            thresholds: Thresholds::OfCbs([150, 300, 600]),
             mir: Rate::from_mbps(34),
             coupling: Coupling::Coupled,
             lan: Rate::from_mbps(10),
-            tcp: Tcp {
-                window: Bytes::new(65_536),
-                initial_window: 1,
-                limited_transmit: false,
-                rto,
-                rescue: false,
-                ..Tcp::default()
-            },
+            tcp: Tcp { window: Bytes::new(65_536), initial_window: 1, limited_transmit: false, rto, ..Tcp::default() },
             start_spread: Span::from_secs(1),
             warm_up: Span::from_secs(2),
             duration: Span::from_secs(102),
