@@ -76,6 +76,11 @@ pub enum Request {
         /// Whether a confirmation is wanted.
         confirm: bool,
     },
+    /// At which priority this connection asks from now on (RFC 3181); null: nothing is said.
+    Priority {
+        /// Which, if any.
+        priority: Option<PriorityDoc>,
+    },
     /// RELEASE; without a session: everything of this connection.
     Release {
         /// The session.
@@ -257,6 +262,15 @@ pub enum StyleDoc {
     Se,
     /// Wildcard filter.
     Wf,
+}
+
+/// A pre-emption priority: the higher number goes before (RFC 3181).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PriorityDoc {
+    /// How far it may displace others, by their `defending`.
+    pub preempting: u16,
+    /// What it takes to displace it; at least `preempting`.
+    pub defending: u16,
 }
 
 /// A session and how much state it has.

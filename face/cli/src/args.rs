@@ -44,7 +44,7 @@ pub enum Command {
     Torture(TortureCommand),
     /// Run this machine's agent, in the foreground
     #[command(
-        after_help = "Example of a configuration (more in docs/two-machines.md):\n  auth = \"none\"\n\n  [[interface]]\n  \
+        after_help = "Example of a configuration (more in docs/two-machines.md):\n  keys = \"eth0.keys\"\n\n  [[interface]]\n  \
                             name = \"eth0\"\n  rate = \"100mbit\""
     )]
     Agent(AgentRunArgs),

@@ -1,7 +1,6 @@
 //! `sluice rsvp ...`: what applications do (`send`, `receive`), and what operators do (the shows, `static`, `trace`).
 
 pub mod args;
-mod delay;
 mod receive;
 mod show;
 mod statics;
@@ -83,7 +82,8 @@ fn follow(
 }
 
 fn session_id(end: &End, protocol: u8) -> SessionId {
-    SessionId { dst: end.addr, protocol, dst_port: end.port }
+    // Of ESP and AH this is the virtual destination port.
+    SessionId { dst: end.addr, protocol, dst_port: u16::try_from(end.port).unwrap_or(0) }
 }
 
 /// Controlled load, or guaranteed service at `rate`.

@@ -71,6 +71,7 @@ impl Agent {
             AppRequest::Reserve { session, style, ref filters, ref flowspecs, confirm } => {
                 AppCall::Reserve { app, session, style, filters, flowspecs, confirm }
             }
+            AppRequest::Priority(priority) => AppCall::Priority { app, priority },
             AppRequest::Release(session) => AppCall::Release { app, session },
         };
         self.tell(Input::App(call));

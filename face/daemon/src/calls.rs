@@ -1,7 +1,8 @@
 //! Calls of local applications: read, checked, and turned into what the node is told.
 
-use api::agent::{Call, FlowSpecDoc, Problem, Request, SenderId, SessionId, TspecDoc};
+use api::agent::{Call, FlowSpecDoc, PriorityDoc, Problem, Request, SenderId, SessionId, TspecDoc};
 use std::net::IpAddr;
+use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, SenderTemplate, Session, Style, Tspec};
 
 /// Most senders in one reservation.
@@ -42,6 +43,8 @@ pub enum AppRequest {
         /// Whether a confirmation is wanted.
         confirm: bool,
     },
+    /// At which priority it asks from now on.
+    Priority(Option<Preemption>),
     /// RELEASE.
     Release(Option<Session>),
 }
@@ -74,6 +77,13 @@ pub fn app_request(request: &Request) -> Result<Option<AppRequest>, Problem> {
                 confirm: *confirm,
             }
         }
+        Request::Priority { priority: None } => AppRequest::Priority(None),
+        Request::Priority { priority: Some(PriorityDoc { preempting, defending }) } => {
+            if defending < preempting {
+                return Err(misuse("the defending priority is below the preempting one (RFC 3181 section 4.1)"));
+            }
+            AppRequest::Priority(Some(Preemption { preempting: *preempting, defending: *defending }))
+        }
         Request::Release { session } => AppRequest::Release(session.as_ref().map(checked_session).transpose()?),
         _ => return Ok(None),
     }))
@@ -85,9 +95,6 @@ fn checked_session(session: &SessionId) -> Result<Session, Problem> {
     }
     if session.dst.is_unspecified() {
         return Err(misuse("a session needs a destination address"));
-    }
-    if session.dst.is_multicast() {
-        return Err(misuse(format!("{} is multicast, which this version does not reserve for", session.dst)));
     }
     Ok((*session).into())
 }
@@ -167,6 +174,8 @@ mod tests {
 
     #[test]
     fn good_calls_are_taken() {
+        let group = SESSION.replace("10.0.2.2", "239.1.1.1");
+        assert!(matches!(ask(&sender(&group, SENDER, TSPEC, 64)), Ok(Some(AppRequest::Sender(..)))));
         assert!(matches!(ask(&sender(SESSION, SENDER, TSPEC, 64)), Ok(Some(AppRequest::Sender(..)))));
         assert_eq!(ask(r#"{"id":1,"call":"status"}"#), Ok(None));
         assert_eq!(ask(r#"{"id":1,"call":"release"}"#), Ok(Some(AppRequest::Release(None))));
@@ -181,7 +190,7 @@ mod tests {
             (r#"{"id":-1,"call":"status"}"#, "0 malformed"),
             (&with(":17", ":0"), "7 misuse: a session needs an IP protocol"),
             (&with("10.0.2.2", "0.0.0.0"), "7 misuse: a session needs a destination"),
-            (&with("10.0.2.2", "224.1.1.1"), "7 misuse: 224.1.1.1 is multicast"),
+            (r#"{"id":7,"call":"priority","priority":{"preempting":2,"defending":1}}"#, "7 misuse: the defending"),
             (&with("10.0.2.2", "fd00::2"), "7 misuse: sender and session are of different"),
             (&with("10.0.2.2", "10.0.2"), "7 malformed"),
             (&with("10.0.0.1", "255.255.255.255"), "7 misuse: 255.255.255.255 is not the address"),

@@ -250,6 +250,9 @@ impl Agent {
         let now = self.clock.now();
         let Some(one) = self.statics.all.get_mut(&number) else { return };
         one.told = now;
+        // The hosts that it speaks for are elsewhere.
+        self.tell(Input::App(AppCall::Proxy { app: AppId(FIRST_APP + number) }));
+        let Some(one) = self.statics.all.get_mut(&number) else { return };
         match request(&one.what) {
             Ok(request) => {
                 let app = AppId(FIRST_APP + number);

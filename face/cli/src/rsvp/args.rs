@@ -1,7 +1,7 @@
 //! `sluice rsvp ...` in one definition: options, help and examples.
 
 use crate::places::AgentArgs;
-use api::agent::{SenderId, StyleDoc};
+use api::agent::{PriorityDoc, SenderId, StyleDoc};
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -331,6 +331,9 @@ pub struct ReceiveArgs {
     /// Guaranteed service: R is chosen so that no packet is queued for longer than this on the whole path
     #[arg(long, value_name = "BOUND", value_parser = api::units::parse_span, conflicts_with = "service_rate")]
     pub delay: Option<Span>,
+    /// Pre-emption priority (RFC 3181): how far it may displace others, and what it takes to displace it
+    #[arg(long, value_name = "PREEMPTING[:DEFENDING]", value_parser = parse_priority)]
+    pub priority: Option<PriorityDoc>,
     /// Ask for no confirmation
     #[arg(long, conflicts_with = "once")]
     pub no_confirm: bool,
@@ -348,18 +351,19 @@ pub struct ReceiveArgs {
     pub json: bool,
 }
 
-/// An address and a port; port 0 where the protocol has none.
+/// An address and a port; port 0 where the protocol has none. Of a sender by ESP or AH (`@SPI`), the security parameter
+/// index (RFC 2207).
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     /// Address.
     pub addr: IpAddr,
-    /// Port.
-    pub port: u16,
+    /// Port, or security parameter index.
+    pub port: u32,
 }
 
 impl From<End> for SenderId {
     fn from(end: End) -> SenderId {
-        SenderId { src: end.addr, src_port: end.port.into() }
+        SenderId { src: end.addr, src_port: end.port }
     }
 }
 
@@ -383,13 +387,19 @@ pub enum Service {
 
 fn parse_end(text: &str) -> Result<End, String> {
     if let Ok(end) = text.parse::<SocketAddr>() {
-        return Ok(End { addr: end.ip(), port: end.port() });
+        return Ok(End { addr: end.ip(), port: end.port().into() });
+    }
+    if let Some((addr, spi)) = text.split_once('@') {
+        let number = spi.strip_prefix("0x").map_or_else(|| spi.parse().ok(), |hex| u32::from_str_radix(hex, 16).ok());
+        if let (Ok(addr), Some(port)) = (addr.parse(), number) {
+            return Ok(End { addr, port });
+        }
     }
     match text.parse::<IpAddr>() {
         Ok(addr) => Ok(End { addr, port: 0 }),
         Err(_) => Err(format!(
             "{text:?} is no ADDRESS:PORT: write 10.0.0.1:5004 or [2001:db8::1]:5004, or only the address where there \
-             are no ports"
+             are no ports, or ADDRESS@SPI of a sender by ESP or AH"
         )),
     }
 }
@@ -404,6 +414,14 @@ fn parse_style(text: &str) -> Result<StyleDoc, String> {
         "se" => Ok(StyleDoc::Se),
         "wf" => Ok(StyleDoc::Wf),
         _ => Err(format!("{text:?} is no style: ff, se or wf")),
+    }
+}
+
+fn parse_priority(text: &str) -> Result<PriorityDoc, String> {
+    let (preempting, defending) = text.split_once(':').unwrap_or((text, text));
+    match (preempting.parse(), defending.parse()) {
+        (Ok(preempting), Ok(defending)) if defending >= preempting => Ok(PriorityDoc { preempting, defending }),
+        _ => Err(format!("{text:?} is no priority: two numbers up to 65535, the second not below the first")),
     }
 }
 

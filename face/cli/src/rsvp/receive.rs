@@ -1,19 +1,20 @@
 //! `sluice rsvp receive`: shows the senders of a session and reserves for them, in every style.
 
 use super::args::{AskArgs, ReceiveArgs, Reserve, Service};
-use super::delay::{self, Terms};
 use super::{follow, service, session_id, tspec};
 use crate::complain::Complaint;
 use api::agent::{EventDoc, FlowSpecDoc, Request, SenderId, StyleDoc, TspecDoc};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::ExitCode;
-use terms::Rate;
+use terms::guaranteed::rspec_for;
+use terms::{Adspec, GuaranteedTerms, Rate};
 
 /// A sender that is there: what it sends, and what the path adds.
 struct Sender {
     tspec: TspecDoc,
-    terms: Option<Terms>,
+    /// `C_tot` and `D_tot`, where every hop offers guaranteed service.
+    terms: Option<GuaranteedTerms>,
 }
 
 /// A RESERVE call's lists.
@@ -25,6 +26,9 @@ pub fn run(args: &ReceiveArgs) -> Result<ExitCode, Complaint> {
     let ask = &args.ask;
     let mut client = args.agent.connect()?;
     let session = session_id(&ask.session, ask.protocol);
+    if args.priority.is_some() {
+        client.call(Request::Priority { priority: args.priority })?;
+    }
     client.call(Request::Receiver { session })?;
     let only: Vec<SenderId> = ask.filters.iter().map(|&end| end.into()).collect();
     let mut there: BTreeMap<(IpAddr, u32), Sender> = BTreeMap::new();
@@ -36,7 +40,11 @@ pub fn run(args: &ReceiveArgs) -> Result<ExitCode, Complaint> {
             if !only.is_empty() && !only.contains(sender) {
                 return Ok(None);
             }
-            let terms = c_tot_bytes.zip(*d_tot_us).map(|(c_bytes, d_us)| Terms { c_bytes, d_us });
+            let terms = c_tot_bytes.zip(*d_tot_us).map(|(c_tot, d_tot)| GuaranteedTerms {
+                c_tot,
+                d_tot,
+                ..GuaranteedTerms::default()
+            });
             there.insert((sender.src, sender.src_port), Sender { tspec: *tspec, terms });
             let lists = lists(args, reserve, &there)?;
             if lists == asked {
@@ -119,13 +127,12 @@ fn flowspec(args: &ReceiveArgs, reserve: Reserve, sender: &Sender) -> Result<Flo
                     "a hop of the path keeps no delay bound, so none can be promised (guaranteed service)",
                 )
             })?;
-            delay::least_rate(&tspec, terms, wanted.as_nanos()).ok_or_else(|| {
-                let fixed = terms.d_us;
-                Complaint::refused(format!(
-                    "no rate keeps {} microseconds: the path alone adds {fixed}",
-                    wanted.as_micros()
-                ))
-            })?
+            let path = Adspec { guaranteed: Some(terms), ..Adspec::origin(tspec.max_bytes) };
+            let rspec = rspec_for(&tspec.into(), &path, wanted).ok_or_else(|| {
+                let (wanted, fixed) = (wanted.as_micros(), terms.d_tot);
+                Complaint::refused(format!("no rate keeps {wanted} microseconds: the path alone adds {fixed}"))
+            })?;
+            rspec.R.as_bps()
         }
     };
     Ok(service(tspec, Some(Rate::from_bps(rate))))

@@ -19,7 +19,7 @@ pub fn run(args: &ShowArgs, view: View) -> Result<ExitCode, Complaint> {
     let filter = Filter {
         interface: args.interface.clone(),
         dst: args.session.map(|end| end.addr),
-        dst_port: args.session.map(|end| end.port).filter(|port| *port != 0),
+        dst_port: args.session.and_then(|end| u16::try_from(end.port).ok()).filter(|port| *port != 0),
         limit: args.limit,
     };
     let mut client = args.agent.connect()?;

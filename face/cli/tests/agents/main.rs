@@ -8,6 +8,7 @@ mod command;
 mod expiry;
 mod interop;
 mod life;
+mod peer;
 mod repair;
 mod reserve;
 mod restart;

@@ -63,6 +63,23 @@ fn they_hold_without_anyone_connected_and_come_back_after_kill_9() {
 }
 
 #[test]
+fn hosts_without_an_agent_have_a_sender_proxy_and_a_receiver_proxy() {
+    let Some(bed) = Bed::up("1s") else { return };
+    for host in ["swissvale", "glenwood"] {
+        bed.kill(host);
+    }
+    add(&bed, "yosemite", sender(2_000_000));
+    add(&bed, "maui", reservation(2_000_000));
+    wait_for("the reservation is confirmed", || held(&bed, "maui"));
+    wait_for("the sender hears of it", || held(&bed, "yosemite"));
+    let rows = bed.reservations("yosemite");
+    let told: Vec<_> = rows.iter().map(|row| (row.session, row.sender, row.oif.as_deref())).collect();
+    assert_eq!(told, [(SESSION, SENDER, Some("to-maui"))], "between the proxies");
+    let state = rows[0].installed.as_ref().map(|installed| installed.state.as_str());
+    assert_eq!(state, Some("installed"));
+}
+
+#[test]
 fn one_that_is_refused_says_why_and_is_asked_for_again() {
     let Some(bed) = Bed::up("1s") else { return };
     add(&bed, "swissvale", sender(20_000_000));
