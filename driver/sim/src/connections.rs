@@ -4,7 +4,6 @@ use crate::map::Map;
 use crate::packet::{NONE, TCP};
 use crate::scenario::{NodeId, Scenario, TcpReport, TcpSpec};
 use crate::tcp::{Conduct, HEADERS, Receiver, Sender};
-use std::collections::BTreeMap;
 use terms::{Bytes, FlowKey, Span, Time};
 
 /// All connections.
@@ -83,11 +82,11 @@ impl Connections {
     /// The connections of a scenario that means something.
     pub fn new(scenario: &Scenario, map: &Map) -> Connections {
         let mut all = Connections::default();
-        let mut known = BTreeMap::new();
         for spec in &scenario.connections {
             let conduct = Conduct::new(&spec.tcp);
-            // A BTreeMap wants an order; what is printed is one.
-            let number = *known.entry(format!("{conduct:?}")).or_insert_with(|| {
+            // There are few, and mostly it is the last one.
+            let known = all.conducts.iter().rposition(|known| *known == conduct);
+            let number = known.unwrap_or_else(|| {
                 all.conducts.push(conduct);
                 all.conducts.len() - 1
             });

@@ -5,9 +5,11 @@
 //! out the same plan as the kernel does; messages travel as packets through the same links as the data. Nothing here
 //! reads a clock or starts a thread.
 //!
-//! Reading order: [`scenario`] (what a story is made of), [`world`] (how it is played), `transit` (packets), `agents`
-//! (what nodes are told and say), [`station`], [`link`], [`map`], [`source`], [`sink`], [`check`] (what must hold in
-//! every run), [`experiment`].
+//! Reading order: [`scenario`] (what a story is made of), [`world`] (how it is played), `build` (before the first instant),
+//! `transit` (packets), [`hop`] (one direction of a link: conditioner, queue, wire), `outlet` (queues that are asked), `agents`
+//! (what nodes are told and say), [`station`], [`link`], `faults`, [`map`], [`source`], [`sink`]; [`tcp`] (sender and receiver,
+//! usable alone), [`connections`], `hosts` (TCP at the ends); [`check`] (what must hold in every run), `capture`,
+//! [`experiment`], [`scenarios`] (published topologies).
 #![forbid(unsafe_code)]
 
 pub mod agenda;

@@ -12,6 +12,8 @@ use terms::Rate;
 const MOST_LINKS: usize = 1 << 16;
 /// Nodes for which the ways from everyone to everyone fit in memory.
 const MOST_NODES: usize = 4_096;
+/// Different [`crate::scenario::Tcp`]s, so that finding one is quick.
+const MOST_CONDUCTS: usize = 1_000;
 /// Connections that can be numbered with room to spare.
 const MOST_CONNECTIONS: usize = 1 << 24;
 
@@ -24,7 +26,14 @@ pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
         let all = scenario.connections.len();
         return fail(format!("{all} TCP connections; at most {MOST_CONNECTIONS} can be played"));
     }
+    let mut conducts = Vec::new();
     for (n, connection) in scenario.connections.iter().enumerate() {
+        if !conducts.contains(&connection.tcp) {
+            conducts.push(connection.tcp);
+        }
+        if conducts.len() > MOST_CONDUCTS {
+            return fail(format!("TCP connections behave in more than {MOST_CONDUCTS} different ways"));
+        }
         connection_means_something(scenario, &map, n, connection)?;
     }
     for n in 0..scenario.sources.len() {

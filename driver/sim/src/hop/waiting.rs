@@ -35,8 +35,7 @@ impl Waiting {
 
     /// The packets that wait no longer.
     pub fn settle(&mut self, now: u64) {
-        while let Some(&(start, len)) = self.queue.front().filter(|(start, _)| *start <= now) {
-            let _ = start;
+        while let Some(&(_, len)) = self.queue.front().filter(|(start, _)| *start <= now) {
             self.queue.pop_front();
             self.bytes -= u64::from(len);
         }
