@@ -14,6 +14,8 @@
 //! max_sessions = 1048576               # limits of the tables; the defaults
 //! max_paths = 1048576
 //! max_reservations = 1048576
+//! refresh_reduction = true             # RFC 2961, with neighbours that do it too; off unless said
+//! hello = "5s"                         # with it: how often neighbours are asked whether they started anew; never unless said
 //!
 //! [[interface]]
 //! name = "eth0"
@@ -177,6 +179,8 @@ pub(crate) struct RsvpFile {
     max_sessions: Option<Spanned<usize>>,
     max_paths: Option<Spanned<usize>>,
     max_reservations: Option<Spanned<usize>>,
+    refresh_reduction: Option<bool>,
+    hello: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -260,6 +264,15 @@ pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> 
         if !(1..=100).contains(&config.keep) {
             return Err(document.at(keep.span(), "keep is 1 to 100 (RFC 2205 proposes 3)"));
         }
+    }
+    config.refresh_reduction = found.refresh_reduction.unwrap_or(config.refresh_reduction);
+    if let Some(hello) = &found.hello {
+        let every = unit(document, hello, units::parse_span)?;
+        if every < Span::from_millis(100) || !config.refresh_reduction {
+            let what = "hello is 100ms or more, and goes with refresh_reduction = true";
+            return Err(document.at(hello.span(), what));
+        }
+        config.hello = Some(every);
     }
     let limits = [
         (&found.max_sessions, &mut config.max_sessions),

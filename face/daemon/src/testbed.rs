@@ -223,6 +223,10 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
         file.rsvp.max_paths,
         file.rsvp.max_resvs,
     );
+    if file.rsvp.refresh_reduction {
+        text += "refresh_reduction = true\n";
+        text += &file.rsvp.hello.map_or(String::new(), |every| format!("hello = \"{}ns\"\n", every.as_nanos()));
+    }
     let ends = topology.ends(node);
     if ends.is_empty() {
         text.insert_str(0, "auth = \"none\"\n"); // there is nobody to speak to

@@ -21,6 +21,8 @@ log = "debug"
 [rsvp]
 refresh = "1s"
 keep = 4
+refresh_reduction = true
+hello = "2s"
 max_paths = 7
 [[interface]]
 name = "eth0"
@@ -45,6 +47,7 @@ to = ["eth0", "eth2"]
     .unwrap();
     assert_eq!((config.name.as_str(), config.log), ("maui", Level::Debug));
     assert_eq!((config.rsvp.refresh, config.rsvp.keep, config.rsvp.max_paths), (Span::from_secs(1), 4, 7));
+    assert_eq!((config.rsvp.refresh_reduction, config.rsvp.hello), (true, Some(Span::from_secs(2))));
     let eth0 = &config.interfaces[0];
     assert_eq!((eth0.rate, eth0.overhead), (Some(Rate::from_mbps(10)), 38));
     assert_eq!(eth0.signalled_share, Share::PerMille(625));
@@ -116,6 +119,7 @@ fn mistakes_name_file_line_and_reason() {
         ),
         ("refresh", "auth = \"none\"\n[rsvp]\nrefresh = \"1ms\"".into(), "agent.toml:3: a refresh period is"),
         ("limit", "auth = \"none\"\n[rsvp]\nmax_sessions = 0".into(), "agent.toml:3: a limit is 1 to"),
+        ("hello alone", "auth = \"none\"\n[rsvp]\nhello = \"1s\"".into(), "agent.toml:3: hello is 100ms or more, and"),
         ("keep", "auth = \"none\"\n[rsvp]\nkeep = 0".into(), "agent.toml:3: keep is 1 to 100"),
     ];
     for (case, text, expected) in table {
