@@ -35,6 +35,8 @@
 
 mod blockade;
 mod chaos;
+mod clauses;
+mod clauses_neighbours;
 mod faults;
 mod hello;
 mod hostile;
