@@ -179,6 +179,9 @@ fn a_blockade_lasts_as_configured() {
     }
 }
 
+/// Who sent a Resv, and the SCOPE that it has.
+type Scope = (usize, Vec<std::net::IpAddr>);
+
 /// RFC 2205 section 3.4 and appendix A.6: a SCOPE is said only where there are several previous hops, and its addresses
 /// ascend.
 #[test]
@@ -196,7 +199,7 @@ fn scopes_ascend_and_are_said_where_they_are_needed() {
         net.sends(host, 1, session, 5004, 1);
         net.run(ms(10));
     }
-    let scopes: Rc<RefCell<Vec<(usize, Vec<std::net::IpAddr>)>>> = Rc::default();
+    let scopes: Rc<RefCell<Vec<Scope>>> = Rc::default();
     let ears = Rc::clone(&scopes);
     net.fate = Box::new(move |_, flight| {
         if let Ok(Message::Resv(m)) = Message::parse(&flight.datagram.bytes) {
