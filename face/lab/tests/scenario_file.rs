@@ -137,7 +137,7 @@ fn a_capture_of_a_link_holds_both_directions_in_order() {
     let mut destinations = std::collections::BTreeSet::new();
     let mut count = 0;
     for record in lab::capture::Capture::new(&bytes).unwrap() {
-        let record = record.ok().expect("a whole record");
+        let Ok(record) = record else { panic!("a record is cut off") };
         assert!(record.nanos >= last);
         last = record.nanos;
         let ip = lab::capture::frame::ip_packet(record.link, record.bytes).expect("IP");
