@@ -105,6 +105,13 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
         let name = agent.names.get(oif).cloned().unwrap_or_default();
         notes.push(format!("another program took the traffic control of {name}: nothing is guaranteed there"));
     }
+    match agent.node.reservations().filter(|held| held.adopted_until.is_some()).count() {
+        0 => {}
+        n => notes.push(format!(
+            "adopting: {n} flows of the agent's life before keep their classes and capacity until they are refreshed, or \
+             their lifetime ends"
+        )),
+    }
     let gone = |held: &ReservationView| held.installed && read.flow(&(held.oif, held.flow)).is_none();
     match agent.node.reservations().filter(gone).count() {
         0 => {}

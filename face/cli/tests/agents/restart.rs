@@ -1,7 +1,7 @@
 //! An agent that is killed: what it promised stays in the kernel, and the next one takes it over.
 
-use crate::bed::{Bed, SENDER, SESSION, expect, reserve, wait_for};
-use api::agent::EventDoc;
+use crate::bed::{Bed, SENDER, SESSION, expect, reserve, tspec, wait_for};
+use api::agent::{EventDoc, FlowSpecDoc, Request, StyleDoc};
 use std::net::UdpSocket;
 
 #[test]
@@ -38,6 +38,41 @@ fn a_killed_router_s_promises_stay_and_are_adopted() {
     });
     assert_eq!(bed.tc("yosemite", "to-maui"), classes);
     assert_eq!(bed.reservations("swissvale").len(), 1, "nobody upstream noticed");
+}
+
+#[test]
+fn a_shared_reservation_of_a_killed_router_loses_no_packet_of_its_class() {
+    let Some(bed) = Bed::up("1s") else { return };
+    let _sender = bed.sender(2_000_000);
+    let mut receiver = bed.receiver();
+    let flowspecs = vec![FlowSpecDoc::ControlledLoad { tspec: tspec(2_000_000) }];
+    let (style, senders) = (StyleDoc::Se, vec![SENDER]);
+    receiver.call(Request::Reserve { session: SESSION, style, senders, flowspecs, confirm: true }).unwrap();
+    expect(&mut receiver, "the confirmation", |event| matches!(event, EventDoc::Confirm { .. }));
+    let socket = bed.netns("swissvale").run(|| UdpSocket::bind((SENDER.src, SENDER.src_port as u16)).unwrap()).unwrap();
+    let mut sent = 0;
+    let mut send = || {
+        for _ in 0..10 {
+            socket.send_to(&[0; 72], (SESSION.dst, SESSION.dst_port)).unwrap();
+        }
+        sent += 10;
+        sent
+    };
+    let counted = || bed.reservations("yosemite").first()?.measured.clone().map(|m| m.packets);
+    let all = send();
+    wait_for("the flow is counted", || (counted()? == all).then_some(()));
+    bed.kill("yosemite");
+    send();
+    bed.start("yosemite");
+    let all = send();
+    wait_for("each packet before, between and after had its class", || (counted()? == all).then_some(()));
+    wait_for("a refresh claims it again", || {
+        let rows = bed.reservations("yosemite");
+        let state = rows.first()?.installed.as_ref().map(|installed| installed.state.as_str());
+        (rows.len() == 1 && rows[0].style == Some(StyleDoc::Se) && state == Some("installed")).then_some(())
+    });
+    let all = send();
+    wait_for("and still", || (counted()? == all).then_some(()));
 }
 
 #[test]
