@@ -265,3 +265,37 @@ fn understood(file: &Path, traces: &[Trace]) {
     let strange: Vec<&str> = strange.collect();
     assert_eq!(strange, [""; 0], "{}", file.display());
 }
+
+/// A group, over a router with a static multicast route: wildcard and shared-explicit, each to a group of its own.
+#[test]
+fn groups_are_reserved_for_over_a_multicast_route() {
+    let Some(bed) = Bed::of(three) else { return };
+    let config = bed.home("b").join("agent.toml");
+    let groups = [(StyleDoc::Wf, "239.7.7.7"), (StyleDoc::Se, "239.7.7.8"), (StyleDoc::Ff, "239.7.7.9")];
+    let mut text = std::fs::read_to_string(&config).unwrap();
+    for (_, group) in groups {
+        text += &format!("\n[[multicast_route]]\ngroup = \"{group}\"\nfrom = \"to-a\"\nto = [\"to-c\"]\n");
+    }
+    std::fs::write(&config, text).unwrap();
+    bed.kill("b");
+    bed.start("b");
+    bed.run("a", "ip", &["route", "add", "239.0.0.0/8", "dev", "to-b"]);
+    bed.run("c", "ip", &["route", "add", "239.0.0.0/8", "dev", "to-b"]);
+    for (style, group) in groups {
+        let row = Row(style, ControlledLoad, V4, Udp, Held);
+        let session = SessionId { dst: ip(group), protocol: 17, dst_port: 5004 };
+        let (sender_id, IpAddr::V4(to)) = (row.senders()[0], session.dst) else { panic!("{group}") };
+        let at = std::net::Ipv4Addr::new(10, 0, 1, 2);
+        let member = bed.netns("c").run(|| UdpSocket::bind((to, 5004)).unwrap()).unwrap();
+        member.join_multicast_v4(&to, &at).unwrap();
+        let mut sender = bed.client("a");
+        sender.call(Request::Sender { session, sender: sender_id, tspec: tspec(RATE), ttl: 64 }).unwrap();
+        let mut receiver = bed.client("c");
+        receiver.call(Request::Receiver { session }).unwrap();
+        expect(&mut receiver, &format!("{style:?}: a path"), |event| matches!(event, EventDoc::Path { .. }));
+        let (senders, flowspecs) = row.ask(&[sender_id]);
+        receiver.call(Request::Reserve { session, style, senders, flowspecs, confirm: true }).unwrap();
+        expect(&mut receiver, &format!("{style:?}: held"), |event| matches!(event, EventDoc::Confirm { .. }));
+        installed(&bed, &row, &session);
+    }
+}
