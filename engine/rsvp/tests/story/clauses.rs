@@ -269,3 +269,32 @@ fn tears_and_errors_pass_unknown_objects_on() {
         }
     }
 }
+
+/// RFC 2205 section 3.9: a sender that names one of the node's addresses sends Paths by the interface that the routing
+/// has for that address, and by no other; one that names the default's by the default.
+#[test]
+fn a_host_on_two_links_sends_where_its_application_said() {
+    let mut net = Net::new(false);
+    for name in ["host", "left", "right", "rcv"] {
+        net.node(name, config(R));
+    }
+    for (a, b) in [(0, 1), (0, 2), (1, 3), (2, 3)] {
+        net.link(a, b);
+    }
+    let session = net.session_at(3);
+    let [left, right] = [1, 2].map(|index| net.interface(0, index).addresses[0]);
+    let gateway = Some(net.interface(2, 1).addresses[0]);
+    let way = terms::ports::Way::Out { oif: IfIndex(2), gateway, source: right };
+    net.nodes[0].env.by_source.insert((session.dst, right), way);
+    for (src, by) in [(left, 1), (right, 2)] {
+        let since = net.log.len();
+        let template = terms::FilterSpec { src, src_port: 5004 + by as u32 };
+        let app = AppId(by as u64);
+        net.tell(0, Input::App(AppCall::Sender { app, session, template, tspec: tspec(1), ttl: 63 }));
+        net.run(ms(10));
+        let first: Vec<_> =
+            net.log[since..].iter().filter(|(_, from, ..)| *from == 0).map(|(_, _, to, _)| *to).collect();
+        assert_eq!(first, [by], "{src}");
+    }
+    assert_eq!(net.paths(), [2, 1, 1, 2]);
+}
