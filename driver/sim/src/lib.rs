@@ -29,7 +29,6 @@ pub mod map;
 mod outlet;
 pub mod packet;
 mod playable;
-mod promise;
 pub mod rng;
 pub mod scenario;
 pub mod scenarios;

@@ -6,7 +6,7 @@ use crate::integrity::Security;
 use crate::io::{AppCall, AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
 use crate::neighbour::Neighbours;
 use crate::pcg::Pcg;
-use crate::psb::{Forwarded, Origin, Out, Psb, PsbKey};
+use crate::psb::{Origin, Out, Psb, PsbKey};
 use crate::receive::Arrival;
 use crate::receiver::Standing;
 use crate::refusal::Refusal;
@@ -17,7 +17,6 @@ use crate::table::{Id, Table};
 use crate::tcsb::{Tcsb, TcsbKey};
 use crate::timers::Timers;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::{RHandle, Route, TrafficControl, Way};
 use terms::{IfIndex, SenderTemplate, Session, Time};
@@ -47,8 +46,6 @@ pub struct Rsvp {
     /// A walk over all path states that is under way.
     pub(crate) sweep: Option<Sweep>,
     pub(crate) hearing: Hearing,
-    /// Of the ResvTear that is being handled: what goes on with those that it sets off.
-    pub(crate) tear_carries: Vec<Forwarded>,
     pub(crate) pcg: Pcg,
     pub(crate) counters: Counters,
     pub(crate) security: Security,
@@ -69,6 +66,8 @@ pub(crate) enum Timer {
     Resv(Id<Rsb>),
     /// A neighbour: a repetition, a summary, a Hello.
     Neighbour(u32),
+    /// Neighbours that have challenged us: what they missed is said again.
+    Again,
 }
 
 impl Rsvp {
@@ -98,7 +97,6 @@ impl Rsvp {
             heard: Heard::new(keys()),
             sweep: None,
             hearing: Hearing::NOTHING,
-            tear_carries: Vec::new(),
             counters: Counters::default(),
             out: VecDeque::new(),
             pcg,

@@ -20,6 +20,7 @@ impl Rsvp {
                 Some(Timer::Resv(id)) => self.resv_alarm(now, env, id),
                 Some(Timer::Session(id)) => self.adoption_ends(id),
                 Some(Timer::Neighbour(n)) => self.neighbour_alarm(now, n),
+                Some(Timer::Again) => self.again_alarm(now),
                 None => return,
             }
         }

@@ -86,7 +86,7 @@ impl Rsvp {
         if !integrity.handshake() {
             return Checked::Bad("a sender never heard that refuses to be challenged");
         }
-        if self.security.challenges.take(now) {
+        if self.security.strange(now, at) && self.security.challenges.take(now) {
             self.send_challenge(from, sender, integrity.key_id, Asked::Stranger(now));
         }
         Checked::Bad("a sender never heard: it is challenged first")

@@ -20,9 +20,6 @@ pub(super) const PATIENCE: Span = Span::from_secs(2);
 /// The longest cookie of others that we sign.
 const LONGEST_COOKIE: usize = 64;
 
-/// How many challenges at once, and how often after that, may set off a refresh of all that was missed.
-const CATCH_UPS: (u64, Span) = (4, Span::from_secs(1));
-
 /// What a cookie stands for.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
@@ -45,7 +42,7 @@ impl Rsvp {
         }
     }
 
-    /// Somebody does not know where our numbers are. It has dropped what we sent, so what we keep up there is refreshed.
+    /// Somebody does not know where our numbers are. It has dropped what we sent, and hears it again.
     pub(super) fn challenge_arrives(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
         let message = match Message::parse(bytes) {
             Ok(Message::IntegrityChallenge(message)) => message,
@@ -62,6 +59,10 @@ impl Rsvp {
         if shield.and_then(|s| s.named(from.src, message.challenge.key_id)).is_none() {
             return Checked::Bad("a challenge for a key that is not ours");
         }
+        // Several of our messages in a row make it ask several times; one answer will do.
+        if !self.asked(now, from, message.challenge.cookie) {
+            return Checked::Done;
+        }
         if !self.security.responses.take(now) {
             return Checked::Bad("more challenges than are answered");
         }
@@ -77,11 +78,6 @@ impl Rsvp {
                 bytes,
             };
             self.send_by_key(kind, out, message.challenge.key_id);
-        }
-        let full = || super::Bucket::new(CATCH_UPS.0, CATCH_UPS.1);
-        if self.security.catch_ups.entry(from.iif).or_insert_with(full).take(now) {
-            self.say_again(now, from.iif);
-            self.catch_up(now, from.iif);
         }
         Checked::Done
     }
@@ -129,36 +125,5 @@ impl Rsvp {
         };
         let parts: [&[u8]; 5] = [&[known], &iif.0.to_be_bytes(), &addr, &key_id.to_be_bytes(), &when.to_be_bytes()];
         self.security.cookies.sign(&parts)
-    }
-
-    /// What was sent across an interface in the last moments goes out once more, with new numbers: tears, errors and
-    /// confirmations too, which no refresh would bring back.
-    fn say_again(&mut self, now: Time, interface: IfIndex) {
-        let lately = self.security.lately.remove(&interface).unwrap_or_default();
-        for (_, kind, datagram) in lately.into_iter().filter(|(t, ..)| now.since(*t) <= super::MOST_LATELY.1) {
-            self.send_signed(kind, datagram);
-        }
-    }
-
-    /// What we keep up across an interface is refreshed soon, a few messages a millisecond: whoever challenged us there
-    /// has dropped what it could not check.
-    pub(crate) fn catch_up(&mut self, now: Time, interface: IfIndex) {
-        let paths: alloc::vec::Vec<_> = self.psbs.iter().map(|(id, _, _)| id).collect();
-        let mut at = now;
-        for id in paths {
-            let psb = &mut self.psbs[id];
-            let down = psb.out.takes(interface);
-            let up = psb.phop().is_some_and(|p| p.iif == interface);
-            if down && psb.path_refresh_at != Time::FOREVER {
-                psb.path_refresh_at = psb.path_refresh_at.min(at);
-            }
-            if let Some(request) = psb.request.as_mut().filter(|_| up) {
-                request.refresh_at = request.refresh_at.min(at);
-            }
-            if down || up {
-                at = at + Span::from_micros(50);
-                self.arm_path(id);
-            }
-        }
     }
 }

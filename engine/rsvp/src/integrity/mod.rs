@@ -11,10 +11,12 @@
 //! | `mac` | HMAC over SHA-256, SHA-1, MD5 |
 //! | `replay` `sequence` | numbers of others, and our own |
 //! | `check` `handshake` `seal` | a message comes, a challenge or its answer comes, a message goes |
+//! | `again` | what a neighbour dropped before our answer |
 //!
 //! What it does not do (RFC 4230): the IP header is not covered, so a message is bound to the interface that it came in
 //! on and to the neighbour that its RSVP_HOP names; nothing is kept secret; who shares a key can speak for all who do.
 
+mod again;
 pub(crate) mod bucket;
 mod check;
 mod handshake;
@@ -28,7 +30,7 @@ pub use key::{Algorithm, Auth, BadKeys, Key, KeyTable, MOST_KEY_ID, MOST_KEYS};
 
 pub(crate) use check::Checked;
 
-use crate::io::Datagram;
+use again::Again;
 use alloc::collections::{BTreeMap, VecDeque};
 use bucket::Bucket;
 use core::net::IpAddr;
@@ -37,13 +39,12 @@ use mac::Mac;
 use replay::Window;
 use sequence::Sequences;
 use terms::{IfIndex, Span, Time};
-use wire::MessageType;
 
 /// Most senders (by interface, address and key) whose numbers are remembered. Each has shown that it has a key.
 const MOST_SENDERS: usize = 4096;
 
-/// Most messages an interface that are kept to be said again, and for how long.
-const MOST_LATELY: (usize, Span) = (64, Span::from_secs(2));
+/// Most senders never heard that are remembered, for the moment that they need for an answer.
+const MOST_STRANGERS: usize = 32;
 
 /// All that authentication remembers.
 pub(crate) struct Security {
@@ -54,14 +55,14 @@ pub(crate) struct Security {
     cookies: Mac,
     /// Challenges to senders never heard.
     challenges: Bucket,
+    /// The last of them, and when: one challenge for all that a sender says in one breath.
+    strangers: VecDeque<((IfIndex, IpAddr, u64), Time)>,
     /// Answers to challenges, which anybody can send.
     responses: Bucket,
     /// Events about messages that were dropped here.
     events: Bucket,
-    /// Refreshes of all across an interface, because somebody there had challenged us.
-    catch_ups: BTreeMap<IfIndex, Bucket>,
-    /// What was sent lately, unsigned: said again to who challenges us because of it.
-    lately: BTreeMap<IfIndex, VecDeque<(Time, MessageType, Datagram)>>,
+    /// What neighbours have dropped because they had to challenge us first.
+    again: Again,
 }
 
 /// A sender that has shown that it has the key.
@@ -83,10 +84,10 @@ impl Security {
             sequences: Sequences::default(),
             cookies: Mac::new(Algorithm::HmacSha256, &bytes),
             challenges: Bucket::new(32, Span::from_millis(50)),
+            strangers: VecDeque::new(),
             responses: Bucket::new(32, Span::from_millis(50)),
             events: Bucket::new(16, Span::from_millis(250)),
-            catch_ups: BTreeMap::new(),
-            lately: BTreeMap::new(),
+            again: Again::default(),
         }
     }
 
@@ -103,17 +104,17 @@ impl Security {
     /// An interface is gone: whoever comes by its number next is another.
     pub fn forget(&mut self, interface: IfIndex) {
         self.senders.retain(|(at, _, _), _| *at != interface);
-        self.catch_ups.remove(&interface);
-        self.lately.remove(&interface);
+        self.again.forget(interface);
     }
 
-    /// Keeps what was just sent, as it was before it was signed.
-    fn remember(&mut self, now: Time, at: IfIndex, kind: MessageType, unsigned: Datagram) {
-        let lately = self.lately.entry(at).or_default();
-        while lately.len() >= MOST_LATELY.0 || lately.front().is_some_and(|(t, ..)| now.since(*t) > MOST_LATELY.1) {
-            lately.pop_front();
+    /// Whether a sender never heard is to be challenged: not if it has just been.
+    fn strange(&mut self, now: Time, at: (IfIndex, IpAddr, u64)) -> bool {
+        self.strangers.retain(|(_, t)| now.since(*t) < again::MOMENT.0);
+        let new = self.strangers.iter().all(|(who, _)| *who != at);
+        if new && self.strangers.len() < MOST_STRANGERS {
+            self.strangers.push_back((at, now));
         }
-        lately.push_back((now, kind, unsigned));
+        new
     }
 
     /// See [`Sequences::reserved`].

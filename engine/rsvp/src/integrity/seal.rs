@@ -38,7 +38,7 @@ impl Rsvp {
             self.key_overdue(now, interface, peer, id);
         }
         let signed = self.sealed_by(&datagram, interface, peer, id)?;
-        self.security.remember(now, interface, kind, datagram);
+        self.security.again.remember(now, interface, kind, datagram);
         Some(signed)
     }
 

@@ -318,6 +318,7 @@ fn challenges_cost_nothing() {
         play(&mut net, &flight);
     }
     assert_eq!(state(&net, 1), before);
+    net.run(Span::from_millis(100));
     let more = net.log.len() - sent;
     assert!(more <= 32 + 8, "{more} messages for 100,000");
     let events = net.drops(1).len();

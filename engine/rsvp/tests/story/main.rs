@@ -38,6 +38,7 @@ mod chaos;
 mod clauses;
 mod clauses_neighbours;
 mod faults;
+mod first_contact;
 mod hello;
 mod hostile;
 mod integrity;
