@@ -50,6 +50,7 @@ impl World {
                 }
                 Output::Upcall { app, upcall } => {
                     answers.extend(self.answer(id, app, &upcall));
+                    self.promise(id, &upcall);
                     self.story.tell(now, id, What::Upcall(app, upcall));
                 }
                 Output::Event(event) => self.story.tell(now, id, What::Event(event)),
@@ -119,6 +120,7 @@ impl World {
 
     /// Something of the script, or of whoever plays.
     pub(crate) fn carry(&mut self, action: &Action) {
+        self.promises_end_with(action);
         match *action {
             Action::Send { node, app, session, template, tspec } => {
                 self.tell(node, Input::App(AppCall::Sender { app, session, template, tspec, ttl: 64 }));

@@ -12,7 +12,7 @@ impl World {
     /// # Errors
     /// [`Broken`] names the first law that does not hold.
     pub fn check(&self) -> Result<(), Broken> {
-        if let Some(broken) = self.broken() {
+        if let Some(broken) = self.broken().or(self.overdue) {
             return Err(broken);
         }
         for id in (0..self.stations.len()).map(NodeId) {

@@ -29,6 +29,7 @@ pub mod map;
 mod outlet;
 pub mod packet;
 mod playable;
+mod promise;
 pub mod rng;
 pub mod scenario;
 pub mod scenarios;

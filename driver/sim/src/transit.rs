@@ -288,6 +288,7 @@ impl World {
             Kind::Data => {
                 let data = packet.data();
                 self.sinks[data.source as usize].arrived(self.agenda.now(), &data);
+                self.kept_promise(at, number);
                 self.let_go(number);
             }
             // From this node to itself, without a link between.

@@ -44,6 +44,13 @@ pub struct World {
     pub(crate) watch: Watch,
     pub(crate) script: Vec<Action>,
     pub(crate) heard: Option<Vec<Heard>>,
+    /// Delay bounds that are promised to sources, by number.
+    pub(crate) promises: Vec<Option<crate::promise::Promise>>,
+    /// Grows with each thing that is done to the net: bounds promised before hold no more.
+    pub(crate) faults: u32,
+    /// Packets that came within their bound, or should have; the first that did not.
+    pub(crate) bounded: u64,
+    pub(crate) overdue: Option<Broken>,
     pub(crate) seed: u64,
 }
 
@@ -183,6 +190,10 @@ impl World {
             watch: Watch::default(),
             script: scenario.script.iter().map(|(_, action)| action.clone()).collect(),
             heard: None,
+            promises: vec![None; scenario.sources.len()],
+            faults: 0,
+            bounded: 0,
+            overdue: None,
             seed: scenario.seed,
         };
         world.find_ways();
@@ -360,6 +371,7 @@ impl World {
         self.story.mark(&[now.as_nanos(), 1, n as u64, data.sequence]);
         let mut packet = Packet::new(Kind::Data, n as u32, data.len, self.targets[n], now);
         (packet.words[0], packet.words[1]) = (data.sequence as u32, (data.sequence >> 32) as u32);
+        self.mark_promise(n, now, &mut packet);
         let number = self.packets.keep(packet);
         self.forward(spec.node.0, number);
         self.arm_source(n);

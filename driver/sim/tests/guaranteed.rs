@@ -111,8 +111,24 @@ fn run(seed: u64, hogs: &[Hog]) -> Vec<Adspec> {
         assert!(report.delay_max <= bound, "{}: {:?} > {bound:?}", hog.port, report.delay_max);
         assert_eq!((report.lost(), report.received > 100), (0, true), "{}", hog.port);
     }
+    // The law that every run is held to has looked at nearly all of them: its bucket begins empty.
+    let received: u64 = (0..hogs.len()).map(|n| world.flow(SourceId(n)).received).sum();
+    assert!(world.bounded() * 10 > received * 9 && world.bounded() <= received, "{} of {received}", world.bounded());
     let flood = world.flow(SourceId(hogs.len()));
     assert!(flood.throughput() >= Rate::from_mbps(3), "what is reserved and not used is lent: {}", flood.throughput());
     assert_eq!(world.check(), Ok(()));
     paths
+}
+
+/// The law is alive: a plane that sends a flow's packets with the flood is found out.
+#[test]
+fn a_plane_that_does_not_keep_its_bound_breaks_the_law() {
+    // The best-effort queue holds 75 ms; this flow's bound is well below.
+    let mut world = World::new(&scenario(4, &[Hog { service_kbit: 3_000, ..HOGS[2] }])).unwrap();
+    world.run_until(at(1_900));
+    assert_eq!(world.check(), Ok(()));
+    world.corrupt_planes();
+    world.run_until(at(10_000));
+    let law = world.check().map_err(|broken| broken.law);
+    assert_eq!(law, Err("a packet of a guaranteed flow came later than its bound"));
 }

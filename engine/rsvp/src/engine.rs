@@ -6,7 +6,7 @@ use crate::integrity::Security;
 use crate::io::{AppCall, AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
 use crate::neighbour::Neighbours;
 use crate::pcg::Pcg;
-use crate::psb::{Origin, Out, Psb, PsbKey};
+use crate::psb::{Forwarded, Origin, Out, Psb, PsbKey};
 use crate::receive::Arrival;
 use crate::receiver::Standing;
 use crate::refusal::Refusal;
@@ -17,6 +17,7 @@ use crate::table::{Id, Table};
 use crate::tcsb::{Tcsb, TcsbKey};
 use crate::timers::Timers;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::{RHandle, Route, TrafficControl, Way};
 use terms::{IfIndex, SenderTemplate, Session, Time};
@@ -46,6 +47,8 @@ pub struct Rsvp {
     /// A walk over all path states that is under way.
     pub(crate) sweep: Option<Sweep>,
     pub(crate) hearing: Hearing,
+    /// Of the ResvTear that is being handled: what goes on with those that it sets off.
+    pub(crate) tear_carries: Vec<Forwarded>,
     pub(crate) pcg: Pcg,
     pub(crate) counters: Counters,
     pub(crate) security: Security,
@@ -97,6 +100,7 @@ impl Rsvp {
             heard: Heard::new(keys()),
             sweep: None,
             hearing: Hearing::NOTHING,
+            tear_carries: Vec::new(),
             counters: Counters::default(),
             out: VecDeque::new(),
             pcg,

@@ -157,15 +157,15 @@ impl Rsvp {
         for phop in [Some(phop), other].into_iter().flatten() {
             let Some(src) = self.address_on(phop.iif, phop.addr) else { continue };
             let mtu = self.interfaces.get(&phop.iif).map_or(0, |i| i.mtu as usize);
-            let fit = (mtu.saturating_sub(FIXED_PART) / FILTER_BYTES).max(1);
+            let carried: usize = self.tear_carries.iter().map(|f| f.body.len() + 4).sum();
+            let fit = (mtu.saturating_sub(FIXED_PART + carried) / FILTER_BYTES).max(1);
             let parts: Vec<&[FilterSpec]> =
                 if style == Style::Wf { alloc::vec![&[]] } else { filters.chunks(fit).collect() };
             for part in parts {
                 let build = Builder::new(MessageType::ResvTear, HOP_TTL)
                     .session(&session)
-                    .hop(&RsvpHop { addr: src, lih: phop.lih })
-                    .style(style)
-                    .flowspec(&request.flowspec);
+                    .hop(&RsvpHop { addr: src, lih: phop.lih });
+                let build = self.with_what_the_tear_carries(build).style(style).flowspec(&request.flowspec);
                 let build = part.iter().fold(build, |build, filter| build.filter_spec(&(*filter).into()));
                 self.send_to_hop(MessageType::ResvTear, phop.by(), src, phop.addr, build);
             }

@@ -5,7 +5,7 @@ use crate::io::{Event, Gone, Upcall};
 use crate::neighbour::About;
 use crate::path_err::HOP_TTL;
 use crate::psb::{Origin, Phop, Psb, Request};
-use crate::receive::Arrival;
+use crate::receive::{Arrival, carried};
 use crate::resv_refresh::Push;
 use crate::rsb::{Listed, NextHop, Rsb};
 use crate::session::SessionState;
@@ -14,17 +14,34 @@ use alloc::vec::Vec;
 use terms::{FilterSpec, IfIndex, Style, Time};
 use wire::{Builder, MessageType, ResvTear, RsvpHop};
 
+const UNKNOWN: &str = "ResvTear for a reservation that its sender does not have here";
+
 impl Rsvp {
     pub(crate) fn resv_tear_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, tear: &ResvTear<'_>) {
-        let unknown = "ResvTear for a reservation that its sender does not have here";
         let nhop = NextHop::Hop { oif: IfIndex(tear.hop.lih), addr: tear.hop.addr };
-        let Some(sid) = self.sessions.find(&tear.session) else { return self.drop_message(from, unknown) };
+        let Some(sid) = self.sessions.find(&tear.session) else { return self.drop_message(from, UNKNOWN) };
+        let Ok(goes_on) = carried(&tear.envelope) else {
+            return self.drop_message(from, "ResvTear with too much to be passed on");
+        };
+        self.tear_carries = goes_on;
+        self.torn(now, env, from, (sid, nhop), tear);
+        self.tear_carries = Vec::new();
+    }
+
+    fn torn<E: Env>(
+        &mut self,
+        now: Time,
+        env: &mut E,
+        from: &Arrival,
+        (sid, nhop): (Id<SessionState>, NextHop),
+        tear: &ResvTear<'_>,
+    ) {
         let filters: Vec<_> = tear.flows().filter_map(|flow| flow.filter.and_then(|f| f.ports())).collect();
         if tear.style == Style::Ff {
             for filter in filters {
                 match self.rsbs.find(&(sid, nhop, Some(filter))) {
                     Some(id) => self.end_reservation(now, env, id, Gone::Torn),
-                    None => self.drop_message(from, unknown),
+                    None => self.drop_message(from, UNKNOWN),
                 }
             }
             return;
@@ -34,7 +51,7 @@ impl Rsvp {
             Some(id) if filters.iter().any(|f| self.rsbs[id].shares(f)) => {
                 let _stays = self.end_senders(now, env, id, |l| filters.contains(&l.filter), Gone::Torn);
             }
-            _ => self.drop_message(from, unknown),
+            _ => self.drop_message(from, UNKNOWN),
         }
     }
 
@@ -163,13 +180,19 @@ impl Rsvp {
     fn send_resv_tear(&mut self, id: Id<Psb>, phop: &Phop, request: &Request) {
         let (_, session, template) = self.sender_of(id);
         let Some(src) = self.address_on(phop.iif, phop.addr) else { return };
-        let build = Builder::new(MessageType::ResvTear, HOP_TTL)
-            .session(&session)
-            .hop(&RsvpHop { addr: src, lih: phop.lih })
+        let build =
+            Builder::new(MessageType::ResvTear, HOP_TTL).session(&session).hop(&RsvpHop { addr: src, lih: phop.lih });
+        let build = self
+            .with_what_the_tear_carries(build)
             .style(Style::Ff)
             .flowspec(&request.flowspec)
             .filter_spec(&template.into());
         let out = (phop.by(), src, phop.addr);
         self.send_to_hop_about(MessageType::ResvTear, out, build, Some(About::Resv(id)));
+    }
+
+    /// Adds what the ResvTear that set this one off had to be passed on (RFC 2205 section 3.10).
+    pub(crate) fn with_what_the_tear_carries(&self, build: Builder) -> Builder {
+        self.tear_carries.iter().fold(build, |build, object| build.raw(object.class, object.ctype, &object.body))
     }
 }

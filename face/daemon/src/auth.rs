@@ -24,6 +24,9 @@ pub enum AuthConfig {
         file: PathBuf,
         /// Whether senders must prove that what they say is fresh.
         handshake: Handshake,
+        /// How many sequence numbers are still taken when later ones were seen, with the latest: 1 is strict order (RFC
+        /// 2747 section 4.2).
+        reordering: u32,
     },
 }
 
@@ -37,6 +40,9 @@ pub enum Handshake {
     /// Nobody is challenged.
     None,
 }
+
+/// Widest window of sequence numbers, and the default.
+pub const MOST_REORDERING: u32 = 64;
 
 /// What is said where nothing is said.
 pub(crate) const MISSING: &str = "`auth` is missing: write keys = \"FILE\" (the keys that neighbours share, a file of mode \
@@ -52,7 +58,8 @@ pub(crate) fn said(
         (None, None) => Ok(None),
         (None, Some(file)) => {
             let beside = document.file().parent().unwrap_or(Path::new(""));
-            Ok(Some(AuthConfig::Keys { file: beside.join(file.get_ref()), handshake: Handshake::Required }))
+            let file = beside.join(file.get_ref());
+            Ok(Some(AuthConfig::Keys { file, handshake: Handshake::Required, reordering: MOST_REORDERING }))
         }
         (Some(auth), None) if auth.get_ref() == "none" => Ok(Some(AuthConfig::None)),
         (Some(auth), Some(_)) if auth.get_ref() == "none" => {
@@ -70,22 +77,37 @@ pub(crate) fn of_interface(
     document: &Document<'_>,
     said: Option<&AuthConfig>,
     handshake: Option<&Spanned<String>>,
+    reordering: Option<&Spanned<u32>>,
 ) -> Result<AuthConfig, Mistake> {
-    let Some(said) = said else { return Err(document.whole(MISSING)) };
-    let Some(text) = handshake else { return Ok(said.clone()) };
-    let handshake = match text.get_ref().as_str() {
-        "required" => Handshake::Required,
-        "willing" => Handshake::Willing,
-        "none" => Handshake::None,
-        other => {
-            return Err(
-                document.at(text.span(), format!("handshake = {other:?} is not known: required, willing or none"))
-            );
+    let mut here = said.ok_or_else(|| document.whole(MISSING))?.clone();
+    if let Some(text) = handshake {
+        let found = handshake_of(document, text)?;
+        let AuthConfig::Keys { handshake, .. } = &mut here else {
+            return Err(document.at(text.span(), "without keys there is no handshake"));
+        };
+        *handshake = found;
+    }
+    if let Some(count) = reordering {
+        if !(1..=MOST_REORDERING).contains(count.get_ref()) {
+            let wrong = format!("reordering is 1 (every message in its order) to {MOST_REORDERING}");
+            return Err(document.at(count.span(), wrong));
         }
-    };
-    match said {
-        AuthConfig::Keys { file, .. } => Ok(AuthConfig::Keys { file: file.clone(), handshake }),
-        AuthConfig::None => Err(document.at(text.span(), "without keys there is no handshake")),
+        let AuthConfig::Keys { reordering, .. } = &mut here else {
+            return Err(document.at(count.span(), "without keys no order is kept"));
+        };
+        *reordering = *count.get_ref();
+    }
+    Ok(here)
+}
+
+fn handshake_of(document: &Document<'_>, text: &Spanned<String>) -> Result<Handshake, Mistake> {
+    match text.get_ref().as_str() {
+        "required" => Ok(Handshake::Required),
+        "willing" => Ok(Handshake::Willing),
+        "none" => Ok(Handshake::None),
+        other => {
+            Err(document.at(text.span(), format!("handshake = {other:?} is not known: required, willing or none")))
+        }
     }
 }
 
@@ -100,9 +122,10 @@ pub fn load(config: &AgentConfig) -> Result<BTreeMap<String, Auth>, Mistake> {
 fn read(auth: &AuthConfig) -> Result<Auth, Mistake> {
     match auth {
         AuthConfig::None => Ok(Auth::None),
-        AuthConfig::Keys { file, handshake } => {
+        AuthConfig::Keys { file, handshake, reordering } => {
             let mut table = keys::load(file)?;
             table.handshake = *handshake != Handshake::None;
+            table.window = *reordering;
             table.unwilling = *handshake == Handshake::Willing;
             Ok(Auth::Keys(table))
         }

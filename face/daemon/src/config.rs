@@ -11,6 +11,8 @@
 //! [rsvp]
 //! refresh = "30s"                      # R of RFC 2205 section 3.7; the default
 //! keep = 3                             # K; the default
+//! repair_wait = "2s"                   # W of section 3.6: how long a changed route settles before Paths follow it; the default
+//! blockade = 3                         # Kb of section 3.5: for how many R a request that failed gives way to smaller ones
 //! max_sessions = 1048576               # limits of the tables; the defaults
 //! max_paths = 1048576
 //! max_reservations = 1048576
@@ -26,6 +28,7 @@
 //! assumed_holding = "1h"               # after which a booking may displace a signalled reservation; default: never
 //! keys = "eth0.toml"                   # or auth = "none": instead of what is said above
 //! handshake = "required"               # the default; "willing": senders that refuse it are taken without; "none"
+//! reordering = 64                      # the default: by how many a signed message may be overtaken; 1: by none
 //!
 //! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
 //! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
@@ -176,6 +179,8 @@ struct File {
 pub(crate) struct RsvpFile {
     refresh: Option<Spanned<String>>,
     keep: Option<Spanned<u32>>,
+    repair_wait: Option<Spanned<String>>,
+    blockade: Option<Spanned<u32>>,
     max_sessions: Option<Spanned<usize>>,
     max_paths: Option<Spanned<usize>>,
     max_reservations: Option<Spanned<usize>>,
@@ -195,6 +200,7 @@ struct InterfaceFile {
     auth: Option<Spanned<String>>,
     keys: Option<Spanned<PathBuf>>,
     handshake: Option<Spanned<String>>,
+    reordering: Option<Spanned<u32>>,
 }
 
 impl AgentConfig {
@@ -263,6 +269,18 @@ pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> 
         config.keep = *keep.get_ref();
         if !(1..=100).contains(&config.keep) {
             return Err(document.at(keep.span(), "keep is 1 to 100 (RFC 2205 proposes 3)"));
+        }
+    }
+    if let Some(wait) = &found.repair_wait {
+        config.repair_wait = unit(document, wait, units::parse_span)?;
+        if config.repair_wait > Span::from_secs(60) {
+            return Err(document.at(wait.span(), "repair_wait is at most 1m (RFC 2205 proposes 2s)"));
+        }
+    }
+    if let Some(blockade) = &found.blockade {
+        config.blockade = *blockade.get_ref();
+        if !(1..=100).contains(&config.blockade) {
+            return Err(document.at(blockade.span(), "blockade is 1 to 100 refresh periods (RFC 2205 proposes 3)"));
         }
     }
     config.refresh_reduction = found.refresh_reduction.unwrap_or(config.refresh_reduction);
@@ -345,6 +363,7 @@ fn interface(
             document,
             auth::said(document, entry.auth.as_ref(), entry.keys.as_ref())?.as_ref().or(otherwise),
             entry.handshake.as_ref(),
+            entry.reordering.as_ref(),
         )?,
     };
     if let (Some(rate), Some(text)) = (rate, &entry.kept_back)

@@ -4,7 +4,7 @@
 //! # mode 0600
 //! [[key]]
 //! id = 1                           # Key Identifier, as the neighbour calls it too; up to 48 bits
-//! algorithm = "hmac-sha-256"       # the default; hmac-sha-1 and hmac-md5 for peers that know nothing better
+//! algorithm = "hmac-sha-256"       # or hmac-sha-1, hmac-md5 for peers that know nothing better
 //! secret = "9f86d081884c7d65..."   # in hexadecimal; or text = "..." for peers whose keys are typed in
 //! peer = "10.0.1.2"                # the neighbour that it is shared with; default: all on the link
 //! from = 2026-11-21T00:00:00Z      # its lifetime; default: always
@@ -91,7 +91,13 @@ pub fn parse(file: &Path, text: &str) -> Result<KeyTable, Mistake> {
 fn key(document: &Document<'_>, entry: &Spanned<KeyFile>) -> Result<Key, Mistake> {
     let found = entry.get_ref();
     let algorithm = match &found.algorithm {
-        None => Algorithm::HmacSha256,
+        None => {
+            let wrong = format!(
+                "key {} needs algorithm = \"hmac-sha-256\" (hmac-sha-1 or hmac-md5 for peers that know nothing better)",
+                found.id
+            );
+            return Err(document.at(entry.span(), wrong));
+        }
         Some(name) => algorithm(name.get_ref()).ok_or_else(|| {
             let wrong = format!("{:?} is no algorithm: hmac-sha-256, hmac-sha-1 or hmac-md5", name.get_ref());
             document.at(name.span(), wrong)
@@ -203,7 +209,7 @@ mod tests {
     #[test]
     fn a_full_file() {
         let text = format!(
-            "[[key]]\nid = 1\nsecret = \"{SECRET}\"\n[[key]]\nid = 2\nalgorithm = \"hmac-md5\"\ntext = \"cisco\"\n\
+            "[[key]]\nid = 1\nalgorithm = \"hmac-sha-256\"\nsecret = \"{SECRET}\"\n[[key]]\nid = 2\nalgorithm = \"hmac-md5\"\ntext = \"cisco\"\n\
              peer = \"10.0.1.2\"\nfrom = 2026-11-21T00:00:00Z\nuntil = 2026-11-21T02:00:00+01:00\n"
         );
         let table = told(&text).unwrap();
@@ -220,7 +226,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_their_line_and_no_secret() {
-        let key = |rest: &str| format!("[[key]]\nid = 1\n{rest}\n");
+        let key = |rest: &str| format!("[[key]]\nid = 1\n{rest}\nalgorithm = \"hmac-sha-256\"\n");
         let good = format!("secret = \"{SECRET}\"");
         let table = [
             (String::new(), "k.toml: a key table without a key"),
@@ -230,7 +236,11 @@ mod tests {
             (key("secret = \"00f\""), "k.toml:3: a secret is pairs of hexadecimal"),
             (key("secret = \"0g\""), "k.toml:3: a secret is pairs of hexadecimal"),
             (key("secret = \"0011\""), "k.toml:1: the secret of key 1 is shorter than 16 bytes"),
-            (key(&format!("{good}\nalgorithm = \"rot13\"")), "k.toml:4: \"rot13\" is no algorithm"),
+            (
+                key(&good).replace("algorithm = \"hmac-sha-256\"", ""),
+                "k.toml:1: key 1 needs algorithm = \"hmac-sha-256\"",
+            ),
+            (key(&good).replace("hmac-sha-256", "rot13"), "k.toml:4: \"rot13\" is no algorithm"),
             (key(&format!("{good}\nfrom = 2026-11-21")), "k.toml:4: write a time with its zone"),
             (key(&format!("{good}\nfrom = 1969-11-21T00:00:00Z")), "k.toml:4: write a time with its zone"),
             (key(&format!("{good}\nuntil = 1970-01-01T00:00:00Z")), "k.toml: key 1 ends before it begins"),

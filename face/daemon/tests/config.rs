@@ -2,6 +2,8 @@
 
 use daemon::auth::Handshake;
 use daemon::{AgentConfig, AuthConfig, Level, Share};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use terms::{Rate, Span};
 
@@ -21,6 +23,8 @@ log = "debug"
 [rsvp]
 refresh = "1s"
 keep = 4
+repair_wait = "500ms"
+blockade = 5
 refresh_reduction = true
 hello = "2s"
 max_paths = 7
@@ -48,6 +52,7 @@ to = ["eth0", "eth2"]
     assert_eq!((config.name.as_str(), config.log), ("maui", Level::Debug));
     assert_eq!((config.rsvp.refresh, config.rsvp.keep, config.rsvp.max_paths), (Span::from_secs(1), 4, 7));
     assert_eq!((config.rsvp.refresh_reduction, config.rsvp.hello), (true, Some(Span::from_secs(2))));
+    assert_eq!((config.rsvp.repair_wait, config.rsvp.blockade), (Span::from_millis(500), 5));
     let eth0 = &config.interfaces[0];
     assert_eq!((eth0.rate, eth0.overhead), (Some(Rate::from_mbps(10)), 38));
     assert_eq!(eth0.signalled_share, Share::PerMille(625));
@@ -87,6 +92,9 @@ fn mistakes_name_file_line_and_reason() {
             interface("keys = \"k\"\nhandshake = \"firm\""),
             "agent.toml:5: handshake = \"firm\" is not known",
         ),
+        ("reordering", interface("keys = \"k\"\nreordering = 65"), "agent.toml:5: reordering is 1 "),
+        ("no reordering", interface("keys = \"k\"\nreordering = 0"), "agent.toml:5: reordering is 1 (every message"),
+        ("no keys to order", interface("reordering = 7"), "agent.toml:4: without keys no order is kept"),
         ("no keys to shake", interface("handshake = \"none\""), "agent.toml:4: without keys there is no handshake"),
         ("unknown key", "auth = \"none\"\nsokcet = \"x\"".into(), "agent.toml:2: unknown field `sokcet`"),
         ("unknown key below", interface("rat = \"1mbit\""), "agent.toml:4: unknown field `rat`"),
@@ -120,6 +128,9 @@ fn mistakes_name_file_line_and_reason() {
         ("refresh", "auth = \"none\"\n[rsvp]\nrefresh = \"1ms\"".into(), "agent.toml:3: a refresh period is"),
         ("limit", "auth = \"none\"\n[rsvp]\nmax_sessions = 0".into(), "agent.toml:3: a limit is 1 to"),
         ("hello alone", "auth = \"none\"\n[rsvp]\nhello = \"1s\"".into(), "agent.toml:3: hello is 100ms or more, and"),
+        ("W", "auth = \"none\"\n[rsvp]\nrepair_wait = \"2m\"".into(), "agent.toml:3: repair_wait is at most 1m"),
+        ("W's unit", "auth = \"none\"\n[rsvp]\nrepair_wait = \"2\"".into(), "agent.toml:3: \"2\" has no unit"),
+        ("Kb", "auth = \"none\"\n[rsvp]\n\nblockade = 0".into(), "agent.toml:4: blockade is 1 to 100"),
         ("keep", "auth = \"none\"\n[rsvp]\nkeep = 0".into(), "agent.toml:3: keep is 1 to 100"),
     ];
     for (case, text, expected) in table {
@@ -132,13 +143,35 @@ fn mistakes_name_file_line_and_reason() {
 #[test]
 fn keys_of_the_file_hold_where_an_interface_says_nothing() {
     let text = "keys = \"all.keys\"\n[[interface]]\nname = \"a\"\n[[interface]]\nname = \"b\"\nkeys = \"/etc/b.keys\"\n\
-                handshake = \"willing\"\n[[interface]]\nname = \"c\"\nauth = \"none\"\n";
+                handshake = \"willing\"\nreordering = 8\n[[interface]]\nname = \"c\"\nauth = \"none\"\n";
     let config = AgentConfig::parse(Path::new("/etc/sluice/agent.toml"), text).unwrap();
     let auth: Vec<AuthConfig> = config.interfaces.into_iter().map(|interface| interface.auth).collect();
-    let keys = |file: &str, handshake| AuthConfig::Keys { file: file.into(), handshake };
-    let expected =
-        [keys("/etc/sluice/all.keys", Handshake::Required), keys("/etc/b.keys", Handshake::Willing), AuthConfig::None];
+    let keys = |file: &str, handshake, reordering| AuthConfig::Keys { file: file.into(), handshake, reordering };
+    let expected = [
+        keys("/etc/sluice/all.keys", Handshake::Required, 64),
+        keys("/etc/b.keys", Handshake::Willing, 8),
+        AuthConfig::None,
+    ];
     assert_eq!(auth, expected);
+}
+
+#[test]
+fn what_an_interface_says_of_signed_messages_reaches_its_keys() {
+    let dir = std::env::temp_dir().join(format!("agent-reordering-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(dir.join("k")).unwrap();
+    writeln!(file, "[[key]]\nid = 1\nalgorithm = \"hmac-sha-256\"\nsecret = \"{}\"", "07".repeat(32)).unwrap();
+    let text = "keys = \"k\"\n[[interface]]\nname = \"a\"\n[[interface]]\nname = \"b\"\nreordering = 8\n\
+                handshake = \"willing\"\n";
+    let config = AgentConfig::parse(&dir.join("agent.toml"), text).unwrap();
+    let auth = daemon::auth::load(&config);
+    std::fs::remove_dir_all(&dir).unwrap();
+    let auth = auth.unwrap();
+    let of = |name: &str| match &auth[name] {
+        rsvp::integrity::Auth::Keys(table) => (table.window, table.handshake, table.unwilling),
+        rsvp::integrity::Auth::None => panic!("no keys on {name}"),
+    };
+    assert_eq!((of("a"), of("b")), ((64, true, false), (8, true, true)));
 }
 
 #[test]

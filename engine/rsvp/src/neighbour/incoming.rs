@@ -9,6 +9,7 @@ use crate::receive::Arrival;
 use crate::rsb::NextHop;
 use crate::session::SessionState;
 use crate::table::Id;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::Time;
 use wire::message::Envelope;
@@ -52,7 +53,10 @@ impl Rsvp {
             return Ok(None);
         };
         self.acknowledged(n, envelope);
-        let Some(id) = envelope.message_id else { return Ok(None) };
+        let Some(id) = envelope.message_id else {
+            self.answered(n, message, None);
+            return Ok(None);
+        };
         if self.neighbours.all[n].epoch != Some(id.epoch) {
             self.epoch_changed(now, n, id);
         }
@@ -65,6 +69,7 @@ impl Rsvp {
         } else {
             *newest = id.id;
         }
+        self.answered(n, message, Some(id.id));
         if id.ack_desired() {
             let ack = MessageIdAck { nack: false, flags: 0, epoch: id.epoch, id: id.id };
             self.neighbours.all[n].acks.push(ack);
@@ -102,7 +107,38 @@ impl Rsvp {
         match message {
             Message::Resv(m) => m.flows().any(|f| self.reservation_is(sid, &m.hop, f.filter, &newer)),
             Message::ResvTear(m) => m.flows().any(|f| self.reservation_is(sid, &m.hop, f.filter, &newer)),
-            _ => false,
+            _ => {
+                let errors = &self.neighbours.all[n].errors;
+                let last = self.answers(message).into_iter().filter_map(|about| errors.get(about.number()));
+                last.into_iter().any(|last| (name.wrapping_sub(last) as i32) < 0)
+            }
+        }
+    }
+
+    /// What was said by us that an error message answers: a Path or a Resv.
+    fn answers(&self, message: &Message<'_>) -> Vec<About> {
+        let Some(sid) = message.session().and_then(|s| self.sessions.find(&s)) else { return Vec::new() };
+        let of = |filter: Filter| filter.ports().and_then(|template| self.psb_of(sid, &template));
+        match message {
+            Message::PathErr(m) => m.sender.and_then(of).map(About::Path).into_iter().collect(),
+            Message::ResvErr(m) => m.flows().filter_map(|f| f.filter.and_then(of)).map(About::Resv).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// An error message acknowledges what it answers (RFC 2961 section 4.5), and its name is that of the last error. If
+    /// it answers something older than what we said last, the next summary brings a NACK.
+    fn answered(&mut self, n: usize, message: &Message<'_>, name: Option<u32>) {
+        for about in self.answers(message) {
+            let neighbour = &mut self.neighbours.all[n];
+            if let Some(said) = neighbour.said.get_mut(about.number()) {
+                said.acked = true;
+                neighbour.waiting.done(said.name);
+            }
+            if let Some(name) = name {
+                let psbs = &self.psbs;
+                neighbour.errors.put(about.number(), name, |about, _| About::of(about).lives(psbs));
+            }
         }
     }
 

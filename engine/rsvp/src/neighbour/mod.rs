@@ -27,8 +27,8 @@ mod repeat;
 use crate::engine::{Rsvp, Timer};
 use crate::heard::State;
 use crate::io::{Datagram, Event, NeighbourNews};
-use crate::psb::{Out, Psb};
-use crate::table::Id;
+use crate::psb::{Out, Psb, PsbKey};
+use crate::table::{Id, Table};
 use crate::timers::Alarm;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -92,6 +92,8 @@ pub(crate) struct Neighbour {
     /// What we keep up at it, by what it is about; and what our names are about.
     said: Flat<Saying>,
     ours: Flat<u32>,
+    /// The name of its last error about something that we said.
+    errors: Flat<u32>,
     /// What it has not acknowledged.
     waiting: Waiting,
     /// What goes out at the end of this input.
@@ -126,6 +128,12 @@ impl About {
     fn of(number: u32) -> About {
         let id = Id::of_number(number >> 1);
         if number & 1 == 0 { About::Path(id) } else { About::Resv(id) }
+    }
+
+    /// Whether there is anything left to keep up.
+    fn lives(self, psbs: &Table<PsbKey, Psb>) -> bool {
+        let (About::Path(id) | About::Resv(id)) = self;
+        psbs.get(id).is_some()
     }
 }
 
@@ -208,6 +216,7 @@ impl Rsvp {
             hello_at: self.config.hello.map_or(Time::FOREVER, |every| now + every),
             said: Flat::new(key.rotate_left(17)),
             ours: Flat::new(key.rotate_left(34)),
+            errors: Flat::new(key.rotate_left(51)),
             waiting: Waiting::default(),
             acks: Vec::new(),
             batch: Vec::new(),
@@ -293,6 +302,7 @@ impl Neighbour {
     fn forget_its_names(&mut self) {
         self.names.clear();
         self.more.clear();
+        self.errors.clear();
         self.epoch = None;
         self.newest = 0;
     }

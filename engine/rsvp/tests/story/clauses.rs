@@ -219,3 +219,82 @@ fn scopes_ascend_and_are_said_where_they_are_needed() {
     assert!(of(5).contains(&three) && of(5).contains(&vec![net.addr(4)]), "{scopes:?}");
     assert_eq!(net.held(), [1, 1, 1, 1, 1, 1, 0]);
 }
+
+/// Who sent what, with which strange objects.
+type Carried = (usize, MessageType, Vec<Strange>);
+
+/// RFC 2205 section 3.10: objects of unknown classes 11bbbbbb in a ResvTear, PathErr or ResvErr go on in the message that
+/// it sets off, and in no other; those of classes 10bbbbbb do not.
+#[test]
+fn tears_and_errors_pass_unknown_objects_on() {
+    use MessageType::{PathErr, ResvErr, ResvTear};
+    let on: Strange = (0xc9, 7, vec![1, 2, 3, 4]);
+    let off: Strange = (0x90, 1, vec![5; 4]);
+    for style in [Style::Ff, Style::Se, Style::Wf] {
+        let mut net = Net::line(&["snd", "r1", "r2", "rcv"], R);
+        net.announce(0, 3, 3);
+        net.run(ms(10));
+        let seen: Rc<RefCell<Vec<Carried>>> = Rc::default();
+        let ears = Rc::clone(&seen);
+        net.fate = Box::new(move |_, flight| {
+            let m = Message::parse(&flight.datagram.bytes).expect("ours");
+            if matches!(m.kind(), PathErr | ResvErr | ResvTear) {
+                let strange = m.envelope().objects.filter(|o| o.class > 0x7f);
+                let strange = strange.map(|o| (o.class, o.ctype, o.body.to_vec()));
+                ears.borrow_mut().push((flight.from, m.kind(), strange.collect()));
+            }
+            Fate::Deliver
+        });
+        let say = |net: &mut Net, node, kind, extra: &[Strange]| {
+            let mut m = if kind == ResvErr { net.upstream_of(node) } else { net.downstream_of(node) };
+            (m.style, m.error.code, m.extra) = (style, 2, extra.to_vec());
+            net.inject(node, kind, &m);
+            net.run(ms(20));
+            seen.borrow_mut().drain(..).collect::<Vec<_>>()
+        };
+        let both = [off.clone(), on.clone()];
+        for (mbps, extra) in [(4, &both[..]), (5, &[])] {
+            // One PathErr for each Path.
+            net.announce(0, 3, mbps);
+            net.run(ms(10));
+            let kept: Vec<Strange> = extra.iter().skip(1).cloned().collect();
+            let twice = |first, then, kind| [(first, kind, kept.clone()), (then, kind, kept.clone())];
+            net.inject_resv(2, |m| m.style = style);
+            net.run(ms(20));
+            assert_eq!(net.held(), [3, 3, 3, 0], "{style:?}");
+            assert_eq!(say(&mut net, 2, PathErr, extra), twice(2, 1, PathErr), "{style:?}");
+            assert_eq!(say(&mut net, 1, ResvErr, extra), twice(1, 2, ResvErr), "{style:?}");
+            assert_eq!(say(&mut net, 2, ResvTear, extra), twice(2, 1, ResvTear), "{style:?}");
+            assert_eq!(net.held(), [0; 4], "{style:?}");
+        }
+    }
+}
+
+/// RFC 2205 section 3.9: a sender that names one of the node's addresses sends Paths by the interface that the routing
+/// has for that address, and by no other; one that names the default's by the default.
+#[test]
+fn a_host_on_two_links_sends_where_its_application_said() {
+    let mut net = Net::new(false);
+    for name in ["host", "left", "right", "rcv"] {
+        net.node(name, config(R));
+    }
+    for (a, b) in [(0, 1), (0, 2), (1, 3), (2, 3)] {
+        net.link(a, b);
+    }
+    let session = net.session_at(3);
+    let [left, right] = [1, 2].map(|index| net.interface(0, index).addresses[0]);
+    let gateway = Some(net.interface(2, 1).addresses[0]);
+    let way = terms::ports::Way::Out { oif: IfIndex(2), gateway, source: right };
+    net.nodes[0].env.by_source.insert((session.dst, right), way);
+    for (src, by) in [(left, 1), (right, 2)] {
+        let since = net.log.len();
+        let template = terms::FilterSpec { src, src_port: 5004 + by as u32 };
+        let app = AppId(by as u64);
+        net.tell(0, Input::App(AppCall::Sender { app, session, template, tspec: tspec(1), ttl: 63 }));
+        net.run(ms(10));
+        let first: Vec<_> =
+            net.log[since..].iter().filter(|(_, from, ..)| *from == 0).map(|(_, _, to, _)| *to).collect();
+        assert_eq!(first, [by], "{src}");
+    }
+    assert_eq!(net.paths(), [2, 1, 1, 2]);
+}

@@ -15,6 +15,9 @@ pub struct Ack<'a> {
 impl<'a> Ack<'a> {
     pub(super) fn new(found: &Found<'a>) -> Result<Ack<'a>, Malformed> {
         let envelope = found.envelope();
+        if envelope.message_id.is_some() {
+            return Err(Malformed::silent("MESSAGE_ID in an Ack", envelope.header.length));
+        }
         let any = { envelope.objects }.any(|o| o.class == class::MESSAGE_ID_ACK);
         found.need(any.then_some(Ack { envelope }), "no MESSAGE_ID_ACK")
     }

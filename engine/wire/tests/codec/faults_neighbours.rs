@@ -90,11 +90,67 @@ fn p46_message_ids_and_lists() {
     let bytes = srefresh().message_id_list(0x00ff_ffff, &longest).finish().unwrap();
     let Ok(Message::Srefresh(m)) = Message::parse(&bytes) else { panic!("16,000 ids") };
     assert!(m.lists().flat_map(|l| l.ids()).eq(longest));
-    assert_eq!(fault(start(MessageType::Ack).message_id(&id)), "no MESSAGE_ID_ACK");
+    assert_eq!(fault(start(MessageType::Ack)), "no MESSAGE_ID_ACK");
     let nack = MessageIdAck { nack: true, flags: 0, epoch: 0x00ab_cdef, id: 9 };
     let bytes = path().message_id_ack(&nack).message_id(&id).finish().unwrap();
     let envelope = *Message::parse(&bytes).unwrap().envelope();
     assert_eq!((envelope.acks().collect::<Vec<_>>(), envelope.message_id), (vec![nack], Some(id)));
+}
+
+/// RFC 2961 sections 4.1 and 4.4 say in which order acknowledgements and names stand; RFC 2205 section 3.1 has receivers
+/// take any order. INTEGRITY is first and the flow descriptor list last, whatever else; a name is single, and none is in
+/// an Ack.
+#[test]
+fn names_and_acknowledgements_in_any_order() {
+    let id = MessageId { flags: 0, epoch: 5, id: 6 };
+    let acks = [false, true].map(|nack| MessageIdAck { nack, flags: 0, epoch: 8, id: 9 + u32::from(nack) });
+    let [ack, nack] = &acks;
+    let good = |message: Builder| {
+        let bytes = message.finish().unwrap();
+        let envelope = *Message::parse(&bytes).expect("any order").envelope();
+        let mut found: Vec<_> = envelope.acks().collect();
+        found.sort_by_key(|ack| ack.id);
+        assert_eq!((found, envelope.message_id), (acks.to_vec(), Some(id)));
+    };
+    let path_objects = path().finish().unwrap()[8..].to_vec();
+    let before = || start(MessageType::Path);
+    good(before().message_id_ack(ack).message_id_ack(nack).message_id(&id).sub_message(&path_objects));
+    good(before().message_id(&id).message_id_ack(nack).message_id_ack(ack).sub_message(&path_objects));
+    good(before().message_id_ack(nack).message_id(&id).message_id_ack(ack).sub_message(&path_objects));
+    good(path().message_id(&id).message_id_ack(ack).message_id_ack(nack));
+    good(before().message_id_ack(ack).sub_message(&path_objects).message_id(&id).message_id_ack(nack));
+    for front in [before().message_id(&id), before().message_id_ack(ack)] {
+        let late = front.integrity(1, 1, 1, 16).sub_message(&path_objects);
+        assert_eq!(fault(late), "INTEGRITY is not the first object");
+    }
+    let apart = before().message_id(&id).sub_message(&path_objects).message_id(&id);
+    assert_eq!(fault(apart), "object that must be single comes twice");
+    let resv = seeds::all().into_iter().find(|s| s.name == "resv-v4-ff");
+    let resv = resv.unwrap().bytes[8..].to_vec();
+    for late in [
+        start(MessageType::Resv).sub_message(&resv).message_id(&id),
+        start(MessageType::Resv).sub_message(&resv).message_id_ack(ack),
+    ] {
+        assert_eq!(fault(late), "object after the flow descriptor list began");
+    }
+    for with_name in [
+        start(MessageType::Ack).message_id(&id),
+        start(MessageType::Ack).message_id(&id).message_id_ack(ack),
+        start(MessageType::Ack).message_id_ack(ack).message_id(&id),
+    ] {
+        assert_eq!(fault(with_name), "MESSAGE_ID in an Ack");
+    }
+}
+
+/// RFC 2961 section 4.3: the flags of acknowledgements are read over.
+#[test]
+fn flags_of_acknowledgements_mean_nothing() {
+    for flags in [0, 1, 0xff] {
+        let bytes =
+            start(MessageType::Ack).raw(class::MESSAGE_ID_ACK, 1, &[flags, 0, 0, 5, 0, 0, 0, 6]).finish().unwrap();
+        let Ok(Message::Ack(m)) = Message::parse(&bytes) else { panic!("an Ack with flags {flags:#x}") };
+        assert_eq!(m.envelope.acks().map(|a| (a.nack, a.epoch, a.id)).collect::<Vec<_>>(), [(false, 5, 6)]);
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ pub const INSTALL_DELAY: Span = Span::from_millis(1);
 #[derive(Default)]
 pub struct Env {
     pub routes: BTreeMap<IpAddr, Way>,
+    /// Routes by destination and source, before the others.
+    pub by_source: BTreeMap<(IpAddr, IpAddr), Way>,
     /// Multicast routes: by group and sender.
     pub trees: BTreeMap<(IpAddr, IpAddr), Tree>,
     pub capacity: BTreeMap<IfIndex, Rate>,
@@ -108,7 +110,8 @@ impl Route for Env {
         if let (true, Some(src)) = (dst.is_multicast(), src) {
             return self.trees.get(&(dst, src)).map_or(Way::None, |tree| Way::Tree(*tree));
         }
-        self.routes.get(&dst).copied().unwrap_or(Way::None)
+        let by_source = src.and_then(|src| self.by_source.get(&(dst, src)));
+        by_source.or_else(|| self.routes.get(&dst)).copied().unwrap_or(Way::None)
     }
 }
 

@@ -1,0 +1,161 @@
+//! The delay bound of guaranteed service as a law that every run is held to (RFC 2212): once a receiver's guaranteed
+//! reservation has been confirmed, no packet that its source sends within the Tspec may come later than the bound that
+//! the path's error terms and the reserved rate give, and what the wires take.
+//!
+//! Which packets are within the Tspec is told by a bucket at the source that begins *empty* and is charged by every packet, so
+//! that it never holds more than the policer's on the way: what conforms here conforms there. Each packet carries the
+//! bound that held when it was sent. Whatever is done to the net or the reservation ends the promise until the next
+//! confirmation: how soon a changed path keeps its bound again is not what the law is about.
+
+use crate::map::{Map, position};
+use crate::packet::Packet;
+use crate::scenario::{Action, NodeId, SourceSpec};
+use crate::world::World;
+use node::io::Upcall;
+use terms::guaranteed::delay_bound;
+use terms::{FlowSpec, SenderTemplate, Session, Span, Time, Tspec};
+use traffic::plan::PlanOp;
+
+/// A promise to a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Promise {
+    tspec: Tspec,
+    bound: Span,
+    /// Level of the bucket, in units of 1 bit x 1 ns/s, and when it was that.
+    level: u128,
+    at: Time,
+}
+
+/// Bit-nanoseconds of a byte.
+const BYTE: u128 = 8 * 1_000_000_000;
+
+/// Words of a packet that carry the bound it was promised, nanoseconds; zero: none.
+const WORDS: [usize; 2] = [2, 3];
+
+impl Promise {
+    /// Whether a packet that is sent now is within the Tspec.
+    fn conforms(&mut self, now: Time, len: u32) -> bool {
+        let filled = u128::from(self.tspec.r.as_bps()) * u128::from(now.since(self.at).as_nanos());
+        let full = u128::from(self.tspec.b.get()) * BYTE;
+        let level = (self.level + filled).min(full);
+        self.at = now;
+        // A packet counts as m at least, and above M it is none of the flow's (RFC 2212, "Traffic Specification").
+        let charge = u128::from(len.max(self.tspec.m)) * BYTE;
+        let conforms = len <= self.tspec.M && charge <= level;
+        self.level = level.saturating_sub(charge);
+        conforms
+    }
+}
+
+impl World {
+    /// A receiver heard something: a confirmation makes a promise, anything that goes wrong ends it.
+    pub(crate) fn promise(&mut self, id: NodeId, upcall: &Upcall) {
+        match upcall {
+            Upcall::Confirm { session, template, flowspec, .. } => {
+                let made = self.made(id, session, template, flowspec);
+                for n in self.sources_of(session, template) {
+                    self.promises[n] = made.filter(|_| self.stations[self.sources[n].spec().node.0].spec.agent);
+                }
+            }
+            Upcall::ResvGone { session, template } | Upcall::PathGone { session, template } => {
+                self.break_promises(session, Some(template));
+            }
+            Upcall::Error { session, template, .. } => self.break_promises(session, template.as_ref()),
+            _ => {}
+        }
+    }
+
+    /// What a confirmed request promises: nothing, unless the service is guaranteed and every hop exports its terms.
+    fn made(&self, id: NodeId, session: &Session, template: &SenderTemplate, flowspec: &FlowSpec) -> Option<Promise> {
+        let FlowSpec::Guaranteed(tspec, rspec) = flowspec else { return None };
+        let agent = self.stations[id.0].agent.as_ref()?;
+        let path = agent.rsvp().paths().find(|path| (path.session, path.template) == (*session, *template))?;
+        let terms = path.adspec?.guaranteed.filter(|terms| !terms.break_bit)?;
+        // The source sends what it says in its Path; the bound is for what the receiver reserved. Both must hold.
+        let tspec = if path.tspec == *tspec { *tspec } else { return None };
+        let wires = wires(&self.map, &self.links, template, session)?;
+        let bound = delay_bound(&tspec, rspec.R, terms.c_tot, terms.d_tot).saturating_add(wires);
+        Some(Promise { tspec, bound, level: 0, at: self.now() })
+    }
+
+    fn sources_of(&self, session: &Session, template: &SenderTemplate) -> Vec<usize> {
+        let is_theirs = |spec: &SourceSpec| {
+            let flow = spec.flow;
+            let to = (flow.dst, flow.protocol, flow.dst_port) == (session.dst, session.protocol, session.dst_port);
+            to && flow.src == template.src && u32::from(flow.src_port) == template.src_port
+        };
+        (0..self.sources.len()).filter(|&n| is_theirs(self.sources[n].spec())).collect()
+    }
+
+    fn break_promises(&mut self, session: &Session, template: Option<&SenderTemplate>) {
+        match template {
+            Some(template) => self.sources_of(session, template).into_iter().for_each(|n| self.promises[n] = None),
+            None => self.promises.fill(None),
+        }
+    }
+
+    /// Something is done to the net: what was promised before is not what it can keep now.
+    pub(crate) fn promises_end_with(&mut self, action: &Action) {
+        let harmless = matches!(action, Action::Send { .. } | Action::Receive { .. } | Action::ClockStep { .. });
+        // Packets on their way carry their bound; faults may make them late.
+        if !harmless {
+            self.promises.fill(None);
+            self.faults += 1;
+        }
+    }
+
+    /// A source sends a packet: it carries the bound that it is promised.
+    pub(crate) fn mark_promise(&mut self, n: usize, now: Time, packet: &mut Packet) {
+        let Some(promise) = &mut self.promises[n] else { return };
+        if promise.conforms(now, u32::from(packet.len)) {
+            let bound = promise.bound.as_nanos();
+            (packet.words[WORDS[0]], packet.words[WORDS[1]]) = (bound as u32, (bound >> 32) as u32);
+            packet.words[4] = self.faults;
+        }
+    }
+
+    /// Whether a packet that has arrived came within the bound that it carries.
+    pub(crate) fn kept_promise(&mut self, at: usize, number: u32) {
+        let packet = &self.packets[number];
+        let bound = u64::from(packet.words[WORDS[0]]) | u64::from(packet.words[WORDS[1]]) << 32;
+        if bound == 0 || packet.words[4] != self.faults {
+            return;
+        }
+        self.bounded += 1;
+        let late = self.agenda.now().as_nanos() - packet.sent > bound;
+        if late && self.overdue.is_none() {
+            self.overdue =
+                Some(self.broke(Some(NodeId(at)), "a packet of a guaranteed flow came later than its bound"));
+        }
+    }
+
+    /// Takes every flow out of every port behind the agents' backs, as a broken plane would: to see that the law notices.
+    pub fn corrupt_planes(&mut self) {
+        let now = self.now();
+        for interface in self.stations.iter_mut().flat_map(|station| &mut station.interfaces) {
+            let (oif, flows) =
+                (interface.state.index, interface.port.flows().map(|(flow, _)| *flow).collect::<Vec<_>>());
+            for flow in flows {
+                // It is there: the port has just said so.
+                let _ = interface.port.apply(now, &PlanOp::DropFlow { oif, flow });
+            }
+        }
+    }
+
+    /// Packets that arrived with a bound that held.
+    pub fn bounded(&self) -> u64 {
+        self.bounded
+    }
+}
+
+/// What the wires on the way take.
+fn wires(map: &Map, links: &[crate::link::Link], template: &SenderTemplate, session: &Session) -> Option<Span> {
+    let (mut at, end) = (map.owner(template.src)?, map.owner(session.dst)?);
+    let mut sum = Span::ZERO;
+    while at != end {
+        let attachment = map.attachments(at)[position(map.way_out(at, session.dst)?)];
+        sum = sum.saturating_add(links[attachment.link.0].spec.delay);
+        at = map.end(attachment.link, 1 - attachment.side).0;
+    }
+    Some(sum)
+}
