@@ -448,6 +448,11 @@ pub struct Config {
     pub repair_wait: Span,
     /// Whether refresh reduction is done with neighbours that do it too (RFC 2961).
     pub refresh_reduction: bool,
+    /// After how many refreshes of a state by its name one is in full (RFC 2961 section 5.5; default 16).
+    pub names_per_full: u8,
+    /// How long acknowledgements of what came to a group wait at most (RFC 2961 section 4.7; default a quarter of a
+    /// second, half of what a message waits for them).
+    pub group_ack_wait: Span,
     /// How often neighbours are asked whether they are still the same (RFC 3209 section 5); `None`: they are answered,
     /// and asked once when they are first heard.
     pub hello: Option<Span>,
@@ -470,6 +475,8 @@ impl Default for Config {
             blockade: 3,
             repair_wait: Span::from_secs(2),
             refresh_reduction: false,
+            names_per_full: 16,
+            group_ack_wait: Span::from_millis(250),
             hello: None,
             auth: Auth::None,
             max_sessions: 1 << 20,

@@ -90,7 +90,9 @@ impl Rsvp {
             Err(malformed) => return self.malformed(from, bytes, &malformed),
         };
         let hop_by_hop = !matches!(message, Message::Path(_) | Message::PathTear(_) | Message::ResvConf(_));
-        if hop_by_hop && !self.is_ours(from.dst) {
+        // A summary of multicast senders may go to their group (RFC 2961 section 5.2).
+        let to_group = matches!(message, Message::Srefresh(_)) && from.dst.is_multicast();
+        if hop_by_hop && !to_group && !self.is_ours(from.dst) {
             return self.drop_message(from, "sent to another node");
         }
         if self.hop_of(&message).is_some_and(|hop| self.is_ours(hop)) {
@@ -112,7 +114,7 @@ impl Rsvp {
             Message::ResvConf(m) => self.resv_conf_arrives(env, from, m),
             // What it acknowledges has been taken in.
             Message::Ack(_) if self.config.refresh_reduction => {}
-            Message::Srefresh(m) if self.config.refresh_reduction => self.srefresh_arrives(now, from, m),
+            Message::Srefresh(m) if self.config.refresh_reduction => self.srefresh_arrives(now, env, from, m),
             Message::Hello(m) if self.config.refresh_reduction => self.hello_arrives(now, from, m),
             _ => self.drop_message(from, "message type is not handled"),
         }

@@ -20,7 +20,7 @@ impl<V: Copy> Flat<V> {
         Flat { cells: Vec::new(), len: 0, key }
     }
 
-    #[cfg(test)]
+    /// How many names, with those of the dead that were not forgotten yet.
     pub fn len(&self) -> usize {
         self.len
     }

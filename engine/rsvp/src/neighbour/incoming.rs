@@ -1,7 +1,7 @@
 //! Named messages, acknowledgements and summaries come in: RFC 2961 sections 4.5, 4.6, 5.3 and 5.4.
 
 use super::About;
-use crate::engine::Rsvp;
+use crate::engine::{Env, Rsvp};
 use crate::heard::State;
 use crate::io::NeighbourNews;
 use crate::lifetime::lifetime;
@@ -11,9 +11,10 @@ use crate::session::SessionState;
 use crate::table::Id;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::Time;
+use terms::ports::{Tree, Way};
+use terms::{Span, Time};
 use wire::message::Envelope;
-use wire::objects::{ListKind, MessageId, MessageIdAck};
+use wire::objects::{ListKind, MessageId, MessageIdAck, MessageIdList};
 use wire::{Filter, Message, RsvpHop, Srefresh};
 
 /// Most names of one summary that are answered as unknown; those left out are in the next summary too.
@@ -72,10 +73,34 @@ impl Rsvp {
         self.answered(n, message, Some(id.id));
         if id.ack_desired() {
             let ack = MessageIdAck { nack: false, flags: 0, epoch: id.epoch, id: id.id };
+            self.acknowledge(now, n, ack, from.dst.is_multicast());
+        }
+        Ok(Some(Named { n, id }))
+    }
+
+    /// Acknowledges a message: at once, or, if it went to a group, some time later, so that not all of its members answer
+    /// in one moment (RFC 2961 section 4.7).
+    fn acknowledge(&mut self, now: Time, n: usize, ack: MessageIdAck, to_group: bool) {
+        if !to_group {
+            self.neighbours.all[n].acks.push(ack);
+            return self.neighbours.mark(n);
+        }
+        let at = now + self.pcg.span_between(Span::ZERO, self.config.group_ack_wait);
+        let late = &mut self.neighbours.all[n].late;
+        // Who gets none says it again.
+        if late.len() < MOST_NACKS && !late.values().any(|waiting| *waiting == ack) {
+            late.insert((at, ack.id), ack);
+            self.arm_neighbour(n);
+        }
+    }
+
+    /// Acknowledgements that have waited long enough.
+    pub(super) fn acknowledge_late(&mut self, now: Time, n: usize) {
+        while self.neighbours.all[n].late_at() <= now {
+            let Some((_, ack)) = self.neighbours.all[n].late.pop_first() else { return };
             self.neighbours.all[n].acks.push(ack);
             self.neighbours.mark(n);
         }
-        Ok(Some(Named { n, id }))
     }
 
     /// Another epoch: the neighbour has started anew, and its names with it. What we keep up there is said in full.
@@ -191,14 +216,19 @@ impl Rsvp {
     }
 
     /// State is refreshed by name (RFC 2961 section 5.3); what is not known is said to be unknown.
-    pub(crate) fn srefresh_arrives(&mut self, now: Time, from: &Arrival, message: &Srefresh<'_>) {
+    pub(crate) fn srefresh_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, message: &Srefresh<'_>) {
         let Some(n) = self.neighbours.find(from.iif, from.src).filter(|_| from.direct) else {
             return self.drop_message(from, "Srefresh from a node that is not a neighbour");
         };
         let mut unknown = 0;
         for list in message.lists() {
+            // To a group go source lists alone, and they nowhere else (RFC 2961 section 5.2).
+            if from.dst.is_multicast() != (list.kind == ListKind::Source) {
+                self.drop_message(from, "Srefresh with a list that is not for where it was sent");
+                continue;
+            }
             if list.kind != ListKind::Plain {
-                self.drop_message(from, "Srefresh with a list for multicast sessions");
+                unknown += self.multicast_names(now, env, from, n, &list);
                 continue;
             }
             let known = self.neighbours.all[n].epoch == Some(list.epoch);
@@ -230,6 +260,35 @@ impl Rsvp {
             self.counters.unknown_names += unknown as u64;
             self.neighbours.mark(n);
         }
+    }
+
+    /// Senders of multicast sessions are refreshed by name. One that is not known is told only where its packets would
+    /// be forwarded (RFC 2961 section 5.3): on a link with several routers they are mostly another's. How many were told.
+    fn multicast_names<E: Env>(
+        &mut self,
+        now: Time,
+        env: &mut E,
+        from: &Arrival,
+        n: usize,
+        list: &MessageIdList<'_>,
+    ) -> usize {
+        let mut told = 0;
+        for (name, src, group) in list.sources() {
+            let neighbour = &self.neighbours.all[n];
+            let state = neighbour.names.get(name).filter(|_| neighbour.epoch == Some(list.epoch));
+            if state.is_some_and(|state| self.refreshed(now, n, name, state)) {
+                continue;
+            }
+            let way = env.route(group.unwrap_or(from.dst), Some(src), Some(from.iif));
+            let forwards = matches!(way, Way::Tree(Tree { iif, oifs })
+                if iif.is_none_or(|iif| iif == from.iif) && oifs.as_slice().iter().any(|oif| *oif != from.iif));
+            if forwards && told < MOST_NACKS {
+                told += 1;
+                let nack = MessageIdAck { nack: true, flags: 0, epoch: list.epoch, id: name };
+                self.neighbours.all[n].acks.push(nack);
+            }
+        }
+        told
     }
 
     /// Prolongs what a name stands for.

@@ -103,6 +103,10 @@ pub(crate) struct Neighbour {
     /// Names of the next summary, and when it goes.
     summary: Vec<u32>,
     summary_at: Time,
+    /// When in a period its states are refreshed.
+    phase: u64,
+    /// Acknowledgements of what came to a group, by when they go.
+    late: BTreeMap<(Time, u32), MessageIdAck>,
     alarm: Alarm,
 }
 
@@ -223,6 +227,8 @@ impl Rsvp {
             is_ready: false,
             summary: Vec::new(),
             summary_at: Time::FOREVER,
+            phase: key.rotate_left(7),
+            late: BTreeMap::new(),
             alarm: Alarm::OFF,
         });
         self.neighbours.index.insert((at, addr), n as u32);
@@ -255,13 +261,14 @@ impl Rsvp {
             neighbour.forget_its_names();
             neighbour.instance = None;
             neighbour.acks.clear();
+            neighbour.late.clear();
             neighbour.batch.clear();
         }
     }
 
     pub(crate) fn arm_neighbour(&mut self, n: usize) {
         let neighbour = &mut self.neighbours.all[n];
-        let at = neighbour.summary_at.min(neighbour.hello_at).min(neighbour.waiting.next());
+        let at = neighbour.summary_at.min(neighbour.hello_at).min(neighbour.waiting.next()).min(neighbour.late_at());
         if at != Time::FOREVER {
             self.timers.set_by(&mut neighbour.alarm, at, Timer::Neighbour(n as u32));
         }
@@ -279,6 +286,7 @@ impl Rsvp {
             self.hello_due(now, n);
         }
         self.repeat_unacknowledged(now, n);
+        self.acknowledge_late(now, n);
         self.arm_neighbour(n);
     }
 
@@ -289,6 +297,10 @@ impl Rsvp {
 }
 
 impl Neighbour {
+    fn late_at(&self) -> Time {
+        self.late.first_key_value().map_or(Time::FOREVER, |((at, _), _)| *at)
+    }
+
     /// Nothing that we named counts any more: all will be said in full.
     fn forget_names(&mut self) {
         self.said.clear();

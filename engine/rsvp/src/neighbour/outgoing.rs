@@ -15,10 +15,6 @@ use wire::{Builder, MessageType};
 /// Most acknowledgements that one message carries on its back.
 const MOST_CARRIED: usize = 8;
 
-/// After so many refreshes by name one is in full (RFC 2961 section 5.5): a neighbour that came back without refresh
-/// reduction, and has nothing to tell us that by, is found out so.
-const MOST_ROUNDS: u8 = 16;
-
 /// What IP, a common header, INTEGRITY and a list's own header may take of a packet.
 const OVERHEAD: usize = 40 + COMMON_HEADER + 56 + 8;
 
@@ -52,13 +48,15 @@ impl Rsvp {
     /// A Path or Resv: in full if it says something new or was never acknowledged, by its name otherwise.
     fn keep_up(&mut self, n: usize, kind: MessageType, datagram: Datagram, about: About) {
         let content = content(&datagram, self.neighbours.key);
+        let most = self.config.names_per_full;
         let neighbour = &mut self.neighbours.all[n];
         match neighbour.said.get(about.number()) {
-            Some(said) if said.content == content && said.acked && said.rounds < MOST_ROUNDS => {
+            Some(said) if said.content == content && said.acked && said.rounds < most => {
                 if let Some(said) = neighbour.said.get_mut(about.number()) {
                     said.rounds += 1;
                 }
                 self.summarise(n, said.name);
+                self.join_round(n, about);
             }
             // It is being repeated already.
             Some(said) if said.content == content && neighbour.waiting.holds(said.name) => {}
@@ -134,6 +132,28 @@ impl Rsvp {
         }
     }
 
+    /// What goes by its name is refreshed next together with what else does: states of a neighbour share as many points
+    /// of the refresh period as their names fill packets (RFC 2961 section 5.3: as many as possible in one Srefresh).
+    /// The point is within half a period of one period from now, like any refresh (RFC 2205 section 3.7).
+    fn join_round(&mut self, n: usize, about: About) {
+        let packets = (self.neighbours.all[n].said.len() * 4 / self.room(n)).saturating_add(1).next_power_of_two();
+        let refresh = self.config.refresh.as_nanos();
+        // Neighbours' points lie apart: each has a phase of its own.
+        let spacing = (refresh / packets as u64).max(1);
+        let phase = self.neighbours.all[n].phase % spacing;
+        let earliest = self.now.as_nanos().saturating_add(refresh - spacing / 2);
+        let behind = earliest.saturating_sub(phase);
+        let at = Time::from_nanos(behind.div_ceil(spacing).saturating_mul(spacing).saturating_add(phase));
+        let (About::Path(id) | About::Resv(id)) = about;
+        let Some(psb) = self.psbs.get_mut(id) else { return };
+        match (about, &mut psb.request) {
+            (About::Path(_), _) => psb.path_refresh_at = at,
+            (About::Resv(_), Some(request)) => request.refresh_at = at,
+            (About::Resv(_), None) => return,
+        }
+        self.arm_path(id);
+    }
+
     /// Bytes of a packet to a neighbour that are left for lists.
     fn room(&self, n: usize) -> usize {
         let mtu = self.interfaces.get(&self.neighbours.all[n].at).map_or(1500, |i| i.mtu as usize);
@@ -144,7 +164,9 @@ impl Rsvp {
         let epoch = self.neighbours.epoch;
         let neighbour = &mut self.neighbours.all[n];
         neighbour.summary_at = Time::FOREVER;
-        let names = core::mem::take(&mut neighbour.summary);
+        let mut names = core::mem::take(&mut neighbour.summary);
+        // What was named together lies together at the receiver.
+        names.sort_unstable();
         let build = Builder::new(MessageType::Srefresh, HOP_TTL).message_id_list(epoch, &names);
         self.counters.summarised += names.len() as u64;
         let neighbour = &mut self.neighbours.all[n];

@@ -10,14 +10,14 @@ use wire::iana::class;
 use wire::objects::{MessageId, MessageIdAck};
 use wire::{Builder, Message, MessageType};
 
-const R: Span = Span::from_secs(30);
+pub const R: Span = Span::from_secs(30);
 
-fn ms(n: u64) -> Span {
+pub fn ms(n: u64) -> Span {
     Span::from_millis(n)
 }
 
 /// Every message of a datagram: those in a Bundle one by one.
-fn each(bytes: &[u8], mut see: impl FnMut(&Message<'_>)) {
+pub fn each(bytes: &[u8], mut see: impl FnMut(&Message<'_>)) {
     match Message::parse(bytes).expect("ours") {
         Message::Bundle(bundle) => bundle.messages().for_each(|one| see(&Message::parse(one).expect("ours"))),
         message => see(&message),
@@ -25,7 +25,7 @@ fn each(bytes: &[u8], mut see: impl FnMut(&Message<'_>)) {
 }
 
 /// `snd - r1 - r2 - rcv`, all reducing refreshes, with three reservations that have been refreshed by name.
-fn reduced(auth: &Auth) -> Net {
+pub fn reduced(auth: &Auth) -> Net {
     let mut net = Net::new(false);
     for name in ["snd", "r1", "r2", "rcv"] {
         net.node(name, Config { refresh_reduction: true, auth: auth.clone(), ..config(R) });

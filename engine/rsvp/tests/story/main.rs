@@ -37,6 +37,7 @@ mod blockade;
 mod chaos;
 mod clauses;
 mod clauses_neighbours;
+mod clauses_summaries;
 mod faults;
 mod first_contact;
 mod hello;

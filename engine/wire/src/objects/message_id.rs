@@ -4,6 +4,7 @@ use super::unknown_ctype;
 use crate::Malformed;
 use crate::iana::ctype;
 use crate::object::Object;
+use core::net::IpAddr;
 
 /// MESSAGE_ID: which message of its sender this is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -124,6 +125,25 @@ impl<'a> MessageIdList<'a> {
         let ids = self.entries.chunks_exact(self.entry.max(4));
         ids.filter_map(|e| e.first_chunk::<4>().map(|id| u32::from_be_bytes(*id)))
     }
+}
+
+impl<'a> MessageIdList<'a> {
+    /// The entries of a list for multicast sessions: the identifier, the source, and (C-Types 4 and 5) the destination.
+    /// None of a plain list.
+    pub fn sources(&self) -> impl Iterator<Item = (u32, IpAddr, Option<IpAddr>)> + Clone + use<'a> {
+        let (kind, wide) = (self.kind, matches!(self.entry, 20 | 36));
+        self.entries.chunks_exact(self.entry.max(4)).filter_map(move |entry| {
+            let (id, addresses) = entry.split_first_chunk::<4>()?;
+            let (src, dst) = addresses.split_at_checked(if wide { 16 } else { 4 })?;
+            let dst = if kind == ListKind::Multicast { Some(address(dst)?) } else { None };
+            Some((u32::from_be_bytes(*id), address(src)?, dst))
+        })
+    }
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from).ok();
+    four.or_else(|| <[u8; 16]>::try_from(bytes).map(IpAddr::from).ok())
 }
 
 fn three(object: &Object<'_>, what: &'static str) -> Result<(u8, u32, u32), Malformed> {

@@ -80,6 +80,13 @@ fn p46_message_ids_and_lists() {
             let Ok(Message::Srefresh(m)) = Message::parse(&bytes) else { panic!("C-Type {form}") };
             let list = m.lists().next().unwrap();
             assert_eq!((list.len(), list.ids().count(), list.epoch), (entries, entries, 0x0007_0707));
+            assert_eq!(list.sources().count(), if entry == 4 { 0 } else { entries }, "C-Type {form}");
+            for (id, src, dst) in list.sources() {
+                assert_eq!(
+                    (id, src.is_ipv6(), dst.map(|d| d.is_ipv6())),
+                    (0x0707_0707, form % 2 == 1, (form > 3).then_some(form == 5))
+                );
+            }
         }
         if entry > 4 {
             let cut = srefresh().raw(class::MESSAGE_ID_LIST, form, &vec![7; 4 + entry - 4]);
