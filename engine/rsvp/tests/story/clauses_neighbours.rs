@@ -474,3 +474,102 @@ fn an_active_key_can_be_deleted() {
     net.run(ms(50));
     assert_eq!((net.paths()[1], mbps(&net)), (1, 5), "the state lived on, and the new key counts");
 }
+
+/// A type of message, and the first octets of its INTEGRITY.
+type Flags = (u8, Vec<u8>);
+
+/// RFC 2747 sections 2.1 and 4.1: no flag but Handshake is ever set, and the reserved octet is zero.
+#[test]
+fn unused_flags_and_the_reserved_octet_are_zero() {
+    let mut net = pair(&keys(&[1], |_| {}));
+    let seen: Rc<RefCell<Vec<Flags>>> = Rc::default();
+    let ears = Rc::clone(&seen);
+    net.fate = Box::new(move |_, flight| {
+        each(&flight.datagram.bytes, |m| {
+            let signed = m.envelope().objects.filter(|o| o.class == class::INTEGRITY);
+            ears.borrow_mut().extend(signed.map(|o| (m.kind().number(), o.body[..2].to_vec())));
+        });
+        Fate::Deliver
+    });
+    net.announce(0, 1, 3);
+    net.run(ms(20));
+    net.ask(0, 1, cl(3));
+    net.run(ms(20));
+    net.release(1);
+    net.silence(0, 1);
+    net.run(ms(20));
+    let seen = seen.borrow();
+    for kind in [MessageType::Path, MessageType::Resv, MessageType::ResvTear, MessageType::PathTear] {
+        assert!(seen.iter().any(|(k, _)| *k == kind.number()), "{kind:?}");
+    }
+    assert!(seen.iter().all(|(_, flags)| *flags == [1, 0]), "{seen:?}");
+}
+
+/// A message of `pair` signed anew as a sender does that answers no challenges.
+fn without_handshake(bytes: &[u8]) -> Vec<u8> {
+    use hmac::{Hmac, KeyInit, Mac};
+    let mut out = bytes.to_vec();
+    // INTEGRITY comes first: flags, reserved, Key Identifier and Sequence Number before the digest.
+    assert_eq!((out[10], out[12]), (class::INTEGRITY, 1));
+    out[12] = 0;
+    out[28..60].fill(0);
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&1_u64.to_be_bytes()).expect("any length");
+    mac.update(&out);
+    out[28..60].copy_from_slice(&mac.finalize().into_bytes());
+    out
+}
+
+/// RFC 2747 section 4.3: who says that it answers no challenges is sent none; whether it is taken without is configured.
+#[test]
+fn a_neighbour_that_refuses_handshakes_is_sent_no_challenge() {
+    for (handshake, unwilling, taken) in [(true, false, 0), (true, true, 1), (false, false, 1)] {
+        let set = |table: &mut KeyTable| (table.handshake, table.unwilling) = (handshake, unwilling);
+        let mut net = pair(&keys(&[1], set));
+        let tape: Rc<RefCell<Vec<Flight>>> = Rc::default();
+        let keep = Rc::clone(&tape);
+        net.fate = Box::new(move |_, flight| {
+            keep.borrow_mut().push(flight.clone());
+            Fate::Lose
+        });
+        net.announce(0, 1, 3);
+        net.run(ms(20));
+        let path = tape.borrow()[0].clone();
+        let Datagram { src, dst, ttl, ref bytes, .. } = path.datagram;
+        let unsigned_flag = without_handshake(bytes);
+        tape.borrow_mut().clear();
+        // The second time it is a replay, which is not asked about either.
+        for _ in 0..2 {
+            net.tell(1, Input::Message { iif: path.iif, src, dst, ttl, bytes: &unsigned_flag });
+            net.run(ms(20));
+            assert_eq!(net.paths()[1], taken, "handshake {handshake}, unwilling {unwilling}");
+            let challenges = tape.borrow().iter().filter(|f| f.datagram.bytes[1] == 25).count();
+            assert_eq!(challenges, 0, "handshake {handshake}, unwilling {unwilling}");
+        }
+        // With the flag it is challenged, where challenges are made, whatever becomes of those without.
+        net.tell(1, Input::Message { iif: path.iif, src, dst, ttl, bytes });
+        net.run(ms(20));
+        let challenges = tape.borrow().iter().filter(|f| f.datagram.bytes[1] == 25).count();
+        assert_eq!(challenges, usize::from(handshake), "handshake {handshake}, unwilling {unwilling}");
+    }
+}
+
+/// RFC 2747 section 4: each neighbour may have an association of its own: one identifier, one key for each.
+#[test]
+fn a_key_for_one_neighbour_alone_is_good_for_it() {
+    let stranger: std::net::IpAddr = [10, 0, 0, 77].into();
+    let own = |peer, secret: &[u8]| Key { peer: Some(peer), ..Key::new(7, Algorithm::HmacSha256, secret) };
+    let table = |keys: Vec<Key>| Auth::Keys(KeyTable::new(keys).expect("good keys"));
+    for (secret, taken) in [(b"of snd and r1 .....", 1), (b"of the other and r1", 0)] {
+        let mut net = pair(&Auth::None);
+        let [snd, r1] = [0, 1].map(|node| net.interface(node, 1).addresses[0]);
+        let auth = table(vec![own(snd, b"of snd and r1 ....."), own(stranger, b"of the other and r1")]);
+        net.tell(1, Input::Auth { interface: IfIndex(1), auth });
+        net.tell(0, Input::Auth { interface: IfIndex(1), auth: table(vec![own(r1, secret)]) });
+        net.announce(0, 1, 3);
+        net.run(ms(50));
+        assert_eq!(net.paths()[1], taken);
+        net.ask(0, 1, cl(3));
+        net.run(ms(50));
+        assert_eq!(net.held(), [3 * taken as u64, 0], "and back");
+    }
+}
