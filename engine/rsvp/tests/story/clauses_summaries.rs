@@ -1,4 +1,4 @@
-//! Sentences of RFC 2961 about summaries, groups and acknowledgements: what its ledger in `docs/rfc` names here.
+//! Sentences of RFC 2961 about summaries, groups, errors and acknowledgements: what its ledger in `docs/rfc` names here.
 
 use crate::clauses_neighbours::{R, each, ms, reduced};
 use crate::net::*;
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use terms::{Session, Span, Time};
 use wire::iana::class;
-use wire::objects::MessageId;
+use wire::objects::{MessageId, MessageIdAck};
 use wire::{Builder, Message, MessageType};
 
 /// RFC 2961 section 4.3: acknowledgements have no flags.
@@ -224,4 +224,122 @@ fn names_for_a_group_are_missed_only_where_packets_would_be_forwarded() {
     assert_eq!(say(group.dst, 1, &[(9, vec![])]), []);
     assert_eq!(say(group.dst, 4, &[(10, vec![own, group.dst])]), []);
     assert_eq!(net.drops(1).iter().filter(|why| why.contains("not for where it was sent")).count(), 3);
+}
+
+/// A message as a neighbour says it under a name.
+fn named(kind: MessageType, id: u32, bytes: &[u8]) -> Vec<u8> {
+    let id = MessageId { flags: 0, epoch: 77, id };
+    Builder::new(kind, 255).flags(1).message_id(&id).sub_message(&bytes[8..]).finish().expect("short")
+}
+
+/// RFC 2961 section 4.5: an error acknowledges what it answers: a Path or Resv that was refused is not said again.
+#[test]
+fn errors_acknowledge_what_they_answer() {
+    for (error, of, answered) in [
+        (MessageType::PathErr, MessageType::Path, true),
+        (MessageType::PathErr, MessageType::Path, false),
+        (MessageType::ResvErr, MessageType::Resv, true),
+        (MessageType::ResvErr, MessageType::Resv, false),
+    ] {
+        let mut net = reduced(&Auth::None);
+        let said = Rc::new(RefCell::new(0));
+        let count = Rc::clone(&said);
+        net.fate = Box::new(move |_, flight| {
+            each(&flight.datagram.bytes, |message| {
+                *count.borrow_mut() += usize::from(flight.from == 1 && message.kind() == of);
+            });
+            if flight.from == 1 || flight.to == 1 { Fate::Lose } else { Fate::Deliver }
+        });
+        // What is said now gets lost, or its acknowledgement does.
+        match of {
+            MessageType::Path => net.inject_path(1, |m| m.tspec = tspec(4)),
+            _ => net.inject_resv(1, |m| m.flowspec = cl(4)),
+        }
+        net.run(ms(1));
+        assert_eq!(*said.borrow(), 1, "{of:?}");
+        if answered {
+            let m = if of == MessageType::Path { net.downstream_of(1) } else { net.upstream_of(1) };
+            let bytes = Builder::new(error, 255).flags(1).sub_message(&m.bytes(error)[8..]).finish().expect("short");
+            net.inject_bytes(1, &m, &bytes);
+        }
+        let before = *said.borrow();
+        net.run(Span::from_secs(5));
+        assert_eq!(*said.borrow() - before, if answered { 0 } else { 2 }, "{of:?} answered: {answered}");
+    }
+}
+
+/// RFC 2961 section 4.5: an error that a newer one about the same state has overtaken is dropped; one about another state
+/// is not, however old its name.
+#[test]
+fn overtaken_errors_are_dropped() {
+    for kind in [MessageType::PathErr, MessageType::ResvErr] {
+        let mut net = reduced(&Auth::None);
+        net.fate = Box::new(|_, _| Fate::Lose);
+        let mut say = |id, port: u16| {
+            let mut m = if kind == MessageType::PathErr { net.downstream_of(1) } else { net.upstream_of(1) };
+            m.session.dst_port = port;
+            let bytes = named(kind, id, &m.bytes(kind));
+            let before = net.drops(1).len();
+            net.inject_bytes(1, &m, &bytes);
+            let drops = net.drops(1);
+            drops[before..].iter().any(|why| why.contains("overtaken"))
+        };
+        assert_eq!(
+            [say(10, 5004), say(12, 5004), say(11, 5004), say(12, 5004)],
+            [false, false, true, false],
+            "{kind:?}"
+        );
+        assert!(!say(9, 6_000), "{kind:?} about a session without state is not out of order");
+        assert!(!say(13, 5004));
+    }
+}
+
+/// RFC 2961 section 4.1, RFC 2205 section 3.1: acknowledgements and names count wherever in a message they stand; a message
+/// with two names, and an Ack that has one, are dropped whole.
+#[test]
+fn acknowledgements_and_names_count_wherever_they_stand() {
+    let mut net = reduced(&Auth::None);
+    let acks = Rc::new(RefCell::new(Vec::new()));
+    let ears = Rc::clone(&acks);
+    net.fate = Box::new(move |_, flight| {
+        each(&flight.datagram.bytes, |message| ears.borrow_mut().extend(message.envelope().acks().map(|ack| ack.id)));
+        Fate::Lose
+    });
+    let mut m = net.upstream_of(1);
+    m.dst = m.session.dst;
+    let ack = MessageIdAck { nack: false, flags: 0xff, epoch: 1, id: 1 };
+    let name = |id| MessageId { flags: 1, epoch: 77, id };
+    let build = || Builder::new(MessageType::Path, 255).flags(1);
+    let mut say = |id: u32, mbps, order: &dyn Fn(&[u8]) -> Builder| {
+        m.tspec = tspec(mbps);
+        let bytes = order(&m.bytes(MessageType::Path)[8..]).finish().expect("short");
+        net.inject_bytes(1, &m, &bytes);
+        let has = net.engine(1).paths().next().expect("one").tspec.r.as_bps() / 1_000_000;
+        (has, acks.borrow().contains(&id))
+    };
+    assert_eq!(say(1, 4, &|rest| build().message_id(&name(1)).message_id_ack(&ack).sub_message(rest)), (4, true));
+    assert_eq!(say(2, 5, &|rest| build().sub_message(rest).message_id(&name(2)).message_id_ack(&ack)), (5, true));
+    assert_eq!(say(3, 6, &|rest| build().message_id(&name(3)).message_id(&name(3)).sub_message(rest)), (5, false));
+    let both = |_: &[u8]| Builder::new(MessageType::Ack, 255).flags(1).message_id_ack(&ack).message_id(&name(4));
+    assert_eq!(say(4, 6, &both), (5, false));
+}
+
+/// RFC 2961 section 4.5: where there is no state, a lower name than the neighbour's last is not out of order.
+#[test]
+fn without_state_nothing_is_out_of_order() {
+    let mut net = reduced(&Auth::None);
+    net.fate = Box::new(|_, _| Fate::Lose);
+    for (id, port) in [(20, 6_000), (10, 6_001), (5, 6_002)] {
+        let before = net.paths()[1];
+        let mut m = net.upstream_of(1);
+        m.dst = m.session.dst;
+        m.session.dst_port = port;
+        let bytes = named(MessageType::Path, id, &m.bytes(MessageType::Path));
+        net.inject_bytes(1, &m, &bytes);
+        assert_eq!(net.paths()[1], before + 1, "{id}");
+        m.tspec = tspec(9);
+        let bytes = named(MessageType::Path, id - 1, &m.bytes(MessageType::Path));
+        net.inject_bytes(1, &m, &bytes);
+        assert!(net.drops(1).last().is_some_and(|why| why.contains("overtaken")), "now there is state");
+    }
 }
