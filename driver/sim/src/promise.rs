@@ -9,7 +9,7 @@
 
 use crate::map::{Map, position};
 use crate::packet::Packet;
-use crate::scenario::{Action, NodeId, SourceSpec};
+use crate::scenario::{Action, Impairment, NodeId, SourceSpec};
 use crate::world::World;
 use node::io::Upcall;
 use terms::guaranteed::delay_bound;
@@ -148,13 +148,18 @@ impl World {
     }
 }
 
-/// What the wires on the way take.
+/// What the wires on the way take; `None`: they cannot be relied on.
 fn wires(map: &Map, links: &[crate::link::Link], template: &SenderTemplate, session: &Session) -> Option<Span> {
     let (mut at, end) = (map.owner(template.src)?, map.owner(session.dst)?);
     let mut sum = Span::ZERO;
     while at != end {
         let attachment = map.attachments(at)[position(map.way_out(at, session.dst)?)];
-        sum = sum.saturating_add(links[attachment.link.0].spec.delay);
+        let link = &links[attachment.link.0];
+        // Where packets are lost, doubled or held up by chance nothing is promised.
+        if link.data != Impairment::default() {
+            return None;
+        }
+        sum = sum.saturating_add(link.spec.delay);
         at = map.end(attachment.link, 1 - attachment.side).0;
     }
     Some(sum)

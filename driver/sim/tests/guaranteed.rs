@@ -3,8 +3,10 @@
 
 use node::io::Upcall;
 use sim::experiment::{GLENWOOD, SWISSVALE, flood_source, flow, reserve, testbed};
+use sim::rng::Ratio;
+use sim::scenario::Impairment;
 use sim::story::What;
-use sim::{Ask, Pattern, Scenario, SourceId, SourceSpec, World};
+use sim::{Action, Ask, LinkId, Pattern, Scenario, SourceId, SourceSpec, World};
 use terms::guaranteed::{delay_bound, rspec_for};
 use terms::{Adspec, Bytes, Rate, Span, Time, Tspec};
 use traffic::port::SchedulerKind;
@@ -131,4 +133,16 @@ fn a_plane_that_does_not_keep_its_bound_breaks_the_law() {
     world.run_until(at(10_000));
     let law = world.check().map_err(|broken| broken.law);
     assert_eq!(law, Err("a packet of a guaranteed flow came later than its bound"));
+}
+
+/// Where chance holds packets up, nothing is promised, and the law stays silent.
+#[test]
+fn nothing_is_promised_where_chance_delays_data() {
+    let mut scenario = scenario(5, &HOGS);
+    let late = Span::from_millis(900);
+    let chance = Impairment { reorder: Ratio::percent(50), late, ..Impairment::default() };
+    scenario.script.push((Time::ZERO, Action::ImpairData(LinkId(1), chance)));
+    let mut world = World::new(&scenario).unwrap();
+    world.run_until(at(10_000));
+    assert_eq!((world.check(), world.bounded()), (Ok(()), 0));
 }

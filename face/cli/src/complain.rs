@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The exit status of a program that the user interrupted.
+pub const INTERRUPTED: u8 = 130;
+
 /// A failure, for the person at the terminal.
 #[derive(Debug)]
 pub struct Complaint {

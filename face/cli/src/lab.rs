@@ -1,7 +1,7 @@
 //! `sluice demo` and `sluice lab ...`: the experiments of the laboratory.
 
 use crate::args::{Cli, Command, DemoArgs, LabCommand, LabReportArgs, LabRunArgs};
-use crate::complain::Complaint;
+use crate::complain::{Complaint, INTERRUPTED};
 use ::lab::demo::{self, DemoOptions, Report};
 use ::lab::error::Error;
 use ::lab::experiment::{self, Experiment, Finding, Options};
@@ -16,9 +16,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use terms::Span;
-
-/// The exit status of a program that the user interrupted.
-const INTERRUPTED: u8 = 130;
 
 /// Runs the demonstration. Exit status 1: it ran, and did not show what it must.
 pub fn demo(args: &DemoArgs) -> Result<ExitCode, Complaint> {

@@ -1,16 +1,13 @@
 //! `sluice sim run | check`.
 
 use crate::args::{SimArgs, SimCommand};
-use crate::complain::Complaint;
+use crate::complain::{Complaint, INTERRUPTED};
 use ::lab::error::Error;
 use ::lab::patience::Patience;
 use ::lab::scenario::{PlayOptions, ScenarioFile, capture, play};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
-
-/// The exit status of a program that the user interrupted.
-const INTERRUPTED: u8 = 130;
 
 /// Runs one of them.
 pub fn run(command: &SimCommand) -> Result<ExitCode, Complaint> {

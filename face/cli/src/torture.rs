@@ -1,15 +1,12 @@
 //! `sluice torture ...`: long runs in which everything goes wrong, with laws that are checked all the time.
 
-use crate::complain::Complaint;
+use crate::complain::{Complaint, INTERRUPTED};
 use ::lab::error::Error;
 use ::lab::patience::Patience;
 use ::lab::torture::{self, Options};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The exit status of a program that the user interrupted.
-const INTERRUPTED: u8 = 130;
 
 /// `sluice torture`.
 #[derive(Subcommand, Debug)]

@@ -1,6 +1,7 @@
 //! One testing flow: it lives for a while, sends in bursts, and is recognised by its packets.
 
-use super::model::{Model, exponential};
+use super::model::Model;
+use crate::draw::exponential;
 use crate::rng::Rng;
 use terms::{Rate, Span};
 
@@ -26,7 +27,7 @@ pub struct Flow {
 impl Flow {
     /// A flow that begins now, somewhere in its cycle, and lives for an exponential time of that mean.
     pub fn begin(model: Model, declared: Rate, now: u64, lifetime: Span, rng: &mut Rng) -> Flow {
-        let ends = now.saturating_add(exponential(lifetime, rng));
+        let ends = now.saturating_add(exponential(rng, lifetime).as_nanos());
         let cycle = model.on.as_nanos() + model.off.as_nanos();
         let off = rng.below(cycle.max(1)) < model.off.as_nanos();
         let wait = if off { model.pause(rng) } else { rng.below(model.interval.as_nanos()) };

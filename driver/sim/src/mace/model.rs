@@ -1,5 +1,6 @@
 //! Source models: constant bit rate, and on/off with exponential or Pareto times (the paper's Table 1 and section 4.1).
 
+use crate::draw::{exponential, pareto};
 use crate::rng::Rng;
 use terms::{Rate, Span};
 
@@ -7,18 +8,18 @@ use terms::{Rate, Span};
 pub const WIRE: u32 = 320 + 12 + 8 + 20 + 26;
 
 /// How long on and off times are.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// On for ever.
     Constant,
     /// Exponential.
     Exponential,
-    /// Pareto with this shape: finite mean and infinite variance between 1 and 2.
-    Pareto(f64),
+    /// Pareto with this shape in thousandths: finite mean and infinite variance between 1,000 and 2,000.
+    Pareto(u32),
 }
 
 /// A source model.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Model {
     /// Its name in the paper.
     pub name: &'static str,
@@ -51,11 +52,11 @@ const fn model(
 /// 64 kbit/s of payload without a pause.
 pub const CBR: Model = model("CBR", 1, 0, SLOW, Shape::Constant);
 /// Table 1.
-pub const POO1: Model = model("POO1", 400, 400, SLOW, Shape::Pareto(1.5));
+pub const POO1: Model = model("POO1", 400, 400, SLOW, Shape::Pareto(1_500));
 /// Table 1.
-pub const POO2: Model = model("POO2", 40, 360, FAST, Shape::Pareto(1.1));
+pub const POO2: Model = model("POO2", 40, 360, FAST, Shape::Pareto(1_100));
 /// Table 1.
-pub const POO3: Model = model("POO3", 313, 2925, SLOW, Shape::Pareto(1.1));
+pub const POO3: Model = model("POO3", 313, 2925, SLOW, Shape::Pareto(1_100));
 /// Table 1.
 pub const EXP1: Model = model("EXP1", 313, 325, SLOW, Shape::Exponential);
 /// Table 1.
@@ -82,27 +83,14 @@ impl Model {
     }
 }
 
-/// A time of that shape and mean, nanoseconds; at most a century.
+/// A time of that shape and mean, nanoseconds.
 fn draw(shape: Shape, mean: Span, rng: &mut Rng) -> u64 {
-    const CENTURY: f64 = 3.2e18;
-    let mean = mean.as_nanos() as f64;
-    let nanos = match shape {
+    let time = match shape {
         Shape::Constant => mean,
-        Shape::Exponential => -mean * open_unit(rng).ln(),
-        // The location is mean (a - 1) / a (section 4.1).
-        Shape::Pareto(a) => mean * (a - 1.0) / a / open_unit(rng).powf(1.0 / a),
+        Shape::Exponential => exponential(rng, mean),
+        Shape::Pareto(shape_milli) => pareto(rng, mean, shape_milli),
     };
-    nanos.min(CENTURY) as u64
-}
-
-/// An exponential time of that mean, nanoseconds.
-pub fn exponential(mean: Span, rng: &mut Rng) -> u64 {
-    draw(Shape::Exponential, mean, rng)
-}
-
-/// Evenly from 0 to 1, neither of them included.
-fn open_unit(rng: &mut Rng) -> f64 {
-    ((rng.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+    time.as_nanos()
 }
 
 #[cfg(test)]
@@ -118,7 +106,7 @@ mod tests {
     #[test]
     fn means_are_those_of_table_1() {
         let mut rng = Rng::new(7, 7);
-        for (shape, mean, tolerance) in [(Shape::Exponential, 313, 0.01), (Shape::Pareto(1.5), 400, 0.05)] {
+        for (shape, mean, tolerance) in [(Shape::Exponential, 313, 0.01), (Shape::Pareto(1_500), 400, 0.05)] {
             let n = 400_000;
             let sum: f64 = (0..n).map(|_| draw(shape, Span::from_millis(mean), &mut rng) as f64 / 1e6).sum();
             let got = sum / f64::from(n);
@@ -126,7 +114,7 @@ mod tests {
         }
         // A shape of 1.1 hardly has a mean that chance finds: its median is location x 2^(1/a), exactly.
         let mut times: Vec<u64> =
-            (0..100_001).map(|_| draw(Shape::Pareto(1.1), Span::from_millis(2925), &mut rng)).collect();
+            (0..100_001).map(|_| draw(Shape::Pareto(1_100), Span::from_millis(2925), &mut rng)).collect();
         times.sort_unstable();
         let median = times[50_000] as f64 / 1e6;
         let expected = 2925.0 * 0.1 / 1.1 * 2_f64.powf(1.0 / 1.1);

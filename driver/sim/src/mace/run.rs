@@ -1,8 +1,9 @@
 //! A run: the pool of flows, the background, the queue, and who is admitted.
 
 use super::flow::Flow;
-use super::model::{Model, WIRE, exponential};
+use super::model::{Model, WIRE};
 use super::queue::{Counts, TwoLevels};
+use crate::draw::exponential;
 use crate::rng::Rng;
 use admit::estimator::TimeWindow;
 use admit::{MeasuredSum, SimpleSum, SumTerms};
@@ -203,7 +204,8 @@ impl Bench<'_> {
     /// What is due for a flow or a background source; the answer is when it is due again.
     fn happens(&mut self, now: u64, n: usize) -> u64 {
         if n >= self.params.pool {
-            let rest = exponential(BACKGROUND_REST, &mut self.rngs[n]).min(u64::from(LONGEST - BACKGROUND_WIRE));
+            let rest = exponential(&mut self.rngs[n], BACKGROUND_REST).as_nanos();
+            let rest = rest.min(u64::from(LONGEST - BACKGROUND_WIRE));
             self.queue.offer(now, false, BACKGROUND_WIRE + rest as u32);
             return now + self.interval;
         }

@@ -2,7 +2,7 @@
 
 use super::Torture;
 use super::net::{Talk, talks};
-use crate::mace::model::exponential;
+use crate::draw::exponential;
 use crate::rng::{Ratio, Rng};
 use crate::scenario::{Action, Ask, Impairment, LinkId, NodeId, Scenario};
 use std::cmp::Reverse;
@@ -107,7 +107,7 @@ impl Weather {
     }
 
     fn later(&mut self, now: Time, mean: Span, due: Due) {
-        let at = now + Span::from_nanos(exponential(mean, &mut self.rng).max(1_000));
+        let at = now + exponential(&mut self.rng, mean).max(Span::from_micros(1));
         self.count += 1;
         self.due.push(Reverse((at, self.count, due)));
     }

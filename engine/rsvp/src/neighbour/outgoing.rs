@@ -2,6 +2,7 @@
 
 use super::{About, Saying, gathering};
 use crate::engine::Rsvp;
+use crate::heard::fold;
 use crate::io::Datagram;
 use crate::path_err::HOP_TTL;
 use alloc::vec::Vec;
@@ -26,8 +27,7 @@ impl Rsvp {
         }
         let reader = self.reader(&datagram, about).filter(|n| self.neighbours.all[*n].capable);
         let Some(n) = reader else {
-            let bytes = with_front(&datagram.bytes, &[], None);
-            return self.send_signed(kind, Datagram { bytes, ..datagram });
+            return self.send_signed(kind, capable(datagram));
         };
         match (kind, about) {
             (MessageType::Path | MessageType::Resv, Some(about)) => self.keep_up(n, kind, datagram, about),
@@ -112,7 +112,7 @@ impl Rsvp {
     fn put_in_batch(&mut self, n: usize, kind: MessageType, datagram: Datagram, name: Option<u32>) {
         let datagram = match name {
             Some(_) => datagram,
-            None => Datagram { bytes: with_front(&datagram.bytes, &[], None), ..datagram },
+            None => capable(datagram),
         };
         self.neighbours.all[n].batch.push((kind, datagram));
         self.neighbours.mark(n);
@@ -179,7 +179,7 @@ impl Rsvp {
     pub(super) fn send_to_neighbour(&mut self, n: usize, kind: MessageType, build: Builder) {
         let neighbour = &self.neighbours.all[n];
         let (oif, src, dst) = (Some(neighbour.at), neighbour.own, neighbour.addr);
-        if let Some(bytes) = self.finished(build) {
+        if let Some(bytes) = self.finished(build.flags(flag::REFRESH_REDUCTION)) {
             self.put_in_batch(n, kind, Datagram { oif, src, dst, ttl: HOP_TTL, router_alert: false, bytes }, None);
         }
     }
@@ -272,10 +272,17 @@ fn content(datagram: &Datagram, key: u64) -> u64 {
     for chunk in bytes.get(COMMON_HEADER..).unwrap_or_default().chunks(8) {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
-        let product = u128::from(state ^ u64::from_le_bytes(word)) * 0x9fb2_1c65_1e98_df25_u128;
-        state = (product as u64) ^ ((product >> 64) as u64) ^ key.rotate_left(23);
+        state = fold(state ^ u64::from_le_bytes(word), key);
     }
     state ^ bytes.len() as u64
+}
+
+/// The message with the capable flag; one that we made with it goes as it is.
+fn capable(datagram: Datagram) -> Datagram {
+    if datagram.bytes.first().is_some_and(|first| first & flag::REFRESH_REDUCTION != 0) {
+        return datagram;
+    }
+    Datagram { bytes: with_front(&datagram.bytes, &[], None), ..datagram }
 }
 
 /// The message with the capable flag, with acknowledgements and a name in front of its objects, and a new checksum.
