@@ -30,7 +30,7 @@ fn the_shipped_object_is_what_its_source_makes() {
     }
     let scratch = std::env::temp_dir().join(format!("sluice-object-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a directory");
-    for file in ["flow.c", "Makefile"] {
+    for file in ["flow.c", "packet.h", "Makefile"] {
         std::fs::copy(dir.join(file), scratch.join(file)).expect("copy");
     }
     let made = Command::new("make").arg("-C").arg(&scratch).output().expect("make runs");
