@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use rsvp::Rsvp;
 use rsvp::io as protocol;
 use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
+use terms::probe::{Off, Probe};
 use terms::{Adspec, IfIndex, Refused, Time};
 
 /// What a node is made with.
@@ -24,9 +25,10 @@ const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A router or host.
 ///
-/// One input, then drain [`Node::poll`]; come back at [`Node::wake_at`] with [`Input::Wake`].
-pub struct Node<R> {
-    rsvp: Rsvp,
+/// One input, then drain [`Node::poll`]; come back at [`Node::wake_at`] with [`Input::Wake`]. `P` is told of the engines'
+/// checkpoints; nobody is, unless it is made [`Node::with`] a probe.
+pub struct Node<R, P = Off> {
+    rsvp: Rsvp<P>,
     world: World<R>,
     interfaces: BTreeMap<IfIndex, InterfaceState>,
     out: VecDeque<Output>,
@@ -42,8 +44,15 @@ struct World<R> {
 impl<R: Route> Node<R> {
     /// A node without interfaces that asks `route` for the way.
     pub fn new(config: Config, route: R) -> Node<R> {
+        Node::with(config, route, Off)
+    }
+}
+
+impl<R: Route, P: Probe> Node<R, P> {
+    /// As [`Node::new`], with somebody who is told of checkpoints.
+    pub fn with(config: Config, route: R, probe: P) -> Node<R, P> {
         Node {
-            rsvp: Rsvp::new(config.rsvp, config.seed),
+            rsvp: Rsvp::with(config.rsvp, config.seed, probe),
             world: World { route, tc: Tc::new([config.seed, config.seed.rotate_left(32) ^ KEY]) },
             interfaces: BTreeMap::new(),
             out: VecDeque::new(),
@@ -104,8 +113,13 @@ impl<R: Route> Node<R> {
     }
 
     /// RSVP's state, for status.
-    pub fn rsvp(&self) -> &Rsvp {
+    pub fn rsvp(&self) -> &Rsvp<P> {
         &self.rsvp
+    }
+
+    /// Who is told of RSVP's checkpoints.
+    pub fn probe_mut(&mut self) -> &mut P {
+        self.rsvp.probe_mut()
     }
 
     /// Traffic control's state, for status.

@@ -20,6 +20,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::{RHandle, Route, TrafficControl, Way};
+use terms::probe::{Off, Probe, Step};
 use terms::{IfIndex, SenderTemplate, Session, Time};
 use wire::MessageType;
 use wire::iana::error;
@@ -28,8 +29,8 @@ use wire::iana::error;
 pub(crate) trait Env: Route + TrafficControl {}
 impl<E: Route + TrafficControl> Env for E {}
 
-/// An RSVP node.
-pub struct Rsvp {
+/// An RSVP node. `P` is told of checkpoints; [`Off`] unless it is made [`Rsvp::with`] another.
+pub struct Rsvp<P = Off> {
     pub(crate) config: Config,
     pub(crate) interfaces: BTreeMap<IfIndex, Interface>,
     pub(crate) own: BTreeSet<IpAddr>,
@@ -56,6 +57,7 @@ pub struct Rsvp {
     /// The time of the present input.
     pub(crate) now: Time,
     out: VecDeque<Output>,
+    probe: P,
 }
 
 /// Whose alarm it is.
@@ -77,6 +79,13 @@ impl Rsvp {
     /// A node without interfaces. `seed` feeds the jitter of refreshes and keys the tables' hash: take it from chance
     /// in a daemon, from the run's seed in a simulation.
     pub fn new(config: Config, seed: u64) -> Rsvp {
+        Rsvp::with(config, seed, Off)
+    }
+}
+
+impl<P: Probe> Rsvp<P> {
+    /// As [`Rsvp::new`], with somebody who is told of checkpoints.
+    pub fn with(config: Config, seed: u64, probe: P) -> Rsvp<P> {
         let mut pcg = Pcg::new(seed);
         // Of its own, so that cookies say nothing about jitter.
         let mut chance = Pcg::new(seed ^ 0x5ec2_e7c0_0c1e_5000);
@@ -104,7 +113,22 @@ impl Rsvp {
             counters: Counters::default(),
             out: VecDeque::new(),
             pcg,
+            probe,
         }
+    }
+
+    /// Who is told of checkpoints.
+    pub fn probe_mut(&mut self) -> &mut P {
+        &mut self.probe
+    }
+
+    /// Does a step of handling a message between its two checkpoints.
+    #[inline(always)]
+    pub(crate) fn step<T>(&mut self, step: Step, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.probe.enter(step);
+        let done = work(self);
+        self.probe.leave(step);
+        done
     }
 
     /// Takes one input. Drain [`Rsvp::poll`] before the next.
@@ -115,7 +139,7 @@ impl Rsvp {
             Input::Message { iif, src, dst, ttl, bytes } => {
                 self.message_arrives(now, env, &Arrival { iif, src, dst, ttl, direct: true }, bytes);
             }
-            Input::Wake => self.wake(now, env),
+            Input::Wake => self.step(Step::Soften, |rsvp| rsvp.wake(now, env)),
             Input::App(call) => self.call(now, env, call),
             Input::Installed { handle, result } => self.installed(now, env, handle, result),
             Input::Displaced { handle, by } => self.displaced(now, env, handle, by),
@@ -227,9 +251,13 @@ impl Rsvp {
 
     /// The state of a session, made if need be and allowed.
     pub(crate) fn session_for(&mut self, session: &Session) -> Result<Id<SessionState>, Refusal> {
-        if let Some(id) = self.sessions.find(session) {
-            return Ok(id);
+        match self.sessions.find(session) {
+            Some(id) => Ok(id),
+            None => self.step(Step::CreateSession, |rsvp| rsvp.new_session(session)),
         }
+    }
+
+    fn new_session(&mut self, session: &Session) -> Result<Id<SessionState>, Refusal> {
         if self.mixed_destination_ports(session) {
             return Err(Refusal::code(error::BAD_DSTPORT, 0));
         }

@@ -19,6 +19,7 @@ use crate::table::Id;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::Time;
+use terms::probe::Probe;
 use wire::MessageType;
 use wire::iana::class;
 
@@ -203,7 +204,7 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// Whether this message is known to be the refresh of something.
     pub(crate) fn knows(&self, from: &Arrival, bytes: &[u8]) -> bool {
         let hash = self.heard.hash(from, bytes);

@@ -13,9 +13,10 @@ use crate::tcsb::TcsbKey;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::{Preemption, RHandle};
+use terms::probe::Probe;
 use terms::{Fault, FlowSpec, Time};
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn installed<E: Env>(&mut self, now: Time, env: &mut E, handle: RHandle, result: Result<(), Fault>) {
         // Torn meanwhile: nothing to do.
         let Some(entry) = self.handles.find(&handle) else { return };

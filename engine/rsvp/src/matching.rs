@@ -7,9 +7,10 @@ use crate::session::SessionState;
 use crate::table::Id;
 use crate::tcsb::{Tcsb, TcsbKey};
 use alloc::vec::Vec;
+use terms::probe::Probe;
 use terms::{FilterSpec, IfIndex, Style};
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// The style of a session's reservations, if it has any.
     pub(crate) fn style_of(&self, sid: Id<SessionState>) -> Option<Style> {
         self.rsbs.chain(&self.sessions[sid].rsbs).next().map(|id| self.rsbs[id].style)

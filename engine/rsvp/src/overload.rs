@@ -14,6 +14,7 @@ use crate::receive::Arrival;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::probe::Probe;
 use terms::{IfIndex, Session};
 use wire::{MessageType, Salvage};
 
@@ -151,7 +152,7 @@ impl Intake {
     }
 
     /// Lets a message wait, or sheds it (`false`).
-    pub fn offer(&mut self, engine: &Rsvp, message: &Incoming<'_>) -> bool {
+    pub fn offer<P: Probe>(&mut self, engine: &Rsvp<P>, message: &Incoming<'_>) -> bool {
         let (class, neighbour) = engine.class_of(message);
         let (c, bucket) = (class as usize, self.bucket(message.iif, neighbour));
         let most = if class.is_new() { self.limits.new } else { self.limits.known };
@@ -216,7 +217,7 @@ impl Intake {
     }
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// The class of a message, and the neighbour on whose account it waits: its RSVP_HOP, or else its IP source.
     fn class_of(&self, message: &Incoming<'_>) -> (Class, IpAddr) {
         let Incoming { iif, src, dst, ttl, bytes } = *message;

@@ -13,6 +13,7 @@ use crate::table::Id;
 use crate::timers::Alarm;
 use crate::{lifetime, resv_refresh::Push};
 use alloc::boxed::Box;
+use terms::probe::{Probe, Step};
 use terms::{Adspec, SenderTemplate, Session, Span, Time, Tspec};
 use wire::Path;
 use wire::iana::error;
@@ -33,7 +34,7 @@ pub(crate) struct News {
 /// The flag of the SESSION object (RFC 2205 section A.1).
 const E_POLICE: u8 = 0x01;
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn path_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, path: &Path<'_>) {
         let Some(template) = path.sender.ports() else {
             return self.drop_message(from, "senders by flow label are not handled");
@@ -63,12 +64,11 @@ impl Rsvp {
             }
             return;
         }
-        let out = self.way_out(env, &session, template.src, Some(from.iif));
+        let out = self.step(Step::Route, |rsvp| rsvp.way_out(env, &session, template.src, Some(from.iif)));
         if out.takes(from.iif) {
             return self.drop_message(from, "the Path came in where it would go out: a loop");
         }
-        let known = self.sessions.find(&session).and_then(|sid| self.psb_of(sid, &template));
-        match known {
+        match self.find_path(&session, &template) {
             Some(id) if self.local_sender(id).is_some() => {
                 self.drop_message(from, "a Path for a sender of our own");
             }
@@ -79,6 +79,12 @@ impl Rsvp {
                 }
             }
         }
+    }
+
+    /// The path state that a Path or PathTear is about: the session block first, then the sender's.
+    pub(crate) fn find_path(&mut self, session: &Session, template: &SenderTemplate) -> Option<Id<Psb>> {
+        let sid = self.step(Step::FindSession, |rsvp| rsvp.sessions.find(session))?;
+        self.step(Step::FindPsb, |rsvp| rsvp.psb_of(sid, template))
     }
 
     pub(crate) fn path_new<E: Env>(
@@ -92,7 +98,7 @@ impl Rsvp {
     ) -> Result<(), Refusal> {
         let phop = news.phop;
         let psb = self.block_of(now, news, out);
-        let id = self.add_path_state(session, template, psb)?;
+        let id = self.step(Step::CreatePsb, |rsvp| rsvp.add_path_state(session, template, psb))?;
         self.spoke_of(State::Path(id));
         if phop.non_rsvp {
             self.say(Event::NonRsvpHop { session: *session, phop: phop.addr });

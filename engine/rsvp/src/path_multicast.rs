@@ -14,9 +14,10 @@ use crate::session::SessionState;
 use crate::table::Id;
 use alloc::boxed::Box;
 use terms::ports::{Oifs, Tree, Way};
+use terms::probe::{Probe, Step};
 use terms::{IfIndex, SenderTemplate, Session, Time};
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// The distribution tree of a sender at this node, as far as RSVP is spoken. Without a word from multicast routing
     /// it has no branches, and packets may come from anywhere: a receiving host.
     pub(crate) fn tree<E: Env>(
@@ -52,12 +53,12 @@ impl Rsvp {
         template: &SenderTemplate,
         news: News,
     ) -> Result<(), Refusal> {
-        let known = self.sessions.find(session).and_then(|sid| self.psb_of(sid, template));
+        let known = self.find_path(session, template);
         if known.is_some_and(|id| self.local_sender(id).is_some()) {
             self.drop_message(from, "a Path for a sender of our own");
             return Ok(());
         }
-        let tree = self.tree(env, session, template.src, Some(from.iif));
+        let tree = self.step(Step::Route, |rsvp| rsvp.tree(env, session, template.src, Some(from.iif)));
         let before = known.and_then(|id| self.psbs[id].phop().map(|p| p.iif));
         let right = tree.iif.or(before).is_none_or(|iif| iif == from.iif);
         let branches = if right { tree.oifs } else { Oifs::NONE };

@@ -9,12 +9,17 @@ use crate::neighbour::About;
 use crate::psb::{Forwarded, MOST_CREDIT, Out, Psb};
 use crate::table::Id;
 use core::net::IpAddr;
+use terms::probe::{Probe, Step};
 use terms::{Adspec, IfIndex, Time};
 use wire::{Builder, MessageType, RsvpHop};
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// Sends a Path for this sender and sets the time of the next.
     pub(crate) fn path_refresh<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
+        self.step(Step::PathRefresh, |rsvp| rsvp.refresh_path(now, env, id));
+    }
+
+    fn refresh_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
         let out = self.psbs[id].out.clone();
         if out.oifs().is_empty() || self.psbs[id].ttl == 0 {
             self.psbs[id].path_refresh_at = Time::FOREVER;

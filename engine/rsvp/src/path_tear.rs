@@ -6,15 +6,13 @@ use crate::psb::{Origin, Out, Phop, Psb};
 use crate::receive::{Arrival, carried};
 use crate::table::Id;
 use terms::Time;
+use terms::probe::{Probe, Step};
 use wire::PathTear;
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn path_tear_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, tear: &PathTear<'_>) {
-        let id = match (self.sessions.find(&tear.session), tear.sender.ports()) {
-            (Some(sid), Some(template)) => self.psb_of(sid, &template),
-            _ => None,
-        };
-        let Some(id) = id else {
+        let known = tear.sender.ports().and_then(|template| self.find_path(&tear.session, &template));
+        let Some(id) = known else {
             return self.drop_message(from, "PathTear for a sender that we do not know");
         };
         let is_from = |p: &Phop| p.addr == tear.hop.addr && p.iif == from.iif;
@@ -37,8 +35,10 @@ impl Rsvp {
         let Ok(forward) = carried(&tear.envelope) else {
             return self.drop_message(from, "PathTear with too much to be passed on");
         };
-        self.path_tear_on(id, &forward);
-        self.forget_path(now, env, id, Gone::Torn);
+        self.step(Step::TearPsb, |rsvp| {
+            rsvp.path_tear_on(id, &forward);
+            rsvp.forget_path(now, env, id, Gone::Torn);
+        });
     }
 
     /// Ends a path state: PathTear downstream, the reservations under it released, applications told.

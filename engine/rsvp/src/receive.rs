@@ -9,6 +9,7 @@ use crate::psb::{Forwarded, MOST_FORWARDED};
 use crate::refusal::Refusal;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::probe::Probe;
 use terms::{IfIndex, Time};
 use wire::message::Envelope;
 use wire::{Malformed, Message, MessageType, Salvage};
@@ -46,7 +47,7 @@ pub(crate) fn carried(envelope: &Envelope<'_>) -> Result<Vec<Forwarded>, Refusal
     Ok(all)
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn message_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, bytes: &[u8]) {
         if !self.speaks_on(from.iif) {
             return self.drop_message(from, "RSVP is not spoken on this interface");

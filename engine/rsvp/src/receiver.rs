@@ -23,6 +23,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use terms::ports::Preemption;
+use terms::probe::Probe;
 use terms::{FilterSpec, FlowSpec, Rspec, Session, Style, Time};
 use wire::iana::error;
 
@@ -36,7 +37,7 @@ pub(crate) struct Ask<'a> {
     pub confirm: bool,
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn receiver(&mut self, app: AppId, session: &Session) {
         if let Err(refusal) = self.register(app, session) {
             self.tell_refused(app, session, None, &refusal, None);

@@ -7,6 +7,7 @@ use crate::psb::{Out, Psb};
 use crate::table::Id;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::probe::Probe;
 use terms::{IfIndex, Time};
 
 /// Most path states that are asked after at once. A notice that may concern all of a million must not stop everything
@@ -21,7 +22,7 @@ pub(crate) struct Sweep {
     changed: Vec<IfIndex>,
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn route_changed<E: Env>(&mut self, now: Time, env: &mut E, dst: Option<IpAddr>) {
         let Some(dst) = dst else { return self.begin_sweep(now, env, None) };
         let chosen = self.psbs.iter().filter(|(_, key, _)| key.2.is_none() && self.sessions.key(key.0).dst == dst);

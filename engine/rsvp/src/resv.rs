@@ -21,6 +21,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::Preemption;
+use terms::probe::{Probe, Step};
 use terms::{FilterSpec, FlowSpec, IfIndex, Span, Style, Time};
 use wire::iana::{class, error};
 use wire::{Builder, MessageType, Resv, Salvage};
@@ -45,29 +46,32 @@ pub(crate) struct Said {
     pub priority: Option<Preemption>,
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn resv_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, resv: &Resv<'_>) {
         let oif = IfIndex(resv.hop.lih);
         if !self.speaks_on(oif) {
             return self.drop_message(from, "Resv with an interface handle that is not ours");
         }
         let quoted = Erring::of(resv);
-        let known = self.sessions.find(&resv.session);
+        let known = self.step(Step::FindSession, |rsvp| rsvp.sessions.find(&resv.session));
         let Some(sid) = known.filter(|sid| !self.sessions[*sid].psbs.is_empty() || self.is_adopted(*sid)) else {
             return self.resv_refused(from, resv.hop.addr, &quoted, &Refusal::code(error::NO_PATH, 0));
         };
-        if let Some(other) = self.style_of(sid).filter(|style| *style != resv.style) {
+        let style = self.step(Step::CheckStyles, |rsvp| rsvp.style_of(sid));
+        if let Some(other) = style.filter(|style| *style != resv.style) {
             let refusal = Refusal::code(error::BAD_STYLE, option_vector(other));
             return self.resv_refused(from, resv.hop.addr, &quoted, &refusal);
         }
-        let said = match self.said(from, resv, sid, oif) {
-            Ok(said) => said,
-            Err(refusal) => return self.resv_refused(from, resv.hop.addr, &quoted, &refusal),
-        };
-        match resv.style {
-            Style::Ff => self.distinct_arrive(now, env, from, &said, resv),
-            Style::Se | Style::Wf => self.shared_arrives(now, env, from, &said, resv),
-        }
+        self.step(Step::ManageReservation, |rsvp| {
+            let said = match rsvp.said(from, resv, sid, oif) {
+                Ok(said) => said,
+                Err(refusal) => return rsvp.resv_refused(from, resv.hop.addr, &quoted, &refusal),
+            };
+            match resv.style {
+                Style::Ff => rsvp.distinct_arrive(now, env, from, &said, resv),
+                Style::Se | Style::Wf => rsvp.shared_arrives(now, env, from, &said, resv),
+            }
+        });
     }
 
     fn said(&self, from: &Arrival, resv: &Resv<'_>, sid: Id<SessionState>, oif: IfIndex) -> Result<Said, Refusal> {

@@ -13,11 +13,12 @@ use crate::table::Id;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::Way;
+use terms::probe::Probe;
 use terms::{FilterSpec, FlowSpec, Session, Style};
 use wire::iana::error;
 use wire::{Builder, ErrorSpec, MessageType, ResvConf};
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn resv_conf_arrives<E: Env>(&mut self, env: &mut E, from: &Arrival, conf: &ResvConf<'_>) {
         if !self.is_ours(conf.confirm) {
             return self.pass_confirmation_on(env, from, conf);

@@ -19,6 +19,7 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::probe::Probe;
 use terms::{FilterSpec, FlowSpec, IfIndex, Session, Style, Time};
 use wire::iana::{class, error};
 use wire::{Builder, MessageType, Object, Resv, ResvErr, RsvpHop};
@@ -48,7 +49,7 @@ impl Erring {
     }
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn resv_err_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, message: &ResvErr<'_>) {
         if message.error.code == error::CONFIRMATION {
             return self.drop_message(from, "ResvErr without an error");

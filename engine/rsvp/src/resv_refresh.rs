@@ -16,6 +16,7 @@ use crate::table::Id;
 use crate::update_traffic_control::higher;
 use alloc::vec::Vec;
 use terms::ports::Preemption;
+use terms::probe::{Probe, Step};
 use terms::{FlowSpec, Style, Time};
 use wire::objects::MergeStrategy;
 use wire::{Builder, MessageType, PreemptionPriority, RsvpHop};
@@ -31,7 +32,7 @@ pub(crate) enum Push {
     PastBlockade,
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// Asks the previous hops of these senders, each once, for what is reserved downstream.
     pub(crate) fn refresh_upstream(&mut self, now: Time, senders: Vec<Id<Psb>>, push: Push) {
         let mut asked: Vec<Phop> = Vec::new();
@@ -50,6 +51,10 @@ impl Rsvp {
 
     /// Asks the previous hop of a sender for what is reserved downstream, and sets the time of the next refresh.
     pub(crate) fn resv_refresh(&mut self, now: Time, id: Id<Psb>, push: Push) {
+        self.step(Step::ResvRefresh, |rsvp| rsvp.refresh_resv(now, id, push));
+    }
+
+    fn refresh_resv(&mut self, now: Time, id: Id<Psb>, push: Push) {
         let style = self.style_of(self.sender_of(id).0);
         if self.psbs[id].request.is_some_and(|r| Some(r.style) != style) {
             // Nothing is reserved any more, or all anew in another style.

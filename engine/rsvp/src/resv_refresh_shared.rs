@@ -10,6 +10,7 @@ use crate::session::SessionState;
 use crate::table::Id;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::probe::Probe;
 use terms::{FilterSpec, FlowSpec, Style, Time};
 use wire::{Builder, MessageType, RsvpHop};
 
@@ -18,7 +19,7 @@ const FIXED_PART: usize = 300;
 /// Bytes of a FILTER_SPEC with an IPv6 address.
 const FILTER_BYTES: usize = 24;
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// Asks the previous hop of a sender for what is reserved downstream, for all its senders together.
     pub(crate) fn shared_refresh(&mut self, now: Time, id: Id<Psb>, style: Style, push: Push) {
         let (sid, ..) = self.sender_of(id);

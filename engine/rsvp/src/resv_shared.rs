@@ -16,6 +16,7 @@ use crate::table::Id;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::probe::Probe;
 use terms::{FilterSpec, FlowSpec, Style, Time};
 use wire::Resv;
 use wire::iana::error;
@@ -28,7 +29,7 @@ pub(crate) struct Whose {
     pub scope: Option<Box<[IpAddr]>>,
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn shared_arrives<E: Env>(
         &mut self,
         now: Time,
@@ -128,7 +129,7 @@ impl Rsvp {
     /// left, and there is nobody to tell.
     fn keep_senders_there(&mut self, from: &Arrival, said: &Said, whose: &mut Whose) -> Result<bool, Refusal> {
         let session = self.sessions.key(said.sid);
-        let named = |rsvp: &Rsvp, f: &FilterSpec| rsvp.psb_of(said.sid, f);
+        let named = |rsvp: &Self, f: &FilterSpec| rsvp.psb_of(said.sid, f);
         let (here, nowhere) = match said.style {
             Style::Se => {
                 let known = whose.filters.iter().filter(|f| named(self, f).is_some()).count();

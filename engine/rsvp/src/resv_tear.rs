@@ -11,15 +11,17 @@ use crate::rsb::{Listed, NextHop, Rsb};
 use crate::session::SessionState;
 use crate::table::Id;
 use alloc::vec::Vec;
+use terms::probe::{Probe, Step};
 use terms::{FilterSpec, IfIndex, Style, Time};
 use wire::{Builder, MessageType, ResvTear, RsvpHop};
 
 const UNKNOWN: &str = "ResvTear for a reservation that its sender does not have here";
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn resv_tear_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, tear: &ResvTear<'_>) {
         let nhop = NextHop::Hop { oif: IfIndex(tear.hop.lih), addr: tear.hop.addr };
-        let Some(sid) = self.sessions.find(&tear.session) else { return self.drop_message(from, UNKNOWN) };
+        let known = self.step(Step::FindSession, |rsvp| rsvp.sessions.find(&tear.session));
+        let Some(sid) = known else { return self.drop_message(from, UNKNOWN) };
         let Ok(goes_on) = carried(&tear.envelope) else {
             return self.drop_message(from, "ResvTear with too much to be passed on");
         };
@@ -39,20 +41,27 @@ impl Rsvp {
         let filters: Vec<_> = tear.flows().filter_map(|flow| flow.filter.and_then(|f| f.ports())).collect();
         if tear.style == Style::Ff {
             for filter in filters {
-                match self.rsbs.find(&(sid, nhop, Some(filter))) {
-                    Some(id) => self.end_reservation(now, env, id, Gone::Torn),
+                match self.step(Step::FindRsb, |rsvp| rsvp.rsbs.find(&(sid, nhop, Some(filter)))) {
+                    Some(id) => self.tear_reservation(now, env, id),
                     None => self.drop_message(from, UNKNOWN),
                 }
             }
             return;
         }
-        match self.rsbs.find(&(sid, nhop, None)).filter(|id| self.rsbs[*id].style == tear.style) {
-            Some(id) if tear.style == Style::Wf => self.end_reservation(now, env, id, Gone::Torn),
+        let known = self.step(Step::FindRsb, |rsvp| rsvp.rsbs.find(&(sid, nhop, None)));
+        match known.filter(|id| self.rsbs[*id].style == tear.style) {
+            Some(id) if tear.style == Style::Wf => self.tear_reservation(now, env, id),
             Some(id) if filters.iter().any(|f| self.rsbs[id].shares(f)) => {
-                let _stays = self.end_senders(now, env, id, |l| filters.contains(&l.filter), Gone::Torn);
+                self.step(Step::TearReservation, |rsvp| {
+                    let _stays = rsvp.end_senders(now, env, id, |l| filters.contains(&l.filter), Gone::Torn);
+                });
             }
             _ => self.drop_message(from, UNKNOWN),
         }
+    }
+
+    fn tear_reservation<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Rsb>) {
+        self.step(Step::TearReservation, |rsvp| rsvp.end_reservation(now, env, id, Gone::Torn));
     }
 
     /// Ends one reservation state: what is left on the interface is merged anew, and what is left of it all goes

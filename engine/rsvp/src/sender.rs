@@ -10,6 +10,7 @@ use crate::table::Id;
 use crate::timers::Alarm;
 use alloc::format;
 use alloc::string::ToString;
+use terms::probe::Probe;
 use terms::{Adspec, Bytes, Rate, SenderTemplate, Session, Time, Tspec};
 use wire::float;
 use wire::iana::error;
@@ -23,7 +24,7 @@ pub(crate) struct Offer {
     pub ttl: u8,
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn sender<E: Env>(&mut self, now: Time, env: &mut E, offer: &Offer) {
         let offered = self.offer(now, env, offer);
         if let Err(refusal) = offered {

@@ -8,6 +8,7 @@ use crate::rsb::{MOST_FILTERS, NextHop};
 use crate::tcsb::{Tcsb, TcsbKey, Told};
 use alloc::vec::Vec;
 use terms::ports::{Police, Preemption, TcRequest};
+use terms::probe::Probe;
 use terms::{FilterSpec, FlowSpec, Refused, Span, Style, Time};
 use wire::iana::error;
 
@@ -46,7 +47,7 @@ pub(crate) struct Due {
     lifetime: Span,
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// What the next hops of one interface ask together; with `new`, as if that hop had asked it. `None`: nothing.
     pub(crate) fn due(&self, at: &TcsbKey, new: Option<&Asked<'_>>) -> Result<Option<Due>, Refusal> {
         let mut flowspec = new.map(|n| n.flowspec);

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 use terms::ports::{Police, Preemption, RHandle};
+use terms::probe::Probe;
 use terms::{Adspec, FilterSpec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style, Time, Tspec};
 
 /// A session.
@@ -116,7 +117,7 @@ pub struct NeighbourView {
     pub direct: bool,
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// All sessions.
     pub fn sessions(&self) -> impl Iterator<Item = SessionView> {
         self.sessions.iter().map(|(_, session, s)| SessionView {

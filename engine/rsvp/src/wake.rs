@@ -6,12 +6,13 @@ use crate::psb::Psb;
 use crate::resv_refresh::Push;
 use crate::rsb::Rsb;
 use crate::table::Id;
+use terms::probe::Probe;
 use terms::{Session, Style, Time};
 
 /// Most alarms in one wake-up; the rest is due at the next, which is at once.
 const MOST_ALARMS: usize = 1024;
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     pub(crate) fn wake<E: Env>(&mut self, now: Time, env: &mut E) {
         self.sweep_on(now, env);
         for _ in 0..MOST_ALARMS {

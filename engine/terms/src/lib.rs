@@ -5,7 +5,7 @@
 //! **supply rounds down, demand rounds up, nothing overflows**.
 //!
 //! Reading order: [`time`], [`rate`], [`bytes`], [`tspec`], [`curve`], [`session`], [`adspec`], [`guaranteed`], [`packet`],
-//! [`window`], [`error`], [`ports`].
+//! [`window`], [`error`], [`ports`], [`probe`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ pub mod error;
 pub mod guaranteed;
 pub mod packet;
 pub mod ports;
+pub mod probe;
 pub mod rate;
 pub mod session;
 pub mod time;

@@ -13,6 +13,7 @@ use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::probe::Probe;
 use terms::{FilterSpec, IfIndex, Session, Span, Time};
 use wire::{Message, MessageType, Outline};
 
@@ -137,7 +138,7 @@ impl Again {
     }
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// Somebody has dropped what we sent, and hears it again soon. Whether it is to be answered.
     pub(super) fn asked(&mut self, now: Time, from: &Arrival, cookie: &[u8]) -> bool {
         let answer = self.security.again.asked(now, from, cookie);

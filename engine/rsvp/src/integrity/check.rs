@@ -8,6 +8,7 @@ use crate::io::{Event, NeighbourNews};
 use crate::receive::Arrival;
 use core::net::IpAddr;
 use terms::Time;
+use terms::probe::Probe;
 use wire::{MessageType, Outline};
 
 /// What becomes of a message.
@@ -24,7 +25,7 @@ pub(crate) enum Checked {
 /// Why a sender's number is not taken.
 pub(super) const STALE: &str = "INTEGRITY with a sequence number that was seen, or is too old";
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// Whether a message may be read at all. Nothing is remembered of one that fails, but for a count.
     pub(crate) fn authenticated(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
         let Some(shield) = self.security.shields.on(from.iif) else { return Checked::Good };

@@ -12,6 +12,7 @@ use crate::table::Id;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::{Tree, Way};
+use terms::probe::Probe;
 use terms::{Span, Time};
 use wire::message::Envelope;
 use wire::objects::{ListKind, MessageId, MessageIdAck, MessageIdList};
@@ -34,7 +35,7 @@ fn mark(n: usize, name: u32) -> u64 {
     1 << 63 | (n as u64) << 32 | u64::from(name)
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// A message of a neighbour, before its procedure: what it acknowledges, and whether it is too late. `Err`: it came
     /// after a newer message about the same thing, and is to be dropped.
     pub(crate) fn introduced(

@@ -35,6 +35,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use flat::Flat;
 use repeat::Waiting;
+use terms::probe::Probe;
 use terms::{IfIndex, Span, Time};
 use wire::objects::MessageIdAck;
 use wire::{Header, MessageType};
@@ -188,7 +189,7 @@ impl Neighbours {
     }
 }
 
-impl Rsvp {
+impl<P: Probe> Rsvp<P> {
     /// The neighbour that a message is from; remembered if it is new.
     fn neighbour(&mut self, now: Time, at: IfIndex, addr: IpAddr, header: &Header) -> Option<usize> {
         let capable = header.flags & wire::iana::flag::REFRESH_REDUCTION != 0;
