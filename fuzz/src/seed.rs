@@ -1,4 +1,5 @@
-//! Writes `corpus/` for the fuzz targets from the readable seed corpus in `engine/wire/seeds`.
+//! Writes `corpus/` for the fuzz targets from the readable seed corpora in `engine/wire/seeds` and
+//! `engine/wire/probes`.
 
 use std::path::Path;
 use std::{fs, io};
@@ -19,6 +20,14 @@ fn main() -> io::Result<()> {
                 put(root, "object", format!("{}-{i}", name.to_string_lossy()).as_ref(), &body)?;
             }
         }
+        count += 1;
+    }
+    for entry in fs::read_dir(root.join("../engine/wire/probes"))? {
+        let path = entry?.path();
+        let packet = read_hex(&fs::read_to_string(&path)?)?;
+        let name = path.file_stem().unwrap_or_default();
+        put(root, "boomerang", name, &packet)?;
+        put(root, "packet", name, &packet)?;
         count += 1;
     }
     println!("{count} seeds");

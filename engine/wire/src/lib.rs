@@ -1,4 +1,5 @@
-//! Bytes to terms and back: RSVP (RFC 2205, RFC 2210, RFC 2747, RFC 2961, RFC 3181, RFC 5284, Hello of RFC 3209), IPv4,
+//! Bytes to terms and back: RSVP (RFC 2205, RFC 2210, RFC 2747, RFC 2961, RFC 3181, RFC 5284, Hello of RFC 3209), Boomerang
+//! (draft-bergkvist-boomerang-spec-00), IPv4,
 //! IPv6 and UDP headers.
 //!
 //! **Parse, don't validate.** [`Message::parse`] looks at every byte once. What it returns holds decoded values and
@@ -48,6 +49,7 @@
 
 extern crate alloc;
 
+pub mod boomerang;
 pub mod build;
 pub mod checksum;
 pub mod describe;

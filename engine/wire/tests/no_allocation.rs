@@ -5,6 +5,7 @@ use std::alloc::System;
 use std::hint::black_box;
 use std::path::Path;
 use terms::Session;
+use wire::boomerang::{self, Places, Probe, Rates};
 use wire::describe::{Value, Visitor};
 use wire::{Builder, Message, MessageType, Outline, Salvage, describe};
 
@@ -50,6 +51,19 @@ fn seed(path: &Path) -> Vec<u8> {
     (0..digits.len() / 2).map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap()).collect()
 }
 
+/// Reads, describes and rewrites a Boomerang message.
+fn probe(bytes: &mut [u8]) {
+    let Ok(probe) = Probe::parse(bytes) else { return };
+    let mut counter = Counter(0);
+    boomerang::describe(&probe.message, &mut counter);
+    let mut rewrite = Places::of(&probe).within(bytes);
+    rewrite.nack();
+    rewrite.key(0);
+    rewrite.rates(0, Rates::default());
+    rewrite.count();
+    black_box(boomerang::forwarded(bytes));
+}
+
 /// One test, because the counter is the process's.
 #[test]
 fn decode_allocates_nothing() {
@@ -58,7 +72,17 @@ fn decode_allocates_nothing() {
     assert!(seeds.len() >= 40);
     let session = Session { dst: [10, 0, 2, 2].into(), protocol: 17, dst_port: 5004 };
     let mut buffer = [0u8; 64];
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/probes");
+    let mut probes: Vec<Vec<u8>> = std::fs::read_dir(folder).unwrap().map(|e| seed(&e.unwrap().path())).collect();
+    assert!(probes.len() >= 10);
     let region = Region::new(COUNTING);
+    for packet in &mut probes {
+        for at in 0..packet.len() {
+            probe(&mut packet[..at]);
+        }
+        assert!(Probe::parse(packet).is_ok());
+        probe(packet);
+    }
     for seed in &mut seeds {
         for at in 0..seed.len() {
             read(seed);

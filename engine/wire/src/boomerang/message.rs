@@ -1,0 +1,209 @@
+//! A Boomerang message: the ICMP echo that carries it, checked once.
+
+use super::qos::Qos;
+use super::{Options, Selector, VERSION, at, flag, format, icmp, kind};
+use crate::{Malformed, checksum, ip};
+use core::net::IpAddr;
+
+/// Address family of a message: that of the ICMP that carries it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// Of an address.
+    pub fn of(address: IpAddr) -> Family {
+        if address.is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+
+    /// Length of a Classifier, octets.
+    pub fn selector(self) -> usize {
+        match self {
+            Family::V4 => 16,
+            Family::V6 => 40,
+        }
+    }
+
+    /// The ICMP protocol number.
+    pub fn protocol(self) -> u8 {
+        match self {
+            Family::V4 => icmp::IPPROTO_ICMP,
+            Family::V6 => icmp::IPPROTO_ICMPV6,
+        }
+    }
+
+    /// The low half of the Container's format.
+    pub fn format(self) -> u8 {
+        match self {
+            Family::V4 => format::IPV4,
+            Family::V6 => format::IPV6,
+        }
+    }
+}
+
+/// Which way a message travels.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Leg {
+    /// Out, as an echo request: forward rates are reserved.
+    Request,
+    /// Back, as an echo reply: reverse rates are reserved.
+    Reply,
+}
+
+/// A message, checked. Every field is as on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'a> {
+    /// Address family.
+    pub family: Family,
+    /// Out or back.
+    pub leg: Leg,
+    /// ICMP identifier.
+    pub id: u16,
+    /// ICMP sequence number.
+    pub sequence: u16,
+    /// The initiating node's number for this exchange.
+    pub transaction: u32,
+    /// [`flag`]s.
+    pub flags: u16,
+    /// Seconds to the initiating node's next message; a node may shorten it.
+    pub refresh: u8,
+    /// Padding of the Reservation header; carried along.
+    pub padding: u16,
+    /// 1: open; a product of primes: locked; 0: a node could not reserve.
+    pub key: u64,
+    /// Whose packets.
+    pub classifier: Selector,
+    /// Which bits of that count.
+    pub mask: Selector,
+    /// How much.
+    pub qos: Qos<'a>,
+    /// What follows, options first.
+    pub tail: &'a [u8],
+    /// The message's length, octets.
+    pub length: usize,
+}
+
+impl<'a> Message<'a> {
+    /// Reads an ICMP or ICMPv6 message. With `ends`, source and destination of its packet, the checksum is verified;
+    /// without, an ICMPv6 message's cannot be.
+    ///
+    /// # Errors
+    /// [`Malformed`], always to be passed over in silence: whatever is not a Boomerang message is somebody's ping.
+    pub fn parse(bytes: &'a [u8], ends: Option<(IpAddr, IpAddr)>) -> Result<Message<'a>, Malformed> {
+        let wrong = |what, offset| Err(Malformed::silent(what, offset));
+        let Some((head, rest)) = bytes.split_first_chunk::<32>() else {
+            return wrong("shorter than a Boomerang header", 0);
+        };
+        let &[
+            echo,
+            code,
+            _,
+            _,
+            i1,
+            i0,
+            s1,
+            s0,
+            m3,
+            m2,
+            m1,
+            m0,
+            t3,
+            t2,
+            t1,
+            t0,
+            kind,
+            format,
+            f1,
+            f0,
+            refresh,
+            version,
+            p1,
+            p0,
+            key @ ..,
+        ] = head;
+        let (family, leg) = match echo {
+            icmp::REQUEST_V4 => (Family::V4, Leg::Request),
+            icmp::REPLY_V4 => (Family::V4, Leg::Reply),
+            icmp::REQUEST_V6 => (Family::V6, Leg::Request),
+            icmp::REPLY_V6 => (Family::V6, Leg::Reply),
+            _ => return wrong("not an ICMP echo", 0),
+        };
+        if code != 0 {
+            return wrong("ICMP code of an echo is not 0", 1);
+        }
+        if u32::from_be_bytes([m3, m2, m1, m0]) != super::MAGIC {
+            return wrong("no Boomerang magic", at::MAGIC);
+        }
+        if kind != kind::RESERVATION {
+            return wrong("Boomerang type is not a reservation", 16);
+        }
+        if format & 0x0f != family.format() {
+            return wrong("Boomerang family is not that of the packet", 17);
+        }
+        if version != VERSION {
+            return wrong("Boomerang version is not 1", 21);
+        }
+        let length = family.selector();
+        let selectors = rest.split_at_checked(length).and_then(|(c, rest)| Some((c, rest.split_at_checked(length)?)));
+        let Some((classifier, (mask, rest))) = selectors else {
+            return wrong("Boomerang Classifier and Mask are cut off", at::SELECTORS);
+        };
+        let (Some(classifier), Some(mask)) = (Selector::read(family, classifier), Selector::read(family, mask)) else {
+            return wrong("Boomerang Classifier and Mask are cut off", at::SELECTORS);
+        };
+        let (qos, tail) = Qos::read(format & 0xf0, rest, bytes.len().saturating_sub(rest.len()))?;
+        if !sum_is_right(family, bytes, ends) {
+            return wrong("ICMP checksum is wrong", at::CHECKSUM);
+        }
+        Ok(Message {
+            family,
+            leg,
+            id: u16::from_be_bytes([i1, i0]),
+            sequence: u16::from_be_bytes([s1, s0]),
+            transaction: u32::from_be_bytes([t3, t2, t1, t0]),
+            flags: u16::from_be_bytes([f1, f0]),
+            refresh,
+            padding: u16::from_be_bytes([p1, p0]),
+            key: u64::from_be_bytes(key),
+            classifier,
+            mask,
+            qos,
+            tail,
+            length: bytes.len(),
+        })
+    }
+
+    /// Whether a node before could not reserve.
+    pub fn is_nack(&self) -> bool {
+        self.flags & flag::NACK != 0
+    }
+
+    /// Whether the far end must not answer.
+    pub fn is_no_echo(&self) -> bool {
+        self.flags & flag::NO_ECHO != 0
+    }
+
+    /// The options, up to the first that nobody here can measure.
+    pub fn options(&self) -> Options<'a> {
+        Options::new(self.family, self.tail, self.length.saturating_sub(self.tail.len()))
+    }
+
+    /// Where the QoS body's pairs begin, from the first byte of the ICMP message.
+    pub fn rates_at(&self) -> usize {
+        at::SELECTORS.saturating_add(self.family.selector().saturating_mul(2)).saturating_add(self.qos.offset())
+    }
+}
+
+fn sum_is_right(family: Family, bytes: &[u8], ends: Option<(IpAddr, IpAddr)>) -> bool {
+    match (family, ends) {
+        (Family::V4, _) => checksum::internet(bytes) == 0,
+        (Family::V6, None) => true,
+        (Family::V6, Some((src, dst))) => {
+            let pseudo = ip::pseudo_header(src, dst, icmp::IPPROTO_ICMPV6, bytes.len());
+            checksum::fold(checksum::sum(bytes).wrapping_add(pseudo)) == u16::MAX
+        }
+    }
+}

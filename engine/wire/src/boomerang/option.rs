@@ -1,0 +1,246 @@
+//! Options: the draft's two, whose sizes follow from type and family, and ours, which carry their length.
+//!
+//! An option of the draft's range that is not known has no length, so the walk ends there; what follows is carried
+//! along and not understood. Of two options of one type the first counts.
+
+use super::selector::address;
+use super::{Family, Selector, option_type as kind};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+/// Boomerang_UID.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Uid {
+    /// User ID.
+    pub user: u64,
+    /// Credential.
+    pub credential: u64,
+}
+
+/// RESV_AGGREGATION: a node before has gathered this session into another, which is all that nodes after it hold.
+/// In IPv6 (which the draft leaves out) the same with longer addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Aggregate {
+    /// The node that gathers.
+    pub address: IpAddr,
+    /// Its transaction id.
+    pub transaction: u32,
+    /// Whose packets.
+    pub classifier: Selector,
+    /// Which bits of that count.
+    pub mask: Selector,
+    /// How much for all of them, forward, bit/s.
+    pub rate: u32,
+}
+
+/// How many aware nodes a message has met (ours). Each counts itself in the leg that the message is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Hops {
+    /// On the way out.
+    pub forward: u16,
+    /// On the way back.
+    pub reverse: u16,
+}
+
+/// Who asks, proven (ours): what was asked as the initiating node said it, under a digest that every node can check and
+/// none rewrites; and a digest over what nodes rewrite, which each checks and makes anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Auth {
+    /// Which key.
+    pub key_id: u32,
+    /// Rises with every message of an initiating node.
+    pub sequence: u64,
+    /// The forward rate as it was asked, bit/s.
+    pub forward: u32,
+    /// The reverse rate as it was asked, bit/s.
+    pub reverse: u32,
+    /// The refresh interval as it was asked, s.
+    pub refresh: u8,
+    /// HMAC-SHA-256 by the initiating node.
+    pub origin: [u8; 32],
+    /// HMAC-SHA-256 cut to half by the last node that rewrote the message.
+    pub hop: [u8; 16],
+}
+
+/// Octets of AUTH's body.
+pub(crate) const AUTH_BODY: usize = 72;
+/// Where the hop digest lies in it.
+pub(crate) const HOP_DIGEST: usize = 56;
+const HOPS_BODY: usize = 4;
+
+impl Aggregate {
+    const fn body(family: Family) -> usize {
+        match family {
+            Family::V4 => 44,
+            Family::V6 => 104,
+        }
+    }
+}
+
+/// An option, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opt<'a> {
+    /// Boomerang_UID.
+    Uid(Uid),
+    /// RESV_AGGREGATION.
+    Aggregation(Aggregate),
+    /// AUTH.
+    Auth(Auth),
+    /// HOPS.
+    Hops(Hops),
+    /// One with a length, of a type that is not known: passed over.
+    Unknown {
+        /// Its type.
+        kind: u16,
+        /// Its body.
+        body: &'a [u8],
+    },
+}
+
+impl Opt<'_> {
+    /// Its type.
+    pub fn kind(&self) -> u16 {
+        match self {
+            Opt::Uid(_) => kind::UID,
+            Opt::Aggregation(_) => kind::AGGREGATION,
+            Opt::Auth(_) => kind::AUTH,
+            Opt::Hops(_) => kind::HOPS,
+            Opt::Unknown { kind, .. } => *kind,
+        }
+    }
+
+    /// Appends it, header included.
+    pub fn write(&self, to: &mut Vec<u8>) {
+        let mut body = Vec::new();
+        match self {
+            Opt::Uid(uid) => {
+                body.extend_from_slice(&uid.user.to_be_bytes());
+                body.extend_from_slice(&uid.credential.to_be_bytes());
+            }
+            Opt::Aggregation(aggregate) => {
+                match aggregate.address {
+                    IpAddr::V4(address) => body.extend_from_slice(&address.octets()),
+                    IpAddr::V6(address) => body.extend_from_slice(&address.octets()),
+                }
+                body.extend_from_slice(&aggregate.transaction.to_be_bytes());
+                aggregate.classifier.write(&mut body);
+                aggregate.mask.write(&mut body);
+                body.extend_from_slice(&aggregate.rate.to_be_bytes());
+            }
+            Opt::Auth(auth) => {
+                body.extend_from_slice(&auth.key_id.to_be_bytes());
+                body.extend_from_slice(&auth.sequence.to_be_bytes());
+                body.extend_from_slice(&auth.forward.to_be_bytes());
+                body.extend_from_slice(&auth.reverse.to_be_bytes());
+                body.extend_from_slice(&[auth.refresh, 0, 0, 0]);
+                body.extend_from_slice(&auth.origin);
+                body.extend_from_slice(&auth.hop);
+            }
+            Opt::Hops(hops) => {
+                body.extend_from_slice(&hops.forward.to_be_bytes());
+                body.extend_from_slice(&hops.reverse.to_be_bytes());
+            }
+            Opt::Unknown { body: bytes, .. } => body.extend_from_slice(bytes),
+        }
+        // The draft's options say nothing in their flags.
+        let flags = if self.kind() >= kind::OURS { u16::try_from(body.len()).unwrap_or(u16::MAX) } else { 0 };
+        to.extend_from_slice(&self.kind().to_be_bytes());
+        to.extend_from_slice(&flags.to_be_bytes());
+        to.extend_from_slice(&body);
+    }
+}
+
+/// A walk over a message's options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options<'a> {
+    family: Family,
+    rest: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Options<'a> {
+    pub(crate) fn new(family: Family, tail: &'a [u8], at: usize) -> Options<'a> {
+        Options { family, rest: tail, at }
+    }
+
+    /// What the walk could not understand when it ended: carried along.
+    pub fn remainder(mut self) -> &'a [u8] {
+        while self.next().is_some() {}
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Options<'a> {
+    /// Where its body begins, from the first byte of the ICMP message, and the option.
+    type Item = (usize, Opt<'a>);
+
+    fn next(&mut self) -> Option<(usize, Opt<'a>)> {
+        let (&[k1, k0, f1, f0], rest) = self.rest.split_first_chunk::<4>()?;
+        let (kind, flags) = (u16::from_be_bytes([k1, k0]), u16::from_be_bytes([f1, f0]));
+        let length = match kind {
+            kind::UID => 16,
+            kind::AGGREGATION => Aggregate::body(self.family),
+            kind if kind >= kind::OURS => usize::from(flags),
+            _ => return None,
+        };
+        let (body, rest) = rest.split_at_checked(length)?;
+        let option = decode(kind, self.family, body);
+        let at = self.at.saturating_add(4);
+        (self.at, self.rest) = (at.saturating_add(length), rest);
+        Some((at, option))
+    }
+}
+
+fn decode(kind: u16, family: Family, body: &[u8]) -> Opt<'_> {
+    let known = match kind {
+        kind::UID => uid(body).map(Opt::Uid),
+        kind::AGGREGATION => aggregate(family, body).map(Opt::Aggregation),
+        kind::AUTH => auth(body).map(Opt::Auth),
+        kind::HOPS => hops(body).map(Opt::Hops),
+        _ => None,
+    };
+    known.unwrap_or(Opt::Unknown { kind, body })
+}
+
+fn uid(body: &[u8]) -> Option<Uid> {
+    let (user, rest) = body.split_first_chunk::<8>()?;
+    Some(Uid { user: u64::from_be_bytes(*user), credential: u64::from_be_bytes(*rest.first_chunk()?) })
+}
+
+fn aggregate(family: Family, body: &[u8]) -> Option<Aggregate> {
+    let (address, rest) = address(family, body)?;
+    let (transaction, rest) = rest.split_first_chunk::<4>()?;
+    let (classifier, rest) = rest.split_at_checked(family.selector())?;
+    let (mask, rest) = rest.split_at_checked(family.selector())?;
+    Some(Aggregate {
+        address,
+        transaction: u32::from_be_bytes(*transaction),
+        classifier: Selector::read(family, classifier)?,
+        mask: Selector::read(family, mask)?,
+        rate: u32::from_be_bytes(*rest.first_chunk()?),
+    })
+}
+
+fn auth(body: &[u8]) -> Option<Auth> {
+    let body = body.first_chunk::<AUTH_BODY>().filter(|_| body.len() == AUTH_BODY)?;
+    let (key_id, rest) = body.split_first_chunk::<4>()?;
+    let (sequence, rest) = rest.split_first_chunk::<8>()?;
+    let (forward, rest) = rest.split_first_chunk::<4>()?;
+    let (reverse, rest) = rest.split_first_chunk::<4>()?;
+    let (&[refresh, ..], rest) = rest.split_first_chunk::<4>()?;
+    let (origin, hop) = rest.split_first_chunk::<32>()?;
+    Some(Auth {
+        key_id: u32::from_be_bytes(*key_id),
+        sequence: u64::from_be_bytes(*sequence),
+        forward: u32::from_be_bytes(*forward),
+        reverse: u32::from_be_bytes(*reverse),
+        refresh,
+        origin: *origin,
+        hop: *hop.first_chunk()?,
+    })
+}
+
+fn hops(body: &[u8]) -> Option<Hops> {
+    let &[f1, f0, r1, r0] = body.first_chunk::<HOPS_BODY>().filter(|_| body.len() == HOPS_BODY)?;
+    Some(Hops { forward: u16::from_be_bytes([f1, f0]), reverse: u16::from_be_bytes([r1, r0]) })
+}

@@ -1,0 +1,92 @@
+//! A Boomerang message in its IP packet.
+
+use super::message::{Family, Leg, Message};
+use super::{MAGIC, icmp};
+use crate::Malformed;
+use crate::ip::Packet;
+use core::net::IpAddr;
+
+/// A packet that carries a Boomerang message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Probe<'a> {
+    /// IP source.
+    pub src: IpAddr,
+    /// IP destination.
+    pub dst: IpAddr,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// The IP packet's own length, octets: what lies behind it is not part of it.
+    pub total: usize,
+    /// Where the ICMP message begins in the packet.
+    pub at: usize,
+    /// The message.
+    pub message: Message<'a>,
+}
+
+impl<'a> Probe<'a> {
+    /// Reads a packet: whole, not a fragment, checksums right.
+    ///
+    /// # Errors
+    /// [`Malformed`]: not a Boomerang message, or one that nobody can act upon. Such a packet is somebody's ping and
+    /// goes on its way untouched.
+    pub fn parse(bytes: &'a [u8]) -> Result<Probe<'a>, Malformed> {
+        let packet = Packet::parse(bytes)?;
+        let family = Family::of(packet.dst());
+        if packet.protocol() != family.protocol() {
+            return Err(Malformed::silent("not ICMP", 0));
+        }
+        if packet.is_fragment() {
+            return Err(Malformed::silent("a fragment is not a whole message", 0));
+        }
+        if let Packet::V4(header) = &packet
+            && !header.checksum_ok
+        {
+            return Err(Malformed::silent("IPv4 header checksum is wrong", 10));
+        }
+        let payload = packet.payload();
+        let (src, dst) = (packet.src(), packet.dst());
+        let message = Message::parse(payload, Some((src, dst)))?;
+        if message.family != family {
+            return Err(Malformed::silent("ICMP type of the other family", 0));
+        }
+        let total = length(bytes).unwrap_or(bytes.len());
+        Ok(Probe { src, dst, ttl: packet.ttl(), total, at: total.saturating_sub(payload.len()), message })
+    }
+
+    /// The initiating node's address: it sent the request, and the reply is on its way there.
+    pub fn initiator(&self) -> IpAddr {
+        match self.message.leg {
+            Leg::Request => self.src,
+            Leg::Reply => self.dst,
+        }
+    }
+
+    /// The far end's address; of a message to a group, the group's.
+    pub fn far_end(&self) -> IpAddr {
+        match self.message.leg {
+            Leg::Request => self.dst,
+            Leg::Reply => self.src,
+        }
+    }
+}
+
+/// Whether a packet is an ICMP echo with the magic: what a node's catching filter asks, before any check.
+pub fn is_boomerang(bytes: &[u8]) -> bool {
+    let Ok(packet) = Packet::parse(bytes) else { return false };
+    let payload = packet.payload();
+    let echo = match (packet.protocol(), payload.first()) {
+        (icmp::IPPROTO_ICMP, Some(&kind)) => matches!(kind, icmp::REQUEST_V4 | icmp::REPLY_V4),
+        (icmp::IPPROTO_ICMPV6, Some(&kind)) => matches!(kind, icmp::REQUEST_V6 | icmp::REPLY_V6),
+        _ => false,
+    };
+    echo && !packet.is_fragment() && payload.get(8..12) == Some(&MAGIC.to_be_bytes())
+}
+
+/// Total length by the header.
+fn length(bytes: &[u8]) -> Option<usize> {
+    let field = |at: usize| bytes.get(at..)?.first_chunk::<2>().map(|b| usize::from(u16::from_be_bytes(*b)));
+    match bytes.first()? >> 4 {
+        4 => field(2),
+        _ => field(4).map(|payload| payload.saturating_add(40)),
+    }
+}
