@@ -1,5 +1,6 @@
 //! The command line: every command, option and example in one definition; help, completion and man pages come from it.
 
+use crate::ca::CaArgs;
 use crate::places::AgentArgs;
 use crate::plane::PlaneCommand;
 use crate::rsvp::args::RsvpCommand;
@@ -48,6 +49,8 @@ pub enum Command {
                             name = \"eth0\"\n  rate = \"100mbit\""
     )]
     Agent(AgentRunArgs),
+    /// Certificates for brokers, agents and those who reserve: make, list, revoke
+    Ca(CaArgs),
     /// The same nodes in simulated time, from a scenario file; needs no root
     #[command(subcommand)]
     Sim(SimCommand),

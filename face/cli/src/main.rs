@@ -3,6 +3,7 @@
 
 mod agent;
 mod args;
+mod ca;
 mod complain;
 mod decode;
 mod doctor;
@@ -49,6 +50,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Torture(command) => torture::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Ca(args) => ca::run(args),
         Command::Sim(command) => sim::run(command),
         Command::Plane(command) => plane::run(command),
         Command::Rsvp(command) => rsvp::run(command),

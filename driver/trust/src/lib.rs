@@ -1,0 +1,26 @@
+//! Who a peer is: X.509 identities over mutual TLS, and the small authority that makes them.
+//!
+//! A peer off the local socket is known by its certificate alone (RFC 5280): [`Gate`] checks the chain against our own
+//! authority, its length, its dates and the revocation list, and [`Identity`] reads the role and the name out of it. Each refusal has
+//! its reason. [`Authority`] makes all that a site needs in one go. Time is handed in: a certificate's dates are held
+//! against our own clock.
+#![forbid(unsafe_code)]
+
+mod authority;
+mod error;
+mod gate;
+mod identity;
+mod pem;
+mod tls;
+
+pub use authority::{Authority, Issued, Listed, Request};
+pub use error::Error;
+pub use gate::{Gate, MAX_CHAIN};
+pub use identity::{Identity, Role};
+pub use tls::{Files, client, server};
+
+use std::sync::Arc;
+use terms::Time;
+
+/// What tells the time: certificates begin and end by it.
+pub type Now = Arc<dyn Fn() -> Time + Send + Sync>;

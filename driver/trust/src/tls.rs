@@ -1,0 +1,84 @@
+//! Mutual TLS 1.3, and nothing older: both sides show a certificate of the same authority.
+
+use crate::Now;
+use crate::error::Error;
+use crate::gate::Gate;
+use crate::pem;
+use rustls::client::Resumption;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::UnixTime;
+use rustls::server::NoServerSessionStorage;
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, ServerConfig};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a program finds what it needs to show who it is and to know others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// The authority's certificate.
+    pub ca: PathBuf,
+    /// Our own certificate; intermediate ones may follow.
+    pub certificate: PathBuf,
+    /// Our own key.
+    pub key: PathBuf,
+    /// Which certificates are good no more; read again whenever it changes.
+    pub revoked: Option<PathBuf>,
+}
+
+/// For a listener. Each connection shows its certificate anew: nothing is resumed, so a revocation holds at once.
+///
+/// # Errors
+/// A file is missing, or does not hold what it should.
+pub fn server(files: &Files, now: Now) -> Result<(Arc<ServerConfig>, Arc<Gate>), Error> {
+    let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), now.clone())?);
+    let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Clock(now)))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| Error::Misuse(error.to_string()))?
+        .with_client_cert_verifier(gate.clone())
+        .with_single_cert(pem::certificates(&files.certificate)?, pem::key(&files.key)?)
+        .map_err(|error| Error::content(&files.certificate, error))?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok((Arc::new(config), gate))
+}
+
+/// For a caller: the other side must be a broker or an agent of the same authority, under the name that was called.
+///
+/// # Errors
+/// A file is missing, or does not hold what it should.
+pub fn client(files: &Files, now: Now) -> Result<Arc<ClientConfig>, Error> {
+    let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), now.clone())?);
+    let mut config = ClientConfig::builder_with_details(provider(), Arc::new(Clock(now)))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| Error::Misuse(error.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(gate)
+        .with_client_auth_cert(pem::certificates(&files.certificate)?, pem::key(&files.key)?)
+        .map_err(|error| Error::content(&files.certificate, error))?;
+    config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The one set of algorithms: ring's.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// Our time for rustls.
+pub(crate) struct Clock(pub(crate) Now);
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_nanos((self.0)().as_nanos())))
+    }
+}
