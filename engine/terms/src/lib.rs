@@ -5,13 +5,14 @@
 //! **supply rounds down, demand rounds up, nothing overflows**.
 //!
 //! Reading order: [`time`], [`rate`], [`bytes`], [`tspec`], [`curve`], [`session`], [`adspec`], [`guaranteed`], [`packet`],
-//! [`window`], [`error`], [`ports`], [`probe`].
+//! [`window`], [`error`], [`book`], [`ports`], [`probe`].
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod adspec;
+pub mod book;
 pub mod bytes;
 pub mod curve;
 pub mod error;

@@ -3,7 +3,10 @@
 //! A port answers at once, from memory. What happens in the world (install a class, send a message) is never done
 //! through a port; it is an output that the driver carries out and reports on.
 
+pub mod book;
+
 use crate::{Adspec, FilterSpec, FlowSpec, IfIndex, Refused, Session, Style, Tspec};
+pub use book::{Ledger, Policy};
 use core::net::IpAddr;
 
 /// Where a packet goes (RFC 2205 section 3.11.3, `Route_Query`).

@@ -4,8 +4,10 @@
 //! `{"id":1,"ok":{...}}` or `{"id":1,"error":{...}}`, or news: `{"event":{...}}`. Rates are bit/s of IP bytes unless a name says
 //! `wire`, sizes are bytes, spans say their unit in the name.
 
+pub use crate::book::{AskDoc, BindingDoc, BookAnswer, BookFilter, ChangeDoc, RefusalDoc, WindowDoc};
 pub use crate::event::{Direction, EventDoc, TraceFilter};
 pub use crate::proxy::{StaticDoc, StaticRow};
+pub use crate::rows::{ClassRow, InterfaceRow};
 pub use crate::show::{Filter, Rows, Shown, View};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -117,6 +119,65 @@ pub enum Request {
         #[serde(default)]
         filter: TraceFilter,
     },
+    /// What would the book grant? [`BookAnswer::Enquired`].
+    BookEnquire(AskDoc),
+    /// Reserve. [`BookAnswer::Reservation`].
+    BookCreate(AskDoc),
+    /// Book what is held. [`BookAnswer::Reservation`].
+    BookCommit {
+        /// Which.
+        handle: String,
+    },
+    /// Change it; if the new does not fit the old stays. [`BookAnswer::Reservation`].
+    BookModify {
+        /// Which.
+        handle: String,
+        /// What.
+        change: ChangeDoc,
+    },
+    /// Whose packets or processes a part is for. [`BookAnswer::Reservation`].
+    BookBind {
+        /// Which.
+        handle: String,
+        /// Which part, from 0.
+        #[serde(default)]
+        part: usize,
+        /// Whose; null: nobody's.
+        #[serde(default)]
+        binding: Option<BindingDoc>,
+    },
+    /// Give it back. [`BookAnswer::Reservation`].
+    BookCancel {
+        /// Which.
+        handle: String,
+    },
+    /// One ([`BookAnswer::Reservation`]), or those that match ([`BookAnswer::Reservations`]).
+    BookShow {
+        /// Which one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        handle: Option<String>,
+        /// Which ones.
+        #[serde(default)]
+        filter: BookFilter,
+    },
+    /// What happened to one. [`BookAnswer::Events`].
+    BookHistory {
+        /// Which.
+        handle: String,
+    },
+    /// What happened to the caller's reservations after an event, as [`BookAnswer::Events`]; and from then on
+    /// everything as it happens, as `book` events on this connection.
+    BookFollow {
+        /// The number of the last event that was seen; 0: from the oldest that is kept; null: only what is new.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
+    },
+    /// What there is to reserve. [`BookAnswer::Resources`].
+    Resources {
+        /// With a timeline of what is free in this window.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeline: Option<WindowDoc>,
+    },
     /// Stop the agent, in good order.
     Stop,
 }
@@ -170,15 +231,20 @@ pub enum Answer {
     Shown(Shown),
     /// Static senders and reservations.
     Statics(Vec<StaticRow>),
+    /// What the book says.
+    Book(BookAnswer),
 }
 
 /// Why a call was not carried out.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Problem {
     /// For programs: `malformed`, `refused`, `fault` or `misuse`.
     pub kind: String,
     /// For people: what, where, what to do.
     pub message: String,
+    /// Of the book: which resource, when, how much is free, and what would be possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Box<RefusalDoc>>,
 }
 
 /// The agent itself.
@@ -393,52 +459,4 @@ pub struct Status {
     pub reservations: Vec<ReservationRow>,
     /// What the operator should know: guarantees that this kernel cannot give, classes that were changed by others.
     pub notes: Vec<String>,
-}
-
-/// An interface.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct InterfaceRow {
-    /// Name.
-    pub name: String,
-    /// Kernel index.
-    pub index: u32,
-    /// Addresses.
-    pub addresses: Vec<IpAddr>,
-    /// MTU, bytes.
-    pub mtu: u32,
-    /// Whether RSVP is spoken.
-    pub rsvp: bool,
-    /// Link rate, wire bit/s; null: unknown, so nothing is reservable.
-    pub rate_wire_bps: Option<u64>,
-    /// What the ledger holds, wire bit/s.
-    pub reserved_wire_bps: u64,
-    /// What is free, wire bit/s.
-    pub free_wire_bps: u64,
-    /// How many open slots the ledger holds.
-    pub slots: usize,
-    /// `htb`, or null where the plane leaves the interface alone.
-    pub plane: Option<String>,
-    /// Services offered: `controlled-load`, `guaranteed`.
-    pub services: Vec<String>,
-    /// Classes as read from the plane.
-    pub classes: Vec<ClassRow>,
-}
-
-/// A class, read from the plane.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ClassRow {
-    /// As tc writes it.
-    pub class: String,
-    /// `link`, `best-effort`, `control`, `controlled-load` or `guaranteed`.
-    pub name: String,
-    /// Guaranteed rate, wire bit/s.
-    pub rate_wire_bps: u64,
-    /// Most it may borrow up to, wire bit/s.
-    pub ceil_wire_bps: u64,
-    /// Packets sent.
-    pub packets: u64,
-    /// Bytes sent, link headers included.
-    pub bytes: u64,
-    /// Packets dropped.
-    pub drops: u64,
 }

@@ -131,6 +131,8 @@ pub enum EventDoc {
         /// Messages that were left out before this one, because they were too many.
         lost: u64,
     },
+    /// Something happened to a reservation of the book (only to connections that follow it).
+    Book(crate::book::BookEvent),
     /// Anything else that happened in the node, as words (only to connections that watch).
     Node {
         /// A stable name: `path_created`, `admitted`, `adopted`, `plane_fault`, ...

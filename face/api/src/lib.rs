@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod book;
 pub mod client;
 pub mod convert;
 pub mod event;
 pub mod places;
 pub mod proxy;
+pub mod rows;
 pub mod show;
 pub mod table;
 pub mod units;

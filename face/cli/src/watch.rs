@@ -66,6 +66,7 @@ pub fn describe(event: &EventDoc) -> String {
             format!("{answers} error {who} {meaning} (code {code}, value {value}) at {node}{words}{kept}")
         }
         EventDoc::Message { src, dst, .. } => format!("message   {src} > {dst}"),
+        EventDoc::Book(event) => format!("{:<9} {}", event.event, event.handle),
         EventDoc::Node { name, text } => format!("{name:<9} {text}"),
     }
 }

@@ -147,7 +147,7 @@ fn checked_flowspec(flowspec: &FlowSpecDoc) -> Result<FlowSpec, Problem> {
 
 /// An answer that says no.
 pub fn problem(kind: &str, message: impl Into<String>) -> Problem {
-    Problem { kind: kind.to_owned(), message: message.into() }
+    Problem { kind: kind.to_owned(), message: message.into(), refusal: None }
 }
 
 fn misuse(message: impl Into<String>) -> Problem {

@@ -243,7 +243,7 @@ impl Client {
         if endless || lines.iter().any(|line| line.len() > MAX_LINE) {
             lines.retain(|line| line.len() <= MAX_LINE);
             let message = format!("a line is longer than {MAX_LINE} bytes");
-            self.push(&Line::Error { id: 0, error: Problem { kind: "malformed".to_owned(), message } });
+            self.push(&Line::Error { id: 0, error: Problem { kind: "malformed".to_owned(), message, refusal: None } });
             self.read.clear();
             self.closing = true;
         }
@@ -278,7 +278,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 fn refuse(mut stream: &UnixStream) {
     let message = format!("too many connections: the limit is {MAX_CLIENTS}");
-    let line = Line::Error { id: 0, error: Problem { kind: "refused".to_owned(), message } };
+    let line = Line::Error { id: 0, error: Problem { kind: "refused".to_owned(), message, refusal: None } };
     if let Ok(mut text) = serde_json::to_vec(&line) {
         text.push(b'\n');
         let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(&text));

@@ -117,7 +117,7 @@ impl Receiving {
 }
 
 fn refusal(message: String) -> Error {
-    Error::Agent(api::client::Error::Agent(api::agent::Problem { kind: "refused".into(), message }))
+    Error::Agent(api::client::Error::Agent(api::agent::Problem { kind: "refused".into(), message, refusal: None }))
 }
 
 /// The first event that decides.

@@ -1,0 +1,136 @@
+//! The nouns of the book: what is reserved now or for later, of which resource, by whom, and for what.
+//!
+//! GARA (Foster, Roy, Sander, Winkler, section 3.1): one opaque handle for reservations of any kind of resource, and
+//! the same calls for all of them. Amounts are one integer whatever the resource: see [`Kind`].
+//! Windows here are calendar time: nanoseconds since 1970 in UTC, written as [`Time`].
+
+mod binding;
+mod handle;
+
+use crate::{Bytes, Rate, Span, Time, Window};
+use alloc::string::String;
+use alloc::vec::Vec;
+pub use binding::{Binding, Flow};
+pub use handle::{BadHandle, Handle};
+
+/// A resource of this agent, by a number that its ledger gives out; `u32::MAX` is never one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ResourceId(pub u32);
+
+/// What kind of thing a resource is, and so what an amount of it counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// `net/IFACE`: what leaves the interface; bit/s of IP bytes.
+    Network,
+    /// `cpu`: millionths of a core.
+    Cpu,
+    /// `disk/NAME`: bit/s (bytes a second times 8).
+    Disk,
+    /// `licence/NAME`: pieces.
+    Countable,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 4] = [Kind::Network, Kind::Cpu, Kind::Disk, Kind::Countable];
+
+    /// The kind of the resource of this name: what stands before the slash; other names are of things that are counted.
+    pub fn of(name: &str) -> Kind {
+        match name.split('/').next() {
+            Some("net") => Kind::Network,
+            Some("cpu") => Kind::Cpu,
+            Some("disk") => Kind::Disk,
+            _ => Kind::Countable,
+        }
+    }
+
+    /// Whether an amount is a rate at which a volume is moved.
+    pub const fn is_rate(self) -> bool {
+        matches!(self, Kind::Network | Kind::Disk)
+    }
+
+    /// Whether nothing is enforced before somebody says whose packets or processes the part is for.
+    pub const fn needs_binding(self) -> bool {
+        !matches!(self, Kind::Countable)
+    }
+}
+
+/// What a resource's promise is worth.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Guarantee {
+    /// It is kept against hogs: what is not reserved makes way.
+    Reserved,
+    /// Only a cap is possible here: the holder gets no more, others are not held back.
+    Cap,
+}
+
+/// An amount in a window. A part has one or more, in order, none overlapping.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Step {
+    /// From when to when.
+    pub window: Window,
+    /// How much, in the unit of the resource's [`Kind`].
+    pub amount: u64,
+}
+
+/// A background part has no amount of its own: it shares what foreground leaves (GARA section 4.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Background {
+    /// Its share against other background parts; at least 1.
+    pub weight: u32,
+    /// With less than this it is suspended, and gets nothing.
+    pub floor: u64,
+}
+
+/// How a network part's packets travel; what the ledger and the policer must know beside the rate.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Shape {
+    /// The least size of its packets, bytes of IP; the ledger adds the link's overhead for each.
+    pub packet: u32,
+    /// The longest round-trip time; the policer's burst is computed from it: [`burst`].
+    pub rtt: Span,
+}
+
+impl Default for Shape {
+    /// 1,000 octets and 100 ms.
+    fn default() -> Shape {
+        Shape { packet: 1_000, rtt: Span::from_millis(100) }
+    }
+}
+
+/// The policer's bucket (GARA section 5.1): for TCP what is sent in the longest round-trip time, from 8 KB to 2 MB; for
+/// the rest a quarter of that, at least 8 KB.
+pub fn burst(rate: Rate, rtt: Span, tcp: bool) -> Bytes {
+    let least = Bytes::new(8 << 10);
+    let round_trip = rate.demands(rtt).clamp(least, Bytes::new(2 << 20));
+    if tcp { round_trip } else { Bytes::new(round_trip.get() / 4).max(least) }
+}
+
+/// Who calls: what the driver made of a peer's credentials or certificate.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Caller {
+    /// Their one name, such as `uid:1000` or a certificate's subject.
+    pub name: String,
+    /// The groups that vouch for them.
+    pub groups: Vec<String>,
+    /// What they may do beside what every owner may.
+    pub role: Role,
+}
+
+/// What a caller may do with what is others'.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Role {
+    /// Their own reservations only; others' do not exist for them.
+    #[default]
+    Owner,
+    /// Read all, write none.
+    Auditor,
+    /// All reservations.
+    Operator,
+}
+
+/// The amount at an instant; zero outside of every step.
+pub fn amount_at(steps: &[Step], t: Time) -> u64 {
+    let after = steps.partition_point(|step| step.window.start() <= t);
+    steps[..after].last().filter(|step| step.window.contains(t)).map_or(0, |step| step.amount)
+}

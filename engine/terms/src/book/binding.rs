@@ -1,0 +1,80 @@
+//! Whose packets or processes a part is for: `bind` of GARA section 3.1, at any time of a reservation's life.
+
+use crate::FlowKey;
+use alloc::string::String;
+use core::net::IpAddr;
+
+/// Whose a part is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Binding {
+    /// A network part: these packets.
+    Flow(Flow),
+    /// A processor part: all threads of this process, also those to come.
+    Process(u32),
+    /// A processor part: this one thread.
+    Thread(u32),
+    /// A processor or disk part: all in this control group, by its path below the hierarchy's root.
+    Cgroup(String),
+}
+
+/// Packets by their five-tuple; what is left out may be anything.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Flow {
+    /// Source address.
+    pub src: Option<IpAddr>,
+    /// Destination address.
+    pub dst: Option<IpAddr>,
+    /// IP protocol number.
+    pub protocol: Option<u8>,
+    /// Source port.
+    pub src_port: Option<u16>,
+    /// Destination port.
+    pub dst_port: Option<u16>,
+}
+
+impl Flow {
+    /// Whether these packets are among it.
+    pub fn covers(&self, key: &FlowKey) -> bool {
+        fn fits<T: PartialEq>(wanted: Option<T>, is: T) -> bool {
+            wanted.is_none_or(|wanted| wanted == is)
+        }
+        fits(self.src, key.src)
+            && fits(self.dst, key.dst)
+            && fits(self.protocol, key.protocol)
+            && fits(self.src_port, key.src_port)
+            && fits(self.dst_port, key.dst_port)
+    }
+
+    /// Whether a packet could be among both.
+    pub fn meets(&self, other: &Flow) -> bool {
+        fn may<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+            a.is_none() || b.is_none() || a == b
+        }
+        may(self.src, other.src)
+            && may(self.dst, other.dst)
+            && may(self.protocol, other.protocol)
+            && may(self.src_port, other.src_port)
+            && may(self.dst_port, other.dst_port)
+    }
+
+    /// What is wrong with it: nothing is named at all, two address families, ports of a protocol that has none.
+    pub fn fault(&self) -> Option<&'static str> {
+        let families = [self.src, self.dst].map(|address| address.map(|a| a.is_ipv4()));
+        let ports = self.src_port.is_some() || self.dst_port.is_some();
+        match (families, self.protocol) {
+            _ if *self == Flow::default() => Some("names no packets: give at least an address or a port"),
+            ([Some(a), Some(b)], _) if a != b => Some("source and destination are of different address families"),
+            (_, Some(0)) => Some("protocol 0 is no protocol"),
+            (_, None) if ports => Some("has ports but no protocol: say udp or tcp"),
+            (_, Some(protocol)) if ports && !matches!(protocol, 6 | 17 | 33 | 132 | 136) => {
+                Some("has ports of a protocol that has none")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the packets are TCP's.
+    pub fn is_tcp(&self) -> bool {
+        self.protocol == Some(6)
+    }
+}

@@ -1,0 +1,156 @@
+//! What the book answers: reservations, enquiries, refusals, resources. Amounts are in the unit of the resource's
+//! kind: `bit/s`, `cores`, `bytes/s` or `pieces`.
+
+use super::{BackgroundDoc, BindingDoc, Instant};
+use serde::{Deserialize, Serialize};
+
+/// A reservation.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ReservationDoc {
+    /// Its handle, opaque; keep it.
+    pub handle: String,
+    /// Whose it is.
+    pub owner: String,
+    /// What its owner calls it.
+    pub label: String,
+    /// What it belongs to.
+    pub group: String,
+    /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled` or `expired`.
+    pub state: String,
+    /// Until when it is held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_until: Option<Instant>,
+    /// When it was created.
+    pub created: Instant,
+    /// Grows with each change.
+    pub version: u64,
+    /// Its parts.
+    pub parts: Vec<PartRow>,
+}
+
+/// A part of a reservation.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PartRow {
+    /// Which resource.
+    pub resource: String,
+    /// What amounts count: `bit/s`, `cores`, `bytes/s`, `pieces`.
+    pub unit: String,
+    /// `reserved`, or `cap` where only a cap is possible; null: the resource is not there at present.
+    pub kind: Option<String>,
+    /// How much and when.
+    pub steps: Vec<StepDoc>,
+    /// Whether it only shares what foreground leaves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundDoc>,
+    /// The least size of its packets, bytes.
+    pub packet_bytes: u32,
+    /// The longest round-trip time, milliseconds.
+    pub rtt_ms: f64,
+    /// Whose packets or processes.
+    pub binding: Option<BindingDoc>,
+    /// What it may have now.
+    pub now: f64,
+    /// `idle`, `unbound`, `pending`, `in_force` or `failed`.
+    pub enforced: String,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+/// An amount in a window.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct StepDoc {
+    /// From when.
+    pub start: Instant,
+    /// Until when; null: open.
+    pub end: Option<Instant>,
+    /// How much.
+    pub amount: f64,
+}
+
+/// What would be granted.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EnquiredDoc {
+    /// Whether the request would be accepted now.
+    pub accepted: bool,
+    /// What each part would get.
+    pub granted: Vec<Vec<StepDoc>>,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<RefusalDoc>,
+    /// What each part could have at most over its whole window.
+    pub free: Vec<f64>,
+    /// `reserved` or `cap`, for each part.
+    pub kinds: Vec<String>,
+}
+
+/// Why not, and what would be possible.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RefusalDoc {
+    /// For programs: `no_room`, `policy`, `no_resource`, `unknown_handle`, `wrong_state`, `key_used`, `limit`,
+    /// `meaningless`, `clock`, `not_written`, `starting`.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Which part of the request, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<usize>,
+    /// Which resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// What was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<f64>,
+    /// What is free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free: Option<f64>,
+    /// From when there is not enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Instant>,
+    /// Until when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<Instant>,
+    /// The rule of policy that decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// What would be accepted now.
+    #[serde(default)]
+    pub alternatives: Vec<AlternativeDoc>,
+}
+
+/// Something near what was asked that would be accepted.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AlternativeDoc {
+    /// `later`, `slower`, `shorter` or `other_path`.
+    pub sort: String,
+    /// What each part would get.
+    pub parts: Vec<Vec<StepDoc>>,
+}
+
+/// A resource.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ResourceRow {
+    /// Its name.
+    pub resource: String,
+    /// What amounts count.
+    pub unit: String,
+    /// `reserved` or `cap`.
+    pub kind: String,
+    /// The most that can be booked at all.
+    pub capacity: f64,
+    /// What can be booked at this instant.
+    pub free: f64,
+    /// What background parts may have together now.
+    pub background: f64,
+    /// Reservations that are not over.
+    pub reservations: usize,
+    /// What is promised and not there, at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<f64>,
+    /// Since when, or from when on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_from: Option<Instant>,
+    /// What is free, from when to when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<StepDoc>,
+}

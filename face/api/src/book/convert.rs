@@ -1,0 +1,279 @@
+//! From documents to what the book is told.
+
+use super::{AmountDoc, AskDoc, BindingDoc, BookFilter, ChangeDoc, FlowDoc, PartDoc, WindowDoc};
+use crate::agent::{Problem, Request};
+use broker::io::Matching;
+use broker::{Ask, Call, PartAsk, State, When};
+use terms::book::{Background, Binding, Flow, Handle, Kind, Shape};
+use terms::{Span, Window};
+
+/// The call that a request makes of the book; `None`: it is not one of the book's.
+///
+/// # Errors
+/// `misuse`: what is wrong with it.
+pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
+    Ok(Some(match request {
+        Request::BookEnquire(ask) => Call::Enquire(asked(ask)?),
+        Request::BookCreate(doc) => {
+            let hold = doc.hold_s.map(|s| seconds(s, "hold_s")).transpose()?;
+            Call::Create { ask: asked(doc)?, hold, key: doc.key.clone() }
+        }
+        Request::BookCommit { handle } => Call::Commit(handled(handle)?),
+        Request::BookModify { handle, change } => Call::Modify { handle: handled(handle)?, change: changed(change)? },
+        Request::BookBind { handle, part, binding } => Call::Bind {
+            handle: handled(handle)?,
+            part: *part,
+            binding: binding.as_ref().map(|binding| binding.clone().into()),
+        },
+        Request::BookCancel { handle } => Call::Cancel(handled(handle)?),
+        Request::BookShow { handle: Some(handle), .. } => Call::Show(handled(handle)?),
+        Request::BookShow { handle: None, filter } => Call::List(matching(filter)?),
+        Request::BookHistory { handle } => Call::History(handled(handle)?),
+        Request::BookFollow { after } => Call::Since { seq: after.unwrap_or(u64::MAX), most: 0 },
+        Request::Resources { timeline } => Call::Resources { timeline: timeline.map(window).transpose()? },
+        _ => return Ok(None),
+    }))
+}
+
+/// A handle as text.
+///
+/// # Errors
+/// `misuse`: it is mistyped, or no handle at all.
+pub fn handled(text: &str) -> Result<Handle, Problem> {
+    Handle::parse(text).map_err(|bad| misuse(format!("{text:?} is no handle: {bad}")))
+}
+
+/// A request for resources.
+///
+/// # Errors
+/// `misuse`: what is wrong with it.
+pub fn asked(doc: &AskDoc) -> Result<Ask, Problem> {
+    let parts = doc.parts.iter().enumerate().map(|(n, part)| part_asked(n, part, doc.volume.is_some()));
+    Ok(Ask {
+        parts: parts.collect::<Result<_, _>>()?,
+        when: when(doc)?,
+        label: doc.label.clone(),
+        group: doc.group.clone(),
+    })
+}
+
+fn when(doc: &AskDoc) -> Result<When, Problem> {
+    let (start, mut end) = (doc.start.map(|i| i.0), doc.end.map(|i| i.0));
+    let span = doc.duration_s.map(|s| seconds(s, "duration_s")).transpose()?;
+    let ways = [doc.earliest, doc.volume.is_some(), !doc.windows.is_empty()];
+    if ways.iter().filter(|way| **way).count() > 1 {
+        return Err(misuse("earliest, volume and windows exclude each other: give one"));
+    }
+    if !doc.may_fail.is_empty() && doc.windows.is_empty() {
+        return Err(misuse("may_fail names windows of a recurrence: give windows"));
+    }
+    if let Some(volume) = doc.volume {
+        if end.is_some() || span.is_some() {
+            return Err(misuse("a volume has a deadline, not an end"));
+        }
+        return Ok(When::Volume { bytes: volume.bytes, not_before: start, deadline: volume.deadline.0 });
+    }
+    if !doc.windows.is_empty() {
+        if start.is_some() || end.is_some() || span.is_some() {
+            return Err(misuse("windows have their own starts and ends"));
+        }
+        let windows = doc.windows.iter().map(|doc| window(*doc)).collect::<Result<_, _>>()?;
+        return Ok(When::Series { windows, may_fail: doc.may_fail.clone() });
+    }
+    if doc.earliest {
+        let span = span.ok_or_else(|| misuse("earliest needs duration_s: for how long?"))?;
+        return Ok(When::Earliest { span, not_before: start, by: end });
+    }
+    if let Some(span) = span {
+        if end.is_some() {
+            return Err(misuse("end and duration_s exclude each other: give one"));
+        }
+        // Without a start the book counts from now, which it alone knows.
+        match start {
+            Some(start) => end = Some(start.saturating_add(span)),
+            None => return Ok(When::Now { span }),
+        }
+    }
+    Ok(When::Window { start, end })
+}
+
+fn part_asked(n: usize, doc: &PartDoc, volume: bool) -> Result<PartAsk, Problem> {
+    let kind = Kind::of(&doc.resource);
+    let of = |what: String| misuse(format!("part {n} ({}): {what}", doc.resource));
+    let given = Given { rate: doc.rate, cores: doc.cores, bytes_per_s: doc.bytes_per_s, count: doc.count };
+    let amount = match given.amount(kind).map_err(of)? {
+        Some(amount) => amount,
+        None if volume => 0,
+        None => return Err(of(format!("how much? give {}", field(kind)))),
+    };
+    let least = match doc.at_least {
+        Some(least) => scaled(kind, least).ok_or_else(|| of("at_least is no amount".to_owned()))?,
+        None => amount,
+    };
+    let background = match doc.background {
+        Some(b) => {
+            let floor = scaled(kind, b.floor).ok_or_else(|| of("background.floor is no amount".to_owned()))?;
+            Some(Background { weight: b.weight, floor })
+        }
+        None => None,
+    };
+    let usual = Shape::default();
+    let rtt = match doc.rtt_ms {
+        Some(ms) => seconds(ms / 1e3, "rtt_ms")?,
+        None => usual.rtt,
+    };
+    let shape = Shape { packet: doc.packet_bytes.unwrap_or(usual.packet), rtt };
+    let binding = doc.binding.clone().map(Into::into);
+    Ok(PartAsk { resource: doc.resource.clone(), amount, least, background, shape, binding })
+}
+
+fn changed(doc: &ChangeDoc) -> Result<broker::io::Change, Problem> {
+    let amount = |doc: &AmountDoc| {
+        let given = Given { rate: doc.rate, cores: doc.cores, bytes_per_s: doc.bytes_per_s, count: doc.count };
+        let kind = given.kind().ok_or_else(|| misuse(format!("part {}: how much?", doc.part)))?;
+        let amount = given.amount(kind).map_err(misuse)?.unwrap_or(0);
+        Ok((doc.part, kind, amount))
+    };
+    Ok(broker::io::Change {
+        amounts: doc.amounts.iter().map(amount).collect::<Result<_, Problem>>()?,
+        start: doc.start.map(|i| i.0),
+        end: doc.end.map(|i| i.0),
+        label: doc.label.clone(),
+    })
+}
+
+fn matching(doc: &BookFilter) -> Result<Matching, Problem> {
+    let state = |name: &String| {
+        let state = State::ALL.into_iter().find(|state| state.name() == name);
+        state.ok_or_else(|| {
+            let all: Vec<&str> = State::ALL.iter().map(|state| state.name()).collect();
+            misuse(format!("{name:?} is no state: {}", all.join(", ")))
+        })
+    };
+    Ok(Matching {
+        owner: doc.owner.clone(),
+        group: doc.group.clone(),
+        label: doc.label.clone(),
+        resource: doc.resource.clone(),
+        states: doc.states.iter().map(state).collect::<Result<_, _>>()?,
+        window: doc.window.map(window).transpose()?,
+        after: doc.after.as_deref().map(handled).transpose()?,
+        most: doc.limit.unwrap_or(0),
+    })
+}
+
+fn window(doc: WindowDoc) -> Result<Window, Problem> {
+    let (start, end) = (doc.start, doc.end);
+    Window::new(start.0, end.0)
+        .map_err(|_| misuse(format!("the window {start} to {end} is empty: it must end after it starts")))
+}
+
+/// An amount as one of four fields.
+struct Given {
+    rate: Option<u64>,
+    cores: Option<f64>,
+    bytes_per_s: Option<u64>,
+    count: Option<u64>,
+}
+
+impl Given {
+    fn kind(&self) -> Option<Kind> {
+        let given = [self.rate.is_some(), self.bytes_per_s.is_some(), self.cores.is_some(), self.count.is_some()];
+        let kinds = [Kind::Network, Kind::Disk, Kind::Cpu, Kind::Countable];
+        kinds.into_iter().zip(given).find(|(_, given)| *given).map(|(kind, _)| kind)
+    }
+
+    fn amount(&self, kind: Kind) -> Result<Option<u64>, String> {
+        let others = [
+            (Kind::Network, self.rate.is_some()),
+            (Kind::Cpu, self.cores.is_some()),
+            (Kind::Disk, self.bytes_per_s.is_some()),
+            (Kind::Countable, self.count.is_some()),
+        ];
+        if let Some((other, _)) = others.into_iter().find(|(k, given)| *given && *k != kind) {
+            return Err(format!("{} is not what it is counted in: give {}", field(other), field(kind)));
+        }
+        Ok(match kind {
+            Kind::Network => self.rate,
+            Kind::Countable => self.count,
+            Kind::Disk => match self.bytes_per_s {
+                Some(bytes) => Some(bytes.checked_mul(8).ok_or("bytes_per_s is too large")?),
+                None => None,
+            },
+            Kind::Cpu => match self.cores {
+                Some(cores) => Some(scaled(kind, cores).ok_or("cores is no number of cores")?),
+                None => None,
+            },
+        })
+    }
+}
+
+fn field(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Network => "rate",
+        Kind::Cpu => "cores",
+        Kind::Disk => "bytes_per_s",
+        Kind::Countable => "count",
+    }
+}
+
+/// What people count the kind in, times this is what the book counts it in.
+pub(super) fn scale(kind: Kind) -> f64 {
+    match kind {
+        Kind::Network | Kind::Countable => 1.0,
+        Kind::Cpu => 1e6,
+        Kind::Disk => 8.0,
+    }
+}
+
+/// What people write as the book counts it; `None`: negative, no number, or too large.
+fn scaled(kind: Kind, amount: f64) -> Option<u64> {
+    let wide = (amount * scale(kind)).round();
+    (wide >= 0.0 && wide < 1.8e19).then_some(wide as u64)
+}
+
+fn seconds(s: f64, what: &str) -> Result<Span, Problem> {
+    if s.is_finite() && (0.0..1e10).contains(&s) {
+        Ok(Span::from_nanos((s * 1e9).round() as u64))
+    } else {
+        Err(misuse(format!("{what}: {s} is no length of time")))
+    }
+}
+
+fn misuse(message: impl Into<String>) -> Problem {
+    Problem { kind: "misuse".to_owned(), message: message.into(), refusal: None }
+}
+
+impl From<BindingDoc> for Binding {
+    fn from(doc: BindingDoc) -> Binding {
+        match doc {
+            BindingDoc::Flow(f) => Binding::Flow(Flow {
+                src: f.src,
+                dst: f.dst,
+                protocol: f.protocol,
+                src_port: f.src_port,
+                dst_port: f.dst_port,
+            }),
+            BindingDoc::Pid(pid) => Binding::Process(pid),
+            BindingDoc::Tid(tid) => Binding::Thread(tid),
+            BindingDoc::Cgroup(path) => Binding::Cgroup(path),
+        }
+    }
+}
+
+impl From<Binding> for BindingDoc {
+    fn from(binding: Binding) -> BindingDoc {
+        match binding {
+            Binding::Flow(f) => BindingDoc::Flow(FlowDoc {
+                src: f.src,
+                dst: f.dst,
+                protocol: f.protocol,
+                src_port: f.src_port,
+                dst_port: f.dst_port,
+            }),
+            Binding::Process(pid) => BindingDoc::Pid(pid),
+            Binding::Thread(tid) => BindingDoc::Tid(tid),
+            Binding::Cgroup(path) => BindingDoc::Cgroup(path),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! From what the book says to documents.
+
+use super::convert::scale;
+use super::{
+    AlternativeDoc, BackgroundDoc, BookAnswer, BookEvent, BookEvents, EnquiredDoc, Instant, PartRow, RefusalDoc,
+    ReservationDoc, ResourceRow, StepDoc,
+};
+use crate::agent::Problem;
+use broker::io::{Answer, Enquired, What};
+use broker::refusal::Sort;
+use broker::view::Enforced;
+use broker::{Event, PartView, Refusal, ResourceView, View, Why};
+use terms::book::{Guarantee, Kind, Step};
+use terms::{Span, Time};
+
+/// An amount as people count it.
+pub fn amount(kind: Kind, amount: u64) -> f64 {
+    amount as f64 / scale(kind)
+}
+
+/// What people count a kind in.
+pub fn unit(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Network => "bit/s",
+        Kind::Cpu => "cores",
+        Kind::Disk => "bytes/s",
+        Kind::Countable => "pieces",
+    }
+}
+
+fn guarantee(guarantee: Guarantee) -> String {
+    match guarantee {
+        Guarantee::Reserved => "reserved",
+        Guarantee::Cap => "cap",
+    }
+    .to_owned()
+}
+
+fn steps(kind: Kind, steps: &[Step]) -> Vec<StepDoc> {
+    let row = |step: &Step| StepDoc {
+        start: Instant(step.window.start()),
+        end: Some(step.window.end()).filter(|end| *end != Time::FOREVER).map(Instant),
+        amount: amount(kind, step.amount),
+    };
+    steps.iter().map(row).collect()
+}
+
+fn millis(span: Span) -> f64 {
+    span.as_nanos() as f64 / 1e6
+}
+
+impl From<View> for ReservationDoc {
+    fn from(view: View) -> ReservationDoc {
+        ReservationDoc {
+            handle: view.handle.text(),
+            owner: view.owner,
+            label: view.label,
+            group: view.group,
+            state: view.state.name().to_owned(),
+            hold_until: view.hold_until.map(Instant),
+            created: Instant(view.created),
+            version: view.version,
+            parts: view.parts.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<PartView> for PartRow {
+    fn from(part: PartView) -> PartRow {
+        let (enforced, fault) = match part.enforced {
+            Enforced::Idle => ("idle", None),
+            Enforced::Unbound => ("unbound", None),
+            Enforced::Pending => ("pending", None),
+            Enforced::InForce => ("in_force", None),
+            Enforced::Failed(why) => ("failed", Some(why)),
+        };
+        let kind = part.kind;
+        PartRow {
+            resource: part.resource,
+            unit: unit(kind).to_owned(),
+            kind: part.guarantee.map(guarantee),
+            steps: steps(kind, &part.steps),
+            background: part.background.map(|b| BackgroundDoc { weight: b.weight, floor: amount(kind, b.floor) }),
+            packet_bytes: part.shape.packet,
+            rtt_ms: millis(part.shape.rtt),
+            binding: part.binding.map(Into::into),
+            now: amount(kind, part.now),
+            enforced: enforced.to_owned(),
+            fault,
+        }
+    }
+}
+
+impl From<ResourceView> for ResourceRow {
+    fn from(view: ResourceView) -> ResourceRow {
+        let kind = view.kind;
+        ResourceRow {
+            resource: view.name,
+            unit: unit(kind).to_owned(),
+            kind: guarantee(view.guarantee),
+            capacity: amount(kind, view.capacity),
+            free: amount(kind, view.free),
+            background: amount(kind, view.background),
+            reservations: view.reservations,
+            missing: view.missing.map(|(_, missing)| amount(kind, missing)),
+            missing_from: view.missing.map(|(first, _)| Instant(first)),
+            timeline: steps(kind, &view.timeline),
+        }
+    }
+}
+
+impl From<Enquired> for EnquiredDoc {
+    fn from(said: Enquired) -> EnquiredDoc {
+        EnquiredDoc {
+            accepted: said.granted.is_some(),
+            granted: said.granted.iter().flatten().map(|part| steps(part.kind, &part.steps)).collect(),
+            refusal: said.refusal.as_ref().map(Into::into),
+            free: said.parts.iter().map(|part| amount(part.kind, part.free)).collect(),
+            kinds: said.parts.iter().map(|part| guarantee(part.guarantee)).collect(),
+        }
+    }
+}
+
+impl From<Answer> for BookAnswer {
+    fn from(answer: Answer) -> BookAnswer {
+        match answer {
+            Answer::Enquired(said) => BookAnswer::Enquired(said.into()),
+            Answer::Reservation(view) => BookAnswer::Reservation(view.into()),
+            Answer::List { views, more } => {
+                BookAnswer::Reservations { rows: views.into_iter().map(Into::into).collect(), more }
+            }
+            Answer::Events { events, last, lost } => {
+                BookAnswer::Events(BookEvents { events: events.into_iter().map(Into::into).collect(), last, lost })
+            }
+            Answer::Resources(views) => BookAnswer::Resources(views.into_iter().map(Into::into).collect()),
+        }
+    }
+}
+
+/// A refusal as the socket says it.
+impl From<&Refusal> for Problem {
+    fn from(refusal: &Refusal) -> Problem {
+        let doc = RefusalDoc::from(refusal);
+        let kind = match refusal.why {
+            Why::Meaningless { .. } => "misuse",
+            Why::NotWritten { .. } => "fault",
+            _ => "refused",
+        };
+        Problem { kind: kind.to_owned(), message: doc.message.clone(), refusal: Some(Box::new(doc)) }
+    }
+}
+
+impl From<&Refusal> for RefusalDoc {
+    fn from(refusal: &Refusal) -> RefusalDoc {
+        refused(refusal)
+    }
+}
+
+fn refused(refusal: &Refusal) -> RefusalDoc {
+    let alternative = |alternative: &broker::Alternative| AlternativeDoc {
+        sort: match alternative.sort {
+            Sort::Later => "later",
+            Sort::Slower => "slower",
+            Sort::Shorter => "shorter",
+        }
+        .to_owned(),
+        parts: alternative.parts.iter().map(|part| steps(part.kind, &part.steps)).collect(),
+    };
+    let mut doc = RefusalDoc {
+        reason: refusal.why.name().to_owned(),
+        message: words(&refusal.why),
+        part: None,
+        resource: None,
+        asked: None,
+        free: None,
+        start: None,
+        end: None,
+        rule: None,
+        alternatives: refusal.alternatives.iter().map(alternative).collect(),
+    };
+    match &refusal.why {
+        Why::NoRoom { part, resource, asked, free, window } => {
+            let kind = Kind::of(resource);
+            (doc.part, doc.resource) = (Some(*part), Some(resource.clone()));
+            (doc.asked, doc.free) = (Some(amount(kind, *asked)), Some(amount(kind, *free)));
+            doc.start = Some(Instant(window.start()));
+            doc.end = Some(window.end()).filter(|end| *end != Time::FOREVER).map(Instant);
+        }
+        Why::Policy { part, rule, .. } => (doc.part, doc.rule) = (Some(*part), Some(rule.clone())),
+        Why::NoResource { part, name } => (doc.part, doc.resource) = (Some(*part), Some(name.clone())),
+        Why::Meaningless { part, .. } => doc.part = *part,
+        _ => {}
+    }
+    doc
+}
+
+fn words(why: &Why) -> String {
+    match why {
+        Why::NoRoom { resource, asked, free, window, .. } => {
+            let kind = Kind::of(resource);
+            let (asked, free) = (amount(kind, *asked), amount(kind, *free));
+            let (start, end) = (Instant(window.start()), Instant(window.end()));
+            format!("{resource}: asked {asked} {unit}, free {free} from {start} to {end}", unit = unit(kind))
+        }
+        Why::Policy { rule, text, .. } if rule.is_empty() => format!("no rule of the policy allows it: {text}"),
+        Why::Policy { rule, text, .. } => format!("the policy's rule {rule:?} says no: {text}"),
+        Why::NoResource { name, .. } => format!("no resource {name:?} here: `sluice resources` lists them"),
+        Why::UnknownHandle => "no such reservation".to_owned(),
+        Why::WrongState(state) => format!("not possible: the reservation is {}", state.name()),
+        Why::KeyUsed => "this idempotency key was used for another request".to_owned(),
+        Why::Limit { what, limit } => format!("{what}: the limit of {limit} is reached"),
+        Why::Meaningless { part: Some(part), text } => format!("part {part}: {text}"),
+        Why::Meaningless { part: None, text } => text.clone(),
+        Why::Clock { uncertainty, bound } => format!(
+            "the clock may be off by {:.0} ms, and {:.0} ms are allowed: is time synchronised?",
+            millis(*uncertainty),
+            millis(*bound)
+        ),
+        Why::NotWritten { text } => format!("it could not be written down and is undone: {text}"),
+        Why::Starting => "the book is still being read: try again in a moment".to_owned(),
+    }
+}
+
+impl From<Event> for BookEvent {
+    fn from(event: Event) -> BookEvent {
+        let mut doc = BookEvent {
+            seq: event.seq,
+            at: Instant(event.at),
+            handle: event.handle.text(),
+            owner: event.owner,
+            group: event.group,
+            event: event.what.name().to_owned(),
+            part: None,
+            from: None,
+            to: None,
+            binding: None,
+            text: None,
+        };
+        match event.what {
+            What::Created(state) => doc.text = Some(state.name().to_owned()),
+            What::Bound { part, binding } => (doc.part, doc.binding) = (Some(part), binding.map(Into::into)),
+            What::Share { part, kind, from, to } => {
+                doc.part = Some(part);
+                (doc.from, doc.to) = (Some(amount(kind, from)), Some(amount(kind, to)));
+            }
+            What::Failing { part, text } => (doc.part, doc.text) = (Some(part), Some(text)),
+            What::InForce { part } => doc.part = Some(part),
+            What::Short { part, kind, first, missing } => {
+                (doc.part, doc.to) = (Some(part), Some(amount(kind, missing)));
+                doc.text = Some(Instant(first).to_string());
+            }
+            What::Committed | What::Modified | What::Opened | What::Paused | What::Over(_) => {}
+        }
+        doc
+    }
+}
