@@ -6,6 +6,7 @@
 
 pub use crate::book::{AskDoc, BindingDoc, BookAnswer, BookFilter, ChangeDoc, RefusalDoc, WindowDoc};
 pub use crate::event::{Direction, EventDoc, TraceFilter};
+pub use crate::links::{CallerDoc, LinkRow};
 pub use crate::proxy::{StaticDoc, StaticRow};
 pub use crate::rows::{ClassRow, InterfaceRow};
 pub use crate::show::{Filter, Rows, Shown, View};
@@ -178,6 +179,13 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeline: Option<WindowDoc>,
     },
+    /// From now on this connection speaks for somebody else; null: for itself again. Root and the agent's own user only.
+    SpeakFor {
+        /// For whom.
+        who: Option<CallerDoc>,
+    },
+    /// The links that there are: [`Answer::Links`].
+    Links,
     /// Stop the agent, in good order.
     Stop,
 }
@@ -233,6 +241,8 @@ pub enum Answer {
     Statics(Vec<StaticRow>),
     /// What the book says.
     Book(BookAnswer),
+    /// Links.
+    Links(Vec<LinkRow>),
 }
 
 /// Why a call was not carried out.

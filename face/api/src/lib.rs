@@ -10,6 +10,7 @@ pub mod book;
 pub mod client;
 pub mod convert;
 pub mod event;
+pub mod links;
 pub mod places;
 pub mod proxy;
 pub mod rows;

@@ -10,6 +10,7 @@ use crate::mroutes::MulticastRoutes;
 use crate::news::{self, Names};
 use crate::sequences::Sequences;
 use crate::signalling::Signalling;
+use crate::speakers::Speakers;
 use crate::start::{self, Sole, StartError};
 use crate::statics::{self, Statics};
 use crate::trace::{Seen, Tracers};
@@ -65,13 +66,15 @@ pub(crate) struct Agent {
     pub(crate) tracers: Tracers,
     /// Senders and reservations on behalf of others.
     pub(crate) statics: Statics,
+    /// Who speaks on each connection.
+    pub(crate) speakers: Speakers,
     mroutes: MulticastRoutes,
     /// Whose messages are taken, by interface name.
     pub(crate) auth: BTreeMap<String, Auth>,
     /// When to look next whether others changed what we installed.
     look_at: Time,
     notices: Notices,
-    netlink: Socket,
+    pub(crate) netlink: Socket,
     receiver: Option<Receiver>,
     sender: Option<Sender>,
     /// Messages that were read and wait for the node.
@@ -139,6 +142,7 @@ impl Agent {
             signalling: Signalling::default(),
             tracers: Tracers::default(),
             statics,
+            speakers: Speakers::default(),
             mroutes: MulticastRoutes::default(),
             auth,
             look_at: clock.now() + LOOK_EVERY,
@@ -460,6 +464,7 @@ impl Agent {
             let fields: [(&str, &dyn std::fmt::Display); 4] =
                 [("client", &client), ("pid", &peer.pid), ("uid", &peer.uid), ("gid", &peer.gid)];
             self.log.line(now, Level::Info, "connected", &fields);
+            self.speakers.came(client, &peer);
         }
     }
 }

@@ -24,6 +24,7 @@ impl Agent {
         }
         if turn.gone {
             self.tracers.remove(client);
+            self.speakers.went(client);
             self.log.line(self.clock.now(), Level::Info, "disconnected", &[("client", &client)]);
             self.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
         }
@@ -55,6 +56,8 @@ impl Agent {
                 self.tracers.add(client, filter.clone());
                 Ok(Answer::Done)
             }
+            Request::SpeakFor { who } => self.speak_for(client, who.as_ref()).map(|()| Answer::Done),
+            Request::Links => self.links().map(Answer::Links),
             Request::Stop => {
                 self.stopping = true;
                 Ok(Answer::Done)

@@ -17,6 +17,7 @@ mod news;
 mod sequences;
 mod show;
 mod signalling;
+mod speakers;
 mod start;
 mod statics;
 mod statics_file;
