@@ -4,6 +4,7 @@
 //! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
 //! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces.
 
+pub mod boomerang;
 pub mod bpf;
 pub mod cache;
 pub mod capture;

@@ -20,32 +20,43 @@ fn sections(elf: &[u8]) -> BTreeMap<String, &[u8]> {
     (1..count).map(|n| (name(n), content(n))).collect()
 }
 
+/// Each object: its sections that the kernel gets, and as which it is embedded.
+const OBJECTS: [(&str, &[&str], &[u8]); 2] = [
+    ("flow", &["classifier", ".maps", "license"], linux::bpf::OBJECT),
+    ("boomerang", &["xdp", "classifier", ".text", ".maps", "license"], linux::boomerang::OBJECT),
+];
+
 #[test]
-fn the_shipped_object_is_what_its_source_makes() {
+fn the_shipped_objects_are_what_their_sources_make() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
     let clang = Command::new("clang-14").arg("--version").output();
     if !clang.is_ok_and(|output| output.status.success()) {
-        bench::skipped("no clang-14 (Debian: clang-14 llvm-14 libbpf-dev); the eBPF object was not rebuilt");
+        bench::skipped("no clang-14 (Debian: clang-14 llvm-14 libbpf-dev); the eBPF objects were not rebuilt");
         return;
     }
     let scratch = std::env::temp_dir().join(format!("sluice-object-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a directory");
-    for file in ["flow.c", "packet.h", "Makefile"] {
-        std::fs::copy(dir.join(file), scratch.join(file)).expect("copy");
+    for file in std::fs::read_dir(&dir).expect("the sources").flatten() {
+        if file.path().extension().is_none_or(|extension| extension != "o") {
+            std::fs::copy(file.path(), scratch.join(file.file_name())).expect("copy");
+        }
     }
     let made = Command::new("make").arg("-C").arg(&scratch).output().expect("make runs");
-    let rebuilt = std::fs::read(scratch.join("flow.o"));
+    let rebuilt = OBJECTS.map(|(name, ..)| std::fs::read(scratch.join(format!("{name}.o"))));
     std::fs::remove_dir_all(&scratch).expect("removed");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let (rebuilt, shipped) = (rebuilt.expect("made"), std::fs::read(dir.join("flow.o")).expect("shipped"));
-    let (rebuilt, shipped) = (sections(&rebuilt), sections(&shipped));
-    for section in ["classifier", ".maps", "license"] {
-        assert!(!shipped[section].is_empty(), "{section}");
-        let same = rebuilt[section] == shipped[section];
-        assert!(same, "{section} differs: run `make -C driver/linux/bpf` and commit flow.o");
+    for ((name, parts, embedded), rebuilt) in OBJECTS.into_iter().zip(rebuilt) {
+        let own = std::fs::read(dir.join(format!("{name}.o"))).expect("shipped");
+        let rebuilt = rebuilt.expect("made");
+        let (rebuilt, shipped) = (sections(&rebuilt), sections(&own));
+        for &section in parts {
+            assert!(!shipped[section].is_empty(), "{section}");
+            let same = rebuilt[section] == shipped[section];
+            assert!(same, "{section} differs: run `make -C driver/linux/bpf` and commit {name}.o");
+        }
+        assert_eq!(own, embedded, "what is embedded is what is shipped");
+        let text = String::from_utf8_lossy(&own);
+        let source = format!("./{name}.c");
+        assert!(text.contains(&source) && !text.contains(&*dir.to_string_lossy()), "no path of whoever built it");
     }
-    let own = std::fs::read(dir.join("flow.o")).expect("shipped");
-    assert_eq!(own, linux::bpf::OBJECT, "what is embedded is what is shipped");
-    let text = String::from_utf8_lossy(&own);
-    assert!(text.contains("./flow.c") && !text.contains(&*dir.to_string_lossy()), "no path of whoever built it");
 }

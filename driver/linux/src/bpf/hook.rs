@@ -183,6 +183,6 @@ fn attach_link(program: BorrowedFd<'_>, oif: IfIndex) -> io::Result<OwnedFd> {
 }
 
 /// For `map_err`: what was tried.
-pub(super) fn fault(what: &'static str) -> impl Fn(io::Error) -> Fault {
+pub(crate) fn fault(what: &'static str) -> impl Fn(io::Error) -> Fault {
     move |error| Fault { what, code: error.raw_os_error().unwrap_or(0) }
 }

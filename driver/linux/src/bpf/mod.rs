@@ -5,6 +5,7 @@
 //! with its process, and `ip netns exec` shows an empty `/sys/fs/bpf`. The pinned map is the record from which an
 //! agent that was killed learns what it promised.
 
+pub mod arriving;
 pub mod entry;
 mod hook;
 pub mod older;
@@ -17,7 +18,8 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 use entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawKinds, RawState};
-use hook::{Hooks, fault};
+use hook::Hooks;
+pub(crate) use hook::fault;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -78,7 +80,7 @@ impl FlowTable {
     /// The very program of this build and its maps, as an earlier agent pinned them: nothing has to be verified again.
     fn pinned(hooks: &Hooks) -> Option<FlowTable> {
         let dir = &hooks.pins;
-        let program = sys::open_pinned(&dir.join(program_name())).ok()?;
+        let program = sys::open_pinned(&dir.join(program_name(PROGRAM, OBJECT))).ok()?;
         let map = |name: &str| MapData::from_pin(dir.join(name)).ok();
         let maps = [
             Map::HashMap(map("flows")?),
@@ -113,7 +115,7 @@ impl FlowTable {
                 fs::remove_file(file.path()).map_err(fault("unpin an older flow program"))?;
             }
         }
-        sys::pin(table.program(), &dir.join(program_name())).map_err(fault("pin the flow program"))?;
+        sys::pin(table.program(), &dir.join(program_name(PROGRAM, OBJECT))).map_err(fault("pin the flow program"))?;
         Ok(table)
     }
 
@@ -254,14 +256,14 @@ pub fn forget(state_dir: &Path) -> Result<(), Fault> {
 }
 
 /// Under which name this build's program is pinned: an object with other bytes has another.
-fn program_name() -> String {
-    let hash = OBJECT.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+pub(crate) fn program_name(prefix: &str, object: &[u8]) -> String {
+    let hash = object.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3) // FNV-1a
     });
-    format!("{PROGRAM}{hash:016x}")
+    format!("{prefix}{hash:016x}")
 }
 
-fn map(object: &mut Ebpf, name: &str) -> Result<Map, Fault> {
+pub(crate) fn map(object: &mut Ebpf, name: &str) -> Result<Map, Fault> {
     object.take_map(name).ok_or(Fault { what: "a map is not in the flow program's object", code: 0 })
 }
 
@@ -276,12 +278,12 @@ fn present<T>(found: Result<T, MapError>, what: &'static str) -> Result<Option<T
     }
 }
 
-fn broken(what: &'static str, error: &MapError) -> Fault {
+pub(crate) fn broken(what: &'static str, error: &MapError) -> Fault {
     refused(what, error)
 }
 
 /// The errno at the bottom of a chain of errors.
-fn refused(what: &'static str, error: &(dyn std::error::Error + 'static)) -> Fault {
+pub(crate) fn refused(what: &'static str, error: &(dyn std::error::Error + 'static)) -> Fault {
     let mut next = Some(error);
     let mut code = 0;
     while let Some(error) = next {

@@ -9,30 +9,30 @@ use std::path::Path;
 
 const BPF_OBJ_PIN: libc::c_long = 6;
 const BPF_OBJ_GET: libc::c_long = 7;
-const BPF_PROG_TEST_RUN: libc::c_long = 10;
+pub(super) const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
-const BPF_LINK_CREATE: libc::c_long = 28;
+pub(super) const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_LINK_UPDATE: libc::c_long = 29;
 const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_TCX_EGRESS: u32 = 47;
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 /// `union bpf_attr`, of which each command reads its own beginning; the rest must be zero.
-type Attr = [u64; 16];
+pub(super) type Attr = [u64; 16];
 
-fn bpf(command: libc::c_long, attr: &mut Attr) -> io::Result<i32> {
+pub(super) fn bpf(command: libc::c_long, attr: &mut Attr) -> io::Result<i32> {
     // SAFETY: `attr` is valid for the length given; the commands used here keep no pointer beyond the call, and
     // every pointer put into `attr` is to memory that its caller keeps alive and of the length that it states.
     let rc = unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_mut_ptr(), size_of::<Attr>()) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(rc as i32) }
 }
 
-fn owned(fd: i32) -> OwnedFd {
+pub(super) fn owned(fd: i32) -> OwnedFd {
     // SAFETY: `fd` was just returned by the kernel and nobody else owns it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-fn pair(low: u32, high: u32) -> u64 {
+pub(super) fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
@@ -141,7 +141,7 @@ pub fn test_runs(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff, t
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SkBuff {
-    words: [u32; 48],
+    pub(super) words: [u32; 48],
 }
 
 impl SkBuff {

@@ -1,6 +1,7 @@
 //! This crate against the real kernel, each test in a scratch network namespace.
 
 mod bed;
+mod boomerang;
 mod crash;
 mod doctor;
 mod multicast;

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// Boomerang in the kernel: reads the messages that pass (ICMP echo with the magic, draft-bergkvist-boomerang-spec-00),
+// refreshes and makes their sessions, takes what they ask from the grant of the interface they leave by, rewrites and
+// forwards them. The second copy of what `engine/boomerang` decides that is permitted (the law, decision 1): tests run
+// the same messages through both and compare bytes and tables.
+//
+//   decided here         one flow, no option but the count of hops, key 1: set-up, refresh, change, release, refusal
+//   told to user space   whatever else is a message: masks, multicast, other options, locks, a grant that must grow,
+//                        no room in the table, no way that the kernel knows. By the ring buffer, whole, with the
+//                        interface; the packet is consumed. If the ring is full the packet goes on untouched, as
+//                        through a node that is not aware.
+//   let through          everything else
+//
+// `boomerang_xdp` and `boomerang_tc` are the same for an interface with and without XDP. `boomerang_egress` polices
+// the sessions: flow.c jumps to it with what belongs to no flow of its own.
+//
+// Build: make -C driver/linux/bpf (clang-14); the object is shipped, and a test rebuilds and compares it.
+
+#include "packet.h"
+#include "sessions.h"
+#include "message.h"
+#include "reserve.h"
+
+#define ICMP 1
+#define AF_INET 2
+#define AF_INET6 10
+#define MOST_CAPTURED 2032 // bytes of a packet that user space is shown
+#define FEW_CAPTURED 240
+#define TOLD_HEAD 16
+#define TCX_NEXT -1
+#define TCX_DROP 2
+
+struct told {
+    __u32 ifindex;
+    __u32 reason;
+    __u32 len;
+    __u32 zero;
+    __u8 packet[MOST_CAPTURED];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 20);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+} ring SEC(".maps");
+
+// Everything between reading a message and sending it on.
+static __always_inline int pass(const struct settings *set, const struct message *m, struct work *w, __u32 iif, __u32 oif)
+{
+    __u64 refresh = m->echo->refresh;
+    if (refresh > set->most_refresh)
+        refresh = set->most_refresh;
+    w->key.where |= oif;
+    w->oif = oif;
+    w->iif = iif;
+    w->reply = m->reply;
+    w->rate = bpf_ntohl(m->reply ? m->rate[1] : m->rate[0]);
+    w->expiry = now_tick(set) + ((refresh * LIFE) >> TICK) + 1;
+    w->transaction = bpf_ntohl(m->echo->transaction);
+    w->nack = m->echo->flags & bpf_htons(NACK) ? 1 : 0;
+    int went = reserve(w);
+    if (went == GOES_ON)
+        rewrite(set, m, w->lowered, w->refused);
+    return went;
+}
+
+struct ethernet {
+    __u8 dst[6];
+    __u8 src[6];
+    __be16 kind;
+};
+
+struct ipv4 {
+    __u8 version_and_words;
+    __u8 tos;
+    __be16 length;
+    __be16 id;
+    __be16 fragment;
+    __u8 ttl;
+    __u8 protocol;
+    __u16 checksum;
+    __be32 src;
+    __be32 dst;
+};
+
+struct ipv6 {
+    __be32 head;
+    __be16 payload;
+    __u8 next;
+    __u8 hop_limit;
+    __be32 src[4];
+    __be32 dst[4];
+};
+
+// Where a packet goes on: what bpf_fib_lookup says.
+struct way {
+    __u32 oif;
+    __u32 reached; // the neighbour's address is known
+    __u8 smac[6];
+    __u8 dmac[6];
+};
+
+struct frame {
+    void *data;
+    void *end;
+    __u32 iif;
+    __u32 length; // IP bytes
+    struct way way;
+};
+
+static __noinline int route4(void *ctx, struct frame *f, const struct ipv4 *ip)
+{
+    struct bpf_fib_lookup fib = {};
+    fib.family = AF_INET;
+    fib.tos = ip->tos;
+    fib.l4_protocol = ICMP;
+    fib.tot_len = f->length;
+    fib.ipv4_src = ip->src;
+    fib.ipv4_dst = ip->dst;
+    fib.ifindex = f->iif;
+    long rc = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
+    if (rc != BPF_FIB_LKUP_RET_SUCCESS && rc != BPF_FIB_LKUP_RET_NO_NEIGH)
+        return NO_WAY;
+    f->way.oif = fib.ifindex;
+    f->way.reached = rc == BPF_FIB_LKUP_RET_SUCCESS;
+    __builtin_memcpy(f->way.smac, fib.smac, 6);
+    __builtin_memcpy(f->way.dmac, fib.dmac, 6);
+    return GOES_ON;
+}
+
+static __noinline int route6(void *ctx, struct frame *f, const struct ipv6 *ip)
+{
+    struct bpf_fib_lookup fib = {};
+    fib.family = AF_INET6;
+    fib.flowinfo = ip->head & bpf_htonl(0x0fffffff);
+    fib.l4_protocol = ICMPV6;
+    fib.tot_len = f->length;
+    __builtin_memcpy(fib.ipv6_src, ip->src, 16);
+    __builtin_memcpy(fib.ipv6_dst, ip->dst, 16);
+    fib.ifindex = f->iif;
+    long rc = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
+    if (rc != BPF_FIB_LKUP_RET_SUCCESS && rc != BPF_FIB_LKUP_RET_NO_NEIGH)
+        return NO_WAY;
+    f->way.oif = fib.ifindex;
+    f->way.reached = rc == BPF_FIB_LKUP_RET_SUCCESS;
+    __builtin_memcpy(f->way.smac, fib.smac, 6);
+    __builtin_memcpy(f->way.dmac, fib.dmac, 6);
+    return GOES_ON;
+}
+
+// Whether the frame leaves from here rather than by the kernel's own forwarding.
+static __always_inline int goes_by_itself(struct frame *f)
+{
+    struct interface *out = interface_of(f->way.oif);
+    if (!out || !(out->flags & IFACE_REDIRECTS))
+        f->way.reached = 0;
+    return f->way.reached;
+}
+
+static __always_inline int is_echo(const struct echo *e, __u8 request, __u8 reply)
+{
+    return e->magic == bpf_htonl(MAGIC) && (e->type == request || e->type == reply);
+}
+
+// An IPv4 packet: UNTOUCHED, a reason, or decided and rewritten.
+static __always_inline int ipv4(void *ctx, const struct settings *set, struct frame *f, struct ipv4 *ip)
+{
+    if ((void *)(ip + 1) + 4 > f->end || ip->protocol != ICMP || ip->fragment & bpf_htons(0x3fff))
+        return UNTOUCHED;
+    __u32 words = ip->version_and_words & 15;
+    if (ip->version_and_words >> 4 != 4 || words < 5)
+        return UNTOUCHED;
+    struct message4 *body = (void *)ip + words * 4;
+    if ((void *)(&body->echo + 1) > f->end || !is_echo(&body->echo, 8, 0))
+        return UNTOUCHED;
+    f->length = bpf_ntohs(ip->length);
+    __u32 rest = f->length - words * 4;
+    if ((void *)ip + f->length > f->end || f->length < words * 4 + sizeof(*body) || ip->ttl < 2)
+        return UNTOUCHED;
+    if (words > 6 || (void *)(body + 1) > f->end || is_multicast4(ip->dst))
+        return RARE; // more options than Router Alert
+    __u64 sum = SUM(ip, 5);
+    if (words == 6)
+        sum += *(__u32 *)(ip + 1);
+    if (fold(sum) != 0xffff)
+        return UNTOUCHED;
+    struct message m;
+    struct work w = {};
+    int went = read4(body, rest, f->end, &m, &w.key);
+    if (went == GOES_ON)
+        went = route4(ctx, f, ip);
+    if (went == GOES_ON)
+        went = pass(set, &m, &w, f->iif, f->way.oif);
+    if (went == GOES_ON && goes_by_itself(f)) {
+        __be16 *word = (__be16 *)&ip->ttl, old = *word;
+        ip->ttl--;
+        replaced(&ip->checksum, old, *word);
+    }
+    return went;
+}
+
+static __always_inline int ipv6(void *ctx, const struct settings *set, struct frame *f, struct ipv6 *ip)
+{
+    if ((void *)(ip + 1) > f->end || (ip->head & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000))
+        return UNTOUCHED;
+    struct message6 *body = (void *)(ip + 1);
+    __u32 rest = bpf_ntohs(ip->payload);
+    __u8 next = ip->next;
+    if (next == 0) { // eight octets of hop-by-hop options: Router Alert
+        __u8 *options = (void *)(ip + 1);
+        if ((void *)(options + 8) > f->end || options[1])
+            return UNTOUCHED;
+        next = options[0];
+        rest -= 8;
+        body = (void *)(options + 8);
+    }
+    if (next != ICMPV6 || (void *)(&body->echo + 1) > f->end || !is_echo(&body->echo, 128, 129))
+        return UNTOUCHED;
+    f->length = bpf_ntohs(ip->payload) + sizeof(*ip);
+    if ((void *)ip + f->length > f->end || rest < sizeof(*body) || rest > 0xffff || ip->hop_limit < 2)
+        return UNTOUCHED;
+    if ((void *)(body + 1) > f->end || (bpf_ntohl(ip->dst[0]) >> 24) == 0xff)
+        return RARE;
+    __u64 pseudo = SUM(ip->src, 8) + bpf_htonl(rest) + bpf_htonl(ICMPV6);
+    struct message m;
+    struct work w = {};
+    int went = read6(set, body, rest, pseudo, f->end, &m, &w.key);
+    if (went == GOES_ON)
+        went = route6(ctx, f, ip);
+    if (went == GOES_ON)
+        went = pass(set, &m, &w, f->iif, f->way.oif);
+    if (went == GOES_ON && goes_by_itself(f))
+        ip->hop_limit--;
+    return went;
+}
+
+// What becomes of a frame.
+#define PASSES 0  // to the kernel, as it is now
+#define LEAVES 1  // out of f->way.oif
+#define STAYS 2   // consumed: user space has it
+
+// Tells user space of a packet; whether it could.
+static __always_inline int tell_in(void *ctx, const struct frame *f, int reason, int xdp, const __u32 room)
+{
+    __u32 length = f->length;
+    struct told *t = bpf_ringbuf_reserve(&ring, TOLD_HEAD + room, 0);
+    if (!t)
+        return 0;
+    t->ifindex = f->iif;
+    t->reason = reason;
+    t->len = length;
+    t->zero = 0;
+    asm volatile("" : "+r"(length)); // bounded where the verifier sees it
+    if (length - 1 < room &&
+        !(xdp ? bpf_xdp_load_bytes(ctx, sizeof(struct ethernet), t->packet, length)
+              : bpf_skb_load_bytes(ctx, sizeof(struct ethernet), t->packet, length))) {
+        bpf_ringbuf_submit(t, 0);
+        return 1;
+    }
+    bpf_ringbuf_discard(t, 0);
+    return 0;
+}
+
+static __noinline int tell(void *ctx, const struct frame *f, int reason, int xdp)
+{
+    struct counts *n = counters();
+    int heard = f->length > FEW_CAPTURED ? tell_in(ctx, f, reason, xdp, MOST_CAPTURED)
+                                         : tell_in(ctx, f, reason, xdp, FEW_CAPTURED);
+    if (n && heard)
+        n->told++;
+    else if (n)
+        n->unheard++;
+    return heard;
+}
+
+static __always_inline int handle(void *ctx, struct frame *f, int xdp)
+{
+    __u32 zero = 0;
+    struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+    struct interface *in = interface_of(f->iif);
+    struct ethernet *e = f->data;
+    int went;
+    if (!set || !in || !(in->flags & IFACE_LISTENS) || (void *)(e + 1) > f->end)
+        return PASSES;
+    if (e->kind == bpf_htons(ETH_IPV4))
+        went = ipv4(ctx, set, f, (void *)(e + 1));
+    else if (e->kind == bpf_htons(ETH_IPV6))
+        went = ipv6(ctx, set, f, (void *)(e + 1));
+    else
+        return PASSES;
+    if (went == UNTOUCHED)
+        return PASSES;
+    if (went != GOES_ON)
+        return tell(ctx, f, went, xdp) ? STAYS : PASSES;
+    if (!f->way.reached)
+        return PASSES;
+    __builtin_memcpy(e->dst, f->way.dmac, 6);
+    __builtin_memcpy(e->src, f->way.smac, 6);
+    return LEAVES;
+}
+
+SEC("xdp")
+int boomerang_xdp(struct xdp_md *ctx)
+{
+    struct frame f = {};
+    f.data = (void *)(long)ctx->data;
+    f.end = (void *)(long)ctx->data_end;
+    f.iif = ctx->ingress_ifindex;
+    int became = handle(ctx, &f, 1);
+    if (became == LEAVES)
+        return bpf_redirect(f.way.oif, 0);
+    return became == STAYS ? XDP_DROP : XDP_PASS;
+}
+
+// Echoes are short: what lies beyond the first fragment of the buffer is not looked at.
+SEC("classifier")
+int boomerang_tc(struct __sk_buff *ctx)
+{
+    struct frame f = {};
+    if (ctx->protocol != bpf_htons(ETH_IPV4) && ctx->protocol != bpf_htons(ETH_IPV6))
+        return TCX_NEXT;
+    f.data = (void *)(long)ctx->data;
+    f.end = (void *)(long)ctx->data_end;
+    f.iif = ctx->ingress_ifindex;
+    int became = handle(ctx, &f, 0);
+    if (became == LEAVES)
+        return bpf_redirect(f.way.oif, 0);
+    return became == STAYS ? TCX_DROP : TCX_NEXT;
+}
+
+char dual_licence[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// What a message does to the table and to the grant: refresh, make, change, release, refuse, undo. The second copy of
+// `engine/boomerang`'s decisions for one flow with one rate.
+
+#define LIFE 3500000000ULL // ns for each second of the refresh interval
+
+// What happened, for each CPU.
+struct counts {
+    __u64 refreshed;
+    __u64 made;
+    __u64 changed;
+    __u64 released;
+    __u64 refused;
+    __u64 carried; // forwarded without a change of state
+    __u64 told;
+    __u64 unheard; // the ring was full
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, __u32);
+    __type(value, struct counts);
+} counts SEC(".maps");
+
+// What a pass through this node needs to know of a message, and what becomes of it.
+struct work {
+    struct session_key key; // of the half that is reserved here
+    __u64 rate;             // asked for it, bit/s
+    __u64 lowered;          // what the field says afterwards
+    __u64 expiry;           // tick
+    __u32 transaction;
+    __u32 iif;
+    __u32 oif;
+    __u8 reply;
+    __u8 nack;    // refused before us
+    __u8 refused; // by us
+};
+
+static __always_inline struct counts *counters(void)
+{
+    __u32 zero = 0;
+    return bpf_map_lookup_elem(&counts, &zero);
+}
+
+static __always_inline __u64 now_tick(const struct settings *set)
+{
+    return (bpf_ktime_get_coarse_ns() + set->offset) >> TICK;
+}
+
+static __always_inline struct interface *interface_of(__u32 ifindex)
+{
+    return bpf_map_lookup_elem(&interfaces, &ifindex);
+}
+
+// What this interface could give to somebody who holds `held` of it.
+static __always_inline __u64 offer(const struct interface *out, __u64 held)
+{
+    return look(&out->free) + look(&out->room) + held;
+}
+
+static __always_inline int refuse(const struct interface *out, __u64 held, struct work *w)
+{
+    __u64 most = offer(out, held);
+    if (most >= w->rate)
+        return EXHAUSTED; // the grant may grow
+    w->lowered = most;
+    w->refused = 1;
+    return GOES_ON;
+}
+
+// The session is there: refresh it, or change what it has.
+__noinline int renew(__u32 place, struct work *w)
+{
+    struct row *row = row_at(place / WAYS);
+    struct counts *n = counters();
+    if (!w || !row || !n)
+        return CROWDED;
+    struct interface *out = interface_of(w->oif);
+    if (!out)
+        return CROWDED;
+    __u64 *at = &row->state[place & (WAYS - 1)];
+    __u64 *undo = &row->undo[place & (WAYS - 1)];
+    __u64 old = look(at);
+    __u64 held = rate_of(old);
+    if ((old & STATUS) != LIVE)
+        return CROWDED;
+    if (w->rate > held) {
+        int taken = take(out, w->rate - held);
+        if (taken < 0)
+            return CROWDED;
+        if (!taken)
+            return refuse(out, held, w);
+    }
+    __u64 new = w->rate ? live(old, w->rate, w->expiry) : freed(old);
+    if (swap(at, old, new) != old) {
+        if (w->rate > held)
+            give_back(out, w->rate - held);
+        return CROWDED;
+    }
+    if (w->rate < held)
+        give_back(out, held - w->rate);
+    if (*undo >> 32 != w->transaction)
+        *undo = (__u64)w->transaction << 32 | held;
+    if (w->rate == held)
+        n->refreshed++;
+    else if (w->rate)
+        n->changed++;
+    else
+        n->released++;
+    return GOES_ON;
+}
+
+static __always_inline int free_places(struct row *r)
+{
+    int free = 0;
+#pragma unroll
+    for (int i = 0; i < WAYS; i++)
+        free += (look(&r->state[i]) & STATUS) == FREE;
+    return free;
+}
+
+// Takes a place for the session in this row; its rate has been taken from the grant.
+static __always_inline int settle(struct row *b, __u32 index, const struct work *w)
+{
+#pragma unroll
+    for (int i = 0; i < WAYS; i++) {
+        __u64 old = look(&b->state[i]);
+        if ((old & STATUS) != FREE || swap(&b->state[i], old, (old & 0x3c) | BUSY) != old)
+            continue;
+        b->who[i] = w->key.who;
+        b->where[i] = w->key.where;
+        b->undo[i] = (__u64)w->transaction << 32;
+        if (IS_IPV6(w->key.where)) {
+            __u32 at = index * WAYS + i;
+            struct wide *wider = bpf_map_lookup_elem(&wide, &at);
+            if (!wider) {
+                swap(&b->state[i], (old & 0x3c) | BUSY, old);
+                return 0;
+            }
+            *wider = w->key.wide;
+        }
+        swap(&b->state[i], (old & 0x3c) | BUSY, live(old, w->rate, w->expiry)); // a full barrier
+        return 1;
+    }
+    return 0;
+}
+
+// Makes the session in one of its rows, if nobody has made it since we looked.
+static __always_inline int make_in(const struct rows *r, struct interface *out, struct work *w)
+{
+    struct row *first = row_at(r->first), *second = row_at(r->second);
+    if (!first || !second)
+        return FULL;
+    if (find_in(first, r->first, &w->key) != NOWHERE || find_in(second, r->second, &w->key) != NOWHERE)
+        return CROWDED;
+    int taken = take(out, w->rate);
+    if (taken < 0)
+        return CROWDED;
+    if (!taken)
+        return refuse(out, 0, w);
+    int done;
+    if (free_places(first) >= free_places(second))
+        done = settle(first, r->first, w) || settle(second, r->second, w);
+    else
+        done = settle(second, r->second, w) || settle(first, r->first, w);
+    if (!done) {
+        give_back(out, w->rate);
+        return FULL;
+    }
+    return GOES_ON;
+}
+
+__noinline int make(struct work *w)
+{
+    struct settings *set = the_settings();
+    struct counts *n = counters();
+    struct rows r;
+    if (!w || !set || !n)
+        return CROWDED;
+    struct interface *out = interface_of(w->oif);
+    rows_of(set, &w->key, &r);
+    __u64 *lock = bpf_map_lookup_elem(&locks, &r.lock);
+    if (!lock || !out)
+        return CROWDED;
+    int got = 0;
+    for (int i = 0; i < 64 && !got; i++)
+        got = swap(lock, 0, 1) == 0;
+    if (!got)
+        return CROWDED;
+    int went = make_in(&r, out, w);
+    swap(lock, 1, 0);
+    if (went == GOES_ON && !w->refused)
+        n->made++;
+    return went;
+}
+
+// A request that failed further on takes back what its transaction newly made or raised.
+static __always_inline void revert(__u32 place, struct interface *out, __u32 transaction, struct counts *n)
+{
+    struct row *row = row_at(place / WAYS);
+    if (!row)
+        return;
+    __u64 *at = &row->state[place & (WAYS - 1)];
+    __u64 undo = row->undo[place & (WAYS - 1)];
+    __u64 before = undo & 0xffffffff;
+    __u64 old = look(at);
+    if (undo >> 32 != transaction || (old & STATUS) != LIVE || rate_of(old) <= before)
+        return;
+    __u64 new = before ? (old & 0xffffffff) | before << 32 : freed(old);
+    if (swap(at, old, new) != old)
+        return; // somebody else has just changed it: it lives until it expires, or until it is said again
+    give_back(out, rate_of(old) - before);
+    n->released++;
+}
+
+// The forward half of a reply's session: on the interface that the reply came in by.
+static __always_inline int find_forward(const struct settings *set, const struct work *w)
+{
+    struct session_key k = {};
+    __u64 where = w->key.where;
+    k.where = where >> 48 << 32 | (where >> 32 & 0xffff) << 48 | (where & 0xff800000) | w->iif;
+    if (IS_IPV6(where)) {
+        k.wide.word[0] = w->key.wide.word[2];
+        k.wide.word[1] = w->key.wide.word[3];
+        k.wide.word[2] = w->key.wide.word[0];
+        k.wide.word[3] = w->key.wide.word[1];
+        k.who = hash_addresses(set, &k.wide);
+    } else {
+        k.who = w->key.who >> 32 | w->key.who << 32;
+    }
+    return find_session(&k);
+}
+
+// A reply undoes what its request did here if that failed, and must be known if it is to make something new.
+__noinline int heed_request(struct work *w)
+{
+    struct settings *set = the_settings();
+    struct counts *n = counters();
+    if (!w || !set || !n)
+        return CROWDED;
+    struct interface *in = interface_of(w->iif);
+    int place = find_forward(set, w);
+    if (w->nack) {
+        if (place != NOWHERE && in)
+            revert(place, in, w->transaction, n);
+        return GOES_ON;
+    }
+    struct row *row = row_at((__u32)place / WAYS);
+    if (place == NOWHERE || !row || row->undo[place & (WAYS - 1)] >> 32 != w->transaction)
+        return STRANGER;
+    return GOES_ON;
+}
+
+// Reserves what the message asks on the interface that it leaves by; a reason if that is not for us.
+__noinline int reserve(struct work *w)
+{
+    struct counts *n = counters();
+    if (!w || !n)
+        return CROWDED;
+    struct interface *out = interface_of(w->oif);
+    if (!out || !(out->flags & IFACE_ADMITS))
+        return RARE;
+    w->lowered = w->rate;
+    if (w->nack) {
+        n->carried++;
+        if (w->reply)
+            heed_request(w);
+        __u64 held = 0;
+        int place = find_session(&w->key);
+        struct row *row = row_at((__u32)place / WAYS);
+        if (place != NOWHERE && row)
+            held = rate_of(look(&row->state[place & (WAYS - 1)]));
+        __u64 most = offer(out, held);
+        if (w->lowered > most)
+            w->lowered = most;
+        return GOES_ON;
+    }
+    int place = find_session(&w->key);
+    if (place == NOWHERE && !w->rate) {
+        n->carried++;
+        return GOES_ON;
+    }
+    if (place == NOWHERE && w->reply && !(out->flags & IFACE_ANY_REPLIES) && heed_request(w) != GOES_ON)
+        return STRANGER;
+    int went = place == NOWHERE ? make(w) : renew(place, w);
+    if (went == GOES_ON && w->refused)
+        n->refused++;
+    return went;
+}

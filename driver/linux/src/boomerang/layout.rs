@@ -1,0 +1,187 @@
+//! The layouts shared with `bpf/sessions.h`, and how sessions become them and come back.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use terms::{FlowKey, IfIndex, Rate};
+
+/// Places of a row.
+pub const WAYS: usize = 4;
+/// Interfaces with a higher number have no fast path.
+pub const MOST_INTERFACES: u32 = 4096;
+/// A tick is 2^26 ns, 67 ms.
+pub const TICK: u32 = 26;
+const TICKS: u64 = 0x3ff_ffff;
+const STATUS: u64 = 3;
+const LIVE: u64 = 2;
+/// How often the place was freed.
+const LIFE: u64 = 0x3c;
+const IPV6: u64 = 1 << 23;
+
+/// `struct row`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Row {
+    /// Half of the key.
+    pub who: [AtomicU64; WAYS],
+    /// The other half.
+    pub place: [AtomicU64; WAYS],
+    /// Rate, expiry, life, status.
+    pub state: [AtomicU64; WAYS],
+    /// Transaction and the rate before it.
+    pub undo: [AtomicU64; WAYS],
+}
+
+/// `struct wide`: the addresses of an IPv6 session.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Wide {
+    /// Source and destination as they lie in a packet.
+    pub word: [AtomicU64; 4],
+}
+
+/// `struct interface`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Interface {
+    /// Of the grant, bit/s.
+    pub free: AtomicU64,
+    /// What the ledger could still add to it, bit/s.
+    pub room: AtomicU64,
+    /// See [`flag`].
+    pub flags: AtomicU32,
+    /// Class of admitted sessions.
+    pub priority: AtomicU32,
+    zero: [u64; 5],
+}
+
+/// Flags of an interface.
+pub mod flag {
+    /// A grant was given for what leaves here.
+    pub const ADMITS: u32 = 1;
+    /// The device takes redirected frames.
+    pub const REDIRECTS: u32 = 2;
+    /// Messages that come in here are ours.
+    pub const LISTENS: u32 = 4;
+    /// A reply may reserve here though no request passed.
+    pub const ANY_REPLIES: u32 = 8;
+}
+
+/// `struct settings`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Settings {
+    /// Of the hash.
+    pub seed: [AtomicU64; 2],
+    /// Boot clock less monotonic clock, ns.
+    pub offset: AtomicU64,
+    /// Rows less one.
+    pub mask: AtomicU64,
+    /// The longest refresh interval, s.
+    pub most_refresh: AtomicU32,
+    /// A session's token bucket holds what its rate brings in this time, ns,
+    pub burst_ns: AtomicU32,
+    /// and at least this, bytes.
+    pub burst_least: AtomicU32,
+    /// A shorter packet counts as this long, bytes.
+    pub min_unit: AtomicU32,
+    zero: [u64; 3],
+}
+
+/// The state word of a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State(pub u64);
+
+impl State {
+    /// Whether a session is here.
+    pub fn is_live(self) -> bool {
+        self.0 & STATUS == LIVE
+    }
+
+    /// Its rate.
+    pub fn rate(self) -> Rate {
+        Rate::from_bps(self.0 >> 32)
+    }
+
+    /// Whether it has not been refreshed for its life at this tick. Ticks go round: what expired more than 26 days ago
+    /// looks as if it had not.
+    pub fn is_over(self, tick: u64) -> bool {
+        let age = tick.wrapping_sub(self.0 >> 6) & TICKS;
+        age <= TICKS / 2
+    }
+
+    /// Ticks until it expires.
+    pub fn left(self, tick: u64) -> u64 {
+        let left = (self.0 >> 6).wrapping_sub(tick) & TICKS;
+        if left > TICKS / 2 { 0 } else { left }
+    }
+
+    /// The place freed once more.
+    pub fn freed(self) -> State {
+        State((self.0 & LIFE).wrapping_add(4) & LIFE)
+    }
+}
+
+/// A session as the table holds it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Session {
+    /// Where it leaves.
+    pub oif: IfIndex,
+    /// Whose packets.
+    pub flow: FlowKey,
+    /// What it has of the grant.
+    pub rate: Rate,
+    /// Ticks until it expires.
+    pub left: u64,
+    /// The transaction that last spoke of it.
+    pub transaction: u32,
+    /// What it had before that.
+    pub before: Rate,
+}
+
+/// Reads place `way` of a row; `None` if nothing is there, or it changes just now.
+pub fn session(row: &Row, way: usize, wide: Option<&Wide>, tick: u64) -> Option<Session> {
+    let before = State(row.state[way].load(Ordering::Acquire));
+    if !before.is_live() {
+        return None;
+    }
+    let (who, place) = (row.who[way].load(Ordering::Acquire), row.place[way].load(Ordering::Acquire));
+    let undo = row.undo[way].load(Ordering::Acquire);
+    let words = wide.map(|wide| wide.word.each_ref().map(|word| word.load(Ordering::Acquire)));
+    let state = State(row.state[way].load(Ordering::Acquire));
+    if !state.is_live() || state.0 & LIFE != before.0 & LIFE {
+        return None;
+    }
+    let (src, dst) = match words.filter(|_| place & IPV6 != 0) {
+        Some([a, b, c, d]) => (v6(a, b), v6(c, d)),
+        None => (v4(who >> 32), v4(who)),
+    };
+    Some(Session {
+        oif: oif(place),
+        flow: FlowKey {
+            src,
+            dst,
+            protocol: (place >> 24) as u8,
+            src_port: (place >> 48) as u16,
+            dst_port: (place >> 32) as u16,
+        },
+        rate: state.rate(),
+        left: state.left(tick),
+        transaction: (undo >> 32) as u32,
+        before: Rate::from_bps(undo & 0xffff_ffff),
+    })
+}
+
+/// The interface in the second half of a key.
+pub fn oif(place: u64) -> IfIndex {
+    IfIndex((place & (IPV6 - 1)) as u32)
+}
+
+/// As `struct classifier4` holds it, read as a little-endian word.
+fn v4(word: u64) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::from((word as u32).to_le_bytes()))
+}
+
+fn v6(first: u64, second: u64) -> IpAddr {
+    let octets = u128::from(first) | u128::from(second) << 64;
+    IpAddr::V6(Ipv6Addr::from(octets.to_le_bytes()))
+}

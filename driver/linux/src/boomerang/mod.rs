@@ -1,0 +1,397 @@
+//! Boomerang's fast path: the program that reserves for messages as they come in (`bpf/boomerang.c`), and what user
+//! space has to do with it.
+//!
+//! The program refreshes and makes sessions of one flow by itself, in a table that is ours as well (mapped into our
+//! memory), out of a grant per interface that the ledger has booked. What it does not decide it tells through a ring
+//! buffer. We grow and shrink the grants ([`grant`]), sweep what expired ([`FastPath::sweep`]), and list what is there
+//! ([`FastPath::sessions`]). Programs, maps and links are pinned in the agent's bpffs: when the agent is killed,
+//! refreshes go on, and the next agent books as grant what the table holds and the grant has free
+//! ([`FastPath::reclaim`]).
+//!
+//! What the table says is `docs/boomerang.md`, "The fast path".
+
+pub mod grant;
+pub mod layout;
+pub mod ring;
+mod shared;
+mod sweep;
+
+pub use layout::Session;
+pub use ring::{Reason, Told};
+pub use sweep::Expired;
+
+use crate::bpf::arriving::{self, Ran, Xdp};
+use crate::bpf::{fault, map, program_name, refused, sys};
+use aya::maps::{Map, MapData, PerCpuArray, RingBuf};
+use aya::programs::{SchedClassifier, Xdp as XdpProgram};
+use aya::{Ebpf, EbpfLoader};
+use layout::{Interface, MOST_INTERFACES, Row, Settings, WAYS, Wide, flag};
+use shared::Shared;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Acquire, Release};
+use terms::{Bytes, Fault, IfIndex, Span};
+
+/// The compiled programs.
+pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/boomerang.o");
+
+/// Where things are pinned; another layout of the maps takes another name.
+const LAYOUT: &str = "boomerang_v1";
+/// Rows of a table that nothing else is said of: room for about 60,000 sessions in 2 MiB.
+pub const ROWS: u32 = 1 << 14;
+/// The most rows.
+pub const MOST_ROWS: u32 = 1 << 22;
+
+/// How the program hangs at an interface.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Hanging {
+    /// XDP in the device's driver; frames leave without a look at the kernel's own stack where the next device takes them.
+    Native,
+    /// The ingress of traffic control.
+    Ingress,
+}
+
+/// What the programs go by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// The longest refresh interval, s; a longer one is shortened.
+    pub most_refresh: u8,
+    /// A session's token bucket holds what its rate brings in this time (at most 4 s),
+    pub burst: Span,
+    /// and at least so much.
+    pub burst_least: Bytes,
+    /// A shorter packet counts as this long, IP bytes.
+    pub min_unit: u32,
+    /// Boot clock less monotonic clock: what the machine slept, so that sessions do not sleep with it.
+    pub offset: Span,
+}
+
+/// What the programs counted, all CPUs together.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Sessions said again.
+    pub refreshed: u64,
+    /// New ones.
+    pub made: u64,
+    /// Raised or lowered.
+    pub changed: u64,
+    /// Released, or undone because the request failed further on.
+    pub released: u64,
+    /// Refused: the interface has not so much.
+    pub refused: u64,
+    /// Forwarded without any effect here.
+    pub carried: u64,
+    /// Told to user space.
+    pub told: u64,
+    /// Not told, because nobody reads: forwarded as by a node that is not aware.
+    pub unheard: u64,
+}
+
+// SAFETY: `repr(C)` of integers alone, without gaps; every bit pattern is a value.
+unsafe impl aya::Pod for Counts {}
+
+/// The loaded programs and their maps, of one network namespace.
+pub struct FastPath {
+    pins: PathBuf,
+    xdp: OwnedFd,
+    ingress: OwnedFd,
+    rows: Shared<Row>,
+    wide: Shared<Wide>,
+    interfaces: Shared<Interface>,
+    settings: Shared<Settings>,
+    counts: PerCpuArray<MapData, Counts>,
+    ring: RingBuf<MapData>,
+    /// Where the sweep goes on.
+    next: usize,
+}
+
+impl FastPath {
+    /// Loads the programs, with the maps that are pinned under `state_dir` or, the first time, with a new table of so
+    /// many rows (a power of two) of four sessions; `seed` is chance for its hash then.
+    ///
+    /// # Errors
+    /// No right (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN to mount), no memory, or a kernel without what the programs
+    /// need.
+    pub fn open(state_dir: &Path, rows: u32, seed: [u64; 2]) -> Result<FastPath, Fault> {
+        if !rows.is_power_of_two() || rows > MOST_ROWS {
+            return Err(Fault { what: "make a session table: its rows are no power of two up to 2^22", code: 0 });
+        }
+        let mount = state_dir.join("bpf");
+        fs::create_dir_all(&mount).map_err(fault("make the directory of the bpffs"))?;
+        sys::mount_bpffs(&mount).map_err(fault("mount a bpffs under the state directory"))?;
+        let pins = mount.join(LAYOUT);
+        fs::create_dir_all(&pins).map_err(fault("make a directory in the bpffs"))?;
+        let path = match FastPath::pinned(&pins) {
+            Some(path) => path,
+            None => FastPath::load(&pins, rows)?,
+        };
+        let (set, mask) = (path.settings(), path.rows.all().len() as u64 - 1);
+        if set.mask.load(Acquire) != mask {
+            set.seed[0].store(seed[0], Release);
+            set.seed[1].store(seed[1], Release);
+            set.mask.store(mask, Release);
+        }
+        path.renew()?;
+        Ok(path)
+    }
+
+    /// The very programs of this build, as an earlier agent pinned them.
+    fn pinned(pins: &Path) -> Option<FastPath> {
+        let program = |name: &str| sys::open_pinned(&pins.join(program_name(name, OBJECT))).ok();
+        let (xdp, ingress) = (program(XDP)?, program(INGRESS)?);
+        let map = |name: &str| MapData::from_pin(pins.join(name)).ok();
+        FastPath::assemble(pins, xdp, ingress, map("counts")?, map("ring")?).ok()
+    }
+
+    fn load(pins: &Path, rows: u32) -> Result<FastPath, Fault> {
+        let mut object = EbpfLoader::new()
+            .default_map_pin_directory(pins)
+            .map_max_entries("rows", rows)
+            .map_max_entries("wide", rows * WAYS as u32)
+            .load(OBJECT)
+            .map_err(|error| refused("load the session table", &error))?;
+        let program: &mut XdpProgram = object
+            .program_mut("boomerang_xdp")
+            .and_then(|program| program.try_into().ok())
+            .ok_or(Fault { what: "find the XDP program in its object", code: 0 })?;
+        program.load().map_err(|error| refused("load the XDP program", &error))?;
+        let xdp = program.fd().map_err(|error| refused("hold the XDP program", &error))?;
+        let xdp = xdp.as_fd().try_clone_to_owned().map_err(fault("hold the XDP program"))?;
+        let ingress = classifier(&mut object, "boomerang_tc")?;
+        for file in fs::read_dir(pins).map_err(fault("list the bpffs"))?.flatten() {
+            if [XDP, INGRESS].iter().any(|name| file.file_name().to_string_lossy().starts_with(name)) {
+                fs::remove_file(file.path()).map_err(fault("unpin an older program"))?;
+            }
+        }
+        let mut data = |name: &'static str| match map(&mut object, name)? {
+            Map::PerCpuArray(data) | Map::RingBuf(data) => Ok(data),
+            _ => Err(Fault { what: "find a map of the right kind in the object", code: 0 }),
+        };
+        let (counts, ring) = (data("counts")?, data("ring")?);
+        let path = FastPath::assemble(pins, xdp, ingress, counts, ring)?;
+        for (name, program) in [(XDP, path.xdp.as_fd()), (INGRESS, path.ingress.as_fd())] {
+            sys::pin(program, &pins.join(program_name(name, OBJECT))).map_err(fault("pin a program"))?;
+        }
+        Ok(path)
+    }
+
+    fn assemble(
+        pins: &Path,
+        xdp: OwnedFd,
+        ingress: OwnedFd,
+        counts: MapData,
+        ring: MapData,
+    ) -> Result<FastPath, Fault> {
+        let open = |name: &str| sys::open_pinned(&pins.join(name)).map_err(fault("open a map of the session table"));
+        let room = |map: BorrowedFd<'_>| sys::map_room(map).map_err(fault("look at the session table"));
+        let what = "map the session table into memory";
+        let (rows, wide, interfaces, settings) = (open("rows")?, open("wide")?, open("interfaces")?, open("settings")?);
+        Ok(FastPath {
+            pins: pins.to_owned(),
+            xdp,
+            ingress,
+            rows: Shared::map(rows.as_fd(), room(rows.as_fd())? as usize).map_err(fault(what))?,
+            wide: Shared::map(wide.as_fd(), room(wide.as_fd())? as usize).map_err(fault(what))?,
+            interfaces: Shared::map(interfaces.as_fd(), MOST_INTERFACES as usize).map_err(fault(what))?,
+            settings: Shared::map(settings.as_fd(), 1).map_err(fault(what))?,
+            counts: PerCpuArray::try_from(Map::PerCpuArray(counts)).map_err(|e| refused("open the counters", &e))?,
+            ring: RingBuf::try_from(Map::RingBuf(ring)).map_err(|e| refused("open the ring buffer", &e))?,
+            next: 0,
+        })
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings.all()[0]
+    }
+
+    fn interface(&self, index: IfIndex) -> Option<&Interface> {
+        self.interfaces.all().get(index.0 as usize)
+    }
+
+    /// Says what the programs go by.
+    pub fn set_rules(&self, rules: &Rules) {
+        let set = self.settings();
+        set.most_refresh.store(u32::from(rules.most_refresh.max(1)), Release);
+        set.burst_ns.store(u32::try_from(rules.burst.as_nanos()).unwrap_or(u32::MAX), Release);
+        set.burst_least.store(u32::try_from(rules.burst_least.get()).unwrap_or(u32::MAX), Release);
+        set.min_unit.store(rules.min_unit, Release);
+        set.offset.store(rules.offset.as_nanos(), Release);
+    }
+
+    /// Whether messages that come in by this interface are handled from now on; the rest of its flags stay.
+    ///
+    /// # Errors
+    /// The interface's number is past the table's end.
+    pub fn listen(&self, iif: IfIndex, on: bool) -> Result<(), Fault> {
+        self.set_flag(iif, flag::LISTENS, on)
+    }
+
+    /// Whether a reply may reserve what leaves here though no request passed (`replies = "any"`).
+    ///
+    /// # Errors
+    /// As [`FastPath::listen`].
+    pub fn trust_replies(&self, oif: IfIndex, on: bool) -> Result<(), Fault> {
+        self.set_flag(oif, flag::ANY_REPLIES, on)
+    }
+
+    /// Whether the device takes frames that another hands it directly.
+    ///
+    /// # Errors
+    /// As [`FastPath::listen`].
+    pub fn redirect(&self, oif: IfIndex, on: bool) -> Result<(), Fault> {
+        self.set_flag(oif, flag::REDIRECTS, on)
+    }
+
+    fn set_flag(&self, index: IfIndex, bit: u32, on: bool) -> Result<(), Fault> {
+        let Some(interface) = self.interface(index) else { return Err(PAST_THE_END) };
+        if on {
+            interface.flags.fetch_or(bit, Release);
+        } else {
+            interface.flags.fetch_and(!bit, Release);
+        }
+        Ok(())
+    }
+
+    /// Hangs the program at what comes in by an interface of the calling thread's network namespace, for good: XDP in
+    /// the device's driver where `native`, else at the ingress of traffic control.
+    ///
+    /// # Errors
+    /// The device has no XDP (EOPNOTSUPP), or another program has it (EBUSY, EEXIST).
+    pub fn attach(&self, iif: IfIndex, how: Hanging) -> Result<(), Fault> {
+        self.interface(iif).ok_or(PAST_THE_END)?;
+        self.detach(iif)?;
+        let link = match how {
+            Hanging::Native => arriving::attach_xdp(self.xdp.as_fd(), iif.0, Xdp::Native)
+                .map_err(fault("attach the XDP program to the interface"))?,
+            Hanging::Ingress => arriving::attach_ingress(self.ingress.as_fd(), iif.0)
+                .map_err(fault("attach the program to the interface's ingress (TCX)"))?,
+        };
+        sys::pin(link.as_fd(), &self.link(iif, how)).map_err(fault("pin a program's link"))
+    }
+
+    /// Takes the program from an interface.
+    ///
+    /// # Errors
+    /// The kernel will not.
+    pub fn detach(&self, iif: IfIndex) -> Result<(), Fault> {
+        for how in [Hanging::Native, Hanging::Ingress] {
+            let path = self.link(iif, how);
+            let Ok(link) = sys::open_pinned(&path) else { continue };
+            match sys::detach(link.as_fd()) {
+                Err(error) if error.raw_os_error() != Some(libc::ENOLINK) => {
+                    return Err(fault("detach a program")(error));
+                }
+                _ => fs::remove_file(path).map_err(fault("unpin a program's link"))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// How the program hangs at this interface, if it does.
+    pub fn hanging(&self, iif: IfIndex) -> Option<Hanging> {
+        let there = |how: &Hanging| {
+            let link = sys::open_pinned(&self.link(iif, *how));
+            link.and_then(|link| sys::link_place(link.as_fd())).is_ok_and(|place| place.ifindex == iif.0)
+        };
+        [Hanging::Native, Hanging::Ingress].into_iter().find(there)
+    }
+
+    fn link(&self, iif: IfIndex, how: Hanging) -> PathBuf {
+        let kind = match how {
+            Hanging::Native => XDP_LINK,
+            Hanging::Ingress => INGRESS_LINK,
+        };
+        self.pins.join(format!("{kind}{}", iif.0))
+    }
+
+    /// Gives what hangs there this build's programs; forgets the links of interfaces that have gone.
+    fn renew(&self) -> Result<(), Fault> {
+        for file in fs::read_dir(&self.pins).map_err(fault("list the bpffs"))?.flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let program = match name {
+                _ if name.starts_with(XDP_LINK) => self.xdp.as_fd(),
+                _ if name.starts_with(INGRESS_LINK) => self.ingress.as_fd(),
+                _ => continue,
+            };
+            let Ok(link) = sys::open_pinned(&file.path()) else { continue };
+            let place = sys::link_place(link.as_fd()).map_err(fault("look at a program's link"))?;
+            if place.ifindex == 0 {
+                fs::remove_file(file.path()).map_err(fault("unpin the link of an interface that has gone"))?;
+            } else {
+                sys::replace_program(link.as_fd(), program)
+                    .map_err(fault("put a new program in the old one's place"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the XDP program on a frame as if it came in by `iif` (where it must hang): after a grant was grown the
+    /// message that wanted it is run again. Nothing is sent: a verdict of [`REDIRECT`] is for the caller to carry out.
+    ///
+    /// # Errors
+    /// The kernel will not run it.
+    pub fn run(&self, frame: &[u8], iif: IfIndex) -> Result<Ran, Fault> {
+        self.run_often(frame, iif, 1)
+    }
+
+    /// The same, so often.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_often(&self, frame: &[u8], iif: IfIndex, times: u32) -> Result<Ran, Fault> {
+        arriving::run_xdp(self.xdp.as_fd(), frame, iif.0, times).map_err(fault("run the XDP program"))
+    }
+
+    /// The same with the form for the ingress of traffic control.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_ingress(&self, frame: &[u8], iif: IfIndex) -> Result<Ran, Fault> {
+        arriving::run_ingress(self.ingress.as_fd(), frame, iif.0, 1).map_err(fault("run the ingress program"))
+    }
+
+    /// What the programs counted since they were first loaded.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn counts(&self) -> Result<Counts, Fault> {
+        let all = self.counts.get(&0, 0).map_err(|error| refused("read the counters", &error))?;
+        Ok(all.iter().fold(Counts::default(), |sum, one| Counts {
+            refreshed: sum.refreshed.wrapping_add(one.refreshed),
+            made: sum.made.wrapping_add(one.made),
+            changed: sum.changed.wrapping_add(one.changed),
+            released: sum.released.wrapping_add(one.released),
+            refused: sum.refused.wrapping_add(one.refused),
+            carried: sum.carried.wrapping_add(one.carried),
+            told: sum.told.wrapping_add(one.told),
+            unheard: sum.unheard.wrapping_add(one.unheard),
+        }))
+    }
+}
+
+/// The verdict of an XDP program that a frame is to leave by another interface.
+pub const REDIRECT: u32 = 4;
+/// That it goes to the kernel's own stack.
+pub const PASS: u32 = 2;
+/// That it was consumed.
+pub const DROP: u32 = 1;
+
+const PAST_THE_END: Fault = Fault { what: "use the fast path on an interface with a number past 4095", code: 0 };
+/// What the names of pinned programs begin with.
+const XDP: &str = "xdp_program_";
+const INGRESS: &str = "ingress_program_";
+/// And of pinned links.
+const XDP_LINK: &str = "xdp_link_";
+const INGRESS_LINK: &str = "ingress_link_";
+
+fn classifier(object: &mut Ebpf, name: &str) -> Result<OwnedFd, Fault> {
+    let program: &mut SchedClassifier = object
+        .program_mut(name)
+        .and_then(|program| program.try_into().ok())
+        .ok_or(Fault { what: "find a program in its object", code: 0 })?;
+    program.load().map_err(|error| refused("load a program", &error))?;
+    let fd = program.fd().map_err(|error| refused("hold a program", &error))?;
+    fd.as_fd().try_clone_to_owned().map_err(fault("hold a program"))
+}

@@ -1,0 +1,71 @@
+//! Sessions that were not refreshed for their life, and those that were.
+
+use super::FastPath;
+use super::layout::{self, Session, State, TICK, WAYS, oif};
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use terms::Rate;
+
+/// A session that the sweep took out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expired {
+    /// As it was.
+    pub session: Session,
+}
+
+impl FastPath {
+    /// The tick that the programs would read at `monotonic` ns of the kernel's monotonic clock.
+    pub fn tick(&self, monotonic: u64) -> u64 {
+        monotonic.wrapping_add(self.settings().offset.load(Acquire)) >> TICK
+    }
+
+    /// Looks at the next `rows` rows of the table and takes out what is over at this tick, giving its rate back to the
+    /// grant. A session that is refreshed at the same instant is either refreshed or taken out, never both.
+    pub fn sweep(&mut self, tick: u64, rows: usize) -> Vec<Expired> {
+        let all = self.rows.all().len();
+        let mut over = Vec::new();
+        for _ in 0..rows.min(all) {
+            let index = self.next;
+            self.next = (self.next + 1) % all;
+            (0..WAYS).for_each(|way| over.extend(self.take_out(index, way, tick)));
+        }
+        over
+    }
+
+    fn take_out(&self, index: usize, way: usize, tick: u64) -> Option<Expired> {
+        let row = &self.rows.all()[index];
+        let state = State(row.state[way].load(Acquire));
+        if !state.is_live() || !state.is_over(tick) {
+            return None;
+        }
+        let session = layout::session(row, way, self.wide.all().get(index * WAYS + way), tick)?;
+        // Another session that came here meanwhile would not be over: its state is another.
+        row.state[way].compare_exchange(state.0, state.freed().0, AcqRel, Acquire).ok()?;
+        let interface = self.interface(session.oif)?;
+        interface.free.fetch_add(state.rate().as_bps(), AcqRel);
+        Some(Expired { session })
+    }
+
+    /// The sessions that are there, each as it was at some instant of the walk; `skip` and `most` of them for a page.
+    pub fn sessions(&self, tick: u64, skip: usize, most: usize) -> Vec<Session> {
+        let rows = self.rows.all().iter().enumerate();
+        let places = rows.flat_map(|(index, row)| (0..WAYS).map(move |way| (index, row, way)));
+        let wide = self.wide.all();
+        let live = places.filter_map(|(index, row, way)| layout::session(row, way, wide.get(index * WAYS + way), tick));
+        live.skip(skip).take(most).collect()
+    }
+
+    /// How many sessions there are, and what they have together, on all interfaces.
+    pub fn total(&self) -> (usize, Rate) {
+        let (mut count, mut sum) = (0, 0_u64);
+        for row in self.rows.all() {
+            for way in 0..WAYS {
+                let state = State(row.state[way].load(Acquire));
+                if state.is_live() && oif(row.place[way].load(Acquire)).0 != 0 {
+                    count += 1;
+                    sum = sum.saturating_add(state.rate().as_bps());
+                }
+            }
+        }
+        (count, Rate::from_bps(sum))
+    }
+}

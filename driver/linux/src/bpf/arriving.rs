@@ -1,0 +1,81 @@
+//! Programs at what comes in: hung there (XDP, or the ingress of traffic control), and run on packets of our own making.
+
+use super::sys::{Attr, BPF_LINK_CREATE, BPF_PROG_TEST_RUN, SkBuff, bpf, owned, pair};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+const BPF_XDP: u32 = 37;
+const BPF_TCX_INGRESS: u32 = 46;
+
+/// How an XDP program hangs at an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Xdp {
+    /// In the device's driver.
+    Native = 1 << 2,
+    /// Behind it, on packets that the kernel has taken in already.
+    Generic = 1 << 1,
+}
+
+/// Hangs a program behind all others at the ingress of an interface of the calling thread's network namespace. It
+/// stays as long as the link is open or pinned.
+pub fn attach_ingress(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<OwnedFd> {
+    attach(program, ifindex, BPF_TCX_INGRESS, 0)
+}
+
+/// Hangs an XDP program at an interface that has none.
+pub fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, how: Xdp) -> io::Result<OwnedFd> {
+    attach(program, ifindex, BPF_XDP, how as u32)
+}
+
+fn attach(program: BorrowedFd<'_>, ifindex: u32, place: u32, flags: u32) -> io::Result<OwnedFd> {
+    let mut attr: Attr = [0; 16];
+    attr[0] = pair(program.as_raw_fd() as u32, ifindex);
+    attr[1] = pair(place, flags);
+    bpf(BPF_LINK_CREATE, &mut attr).map(owned)
+}
+
+/// What a run on a packet that comes in made of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ran {
+    /// The program's verdict.
+    pub verdict: u32,
+    /// The packet afterwards, link header first.
+    pub packet: Vec<u8>,
+    /// Mean time of a run, ns.
+    pub nanos: u32,
+}
+
+/// Runs an XDP program on a packet (link header first) that comes in by `ifindex`, which must have an XDP program
+/// (0: no interface in particular). Nothing is sent, whatever the verdict.
+pub fn run_xdp(program: BorrowedFd<'_>, packet: &[u8], ifindex: u32, times: u32) -> io::Result<Ran> {
+    // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
+    let mut context = [0, packet.len() as u32, 0, ifindex, 0, 0];
+    run_in(program, packet, (ifindex != 0).then_some(&mut context[..]), times)
+}
+
+/// The same of a program at the ingress of traffic control.
+pub fn run_ingress(program: BorrowedFd<'_>, packet: &[u8], ifindex: u32, times: u32) -> io::Result<Ran> {
+    let mut context = SkBuff { words: [0; 48] };
+    context.words[9] = ifindex;
+    context.words[10] = ifindex;
+    run_in(program, packet, Some(&mut context.words[..]), times)
+}
+
+fn run_in(program: BorrowedFd<'_>, packet: &[u8], context: Option<&mut [u32]>, times: u32) -> io::Result<Ran> {
+    let mut out = vec![0; packet.len() + 256];
+    let mut attr: Attr = [0; 16];
+    attr[0] = u64::from(program.as_raw_fd() as u32); // prog_fd, retval
+    attr[1] = pair(packet.len() as u32, out.len() as u32); // data_size_in, data_size_out
+    attr[2] = packet.as_ptr() as u64; // data_in
+    attr[3] = out.as_mut_ptr() as u64; // data_out
+    attr[4] = u64::from(times); // repeat, duration
+    if let Some(context) = context {
+        let size = size_of_val(context) as u32;
+        attr[5] = pair(size, size); // ctx_size_in, ctx_size_out
+        attr[6] = context.as_mut_ptr() as u64; // ctx_in
+        attr[7] = attr[6]; // ctx_out
+    }
+    bpf(BPF_PROG_TEST_RUN, &mut attr)?;
+    out.truncate((attr[1] >> 32) as usize);
+    Ok(Ran { verdict: (attr[0] >> 32) as u32, packet: out, nanos: (attr[4] >> 32) as u32 })
+}

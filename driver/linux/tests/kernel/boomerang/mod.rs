@@ -1,0 +1,4 @@
+//! Boomerang's fast path: the program run on messages of our own making, its table and grants read beside it.
+
+mod bed;
+mod program;
