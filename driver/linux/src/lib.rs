@@ -2,13 +2,16 @@
 //!
 //! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
 //! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
+//! [`cgroup`] knows control groups, [`cpu`] reserves processors;
 //! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces.
 
 pub mod boomerang;
 pub mod bpf;
 pub mod cache;
 pub mod capture;
+pub mod cgroup;
 pub mod clock;
+pub mod cpu;
 pub mod doctor;
 pub mod error;
 pub mod ethtool;

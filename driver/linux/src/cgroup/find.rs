@@ -1,0 +1,123 @@
+//! Where the controllers are mounted, and in which group a process is (proc(5), cgroups(7)).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Of a hierarchy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// One hierarchy for each controller or two.
+    One,
+    /// One for all.
+    Two,
+}
+
+/// A mounted hierarchy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mounted {
+    /// Of which kind.
+    pub version: Version,
+    /// What can be controlled there: of version 1 `cpu`, `cpuacct`, `blkio`, ..; of version 2 `cpu`, `io`, ..
+    pub controllers: Vec<String>,
+    /// Its root folder.
+    pub at: PathBuf,
+}
+
+/// Every hierarchy that is mounted here.
+pub fn all_mounted() -> Vec<Mounted> {
+    let text = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let held = |at: &Path| fs::read_to_string(at.join("cgroup.controllers")).unwrap_or_default();
+    parse(&text, held)
+}
+
+/// Reads `/proc/mounts`; `held` tells the controllers of a hierarchy of version 2.
+fn parse(mounts: &str, held: impl Fn(&Path) -> String) -> Vec<Mounted> {
+    let one = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (at, kind, options) = (PathBuf::from(words.next()?), words.next()?, words.next()?);
+        match kind {
+            "cgroup" => {
+                let controllers = options.split(',').map(str::to_owned).collect();
+                Some(Mounted { version: Version::One, controllers, at })
+            }
+            "cgroup2" => {
+                let controllers = held(&at).split_ascii_whitespace().map(str::to_owned).collect();
+                Some(Mounted { version: Version::Two, controllers, at })
+            }
+            _ => None,
+        }
+    };
+    mounts.lines().filter_map(one).collect()
+}
+
+/// The hierarchy of a controller: `one` is its name in version 1, `two` in version 2. A controller is in one of them
+/// only, whichever the system's start gave it to.
+pub fn find(all: &[Mounted], one: &str, two: &str) -> Option<Mounted> {
+    let has = |mounted: &&Mounted| {
+        let name = if mounted.version == Version::One { one } else { two };
+        mounted.controllers.iter().any(|held| held == name)
+    };
+    all.iter().find(has).cloned()
+}
+
+/// The hierarchies that CPU reservations use: that of `cpu`, and that of `cpuacct` if it is another.
+pub fn for_cpu(all: &[Mounted]) -> Option<Vec<Mounted>> {
+    let first = find(all, "cpu", "cpu")?;
+    let counted = find(all, "cpuacct", "-").filter(|counted| counted.at != first.at && first.version == Version::One);
+    Some(std::iter::once(first).chain(counted).collect())
+}
+
+/// The hierarchy that disk reservations use.
+pub fn for_disk(all: &[Mounted]) -> Option<Vec<Mounted>> {
+    find(all, "blkio", "io").map(|found| vec![found])
+}
+
+/// The folder of the group that process `pid` is in, in the hierarchy `mounted`; `None` if there is no such process.
+pub fn home_of(pid: u32, mounted: &Mounted) -> Option<PathBuf> {
+    home_in(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?, mounted)
+}
+
+fn home_in(lines: &str, mounted: &Mounted) -> Option<PathBuf> {
+    let mine = |line: &&str| {
+        let names = line.split(':').nth(1).unwrap_or_default();
+        match mounted.version {
+            Version::Two => names.is_empty(),
+            Version::One => {
+                names.split(',').any(|name| !name.is_empty() && mounted.controllers.iter().any(|c| c == name))
+            }
+        }
+    };
+    let path = lines.lines().find(mine)?.splitn(3, ':').nth(2)?;
+    Some(mounted.at.join(path.trim_start_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "proc /proc proc rw 0 0\n\
+        cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
+        cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n\
+        cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\nshort";
+
+    #[test]
+    fn controllers_are_found_in_either_version() {
+        let all = parse(MOUNTS, |_| "memory pids\n".to_owned());
+        assert_eq!(all.len(), 3);
+        assert_eq!(find(&all, "cpu", "cpu").unwrap().at, PathBuf::from("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(find(&all, "blkio", "io").unwrap().version, Version::One);
+        assert_eq!(find(&all, "none", "memory").unwrap().version, Version::Two);
+        assert_eq!(find(&all, "none", "io"), None);
+    }
+
+    #[test]
+    fn the_group_of_a_process_is_told_by_its_hierarchy() {
+        let all = parse(MOUNTS, |_| "io".to_owned());
+        let lines = "7:blkio:/\n2:cpu,cpuacct:/user.slice/a:b\n1:name=systemd:/x\n0::/system.slice";
+        let home = |n: usize| home_in(lines, &all[n]).unwrap();
+        assert_eq!(home(0), PathBuf::from("/sys/fs/cgroup/cpu,cpuacct/user.slice/a:b"));
+        assert_eq!(home(1), PathBuf::from("/sys/fs/cgroup/blkio/"));
+        assert_eq!(home(2), PathBuf::from("/sys/fs/cgroup/unified/system.slice"));
+        assert_eq!(home_in("", &all[0]), None);
+    }
+}

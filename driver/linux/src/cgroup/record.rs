@@ -1,0 +1,143 @@
+//! What a [`Tree`](super::Tree) has done to the host, in a file, written before the deed: after a crash the next one
+//! finds which groups are ours, what each was worth, and where each process came from.
+//!
+//! One line, one fact. The file is replaced whole; it need not survive a loss of power, because groups do not either.
+
+use crate::error::Failed;
+use crate::process::ProcessId;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The facts.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Record {
+    file: PathBuf,
+    /// Whether what was unreserved was moved to the group of ours.
+    pub gathered: bool,
+    /// Controllers of version 2 that we switched on for the groups of the parent.
+    pub added: Vec<String>,
+    /// Group by name; who uses it (`cpu`, `io`), and what for (in the user's own unit).
+    pub groups: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Where the processes that we moved to groups came from.
+    pub homes: Vec<Home>,
+}
+
+/// Where a process came from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Home {
+    /// The group of ours that it is in.
+    pub group: String,
+    /// The process.
+    pub process: ProcessId,
+    /// In which of the tree's hierarchies.
+    pub hierarchy: usize,
+    /// The folder of the group that it was in.
+    pub dir: PathBuf,
+}
+
+impl Record {
+    /// Reads what an earlier one left; a line that cannot be understood is passed over.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn read(file: &Path) -> Result<Record, Failed> {
+        let text = match fs::read_to_string(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            other => other.map_err(Failed::doing(format!("read {}", file.display())))?,
+        };
+        let mut record = Record { file: file.to_owned(), ..Record::default() };
+        for line in text.lines() {
+            // A line that was cut off is of a deed that was not done.
+            let _ = record.take(line);
+        }
+        Ok(record)
+    }
+
+    fn take(&mut self, line: &str) -> Option<()> {
+        let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let mut words = rest.split(' ');
+        match kind {
+            "gathered" => self.gathered = true,
+            "added" => self.added.push(rest.to_owned()),
+            "group" => {
+                let (name, user, worth) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
+                self.groups.entry(name.to_owned()).or_default().insert(user.to_owned(), worth);
+            }
+            "home" => {
+                let (group, pid, start, hierarchy, dir) = (
+                    words.next()?.to_owned(),
+                    words.next()?.parse().ok()?,
+                    words.next()?.parse().ok()?,
+                    words.next()?.parse().ok()?,
+                    PathBuf::from(rest.splitn(5, ' ').nth(4)?),
+                );
+                self.homes.push(Home { group, process: ProcessId { pid, start }, hierarchy, dir });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Puts it on the disk; nothing to remember is no file.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn write(&self) -> Result<(), Failed> {
+        let what = || format!("write {}", self.file.display());
+        let text = self.to_string();
+        if text.is_empty() {
+            return match fs::remove_file(&self.file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failed::because(what(), error)),
+                _ => Ok(()),
+            };
+        }
+        let new = self.file.with_extension("new");
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).map_err(Failed::doing(what()))
+    }
+}
+
+impl std::fmt::Display for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.gathered {
+            writeln!(f, "gathered")?;
+        }
+        for added in &self.added {
+            writeln!(f, "added {added}")?;
+        }
+        for (name, users) in &self.groups {
+            for (user, worth) in users {
+                writeln!(f, "group {name} {user} {worth}")?;
+            }
+        }
+        for Home { group, process, hierarchy, dir } in &self.homes {
+            writeln!(f, "home {group} {process} {hierarchy} {}", dir.display())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_again_and_nothing_leaves_no_file() {
+        let file = std::env::temp_dir().join(format!("sluice-groups-record-{}", std::process::id()));
+        let mut record = Record::read(&file).unwrap();
+        record.gathered = true;
+        record.added.push("cpu".into());
+        record.groups.insert("r-1".into(), BTreeMap::from([("cpu".into(), 500_000), ("io".into(), 7)]));
+        let process = ProcessId { pid: 4, start: 77 };
+        let dir = PathBuf::from("/sys/fs/cgroup/a b");
+        record.homes.push(Home { group: "r-1".into(), process, hierarchy: 1, dir });
+        record.write().unwrap();
+        assert_eq!(Record::read(&file).unwrap(), record);
+        fs::write(&file, "gathered\nhome r-1 4\ngroup r-2 cpu x\nnoise\n").unwrap();
+        let found = Record::read(&file).unwrap();
+        assert!(found.gathered && found.homes.is_empty() && found.groups.is_empty());
+        Record { file: file.clone(), ..Record::default() }.write().unwrap();
+        assert!(!file.exists());
+    }
+}

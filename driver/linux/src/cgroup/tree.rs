@@ -1,0 +1,434 @@
+//! The groups below one parent group: one for each reservation, and `sluice.rest`, in which all lives that was in the
+//! parent itself and is not reserved.
+//!
+//! *Opt in.* Nothing is moved until somebody [`Tree::hold`]s the rest, and all goes back to the parent when the last
+//! one lets go. Threads of the kernel stay where they are. The agent itself stays too, so that what it must do at a
+//! window's edge does not wait for those whom it holds back.
+//! *Crash-safe.* What will be done is written down first (`record`); the next one on the same parent goes on from
+//! there. A lock on the parent's folder keeps a second one out while the first lives.
+//! *Version 2* allows processes only in groups that control no others (except in the root), and a process is in one
+//! group for all controllers: so CPU and disk share a tree there, and a reservation of both is one group.
+
+use super::find::{Mounted, Version, home_of};
+use super::group::{Group, is_kernel_thread};
+use super::record::{Home, Record};
+use crate::error::Failed;
+use crate::process::ProcessId;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// The group of what is not reserved.
+const REST: &str = "sluice.rest";
+/// Groups of reservations begin so.
+const RESERVED: &str = "sluice.r.";
+/// Rounds of moving: a process that forks while it is moved leaves its child behind.
+const ROUNDS: usize = 20;
+
+/// Which groups are meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The hierarchies: the first is the controller's, in the others reserved processes are only counted.
+    pub mounted: Vec<Mounted>,
+    /// The parent below their roots: `/` for the whole host.
+    pub parent: PathBuf,
+    /// The file of the record.
+    pub record: PathBuf,
+}
+
+/// What [`Tree::gather`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Gathered {
+    /// Processes moved to the rest.
+    pub moved: usize,
+    /// Processes that stay in the parent although they should not: of other process namespaces, or the kernel said no.
+    pub left: usize,
+}
+
+/// The groups below one parent.
+#[derive(Debug)]
+pub struct Tree {
+    mounted: Vec<Mounted>,
+    parents: Vec<Group>,
+    record: Record,
+    holders: BTreeSet<String>,
+    at_root: bool,
+    _lock: File,
+}
+
+impl Tree {
+    /// Takes the parent over, with what an earlier one that did not end well has left.
+    ///
+    /// # Errors
+    /// There is no such group, another agent has it, or the record cannot be read.
+    pub fn open(place: Place) -> Result<Tree, Failed> {
+        let below = place.parent.strip_prefix("/").unwrap_or(&place.parent);
+        let what = || format!("use the group {}", place.parent.display());
+        if below.components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+            return Err(Failed::because(what(), io::Error::other("a path below the hierarchy's root is wanted")));
+        }
+        let parents: Vec<Group> = place.mounted.iter().map(|mounted| Group::at(mounted.at.join(below))).collect();
+        let first = parents.first().ok_or_else(|| Failed::because(what(), io::ErrorKind::NotFound.into()))?;
+        let lock = lock(first.dir())?;
+        let record = Record::read(&place.record)?;
+        let at_root = below.as_os_str().is_empty();
+        let mut tree = Tree { mounted: place.mounted, parents, record, holders: BTreeSet::new(), at_root, _lock: lock };
+        tree.adopt()?;
+        Ok(tree)
+    }
+
+    /// Believes what it sees: groups of ours of which nothing was written down (the state folder was removed) are
+    /// emptied and go; the rest is known again.
+    fn adopt(&mut self) -> Result<(), Failed> {
+        if self.rest().exists() {
+            self.record.gathered = true;
+        }
+        for name in self.parents[0].children() {
+            let Some(name) = name.strip_prefix(RESERVED) else { continue };
+            if !self.record.groups.contains_key(name) {
+                self.empty(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The version of the hierarchy.
+    pub fn version(&self) -> Version {
+        self.mounted[0].version
+    }
+
+    /// The parent.
+    pub fn parent(&self) -> &Group {
+        &self.parents[0]
+    }
+
+    /// The group of what is not reserved.
+    pub fn rest(&self) -> Group {
+        self.parents[0].child(REST)
+    }
+
+    /// The group of a reservation.
+    pub fn group(&self, name: &str) -> Group {
+        self.parents[0].child(&format!("{RESERVED}{name}"))
+    }
+
+    /// The same group where its processes are counted, if that is another hierarchy.
+    pub fn counted(&self, name: &str) -> Option<Group> {
+        Some(self.parents.get(1)?.child(&format!("{RESERVED}{name}")))
+    }
+
+    /// The groups below the parent that are not ours.
+    pub fn foreign(&self) -> Vec<Group> {
+        let parent = self.parent();
+        let theirs = |name: &String| name != REST && !name.starts_with(RESERVED);
+        parent.children().into_iter().filter(theirs).map(|name| parent.child(&name)).collect()
+    }
+
+    /// Reservations for which `user` has a group, also of before a crash, and what each was worth.
+    pub fn reserved(&self, user: &str) -> Vec<(String, u64)> {
+        let worth = |(name, users): (&String, &std::collections::BTreeMap<String, u64>)| {
+            users.get(user).map(|&worth| (name.clone(), worth))
+        };
+        self.record.groups.iter().filter_map(worth).collect()
+    }
+
+    /// Whether the unreserved are in their group.
+    pub fn is_gathered(&self) -> bool {
+        self.record.gathered
+    }
+
+    /// `user` needs all that is unreserved in one group, and the controller in the groups: from now on it is so.
+    ///
+    /// # Errors
+    /// The kernel says no; what was moved goes back with [`Tree::let_go`].
+    pub fn hold(&mut self, user: &str) -> Result<Gathered, Failed> {
+        self.holders.insert(user.to_owned());
+        self.record.gathered = true;
+        self.record.write()?;
+        self.rest().make()?;
+        let gathered = self.gather()?;
+        self.switch_on(user)?;
+        Ok(gathered)
+    }
+
+    /// Switches a controller of version 2 on for the groups of the parent.
+    ///
+    /// # Errors
+    /// The parent does not have it, or has processes of its own.
+    pub fn switch_on(&mut self, controller: &str) -> Result<(), Failed> {
+        const SETTING: &str = "cgroup.subtree_control";
+        if self.version() == Version::One {
+            return Ok(());
+        }
+        let has = |text: &str| text.split_ascii_whitespace().any(|held| held == controller);
+        let parent = self.parents[0].clone();
+        if has(&parent.read(SETTING)?) {
+            return Ok(());
+        }
+        self.record.added.push(controller.to_owned());
+        self.record.write()?;
+        parent.write(SETTING, &format!("+{controller}"))
+    }
+
+    /// Moves what is in the parent to the rest: new ones come when a process is put there by another program.
+    ///
+    /// # Errors
+    /// The groups cannot be read.
+    pub fn gather(&mut self) -> Result<Gathered, Failed> {
+        let (parent, rest) = (self.parents[0].clone(), self.rest());
+        let mut total = Gathered::default();
+        for _ in 0..ROUNDS {
+            let mut moved = 0;
+            total.left = 0;
+            for pid in parent.processes()? {
+                if self.stays(pid) {
+                    continue;
+                }
+                match if pid == 0 { Err(libc::EINVAL) } else { rest.attach(pid).map_err(|failed| failed.code()) } {
+                    Ok(()) => moved += 1,
+                    Err(libc::ESRCH) => {}
+                    Err(_) => total.left += 1,
+                }
+            }
+            total.moved += moved;
+            if moved == 0 {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Who is not moved.
+    fn stays(&self, pid: u32) -> bool {
+        let may_stay = self.version() == Version::One || self.at_root;
+        may_stay && (pid == std::process::id() || is_kernel_thread(pid))
+    }
+
+    /// `user` does not need the rest any more; with the last one everything goes back to the parent.
+    ///
+    /// # Errors
+    /// The kernel says no.
+    pub fn let_go(&mut self, user: &str) -> Result<(), Failed> {
+        self.holders.remove(user);
+        if !self.holders.is_empty() || !self.record.gathered {
+            return Ok(());
+        }
+        self.switch_off()?;
+        let (parent, rest) = (self.parents[0].clone(), self.rest());
+        move_all(&rest, |_| parent.clone())?;
+        rest.remove()?;
+        self.record.gathered = false;
+        self.record.write()
+    }
+
+    fn switch_off(&mut self) -> Result<(), Failed> {
+        if !self.record.groups.is_empty() {
+            return Ok(());
+        }
+        for controller in std::mem::take(&mut self.record.added) {
+            self.parents[0].write("cgroup.subtree_control", &format!("-{controller}"))?;
+        }
+        self.record.write()
+    }
+
+    /// Makes a group for `user`'s reservation `name`; `worth` is what it is found again with. Repeating it changes
+    /// only the worth.
+    ///
+    /// # Errors
+    /// The name is not a plain word of at most 64 letters, digits, `-` and `_`; or the kernel says no.
+    pub fn reserve(&mut self, user: &str, name: &str, worth: u64) -> Result<Group, Failed> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
+            let error = io::Error::other("letters, digits, - and _ make the name of a group");
+            return Err(Failed::because(format!("name a group {name:?}"), error));
+        }
+        self.record.groups.entry(name.to_owned()).or_default().insert(user.to_owned(), worth);
+        self.record.write()?;
+        let group = self.group(name);
+        group.make()?;
+        if let Some(counted) = self.counted(name) {
+            counted.make()?;
+        }
+        Ok(group)
+    }
+
+    /// Takes `user`'s use of the group back; the last user's processes go to where they came from, and the group goes.
+    ///
+    /// # Errors
+    /// The kernel says no.
+    pub fn unreserve(&mut self, user: &str, name: &str) -> Result<(), Failed> {
+        let Some(users) = self.record.groups.get_mut(name) else { return Ok(()) };
+        if users.len() > 1 || !users.contains_key(user) {
+            users.remove(user);
+            return self.record.write();
+        }
+        self.empty(name)?;
+        self.record.groups.remove(name);
+        self.record.homes.retain(|home| home.group != name);
+        self.record.write()
+    }
+
+    /// Sends the processes of a reservation home, and removes its group.
+    fn empty(&self, name: &str) -> Result<(), Failed> {
+        let groups = [Some(self.group(name)), self.counted(name)];
+        for (hierarchy, group) in groups.into_iter().enumerate() {
+            let Some(group) = group.filter(Group::exists) else { continue };
+            move_all(&group, |pid| self.home(name, hierarchy, pid))?;
+            group.remove()?;
+        }
+        Ok(())
+    }
+
+    /// Where a process of a reservation goes back to: where it came from; for a child that it had since, where its
+    /// reservation's first process came from; if that is gone, where all that is unreserved is.
+    fn home(&self, name: &str, hierarchy: usize, pid: u32) -> Group {
+        let mut of_group = self.record.homes.iter().filter(|home| home.group == name && home.hierarchy == hierarchy);
+        let first = of_group.clone().next();
+        let own = of_group.find(|home| home.process.pid == pid && home.process.is_running());
+        let rest = self.rest();
+        let unreserved =
+            if hierarchy == 0 && self.record.gathered && rest.exists() { &rest } else { &self.parents[hierarchy] };
+        let known = own.or(first).map(|home| Group::at(home.dir.clone()));
+        let usable = |group: &Group| group.exists() && *group != self.parents[hierarchy] && *group != rest;
+        known.filter(usable).unwrap_or_else(|| unreserved.clone())
+    }
+
+    /// Moves a process, with its threads and all children that it will have, to a reservation's group.
+    ///
+    /// # Errors
+    /// There is no such process, it belongs to another reservation, or the kernel says no; then it is where it was.
+    pub fn put(&mut self, name: &str, pid: u32) -> Result<ProcessId, Failed> {
+        let what = || format!("bind process {pid} to reservation {name}");
+        let refused = |why: String| Err(Failed::because(what(), io::Error::other(why)));
+        let Some(process) = ProcessId::of(pid) else { return refused("it does not run".into()) };
+        if is_kernel_thread(pid) {
+            return refused("it is a thread of the kernel".into());
+        }
+        let target = self.group(name);
+        let mut moves = Vec::new();
+        for (hierarchy, mounted) in self.mounted.iter().enumerate() {
+            let group = if hierarchy == 0 { Some(target.clone()) } else { self.counted(name) };
+            let (Some(group), Some(dir)) = (group, home_of(pid, mounted)) else { continue };
+            if dir == group.dir() {
+                continue;
+            }
+            if let Some(other) = reservation_of(&self.parents[hierarchy], &dir) {
+                return refused(format!("it is bound to reservation {other} already"));
+            }
+            moves.push((group, Home { group: name.to_owned(), process, hierarchy, dir }));
+        }
+        for (_, home) in &moves {
+            let same =
+                |other: &Home| (&other.group, other.process, other.hierarchy) == (&home.group, process, home.hierarchy);
+            if !self.record.homes.iter().any(same) {
+                self.record.homes.push(home.clone());
+            }
+        }
+        self.record.write()?;
+        for (group, home) in &moves {
+            if let Err(failed) = group.attach(pid) {
+                self.take_out(name, process, &moves);
+                return Err(Failed::because(
+                    what(),
+                    io::Error::other(format!("{failed} (from {})", home.dir.display())),
+                ));
+            }
+        }
+        Ok(process)
+    }
+
+    /// After a move that failed half way: back.
+    fn take_out(&mut self, name: &str, process: ProcessId, moves: &[(Group, Home)]) {
+        for (_, home) in moves {
+            // What cannot go back stays in the group, and goes home with it.
+            let _ = Group::at(home.dir.clone()).attach(process.pid);
+        }
+        self.record.homes.retain(|home| home.group != name || home.process != process);
+    }
+
+    /// Sends one process of a reservation home before its reservation ends: it was bound anew to another.
+    ///
+    /// # Errors
+    /// The kernel says no.
+    pub fn take(&mut self, name: &str, pid: u32) -> Result<(), Failed> {
+        for (hierarchy, group) in [Some(self.group(name)), self.counted(name)].into_iter().enumerate() {
+            let Some(group) = group.filter(Group::exists) else { continue };
+            if group.processes()?.contains(&pid) {
+                self.home(name, hierarchy, pid).attach(pid)?;
+            }
+        }
+        self.record.homes.retain(|home| home.group != name || home.process.pid != pid);
+        self.record.write()
+    }
+
+    /// Processes that were put in a reservation's group, still run, and are not there any more: another program moved
+    /// them, or removed the group.
+    pub fn strayed(&self, name: &str) -> Vec<u32> {
+        let group = self.group(name);
+        let there = group.processes().unwrap_or_default();
+        let put = self.record.homes.iter().filter(|home| home.group == name && home.hierarchy == 0);
+        let gone = put.filter(|home| !there.contains(&home.process.pid) && home.process.is_running());
+        gone.map(|home| home.process.pid).collect()
+    }
+
+    /// Ends everything: all processes home, all groups of ours gone, controllers as they were.
+    ///
+    /// # Errors
+    /// The first thing that would not go; everything has been tried.
+    pub fn close(&mut self) -> Result<(), Failed> {
+        let mut first = Ok(());
+        let names: Vec<String> = self.record.groups.keys().cloned().collect();
+        for name in names {
+            let users: Vec<String> = self.record.groups[&name].keys().cloned().collect();
+            for user in users {
+                first = first.and(self.unreserve(&user, &name));
+            }
+        }
+        self.holders.clear();
+        first.and(self.let_go("")).and_then(|()| self.switch_off())
+    }
+}
+
+/// Moves everything in `from`, each to where `to` says, until nothing is left in it.
+fn move_all(from: &Group, to: impl Fn(u32) -> Group) -> Result<(), Failed> {
+    if !from.exists() {
+        return Ok(());
+    }
+    for _ in 0..ROUNDS {
+        let there = from.processes()?;
+        if there.is_empty() {
+            break;
+        }
+        for pid in there {
+            match to(pid).attach(pid) {
+                Err(failed) if failed.code() != libc::ESRCH => return Err(failed),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The reservation whose group `dir` is, or is in.
+fn reservation_of(parent: &Group, dir: &Path) -> Option<String> {
+    let below: PathBuf = dir.strip_prefix(parent.dir()).ok()?.to_owned();
+    let first = below.components().next()?.as_os_str().to_str()?.to_owned();
+    first.strip_prefix(RESERVED).map(str::to_owned)
+}
+
+/// Only one agent to a parent; the lock ends with its holder.
+fn lock(dir: &Path) -> Result<File, Failed> {
+    let what = || format!("take the group {}", dir.display());
+    let file = File::open(dir).map_err(Failed::doing(what()))?;
+    // SAFETY: no memory is passed; the descriptor is open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(file);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return Err(Failed::because(what(), io::Error::other("another agent holds it")));
+    }
+    Err(Failed::because(what(), error))
+}

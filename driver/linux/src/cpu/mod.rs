@@ -1,0 +1,323 @@
+//! The processors as a resource that can be reserved, by what this kernel has: SCHED_DEADLINE for threads, weights
+//! against all siblings for process groups on hosts that opt in, and a cap where nothing better can be had.
+//!
+//! Amounts are millionths of a core. What may be promised is not decided here (that is the ledger's); here is what the
+//! kernel admits ([`capacity`]), how a promise is carried out ([`Cpu::bind`]), read back and measured ([`Cpu::status`]).
+
+pub mod capacity;
+pub mod deadline;
+mod groups;
+pub mod measure;
+mod threads;
+pub mod tune;
+pub mod weights;
+
+pub use deadline::CORE;
+pub use threads::Target;
+
+use crate::cgroup::Tree;
+use crate::error::Failed;
+use groups::Groups;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use threads::Threads;
+
+/// What a promise is worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// It is had against any load.
+    Guarantee,
+    /// It is not exceeded; whether it is had depends on what others do.
+    Cap,
+}
+
+/// How a process or thread is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Means {
+    /// SCHED_DEADLINE.
+    Deadline,
+    /// A group's weight against all its siblings.
+    Weight,
+    /// A group's quota.
+    Quota,
+}
+
+impl Means {
+    /// What it is worth.
+    pub fn kind(self) -> Kind {
+        if self == Means::Quota { Kind::Cap } else { Kind::Guarantee }
+    }
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Means::Deadline => "deadline",
+            Means::Weight => "weight",
+            Means::Quota => "quota",
+        }
+    }
+}
+
+/// Something that happened without being asked for.
+#[derive(Debug)]
+pub enum Notice {
+    /// The share of a process was divided anew: it has so many threads now.
+    Divided {
+        /// The reservation.
+        name: String,
+        /// Threads.
+        threads: usize,
+    },
+    /// A process of a reservation was moved away, or its group removed, by another program; it is back.
+    Strayed {
+        /// The reservation.
+        name: String,
+        /// The process.
+        pid: u32,
+    },
+    /// The last process of a reservation has ended; the reservation holds until its end.
+    Ended {
+        /// The reservation.
+        name: String,
+    },
+    /// The kernel said no to something that should be.
+    Fault(Failed),
+}
+
+/// A reservation as it is now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Millionths of a core.
+    pub share: u64,
+    /// How; `None` while nothing is bound.
+    pub means: Option<Means>,
+    /// What the kernel holds, read at this moment; empty while nothing is bound.
+    pub installed: String,
+    /// What was got lately, millionths of a core: a mean over about half a second.
+    pub got: u64,
+    /// The processes or threads that are served.
+    pub members: Vec<u32>,
+}
+
+/// What is reserved of the processors of this host.
+#[derive(Debug)]
+pub struct Cpu {
+    threads: Threads,
+    groups: Option<Groups>,
+    reservations: BTreeMap<String, Reservation>,
+}
+
+#[derive(Debug)]
+struct Reservation {
+    share: u64,
+    bound: Option<(Target, Means)>,
+    sum: measure::Sum,
+    last: Option<(Instant, tune::Times)>,
+    tuner: tune::Tuner,
+}
+
+impl Cpu {
+    /// With groups of `tree`, if there are control groups here, weighted if the host has `opted_in`; `state` is the
+    /// folder of what outlives the process. What an earlier one left is kept as it is: see [`Cpu::keep_only`].
+    ///
+    /// # Errors
+    /// What was left cannot be read.
+    pub fn open(tree: Option<Arc<Mutex<Tree>>>, opted_in: bool, state: &Path) -> Result<Cpu, Failed> {
+        let threads = Threads::open(&state.join("cpu-threads"))?;
+        let groups = tree.map(|tree| Groups::open(tree, opted_in));
+        Ok(Cpu { threads, groups, reservations: BTreeMap::new() })
+    }
+
+    /// What a process would be served by.
+    pub fn means(&self, target: Target) -> Means {
+        match (&self.groups, target) {
+            (Some(groups), Target::Process(_)) if groups.is_weighted() => Means::Weight,
+            _ => Means::Deadline,
+        }
+    }
+
+    /// Releases what an earlier one left and nobody has enabled since.
+    ///
+    /// # Errors
+    /// The kernel says no.
+    pub fn keep_only_enabled(&mut self) -> Result<(), Failed> {
+        let mut first = Ok(());
+        for name in self.threads.names() {
+            if !self.reservations.contains_key(&name) {
+                first = first.and(self.threads.release(&name));
+            }
+        }
+        let share = self.threads.share();
+        if let Some(groups) = &mut self.groups {
+            for name in groups.names() {
+                if !self.reservations.contains_key(&name) {
+                    first = first.and(groups.release(&name, share));
+                }
+            }
+        }
+        first
+    }
+
+    /// The window of reservation `name` begins, or it has another share from now on. Nothing is bound by this; what is
+    /// bound keeps its binding.
+    ///
+    /// # Errors
+    /// The kernel says no; then the share is what it was.
+    pub fn enable(&mut self, name: &str, share: u64) -> Result<(), Failed> {
+        let bound = self.reservations.get(name).map(|found| found.bound);
+        match bound {
+            Some(Some((target, Means::Deadline))) => self.threads.reserve(name, target, share)?,
+            Some(Some(_)) => {
+                let beside = self.threads.share();
+                self.groups.as_mut().map_or(Ok(()), |groups| groups.change(name, share, beside))?;
+            }
+            _ => {}
+        }
+        let fresh = || Reservation {
+            share,
+            bound: None,
+            sum: measure::Sum::default(),
+            last: None,
+            tuner: tune::Tuner::default(),
+        };
+        self.reservations.entry(name.to_owned()).or_insert_with(fresh).share = share;
+        Ok(())
+    }
+
+    /// Serves `target` by reservation `name` from now on, in place of what was bound before.
+    ///
+    /// # Errors
+    /// The reservation is not enabled, the process does not run, or the kernel says no, with the reason; then all is
+    /// as before.
+    pub fn bind(&mut self, name: &str, target: Target) -> Result<Means, Failed> {
+        let what = || format!("bind {target} to reservation {name}");
+        let Some(reservation) = self.reservations.get(name) else {
+            return Err(Failed::because(what(), io::Error::other("its window is not open")));
+        };
+        let (share, had) = (reservation.share, reservation.bound);
+        let means = self.serve(name, target, share)?;
+        if let Some((old, old_means)) = had.filter(|(old, _)| *old != target) {
+            self.unbind_old(name, old, old_means, means)?;
+        }
+        if let Some(reservation) = self.reservations.get_mut(name) {
+            reservation.bound = Some((target, means));
+            (reservation.sum, reservation.last) = (measure::Sum::default(), None);
+        }
+        Ok(means)
+    }
+
+    fn serve(&mut self, name: &str, target: Target, share: u64) -> Result<Means, Failed> {
+        let beside = self.threads.share();
+        match (&mut self.groups, target) {
+            (Some(groups), Target::Process(pid)) if groups.is_weighted() => {
+                groups.reserve(name, pid, share, beside)?;
+                return Ok(Means::Weight);
+            }
+            _ => {}
+        }
+        let refused = match self.threads.reserve(name, target, share) {
+            Ok(()) => return Ok(Means::Deadline),
+            Err(refused) => refused,
+        };
+        match (&mut self.groups, target) {
+            // Not because there is no room, and not one that wants a guarantee for a thread.
+            (Some(groups), Target::Process(pid)) if refused.error.kind() == io::ErrorKind::PermissionDenied => {
+                groups.reserve(name, pid, share, beside).map(|()| Means::Quota)
+            }
+            _ => Err(refused),
+        }
+    }
+
+    fn unbind_old(&mut self, name: &str, old: Target, old_means: Means, means: Means) -> Result<(), Failed> {
+        let beside = self.threads.share();
+        match (old_means, old) {
+            (Means::Deadline, _) if means != Means::Deadline => self.threads.release(name),
+            (Means::Deadline, _) => Ok(()),
+            (_, Target::Process(_)) if means == Means::Deadline => {
+                self.groups.as_mut().map_or(Ok(()), |groups| groups.release(name, beside))
+            }
+            (_, Target::Process(pid) | Target::Thread(pid)) => {
+                self.groups.as_mut().map_or(Ok(()), |groups| groups.take(name, pid))
+            }
+        }
+    }
+
+    /// The window of a reservation ends, or it is cancelled: its threads and processes are ordinary again.
+    ///
+    /// # Errors
+    /// The kernel says no.
+    pub fn disable(&mut self, name: &str) -> Result<(), Failed> {
+        self.reservations.remove(name);
+        let released = self.threads.release(name);
+        let beside = self.threads.share();
+        released.and(self.groups.as_mut().map_or(Ok(()), |groups| groups.release(name, beside)))
+    }
+
+    /// To be called at least every hundred milliseconds while [`Cpu::is_watched`]: covers new threads, brings back
+    /// who was moved away, measures and tunes.
+    pub fn tick(&mut self) -> Vec<Notice> {
+        let now = Instant::now();
+        let mut notices = Vec::new();
+        for (name, covered) in self.threads.cover() {
+            notices.push(match covered {
+                Ok(0) => Notice::Ended { name },
+                Ok(threads) => Notice::Divided { name, threads },
+                Err(failed) => Notice::Fault(failed),
+            });
+        }
+        for reservation in self.reservations.values_mut() {
+            let Some((target, Means::Deadline)) = reservation.bound else { continue };
+            let times = match target {
+                Target::Process(pid) => reservation.sum.look(&[pid]),
+                Target::Thread(tid) => measure::thread_times(tid, tid).unwrap_or_default(),
+            };
+            if let Some((then, before)) = reservation.last {
+                reservation.tuner.learn(reservation.share, before, times, now.saturating_duration_since(then));
+            }
+            reservation.last = Some((now, times));
+        }
+        let beside = self.threads.share();
+        if let Some(groups) = &mut self.groups {
+            notices.extend(groups.tick(now, beside));
+        }
+        notices
+    }
+
+    /// Whether something is bound.
+    pub fn is_watched(&self) -> bool {
+        self.reservations.values().any(|reservation| reservation.bound.is_some())
+    }
+
+    /// How often [`Cpu::tick`] wants to be called: half of the hundred milliseconds within which a new thread is covered.
+    pub const TICK: Duration = Duration::from_millis(50);
+
+    /// A reservation as the kernel has it now.
+    pub fn status(&self, name: &str) -> Option<Status> {
+        let reservation = self.reservations.get(name)?;
+        let means = reservation.bound.map(|(_, means)| means);
+        let (installed, got, members) = match means {
+            None => (String::new(), 0, Vec::new()),
+            Some(Means::Deadline) => {
+                let held = format!("deadline {}", deadline::percent(self.threads.installed(name)));
+                (held, reservation.tuner.got(), self.threads.held(name))
+            }
+            Some(_) => {
+                let groups = self.groups.as_ref()?;
+                (groups.installed(name).unwrap_or_default(), groups.got(name)?.0, groups.processes(name))
+            }
+        };
+        Some(Status { share: reservation.share, means, installed, got, members })
+    }
+
+    /// Ends everything: the host is as it was.
+    ///
+    /// # Errors
+    /// The first thing that would not go; everything has been tried.
+    pub fn close(&mut self) -> Result<(), Failed> {
+        self.reservations.clear();
+        self.keep_only_enabled()
+    }
+}

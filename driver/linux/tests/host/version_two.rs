@@ -1,0 +1,93 @@
+//! Version 2, against a folder whose files stand for the kernel's: which settings are written, in which order they can
+//! be, and what they hold. (What processes get is shown where the kernel has the controllers.)
+
+use linux::cgroup::{Mounted, Place, Tree, Version};
+use linux::cpu::{CORE, Cpu, Means, Target};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// A hierarchy of files.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str) -> Files {
+        let dir = std::env::temp_dir().join(format!("sluice-two-{name}-{}", std::process::id()));
+        let files = Files(dir);
+        for group in ["", "sluice.rest", "sluice.r.a", "sluice.r.b"] {
+            let dir = files.0.join(group);
+            fs::create_dir_all(&dir).unwrap();
+            for (file, text) in [("cgroup.procs", ""), ("cpu.weight", "100\n"), ("cpu.max", "max 100000\n")] {
+                fs::write(dir.join(file), text).unwrap();
+            }
+        }
+        fs::write(files.0.join("cgroup.subtree_control"), "memory\n").unwrap();
+        fs::create_dir_all(files.0.join("state")).unwrap();
+        files
+    }
+
+    fn tree(&self) -> Arc<Mutex<Tree>> {
+        // What lies there already is a reservation of before a crash, so it is not emptied.
+        fs::write(self.0.join("state/groups"), "group a cpu 1\ngroup b cpu 1\n").unwrap();
+        let mounted =
+            Mounted { version: Version::Two, controllers: vec!["cpu".into(), "io".into()], at: self.0.clone() };
+        let place =
+            Place { mounted: vec![mounted], parent: Path::new("/").into(), record: self.0.join("state/groups") };
+        Arc::new(Mutex::new(Tree::open(place).unwrap()))
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.0.join(path)).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn weights_are_written_against_the_rest() {
+    let files = Files::new("weight");
+    let mut cpu = Cpu::open(Some(files.tree()), true, &files.0.join("state")).unwrap();
+    let cores = linux::cpu::capacity::cores();
+    cpu.enable("a", cores * CORE / 2).unwrap();
+    cpu.enable("b", cores * CORE / 4).unwrap();
+    let me = std::process::id();
+    assert_eq!(cpu.bind("a", Target::Process(me)).unwrap(), Means::Weight);
+    assert_eq!(files.read("sluice.r.a/cgroup.procs"), me.to_string());
+    assert_eq!(files.read("cgroup.subtree_control"), "+cpu", "the controller is switched on for the groups");
+    let weights = ["sluice.r.a", "sluice.r.b", "sluice.rest"].map(|name| files.read(&format!("{name}/cpu.weight")));
+    let [a, b, rest] = weights.clone().map(|text| text.parse::<u64>().unwrap());
+    // Half of all, and a little more; b is adopted with what it was worth, next to nothing.
+    assert!(a == 10_000 && b >= 1 && a * 2 >= a + b + rest && rest * 100 > a * 93, "{weights:?}");
+    assert_eq!(cpu.status("a").unwrap().installed, format!("cpu.weight {a} beside {rest}"));
+}
+
+#[test]
+fn without_opting_in_only_a_quota_is_left_where_deadline_threads_are_forbidden() {
+    let files = Files::new("quota");
+    let pinned = std::thread::spawn(move || {
+        let mut cpu = Cpu::open(Some(files.tree()), false, &files.0.join("state")).unwrap();
+        cpu.enable("a", CORE / 4).unwrap();
+        // The kernel refuses deadline threads to those who may not run everywhere.
+        let mut child = std::process::Command::new("taskset").args(["-c", "0", "sleep", "60"]).spawn().unwrap();
+        crate::bed::wait("its affinity", || {
+            let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+            status.contains("Cpus_allowed_list:\t0\n")
+        });
+        let means = cpu.bind("a", Target::Process(child.id()));
+        let held = files.read("sluice.r.a/cpu.max");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        (means, held)
+    });
+    let (means, held) = pinned.join().unwrap();
+    if linux::cpu::capacity::cores() == 1 {
+        return bench::skipped("one core: every thread may run everywhere");
+    }
+    let means = means.unwrap();
+    assert_eq!((means, means.kind()), (Means::Quota, linux::cpu::Kind::Cap));
+    assert_eq!(held, "25000 100000");
+}
