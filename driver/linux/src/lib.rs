@@ -3,7 +3,8 @@
 //! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
 //! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
 //! [`cgroup`] knows control groups, [`cpu`] reserves processors;
-//! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces.
+//! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces;
+//! [`tsc`] measures the steps of an engine.
 
 pub mod boomerang;
 pub mod bpf;
@@ -25,3 +26,4 @@ pub mod process;
 pub mod route;
 pub mod sockets;
 pub mod testbed;
+pub mod tsc;

@@ -3,6 +3,7 @@
 use crate::ca::CaArgs;
 use crate::places::AgentArgs;
 use crate::plane::PlaneCommand;
+use crate::profile::ProfileArgs;
 use crate::rsvp::args::RsvpCommand;
 use crate::torture::TortureCommand;
 use clap::{Args, Parser, Subcommand};
@@ -57,6 +58,8 @@ pub enum Command {
     /// Traffic conditioning by a queue tree, on captures; needs no root
     #[command(subcommand)]
     Plane(PlaneCommand),
+    /// Where a reservation's time goes: RSVP and Boomerang message by message, step by step, under load
+    Profile(ProfileArgs),
     /// Reserve by RSVP, and look at its state
     #[command(subcommand)]
     Rsvp(RsvpCommand),

@@ -10,6 +10,7 @@ mod doctor;
 mod lab;
 mod places;
 mod plane;
+mod profile;
 mod rsvp;
 mod sim;
 mod status;
@@ -38,7 +39,15 @@ fn main() -> ExitCode {
 
 /// Commands that leave nothing to clean up when they are cut off.
 fn only_reads(command: &Command) -> bool {
-    !matches!(command, Command::Agent(_) | Command::Up(_) | Command::Down(_) | Command::Demo(_) | Command::Lab(_))
+    !matches!(
+        command,
+        Command::Agent(_)
+            | Command::Up(_)
+            | Command::Down(_)
+            | Command::Demo(_)
+            | Command::Lab(_)
+            | Command::Profile(_)
+    )
 }
 
 fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
@@ -53,6 +62,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Ca(args) => ca::run(args),
         Command::Sim(command) => sim::run(command),
         Command::Plane(command) => plane::run(command),
+        Command::Profile(args) => profile::run(args),
         Command::Rsvp(command) => rsvp::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),

@@ -18,6 +18,7 @@ pub mod host;
 pub mod patience;
 pub mod pictures;
 pub mod plane;
+pub mod profile;
 pub mod program;
 pub mod progress;
 pub mod reserve;

@@ -1,0 +1,106 @@
+//! Figures 2 to 6 of *Profiling resource reservation protocols*.
+
+use super::load::Load;
+use super::published::MAINTENANCE_US;
+use super::report::Figure;
+use super::steps::Kind;
+use crate::figure::{Axis, Chart, Color, Line, Mark};
+use terms::probe::Step;
+
+fn thousand(sessions: u32) -> f64 {
+    f64::from(sessions) / 1e3
+}
+
+fn axis(label: &str) -> Axis {
+    Axis { label: label.into(), reach: 0.0 }
+}
+
+fn line(name: &str, color: Color, mark: Mark, points: Vec<(f64, f64)>) -> Line {
+    Line { name: name.into(), color, mark, points }
+}
+
+/// Figure 5: how long it takes to find a session block among so many.
+pub fn lookup(loads: &[Load], boomerang: &[(u32, f64)]) -> Figure {
+    let rsvp = |load: &Load| Some((thousand(load.sessions), load.step(Kind::ResvTear, Step::FindSession)?.median));
+    let mut lines = vec![line("RSVP", Color::RED, Mark::Square, loads.iter().filter_map(rsvp).collect())];
+    if !boomerang.is_empty() {
+        let points = boomerang.iter().map(|(sessions, ns)| (thousand(*sessions), *ns)).collect();
+        lines.push(line("Boomerang", Color::BLUE, Mark::Circle, points));
+    }
+    let chart = Chart {
+        title: "Session lookup processing time".into(),
+        subtitle: "Median of finding a random session block; published: 1.7 to 2.7 us, without visible growth".into(),
+        x: axis("Sessions (thousands)"),
+        y: axis("Find session block (ns)"),
+        lines,
+        landmark: None,
+    };
+    Figure::of(5, "figure-5-session-lookup", chart)
+}
+
+/// Figure 6: the share of a processor that soft state takes.
+pub fn maintenance(loads: &[Load], boomerang: &[(u32, f64)]) -> Figure {
+    // Microseconds in a second, as per cent of it.
+    let rsvp = |load: &Load| Some((thousand(load.sessions), load.maintenance?.median / 1e4));
+    let rsvp: Vec<(f64, f64)> = loads.iter().filter_map(rsvp).collect();
+    let most = rsvp.iter().map(|point| point.1).fold(0.1, f64::max);
+    let reach = rsvp.iter().map(|point| point.0).fold(0.0, f64::max);
+    // The published line is so steep that only its beginning fits.
+    let published = |share: f64| share * 1e4 / MAINTENANCE_US / 1e3;
+    let end = published(most).min(reach);
+    let mut lines = vec![
+        line("published (ISI RSVP)", Color::GREY, Mark::None, vec![(0.0, 0.0), (end, most)]),
+        line("RSVP", Color::RED, Mark::Square, rsvp),
+    ];
+    if !boomerang.is_empty() {
+        let points = boomerang.iter().map(|(sessions, us)| (thousand(*sessions), us / 1e4)).collect();
+        lines.push(line("Boomerang", Color::BLUE, Mark::Circle, points));
+    }
+    let chart = Chart {
+        title: "Session maintenance processor utilization".into(),
+        subtitle: "Alarms and refreshes sent in a second, R = 30 s; published: about 10 us for each session".into(),
+        x: axis("Sessions (thousands)"),
+        y: axis("Share of one processor (%)"),
+        lines,
+        landmark: None,
+    };
+    Figure::of(6, "figure-6-session-maintenance", chart)
+}
+
+/// Figures 2 and 3: message processing time against background traffic: points (Mb/s, mean at checkpoint 1, at 2), us.
+pub fn traffic(figure: u8, what: &str, points: &[(f64, f64, Option<f64>)]) -> Figure {
+    let mut lines = vec![line(
+        "1: into and out of the interface",
+        Color::RED,
+        Mark::Square,
+        points.iter().map(|p| (p.0, p.1)).collect(),
+    )];
+    let second: Vec<_> = points.iter().filter_map(|p| Some((p.0, p.2?))).collect();
+    if !second.is_empty() {
+        lines.push(line("2: past the interface's hooks", Color::BLUE, Mark::Circle, second));
+    }
+    let chart = Chart {
+        title: format!("{what} processing time against background traffic"),
+        subtitle: "Mean; UDP of 512-byte packets at a constant rate through the same node, one machine".into(),
+        x: axis("Background traffic (Mb/s)"),
+        y: axis("Processing time (us)"),
+        lines,
+        landmark: None,
+    };
+    let name = if figure == 2 { "figure-2-rsvp-traffic" } else { "figure-3-boomerang-traffic" };
+    Figure::of(figure, name, chart)
+}
+
+/// Figure 4: every message for itself.
+pub fn scatter(what: &str, mbps: f64, values: &[f64]) -> Figure {
+    let points = values.iter().enumerate().map(|(n, us)| (n as f64, *us)).collect();
+    let chart = Chart {
+        title: format!("{what} processing time at {mbps:.0} Mb/s of background traffic"),
+        subtitle: "Each message: interrupted by packets of the background traffic, or not".into(),
+        x: axis("Message"),
+        y: axis("Processing time (us)"),
+        lines: vec![line("checkpoint 1", Color::BLUE, Mark::Alone, points)],
+        landmark: None,
+    };
+    Figure::of(4, "figure-4-levels", chart)
+}

@@ -1,0 +1,150 @@
+//! Session load: the steps with more and more sessions there (Table 9, Figure 5), and what keeping their soft state
+//! costs in each second (Figure 6; section 6.3 of the document).
+
+use super::sample::{Estimate, Samples, slope};
+use super::steps::{Kind, Pair, Profile};
+use super::transit::{START, Transit};
+use crate::error::Error;
+use crate::patience::Patience;
+use linux::tsc::{Calibration, switches, ticks};
+use node::io::Input;
+use terms::probe::{Probe, Step};
+use terms::{Span, Time};
+
+/// Everything at one number of sessions.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Load {
+    /// Sessions, each with a path and a reservation.
+    pub sessions: u32,
+    /// Every kind of message.
+    pub profiles: Vec<Profile>,
+    /// Processor time for soft state in a second, microseconds.
+    pub maintenance: Option<Estimate>,
+}
+
+impl Load {
+    /// A step's median, ns.
+    pub fn step(&self, kind: Kind, step: Step) -> Option<Estimate> {
+        self.profiles.iter().find(|p| p.kind == kind)?.step(step)
+    }
+
+    /// A kind of message as a whole, ns.
+    pub fn whole(&self, kind: Kind) -> Option<Estimate> {
+        self.profiles.iter().find(|p| p.kind == kind)?.whole
+    }
+}
+
+/// Numbers of sessions of the full form.
+pub const FULL: [u32; 7] = [1_000, 10_000, 100_000, 250_000, 500_000, 750_000, 1_000_000];
+/// Of the quick one.
+pub const QUICK: [u32; 3] = [1_000, 5_000, 10_000];
+
+/// The rows of Table 9: what it calls them, and what they are here.
+pub const GROWING: [(&str, Kind, Step); 5] = [
+    ("create PSB (Path message)", Kind::Path, Step::CreatePsb),
+    ("tear PSB (PathTear message)", Kind::PathTear, Step::TearPsb),
+    ("reservation management (Resv message)", Kind::Resv, Step::ManageReservation),
+    ("reservation refresh (Resv message)", Kind::Resv, Step::ResvRefresh),
+    ("reservation tear (ResvTear message)", Kind::ResvTear, Step::TearReservation),
+];
+
+/// Profiles one node as its sessions grow.
+///
+/// # Errors
+/// The user stopped it, or a message did not set off what it must.
+pub fn run(
+    calibration: Calibration,
+    sizes: &[u32],
+    repetitions: usize,
+    patience: &Patience,
+    progress: &mut dyn FnMut(String),
+) -> Result<Vec<Load>, Error> {
+    let most = sizes.iter().copied().max().unwrap_or(0);
+    let mut pair = Pair::new(calibration, most);
+    let mut loads = Vec::new();
+    for &sessions in sizes {
+        progress(format!("RSVP, {sessions} sessions"));
+        pair.grow(sessions, patience)?;
+        let profiles = pair.profile(repetitions, patience)?;
+        loads.push(Load { sessions, profiles, maintenance: None });
+    }
+    drop(pair);
+    for load in &mut loads {
+        progress(format!("soft state of {} sessions", load.sessions));
+        load.maintenance = maintenance(calibration, load.sessions, patience)?;
+    }
+    Ok(loads)
+}
+
+/// How much a step grows with each session, microseconds, by least squares over all sizes.
+pub fn per_session(loads: &[Load], kind: Kind, step: Step) -> f64 {
+    let at = |load: &Load| Some((f64::from(load.sessions), load.step(kind, step)?.median / 1e3));
+    slope(&loads.iter().filter_map(at).collect::<Vec<_>>())
+}
+
+/// Seconds that are looked at, each a sample.
+const SECONDS: u64 = 9;
+/// When they begin: refreshes (R is 30 s, each after half to one and a half of it) are spread evenly by then.
+const BEGIN: Span = Span::from_secs(18);
+
+/// Processor time that alarms take in a second: every path state refreshed downstream and every reservation upstream,
+/// once in R on average.
+fn maintenance(calibration: Calibration, sessions: u32, patience: &Patience) -> Result<Option<Estimate>, Error> {
+    let mut transit = Transit::new(sessions, terms::probe::Off);
+    for n in 0..sessions {
+        transit.establish(n);
+        if n.is_multiple_of(4096) {
+            patience.check()?;
+        }
+    }
+    pass(&mut transit, START + BEGIN);
+    let mut samples = Samples::default();
+    for second in 1..=SECONDS {
+        patience.check()?;
+        let (before, start) = (switches(), ticks());
+        let sent = pass(&mut transit, START + BEGIN + Span::from_secs(second));
+        let spent = (ticks() - start) as f64 * calibration.ns_per_tick / 1e3;
+        // With few sessions a second may pass without any refresh.
+        if sent == 0 && sessions >= 1_000 {
+            return Err(Error::Void(format!("{sessions} sessions, and no refresh was sent in a second")));
+        }
+        // A second of a million sessions is longer than a slice of the scheduler: what is switched away is counted, but
+        // only dropped where others remain.
+        let switched = switches() != before;
+        samples.add(spent, switched && samples.values.len() as u64 + SECONDS - second >= 3);
+    }
+    Ok(samples.estimate(1))
+}
+
+/// Lets the time pass until `then`; how many messages were sent.
+fn pass<P: Probe>(transit: &mut Transit<P>, then: Time) -> usize {
+    let mut sent = 0;
+    while let Some(at) = transit.wake_at().filter(|at| *at <= then) {
+        transit.now = at.max(transit.now);
+        sent += transit.tell(Input::Wake) + transit.answer();
+    }
+    transit.now = then;
+    sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_grow_and_soft_state_costs() {
+        let calibration = Calibration::measure();
+        let mut said = Vec::new();
+        let sizes = [100, 1_000];
+        let loads = run(calibration, &sizes, 20, &Patience::endless(), &mut |line| said.push(line)).unwrap();
+        assert_eq!(loads.iter().map(|load| load.sessions).collect::<Vec<_>>(), sizes);
+        for (_, kind, step) in GROWING {
+            assert!(loads[1].step(kind, step).is_some(), "{kind:?} {step:?}");
+            assert!(per_session(&loads, kind, step).abs() < 10.0, "microseconds a session");
+        }
+        let cost = loads[1].maintenance.unwrap();
+        // 1,000 sessions refresh 67 times a second.
+        assert!((10.0..20_000.0).contains(&cost.median), "{cost:?}");
+        assert_eq!(said.len(), 4);
+    }
+}

@@ -1,0 +1,172 @@
+//! `sluice profile`: RSVP and Boomerang side by side, message by message and step by step, as *Profiling resource
+//! reservation protocols* (IFIP 2001) did it: its Tables 1 to 9 and its Figures 2 to 6 with this machine's figures.
+//!
+//! | file | what |
+//! |---|---|
+//! | `published` | the document's numbers |
+//! | `sample` | medians and their confidence |
+//! | `transit` | a node in this process, between neighbours made of messages |
+//! | `steps` | Tables 3, 4, 6, 7: the steps of RSVP's messages |
+//! | `load` | Table 9, Figures 5 and 6: session load |
+//! | `report` `charts` | tables, figures, JSON |
+
+pub mod charts;
+pub mod load;
+pub mod published;
+pub mod report;
+pub mod sample;
+pub mod steps;
+pub mod transit;
+
+use crate::error::Error;
+use crate::patience::Patience;
+use crate::progress::Progress;
+use linux::tsc::Calibration;
+use load::Load;
+use published::row;
+use report::{AtLoad, Machine, Numbered, Report};
+use sample::Estimate;
+use std::time::{Duration, Instant};
+use steps::{Kind, Pair, Profile};
+use terms::probe::Step;
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Few samples, few sessions: for tests.
+    pub quick: bool,
+    /// Show how far it is.
+    pub progress: bool,
+}
+
+impl Options {
+    /// Samples of each figure: 300, as in the document.
+    pub fn repetitions(&self) -> usize {
+        if self.quick { 30 } else { 300 }
+    }
+
+    fn sizes(&self) -> &'static [u32] {
+        if self.quick { &load::QUICK } else { &load::FULL }
+    }
+}
+
+/// Profiles everything.
+///
+/// # Errors
+/// The user stopped it, or a measurement is void.
+pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
+    let (begun, before) = (Instant::now(), load_average());
+    let mut progress = if options.progress { Progress::new(Duration::from_secs(60)) } else { Progress::silent() };
+    // Without the right to go first, other work is merely seen more often.
+    let _allowed = linux::process::go_first();
+    let calibration = Calibration::measure();
+    let repetitions = options.repetitions();
+    let mut tables = Report::blank();
+    progress.say("RSVP, step by step");
+    let mut pair = Pair::new(calibration, steps::BATCH as u32);
+    pair.grow(steps::BATCH as u32, patience)?;
+    fill_rsvp(&mut tables, &pair.profile(repetitions, patience)?);
+    drop(pair);
+    let mut say = |line: String| progress.say(&line);
+    let loads = load::run(calibration, options.sizes(), repetitions, patience, &mut say)?;
+    fill_growth(&mut tables, &loads);
+    let figures = vec![charts::lookup(&loads, &[]), charts::maintenance(&loads, &[])];
+    Ok(Report {
+        quick: options.quick,
+        repetitions,
+        machine: machine(calibration, before),
+        wall_s: begun.elapsed().as_secs_f64(),
+        tables,
+        session_load: session_load(&loads),
+        signalling_load: Vec::new(),
+        ratios: Vec::new(),
+        figures,
+        skipped: Vec::new(),
+    })
+}
+
+/// Tables 3, 4, 6 and 7.
+fn fill_rsvp(tables: &mut [Numbered], profiles: &[Profile]) {
+    let us = |kind: Kind, step: Step| {
+        let found = profiles.iter().find(|profile| profile.kind == kind)?;
+        found.step(step).map(|estimate| estimate.scaled(1e-3))
+    };
+    let mut set = |table, row, column: &str, here| Report::set(tables, table, row, column, here);
+    let path = [Step::FindSession, Step::CreateSession, Step::CreatePsb, Step::Route, Step::PathRefresh];
+    for step in path {
+        set(3, row::PATH, step.name(), us(Kind::Path, step));
+    }
+    // Among the senders of a session that is there: of a new one there is nothing to search.
+    set(3, row::PATH, Step::FindPsb.name(), us(Kind::SecondPath, Step::FindPsb));
+    for step in [Step::FindSession, Step::CheckStyles, Step::ManageReservation, Step::ResvRefresh] {
+        set(4, row::RESV, step.name(), us(Kind::Resv, step));
+    }
+    for step in [Step::FindSession, Step::FindPsb] {
+        set(6, row::PATH_TEAR, step.name(), us(Kind::PathTear, step));
+    }
+    set(6, row::PATH_TEAR, "tear PSB, path refresh", us(Kind::PathTear, Step::TearPsb));
+    let both = [Step::FindSession, Step::FindRsb].map(|step| us(Kind::ResvTear, step));
+    if let [Some(session), Some(rsb)] = both {
+        let sum = Estimate {
+            median: session.median + rsb.median,
+            low: session.low + rsb.low,
+            high: session.high + rsb.high,
+            mean: session.mean + rsb.mean,
+            ..session
+        };
+        set(7, row::RESV_TEAR, "find session block and RSB", Some(sum));
+    }
+    set(7, row::RESV_TEAR, Step::TearReservation.name(), us(Kind::ResvTear, Step::TearReservation));
+    set(7, row::RESV_TEAR, Step::ResvRefresh.name(), us(Kind::ResvTear, Step::ResvRefresh));
+}
+
+/// Table 9.
+fn fill_growth(tables: &mut [Numbered], loads: &[Load]) {
+    let (Some(first), Some(last)) = (loads.first(), loads.last()) else { return };
+    for (name, kind, step) in load::GROWING {
+        let (Some(few), Some(many)) = (first.step(kind, step), last.step(kind, step)) else { continue };
+        let more = f64::from(last.sessions - first.sessions) * 1e3;
+        let median = load::per_session(loads, kind, step);
+        // What the ends' intervals leave open.
+        let (low, high) = ((many.low - few.high) / more, (many.high - few.low) / more);
+        let here = Estimate { median, low: low.min(median), high: high.max(median), mean: median, ..many };
+        Report::set(tables, 9, name, "per session", Some(here));
+    }
+}
+
+fn session_load(loads: &[Load]) -> Vec<AtLoad> {
+    let named = [
+        (Kind::Path, "Path, new"),
+        (Kind::Resv, "Resv, new"),
+        (Kind::ResvTear, "ResvTear"),
+        (Kind::PathTear, "PathTear"),
+        (Kind::PathAgain, "Path, refresh"),
+        (Kind::ResvAgain, "Resv, refresh"),
+    ];
+    let mut rows = Vec::new();
+    for (kind, what) in named {
+        for load in loads {
+            let Some(ns) = load.whole(kind) else { continue };
+            rows.push(AtLoad { protocol: "RSVP", sessions: load.sessions, what: what.into(), ns });
+        }
+    }
+    rows
+}
+
+fn machine(calibration: Calibration, before: f64) -> Machine {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    Machine {
+        processor: model.map_or("unknown processor".into(), |(_, name)| name.trim().to_string()),
+        processors: cpu.lines().filter(|line| line.starts_with("processor")).count(),
+        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string(),
+        load: (before, load_average()),
+        empty_step_ns: calibration.empty * calibration.ns_per_tick,
+    }
+}
+
+/// Load average of the last minute.
+fn load_average() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
+}

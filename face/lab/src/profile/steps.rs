@@ -1,0 +1,294 @@
+//! RSVP's messages, step by step and as a whole, in a node that holds so many other sessions: Tables 3, 4, 6 and 7, and
+//! what Table 9 is made of.
+//!
+//! A round takes sessions that are there, tears their reservation and their path, and sets both up again; so the number
+//! of sessions stays the same, and each step finds its blocks as cold as they are among so many others. The sessions of a
+//! round are chosen at random; between two messages of one session lie those of all others of the round.
+//!
+//! The steps are measured by a node whose probe reads the time-stamp counter; the messages as a whole by a node without
+//! a probe, so that looking costs them nothing. What is under [`SHORT`] is measured again in batches of [`BATCH`].
+
+use super::sample::{Estimate, Samples};
+use super::transit::{FIRST, SECOND, Transit, down, up};
+use crate::error::Error;
+use crate::patience::Patience;
+use linux::tsc::{Calibration, Stopwatch, switches, ticks};
+use terms::probe::{Off, Probe, Step};
+use wire::MessageType;
+
+/// What is shorter is measured in batches, ns. Twenty would do for the reading, but the counter itself moves on in steps
+/// of up to 10 ns on some processors.
+pub const SHORT: f64 = 100.0;
+/// Executions of a batch.
+pub const BATCH: usize = 64;
+/// Rounds that are not counted: caches and branch predictors come to know the way.
+const WARM_UP: usize = 20;
+
+/// What is measured of a round.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// A reservation is torn.
+    ResvTear,
+    /// A path is torn.
+    PathTear,
+    /// A path is set up, of a session that is not there.
+    Path,
+    /// The path of a second sender of the session.
+    SecondPath,
+    /// A reservation is set up, installed, and goes on.
+    Resv,
+    /// A Path that says again what was said.
+    PathAgain,
+    /// A Resv that does.
+    ResvAgain,
+}
+
+impl Kind {
+    /// In the order of a round.
+    pub const ALL: [Kind; 7] =
+        [Kind::ResvTear, Kind::PathTear, Kind::Path, Kind::SecondPath, Kind::Resv, Kind::PathAgain, Kind::ResvAgain];
+
+    fn message(self, n: u32) -> Vec<u8> {
+        match self {
+            Kind::ResvTear => up(MessageType::ResvTear, n),
+            Kind::PathTear => down(MessageType::PathTear, n, FIRST),
+            Kind::Path | Kind::PathAgain => down(MessageType::Path, n, FIRST),
+            Kind::SecondPath => down(MessageType::Path, n, SECOND),
+            Kind::Resv | Kind::ResvAgain => up(MessageType::Resv, n),
+        }
+    }
+
+    fn is_from_downstream(self) -> bool {
+        matches!(self, Kind::Resv | Kind::ResvTear | Kind::ResvAgain)
+    }
+
+    /// How many messages must leave for it: one that changed state is sent on.
+    fn sets_off(self) -> usize {
+        usize::from(!matches!(self, Kind::PathAgain | Kind::ResvAgain))
+    }
+}
+
+/// Medians of one kind of message, ns.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Profile {
+    /// Which.
+    pub kind: Kind,
+    /// All of it.
+    pub whole: Option<Estimate>,
+    /// Each step that it has.
+    pub steps: Vec<(Step, Estimate)>,
+}
+
+impl Profile {
+    /// A step's figure.
+    pub fn step(&self, step: Step) -> Option<Estimate> {
+        self.steps.iter().find(|(s, _)| *s == step).map(|(_, estimate)| *estimate)
+    }
+}
+
+/// A small generator of session numbers: every run chooses the same.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self, below: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % u64::from(below.max(1))) as u32
+    }
+
+    /// Different numbers.
+    fn some(&mut self, count: usize, below: u32) -> Vec<u32> {
+        let mut all = Vec::with_capacity(count);
+        while all.len() < count.min(below as usize) {
+            let n = self.next(below);
+            if !all.contains(&n) {
+                all.push(n);
+            }
+        }
+        all
+    }
+}
+
+/// The two nodes that are profiled, with the same sessions.
+pub struct Pair {
+    seen: Transit<Stopwatch>,
+    alone: Transit<Off>,
+    calibration: Calibration,
+    sessions: u32,
+    draw: Draw,
+}
+
+impl Pair {
+    /// Without sessions; room for `most`.
+    pub fn new(calibration: Calibration, most: u32) -> Pair {
+        let (seen, alone) = (Transit::new(most, Stopwatch::new(calibration)), Transit::new(most, Off));
+        Pair { seen, alone, calibration, sessions: 0, draw: Draw(7) }
+    }
+
+    /// Sets sessions up until there are so many.
+    ///
+    /// # Errors
+    /// The user stopped it.
+    pub fn grow(&mut self, to: u32, patience: &Patience) -> Result<(), Error> {
+        while self.sessions < to {
+            self.seen.establish(self.sessions);
+            self.alone.establish(self.sessions);
+            self.sessions += 1;
+            if self.sessions.is_multiple_of(4096) {
+                patience.check()?;
+            }
+        }
+        let there = (self.seen.reserved(), self.alone.reserved());
+        if there != (to as usize, to as usize) {
+            return Err(Error::Void(format!("{to} sessions were set up, and {there:?} are reserved")));
+        }
+        Ok(())
+    }
+
+    /// The node without a probe.
+    pub fn alone(&mut self) -> &mut Transit<Off> {
+        &mut self.alone
+    }
+
+    /// Profiles every kind of message, so many samples each.
+    ///
+    /// # Errors
+    /// The user stopped it, or a message did not set off what it must.
+    pub fn profile(&mut self, repetitions: usize, patience: &Patience) -> Result<Vec<Profile>, Error> {
+        let single = self.steps(1, repetitions, patience)?;
+        let batches = self.steps(BATCH, repetitions, patience)?;
+        let wholes = self.wholes(repetitions, patience)?;
+        let profiles =
+            Kind::ALL.iter().zip(single).zip(batches).zip(wholes).map(|(((kind, single), batched), whole)| {
+                let one = |(step, samples): &(Step, Samples)| {
+                    let alone = samples.estimate(1)?;
+                    let together = batched.iter().find(|(s, _)| s == step).and_then(|(_, b)| b.estimate(BATCH));
+                    Some((*step, together.filter(|_| alone.median < SHORT).unwrap_or(alone)))
+                };
+                let steps = single.iter().filter_map(one).collect();
+                Profile { kind: *kind, whole, steps }
+            });
+        Ok(profiles.collect())
+    }
+
+    /// Samples of each step of each kind; each sample is the mean of a batch.
+    fn steps(
+        &mut self,
+        batch: usize,
+        repetitions: usize,
+        patience: &Patience,
+    ) -> Result<Vec<Vec<(Step, Samples)>>, Error> {
+        let mut all: Vec<Vec<(Step, Samples)>> = vec![Vec::new(); Kind::ALL.len()];
+        // A dropped sample is taken again, unless nearly all are dropped.
+        let (mut taken, mut tries) = (0, 0);
+        while taken < WARM_UP + repetitions && tries < WARM_UP + 4 * repetitions {
+            (taken, tries) = (taken + 1, tries + 1);
+            patience.check()?;
+            let who = self.draw.some(batch, self.sessions);
+            let mut dropped = false;
+            let counted = taken > WARM_UP;
+            round(&mut self.seen, &who, |transit, place, work| {
+                transit.probe_mut().clear();
+                let before = switches();
+                work(transit);
+                let switched = switches() != before;
+                dropped |= switched;
+                let watch = transit.probe_mut();
+                for step in Step::ALL {
+                    let Some(ns) = watch.mean_ns(step).filter(|_| counted) else { continue };
+                    let known = all[place].iter().position(|(s, _)| *s == step).unwrap_or_else(|| {
+                        all[place].push((step, Samples::default()));
+                        all[place].len() - 1
+                    });
+                    all[place][known].1.add(ns, switched);
+                }
+            })?;
+            taken -= usize::from(dropped && counted);
+        }
+        Ok(all)
+    }
+
+    /// Each kind of message as a whole, without a probe.
+    fn wholes(&mut self, repetitions: usize, patience: &Patience) -> Result<Vec<Option<Estimate>>, Error> {
+        let Calibration { ns_per_tick, empty, .. } = self.calibration;
+        let mut all = vec![Samples::default(); Kind::ALL.len()];
+        for taken in 0..WARM_UP + repetitions {
+            patience.check()?;
+            // Refreshes are short: a batch of them is one sample.
+            let who = self.draw.some(BATCH, self.sessions);
+            round(&mut self.alone, &who, |transit, place, work| {
+                let (before, start) = (switches(), ticks());
+                work(transit);
+                let spent = (ticks() - start) as f64 - empty;
+                if taken >= WARM_UP {
+                    all[place].add(spent * ns_per_tick / who.len() as f64, switches() != before);
+                }
+            })?;
+        }
+        Ok(all.iter().map(|samples| samples.estimate(BATCH)).collect())
+    }
+}
+
+/// One round: each kind in turn, for all of `who`. `look` gets the node, the kind's place and the work to be measured.
+fn round<P: Probe>(
+    transit: &mut Transit<P>,
+    who: &[u32],
+    mut look: impl FnMut(&mut Transit<P>, usize, &mut dyn FnMut(&mut Transit<P>)),
+) -> Result<(), Error> {
+    for (place, kind) in Kind::ALL.into_iter().enumerate() {
+        let messages: Vec<_> = who.iter().map(|n| (*n, kind.message(*n))).collect();
+        let mut sent = 0;
+        look(transit, place, &mut |transit| {
+            for (n, bytes) in &messages {
+                sent += match kind.is_from_downstream() {
+                    true => transit.from_downstream(bytes),
+                    false => transit.from_upstream(*n, bytes),
+                };
+            }
+        });
+        if sent != who.len() * kind.sets_off() {
+            return Err(Error::Void(format!("{} messages of {kind:?} set off {sent}", who.len())));
+        }
+        if kind == Kind::SecondPath {
+            for n in who {
+                transit.from_upstream(*n, &down(MessageType::PathTear, *n, SECOND));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_has_every_step_and_they_add_up() {
+        let mut pair = Pair::new(Calibration::measure(), 200);
+        let patience = Patience::endless();
+        pair.grow(200, &patience).unwrap();
+        let profiles = pair.profile(40, &patience).unwrap();
+        let steps = |kind: Kind| -> Vec<Step> {
+            let found = profiles.iter().find(|p| p.kind == kind).unwrap();
+            let mut steps: Vec<Step> = found.steps.iter().map(|(step, _)| *step).collect();
+            steps.sort();
+            steps
+        };
+        use Step::*;
+        assert_eq!(
+            steps(Kind::Path),
+            [FindSession, CreateSession, CreatePsb, Route, PathRefresh, ResvRefresh],
+            "a new session"
+        );
+        assert!(steps(Kind::SecondPath).contains(&FindPsb));
+        assert_eq!(steps(Kind::Resv), [FindSession, CheckStyles, ManageReservation, ResvRefresh]);
+        assert_eq!(steps(Kind::ResvTear), [FindSession, ResvRefresh, FindRsb, TearReservation]);
+        assert_eq!(steps(Kind::PathTear), [FindSession, FindPsb, TearPsb]);
+        assert!(steps(Kind::PathAgain).is_empty(), "a refresh is none of these");
+        for profile in &profiles {
+            let whole = profile.whole.unwrap().median;
+            let sum: f64 = profile.steps.iter().map(|(_, step)| step.median).sum();
+            assert!(whole > 0.0 && sum < whole * 1.6 + 200.0, "{:?}: {sum} of {whole} ns", profile.kind);
+        }
+        assert_eq!(pair.alone().reserved(), 200, "a round leaves everything as it was");
+    }
+}

@@ -1,0 +1,155 @@
+//! A transit node in this process: RSVP, traffic control and the ledger as in the agent, between two neighbours that are
+//! made of messages. No socket, and a data plane that says yes at once.
+
+use node::io::{Input, InterfaceState, Output, PlanId, Reservable};
+use node::{Config, Node};
+use std::net::IpAddr;
+use terms::ports::{Route, Way};
+use terms::probe::Probe;
+use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec};
+use traffic::plan::LinkSpec;
+use wire::{Builder, MessageType, RsvpHop};
+
+/// What each session asks for.
+pub const TSPEC: Tspec =
+    Tspec { r: Rate::from_kbps(64), b: Bytes::new(2_000), p: Rate::from_kbps(64), m: 64, M: 1_500 };
+/// When it all begins.
+pub const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
+
+/// Upstream.
+const NEAR: IfIndex = IfIndex(1);
+/// Downstream.
+const FAR: IfIndex = IfIndex(2);
+/// A link so fast that a million reservations fit.
+const LINK: Rate = Rate::from_bps(10_000_000_000_000);
+
+/// Every way leads downstream.
+pub struct OneWay;
+
+impl Route for OneWay {
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
+        Way::Out { oif: FAR, gateway: None, source: [10, 255, 2, 1].into() }
+    }
+}
+
+/// Session number `n`: one of 2^24 destinations.
+fn session(n: u32) -> Session {
+    let [_, a, b, c] = n.to_be_bytes();
+    Session { dst: [172, a, b, c].into(), protocol: 17, dst_port: 5004 }
+}
+
+/// The sender that reserves.
+pub const FIRST: u32 = 5004;
+/// One that only sends.
+pub const SECOND: u32 = 5005;
+
+fn sender(port: u32) -> SenderTemplate {
+    SenderTemplate { src: [10, 1, 1, 1].into(), src_port: port }
+}
+
+/// A Path or PathTear of session `n` as the previous hop says it.
+pub fn down(kind: MessageType, n: u32, port: u32) -> Vec<u8> {
+    let hop = RsvpHop { addr: [10, 255, 1, 2].into(), lih: 7 };
+    let build = Builder::new(kind, 63).session(&session(n)).hop(&hop);
+    let is_path = kind == MessageType::Path;
+    let build = if is_path { build.time_values(Span::from_secs(30)) } else { build };
+    let build = build.sender_template(&sender(port).into()).sender_tspec(&TSPEC);
+    let build = if is_path { build.adspec(&Adspec::origin(1500)) } else { build };
+    build.finish().unwrap_or_else(|_| unreachable!("a message of seven short objects"))
+}
+
+/// A Resv or ResvTear of session `n` as the next hop says it: fixed filter, controlled load.
+pub fn up(kind: MessageType, n: u32) -> Vec<u8> {
+    let hop = RsvpHop { addr: [10, 255, 2, 2].into(), lih: FAR.0 };
+    let build = Builder::new(kind, 255).session(&session(n)).hop(&hop);
+    let build = if kind == MessageType::Resv { build.time_values(Span::from_secs(30)) } else { build };
+    let build = build.style(Style::Ff).flowspec(&FlowSpec::ControlledLoad(TSPEC));
+    let build = build.filter_spec(&sender(FIRST).into());
+    build.finish().unwrap_or_else(|_| unreachable!("a message of seven short objects"))
+}
+
+/// The node.
+pub struct Transit<P> {
+    node: Node<OneWay, P>,
+    /// Its clock, which stands still unless it is set.
+    pub now: Time,
+    /// What the plane has yet to answer.
+    plans: Vec<PlanId>,
+}
+
+impl<P: Probe> Transit<P> {
+    /// With room for so many sessions, and more.
+    pub fn new(sessions: u32, probe: P) -> Transit<P> {
+        let room = (sessions as usize * 2).max(1 << 12);
+        let limits = rsvp::io::Config { max_sessions: room, max_paths: room, max_resvs: room, ..Default::default() };
+        let rsvp = rsvp::io::Config { node_name: "transit".into(), ..limits };
+        let node = Node::with(Config { rsvp, seed: 42 }, OneWay, probe);
+        let mut transit = Transit { node, now: START, plans: Vec::new() };
+        for (index, addr) in [(NEAR, [10, 255, 1, 1]), (FAR, [10, 255, 2, 1])] {
+            let spec = LinkSpec { rate: LINK, overhead: 14, mtu: 1500 };
+            let (signalled_share, kept_back) = (LINK, Rate::from_mbps(1));
+            let link = Reservable { spec, signalled_share, kept_back, assumed_holding: None, guaranteed: None };
+            let (name, addresses) = (format!("eth{}", index.0), vec![addr.into()]);
+            let state = InterfaceState { index, name, addresses, mtu: 1500, rsvp: true, link: Some(link) };
+            transit.tell(Input::Interface(state));
+            transit.answer();
+        }
+        transit
+    }
+
+    /// The probe.
+    pub fn probe_mut(&mut self) -> &mut P {
+        self.node.probe_mut()
+    }
+
+    /// When it wants to be woken.
+    pub fn wake_at(&self) -> Option<Time> {
+        self.node.wake_at()
+    }
+
+    /// Tells one thing; how many messages were sent for it.
+    pub fn tell(&mut self, input: Input<'_>) -> usize {
+        self.node.handle(self.now, input);
+        let mut sent = 0;
+        while let Some(output) = self.node.poll() {
+            match output {
+                Output::Plan { id, .. } => self.plans.push(id),
+                Output::Send(_) => sent += 1,
+                Output::Upcall { .. } | Output::Event(_) | Output::ReserveSequences { .. } => {}
+            }
+        }
+        sent
+    }
+
+    /// The plane answers; how many messages were sent for that.
+    pub fn answer(&mut self) -> usize {
+        let mut sent = 0;
+        while let Some(id) = self.plans.pop() {
+            sent += self.tell(Input::PlanDone { id, result: Ok(()) });
+        }
+        sent
+    }
+
+    /// A message from upstream, with all that it sets off.
+    pub fn from_upstream(&mut self, n: u32, bytes: &[u8]) -> usize {
+        let (src, dst) = (sender(FIRST).src, session(n).dst);
+        self.tell(Input::Message { iif: NEAR, src, dst, ttl: 63, bytes }) + self.answer()
+    }
+
+    /// A message from downstream, with all that it sets off.
+    pub fn from_downstream(&mut self, bytes: &[u8]) -> usize {
+        let (src, dst) = ([10, 255, 2, 2].into(), [10, 255, 2, 1].into());
+        self.tell(Input::Message { iif: FAR, src, dst, ttl: 255, bytes }) + self.answer()
+    }
+
+    /// A session with its reservation.
+    pub fn establish(&mut self, n: u32) {
+        self.from_upstream(n, &down(MessageType::Path, n, FIRST));
+        self.from_downstream(&up(MessageType::Resv, n));
+    }
+
+    /// How many sessions have a reservation.
+    pub fn reserved(&self) -> usize {
+        self.node.rsvp().reservations().count()
+    }
+}

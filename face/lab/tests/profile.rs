@@ -1,0 +1,37 @@
+//! The profile as a whole, in its quick form: nine tables for scripts, figures on disk, and text that says what is beside
+//! what.
+
+use lab::patience::Patience;
+use lab::profile::{self, Options};
+
+#[test]
+fn a_quick_profile_has_nine_tables_and_its_figures() {
+    let options = Options { quick: true, progress: false };
+    let report = profile::run(&options, &Patience::endless()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    let tables = json["tables"].as_array().unwrap();
+    assert_eq!(tables.len(), 9);
+    for number in [3, 4, 6, 7, 9] {
+        let table = &tables[number - 1];
+        assert_eq!(table["table"], number);
+        for cell in table["cells"].as_array().unwrap() {
+            let here = &cell["here"];
+            let [low, median, high] = ["low", "median", "high"].map(|end| here[end].as_f64().unwrap());
+            assert!(low <= median && median <= high, "{number}: {cell}");
+            assert!(here["n"].as_u64().unwrap() >= 20 && cell["seed"]["low"].as_f64().unwrap() > 0.0, "{cell}");
+            assert!(number == 9 || (-0.02..1e3).contains(&median), "{number}: {cell}");
+        }
+    }
+    // What grows with the sessions here is caches, not lists: three orders below what was published.
+    let growth = tables[8]["cells"].as_array().unwrap();
+    assert!(growth.iter().all(|cell| cell["here"]["median"].as_f64().unwrap() < 0.02), "{growth:?}");
+    let folder = std::env::temp_dir().join(format!("sluice-profile-{}", std::process::id()));
+    report.write(&folder).unwrap();
+    let there = |name: &str| std::fs::metadata(folder.join(name)).is_ok_and(|file| file.len() > 500);
+    for name in ["figure-5-session-lookup", "figure-6-session-maintenance"] {
+        assert!(there(&format!("{name}.svg")) && there(&format!("{name}.png")), "{name}");
+    }
+    let text = std::fs::read_to_string(folder.join("tables.txt")).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(text.contains("624.8 - 627.2") && text.contains("published"), "{text}");
+}
