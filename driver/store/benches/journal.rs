@@ -1,0 +1,129 @@
+//! What group commit costs and gains: creates through the journal with 1 and with 64 callers, beside a loop of one-row
+//! INSERT and COMMIT in the same SQLite configuration and directory, in turns in the same run, because a disk's speed drifts.
+//!
+//! A create here is what the book writes for one: a reservation of 300 bytes under a key by chance, an event of 120 under
+//! the next number, an audit entry of 160. The directory is `SLUICE_BENCH_DIR`, or `target` of this workspace: a disk, and
+//! not memory.
+
+use bench::{Bench, Draw, median};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use store::sqlite::{Options, Sqlite};
+use store::{Batch, Journal, Record, Store, Table, Ticket};
+
+const ROUNDS: usize = 7;
+const ROUND: Duration = Duration::from_millis(700);
+
+fn main() {
+    let bench = Bench::from_args();
+    if !["journal_appends_per_s_c1", "journal_appends_per_s_c64", "journal_rows_per_s"]
+        .iter()
+        .any(|name| bench.wants(name))
+    {
+        return;
+    }
+    let base = std::env::var_os("SLUICE_BENCH_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let directory = base.join(format!("bench-journal-{}", std::process::id()));
+    let (ours, theirs) = (directory.join("journal"), directory.join("loop"));
+    let mut row = Sqlite::open(&theirs, Options::default()).expect("a journal");
+    let callers = Callers::start(&ours);
+    let (mut one, mut many, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let mut number = 0;
+    for round in 0..=ROUNDS {
+        let measured = [
+            callers.run(1),
+            rate(|| {
+                number += 1;
+                let record =
+                    Record::Put { table: Table(0), key: u64::to_be_bytes(number).to_vec(), value: vec![7; 100] };
+                row.commit(&mut [vec![record]].iter()).expect("committed");
+                row.tidy(true).expect("tidied");
+            }),
+            callers.run(64),
+        ];
+        if round > 0 {
+            one.push(measured[0]);
+            rows.push(measured[1]);
+            many.push(measured[2]);
+        }
+    }
+    let ratio = |ours: &[f64]| median(&mut ours.iter().zip(&rows).map(|(a, b)| a / b).collect::<Vec<_>>());
+    let (first, second) = (ratio(&one), ratio(&many));
+    bench.report("journal_appends_per_s_c1", median(&mut one), "1/s", ROUNDS);
+    bench.report("journal_appends_per_s_c64", median(&mut many), "1/s", ROUNDS);
+    bench.report("journal_rows_per_s", median(&mut rows), "1/s", ROUNDS);
+    bench.report("journal_ratio_c1", first, "x", ROUNDS);
+    bench.report("journal_ratio_c64", second, "x", ROUNDS);
+    drop(callers);
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+fn rate(mut work: impl FnMut()) -> f64 {
+    let (start, mut done) = (Instant::now(), 0_u64);
+    while start.elapsed() < ROUND {
+        work();
+        done += 1;
+    }
+    done as f64 / start.elapsed().as_secs_f64()
+}
+
+fn create(draw: &mut Draw, number: u64) -> Batch {
+    let key = [draw.next_u64().to_be_bytes(), draw.next_u64().to_be_bytes()].concat();
+    vec![
+        Record::Put { table: Table(0), key, value: vec![1; 300] },
+        Record::Put { table: Table(1), key: number.to_be_bytes().to_vec(), value: vec![2; 120] },
+        Record::Audit { body: vec![3; 160] },
+    ]
+}
+
+/// Callers that each wait for their answer before they ask again.
+struct Callers {
+    journal: Journal,
+    answered: Arc<(Mutex<Vec<Ticket>>, Condvar)>,
+    number: AtomicU64,
+}
+
+impl Callers {
+    fn start(directory: &std::path::Path) -> Callers {
+        let store = Sqlite::open(directory, Options::default()).expect("a journal");
+        let answered: Arc<(Mutex<Vec<Ticket>>, Condvar)> = Arc::default();
+        let to = answered.clone();
+        let journal = Journal::start(store, move |answers| {
+            let mut waiting = to.0.lock().expect("nobody panics");
+            for answer in answers.drain(..) {
+                answer.result.expect("written");
+                waiting.push(answer.ticket);
+            }
+            to.1.notify_one();
+        });
+        Callers { journal: journal.expect("a thread"), answered, number: AtomicU64::new(0) }
+    }
+
+    /// One thread stands for all callers, as the agent's loop does: each answer is followed by its caller's next create.
+    fn run(&self, callers: usize) -> f64 {
+        let mut draw = Draw::new(self.number.load(Ordering::Relaxed));
+        let mut ask = || {
+            let number = self.number.fetch_add(1, Ordering::Relaxed);
+            self.journal.append(Ticket(number), create(&mut draw, number)).expect("queued");
+        };
+        let (start, mut done, mut out) = (Instant::now(), 0_u64, callers);
+        (0..callers).for_each(|_| ask());
+        while out > 0 {
+            let mut waiting = self.answered.0.lock().expect("nobody panics");
+            while waiting.is_empty() {
+                waiting = self.answered.1.wait(waiting).expect("nobody panics");
+            }
+            let came = std::mem::take(&mut *waiting).len();
+            drop(waiting);
+            done += came as u64;
+            if start.elapsed() < ROUND {
+                (0..came).for_each(|_| ask());
+            } else {
+                out -= came;
+            }
+        }
+        done as f64 / start.elapsed().as_secs_f64()
+    }
+}

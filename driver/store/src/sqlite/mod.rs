@@ -1,0 +1,170 @@
+//! SQLite as the journal: one file and its write-ahead log, held by this process alone.
+//!
+//! `synchronous=FULL` in WAL mode is what makes a commit durable (<https://www.sqlite.org/pragma.html#pragma_synchronous>);
+//! the exclusive lock keeps a second process out and the index of the log in memory, so that there is no `-shm` file to
+//! lose. The log is filled with zeros once and never shortened: appending to a file costs a second write of its length with
+//! each fsync, overwriting does not.
+
+mod commit;
+mod log;
+mod open;
+mod pragma;
+mod schema;
+mod seal;
+
+pub use open::{restore, verify};
+
+use crate::chain::checksum;
+use crate::{Batch, Damage, Error, Link, Store, Table, Visit};
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+use std::path::{Path, PathBuf};
+
+/// The database's name in its directory; its log has the same with `-wal`.
+pub const FILE: &str = "journal.db";
+/// What says which journal belongs here and how often it was opened.
+pub const SEAL: &str = "journal.seal";
+/// The oldest SQLite without the fault that spoils a log when it is reset (3.51.3).
+const OLDEST: i32 = 3_051_003;
+/// Pages that a backup copies at a time.
+const BACKUP_STEP: i32 = 1024;
+
+/// What may be chosen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// How large the log is made at once, bytes.
+    pub log_bytes: u64,
+    /// From how many pages of log on it is written back while nobody waits.
+    pub idle_pages: u64,
+    /// From how many pages of log on it is written back even though somebody waits.
+    pub most_pages: u64,
+    /// Whether any file system will do: network file systems and overlays are refused otherwise.
+    pub any_filesystem: bool,
+    /// SQLite's own name of the layer between it and the files; `None`: its usual one.
+    pub vfs: Option<String>,
+}
+
+impl Default for Options {
+    /// 8 MiB of log, of which at most 6 are used before they are written back.
+    fn default() -> Options {
+        Options { log_bytes: 8 << 20, idle_pages: 500, most_pages: 1500, any_filesystem: false, vfs: None }
+    }
+}
+
+/// A journal in SQLite.
+#[derive(Debug)]
+pub struct Sqlite {
+    connection: Connection,
+    options: Options,
+    epoch: u64,
+    head: Link,
+    /// Pages in the log since it was last written back, as far as we know.
+    logged: u64,
+    /// Why nothing is written any more.
+    dead: Option<String>,
+}
+
+impl Sqlite {
+    /// Opens the journal in `directory`, or makes one there.
+    ///
+    /// # Errors
+    /// [`Error`]; a journal of a later version or of another owner has not been touched.
+    pub fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> {
+        open::open(directory, options)
+    }
+
+    /// Asks the database a question of one number: for tests and diagnosis.
+    ///
+    /// # Errors
+    /// It has no answer.
+    pub fn pragma(&self, name: &str) -> Result<String, Error> {
+        pragma::read(&self.connection, name)
+    }
+
+    /// After the first failure nothing is tried again.
+    fn dies(&mut self, error: &rusqlite::Error) -> Error {
+        let why = error.to_string();
+        self.dead = Some(why.clone());
+        Error::Dead(why)
+    }
+
+    fn is_alive(&self) -> Result<(), Error> {
+        self.dead.as_ref().map_or(Ok(()), |why| Err(Error::Dead(why.clone())))
+    }
+}
+
+impl Store for Sqlite {
+    fn commit(&mut self, batches: &mut dyn Iterator<Item = &Batch>) -> Result<(), Error> {
+        self.is_alive()?;
+        commit::commit(self, batches)
+    }
+
+    fn scan(&mut self, visit: &mut Visit<'_>) -> Result<(), Error> {
+        let sql = "SELECT tbl, key, value, sum FROM record ORDER BY tbl, key";
+        let mut statement = self.connection.prepare(sql).map_err(damaged)?;
+        let mut rows = statement.query(()).map_err(damaged)?;
+        while let Some(row) = rows.next().map_err(damaged)? {
+            let table: u16 = row.get(0).map_err(damaged)?;
+            let key = row.get_ref(1).and_then(|cell| Ok(cell.as_blob()?)).map_err(damaged)?;
+            let value = row.get_ref(2).and_then(|cell| Ok(cell.as_blob()?)).map_err(damaged)?;
+            let sum: i64 = row.get(3).map_err(damaged)?;
+            if sum != checksum(table, key, value) {
+                return Err(Error::Damaged(Damage::Record { table, key: key.to_vec() }));
+            }
+            visit(Table(table), key, value);
+        }
+        Ok(())
+    }
+
+    fn audit(&mut self, from: u64, most: u64, visit: &mut dyn FnMut(&Link, &[u8])) -> Result<(), Error> {
+        open::walk_audit(&self.connection, from.max(1), most, visit).map(|_| ())
+    }
+
+    fn tidy(&mut self, idle: bool) -> Result<(), Error> {
+        self.is_alive()?;
+        let due = if idle { self.options.idle_pages } else { self.options.most_pages };
+        if self.logged < due {
+            return Ok(());
+        }
+        commit::write_back(self)
+    }
+
+    fn backup(&mut self, path: &Path) -> Result<(), Error> {
+        self.is_alive()?;
+        let what = || format!("back the journal up to {}", path.display());
+        // Made here, so that it is readable by its owner alone, and so that nothing is overwritten.
+        open::create_private(path).map_err(Error::doing(what()))?;
+        let mut copy = Connection::open(path).map_err(Error::doing(what()))?;
+        let backup = Backup::new(&self.connection, &mut copy).map_err(Error::doing(what()))?;
+        loop {
+            match backup.step(BACKUP_STEP).map_err(Error::doing(what()))? {
+                StepResult::Done => break,
+                StepResult::More => {}
+                _ => return Err(Error::Failed { what: what(), why: "the database is locked".to_owned() }),
+            }
+        }
+        drop(backup);
+        copy.close().map_err(|(_, error)| error).map_err(Error::doing(what()))?;
+        open::sync(path).map_err(Error::doing(what()))
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn head(&self) -> Link {
+        self.head
+    }
+}
+
+/// The file beside `database` that holds its log.
+fn log_of(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
+}
+
+/// What SQLite found wrong while reading.
+fn damaged(error: rusqlite::Error) -> Error {
+    Error::Damaged(Damage::Pages(error.to_string()))
+}

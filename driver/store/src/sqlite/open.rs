@@ -1,0 +1,219 @@
+//! Opening: what is there is looked at before anything is written, and each way in which it may be wrong has its word.
+
+use super::seal::{Found, Seal};
+use super::{FILE, OLDEST, Options, SEAL, Sqlite, damaged, log, log_of, pragma, schema};
+use crate::{Damage, Error, Link, Store, filesystem};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// How much of the audit trail's end is proved at each opening; all of it by [`verify`].
+const AUDIT_TAIL: u64 = 10_000;
+
+pub(super) fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> {
+    if rusqlite::version_number() < OLDEST {
+        return Err(Error::OldSqlite(rusqlite::version().to_owned()));
+    }
+    let mut make = fs::DirBuilder::new();
+    let made = make.recursive(true).mode(0o750).create(directory);
+    made.map_err(Error::doing(format!("make the directory {}", directory.display())))?;
+    check_place(directory, &options)?;
+    let (database, seal) = (directory.join(FILE), directory.join(SEAL));
+    let log = log_of(&database);
+    let found = prepare(&database, &log, &seal)?;
+    let connection = connect(&database, &options)?;
+    let format = schema::found(&connection)?;
+    if found.is_some() && format == 0 {
+        return Err(Error::Damaged(Damage::Mixed("the database is empty".to_owned())));
+    }
+    schema::migrate(&connection, format).map_err(|error| translated(&database, error))?;
+    check_pages(&connection)?;
+    let (id, epoch) = identity(&connection)?;
+    if let Some(found) = &found {
+        found.check(&id, epoch)?;
+    }
+    let head = last_of_audit(&connection)?;
+    let from = head.number.saturating_sub(AUDIT_TAIL).max(1);
+    walk_audit(&connection, from, u64::MAX, &mut |_, _| {})?;
+    let epoch = epoch + 1;
+    begin(&connection, epoch).map_err(|error| translated(&database, error))?;
+    Seal { id, epoch }.write(&seal)?;
+    log::extend(&log, options.log_bytes)?;
+    Ok(Sqlite { connection, options, epoch, head, logged: 0, dead: None })
+}
+
+/// What the seal says, and the ground made ready for it; the seal of a journal that is there.
+fn prepare(database: &Path, log: &Path, seal: &Path) -> Result<Option<Seal>, Error> {
+    match Seal::read(seal)? {
+        Found::Sealed(found) => {
+            log::check(log)?;
+            return Ok(Some(found));
+        }
+        Found::Nothing if database.exists() => return Ok(None),
+        Found::Nothing => Seal::begin(seal)?,
+        Found::Unfinished => {}
+    }
+    let mut rollback = database.as_os_str().to_owned();
+    rollback.push("-journal");
+    for path in [database, log, Path::new(&rollback)] {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::doing(format!("remove {}", path.display()))(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+fn check_place(directory: &Path, options: &Options) -> Result<(), Error> {
+    match filesystem(directory) {
+        Some(found) if !found.is_trusted() && !options.any_filesystem => {
+            Err(Error::Place { path: directory.to_owned(), filesystem: found.name })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn connect(database: &Path, options: &Options) -> Result<Connection, Error> {
+    match create_private(database) {
+        // A journal that is there is never opened but by SQLite: closing a descriptor of it would drop its locks (fcntl(2)).
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made.map_err(Error::doing(format!("make {}", database.display())))?,
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = match &options.vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(database, flags, vfs.as_str()),
+        None => Connection::open_with_flags(database, flags),
+    };
+    let connection = opened.map_err(|error| translated(database, error))?;
+    pragma::set(&connection).map_err(|error| translated(database, error))?;
+    // The lock is taken by the first read; nothing else may come between.
+    let _: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))
+        .map_err(|error| translated(database, error))?;
+    pragma::check(&connection)?;
+    Ok(connection)
+}
+
+/// Frames of earlier rounds must not look like ours, so the log begins anew with each opening; and the new epoch is in it.
+fn begin(connection: &Connection, epoch: u64) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(RESTART)", (), |_| Ok(()))?;
+    connection.execute("UPDATE meta SET value = ?1 WHERE name = 'epoch'", [epoch.to_string()]).map(|_| ())
+}
+
+fn check_pages(connection: &Connection) -> Result<(), Error> {
+    let found: String = connection.query_row("PRAGMA quick_check(1)", (), |row| row.get(0)).map_err(damaged)?;
+    if found == "ok" { Ok(()) } else { Err(Error::Damaged(Damage::Pages(found))) }
+}
+
+fn identity(connection: &Connection) -> Result<(String, u64), Error> {
+    let one = |name: &str| -> Result<String, Error> {
+        connection.query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0)).map_err(damaged)
+    };
+    let epoch = one("epoch")?;
+    let number = epoch.parse().map_err(|_| Error::Damaged(Damage::Pages(format!("the epoch is {epoch:?}"))))?;
+    Ok((one("id")?, number))
+}
+
+fn last_of_audit(connection: &Connection) -> Result<Link, Error> {
+    let sql = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1";
+    let mut statement = connection.prepare(sql).map_err(damaged)?;
+    let mut rows = statement.query(()).map_err(damaged)?;
+    rows.next().map_err(damaged)?.map_or(Ok(Link::default()), |row| link(row).map_err(damaged))
+}
+
+fn link(row: &rusqlite::Row<'_>) -> rusqlite::Result<Link> {
+    Ok(Link { number: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0), hash: row.get(1)? })
+}
+
+/// Walks the audit trail from `from`, each entry proved against the one before; the last one found.
+pub(super) fn walk_audit(
+    connection: &Connection,
+    from: u64,
+    most: u64,
+    visit: &mut dyn FnMut(&Link, &[u8]),
+) -> Result<Link, Error> {
+    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let sql = "SELECT number, hash, body FROM audit WHERE number >= ?1 ORDER BY number LIMIT ?2";
+    let mut statement = connection.prepare(sql).map_err(damaged)?;
+    let mut before = Link::default();
+    if from > 1 {
+        let sql = "SELECT number, hash FROM audit WHERE number = ?1";
+        let found = connection.query_row(sql, [signed(from - 1)], link);
+        before = found.map_err(|_| Error::Damaged(Damage::Audit(from - 1)))?;
+    }
+    let mut rows = statement.query((signed(from), signed(most))).map_err(damaged)?;
+    while let Some(row) = rows.next().map_err(damaged)? {
+        let found = link(row).map_err(damaged)?;
+        let body = row.get_ref(2).and_then(|cell| Ok(cell.as_blob()?)).map_err(damaged)?;
+        let expected = before.next(body);
+        if found != expected {
+            return Err(Error::Damaged(Damage::Audit(expected.number)));
+        }
+        visit(&found, body);
+        before = found;
+    }
+    Ok(before)
+}
+
+/// Proves everything in the journal of `directory`: pages, every record, the whole audit trail; and how much there is.
+///
+/// # Errors
+/// As [`Sqlite::open`]; what is damaged.
+pub fn verify(directory: &Path) -> Result<(u64, Link), Error> {
+    let mut store = Sqlite::open(directory, Options::default())?;
+    let mut records = 0;
+    store.scan(&mut |_, _, _| records += 1)?;
+    store.audit(1, u64::MAX, &mut |_, _| {})?;
+    Ok((records, store.head()))
+}
+
+/// Makes the backup `from` the journal of `directory`, where there must be none. Opening it counts its epoch on, so that
+/// whoever holds the old one is no longer its owner.
+///
+/// # Errors
+/// There is one already; the backup is damaged.
+pub fn restore(from: &Path, directory: &Path) -> Result<(), Error> {
+    let what = || format!("restore {} to {}", from.display(), directory.display());
+    let mut make = fs::DirBuilder::new();
+    make.recursive(true).mode(0o750).create(directory).map_err(Error::doing(what()))?;
+    let database = directory.join(FILE);
+    for name in [SEAL.to_owned(), format!("{FILE}-wal")] {
+        if directory.join(&name).exists() {
+            return Err(Error::Failed { what: what(), why: format!("there is a {name} already") });
+        }
+    }
+    create_private(&database).map_err(Error::doing(what()))?;
+    let copied = File::open(from).and_then(|mut source| {
+        let mut target = OpenOptions::new().write(true).open(&database)?;
+        io::copy(&mut source, &mut target)?;
+        target.sync_all()
+    });
+    copied.map_err(Error::doing(what()))?;
+    verify(directory).map(|_| ())
+}
+
+/// A new, empty file that only its owner reads.
+pub(super) fn create_private(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.sync_all()?;
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+/// Waits until a file and its name are on the disk.
+pub(super) fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()?;
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+/// What SQLite's refusal to open means.
+fn translated(database: &Path, error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Held(database.to_owned()),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(error),
+        Some(ErrorCode::DiskFull) => Error::Full,
+        _ => Error::doing(format!("open {}", database.display()))(error),
+    }
+}
