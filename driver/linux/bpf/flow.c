@@ -11,6 +11,7 @@
 //   conforming          skb->priority = the flow's HTB class (HTB takes a class id in the priority as it stands)
 //   in excess           skb->priority = 0: HTB's default class, best effort (RFC 2211 section 3, RFC 2212 section 5)
 //   RSVP, ARP, ND       the control class
+//   EF and AF1x         where no flow has the packet: the premium classes, 5 and 6 (RFC 3246, RFC 2597)
 //   all else            a priority that names one of our classes is wiped: no application chooses its class
 //
 // User space alone writes `flows`, this program alone writes `states` (a new flow's slot is written before the flow
@@ -22,7 +23,10 @@
 #include "packet.h"
 
 #define MAJOR 0x5c1c // the major number of our root qdisc, on every interface
-#define CONTROL (((__u32)MAJOR << 16) | 3)
+#define CLASS(minor) (((__u32)MAJOR << 16) | (minor))
+#define CONTROL CLASS(3)
+#define PREMIUM CLASS(5)
+#define BACKGROUND CLASS(6)
 
 #define TCX_NEXT -1 // which clsact calls TC_ACT_UNSPEC: the next program or filter sees the packet too
 
@@ -162,6 +166,14 @@ static __always_inline int is_neighbour_discovery(struct __sk_buff *skb, const s
     return type >= 133 && type <= 137; // RFC 4861 section 4
 }
 
+// The class of a code point. Where it is not there, HTB takes its default, best effort.
+static __always_inline __u32 by_code_point(__u8 dscp)
+{
+    if (dscp == EF)
+        return PREMIUM;
+    return dscp == AF11 || dscp == AF12 || dscp == AF13 ? BACKGROUND : 0;
+}
+
 // The priority that the packet leaves with; 0: none of ours.
 static __always_inline __u32 classify(struct __sk_buff *skb)
 {
@@ -185,7 +197,7 @@ static __always_inline __u32 classify(struct __sk_buff *skb)
         return CONTROL;
     struct flow *flow = find(skb, &p);
     if (!flow)
-        return 0;
+        return by_code_point(p.dscp);
     __u32 slot = flow->slot;
     struct state *state = bpf_map_lookup_elem(&states, &slot);
     if (!state)

@@ -26,6 +26,12 @@
 #define SCTP 132
 #define UDPLITE 136
 
+// Code points of premium flows (RFC 3246, RFC 2597).
+#define EF 46
+#define AF11 10
+#define AF12 12
+#define AF13 14
+
 struct flow_key {
     __u32 ifindex;
     __u8 src[16]; // IPv4: the first four bytes; all zero: any sender
@@ -77,6 +83,7 @@ struct packet {
     __u32 length;    // IP bytes
     __u32 transport; // where the transport header begins
     __u8 fragment;   // 0: whole, 1: the first, 2: a later one
+    __u8 dscp;       // code point
 };
 
 static __always_inline int load(struct __sk_buff *skb, __u32 at, void *to, __u32 len)
@@ -98,6 +105,7 @@ static __always_inline int parse_ipv4(struct __sk_buff *skb, struct packet *p)
     p->length = h[2] << 8 | h[3];
     p->transport = header;
     p->key.family = 4;
+    p->dscp = h[1] >> 2;
     p->key.protocol = h[9];
     __builtin_memcpy(p->key.src, h + 12, 4);
     __builtin_memcpy(p->key.dst, h + 16, 4);
@@ -113,6 +121,7 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p)
     __u32 at = sizeof(h);
     __u8 next = h[6];
     p->length = payload ? payload + sizeof(h) : 0;
+    p->dscp = (h[0] & 15) << 2 | h[1] >> 6;
     p->key.family = 6;
     __builtin_memcpy(p->key.src, h + 8, 16);
     __builtin_memcpy(p->key.dst, h + 24, 16);

@@ -21,8 +21,9 @@ fn sections(elf: &[u8]) -> BTreeMap<String, &[u8]> {
 }
 
 /// Each object: its sections that the kernel gets, and as which it is embedded.
-const OBJECTS: [(&str, &[&str], &[u8]); 2] = [
+const OBJECTS: [(&str, &[&str], &[u8]); 3] = [
     ("flow", &["classifier", ".maps", "license"], linux::bpf::OBJECT),
+    ("edge", &["classifier", ".maps", "license"], linux::bpf::edge::OBJECT),
     ("boomerang", &["xdp", "classifier", ".text", ".maps", "license"], linux::boomerang::OBJECT),
 ];
 

@@ -25,7 +25,7 @@ impl World {
         let meta = self.meta(number);
         let hop = &mut self.hops[h];
         hop.offered(self.packets[number].color, meta.len);
-        if let Verdict::Dropped { .. } = self.stations[node].interfaces[n].port.enqueue(now, meta) {
+        if let Verdict::Dropped { .. } | Verdict::Policed = self.stations[node].interfaces[n].port.enqueue(now, meta) {
             hop.dropped(self.packets[number].color, meta.len);
             self.lost.queue += 1;
             self.story.mark(&[now.as_nanos(), 2, node as u64, n as u64]);
@@ -64,7 +64,10 @@ impl World {
         }
         let (next, wake) = match &mut hop.egress {
             Egress::Port => {
-                let next = interface.port.dequeue(now).map(|meta| meta.id as u32);
+                let next = interface.port.dequeue(now).map(|meta| {
+                    self.packets[meta.id as u32].dscp = meta.dscp.0;
+                    meta.id as u32
+                });
                 (next, if next.is_none() { interface.port.wake_at() } else { None })
             }
             Egress::Tree(tree) => {

@@ -63,6 +63,55 @@ impl Load {
     }
 }
 
+/// What a premium class has to serve, of all its flows together. Wire rates, wire bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Aggregate {
+    /// What they were promised.
+    pub rate: Rate,
+    /// Sum of the bursts that the edge lets through.
+    pub depth: Bytes,
+    /// Most packets that those are.
+    pub packets: u64,
+}
+
+impl Aggregate {
+    /// With one more flow that the edge polices to this bucket, of IP bytes.
+    pub fn plus(&self, link: &LinkSpec, bucket: &BucketSpec) -> Aggregate {
+        let on_the_wire = |rate: Rate| rate.with_overhead(link.overhead, bucket.min_unit);
+        let depth = on_the_wire(Rate::from_bps(bucket.depth.get())).as_bps();
+        let packets = bucket.depth.get() / u64::from(bucket.min_unit.max(1)) + 1;
+        Aggregate {
+            rate: self.rate.saturating_add(on_the_wire(bucket.rate)),
+            depth: self.depth + Bytes::new(depth),
+            packets: self.packets.saturating_add(packets),
+        }
+    }
+
+    /// The same, but at most so fast.
+    fn at_most(&self, rate: Rate) -> Aggregate {
+        Aggregate { rate: self.rate.min(rate), ..*self }
+    }
+}
+
+/// The premium classes of an interface (seed 002 section 4.1): each is there only while it serves something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Premium {
+    /// Foreground flows, which are exact.
+    pub foreground: Aggregate,
+    /// Background flows, which share what the foreground leaves.
+    pub background: Aggregate,
+}
+
+impl Premium {
+    /// As much of it as the link has beside what else is guaranteed, foreground first: the classes never sum over the
+    /// link, whatever was told.
+    fn within(&self, link: &LinkSpec, load: &Load) -> Premium {
+        let left = link.rate.saturating_sub(others(link, load));
+        let foreground = self.foreground.at_most(left);
+        Premium { foreground, background: self.background.at_most(left.saturating_sub(foreground.rate)) }
+    }
+}
+
 /// What the ledger keeps back of a link: what the configuration says, and never less than signalling, best effort's
 /// floor and the empty controlled-load class need.
 pub fn kept_back(terms: &Reservable) -> Rate {
@@ -96,9 +145,36 @@ pub fn controlled_load(link: &LinkSpec, load: &Load) -> ClassSpec {
     }
 }
 
+/// The class of all premium foreground flows: served before all but signalling (RFC 3246). Each is policed where it
+/// enters, and what exceeds it is dropped there. `None`: there are none.
+pub fn premium(link: &LinkSpec, load: &Load, premium: &Premium) -> Option<ClassSpec> {
+    aggregate(link, &premium.within(link, load).foreground, 1)
+}
+
+/// The class of all premium background flows (RFC 2597), behind what is signalled.
+pub fn background(link: &LinkSpec, load: &Load, premium: &Premium) -> Option<ClassSpec> {
+    aggregate(link, &premium.within(link, load).background, 3)
+}
+
+fn aggregate(link: &LinkSpec, all: &Aggregate, priority: u8) -> Option<ClassSpec> {
+    (all.rate > Rate::ZERO).then(|| ClassSpec {
+        real_time: Some(ServiceCurve::linear(all.rate)),
+        link_share: all.rate,
+        upper_limit: None,
+        priority,
+        queue: burst_queue(link, all.depth, all.packets),
+    })
+}
+
+/// What is guaranteed to all but premium and best effort.
+fn others(link: &LinkSpec, load: &Load) -> Rate {
+    control_rate(link).saturating_add(shared_rate(link, load)).saturating_add(load.own)
+}
+
 /// Best effort: guaranteed what is left.
-pub fn best_effort(link: &LinkSpec, load: &Load) -> ClassSpec {
-    let taken = control_rate(link).saturating_add(shared_rate(link, load)).saturating_add(load.own);
+pub fn best_effort(link: &LinkSpec, load: &Load, premium: &Premium) -> ClassSpec {
+    let fits = premium.within(link, load);
+    let taken = others(link, load).saturating_add(fits.foreground.rate).saturating_add(fits.background.rate);
     let rate = link.rate.saturating_sub(taken);
     let full = full_packet(link);
     let bytes = link.rate.supplies(BEST_EFFORT_QUEUE).get().max(QUEUE_FLOOR * full);

@@ -1,7 +1,7 @@
 //! What happens to reservations when the world under them changes: an interface comes, changes or goes, a flow from
 //! an earlier life is found, the plane answers, time passes, the agent stops.
 
-use crate::classes;
+use crate::classes::{self, Premium};
 use crate::held::{Flows, Held, place};
 use crate::io::{Event, InterfaceState, PlanId, Reservable};
 use crate::link::Link;
@@ -11,7 +11,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
 use terms::{Fault, FlowKey, IfIndex, Time};
-use traffic::plan::{BucketId, FlowSpecEntry};
+use traffic::plan::{BucketId, ClassId, FlowSpecEntry};
 
 /// Why a reservation went that had been admitted.
 const LINK_SHRANK: Fault = Fault { what: "the link no longer holds this reservation", code: 0 };
@@ -28,7 +28,10 @@ impl Tc {
                 self.interface_gone(now, oif);
             }
             (None, Some(terms)) => {
-                self.links.insert(oif, Link::new(oif, terms));
+                let premium = self.premium.get(&oif).copied().unwrap_or_default();
+                let mut link = Link::new(oif, terms);
+                link.premium = premium;
+                self.links.insert(oif, link);
                 self.adopt_found(now, oif);
                 self.sync_all(now, oif);
             }
@@ -49,6 +52,25 @@ impl Tc {
         if self.links.remove(&oif).is_some() {
             self.plane.put(oif, Due::default());
             self.proceed(oif);
+        }
+    }
+
+    /// What the premium classes of an interface serve from now on.
+    pub fn premium(&mut self, oif: IfIndex, premium: Premium) {
+        if premium == Premium::default() {
+            self.premium.remove(&oif);
+        } else {
+            self.premium.insert(oif, premium);
+        }
+        let Some(link) = self.links.get_mut(&oif) else {
+            let (foreground, background) = (premium.foreground.rate, premium.background.rate);
+            self.plane.found_class(oif, ClassId::PREMIUM, foreground);
+            self.plane.found_class(oif, ClassId::BACKGROUND, background);
+            return;
+        };
+        if link.premium != premium {
+            link.premium = premium;
+            self.sync(oif, &[], None);
         }
     }
 

@@ -3,6 +3,7 @@
 //! On each interface one plan batch at a time is under way: until `PlanDone` answers it, what changes waits and goes
 //! into the next one together.
 
+pub use crate::classes::{Aggregate, Premium};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -62,6 +63,14 @@ pub enum Input<'a> {
         flow: FlowKey,
         /// What happens to them.
         entry: FlowSpecEntry,
+    },
+    /// What the premium classes of an interface serve from now on. Told before the `Interface` of a plane that was
+    /// found, they do not shrink until whoever books knows better.
+    Premium {
+        /// Where.
+        oif: IfIndex,
+        /// What; nothing: the classes go.
+        premium: Premium,
     },
     /// The keys of an interface, from now on.
     Auth {

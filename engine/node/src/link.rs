@@ -1,6 +1,6 @@
 //! An interface whose link takes reservations: its ledger, its classes, and who holds what there.
 
-use crate::classes::{self, Load};
+use crate::classes::{self, Load, Premium};
 use crate::displace::Ranks;
 use crate::held::{Held, Place};
 use crate::io::Reservable;
@@ -22,6 +22,7 @@ pub(crate) struct Link {
     pub(crate) terms: Reservable,
     pub(crate) ledger: admit::Link,
     pub(crate) load: Load,
+    pub(crate) premium: Premium,
     /// Whose the own classes are.
     pub(crate) own: BTreeMap<ClassId, RHandle>,
     /// Where to look for the next free id; an id rests as long as possible before it is used again.
@@ -41,6 +42,7 @@ impl Link {
             terms,
             ledger: admit::Link::new(oif, Link::ledger_terms(&terms), Limits::default()),
             load: Load::default(),
+            premium: Premium::default(),
             own: BTreeMap::new(),
             next_own: ClassId::FIRST_OWN.0,
             ranks: Ranks::default(),
@@ -63,13 +65,15 @@ impl Link {
         for_sale.min(self.terms.signalled_share)
     }
 
-    /// The classes that every interface has, in order.
-    pub(crate) fn base(&self) -> [(ClassId, Option<ClassSpec>); 3] {
-        let spec = &self.terms.spec;
+    /// The classes that every interface has or may have, in order.
+    pub(crate) fn base(&self) -> [(ClassId, Option<ClassSpec>); 5] {
+        let (spec, load, premium) = (&self.terms.spec, &self.load, &self.premium);
         [
-            (ClassId::BEST_EFFORT, Some(classes::best_effort(spec, &self.load))),
+            (ClassId::BEST_EFFORT, Some(classes::best_effort(spec, load, premium))),
             (ClassId::CONTROL, Some(classes::control(spec))),
-            (ClassId::CONTROLLED_LOAD, Some(classes::controlled_load(spec, &self.load))),
+            (ClassId::CONTROLLED_LOAD, Some(classes::controlled_load(spec, load))),
+            (ClassId::PREMIUM, classes::premium(spec, load, premium)),
+            (ClassId::BACKGROUND, classes::background(spec, load, premium)),
         ]
     }
 

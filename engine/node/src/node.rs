@@ -87,6 +87,7 @@ impl<R: Route, P: Probe> Node<R, P> {
                 self.tell(now, protocol::Input::SequencesReserved { from, upto });
             }
             Input::RouteChanged(dst) => self.tell(now, protocol::Input::RouteChanged { dst }),
+            Input::Premium { oif, premium } => self.world.tc.premium(oif, premium),
             Input::Adopt { oif, flow, entry } => self.world.tc.adopt(now, oif, flow, entry),
             Input::Stop => {
                 self.stopped = true;

@@ -13,9 +13,9 @@ use crate::io::PlanId;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
-use terms::{FlowKey, IfIndex, Span, Time};
+use terms::{Bytes, FlowKey, IfIndex, Rate, ServiceCurve, Span, Time};
 use traffic::classifier::{Classifier, TableFull};
-use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkPlan, LinkSpec, Plan, PlanOp};
+use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkPlan, LinkSpec, Plan, PlanOp, QueueSpec};
 
 /// The most flows of an interface.
 pub const MOST_FLOWS: usize = 1 << 22;
@@ -283,7 +283,7 @@ impl Plane {
     /// Everything that the plane has said it did.
     pub(crate) fn confirmed(&self, held: &Reservations) -> Plan {
         let links = self.links.iter().filter_map(|(oif, shadow)| Some((*oif, shadow.plan(held)?)));
-        Plan { links: links.collect() }
+        Plan { links: links.collect(), ..Plan::default() }
     }
 
     /// One interface of it.
@@ -310,6 +310,18 @@ impl Plane {
     /// The plane was found to hold this flow, from an earlier life.
     pub(crate) fn found(&mut self, oif: IfIndex, flow: FlowKey, entry: &FlowSpecEntry) {
         self.link_mut(oif).found(flow, entry);
+    }
+
+    /// The plane may hold this class from an earlier life, guaranteed so much; it is told again or dropped in any case.
+    pub(crate) fn found_class(&mut self, oif: IfIndex, class: ClassId, rate: Rate) {
+        let classes = &mut self.link_mut(oif).classes;
+        classes.remove(&class);
+        if rate > Rate::ZERO {
+            let queue = QueueSpec { packets: 0, bytes: Bytes::ZERO };
+            let real_time = Some(ServiceCurve::linear(rate));
+            let spec = ClassSpec { real_time, link_share: Rate::ZERO, upper_limit: None, priority: 0, queue };
+            classes.insert(class, spec);
+        }
     }
 
     /// Something is due.
@@ -387,6 +399,8 @@ impl Plane {
             PlanOp::Flow { flow, ref entry, .. } => shadow.confirmed(&flow, Some(entry), held),
             PlanOp::DropFlow { flow, .. } => shadow.confirmed(&flow, None, held),
             PlanOp::DropLink { oif } => self.dropped(oif, held),
+            // Edges are not the node's: whoever books premium flows tells the plane of them.
+            PlanOp::Edge { .. } | PlanOp::DropEdge { .. } | PlanOp::Rule { .. } | PlanOp::DropRule { .. } => {}
         }
     }
 

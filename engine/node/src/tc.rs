@@ -4,7 +4,7 @@
 //! [`Said::Installed`]. Each reservation is one open slot of its interface's ledger, opened here and nowhere else, however
 //! many senders share it (RFC 2205 section 1.3): they share the slot, the class and one bucket in the plane.
 
-use crate::classes;
+use crate::classes::{self, Premium};
 use crate::held::{Flows, Held, MOST, Reservations, place};
 use crate::io::{Event, PlanId};
 use crate::link::Link;
@@ -24,6 +24,8 @@ pub const MOST_FILTERS: usize = 4_096;
 pub struct Tc {
     pub(crate) links: BTreeMap<IfIndex, Link>,
     pub(crate) held: Reservations,
+    /// What the premium classes serve, whether or not their interface is there.
+    pub(crate) premium: BTreeMap<IfIndex, Premium>,
     /// Adopted reservations, and flows of adopted ones that nobody has named again, by the time their lifetime is over.
     pub(crate) deadlines: BTreeSet<(Time, RHandle)>,
     /// The flows of reservations that were adopted, asked for again, and not yet for all of their flows; and until when

@@ -2,11 +2,11 @@
 
 mod world;
 
-use node::io::Event;
+use node::io::{Aggregate, Event, Premium};
 use node::tc::Tc;
 use terms::ports::TrafficControl;
-use terms::{Adspec, FlowKey, IfIndex, Rate, Refused, Span, Time};
-use traffic::plan::{ClassId, PlanOp};
+use terms::{Adspec, Bytes, FlowKey, IfIndex, Rate, Refused, Span, Time};
+use traffic::plan::{BucketSpec, ClassId, LinkSpec, PlanOp};
 use world::{
     LIFETIME, OIF, World, controlled_load, guaranteed_service, interface, request, reservable, sender, session,
 };
@@ -26,6 +26,8 @@ fn story(ops: &[PlanOp]) -> Vec<String> {
         ClassId::BEST_EFFORT => "best-effort".to_string(),
         ClassId::CONTROL => "control".to_string(),
         ClassId::CONTROLLED_LOAD => "controlled-load".to_string(),
+        ClassId::PREMIUM => "premium".to_string(),
+        ClassId::BACKGROUND => "background".to_string(),
         ClassId(n) => format!("own-{n}"),
     };
     let one = |op: &PlanOp| match op {
@@ -35,6 +37,7 @@ fn story(ops: &[PlanOp]) -> Vec<String> {
         PlanOp::DropClass { class, .. } => format!("drop {}", name(*class)),
         PlanOp::Flow { flow, entry, .. } => format!("flow {} in {}", flow.dst_port, name(entry.class)),
         PlanOp::DropFlow { flow, .. } => format!("drop flow {}", flow.dst_port),
+        other => format!("{other:?}"),
     };
     ops.iter().map(one).collect()
 }
@@ -356,4 +359,47 @@ fn an_interface_that_goes_takes_its_reservations_along() {
     assert_eq!(world.drain(&mut tc), 0);
     world.settle(&mut tc, NOW);
     assert!(world.plan.links.is_empty() && tc.reservations().count() == 0);
+}
+
+fn aggregate(kbps: u64) -> Aggregate {
+    Aggregate { rate: Rate::from_kbps(kbps), depth: Bytes::new(60_000), packets: 60 }
+}
+
+#[test]
+fn premium_classes_come_and_go_and_all_still_sums_to_the_link() {
+    let (mut tc, mut world) = (Tc::default(), World::default());
+    // Of an earlier life, told before the interface: its first batch holds it already.
+    tc.premium(OIF, Premium { foreground: aggregate(2_000), background: aggregate(3_000) });
+    tc.interface(NOW, &interface(Some(reservable(10))));
+    world.drain(&mut tc);
+    let first = last_batch(&world);
+    assert!(
+        first.contains(&"premium 2mbit".to_string()) && first.contains(&"background 3mbit".to_string()),
+        "{first:?}"
+    );
+    world.settle(&mut tc, NOW);
+    // Foreground comes: background shrinks before it grows.
+    tc.premium(OIF, Premium { foreground: aggregate(4_000), background: aggregate(1_000) });
+    world.drain(&mut tc);
+    assert_eq!(last_batch(&world)[..2], ["background 1mbit", "premium 4mbit"]);
+    world.settle(&mut tc, NOW);
+    assert_eq!(tc.audit(), Ok(()));
+    // More than there is: as much as fits, foreground first; never over the link.
+    tc.premium(OIF, Premium { foreground: aggregate(9_000), background: aggregate(9_000) });
+    world.settle(&mut tc, NOW);
+    assert_eq!(tc.audit(), Ok(()));
+    tc.premium(OIF, Premium::default());
+    world.drain(&mut tc);
+    let last = last_batch(&world);
+    assert!(last.contains(&"drop premium".to_string()) && last.contains(&"drop background".to_string()), "{last:?}");
+    world.settle(&mut tc, NOW);
+    assert_eq!(tc.audit(), Ok(()));
+}
+
+#[test]
+fn an_aggregate_is_what_its_flows_are_on_the_wire() {
+    let link = LinkSpec { rate: Rate::from_mbps(100), overhead: 14, mtu: 1500 };
+    let bucket = BucketSpec { rate: Rate::from_mbps(10), depth: Bytes::new(100_000), min_unit: 1_000 };
+    let two = Aggregate::default().plus(&link, &bucket).plus(&link, &bucket);
+    assert_eq!(two, Aggregate { rate: Rate::from_kbps(20_280), depth: Bytes::new(202_800), packets: 202 });
 }

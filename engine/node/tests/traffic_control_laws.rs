@@ -4,11 +4,13 @@
 
 mod world;
 
-use node::io::Reservable;
+use node::classes::guaranteed;
+use node::io::{Aggregate, Premium, Reservable};
 use node::tc::Tc;
 use proptest::prelude::*;
 use terms::ports::{Preemption, RHandle, TcRequest, TrafficControl};
 use terms::{FlowSpec, Rate, SenderTemplate, Span, Style, Time, Window};
+use traffic::plan::ClassId;
 use world::{OIF, World, controlled_load, guaranteed_service, interface, request, reservable, sender};
 
 #[derive(Clone, Debug)]
@@ -20,6 +22,7 @@ enum Step {
     Pass { millis: u64 },
     Book { kbit: u64, from: u64, span: u64 },
     Link { mbit: u64 },
+    Premium { foreground: u64, background: u64 },
     Restart,
 }
 
@@ -77,6 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..3_000u64).prop_map(|millis| Step::Pass { millis }),
         1 => (1..4_000u64, 0..4_000u64, 1..4_000u64).prop_map(|(kbit, from, span)| Step::Book { kbit, from, span }),
         1 => (5..20u64).prop_map(|mbit| Step::Link { mbit }),
+        2 => (0..4u64, 0..4u64).prop_map(|(foreground, background)| Step::Premium { foreground, background }),
         1 => Just(Step::Restart),
     ]
 }
@@ -91,11 +95,18 @@ struct Run {
     world: World,
     now: Time,
     mbit: u64,
+    premium: Premium,
 }
 
 impl Run {
     fn start() -> Run {
-        let mut run = Run { tc: Tc::default(), world: World::default(), now: Time::from_nanos(1), mbit: 10 };
+        let mut run = Run {
+            tc: Tc::default(),
+            world: World::default(),
+            now: Time::from_nanos(1),
+            mbit: 10,
+            premium: Premium::default(),
+        };
         run.tc.interface(run.now, &interface(Some(link(10))));
         run.world.settle(&mut run.tc, run.now);
         run
@@ -130,6 +141,11 @@ impl Run {
             Step::Link { mbit } => {
                 self.mbit = mbit;
                 self.tc.interface(self.now, &interface(Some(link(mbit))));
+            }
+            Step::Premium { foreground, background } => {
+                let aggregate = |mbit| Aggregate { rate: Rate::from_mbps(mbit), ..Aggregate::default() };
+                self.premium = Premium { foreground: aggregate(foreground), background: aggregate(background) };
+                self.tc.premium(OIF, self.premium);
             }
             Step::Restart => self.restart(),
         }
@@ -167,10 +183,18 @@ impl Run {
         for (flow, entry) in flows {
             self.tc.adopt(self.now, OIF, flow, entry);
         }
+        // What the premium classes were, whether or not it is what was wanted last.
+        let classes = self.world.plan.links.get(&OIF).map(|link| link.classes.clone()).unwrap_or_default();
+        let found =
+            |class| Aggregate { rate: classes.get(&class).map_or(Rate::ZERO, guaranteed), ..Aggregate::default() };
+        let premium = Premium { foreground: found(ClassId::PREMIUM), background: found(ClassId::BACKGROUND) };
+        self.tc.premium(OIF, premium);
         self.tc.interface(self.now, &interface(Some(link(self.mbit))));
+        self.tc.premium(OIF, self.premium);
     }
 
     fn finish(&mut self) {
+        self.tc.premium(OIF, Premium::default());
         self.world.settle(&mut self.tc, self.now);
         self.pass(Span::from_secs(2));
         self.world.settle(&mut self.tc, self.now);

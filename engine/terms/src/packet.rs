@@ -7,6 +7,24 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Dscp(pub u8);
 
+impl Dscp {
+    /// The default forwarding of RFC 2474 section 4.1: best effort.
+    pub const DEFAULT: Dscp = Dscp(0);
+    /// Expedited forwarding (RFC 3246), of premium foreground flows.
+    pub const EF: Dscp = Dscp(46);
+    /// Assured forwarding class 1, low drop precedence (RFC 2597), of premium background flows.
+    pub const AF11: Dscp = Dscp(10);
+    /// The same class, medium drop precedence.
+    pub const AF12: Dscp = Dscp(12);
+    /// The same class, high drop precedence.
+    pub const AF13: Dscp = Dscp(14);
+
+    /// Whether it asks for what only reserved flows get.
+    pub fn is_premium(self) -> bool {
+        matches!(self, Dscp::EF | Dscp::AF11 | Dscp::AF12 | Dscp::AF13)
+    }
+}
+
 /// The five-tuple of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowKey {

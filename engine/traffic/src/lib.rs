@@ -4,7 +4,7 @@
 //! user-space plane, the kernel) is told; [`port`] is the data plane that the first two of them run for one
 //! interface; the other modules are its algorithms, each usable alone.
 //!
-//! Reading order: [`plan`], [`work`], [`bucket`], [`queue`], [`classifier`], [`scheduler`], [`port`];
+//! Reading order: [`plan`], [`work`], [`bucket`], [`queue`], [`classifier`], [`edge`], [`scheduler`], [`port`];
 //! then [`meter`], [`dropper`], [`shaper`], and [`tree`], which puts them together.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ extern crate alloc;
 pub mod bucket;
 pub mod classifier;
 pub mod dropper;
+pub mod edge;
 pub mod meter;
 pub mod plan;
 pub mod port;

@@ -6,13 +6,17 @@
 //! policed by a bucket of its own, or several by one bucket that holds them to a rate together (RFC 2205's shared
 //! styles); what exceeds the bucket is best effort.
 //!
+//! At an *edge* ([`crate::edge`]) flows are policed and marked where they enter the network; behind it a class of the
+//! whole aggregate serves them by their code point, and no node there knows a single flow (RFC 2475).
+//!
 //! A packet belongs to the flow that names it most closely: its five-tuple; else its addresses and protocol alone;
 //! else any sender to its destination and port; else any sender to its destination.
 
+use crate::edge::{EdgeAt, EdgeRule, MultiField};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::Preemption;
-use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
+use terms::{Bytes, Dscp, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
 
 /// A class of one interface. The numbers below [`ClassId::FIRST_OWN`] are the same everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -27,8 +31,21 @@ impl ClassId {
     pub const CONTROL: ClassId = ClassId(3);
     /// All controlled-load flows of the interface share this one; its rate is the sum that the ledger granted.
     pub const CONTROLLED_LOAD: ClassId = ClassId(4);
+    /// Premium foreground flows, by their code point ([`Dscp::EF`]), where nothing closer is known of a packet.
+    pub const PREMIUM: ClassId = ClassId(5);
+    /// Premium background flows, by their code point (AF1x).
+    pub const BACKGROUND: ClassId = ClassId(6);
     /// The first of the classes that belong to one guaranteed flow each.
     pub const FIRST_OWN: ClassId = ClassId(16);
+
+    /// The class that serves this code point, if there is one beside best effort.
+    pub fn of_code_point(dscp: Dscp) -> Option<ClassId> {
+        match dscp {
+            Dscp::EF => Some(ClassId::PREMIUM),
+            Dscp::AF11 | Dscp::AF12 | Dscp::AF13 => Some(ClassId::BACKGROUND),
+            _ => None,
+        }
+    }
 }
 
 /// How a class is served. All rates are wire rates: link overhead included.
@@ -160,6 +177,32 @@ pub enum PlanOp {
         /// Which packets.
         flow: FlowKey,
     },
+    /// Make this side of the interface an edge: premium code points that no rule gives are wiped.
+    Edge {
+        /// Where.
+        at: EdgeAt,
+    },
+    /// Make it an ordinary interface again; its rules go too.
+    DropEdge {
+        /// Where.
+        at: EdgeAt,
+    },
+    /// Add the rule, or change it in place (its counters and its bucket's level stay).
+    Rule {
+        /// Where: an edge.
+        at: EdgeAt,
+        /// Which packets.
+        fields: MultiField,
+        /// What happens to them.
+        rule: EdgeRule,
+    },
+    /// Remove the rule: its packets are anybody's from now on.
+    DropRule {
+        /// Where.
+        at: EdgeAt,
+        /// Which packets.
+        fields: MultiField,
+    },
 }
 
 impl PlanOp {
@@ -172,6 +215,9 @@ impl PlanOp {
             | PlanOp::DropClass { oif, .. }
             | PlanOp::Flow { oif, .. }
             | PlanOp::DropFlow { oif, .. } => oif,
+            PlanOp::Edge { at } | PlanOp::DropEdge { at } | PlanOp::Rule { at, .. } | PlanOp::DropRule { at, .. } => {
+                at.interface
+            }
         }
     }
 }
@@ -192,10 +238,15 @@ pub struct LinkPlan {
 pub struct Plan {
     /// By outgoing interface.
     pub links: BTreeMap<IfIndex, LinkPlan>,
+    /// Every edge with its rules.
+    pub edges: BTreeMap<EdgeAt, EdgePlan>,
 }
 
+/// The rules of an edge.
+pub type EdgePlan = BTreeMap<MultiField, EdgeRule>;
+
 impl Plan {
-    /// Applies one operation. One that names an interface without a root changes nothing.
+    /// Applies one operation. One that names an interface without a root, or no edge, changes nothing.
     pub fn apply(&mut self, op: &PlanOp) {
         match *op {
             PlanOp::Link { oif, spec } => {
@@ -225,10 +276,26 @@ impl Plan {
                     link.flows.remove(&flow);
                 }
             }
+            PlanOp::Edge { at } => {
+                self.edges.entry(at).or_default();
+            }
+            PlanOp::DropEdge { at } => {
+                self.edges.remove(&at);
+            }
+            PlanOp::Rule { at, fields, rule } => {
+                if let Some(edge) = self.edges.get_mut(&at) {
+                    edge.insert(fields, rule);
+                }
+            }
+            PlanOp::DropRule { at, fields } => {
+                if let Some(edge) = self.edges.get_mut(&at) {
+                    edge.remove(&fields);
+                }
+            }
         }
     }
 
-    /// The operations that build this plan from nothing: roots, then classes, then flows.
+    /// The operations that build this plan from nothing: roots, then classes, then flows; then edges and their rules.
     pub fn ops(&self) -> Vec<PlanOp> {
         let mut ops = Vec::new();
         for (&oif, link) in &self.links {
@@ -236,20 +303,24 @@ impl Plan {
             ops.extend(link.classes.iter().map(|(&class, &spec)| PlanOp::Class { oif, class, spec }));
             ops.extend(link.flows.iter().map(|(&flow, &entry)| PlanOp::Flow { oif, flow, entry }));
         }
+        for (&at, rules) in &self.edges {
+            ops.push(PlanOp::Edge { at });
+            ops.extend(rules.iter().map(|(&fields, &rule)| PlanOp::Rule { at, fields, rule }));
+        }
         ops
     }
 }
 
-/// What a plane measures of one class or flow since it was installed; of flows that share a bucket, of them all
+/// What a plane measures of one class, flow or rule since it was installed; of flows that share a bucket, of them all
 /// together. Bytes are IP bytes for flows, wire bytes for
 /// classes (as the kernel counts them).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Packets sent (class) or conforming (flow).
+    /// Packets sent (class) or conforming (flow, rule).
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets dropped (class) or in excess of the bucket (flow).
+    /// Packets dropped (class, rule) or in excess of the bucket (flow).
     pub over_packets: u64,
     /// Their bytes; zero where the plane cannot know.
     pub over_bytes: u64,

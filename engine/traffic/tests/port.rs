@@ -275,7 +275,7 @@ proptest! {
                     id += 1;
                     match port.enqueue(now, packet(*f, *len, id)) {
                         Verdict::Queued { .. } => accepted += 1,
-                        Verdict::Dropped { .. } => dropped += 1,
+                        Verdict::Dropped { .. } | Verdict::Policed => dropped += 1,
                     }
                 }
                 Step::Free => sent += u64::from(port.dequeue(now).is_some()),

@@ -1,4 +1,4 @@
-//! Where the flow program hangs: a TCX link where the kernel has them (6.6 and later), else a clsact filter.
+//! Where a program hangs, at which side of an interface: a TCX link where the kernel has them (6.6 and later), else a clsact filter.
 //!
 //! Both let others' programs see the packet too. A TCX link is pinned, or it dies with its process; a filter outlives
 //! it by itself. A clsact that was there stays; one that was made for us goes with the last filter in it. The tests of
@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use terms::{Fault, IfIndex};
+use traffic::edge::Side;
 
 /// How the program hangs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,10 +35,51 @@ pub struct Hooks {
     pub notes: PathBuf,
     /// Which kind.
     pub hook: Hook,
+    /// Which place at an interface.
+    pub place: Place,
 }
 
-/// Our filter's priority and handle.
-const FILTER: (u16, u32) = (super::entry::MAJOR, super::entry::MAJOR as u32);
+/// Where at an interface a program of ours hangs, and under which names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// At which side.
+    pub side: Side,
+    /// Before all others there, or behind them.
+    pub first: bool,
+    /// What the names of its pinned links begin with.
+    pub link: &'static str,
+    /// What its filter is called.
+    pub filter: &'static str,
+    /// Its filter's priority, and handle.
+    pub priority: u16,
+}
+
+impl Place {
+    /// The flow program's.
+    pub const FLOWS: Place =
+        Place { side: Side::Egress, first: false, link: LINK, filter: "sluice_egress", priority: super::entry::MAJOR };
+
+    /// The edge program's at that side: at the egress before the flow program, which reads the marks.
+    pub fn edge(side: Side) -> Place {
+        let priority = super::entry::MAJOR - 1;
+        match side {
+            Side::Ingress => Place { side, first: false, link: "edge_in_", filter: "sluice_edge_in", priority },
+            Side::Egress => Place { side, first: true, link: "edge_out_", filter: "sluice_edge_out", priority },
+        }
+    }
+
+    fn at(&self) -> Handle {
+        match self.side {
+            Side::Ingress => Handle::INGRESS,
+            Side::Egress => Handle::EGRESS,
+        }
+    }
+
+    fn id(&self) -> (u16, u32) {
+        (self.priority, u32::from(self.priority))
+    }
+}
+
 const CLSACT: Handle = Handle::new(0xffff, 0);
 /// How often, and after how long, a program is attached again where its last link is just going.
 const RETRIES: u32 = 100;
@@ -45,23 +87,23 @@ const RETRY: Duration = Duration::from_millis(2);
 
 impl Hooks {
     /// Under this state directory.
-    pub fn under(state_dir: &Path, pins: &Path, hook: Hook) -> Hooks {
-        Hooks { pins: pins.to_owned(), notes: state_dir.to_owned(), hook }
+    pub fn under(state_dir: &Path, pins: &Path, hook: Hook, place: Place) -> Hooks {
+        Hooks { pins: pins.to_owned(), notes: state_dir.to_owned(), hook, place }
     }
 
-    /// Hangs the program at the egress of an interface of the calling thread's network namespace.
+    /// Hangs the program at an interface of the calling thread's network namespace.
     pub fn attach(&self, socket: &mut Socket, program: BorrowedFd<'_>, oif: IfIndex) -> Result<(), Fault> {
         if self.hook == Hook::Clsact {
             return self.put_filter(socket, program, oif);
         }
-        match attach_link(program, oif) {
+        match self.attach_link(program, oif) {
             Ok(link) => {
                 let path = self.link(oif);
                 let _ = fs::remove_file(&path); // of an interface that had this index before
-                sys::pin(link.as_fd(), &path).map_err(fault("pin the flow program's link"))
+                sys::pin(link.as_fd(), &path).map_err(fault("pin a program's link"))
             }
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.put_filter(socket, program, oif),
-            Err(error) => Err(fault("attach the flow program to the interface (TCX)")(error)),
+            Err(error) => Err(fault("attach a program to the interface (TCX)")(error)),
         }
     }
 
@@ -71,11 +113,11 @@ impl Hooks {
         if let Ok(link) = sys::open_pinned(&path) {
             match sys::detach(link.as_fd()) {
                 Err(error) if error.raw_os_error() != Some(libc::ENOLINK) => {
-                    return Err(fault("detach the flow program")(error));
+                    return Err(fault("detach a program")(error));
                 }
                 _ => {} // done, or the interface had gone
             }
-            fs::remove_file(path).map_err(fault("unpin the flow program's link"))?;
+            fs::remove_file(path).map_err(fault("unpin a program's link"))?;
         }
         self.remove_filter(socket, oif)
     }
@@ -85,8 +127,8 @@ impl Hooks {
         if self.is_linked(program, oif) {
             return true;
         }
-        let filters = socket.filters(oif, Handle::EGRESS).unwrap_or_default();
-        filters.iter().any(|filter| (filter.priority, filter.handle) == FILTER && filter.program == Some(program))
+        let filters = socket.filters(oif, self.place.at()).unwrap_or_default();
+        filters.iter().any(|f| (f.priority, f.handle) == self.place.id() && f.program == Some(program))
     }
 
     /// Whether it hangs there by a TCX link.
@@ -99,7 +141,7 @@ impl Hooks {
     /// filter of another program is not [`Hooks::is_attached`], and is replaced when that is mended.)
     pub fn renew(&self, program: BorrowedFd<'_>, id: u32) -> Result<(), Fault> {
         for file in fs::read_dir(&self.pins).map_err(fault("list the bpffs"))?.flatten() {
-            if !file.file_name().to_string_lossy().starts_with(LINK) {
+            if !file.file_name().to_string_lossy().starts_with(self.place.link) {
                 continue;
             }
             let Ok(link) = sys::open_pinned(&file.path()) else { continue };
@@ -108,10 +150,24 @@ impl Hooks {
                 fs::remove_file(file.path()).map_err(fault("unpin the link of an interface that has gone"))?;
             } else if place.program != id {
                 sys::replace_program(link.as_fd(), program)
-                    .map_err(fault("put the new flow program in the old one's place"))?;
+                    .map_err(fault("put a new program in the old one's place"))?;
             }
         }
         Ok(())
+    }
+
+    /// A link that a killed agent had not pinned yet lets go a little later: wait for it.
+    fn attach_link(&self, program: BorrowedFd<'_>, oif: IfIndex) -> io::Result<OwnedFd> {
+        let mut tries = 0;
+        loop {
+            match sys::attach(program, oif.0, self.place.side, self.place.first) {
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) && tries < RETRIES => {
+                    tries += 1;
+                    std::thread::sleep(RETRY);
+                }
+                other => return other,
+            }
+        }
     }
 
     fn put_filter(&self, socket: &mut Socket, program: BorrowedFd<'_>, oif: IfIndex) -> Result<(), Fault> {
@@ -129,12 +185,12 @@ impl Hooks {
                 }
             }
         }
-        Ok(socket.put_bpf_filter(oif, Handle::EGRESS, FILTER, program, "sluice_egress")?)
+        Ok(socket.put_bpf_filter(oif, self.place.at(), self.place.id(), program, self.place.filter)?)
     }
 
     fn remove_filter(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
         if self.filter_is_there(socket, oif) {
-            socket.delete_bpf_filter(oif, Handle::EGRESS, FILTER)?;
+            socket.delete_bpf_filter(oif, self.place.at(), self.place.id())?;
         }
         let note = self.note(oif);
         if !note.exists() {
@@ -152,12 +208,12 @@ impl Hooks {
     }
 
     fn filter_is_there(&self, socket: &mut Socket, oif: IfIndex) -> bool {
-        let filters = socket.filters(oif, Handle::EGRESS).unwrap_or_default();
-        filters.iter().any(|filter| (filter.priority, filter.handle) == FILTER)
+        let filters = socket.filters(oif, self.place.at()).unwrap_or_default();
+        filters.iter().any(|filter| (filter.priority, filter.handle) == self.place.id())
     }
 
     fn link(&self, oif: IfIndex) -> PathBuf {
-        self.pins.join(format!("{LINK}{}", oif.0))
+        self.pins.join(format!("{}{}", self.place.link, oif.0))
     }
 
     fn note(&self, oif: IfIndex) -> PathBuf {
@@ -165,22 +221,8 @@ impl Hooks {
     }
 }
 
-/// What the names of pinned links begin with.
+/// What the names of the flow program's pinned links begin with.
 pub(super) const LINK: &str = "egress_";
-
-/// A link that a killed agent had not pinned yet lets go a little later: wait for it.
-fn attach_link(program: BorrowedFd<'_>, oif: IfIndex) -> io::Result<OwnedFd> {
-    let mut tries = 0;
-    loop {
-        match sys::attach_egress(program, oif.0) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) && tries < RETRIES => {
-                tries += 1;
-                std::thread::sleep(RETRY);
-            }
-            other => return other,
-        }
-    }
-}
 
 /// For `map_err`: what was tried.
 pub(crate) fn fault(what: &'static str) -> impl Fn(io::Error) -> Fault {

@@ -1,4 +1,5 @@
-//! The flow map and the program that reads it: flow -> (class, token bucket), at the egress.
+//! The flow map and the program that reads it: flow -> (class, token bucket), at the egress; the programs of edges are
+//! in [`edge`].
 //!
 //! The program is `driver/linux/bpf/flow.c`, shipped as an object. It, its maps and its links are pinned in a bpffs
 //! that is mounted under the agent's state directory, so that they outlive the agent: a link that is not pinned dies
@@ -6,11 +7,13 @@
 //! agent that was killed learns what it promised.
 
 pub mod arriving;
+pub mod edge;
 pub mod entry;
 mod hook;
 pub mod older;
 pub mod sys;
 
+pub use edge::EdgeTable;
 pub use hook::Hook;
 
 use crate::netlink::Socket;
@@ -18,8 +21,8 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 use entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawKinds, RawState};
-use hook::Hooks;
 pub(crate) use hook::fault;
+use hook::{Hooks, Place};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -65,7 +68,7 @@ impl FlowTable {
         sys::mount_bpffs(&mount).map_err(fault("mount a bpffs under the state directory"))?;
         let dir = mount.join(LAYOUT);
         fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
-        let hooks = Hooks::under(state_dir, &dir, hook);
+        let hooks = Hooks::under(state_dir, &dir, hook, Place::FLOWS);
         let older = older::Older::find(&mount);
         let max_flows = older.as_ref().map_or(Ok(max_flows), older::Older::limit)?;
         let mut table = FlowTable::pinned(&hooks).map_or_else(|| FlowTable::load(&hooks, max_flows), Ok)?;

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use traffic::edge::Side;
 
 const BPF_OBJ_PIN: libc::c_long = 6;
 const BPF_OBJ_GET: libc::c_long = 7;
@@ -14,7 +15,10 @@ const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 pub(super) const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_LINK_UPDATE: libc::c_long = 29;
 const BPF_LINK_DETACH: libc::c_long = 34;
+const BPF_TCX_INGRESS: u32 = 46;
 const BPF_TCX_EGRESS: u32 = 47;
+/// Before all that hang there already.
+const BPF_F_BEFORE: u32 = 1 << 3;
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 /// `union bpf_attr`, of which each command reads its own beginning; the rest must be zero.
@@ -40,12 +44,16 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// Hangs a program behind all others at the egress of an interface of the calling thread's network namespace. It
-/// stays as long as the link is open or pinned.
-pub fn attach_egress(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<OwnedFd> {
+/// Hangs a program behind all others, or before them (`first`), at one side of an interface of the calling thread's
+/// network namespace. It stays as long as the link is open or pinned.
+pub fn attach(program: BorrowedFd<'_>, ifindex: u32, side: Side, first: bool) -> io::Result<OwnedFd> {
+    let place = match side {
+        Side::Ingress => BPF_TCX_INGRESS,
+        Side::Egress => BPF_TCX_EGRESS,
+    };
     let mut attr: Attr = [0; 16];
     attr[0] = pair(program.as_raw_fd() as u32, ifindex);
-    attr[1] = pair(BPF_TCX_EGRESS, 0);
+    attr[1] = pair(place, if first { BPF_F_BEFORE } else { 0 });
     bpf(BPF_LINK_CREATE, &mut attr).map(owned)
 }
 
@@ -122,18 +130,37 @@ pub fn test_run(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff) ->
     test_runs(program, packet, context, 1).map(|(verdict, _)| verdict)
 }
 
+/// As [`test_run`]; also returns the packet as the program left it.
+pub fn test_run_through(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff) -> io::Result<(i32, Vec<u8>)> {
+    let mut out = vec![0; packet.len() + 256];
+    let (verdict, _) = test_runs_into(program, packet, context, 1, &mut out)?;
+    Ok((verdict, out))
+}
+
 /// As [`test_run`], so many times; also returns the mean time that a run took, nanoseconds.
 pub fn test_runs(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff, times: u32) -> io::Result<(i32, u32)> {
+    test_runs_into(program, packet, context, times, &mut Vec::new())
+}
+
+fn test_runs_into(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    context: &mut SkBuff,
+    times: u32,
+    out: &mut Vec<u8>,
+) -> io::Result<(i32, u32)> {
     let mut attr: Attr = [0; 16];
     attr[0] = u64::from(program.as_raw_fd() as u32); // prog_fd, retval
-    attr[1] = pair(packet.len() as u32, 0); // data_size_in, data_size_out
+    attr[1] = pair(packet.len() as u32, out.len() as u32); // data_size_in, data_size_out
     attr[2] = packet.as_ptr() as u64; // data_in
+    attr[3] = if out.is_empty() { 0 } else { out.as_mut_ptr() as u64 }; // data_out
     attr[4] = u64::from(times); // repeat, duration
     attr[5] = pair(size_of::<SkBuff>() as u32, size_of::<SkBuff>() as u32); // ctx_size_in, ctx_size_out
     let at = std::ptr::from_mut(context) as u64;
     attr[6] = at; // ctx_in
     attr[7] = at; // ctx_out
     bpf(BPF_PROG_TEST_RUN, &mut attr)?;
+    out.truncate((attr[1] >> 32) as usize);
     Ok(((attr[0] >> 32) as i32, (attr[4] >> 32) as u32))
 }
 

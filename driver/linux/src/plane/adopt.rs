@@ -22,6 +22,7 @@ impl Kernel {
             }
         }
         self.read_maps()?;
+        self.read_edges(&links)?;
         let strays: Vec<(IfIndex, ClassId)> = self.ports.iter().flat_map(|(oif, port)| strays(*oif, port)).collect();
         for (oif, class) in strays {
             self.carry_out(oif, Write::RemoveClass(class), &mut Undo::new())?;
@@ -42,7 +43,9 @@ impl Kernel {
             port.users = old.users.clone();
             port.shared = old.shared.clone();
             port.records = old.records.clone();
+            port.edges = old.edges.clone();
         }
+        self.look_at_edges(oif, &mut port);
         Ok(port)
     }
 

@@ -16,11 +16,15 @@
 //! of the interface (`tc_bind_tclass`), so that one takes tens of microseconds among a thousand and milliseconds among
 //! many thousands; flows that share a class cost the same however many there are.
 //!
+//! *Edges* ([`traffic::edge`]) are programs of their own at either side of an interface, loaded when the first is made;
+//! an interface may be an edge without being a link of ours.
+//!
 //! One plane belongs to one network namespace: that of the thread that opens it, and it must be used in threads of
 //! that namespace.
 
 mod adopt;
 pub mod compile;
+mod edge;
 mod fuse;
 mod port;
 mod reconcile;
@@ -39,6 +43,7 @@ use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use terms::{Fault, FlowKey, IfIndex};
+use traffic::edge::{EdgeAt, MultiField};
 use traffic::plan::{ClassId, Counters, Plan, PlanOp};
 use write::{Kernel, Undo};
 
@@ -56,6 +61,10 @@ pub struct Measured {
     pub classes: BTreeMap<(IfIndex, ClassId), Counters>,
     /// Per flow; over: in excess of its bucket. IP bytes.
     pub flows: BTreeMap<(IfIndex, FlowKey), Counters>,
+    /// Per rule of an edge; over: dropped. IP bytes.
+    pub rules: BTreeMap<(EdgeAt, MultiField), Counters>,
+    /// Per edge: what lost a premium code point that no rule gave it. IP bytes.
+    pub stripped: BTreeMap<EdgeAt, Counters>,
 }
 
 impl KernelPlane {
@@ -77,7 +86,8 @@ impl KernelPlane {
         let slots = Slots::new(table.limit(), &BTreeSet::new());
         let socket = Socket::open()?;
         let kinds = RawKinds::default();
-        let mut kernel = Kernel { socket, table, ports: BTreeMap::new(), slots, kinds, fuse: Fuse::None };
+        let edges = edge::Edges::find(state_dir, hook)?;
+        let mut kernel = Kernel { socket, table, ports: BTreeMap::new(), slots, kinds, edges, fuse: Fuse::None };
         kernel.look_at_all()?;
         let told = plan(&kernel);
         Ok(KernelPlane { kernel, told })
@@ -155,6 +165,7 @@ impl KernelPlane {
                 all.flows.insert((oif, key), self.kernel.table.counters(flow.slot)?);
             }
         }
+        self.kernel.count_edges(&mut all)?;
         Ok(all)
     }
 
@@ -176,6 +187,14 @@ impl KernelPlane {
         found.map(|flow| self.kernel.table.counters(flow.slot)).transpose()
     }
 
+    /// One rule's counters; `None` if it is not there.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn rule_counters(&self, at: EdgeAt, fields: &MultiField) -> Result<Option<Counters>, Fault> {
+        self.kernel.rule_counters(at, fields)
+    }
+
     /// How many flows there can be.
     pub fn flow_limit(&self) -> u32 {
         self.kernel.table.limit()
@@ -189,7 +208,7 @@ impl KernelPlane {
 
 fn plan(kernel: &Kernel) -> Plan {
     let links = kernel.ports.iter().filter_map(|(oif, port)| Some((*oif, port.plan()?)));
-    Plan { links: links.collect() }
+    Plan { links: links.collect(), edges: edge::plan(kernel) }
 }
 
 fn counters_of(stats: &crate::netlink::tc::Stats) -> Counters {

@@ -1,11 +1,13 @@
 //! One interface as it is in the kernel: root, classes, queues, records, flows.
 
 use super::compile::{self, Compiled};
+use crate::bpf::edge::RawRule;
 use crate::bpf::entry::{self, ClassRecord, RawFlow};
 use crate::netlink::tc::class::HtbClass;
 use crate::netlink::tc::qdisc::Discipline;
 use std::collections::BTreeMap;
 use terms::{Fault, FlowKey};
+use traffic::edge::{MultiField, Side};
 use traffic::plan::{BucketId, ClassId, ClassSpec, LinkPlan, LinkSpec};
 
 /// A class as seen.
@@ -38,6 +40,17 @@ pub struct Port {
     pub users: BTreeMap<ClassId, u32>,
     /// The buckets that flows share: slot, and how many flows name it.
     pub shared: BTreeMap<BucketId, (u32, u32)>,
+    /// The sides that are edges.
+    pub edges: BTreeMap<Side, EdgePort>,
+}
+
+/// A side of an interface that is an edge.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EdgePort {
+    /// Whether the edge program hangs there.
+    pub attached: bool,
+    /// Every rule.
+    pub rules: BTreeMap<MultiField, RawRule>,
 }
 
 impl Port {

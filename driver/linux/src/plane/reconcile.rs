@@ -4,6 +4,7 @@ use super::KernelPlane;
 use super::port::Port;
 use crate::netlink::tc::Handle;
 use terms::{Fault, IfIndex};
+use traffic::edge::EdgeAt;
 use traffic::plan::{ClassId, ClassSpec, LinkPlan, PlanOp};
 
 /// Something that others did.
@@ -28,7 +29,30 @@ impl KernelPlane {
         for oif in self.told.links.keys().copied().collect::<Vec<_>>() {
             all.extend(self.reconcile_one(oif)?);
         }
+        for at in self.told.edges.keys().copied().collect::<Vec<_>>() {
+            all.extend(self.reconcile_edge(at)?);
+        }
         Ok(all)
+    }
+
+    fn reconcile_edge(&mut self, at: EdgeAt) -> Result<Option<Drift>, Fault> {
+        let oif = at.interface;
+        match self.kernel.socket.link_by_index(oif) {
+            Ok(_) => {}
+            Err(error) if error.is_absent() => return Ok(Some(Drift::Gone(oif))),
+            Err(error) => return Err(error.into()),
+        }
+        let port = self.kernel.look_again(oif)?;
+        let attached = port.edges.get(&at.side).is_some_and(|edge| edge.attached);
+        self.kernel.ports.insert(oif, port);
+        if attached {
+            return Ok(None);
+        }
+        let rules = self.told.edges.get(&at).into_iter().flatten();
+        let mut ops = vec![PlanOp::Edge { at }];
+        ops.extend(rules.map(|(&fields, &rule)| PlanOp::Rule { at, fields, rule }));
+        self.apply(&ops)?;
+        Ok(Some(Drift::Mended(oif)))
     }
 
     fn reconcile_one(&mut self, oif: IfIndex) -> Result<Option<Drift>, Fault> {

@@ -36,6 +36,13 @@ impl Kernel {
                 let there = self.port(oif).flows.contains_key(&flow);
                 Ok((oif, if there { vec![Write::Flow(flow, None)] } else { vec![] }))
             }
+            PlanOp::Edge { at } => Ok((at.interface, self.make_edge(at)?)),
+            PlanOp::DropEdge { at } => Ok((at.interface, self.drop_edge(at))),
+            PlanOp::Rule { at, fields, rule } => Ok((at.interface, self.set_rule(at, fields, rule)?)),
+            PlanOp::DropRule { at, fields } => {
+                let there = self.rule(at, &fields).is_some();
+                Ok((at.interface, if there { vec![Write::Rule(at.side, fields, None)] } else { vec![] }))
+            }
         }
     }
 

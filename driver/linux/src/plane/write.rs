@@ -3,10 +3,12 @@
 //! The kernel acknowledges what it does not do (an absent parent becomes the root, a change of parent is ignored), so
 //! nothing counts as done before it was looked at.
 
+use super::edge::Edges;
 use super::fuse::Fuse;
 use super::port::{Port, Seen};
 use super::slots::Slots;
 use crate::bpf::FlowTable;
+use crate::bpf::edge::RawRule;
 use crate::bpf::entry::{ClassRecord, MAJOR, RawFlow, RawKey, RawKinds, RawState};
 use crate::netlink::Socket;
 use crate::netlink::tc::Handle;
@@ -14,6 +16,7 @@ use crate::netlink::tc::class::HtbClass;
 use crate::netlink::tc::qdisc::Discipline;
 use std::collections::BTreeMap;
 use terms::{Fault, FlowKey, IfIndex};
+use traffic::edge::{EdgeRule, MultiField, Side};
 use traffic::plan::{ClassId, FlowSpecEntry};
 
 /// Our root qdisc, on every interface.
@@ -50,6 +53,14 @@ pub enum Write {
     Attach,
     /// Take it away.
     Detach,
+    /// Make this side an edge.
+    MakeEdge(Side),
+    /// Make it none; its rules have gone.
+    DropEdge(Side),
+    /// Install a rule with a full bucket in a free slot.
+    NewRule(Side, MultiField, EdgeRule),
+    /// Set a rule's entry as a whole, or remove it.
+    Rule(Side, MultiField, Option<RawRule>),
 }
 
 /// How to undo writes: last in, first out.
@@ -67,6 +78,8 @@ pub struct Kernel {
     pub slots: Slots,
     /// How many flows there are that are no whole five-tuple.
     pub kinds: RawKinds,
+    /// What edges need, once there was one.
+    pub edges: Edges,
     /// The fault drill.
     pub fuse: Fuse,
 }
@@ -123,6 +136,9 @@ impl Kernel {
                 undo.push((oif, Write::Attach));
                 self.port(oif).attached = false;
                 Ok(())
+            }
+            Write::MakeEdge(_) | Write::DropEdge(_) | Write::NewRule(..) | Write::Rule(..) => {
+                self.carry_out_at_edge(oif, write, undo)
             }
         }
     }
@@ -300,6 +316,6 @@ impl Kernel {
     }
 }
 
-fn confirmed(same: bool) -> Result<(), Fault> {
+pub(super) fn confirmed(same: bool) -> Result<(), Fault> {
     if same { Ok(()) } else { Err(Fault { what: "the kernel has something else than it was told", code: 0 }) }
 }

@@ -4,6 +4,7 @@ mod bed;
 mod boomerang;
 mod crash;
 mod doctor;
+mod edge;
 mod multicast;
 mod netlink;
 mod older;

@@ -7,10 +7,11 @@ use aya::maps::{Array, HashMap};
 use aya::programs::SchedClassifier;
 use linux::bpf::entry::{RawFlow, RawKey, RawState};
 use linux::bpf::older::FirstFlow;
-use linux::bpf::sys::{SkBuff, attach_egress, link_place, mount_bpffs, open_pinned, pin, program_id, test_run};
+use linux::bpf::sys::{SkBuff, attach, link_place, mount_bpffs, open_pinned, pin, program_id, test_run};
 use linux::bpf::{FlowTable, Hook};
 use std::os::fd::AsFd;
 use terms::{Bytes, FlowSpec, Rate, Rspec, Span};
+use traffic::edge::Side;
 use traffic::plan::{BucketSpec, FlowRecord, FlowSpecEntry};
 
 static FIRST: &[u8] = aya::include_bytes_aligned!("flow_v1.o");
@@ -82,7 +83,7 @@ fn what_the_first_layout_left_is_taken_over() {
             context.priority()
         };
         assert_eq!(send(fd.as_fd()), OWN, "the first layout's own program takes it");
-        let linked = attach_egress(fd.as_fd(), LO.0);
+        let linked = attach(fd.as_fd(), LO.0, Side::Egress, false);
         if let Ok(link) = &linked {
             pin(link.as_fd(), &dir.join("egress_1")).expect("pin");
         }

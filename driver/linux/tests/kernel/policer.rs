@@ -5,19 +5,22 @@
 
 use crate::scratch::{self, StateDir};
 use linux::bpf::entry::{MAJOR, RawFlow, RawKey, RawState};
-use linux::bpf::sys::{SkBuff, attach_egress, link_place, pin, program_id, test_run};
+use linux::bpf::sys::{SkBuff, attach, link_place, pin, program_id, test_run};
 use linux::bpf::{FlowTable, Hook};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use terms::ports::Preemption;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Session, Span, Time, Tspec};
 use traffic::bucket::TokenBucket;
+use traffic::edge::Side;
 use traffic::plan::{BucketSpec, ClassId, FlowRecord, FlowSpecEntry};
 
 /// The loopback: there in every namespace.
 pub const LO: IfIndex = IfIndex(1);
 pub const OWN: u32 = (MAJOR as u32) << 16 | 0x10;
 pub const CONTROL: u32 = (MAJOR as u32) << 16 | 3;
+const PREMIUM: u32 = (MAJOR as u32) << 16 | 5;
+const BACKGROUND: u32 = (MAJOR as u32) << 16 | 6;
 /// What the program returns: let the next one see it.
 const NEXT: i32 = -1;
 
@@ -305,7 +308,7 @@ fn no_packet_breaks_the_program() {
             }
             ran += 1;
             let priority = context.priority();
-            assert!([0, OWN, CONTROL].contains(&priority));
+            assert!([0, OWN, CONTROL, PREMIUM, BACKGROUND].contains(&priority));
         }
         assert!(ran > 15_000, "{ran} of 20,000 ran");
     });
@@ -326,7 +329,7 @@ fn another_builds_program_is_replaced_in_place() {
         let program: &mut aya::programs::SchedClassifier =
             other.program_mut("sluice_egress").expect("there").try_into().expect("a classifier");
         program.load().expect("verified");
-        let link = match attach_egress(program.fd().expect("loaded").as_fd(), LO.0) {
+        let link = match attach(program.fd().expect("loaded").as_fd(), LO.0, Side::Egress, false) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 bench::skipped("this kernel has no TCX links to be replaced");
                 return;

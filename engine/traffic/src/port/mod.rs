@@ -1,6 +1,8 @@
 //! The data plane of one interface, as the simulator and the user-space plane run it.
 //!
 //! classifier -> policer (what exceeds the flow's bucket goes to best effort) -> the class's queue -> scheduler.
+//! Either side of it may be an edge, which drops what exceeds a rule and marks the rest ([`crate::edge`]); a packet of
+//! no flow goes to the class of its code point, if there is one.
 //! It is told [`PlanOp`]s, packets, and that the link is free; it says packets, and when to ask again. It does not
 //! know the link's speed beyond what the plan says: whoever owns the link asks for the next packet when the last
 //! one is out.
@@ -14,17 +16,20 @@
 
 mod discipline;
 mod flows;
+mod refused;
 
 pub use self::discipline::SchedulerKind;
+pub use self::refused::PortRefused;
 
 use self::discipline::Discipline;
 use self::flows::{Flows, TooMany};
+use crate::edge::{Conditioned, Edge, EdgeAt, EdgeFull, EdgeRule, MultiField, Side};
 use crate::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
 use crate::queue::{Fifo, Full, Pool};
 use crate::scheduler::{Node, Scheduler};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use terms::{Bytes, Fault, FlowKey, IfIndex, PacketMeta, Time};
+use terms::{Bytes, FlowKey, IfIndex, PacketMeta, Time};
 
 /// IP protocol of RSVP, whose packets go to [`ClassId::CONTROL`].
 const RSVP: u8 = 46;
@@ -71,43 +76,11 @@ pub enum Verdict {
         /// Why.
         reason: Full,
     },
+    /// It exceeded a rule of the edge that this interface is on its way out.
+    Policed,
 }
 
-/// Why an operation was not carried out. Nothing has changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PortRefused {
-    /// It is for another interface.
-    OtherInterface(IfIndex),
-    /// The interface is not ours yet (no [`PlanOp::Link`]).
-    NoLink,
-    /// The root is no class.
-    Root,
-    /// No such class.
-    UnknownClass(ClassId),
-    /// The class still has flows.
-    FlowsRemain(ClassId),
-    /// The limit of flows.
-    Flows,
-    /// The limit of classes.
-    Classes,
-}
-
-impl From<PortRefused> for Fault {
-    fn from(refused: PortRefused) -> Fault {
-        let what = match refused {
-            PortRefused::OtherInterface(_) => "operation for another interface",
-            PortRefused::NoLink => "the interface has no root",
-            PortRefused::Root => "the root is no class",
-            PortRefused::UnknownClass(_) => "no such class",
-            PortRefused::FlowsRemain(_) => "the class still has flows",
-            PortRefused::Flows => "the limit of flows is reached",
-            PortRefused::Classes => "the limit of classes is reached",
-        };
-        Fault { what, code: 0 }
-    }
-}
-
-/// What became of all packets so far: `received = sent + dropped + purged + queued`.
+/// What became of all packets so far: `received = sent + dropped + policed + purged + queued`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Packets that came.
@@ -116,6 +89,8 @@ pub struct Totals {
     pub sent: u64,
     /// Packets that found their queue full.
     pub dropped: u64,
+    /// Packets that exceeded a rule of the edge on their way out.
+    pub policed: u64,
     /// Packets that were lost with their class or link.
     pub purged: u64,
     /// Calls with a time before the last one; that time was used instead.
@@ -139,6 +114,7 @@ pub struct Port {
     /// By node number.
     leaves: Vec<Leaf>,
     flows: Flows,
+    edges: BTreeMap<Side, Edge>,
     key: [u64; 2],
     totals: Totals,
     now: Time,
@@ -169,6 +145,7 @@ impl Port {
             control: None,
             leaves: Vec::new(),
             flows: Flows::new(key, limits.flows),
+            edges: BTreeMap::new(),
             key,
             totals: Totals::default(),
             now: Time::ZERO,
@@ -205,13 +182,37 @@ impl Port {
                 }
                 Ok(())
             }
+            PlanOp::Edge { at } => {
+                let key = self.key;
+                self.edges.entry(at.side).or_insert_with(|| Edge::new(key));
+                Ok(())
+            }
+            PlanOp::DropEdge { at } => {
+                self.edges.remove(&at.side);
+                Ok(())
+            }
+            PlanOp::Rule { at, fields, rule } => self.set_rule(now, at, fields, rule),
+            PlanOp::DropRule { at, fields } => {
+                self.edges.get_mut(&at.side).into_iter().for_each(|edge| edge.remove(&fields));
+                Ok(())
+            }
         }
+    }
+
+    /// A packet came in here: it goes on as it is returned, or was dropped at the edge.
+    pub fn arrive(&mut self, now: Time, packet: PacketMeta) -> Option<PacketMeta> {
+        let now = self.clock(now);
+        self.pass(Side::Ingress, now, packet)
     }
 
     /// A packet is to go out here.
     pub fn enqueue(&mut self, now: Time, packet: PacketMeta) -> Verdict {
         let now = self.clock(now);
         self.totals.received += 1;
+        let Some(packet) = self.pass(Side::Egress, now, packet) else {
+            self.totals.policed += 1;
+            return Verdict::Policed;
+        };
         let (class, excess) = self.classify(now, &packet);
         let wire = packet.len.saturating_add(self.link.map_or(0, |link| link.overhead));
         let verdict = match class.and_then(|node| self.discipline.as_mut().map(|d| (node, d))) {
@@ -312,6 +313,11 @@ impl Port {
         self.flows.get(flow)
     }
 
+    /// One side of it, if that is an edge: its rules and their counters.
+    pub fn edge(&self, side: Side) -> Option<&Edge> {
+        self.edges.get(&side)
+    }
+
     /// Every flow as it is installed, in no particular order.
     pub fn flows(&self) -> impl Iterator<Item = (&FlowKey, &FlowSpecEntry)> {
         self.flows.iter()
@@ -335,8 +341,31 @@ impl Port {
             Some((node, true)) => (Some(node), false),
             Some((_, false)) => (self.best_effort, true),
             None if packet.flow.protocol == RSVP && self.control.is_some() => (self.control, false),
-            None => (self.best_effort, false),
+            None => {
+                let premium = ClassId::of_code_point(packet.dscp).and_then(|class| self.classes.get(&class).copied());
+                (premium.or(self.best_effort), false)
+            }
         }
+    }
+
+    /// The packet behind that side, if that is an edge.
+    fn pass(&mut self, side: Side, now: Time, packet: PacketMeta) -> Option<PacketMeta> {
+        let Some(edge) = self.edges.get_mut(&side) else { return Some(packet) };
+        match edge.condition(now, &packet) {
+            Conditioned::Passed(dscp) => Some(PacketMeta { dscp, ..packet }),
+            Conditioned::Dropped => None,
+        }
+    }
+
+    fn set_rule(&mut self, now: Time, at: EdgeAt, fields: MultiField, rule: EdgeRule) -> Result<(), PortRefused> {
+        let edge = self.edges.get_mut(&at.side).ok_or(PortRefused::NoEdge)?;
+        if !fields.is_possible() {
+            return Err(PortRefused::Impossible);
+        }
+        edge.set(now, fields, rule).map_err(|full| match full {
+            EdgeFull::Rules => PortRefused::Rules,
+            EdgeFull::Kinds => PortRefused::Kinds,
+        })
     }
 
     fn set_link(&mut self, now: Time, spec: LinkSpec) {

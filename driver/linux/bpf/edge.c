@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// The edge of a DiffServ domain: tells apart, polices and marks what enters it (RFC 2475 section 2.3; the committed
+// access rate of the GARA papers' edge routers). One program for each side of an interface: the ingress of an edge
+// router, or the egress of a host that is its own edge, there before the flow program.
+//
+// A packet belongs to the rule that names it most closely: the five-tuple with the fewest wildcards.
+//
+//   conforming     its code point is the rule's; ECN bits stay (RFC 3168)
+//   in excess      dropped
+//   of no rule     a premium code point is wiped: only a reservation makes a packet premium
+//
+// User space alone writes `rules` and `rule_kinds`, this program alone writes `rule_states` and the counts of `edges`.
+// `traffic::edge` decides the same in Rust and a test holds the two together.
+//
+// Build: make -C driver/linux/bpf (clang-14); the object is shipped, and a test rebuilds and compares it.
+
+#include "packet.h"
+
+#define TCX_NEXT -1 // which clsact calls TC_ACT_UNSPEC: the next program or filter sees the packet too
+#define TCX_DROP 2
+
+#define INGRESS 0
+#define EGRESS 1
+
+// The bits of a kind: which fields stand for anything.
+#define ANY_SRC 0
+#define ANY_DST 1
+#define ANY_PROTOCOL 2
+#define ANY_SRC_PORT 3
+#define ANY_DST_PORT 4
+
+#define KINDS 8 // at once
+#define NO_KIND 255
+
+struct edge_key {
+    __u32 ifindex;
+    __u32 side;
+};
+
+struct edge {
+    __u32 header; // bytes of link header before the IP header
+    __u32 zero;
+    __u64 stripped_packets;
+    __u64 stripped_bytes;
+};
+
+struct rule_key {
+    struct flow_key flow; // zeroes where anything goes; of any two addresses the family is 4
+    __u8 side;
+    __u8 kind;
+    __u8 zero[2];
+};
+
+struct rule {
+    __u32 slot; // index into rule_states
+    __u32 mark; // code point
+    struct bucket bucket;
+    __u32 min_unit; // a shorter packet counts as this long
+    __u32 version;  // of what only user space reads
+    __u64 told;     // the depth in bytes, as it was told
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 256);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, struct edge_key);
+    __type(value, struct edge);
+} edges SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, struct rule_key);
+    __type(value, struct rule);
+} rules SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 16384);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, __u32);
+    __type(value, struct state);
+} rule_states SEC(".maps");
+
+// Which kinds of wildcards there are, the closest first: a byte each, the first one lowest, NO_KIND behind the last. One
+// word, so that it changes at once.
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, __u32);
+    __type(value, __u64);
+} rule_kinds SEC(".maps");
+
+// The ports of datagrams under way whose first fragment a rule had.
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4096);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, struct fragment_key);
+    __type(value, struct ports);
+} rule_fragments SEC(".maps");
+
+// The packet at hand. In a map, whose contents the verifier does not follow: what the headers may say would be thousands
+// of states on the stack. A program runs to its end on its processor before another begins there.
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct packet);
+} scratch SEC(".maps");
+
+// Fills in the ports, of a later fragment those of the first.
+static __always_inline int find_ports(struct __sk_buff *skb, struct packet *p)
+{
+    int at = ports_at(p->key.protocol);
+    struct ports ports = {};
+    struct fragment_key k;
+    if (at < 0)
+        return 0;
+    if (p->fragment == 2) {
+        fragment_key(p, &k);
+        struct ports *known = bpf_map_lookup_elem(&rule_fragments, &k);
+        if (known)
+            ports = *known;
+    } else {
+        if (load(skb, p->transport + at, &ports, sizeof(ports)))
+            return -1;
+    }
+    p->key.src_port = ports.src;
+    p->key.dst_port = ports.dst;
+    return 0;
+}
+
+// The first fragment of a rule's datagram: those that follow are the rule's too.
+static __always_inline void remember_ports(const struct packet *p)
+{
+    struct ports ports = {.src = p->key.src_port, .dst = p->key.dst_port};
+    struct fragment_key k;
+    fragment_key(p, &k);
+    bpf_map_update_elem(&rule_fragments, &k, &ports, BPF_ANY);
+}
+
+// All ones where the kind names the field, else zero. Without branches: the verifier walks every way there is.
+static __always_inline __u32 named(__u32 kind, __u32 bit)
+{
+    return ((kind >> bit) & 1) - 1;
+}
+
+static __always_inline void widen(const struct packet *p, __u8 side, __u32 kind, struct rule_key *k)
+{
+    __u32 src[4], dst[4];
+    __builtin_memcpy(src, p->key.src, sizeof(src));
+    __builtin_memcpy(dst, p->key.dst, sizeof(dst));
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        src[i] &= named(kind, ANY_SRC);
+        dst[i] &= named(kind, ANY_DST);
+    }
+    __builtin_memcpy(k->flow.src, src, sizeof(src));
+    __builtin_memcpy(k->flow.dst, dst, sizeof(dst));
+    __u32 family = named(kind, ANY_SRC) | named(kind, ANY_DST);
+    k->flow.ifindex = p->key.ifindex;
+    k->flow.src_port = p->key.src_port & named(kind, ANY_SRC_PORT);
+    k->flow.dst_port = p->key.dst_port & named(kind, ANY_DST_PORT);
+    k->flow.protocol = p->key.protocol & named(kind, ANY_PROTOCOL);
+    k->flow.family = (p->key.family & family) | (4 & ~family);
+    k->flow.zero[0] = k->flow.zero[1] = 0;
+    k->side = side;
+    k->kind = kind;
+    k->zero[0] = k->zero[1] = 0;
+}
+
+static __always_inline struct rule *find(const struct packet *p, __u8 side)
+{
+    __u32 zero = 0;
+    __u64 *there = bpf_map_lookup_elem(&rule_kinds, &zero);
+    if (!there)
+        return 0;
+    __u64 left = *there;
+#pragma unroll
+    for (int i = 0; i < KINDS; i++) {
+        struct rule_key k;
+        __u32 kind = left & 255;
+        if (kind == NO_KIND)
+            return 0;
+        left >>= 8;
+        widen(p, side, kind, &k);
+        struct rule *rule = bpf_map_lookup_elem(&rules, &k);
+        if (rule)
+            return rule;
+    }
+    return 0;
+}
+
+static __always_inline void mark_ipv4(struct __sk_buff *skb, __u32 at, __u8 mark)
+{
+    __u8 old[2], fresh[2];
+    __u16 before, after;
+    if (bpf_skb_load_bytes(skb, at, old, sizeof(old)))
+        return;
+    fresh[0] = old[0];
+    fresh[1] = mark << 2 | (old[1] & 3);
+    __builtin_memcpy(&before, old, 2);
+    __builtin_memcpy(&after, fresh, 2);
+    bpf_l3_csum_replace(skb, at + 10, before, after, 2);
+    bpf_skb_store_bytes(skb, at + 1, fresh + 1, 1, 0);
+}
+
+static __always_inline void mark_ipv6(struct __sk_buff *skb, __u32 at, __u8 mark)
+{
+    __u8 h[2];
+    if (bpf_skb_load_bytes(skb, at, h, sizeof(h)))
+        return;
+    h[0] = (h[0] & 0xf0) | mark >> 2;
+    h[1] = (h[1] & 0x3f) | mark << 6;
+    bpf_skb_store_bytes(skb, at, h, sizeof(h), 0);
+}
+
+static __always_inline int condition(struct __sk_buff *skb, __u8 side)
+{
+    struct edge_key where = {.ifindex = skb->ifindex, .side = side};
+    struct edge *edge = bpf_map_lookup_elem(&edges, &where);
+    __u32 zero = 0;
+    struct packet *p = bpf_map_lookup_elem(&scratch, &zero);
+    struct bill bill;
+    __u32 protocol = bpf_ntohs(skb->protocol);
+    if (!edge || !p)
+        return TCX_NEXT;
+    __builtin_memset(p, 0, sizeof(*p));
+    p->key.ifindex = skb->ifindex;
+    if (protocol == ETH_IPV4) {
+        if (parse_ipv4(skb, p))
+            return TCX_NEXT;
+    } else if (protocol == ETH_IPV6) {
+        if (parse_ipv6(skb, p))
+            return TCX_NEXT;
+    } else {
+        return TCX_NEXT;
+    }
+    struct rule *rule = find_ports(skb, p) ? 0 : find(p, side);
+    __u32 mark = 0;
+    if (rule) {
+        __u32 slot = rule->slot;
+        struct state *state = bpf_map_lookup_elem(&rule_states, &slot);
+        if (!state)
+            return TCX_NEXT;
+        if (p->fragment == 1)
+            remember_ports(p);
+        draw_up(skb, p, rule->min_unit, &bill);
+        if (!police(&rule->bucket, state, &bill))
+            return TCX_DROP;
+        mark = rule->mark & 63;
+    } else {
+        if (p->dscp != EF && p->dscp != AF11 && p->dscp != AF12 && p->dscp != AF13)
+            return TCX_NEXT;
+        draw_up(skb, p, 0, &bill);
+        __sync_fetch_and_add(&edge->stripped_packets, bill.packets);
+        __sync_fetch_and_add(&edge->stripped_bytes, bill.bytes);
+    }
+    if (p->dscp == mark)
+        return TCX_NEXT;
+    if (p->key.family == 4)
+        mark_ipv4(skb, edge->header, mark);
+    else
+        mark_ipv6(skb, edge->header, mark);
+    return TCX_NEXT;
+}
+
+SEC("classifier")
+int sluice_edge_in(struct __sk_buff *skb)
+{
+    return condition(skb, INGRESS);
+}
+
+SEC("classifier")
+int sluice_edge_out(struct __sk_buff *skb)
+{
+    return condition(skb, EGRESS);
+}
+
+char dual_licence[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,341 @@
+//! The rules of edges and the programs that carry them out: five-tuple with wildcards -> (token bucket, code point).
+//!
+//! The programs are `driver/linux/bpf/edge.c`, shipped as an object; one hangs where packets come in, the other where
+//! they leave. As the flow program they, their maps and their links are pinned and outlive the agent.
+
+use super::entry::{RawKey, RawState};
+use super::hook::{Hook, Hooks, Place, fault};
+use super::{BPF_F_LOCK, broken, map, present, program_name, refused, sys};
+use aya::EbpfLoader;
+use aya::maps::{Array, HashMap, Map, MapData, MapError};
+use aya::programs::SchedClassifier;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use terms::{Bytes, Dscp, Fault, IfIndex, Rate};
+use traffic::edge::{EdgeAt, EdgeRule, MOST_KINDS, MOST_RULES, MultiField, Side};
+use traffic::plan::{BucketSpec, Counters};
+
+use crate::netlink::Socket;
+
+/// The compiled programs.
+pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/edge.o");
+
+/// Where they are pinned; another layout of the maps takes another name.
+pub const LAYOUT: &str = "edge1";
+/// The most rules of a node's edges together.
+pub const MAX_RULES: u32 = MOST_RULES as u32;
+/// Version of a rule's entry.
+const VERSION: u32 = 1;
+/// A byte at 1 bit/s lasts so many nanoseconds.
+const BYTE: u64 = 8_000_000_000;
+/// Stands behind the last kind.
+const NO_KIND: u8 = 255;
+const SIDES: [Side; 2] = [Side::Ingress, Side::Egress];
+
+/// `struct rule_key`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawRuleKey {
+    flow: RawKey,
+    side: u8,
+    kind: u8,
+    zero: [u8; 2],
+}
+
+/// `struct rule`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawRule {
+    /// Index into the states.
+    pub slot: u32,
+    mark: u32,
+    rate: u64,
+    depth: u64,
+    fill: u64,
+    min_unit: u32,
+    version: u32,
+    told: u64,
+}
+
+/// `struct edge_key`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct RawEdgeKey {
+    ifindex: u32,
+    side: u32,
+}
+
+/// `struct edge`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct RawEdge {
+    header: u32,
+    zero: u32,
+    stripped_packets: u64,
+    stripped_bytes: u64,
+}
+
+// SAFETY: `repr(C)`, no padding (44 + 1 + 1 + 2 = 48, aligned to 4), every bit pattern is a value.
+unsafe impl aya::Pod for RawRuleKey {}
+// SAFETY: `repr(C)`, no padding (4 + 4 + 3 * 8 + 4 + 4 + 8 = 48, aligned to 8), every bit pattern is a value.
+unsafe impl aya::Pod for RawRule {}
+// SAFETY: `repr(C)`, no padding (4 + 4), every bit pattern is a value.
+unsafe impl aya::Pod for RawEdgeKey {}
+// SAFETY: `repr(C)`, no padding (4 + 4 + 2 * 8 = 24, aligned to 8), every bit pattern is a value.
+unsafe impl aya::Pod for RawEdge {}
+
+const _: () = assert!(size_of::<RawRuleKey>() == 48 && size_of::<RawRule>() == 48 && size_of::<RawEdge>() == 24);
+
+impl RawRuleKey {
+    /// The key of a rule.
+    pub fn new(at: EdgeAt, fields: &MultiField) -> RawRuleKey {
+        let side = at.side as u8;
+        RawRuleKey { flow: RawKey::new(at.interface, &fields.key()), side, kind: fields.kind(), zero: [0; 2] }
+    }
+
+    /// Back again; `None` if no build of this layout wrote it.
+    pub fn read(&self) -> Option<(EdgeAt, MultiField)> {
+        let side = *SIDES.get(usize::from(self.side))?;
+        let (interface, flow) = self.flow.read();
+        Some((EdgeAt { interface, side }, MultiField::of(self.kind, &flow)))
+    }
+}
+
+impl RawRule {
+    /// An entry that uses this slot.
+    pub fn new(slot: u32, rule: &EdgeRule) -> RawRule {
+        let told = rule.bucket.depth.get();
+        let depth = told.min(u64::MAX / BYTE) * BYTE;
+        let rate = rule.bucket.rate.as_bps();
+        let fill = match (depth, rate) {
+            (0, _) => 0,
+            (_, 0) => u64::MAX,
+            _ => depth.div_ceil(rate),
+        };
+        let (mark, min_unit) = (u32::from(rule.mark.0), rule.bucket.min_unit);
+        RawRule { slot, mark, rate, depth, fill, min_unit, version: VERSION, told }
+    }
+
+    /// Back again; `None` if another build wrote it.
+    pub fn read(&self) -> Option<EdgeRule> {
+        let mark = u8::try_from(self.mark).ok().filter(|mark| *mark < 64)?;
+        let (rate, depth) = (Rate::from_bps(self.rate), Bytes::new(self.told));
+        let bucket = BucketSpec { rate, depth, min_unit: self.min_unit };
+        (self.version == VERSION).then_some(EdgeRule { bucket, mark: Dscp(mark) })
+    }
+
+    /// A full bucket for it that has counted nothing.
+    pub fn full(&self) -> RawState {
+        let mut state = RawState::default();
+        state.level = self.depth;
+        state
+    }
+}
+
+/// One side's program and where it hangs.
+struct Program {
+    hooks: Hooks,
+    program: OwnedFd,
+    id: u32,
+}
+
+/// The loaded programs and their maps.
+pub struct EdgeTable {
+    programs: [Program; 2],
+    edges: HashMap<MapData, RawEdgeKey, RawEdge>,
+    rules: HashMap<MapData, RawRuleKey, RawRule>,
+    states: Array<MapData, RawState>,
+    kinds: Array<MapData, u64>,
+}
+
+impl EdgeTable {
+    /// Whether an earlier agent left one under this state directory.
+    pub fn is_there(state_dir: &Path) -> bool {
+        state_dir.join("bpf").join(LAYOUT).exists()
+    }
+
+    /// Loads the programs, with the maps that are pinned under `state_dir` or, the first time, with new ones. The bpffs
+    /// is there: the flow table has mounted it.
+    ///
+    /// # Errors
+    /// No right, or a kernel without what the programs need.
+    pub fn open(state_dir: &Path, hook: Hook) -> Result<EdgeTable, Fault> {
+        let dir = state_dir.join("bpf").join(LAYOUT);
+        fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
+        let hooks = SIDES.map(|side| Hooks::under(state_dir, &dir, hook, Place::edge(side)));
+        let table = EdgeTable::pinned(&hooks).map_or_else(|| EdgeTable::load(&hooks), Ok)?;
+        for of in &table.programs {
+            of.hooks.renew(of.program.as_fd(), of.id)?;
+        }
+        Ok(table)
+    }
+
+    /// The very programs of this build and their maps, as an earlier agent pinned them.
+    fn pinned(hooks: &[Hooks; 2]) -> Option<EdgeTable> {
+        let dir = &hooks[0].pins;
+        let program = |side| sys::open_pinned(&dir.join(name_of(side))).ok();
+        let programs = [program(Side::Ingress)?, program(Side::Egress)?];
+        let map = |name: &str| MapData::from_pin(dir.join(name)).ok();
+        let (edges, rules) = (Map::HashMap(map("edges")?), Map::HashMap(map("rules")?));
+        let (states, kinds) = (Map::Array(map("rule_states")?), Map::Array(map("rule_kinds")?));
+        EdgeTable::assemble(hooks, programs, [edges, rules, states, kinds]).ok()
+    }
+
+    fn load(hooks: &[Hooks; 2]) -> Result<EdgeTable, Fault> {
+        let dir = &hooks[0].pins;
+        let mut object = EbpfLoader::new()
+            .default_map_pin_directory(dir)
+            .load(OBJECT)
+            .map_err(|error| refused("load the edge's maps", &error))?;
+        let mut program = |name: &str| -> Result<OwnedFd, Fault> {
+            let program: &mut SchedClassifier = object
+                .program_mut(name)
+                .and_then(|program| program.try_into().ok())
+                .ok_or(Fault { what: "an edge program is not in its object", code: 0 })?;
+            program.load().map_err(|error| refused("load an edge program", &error))?;
+            let fd = program.fd().map_err(|error| refused("hold an edge program", &error))?;
+            fd.as_fd().try_clone_to_owned().map_err(fault("hold an edge program"))
+        };
+        let programs = [program("sluice_edge_in")?, program("sluice_edge_out")?];
+        let mut map = |name| map(&mut object, name);
+        let maps = [map("edges")?, map("rules")?, map("rule_states")?, map("rule_kinds")?];
+        let table = EdgeTable::assemble(hooks, programs, maps)?;
+        for file in fs::read_dir(dir).map_err(fault("list the bpffs"))?.flatten() {
+            if file.file_name().to_string_lossy().starts_with(super::PROGRAM) {
+                fs::remove_file(file.path()).map_err(fault("unpin an older edge program"))?;
+            }
+        }
+        for side in SIDES {
+            sys::pin(table.program(side), &dir.join(name_of(side))).map_err(fault("pin an edge program"))?;
+        }
+        Ok(table)
+    }
+
+    fn assemble(hooks: &[Hooks; 2], programs: [OwnedFd; 2], maps: [Map; 4]) -> Result<EdgeTable, Fault> {
+        let [incoming, outgoing] = programs;
+        let of = |side: Side, program: OwnedFd| -> Result<Program, Fault> {
+            let id = sys::program_id(program.as_fd()).map_err(fault("look at an edge program"))?;
+            Ok(Program { hooks: hooks[side as usize].clone(), program, id })
+        };
+        let [edges, rules, states, kinds] = maps;
+        Ok(EdgeTable {
+            programs: [of(Side::Ingress, incoming)?, of(Side::Egress, outgoing)?],
+            edges: HashMap::try_from(edges).map_err(|e| broken("open the map of edges", &e))?,
+            rules: HashMap::try_from(rules).map_err(|e| broken("open the map of rules", &e))?,
+            states: Array::try_from(states).map_err(|e| broken("open the edge's bucket map", &e))?,
+            kinds: Array::try_from(kinds).map_err(|e| broken("open the edge's map of kinds", &e))?,
+        })
+    }
+
+    /// A side's program, for test runs.
+    pub fn program(&self, side: Side) -> BorrowedFd<'_> {
+        self.of(side).program.as_fd()
+    }
+
+    fn of(&self, side: Side) -> &Program {
+        &self.programs[side as usize]
+    }
+
+    /// Makes an edge, whose packets have so many bytes of link header: noted first, then its program is hung there.
+    pub fn attach(&mut self, socket: &mut Socket, at: EdgeAt, header: u32) -> Result<(), Fault> {
+        self.note(at, header)?;
+        let of = self.of(at.side);
+        of.hooks.attach(socket, of.program.as_fd(), at.interface)
+    }
+
+    /// Notes an edge without hanging its program there.
+    pub fn note(&mut self, at: EdgeAt, header: u32) -> Result<(), Fault> {
+        let edge = RawEdge { header, zero: 0, stripped_packets: 0, stripped_bytes: 0 };
+        self.edges.insert(raw_at(at), edge, 0).map_err(|error| broken("write the map of edges", &error))
+    }
+
+    /// Takes the program from an edge and forgets it. What is not there is no error.
+    pub fn detach(&mut self, socket: &mut Socket, at: EdgeAt) -> Result<(), Fault> {
+        self.of(at.side).hooks.detach(socket, at.interface)?;
+        present(self.edges.remove(&raw_at(at)), "remove from the map of edges").map(drop)
+    }
+
+    /// Whether the program hangs there.
+    pub fn is_attached(&self, socket: &mut Socket, at: EdgeAt) -> bool {
+        let of = self.of(at.side);
+        of.hooks.is_attached(socket, of.id, at.interface)
+    }
+
+    /// Every edge that is noted.
+    pub fn edges(&self) -> Result<Vec<EdgeAt>, Fault> {
+        let keys: Result<Vec<RawEdgeKey>, MapError> = self.edges.keys().collect();
+        let read = |key: RawEdgeKey| {
+            let side = *SIDES.get(key.side as usize)?;
+            Some(EdgeAt { interface: IfIndex(key.ifindex), side })
+        };
+        Ok(keys.map_err(|error| broken("read the map of edges", &error))?.into_iter().filter_map(read).collect())
+    }
+
+    /// Every rule.
+    pub fn rules(&self) -> Result<Vec<(RawRuleKey, RawRule)>, Fault> {
+        self.rules.iter().map(|item| item.map_err(|error| broken("read the map of rules", &error))).collect()
+    }
+
+    /// One rule.
+    pub fn rule(&self, at: EdgeAt, fields: &MultiField) -> Result<Option<RawRule>, Fault> {
+        present(self.rules.get(&RawRuleKey::new(at, fields), 0), "read the map of rules")
+    }
+
+    /// Writes a rule as a whole.
+    ///
+    /// # Errors
+    /// E2BIG: the map is full.
+    pub fn put_rule(&mut self, key: &RawRuleKey, rule: &RawRule) -> Result<(), Fault> {
+        self.rules.insert(key, rule, 0).map_err(|error| broken("write the map of rules", &error))
+    }
+
+    /// Removes a rule; one that is not there is no error.
+    pub fn remove_rule(&mut self, key: &RawRuleKey) -> Result<(), Fault> {
+        present(self.rules.remove(key), "remove from the map of rules").map(drop)
+    }
+
+    /// Says which kinds of wildcards there are, the closest first, at most [`MOST_KINDS`]: before the first rule of a
+    /// kind comes, after the last went.
+    pub fn put_kinds(&mut self, kinds: &[u8]) -> Result<(), Fault> {
+        let byte = |n: usize| u64::from(kinds.get(n).copied().unwrap_or(NO_KIND));
+        let word: u64 = (0..MOST_KINDS).map(|n| byte(n) << (8 * n)).sum();
+        self.kinds.set(0, word, 0).map_err(|error| broken("write the edge's map of kinds", &error))
+    }
+
+    /// A slot's bucket and counters.
+    pub fn state(&self, slot: u32) -> Result<RawState, Fault> {
+        self.states.get(&slot, BPF_F_LOCK).map_err(|error| broken("read the edge's bucket map", &error))
+    }
+
+    /// Sets a slot's bucket and counters, before a rule uses it.
+    pub fn put_state(&mut self, slot: u32, state: &RawState) -> Result<(), Fault> {
+        self.states.set(slot, state, 0).map_err(|error| broken("write the edge's bucket map", &error))
+    }
+
+    /// What a slot's rule let through and what it dropped.
+    pub fn counters(&self, slot: u32) -> Result<Counters, Fault> {
+        let RawState { packets, bytes, over_packets, over_bytes, .. } = self.state(slot)?;
+        Ok(Counters { packets, bytes, over_packets, over_bytes })
+    }
+
+    /// Packets that lost a premium code point which no rule of this edge gave them.
+    pub fn stripped(&self, at: EdgeAt) -> Result<Counters, Fault> {
+        let edge = present(self.edges.get(&raw_at(at), 0), "read the map of edges")?;
+        let of = |edge: RawEdge| (edge.stripped_packets, edge.stripped_bytes);
+        let (packets, bytes) = edge.map_or((0, 0), of);
+        Ok(Counters { packets, bytes, ..Counters::default() })
+    }
+}
+
+/// Under which name this build's program of a side is pinned.
+fn name_of(side: Side) -> String {
+    match side {
+        Side::Ingress => program_name("program_in_", OBJECT),
+        Side::Egress => program_name("program_out_", OBJECT),
+    }
+}
+
+fn raw_at(at: EdgeAt) -> RawEdgeKey {
+    RawEdgeKey { ifindex: at.interface.0, side: at.side as u32 }
+}

@@ -1,0 +1,299 @@
+//! The edge of a DiffServ domain: where flows enter it they are told apart, policed and marked (RFC 2475 section 2.3;
+//! seed 002 section 4.2, there the committed access rate of edge routers). What exceeds a flow's bucket is dropped, so
+//! that the aggregate which leaves the edge is what was reserved; what conforms carries the code point of its service,
+//! and nodes behind the edge know code points alone. A premium code point that no rule gives is wiped: only a
+//! reservation makes a packet premium.
+//!
+//! A packet belongs to the rule that names it most closely: the one with the fewest wildcards, in the order of [`ORDER`].
+
+use crate::bucket::TokenBucket;
+use crate::classifier::Classifier;
+use crate::plan::{BucketSpec, Counters};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use terms::{Bytes, Dscp, FlowKey, IfIndex, PacketMeta, Rate, Span, Time};
+
+/// On which way through an interface.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Side {
+    /// Where packets come in: an edge router's interface towards the hosts.
+    Ingress,
+    /// Where packets leave, before they are classified: a host that is its own edge.
+    Egress,
+}
+
+/// One edge.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EdgeAt {
+    /// The interface.
+    pub interface: IfIndex,
+    /// Its side.
+    pub side: Side,
+}
+
+/// A multi-field classifier's element (RFC 2475 section 2.3.1): a five-tuple in which `None` stands for anything.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct MultiField {
+    /// Source address.
+    pub src: Option<IpAddr>,
+    /// Destination address.
+    pub dst: Option<IpAddr>,
+    /// IP protocol.
+    pub protocol: Option<u8>,
+    /// Source port.
+    pub src_port: Option<u16>,
+    /// Destination port.
+    pub dst_port: Option<u16>,
+}
+
+const ANY_SRC: u8 = 1;
+const ANY_DST: u8 = 2;
+const ANY_PROTOCOL: u8 = 4;
+const ANY_SRC_PORT: u8 = 8;
+const ANY_DST_PORT: u8 = 16;
+
+/// How many kinds of wildcards there are.
+pub const KINDS: usize = 32;
+
+/// The kinds from the closest to the widest: fewer wildcards first, and of as many the smaller number.
+pub const ORDER: [u8; KINDS] = [
+    0, 1, 2, 4, 8, 16, 3, 5, 6, 9, 10, 12, 17, 18, 20, 24, 7, 11, 13, 14, 19, 21, 22, 25, 26, 28, 15, 23, 27, 29, 30,
+    31,
+];
+
+impl MultiField {
+    /// Exactly this flow.
+    pub fn exactly(flow: &FlowKey) -> MultiField {
+        MultiField {
+            src: Some(flow.src),
+            dst: Some(flow.dst),
+            protocol: Some(flow.protocol),
+            src_port: Some(flow.src_port),
+            dst_port: Some(flow.dst_port),
+        }
+    }
+
+    /// Which of its fields stand for anything: 1 the source, 2 the destination, 4 the protocol, 8 and 16 the ports.
+    pub fn kind(&self) -> u8 {
+        let any = |is: bool, bit: u8| if is { bit } else { 0 };
+        any(self.src.is_none(), ANY_SRC)
+            | any(self.dst.is_none(), ANY_DST)
+            | any(self.protocol.is_none(), ANY_PROTOCOL)
+            | any(self.src_port.is_none(), ANY_SRC_PORT)
+            | any(self.dst_port.is_none(), ANY_DST_PORT)
+    }
+
+    /// The packet's fields as an element of that kind would name them.
+    pub fn of(kind: u8, flow: &FlowKey) -> MultiField {
+        let named = |bit| kind & bit == 0;
+        MultiField {
+            src: named(ANY_SRC).then_some(flow.src),
+            dst: named(ANY_DST).then_some(flow.dst),
+            protocol: named(ANY_PROTOCOL).then_some(flow.protocol),
+            src_port: named(ANY_SRC_PORT).then_some(flow.src_port),
+            dst_port: named(ANY_DST_PORT).then_some(flow.dst_port),
+        }
+    }
+
+    /// Whether some packet can match: both addresses, if both are named, are of one family.
+    pub fn is_possible(&self) -> bool {
+        !matches!((self.src, self.dst), (Some(src), Some(dst)) if src.is_ipv4() != dst.is_ipv4())
+    }
+
+    /// With zeroes where anything goes, of the family of what is named: a key that is equal for equal elements.
+    pub fn key(&self) -> FlowKey {
+        let zero = match self.src.or(self.dst) {
+            Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        };
+        FlowKey {
+            src: self.src.unwrap_or(zero),
+            dst: self.dst.unwrap_or(zero),
+            protocol: self.protocol.unwrap_or(0),
+            src_port: self.src_port.unwrap_or(0),
+            dst_port: self.dst_port.unwrap_or(0),
+        }
+    }
+}
+
+/// What happens to a rule's packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EdgeRule {
+    /// What exceeds it is dropped.
+    pub bucket: BucketSpec,
+    /// What conforms carries this code point.
+    pub mark: Dscp,
+}
+
+/// The least burst that is ever policed to (seed 002 section 5.1).
+pub const LEAST_BURST: Bytes = Bytes::new(8 << 10);
+/// And the most.
+pub const MOST_BURST: Bytes = Bytes::new(2 << 20);
+const TCP: u8 = 6;
+
+/// How much of a flow may come at once (seed 002 section 5.1): of TCP its rate times the longest round trip, at least
+/// 8 KB and at most 2 MB; of everything else a quarter of that, at least 8 KB.
+pub fn burst(protocol: Option<u8>, rate: Rate, longest_round_trip: Span) -> Bytes {
+    let window = rate.demands(longest_round_trip).clamp(LEAST_BURST, MOST_BURST);
+    match protocol {
+        Some(TCP) => window,
+        _ => Bytes::new(window.get().div_ceil(4)).max(LEAST_BURST),
+    }
+}
+
+/// The rate of IP bytes that carries `rate` of payload in packets of `packet` payload bytes with so many bytes of
+/// `headers` each: demand, rounded up. Without a packet size the rate is one of IP bytes already.
+pub fn with_headers(rate: Rate, packet: Option<u32>, headers: u32) -> Rate {
+    match packet.filter(|&packet| packet > 0) {
+        Some(packet) => {
+            let whole = u64::from(packet) + u64::from(headers);
+            let bps = (u128::from(rate.as_bps()) * u128::from(whole)).div_ceil(u128::from(packet));
+            Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
+        }
+        None => rate,
+    }
+}
+
+/// IP and transport headers of a packet: of TCP with the time stamps that every Linux sends (RFC 7323).
+pub fn headers(protocol: u8, v6: bool) -> u32 {
+    let ip = if v6 { 40 } else { 20 };
+    ip + match protocol {
+        TCP => 32,
+        17 | 136 => 8,
+        _ => 0,
+    }
+}
+
+/// What became of a packet at an edge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Conditioned {
+    /// It goes on with this code point.
+    Passed(Dscp),
+    /// It exceeded its rule's bucket.
+    Dropped,
+}
+
+/// A limit was reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EdgeFull {
+    /// Of rules.
+    Rules,
+    /// Of kinds of wildcards at once: a packet is looked up once for each.
+    Kinds,
+}
+
+/// The most rules of an edge.
+pub const MOST_RULES: usize = 16_384;
+/// The most kinds of wildcards at once.
+pub const MOST_KINDS: usize = 8;
+
+/// An edge at work.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// The kinds that exist, the closest first.
+    tables: Vec<(u8, Classifier<Entry>)>,
+    key: [u64; 2],
+    rules: usize,
+    stripped: Counters,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    fields: MultiField,
+    rule: EdgeRule,
+    tokens: TokenBucket,
+    counters: Counters,
+}
+
+impl Edge {
+    /// An edge without rules; `key` keys its tables.
+    pub fn new(key: [u64; 2]) -> Edge {
+        Edge { tables: Vec::new(), key, rules: 0, stripped: Counters::default() }
+    }
+
+    /// A packet passes the edge.
+    pub fn condition(&mut self, now: Time, packet: &PacketMeta) -> Conditioned {
+        for (kind, table) in &mut self.tables {
+            let key = MultiField::of(*kind, &packet.flow).key();
+            let Some(entry) = table.get_mut(&key) else { continue };
+            let counters = &mut entry.counters;
+            let conforms = entry.tokens.take(now, packet.len);
+            let (packets, bytes) = match conforms {
+                true => (&mut counters.packets, &mut counters.bytes),
+                false => (&mut counters.over_packets, &mut counters.over_bytes),
+            };
+            *packets += 1;
+            *bytes += u64::from(packet.len);
+            return if conforms { Conditioned::Passed(entry.rule.mark) } else { Conditioned::Dropped };
+        }
+        if !packet.dscp.is_premium() {
+            return Conditioned::Passed(packet.dscp);
+        }
+        self.stripped.packets += 1;
+        self.stripped.bytes += u64::from(packet.len);
+        Conditioned::Passed(Dscp::DEFAULT)
+    }
+
+    /// Adds the rule, or changes it in place.
+    ///
+    /// # Errors
+    /// [`EdgeFull`]; nothing has changed then.
+    pub fn set(&mut self, now: Time, fields: MultiField, rule: EdgeRule) -> Result<(), EdgeFull> {
+        let (kind, key) = (fields.kind(), fields.key());
+        if let Some(entry) = self.entry_mut(&fields) {
+            entry.tokens.change(&rule.bucket, now);
+            entry.rule = rule;
+            return Ok(());
+        }
+        if self.rules >= MOST_RULES {
+            return Err(EdgeFull::Rules);
+        }
+        let place = |kind: u8| ORDER.iter().position(|&k| k == kind);
+        let at = match self.tables.binary_search_by_key(&place(kind), |(kind, _)| place(*kind)) {
+            Ok(at) => at,
+            Err(_) if self.tables.len() >= MOST_KINDS => return Err(EdgeFull::Kinds),
+            Err(at) => {
+                self.tables.insert(at, (kind, Classifier::new(self.key, MOST_RULES)));
+                at
+            }
+        };
+        let entry = Entry { fields, rule, tokens: TokenBucket::new(&rule.bucket, now), counters: Counters::default() };
+        self.tables[at].1.insert(key, entry).map_err(|_| EdgeFull::Rules)?;
+        self.rules += 1;
+        Ok(())
+    }
+
+    /// Removes the rule, if it is there.
+    pub fn remove(&mut self, fields: &MultiField) {
+        let kind = fields.kind();
+        let Some(at) = self.tables.iter().position(|(k, _)| *k == kind) else { return };
+        if self.tables[at].1.remove(&fields.key()).is_some() {
+            self.rules -= 1;
+        }
+        if self.tables[at].1.is_empty() {
+            self.tables.remove(at);
+        }
+    }
+
+    /// Every rule, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (MultiField, EdgeRule)> + '_ {
+        self.tables.iter().flat_map(|(_, table)| table.iter().map(|(_, entry)| (entry.fields, entry.rule)))
+    }
+
+    /// What a rule let through and what it dropped, IP bytes.
+    pub fn counters(&self, fields: &MultiField) -> Option<Counters> {
+        let table = self.tables.iter().find(|(kind, _)| *kind == fields.kind());
+        table.and_then(|(_, table)| table.get(&fields.key())).map(|entry| entry.counters)
+    }
+
+    /// Packets that lost a premium code point which no rule gave them.
+    pub fn stripped(&self) -> Counters {
+        self.stripped
+    }
+
+    fn entry_mut(&mut self, fields: &MultiField) -> Option<&mut Entry> {
+        let kind = fields.kind();
+        let table = self.tables.iter_mut().find(|(k, _)| *k == kind)?;
+        table.1.get_mut(&fields.key())
+    }
+}

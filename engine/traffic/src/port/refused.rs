@@ -1,0 +1,50 @@
+//! Why a port does not carry out an operation.
+
+use crate::plan::ClassId;
+use terms::{Fault, IfIndex};
+
+/// Why an operation was not carried out. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortRefused {
+    /// It is for another interface.
+    OtherInterface(IfIndex),
+    /// The interface is not ours yet (no [`PlanOp::Link`]).
+    NoLink,
+    /// The root is no class.
+    Root,
+    /// No such class.
+    UnknownClass(ClassId),
+    /// The class still has flows.
+    FlowsRemain(ClassId),
+    /// The limit of flows.
+    Flows,
+    /// The limit of classes.
+    Classes,
+    /// This side of the interface is no edge.
+    NoEdge,
+    /// No packet can be meant: the addresses are of two families.
+    Impossible,
+    /// The limit of rules.
+    Rules,
+    /// The limit of kinds of wildcards at once.
+    Kinds,
+}
+
+impl From<PortRefused> for Fault {
+    fn from(refused: PortRefused) -> Fault {
+        let what = match refused {
+            PortRefused::OtherInterface(_) => "operation for another interface",
+            PortRefused::NoLink => "the interface has no root",
+            PortRefused::Root => "the root is no class",
+            PortRefused::UnknownClass(_) => "no such class",
+            PortRefused::FlowsRemain(_) => "the class still has flows",
+            PortRefused::Flows => "the limit of flows is reached",
+            PortRefused::Classes => "the limit of classes is reached",
+            PortRefused::NoEdge => "the interface is no edge",
+            PortRefused::Impossible => "a rule's addresses are of two families",
+            PortRefused::Rules => "the limit of rules is reached",
+            PortRefused::Kinds => "rules have too many kinds of wildcards at once",
+        };
+        Fault { what, code: 0 }
+    }
+}
