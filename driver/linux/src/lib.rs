@@ -2,7 +2,7 @@
 //!
 //! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
 //! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
-//! [`cgroup`] knows control groups, [`cpu`] reserves processors;
+//! [`cgroup`] knows control groups, [`cpu`] and [`storage`] reserve processors and disks;
 //! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces;
 //! [`tsc`] measures the steps of an engine.
 
@@ -25,5 +25,6 @@ pub mod poll;
 pub mod process;
 pub mod route;
 pub mod sockets;
+pub mod storage;
 pub mod testbed;
 pub mod tsc;

@@ -295,21 +295,35 @@ impl Tree {
         known.filter(usable).unwrap_or_else(|| unreserved.clone())
     }
 
-    /// Moves a process, with its threads and all children that it will have, to a reservation's group.
+    /// Moves a process, with its threads and its children (those that it has and those that it will have), to a
+    /// reservation's group. A child that belongs to another reservation stays there.
     ///
     /// # Errors
     /// There is no such process, it belongs to another reservation, or the kernel says no; then it is where it was.
     pub fn put(&mut self, name: &str, pid: u32) -> Result<ProcessId, Failed> {
+        let process = self.put_one(name, pid)?;
+        // A child that was born while its parent was moved is found in the next round.
+        for _ in 0..ROUNDS {
+            let there = self.group(name).processes()?;
+            let missing: Vec<u32> = family(pid).into_iter().filter(|child| !there.contains(child)).collect();
+            // One that ends in the meantime, or is another reservation's, is none of ours.
+            if missing.into_iter().filter(|&child| self.put_one(name, child).is_ok()).count() == 0 {
+                break;
+            }
+        }
+        Ok(process)
+    }
+
+    fn put_one(&mut self, name: &str, pid: u32) -> Result<ProcessId, Failed> {
         let what = || format!("bind process {pid} to reservation {name}");
         let refused = |why: String| Err(Failed::because(what(), io::Error::other(why)));
         let Some(process) = ProcessId::of(pid) else { return refused("it does not run".into()) };
         if is_kernel_thread(pid) {
             return refused("it is a thread of the kernel".into());
         }
-        let target = self.group(name);
         let mut moves = Vec::new();
         for (hierarchy, mounted) in self.mounted.iter().enumerate() {
-            let group = if hierarchy == 0 { Some(target.clone()) } else { self.counted(name) };
+            let group = if hierarchy == 0 { Some(self.group(name)) } else { self.counted(name) };
             let (Some(group), Some(dir)) = (group, home_of(pid, mounted)) else { continue };
             if dir == group.dir() {
                 continue;
@@ -330,10 +344,8 @@ impl Tree {
         for (group, home) in &moves {
             if let Err(failed) = group.attach(pid) {
                 self.take_out(name, process, &moves);
-                return Err(Failed::because(
-                    what(),
-                    io::Error::other(format!("{failed} (from {})", home.dir.display())),
-                ));
+                let why = format!("{failed} (from {})", home.dir.display());
+                return Err(Failed::because(what(), io::Error::other(why)));
             }
         }
         Ok(process)
@@ -409,6 +421,23 @@ fn move_all(from: &Group, to: impl Fn(u32) -> Group) -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// The children of a process, and theirs (`/proc/PID/task/TID/children`), without itself.
+fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = all.get(next) {
+        next += 1;
+        for tid in crate::cpu::measure::threads(parent) {
+            let path = format!("/proc/{parent}/task/{tid}/children");
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let fresh = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+            let fresh: Vec<u32> = fresh.filter(|child| !all.contains(child)).collect();
+            all.extend(fresh);
+        }
+    }
+    all.split_off(1)
 }
 
 /// The reservation whose group `dir` is, or is in.

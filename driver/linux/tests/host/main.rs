@@ -4,4 +4,5 @@
 mod bed;
 mod cpu_groups;
 mod cpu_threads;
+mod disk;
 mod version_two;

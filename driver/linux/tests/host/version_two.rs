@@ -1,8 +1,10 @@
 //! Version 2, against a folder whose files stand for the kernel's: which settings are written, in which order they can
 //! be, and what they hold. (What processes get is shown where the kernel has the controllers.)
 
-use linux::cgroup::{Mounted, Place, Tree, Version};
+use linux::cgroup::{Group, Mounted, Place, Tree, Version};
 use linux::cpu::{CORE, Cpu, Means, Target};
+use linux::storage::Device;
+use linux::storage::limits::{self, Limit};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -54,15 +56,39 @@ fn weights_are_written_against_the_rest() {
     let cores = linux::cpu::capacity::cores();
     cpu.enable("a", cores * CORE / 2).unwrap();
     cpu.enable("b", cores * CORE / 4).unwrap();
-    let me = std::process::id();
-    assert_eq!(cpu.bind("a", Target::Process(me)).unwrap(), Means::Weight);
-    assert_eq!(files.read("sluice.r.a/cgroup.procs"), me.to_string());
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let means = cpu.bind("a", Target::Process(child.id()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(means.unwrap(), Means::Weight);
+    assert_eq!(files.read("sluice.r.a/cgroup.procs"), child.id().to_string());
     assert_eq!(files.read("cgroup.subtree_control"), "+cpu", "the controller is switched on for the groups");
     let weights = ["sluice.r.a", "sluice.r.b", "sluice.rest"].map(|name| files.read(&format!("{name}/cpu.weight")));
     let [a, b, rest] = weights.clone().map(|text| text.parse::<u64>().unwrap());
     // Half of all, and a little more; b is adopted with what it was worth, next to nothing.
     assert!(a == 10_000 && b >= 1 && a * 2 >= a + b + rest && rest * 100 > a * 93, "{weights:?}");
     assert_eq!(cpu.status("a").unwrap().installed, format!("cpu.weight {a} beside {rest}"));
+}
+
+#[test]
+fn the_limits_of_a_disk_are_lines_of_io_max() {
+    let files = Files::new("io");
+    let device = Device { name: "sda".into(), number: "8:0".into() };
+    let group = Group::at(files.0.join("sluice.r.a"));
+    fs::write(group.dir().join("io.max"), "8:16 rbps=1 wbps=1 riops=max wiops=max\n").unwrap();
+    let get = || limits::get(&group, Version::Two, &device).unwrap();
+    assert_eq!(get(), Limit::default(), "another disk's");
+    let limit = Limit { bytes: Some(5_000_000), requests: Some(76) };
+    limits::set(&group, Version::Two, &device, limit).unwrap();
+    assert_eq!(files.read("sluice.r.a/io.max"), "8:0 rbps=5000000 wbps=5000000 riops=76 wiops=76");
+    assert_eq!(get(), limit);
+    limits::set(&group, Version::Two, &device, Limit::default()).unwrap();
+    assert_eq!(files.read("sluice.r.a/io.max"), "8:0 rbps=max wbps=max riops=max wiops=max");
+    fs::write(group.dir().join("io.max"), "8:0 rbps=1 wbps=2 riops=max wiops=max\n").unwrap();
+    assert_ne!(get(), Limit { bytes: Some(1), requests: None }, "directions that differ are never what is wanted");
+    fs::write(group.dir().join("io.stat"), "8:16 rbytes=9\n8:0 rbytes=10 wbytes=5 rios=1 wios=1 dbytes=7 dios=0\n")
+        .unwrap();
+    assert_eq!(limits::served(&group, Version::Two, &device), Some(15));
 }
 
 #[test]

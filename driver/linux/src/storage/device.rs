@@ -1,0 +1,96 @@
+//! Which whole disk is meant: by its name, or by a file or folder on it.
+//!
+//! Limits hold for whole disks only, so a partition stands for its disk. What lies on several disks, or on none that
+//! the kernel can hold back (a memory file system, a network one), is refused with the reason.
+
+use crate::error::Failed;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A whole disk.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Device {
+    /// Its kernel name: `sda`, `nvme0n1`.
+    pub name: String,
+    /// The number by which limits name it: `8:0`.
+    pub number: String,
+}
+
+impl Device {
+    /// The disk of a name (`sda`, `sda1`, `/dev/sda`), or the one that a file or folder lies on.
+    ///
+    /// # Errors
+    /// There is none, or the file system is not on one disk.
+    pub fn find(what: &str) -> Result<Device, Failed> {
+        let name = what.strip_prefix("/dev/").unwrap_or(what);
+        let class = Path::new("/sys/class/block").join(name);
+        if !name.is_empty() && !name.contains('/') && class.exists() {
+            return whole(&class);
+        }
+        Device::under(Path::new(what))
+    }
+
+    /// The disk that a file or folder lies on.
+    fn under(path: &Path) -> Result<Device, Failed> {
+        let what = || format!("find the disk of {}", path.display());
+        let number = fs::metadata(path).map_err(Failed::doing(what()))?.dev();
+        let (major, minor) = (libc::major(number), libc::minor(number));
+        let place = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+        if place.exists() {
+            return whole(&place);
+        }
+        let source = fs::read_to_string("/proc/self/mountinfo").ok().and_then(|text| source(&text, major, minor));
+        match source.as_deref().and_then(|source| source.strip_prefix("/dev/")) {
+            Some(name) => whole(&Path::new("/sys/class/block").join(name)),
+            None => {
+                Err(Failed::because(what(), io::Error::other("its file system is not on one disk of this machine")))
+            }
+        }
+    }
+
+    /// Whether it is still there, and the same.
+    pub fn is_there(&self) -> bool {
+        whole(&Path::new("/sys/class/block").join(&self.name)).is_ok_and(|found| found == *self)
+    }
+}
+
+/// The source of a mounted file system without a device number of its own (btrfs, overlays).
+fn source(mountinfo: &str, major: u32, minor: u32) -> Option<String> {
+    let number = format!("{major}:{minor}");
+    let line = mountinfo.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
+    line.split(" - ").nth(1)?.split(' ').nth(1).map(str::to_owned)
+}
+
+/// The disk of a folder of `/sys`; of a partition, what it is a part of.
+fn whole(place: &Path) -> Result<Device, Failed> {
+    let what = || format!("look at the disk {}", place.display());
+    let mut real = fs::canonicalize(place).map_err(Failed::doing(what()))?;
+    if real.join("partition").exists() {
+        real.pop();
+    }
+    let number = fs::read_to_string(real.join("dev")).map_err(Failed::doing(what()))?;
+    let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(Device { name, number: number.trim().to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_no_disk_is_refused_and_what_is_not_there_too() {
+        assert!(Device::find("/proc").unwrap_err().to_string().contains("not on one disk"));
+        assert!(Device::find("/no/such/file").is_err());
+        assert!(Device::find("").is_err());
+        assert!(!Device { name: "no-such".into(), number: "1:2".into() }.is_there());
+    }
+
+    #[test]
+    fn the_source_of_a_file_system_without_a_number_is_found() {
+        let text = "36 35 0:41 / /data rw,noatime shared:1 - btrfs /dev/sdb1 rw\n37 35 8:1 / / rw - ext4 /dev/sda1 rw";
+        assert_eq!(source(text, 0, 41).unwrap(), "/dev/sdb1");
+        assert_eq!(source(text, 0, 42), None);
+    }
+}

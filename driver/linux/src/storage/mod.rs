@@ -1,0 +1,354 @@
+//! Disks as resources that can be reserved: what is *not* reserved is held back to the capacity less the reservations.
+//!
+//! Amounts are bytes a second, of each direction. A kernel offers no reservation of a disk, only limits; so all that is
+//! unreserved lives in one group (on hosts that opt in: see [`crate::cgroup::Tree`]) and gets the limit. Of several
+//! reservations on one disk each is held to its own, so that none takes another's; a single one takes what it can.
+//! On a host that has not opted in, only a cap on the reserved process is possible.
+
+pub mod device;
+pub mod limits;
+pub mod measure;
+
+pub use device::Device;
+
+use crate::cgroup::{Group, Tree};
+use crate::cpu::Kind;
+use crate::error::Failed;
+use limits::Limit;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The controller of version 2, and by which the tree knows us.
+const IO: &str = "io";
+/// The unreserved never get less, bytes a second: nothing at all would hang them for ever.
+const LEAST: u64 = 64 << 10;
+/// How often it is looked whether all is still as it was made.
+const LOOK_EVERY: Duration = Duration::from_millis(1000);
+
+/// A disk that can be reserved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Disk {
+    /// Which.
+    pub device: Device,
+    /// What it gives, bytes a second of each direction.
+    pub capacity: u64,
+    /// Bytes of the requests with which that was measured: the unreserved get as many requests as make up their bytes.
+    /// `None`: requests are not counted.
+    pub request: Option<u64>,
+}
+
+/// Something that happened without being asked for.
+#[derive(Debug)]
+pub enum Notice {
+    /// A process of a reservation was moved away, or its group removed, by another program; it is back.
+    Strayed {
+        /// The reservation.
+        name: String,
+        /// The process.
+        pid: u32,
+    },
+    /// A disk is gone: its reservations have nothing to hold on to.
+    Gone(String),
+    /// The kernel said no to something that should be.
+    Fault(Failed),
+}
+
+/// A reservation as it is now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Bytes a second.
+    pub rate: u64,
+    /// What the kernel holds, read at this moment; empty while nothing is bound.
+    pub installed: String,
+    /// Bytes a second that were got between the last two looks, both directions.
+    pub got: u64,
+    /// The processes that are served.
+    pub members: Vec<u32>,
+}
+
+/// What is reserved of the disks of this host.
+#[derive(Debug)]
+pub struct Storage {
+    tree: Arc<Mutex<Tree>>,
+    opted_in: bool,
+    disks: BTreeMap<String, Disk>,
+    /// By disk and reservation.
+    reservations: BTreeMap<(String, String), Reservation>,
+    looked: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Reservation {
+    rate: u64,
+    bound: Option<u32>,
+    /// Found in the record of an earlier one, and not enabled since.
+    left: bool,
+    served: Option<(Instant, u64)>,
+    got: u64,
+}
+
+impl Storage {
+    /// With groups of `tree`; `disks` by the name that reservations know them by. What an earlier one left is kept as
+    /// it is: see [`Storage::keep_only_enabled`].
+    pub fn open(tree: Arc<Mutex<Tree>>, opted_in: bool, disks: BTreeMap<String, Disk>) -> Storage {
+        let mut reservations = BTreeMap::new();
+        for disk in disks.keys() {
+            for (name, rate) in locked(&tree).reserved(&user(disk)) {
+                reservations.insert((disk.clone(), name), Reservation { rate, left: true, ..Reservation::default() });
+            }
+        }
+        Storage { tree, opted_in, disks, reservations, looked: None }
+    }
+
+    /// What a reservation is worth here.
+    pub fn kind(&self) -> Kind {
+        if self.opted_in { Kind::Guarantee } else { Kind::Cap }
+    }
+
+    /// The disks that can be reserved.
+    pub fn disks(&self) -> &BTreeMap<String, Disk> {
+        &self.disks
+    }
+
+    /// Releases what an earlier one left and nobody has enabled since.
+    ///
+    /// # Errors
+    /// The kernel says no.
+    pub fn keep_only_enabled(&mut self) -> Result<(), Failed> {
+        let left = self.reservations.iter().filter(|(_, found)| found.left).map(|(key, _)| key.clone());
+        let left: Vec<(String, String)> = left.collect();
+        self.disable_all(left)
+    }
+
+    /// The window of reservation `name` on `disk` begins, or it has another rate from now on. Nothing is bound by this.
+    ///
+    /// # Errors
+    /// There is no such disk, or the kernel says no; then the rate is what it was.
+    pub fn enable(&mut self, disk: &str, name: &str, rate: u64) -> Result<(), Failed> {
+        self.disk(disk)?;
+        let key = (disk.to_owned(), name.to_owned());
+        let reservation = self.reservations.entry(key.clone()).or_default();
+        let had = std::mem::replace(&mut reservation.rate, rate);
+        reservation.left = false;
+        if reservation.bound.is_none() {
+            return Ok(());
+        }
+        let reserved = locked(&self.tree).reserve(&user(disk), name, rate).map(|_| ());
+        let written = reserved.and_then(|()| self.write(disk));
+        if written.is_err() {
+            if let Some(reservation) = self.reservations.get_mut(&key) {
+                reservation.rate = had;
+            }
+            self.write(disk)?;
+        }
+        written
+    }
+
+    fn disk(&self, name: &str) -> Result<&Disk, Failed> {
+        let what = || format!("reserve disk {name}");
+        let disk = self.disks.get(name).ok_or_else(|| Failed::because(what(), io::ErrorKind::NotFound.into()))?;
+        if disk.device.is_there() {
+            return Ok(disk);
+        }
+        Err(Failed::because(what(), io::Error::other(format!("the device {} is gone", disk.device.name))))
+    }
+
+    /// Serves process `pid`, with all children that it will have, by reservation `name` on `disk` from now on.
+    ///
+    /// # Errors
+    /// The reservation is not enabled, the process does not run, or the kernel says no; then all is as before.
+    pub fn bind(&mut self, disk: &str, name: &str, pid: u32) -> Result<Kind, Failed> {
+        self.disk(disk)?;
+        let key = (disk.to_owned(), name.to_owned());
+        let Some(reservation) = self.reservations.get(&key) else {
+            let what = format!("bind process {pid} to reservation {name}");
+            return Err(Failed::because(what, io::Error::other("its window is not open")));
+        };
+        let (rate, had) = (reservation.rate, reservation.bound);
+        let served = self.serve(disk, name, pid, rate);
+        if let Err(failed) = served {
+            if had.is_none() {
+                self.let_go(disk, name)?;
+                self.write(disk)?;
+            }
+            return Err(failed);
+        }
+        if let Some(old) = had.filter(|old| *old != pid) {
+            locked(&self.tree).take(name, old)?;
+        }
+        if let Some(reservation) = self.reservations.get_mut(&key) {
+            reservation.bound = Some(pid);
+        }
+        self.write(disk)?;
+        Ok(self.kind())
+    }
+
+    fn serve(&mut self, disk: &str, name: &str, pid: u32, rate: u64) -> Result<(), Failed> {
+        let mut tree = locked(&self.tree);
+        if self.opted_in {
+            let strangers: Vec<String> = tree.foreign().iter().filter(|group| is_inhabited(group)).map(named).collect();
+            if !strangers.is_empty() {
+                let why = format!("processes in groups of other programs are not held back: {}", strangers.join(", "));
+                return Err(Failed::because(format!("reserve disk {disk}"), io::Error::other(why)));
+            }
+            tree.hold(IO)?;
+        }
+        tree.switch_on(IO)?;
+        tree.reserve(&user(disk), name, rate)?;
+        tree.put(name, pid).map(|_| ())
+    }
+
+    /// The window of a reservation ends, or it is cancelled.
+    ///
+    /// # Errors
+    /// The kernel says no.
+    pub fn disable(&mut self, disk: &str, name: &str) -> Result<(), Failed> {
+        self.reservations.remove(&(disk.to_owned(), name.to_owned()));
+        if let Some(found) = self.disks.get(disk) {
+            let tree = locked(&self.tree);
+            let group = tree.group(name);
+            if group.exists() && found.device.is_there() {
+                limits::set(&group, tree.version(), &found.device, Limit::default())?;
+            }
+        }
+        self.write(disk).and(self.let_go(disk, name))
+    }
+
+    fn let_go(&mut self, disk: &str, name: &str) -> Result<(), Failed> {
+        let mut tree = locked(&self.tree);
+        tree.unreserve(&user(disk), name)?;
+        let any = self.reservations.iter().any(|((on, of), found)| {
+            (on.as_str(), of.as_str()) != (disk, name) && (found.bound.is_some() || found.left)
+        });
+        if any { Ok(()) } else { tree.let_go(IO) }
+    }
+
+    /// Writes the limits of a disk: of the unreserved what the reservations leave; of each of several reservations its
+    /// own.
+    fn write(&self, disk: &str) -> Result<(), Failed> {
+        let Some(found) = self.disks.get(disk).filter(|found| found.device.is_there()) else { return Ok(()) };
+        let tree = locked(&self.tree);
+        let active = self.reservations.iter().filter(|((on, _), one)| on == disk && (one.bound.is_some() || one.left));
+        let active: Vec<(Group, u64)> = active.map(|((_, name), one)| (tree.group(name), one.rate)).collect();
+        let sum: u64 = active.iter().map(|(_, rate)| rate).sum();
+        let rest = tree.rest();
+        if self.opted_in && rest.exists() {
+            let left = found.capacity.saturating_sub(sum).max(LEAST);
+            let requests = found.request.map(|request| (left / request.max(1)).max(1));
+            let limit = Limit { bytes: Some(left), requests };
+            let limit = if active.is_empty() { Limit::default() } else { limit };
+            limits::set(&rest, tree.version(), &found.device, limit)?;
+        }
+        let alone = self.opted_in && active.len() == 1;
+        for (group, rate) in active.iter().filter(|(group, _)| group.exists()) {
+            let bytes = Some((*rate).max(1)).filter(|_| !alone);
+            limits::set(group, tree.version(), &found.device, Limit { bytes, requests: None })?;
+        }
+        Ok(())
+    }
+
+    /// To be called every hundred milliseconds or so while [`Storage::is_watched`]: gathers who was put into the
+    /// parent, brings back who was taken out of a group, sets limits that are gone again, measures.
+    pub fn tick(&mut self) -> Vec<Notice> {
+        let now = Instant::now();
+        if !self.is_watched() || self.looked.is_some_and(|at| now.saturating_duration_since(at) < LOOK_EVERY) {
+            return Vec::new();
+        }
+        self.looked = Some(now);
+        let mut notices = Vec::new();
+        for (name, disk) in &self.disks {
+            if !disk.device.is_there() && self.reservations.keys().any(|(on, _)| on == name) {
+                notices.push(Notice::Gone(name.clone()));
+            }
+        }
+        let mut tree = locked(&self.tree);
+        if self.opted_in && tree.is_gathered() {
+            notices.extend(tree.rest().make().and_then(|()| tree.gather()).err().map(Notice::Fault));
+        }
+        for ((disk, name), one) in self.reservations.iter_mut().filter(|(_, one)| one.bound.is_some()) {
+            for pid in tree.strayed(name) {
+                let back = tree.reserve(&user(disk), name, one.rate).and_then(|_| tree.put(name, pid));
+                notices.push(match back {
+                    Ok(_) => Notice::Strayed { name: name.clone(), pid },
+                    Err(failed) => Notice::Fault(failed),
+                });
+            }
+            let found = &self.disks[disk];
+            if let Some(served) = limits::served(&tree.group(name), tree.version(), &found.device) {
+                let span = one.served.map(|(at, before)| (now.saturating_duration_since(at), before));
+                one.got = span.map_or(0, |(span, before)| per_second(served.saturating_sub(before), span));
+                one.served = Some((now, served));
+            }
+        }
+        drop(tree);
+        for disk in self.disks.keys() {
+            notices.extend(self.write(disk).err().map(Notice::Fault));
+        }
+        notices
+    }
+
+    /// Whether something is bound.
+    pub fn is_watched(&self) -> bool {
+        self.reservations.values().any(|one| one.bound.is_some())
+    }
+
+    /// A reservation as the kernel has it now.
+    pub fn status(&self, disk: &str, name: &str) -> Option<Status> {
+        let one = self.reservations.get(&(disk.to_owned(), name.to_owned()))?;
+        let found = self.disks.get(disk)?;
+        let tree = locked(&self.tree);
+        let group = tree.group(name);
+        let word = |limit: Limit| limit.bytes.map_or("no limit".to_owned(), |bytes| format!("{bytes} B/s"));
+        let of = |group: &Group| limits::get(group, tree.version(), &found.device).map_or("gone".to_owned(), word);
+        let installed = match (one.bound, self.opted_in) {
+            (None, _) => String::new(),
+            (Some(_), true) => format!("{}, the unreserved {}", of(&group), of(&tree.rest())),
+            (Some(_), false) => of(&group),
+        };
+        let members = one.bound.map_or_else(Vec::new, |_| group.processes().unwrap_or_default());
+        Some(Status { rate: one.rate, installed, got: one.got, members })
+    }
+
+    /// Ends everything: the host is as it was.
+    ///
+    /// # Errors
+    /// The first thing that would not go; everything has been tried.
+    pub fn close(&mut self) -> Result<(), Failed> {
+        let all: Vec<(String, String)> = self.reservations.keys().cloned().collect();
+        self.disable_all(all)
+    }
+
+    fn disable_all(&mut self, all: Vec<(String, String)>) -> Result<(), Failed> {
+        let mut first = Ok(());
+        for (disk, name) in all {
+            first = first.and(self.disable(&disk, &name));
+        }
+        first
+    }
+}
+
+/// By which the tree knows a disk's use of a group.
+fn user(disk: &str) -> String {
+    format!("disk-{disk}")
+}
+
+fn per_second(bytes: u64, span: Duration) -> u64 {
+    let micros = span.as_micros().max(1);
+    u64::try_from(u128::from(bytes) * 1_000_000 / micros).unwrap_or(u64::MAX)
+}
+
+/// Whether a process is in a group, or in one below it.
+fn is_inhabited(group: &Group) -> bool {
+    let here = group.processes().is_ok_and(|all| all.iter().any(|&pid| !crate::cgroup::is_kernel_thread(pid)));
+    here || group.children().iter().any(|name| is_inhabited(&group.child(name)))
+}
+
+fn named(group: &Group) -> String {
+    group.dir().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn locked(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
+    tree.lock().unwrap_or_else(PoisonError::into_inner)
+}
