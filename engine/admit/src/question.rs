@@ -4,6 +4,7 @@ use crate::denied::{Denied, Shortfall};
 use crate::profile::Search;
 use crate::slot::{Slot, SlotId};
 use crate::table::SlotTable;
+use alloc::vec::Vec;
 use terms::{Misuse, Rate, Span, Time, Window};
 
 impl SlotTable {
@@ -57,6 +58,38 @@ impl SlotTable {
             }
         }
         Ok(None)
+    }
+
+    /// What can be booked in each stretch of `[start, end)` from now on, in order and without gaps, neighbours that are
+    /// equal as one. At most so many; the last then ends before the whole does.
+    pub fn stretches(&self, start: Time, end: Time, most: usize) -> Vec<(Window, Rate)> {
+        let mut found: Vec<(Window, Rate)> = Vec::new();
+        let mut full = false;
+        for s in self.capacity.stretches(start.max(self.now), end) {
+            if full || s.start >= s.end {
+                break;
+            }
+            let free = |level: u64| s.rate.saturating_sub(Rate::from_bps(level.saturating_add(self.standing)));
+            let mut at = (s.start, free(self.profile.level(s.start)));
+            let mut put = |from: Time, to: Time, rate: Rate| {
+                let many = found.len() >= most;
+                match found.last_mut() {
+                    Some((window, last)) if *last == rate => {
+                        *window = Window::new(window.start(), to).unwrap_or(*window);
+                    }
+                    _ if many => full = true,
+                    _ => found.extend(Window::new(from, to).map(|window| (window, rate))),
+                }
+                !full
+            };
+            self.profile.walk(s.start, s.end, |t, level| {
+                let goes_on = put(at.0, t, at.1);
+                at = (t, free(level));
+                goes_on
+            });
+            put(at.0, s.end, at.1);
+        }
+        found
     }
 
     /// The slots that count at the instant `t`. Looks at every slot.

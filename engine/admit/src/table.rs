@@ -110,6 +110,11 @@ impl SlotTable {
         self.now
     }
 
+    /// The capacity at the latest time it was told.
+    pub fn capacity(&self) -> Rate {
+        self.capacity.at(self.now)
+    }
+
     /// Holds `rate` in `window` until the instant `until`, when it expires unless it has been promised. The part of
     /// the window that is before now is cut off.
     ///
@@ -133,6 +138,22 @@ impl SlotTable {
     /// As [`SlotTable::hold`].
     pub fn grant(&mut self, window: Window, rate: Rate) -> Result<SlotId, Denied> {
         self.book(window, rate, State::Committed, Time::FOREVER)
+    }
+
+    /// Counts what was booked in an earlier life as one committed slot, whether or not it fits; what is missing then is
+    /// told by [`SlotTable::shortfall`].
+    ///
+    /// # Errors
+    /// As [`SlotTable::hold`]; for want of capacity only where the sums would pass [`MAX_RATE`].
+    pub fn adopt_booked(&mut self, window: Window, rate: Rate) -> Result<SlotId, Denied> {
+        let window = self.still_ahead(window)?;
+        self.room_for_slot(rate)?;
+        let most = self.profile.peak(window.start(), window.end()) + self.standing + self.loose;
+        let free = MAX_RATE.saturating_sub(Rate::from_bps(most));
+        if rate > free {
+            return Err(Denied::Capacity { asked: rate, free });
+        }
+        Ok(self.count_booked(window, rate, State::Committed, Time::FOREVER))
     }
 
     /// The participant's yes: the hold has no deadline any more.
@@ -212,12 +233,16 @@ impl SlotTable {
         let window = self.still_ahead(window)?;
         self.room_for_slot(rate)?;
         self.must_fit(window, rate)?;
+        Ok(self.count_booked(window, rate, state, until))
+    }
+
+    fn count_booked(&mut self, window: Window, rate: Rate, state: State, until: Time) -> SlotId {
         self.profile.add(window.start(), window.end(), rate.as_bps() as i64);
         let slot = Slot { window, rate, state, until, begun: false };
         let id = self.slots.insert(slot);
         self.agenda.add(id, &slot);
         self.settle();
-        Ok(id)
+        id
     }
 
     /// What every new slot needs: a rate, and a place in the table.

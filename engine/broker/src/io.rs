@@ -317,6 +317,15 @@ pub enum Output {
     Enforce(Order),
     /// It happened, and it is written down. Numbers grow; some are never used.
     Event(Event),
+    /// A record of the journal is not what its form says; it is left out. The operator must know, and decide.
+    Corrupt {
+        /// Where.
+        table: Table,
+        /// Under which key.
+        key: Vec<u8>,
+        /// What is wrong with it.
+        what: &'static str,
+    },
 }
 
 /// Records that are written together or not at all.

@@ -1,17 +1,38 @@
 //! The book: reservations of any resource, now or for later, under one handle, with one life (GARA: Foster, Roy,
 //! Sander, Winkler, "End-to-End Quality of Service for High-End Applications", section 3).
 //!
-//! Reading order: [`io`] (what the book is told and says), [`state`] (the life of a reservation).
+//! Reading order: [`io`] (what the book is told and says), [`state`] (the life of a reservation), [`Broker`], `calls` (one
+//! file each) and `ask` (from what is asked to what would be granted), `journal` (before reply), `life` (time passes),
+//! `enforce` (orders to the kernel), [`background`] (what foreground leaves, shared), `recover`, [`record`] (bytes).
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod ask;
+mod audit;
+pub mod background;
+mod broker;
+mod calls;
+mod clock;
+pub mod codec;
+pub mod config;
+mod draw;
+mod enforce;
 pub mod io;
+mod journal;
+mod life;
+pub mod record;
+mod recover;
 pub mod refusal;
+mod reservation;
 pub mod state;
+mod tables;
 pub mod view;
 
+pub use broker::Broker;
+pub use config::Config;
+pub use enforce::Due;
 pub use io::{Ask, Batch, Call, Event, Input, Output, PartAsk, Record, Reply, When};
 pub use refusal::{Alternative, Refusal, Why};
 pub use state::{Act, State};

@@ -220,6 +220,12 @@ pub enum Event {
         /// How much.
         rate: Rate,
     },
+    /// A resource of the book has come, gone or changed. What is signalled on an interface changes what its background
+    /// parts may have, but is not told by this.
+    Resource {
+        /// Which.
+        resource: terms::book::ResourceId,
+    },
     /// The plane could not do something.
     PlaneFault {
         /// Which batch.

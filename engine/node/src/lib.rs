@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+pub mod book;
 pub mod classes;
 mod displace;
 mod held;

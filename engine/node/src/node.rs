@@ -1,5 +1,6 @@
 //! The node: RSVP, the ledger and the plan wired together. Wiring, no logic.
 
+use crate::book::{Premium, Shelf, Stock, World as BookWorld};
 use crate::io::{Event, Input, InterfaceState, Output};
 use crate::status::{LinkView, ReservationView};
 use crate::tc::{Said, Tc};
@@ -7,7 +8,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::net::IpAddr;
 use rsvp::Rsvp;
 use rsvp::io as protocol;
-use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
+use terms::book::ResourceId;
+use terms::ports::{Policy, RHandle, Route, TcRequest, TrafficControl, Way};
 use terms::probe::{Off, Probe};
 use terms::{Adspec, IfIndex, Refused, Time};
 
@@ -31,6 +33,7 @@ pub struct Node<R, P = Off> {
     rsvp: Rsvp<P>,
     world: World<R>,
     interfaces: BTreeMap<IfIndex, InterfaceState>,
+    shelf: Shelf,
     out: VecDeque<Output>,
     stopped: bool,
 }
@@ -55,6 +58,7 @@ impl<R: Route, P: Probe> Node<R, P> {
             rsvp: Rsvp::with(config.rsvp, config.seed, probe),
             world: World { route, tc: Tc::new([config.seed, config.seed.rotate_left(32) ^ KEY]) },
             interfaces: BTreeMap::new(),
+            shelf: Shelf::default(),
             out: VecDeque::new(),
             stopped: false,
         }
@@ -79,6 +83,7 @@ impl<R: Route, P: Probe> Node<R, P> {
             Input::InterfaceGone(interface) => {
                 self.interfaces.remove(&interface);
                 self.world.tc.interface_gone(now, interface);
+                self.out.extend(self.shelf.link(interface, None).map(Output::Event));
                 self.settle(now);
                 self.tell(now, protocol::Input::Interface { interface, state: None });
             }
@@ -128,6 +133,37 @@ impl<R: Route, P: Probe> Node<R, P> {
         &self.world.tc
     }
 
+    /// Lets the book ask and change the tables of this node, with somebody's policy beside them. What it displaces is
+    /// said afterwards.
+    pub fn with_book<B: Policy, T>(
+        &mut self,
+        now: Time,
+        policy: &B,
+        ask: impl FnOnce(&mut BookWorld<'_, B>) -> T,
+    ) -> T {
+        let answer = ask(&mut BookWorld { tc: &mut self.world.tc, shelf: &mut self.shelf, policy });
+        for oif in self.shelf.take_touched() {
+            self.world.tc.read_ledger(now, oif);
+        }
+        self.settle(now);
+        answer
+    }
+
+    /// The book's resource that an interface is.
+    pub fn resource_of(&self, oif: IfIndex) -> Option<ResourceId> {
+        self.shelf.of(oif)
+    }
+
+    /// A resource that is no interface comes, or has another capacity; the book has to be told.
+    pub fn stock(&mut self, now: Time, stock: Stock) -> ResourceId {
+        self.shelf.stock(now, stock)
+    }
+
+    /// How bookings stand on an interface; to be told before anything is booked there.
+    pub fn premium(&mut self, now: Time, oif: IfIndex, premium: Premium) -> Option<ResourceId> {
+        self.shelf.set_premium(now, oif, premium)
+    }
+
     /// The ledger of an interface, for bookings and grants. Tell it the time first: [`admit::Link::expire`].
     pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::Link> {
         self.world.tc.ledger_mut(oif)
@@ -150,6 +186,9 @@ impl<R: Route, P: Probe> Node<R, P> {
 
     fn interface(&mut self, now: Time, state: InterfaceState) {
         self.world.tc.interface(now, &state);
+        let name = state.link.is_some().then_some(state.name.as_str());
+        let other = self.interfaces.get(&state.index).is_none_or(|known| known.link != state.link);
+        self.out.extend(self.shelf.link(state.index, name).filter(|_| other).map(Output::Event));
         self.settle(now);
         let interface = state.index;
         let known = protocol::Interface {

@@ -62,6 +62,9 @@ pub fn news(event: &Event, names: &Names) -> News {
         Event::Closes { oif, slot, rate } => {
             (Level::Info, "closes", format!("booked slot {slot} on {}: {rate} wire", at(*oif, names)))
         }
+        Event::Resource { resource } => {
+            (Level::Info, "resource", format!("resource {} has come, gone or changed", resource.0))
+        }
         Event::PlaneFault { id, fault } => (Level::Error, "plane_fault", format!("batch {}: {fault}", id.0)),
     };
     News { level, name, text }

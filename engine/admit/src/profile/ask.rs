@@ -179,6 +179,24 @@ impl<const N: usize> Profile<N> {
         None
     }
 
+    /// Shows every boundary inside `(start, end)` in order, with the value from there on, until `see` says no.
+    pub fn walk(&self, start: Time, end: Time, mut see: impl FnMut(Time, u64) -> bool) {
+        if start < end {
+            let scope = Scope { start: start.as_nanos(), end: end.as_nanos(), ceiling: 0 };
+            self.walk_in(self.whole(), scope, &mut see);
+        }
+    }
+
+    fn walk_in(&self, part: Part, scope: Scope, see: &mut impl FnMut(Time, u64) -> bool) -> bool {
+        if part.height == 0 {
+            let leaf = self.leaves.get(part.node);
+            let inside = leaf.keys.iter().zip(&leaf.levels).filter(|(key, _)| **key > scope.start && **key < scope.end);
+            return inside.into_iter().all(|(&key, &level)| see(Time::from_nanos(key), (part.base + level) as u64));
+        }
+        let inner = self.inners.get(part.node);
+        (inner.index(scope.start)..=inner.index(scope.end - 1)).all(|i| self.walk_in(self.child(part, i), scope, see))
+    }
+
     /// Every boundary in order, with the value from there on.
     pub fn steps(&self) -> impl Iterator<Item = (Time, u64)> + '_ {
         let mut to_do = alloc::vec![self.whole()];

@@ -1,0 +1,65 @@
+//! What would be accepted instead: as much for as long at a later time, less at the same time, as much for less long.
+//! Another path is for those who know paths.
+
+use super::{Room, Wanted, offered};
+use crate::refusal::{Alternative, Offered, Refusal, Sort};
+use alloc::vec::Vec;
+use terms::book::Step;
+use terms::ports::Ledger;
+use terms::{Time, Window};
+
+/// Where a shorter window is looked for.
+const STRETCHES: usize = 64;
+
+impl<L: Ledger> Room<'_, L> {
+    /// The refusal with what would be accepted instead of one window.
+    pub(super) fn with_alternatives(&self, mut refusal: Refusal, wanted: &[Wanted<'_>], window: Window) -> Refusal {
+        refusal.alternatives.extend(self.later(wanted, window));
+        refusal.alternatives.extend(self.slower(wanted, window));
+        refusal.alternatives.extend(self.shorter(wanted, window));
+        refusal
+    }
+
+    fn later(&self, wanted: &[Wanted<'_>], window: Window) -> Option<Alternative> {
+        if window.end() == Time::FOREVER || named_twice(wanted) {
+            return None;
+        }
+        let by = window.end().saturating_add(self.config.look_ahead);
+        let by = by.min(self.today.saturating_add(self.config.horizon));
+        let found = self.meet(wanted, window.span(), window.start(), by)?;
+        let plan = self.fit(wanted, found).ok()?;
+        Some(Alternative { sort: Sort::Later, parts: offered(wanted, &plan) })
+    }
+
+    fn slower(&self, wanted: &[Wanted<'_>], window: Window) -> Option<Alternative> {
+        if named_twice(wanted) {
+            return None;
+        }
+        let part = |part: &Wanted<'_>| {
+            let free = if part.needs_room() { self.free(part, window) } else { u64::MAX };
+            let amount = part.ask.amount.min(free);
+            (amount > 0).then(|| Offered { kind: part.kind, steps: alloc::vec![Step { window, amount }] })
+        };
+        Some(Alternative { sort: Sort::Slower, parts: wanted.iter().map(part).collect::<Option<_>>()? })
+    }
+
+    fn shorter(&self, wanted: &[Wanted<'_>], window: Window) -> Option<Alternative> {
+        if named_twice(wanted) {
+            return None;
+        }
+        let mut end = window.end();
+        for part in wanted.iter().filter(|part| part.needs_room()) {
+            let stretches = self.stretches(part, window, STRETCHES);
+            let short = stretches.iter().find(|(_, free)| *free < part.ask.least);
+            let known = stretches.last().map_or(window.start(), |(last, _)| last.end());
+            end = end.min(short.map_or(known, |(first, _)| first.start()));
+        }
+        let plan = self.fit(wanted, Window::new(window.start(), end).ok()?).ok()?;
+        Some(Alternative { sort: Sort::Shorter, parts: offered(wanted, &plan) })
+    }
+}
+
+fn named_twice(wanted: &[Wanted<'_>]) -> bool {
+    let ids: Vec<_> = wanted.iter().filter(|part| part.needs_room()).map(|part| part.id).collect();
+    ids.iter().enumerate().any(|(n, id)| ids[..n].contains(id))
+}

@@ -1,0 +1,132 @@
+//! From what somebody asks to what they would get: windows and amounts, computed from what the ledger says is free.
+//! Nothing here changes anything.
+
+mod alternative;
+mod check;
+mod earliest;
+mod series;
+mod volume;
+mod window;
+
+use crate::config::Config;
+use crate::io::{Ask, Clock, PartAsk, When};
+use crate::refusal::{Offered, Refusal, Why};
+use alloc::vec::Vec;
+pub(crate) use check::{check_binding, check_text};
+use terms::book::{Kind, ResourceId, Step};
+use terms::ports::Ledger;
+use terms::ports::book::{Offer, Want};
+use terms::{Span, Time, Window};
+
+/// The most stretches of a timeline that are looked at for one part.
+const STRETCHES: usize = 8_192;
+
+/// What every part gets.
+pub(crate) type Plan = Vec<Vec<Step>>;
+
+/// Where answers are looked for.
+pub(crate) struct Room<'a, L> {
+    pub(crate) ledger: &'a L,
+    pub(crate) clock: Clock,
+    pub(crate) config: &'a Config,
+    /// Calendar time.
+    pub(crate) today: Time,
+}
+
+/// A part that has been checked.
+pub(crate) struct Wanted<'a> {
+    pub(crate) ask: &'a PartAsk,
+    pub(crate) id: ResourceId,
+    pub(crate) kind: Kind,
+    pub(crate) offer: Offer,
+}
+
+impl Wanted<'_> {
+    /// The least size of its packets, where that counts.
+    pub(crate) fn packet(&self) -> u32 {
+        packet(self.kind, self.ask.shape.packet)
+    }
+
+    /// Background parts need no room: they take what is left.
+    pub(crate) fn needs_room(&self) -> bool {
+        self.ask.background.is_none()
+    }
+
+    fn want(&self, amount: u64) -> Want {
+        Want { amount, packet: self.packet() }
+    }
+}
+
+/// The least size of a part's packets as the ledger wants it.
+pub(crate) fn packet(kind: Kind, packet: u32) -> u32 {
+    if kind == Kind::Network { packet } else { 0 }
+}
+
+impl<'a, L: Ledger> Room<'a, L> {
+    /// What a request would get.
+    ///
+    /// # Errors
+    /// [`Refusal`], with what would be possible.
+    pub(crate) fn resolve(&self, ask: &'a Ask) -> Result<(Vec<Wanted<'a>>, Plan), Refusal> {
+        let wanted = self.check(ask)?;
+        let plan = match &ask.when {
+            When::Window { start, end } => self.in_window(&wanted, *start, end.unwrap_or(Time::FOREVER)),
+            When::Now { span } => self.in_window(&wanted, None, self.today.saturating_add(*span)),
+            When::Earliest { span, not_before, by } => self.earliest(&wanted, *span, *not_before, *by),
+            When::Volume { bytes, not_before, deadline } => self.volume(&wanted, *bytes, *not_before, *deadline),
+            When::Series { windows, may_fail } => self.series(&wanted, windows, may_fail),
+        }?;
+        Ok((wanted, plan))
+    }
+
+    /// The resources of the parts, in an order that makes sense of a mistake.
+    pub(crate) fn check(&self, ask: &'a Ask) -> Result<Vec<Wanted<'a>>, Refusal> {
+        check::shape(ask, self.config)?;
+        let parts = ask.parts.iter().enumerate();
+        let wanted: Vec<Wanted<'a>> =
+            parts.map(|(n, part)| self.wanted(n, part, ask)).collect::<Result<_, Refusal>>()?;
+        check::when(&ask.when, &wanted, self.config, self.today)?;
+        Ok(wanted)
+    }
+
+    fn wanted(&self, n: usize, ask: &'a PartAsk, whole: &Ask) -> Result<Wanted<'a>, Refusal> {
+        let gone = || Refusal::plain(Why::NoResource { part: n, name: ask.resource.clone() });
+        let id = self.ledger.resource(&ask.resource).ok_or_else(gone)?;
+        let offer = self.ledger.offer(id).ok_or_else(gone)?;
+        let wanted = Wanted { ask, id, kind: offer.kind, offer };
+        check::part(n, &wanted, &whole.when)?;
+        Ok(wanted)
+    }
+
+    /// What is free over a whole window of calendar time.
+    pub(crate) fn free(&self, wanted: &Wanted<'_>, window: Window) -> u64 {
+        let window = self.clock.agents_window(window);
+        window.map_or(0, |window| self.ledger.free(wanted.id, window, wanted.packet()))
+    }
+
+    fn find(&self, wanted: &Wanted<'_>, amount: u64, span: Span, from: Time, by: Time) -> Option<Time> {
+        let (from, by) = (self.clock.agents(from), self.clock.agents(by));
+        self.ledger.find(wanted.id, wanted.want(amount), span, from, by).map(|t| self.clock.calendar(t))
+    }
+
+    fn stretches(&self, wanted: &Wanted<'_>, window: Window, most: usize) -> Vec<(Window, u64)> {
+        let Some(asked) = self.clock.agents_window(window) else { return Vec::new() };
+        let found = self.ledger.stretches(wanted.id, asked, wanted.packet(), most);
+        found.into_iter().filter_map(|(window, free)| Some((self.clock.calendar_window(window)?, free))).collect()
+    }
+
+    /// No: what is short is named by its first stretch that is.
+    fn no_room(&self, n: usize, wanted: &Wanted<'_>, asked: u64, window: Window, taken: u64) -> Refusal {
+        let stretches = self.stretches(wanted, window, 64);
+        let left = |free: u64| free.saturating_sub(taken);
+        let short = stretches.iter().copied().find(|(_, free)| left(*free) < asked);
+        let (window, free) = short.unwrap_or_else(|| (window, self.free(wanted, window)));
+        let resource = wanted.ask.resource.clone();
+        Refusal::plain(Why::NoRoom { part: n, resource, asked, free: left(free), window })
+    }
+}
+
+/// The plan as it is shown.
+pub(crate) fn offered(wanted: &[Wanted<'_>], plan: &Plan) -> Vec<Offered> {
+    wanted.iter().zip(plan).map(|(w, steps)| Offered { kind: w.kind, steps: steps.clone() }).collect()
+}

@@ -1,0 +1,112 @@
+//! For tests: whether everything that is summed up or looked up agrees with the reservations (FAULTS.md I2, I10), and a
+//! digest of the state (I5, I9).
+
+use crate::broker::Broker;
+use crate::state::State;
+use alloc::collections::BTreeMap;
+use terms::Time;
+
+impl Broker {
+    /// A digest of every reservation, whose each is, and what is summed up: equal states, equal digests. What only
+    /// counts calls (numbers of batches, events and orders) is not part of it.
+    pub fn digest(&self) -> u64 {
+        let mut all = 0xcbf2_9ce4_8422_2325_u64;
+        let mut mix = |bytes: &[u8]| {
+            for byte in bytes {
+                all = (all ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        };
+        for r in self.all.values() {
+            mix(&self.stored(r).encode());
+            mix(&[u8::from(r.busy.is_some()), u8::from(r.unborn)]);
+        }
+        for (_, owner) in self.owners.iter().filter(|(_, owner)| !owner.numbers.is_empty()) {
+            mix(owner.name.as_bytes());
+            mix(&(owner.live as u64).to_be_bytes());
+            mix(&(owner.held as u64).to_be_bytes());
+            for step in owner.totals.values().flat_map(|total| total.steps()) {
+                mix(&step.0.as_nanos().to_be_bytes());
+                mix(&step.1.to_be_bytes());
+            }
+        }
+        mix(&(self.live as u64).to_be_bytes());
+        mix(&(self.keys.len() as u64).to_be_bytes());
+        all
+    }
+
+    /// Checks all tables against the reservations. Takes time in proportion to them.
+    ///
+    /// # Errors
+    /// What does not agree; our own fault.
+    pub fn audit(&self) -> Result<(), &'static str> {
+        let over = self.all.values().filter(|r| r.state.is_over()).count();
+        if self.live != self.all.len() - over || self.finished.len() != over {
+            return Err("the number of live reservations");
+        }
+        if self.handles.len() != self.all.len() {
+            return Err("the table of handles");
+        }
+        let keyed = self.all.values().filter_map(|r| Some(((r.owner, r.key.as_ref()?.key.clone()), r.number)));
+        if keyed.collect::<BTreeMap<_, _>>() != self.keys {
+            return Err("the table of keys");
+        }
+        let looks = self.all.values().filter(|r| r.look != Time::FOREVER).map(|r| (r.look, r.number));
+        if !looks.eq(self.all.values().filter_map(|r| Some(*self.agenda.get(&(r.look, r.number))?)))
+            || self.agenda.len() != self.all.values().filter(|r| r.look != Time::FOREVER).count()
+        {
+            return Err("the agenda");
+        }
+        self.audit_owners()?;
+        self.audit_resources()
+    }
+
+    fn audit_owners(&self) -> Result<(), &'static str> {
+        for (place, owner) in self.owners.iter() {
+            let own = || self.all.values().filter(move |r| r.owner == place);
+            let live = || own().filter(|r| !r.state.is_over());
+            if owner.live != live().count() || owner.held != live().filter(|r| r.state == State::Held).count() {
+                return Err("the counts of an owner");
+            }
+            if !own().map(|r| r.number).eq(owner.numbers.iter().copied()) {
+                return Err("the reservations of an owner");
+            }
+            for (resource, total) in &owner.totals {
+                let parts =
+                    || live().flat_map(|r| &r.parts).filter(|p| p.resource == *resource && p.background.is_none());
+                let sum = |t: Time| parts().map(|part| part.amount(t)).sum::<u64>();
+                if total.steps().any(|(at, level)| level != sum(at)) {
+                    return Err("the sum of an owner");
+                }
+                if parts()
+                    .flat_map(|part| &part.steps)
+                    .any(|step| total.level(step.window.start()) != sum(step.window.start()))
+                {
+                    return Err("the sum of an owner lacks an edge");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn audit_resources(&self) -> Result<(), &'static str> {
+        for (place, named) in self.resources.iter() {
+            let users = self.all.values().filter(|r| !r.state.is_over());
+            let users = users.filter(|r| r.parts.iter().any(|part| part.resource == place)).map(|r| r.number);
+            if !users.eq(named.users.iter().copied()) {
+                return Err("the users of a resource");
+            }
+            let parts = self.all.values().flat_map(|r| (0..r.parts.len()).map(move |n| (r, n)));
+            let due = parts.filter(|(r, n)| r.parts[*n].resource == place && r.parts[*n].background.is_none());
+            if due.map(|(r, n)| self.force.due((r.number, n))).sum::<u64>() != named.foreground {
+                return Err("what is due to foreground");
+            }
+            let shared: u64 = named.sharing.values().map(|sharer| sharer.share).sum();
+            if named.sharing.iter().any(|(at, sharer)| sharer.told && self.force.due(*at) != sharer.share)
+                || shared > 1 << 62
+            {
+                return Err("what is due to background");
+            }
+        }
+        Ok(())
+    }
+}

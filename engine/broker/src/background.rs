@@ -1,0 +1,142 @@
+//! What foreground leaves, shared by background parts (GARA section 4.1): by weight, none more than it wants, none less
+//! than its floor; who would get less is suspended and told so. Divided anew whenever something changes.
+
+use crate::broker::Broker;
+use crate::enforce::Place;
+use crate::io::What;
+use crate::state::{Act, State};
+use crate::tables::Sharer;
+use alloc::vec::Vec;
+use terms::book::Background;
+use terms::ports::Ledger;
+use terms::{Span, Window};
+
+/// A claim on what is left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Weight and floor.
+    pub terms: Background,
+    /// The most that it wants.
+    pub most: u64,
+}
+
+/// Divides `grant`: each claim's share, in order. Older claims come first: when not all can have their floor, the
+/// youngest of those that would be below theirs is suspended, and what it leaves is divided again.
+pub fn divide(grant: u64, claims: &[Claim]) -> Vec<u64> {
+    let mut takes_part: Vec<bool> = claims.iter().map(|claim| claim.most > 0).collect();
+    loop {
+        let shares = by_weight(grant, claims, &takes_part);
+        let below = (0..claims.len()).rev().find(|&n| {
+            // Who wants less than the floor is served with what it wants.
+            takes_part[n] && shares[n] < claims[n].terms.floor.min(claims[n].most)
+        });
+        match below {
+            Some(n) => takes_part[n] = false,
+            None => return shares,
+        }
+    }
+}
+
+/// Weighted max-min: who wants less than their share leaves the rest to the others.
+fn by_weight(grant: u64, claims: &[Claim], takes_part: &[bool]) -> Vec<u64> {
+    let mut shares = alloc::vec![0; claims.len()];
+    let mut open: Vec<usize> = (0..claims.len()).filter(|&n| takes_part[n]).collect();
+    let mut left = grant;
+    while !open.is_empty() {
+        let weights: u128 = open.iter().map(|&n| u128::from(claims[n].terms.weight)).sum();
+        let fair = |n: usize| (u128::from(left) * u128::from(claims[n].terms.weight) / weights.max(1)) as u64;
+        let content: Vec<usize> = open.iter().copied().filter(|&n| claims[n].most <= fair(n)).collect();
+        if content.is_empty() {
+            open.iter().for_each(|&n| shares[n] = fair(n));
+            break;
+        }
+        content.iter().for_each(|&n| shares[n] = claims[n].most);
+        left -= content.iter().map(|&n| claims[n].most).sum::<u64>();
+        open.retain(|n| !content.contains(n));
+    }
+    shares
+}
+
+impl Broker {
+    /// A background part's window is open (or not: it wants nothing).
+    pub(crate) fn share(&mut self, resource: u32, place: Place, terms: Background, most: u64, packet: u32) {
+        let named = self.resources.get_mut(resource);
+        if most == 0 {
+            if named.sharing.remove(&place).is_some() {
+                self.force.touched.insert(resource);
+                self.set_due(resource, place, 0, false);
+            }
+            return;
+        }
+        let sharer = named.sharing.entry(place).or_insert(Sharer { terms, most, share: 0, packet, told: false });
+        if sharer.most != most || !sharer.told {
+            sharer.most = most;
+            self.force.touched.insert(resource);
+        }
+    }
+
+    /// Divides anew what is left of every resource on which something has changed.
+    pub(crate) fn share_out<L: Ledger>(&mut self, ledger: &L) {
+        while let Some(resource) = self.force.touched.pop_first() {
+            self.redivide(ledger, resource);
+        }
+    }
+
+    fn redivide<L: Ledger>(&mut self, ledger: &L, resource: u32) {
+        let named = self.resources.get(resource);
+        if named.sharing.is_empty() {
+            return;
+        }
+        let grant = self.grant(ledger, resource);
+        let claims: Vec<(Place, Claim)> = named
+            .sharing
+            .iter()
+            .map(|(place, sharer)| (*place, Claim { terms: sharer.terms, most: sharer.most }))
+            .collect();
+        let shares = divide(grant, &claims.iter().map(|(_, claim)| *claim).collect::<Vec<_>>());
+        let kind = named.kind;
+        for ((place, _), share) in claims.into_iter().zip(shares) {
+            let Some(sharer) = self.resources.get_mut(resource).sharing.get_mut(&place) else { continue };
+            let from = core::mem::replace(&mut sharer.share, share);
+            let told = core::mem::replace(&mut sharer.told, true);
+            if from != share || !told {
+                self.set_due(resource, place, share, false);
+                self.fact(place.0, What::Share { part: place.1, kind, from, to: share });
+            }
+            self.suspend_or_resume(place.0);
+        }
+    }
+
+    /// What background parts of a resource may have together now: the shared part of premium less what is due to
+    /// foreground, and not more than what the ledger has not given to anybody at this instant.
+    pub(crate) fn grant<L: Ledger>(&self, ledger: &L, resource: u32) -> u64 {
+        let named = self.resources.get(resource);
+        let Some((id, offer)) = named.id.and_then(|id| Some((id, ledger.offer(id)?))) else { return 0 };
+        let packets = named.sharing.values().map(|sharer| sharer.packet);
+        let packet = crate::ask::packet(named.kind, packets.min().unwrap_or(1_000));
+        let instant = Window::new(self.now, self.now.saturating_add(Span::from_nanos(1)));
+        let free = instant.map_or(0, |instant| ledger.free(id, instant, packet));
+        offer.shared.saturating_sub(named.foreground).min(free)
+    }
+
+    /// A reservation with an open background part that has nothing is suspended.
+    fn suspend_or_resume(&mut self, number: u64) {
+        let today = self.today();
+        let Some(r) = self.all.get(&number) else { return };
+        let starved = |n: usize| {
+            let part = &r.parts[n];
+            let sharing = self.resources.get(part.resource).sharing.get(&(number, n));
+            part.background.is_some() && part.is_open(today) && sharing.is_none_or(|sharer| sharer.share == 0)
+        };
+        let act = match (r.state, (0..r.parts.len()).any(starved)) {
+            (State::Active, true) => Act::Suspend,
+            (State::Suspended, false) => Act::Resume,
+            _ => return,
+        };
+        if let Ok(state) = r.state.after(act)
+            && let Some(r) = self.all.get_mut(&number)
+        {
+            r.state = state;
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The book itself: its tables, and what it does with each input.
+
+use crate::config::Config;
+use crate::draw::{ByHandle, Draw};
+use crate::enforce::Force;
+use crate::io::{Call, CallId, Clock, Event, Input, Output, Record, Reply, What};
+use crate::journal::Pending;
+use crate::refusal::{Refusal, Why};
+use crate::reservation::{Number, Reservation};
+use crate::tables::{Owners, Resources};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use terms::Time;
+use terms::book::{Caller, Handle};
+use terms::ports::{Ledger, Policy};
+
+/// The book of one agent.
+///
+/// One input, then drain [`Broker::poll`]; come back at [`Broker::wake_at`] with [`Input::Wake`]. Before the first call:
+/// [`Input::Clock`], every record of the journal, [`Input::Recovered`].
+pub struct Broker {
+    pub(crate) config: Config,
+    pub(crate) draw: Draw,
+    pub(crate) clock: Clock,
+    /// The agent's clock, as it was last told.
+    pub(crate) now: Time,
+    pub(crate) started: bool,
+    pub(crate) owners: Owners,
+    pub(crate) resources: Resources,
+    pub(crate) handles: HashMap<Handle, Number, ByHandle>,
+    pub(crate) all: BTreeMap<Number, Box<Reservation>>,
+    pub(crate) keys: BTreeMap<(u32, Box<str>), Number>,
+    pub(crate) next_number: Number,
+    /// Reservations that are not over.
+    pub(crate) live: usize,
+    /// Reservations that are over, oldest first.
+    pub(crate) finished: BTreeSet<(Time, Number)>,
+    /// When to look at which reservation next; calendar time.
+    pub(crate) agenda: BTreeSet<(Time, Number)>,
+    /// Batches on their way, oldest first.
+    pub(crate) pending: VecDeque<Pending>,
+    pub(crate) next_batch: u64,
+    /// Calls that wait until what concerns their reservation is written.
+    pub(crate) waiting: BTreeMap<Number, VecDeque<(CallId, Caller, Call)>>,
+    /// What has happened by time alone and is not on its way to the store yet.
+    pub(crate) facts: BTreeMap<Number, Vec<What>>,
+    /// Records to delete.
+    pub(crate) doomed: Vec<Record>,
+    /// Not before then is what failed written again; the agent's clock.
+    pub(crate) write_again: Time,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) next_seq: u64,
+    /// Whether the oldest events are not kept any more.
+    pub(crate) lost_events: bool,
+    pub(crate) force: Force,
+    pub(crate) out: VecDeque<Output>,
+}
+
+impl Broker {
+    /// An empty book, which draws its handles from `seed`: from the system in a daemon, from the run's in a simulation.
+    /// No seed is ever used twice.
+    pub fn new(config: Config, seed: [u8; 32]) -> Broker {
+        Broker {
+            config,
+            draw: Draw::new(seed),
+            clock: Clock::default(),
+            now: Time::ZERO,
+            started: false,
+            owners: Owners::default(),
+            resources: Resources::default(),
+            handles: HashMap::default(),
+            all: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            next_number: 1,
+            live: 0,
+            finished: BTreeSet::new(),
+            agenda: BTreeSet::new(),
+            pending: VecDeque::new(),
+            next_batch: 1,
+            waiting: BTreeMap::new(),
+            facts: BTreeMap::new(),
+            doomed: Vec::new(),
+            write_again: Time::ZERO,
+            events: VecDeque::new(),
+            next_seq: 1,
+            lost_events: false,
+            force: Force::default(),
+            out: VecDeque::new(),
+        }
+    }
+
+    /// Takes one input.
+    pub fn handle<W: Ledger + Policy>(&mut self, now: Time, world: &mut W, input: Input) {
+        debug_assert!(self.out.is_empty(), "one input, then drain");
+        self.now = self.now.max(now);
+        match input {
+            Input::Recovering(record) => return self.recovering(world, record),
+            Input::Recovered => self.recovered(world),
+            Input::Clock(clock) => self.set_clock(world, clock),
+            Input::Call { id, .. } if !self.started => {
+                return self.say(Output::Reply { id, reply: Err(Refusal::plain(Why::Starting)) });
+            }
+            Input::Call { id, caller, call } => {
+                self.pass(world);
+                self.call(world, id, caller, call);
+            }
+            Input::Appended(id) => self.appended(world, id),
+            Input::AppendFailed { id, text } => self.append_failed(world, id, &text),
+            Input::Enforced { id, result } => self.enforced(id, result),
+            Input::Resource(id) => self.resource_changed(world, id),
+            Input::Policy | Input::Wake => {}
+        }
+        if self.started {
+            self.pass(world);
+            self.share_out(world);
+            self.press_all();
+            self.flush();
+        }
+    }
+
+    /// The next thing that the book says.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// When to come back with [`Input::Wake`], if nothing else happens; the agent's clock.
+    pub fn wake_at(&self) -> Option<Time> {
+        if !self.started {
+            return None;
+        }
+        let edge = self.agenda.first().map(|(at, _)| self.clock.agents(*at));
+        let write = (self.pending.is_empty() && !self.facts.is_empty()).then_some(self.write_again);
+        [edge, self.force.wake_at(), write].into_iter().flatten().min()
+    }
+
+    /// Whether every record has been read.
+    pub fn started(&self) -> bool {
+        self.started
+    }
+
+    /// Reservations that are not over.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Calendar time, as of the last input.
+    pub fn today(&self) -> Time {
+        self.clock.calendar(self.now)
+    }
+
+    fn call<W: Ledger + Policy>(&mut self, world: &mut W, id: CallId, caller: Caller, call: Call) {
+        let reply = match call {
+            Call::Enquire(ask) => self.enquire(world, &caller, ask),
+            Call::Create { ask, hold, key } => return self.create(world, id, caller, ask, hold, key),
+            Call::Commit(handle) | Call::Modify { handle, .. } | Call::Bind { handle, .. } | Call::Cancel(handle) => {
+                match self.find(&caller, handle, true) {
+                    Ok(number) => return self.change(world, id, number, caller, call),
+                    Err(refusal) => Err(refusal),
+                }
+            }
+            Call::Show(handle) => self.show(world, &caller, handle),
+            Call::List(matching) => self.list(world, &caller, &matching),
+            Call::History(handle) => self.history(&caller, handle),
+            Call::Since { seq, most } => self.since(&caller, seq, most),
+            Call::Resources { timeline } => self.show_resources(world, timeline),
+        };
+        self.reply(id, reply);
+    }
+
+    /// A call that changes a reservation: at once, or when what is on its way to the store has come there.
+    pub(crate) fn change<W: Ledger + Policy>(
+        &mut self,
+        world: &mut W,
+        id: CallId,
+        number: Number,
+        caller: Caller,
+        call: Call,
+    ) {
+        let Some(r) = self.all.get(&number) else {
+            return self.reply(id, Err(Refusal::plain(Why::UnknownHandle)));
+        };
+        if r.busy.is_some() {
+            return self.wait(number, id, caller, call);
+        }
+        match call {
+            Call::Commit(_) => self.commit(world, id, number, &caller),
+            Call::Modify { change, .. } => self.modify(world, id, number, &caller, change),
+            Call::Bind { part, binding, .. } => self.bind(world, id, number, &caller, part, binding),
+            Call::Cancel(_) => self.cancel(world, id, number, &caller),
+            Call::Create { ask, hold, key } => self.create(world, id, caller, ask, hold, key),
+            // No other call waits for a reservation.
+            _ => self.reply(id, Err(Refusal::plain(Why::UnknownHandle))),
+        }
+    }
+
+    pub(crate) fn wait(&mut self, number: Number, id: CallId, caller: Caller, call: Call) {
+        let limit = self.config.waiting;
+        let queue = self.waiting.entry(number).or_default();
+        if queue.len() < limit {
+            return queue.push_back((id, caller, call));
+        }
+        self.reply(id, Err(Refusal::plain(Why::Limit { what: "calls that wait for one reservation", limit })));
+    }
+
+    /// The reservation of this handle, for somebody who may read it, or also write. Whoever may not learns nothing.
+    pub(crate) fn find(&self, caller: &Caller, handle: Handle, write: bool) -> Result<Number, Refusal> {
+        let number = self.handles.get(&handle).copied();
+        let r = number.and_then(|number| self.all.get(&number)).filter(|r| !r.unborn && self.may(caller, r, write));
+        r.map(|r| r.number).ok_or_else(|| Refusal::plain(Why::UnknownHandle))
+    }
+
+    pub(crate) fn may(&self, caller: &Caller, r: &Reservation, write: bool) -> bool {
+        use terms::book::Role;
+        let own = *self.owners.get(r.owner).name == *caller.name;
+        own || caller.role == Role::Operator || (caller.role == Role::Auditor && !write)
+    }
+
+    pub(crate) fn reply(&mut self, id: CallId, reply: Reply) {
+        self.say(Output::Reply { id, reply });
+    }
+
+    pub(crate) fn say(&mut self, output: Output) {
+        self.out.push_back(output);
+    }
+}

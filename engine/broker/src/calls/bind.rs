@@ -1,0 +1,92 @@
+//! `bind`: whose packets or processes a part is for, known only when the connection is there; and another time.
+
+use crate::ask::check_binding;
+use crate::broker::Broker;
+use crate::io::{Answer, CallId, What};
+use crate::journal::{Decided, Written};
+use crate::refusal::{Refusal, Why};
+use crate::reservation::Number;
+use crate::state::Act;
+use alloc::vec::Vec;
+use terms::book::{Binding, Caller, Step};
+use terms::ports::{Ledger, Policy};
+
+impl Broker {
+    pub(crate) fn bind<W: Ledger + Policy>(
+        &mut self,
+        world: &mut W,
+        id: CallId,
+        number: Number,
+        caller: &Caller,
+        part: usize,
+        binding: Option<Binding>,
+    ) {
+        let Some(r) = self.all.get(&number) else { return };
+        if r.state.after(Act::Bind).is_err() {
+            return self.reply(id, Err(Refusal::plain(Why::WrongState(r.state))));
+        }
+        let Some(at) = r.parts.get(part) else {
+            return self.reply(id, Err(Refusal::meaningless(Some(part), "there is no such part")));
+        };
+        if at.binding == binding {
+            let view = self.view(world, number).map(Answer::Reservation);
+            return self.reply(id, view.ok_or_else(|| Refusal::plain(Why::UnknownHandle)));
+        }
+        if let Some(binding) = &binding {
+            let fits = check_binding(part, self.resources.get(at.resource).kind, binding);
+            let free = fits.and_then(|()| self.free_to_bind(part, at.resource, binding, &at.steps, Some(number)));
+            if let Err(refusal) = free {
+                return self.reply(id, Err(refusal));
+            }
+        }
+        let decided = Decided { caller, verb: "bind", handle: Some(r.handle), rules: Vec::new() };
+        let mut next = (**r).clone();
+        next.parts[part].binding = binding.clone();
+        next.version += 1;
+        let what = What::Bound { part, binding: binding.clone() };
+        self.write(&next, Written::Bind { number, part, binding }, &[what], id, &decided);
+    }
+
+    /// Nobody else whose windows meet these has the same packets or processes.
+    pub(crate) fn free_to_bind(
+        &self,
+        n: usize,
+        resource: u32,
+        binding: &Binding,
+        steps: &[Step],
+        but: Option<Number>,
+    ) -> Result<(), Refusal> {
+        let meets = |other: &[Step]| {
+            let (mut i, mut j) = (0, 0);
+            while let (Some(a), Some(b)) = (steps.get(i), other.get(j)) {
+                if a.window.overlaps(&b.window) {
+                    return true;
+                }
+                if a.window.end() <= b.window.end() { i += 1 } else { j += 1 }
+            }
+            false
+        };
+        let others = self.force.bound(resource, binding).iter().filter(|place| but != Some(place.0));
+        let mut parts = others.filter_map(|place| self.all.get(&place.0)?.parts.get(place.1));
+        if parts.any(|part| meets(&part.steps)) {
+            return Err(Refusal::meaningless(Some(n), "these have a reservation at that time already"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn bound(&mut self, number: Number, part: usize, binding: Option<Binding>) {
+        self.settled(number);
+        let Some(r) = self.all.get_mut(&number) else { return };
+        r.version += 1;
+        let Some(at) = r.parts.get_mut(part) else { return };
+        let resource = at.resource;
+        let old = core::mem::replace(&mut at.binding, binding.clone());
+        if let Some(old) = old {
+            self.force.unbind(resource, &old, number, part);
+        }
+        if let Some(new) = binding {
+            self.force.bind(resource, &new, number, part);
+        }
+        self.rebound(resource, (number, part));
+    }
+}

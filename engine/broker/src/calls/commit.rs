@@ -1,0 +1,49 @@
+//! What is held becomes booked. Policy is asked again: it may have changed since (FAULTS.md T13).
+
+use super::permit::rules_of;
+use crate::broker::Broker;
+use crate::io::{Answer, CallId, What};
+use crate::journal::{Decided, Written};
+use crate::refusal::{Refusal, Why};
+use crate::reservation::Number;
+use crate::state::{Act, State};
+use alloc::vec::Vec;
+use terms::book::Caller;
+use terms::ports::{Ledger, Policy};
+
+impl Broker {
+    pub(crate) fn commit<W: Ledger + Policy>(&mut self, world: &mut W, id: CallId, number: Number, caller: &Caller) {
+        let Some(r) = self.all.get(&number) else { return };
+        let mut decided = Decided { caller, verb: "commit", handle: Some(r.handle), rules: Vec::new() };
+        let state = match r.state.after(Act::Commit) {
+            Ok(state) => state,
+            // The same again: it is booked.
+            Err(_) if !r.state.is_over() => {
+                let view = self.view(world, number).map(Answer::Reservation);
+                return self.reply(id, view.ok_or_else(|| Refusal::plain(Why::UnknownHandle)));
+            }
+            Err(_) => return self.reply(id, Err(Refusal::plain(Why::WrongState(r.state)))),
+        };
+        if let Err(refusal) = self.clock_is_good() {
+            return self.reply(id, Err(refusal));
+        }
+        let mut next = (**r).clone();
+        match self.permitted_anew(world, caller, next.owner, &next, &next) {
+            Ok(rules) => decided.rules = rules,
+            Err(refusal) => {
+                decided.rules = rules_of(&refusal);
+                return self.refuse(id, refusal, &decided);
+            }
+        }
+        (next.state, next.version) = (state, next.version + 1);
+        self.write(&next, Written::Commit(number), &[What::Committed], id, &decided);
+    }
+
+    pub(crate) fn committed(&mut self, number: Number) {
+        self.settled(number);
+        let Some(r) = self.all.get_mut(&number) else { return };
+        r.state = State::Booked;
+        r.version += 1;
+        self.owners.get_mut(r.owner).held -= 1;
+    }
+}

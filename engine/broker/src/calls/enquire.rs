@@ -1,0 +1,77 @@
+//! `enquire`: what would be granted, and what there is. Nothing is held, nothing is written.
+
+use super::create::sought;
+use crate::ask::{Room, offered};
+use crate::broker::Broker;
+use crate::io::{Answer, Ask, Enquired, Free, Reply, When};
+use crate::refusal::Why;
+use alloc::vec::Vec;
+use terms::book::Caller;
+use terms::ports::{Ledger, Policy};
+use terms::{Time, Window};
+
+impl Broker {
+    /// A part with an amount of zero asks for whatever is free.
+    pub(crate) fn enquire<W: Ledger + Policy>(&self, world: &W, caller: &Caller, mut ask: Ask) -> Reply {
+        let room = Room { ledger: world, clock: self.clock, config: &self.config, today: self.today() };
+        // Of a volume's part it means the same to a creation.
+        let is_open = !matches!(ask.when, When::Volume { .. });
+        let open: Vec<bool> = ask.parts.iter().map(|part| part.amount == 0 && is_open).collect();
+        for (part, _) in ask.parts.iter_mut().zip(&open).filter(|(_, open)| **open) {
+            (part.amount, part.least) = (1, 1);
+        }
+        let wanted = room.check(&ask)?;
+        let window = first_window(&ask.when, room.today);
+        let free = |part: &crate::ask::Wanted<'_>| match (part.needs_room(), window) {
+            (false, _) => part.offer.shared,
+            (true, Some(window)) => room.free(part, window),
+            (true, None) => 0,
+        };
+        let parts: Vec<Free> = wanted
+            .iter()
+            .map(|part| Free { kind: part.kind, free: free(part), guarantee: part.offer.guarantee })
+            .collect();
+        drop(wanted);
+        for ((part, free), _) in ask.parts.iter_mut().zip(&parts).zip(&open).filter(|(_, open)| **open) {
+            part.amount = free.free.max(1);
+        }
+        let answer = room.resolve(&ask).and_then(|(wanted, plan)| {
+            let whose = self.owners.find(&caller.name);
+            self.permitted(world, caller, whose, &ask.label, &sought(&wanted, &plan), 1)?;
+            Ok(offered(&wanted, &plan))
+        });
+        match answer {
+            Ok(granted) => Ok(Answer::Enquired(Enquired { granted: Some(granted), refusal: None, parts })),
+            Err(refusal) => {
+                let denied = match refusal.why {
+                    Why::NoRoom { .. } => self.denied_anyway(world, caller, &ask),
+                    Why::Policy { .. } => Some(refusal.clone()),
+                    _ => return Err(refusal),
+                };
+                // Who may not have it does not learn what is free.
+                match denied {
+                    Some(refusal) => {
+                        let nothing = parts.iter().map(|part| Free { free: 0, ..*part }).collect();
+                        Ok(Answer::Enquired(Enquired { granted: None, refusal: Some(refusal), parts: nothing }))
+                    }
+                    None => Ok(Answer::Enquired(Enquired { granted: None, refusal: Some(refusal), parts })),
+                }
+            }
+        }
+    }
+}
+
+/// The window whose least free amount is told.
+fn first_window(when: &When, today: Time) -> Option<Window> {
+    match when {
+        When::Window { start, end } => Window::new(start.unwrap_or(today).max(today), end.unwrap_or(Time::FOREVER)),
+        When::Now { span } => Window::new(today, today.saturating_add(*span)),
+        When::Earliest { span, not_before, .. } => {
+            let start = not_before.unwrap_or(today).max(today);
+            Window::new(start, start.saturating_add(*span))
+        }
+        When::Volume { not_before, deadline, .. } => Window::new(not_before.unwrap_or(today).max(today), *deadline),
+        When::Series { windows, .. } => return windows.first().copied(),
+    }
+    .ok()
+}

@@ -1,0 +1,10 @@
+//! One file for each call.
+
+mod bind;
+mod cancel;
+mod commit;
+mod create;
+mod enquire;
+mod modify;
+mod permit;
+mod show;

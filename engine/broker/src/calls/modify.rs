@@ -1,0 +1,214 @@
+//! Amounts and windows change while it runs; if the new does not fit, the old stays (FAULTS.md T5, T6).
+//!
+//! Until the change is written, the ledger counts the greater of old and new at every instant: whichever of them it is
+//! to be, there is room for it.
+
+use super::permit::rules_of;
+use crate::ask::{check_text, packet};
+use crate::broker::Broker;
+use crate::io::{Answer, CallId, Change, What};
+use crate::journal::{Decided, Written};
+use crate::refusal::{Refusal, Why};
+use crate::reservation::{Number, Part, Reservation, growth};
+use crate::state::Act;
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use terms::book::{Caller, Step};
+use terms::ports::book::{NoRoom, SlotKey, Want};
+use terms::ports::{Ledger, Policy};
+use terms::{Time, Window};
+
+impl Broker {
+    pub(crate) fn modify<W: Ledger + Policy>(
+        &mut self,
+        world: &mut W,
+        id: CallId,
+        number: Number,
+        caller: &Caller,
+        change: Change,
+    ) {
+        let Some(r) = self.all.get(&number) else { return };
+        if r.state.after(Act::Modify).is_err() {
+            return self.reply(id, Err(Refusal::plain(Why::WrongState(r.state))));
+        }
+        let mut decided = Decided { caller, verb: "modify", handle: Some(r.handle), rules: Vec::new() };
+        let old = (**r).clone();
+        let next = match self.changed(&old, &change) {
+            Ok(next) => next,
+            Err(refusal) => return self.reply(id, Err(refusal)),
+        };
+        if next.parts == old.parts && next.label == old.label {
+            let view = self.view(world, number).map(Answer::Reservation);
+            return self.reply(id, view.ok_or_else(|| Refusal::plain(Why::UnknownHandle)));
+        }
+        let grown: Vec<Vec<Step>> =
+            old.parts.iter().zip(&next.parts).map(|(o, n)| growth(&o.steps, &n.steps)).collect();
+        let granted = self.may_grow(world, caller, &old, &next, &grown);
+        match granted.and_then(|rules| Ok((rules, self.grow(world, &old, &grown)?))) {
+            Ok((rules, slots)) => {
+                decided.rules = rules;
+                let (parts, label) = (next.parts.clone(), next.label.clone());
+                let change = Written::Modify { number, next: parts, label, grown: slots };
+                self.write(&next, change, &[What::Modified], id, &decided);
+            }
+            Err(refusal) => {
+                decided.rules = rules_of(&refusal);
+                self.refuse(id, refusal, &decided);
+            }
+        }
+    }
+
+    /// The reservation after the change, if the change makes sense.
+    fn changed(&self, old: &Reservation, change: &Change) -> Result<Reservation, Refusal> {
+        let today = self.today();
+        let mut next = old.clone();
+        next.version += 1;
+        for &(n, kind, amount) in &change.amounts {
+            let no = |text: &str| Err(Refusal::meaningless(Some(n), text));
+            let Some(part) = next.parts.get_mut(n) else { return no("there is no such part") };
+            if self.resources.get(part.resource).kind != kind {
+                return no("that is not what this part is counted in");
+            }
+            if amount == 0 || amount > 1 << 62 {
+                return no("an amount of zero, or more than any resource has");
+            }
+            if part.background.is_some_and(|background| background.floor > amount) {
+                return no("the floor is above the most that is wanted");
+            }
+            part.steps.iter_mut().for_each(|step| step.amount = amount);
+        }
+        for (n, part) in next.parts.iter_mut().enumerate() {
+            new_window(n, part, change, today, today.saturating_add(self.config.horizon))?;
+        }
+        if let Some(label) = &change.label {
+            check_text("label", label, &self.config)?;
+            next.label = label.as_str().into();
+        }
+        Ok(next)
+    }
+
+    /// What only shrinks, or only has another label, needs nobody's leave.
+    fn may_grow<P: Policy>(
+        &mut self,
+        policy: &P,
+        caller: &Caller,
+        old: &Reservation,
+        next: &Reservation,
+        grown: &[Vec<Step>],
+    ) -> Result<Vec<Box<str>>, Refusal> {
+        if grown.iter().all(|steps| steps.is_empty()) && old.label == next.label {
+            return Ok(Vec::new());
+        }
+        self.clock_is_good()?;
+        self.permitted_anew(policy, caller, old.owner, old, next)
+    }
+
+    /// Counts what is more than before, or nothing.
+    fn grow<L: Ledger>(
+        &mut self,
+        ledger: &mut L,
+        old: &Reservation,
+        grown: &[Vec<Step>],
+    ) -> Result<Vec<(u32, SlotKey)>, Refusal> {
+        let today = self.today();
+        let mut slots: Vec<(u32, SlotKey)> = Vec::new();
+        for (n, (part, steps)) in old.parts.iter().zip(grown).enumerate().filter(|(_, (p, _))| p.background.is_none()) {
+            let named = self.resources.get(part.resource);
+            let (kind, id) = (named.kind, named.id);
+            for step in steps.iter().filter(|step| step.window.end() > today) {
+                let want = Want { amount: step.amount, packet: packet(kind, part.shape.packet) };
+                let window = self.clock.agents_window(step.window).unwrap_or(step.window);
+                let booked = match id {
+                    Some(id) => ledger.book(self.now, id, window, want),
+                    None => Err(NoRoom::Gone),
+                };
+                match booked {
+                    Ok(slot) => slots.push((part.resource, slot)),
+                    Err(why) => {
+                        slots.into_iter().for_each(|(resource, slot)| self.give_back(ledger, resource, slot));
+                        return Err(self.cannot_grow(n, part, step, why));
+                    }
+                }
+            }
+        }
+        Ok(slots)
+    }
+
+    fn cannot_grow(&self, n: usize, part: &Part, step: &Step, why: NoRoom) -> Refusal {
+        let resource = self.resources.get(part.resource).name.to_string();
+        Refusal::plain(match why {
+            NoRoom::Full { free } => {
+                // What it has there already is its own.
+                let had = terms::book::amount_at(&part.steps, step.window.start());
+                let (asked, free) = (had.saturating_add(step.amount), had.saturating_add(free));
+                Why::NoRoom { part: n, resource, asked, free, window: step.window }
+            }
+            NoRoom::Limit { limit } => Why::Limit { what: "slots of a resource", limit },
+            NoRoom::Gone => Why::NoResource { part: n, name: resource },
+            NoRoom::Meaningless(misuse) => return Refusal::meaningless(Some(n), misuse.to_string()),
+        })
+    }
+
+    /// The change is written: the ledger counts the new and nothing else.
+    pub(crate) fn modified<L: Ledger>(
+        &mut self,
+        ledger: &mut L,
+        number: Number,
+        next: Vec<Part>,
+        label: Box<str>,
+        grown: Vec<(u32, SlotKey)>,
+    ) {
+        self.settled(number);
+        grown.into_iter().for_each(|(resource, slot)| self.give_back(ledger, resource, slot));
+        let Some(mut r) = self.all.remove(&number) else { return };
+        (r.label, r.version) = (label, r.version + 1);
+        for (part, next) in r.parts.iter_mut().zip(next) {
+            for slot in core::mem::take(&mut part.slots) {
+                self.give_back(ledger, part.resource, slot);
+            }
+            self.owners.get_mut(r.owner).sum(part, -1);
+            // While it was written its resource may have gone and come back; the part it is for may not have changed.
+            part.steps = next.steps;
+            self.owners.get_mut(r.owner).sum(part, 1);
+            self.place_slots(ledger, part);
+        }
+        self.all.insert(number, r);
+    }
+}
+
+/// The part's first start and last end, if they are to change.
+fn new_window(n: usize, part: &mut Part, change: &Change, today: Time, horizon: Time) -> Result<(), Refusal> {
+    let no = |text: &str| Err(Refusal::meaningless(Some(n), text));
+    let too_far = |t: Time| t != Time::FOREVER && t > horizon;
+    if let Some(start) = change.start
+        && let Some(first) = part.steps.first_mut()
+    {
+        let begun = first.window.start() <= today;
+        let start = start.max(today);
+        match () {
+            () if begun && start <= today => {}
+            () if begun => return no("it has begun: its start cannot change any more"),
+            () if too_far(start) => return no("that is further ahead than reservations are taken"),
+            () => match Window::new(start, first.window.end()) {
+                Ok(window) => first.window = window,
+                Err(_) => return no("its first window would be empty: it must end after it starts"),
+            },
+        }
+    }
+    if let Some(end) = change.end
+        && let Some(last) = part.steps.last_mut()
+    {
+        if end <= today {
+            return no("that end is over already: cancel it instead");
+        }
+        if too_far(end) {
+            return no("that is further ahead than reservations are taken");
+        }
+        match Window::new(last.window.start(), end) {
+            Ok(window) => last.window = window,
+            Err(_) => return no("its last window would be empty: it must end after it starts"),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Whether the clock, the limits and the policy allow what is asked. Nothing is changed here.
+
+use crate::broker::Broker;
+use crate::io::{Ask, When};
+use crate::refusal::{Refusal, Why};
+use crate::reservation::Reservation;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use terms::book::{Caller, Step};
+use terms::ports::Policy;
+use terms::ports::book::Question;
+use terms::{Span, Time, Window};
+
+/// A part as policy sees it.
+pub(crate) struct Sought<'a> {
+    pub(crate) resource: &'a str,
+    pub(crate) background: bool,
+    pub(crate) steps: &'a [Step],
+}
+
+impl Broker {
+    /// Promises about times of day need a clock that knows the time of day.
+    pub(crate) fn clock_is_good(&self) -> Result<(), Refusal> {
+        let (uncertainty, bound) = (self.clock.uncertainty, self.config.uncertainty);
+        if uncertainty > bound { Err(Refusal::plain(Why::Clock { uncertainty, bound })) } else { Ok(()) }
+    }
+
+    /// Whether policy allows these parts to somebody, and by which rules. `whose` is the owner: an operator who changes
+    /// another's reservation is asked about as themselves, but what is summed up is the owner's.
+    pub(crate) fn permitted<P: Policy>(
+        &self,
+        policy: &P,
+        caller: &Caller,
+        whose: Option<u32>,
+        label: &str,
+        parts: &[Sought<'_>],
+        more: usize,
+    ) -> Result<Vec<Box<str>>, Refusal> {
+        let mut rules = Vec::with_capacity(parts.len());
+        let owner = whose.map(|whose| self.owners.get(whose));
+        for (n, part) in parts.iter().enumerate() {
+            let Some(window) = whole(part.steps) else { continue };
+            let beside = parts.iter().enumerate().filter(|(m, other)| *m != n && other.resource == part.resource);
+            let beside: u64 = beside.filter(|(_, other)| !other.background).map(|(_, other)| peak(other.steps)).sum();
+            let resource = self.resources.find(part.resource);
+            let own = if part.background { 0 } else { peak(part.steps) };
+            let summed = |owner: &crate::tables::Owner| match part.background {
+                true => 0,
+                false => owner.together(resource, part.steps),
+            };
+            let verdict = policy.decide(&Question {
+                caller,
+                resource: part.resource,
+                label,
+                amount: peak(part.steps),
+                window,
+                length: length(part.steps),
+                now: self.today(),
+                background: part.background,
+                together: owner.map_or(own, summed).saturating_add(beside),
+                reservations: owner.map_or(0, |owner| owner.live) + more,
+            });
+            if let Some(text) = verdict.denied {
+                return Err(Refusal::plain(Why::Policy { part: n, rule: verdict.rule, text }));
+            }
+            rules.push(verdict.rule.into_boxed_str());
+        }
+        Ok(rules)
+    }
+
+    /// Whether policy allows `next` in place of `old`, both of one owner: what the owner has of `old` is not summed up.
+    pub(crate) fn permitted_anew<P: Policy>(
+        &mut self,
+        policy: &P,
+        caller: &Caller,
+        owner: u32,
+        old: &Reservation,
+        next: &Reservation,
+    ) -> Result<Vec<Box<str>>, Refusal> {
+        let names: Vec<String> = next.parts.iter().map(|p| self.resources.get(p.resource).name.to_string()).collect();
+        let parts: Vec<Sought<'_>> = next
+            .parts
+            .iter()
+            .zip(&names)
+            .map(|(part, resource)| Sought { resource, background: part.background.is_some(), steps: &part.steps })
+            .collect();
+        old.parts.iter().for_each(|part| self.owners.get_mut(owner).sum(part, -1));
+        let answer = self.permitted(policy, caller, Some(owner), &next.label, &parts, 0);
+        old.parts.iter().for_each(|part| self.owners.get_mut(owner).sum(part, 1));
+        answer
+    }
+
+    /// Whether policy would deny even the least of what was asked for: then that is the answer, and who may nothing
+    /// learns nothing about what is free.
+    pub(crate) fn denied_anyway<P: Policy>(&self, policy: &P, caller: &Caller, ask: &Ask) -> Option<Refusal> {
+        let today = self.today();
+        let window = match &ask.when {
+            When::Window { start, end } => Window::new(start.unwrap_or(today).max(today), end.unwrap_or(Time::FOREVER)),
+            When::Now { span } => Window::new(today, today.saturating_add(*span)),
+            When::Earliest { span, not_before, .. } => {
+                let start = not_before.unwrap_or(today).max(today);
+                Window::new(start, start.saturating_add(*span))
+            }
+            When::Volume { not_before, deadline, .. } => Window::new(not_before.unwrap_or(today).max(today), *deadline),
+            When::Series { windows, .. } => windows.first().copied().ok_or(terms::Misuse::ZeroRate),
+        };
+        let window = window.ok()?;
+        let steps: Vec<[Step; 1]> = ask.parts.iter().map(|part| [Step { window, amount: part.least.max(1) }]).collect();
+        let parts: Vec<Sought<'_>> = ask
+            .parts
+            .iter()
+            .zip(&steps)
+            .map(|(part, steps)| Sought { resource: &part.resource, background: part.background.is_some(), steps })
+            .collect();
+        self.permitted(policy, caller, self.owners.find(&caller.name), &ask.label, &parts, 1).err()
+    }
+}
+
+/// The name of a refusal, for the audit.
+pub(crate) fn rules_of(refusal: &Refusal) -> Vec<Box<str>> {
+    match &refusal.why {
+        Why::Policy { rule, .. } => alloc::vec![String::as_str(rule).into()],
+        _ => Vec::new(),
+    }
+}
+
+fn peak(steps: &[Step]) -> u64 {
+    steps.iter().map(|step| step.amount).max().unwrap_or(0)
+}
+
+/// From the start of the first to the end of the last.
+fn whole(steps: &[Step]) -> Option<Window> {
+    Window::new(steps.first()?.window.start(), steps.last()?.window.end()).ok()
+}
+
+fn length(steps: &[Step]) -> Span {
+    steps.iter().fold(Span::ZERO, |sum, step| sum.saturating_add(step.window.span()))
+}

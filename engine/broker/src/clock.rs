@@ -1,0 +1,34 @@
+//! Calendar time and the agent's clock.
+
+use crate::io::Clock;
+use terms::{Time, Window};
+
+impl Clock {
+    /// Calendar time at this instant of the agent's clock.
+    pub fn calendar(&self, now: Time) -> Time {
+        shift(now, self.ahead_ns)
+    }
+
+    /// When the agent's clock shows this calendar time.
+    pub fn agents(&self, calendar: Time) -> Time {
+        shift(calendar, self.ahead_ns.saturating_neg())
+    }
+
+    /// A window of calendar time on the agent's clock; `None`: nothing of it is after the clock's zero.
+    pub fn agents_window(&self, window: Window) -> Option<Window> {
+        Window::new(self.agents(window.start()), self.agents(window.end())).ok()
+    }
+
+    /// A window of the agent's clock in calendar time.
+    pub fn calendar_window(&self, window: Window) -> Option<Window> {
+        Window::new(self.calendar(window.start()), self.calendar(window.end())).ok()
+    }
+}
+
+/// What never comes stays what never comes, and what comes does come.
+fn shift(t: Time, by: i64) -> Time {
+    if t == Time::FOREVER {
+        return t;
+    }
+    Time::from_nanos(t.as_nanos().saturating_add_signed(by).min(Time::FOREVER.as_nanos() - 1))
+}

@@ -1,0 +1,63 @@
+//! How large the book may grow, and how patient it is.
+
+use terms::Span;
+
+/// Limits and spans of the book. Reaching a limit is a refusal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Most reservations that are not over.
+    pub reservations: usize,
+    /// Most of them of one owner.
+    pub of_owner: usize,
+    /// Most holds of one owner.
+    pub holds: usize,
+    /// Most reservations that are over and still shown; the oldest go first.
+    pub finished: usize,
+    /// How long a reservation that is over is shown, and its key remembered.
+    pub retention: Span,
+    /// Most parts of a reservation.
+    pub parts: usize,
+    /// Most steps of a part.
+    pub steps: usize,
+    /// Most bytes of a label, a group or a key.
+    pub text: usize,
+    /// The longest hold.
+    pub hold: Span,
+    /// How far ahead a window may begin or, if it is not open, end.
+    pub horizon: Span,
+    /// Most events that are kept.
+    pub events: usize,
+    /// Most rows in one answer.
+    pub rows: usize,
+    /// Most calls that wait for one reservation to be written.
+    pub waiting: usize,
+    /// How uncertain the clock may be.
+    pub uncertainty: Span,
+    /// How far ahead of what was asked an alternative is looked for.
+    pub look_ahead: Span,
+}
+
+const DAY: u64 = 86_400;
+
+impl Default for Config {
+    /// Two million reservations, 100,000 of an owner, 1,024 holds of an owner; ten years ahead; a second of uncertainty.
+    fn default() -> Config {
+        Config {
+            reservations: 1 << 21,
+            of_owner: 100_000,
+            holds: 1_024,
+            finished: 100_000,
+            retention: Span::from_secs(30 * DAY),
+            parts: 16,
+            steps: 1_024,
+            text: 256,
+            hold: Span::from_secs(3_600),
+            horizon: Span::from_secs(3_653 * DAY),
+            events: 100_000,
+            rows: 1_000,
+            waiting: 64,
+            uncertainty: Span::from_secs(1),
+            look_ahead: Span::from_secs(31 * DAY),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What is due, what the kernel has been told, and the orders that bring the two together: one at a time for each part;
+//! on one resource nothing is raised while something that is to be lowered is under way, so that adjacent windows
+//! never overlap in the kernel.
+
+use crate::broker::Broker;
+use crate::io::{Action, Order, OrderId, Output, What};
+use crate::reservation::Number;
+use crate::state::State;
+use crate::view::Enforced;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use terms::book::{Binding, Handle};
+use terms::{Span, Time};
+
+/// The first wait before what failed is tried again; it doubles each time.
+const FIRST_WAIT: Span = Span::from_secs(1);
+const LONGEST_WAIT: Span = Span::from_secs(60);
+
+/// A part of a reservation.
+pub(crate) type Place = (Number, usize);
+
+/// Whose, and how much.
+type Told = (Option<Binding>, u64);
+
+/// A part that has, or until a moment ago had, something due.
+#[derive(Clone, Debug, Default)]
+struct Live {
+    /// What it is to have now.
+    due: u64,
+    /// What the driver has read back.
+    told: Option<Told>,
+    /// The order under way, what holds if it goes well, and whether it takes something away.
+    under_way: Option<(OrderId, Option<Told>, bool)>,
+    failed: Option<String>,
+    /// Not before then; the agent's clock.
+    again: Time,
+    wait: Span,
+}
+
+/// Everything that is, or is to be, enforced.
+#[derive(Default)]
+pub(crate) struct Force {
+    live: BTreeMap<Place, Live>,
+    orders: BTreeMap<OrderId, Place>,
+    next: u64,
+    /// Parts that may need an order, by resource.
+    dirty: BTreeSet<(u32, Place)>,
+    /// Parts whose order failed, by when it is tried again.
+    retries: BTreeSet<(Time, u32, Place)>,
+    /// Resources whose background has to be divided anew.
+    pub(crate) touched: BTreeSet<u32>,
+    /// Which parts of a resource are for whom.
+    bound: BTreeMap<(u32, Binding), Vec<Place>>,
+}
+
+/// A part that is to be enforced now; for a driver that compares it with what is there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// Of which reservation.
+    pub handle: Handle,
+    /// Which part.
+    pub part: usize,
+    /// Of which resource.
+    pub resource: String,
+    /// Whose.
+    pub binding: Option<Binding>,
+    /// How much.
+    pub amount: u64,
+}
+
+impl Force {
+    pub(crate) fn bind(&mut self, resource: u32, binding: &Binding, number: Number, part: usize) {
+        self.bound.entry((resource, binding.clone())).or_default().push((number, part));
+    }
+
+    pub(crate) fn unbind(&mut self, resource: u32, binding: &Binding, number: Number, part: usize) {
+        let key = (resource, binding.clone());
+        if let Some(places) = self.bound.get_mut(&key) {
+            places.retain(|place| *place != (number, part));
+            if places.is_empty() {
+                self.bound.remove(&key);
+            }
+        }
+    }
+
+    /// The parts of a resource that are for these.
+    pub(crate) fn bound(&self, resource: u32, binding: &Binding) -> &[Place] {
+        self.bound.get(&(resource, binding.clone())).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// When something that failed is tried again; the agent's clock.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        self.retries.first().map(|(at, _, _)| *at)
+    }
+
+    /// What failed long enough ago may be tried again.
+    pub(crate) fn retry(&mut self, now: Time) {
+        while let Some(&(at, resource, place)) = self.retries.first() {
+            if at > now {
+                return;
+            }
+            self.retries.pop_first();
+            self.dirty.insert((resource, place));
+        }
+    }
+
+    /// What a part is to have now.
+    pub(crate) fn due(&self, place: Place) -> u64 {
+        self.live.get(&place).map_or(0, |live| live.due)
+    }
+
+    /// What the kernel had of a part went with its resource.
+    pub(crate) fn untold(&mut self, resource: u32, place: Place) {
+        if let Some(live) = self.live.get_mut(&place) {
+            live.told = None;
+            self.dirty.insert((resource, place));
+        }
+    }
+
+    fn touch(&mut self, resource: u32, place: Place) {
+        if self.live.contains_key(&place) {
+            self.dirty.insert((resource, place));
+        }
+    }
+}
+
+impl Broker {
+    /// Computes what every part of a reservation is to have now. Background parts have their share.
+    pub(crate) fn update_due(&mut self, number: Number) {
+        let today = self.today();
+        let Some(r) = self.all.get(&number) else { return };
+        let in_force = !(r.unborn || r.state.is_over() || r.state == State::Held);
+        for part in 0..r.parts.len() {
+            let Some(p) = self.all.get(&number).and_then(|r| r.parts.get(part)) else { continue };
+            let (resource, most, packet) = (p.resource, if in_force { p.amount(today) } else { 0 }, p.shape.packet);
+            match p.background {
+                Some(terms) => self.share(resource, (number, part), terms, most, packet),
+                None => self.set_due(resource, (number, part), most, true),
+            }
+        }
+    }
+
+    /// What a part is to have from now on.
+    pub(crate) fn set_due(&mut self, resource: u32, place: Place, due: u64, foreground: bool) {
+        let live = match self.force.live.get_mut(&place) {
+            Some(live) => live,
+            None if due == 0 => return,
+            None => self.force.live.entry(place).or_default(),
+        };
+        let had = core::mem::replace(&mut live.due, due);
+        if had == due {
+            return;
+        }
+        if foreground {
+            let named = self.resources.get_mut(resource);
+            named.foreground = named.foreground - had + due;
+            self.force.touched.insert(resource);
+        }
+        self.force.dirty.insert((resource, place));
+    }
+
+    /// Somebody else is meant, or nobody.
+    pub(crate) fn rebound(&mut self, resource: u32, place: Place) {
+        self.force.touch(resource, place);
+    }
+
+    /// Says what has to be said, on every resource where something has changed.
+    pub(crate) fn press_all(&mut self) {
+        let mut from = 0;
+        while let Some(&(resource, _)) = self.force.dirty.range((from, (0, 0))..).next() {
+            self.press(resource);
+            from = resource + 1;
+        }
+    }
+
+    fn press(&mut self, resource: u32) {
+        let most = (Number::MAX, usize::MAX);
+        let dirty: Vec<Place> =
+            self.force.dirty.range((resource, (0, 0))..=(resource, most)).map(|(_, place)| *place).collect();
+        // Twice: what takes away goes first, and what gives waits until all of that is answered.
+        let mut waiting = Vec::new();
+        for place in dirty {
+            match self.step(place) {
+                None => _ = self.force.dirty.remove(&(resource, place)),
+                Some((action, holds, true)) => self.order(resource, place, action, holds, true),
+                Some((action, holds, false)) => waiting.push((place, action, holds)),
+            }
+        }
+        if self.resources.get(resource).lowering == 0 {
+            for (place, action, holds) in waiting {
+                self.order(resource, place, action, holds, false);
+            }
+        }
+    }
+
+    /// The next step from what was told towards what is due, and whether it takes something away. `None`: there is
+    /// none, or one is under way, or it is not yet time to try again.
+    fn step(&mut self, place: Place) -> Option<(Action, Option<Told>, bool)> {
+        let live = self.force.live.get(&place)?;
+        if live.under_way.is_some() || live.again > self.now {
+            return None;
+        }
+        let wanted = self.wanted(place, live.due);
+        let step = match (live.told.clone(), wanted) {
+            (None, None) => {
+                if live.due == 0 {
+                    self.force.live.remove(&place);
+                }
+                return None;
+            }
+            (Some(told), Some(wanted)) if told == wanted => return None,
+            (None, Some((binding, amount))) => {
+                (Action::Enable { binding: binding.clone(), amount }, Some((binding, amount)), false)
+            }
+            (Some((old, had)), Some((binding, amount))) if old == binding => {
+                (Action::Change { binding: binding.clone(), amount }, Some((binding, amount)), amount < had)
+            }
+            // Gone, or for others: what they had goes first.
+            (Some((old, _)), _) => (Action::Disable { binding: old }, None, true),
+        };
+        Some(step)
+    }
+
+    /// What the kernel is to have for a part; `None`: nothing.
+    fn wanted(&self, place: Place, due: u64) -> Option<Told> {
+        let part = self.all.get(&place.0)?.parts.get(place.1).filter(|_| due > 0)?;
+        let needs = self.resources.get(part.resource).kind.needs_binding();
+        (part.binding.is_some() || !needs).then(|| (part.binding.clone(), due))
+    }
+
+    fn order(&mut self, resource: u32, place: Place, action: Action, holds: Option<Told>, lowers: bool) {
+        let Some(r) = self.all.get(&place.0) else { return };
+        let Some(part) = r.parts.get(place.1) else { return };
+        let id = OrderId(self.force.next);
+        self.force.next += 1;
+        let order = Order {
+            id,
+            handle: r.handle,
+            part: place.1,
+            resource: self.resources.get(resource).name.to_string(),
+            background: part.background.is_some(),
+            shape: part.shape,
+            action,
+        };
+        self.force.dirty.remove(&(resource, place));
+        self.force.orders.insert(id, place);
+        self.resources.get_mut(resource).lowering += usize::from(lowers);
+        if let Some(live) = self.force.live.get_mut(&place) {
+            live.under_way = Some((id, holds, lowers));
+        }
+        self.say(Output::Enforce(order));
+    }
+
+    /// The driver has carried out an order, or could not.
+    pub(crate) fn enforced(&mut self, id: OrderId, result: Result<(), String>) {
+        let Some(place) = self.force.orders.remove(&id) else { return };
+        let Some(resource) = self.all.get(&place.0).and_then(|r| Some(r.parts.get(place.1)?.resource)) else { return };
+        let now = self.now;
+        let Some(live) = self.force.live.get_mut(&place) else { return };
+        let Some((_, holds, lowers)) = live.under_way.take() else { return };
+        self.resources.get_mut(resource).lowering -= usize::from(lowers);
+        let what = match result {
+            Ok(()) => {
+                live.told = holds;
+                (live.again, live.wait) = (Time::ZERO, Span::ZERO);
+                live.failed.take().map(|_| What::InForce { part: place.1 })
+            }
+            Err(text) => {
+                live.wait = live.wait.saturating_add(live.wait).max(FIRST_WAIT).min(LONGEST_WAIT);
+                live.again = now.saturating_add(live.wait);
+                self.force.retries.insert((live.again, resource, place));
+                let first = live.failed.replace(text.clone()).is_none();
+                first.then_some(What::Failing { part: place.1, text })
+            }
+        };
+        if let Some(what) = what {
+            self.fact(place.0, what);
+        }
+        // Others may have waited for this one; it may have to go on itself.
+        self.force.dirty.insert((resource, place));
+    }
+
+    /// What became of a part.
+    pub(crate) fn how_enforced(&self, place: Place) -> Enforced {
+        let Some(live) = self.force.live.get(&place) else { return Enforced::Idle };
+        let wanted = self.wanted(place, live.due);
+        match &live.failed {
+            Some(why) => Enforced::Failed(why.clone()),
+            None if live.due == 0 => Enforced::Idle,
+            None if wanted.is_none() => Enforced::Unbound,
+            None if live.told == wanted => Enforced::InForce,
+            None => Enforced::Pending,
+        }
+    }
+
+    /// Everything that is to be enforced at this instant, in order of creation.
+    pub fn due(&self) -> impl Iterator<Item = Due> + '_ {
+        self.force.live.iter().filter_map(|(place, live)| {
+            let (binding, amount) = self.wanted(*place, live.due)?;
+            let r = self.all.get(&place.0)?;
+            let resource = self.resources.get(r.parts.get(place.1)?.resource).name.to_string();
+            Some(Due { handle: r.handle, part: place.1, resource, binding, amount })
+        })
+    }
+}

@@ -1,0 +1,306 @@
+//! Journal before reply: what changes is said as a batch, counts from that moment, and is undone if the batch cannot be
+//! written. What happens by time alone cannot be undone, and is written again.
+
+use crate::broker::Broker;
+pub(crate) use crate::io::BatchId;
+use crate::io::{Answer, Batch, CallId, Event, Output, Record, Table, What};
+use crate::record::{Stored, StoredPart, audit};
+use crate::refusal::{Refusal, Why};
+use crate::reservation::{Number, Part, Reservation};
+use crate::state::State;
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use terms::Span;
+use terms::book::{Binding, Caller, Handle};
+use terms::ports::book::SlotKey;
+use terms::ports::{Ledger, Policy};
+
+/// How long after a failure what happened by time alone is written again.
+const AGAIN: Span = Span::from_secs(1);
+/// Most reservations whose facts go into one batch.
+const FACTS: usize = 256;
+/// So many records to delete are worth a batch of their own.
+const DOOMED: usize = 256;
+
+/// A batch on its way.
+pub(crate) struct Pending {
+    pub(crate) id: BatchId,
+    pub(crate) change: Written,
+    /// Who waits for it.
+    pub(crate) reply: Option<CallId>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// What becomes true when a batch is written, and is undone if it cannot be.
+pub(crate) enum Written {
+    Create(Number),
+    Commit(Number),
+    Modify {
+        number: Number,
+        next: Vec<Part>,
+        label: Box<str>,
+        grown: Vec<(u32, SlotKey)>,
+    },
+    Bind {
+        number: Number,
+        part: usize,
+        binding: Option<Binding>,
+    },
+    Cancel(Number),
+    /// Only the audit knows of it.
+    Refused(Refusal),
+    Facts(Vec<(Number, Vec<What>)>),
+}
+
+impl Written {
+    fn number(&self) -> Option<Number> {
+        match self {
+            Written::Create(number)
+            | Written::Commit(number)
+            | Written::Modify { number, .. }
+            | Written::Bind { number, .. }
+            | Written::Cancel(number) => Some(*number),
+            Written::Refused(_) | Written::Facts(_) => None,
+        }
+    }
+}
+
+/// What policy said about a change, for the audit.
+pub(crate) struct Decided<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) verb: &'static str,
+    pub(crate) handle: Option<Handle>,
+    pub(crate) rules: Vec<Box<str>>,
+}
+
+impl Broker {
+    /// Writes a change: the reservation as it will be, what happens to it, who decided.
+    pub(crate) fn write(
+        &mut self,
+        next: &Reservation,
+        change: Written,
+        whats: &[What],
+        reply: CallId,
+        decided: &Decided<'_>,
+    ) {
+        let mut records = Vec::with_capacity(whats.len() + 2);
+        records.push(self.record_of(next));
+        let events: Vec<Event> = whats.iter().map(|what| self.event(next, what.clone())).collect();
+        records.push(self.audit_record(decided, "granted"));
+        let id = self.append(records, change, Some(reply), events);
+        if let Some(r) = self.all.get_mut(&next.number) {
+            r.busy = Some(id);
+        }
+    }
+
+    /// A refusal that policy or the ledger decided goes into the audit before it is said.
+    pub(crate) fn refuse(&mut self, reply: CallId, refusal: Refusal, decided: &Decided<'_>) {
+        let record = self.audit_record(decided, refusal.why.name());
+        self.append(alloc::vec![record], Written::Refused(refusal), Some(reply), Vec::new());
+    }
+
+    fn append(
+        &mut self,
+        mut records: Vec<Record>,
+        change: Written,
+        reply: Option<CallId>,
+        events: Vec<Event>,
+    ) -> BatchId {
+        let id = BatchId(self.next_batch);
+        self.next_batch += 1;
+        // If this batch fails they stay on the disk, are read when the book is next read, and are deleted then.
+        records.append(&mut self.doomed);
+        records.extend(events.iter().map(|event| Record {
+            table: Table::Event,
+            key: event.seq.to_be_bytes().to_vec(),
+            value: Some(event.encode()),
+        }));
+        self.say(Output::Append(Batch { id, records }));
+        self.pending.push_back(Pending { id, change, reply, events });
+        id
+    }
+
+    /// This batch and all before it are on the disk.
+    pub(crate) fn appended<W: Ledger + Policy>(&mut self, world: &mut W, id: BatchId) {
+        while self.pending.front().is_some_and(|pending| pending.id <= id) {
+            let Some(pending) = self.pending.pop_front() else { return };
+            let number = pending.change.number();
+            let refusal = self.complete(world, pending.change);
+            if let Some(number) = number {
+                self.follow(world, number);
+                self.share_out(world);
+            }
+            for event in pending.events {
+                self.keep(event.clone());
+                self.say(Output::Event(event));
+            }
+            let Some(reply) = pending.reply else { continue };
+            match (refusal, number) {
+                (Some(refusal), _) => self.reply(reply, Err(refusal)),
+                (None, Some(number)) => {
+                    let view = self.view(world, number).map(Answer::Reservation);
+                    self.reply(reply, view.ok_or_else(|| Refusal::plain(Why::UnknownHandle)));
+                }
+                (None, None) => {}
+            }
+            if let Some(number) = number {
+                self.go_on(world, number);
+            }
+        }
+    }
+
+    /// What was announced is so.
+    fn complete<W: Ledger + Policy>(&mut self, world: &mut W, change: Written) -> Option<Refusal> {
+        match change {
+            Written::Create(number) => self.born(number),
+            Written::Commit(number) => self.committed(number),
+            Written::Modify { number, next, label, grown } => self.modified(world, number, next, label, grown),
+            Written::Bind { number, part, binding } => self.bound(number, part, binding),
+            Written::Cancel(number) => {
+                self.settled(number);
+                self.finish(world, number, State::Cancelled);
+            }
+            Written::Refused(refusal) => return Some(refusal),
+            Written::Facts(_) => {}
+        }
+        None
+    }
+
+    /// Nothing of this batch is on the disk.
+    pub(crate) fn append_failed<W: Ledger + Policy>(&mut self, world: &mut W, id: BatchId, text: &str) {
+        let Ok(place) = self.pending.binary_search_by_key(&id, |pending| pending.id) else { return };
+        let Some(pending) = self.pending.remove(place) else { return };
+        let number = pending.change.number();
+        let mut refusal = Refusal::plain(Why::NotWritten { text: text.to_string() });
+        match pending.change {
+            Written::Create(number) => self.unmake(world, number),
+            Written::Modify { number, grown, .. } => {
+                grown.into_iter().for_each(|(resource, slot)| self.give_back(world, resource, slot));
+                self.settled(number);
+            }
+            Written::Commit(number) | Written::Bind { number, .. } | Written::Cancel(number) => self.settled(number),
+            Written::Refused(refused) => refusal = refused,
+            Written::Facts(facts) => {
+                for (number, whats) in facts {
+                    self.facts.entry(number).or_default().splice(0..0, whats);
+                }
+                self.write_again = self.now.saturating_add(AGAIN);
+            }
+        }
+        if let Some(reply) = pending.reply {
+            self.reply(reply, Err(refusal));
+        }
+        if let Some(number) = number {
+            self.go_on(world, number);
+        }
+    }
+
+    /// Nothing of this reservation is on its way any more.
+    pub(crate) fn settled(&mut self, number: Number) {
+        if let Some(r) = self.all.get_mut(&number) {
+            r.busy = None;
+        }
+    }
+
+    /// What waited for a reservation goes on, until it has to wait again.
+    fn go_on<W: Ledger + Policy>(&mut self, world: &mut W, number: Number) {
+        self.follow(world, number);
+        while self.all.get(&number).is_none_or(|r| r.busy.is_none()) {
+            let Some(queue) = self.waiting.get_mut(&number) else { return };
+            let Some((id, caller, call)) = queue.pop_front() else {
+                self.waiting.remove(&number);
+                return;
+            };
+            match call {
+                crate::io::Call::Create { ask, hold, key } => self.create(world, id, caller, ask, hold, key),
+                call => self.change(world, id, number, caller, call),
+            }
+        }
+    }
+
+    /// Something happened to a reservation by time alone.
+    pub(crate) fn fact(&mut self, number: Number, what: What) {
+        self.facts.entry(number).or_default().push(what);
+    }
+
+    /// Sends what happened by time alone on its way, except where a change of the same reservation is under way.
+    pub(crate) fn flush(&mut self) {
+        if self.now < self.write_again {
+            return;
+        }
+        loop {
+            let ready = self.facts.keys().filter(|number| self.all.get(number).is_none_or(|r| r.busy.is_none()));
+            let numbers: Vec<Number> = ready.copied().take(FACTS).collect();
+            if numbers.is_empty() && self.doomed.len() < DOOMED {
+                return;
+            }
+            let (mut records, mut events, mut facts) = (Vec::new(), Vec::new(), Vec::new());
+            for number in numbers {
+                let Some(whats) = self.facts.remove(&number) else { continue };
+                let Some(r) = self.all.remove(&number) else { continue };
+                records.push(self.record_of(&r));
+                for what in &whats {
+                    events.push(self.event(&r, what.clone()));
+                }
+                self.all.insert(number, r);
+                facts.push((number, whats));
+            }
+            self.append(records, Written::Facts(facts), None, events);
+        }
+    }
+
+    fn event(&mut self, r: &Reservation, what: What) -> Event {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        let owner = self.owners.get(r.owner).name.to_string();
+        Event { seq, at: self.today(), handle: r.handle, owner, group: r.group.to_string(), what }
+    }
+
+    /// Keeps a written event for those who ask later; the oldest goes.
+    pub(crate) fn keep(&mut self, event: Event) {
+        self.events.push_back(event);
+        while self.events.len() > self.config.events {
+            let Some(old) = self.events.pop_front() else { return };
+            self.lost_events = true;
+            self.doomed.push(Record { table: Table::Event, key: old.seq.to_be_bytes().to_vec(), value: None });
+        }
+    }
+
+    pub(crate) fn stored(&self, r: &Reservation) -> Stored {
+        let part = |part: &Part| StoredPart {
+            resource: self.resources.get(part.resource).name.to_string(),
+            steps: part.steps.clone(),
+            background: part.background,
+            shape: part.shape,
+            binding: part.binding.clone(),
+        };
+        Stored {
+            handle: r.handle,
+            number: r.number,
+            owner: self.owners.get(r.owner).name.to_string(),
+            label: r.label.to_string(),
+            group: r.group.to_string(),
+            key: r.key.as_deref().cloned(),
+            created: r.created,
+            over: r.over,
+            version: r.version,
+            state: r.state,
+            hold_until: r.hold_until,
+            parts: r.parts.iter().map(part).collect(),
+        }
+    }
+
+    fn record_of(&self, r: &Reservation) -> Record {
+        Record { table: Table::Reservation, key: r.handle.0.to_vec(), value: Some(self.stored(r).encode()) }
+    }
+
+    fn audit_record(&mut self, decided: &Decided<'_>, outcome: &str) -> Record {
+        let today = self.today();
+        let mut key = today.as_nanos().to_be_bytes().to_vec();
+        key.extend(self.next_seq.to_be_bytes());
+        self.next_seq += 1;
+        let Decided { caller, verb, handle, rules } = decided;
+        Record { table: Table::Audit, key, value: Some(audit(today, &caller.name, verb, *handle, outcome, rules)) }
+    }
+}

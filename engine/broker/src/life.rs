@@ -1,0 +1,203 @@
+//! What happens to reservations by time alone, and how they are born, kept and forgotten.
+//!
+//! The kernel follows the clock at once; the state follows as soon as no change of the reservation is on its way to the
+//! store, and what happened is written then.
+
+use crate::broker::Broker;
+use crate::io::{Record, Table, What};
+use crate::reservation::{Number, Reservation};
+use crate::state::{Act, State};
+use terms::Time;
+use terms::ports::Ledger;
+use terms::ports::book::SlotKey;
+
+/// When to look at a reservation next; calendar time.
+fn next_look(r: &Reservation, today: Time, retention: terms::Span) -> Option<Time> {
+    let at = if r.state.is_over() {
+        r.over.saturating_add(retention)
+    } else if r.state == State::Held {
+        r.hold_until.min(r.span().1)
+    } else {
+        r.next_edge(today)?
+    };
+    (at != Time::FOREVER).then_some(at)
+}
+
+impl Broker {
+    /// Time passes: everything that is due by now happens.
+    pub(crate) fn pass<L: Ledger>(&mut self, ledger: &mut L) {
+        let today = self.today();
+        while let Some(&(at, number)) = self.agenda.first() {
+            if at > today {
+                break;
+            }
+            self.agenda.pop_first();
+            if let Some(r) = self.all.get_mut(&number) {
+                r.look = Time::FOREVER;
+            }
+            self.look(ledger, number);
+        }
+        self.force.retry(self.now);
+    }
+
+    fn look<L: Ledger>(&mut self, ledger: &mut L, number: Number) {
+        let (today, retention) = (self.today(), self.config.retention);
+        let Some(r) = self.all.get(&number) else { return };
+        if r.state.is_over() && r.over.saturating_add(retention) <= today && r.busy.is_none() {
+            return self.forget(number);
+        }
+        self.update_due(number);
+        self.follow(ledger, number);
+    }
+
+    /// Lets the state follow the clock, as far as it may, and plans the next look.
+    pub(crate) fn follow<L: Ledger>(&mut self, ledger: &mut L, number: Number) {
+        let today = self.today();
+        while let Some(r) = self.all.get_mut(&number).filter(|r| r.busy.is_none() && !r.unborn) {
+            let (ended, open) = (r.span().1 <= today, r.is_open(today));
+            let act = match r.state {
+                State::Held if ended || r.hold_until <= today => Act::Expire,
+                State::Booked | State::Active | State::Suspended if ended => Act::End,
+                State::Booked if open => Act::Open,
+                State::Active | State::Suspended if !open => Act::Pause,
+                _ => break,
+            };
+            let Ok(state) = r.state.after(act) else { break };
+            if state.is_over() {
+                self.finish(ledger, number, state);
+                self.fact(number, What::Over(state));
+                break;
+            }
+            r.state = state;
+            self.fact(number, if act == Act::Open { What::Opened } else { What::Paused });
+        }
+        self.update_due(number);
+        self.plan(number);
+    }
+
+    /// Puts the next look at a reservation on the agenda.
+    pub(crate) fn plan(&mut self, number: Number) {
+        let today = self.today();
+        let Some(r) = self.all.get_mut(&number) else { return };
+        let next = next_look(r, today, self.config.retention).unwrap_or(Time::FOREVER);
+        // While a change is on its way only the edges count; what the state missed follows when it is written.
+        let at = if next <= today { r.next_edge(today).unwrap_or(Time::FOREVER) } else { next };
+        if at == r.look {
+            return;
+        }
+        if r.look != Time::FOREVER {
+            self.agenda.remove(&(r.look, number));
+        }
+        r.look = at;
+        if at != Time::FOREVER {
+            self.agenda.insert((at, number));
+        }
+    }
+
+    /// A reservation is over.
+    pub(crate) fn finish<L: Ledger>(&mut self, ledger: &mut L, number: Number, state: State) {
+        let today = self.today();
+        let Some(r) = self.all.get_mut(&number) else { return };
+        let was = core::mem::replace(&mut r.state, state);
+        r.over = today;
+        r.version += 1;
+        self.live -= 1;
+        self.uncount(ledger, number, was);
+        self.finished.insert((today, number));
+        self.update_due(number);
+        self.plan(number);
+        while self.finished.len() > self.config.finished {
+            let Some(&(_, oldest)) = self.finished.first() else { break };
+            self.forget(oldest);
+        }
+    }
+
+    /// What it held is free again, and is its owner's no more.
+    fn uncount<L: Ledger>(&mut self, ledger: &mut L, number: Number, was: State) {
+        let Some(mut r) = self.all.remove(&number) else { return };
+        let owner = self.owners.get_mut(r.owner);
+        owner.live -= 1;
+        owner.held -= usize::from(was == State::Held);
+        for (n, part) in r.parts.iter_mut().enumerate() {
+            self.owners.get_mut(r.owner).sum(part, -1);
+            self.resources.get_mut(part.resource).users.remove(&number);
+            for slot in core::mem::take(&mut part.slots) {
+                self.give_back(ledger, part.resource, slot);
+            }
+            if let Some(binding) = &part.binding {
+                self.force.unbind(part.resource, binding, number, n);
+            }
+        }
+        self.all.insert(number, r);
+    }
+
+    pub(crate) fn give_back<L: Ledger>(&mut self, ledger: &mut L, resource: u32, slot: SlotKey) {
+        if let Some(id) = self.resources.get(resource).id {
+            ledger.release(self.now, id, slot);
+        }
+    }
+
+    /// Counts a new reservation: its owner's, its resources', findable by its handle and its key.
+    pub(crate) fn count(&mut self, r: Reservation) {
+        let number = r.number;
+        if r.state.is_over() {
+            self.finished.insert((r.over, number));
+        } else {
+            self.live += 1;
+            let owner = self.owners.get_mut(r.owner);
+            owner.live += 1;
+            owner.held += usize::from(r.state == State::Held);
+            for (n, part) in r.parts.iter().enumerate() {
+                self.owners.get_mut(r.owner).sum(part, 1);
+                self.resources.get_mut(part.resource).users.insert(number);
+                if let Some(binding) = &part.binding {
+                    self.force.bind(part.resource, binding, number, n);
+                }
+            }
+        }
+        self.handles.insert(r.handle, number);
+        self.owners.get_mut(r.owner).numbers.insert(number);
+        if let Some(mark) = &r.key {
+            self.keys.insert((r.owner, mark.key.clone()), number);
+        }
+        self.all.insert(number, alloc::boxed::Box::new(r));
+    }
+
+    /// The batch that creates it is written.
+    pub(crate) fn born(&mut self, number: Number) {
+        if let Some(r) = self.all.get_mut(&number) {
+            (r.unborn, r.busy) = (false, None);
+        }
+    }
+
+    /// The batch that creates it could not be written: it never was.
+    pub(crate) fn unmake<L: Ledger>(&mut self, ledger: &mut L, number: Number) {
+        let Some(r) = self.all.get(&number) else { return };
+        let was = r.state;
+        self.live -= 1;
+        self.uncount(ledger, number, was);
+        self.drop_all_trace(number);
+    }
+
+    /// It is not shown any more, and its key may be used again.
+    fn forget(&mut self, number: Number) {
+        let Some(r) = self.all.get(&number) else { return };
+        let record = Record { table: Table::Reservation, key: r.handle.0.to_vec(), value: None };
+        self.finished.remove(&(r.over, number));
+        self.doomed.push(record);
+        self.drop_all_trace(number);
+    }
+
+    fn drop_all_trace(&mut self, number: Number) {
+        let Some(r) = self.all.remove(&number) else { return };
+        if r.look != Time::FOREVER {
+            self.agenda.remove(&(r.look, number));
+        }
+        self.handles.remove(&r.handle);
+        self.owners.get_mut(r.owner).numbers.remove(&number);
+        if let Some(mark) = r.key {
+            self.keys.remove(&(r.owner, mark.key));
+        }
+        self.facts.remove(&number);
+    }
+}

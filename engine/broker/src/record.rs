@@ -1,0 +1,374 @@
+//! Records of the journal as bytes, and back. The first octet is the version of the form; what is read must be what
+//! would be written, to the bit, so that equal states have equal bytes.
+
+use crate::codec::{Corrupt, Reader, Writer};
+use crate::io::{Event, What};
+use crate::reservation::KeyMark;
+use crate::state::State;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use terms::book::{Background, Binding, Flow, Handle, Kind, Shape, Step};
+use terms::{Span, Time, Window};
+
+const VERSION: u8 = 1;
+
+/// A reservation as the journal has it: with names, and without what is made anew when the book is read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stored {
+    pub(crate) handle: Handle,
+    pub(crate) number: u64,
+    pub(crate) owner: String,
+    pub(crate) label: String,
+    pub(crate) group: String,
+    pub(crate) key: Option<KeyMark>,
+    pub(crate) created: Time,
+    pub(crate) over: Time,
+    pub(crate) version: u64,
+    pub(crate) state: State,
+    pub(crate) hold_until: Time,
+    pub(crate) parts: Vec<StoredPart>,
+}
+
+/// A part of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredPart {
+    pub(crate) resource: String,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) background: Option<Background>,
+    pub(crate) shape: Shape,
+    pub(crate) binding: Option<Binding>,
+}
+
+impl Stored {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::default();
+        w.byte(VERSION);
+        w.raw(&self.handle.0);
+        w.number(self.number);
+        w.text(&self.owner);
+        w.text(&self.label);
+        w.text(&self.group);
+        w.option(&self.key, |w, mark| {
+            w.text(&mark.key);
+            w.raw(&mark.digest);
+        });
+        w.number(self.created.as_nanos());
+        w.number(self.over.as_nanos());
+        w.number(self.version);
+        w.byte(place(&State::ALL, &self.state));
+        w.number(self.hold_until.as_nanos());
+        w.list(&self.parts, |w, part| {
+            w.text(&part.resource);
+            write_steps(w, &part.steps);
+            w.option(&part.background, |w, b| {
+                w.number(b.weight.into());
+                w.number(b.floor);
+            });
+            w.number(part.shape.packet.into());
+            w.number(part.shape.rtt.as_nanos());
+            w.option(&part.binding, write_binding);
+        });
+        w.bytes
+    }
+
+    /// From bytes.
+    ///
+    /// # Errors
+    /// [`Corrupt`]: what is wrong with them.
+    pub fn decode(bytes: &[u8]) -> Result<Stored, Corrupt> {
+        let mut r = Reader::new(bytes);
+        version(&mut r)?;
+        let stored = Stored {
+            handle: Handle(r.array()?),
+            number: r.number()?,
+            owner: r.text()?,
+            label: r.text()?,
+            group: r.text()?,
+            key: r.option(|r| Ok(KeyMark { key: r.text()?.into_boxed_str(), digest: r.array()? }))?,
+            created: time(&mut r)?,
+            over: time(&mut r)?,
+            version: r.number()?,
+            state: one_of(&State::ALL, r.byte()?)?,
+            hold_until: time(&mut r)?,
+            parts: r.list(read_part)?,
+        };
+        r.end()?;
+        if stored.parts.is_empty() {
+            return Err(Corrupt("a reservation without parts"));
+        }
+        Ok(stored)
+    }
+}
+
+fn read_part(r: &mut Reader<'_>) -> Result<StoredPart, Corrupt> {
+    Ok(StoredPart {
+        resource: r.text()?,
+        steps: read_steps(r)?,
+        background: r.option(|r| Ok(Background { weight: r.small()?, floor: r.number()? }))?,
+        shape: Shape { packet: r.small()?, rtt: Span::from_nanos(r.number()?) },
+        binding: r.option(read_binding)?,
+    })
+}
+
+/// Each step as the gap before it, its length, its amount.
+fn write_steps(w: &mut Writer, steps: &[Step]) {
+    let mut at = Time::ZERO;
+    w.list(steps, |w, step| {
+        w.number(step.window.start().since(at).as_nanos());
+        w.number(step.window.span().as_nanos());
+        w.number(step.amount);
+        at = step.window.end();
+    });
+}
+
+fn read_steps(r: &mut Reader<'_>) -> Result<Vec<Step>, Corrupt> {
+    let mut at = Time::ZERO;
+    let steps = r.list(|r| {
+        let over = Corrupt("a window past the end of time");
+        let start = at.as_nanos().checked_add(r.number()?).ok_or(over)?;
+        let end = start.checked_add(r.number()?).ok_or(over)?;
+        let window = Window::new(Time::from_nanos(start), Time::from_nanos(end));
+        let window = window.map_err(|_| Corrupt("an empty window"))?;
+        at = window.end();
+        let amount = r.number()?;
+        if amount > i64::MAX as u64 {
+            return Err(Corrupt("an amount that nothing has"));
+        }
+        Ok(Step { window, amount })
+    })?;
+    if steps.is_empty() { Err(Corrupt("a part without steps")) } else { Ok(steps) }
+}
+
+pub(crate) fn write_binding(w: &mut Writer, binding: &Binding) {
+    match binding {
+        Binding::Flow(flow) => {
+            w.byte(0);
+            w.option(&flow.src, write_address);
+            w.option(&flow.dst, write_address);
+            w.option(&flow.protocol, |w, protocol| w.byte(*protocol));
+            w.option(&flow.src_port, |w, port| w.number((*port).into()));
+            w.option(&flow.dst_port, |w, port| w.number((*port).into()));
+        }
+        Binding::Process(pid) => {
+            w.byte(1);
+            w.number((*pid).into());
+        }
+        Binding::Thread(tid) => {
+            w.byte(2);
+            w.number((*tid).into());
+        }
+        Binding::Cgroup(path) => {
+            w.byte(3);
+            w.text(path);
+        }
+    }
+}
+
+pub(crate) fn read_binding(r: &mut Reader<'_>) -> Result<Binding, Corrupt> {
+    Ok(match r.byte()? {
+        0 => Binding::Flow(Flow {
+            src: r.option(read_address)?,
+            dst: r.option(read_address)?,
+            protocol: r.option(|r| r.byte())?,
+            src_port: r.option(|r| r.small())?,
+            dst_port: r.option(|r| r.small())?,
+        }),
+        1 => Binding::Process(r.small()?),
+        2 => Binding::Thread(r.small()?),
+        3 => Binding::Cgroup(r.text()?),
+        _ => return Err(Corrupt("a binding of no known sort")),
+    })
+}
+
+fn write_address(w: &mut Writer, address: &IpAddr) {
+    match address {
+        IpAddr::V4(v4) => {
+            w.byte(4);
+            w.raw(&v4.octets());
+        }
+        IpAddr::V6(v6) => {
+            w.byte(6);
+            w.raw(&v6.octets());
+        }
+    }
+}
+
+fn read_address(r: &mut Reader<'_>) -> Result<IpAddr, Corrupt> {
+    match r.byte()? {
+        4 => Ok(IpAddr::from(r.array::<4>()?)),
+        6 => Ok(IpAddr::from(r.array::<16>()?)),
+        _ => Err(Corrupt("an address of no known family")),
+    }
+}
+
+impl Event {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::default();
+        w.byte(VERSION);
+        w.number(self.seq);
+        w.number(self.at.as_nanos());
+        w.raw(&self.handle.0);
+        w.text(&self.owner);
+        w.text(&self.group);
+        write_what(&mut w, &self.what);
+        w.bytes
+    }
+
+    /// From bytes.
+    ///
+    /// # Errors
+    /// [`Corrupt`]: what is wrong with them.
+    pub fn decode(bytes: &[u8]) -> Result<Event, Corrupt> {
+        let mut r = Reader::new(bytes);
+        version(&mut r)?;
+        let event = Event {
+            seq: r.number()?,
+            at: time(&mut r)?,
+            handle: Handle(r.array()?),
+            owner: r.text()?,
+            group: r.text()?,
+            what: read_what(&mut r)?,
+        };
+        r.end()?;
+        Ok(event)
+    }
+}
+
+fn write_what(w: &mut Writer, what: &What) {
+    match what {
+        What::Created(state) => w.raw(&[0, place(&State::ALL, state)]),
+        What::Committed => w.byte(1),
+        What::Modified => w.byte(2),
+        What::Bound { part, binding } => {
+            w.byte(3);
+            w.number(*part as u64);
+            w.option(binding, write_binding);
+        }
+        What::Opened => w.byte(4),
+        What::Paused => w.byte(5),
+        What::Over(state) => w.raw(&[6, place(&State::ALL, state)]),
+        What::Share { part, kind, from, to } => {
+            w.byte(7);
+            w.number(*part as u64);
+            w.byte(place(&Kind::ALL, kind));
+            w.number(*from);
+            w.number(*to);
+        }
+        What::Failing { part, text } => {
+            w.byte(8);
+            w.number(*part as u64);
+            w.text(text);
+        }
+        What::InForce { part } => {
+            w.byte(9);
+            w.number(*part as u64);
+        }
+        What::Short { part, kind, first, missing } => {
+            w.byte(10);
+            w.number(*part as u64);
+            w.byte(place(&Kind::ALL, kind));
+            w.number(first.as_nanos());
+            w.number(*missing);
+        }
+    }
+}
+
+fn read_what(r: &mut Reader<'_>) -> Result<What, Corrupt> {
+    Ok(match r.byte()? {
+        0 => What::Created(one_of(&State::ALL, r.byte()?)?),
+        1 => What::Committed,
+        2 => What::Modified,
+        3 => What::Bound { part: r.small()?, binding: r.option(read_binding)? },
+        4 => What::Opened,
+        5 => What::Paused,
+        6 => What::Over(one_of(&State::ALL, r.byte()?)?),
+        7 => What::Share { part: r.small()?, kind: one_of(&Kind::ALL, r.byte()?)?, from: r.number()?, to: r.number()? },
+        8 => What::Failing { part: r.small()?, text: r.text()? },
+        9 => What::InForce { part: r.small()? },
+        10 => What::Short {
+            part: r.small()?,
+            kind: one_of(&Kind::ALL, r.byte()?)?,
+            first: time(r)?,
+            missing: r.number()?,
+        },
+        _ => return Err(Corrupt("an event of no known sort")),
+    })
+}
+
+fn version(r: &mut Reader<'_>) -> Result<(), Corrupt> {
+    if r.byte()? == VERSION { Ok(()) } else { Err(Corrupt("a version that this program does not know")) }
+}
+
+fn time(r: &mut Reader<'_>) -> Result<Time, Corrupt> {
+    r.number().map(Time::from_nanos)
+}
+
+fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    all.iter().position(|item| item == one).unwrap_or(usize::from(u8::MAX)) as u8
+}
+
+fn one_of<T: Copy>(all: &[T], place: u8) -> Result<T, Corrupt> {
+    all.get(usize::from(place)).copied().ok_or(Corrupt("a number that stands for nothing"))
+}
+
+/// What an audit record says, for whoever reads the audit: `(who, what, outcome, rules)`.
+pub(crate) fn audit(
+    at: Time,
+    who: &str,
+    verb: &str,
+    handle: Option<Handle>,
+    outcome: &str,
+    rules: &[Box<str>],
+) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.byte(VERSION);
+    w.number(at.as_nanos());
+    w.text(who);
+    w.text(verb);
+    w.option(&handle, |w, handle| w.raw(&handle.0));
+    w.text(outcome);
+    w.list(rules, |w, rule| w.text(rule));
+    w.bytes
+}
+
+/// A record of [`crate::io::Table::Audit`], read back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Audited {
+    /// When; calendar time.
+    pub at: Time,
+    /// Who asked.
+    pub who: String,
+    /// `create`, `commit`, `modify`, `bind` or `cancel`.
+    pub verb: String,
+    /// Of which reservation, if there is one.
+    pub handle: Option<Handle>,
+    /// `granted`, or why not.
+    pub outcome: String,
+    /// The rules of policy that decided, part by part.
+    pub rules: Vec<String>,
+}
+
+impl Audited {
+    /// From bytes.
+    ///
+    /// # Errors
+    /// [`Corrupt`]: what is wrong with them.
+    pub fn decode(bytes: &[u8]) -> Result<Audited, Corrupt> {
+        let mut r = Reader::new(bytes);
+        version(&mut r)?;
+        let audited = Audited {
+            at: time(&mut r)?,
+            who: r.text()?,
+            verb: r.text()?,
+            handle: r.option(|r| Ok(Handle(r.array()?)))?,
+            outcome: r.text()?,
+            rules: r.list(|r| r.text())?,
+        };
+        r.end()?;
+        Ok(audited)
+    }
+}

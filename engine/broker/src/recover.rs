@@ -1,0 +1,202 @@
+//! The book is read from its journal, a resource comes back, the clock is set: what was promised is counted again.
+
+use crate::broker::Broker;
+use crate::io::{Clock, Event, Output, Record, Table, What};
+use crate::record::Stored;
+use crate::reservation::{Number, Part, Reservation};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use terms::book::ResourceId;
+use terms::ports::Ledger;
+use terms::ports::book::Want;
+use terms::{Span, Time};
+
+/// When calendar time has moved by more than this against the agent's clock, the ledger is written anew; less does not
+/// matter to a window's edges.
+const MOVED: u64 = Span::from_millis(50).as_nanos();
+/// Most reservations that are told one by one that their resource has less than was promised.
+const TOLD_SHORT: usize = 1_024;
+
+impl Broker {
+    /// A record of an earlier life.
+    pub(crate) fn recovering<L: Ledger>(&mut self, ledger: &L, record: Record) {
+        let Record { table, key, value: Some(value) } = record else { return };
+        let bad = match table {
+            Table::Reservation => match Stored::decode(&value) {
+                Ok(stored) if stored.handle.0[..] != key[..] => Some("its key is another's"),
+                Ok(stored) if self.handles.contains_key(&stored.handle) => Some("it comes twice"),
+                Ok(stored) => {
+                    self.restore(ledger, stored);
+                    None
+                }
+                Err(corrupt) => Some(corrupt.0),
+            },
+            Table::Event => match Event::decode(&value) {
+                Ok(event) if event.seq.to_be_bytes()[..] != key[..] => Some("its key is another's"),
+                Ok(event) => {
+                    self.next_seq = self.next_seq.max(event.seq + 1);
+                    self.events.push_back(event);
+                    None
+                }
+                Err(corrupt) => Some(corrupt.0),
+            },
+            Table::Audit => None,
+        };
+        if let Some(what) = bad {
+            self.say(Output::Corrupt { table, key, what });
+        }
+    }
+
+    fn restore<L: Ledger>(&mut self, ledger: &L, stored: Stored) {
+        let parts = stored.parts.into_iter().map(|part| Part {
+            resource: self.resources.place(&part.resource, ledger),
+            steps: part.steps,
+            slots: Vec::new(),
+            background: part.background,
+            shape: part.shape,
+            binding: part.binding,
+        });
+        let parts: Vec<Part> = parts.collect();
+        let r = Reservation {
+            handle: stored.handle,
+            number: stored.number,
+            owner: self.owners.place(&stored.owner),
+            label: stored.label.into_boxed_str(),
+            group: stored.group.into_boxed_str(),
+            key: stored.key.map(Box::new),
+            created: stored.created,
+            over: stored.over,
+            version: stored.version,
+            state: stored.state,
+            hold_until: stored.hold_until,
+            parts,
+            busy: None,
+            look: Time::FOREVER,
+            unborn: false,
+        };
+        self.next_number = self.next_number.max(r.number + 1);
+        self.count(r);
+    }
+
+    /// That was all: everything is counted, in order of creation, and what time has done meanwhile happens now.
+    pub(crate) fn recovered<L: Ledger>(&mut self, ledger: &mut L) {
+        self.started = true;
+        self.events.make_contiguous().sort_unstable_by_key(|event| event.seq);
+        self.lost_events = self.events.front().is_some_and(|event| event.seq > 1);
+        while self.events.len() > self.config.events {
+            let Some(old) = self.events.pop_front() else { break };
+            self.doomed.push(Record { table: Table::Event, key: old.seq.to_be_bytes().to_vec(), value: None });
+        }
+        let numbers: Vec<Number> = self.all.keys().copied().collect();
+        for &number in &numbers {
+            self.place_all(ledger, number);
+        }
+        for number in numbers {
+            self.follow(ledger, number);
+        }
+    }
+
+    /// Counts in the ledger what a reservation was promised; nothing of it is counted yet.
+    fn place_all<L: Ledger>(&mut self, ledger: &mut L, number: Number) {
+        let Some(mut r) = self.all.remove(&number) else { return };
+        if !r.state.is_over() {
+            r.parts.iter_mut().for_each(|part| self.place_slots(ledger, part));
+        }
+        self.all.insert(number, r);
+    }
+
+    /// Counts a part that has no slots. It was promised: whether it fits is not asked.
+    pub(crate) fn place_slots<L: Ledger>(&self, ledger: &mut L, part: &mut Part) {
+        let named = self.resources.get(part.resource);
+        let (Some(id), None) = (named.id, part.background) else { return };
+        let (today, packet) = (self.today(), crate::ask::packet(named.kind, part.shape.packet));
+        for step in part.steps.iter().filter(|step| step.window.end() > today) {
+            let window = self.clock.agents_window(step.window).unwrap_or(step.window);
+            part.slots.extend(ledger.adopt(self.now, id, window, Want { amount: step.amount, packet }));
+        }
+    }
+
+    /// Calendar time differs from the agent's clock by so much.
+    pub(crate) fn set_clock<L: Ledger>(&mut self, ledger: &mut L, clock: Clock) {
+        self.clock.uncertainty = clock.uncertainty;
+        if self.started && clock.ahead_ns.abs_diff(self.clock.ahead_ns) <= MOVED {
+            return;
+        }
+        self.clock.ahead_ns = clock.ahead_ns;
+        if !self.started {
+            return;
+        }
+        let numbers: Vec<Number> = self.all.keys().copied().collect();
+        for number in &numbers {
+            let Some(mut r) = self.all.remove(number) else { continue };
+            for part in &mut r.parts {
+                for slot in core::mem::take(&mut part.slots) {
+                    self.give_back(ledger, part.resource, slot);
+                }
+            }
+            self.all.insert(*number, r);
+        }
+        for &number in &numbers {
+            self.place_all(ledger, number);
+        }
+        // What lies ahead again is looked at again.
+        for number in numbers {
+            self.follow(ledger, number);
+        }
+    }
+
+    /// A resource has come, gone, or changed.
+    pub(crate) fn resource_changed<L: Ledger>(&mut self, ledger: &mut L, id: ResourceId) {
+        let place = match ledger.offer(id) {
+            Some(offer) => self.resources.find(&offer.name),
+            None => self.resources.iter().find(|(_, named)| named.id == Some(id)).map(|(place, _)| place),
+        };
+        let Some(place) = place else { return };
+        let is = ledger.resource(&self.resources.get(place).name);
+        if is != self.resources.get(place).id {
+            self.resources.get_mut(place).id = is;
+            self.replace(ledger, place);
+        }
+        self.force.touched.insert(place);
+        self.tell_short(ledger, place);
+    }
+
+    /// The resource's ledger is another one, or none: its slots are made anew, and the kernel is told anew.
+    fn replace<L: Ledger>(&mut self, ledger: &mut L, place: u32) {
+        let users: Vec<Number> = self.resources.get(place).users.iter().copied().collect();
+        for number in users {
+            let Some(mut r) = self.all.remove(&number) else { continue };
+            for part in r.parts.iter_mut().filter(|part| part.resource == place) {
+                part.slots.clear();
+                self.place_slots(ledger, part);
+            }
+            let parts = r.parts.len();
+            self.all.insert(number, r);
+            (0..parts).for_each(|part| self.force.untold(place, (number, part)));
+        }
+    }
+
+    /// Less than was promised: those whose window is open at the first such instant are told (FAULTS.md T4).
+    fn tell_short<L: Ledger>(&mut self, ledger: &L, place: u32) {
+        let named = self.resources.get(place);
+        let missing = named.id.and_then(|id| ledger.missing(id));
+        let worst = missing.map_or(0, |missing| missing.worst);
+        let (kind, before) = (named.kind, named.missing);
+        self.resources.get_mut(place).missing = worst;
+        let Some(missing) = missing.filter(|_| worst > before) else { return };
+        let first = self.clock.calendar(missing.first);
+        let users: Vec<Number> = self.resources.get(place).users.iter().copied().collect();
+        let mut told = 0;
+        for number in users {
+            let Some(r) = self.all.get(&number) else { continue };
+            let concerned =
+                |part: &&Part| part.resource == place && part.background.is_none() && part.amount(first) > 0;
+            let Some(part) = r.parts.iter().position(|part| concerned(&part)) else { continue };
+            self.fact(number, What::Short { part, kind, first, missing: worst });
+            told += 1;
+            if told >= TOLD_SHORT {
+                return;
+            }
+        }
+    }
+}

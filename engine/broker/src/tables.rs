@@ -1,0 +1,153 @@
+//! Who owns reservations and of what they are: names as small numbers, with what is summed up under each.
+
+use crate::reservation::{Number, Part};
+use admit::profile::Profile;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use terms::book::{Background, Kind, ResourceId, Step};
+use terms::ports::Ledger;
+
+/// Everybody who has had a reservation.
+#[derive(Default)]
+pub(crate) struct Owners {
+    names: BTreeMap<Box<str>, u32>,
+    all: Vec<Owner>,
+}
+
+/// One of them.
+pub(crate) struct Owner {
+    pub(crate) name: Box<str>,
+    /// Reservations that are not over.
+    pub(crate) live: usize,
+    /// Those of them that are held.
+    pub(crate) held: usize,
+    /// All of them, also those that are over.
+    pub(crate) numbers: BTreeSet<Number>,
+    /// What their foreground parts add up to, by resource.
+    pub(crate) totals: BTreeMap<u32, Profile>,
+}
+
+impl Owners {
+    pub(crate) fn find(&self, name: &str) -> Option<u32> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn place(&mut self, name: &str) -> u32 {
+        if let Some(place) = self.find(name) {
+            return place;
+        }
+        let place = self.all.len() as u32;
+        self.names.insert(name.into(), place);
+        self.all.push(Owner { name: name.into(), live: 0, held: 0, numbers: BTreeSet::new(), totals: BTreeMap::new() });
+        place
+    }
+
+    pub(crate) fn get(&self, place: u32) -> &Owner {
+        &self.all[place as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut Owner {
+        &mut self.all[place as usize]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Owner)> {
+        self.all.iter().enumerate().map(|(place, owner)| (place as u32, owner))
+    }
+}
+
+impl Owner {
+    /// Counts (or, with a sign of -1, no longer counts) a part.
+    pub(crate) fn sum(&mut self, part: &Part, sign: i64) {
+        if part.background.is_some() {
+            return;
+        }
+        let total = self.totals.entry(part.resource).or_default();
+        for step in &part.steps {
+            total.add(step.window.start(), step.window.end(), sign * step.amount as i64);
+        }
+    }
+
+    /// The most that it has of a resource at any instant of these steps, with these steps added.
+    pub(crate) fn together(&self, resource: Option<u32>, steps: &[Step]) -> u64 {
+        let total = resource.and_then(|resource| self.totals.get(&resource));
+        let had = |step: &Step| total.map_or(0, |total| total.peak(step.window.start(), step.window.end()));
+        steps.iter().map(|step| had(step).saturating_add(step.amount)).max().unwrap_or(0)
+    }
+}
+
+/// Every resource that a reservation has named.
+#[derive(Default)]
+pub(crate) struct Resources {
+    names: BTreeMap<Box<str>, u32>,
+    all: Vec<Named>,
+}
+
+/// One of them.
+pub(crate) struct Named {
+    pub(crate) name: Box<str>,
+    pub(crate) kind: Kind,
+    /// As the ledger knows it; `None`: it is not there at present.
+    pub(crate) id: Option<ResourceId>,
+    /// Reservations that are not over, with a part of it.
+    pub(crate) users: BTreeSet<Number>,
+    /// What is due to its foreground parts at this instant.
+    pub(crate) foreground: u64,
+    /// Its background parts whose window is open.
+    pub(crate) sharing: BTreeMap<(Number, usize), Sharer>,
+    /// Orders under way that take something away.
+    pub(crate) lowering: usize,
+    /// What was missing when it was last told.
+    pub(crate) missing: u64,
+}
+
+/// A background part that shares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sharer {
+    pub(crate) terms: Background,
+    /// The most that it wants.
+    pub(crate) most: u64,
+    /// What it has.
+    pub(crate) share: u64,
+    /// The least size of its packets.
+    pub(crate) packet: u32,
+    /// Whether it has been told what it has.
+    pub(crate) told: bool,
+}
+
+impl Resources {
+    pub(crate) fn find(&self, name: &str) -> Option<u32> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn place(&mut self, name: &str, ledger: &impl Ledger) -> u32 {
+        if let Some(place) = self.find(name) {
+            return place;
+        }
+        let place = self.all.len() as u32;
+        self.names.insert(name.into(), place);
+        self.all.push(Named {
+            name: name.into(),
+            kind: Kind::of(name),
+            id: ledger.resource(name),
+            users: BTreeSet::new(),
+            foreground: 0,
+            sharing: BTreeMap::new(),
+            lowering: 0,
+            missing: 0,
+        });
+        place
+    }
+
+    pub(crate) fn get(&self, place: u32) -> &Named {
+        &self.all[place as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut Named {
+        &mut self.all[place as usize]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Named)> {
+        self.all.iter().enumerate().map(|(place, named)| (place as u32, named))
+    }
+}

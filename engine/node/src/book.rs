@@ -1,0 +1,392 @@
+//! The slot tables of this agent as the book sees them: every interface's ledger, which signalled reservations draw on
+//! too, and the tables of processor, disks and whatever is counted. One file, no logic but units.
+//!
+//! On an interface the book counts IP bytes and the ledger wire bytes: an amount is demanded with the link's overhead for
+//! each packet of the stated least size, and what is free is told without it, rounded down.
+
+use crate::io::Event;
+use crate::tc::Tc;
+use admit::{Denied, Limits, Link, Offer as Capacity, Shortfall, SlotId, SlotTable};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+use terms::book::{Guarantee, Kind, ResourceId, Shape};
+use terms::ports::book::{Missing, NoRoom, Offer, Question, SlotKey, Verdict, Want};
+use terms::ports::{Ledger, Policy};
+use terms::{IfIndex, Rate, Span, Time, Window};
+
+/// How bookings stand on an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Premium {
+    /// The most that booked reservations may have together, IP bit/s; `None`: all that the ledger has.
+    pub share: Option<Rate>,
+    /// Of that, what foreground and background may have together while there is background: thousandths.
+    pub background: u32,
+}
+
+impl Default for Premium {
+    /// All of the ledger, and nine tenths of it (GARA section 5.2).
+    fn default() -> Premium {
+        Premium { share: None, background: 900 }
+    }
+}
+
+/// A resource that is no interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stock {
+    /// `cpu`, `disk/NAME`, `licence/NAME`.
+    pub name: String,
+    /// What a promise is worth.
+    pub guarantee: Guarantee,
+    /// How much there is, in the unit of its kind.
+    pub capacity: u64,
+    /// What foreground and background may have together while there is background; zero: no background.
+    pub shared: u64,
+}
+
+/// What the book's resources are, beside the ledgers of the interfaces.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    names: BTreeMap<String, ResourceId>,
+    all: BTreeMap<ResourceId, Item>,
+    premium: BTreeMap<IfIndex, Premium>,
+    /// Numbers are never used twice: a resource that comes back is another, with an empty ledger.
+    next: u32,
+    /// Interfaces whose ledger has been asked to change.
+    touched: BTreeSet<IfIndex>,
+}
+
+#[derive(Debug)]
+enum Item {
+    Link { name: String, oif: IfIndex, premium: Option<Share> },
+    Stock { stock: Stock, table: SlotTable },
+}
+
+/// What bookings may have of an interface: beside the interface's ledger, in IP bytes.
+#[derive(Debug)]
+struct Share {
+    table: SlotTable,
+    /// The share's slot of each slot of the ledger.
+    slots: BTreeMap<SlotId, SlotId>,
+}
+
+impl Shelf {
+    fn number(&mut self) -> ResourceId {
+        self.next += 1;
+        ResourceId(self.next)
+    }
+
+    /// The resource that an interface is.
+    pub(crate) fn of(&self, oif: IfIndex) -> Option<ResourceId> {
+        let is = |item: &Item| matches!(item, Item::Link { oif: at, .. } if *at == oif);
+        self.all.iter().find(|(_, item)| is(item)).map(|(id, _)| *id)
+    }
+
+    /// An interface takes reservations under this name, or none any more. What changed, if anything.
+    pub(crate) fn link(&mut self, oif: IfIndex, name: Option<&str>) -> Option<Event> {
+        let name = name.map(|name| alloc::format!("net/{name}"));
+        let known = self.of(oif);
+        let same = known.is_some_and(|id| name.as_ref().and_then(|name| self.names.get(name)) == Some(&id));
+        if same || (known.is_none() && name.is_none()) {
+            return known.map(|resource| Event::Resource { resource });
+        }
+        if let Some(id) = known {
+            self.all.remove(&id);
+            self.names.retain(|_, at| *at != id);
+        }
+        let Some(name) = name else { return known.map(|resource| Event::Resource { resource }) };
+        let id = self.number();
+        let share = self.premium.get(&oif).and_then(|premium| premium.share);
+        self.names.insert(name.clone(), id);
+        self.all.insert(id, Item::Link { name, oif, premium: share.map(Share::new) });
+        Some(Event::Resource { resource: id })
+    }
+
+    /// How bookings stand on an interface from now on; what is booked stays.
+    pub(crate) fn set_premium(&mut self, now: Time, oif: IfIndex, terms: Premium) -> Option<ResourceId> {
+        self.premium.insert(oif, terms);
+        let id = self.of(oif)?;
+        if let Some(Item::Link { premium, .. }) = self.all.get_mut(&id) {
+            match (premium.as_mut(), terms.share) {
+                (Some(share), Some(rate)) => share.resize(now, rate),
+                // Without bookings there is nothing to count anew; with them the book must: the resource is another.
+                _ => *premium = terms.share.map(Share::new),
+            }
+        }
+        Some(id)
+    }
+
+    /// A resource that is no interface comes, or has another capacity.
+    pub(crate) fn stock(&mut self, now: Time, stock: Stock) -> ResourceId {
+        if let Some(&id) = self.names.get(&stock.name)
+            && let Some(Item::Stock { stock: known, table }) = self.all.get_mut(&id)
+        {
+            resize(table, now, Rate::from_bps(stock.capacity));
+            *known = stock;
+            return id;
+        }
+        let id = self.number();
+        self.names.insert(stock.name.clone(), id);
+        let table = SlotTable::new(Capacity::of(Rate::from_bps(stock.capacity)), Limits::default());
+        self.all.insert(id, Item::Stock { stock, table });
+        id
+    }
+
+    /// Interfaces whose ledger was changed since this was last asked.
+    pub(crate) fn take_touched(&mut self) -> BTreeSet<IfIndex> {
+        core::mem::take(&mut self.touched)
+    }
+}
+
+impl Share {
+    fn new(rate: Rate) -> Share {
+        Share { table: SlotTable::new(Capacity::of(rate), Limits::default()), slots: BTreeMap::new() }
+    }
+
+    fn resize(&mut self, now: Time, rate: Rate) {
+        resize(&mut self.table, now, rate);
+    }
+
+    fn at(&mut self, now: Time) -> &mut SlotTable {
+        told(&mut self.table, now)
+    }
+}
+
+fn resize(table: &mut SlotTable, now: Time, rate: Rate) {
+    if let Ok(ever) = Window::open(now) {
+        // One step of capacity always has room: the old one, at the same instant, makes way.
+        let changed = told(table, now).set_capacity(ever, rate);
+        debug_assert!(changed.is_ok(), "a capacity that never has more than one step");
+    }
+}
+
+/// The table with the time told. What windows do in it by themselves is the book's to know.
+fn told(table: &mut SlotTable, now: Time) -> &mut SlotTable {
+    table.expire(now);
+    while table.poll().is_some() {}
+    table
+}
+
+/// What the book may ask: the tables of this agent, and somebody's policy.
+pub struct World<'a, P> {
+    pub(crate) tc: &'a mut Tc,
+    pub(crate) shelf: &'a mut Shelf,
+    pub(crate) policy: &'a P,
+}
+
+impl<P> World<'_, P> {
+    fn ledger(&self, oif: IfIndex) -> Option<(&Link, u32)> {
+        self.tc.links.get(&oif).map(|link| (&link.ledger, link.terms.spec.overhead))
+    }
+
+    fn put(
+        &mut self,
+        now: Time,
+        resource: ResourceId,
+        want: Want,
+        book: impl Fn(&mut SlotTable, Rate) -> Result<SlotId, Denied>,
+    ) -> Result<SlotKey, NoRoom> {
+        match self.shelf.all.get_mut(&resource).ok_or(NoRoom::Gone)? {
+            Item::Stock { table, .. } => {
+                let booked = book(told(table, now), Rate::from_bps(want.amount)).map_err(|denied| no(denied, |r| r));
+                booked.map(|slot| SlotKey(slot.as_u64()))
+            }
+            Item::Link { oif, premium, .. } => {
+                let link = self.tc.links.get_mut(oif).ok_or(NoRoom::Gone)?;
+                let overhead = link.terms.spec.overhead;
+                let share = match premium {
+                    Some(share) => Some(book(share.at(now), Rate::from_bps(want.amount)).map_err(|d| no(d, |r| r))?),
+                    None => None,
+                };
+                link.ledger.expire(now);
+                let rate = Rate::from_bps(want.amount).with_overhead(overhead, want.packet);
+                let booked = book(link.ledger.table_mut(), rate);
+                self.shelf.touched.insert(*oif);
+                match (booked, premium, share) {
+                    (Ok(slot), Some(premium), Some(share)) => {
+                        premium.slots.insert(slot, share);
+                        Ok(SlotKey(slot.as_u64()))
+                    }
+                    (Ok(slot), ..) => Ok(SlotKey(slot.as_u64())),
+                    (Err(denied), premium, share) => {
+                        if let (Some(premium), Some(share)) = (premium, share) {
+                            // Booked a moment ago, so it is there.
+                            let _ = premium.at(now).release(share);
+                        }
+                        Err(no(denied, |rate| without(rate, overhead, want.packet)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A refusal in the unit that was asked in.
+fn no(denied: Denied, unit: impl Fn(Rate) -> Rate) -> NoRoom {
+    match denied {
+        Denied::Capacity { free, .. } => NoRoom::Full { free: unit(free).as_bps() },
+        Denied::Limit { limit, .. } => NoRoom::Limit { limit },
+        Denied::Misuse(misuse) => NoRoom::Meaningless(misuse),
+    }
+}
+
+/// A wire rate in IP bytes, if no packet is shorter: rounded down, it is supplied.
+fn without(wire: Rate, overhead: u32, packet: u32) -> Rate {
+    let packet = u64::from(packet.max(1));
+    wire.share(packet, packet + u64::from(overhead))
+}
+
+impl<P> Ledger for World<'_, P> {
+    fn resource(&self, name: &str) -> Option<ResourceId> {
+        self.shelf.names.get(name).copied()
+    }
+
+    fn resources(&self) -> Vec<ResourceId> {
+        self.shelf.all.keys().copied().collect()
+    }
+
+    fn offer(&self, resource: ResourceId) -> Option<Offer> {
+        Some(match self.shelf.all.get(&resource)? {
+            Item::Stock { stock, table } => Offer {
+                name: stock.name.clone(),
+                kind: Kind::of(&stock.name),
+                guarantee: stock.guarantee,
+                capacity: table.capacity().as_bps(),
+                shared: stock.shared,
+            },
+            Item::Link { name, oif, premium } => {
+                let (link, overhead) = self.ledger(*oif)?;
+                let whole = without(link.table().capacity(), overhead, Shape::default().packet);
+                let share = premium.as_ref().map_or(whole, |share| share.table.capacity().min(whole));
+                let of = self.shelf.premium.get(oif).copied().unwrap_or_default().background;
+                Offer {
+                    name: name.clone(),
+                    kind: Kind::Network,
+                    guarantee: Guarantee::Reserved,
+                    capacity: share.as_bps(),
+                    shared: share.share(of.into(), 1_000).as_bps(),
+                }
+            }
+        })
+    }
+
+    fn book(&mut self, now: Time, resource: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom> {
+        self.put(now, resource, want, |table, rate| table.grant(window, rate))
+    }
+
+    fn adopt(&mut self, now: Time, resource: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom> {
+        self.put(now, resource, want, |table, rate| table.adopt_booked(window, rate))
+    }
+
+    fn release(&mut self, now: Time, resource: ResourceId, slot: SlotKey) {
+        let slot = SlotId::from_u64(slot.0);
+        // A slot that is over is no mistake of the caller's: windows end by themselves.
+        match self.shelf.all.get_mut(&resource) {
+            Some(Item::Stock { table, .. }) => _ = told(table, now).release(slot),
+            Some(Item::Link { oif, premium, .. }) => {
+                if let Some(share) = premium
+                    && let Some(slot) = share.slots.remove(&slot)
+                {
+                    let _ = share.at(now).release(slot);
+                }
+                if let Some(link) = self.tc.links.get_mut(oif) {
+                    let _ = link.ledger.release(now, slot);
+                    self.shelf.touched.insert(*oif);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn free(&self, resource: ResourceId, window: Window, packet: u32) -> u64 {
+        let (start, end) = (window.start(), window.end());
+        match self.shelf.all.get(&resource) {
+            Some(Item::Stock { table, .. }) => table.available(start, end).as_bps(),
+            Some(Item::Link { oif, premium, .. }) => {
+                let Some((link, overhead)) = self.ledger(*oif) else { return 0 };
+                let free = without(link.table().available(start, end), overhead, packet);
+                premium.as_ref().map_or(free, |share| share.table.available(start, end).min(free)).as_bps()
+            }
+            None => 0,
+        }
+    }
+
+    fn find(&self, resource: ResourceId, want: Want, span: Span, earliest: Time, latest: Time) -> Option<Time> {
+        let amount = Rate::from_bps(want.amount);
+        match self.shelf.all.get(&resource)? {
+            Item::Stock { table, .. } => table.find(amount, span, earliest, latest).ok()?,
+            Item::Link { oif, premium, .. } => {
+                let (link, overhead) = self.ledger(*oif)?;
+                let wire = amount.with_overhead(overhead, want.packet);
+                let mut start = earliest;
+                // Each says when it would be possible at the earliest, until both say the same.
+                loop {
+                    let found = link.table().find(wire, span, start, latest).ok()??;
+                    let Some(share) = premium else { return Some(found) };
+                    start = share.table.find(amount, span, found, latest).ok()??;
+                    if start == found {
+                        return Some(found);
+                    }
+                }
+            }
+        }
+    }
+
+    fn stretches(&self, resource: ResourceId, window: Window, packet: u32, most: usize) -> Vec<(Window, u64)> {
+        let (start, end) = (window.start(), window.end());
+        let plain = |table: &SlotTable| table.stretches(start, end, most);
+        let bps = |found: Vec<(Window, Rate)>| found.into_iter().map(|(w, rate)| (w, rate.as_bps())).collect();
+        match self.shelf.all.get(&resource) {
+            Some(Item::Stock { table, .. }) => bps(plain(table)),
+            Some(Item::Link { oif, premium, .. }) => {
+                let Some((link, overhead)) = self.ledger(*oif) else { return Vec::new() };
+                let wire = plain(link.table());
+                let ip = wire.into_iter().map(|(w, rate)| (w, without(rate, overhead, packet))).collect();
+                bps(match premium {
+                    Some(share) => meet(ip, plain(&share.table), most),
+                    None => ip,
+                })
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn missing(&self, resource: ResourceId) -> Option<Missing> {
+        let of = |short: Shortfall, rate: Rate| Missing { first: short.first, worst: rate.as_bps().max(1) };
+        match self.shelf.all.get(&resource)? {
+            Item::Stock { table, .. } => table.shortfall().map(|short| of(short, short.worst)),
+            Item::Link { oif, premium, .. } => {
+                let (link, overhead) = self.ledger(*oif)?;
+                let packet = Shape::default().packet;
+                let wire = link.table().shortfall().map(|s| of(s, without(s.worst, overhead, packet)));
+                let share = premium.as_ref().and_then(|share| share.table.shortfall()).map(|s| of(s, s.worst));
+                [wire, share].into_iter().flatten().max_by_key(|missing| missing.worst)
+            }
+        }
+    }
+}
+
+/// What both have, stretch by stretch.
+fn meet(a: Vec<(Window, Rate)>, b: Vec<(Window, Rate)>, most: usize) -> Vec<(Window, Rate)> {
+    let (mut out, mut i, mut j) = (Vec::new(), 0, 0);
+    while let (Some((x, in_a)), Some((y, in_b))) = (a.get(i), b.get(j)) {
+        if out.len() >= most {
+            break;
+        }
+        if let Ok(both) = Window::new(x.start().max(y.start()), x.end().min(y.end())) {
+            out.push((both, *in_a.min(in_b)));
+        }
+        if x.end() <= y.end() {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    out
+}
+
+impl<P: Policy> Policy for World<'_, P> {
+    fn decide(&self, question: &Question<'_>) -> Verdict {
+        self.policy.decide(question)
+    }
+}
