@@ -229,7 +229,7 @@ pub(super) fn scale(kind: Kind) -> f64 {
 /// What people write as the book counts it; `None`: negative, no number, or too large.
 fn scaled(kind: Kind, amount: f64) -> Option<u64> {
     let wide = (amount * scale(kind)).round();
-    (wide >= 0.0 && wide < 1.8e19).then_some(wide as u64)
+    (0.0..1.8e19).contains(&wide).then_some(wide as u64)
 }
 
 fn seconds(s: f64, what: &str) -> Result<Span, Problem> {

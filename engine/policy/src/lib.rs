@@ -1,0 +1,82 @@
+//! Who may reserve what, how much, when, for how long and how far ahead: access control lists of resource managers
+//! (GARA, section 4.1), evaluated without side effects, in bounded time, to an answer for every question.
+//!
+//! A policy is a list of rules. The first rule that is about the question decides; what no rule is about is denied. A rule
+//! that allows has limits: what exceeds one of them is denied, and the answer names rule and limit.
+//!
+//! Nothing here can loop, divide or blow up: patterns are matched in steps bounded by the product of two short lengths,
+//! times are compared, sums were made by the book (FAULTS.md T12, I42).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod hours;
+mod pattern;
+mod rule;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+pub use hours::{BadHours, Hours};
+pub use pattern::{BadPattern, MOST_PATTERN, Pattern};
+pub use rule::{Effect, Limits, Rule, Who};
+use terms::ports::book::{Question, Verdict};
+
+/// The most rules of a policy.
+pub const MOST_RULES: usize = 4_096;
+
+/// A policy: its rules in the order in which they are tried.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Policy {
+    rules: Vec<Rule>,
+}
+
+/// More than [`MOST_RULES`] rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooMany;
+
+impl Policy {
+    /// A policy of these rules.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub fn new(rules: Vec<Rule>) -> Result<Policy, TooMany> {
+        if rules.len() > MOST_RULES { Err(TooMany) } else { Ok(Policy { rules }) }
+    }
+
+    /// Everybody may have everything: for one machine without a policy of its own. It is written out, never assumed.
+    pub fn open() -> Policy {
+        let rule = Rule {
+            name: String::from("open"),
+            who: alloc::vec![Who::Anyone],
+            resources: Vec::new(),
+            labels: Vec::new(),
+            background: None,
+            effect: Effect::Allow(Limits::default()),
+        };
+        Policy { rules: alloc::vec![rule] }
+    }
+
+    /// Its rules.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+}
+
+impl terms::ports::Policy for Policy {
+    fn decide(&self, question: &Question<'_>) -> Verdict {
+        let Some(rule) = self.rules.iter().find(|rule| rule.is_about(question)) else {
+            let denied = Some(String::from("what nobody allows is denied"));
+            return Verdict { rule: String::new(), denied };
+        };
+        Verdict { rule: rule.name.clone(), denied: rule.denies(question) }
+    }
+}
+
+impl core::fmt::Display for TooMany {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "a policy has at most {MOST_RULES} rules")
+    }
+}
+
+impl core::error::Error for TooMany {}

@@ -1,0 +1,144 @@
+//! A rule: about whom and what it is, and what it says.
+
+use crate::hours::Hours;
+use crate::pattern::Pattern;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use terms::book::{Caller, Kind};
+use terms::ports::book::Question;
+use terms::{Rate, Span, Time};
+
+/// A rule. It is about a question if its `who`, `resources`, `labels` and `background` all are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Its name, which audits and refusals tell.
+    pub name: String,
+    /// About any of these; empty: about nobody.
+    pub who: Vec<Who>,
+    /// About any of these resources; empty: about all.
+    pub resources: Vec<Pattern>,
+    /// About requests with any of these labels; empty: with any or none.
+    pub labels: Vec<Pattern>,
+    /// About background parts only, about foreground parts only; `None`: about both.
+    pub background: Option<bool>,
+    /// What it says.
+    pub effect: Effect,
+}
+
+/// Whom a rule is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Who {
+    /// Everybody.
+    Anyone,
+    /// Whose name is like this.
+    Name(Pattern),
+    /// Who has a group that is like this.
+    Group(Pattern),
+}
+
+/// What a rule says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// No.
+    Deny,
+    /// Yes, within limits.
+    Allow(Limits),
+}
+
+/// Limits of what a rule allows; `None`: none. Amounts are in the unit of the resource's kind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// The most at once, for one part.
+    pub amount: Option<u64>,
+    /// The most that an owner has of the resource at any instant.
+    pub together: Option<u64>,
+    /// The most reservations of an owner.
+    pub reservations: Option<usize>,
+    /// The longest, all windows together. A reservation that is open at its end is longer than any.
+    pub length: Option<Span>,
+    /// How far ahead its first window may begin; zero: only from now on.
+    pub ahead: Option<Span>,
+    /// The hours of the week in which it may lie, from its first start to its last end.
+    pub hours: Option<Hours>,
+    /// Not before; calendar time.
+    pub from: Option<Time>,
+    /// Over by; calendar time.
+    pub until: Option<Time>,
+}
+
+impl Who {
+    fn is(&self, caller: &Caller) -> bool {
+        match self {
+            Who::Anyone => true,
+            Who::Name(pattern) => pattern.matches(&caller.name),
+            Who::Group(pattern) => caller.groups.iter().any(|group| pattern.matches(group)),
+        }
+    }
+}
+
+impl Rule {
+    /// Whether it is about this question.
+    pub fn is_about(&self, question: &Question<'_>) -> bool {
+        let any = |patterns: &[Pattern], text: &str| patterns.is_empty() || patterns.iter().any(|p| p.matches(text));
+        self.background.is_none_or(|background| background == question.background)
+            && self.who.iter().any(|who| who.is(question.caller))
+            && any(&self.resources, question.resource)
+            && any(&self.labels, question.label)
+    }
+
+    /// Why it says no to a question that it is about; `None`: it says yes.
+    pub fn denies(&self, question: &Question<'_>) -> Option<String> {
+        let limits = match &self.effect {
+            Effect::Deny => return Some(String::from("denied")),
+            Effect::Allow(limits) => limits,
+        };
+        let amount = |amount: u64| words(question.resource, amount);
+        let ahead = question.window.start().since(question.now);
+        if let Some(most) = limits.amount.filter(|most| question.amount > *most) {
+            return Some(format!("{} is asked, {} at once are allowed", amount(question.amount), amount(most)));
+        }
+        if let Some(most) = limits.together.filter(|most| question.together > *most) {
+            return Some(format!("it would be {} together, {} are allowed", amount(question.together), amount(most)));
+        }
+        if let Some(most) = limits.reservations.filter(|most| question.reservations > *most) {
+            return Some(format!("{most} reservations of one owner are allowed"));
+        }
+        if let Some(most) = limits.length.filter(|most| question.length > *most) {
+            return Some(format!("at most {} are allowed", span(most)));
+        }
+        if let Some(most) = limits.ahead.filter(|most| ahead > *most) {
+            return Some(format!("at most {} ahead are allowed", span(most)));
+        }
+        if limits.hours.as_ref().is_some_and(|hours| !hours.cover(question.window)) {
+            return Some(String::from("these are not the hours in which it is allowed"));
+        }
+        if limits.from.is_some_and(|from| question.window.start() < from) {
+            return Some(String::from("it begins before it is allowed"));
+        }
+        if limits.until.is_some_and(|until| question.window.end() > until) {
+            return Some(String::from("it ends after it is allowed"));
+        }
+        None
+    }
+}
+
+/// An amount as people count it.
+fn words(resource: &str, amount: u64) -> String {
+    match Kind::of(resource) {
+        Kind::Network => format!("{}", Rate::from_bps(amount)),
+        Kind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
+        Kind::Disk => format!("{} bytes/s", amount / 8),
+        Kind::Countable => format!("{amount}"),
+    }
+}
+
+fn span(span: Span) -> String {
+    let seconds = span.as_nanos() / Span::NANOS_PER_SEC;
+    match seconds {
+        s if s >= 86_400 && s % 86_400 == 0 => format!("{} d", s / 86_400),
+        s if s >= 3_600 && s % 3_600 == 0 => format!("{} h", s / 3_600),
+        s if s >= 60 && s % 60 == 0 => format!("{} min", s / 60),
+        s => format!("{s} s"),
+    }
+}
