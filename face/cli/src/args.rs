@@ -274,7 +274,23 @@ pub struct SimArgs {
 
 /// `sluice doctor`.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice doctor\n  sluice doctor --disk /srv/data          what that disk gives, for [[disk]] of the \
+agent's file\n  sluice doctor --disk /dev/sdb --span 10s --yes"
+)]
 pub struct DoctorArgs {
+    /// Measure the disk of this folder (files are made there and removed again) or this device (which is only read)
+    #[arg(long, value_name = "PATH")]
+    pub disk: Option<PathBuf>,
+    /// For how long: reading, writing, and both at once take so long each
+    #[arg(long, value_name = "TIME", value_parser = api::units::parse_span, default_value = "2s", requires = "disk")]
+    pub span: terms::Span,
+    /// The size of one request
+    #[arg(long, value_name = "SIZE", value_parser = api::units::parse_bytes, default_value = "1mb", requires = "disk")]
+    pub request: terms::Bytes,
+    /// Do not ask before it takes long
+    #[arg(long, requires = "disk")]
+    pub yes: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,7 @@
 //! `sluice doctor`: what this kernel can and cannot do, and what is used instead.
 
+mod disk;
+
 use crate::args::DoctorArgs;
 use crate::complain::Complaint;
 use api::table::{Align, Table};
@@ -8,6 +10,9 @@ use std::process::ExitCode;
 
 /// Tries everything, prints it; exit status 1 if nothing can be reserved on this machine.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Complaint> {
+    if let Some(disk) = &args.disk {
+        return disk::run(disk, args);
+    }
     let report = doctor::examine();
     if args.json {
         println!("{}", as_json(&report));

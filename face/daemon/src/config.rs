@@ -30,6 +30,8 @@
 //! handshake = "required"               # the default; "willing": senders that refuse it are taken without; "none"
 //! reordering = 64                      # the default: by how many a signed message may be overtaken; 1: by none
 //!
+//! [cpu]                                # processors and disks that can be reserved: see `host_file`
+//! [[disk]]
 //! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
 //! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
 //! [[static_reservation]]
@@ -37,6 +39,7 @@
 
 use crate::auth::{self, AuthConfig};
 use crate::document::{Document, Mistake, read};
+use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
 use crate::statics_file::{ReservationFile, SenderFile};
 use api::agent::StaticDoc;
@@ -66,6 +69,12 @@ pub struct AgentConfig {
     pub multicast_routes: Vec<MulticastRouteConfig>,
     /// Senders and reservations on behalf of hosts that do not signal.
     pub statics: Vec<StaticDoc>,
+    /// What may be done to the host's control groups.
+    pub groups: GroupsConfig,
+    /// The processors, if they can be reserved.
+    pub cpu: Option<CpuConfig>,
+    /// Disks that can be reserved.
+    pub disks: Vec<DiskConfig>,
 }
 
 /// An interface in the file.
@@ -172,6 +181,10 @@ struct File {
     static_sender: Vec<SenderFile>,
     #[serde(default)]
     static_reservation: Vec<ReservationFile>,
+    groups: Option<GroupsFile>,
+    cpu: Option<CpuFile>,
+    #[serde(default)]
+    disk: Vec<DiskFile>,
 }
 
 #[derive(Default, Deserialize)]
@@ -240,6 +253,9 @@ impl AgentConfig {
             multicast_routes: crate::mroutes::read(&document, &found.multicast_route)?,
             interfaces: interfaces(&document, &found.interface, auth.as_ref())?,
             statics: crate::statics_file::read(&document, &found.static_sender, &found.static_reservation)?,
+            groups: host_file::groups(&document, found.groups.as_ref())?,
+            cpu: host_file::cpu(&document, found.cpu.as_ref())?,
+            disks: host_file::disks(&document, &found.disk)?,
         })
     }
 }

@@ -67,6 +67,20 @@ to = ["eth0", "eth2"]
 }
 
 #[test]
+fn processors_and_disks_are_what_the_file_says() {
+    let text = "auth = \"none\"\n[groups]\nhold_back = true\nparent = \"/mine\"\n[cpu]\ncapacity = \"1.8\"\n\
+        [[disk]]\nname = \"data\"\ndevice = \"/dev/sdb\"\ncapacity = \"200mbps\"\nrequest = \"64kb\"\n";
+    let config = parse(text).unwrap();
+    assert!(config.groups.hold_back && config.groups.parent == Path::new("/mine"));
+    let cpu = config.cpu.unwrap();
+    assert_eq!((cpu.capacity, cpu.kept_back.of(1_800_000)), (Some(1_800_000), 180_000));
+    let disk = &config.disks[0];
+    assert_eq!((disk.capacity, disk.kept_back, disk.request), (200_000_000, 10_000_000, Some(65_536)));
+    let bare = parse("auth = \"none\"\n[cpu]\n").unwrap();
+    assert!(!bare.groups.hold_back && bare.cpu.unwrap().capacity.is_none() && bare.disks.is_empty());
+}
+
+#[test]
 fn defaults_are_the_machine_s_own_agent() {
     let config = parse("auth = \"none\"").unwrap();
     assert_eq!(config.socket, Path::new("/run/sluice/agent.sock"));
@@ -81,7 +95,18 @@ fn mistakes_name_file_line_and_reason() {
     let mroute = |group: &str, to: &str| {
         format!("auth = \"none\"\n[[multicast_route]]\ngroup = \"{group}\"\nfrom = \"a\"\nto = {to}\n")
     };
+    let disk = |rest: &str| format!("auth = \"none\"\n[[disk]]\nname = \"d\"\ndevice = \"sda\"\n{rest}\n");
     let table: &[(&str, String, &str)] = &[
+        ("cores", "auth = \"none\"\n[cpu]\ncapacity = \"two\"".into(), "agent.toml:3: \"two\" is no number of cores"),
+        (
+            "nothing left",
+            "auth = \"none\"\n[cpu]\ncapacity = \"1\"\nkept_back = \"100%\"".into(),
+            "agent.toml:4: kept_back leaves",
+        ),
+        ("parent", "auth = \"none\"\n[groups]\nparent = \"/a/../b\"".into(), "agent.toml:3: a group is written"),
+        ("disk's capacity", disk("capacity = \"1bps\""), "agent.toml:5: a disk of less than 1mbps"),
+        ("nothing of the disk", disk("capacity = \"9mbps\"\nkept_back = \"10mbps\""), "agent.toml:6: kept_back leaves"),
+        ("request", disk("capacity = \"9mbps\"\nrequest = \"1b\""), "agent.toml:6: a request is 512b to 64mb"),
         ("no auth", "name = \"a\"".into(), "agent.toml: `auth` is missing"),
         ("other auth", "\nauth = \"md5\"".into(), "agent.toml:2: auth = \"md5\" is not known"),
         ("keys and none", "keys = \"k\"\nauth = \"none\"".into(), "agent.toml:2: there are keys and auth = \"none\""),
