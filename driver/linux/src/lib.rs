@@ -26,5 +26,6 @@ pub mod process;
 pub mod route;
 pub mod sockets;
 pub mod storage;
+pub mod tcp;
 pub mod testbed;
 pub mod tsc;

@@ -1,6 +1,7 @@
 //! The command line: every command, option and example in one definition; help, completion and man pages come from it.
 
 use crate::ca::CaArgs;
+use crate::copy::CopyArgs;
 use crate::places::AgentArgs;
 use crate::plane::PlaneCommand;
 use crate::profile::ProfileArgs;
@@ -52,6 +53,8 @@ pub enum Command {
     Agent(AgentRunArgs),
     /// Certificates for brokers, agents and those who reserve: make, list, revoke
     Ca(CaArgs),
+    /// A file to another machine over a reserved flow, at whatever rate the book grants at the moment
+    Copy(Box<CopyArgs>),
     /// The same nodes in simulated time, from a scenario file; needs no root
     #[command(subcommand)]
     Sim(SimCommand),

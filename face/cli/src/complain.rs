@@ -28,6 +28,11 @@ impl Complaint {
         Complaint { text: text.into(), code: 3 }
     }
 
+    /// The user stopped it: exit status 130.
+    pub fn interrupted(text: impl Into<String>) -> Complaint {
+        Complaint { text: text.into(), code: INTERRUPTED }
+    }
+
     /// The exit status.
     pub fn exit_code(&self) -> u8 {
         self.code

@@ -5,6 +5,7 @@ mod agent;
 mod args;
 mod ca;
 mod complain;
+mod copy;
 mod decode;
 mod doctor;
 mod lab;
@@ -46,6 +47,7 @@ fn only_reads(command: &Command) -> bool {
             | Command::Down(_)
             | Command::Demo(_)
             | Command::Lab(_)
+            | Command::Copy(_)
             | Command::Profile(_)
     )
 }
@@ -60,6 +62,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Ca(args) => ca::run(args),
+        Command::Copy(args) => copy::run(args),
         Command::Sim(command) => sim::run(command),
         Command::Plane(command) => plane::run(command),
         Command::Profile(args) => profile::run(args),

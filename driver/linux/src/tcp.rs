@@ -1,0 +1,74 @@
+//! What a bulk transfer asks of its TCP socket: at which rate it leaves, how little waits in it, and that a peer which is
+//! gone is noticed (tcp(7), socket(7)).
+
+use crate::error::Failed;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Lets the socket send at most so many bytes of payload a second, evenly: the kernel spaces the packets itself, also
+/// without a qdisc that does (`SO_MAX_PACING_RATE`).
+///
+/// # Errors
+/// The kernel does not know it.
+pub fn pace(stream: &TcpStream, bytes_per_s: u64) -> Result<(), Failed> {
+    // All ones is "no limit".
+    let rate = bytes_per_s.min(u64::MAX - 1);
+    set(stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate, "pace a TCP connection")
+}
+
+/// Keeps at most about so many bytes in the socket that have not been sent yet, so that a new rate is one for the next
+/// bytes and not for those after a buffer has drained.
+///
+/// # Errors
+/// The kernel does not know it.
+pub fn hold_back(stream: &TcpStream, bytes: u32) -> Result<(), Failed> {
+    set(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes, "hold a TCP connection's queue short")
+}
+
+/// Has the kernel look after `idle` of silence whether the peer is still there, and give up a while later.
+///
+/// # Errors
+/// The kernel does not know it.
+pub fn keep_alive(stream: &TcpStream, idle: Duration) -> Result<(), Failed> {
+    let idle = i32::try_from(idle.as_secs().max(1)).unwrap_or(i32::MAX);
+    let what = "keep a TCP connection alive";
+    set(stream, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1i32, what)?;
+    set(stream, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &idle, what)?;
+    set(stream, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &5i32, what)?;
+    set(stream, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, &4i32, what)
+}
+
+fn set<T>(stream: &TcpStream, level: i32, option: i32, value: &T, what: &'static str) -> Result<(), Failed> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is valid for reads of `len` bytes and outlives the call; every caller passes a plain integer.
+    let rc = unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), len) };
+    if rc == 0 { Ok(()) } else { Err(Failed::last(what)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    #[test]
+    fn a_paced_connection_keeps_its_rate() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+        let mut sender = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        let (mut receiver, _) = listener.accept().expect("accept");
+        pace(&sender, 4_000_000).expect("paced");
+        hold_back(&sender, 16 << 10).expect("held back");
+        keep_alive(&sender, Duration::from_secs(10)).expect("kept alive");
+        let begin = Instant::now();
+        let writer = std::thread::spawn(move || sender.write_all(&vec![7; 2_000_000]));
+        let mut all = Vec::new();
+        receiver.read_to_end(&mut all).expect("read");
+        writer.join().expect("no panic").expect("written");
+        let took = begin.elapsed().as_secs_f64();
+        assert_eq!(all.len(), 2_000_000);
+        // Half a second; the first ten packets are not paced, and a busy machine is late.
+        assert!(took > 0.35, "{took} s");
+    }
+}

@@ -1,0 +1,65 @@
+//! Between what is granted, in bit/s of IP bytes, and what a file is made of, in bytes of payload.
+
+use std::net::SocketAddr;
+
+/// Bytes of a full packet on an Ethernet, IP header included.
+const FULL: u64 = 1_500;
+/// TCP's header with the time stamps that every Linux sends (RFC 7323).
+const TCP: u64 = 32;
+/// Of what the grant carries, this much is sent, in thousandths: the rest is for what TCP repeats, for acknowledgements
+/// that it carries, and for clocks that differ.
+const USED: u64 = 990;
+/// And so much more than a file's bytes is asked for when it is to be there by a deadline: the unused part of the grant,
+/// and the first round trips.
+const RESERVE: u64 = 1_030;
+/// The same for the smallest file.
+const START: u64 = 256 << 10;
+
+/// Bytes of headers in each packet to that address.
+fn headers(to: &SocketAddr) -> u64 {
+    TCP + if to.is_ipv4() { 20 } else { 40 }
+}
+
+/// Bytes of payload a second that fit in a grant of so many bit/s of IP bytes, rounded down.
+pub fn payload_rate(grant_bps: u64, to: &SocketAddr) -> u64 {
+    let wide = u128::from(grant_bps) / 8 * u128::from(FULL - headers(to)) * u128::from(USED);
+    (wide / u128::from(FULL * 1_000)) as u64
+}
+
+/// IP bytes that carry a file, with a reserve; rounded up.
+pub fn volume(file: u64, to: &SocketAddr) -> u64 {
+    let wide = u128::from(file) * u128::from(FULL) * u128::from(RESERVE);
+    let bytes = wide.div_ceil(u128::from(FULL - headers(to)) * 1_000) + u128::from(START);
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn a_grant_carries_less_than_itself() {
+        // 40.5 Mb/s are 5,062,500 bytes a second; of 1,500 bytes 1,448 are payload; 99 % of that is used.
+        assert_eq!(payload_rate(40_500_000, &to("10.0.0.1:1")), 4_838_130);
+        assert_eq!(payload_rate(40_500_000, &to("[fd00::1]:1")), 4_771_305);
+        assert_eq!(payload_rate(0, &to("10.0.0.1:1")), 0);
+        assert!(payload_rate(u64::MAX, &to("10.0.0.1:1")) < u64::MAX / 8);
+    }
+
+    #[test]
+    fn a_volume_at_its_rate_is_there_in_time() {
+        for file in [0u64, 1, 1_000_000, 2_000_000_000, u64::MAX] {
+            for to in [to("10.0.0.1:1"), to("[fd00::1]:1")] {
+                let volume = volume(file, &to);
+                // If the grant carries the volume in a thousand seconds, the file is through a little earlier.
+                let bps = volume / 1_000 * 8;
+                let through = u128::from(payload_rate(bps, &to)) * 1_000;
+                assert!(volume == u64::MAX || through >= u128::from(file), "{file}: {volume} {through}");
+            }
+        }
+    }
+}

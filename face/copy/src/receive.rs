@@ -1,0 +1,201 @@
+//! The receiving end: files of one folder, each in its own connection.
+//!
+//! A file is `NAME.ID.part` until all of it is there and its digest is right; then it gets its name. What broke off
+//! stays, and the next transfer of the same file goes on there.
+
+use crate::error::Error;
+use crate::protocol::{Answer, BLOCK, DIGEST, Hello, hear, say};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How many transfers there can be at once.
+pub const MOST: usize = 64;
+/// How long a peer may take for its first word.
+const MANNERS: Duration = Duration::from_secs(10);
+/// When a silent peer is asked whether it is still there; a suspended sender is silent for long.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Where what arrives goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Store {
+    /// Into this folder.
+    Folder(PathBuf),
+    /// Nowhere: it is counted and compared only.
+    Nowhere,
+}
+
+/// A transfer that came to its end, one way or the other.
+#[derive(Debug)]
+pub struct Received {
+    /// From whom.
+    pub from: SocketAddr,
+    /// What it was called, as far as that was said.
+    pub name: String,
+    /// How long it is, or why there is none.
+    pub result: Result<u64, Error>,
+}
+
+/// Takes transfers one after the other or side by side, until the listener fails; tells of each.
+///
+/// # Errors
+/// The listener broke.
+pub fn serve(listener: &TcpListener, store: &Store, tell: impl Fn(Received) + Send + Sync) -> Result<(), Error> {
+    let under_way = UnderWay::default();
+    let (tell, under_way) = (&tell, &under_way);
+    std::thread::scope(|scope| {
+        loop {
+            let (stream, from) = listener.accept().map_err(Error::doing("accept a transfer"))?;
+            if under_way.count.fetch_add(1, Relaxed) >= MOST {
+                under_way.count.fetch_sub(1, Relaxed);
+                // Told if it can be told; either way it ends here.
+                let _ = say(&mut &stream, &Answer::Error(format!("{MOST} transfers are under way: try again later")));
+                continue;
+            }
+            scope.spawn(move || {
+                let (name, result) = take(stream, store, under_way);
+                under_way.count.fetch_sub(1, Relaxed);
+                tell(Received { from, name, result });
+            });
+        }
+    })
+}
+
+/// What is being received.
+#[derive(Debug, Default)]
+pub struct UnderWay {
+    count: AtomicUsize,
+    /// By id: two senders of one file would write over each other.
+    files: Mutex<BTreeSet<String>>,
+}
+
+impl UnderWay {
+    fn files(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes one transfer.
+pub fn take(mut stream: TcpStream, store: &Store, under_way: &UnderWay) -> (String, Result<u64, Error>) {
+    let mut name = String::new();
+    let result = greet(&mut stream, &mut name).and_then(|hello| {
+        if !under_way.files().insert(hello.id.clone()) {
+            return Err(Error::Usage(format!("{} is being received already", hello.name)));
+        }
+        let result = receive(&mut stream, store, &hello);
+        under_way.files().remove(&hello.id);
+        result
+    });
+    if let Err(error) = &result {
+        // If it is the connection that broke, nobody hears this.
+        let _ = say(&mut stream, &Answer::Error(error.to_string()));
+    }
+    (name, result)
+}
+
+fn greet(stream: &mut TcpStream, name: &mut String) -> Result<Hello, Error> {
+    stream.set_read_timeout(Some(MANNERS)).map_err(Error::doing("wait for a transfer"))?;
+    let hello: Hello = hear(stream)?;
+    if let Some(fault) = hello.fault() {
+        return Err(Error::Usage(fault));
+    }
+    name.clone_from(&hello.name);
+    stream.set_read_timeout(None).map_err(Error::doing("wait for bytes"))?;
+    linux::tcp::keep_alive(stream, SILENCE)?;
+    Ok(hello)
+}
+
+fn receive(stream: &mut TcpStream, store: &Store, hello: &Hello) -> Result<u64, Error> {
+    let mut target = Target::open(store, hello)?;
+    say(stream, &Answer::Offset(target.length))?;
+    let mut block = vec![0; BLOCK];
+    while target.length < hello.bytes {
+        let most = (hello.bytes - target.length).min(BLOCK as u64) as usize;
+        match stream.read(&mut block[..most]) {
+            Ok(0) => return Err(Error::World("the sender went away in the middle".into())),
+            Ok(n) => target.put(&block[..n])?,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::doing("read from the sender")(error)),
+        }
+    }
+    let mut digest = [0; DIGEST];
+    stream.read_exact(&mut digest).map_err(Error::doing("read the digest"))?;
+    target.finish(&digest)?;
+    say(stream, &Answer::Done(hello.bytes))?;
+    Ok(hello.bytes)
+}
+
+/// A file that arrives.
+struct Target {
+    file: Option<(File, PathBuf, PathBuf)>,
+    length: u64,
+    digest: Sha256,
+}
+
+impl Target {
+    /// What is there of it already, or nothing.
+    fn open(store: &Store, hello: &Hello) -> Result<Target, Error> {
+        let mut target = Target { file: None, length: 0, digest: Sha256::new() };
+        let Store::Folder(folder) = store else { return Ok(target) };
+        let part = folder.join(format!("{}.{}.part", hello.name, hello.id));
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part);
+        let mut file = open.map_err(Error::doing(format!("open {}", part.display())))?;
+        let there = file.metadata().map_err(Error::doing("look at what has arrived"))?.len();
+        if there > hello.bytes {
+            file.set_len(0).map_err(Error::doing("begin again"))?;
+        }
+        let mut block = vec![0; BLOCK];
+        loop {
+            match file.read(&mut block).map_err(Error::doing("read what has arrived"))? {
+                0 => break,
+                n => {
+                    target.digest.update(&block[..n]);
+                    target.length += n as u64;
+                }
+            }
+        }
+        file.seek(SeekFrom::Start(target.length)).map_err(Error::doing("go to the end of what has arrived"))?;
+        target.file = Some((file, part, free_name(folder, &hello.name)));
+        Ok(target)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if let Some((file, part, _)) = &mut self.file {
+            file.write_all(bytes).map_err(Error::doing(format!("write {}", part.display())))?;
+        }
+        self.digest.update(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// All of it is there: it gets its name, if it is what was sent.
+    fn finish(self, expected: &[u8; DIGEST]) -> Result<(), Error> {
+        let right = self.digest.finalize()[..] == expected[..];
+        let Some((file, part, name)) = self.file else {
+            return if right { Ok(()) } else { Err(other_bytes()) };
+        };
+        if !right {
+            fs::remove_file(&part).map_err(Error::doing(format!("remove {}", part.display())))?;
+            return Err(other_bytes());
+        }
+        file.sync_all().map_err(Error::doing(format!("write {} to the disk", part.display())))?;
+        fs::rename(&part, &name).map_err(Error::doing(format!("rename {} to {}", part.display(), name.display())))
+    }
+}
+
+fn other_bytes() -> Error {
+    Error::World("what arrived is not what was sent; begin again".into())
+}
+
+/// The name itself, or with a number where it is taken: nothing is written over.
+fn free_name(folder: &Path, name: &str) -> PathBuf {
+    let first = folder.join(name);
+    let numbered = (1..u32::MAX).map(|n| folder.join(format!("{name}.{n}")));
+    std::iter::once(first.clone()).chain(numbered).find(|path| !path.exists()).unwrap_or(first)
+}

@@ -1,0 +1,195 @@
+//! The sending end: a file, at whatever rate is allowed at the moment.
+
+use crate::allowance::{Allowance, Allowed};
+use crate::error::Error;
+use crate::pace;
+use crate::protocol::{Answer, BLOCK, Hello, VERSION, hear, hex};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// At most about so much waits in the socket.
+const HELD: u32 = 32 << 10;
+/// So much is written before the sender looks again how fast it may be.
+const WRITE: usize = 8 << 10;
+/// How often a sender that cannot send looks whether it still may.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long the receiver may take to compare the whole and answer.
+const VERDICT: Duration = Duration::from_secs(600);
+/// How long the other end may take to accept the connection.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// What is sent.
+#[derive(Debug)]
+pub struct Source {
+    file: File,
+    hello: Hello,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Bytes of the file that the receiver has or that are under way.
+    pub done: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// What is granted, bit/s of IP bytes.
+    pub granted_bps: u64,
+}
+
+impl Source {
+    /// Opens a file, to be called `name` at the other end, by default what it is called here.
+    ///
+    /// # Errors
+    /// It is not there, no plain file, or has no name that can be sent.
+    pub fn open(path: &Path, name: Option<&str>) -> Result<Source, Error> {
+        let file = File::open(path).map_err(Error::doing(format!("open {}", path.display())))?;
+        let about = file.metadata().map_err(Error::doing(format!("look at {}", path.display())))?;
+        if !about.is_file() {
+            return Err(Error::Usage(format!("{} is no plain file", path.display())));
+        }
+        let own = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.map(str::to_owned).or(own).unwrap_or_default();
+        let changed = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+        let mut id = Sha256::new();
+        id.update(name.as_bytes());
+        id.update(about.len().to_le_bytes());
+        id.update(changed.as_nanos().to_le_bytes());
+        let id = hex(&id.finalize()[..16]);
+        let hello = Hello { sluice_copy: VERSION, name, bytes: about.len(), id };
+        hello.fault().map_or(Ok(()), |fault| Err(Error::Usage(fault)))?;
+        Ok(Source { file, hello })
+    }
+
+    /// How long it is.
+    pub fn bytes(&self) -> u64 {
+        self.hello.bytes
+    }
+
+    /// The same for the same file, for the name of its reservation.
+    pub fn id(&self) -> &str {
+        &self.hello.id
+    }
+}
+
+/// Connects to the other end.
+///
+/// # Errors
+/// Nobody listens there.
+pub fn connect(to: SocketAddr) -> Result<TcpStream, Error> {
+    let stream = TcpStream::connect_timeout(&to, CONNECT)
+        .map_err(Error::doing(format!("connect to {to} (is `sluice copy --receive` there?)")))?;
+    linux::tcp::hold_back(&stream, HELD)?;
+    linux::tcp::keep_alive(&stream, Duration::from_secs(30))?;
+    Ok(stream)
+}
+
+/// Sends the file through a connection, from where the receiver is, and hears that it is right. `tell` is told how far
+/// it is after every block.
+///
+/// # Errors
+/// The connection broke ([`Error::World`]: another attempt goes on), the reservation is over, the receiver cannot, or
+/// the user stopped it.
+pub fn send(
+    source: &mut Source,
+    stream: &mut TcpStream,
+    allowance: &Allowance,
+    tell: &mut impl FnMut(Progress),
+) -> Result<(), Error> {
+    let to = stream.peer_addr().map_err(Error::doing("see the other end"))?;
+    stream.set_read_timeout(Some(CONNECT)).map_err(Error::doing("wait for the receiver"))?;
+    stream.set_write_timeout(Some(LOOK)).map_err(Error::doing("wait for the receiver"))?;
+    let mut pipe = Pipe { stream, allowance, to, paced: 0 };
+    let hello = serde_json::to_vec(&source.hello).map_err(|error| Error::World(error.to_string()))?;
+    pipe.put(&[&hello[..], b"\n"].concat(), None)?;
+    let offset = match hear(pipe.stream)? {
+        Answer::Offset(offset) if offset <= source.hello.bytes => offset,
+        Answer::Error(text) => return Err(Error::Peer(text)),
+        other => return Err(Error::Peer(format!("{other:?} in place of an offset"))),
+    };
+    let mut digest = Sha256::new();
+    let mut block = vec![0; BLOCK];
+    std::io::Seek::rewind(&mut source.file).map_err(Error::doing("read the file again"))?;
+    let mut progress = Progress { bytes: source.hello.bytes, ..Progress::default() };
+    while progress.done < progress.bytes {
+        // Up to the offset the receiver has it already, but the digest is of the whole.
+        let until = if progress.done < offset { offset } else { progress.bytes };
+        let most = (until - progress.done).min(BLOCK as u64) as usize;
+        let n = source.file.read(&mut block[..most]).map_err(Error::doing("read the file"))?;
+        if n == 0 {
+            return Err(Error::Usage("the file became shorter while it was sent".into()));
+        }
+        digest.update(&block[..n]);
+        if progress.done >= offset {
+            pipe.put(&block[..n], Some(&mut progress.granted_bps))?;
+        }
+        progress.done += n as u64;
+        tell(progress);
+    }
+    pipe.put(&digest.finalize(), None)?;
+    pipe.stream.set_read_timeout(Some(VERDICT)).map_err(Error::doing("wait for the receiver"))?;
+    match hear(pipe.stream)? {
+        Answer::Done(bytes) if bytes == progress.bytes => Ok(()),
+        Answer::Error(text) => Err(Error::Peer(text)),
+        other => Err(Error::Peer(format!("{other:?} in place of \"done\""))),
+    }
+}
+
+/// A connection whose rate follows what is allowed.
+struct Pipe<'a> {
+    stream: &'a mut TcpStream,
+    allowance: &'a Allowance,
+    to: SocketAddr,
+    /// Bytes a second that the kernel was told; 0: none yet.
+    paced: u64,
+}
+
+impl Pipe<'_> {
+    /// Writes all of it; `granted` hears at what rate, and then nothing is written while nothing is granted.
+    fn put(&mut self, mut bytes: &[u8], mut granted: Option<&mut u64>) -> Result<(), Error> {
+        let mut stuck: Option<Instant> = None;
+        while !bytes.is_empty() {
+            match self.allowance.now() {
+                Allowed::Stopped => return Err(Error::Interrupted),
+                Allowed::Over(why) => return Err(Error::Over(why)),
+                Allowed::Rate(rate) => {
+                    if let Some(granted) = &mut granted {
+                        **granted = rate;
+                        if rate == 0 {
+                            self.allowance.wait(LOOK);
+                            continue;
+                        }
+                    }
+                    self.pace(rate)?;
+                }
+            }
+            match self.stream.write(&bytes[..bytes.len().min(WRITE)]) {
+                Ok(0) => return Err(Error::World("the receiver went away".into())),
+                Ok(n) => {
+                    stuck = None;
+                    bytes = &bytes[n..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    if stuck.get_or_insert_with(Instant::now).elapsed() > VERDICT {
+                        return Err(Error::World("the receiver has not taken anything for ten minutes".into()));
+                    }
+                }
+                Err(error) => return Err(Error::doing("send")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn pace(&mut self, grant_bps: u64) -> Result<(), Error> {
+        let rate = pace::payload_rate(grant_bps, &self.to);
+        if rate > 0 && rate != self.paced {
+            linux::tcp::pace(self.stream, rate)?;
+            self.paced = rate;
+        }
+        Ok(())
+    }
+}
