@@ -20,6 +20,7 @@ use terms::ports::{Ledger, Policy};
 ///
 /// One input, then drain [`Broker::poll`]; come back at [`Broker::wake_at`] with [`Input::Wake`]. Before the first call:
 /// [`Input::Clock`], every record of the journal, [`Input::Recovered`].
+#[derive(Clone)]
 pub struct Broker {
     pub(crate) config: Config,
     pub(crate) draw: Draw,
@@ -143,6 +144,11 @@ impl Broker {
     /// Reservations that are not over.
     pub fn live(&self) -> usize {
         self.live
+    }
+
+    /// Where a reservation is in its life, for whoever may see everything.
+    pub fn peek(&self, handle: Handle) -> Option<crate::State> {
+        self.all.get(self.handles.get(&handle)?).filter(|r| !r.unborn).map(|r| r.state)
     }
 
     /// Calendar time, as of the last input.

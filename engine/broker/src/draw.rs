@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use terms::book::Handle;
 
 /// Draws handles.
+#[derive(Clone)]
 pub(crate) struct Draw {
     seed: [u8; 32],
     drawn: u64,

@@ -39,7 +39,7 @@ struct Live {
 }
 
 /// Everything that is, or is to be, enforced.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Force {
     live: BTreeMap<Place, Live>,
     orders: BTreeMap<OrderId, Place>,

@@ -24,6 +24,7 @@ const FACTS: usize = 256;
 const DOOMED: usize = 256;
 
 /// A batch on its way.
+#[derive(Clone)]
 pub(crate) struct Pending {
     pub(crate) id: BatchId,
     pub(crate) change: Written,
@@ -33,6 +34,7 @@ pub(crate) struct Pending {
 }
 
 /// What becomes true when a batch is written, and is undone if it cannot be.
+#[derive(Clone)]
 pub(crate) enum Written {
     Create(Number),
     Commit(Number),

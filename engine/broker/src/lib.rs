@@ -3,7 +3,8 @@
 //!
 //! Reading order: [`io`] (what the book is told and says), [`state`] (the life of a reservation), [`Broker`], `calls` (one
 //! file each) and `ask` (from what is asked to what would be granted), `journal` (before reply), `life` (time passes),
-//! `enforce` (orders to the kernel), [`background`] (what foreground leaves, shared), `recover`, [`record`] (bytes).
+//! `enforce` (orders to the kernel), [`background`] (what foreground leaves, shared), `recover`, [`record`] (bytes);
+//! [`path`] stands for itself.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod enforce;
 pub mod io;
 mod journal;
 mod life;
+pub mod path;
 pub mod record;
 mod recover;
 pub mod refusal;

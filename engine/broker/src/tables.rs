@@ -9,13 +9,14 @@ use terms::book::{Background, Kind, ResourceId, Step};
 use terms::ports::Ledger;
 
 /// Everybody who has had a reservation.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Owners {
     names: BTreeMap<Box<str>, u32>,
     all: Vec<Owner>,
 }
 
 /// One of them.
+#[derive(Clone)]
 pub(crate) struct Owner {
     pub(crate) name: Box<str>,
     /// Reservations that are not over.
@@ -77,13 +78,14 @@ impl Owner {
 }
 
 /// Every resource that a reservation has named.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Resources {
     names: BTreeMap<Box<str>, u32>,
     all: Vec<Named>,
 }
 
 /// One of them.
+#[derive(Clone)]
 pub(crate) struct Named {
     pub(crate) name: Box<str>,
     pub(crate) kind: Kind,

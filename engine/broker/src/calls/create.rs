@@ -13,7 +13,7 @@ use crate::reservation::{KeyMark, Number, Part, Reservation};
 use crate::state::State;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use terms::book::{Caller, ResourceId, Step};
+use terms::book::{Caller, Handle, ResourceId, Step};
 use terms::ports::book::{NoRoom, SlotKey, Want};
 use terms::ports::{Ledger, Policy};
 use terms::{Span, Time};
@@ -124,7 +124,7 @@ impl Broker {
         let slots = self.book(world, &ids, ask, &plan).map_err(|failed| refused(ask, failed))?;
         let state = if hold.is_some() { State::Held } else { State::Booked };
         let r = Reservation {
-            handle: self.draw.handle(),
+            handle: self.new_handle(),
             number: self.next_number,
             owner: self.owners.place(&caller.name),
             label: ask.label.as_str().into(),
@@ -144,6 +144,16 @@ impl Broker {
         let number = r.number;
         self.count(r);
         Ok(number)
+    }
+
+    /// One that nothing has, even if a driver used a seed twice.
+    fn new_handle(&mut self) -> Handle {
+        loop {
+            let handle = self.draw.handle();
+            if !self.handles.contains_key(&handle) {
+                return handle;
+            }
+        }
     }
 
     fn parts<L: Ledger>(&mut self, ledger: &L, ask: &Ask, plan: Plan, slots: Vec<Vec<SlotKey>>) -> Vec<Part> {

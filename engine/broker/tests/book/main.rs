@@ -1,6 +1,9 @@
 //! Stories of the book.
 
 mod ask;
+mod crash;
+mod oracle;
+mod random;
 mod story;
 mod world;
 

@@ -129,6 +129,7 @@ impl Policy for Tables {
 pub type Kernel = BTreeMap<(Handle, usize), (Option<Binding>, u64)>;
 
 /// A driver.
+#[derive(Clone)]
 pub struct Driver {
     pub broker: Broker,
     pub world: Tables,

@@ -1,0 +1,191 @@
+//! The path service (GARA section 3.2): from what agents publish about their interfaces, which resources lie between two
+//! hosts.
+//!
+//! An interface leads from its agent into a subnet, and from there without cost to every other agent on it. What is
+//! reserved is what leaves an interface. A host that is no agent is where its address says: on a subnet.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+/// The most interfaces that a graph takes.
+pub const MOST_INTERFACES: usize = 65_536;
+
+/// An interface as its agent publishes it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Published {
+    /// Whose it is.
+    pub agent: String,
+    /// The resource that what leaves it draws on: `net/eth1`.
+    pub resource: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// How many bits of it are the subnet's.
+    pub prefix: u8,
+    /// What it costs to leave by it; at least 1.
+    pub cost: u32,
+}
+
+/// A subnet: its address with the host's bits zero, and how many bits are left.
+type Subnet = (IpAddr, u8);
+
+/// Who is joined to whom.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    interfaces: Vec<Published>,
+    /// Interfaces by agent, and by subnet.
+    of: BTreeMap<String, Vec<usize>>,
+    on: BTreeMap<Subnet, Vec<usize>>,
+}
+
+/// A way: the interfaces that it leaves by, in order, by their place in what was published.
+pub type Path = Vec<usize>;
+
+/// Where a search stands.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Place<'a> {
+    Agent(&'a str),
+    Subnet(Subnet),
+}
+
+/// No such place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nowhere(pub IpAddr);
+
+fn subnet(address: IpAddr, prefix: u8) -> Subnet {
+    match address {
+        IpAddr::V4(v4) => {
+            let prefix = prefix.min(32);
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+            (IpAddr::from((u32::from(v4) & mask).to_be_bytes()), prefix)
+        }
+        IpAddr::V6(v6) => {
+            let prefix = prefix.min(128);
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
+            (IpAddr::from((u128::from(v6) & mask).to_be_bytes()), prefix)
+        }
+    }
+}
+
+impl Graph {
+    /// Of these interfaces; what is more than [`MOST_INTERFACES`] is left out.
+    pub fn new(mut interfaces: Vec<Published>) -> Graph {
+        interfaces.truncate(MOST_INTERFACES);
+        let (mut of, mut on): (BTreeMap<String, Vec<usize>>, BTreeMap<Subnet, Vec<usize>>) = Default::default();
+        for (n, interface) in interfaces.iter().enumerate() {
+            of.entry(interface.agent.clone()).or_default().push(n);
+            on.entry(subnet(interface.address, interface.prefix)).or_default().push(n);
+        }
+        Graph { interfaces, of, on }
+    }
+
+    /// The interfaces, as they were published.
+    pub fn interfaces(&self) -> &[Published] {
+        &self.interfaces
+    }
+
+    /// Where an address is: an agent's own, or on a subnet that somebody has published, the narrowest of them.
+    fn place(&self, address: IpAddr) -> Result<Place<'_>, Nowhere> {
+        if let Some(own) = self.interfaces.iter().find(|interface| interface.address == address) {
+            return Ok(Place::Agent(&own.agent));
+        }
+        let holds = |at: &&Subnet| at.0.is_ipv4() == address.is_ipv4() && subnet(address, at.1) == **at;
+        let found = self.on.keys().filter(holds).max_by_key(|at| at.1);
+        found.map(|at| Place::Subnet(*at)).ok_or(Nowhere(address))
+    }
+
+    /// The way of least cost by usable interfaces; of equals the one with fewer of them, then the one that was published
+    /// first. `Ok(None)`: there is none.
+    ///
+    /// # Errors
+    /// [`Nowhere`]: an end is at no place that anybody has published.
+    pub fn shortest(
+        &self,
+        from: IpAddr,
+        to: IpAddr,
+        mut usable: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Path>, Nowhere> {
+        let (start, goal) = (self.place(from)?, self.place(to)?);
+        // Every place that is reached, by what it costs; the next is always the cheapest that is not done.
+        let mut reached: BTreeMap<Place<'_>, (u64, Path, bool)> = BTreeMap::new();
+        reached.insert(start, (0, Path::new(), false));
+        loop {
+            let open = reached.iter().filter(|(_, (.., done))| !done);
+            let next = open.min_by(|(_, a), (_, b)| (a.0, a.1.len(), &a.1).cmp(&(b.0, b.1.len(), &b.1)));
+            let Some((place, (cost, path, _))) = next.map(|(place, at)| (place.clone(), at.clone())) else {
+                return Ok(None);
+            };
+            if place == goal {
+                return Ok(Some(path));
+            }
+            reached.insert(place.clone(), (cost, path.clone(), true));
+            for (next, leaves) in self.beyond(&place) {
+                if leaves.is_some_and(|n| !usable(n)) {
+                    continue;
+                }
+                let mut longer = path.clone();
+                longer.extend(leaves);
+                let cost = cost + leaves.map_or(0, |n| u64::from(self.interfaces[n].cost.max(1)));
+                let better = |at: &(u64, Path, bool)| (cost, longer.len(), &longer) < (at.0, at.1.len(), &at.1);
+                if reached.get(&next).is_none_or(better) {
+                    reached.insert(next, (cost, longer, false));
+                }
+            }
+        }
+    }
+
+    /// Where one can go from a place, and the interface by which one leaves.
+    fn beyond<'a>(&'a self, place: &Place<'a>) -> Vec<(Place<'a>, Option<usize>)> {
+        match place {
+            Place::Agent(agent) => {
+                let own = self.of.get(*agent).map(Vec::as_slice).unwrap_or_default();
+                own.iter().map(|&n| (Place::Subnet(self.subnet_of(n)), Some(n))).collect()
+            }
+            Place::Subnet(at) => {
+                let on = self.on.get(at).map(Vec::as_slice).unwrap_or_default();
+                on.iter().map(|&n| (Place::Agent(&self.interfaces[n].agent), None)).collect()
+            }
+        }
+    }
+
+    fn subnet_of(&self, n: usize) -> Subnet {
+        subnet(self.interfaces[n].address, self.interfaces[n].prefix)
+    }
+
+    /// The shortest way and others, each the shortest without one of the interfaces of the first; at most so many in
+    /// all, the cheapest first.
+    ///
+    /// # Errors
+    /// As [`Graph::shortest`].
+    pub fn ways(
+        &self,
+        from: IpAddr,
+        to: IpAddr,
+        most: usize,
+        mut usable: impl FnMut(usize) -> bool,
+    ) -> Result<Vec<Path>, Nowhere> {
+        let Some(first) = self.shortest(from, to, &mut usable)? else { return Ok(Vec::new()) };
+        let mut others: Vec<(u64, Path)> = Vec::new();
+        for without in &first {
+            let Some(path) = self.shortest(from, to, |n| n != *without && usable(n))? else { continue };
+            let cost = path.iter().map(|&n| u64::from(self.interfaces[n].cost.max(1))).sum();
+            if !others.iter().any(|(_, other)| *other == path) {
+                others.push((cost, path));
+            }
+        }
+        others.sort_by(|a, b| (a.0, a.1.len(), &a.1).cmp(&(b.0, b.1.len(), &b.1)));
+        let mut ways = alloc::vec![first];
+        ways.extend(others.into_iter().map(|(_, path)| path));
+        ways.truncate(most);
+        Ok(ways)
+    }
+}
+
+impl core::fmt::Display for Nowhere {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} is on no subnet of any agent", self.0)
+    }
+}
+
+impl core::error::Error for Nowhere {}
