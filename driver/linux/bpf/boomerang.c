@@ -5,8 +5,8 @@
 // forwards them. The second copy of what `engine/boomerang` decides that is permitted (the law, decision 1): tests run
 // the same messages through both and compare bytes and tables.
 //
-//   decided here         one flow, no option but the count of hops, key 1: set-up, refresh, change, release, refusal
-//   told to user space   whatever else is a message: masks, multicast, other options, locks, a grant that must grow,
+//   decided here         one flow, one rate, no option but the count of hops: set-up, refresh, change, release, refusal
+//   told to user space   whatever else is a message: masks, multicast, other options, a grant that must grow,
 //                        no room in the table, no way that the kernel knows. By the ring buffer, whole, with the
 //                        interface; the packet is consumed. If the ring is full the packet goes on untouched, as
 //                        through a node that is not aware.
@@ -51,12 +51,15 @@ static __always_inline int pass(const struct settings *set, const struct message
     __u64 refresh = m->echo->refresh;
     if (refresh > set->most_refresh)
         refresh = set->most_refresh;
+    if (!refresh)
+        refresh = 1;
     w->key.where |= oif;
     w->oif = oif;
     w->iif = iif;
     w->reply = m->reply;
     w->rate = bpf_ntohl(m->reply ? m->rate[1] : m->rate[0]);
-    w->expiry = now_tick(set) + ((refresh * LIFE) >> TICK) + 1;
+    w->expects = !m->reply && m->rate[1];
+    w->expiry = ((w->now + set->offset) >> TICK) + ((refresh * LIFE) >> TICK) + 1;
     w->transaction = bpf_ntohl(m->echo->transaction);
     w->nack = m->echo->flags & bpf_htons(NACK) ? 1 : 0;
     int went = reserve(w);
@@ -107,6 +110,8 @@ struct frame {
     __u32 iif;
     __u32 length; // IP bytes
     struct way way;
+    struct message message;
+    struct work work;
 };
 
 static __noinline int route4(void *ctx, struct frame *f, const struct ipv4 *ip)
@@ -178,20 +183,29 @@ static __always_inline int ipv4(void *ctx, const struct settings *set, struct fr
     __u32 rest = f->length - words * 4;
     if ((void *)ip + f->length > f->end || f->length < words * 4 + sizeof(*body) || ip->ttl < 2)
         return UNTOUCHED;
-    if (words > 6 || (void *)(body + 1) > f->end || is_multicast4(ip->dst))
-        return RARE; // more options than Router Alert
+    if (words > 6 || (void *)(body + 1) > f->end || is_nobody4(ip->src) || is_nobody4(ip->dst))
+        return RARE; // more options than Router Alert, or an address that only user space judges
     __u64 sum = SUM(ip, 5);
     if (words == 6)
         sum += *(__u32 *)(ip + 1);
     if (fold(sum) != 0xffff)
         return UNTOUCHED;
-    struct message m;
-    struct work w = {};
-    int went = read4(body, rest, f->end, &m, &w.key);
-    if (went == GOES_ON)
+    struct message *m = &f->message;
+    struct work *w = &f->work;
+    w->source = source_of(set, ip->src, 0);
+    w->now = bpf_ktime_get_coarse_ns();
+    if (!may_say(set, w->source, w->now, MESSAGE))
+        return TOO_MANY;
+    m->end = f->end;
+    m->length = rest;
+    int went = read4(body, m, &w->key);
+    if (went == GOES_ON) {
+        rows_of(set, &w->key, &w->rows);
+        ask_for(&w->rows);
         went = route4(ctx, f, ip);
+    }
     if (went == GOES_ON)
-        went = pass(set, &m, &w, f->iif, f->way.oif);
+        went = pass(set, m, w, f->iif, f->way.oif);
     if (went == GOES_ON && goes_by_itself(f)) {
         __be16 *word = (__be16 *)&ip->ttl, old = *word;
         ip->ttl--;
@@ -207,29 +221,39 @@ static __always_inline int ipv6(void *ctx, const struct settings *set, struct fr
     struct message6 *body = (void *)(ip + 1);
     __u32 rest = bpf_ntohs(ip->payload);
     __u8 next = ip->next;
-    if (next == 0) { // eight octets of hop-by-hop options: Router Alert
+    if (next == 0) { // hop-by-hop options: Router Alert
         __u8 *options = (void *)(ip + 1);
-        if ((void *)(options + 8) > f->end || options[1])
+        if ((void *)(options + 8) > f->end)
             return UNTOUCHED;
         next = options[0];
-        rest -= 8;
-        body = (void *)(options + 8);
+        __u32 octets = (options[1] + 1) * 8;
+        rest -= octets;
+        body = (void *)(options + octets);
     }
     if (next != ICMPV6 || (void *)(&body->echo + 1) > f->end || !is_echo(&body->echo, 128, 129))
         return UNTOUCHED;
     f->length = bpf_ntohs(ip->payload) + sizeof(*ip);
     if ((void *)ip + f->length > f->end || rest < sizeof(*body) || rest > 0xffff || ip->hop_limit < 2)
         return UNTOUCHED;
-    if ((void *)(body + 1) > f->end || (bpf_ntohl(ip->dst[0]) >> 24) == 0xff)
+    if ((void *)(body + 1) > f->end || is_nobody6(ip->src) || is_nobody6(ip->dst))
         return RARE;
-    __u64 pseudo = SUM(ip->src, 8) + bpf_htonl(rest) + bpf_htonl(ICMPV6);
-    struct message m;
-    struct work w = {};
-    int went = read6(set, body, rest, pseudo, f->end, &m, &w.key);
-    if (went == GOES_ON)
+    struct message *m = &f->message;
+    struct work *w = &f->work;
+    w->source = source_of(set, (__u64)ip->src[0] << 32 | ip->src[1], (__u64)ip->src[2] << 32 | ip->src[3]);
+    w->now = bpf_ktime_get_coarse_ns();
+    if (!may_say(set, w->source, w->now, MESSAGE))
+        return TOO_MANY;
+    m->end = f->end;
+    m->length = rest;
+    m->pseudo = SUM(ip->src, 8) + bpf_htonl(rest) + bpf_htonl(ICMPV6);
+    int went = read6(set, body, m, &w->key);
+    if (went == GOES_ON) {
+        rows_of(set, &w->key, &w->rows);
+        ask_for(&w->rows);
         went = route6(ctx, f, ip);
+    }
     if (went == GOES_ON)
-        went = pass(set, &m, &w, f->iif, f->way.oif);
+        went = pass(set, m, w, f->iif, f->way.oif);
     if (went == GOES_ON && goes_by_itself(f))
         ip->hop_limit--;
     return went;
@@ -274,6 +298,14 @@ static __noinline int tell(void *ctx, const struct frame *f, int reason, int xdp
     return heard;
 }
 
+static __always_inline int silence(void)
+{
+    struct counts *n = counters();
+    if (n)
+        n->silenced++;
+    return STAYS;
+}
+
 static __always_inline int handle(void *ctx, struct frame *f, int xdp)
 {
     __u32 zero = 0;
@@ -291,6 +323,8 @@ static __always_inline int handle(void *ctx, struct frame *f, int xdp)
         return PASSES;
     if (went == UNTOUCHED)
         return PASSES;
+    if (went == TOO_MANY)
+        return silence();
     if (went != GOES_ON)
         return tell(ctx, f, went, xdp) ? STAYS : PASSES;
     if (!f->way.reached)

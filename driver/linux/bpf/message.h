@@ -9,11 +9,13 @@
 #define PF_IPV6 0x0a
 #define BITRATE 0x10
 #define NACK 1
+#define NO_ECHO 2
 #define VERSION 1
 
 // What a message is to us.
 #define GOES_ON 0
 #define UNTOUCHED -1
+#define TOO_MANY -2
 enum reason { // why it is told to user space
     RARE = 1,      // something that is not decided here
     EXHAUSTED = 2, // the grant has not so much, the ledger may
@@ -112,20 +114,23 @@ static __always_inline void put32(__u16 *checksum, __be32 *at, __u32 new)
 
 // A message in its packet, as far as it is one that is decided here.
 struct message {
+    const void *end; // of the packet
+    __u64 pseudo;    // sum of the pseudo-header
+    __u32 length;    // of the message
+    __u32 reply;
     struct echo *echo;
     __be32 *rate; // forward, reverse
     struct hops *hops;
-    __u32 reply;
 };
 
 // The words of an option that is the count of hops, or none; a reason if it is another.
-static __always_inline int hops_in(struct message *m, void *at, __u32 rest, const void *end)
+static __always_inline int hops_in(struct message *m, void *at, __u32 rest)
 {
     m->hops = 0;
     if (!rest)
         return GOES_ON;
     struct hops *hops = at;
-    if (rest != sizeof(*hops) || (void *)(hops + 1) > end)
+    if (rest != sizeof(*hops) || (void *)(hops + 1) > m->end)
         return RARE;
     if (hops->head != bpf_htonl(HOPS))
         return RARE;
@@ -133,9 +138,17 @@ static __always_inline int hops_in(struct message *m, void *at, __u32 rest, cons
     return GOES_ON;
 }
 
-static __always_inline int is_multicast4(__be32 address)
+// Nobody's, everybody's, this node's own or a group's: 0/8, 127/8, 224/4, 240/4.
+static __always_inline int is_nobody4(__be32 address)
 {
-    return (bpf_ntohl(address) >> 28) >= 14; // 224.0.0.0/4, and 240.0.0.0/4 with broadcast
+    __u32 first = bpf_ntohl(address) >> 24;
+    return first == 0 || first == 127 || first >= 224;
+}
+
+// ::, ::1 and ff00::/8.
+static __always_inline int is_nobody6(const __be32 *a)
+{
+    return bpf_ntohl(a[0]) >> 24 == 0xff || !(a[0] | a[1] | a[2] | (a[3] & bpf_htonl(~1)));
 }
 
 // What is true of every message: the beginning, and that nothing in it is for user space.
@@ -143,13 +156,7 @@ static __always_inline int check_echo(const struct echo *e, __u8 family)
 {
     if (e->code || e->kind != RESERVATION || (e->format & 15) != family || e->version != VERSION)
         return UNTOUCHED;
-    if (e->format != (BITRATE | family) || (e->flags & ~bpf_htons(NACK)))
-        return RARE;
-    if (!e->refresh)
-        return RARE;
-    if (e->key[0] || (e->key[1] != bpf_htonl(1) && !(e->flags && !e->key[1])))
-        return RARE;
-    return GOES_ON;
+    return e->format != (BITRATE | family) || e->flags & bpf_htons(NO_ECHO) ? RARE : GOES_ON;
 }
 
 static __always_inline __u64 ports_word(const struct ports_and_more *f, __u32 reply)
@@ -163,14 +170,15 @@ static __always_inline int mask_is_exact(const struct ports_and_more *m)
     return (m->sport & m->dport) == 0xffff && m->protocol == 0xff;
 }
 
-static __always_inline int read4(struct message4 *body, __u32 length, const void *end, struct message *m,
-                                 struct session_key *k)
+static __noinline int read4(struct message4 *body, struct message *m, struct session_key *k)
 {
+    if ((void *)(body + 1) > m->end)
+        return RARE;
     struct echo *e = &body->echo;
     int went = check_echo(e, PF_IPV4);
     if (went)
         return went;
-    went = hops_in(m, body + 1, length - sizeof(*body), end);
+    went = hops_in(m, body + 1, m->length - sizeof(*body));
     if (went)
         return went;
     __u64 sum = SUM(body, sizeof(*body) / 4);
@@ -181,7 +189,7 @@ static __always_inline int read4(struct message4 *body, __u32 length, const void
     const struct classifier4 *f = &body->flow;
     if ((body->mask.src & body->mask.dst) != 0xffffffff || !mask_is_exact(&body->mask.more))
         return RARE;
-    if (is_multicast4(f->src) || is_multicast4(f->dst))
+    if (is_nobody4(f->src) || is_nobody4(f->dst) || !f->more.protocol)
         return RARE;
     m->echo = e;
     m->rate = body->rate;
@@ -197,17 +205,19 @@ static __always_inline void copy_address(__u64 *to, const __be32 *from)
     to[1] = (__u64)from[3] << 32 | from[2];
 }
 
-static __always_inline int read6(const struct settings *set, struct message6 *body, __u32 length, __u64 pseudo,
-                                 const void *end, struct message *m, struct session_key *k)
+static __noinline int read6(const struct settings *set, struct message6 *body, struct message *m,
+                            struct session_key *k)
 {
+    if ((void *)(body + 1) > m->end)
+        return RARE;
     struct echo *e = &body->echo;
     int went = check_echo(e, PF_IPV6);
     if (went)
         return went;
-    went = hops_in(m, body + 1, length - sizeof(*body), end);
+    went = hops_in(m, body + 1, m->length - sizeof(*body));
     if (went)
         return went;
-    __u64 sum = SUM(body, sizeof(*body) / 4) + pseudo;
+    __u64 sum = SUM(body, sizeof(*body) / 4) + m->pseudo;
     if (m->hops)
         sum += SUM(m->hops, sizeof(*m->hops) / 4);
     if (fold(sum) != 0xffff)
@@ -219,7 +229,7 @@ static __always_inline int read6(const struct settings *set, struct message6 *bo
         all &= body->mask.src[i] & body->mask.dst[i];
     if (all != 0xffffffff || !mask_is_exact(&body->mask.more))
         return RARE;
-    if ((bpf_ntohl(f->src[0]) >> 24) == 0xff || (bpf_ntohl(f->dst[0]) >> 24) == 0xff)
+    if (is_nobody6(f->src) || is_nobody6(f->dst) || !f->more.protocol)
         return RARE;
     m->echo = e;
     m->rate = body->rate;
@@ -231,13 +241,14 @@ static __always_inline int read6(const struct settings *set, struct message6 *bo
     return GOES_ON;
 }
 
-static __always_inline void rewrite(const struct settings *set, const struct message *m, __u32 rate, int refused)
+static __noinline void rewrite(const struct settings *set, const struct message *m, __u32 rate, int refused)
 {
     struct echo *e = m->echo;
     __u16 checksum = e->checksum;
     if (refused) {
         __be32 *word = (__be32 *)&e->kind;
         put32(&checksum, word, *word | bpf_htonl(NACK));
+        put32(&checksum, &e->key[0], 0);
         put32(&checksum, &e->key[1], 0);
     }
     if (e->refresh > set->most_refresh) {

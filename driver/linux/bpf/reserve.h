@@ -3,6 +3,8 @@
 // What a message does to the table and to the grant: refresh, make, change, release, refuse, undo. The second copy of
 // `engine/boomerang`'s decisions for one flow with one rate.
 
+#define MESSAGE 1 // what it costs of its source's allowance,
+#define NEW 9     // and a new session beside it
 #define LIFE 3500000000ULL // ns for each second of the refresh interval
 
 // What happened, for each CPU.
@@ -15,6 +17,7 @@ struct counts {
     __u64 carried; // forwarded without a change of state
     __u64 told;
     __u64 unheard; // the ring was full
+    __u64 silenced; // its source said too much: dropped
 };
 
 struct {
@@ -28,6 +31,7 @@ struct {
 // What a pass through this node needs to know of a message, and what becomes of it.
 struct work {
     struct session_key key; // of the half that is reserved here
+    struct two_rows rows;   // that it may be in
     __u64 rate;             // asked for it, bit/s
     __u64 lowered;          // what the field says afterwards
     __u64 expiry;           // tick
@@ -37,6 +41,9 @@ struct work {
     __u8 reply;
     __u8 nack;    // refused before us
     __u8 refused; // by us
+    __u8 expects; // a request that asks for something in reverse: its reply must be known
+    __u32 source; // of whose allowance it goes
+    __u64 now;    // coarsely, ns of the monotonic clock
 };
 
 static __always_inline struct counts *counters(void)
@@ -45,14 +52,37 @@ static __always_inline struct counts *counters(void)
     return bpf_map_lookup_elem(&counts, &zero);
 }
 
-static __always_inline __u64 now_tick(const struct settings *set)
-{
-    return (bpf_ktime_get_coarse_ns() + set->offset) >> TICK;
-}
-
 static __always_inline struct interface *interface_of(__u32 ifindex)
 {
     return bpf_map_lookup_elem(&interfaces, &ifindex);
+}
+
+// Which allowance an IP source has.
+static __always_inline __u32 source_of(const struct settings *set, __u64 first, __u64 second)
+{
+    return stir((stir(first ^ set->seed[1]) + second) ^ set->seed[0]) % SOURCES;
+}
+
+// Whether a source may say so much more: a token bucket of a second's worth.
+static __always_inline int may_say(const struct settings *set, __u32 source, __u64 now, __u32 cost)
+{
+    __u64 *at = bpf_map_lookup_elem(&sources, &source);
+    if (!at)
+        return 0;
+    __u64 old = look(at);
+    __u32 tick = now >> 20, then = old;
+    __u64 tokens = old >> 32, gained = ((__u64)(tick - then) * set->per_source) >> 10;
+    if (gained) {
+        tokens += gained;
+        if (tokens > set->per_source)
+            tokens = set->per_source;
+        then = tick;
+    }
+    int enough = tokens >= cost;
+    if (enough)
+        tokens -= cost;
+    *(volatile __u64 *)at = tokens << 32 | then;
+    return enough;
 }
 
 // What this interface could give to somebody who holds `held` of it.
@@ -94,7 +124,7 @@ __noinline int renew(__u32 place, struct work *w)
         if (!taken)
             return refuse(out, held, w);
     }
-    __u64 new = w->rate ? live(old, w->rate, w->expiry) : freed(old);
+    __u64 new = w->rate || w->expects ? live(old, w->rate, w->expiry) : freed(old);
     if (swap(at, old, new) != old) {
         if (w->rate > held)
             give_back(out, w->rate - held);
@@ -103,8 +133,8 @@ __noinline int renew(__u32 place, struct work *w)
     if (w->rate < held)
         give_back(out, held - w->rate);
     if (*undo >> 32 != w->transaction)
-        *undo = (__u64)w->transaction << 32 | held;
-    if (w->rate == held)
+        *undo = (__u64)w->transaction << 32 | (w->rate ? held : 0);
+    if (w->rate == held && new & LIVE)
         n->refreshed++;
     else if (w->rate)
         n->changed++;
@@ -149,7 +179,7 @@ static __always_inline int settle(struct row *b, __u32 index, const struct work 
 }
 
 // Makes the session in one of its rows, if nobody has made it since we looked.
-static __always_inline int make_in(const struct rows *r, struct interface *out, struct work *w)
+static __always_inline int make_in(const struct two_rows *r, struct interface *out, struct work *w)
 {
     struct row *first = row_at(r->first), *second = row_at(r->second);
     if (!first || !second)
@@ -162,7 +192,8 @@ static __always_inline int make_in(const struct rows *r, struct interface *out, 
     if (!taken)
         return refuse(out, 0, w);
     int done;
-    if (free_places(first) >= free_places(second))
+    int free = free_places(first);
+    if (free >= WAYS / 2 || free >= free_places(second))
         done = settle(first, r->first, w) || settle(second, r->second, w);
     else
         done = settle(second, r->second, w) || settle(first, r->first, w);
@@ -177,21 +208,24 @@ __noinline int make(struct work *w)
 {
     struct settings *set = the_settings();
     struct counts *n = counters();
-    struct rows r;
     if (!w || !set || !n)
         return CROWDED;
     struct interface *out = interface_of(w->oif);
-    rows_of(set, &w->key, &r);
-    __u64 *lock = bpf_map_lookup_elem(&locks, &r.lock);
+    __u64 *lock = bpf_map_lookup_elem(&locks, &w->rows.lock);
     if (!lock || !out)
         return CROWDED;
+    if (!may_say(set, w->source, w->now, NEW)) {
+        w->lowered = 0;
+        w->refused = 1;
+        return GOES_ON;
+    }
     int got = 0;
     for (int i = 0; i < 64 && !got; i++)
         got = swap(lock, 0, 1) == 0;
     if (!got)
         return CROWDED;
-    int went = make_in(&r, out, w);
-    swap(lock, 1, 0);
+    int went = make_in(&w->rows, out, w);
+    *(volatile __u64 *)lock = 0; // what was written before has been made seen by the last swap
     if (went == GOES_ON && !w->refused)
         n->made++;
     return went;
@@ -231,7 +265,9 @@ static __always_inline int find_forward(const struct settings *set, const struct
     } else {
         k.who = w->key.who >> 32 | w->key.who << 32;
     }
-    return find_session(&k);
+    struct two_rows r;
+    rows_of(set, &k, &r);
+    return find_session(&k, &r);
 }
 
 // A reply undoes what its request did here if that failed, and must be known if it is to make something new.
@@ -269,7 +305,7 @@ __noinline int reserve(struct work *w)
         if (w->reply)
             heed_request(w);
         __u64 held = 0;
-        int place = find_session(&w->key);
+        int place = find_session(&w->key, &w->rows);
         struct row *row = row_at((__u32)place / WAYS);
         if (place != NOWHERE && row)
             held = rate_of(look(&row->state[place & (WAYS - 1)]));
@@ -278,8 +314,8 @@ __noinline int reserve(struct work *w)
             w->lowered = most;
         return GOES_ON;
     }
-    int place = find_session(&w->key);
-    if (place == NOWHERE && !w->rate) {
+    int place = find_session(&w->key, &w->rows);
+    if (place == NOWHERE && !w->rate && !w->expects) {
         n->carried++;
         return GOES_ON;
     }

@@ -3,9 +3,10 @@
 // The table of Boomerang's sessions, shared by the program that reserves (boomerang.c, at the ingress) and the one
 // that polices (there too, at the egress), and by user space, which maps it into its memory.
 //
-// A session is a flow on an outgoing interface. It lies in one of two rows of four places, 128 bytes each, which its
-// keyed hash names; a new one takes the emptier of both (first fit fills up at three quarters, this does not). The
-// first cache line of a row holds the keys, so that a place which is not ours costs one miss.
+// A session is a flow on an outgoing interface. It lies in one of two rows of four places, 128 bytes each, which a keyed
+// hash of the flow names. Both are in one page of memory, so that a look at the second costs no walk through page
+// tables; a new session takes the first while that is at most half full, then the emptier of both, so that most are
+// found in the first. The first cache line of a row holds the keys: a place which is not ours costs one miss.
 //
 //   state   rate (bit/s) 32 | expiry (ticks of 2^26 ns) 26 | life 4 | FREE, BUSY or LIVE 2
 //   undo    transaction 32 | the rate before that transaction 32
@@ -25,7 +26,9 @@
 #define STATUS 3ULL
 #define TICK 26 // 2^26 ns: 67 ms
 #define TICKS 0x3ffffffULL
+#define ROWS_A_PAGE 32
 #define TRIES 4
+#define WHERE_OUT 0x7fffffULL // the interface in a key's second word
 #define LOCKS 4096
 #define MOST_INTERFACES 4096
 
@@ -62,7 +65,8 @@ struct settings {
     __u32 burst_ns;     // a session's bucket holds what its rate brings in this time,
     __u32 burst_least;  // and at least this, bytes
     __u32 min_unit;     // a shorter packet counts as this long
-    __u64 zero[3];
+    __u32 per_source;   // messages a second that are taken of one source; a new session counts as ten
+    __u32 zero[5];
 };
 
 struct {
@@ -110,6 +114,18 @@ struct {
     __type(value, __u64);
 } locks SEC(".maps");
 
+#define SOURCES 4096
+
+// What each source may still say: tokens 32 | when that was right, ticks of 2^20 ns, 32. Sources are hashed into it, so
+// it never grows. CPUs that write at once may let a message too many pass.
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, SOURCES);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, __u32);
+    __type(value, __u64);
+} sources SEC(".maps");
+
 struct session_key {
     __u64 who;
     __u64 where;
@@ -126,11 +142,11 @@ static __always_inline __u64 stir(__u64 h)
     return h;
 }
 
-// Both halves name a row each.
+// The interface does not count, so that the rows are known before the way is.
 static __always_inline __u64 hash(const struct settings *set, const struct session_key *k)
 {
     __u64 h = stir(k->who ^ set->seed[0]);
-    return stir((h + k->where) ^ set->seed[1]);
+    return stir((h + (k->where & ~WHERE_OUT)) ^ set->seed[1]);
 }
 
 static __always_inline __u64 hash_addresses(const struct settings *set, const struct wide *w)
@@ -223,31 +239,38 @@ static __always_inline struct row *row_at(__u32 index)
 }
 
 // The two rows that a session may be in, and which CPU may make it.
-struct rows {
+struct two_rows {
     __u32 first;
     __u32 second;
     __u32 lock;
 };
 
-static __always_inline void rows_of(const struct settings *set, const struct session_key *k, struct rows *r)
+static __always_inline void rows_of(const struct settings *set, const struct session_key *k, struct two_rows *r)
 {
     __u64 h = hash(set, k);
     r->first = h & set->mask;
-    r->second = h >> 32 & set->mask;
+    r->second = (r->first ^ (1 + (__u32)(h >> 32) % (ROWS_A_PAGE - 1))) & set->mask;
     r->lock = (h >> 16) % LOCKS;
 }
 
-// The number of the place that holds the session, or NOWHERE. Not static: verified once for all callers.
-__noinline int find_session(const struct session_key *k)
+// Asks for the first row's cache lines while there is other work to do.
+static __always_inline void ask_for(const struct two_rows *r)
 {
-    struct settings *set = the_settings();
-    struct rows r;
-    if (!set || !k)
+    struct row *first = row_at(r->first);
+    if (first) {
+        look(&first->who[0]);
+        look(&first->state[0]);
+    }
+}
+
+// The number of the place that holds the session, or NOWHERE. Not static: verified once for all callers.
+__noinline int find_session(const struct session_key *k, const struct two_rows *r)
+{
+    if (!k || !r)
         return NOWHERE;
-    rows_of(set, k, &r);
-    struct row *first = row_at(r.first), *second = row_at(r.second);
+    struct row *first = row_at(r->first), *second = row_at(r->second);
     if (!first || !second)
         return NOWHERE;
-    int place = find_in(first, r.first, k);
-    return place != NOWHERE ? place : find_in(second, r.second, k);
+    int place = find_in(first, r->first, k);
+    return place != NOWHERE ? place : find_in(second, r->second, k);
 }

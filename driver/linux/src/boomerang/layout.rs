@@ -84,7 +84,9 @@ pub struct Settings {
     pub burst_least: AtomicU32,
     /// A shorter packet counts as this long, bytes.
     pub min_unit: AtomicU32,
-    zero: [u64; 3],
+    /// Messages a second that are taken of one source.
+    pub per_source: AtomicU32,
+    zero: [u32; 5],
 }
 
 /// The state word of a place.

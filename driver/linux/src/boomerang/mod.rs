@@ -12,6 +12,7 @@
 
 pub mod grant;
 pub mod layout;
+pub mod parade;
 pub mod ring;
 mod shared;
 mod sweep;
@@ -38,7 +39,8 @@ pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/boomerang.o");
 
 /// Where things are pinned; another layout of the maps takes another name.
 const LAYOUT: &str = "boomerang_v1";
-/// Rows of a table that nothing else is said of: room for about 60,000 sessions in 2 MiB.
+/// Rows of a table that nothing else is said of: room for about 48,000 sessions in 2 MiB, and as much for the
+/// addresses of IPv6.
 pub const ROWS: u32 = 1 << 14;
 /// The most rows.
 pub const MOST_ROWS: u32 = 1 << 22;
@@ -63,6 +65,8 @@ pub struct Rules {
     pub burst_least: Bytes,
     /// A shorter packet counts as this long, IP bytes.
     pub min_unit: u32,
+    /// Messages a second that are taken of one source; a new session counts as ten. A second's worth may come at once.
+    pub per_source: u32,
     /// Boot clock less monotonic clock: what the machine slept, so that sessions do not sleep with it.
     pub offset: Span,
 }
@@ -87,6 +91,8 @@ pub struct Counts {
     pub told: u64,
     /// Not told, because nobody reads: forwarded as by a node that is not aware.
     pub unheard: u64,
+    /// Dropped, because their source says too much.
+    pub silenced: u64,
 }
 
 // SAFETY: `repr(C)` of integers alone, without gaps; every bit pattern is a value.
@@ -217,6 +223,7 @@ impl FastPath {
         set.burst_ns.store(u32::try_from(rules.burst.as_nanos()).unwrap_or(u32::MAX), Release);
         set.burst_least.store(u32::try_from(rules.burst_least.get()).unwrap_or(u32::MAX), Release);
         set.min_unit.store(rules.min_unit, Release);
+        set.per_source.store(rules.per_source, Release);
         set.offset.store(rules.offset.as_nanos(), Release);
     }
 
@@ -367,6 +374,7 @@ impl FastPath {
             carried: sum.carried.wrapping_add(one.carried),
             told: sum.told.wrapping_add(one.told),
             unheard: sum.unheard.wrapping_add(one.unheard),
+            silenced: sum.silenced.wrapping_add(one.silenced),
         }))
     }
 }

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use traffic::edge::Side;
 
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_OBJ_PIN: libc::c_long = 6;
 const BPF_OBJ_GET: libc::c_long = 7;
 pub(super) const BPF_PROG_TEST_RUN: libc::c_long = 10;
@@ -110,6 +111,16 @@ pub struct LinkPlace {
 pub fn link_place(link: BorrowedFd<'_>) -> io::Result<LinkPlace> {
     let about = describe(link)?; // struct bpf_link_info: type, id, prog_id, -, tcx.ifindex
     Ok(LinkPlace { ifindex: about[4], program: about[2] })
+}
+
+/// Puts a program at a place of an array that programs jump by.
+pub fn put_program(array: BorrowedFd<'_>, index: u32, program: BorrowedFd<'_>) -> io::Result<()> {
+    let program = program.as_raw_fd();
+    let mut attr: Attr = [0; 16];
+    attr[0] = u64::from(array.as_raw_fd() as u32);
+    attr[1] = std::ptr::from_ref(&index) as u64;
+    attr[2] = std::ptr::from_ref(&program) as u64;
+    bpf(BPF_MAP_UPDATE_ELEM, &mut attr).map(drop)
 }
 
 /// How many entries a map has room for.

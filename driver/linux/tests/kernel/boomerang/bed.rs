@@ -17,8 +17,9 @@ pub const CLASS: u32 = (MAJOR as u32) << 16 | 4;
 pub const RULES: Rules = Rules {
     most_refresh: 60,
     burst: Span::from_millis(100),
-    burst_least: Bytes::new(3000),
-    min_unit: 64,
+    burst_least: Bytes::new(8192),
+    min_unit: 128,
+    per_source: u32::MAX,
     offset: Span::ZERO,
 };
 

@@ -92,7 +92,6 @@ fn what_is_not_decided_in_the_kernel_is_told_whole_and_what_is_no_message_passes
         let wider = Selector { src_port: 0, ..Selector::exact(wire::boomerang::Family::V4) };
         let rare = [
             Say { mask: Some(wider), ..plain.clone() },
-            Say { key: 35, ..plain.clone() },
             Say { flags: 2, ..plain.clone() },
             Say { rates: vec![Rates { forward: 2, reverse: 1 }, Rates { forward: 1, reverse: 1 }], ..plain.clone() },
             plain.clone().options(&[Opt::Uid(wire::boomerang::Uid { user: 1, credential: 2 })]),
@@ -179,7 +178,7 @@ fn the_form_for_traffic_control_does_the_same() {
         assert_eq!(bed.path.free(bed.east), Rate::from_mbps(7));
         let other = bed.hear(&say);
         assert_eq!(ran.packet, other.packet);
-        let more = Say { key: 35, ..say };
+        let more = Say { flags: 2, ..say };
         assert_eq!(bed.path.run_ingress(&more.frame(), bed.west).expect("test run").verdict, 2, "TC_ACT_SHOT");
     });
 }

@@ -1,0 +1,115 @@
+//! Boomerang's fast path: what a refresh and a new reservation cost the kernel, by test run; each run another session,
+//! in random order. The harness (leading prepared messages past an empty place) is measured, printed and subtracted.
+//!
+//! In a scratch network namespace; without root it says so and measures nothing.
+
+#[path = "../tests/kernel/boomerang/bed.rs"]
+#[allow(dead_code)]
+mod bed;
+#[path = "../tests/kernel/scratch.rs"]
+#[allow(dead_code)]
+mod scratch;
+
+use bed::{Bed, CLASS, Say};
+use bench::{Bench, Draw, median};
+use linux::boomerang::parade::Parade;
+use terms::Rate;
+
+fn main() {
+    let bench = Bench::from_args();
+    let run = std::thread::spawn(move || {
+        if !scratch::unshare() {
+            eprintln!("SKIPPED: the fast path needs root: {}", std::io::Error::last_os_error());
+            return;
+        }
+        program(&bench);
+    });
+    run.join().expect("the benchmark's thread");
+}
+
+const MANY: u32 = 1_000_000;
+const FEW: u32 = 1_000;
+/// Of the new ones, so many are measured: the last before the table holds all.
+const LAST: u32 = 100_000;
+const ROWS: u32 = 1 << 20;
+const ROUNDS: usize = 9;
+
+/// A random order of the first `count` sessions, as messages of this transaction.
+fn line_up(parade: &Parade, count: u32, transaction: u32, draw: &mut Draw) {
+    let mut order: Vec<u32> = (0..count).collect();
+    for i in (1..order.len()).rev() {
+        order.swap(i, draw.next_u32() as usize % (i + 1));
+    }
+    for (step, n) in parade.steps().iter().zip(order) {
+        step.set(&Say::flow(n, 1_000, 0).transaction(transaction).frame());
+    }
+}
+
+fn program(bench: &Bench) {
+    let names = ["boomerang_xdp_refresh_ns", "boomerang_xdp_new_ns"];
+    for (suffix, count, rows) in [("1e3", FEW, ROWS >> 10), ("1e6", MANY, ROWS)] {
+        if names.iter().any(|name| bench.wants(&format!("{name}_{suffix}"))) {
+            let bench = bench.clone();
+            let run = move || {
+                assert!(scratch::unshare());
+                sessions(&bench, suffix, count, rows);
+            };
+            std::thread::spawn(run).join().expect("the measurement");
+        }
+    }
+}
+
+fn sessions(bench: &Bench, suffix: &str, count: u32, rows: u32) {
+    let mut bed = bed::bed(rows, Rate::from_mbps(1_000_000));
+    let mut parade = Parade::open(1 << 20).expect("the parade loads");
+    let mut draw = Draw::new(5);
+    let sample = Say::flow(0, 1_000, 0).frame();
+    line_up(&parade, count, 1, &mut draw);
+    let runs = |parade: &mut Parade, n: usize| -> f64 {
+        let mut all: Vec<f64> =
+            (0..n).map(|_| f64::from(parade.run(&sample, bed.west, 0, count, MANY).expect("runs"))).collect();
+        median(&mut all)
+    };
+    let own = runs(&mut parade, ROUNDS);
+    parade.past_forwarder().expect("past the forwarder");
+    let forward = runs(&mut parade, ROUNDS) - own;
+    println!("# harness {own} ns a run, subtracted from what follows; bare forwarding by test run {forward} ns");
+    parade.past(&bed.path).expect("past the program");
+    let mut new: Vec<f64> = (0..ROUNDS).map(|_| new(&mut bed, &mut parade, count, &mut draw)).collect();
+    bench.report(&format!("boomerang_xdp_new_ns_{suffix}"), median(&mut new) - own, "ns", ROUNDS);
+    let mut refresh: Vec<f64> = (0..ROUNDS as u32)
+        .map(|round| {
+            line_up(&parade, count, 2 + round, &mut draw);
+            f64::from(parade.run(&sample, bed.west, 0, count, MANY).expect("runs"))
+        })
+        .collect();
+    bench.report(&format!("boomerang_xdp_refresh_ns_{suffix}"), median(&mut refresh) - own, "ns", ROUNDS);
+    assert!(bed.path.total().0 >= enough(count), "refreshes make nothing and lose nothing");
+}
+
+/// One in a hundred thousand may find both its rows full.
+fn enough(count: u32) -> usize {
+    (count - count / 100_000) as usize
+}
+
+/// From an empty table to `count` sessions; mean ns of the last of them (of all, where there are few), over as many tables
+/// as make the clock's own coarseness vanish.
+fn new(bed: &mut Bed, parade: &mut Parade, count: u32, draw: &mut Draw) -> f64 {
+    line_up(parade, count, 1, draw);
+    let sample = Say::flow(0, 1_000, 0).frame();
+    let (measured, tables) = if count > LAST { (LAST, 1) } else { (count, 20) };
+    let mut sum = 0.0;
+    for _ in 0..tables {
+        let later = bed.tick() + (1 << 24);
+        bed.path.sweep(later, usize::MAX);
+        bed.path.shrink(bed.east, Rate::INFINITE);
+        bed.path.grow(bed.east, Rate::from_mbps(1_000_000), CLASS).expect("grows");
+        let before = count - measured;
+        if before > 0 {
+            parade.run(&sample, bed.west, 0, count, before).expect("runs");
+        }
+        sum += f64::from(parade.run(&sample, bed.west, before, count, measured).expect("runs"));
+    }
+    assert!(bed.path.total().0 >= enough(count), "all were made, but for a few that only user space has room for");
+    sum / f64::from(tables)
+}

@@ -1,0 +1,121 @@
+//! For measurements: prepared messages led past the XDP program by a test run, another one each time (`bpf/parade.c`).
+
+use super::FastPath;
+use super::shared::{Shareable, Shared};
+use crate::bpf::arriving::{self, Xdp};
+use crate::bpf::{fault, map, refused, sys};
+use aya::maps::{Array, Map, MapData};
+use aya::programs::Xdp as XdpProgram;
+use aya::{Ebpf, EbpfLoader};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use terms::{Fault, IfIndex};
+
+/// The compiled programs.
+pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/parade.o");
+
+/// `struct step`: what differs between two messages.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Step {
+    words: [AtomicU32; 8],
+}
+
+// SAFETY: as demanded: `repr(C)`, 32 bytes of atomics.
+unsafe impl Shareable for Step {}
+
+impl Step {
+    /// Takes what differs from an Ethernet frame of an IPv4 message with Router Alert.
+    ///
+    /// # Panics
+    /// It is shorter than such a message.
+    pub fn set(&self, frame: &[u8]) {
+        let word = |at: usize| u32::from_ne_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+        let sums = u32::from_ne_bytes([frame[24], frame[25], frame[40], frame[41]]);
+        let all = [26, 30, 50, 70, 74, 78].map(word).into_iter().chain([sums, 0]);
+        self.words.iter().zip(all).for_each(|(place, value)| place.store(value, Relaxed));
+    }
+}
+
+/// The programs.
+pub struct Parade {
+    parade: OwnedFd,
+    forward: OwnedFd,
+    past: OwnedFd,
+    steps: Shared<Step>,
+    progress: Array<MapData, u64>,
+}
+
+impl Parade {
+    /// Loads them; at most `most` messages.
+    ///
+    /// # Errors
+    /// As [`FastPath::open`].
+    pub fn open(most: u32) -> Result<Parade, Fault> {
+        let mut object = EbpfLoader::new()
+            .map_max_entries("steps", most)
+            .load(OBJECT)
+            .map_err(|error| refused("load the parade", &error))?;
+        let (parade, forward) = (program(&mut object, "parade")?, program(&mut object, "forward")?);
+        let held = |map: &MapData| map.fd().as_fd().try_clone_to_owned().map_err(fault("hold a map"));
+        let (Map::Array(steps), Map::ProgramArray(past)) = (map(&mut object, "steps")?, map(&mut object, "past")?)
+        else {
+            return Err(Fault { what: "find a map of the right kind in the object", code: 0 });
+        };
+        let progress = Array::try_from(map(&mut object, "progress")?).map_err(|e| refused("open a map", &e))?;
+        let (steps, past) = (held(&steps)?, held(&past)?);
+        let steps = Shared::map(steps.as_fd(), most as usize).map_err(fault("map the messages into memory"))?;
+        Ok(Parade { parade, forward, past, steps, progress })
+    }
+
+    /// The messages, in their order.
+    pub fn steps(&self) -> &[Step] {
+        self.steps.all()
+    }
+
+    /// What they are led past: the XDP program, from now on.
+    ///
+    /// # Errors
+    /// The kernel will not.
+    pub fn past(&self, path: &FastPath) -> Result<(), Fault> {
+        sys::put_program(self.past.as_fd(), 0, path.xdp.as_fd()).map_err(fault("lead the parade past a program"))
+    }
+
+    /// Past the bare forwarder, from now on: the measure of what any forwarding costs.
+    ///
+    /// # Errors
+    /// The kernel will not.
+    pub fn past_forwarder(&self) -> Result<(), Fault> {
+        sys::put_program(self.past.as_fd(), 0, self.forward.as_fd()).map_err(fault("lead the parade past a program"))
+    }
+
+    /// Runs from the message `first` of `count` on, so often, coming in by `iif`; mean ns of a run.
+    ///
+    /// # Errors
+    /// The kernel will not.
+    pub fn run(&mut self, frame: &[u8], iif: IfIndex, first: u32, count: u32, times: u32) -> Result<u32, Fault> {
+        let progress = u64::from(first) | u64::from(count) << 32;
+        self.progress.set(0, progress, 0).map_err(|error| refused("start the parade", &error))?;
+        let ran = arriving::run_xdp(self.parade.as_fd(), frame, iif.0, times).map_err(fault("run the parade"))?;
+        Ok(ran.nanos)
+    }
+
+    /// Hangs the bare forwarder at an interface; it stays as long as what is returned.
+    ///
+    /// # Errors
+    /// The kernel will not.
+    pub fn forward(&self, iif: IfIndex) -> Result<OwnedFd, Fault> {
+        arriving::attach_xdp(self.forward.as_fd(), iif.0, Xdp::Native).map_err(fault("attach the bare forwarder"))
+    }
+}
+
+fn program(object: &mut Ebpf, name: &str) -> Result<OwnedFd, Fault> {
+    let program: &mut XdpProgram = object
+        .program_mut(name)
+        .and_then(|program| program.try_into().ok())
+        .ok_or(Fault { what: "find a program in its object", code: 0 })?;
+    program.load().map_err(|error| refused("load a program", &error))?;
+    let fd = program.fd().map_err(|error| refused("hold a program", &error))?;
+    fd.as_fd().try_clone_to_owned().map_err(fault("hold a program"))
+}
