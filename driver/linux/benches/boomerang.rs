@@ -3,22 +3,98 @@
 //!
 //! In a scratch network namespace; without root it says so and measures nothing.
 
-#[path = "../tests/kernel/boomerang/bed.rs"]
-#[allow(dead_code)]
-mod bed;
-#[path = "../tests/kernel/scratch.rs"]
-#[allow(dead_code)]
-mod scratch;
+#[path = "../tests/kernel/boomerang/router.rs"]
+mod router;
 
-use bed::{Bed, CLASS, Say};
 use bench::{Bench, Draw, median};
 use linux::boomerang::parade::Parade;
-use terms::Rate;
+use linux::boomerang::{FastPath, Hanging, Rules};
+use linux::bpf::entry::MAJOR;
+use std::path::PathBuf;
+use terms::{Bytes, FlowKey, IfIndex, Rate, Span};
+use wire::boomerang::{Family, Leg, Rates, Request, Selector};
+use wire::ip::Header;
+
+const CLASS: u32 = (MAJOR as u32) << 16 | 4;
+
+/// The fast path of a router, with a state directory that goes with it.
+struct Bed {
+    path: FastPath,
+    west: IfIndex,
+    east: IfIndex,
+    _dir: Dir,
+}
+
+struct Dir(PathBuf);
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        if linux::bpf::forget(&self.0).is_ok() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+fn bed(rows: u32) -> Bed {
+    let (west, east) = router::router();
+    let dir = std::env::temp_dir().join(format!("sluice-bench-{}-boomerang", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let dir = Dir(dir);
+    let path = FastPath::open(&dir.0, rows, [0x5eed, 0xfeed]).expect("the programs load");
+    let (burst, burst_least) = (Span::from_millis(100), Bytes::new(8192));
+    path.set_rules(&Rules {
+        most_refresh: 60,
+        burst,
+        burst_least,
+        min_unit: 128,
+        per_source: u32::MAX,
+        offset: Span::ZERO,
+    });
+    for index in [west, east] {
+        path.attach(index, Hanging::Native).expect("veth has XDP");
+        path.listen(index, true).expect("a small number");
+        path.redirect(index, true).expect("a small number");
+        path.grow(index, Rate::from_mbps(1_000_000), CLASS).expect("a small number");
+    }
+    Bed { path, west, east, _dir: dir }
+}
+
+/// The frame of a request for flow `n`.
+fn frame(n: u32, transaction: u32) -> Vec<u8> {
+    let [_, b, c, d] = n.to_be_bytes();
+    let (src, dst) = ([10, 10, c, d].into(), [10, 20, b, 1].into());
+    let flow = FlowKey { src, dst, protocol: 17, src_port: 4000, dst_port: 5004 };
+    let request = Request {
+        leg: Leg::Request,
+        id: 7,
+        sequence: 1,
+        transaction,
+        flags: 0,
+        refresh: 30,
+        key: 1,
+        classifier: Selector::of(&flow),
+        mask: Selector::exact(Family::V4),
+        rates: &[Rates { forward: 1_000, reverse: 0 }],
+        policy: 0,
+        options: &[],
+    };
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0]);
+    let header = Header { src, dst, protocol: 1, ttl: 64, tos: 0, router_alert: true };
+    request.write(&header, &mut frame).expect("fits");
+    frame
+}
+
+/// Moves the calling thread into a fresh network namespace.
+fn unshare() -> bool {
+    // SAFETY: no pointers; only this thread moves.
+    unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
+}
 
 fn main() {
     let bench = Bench::from_args();
     let run = std::thread::spawn(move || {
-        if !scratch::unshare() {
+        if !unshare() {
             eprintln!("SKIPPED: the fast path needs root: {}", std::io::Error::last_os_error());
             return;
         }
@@ -41,7 +117,7 @@ fn line_up(parade: &Parade, count: u32, transaction: u32, draw: &mut Draw) {
         order.swap(i, draw.next_u32() as usize % (i + 1));
     }
     for (step, n) in parade.steps().iter().zip(order) {
-        step.set(&Say::flow(n, 1_000, 0).transaction(transaction).frame());
+        step.set(&frame(n, transaction));
     }
 }
 
@@ -51,7 +127,7 @@ fn program(bench: &Bench) {
         if names.iter().any(|name| bench.wants(&format!("{name}_{suffix}"))) {
             let bench = bench.clone();
             let run = move || {
-                assert!(scratch::unshare());
+                assert!(unshare());
                 sessions(&bench, suffix, count, rows);
             };
             std::thread::spawn(run).join().expect("the measurement");
@@ -60,10 +136,10 @@ fn program(bench: &Bench) {
 }
 
 fn sessions(bench: &Bench, suffix: &str, count: u32, rows: u32) {
-    let mut bed = bed::bed(rows, Rate::from_mbps(1_000_000));
+    let mut bed = bed(rows);
     let mut parade = Parade::open(1 << 20).expect("the parade loads");
     let mut draw = Draw::new(5);
-    let sample = Say::flow(0, 1_000, 0).frame();
+    let sample = frame(0, 1);
     line_up(&parade, count, 1, &mut draw);
     let runs = |parade: &mut Parade, n: usize| -> f64 {
         let mut all: Vec<f64> =
@@ -96,11 +172,11 @@ fn enough(count: u32) -> usize {
 /// as make the clock's own coarseness vanish.
 fn new(bed: &mut Bed, parade: &mut Parade, count: u32, draw: &mut Draw) -> f64 {
     line_up(parade, count, 1, draw);
-    let sample = Say::flow(0, 1_000, 0).frame();
+    let sample = frame(0, 1);
     let (measured, tables) = if count > LAST { (LAST, 1) } else { (count, 20) };
     let mut sum = 0.0;
     for _ in 0..tables {
-        let later = bed.tick() + (1 << 24);
+        let later = bed.path.now() + (1 << 24);
         bed.path.sweep(later, usize::MAX);
         bed.path.shrink(bed.east, Rate::INFINITE);
         bed.path.grow(bed.east, Rate::from_mbps(1_000_000), CLASS).expect("grows");

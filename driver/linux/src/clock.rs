@@ -37,6 +37,16 @@ impl Clock {
     }
 }
 
+/// The kernel's monotonic clock, as coarsely as the kernel's own programs read it, ns.
+pub fn monotonic_coarse() -> u64 {
+    read(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+/// What the machine has slept: the boot clock less the monotonic clock, ns.
+pub fn slept() -> u64 {
+    read(libc::CLOCK_BOOTTIME).saturating_sub(read(libc::CLOCK_MONOTONIC))
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `ts` is a valid timespec that outlives the call.

@@ -13,9 +13,9 @@ pub struct Expired {
 }
 
 impl FastPath {
-    /// The tick that the programs would read at `monotonic` ns of the kernel's monotonic clock.
-    pub fn tick(&self, monotonic: u64) -> u64 {
-        monotonic.wrapping_add(self.settings().offset.load(Acquire)) >> TICK
+    /// The tick that the programs read now.
+    pub fn now(&self) -> u64 {
+        crate::clock::monotonic_coarse().wrapping_add(self.settings().offset.load(Acquire)) >> TICK
     }
 
     /// Looks at the next `rows` rows of the table and takes out what is over at this tick, giving its rate back to the

@@ -1,13 +1,11 @@
 //! A router for Boomerang's messages: initiating nodes in the west, far ends in the east, each behind a neighbour that is
 //! known; the programs loaded, a grant at each interface.
 
+use super::router::router;
 use crate::scratch::StateDir;
 use linux::boomerang::{FastPath, Hanging, REDIRECT, Rules};
 use linux::bpf::arriving::Ran;
 use linux::bpf::entry::MAJOR;
-use linux::netlink::Socket;
-use linux::netlink::message::Message;
-use linux::netlink::route::RouteEntry;
 use std::net::IpAddr;
 use terms::{Bytes, FlowKey, IfIndex, Rate, Span};
 use wire::boomerang::{Leg, Opt, Rates, Request, Selector};
@@ -30,52 +28,6 @@ pub struct Bed {
     _state: StateDir,
 }
 
-/// In a scratch namespace: `west` and `east`, routes behind them, forwarding on.
-pub fn router() -> (IfIndex, IfIndex) {
-    for switch in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-        std::fs::write(format!("/proc/sys/net/{switch}"), "1").expect("forwarding in this namespace");
-    }
-    let mut socket = Socket::open().expect("netlink");
-    let mut side = |name: &str, peer: &str, n: u8| {
-        socket.add_veth(name, peer, None).expect("veth");
-        for name in [name, peer] {
-            let index = socket.link_by_name(name).expect("link").index;
-            socket.set_link_up(index, true).expect("up");
-        }
-        let index = socket.link_by_name(name).expect("link").index;
-        let gateways: [(IpAddr, IpAddr, u8); 2] = [
-            ([10, n, 0, 2].into(), [10, n * 10, 0, 0].into(), 16),
-            ([0xfd01, n.into(), 0, 0, 0, 0, 0, 2].into(), [0xfd02, n.into(), 0, 0, 0, 0, 0, 0].into(), 32),
-        ];
-        for (gateway, dst, prefix) in gateways {
-            let host = if gateway.is_ipv4() { 32 } else { 128 };
-            let link = RouteEntry { dst: gateway, prefix: host, gateway: None, oif: index };
-            socket.add_route(&link).expect("the neighbour is on the link");
-            neighbour(&mut socket, index, gateway);
-            let route = RouteEntry { dst, prefix, gateway: Some(gateway), oif: index };
-            socket.add_route(&route).expect("a route");
-        }
-        index
-    };
-    (side("west", "wpeer", 1), side("east", "epeer", 2))
-}
-
-/// A neighbour that needs not be asked: `ip neigh add ADDRESS lladdr 02:... dev INDEX`.
-fn neighbour(socket: &mut Socket, index: IfIndex, address: IpAddr) {
-    let (family, octets) = match address {
-        IpAddr::V4(a) => (libc::AF_INET, a.octets().to_vec()),
-        IpAddr::V6(a) => (libc::AF_INET6, a.octets().to_vec()),
-    };
-    let mut header = vec![family as u8, 0, 0, 0];
-    header.extend(index.0.to_ne_bytes());
-    header.extend([0x80, 0, 0, 0]); // NUD_PERMANENT
-    let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
-    let message = Message::new(libc::RTM_NEWNEIGH, flags, &header)
-        .attr(libc::NDA_DST, &octets)
-        .attr(libc::NDA_LLADDR, &[2, 0, 0, 0, 0, index.0 as u8]);
-    socket.request("add a neighbour", message).expect("a neighbour");
-}
-
 pub fn bed(rows: u32, grant: Rate) -> Bed {
     let (west, east) = router();
     let state = StateDir::new();
@@ -93,14 +45,6 @@ pub fn open(state: &StateDir, rows: u32) -> FastPath {
     let path = FastPath::open(state.path(), rows, [0x5eed, 0xfeed]).expect("the programs load");
     path.set_rules(&RULES);
     path
-}
-
-/// The kernel's monotonic clock, as the programs read it: coarsely.
-pub fn monotonic() -> u64 {
-    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut ts) };
-    ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
 /// A message that the tests vary.
@@ -240,7 +184,7 @@ impl Bed {
     }
 
     pub fn tick(&self) -> u64 {
-        self.path.tick(monotonic())
+        self.path.now()
     }
 
     pub fn sessions(&self) -> Vec<linux::boomerang::Session> {
