@@ -22,6 +22,12 @@ impl World {
         let now = self.now();
         let Some(agent) = &mut self.stations[id.0].agent else { return };
         agent.handle(now, input);
+        self.after(id);
+    }
+
+    /// Takes what an agent says, and lets its applications answer.
+    pub(crate) fn after(&mut self, id: NodeId) {
+        let now = self.now();
         let mut answers = self.drain(id);
         while let Some(Answer { app, session, template, flowspec }) = answers.pop_front() {
             let Some(agent) = &mut self.stations[id.0].agent else { return };
@@ -53,6 +59,7 @@ impl World {
                     self.promise(id, &upcall);
                     self.story.tell(now, id, What::Upcall(app, upcall));
                 }
+                Output::Boomerang(said) => self.boomerang(id, said),
                 Output::Event(event) => self.story.tell(now, id, What::Event(event)),
                 Output::ReserveSequences { upto } => reserve = Some(upto),
             }
@@ -133,6 +140,7 @@ impl World {
                 self.asks.retain(|(n, a, _), _| (*n, *a) != (node, app));
                 self.tell(node, Input::App(AppCall::Release { app, session: None }));
             }
+            Action::Boomerang { node, ref call } => self.tell(node, Input::Boomerang(call.clone())),
             Action::Crash(node) => {
                 self.stations[node.0].end();
                 self.asks.retain(|(n, _, _), _| *n != node);

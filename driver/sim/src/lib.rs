@@ -19,6 +19,7 @@ mod capture;
 pub mod check;
 pub mod connections;
 pub mod draw;
+mod echo;
 pub mod experiment;
 mod faults;
 pub mod hop;

@@ -234,6 +234,7 @@ fn named(action: &Action) -> (Option<NodeId>, Option<LinkId>) {
         | Action::Receive { node, .. }
         | Action::Release { node, .. }
         | Action::FailPlane { node, .. }
+        | Action::Boomerang { node, .. }
         | Action::Crash(node)
         | Action::Restart(node)
         | Action::NodeDown(node)

@@ -102,7 +102,8 @@ impl Station {
     pub fn start(&mut self, seed: u64, id: NodeId, map: &Rc<Map>) {
         let rsvp = node_config(&self.spec);
         let seed = seed ^ (id.0 as u64 + 1) << 32 ^ u64::from(self.life);
-        self.agent = Some(Node::new(Config { rsvp, seed }, Routes { node: id, map: Rc::clone(map) }));
+        self.agent =
+            Some(Node::new(Config { rsvp, seed, ..Config::default() }, Routes { node: id, map: Rc::clone(map) }));
         self.adopting = self.plan.links.keys().copied().collect();
     }
 

@@ -30,6 +30,8 @@ pub enum What {
     Event(Event),
     /// An upcall to a local application.
     Upcall(AppId, Upcall),
+    /// An upcall of Boomerang to a local application.
+    Boomerang(boomerang::AppId, boomerang::Upcall),
 }
 
 impl Default for Story {

@@ -1,5 +1,6 @@
 //! Packets on their way: into a queue, onto a link, out of it, and on to the next.
 
+use crate::echo::ICMP;
 use crate::hop::Egress;
 use crate::link::Fate;
 use crate::map::{address, position};
@@ -57,7 +58,7 @@ impl World {
     }
 
     /// The direction of a link that an interface leads into.
-    fn hop_of(&self, at: NodeId, oif: IfIndex) -> Option<usize> {
+    pub(crate) fn hop_of(&self, at: NodeId, oif: IfIndex) -> Option<usize> {
         let a = self.map.attachments(at).get(position(oif))?;
         Some(2 * a.link.0 + a.side)
     }
@@ -270,6 +271,9 @@ impl World {
         let packet = self.packets[number];
         let Some(Message { flow, bytes, .. }) = self.messages.get(packet.flow).cloned() else { return };
         self.let_go(number);
+        if flow.protocol == ICMP {
+            return self.tell_echo(at, iif, &flow, packet.ttl, &bytes);
+        }
         if let Some(heard) = &mut self.heard {
             heard.push(Heard { at: self.agenda.now(), node: NodeId(at), iif, bytes: Rc::clone(&bytes) });
         }
@@ -294,6 +298,11 @@ impl World {
             // From this node to itself, without a link between.
             Kind::Signal if self.stations[at].agent.is_some() => self.tell_message(at, IfIndex(0), number),
             Kind::Signal => {
+                let message = self.messages.get(packet.flow).filter(|message| message.flow.protocol == ICMP).cloned();
+                if let Some(message) = message {
+                    self.let_go(number);
+                    return self.ping(at, &message);
+                }
                 self.lost.unclaimed += 1;
                 self.let_go(number);
             }

@@ -44,6 +44,8 @@ pub struct World {
     pub(crate) watch: Watch,
     pub(crate) script: Vec<Action>,
     pub(crate) heard: Option<Vec<Heard>>,
+    /// The echo that an agent was told last, as the agent has left it.
+    pub(crate) echoed: Vec<u8>,
     /// Delay bounds that are promised to sources, by number.
     pub(crate) promises: Vec<Option<crate::promise::Promise>>,
     /// Grows with each thing that is done to the net: bounds promised before hold no more.
@@ -190,6 +192,7 @@ impl World {
             watch: Watch::default(),
             script: scenario.script.iter().map(|(_, action)| action.clone()).collect(),
             heard: None,
+            echoed: Vec::new(),
             promises: vec![None; scenario.sources.len()],
             faults: 0,
             bounded: 0,

@@ -25,14 +25,14 @@ fn reserved_on(world: &World, node: NodeId) -> Rate {
 fn upcalls(world: &World, node: NodeId) -> impl Iterator<Item = (Time, &Upcall)> {
     world.story().of(node).filter_map(|line| match &line.what {
         What::Upcall(_, upcall) => Some((line.at, upcall)),
-        What::Event(_) => None,
+        What::Event(_) | What::Boomerang(..) => None,
     })
 }
 
 fn events(world: &World, node: NodeId) -> impl Iterator<Item = (Time, &Event)> {
     world.story().of(node).filter_map(|line| match &line.what {
         What::Event(event) => Some((line.at, event)),
-        What::Upcall(..) => None,
+        What::Upcall(..) | What::Boomerang(..) => None,
     })
 }
 

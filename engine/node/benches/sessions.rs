@@ -96,7 +96,7 @@ impl Transit {
     fn new(refresh_reduction: bool) -> Transit {
         let mut rsvp = rsvp::io::Config { node_name: "transit".into(), refresh_reduction, ..Default::default() };
         (rsvp.max_sessions, rsvp.max_paths, rsvp.max_resvs) = (1 << 21, 1 << 21, 1 << 21);
-        let node = Node::new(Config { rsvp, seed: 42 }, OneWay);
+        let node = Node::new(Config { rsvp, seed: 42, ..Config::default() }, OneWay);
         let mut t = Transit { node, now: START, plans: Vec::new() };
         for (index, addr) in [(1, [10, 255, 1, 1]), (2, [10, 255, 2, 1])] {
             let rate = Rate::from_bps(10_000_000_000_000);
@@ -140,7 +140,7 @@ impl Transit {
             match output {
                 Output::Plan { id, .. } => self.plans.push(id),
                 Output::Send(_) => sent += 1,
-                Output::Upcall { .. } | Output::Event(_) | Output::ReserveSequences { .. } => {}
+                Output::Upcall { .. } | Output::Boomerang(_) | Output::Event(_) | Output::ReserveSequences { .. } => {}
             }
         }
         sent

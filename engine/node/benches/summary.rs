@@ -64,7 +64,11 @@ impl Transit {
     fn new() -> Transit {
         let mut rsvp = rsvp::io::Config { refresh_reduction: true, ..Default::default() };
         (rsvp.max_sessions, rsvp.max_paths, rsvp.max_resvs) = (1 << 21, 1 << 21, 1 << 21);
-        let mut t = Transit { node: Node::new(Config { rsvp, seed: 42 }, OneWay), now: START, plans: Vec::new() };
+        let mut t = Transit {
+            node: Node::new(Config { rsvp, seed: 42, ..Config::default() }, OneWay),
+            now: START,
+            plans: Vec::new(),
+        };
         for (index, addr) in [(1, [10, 255, 1, 1]), (2, [10, 255, 2, 1])] {
             let rate = Rate::from_bps(10_000_000_000_000);
             let spec = LinkSpec { rate, overhead: 14, mtu: 1500 };

@@ -34,10 +34,20 @@ pub enum Input<'a> {
         /// The RSVP message.
         bytes: &'a [u8],
     },
+    /// An ICMP echo with Boomerang's magic came in (`None`: a local process sends it). It is rewritten where it lies; what becomes
+    /// of it is the one [`Output::Boomerang`] that says so.
+    Echo {
+        /// Where.
+        iif: Option<IfIndex>,
+        /// The whole IP packet.
+        packet: &'a mut [u8],
+    },
     /// `wake_at()` has come (or passed).
     Wake,
     /// A local application's call.
     App(AppCall<'a>),
+    /// A local application's call to the initiating side of Boomerang.
+    Boomerang(boomerang::Call),
     /// An interface came or changed. The first notice of an interface with a link makes the plane its own.
     Interface(InterfaceState),
     /// An interface went, or is down.
@@ -142,6 +152,9 @@ pub enum Output {
         /// What.
         upcall: Upcall,
     },
+    /// What Boomerang says: what becomes of the packet that was told, other packets, upcalls. Its events are
+    /// [`Event::Boomerang`].
+    Boomerang(boomerang::Output),
     /// Something happened that people and tests may want to know.
     Event(Event),
     /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
@@ -157,6 +170,8 @@ pub enum Output {
 pub enum Event {
     /// In the RSVP engine.
     Rsvp(rsvp::io::Event),
+    /// In the Boomerang engine.
+    Boomerang(boomerang::Event),
     /// A slot was opened on an interface.
     Admitted {
         /// Where.

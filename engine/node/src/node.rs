@@ -1,23 +1,26 @@
-//! The node: RSVP, the ledger and the plan wired together. Wiring, no logic.
+//! The node: RSVP, Boomerang, the ledger and the plan wired together. Wiring, no logic.
 
 use crate::book::{Premium, Shelf, Stock, World as BookWorld};
 use crate::io::{Event, Input, InterfaceState, Output};
 use crate::status::{LinkView, ReservationView};
 use crate::tc::{Said, Tc};
 use alloc::collections::{BTreeMap, VecDeque};
+use boomerang::Boomerang;
 use core::net::IpAddr;
 use rsvp::Rsvp;
 use rsvp::io as protocol;
 use terms::book::ResourceId;
 use terms::ports::{Policy, RHandle, Route, TcRequest, TrafficControl, Way};
 use terms::probe::{Off, Probe};
-use terms::{Adspec, IfIndex, Refused, Time};
+use terms::{Adspec, IfIndex, Rate, Refused, Time};
 
 /// What a node is made with.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Name, timing and limits of RSVP.
     pub rsvp: protocol::Config,
+    /// Limits and keys of Boomerang.
+    pub boomerang: boomerang::Config,
     /// Chance for refresh jitter and keyed tables: from the system in a daemon, from the run's seed in a simulation.
     pub seed: u64,
 }
@@ -31,6 +34,7 @@ const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 /// checkpoints; nobody is, unless it is made [`Node::with`] a probe.
 pub struct Node<R, P = Off> {
     rsvp: Rsvp<P>,
+    boomerang: Boomerang,
     world: World<R>,
     interfaces: BTreeMap<IfIndex, InterfaceState>,
     shelf: Shelf,
@@ -38,7 +42,7 @@ pub struct Node<R, P = Off> {
     stopped: bool,
 }
 
-/// What RSVP may ask at once.
+/// What the protocols may ask at once.
 struct World<R> {
     route: R,
     tc: Tc,
@@ -56,6 +60,7 @@ impl<R: Route, P: Probe> Node<R, P> {
     pub fn with(config: Config, route: R, probe: P) -> Node<R, P> {
         Node {
             rsvp: Rsvp::with(config.rsvp, config.seed, probe),
+            boomerang: Boomerang::new(config.boomerang, config.seed.wrapping_mul(KEY)),
             world: World { route, tc: Tc::new([config.seed, config.seed.rotate_left(32) ^ KEY]) },
             interfaces: BTreeMap::new(),
             shelf: Shelf::default(),
@@ -77,14 +82,18 @@ impl<R: Route, P: Probe> Node<R, P> {
                 self.world.tc.wake(now);
                 self.settle(now);
                 self.tell(now, protocol::Input::Wake);
+                self.tell_boomerang(now, boomerang::Input::Wake);
             }
             Input::App(call) => self.tell(now, protocol::Input::App(call)),
+            Input::Echo { iif, packet } => self.tell_boomerang(now, boomerang::Input::Packet { iif, packet }),
+            Input::Boomerang(call) => self.tell_boomerang(now, boomerang::Input::App(call)),
             Input::Interface(state) => self.interface(now, state),
             Input::InterfaceGone(interface) => {
                 self.interfaces.remove(&interface);
                 self.world.tc.interface_gone(now, interface);
                 self.out.extend(self.shelf.link(interface, None).map(Output::Event));
                 self.settle(now);
+                self.tell_boomerang(now, boomerang::Input::InterfaceGone(interface));
                 self.tell(now, protocol::Input::Interface { interface, state: None });
             }
             Input::Auth { interface, auth } => self.tell(now, protocol::Input::Auth { interface, auth }),
@@ -109,7 +118,7 @@ impl<R: Route, P: Probe> Node<R, P> {
 
     /// When to come back with [`Input::Wake`], if nothing else happens.
     pub fn wake_at(&self) -> Option<Time> {
-        let times = [self.rsvp.wake_at(), self.world.tc.wake_at()];
+        let times = [self.rsvp.wake_at(), self.boomerang.wake_at(), self.world.tc.wake_at()];
         times.into_iter().flatten().min().filter(|_| !self.stopped)
     }
 
@@ -126,6 +135,16 @@ impl<R: Route, P: Probe> Node<R, P> {
     /// Who is told of RSVP's checkpoints.
     pub fn probe_mut(&mut self) -> &mut P {
         self.rsvp.probe_mut()
+    }
+
+    /// Boomerang's state, for status.
+    pub fn boomerang(&self) -> &Boomerang {
+        &self.boomerang
+    }
+
+    /// How Boomerang behaves from now on.
+    pub fn configure_boomerang(&mut self, config: boomerang::Config) {
+        self.boomerang.configure(config);
     }
 
     /// Traffic control's state, for status.
@@ -207,7 +226,13 @@ impl<R: Route, P: Probe> Node<R, P> {
         self.settle(now);
     }
 
-    /// Collects what RSVP and traffic control said, and tells RSVP what concerns it, until both are silent.
+    /// One input for Boomerang, and all that follows.
+    fn tell_boomerang(&mut self, now: Time, input: boomerang::Input<'_>) {
+        self.boomerang.handle(now, &mut self.world, input);
+        self.settle(now);
+    }
+
+    /// Collects what the protocols and traffic control said, and tells each what concerns it, until all are silent.
     fn settle(&mut self, now: Time) {
         let mut news: VecDeque<protocol::Input<'_>> = VecDeque::new();
         loop {
@@ -225,10 +250,36 @@ impl<R: Route, P: Probe> Node<R, P> {
             while let Some(output) = self.rsvp.poll() {
                 self.out.push_back(output.into());
             }
+            while let Some(output) = self.boomerang.poll() {
+                self.out.push_back(match output {
+                    boomerang::Output::Event(event) => Output::Event(Event::Boomerang(event)),
+                    output => Output::Boomerang(output),
+                });
+            }
             let Some(input) = news.pop_front() else { return };
+            let input = match self.not_rsvps(input) {
+                Ok(input) => {
+                    self.boomerang.handle(now, &mut self.world, input);
+                    continue;
+                }
+                Err(input) => input,
+            };
             if !self.stopped {
                 self.rsvp.handle(now, &mut self.world, input);
             }
+        }
+    }
+
+    /// News of a reservation that is Boomerang's.
+    fn not_rsvps<'a>(&self, news: protocol::Input<'a>) -> Result<boomerang::Input<'static>, protocol::Input<'a>> {
+        match news {
+            protocol::Input::Installed { handle, result } if self.boomerang.owns(handle) => {
+                Ok(boomerang::Input::Installed { handle, result })
+            }
+            protocol::Input::Displaced { handle, .. } if self.boomerang.owns(handle) => {
+                Ok(boomerang::Input::Displaced { handle })
+            }
+            news => Err(news),
         }
     }
 
@@ -257,6 +308,10 @@ impl<R> TrafficControl for World<R> {
 
     fn remove(&mut self, now: Time, handle: RHandle) {
         self.tc.remove(now, handle);
+    }
+
+    fn offers(&self, now: Time, oif: IfIndex, min_packet: u32) -> Rate {
+        self.tc.offers(now, oif, min_packet)
     }
 
     fn advertise(&self, now: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {

@@ -13,7 +13,7 @@ use crate::plane::{MOST_FLOWS, Plane};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle, TcRequest, TrafficControl};
-use terms::{Adspec, Fault, FlowKey, FlowSpec, Hop, IfIndex, Refused, Style, Time};
+use terms::{Adspec, Fault, FlowKey, FlowSpec, Hop, IfIndex, Rate, Refused, Style, Time};
 use traffic::plan::{BucketId, BucketSpec, FlowSpecEntry, LinkSpec, PlanOp};
 
 /// The most senders that share one reservation.
@@ -87,6 +87,12 @@ impl TrafficControl for Tc {
 
     fn remove(&mut self, now: Time, handle: RHandle) {
         self.drop_reservation(now, handle);
+    }
+
+    fn offers(&self, _: Time, oif: IfIndex, min_packet: u32) -> Rate {
+        let Some(link) = self.links.get(&oif) else { return Rate::ZERO };
+        let (m, overhead) = (u64::from(min_packet.max(1)), u64::from(link.terms.spec.overhead));
+        link.ledger.free_then().share(m, m + overhead)
     }
 
     fn advertise(&self, _: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {

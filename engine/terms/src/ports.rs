@@ -212,6 +212,13 @@ pub trait TrafficControl {
     /// `TC_DelFlowspec` with its filters. An unknown handle is ignored.
     fn remove(&mut self, now: crate::Time, handle: RHandle);
 
+    /// What a new request could have on an interface at this moment, in IP bytes, if no packet of it counts as shorter than
+    /// `min_packet` bytes: supply, rounded down. Zero where nothing can be reserved.
+    fn offers(&self, now: crate::Time, oif: IfIndex, min_packet: u32) -> crate::Rate {
+        let _ = (now, oif, min_packet);
+        crate::Rate::ZERO
+    }
+
     /// `TC_Advertise`: the Adspec after this node's hop out of `oif`.
     fn advertise(&self, now: crate::Time, oif: IfIndex, arriving: &Adspec) -> Adspec;
 }

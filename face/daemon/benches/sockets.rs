@@ -237,7 +237,7 @@ fn keys() -> Auth {
 
 fn node<R: Route>(auth: Auth, route: R, interfaces: &[(IfIndex, &str)]) -> Node<R> {
     let rsvp = rsvp::io::Config { node_name: "transit".into(), auth, ..Default::default() };
-    let mut node = Node::new(node::Config { rsvp, seed: 7 }, route);
+    let mut node = Node::new(node::Config { rsvp, seed: 7, ..node::Config::default() }, route);
     for (index, address) in interfaces {
         let (name, addresses) = (format!("if{}", index.0), vec![ip(address)]);
         let state = InterfaceState { index: *index, name, addresses, mtu: 1500, rsvp: true, link: None };

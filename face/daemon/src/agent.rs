@@ -298,6 +298,8 @@ impl Agent {
                     let result = self.plane.apply(&ops);
                     self.done.push_back((id, result));
                 }
+                // Nobody has told Boomerang anything yet.
+                Output::Boomerang(_) => {}
                 Output::Upcall { app, upcall } => {
                     let at_ns = self.clock.now().as_nanos();
                     let event = news::upcall(upcall);
@@ -477,7 +479,7 @@ fn not_sent(unsent: &mut u64, log: &mut Log, clock: &Clock, failed: &Failed) {
 
 fn node_config(config: &AgentConfig) -> Result<node::Config, Failed> {
     let rsvp = rsvp::io::Config { node_name: config.name.clone(), ..config.rsvp.clone() };
-    Ok(node::Config { rsvp, seed: seed()? })
+    Ok(node::Config { rsvp, seed: seed()?, ..node::Config::default() })
 }
 
 /// Chance for refresh jitter, from the kernel.

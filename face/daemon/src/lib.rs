@@ -7,6 +7,7 @@ pub mod auth;
 mod calls;
 pub mod config;
 pub mod document;
+mod echo;
 pub mod host_file;
 mod interfaces;
 mod keys;

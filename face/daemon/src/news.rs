@@ -1,6 +1,7 @@
 //! What happened, in words: the engine's events as a name, a sentence and a level; upcalls as documents.
 
 use crate::config::Level;
+use crate::echo;
 use api::agent::EventDoc;
 use node::io::Event;
 use rsvp::io::{ErrorReport, Gone, NeighbourNews, Upcall};
@@ -26,6 +27,7 @@ pub fn is_routine(event: &Event) -> bool {
     use rsvp::io::Event as E;
     match event {
         Event::Admitted { .. } | Event::Released { .. } => true,
+        Event::Boomerang(event) => echo::news::is_routine(event),
         Event::Rsvp(event) => matches!(
             event,
             E::PathCreated { .. } | E::PathRemoved { .. } | E::ResvCreated { .. } | E::ResvRemoved { .. }
@@ -38,6 +40,7 @@ pub fn is_routine(event: &Event) -> bool {
 pub fn news(event: &Event, names: &Names) -> News {
     let (level, name, text) = match event {
         Event::Rsvp(event) => return rsvp_news(event, names),
+        Event::Boomerang(event) => return echo::news::news(event, names),
         Event::Admitted { oif, flow, rate } => {
             (Level::Info, "admitted", format!("{} on {}: {rate} wire", packets(flow), at(*oif, names)))
         }
@@ -151,7 +154,7 @@ fn whose(session: &Session, template: Option<&SenderTemplate>, style: Style) -> 
     }
 }
 
-fn packets(flow: &FlowKey) -> String {
+pub(crate) fn packets(flow: &FlowKey) -> String {
     format!("{}:{} -> {}:{}/{}", flow.src, flow.src_port, flow.dst, flow.dst_port, flow.protocol)
 }
 
@@ -159,7 +162,7 @@ fn destination(session: &Session) -> String {
     format!("{}:{}/{}", session.dst, session.dst_port, session.protocol)
 }
 
-fn at(interface: IfIndex, names: &Names) -> String {
+pub(crate) fn at(interface: IfIndex, names: &Names) -> String {
     names.get(&interface).cloned().unwrap_or_else(|| format!("interface {}", interface.0))
 }
 

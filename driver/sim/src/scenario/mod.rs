@@ -264,6 +264,13 @@ pub enum Action {
         /// Who.
         app: AppId,
     },
+    /// An application reserves or releases by Boomerang.
+    Boomerang {
+        /// Where.
+        node: NodeId,
+        /// What.
+        call: boomerang::Call,
+    },
     /// The agent dies; its data plane stays as it is.
     Crash(NodeId),
     /// The agent starts again and finds what is in its data plane.

@@ -33,6 +33,9 @@ use terms::{Bytes, FlowKey, IfIndex, PacketMeta, Time};
 
 /// IP protocol of RSVP, whose packets go to [`ClassId::CONTROL`].
 const RSVP: u8 = 46;
+/// What whoever reads packets puts where the ports would be in the flow of an ICMP echo with Boomerang's magic: half of it in
+/// each. Such packets go to [`ClassId::CONTROL`] too.
+pub const BOOMERANG: u16 = 0x4711;
 
 /// How large a port may get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -340,7 +343,7 @@ impl Port {
         match self.flows.charge(now, packet) {
             Some((node, true)) => (Some(node), false),
             Some((_, false)) => (self.best_effort, true),
-            None if packet.flow.protocol == RSVP && self.control.is_some() => (self.control, false),
+            None if is_signalling(&packet.flow) && self.control.is_some() => (self.control, false),
             None => {
                 let premium = ClassId::of_code_point(packet.dscp).and_then(|class| self.classes.get(&class).copied());
                 (premium.or(self.best_effort), false)
@@ -473,4 +476,9 @@ impl Port {
         let queues = self.classes.values().map(|node| u64::from(self.leaves[node.index()].spec.queue.packets));
         self.pool.reserve(queues.sum::<u64>() + u64::from(self.limits.plain.packets));
     }
+}
+
+fn is_signalling(flow: &FlowKey) -> bool {
+    let echo = matches!(flow.protocol, 1 | 58) && (flow.src_port, flow.dst_port) == (BOOMERANG, BOOMERANG);
+    flow.protocol == RSVP || echo
 }

@@ -25,6 +25,7 @@ mod qos;
 mod request;
 mod rewrite;
 mod selector;
+mod splice;
 
 pub use describe::describe;
 pub use message::{Family, Leg, Message};
@@ -32,8 +33,9 @@ pub use option::{Aggregate, Auth, Hops, Opt, Options, Uid};
 pub use probe::{Probe, is_boomerang};
 pub use qos::{Qos, Rates};
 pub use request::Request;
-pub use rewrite::{Places, Rewrite, forwarded};
+pub use rewrite::{Places, Rewrite, answered, forwarded};
 pub use selector::Selector;
+pub use splice::{with_option, without_option};
 
 /// MAGIC of the Container.
 pub const MAGIC: u32 = 0x4711_4711;

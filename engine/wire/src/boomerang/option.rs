@@ -66,6 +66,8 @@ pub struct Auth {
 pub(crate) const AUTH_BODY: usize = 72;
 /// Where the hop digest lies in it.
 pub(crate) const HOP_DIGEST: usize = 56;
+/// How far before it the origin digest lies.
+pub(crate) const ORIGIN_DIGEST: usize = 32;
 const HOPS_BODY: usize = 4;
 
 impl Aggregate {
@@ -161,6 +163,11 @@ pub struct Options<'a> {
 impl<'a> Options<'a> {
     pub(crate) fn new(family: Family, tail: &'a [u8], at: usize) -> Options<'a> {
         Options { family, rest: tail, at }
+    }
+
+    /// What the walk has not come to.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 
     /// What the walk could not understand when it ended: carried along.

@@ -2,8 +2,8 @@
 //!
 //! A node never makes a message longer by this, and touches nothing that it did not mean to.
 
-use super::option::HOP_DIGEST;
-use super::{Leg, Opt, Probe, Rates, at, flag};
+use super::option::{HOP_DIGEST, ORIGIN_DIGEST};
+use super::{Family, Leg, Opt, Probe, Rates, at, flag, icmp};
 
 /// A packet under change, and where its parts lie.
 #[derive(Debug)]
@@ -63,6 +63,13 @@ impl<'a> Rewrite<'a> {
     pub fn hop_digest(&mut self, digest: &[u8; 16]) {
         if let Some(place) = self.digest {
             self.put_all(place, digest);
+        }
+    }
+
+    /// Writes AUTH's origin digest, if there is that option: the initiating node alone does.
+    pub fn origin_digest(&mut self, digest: &[u8; 32]) {
+        if let Some(place) = self.digest {
+            self.put_all(place.saturating_sub(ORIGIN_DIGEST), digest);
         }
     }
 
@@ -127,6 +134,11 @@ impl Places {
         Places { at: probe.at, total: probe.total, rates: message.rates_at(), leg: message.leg, hops, digest }
     }
 
+    /// Where AUTH's hop digest lies, from the first byte of the ICMP message.
+    pub fn digest(&self) -> Option<usize> {
+        self.digest
+    }
+
     /// In the packet that they were taken of.
     pub fn within(self, packet: &mut [u8]) -> Rewrite<'_> {
         let Places { at, total, rates, leg, hops, digest } = self;
@@ -154,6 +166,43 @@ pub fn forwarded(packet: &mut [u8]) -> bool {
         _ => false,
     }
 }
+
+/// Makes the reply of a request, as a host that answers ping does: ends exchanged, type of the reply, a new TTL of 64.
+/// `false`, and nothing changed, if it is not a request.
+#[must_use]
+pub fn answered(packet: &mut [u8]) -> bool {
+    let Ok(probe) = Probe::parse(packet) else { return false };
+    if probe.message.leg == Leg::Reply {
+        return false;
+    }
+    let (family, places) = (probe.message.family, Places::of(&probe));
+    let (ends, length, reply) = match family {
+        Family::V4 => (12, 4, icmp::REPLY_V4),
+        Family::V6 => (8, 16, icmp::REPLY_V6),
+    };
+    // Sums do not mind the order of their words, so neither header checksum nor pseudo header changes.
+    let ends = packet.get_mut(ends..).and_then(|rest| rest.split_at_mut_checked(length));
+    if let Some((src, rest)) = ends
+        && let Some(dst) = rest.get_mut(..length)
+    {
+        src.swap_with_slice(dst);
+    }
+    places.within(packet).put(0, u16::from_be_bytes([reply, 0]));
+    match packet {
+        [0x60..=0x6f, _, _, _, _, _, _, ttl, ..] => *ttl = TTL,
+        [_, _, _, _, _, _, _, _, ttl, protocol, c1, c0, ..] => {
+            let old = u16::from_be_bytes([*ttl, *protocol]);
+            *ttl = TTL;
+            let new = u16::from_be_bytes([*ttl, *protocol]);
+            [*c1, *c0] = changed(u16::from_be_bytes([*c1, *c0]), old, new).to_be_bytes();
+        }
+        _ => {}
+    }
+    true
+}
+
+/// What a new packet starts with.
+const TTL: u8 = 64;
 
 /// The checksum after one word changed: `~(~sum + ~old + new)`, RFC 1624 equation 3, which never makes the wrong zero.
 fn changed(sum: u16, old: u16, new: u16) -> u16 {

@@ -83,7 +83,7 @@ impl<P: Probe> Transit<P> {
         let room = (sessions as usize * 2).max(1 << 12);
         let limits = rsvp::io::Config { max_sessions: room, max_paths: room, max_resvs: room, ..Default::default() };
         let rsvp = rsvp::io::Config { node_name: "transit".into(), ..limits };
-        let node = Node::with(Config { rsvp, seed: 42 }, OneWay, probe);
+        let node = Node::with(Config { rsvp, seed: 42, ..Config::default() }, OneWay, probe);
         let mut transit = Transit { node, now: START, plans: Vec::new() };
         for (index, addr) in [(NEAR, [10, 255, 1, 1]), (FAR, [10, 255, 2, 1])] {
             let spec = LinkSpec { rate: LINK, overhead: 14, mtu: 1500 };
@@ -115,7 +115,7 @@ impl<P: Probe> Transit<P> {
             match output {
                 Output::Plan { id, .. } => self.plans.push(id),
                 Output::Send(_) => sent += 1,
-                Output::Upcall { .. } | Output::Event(_) | Output::ReserveSequences { .. } => {}
+                Output::Upcall { .. } | Output::Boomerang(_) | Output::Event(_) | Output::ReserveSequences { .. } => {}
             }
         }
         sent

@@ -1,0 +1,192 @@
+//! The engine's state and its three doors: `handle`, `poll`, `wake_at`.
+
+use crate::auth::Keys;
+use crate::chance::Chance;
+use crate::half::{Half, State};
+use crate::initiator::Initiator;
+use crate::io::{Config, Event, Input, Output};
+use crate::limit::Limits;
+use crate::replay::Replays;
+use crate::table::Table;
+use crate::transit::Verdict;
+use alloc::collections::VecDeque;
+use hashbrown::HashTable;
+use terms::ports::{RHandle, Route, TrafficControl};
+use terms::probe::{Off, Probe};
+use terms::{Fault, IfIndex, Time};
+use wheel::Wheel;
+
+/// What the engine asks at once: the way out, and traffic control.
+pub(crate) trait Env: Route + TrafficControl {}
+impl<E: Route + TrafficControl> Env for E {}
+
+/// A Boomerang node. `P` is told of checkpoints; [`Off`] unless it is made [`Boomerang::with`] another.
+#[derive(Debug)]
+pub struct Boomerang<P = Off> {
+    pub(crate) config: Config,
+    pub(crate) table: Table,
+    pub(crate) timers: Wheel,
+    handles: HashTable<(RHandle, u32)>,
+    pub(crate) limits: Limits,
+    pub(crate) keys: Keys,
+    pub(crate) replays: Replays,
+    pub(crate) secret: [u64; 2],
+    pub(crate) initiator: Initiator,
+    pub(crate) chance: Chance,
+    pub(crate) now: Time,
+    out: VecDeque<Output>,
+    pub(crate) probe: P,
+}
+
+/// Ticks of session blocks: 67 ms, as the kernel's table has them.
+const TICK: u32 = 26;
+
+impl Boomerang {
+    /// A node without state. `seed` feeds jitter and keys the tables: take it from chance in a daemon, from the run's seed
+    /// in a simulation.
+    pub fn new(config: Config, seed: u64) -> Boomerang {
+        Boomerang::with(config, seed, Off)
+    }
+}
+
+impl<P: Probe> Boomerang<P> {
+    /// As [`Boomerang::new`], with somebody who is told of checkpoints.
+    pub fn with(config: Config, seed: u64, probe: P) -> Boomerang<P> {
+        let mut chance = Chance::new(seed);
+        let mut pair = || [chance.next_u64(), chance.next_u64()];
+        Boomerang {
+            table: Table::new(pair()),
+            timers: Wheel::new(TICK, Time::ZERO, 0),
+            handles: HashTable::new(),
+            limits: Limits::new(config.per_source, pair()),
+            keys: Keys::new(&config.keys),
+            replays: Replays::default(),
+            secret: pair(),
+            initiator: Initiator::new(),
+            config,
+            chance,
+            now: Time::ZERO,
+            out: VecDeque::new(),
+            probe,
+        }
+    }
+
+    /// Who is told of checkpoints.
+    pub fn probe_mut(&mut self) -> &mut P {
+        &mut self.probe
+    }
+
+    /// How the node behaves from now on. What is reserved stays.
+    pub fn configure(&mut self, config: Config) {
+        self.keys = Keys::new(&config.keys);
+        if config.per_source != self.config.per_source {
+            self.limits = Limits::new(config.per_source, [self.chance.next_u64(), self.chance.next_u64()]);
+        }
+        self.config = config;
+    }
+
+    /// Takes one input.
+    pub fn handle<E: Route + TrafficControl>(&mut self, now: Time, env: &mut E, input: Input<'_>) {
+        debug_assert!(self.out.is_empty(), "one input, then drain");
+        self.now = now;
+        match input {
+            Input::Packet { iif, packet } => {
+                let verdict = self.packet(env, iif, packet);
+                self.say(match verdict {
+                    Verdict::Pass { oif, gateway } => Output::Pass { oif, gateway },
+                    Verdict::Deliver => Output::Deliver,
+                    Verdict::Dropped(why) => Output::Dropped(why),
+                });
+            }
+            Input::Wake => {
+                self.expire(env);
+                self.wake_initiator(env);
+            }
+            Input::App(call) => self.call(env, call),
+            Input::Installed { handle, result } => self.installed(env, handle, result),
+            Input::Displaced { handle } => self.displaced(handle),
+            Input::InterfaceGone(interface) => self.interface_gone(interface),
+        }
+    }
+
+    /// The next thing that the engine says.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// When to come back with [`Input::Wake`], if nothing else happens.
+    pub fn wake_at(&self) -> Option<Time> {
+        [self.timers.wake_at(), self.initiator.wake_at()].into_iter().flatten().min()
+    }
+
+    /// Whether a handle of traffic control's is one of ours.
+    pub fn owns(&self, handle: RHandle) -> bool {
+        self.whose(handle).is_some()
+    }
+
+    pub(crate) fn say(&mut self, output: Output) {
+        self.out.push_back(output);
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        self.out.push_back(Output::Event(event));
+    }
+
+    pub(crate) fn whose(&self, handle: RHandle) -> Option<u32> {
+        self.handles.find(hash(handle), |(other, _)| *other == handle).map(|(_, id)| *id)
+    }
+
+    pub(crate) fn note(&mut self, handle: RHandle, id: u32) {
+        self.handles.insert_unique(hash(handle), (handle, id), |(handle, _)| hash(*handle));
+    }
+
+    pub(crate) fn unnote(&mut self, handle: RHandle) {
+        if let Ok(entry) = self.handles.find_entry(hash(handle), |(other, _)| *other == handle) {
+            entry.remove();
+        }
+    }
+
+    fn installed(&mut self, env: &mut impl Env, handle: RHandle, result: Result<(), Fault>) {
+        let Some(id) = self.whose(handle) else { return };
+        if result.is_ok() {
+            if let Some(half) = self.table.get_mut(id) {
+                half.state = State::Installed;
+            }
+            return;
+        }
+        env.remove(self.now, handle);
+        self.lost(id, handle);
+    }
+
+    fn displaced(&mut self, handle: RHandle) {
+        if let Some(id) = self.whose(handle) {
+            self.lost(id, handle);
+        }
+    }
+
+    /// A block has nothing any more, and its initiating node will hear it with the next message.
+    fn lost(&mut self, id: u32, handle: RHandle) {
+        self.unnote(handle);
+        let Some(half) = self.table.get_mut(id) else { return };
+        *half = Half { handle: None, rate: 0, state: State::Lost, ..*half };
+        let Some((key, _)) = self.table.get(id) else { return };
+        let (flow, oif) = (key.flow, key.oif);
+        self.event(Event::Lost { flow, oif });
+    }
+
+    fn interface_gone(&mut self, interface: IfIndex) {
+        let there = self.table.iter().filter(|(_, key, _)| key.oif == interface);
+        let gone: alloc::vec::Vec<u32> = there.map(|(id, ..)| id).collect();
+        for id in gone {
+            self.timers.cancel(id);
+            if let Some((key, half)) = self.table.remove(id) {
+                half.handle.into_iter().for_each(|handle| self.unnote(handle));
+                self.event(Event::Lost { flow: key.flow, oif: key.oif });
+            }
+        }
+    }
+}
+
+fn hash(handle: RHandle) -> u64 {
+    handle.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20)
+}

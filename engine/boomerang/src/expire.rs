@@ -1,0 +1,20 @@
+//! State management (section 4.2.2): blocks that nobody has refreshed are torn down. A node never refreshes one itself.
+
+use crate::engine::{Boomerang, Env};
+use crate::io::Event;
+use terms::probe::{Probe, Step};
+
+impl<P: Probe> Boomerang<P> {
+    pub(crate) fn expire(&mut self, env: &mut impl Env) {
+        self.probe.enter(Step::BoomerangExpire);
+        while let Some(id) = self.timers.expire(self.now) {
+            let Some((key, half)) = self.table.get(id) else { continue };
+            let (flow, oif, held) = (key.flow, key.oif, half.rate > 0);
+            self.remove(env, id);
+            if held {
+                self.event(Event::Expired { flow, oif });
+            }
+        }
+        self.probe.leave(Step::BoomerangExpire);
+    }
+}

@@ -1,0 +1,14 @@
+//! Finding the session block (section 4.2.1, first step): by the flow under its mask, and the interface.
+
+use crate::engine::Boomerang;
+use crate::half::HalfKey;
+use terms::probe::{Probe, Step};
+
+impl<P: Probe> Boomerang<P> {
+    pub(crate) fn find(&mut self, key: &HalfKey) -> Option<u32> {
+        self.probe.enter(Step::BoomerangFind);
+        let found = self.table.find(key);
+        self.probe.leave(Step::BoomerangFind);
+        found
+    }
+}

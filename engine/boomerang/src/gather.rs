@@ -1,0 +1,63 @@
+//! Aggregation (RESV_AGGREGATION): a node adds an option that names a whole of which the session is a part; nodes behind it hold
+//! the whole and nothing of the part. On the way back it takes its option out again. The option is about the forward
+//! direction alone.
+
+use crate::engine::Boomerang;
+use crate::io::Gather;
+use crate::transit::{Verdict, Work};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use terms::IfIndex;
+use terms::probe::Probe;
+use wire::boomerang::{Aggregate, Opt, option_type, with_option, without_option};
+
+impl<P: Probe> Boomerang<P> {
+    /// A request that goes on as a part of a whole leaves as another, longer packet.
+    pub(crate) fn gathered(
+        &mut self,
+        work: &Work,
+        (oif, gateway, source): (IfIndex, Option<IpAddr>, IpAddr),
+        packet: &[u8],
+    ) -> Option<Verdict> {
+        if work.aggregate.is_some() || work.nack {
+            return None;
+        }
+        let of = |gather: &&Gather| {
+            let under = work.classifier.under(&gather.mask) == gather.classifier.under(&gather.mask);
+            gather.oif == oif && work.mask.is_exact() && under
+        };
+        let gather = self.config.gather.iter().find(of).copied()?;
+        let aggregate = Aggregate {
+            address: source,
+            transaction: work.transaction,
+            classifier: gather.classifier.under(&gather.mask),
+            mask: gather.mask,
+            rate: gather.rate,
+        };
+        let longer = with_option(packet, &Opt::Aggregation(aggregate))?;
+        Some(self.instead(work, oif, gateway, longer))
+    }
+
+    /// The reply to such a request: our option is taken out.
+    pub(crate) fn ungathered(
+        &mut self,
+        work: &Work,
+        (oif, gateway): (IfIndex, Option<IpAddr>),
+        packet: &[u8],
+    ) -> Option<Verdict> {
+        if !work.gathered_here {
+            return None;
+        }
+        let shorter = without_option(packet, option_type::AGGREGATION)?;
+        Some(self.instead(work, oif, gateway, shorter))
+    }
+
+    /// Another packet instead of the one that was told.
+    fn instead(&mut self, work: &Work, oif: IfIndex, gateway: Option<IpAddr>, mut packet: Vec<u8>) -> Verdict {
+        if work.proven {
+            self.seal(work, &mut packet);
+        }
+        self.send(oif, gateway, packet);
+        Verdict::Dropped(crate::io::Why::Heard)
+    }
+}

@@ -1,0 +1,149 @@
+//! A reply came back: NACK clear is success, and what it says is adopted; NACK set is a refusal somewhere on the way.
+
+use super::{LOWERINGS, Phase, Session, UNLOCKS};
+use crate::Boomerang;
+use crate::auth::auth_of;
+use crate::io::{AppId, Event, Upcall};
+use crate::transit::Work;
+use terms::ports::{Route, TrafficControl};
+use terms::probe::Probe;
+use wire::boomerang::{self, Opt, Rates};
+
+/// What a reply says.
+struct Answer {
+    rates: Rates,
+    refresh: u8,
+    key: u64,
+    nack: bool,
+    hops: Option<(u16, u16)>,
+}
+
+impl<P: Probe> Boomerang<P> {
+    /// Whether the reply is to one of our own messages. It has been.
+    pub(crate) fn answered<E: Route + TrafficControl>(&mut self, env: &mut E, work: &Work, packet: &[u8]) -> bool {
+        let Some(app) = self.initiator.transactions.get(&work.transaction).copied() else { return false };
+        let Some(session) = self.initiator.sessions.get(&app) else { return false };
+        let Ok(probe) = boomerang::Probe::parse(packet) else { return false };
+        let unexpected = session.answered
+            || probe.src != session.asked.far_end
+            || !plausible(session, &probe)
+            || !self.believable(session, &probe, packet);
+        if unexpected {
+            self.event(Event::Unexpected { transaction: work.transaction });
+            return true;
+        }
+        let hops = probe.message.options().find_map(|(_, option)| match option {
+            Opt::Hops(hops) => Some((hops.forward, hops.reverse)),
+            _ => None,
+        });
+        let answer = Answer {
+            rates: probe.message.qos.asked(),
+            refresh: probe.message.refresh,
+            key: probe.message.key,
+            nack: probe.message.is_nack(),
+            hops,
+        };
+        self.heard(env, app, &answer);
+        true
+    }
+
+    /// With a key of ours the last node's digest must be right, or anyone could have lowered what came back.
+    fn believable(&self, session: &Session, probe: &boomerang::Probe<'_>, packet: &[u8]) -> bool {
+        if !session.asked.auth.is_some_and(|id| self.keys.has(id)) {
+            return true;
+        }
+        let message = packet.get(probe.at..probe.total);
+        let auth = auth_of(&probe.message).zip(message);
+        auth.is_some_and(|(auth, message)| self.keys.verify(probe, &auth, message))
+    }
+
+    fn heard<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, answer: &Answer) {
+        let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
+        session.answered = true;
+        session.silent = 0;
+        match session.phase {
+            Phase::Releasing => {
+                self.initiator.forget(app);
+                self.upcall(app, Upcall::Released);
+            }
+            _ if answer.nack => self.refused(env, app, answer),
+            _ if answer.key > 1 && session.key != answer.key && session.unlocks < UNLOCKS => {
+                session.key = answer.key;
+                session.unlocks += 1;
+                self.tell(env, app);
+            }
+            _ => self.granted(env, app, answer),
+        }
+    }
+
+    fn granted<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, answer: &Answer) {
+        let now = self.now;
+        let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
+        let refresh = answer.refresh.min(session.refresh);
+        let news =
+            session.phase == Phase::Asking || session.granted != Some(answer.rates) || refresh != session.refresh;
+        let moved = answer.hops != session.hops;
+        // What a node could not have all of, those before it must not hold all of either.
+        let uneven = session.wanted.first() != Some(&answer.rates);
+        session.phase = Phase::Held;
+        session.granted = Some(answer.rates);
+        session.wanted = [answer.rates].into();
+        session.refresh = refresh;
+        session.hops = answer.hops;
+        if !uneven {
+            let wait = self.chance.shortened(terms::Span::from_secs(u64::from(refresh.max(1))));
+            self.initiator.arm(app, now + wait);
+        }
+        if news {
+            self.upcall(app, Upcall::Reserved { rates: answer.rates, refresh, hops: answer.hops });
+        }
+        if let Some((forward, reverse)) = answer.hops.filter(|(forward, reverse)| moved && forward != reverse) {
+            self.upcall(app, Upcall::HopMismatch { forward, reverse });
+        }
+        if uneven {
+            self.ask(env, app);
+        }
+    }
+
+    fn refused<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, answer: &Answer) {
+        let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
+        let (available, least) = (answer.rates, session.asked.at_least);
+        let enough = !least.is_zero() && available.forward >= least.forward && available.reverse >= least.reverse;
+        if enough && session.lowered < LOWERINGS {
+            session.lowered += 1;
+            session.phase = Phase::Asking;
+            session.wanted = [available].into();
+            return self.ask(env, app);
+        }
+        // What was there before a change that was refused is said again at once, so that every node has it.
+        let asked = session.wanted.first().copied();
+        if let Some(kept) = session.granted.filter(|kept| Some(*kept) != asked) {
+            session.wanted = [kept].into();
+            session.phase = Phase::Held;
+            self.upcall(app, Upcall::Refused { available, kept });
+            return self.ask(env, app);
+        }
+        self.upcall(app, Upcall::Refused { available, kept: Rates::default() });
+        self.give_up(env, app);
+    }
+
+    /// Says rate zero once, so that nobody holds what is of no use, and forgets the session.
+    pub(super) fn give_up<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
+        if let Some(session) = self.initiator.sessions.get_mut(&app) {
+            session.wanted = [Rates::default()].into();
+            session.phase = Phase::Releasing;
+        }
+        self.ask(env, app);
+        self.initiator.forget(app);
+    }
+}
+
+/// Whether a reply speaks of what was asked, and of no more than that.
+fn plausible(session: &Session, probe: &boomerang::Probe<'_>) -> bool {
+    let (message, asked) = (&probe.message, session.wanted.first().copied().unwrap_or_default());
+    let said = message.qos.asked();
+    let same = message.classifier == session.asked.classifier && message.mask == session.asked.mask;
+    let within = said.forward <= asked.forward && said.reverse <= asked.reverse;
+    // Without NACK the rates are one of the pairs that were said.
+    same && within && (message.is_nack() || session.wanted.contains(&said))
+}

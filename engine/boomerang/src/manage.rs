@@ -1,0 +1,138 @@
+//! Reservation management (section 4.2.1, third step): what is asked against what is free and what the block has. A
+//! refresh that asks for what is there touches nothing but the block's timer.
+
+use crate::demand::Whose;
+use crate::engine::{Boomerang, Env};
+use crate::half::{Half, State, life};
+use crate::io::Event;
+use crate::lock;
+use crate::transit::Work;
+use terms::probe::{Probe, Step};
+use terms::{Rate, Refused};
+
+impl<P: Probe> Boomerang<P> {
+    /// Reserves `wanted` bit/s for a block, instead of what it has: what KEY is to be multiplied by.
+    ///
+    /// # Errors
+    /// What there is, bit/s; nothing has changed.
+    pub(crate) fn manage(
+        &mut self,
+        env: &mut impl Env,
+        id: u32,
+        work: &Work,
+        whose: &Whose,
+        wanted: u32,
+    ) -> Result<Option<u64>, u32> {
+        self.probe.enter(Step::BoomerangManage);
+        let managed = self.reserve(env, id, work, whose, wanted);
+        self.probe.leave(Step::BoomerangManage);
+        managed
+    }
+
+    fn reserve(
+        &mut self,
+        env: &mut impl Env,
+        id: u32,
+        work: &Work,
+        whose: &Whose,
+        wanted: u32,
+    ) -> Result<Option<u64>, u32> {
+        let Some((&key, &half)) = self.table.get(id) else { return Err(0) };
+        let life = life(work.refresh.min(self.config.most_refresh));
+        if half.handle.is_none() || half.rate != wanted || half.life != life {
+            let request = whose.request(&self.config, &key, wanted, life, work.entry);
+            let answer = match half.handle {
+                Some(handle) => env.modify(self.now, handle, &request).map(|()| handle),
+                None => env.add(self.now, &request),
+            };
+            let handle = answer.map_err(|refused| free(wanted, half.rate, refused))?;
+            if half.handle.is_none() {
+                self.note(handle, id);
+            }
+            if half.rate != wanted {
+                let rate = |bps: u32| Rate::from_bps(u64::from(bps));
+                let (rate, before) = (rate(wanted), rate(half.rate));
+                self.event(Event::Reserved { flow: key.flow, oif: key.oif, rate, before });
+            }
+            if let Some(block) = self.table.get_mut(id) {
+                let state = if half.state == State::Lost { State::Pending } else { half.state };
+                *block = Half { handle: Some(handle), rate: wanted, life, state, ..half };
+            }
+        }
+        self.confirm(id, work, half.rate);
+        Ok(self.keep(id, work))
+    }
+
+    /// Remembers what a transaction found.
+    fn confirm(&mut self, id: u32, work: &Work, before: u32) {
+        if let Some(half) = self.table.get_mut(id)
+            && half.undo.0 != work.transaction
+        {
+            half.undo = (work.transaction, before);
+        }
+    }
+
+    /// A block lives on: for as long as its message says, or, locked and without its key, for a moment from when it was
+    /// made. What KEY is to be multiplied by.
+    pub(crate) fn keep(&mut self, id: u32, work: &Work) -> Option<u64> {
+        let most_refresh = self.config.most_refresh;
+        let half = self.table.get_mut(id)?;
+        half.initiator = work.initiator;
+        half.life = life(work.refresh.min(most_refresh));
+        let lasts = half.life;
+        if half.undo.0 != work.transaction {
+            half.undo = (work.transaction, half.rate);
+        }
+        let Some(prime) = half.lock else {
+            self.timers.set(id, self.now + lasts);
+            return None;
+        };
+        if opens(prime, work) {
+            half.lock = None;
+            self.timers.set(id, self.now + lasts);
+            return None;
+        }
+        if !self.timers.is_set(id) {
+            self.timers.set(id, self.now + lock::PATIENCE);
+            if let Some((key, _)) = self.table.get(id) {
+                let (flow, oif) = (key.flow, key.oif);
+                self.event(Event::Locked { flow, oif });
+            }
+        }
+        // The key of the request's lock opens this one too.
+        work.request_locked.is_none().then_some(prime)
+    }
+
+    /// Whether a new block of this message is to be locked.
+    pub(crate) fn is_suspicious(&self, work: &Work) -> bool {
+        self.config.lock && !work.proven && !work.entry && work.request_locked != Some(false)
+    }
+
+    /// Whether KEY has room for the lock that this message would need.
+    pub(crate) fn lock_fits(&self, work: &Work, there: Option<u32>) -> bool {
+        let block = there.and_then(|id| self.table.get(id));
+        let prime = match block {
+            Some((_, half)) => half.lock.filter(|prime| !opens(*prime, work)),
+            None => self.is_suspicious(work).then(|| lock::prime(self.secret, work.initiator, work.transaction)),
+        };
+        work.request_locked.is_some() || prime.is_none_or(|prime| work.key.max(1).checked_mul(prime).is_some())
+    }
+}
+
+/// Whether a message opens a lock.
+fn opens(prime: u64, work: &Work) -> bool {
+    match work.request_locked {
+        Some(locked) => work.proven || !locked,
+        None => work.proven || (work.key > 1 && work.key.is_multiple_of(prime)),
+    }
+}
+
+/// What there is, in the message's own rate: wire rates are brought down by the ratio in which this one went up.
+fn free(wanted: u32, held: u32, refused: Refused) -> u32 {
+    let Refused::Capacity { asked, free, .. } = refused else { return held };
+    if asked == Rate::ZERO {
+        return held;
+    }
+    let there_is = Rate::from_bps(u64::from(wanted)).share(free.as_bps(), asked.as_bps()).as_bps();
+    u32::try_from(there_is).unwrap_or(u32::MAX).min(wanted).max(held)
+}

@@ -1,0 +1,37 @@
+//! A transaction that failed further on takes back what it newly made or raised here. What it lowered, or found, stays.
+
+use crate::demand::whose;
+use crate::engine::{Boomerang, Env};
+use crate::half::Half;
+use crate::io::Event;
+use crate::transit::Work;
+use terms::probe::Probe;
+use terms::{IfIndex, Rate};
+use wire::boomerang::Leg;
+
+impl<P: Probe> Boomerang<P> {
+    /// A refused reply came in where its request left.
+    pub(crate) fn revert(&mut self, env: &mut impl Env, work: &Work, iif: Option<IfIndex>) {
+        let Some(id) = iif.and_then(|iif| self.half_of(work, Leg::Request, iif)) else { return };
+        let Some((&key, &half)) = self.table.get(id) else { return };
+        let (transaction, before) = half.undo;
+        if transaction != work.transaction || half.rate <= before {
+            return;
+        }
+        if before == 0 {
+            self.remove(env, id);
+        } else {
+            let mask = self.table.mask_of(key.mask).copied();
+            let (Some(handle), Some(whose)) = (half.handle, whose(&key.flow, mask.as_ref())) else { return };
+            let request = whose.request(&self.config, &key, before, half.life, work.entry);
+            // Less than there is always fits; if not, the block keeps what it has until it is said again or expires.
+            if env.modify(self.now, handle, &request).is_err() {
+                return;
+            }
+            if let Some(block) = self.table.get_mut(id) {
+                *block = Half { rate: before, ..half };
+            }
+        }
+        self.event(Event::Reverted { flow: key.flow, oif: key.oif, rate: Rate::from_bps(u64::from(before)) });
+    }
+}

@@ -1,0 +1,384 @@
+//! A message passes through: the order of the steps, and what is written into it.
+//!
+//! A request reserves the forward half on the interface that it leaves by, a reply the reverse half on its own
+//! (draft-ahlard, draft-bergkvist-boomerang-framework). On refusal: NACK, fields lowered to what there is, and it still
+//! goes on. If somebody refused before, fields are lowered and nothing is reserved.
+
+use crate::auth::Standing;
+use crate::demand::whose;
+use crate::engine::{Boomerang, Env};
+use crate::half::{HalfKey, State};
+use crate::io::{Event, Output, Replies, Why};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use terms::ports::Way;
+use terms::probe::Probe;
+use terms::{IfIndex, Rate};
+use wire::boomerang::{self, Aggregate, Auth, Leg, Opt, Places, Rates, Selector, forwarded};
+
+/// What becomes of the packet that was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    Pass { oif: IfIndex, gateway: Option<IpAddr> },
+    Deliver,
+    Dropped(Why),
+}
+
+/// A message's values, so that its packet can be written to.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    pub leg: Leg,
+    pub initiator: IpAddr,
+    pub src: IpAddr,
+    pub dst: IpAddr,
+    pub transaction: u32,
+    pub nack: bool,
+    pub no_echo: bool,
+    pub refresh: u8,
+    pub key: u64,
+    pub classifier: Selector,
+    pub mask: Selector,
+    first: Rates,
+    more: Vec<Rates>,
+    pub aggregate: Option<Aggregate>,
+    pub auth: Option<Auth>,
+    pub proven: bool,
+    /// It starts here: the flow enters the network.
+    pub entry: bool,
+    /// This node has gathered it.
+    pub gathered_here: bool,
+    /// Of a reply: whether what its request made here waits for its key; `None`: no request passed here.
+    pub request_locked: Option<bool>,
+    pub places: Places,
+}
+
+/// What one half's interface says to a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Which pair of the vector it is.
+    pub index: usize,
+    /// What there is, where there is not what was asked.
+    pub free: Option<u32>,
+    /// Refused by this node.
+    pub refused: bool,
+    /// KEY is multiplied by this.
+    pub lock: Option<u64>,
+}
+
+impl Work {
+    fn of(probe: &boomerang::Probe<'_>, iif: Option<IfIndex>) -> Work {
+        let message = &probe.message;
+        let (mut aggregate, mut auth) = (None, None);
+        for (_, option) in message.options() {
+            match option {
+                Opt::Aggregation(found) => aggregate = aggregate.or(Some(found)),
+                Opt::Auth(found) => auth = auth.or(Some(found)),
+                _ => {}
+            }
+        }
+        Work {
+            leg: message.leg,
+            initiator: probe.initiator(),
+            src: probe.src,
+            dst: probe.dst,
+            transaction: message.transaction,
+            nack: message.is_nack(),
+            no_echo: message.is_no_echo(),
+            refresh: message.refresh,
+            key: message.key,
+            classifier: message.classifier,
+            mask: message.mask,
+            first: message.qos.asked(),
+            more: if message.qos.count() > 1 { message.qos.iter().skip(1).collect() } else { Vec::new() },
+            aggregate,
+            auth,
+            proven: false,
+            entry: iif.is_none(),
+            gathered_here: false,
+            request_locked: None,
+            places: Places::of(probe),
+        }
+    }
+
+    /// The message as its answer, which starts here.
+    pub fn turned(&self) -> Work {
+        Work { leg: Leg::Reply, entry: true, ..self.clone() }
+    }
+
+    /// The pair at a place of the vector.
+    pub fn rates(&self, index: usize) -> Option<Rates> {
+        match index.checked_sub(1) {
+            None => Some(self.first),
+            Some(index) => self.more.get(index).copied(),
+        }
+    }
+
+    /// Pairs.
+    pub fn count(&self) -> usize {
+        self.more.len() + 1
+    }
+
+    /// What a leg asks for, in its own direction.
+    pub fn rate(&self, leg: Leg, index: usize) -> Option<u32> {
+        self.rates(index).map(|rates| if leg == Leg::Request { rates.forward } else { rates.reverse })
+    }
+
+    /// Whose packets a leg is about, and which bits of that count.
+    pub fn flow(&self, leg: Leg) -> (Selector, Selector) {
+        match leg {
+            Leg::Request => (self.classifier, self.mask),
+            Leg::Reply => (self.classifier.turned(), self.mask.turned()),
+        }
+    }
+}
+
+/// What a message costs of its source's allowance, and a new session beside it.
+const MESSAGE: u32 = 1;
+pub(crate) const NEW: u32 = 9;
+
+impl<P: Probe> Boomerang<P> {
+    /// A packet: what becomes of it. It is rewritten where it lies.
+    pub(crate) fn packet(&mut self, env: &mut impl Env, iif: Option<IfIndex>, packet: &mut [u8]) -> Verdict {
+        let Ok(probe) = boomerang::Probe::parse(packet) else { return plain(env, iif, packet) };
+        let (ttl, mut work) = (probe.ttl, Work::of(&probe, iif));
+        if !is_somebody(work.src) || work.src.is_multicast() || !is_somebody(work.dst) {
+            return Verdict::Dropped(Why::Address);
+        }
+        if iif.is_some() && !self.limits.take(self.now, work.src, MESSAGE) {
+            return Verdict::Dropped(Why::TooMany);
+        }
+        match self.standing(&probe, packet, &work) {
+            Standing::Proven => work.proven = true,
+            Standing::Wrong => self.event(Event::Unproven { initiator: work.initiator }),
+            Standing::Unsaid => {}
+        }
+        let gatherer = work.aggregate.map(|aggregate| aggregate.address);
+        work.gathered_here = gatherer.is_some_and(|address| env.route(address, None, None) == Way::Local);
+        if work.leg == Leg::Reply {
+            return self.reply(env, iif, ttl, work, packet);
+        }
+        if work.dst.is_multicast() {
+            return self.group(env, iif, ttl, &work, packet);
+        }
+        match env.route(work.dst, Some(work.src), iif) {
+            Way::Local => self.far_end(env, &work, packet),
+            Way::Out { .. } if iif.is_some() && ttl < 2 => Verdict::Dropped(Why::Ttl),
+            Way::Out { oif, gateway, source } => {
+                let outcome = self.leg(env, Leg::Request, &work, oif);
+                self.write(&work, &outcome, packet, iif.is_some());
+                if iif.is_some() && !forwarded(packet) {
+                    return Verdict::Dropped(Why::Ttl);
+                }
+                self.gathered(&work, (oif, gateway, source), packet).unwrap_or(Verdict::Pass { oif, gateway })
+            }
+            Way::Tree(_) | Way::None => Verdict::Dropped(Why::NoRoute),
+        }
+    }
+
+    /// A reply on its way back.
+    fn reply(
+        &mut self,
+        env: &mut impl Env,
+        iif: Option<IfIndex>,
+        ttl: u8,
+        mut work: Work,
+        packet: &mut [u8],
+    ) -> Verdict {
+        if work.no_echo || work.dst.is_multicast() {
+            return Verdict::Dropped(Why::NoEcho);
+        }
+        let way = env.route(work.dst, Some(work.src), iif);
+        let Way::Out { oif, gateway, .. } = way else {
+            if way != Way::Local {
+                return Verdict::Dropped(Why::NoRoute);
+            }
+            if work.nack {
+                self.revert(env, &work, iif);
+            }
+            let ours = self.answered(env, &work, packet);
+            return if ours { Verdict::Dropped(Why::Heard) } else { Verdict::Deliver };
+        };
+        if iif.is_some() && ttl < 2 {
+            return Verdict::Dropped(Why::Ttl);
+        }
+        let forward = iif.and_then(|iif| self.half_of(&work, Leg::Request, iif));
+        let ours = forward.and_then(|id| self.table.get(id)).filter(|(_, half)| half.undo.0 == work.transaction);
+        let (known, lost) = (ours.is_some(), ours.is_some_and(|(_, half)| half.state == State::Lost));
+        work.request_locked = ours.map(|(_, half)| half.lock.is_some());
+        if work.nack || lost {
+            self.revert(env, &work, iif);
+        } else if !known && !self.welcome(&work, oif) {
+            self.event(Event::Stranger { flow: work.classifier.turned().flow() });
+            let alive = forwarded(packet);
+            return if alive { Verdict::Pass { oif, gateway } } else { Verdict::Dropped(Why::Ttl) };
+        }
+        let outcome = match lost {
+            true => Outcome { free: Some(0), refused: true, ..Outcome::default() },
+            false => self.leg(env, Leg::Reply, &work, oif),
+        };
+        self.write(&work, &outcome, packet, iif.is_some());
+        if iif.is_some() && !forwarded(packet) {
+            return Verdict::Dropped(Why::Ttl);
+        }
+        self.ungathered(&work, (oif, gateway), packet).unwrap_or(Verdict::Pass { oif, gateway })
+    }
+
+    /// Whether a reply to a request that did not pass here may make state.
+    fn welcome(&mut self, work: &Work, oif: IfIndex) -> bool {
+        let allowed = match self.config.replies {
+            Replies::Known => false,
+            Replies::Authenticated => work.proven,
+            Replies::Any => true,
+        };
+        allowed || work.rate(Leg::Reply, 0) == Some(0) || self.half_of(work, Leg::Reply, oif).is_some()
+    }
+
+    /// The session block of one half, if there is one.
+    pub(crate) fn half_of(&mut self, work: &Work, leg: Leg, oif: IfIndex) -> Option<u32> {
+        let (classifier, mask) = self.held_as(work, leg);
+        let mask_number = self.table.mask_known(&mask)?;
+        self.find(&HalfKey { flow: classifier.under(&mask).flow(), oif, mask: mask_number })
+    }
+
+    /// Whose packets are held here for a leg: the session's own, or all of those that a node before has gathered.
+    fn held_as(&self, work: &Work, leg: Leg) -> (Selector, Selector) {
+        match (leg, &work.aggregate) {
+            (Leg::Request, Some(aggregate)) if !work.gathered_here => (aggregate.classifier, aggregate.mask),
+            _ => work.flow(leg),
+        }
+    }
+
+    /// One half of the session, on the interface that its packets leave by.
+    pub(crate) fn leg(&mut self, env: &mut impl Env, leg: Leg, work: &Work, oif: IfIndex) -> Outcome {
+        let (classifier, mask) = self.held_as(work, leg);
+        let there = self.half_of(work, leg, oif);
+        let held = there.and_then(|id| self.table.get(id)).map_or(0, |(_, half)| half.rate);
+        let refused = |free| Outcome { free: Some(free), refused: true, ..Outcome::default() };
+        if work.nack {
+            let offer = env.offers(self.now, oif, self.config.min_packet).as_bps();
+            let free = u32::try_from(offer.saturating_add(u64::from(held))).unwrap_or(u32::MAX);
+            return Outcome { free: Some(free), ..Outcome::default() };
+        }
+        let local = work.entry && leg == Leg::Request;
+        if (self.config.require_auth && !work.proven && !local) || !self.lock_fits(work, there) {
+            return refused(0);
+        }
+        let flow = classifier.under(&mask).flow();
+        let named = (!mask.is_exact()).then_some(&mask);
+        let asked = |index| match (leg, &work.aggregate) {
+            (Leg::Request, Some(aggregate)) if !work.gathered_here => (index == 0).then_some(aggregate.rate),
+            _ => work.rate(leg, index),
+        };
+        let first = asked(0).unwrap_or(0);
+        let mut free = 0;
+        if first == 0 {
+            let lock = self.nothing(env, leg, work, there, oif);
+            return Outcome { lock, ..Outcome::default() };
+        }
+        let Some(whose) = whose(&flow, named) else {
+            self.event(Event::Refused { flow, oif, asked: rate(first), free: Rate::ZERO });
+            return refused(0);
+        };
+        let id = match there {
+            Some(id) => id,
+            None => match self.create(work, flow, &mask, oif) {
+                Some(id) => id,
+                None => return refused(0),
+            },
+        };
+        for index in 0..work.count() {
+            let Some(wanted) = asked(index) else { break };
+            if wanted == 0 {
+                break;
+            }
+            match self.manage(env, id, work, &whose, wanted) {
+                Ok(lock) => return Outcome { index, lock, ..Outcome::default() },
+                Err(there_is) => free = free.max(there_is),
+            }
+        }
+        if there.is_none() {
+            self.remove(env, id);
+        }
+        self.event(Event::Refused { flow, oif, asked: rate(first), free: rate(free) });
+        refused(free)
+    }
+
+    /// Nothing is asked in this direction: what is there goes. A request that asks for something in reverse leaves a block
+    /// with nothing in it, by which its reply is known. What KEY is to be multiplied by.
+    fn nothing(&mut self, env: &mut impl Env, leg: Leg, work: &Work, there: Option<u32>, oif: IfIndex) -> Option<u64> {
+        let expects = leg == Leg::Request && work.rate(Leg::Reply, 0).is_some_and(|rate| rate > 0) && !work.entry;
+        if let Some((id, flow)) = there.and_then(|id| Some((id, self.table.get(id)?.0.flow))) {
+            if self.table.get(id).is_some_and(|(_, half)| half.rate > 0) {
+                self.event(Event::Released { flow, oif });
+            }
+            if !expects {
+                self.remove(env, id);
+                return None;
+            }
+            self.empty(env, id);
+            return self.keep(id, work);
+        }
+        if !expects {
+            return None;
+        }
+        let (classifier, mask) = self.held_as(work, leg);
+        let id = self.create(work, classifier.under(&mask).flow(), &mask, oif)?;
+        self.keep(id, work)
+    }
+
+    /// Writes what became of a leg into its message.
+    pub(crate) fn write(&mut self, work: &Work, outcome: &Outcome, packet: &mut [u8], counts: bool) {
+        let mut rewrite = work.places.within(packet);
+        rewrite.refresh(self.config.most_refresh);
+        if outcome.refused {
+            rewrite.nack();
+            rewrite.key(0);
+        } else if let Some(prime) = outcome.lock {
+            rewrite.key(work.key.max(1).saturating_mul(prime));
+        }
+        let chosen = work.rates(outcome.index).unwrap_or_default();
+        for index in 0..work.count() {
+            let Some(mut rates) = work.rates(index) else { break };
+            if index < outcome.index {
+                rates = chosen;
+            }
+            if let Some(free) = outcome.free {
+                let field = if work.leg == Leg::Request { &mut rates.forward } else { &mut rates.reverse };
+                *field = (*field).min(free);
+            }
+            rewrite.rates(index, rates);
+        }
+        if counts {
+            rewrite.count();
+        }
+        if work.proven {
+            self.seal(work, packet);
+        }
+    }
+
+    /// Another packet, beside the one that was told.
+    pub(crate) fn send(&mut self, oif: IfIndex, gateway: Option<IpAddr>, packet: Vec<u8>) {
+        self.say(Output::Send { oif, gateway, packet });
+    }
+}
+
+/// A packet that is not a message goes its way as through any router.
+fn plain(env: &mut impl Env, iif: Option<IfIndex>, packet: &mut [u8]) -> Verdict {
+    let Ok(header) = wire::ip::Packet::parse(packet) else { return Verdict::Dropped(Why::Address) };
+    match env.route(header.dst(), Some(header.src()), iif) {
+        Way::Local => Verdict::Deliver,
+        Way::Out { oif, gateway, .. } if iif.is_none() || forwarded(packet) => Verdict::Pass { oif, gateway },
+        Way::Out { .. } => Verdict::Dropped(Why::Ttl),
+        Way::Tree(_) | Way::None => Verdict::Dropped(Why::NoRoute),
+    }
+}
+
+/// Whether an address can be somebody's on a network, or a group's; broadcast is nobody's.
+fn is_somebody(address: IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(v4) if v4.octets()[0] >= 240 || v4.octets()[0] == 0);
+    !(broadcast || address.is_unspecified() || address.is_loopback())
+}
+
+fn rate(bps: u32) -> Rate {
+    Rate::from_bps(u64::from(bps))
+}

@@ -1,0 +1,90 @@
+//! One to many: NO_ECHO to a multicast group reserves on every branch of the tree; nothing comes back.
+
+use crate::net::*;
+use boomerang::Why;
+use std::net::IpAddr;
+use terms::ports::Tree;
+use terms::{FlowKey, IfIndex};
+use wire::boomerang::{Leg, Request, Selector};
+use wire::ip::Header;
+
+const GROUP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(239, 7, 7, 7));
+
+/// `0` sends; `1` branches to `2` and `3`.
+fn tree() -> Net {
+    let mut net = Net::line("aah");
+    net.add('h', boomerang::Config::default());
+    net.wire((1, 3), (3, 1));
+    net.find_ways();
+    net.set_tree(0, GROUP, Tree { iif: None, oifs: [IfIndex(2)].into_iter().collect() });
+    net.set_tree(1, GROUP, Tree { iif: Some(IfIndex(1)), oifs: [IfIndex(2), IfIndex(3)].into_iter().collect() });
+    net
+}
+
+fn to_group() -> boomerang::Asked {
+    let flow = FlowKey { dst: GROUP, ..flow(0, 2, 5_004) };
+    boomerang::Asked { no_echo: true, ..asked_of(&flow, vec![rates(2 * MBIT, 0)]) }
+}
+
+#[test]
+fn every_branch_is_reserved_and_nobody_answers() {
+    let mut net = tree();
+    net.reserve(0, to_group());
+    net.run_ms(100);
+    assert_eq!((net.held(0, 2), net.held(1, 2), net.held(1, 3)), (2_000_000, 2_000_000, 2_000_000));
+    assert_eq!(net.heard.len(), 2, "both hosts heard it");
+    assert_eq!(net.sent, 3, "and nothing came back");
+    net.run_ms(30_000);
+    assert_eq!((net.held(1, 2), net.held(1, 3)), (2_000_000, 2_000_000), "refreshed");
+    net.release(0);
+    net.run_ms(100);
+    assert!(net.halves(1).is_empty());
+}
+
+#[test]
+fn a_branch_that_leaves_times_out() {
+    let mut net = tree();
+    net.reserve(0, to_group());
+    net.run_ms(100);
+    net.set_tree(1, GROUP, Tree { iif: Some(IfIndex(1)), oifs: [IfIndex(3)].into_iter().collect() });
+    net.run_ms(15_000);
+    assert_eq!((net.held(1, 2), net.held(1, 3)), (0, 2_000_000));
+}
+
+#[test]
+fn what_breaks_the_rules_for_groups_ends() {
+    let flow = FlowKey { dst: GROUP, ..flow(0, 2, 5_004) };
+    let asked = to_group();
+    let message = Request {
+        leg: Leg::Request,
+        id: 1,
+        sequence: 1,
+        transaction: 1,
+        flags: 0,
+        refresh: 3,
+        key: 1,
+        classifier: Selector::of(&flow),
+        mask: asked.mask,
+        rates: &asked.rates,
+        policy: 0,
+        options: &[],
+    };
+    let no_echo = wire::boomerang::flag::NO_ECHO;
+    let both = [rates(MBIT, MBIT)];
+    let cases = [
+        (message.clone(), address(0), GROUP, 1, Why::NoEcho),
+        (Request { flags: no_echo, rates: &both, ..message.clone() }, address(0), GROUP, 1, Why::GroupReverse),
+        (Request { flags: no_echo, ..message.clone() }, address(0), GROUP, 2, Why::WrongWay),
+        (Request { flags: no_echo, leg: Leg::Reply, ..message.clone() }, address(2), address(0), 2, Why::NoEcho),
+    ];
+    for (message, src, dst, iif, why) in cases {
+        let mut net = tree();
+        let mut packet = Vec::new();
+        message.write(&Header { src, dst, protocol: 0, ttl: 64, tos: 0, router_alert: false }, &mut packet).unwrap();
+        let (from, oif) = if iif == 1 { (0, 2) } else { (2, 1) };
+        net.put(from, oif, &packet);
+        net.run_ms(10);
+        assert_eq!(net.dropped, [(1, why)]);
+        assert!(net.halves(1).is_empty() && net.heard.is_empty());
+    }
+}

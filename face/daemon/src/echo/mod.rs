@@ -1,0 +1,3 @@
+//! Boomerang in the agent.
+
+pub mod news;
