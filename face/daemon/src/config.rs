@@ -6,6 +6,7 @@
 //!                                      # or auth = "none": messages are neither signed nor checked
 //! socket = "/run/sluice/agent.sock"    # the default
 //! state = "/var/lib/sluice"            # the default
+//! policy = "policy.toml"               # who may reserve what (see book/policy_file.rs); default: root and our own user
 //! log = "info"                         # error, warn, info (the default) or debug
 //!
 //! [rsvp]
@@ -19,6 +20,9 @@
 //! refresh_reduction = true             # RFC 2961, with neighbours that do it too; off unless said
 //! hello = "5s"                         # with it: how often neighbours are asked whether they started anew; never unless said
 //!
+//! [store]
+//! any_filesystem = true                # take network file systems and overlays for the state, which may forget; not unless said
+//!
 //! [[interface]]
 //! name = "eth0"
 //! rate = "100mbit"                     # of the link, link headers included; default: what the driver reports
@@ -29,15 +33,22 @@
 //! keys = "eth0.toml"                   # or auth = "none": instead of what is said above
 //! handshake = "required"               # the default; "willing": senders that refuse it are taken without; "none"
 //! reordering = 64                      # the default: by how many a signed message may be overtaken; 1: by none
+//! premium = "45mbit"                   # what bookings may have together, IP bit/s or a share; default: all that is reservable
+//! background = "90%"                   # of that, what foreground and background have together; the default (seed 002)
 //!
 //! [cpu]                                # processors and disks that can be reserved: see `host_file`
 //! [[disk]]
+//! [[resource]]                         # what is counted
+//! name = "licence/solver"
+//! capacity = 4
+//!
 //! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
 //! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
 //! [[static_reservation]]
 //! ```
 
 use crate::auth::{self, AuthConfig};
+use crate::book::resources::{self, ResourceConfig, ResourceFile};
 use crate::document::{Document, Mistake, read};
 use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
@@ -75,6 +86,12 @@ pub struct AgentConfig {
     pub cpu: Option<CpuConfig>,
     /// Disks that can be reserved.
     pub disks: Vec<DiskConfig>,
+    /// What can be reserved beside interfaces.
+    pub resources: Vec<ResourceConfig>,
+    /// The file of policy; `None`: root and the agent's own user may reserve.
+    pub policy: Option<PathBuf>,
+    /// Whether the store takes file systems that may forget.
+    pub any_filesystem: bool,
 }
 
 /// An interface in the file.
@@ -94,6 +111,10 @@ pub struct InterfaceConfig {
     pub assumed_holding: Option<Span>,
     /// Whose messages are taken there.
     pub auth: AuthConfig,
+    /// What bookings may have together; `None`: all that is reservable.
+    pub premium: Option<Share>,
+    /// Of that, what foreground and background have together while there is background, thousandths.
+    pub background: u32,
 }
 
 /// A part of a link.
@@ -158,6 +179,8 @@ impl Level {
 pub const DEFAULT_KEPT_BACK: Share = Share::PerMille(20);
 /// Ethernet, as the kernel counts it: addresses and type, without preamble and check sequence.
 pub const DEFAULT_OVERHEAD: u32 = 14;
+/// Foreground and background together have nine tenths of premium (seed 002 section 5.2).
+const DEFAULT_BACKGROUND: u32 = 900;
 /// Most that a table of states may be allowed to hold.
 const MAX_STATES: usize = 1 << 24;
 /// Most interfaces in a file.
@@ -185,6 +208,18 @@ struct File {
     cpu: Option<CpuFile>,
     #[serde(default)]
     disk: Vec<DiskFile>,
+    #[serde(default)]
+    resource: Vec<ResourceFile>,
+    policy: Option<PathBuf>,
+    #[serde(default)]
+    store: StoreFile,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoreFile {
+    #[serde(default)]
+    any_filesystem: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -214,6 +249,8 @@ struct InterfaceFile {
     keys: Option<Spanned<PathBuf>>,
     handshake: Option<Spanned<String>>,
     reordering: Option<Spanned<u32>>,
+    premium: Option<Spanned<String>>,
+    background: Option<Spanned<String>>,
 }
 
 impl AgentConfig {
@@ -256,8 +293,16 @@ impl AgentConfig {
             groups: host_file::groups(&document, found.groups.as_ref())?,
             cpu: host_file::cpu(&document, found.cpu.as_ref())?,
             disks: host_file::disks(&document, &found.disk)?,
+            resources: resources::read(&document, &found.resource)?,
+            policy: found.policy.map(|path| beside(file, &path)),
+            any_filesystem: found.store.any_filesystem,
         })
     }
+}
+
+/// A path in a file is from where the file is.
+fn beside(file: &Path, path: &Path) -> PathBuf {
+    file.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
 }
 
 /// A name that can be part of a file name, a namespace name and a refusal.
@@ -381,6 +426,14 @@ fn interface(
             entry.handshake.as_ref(),
             entry.reordering.as_ref(),
         )?,
+        premium: entry.premium.as_ref().map(|text| share(document, text)).transpose()?,
+        background: match &entry.background {
+            None => DEFAULT_BACKGROUND,
+            Some(text) => match share(document, text)? {
+                Share::PerMille(thousandths) => thousandths,
+                Share::Rate(_) => return Err(document.at(text.span(), "background is a share, such as 90%")),
+            },
+        },
     };
     if let (Some(rate), Some(text)) = (rate, &entry.kept_back)
         && config.kept_back.of(rate) >= rate

@@ -4,10 +4,12 @@
 mod agent;
 mod answer;
 pub mod auth;
+pub mod book;
 mod calls;
 pub mod config;
 pub mod document;
 mod echo;
+pub mod enforce;
 pub mod host_file;
 mod interfaces;
 mod keys;

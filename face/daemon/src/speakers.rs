@@ -88,7 +88,7 @@ fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
 }
 
 /// Ours, as the kernel shows it.
-fn own_uid() -> Option<u32> {
+pub(crate) fn own_uid() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|meta| meta.uid())
 }
 

@@ -20,6 +20,7 @@ auth = "none"
 socket = "/tmp/a.sock"
 state = "/tmp/state"
 log = "debug"
+policy = "policy.toml"
 [rsvp]
 refresh = "1s"
 keep = 4
@@ -28,6 +29,8 @@ blockade = 5
 refresh_reduction = true
 hello = "2s"
 max_paths = 7
+[store]
+any_filesystem = true
 [[interface]]
 name = "eth0"
 rate = "10mbit"
@@ -35,6 +38,11 @@ overhead = "38b"
 signalled_share = "62.5%"
 kept_back = "500kbit"
 assumed_holding = "1h"
+premium = "4.5mbit"
+background = "80%"
+[[resource]]
+name = "licence/solver"
+capacity = 4
 [[interface]]
 name = "eth1"
 [[multicast_route]]
@@ -54,6 +62,10 @@ to = ["eth0", "eth2"]
     assert_eq!((config.rsvp.refresh_reduction, config.rsvp.hello), (true, Some(Span::from_secs(2))));
     assert_eq!((config.rsvp.repair_wait, config.rsvp.blockade), (Span::from_millis(500), 5));
     let eth0 = &config.interfaces[0];
+    assert_eq!((eth0.premium, eth0.background), (Some(Share::Rate(Rate::from_kbps(4500))), 800));
+    assert_eq!((config.any_filesystem, config.policy.as_deref()), (true, Some(Path::new("policy.toml"))));
+    let resources: Vec<_> = config.resources.iter().map(|r| (r.name.as_str(), r.capacity)).collect();
+    assert_eq!(resources, [("licence/solver", 4)]);
     assert_eq!((eth0.rate, eth0.overhead), (Some(Rate::from_mbps(10)), 38));
     assert_eq!(eth0.signalled_share, Share::PerMille(625));
     assert_eq!(eth0.signalled_share.of(Rate::from_mbps(10)), Rate::from_kbps(6250));
@@ -87,6 +99,40 @@ fn defaults_are_the_machine_s_own_agent() {
     assert_eq!(config.state, Path::new("/var/lib/sluice"));
     assert_eq!(config.rsvp, rsvp::io::Config::default());
     assert!(!config.name.is_empty());
+}
+
+#[test]
+fn mistakes_of_resources_and_limits_name_file_line_and_reason() {
+    let interface = |rest: &str| format!("auth = \"none\"\n[[interface]]\nname = \"eth0\"\n{rest}\n");
+    let resource = |name: &str, capacity: &str| {
+        format!("auth = \"none\"\n[[resource]]\nname = \"{name}\"\ncapacity = {capacity}\n")
+    };
+    let table: &[(&str, String, &str)] = &[
+        ("refresh", "auth = \"none\"\n[rsvp]\nrefresh = \"1ms\"".into(), "agent.toml:3: a refresh period is"),
+        ("limit", "auth = \"none\"\n[rsvp]\nmax_sessions = 0".into(), "agent.toml:3: a limit is 1 to"),
+        ("W", "auth = \"none\"\n[rsvp]\nrepair_wait = \"2m\"".into(), "agent.toml:3: repair_wait is at most 1m"),
+        ("W's unit", "auth = \"none\"\n[rsvp]\nrepair_wait = \"2\"".into(), "agent.toml:3: \"2\" has no unit"),
+        ("Kb", "auth = \"none\"\n[rsvp]\n\nblockade = 0".into(), "agent.toml:4: blockade is 1 to 100"),
+        ("keep", "auth = \"none\"\n[rsvp]\nkeep = 0".into(), "agent.toml:3: keep is 1 to 100"),
+        ("premium", interface("premium = \"5\""), "agent.toml:4: \"5\" has no unit"),
+        ("background", interface("background = \"5mbit\""), "agent.toml:4: background is a share"),
+        ("no such kind", resource("disc", "10"), "agent.toml:3: \"disc\" is no resource"),
+        ("an interface", resource("net/eth0", "10"), "agent.toml:3: an interface is an [[interface]]"),
+        ("a disk", resource("disk/sda", "10"), "agent.toml:3: a disk is a [[disk]]"),
+        ("no pieces", resource("licence/x", "1.5"), "agent.toml:4: invalid type"),
+        ("less than none", resource("licence/x", "-1"), "agent.toml:4: invalid value"),
+        ("nothing of it", resource("licence/x", "0"), "agent.toml:4: a capacity of nothing"),
+        ("how many", resource("licence/x", "1").replace("capacity = 1", ""), "agent.toml:2: missing field `capacity`"),
+        (
+            "twice",
+            resource("a/b", "1") + "[[resource]]\nname = \"a/b\"\ncapacity = 1\n",
+            "agent.toml:6: the resource a/b is there twice",
+        ),
+    ];
+    for (case, text, expected) in table {
+        let told = parse(text).expect_err(case);
+        assert!(told.starts_with(expected), "{case}: {told}\n expected: {expected}");
+    }
 }
 
 #[test]
@@ -150,13 +196,7 @@ fn mistakes_name_file_line_and_reason() {
             mroute("239.1.1.1", "[\"b\"]\nsender = \"fd00::1\""),
             "agent.toml:6: fd00::1 cannot send to 239.1.1.1",
         ),
-        ("refresh", "auth = \"none\"\n[rsvp]\nrefresh = \"1ms\"".into(), "agent.toml:3: a refresh period is"),
-        ("limit", "auth = \"none\"\n[rsvp]\nmax_sessions = 0".into(), "agent.toml:3: a limit is 1 to"),
         ("hello alone", "auth = \"none\"\n[rsvp]\nhello = \"1s\"".into(), "agent.toml:3: hello is 100ms or more, and"),
-        ("W", "auth = \"none\"\n[rsvp]\nrepair_wait = \"2m\"".into(), "agent.toml:3: repair_wait is at most 1m"),
-        ("W's unit", "auth = \"none\"\n[rsvp]\nrepair_wait = \"2\"".into(), "agent.toml:3: \"2\" has no unit"),
-        ("Kb", "auth = \"none\"\n[rsvp]\n\nblockade = 0".into(), "agent.toml:4: blockade is 1 to 100"),
-        ("keep", "auth = \"none\"\n[rsvp]\nkeep = 0".into(), "agent.toml:3: keep is 1 to 100"),
     ];
     for (case, text, expected) in table {
         let told = parse(text).expect_err(case);

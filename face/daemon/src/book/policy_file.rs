@@ -1,0 +1,311 @@
+//! The file of policy: who may reserve what. Without one, only root and the agent's own user may reserve anything.
+//!
+//! ```toml
+//! [[rule]]                             # the first rule that is about a request decides; what no rule is about is denied
+//! name = "physics"                     # refusals and the audit name it
+//! who = ["uid:1000", "@gid:100"]       # names and groups (@), with * and ?; "*" is everybody
+//! resource = ["net/eth1", "disk/*"]    # default: every resource
+//! label = ["HEP*"]                     # default: any or none
+//! background = true                    # only background parts; false: only foreground; default: both
+//! most = "30mbit"                      # in one request: 30mbit, 20mbps of a disk, 0.5 of a core, 2 licences
+//! together = "100mbit"                 # of an owner at any instant, all reservations together
+//! reservations = 20                    # of an owner
+//! longest = "8h"
+//! ahead = "30d"
+//! days = ["mon", "tue"]                # and hours, in UTC, 22:00-06:00 is over midnight; default: all
+//! hours = "08:00-18:00"
+//! from = "2026-11-01T00:00:00Z"
+//! until = "2027-01-01T00:00:00Z"
+//! deny = true                          # none of the limits then
+//! ```
+
+use crate::config::unit;
+use crate::document::{Document, Mistake, read};
+use api::book::Instant;
+use api::units;
+use policy::{Effect, Hours, Limits, Pattern, Policy, Rule, Who};
+use serde::Deserialize;
+use std::path::Path;
+use terms::Time;
+use terms::book::Kind;
+use toml::Spanned;
+
+/// Most names, resources or labels in a rule.
+const MOST_NAMES: usize = 256;
+/// The longest name of a rule.
+const MAX_TEXT: usize = 128;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    rule: Vec<RuleFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleFile {
+    name: Spanned<String>,
+    who: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    resource: Vec<Spanned<String>>,
+    #[serde(default)]
+    label: Vec<Spanned<String>>,
+    background: Option<bool>,
+    most: Option<Spanned<String>>,
+    together: Option<Spanned<String>>,
+    reservations: Option<usize>,
+    longest: Option<Spanned<String>>,
+    ahead: Option<Spanned<String>>,
+    days: Option<Spanned<Vec<Spanned<String>>>>,
+    hours: Option<Spanned<String>>,
+    from: Option<Spanned<String>>,
+    until: Option<Spanned<String>>,
+    #[serde(default)]
+    deny: bool,
+}
+
+/// Where no file says anything: root and the agent's own user may do everything, nobody else anything.
+pub fn usual() -> Policy {
+    let own = crate::speakers::own_uid().unwrap_or(0);
+    let names = ["uid:0".to_owned(), format!("uid:{own}")];
+    let rule = Rule {
+        name: "root-and-own-user".to_owned(),
+        who: names.iter().filter_map(|name| Pattern::new(name).ok()).map(Who::Name).collect(),
+        resources: Vec::new(),
+        labels: Vec::new(),
+        background: None,
+        effect: Effect::Allow(Limits::default()),
+    };
+    Policy::new(vec![rule]).unwrap_or_default()
+}
+
+/// Reads a file of policy.
+///
+/// # Errors
+/// The first [`Mistake`] in it.
+pub fn load(file: &Path) -> Result<Policy, Mistake> {
+    let text = read(file)?;
+    parse(file, &text)
+}
+
+/// Reads a text that came from `file`.
+///
+/// # Errors
+/// The first [`Mistake`] in it.
+pub fn parse(file: &Path, text: &str) -> Result<Policy, Mistake> {
+    let document = Document::new(file, text);
+    let found: File = document.parse()?;
+    let rules = found.rule.iter().map(|entry| rule(&document, entry)).collect::<Result<Vec<_>, _>>()?;
+    Policy::new(rules).map_err(|many| document.whole(many.to_string()))
+}
+
+fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
+    let name = entry.name.get_ref().clone();
+    if name.is_empty() || name.len() > MAX_TEXT || !name.chars().all(|c| c.is_ascii_graphic()) {
+        let wrong = format!("{name:?} is no name of a rule: 1 to {MAX_TEXT} visible ASCII characters");
+        return Err(document.at(entry.name.span(), wrong));
+    }
+    let who = entry.who.get_ref();
+    if who.is_empty() {
+        return Err(document.at(entry.who.span(), "a rule is about somebody: name them, or write \"*\""));
+    }
+    if [who, &entry.resource, &entry.label].iter().any(|names| names.len() > MOST_NAMES) {
+        return Err(document.at(entry.name.span(), format!("at most {MOST_NAMES} names in a rule")));
+    }
+    let limits = limits(document, entry)?;
+    let effect = match (entry.deny, limits == Limits::default()) {
+        (true, true) => Effect::Deny,
+        (true, false) => return Err(document.at(entry.name.span(), "a rule that denies has no limits")),
+        (false, _) => Effect::Allow(limits),
+    };
+    let patterns = |all: &[Spanned<String>]| {
+        all.iter().map(|one| pattern(document, one, one.get_ref())).collect::<Result<Vec<_>, _>>()
+    };
+    Ok(Rule {
+        name,
+        who: who.iter().map(|one| caller(document, one)).collect::<Result<_, _>>()?,
+        resources: patterns(&entry.resource)?,
+        labels: patterns(&entry.label)?,
+        background: entry.background,
+        effect,
+    })
+}
+
+fn pattern(document: &Document<'_>, at: &Spanned<String>, text: &str) -> Result<Pattern, Mistake> {
+    Pattern::new(text).map_err(|_| {
+        let wrong = format!("{text:?} names nothing: 1 to {} characters, with * and ?", policy::MOST_PATTERN);
+        document.at(at.span(), wrong)
+    })
+}
+
+fn caller(document: &Document<'_>, text: &Spanned<String>) -> Result<Who, Mistake> {
+    match (text.get_ref().as_str(), text.get_ref().strip_prefix('@')) {
+        ("*", _) => Ok(Who::Anyone),
+        (_, Some(group)) => pattern(document, text, group).map(Who::Group),
+        (name, None) => pattern(document, text, name).map(Who::Name),
+    }
+}
+
+fn limits(document: &Document<'_>, entry: &RuleFile) -> Result<Limits, Mistake> {
+    let amount = |text: &Option<Spanned<String>>| {
+        text.as_ref().map(|text| unit(document, text, |text| amount(&entry.resource, text))).transpose()
+    };
+    let span =
+        |text: &Option<Spanned<String>>| text.as_ref().map(|text| unit(document, text, units::parse_span)).transpose();
+    let instant = |text: &Option<Spanned<String>>| -> Result<Option<Time>, Mistake> {
+        let at = |text: &str| text.parse::<Instant>().map(|instant| instant.0);
+        text.as_ref().map(|text| unit(document, text, at)).transpose()
+    };
+    Ok(Limits {
+        amount: amount(&entry.most)?,
+        together: amount(&entry.together)?,
+        reservations: entry.reservations,
+        length: span(&entry.longest)?,
+        ahead: span(&entry.ahead)?,
+        hours: hours(document, entry)?,
+        from: instant(&entry.from)?,
+        until: instant(&entry.until)?,
+    })
+}
+
+/// An amount in the unit of the resources' kind, which their names must tell.
+fn amount(resources: &[Spanned<String>], text: &str) -> Result<u64, units::BadUnit> {
+    let kinds = resources.iter().map(|name| {
+        let name = name.get_ref();
+        (name.contains('/') || name == "cpu").then(|| Kind::of(name))
+    });
+    let kinds: Option<Vec<Kind>> = kinds.collect();
+    match kinds.as_deref() {
+        Some([kind, others @ ..]) if others.iter().all(|other| other == kind) => super::resources::amount(*kind, text),
+        _ => Err("an amount needs resources of one kind: name them, as in [\"net/*\"]".to_owned()),
+    }
+}
+
+const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+fn hours(document: &Document<'_>, entry: &RuleFile) -> Result<Option<Hours>, Mistake> {
+    let (days, at) = match (&entry.days, &entry.hours) {
+        (None, None) => return Ok(None),
+        (Some(days), _) => {
+            let days = days.get_ref().iter().map(|one| day(document, one)).collect::<Result<Vec<u8>, _>>()?;
+            (days, entry.days.as_ref().map_or(0..0, Spanned::span))
+        }
+        (None, Some(hours)) => ((0..7).collect(), hours.span()),
+    };
+    let (from, until) = match &entry.hours {
+        None => (0, 86_400),
+        Some(text) => stretch(text.get_ref()).ok_or_else(|| {
+            let wrong = format!("{:?} are no hours: write them as 08:00-18:00, up to 24:00", text.get_ref());
+            document.at(text.span(), wrong)
+        })?,
+    };
+    let all: Vec<(u8, u64, u64)> = days.into_iter().map(|day| (day, from, until)).collect();
+    Hours::new(&all).map(Some).map_err(|_| document.at(at, "these days and hours are none at all"))
+}
+
+fn day(document: &Document<'_>, text: &Spanned<String>) -> Result<u8, Mistake> {
+    let found = (0..).zip(DAYS).find(|(_, name)| name == text.get_ref());
+    found
+        .map(|(number, _)| number)
+        .ok_or_else(|| document.at(text.span(), format!("{:?} is no day: {}", text.get_ref(), DAYS.join(", "))))
+}
+
+/// From and until, seconds after midnight.
+fn stretch(text: &str) -> Option<(u64, u64)> {
+    let clock = |text: &str| -> Option<u64> {
+        let (hour, minute) = text.trim().split_once(':')?;
+        let (hour, minute) = (hour.parse::<u64>().ok()?, minute.parse::<u64>().ok()?);
+        (hour < 24 && minute < 60 || (hour, minute) == (24, 0)).then_some(hour * 3_600 + minute * 60)
+    };
+    let (from, until) = text.split_once('-')?;
+    Some((clock(from)?, clock(until)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Policy, String> {
+        parse(Path::new("policy.toml"), text).map_err(|mistake| mistake.to_string())
+    }
+
+    #[test]
+    fn a_full_file() {
+        let policy = read(
+            r#"
+[[rule]]
+name = "physics"
+who = ["uid:1000", "@gid:100", "*"]
+resource = ["net/eth1"]
+label = ["HEP*"]
+background = false
+most = "30mbit"
+together = "100mbit"
+reservations = 20
+longest = "8h"
+ahead = "30d"
+days = ["mon", "sun"]
+hours = "22:00-06:00"
+from = "2026-11-01T00:00:00Z"
+until = "2027-01-01T00:00:00Z"
+[[rule]]
+name = "discs"
+who = ["*"]
+resource = ["disk/*", "disk/a"]
+most = "20mbps"
+[[rule]]
+name = "half-a-core"
+who = ["*"]
+resource = ["cpu"]
+most = "0.5"
+[[rule]]
+name = "nobody"
+who = ["*"]
+deny = true
+"#,
+        )
+        .unwrap();
+        let limits = |n: usize| match &policy.rules()[n].effect {
+            Effect::Allow(limits) => limits.clone(),
+            Effect::Deny => panic!("rule {n} denies"),
+        };
+        assert_eq!((limits(0).amount, limits(0).together), (Some(30_000_000), Some(100_000_000)));
+        assert!(limits(0).hours.is_some() && limits(0).from.is_some());
+        assert_eq!((policy.rules()[0].who.len(), policy.rules()[0].background), (3, Some(false)));
+        assert_eq!((limits(1).amount, limits(2).amount), (Some(160_000_000), Some(500_000)));
+        assert_eq!(policy.rules()[3].effect, Effect::Deny);
+        assert_eq!(read("").unwrap(), Policy::default());
+        assert_eq!(usual().rules().len(), 1);
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        let rule = |more: &str| format!("[[rule]]\nname = \"r\"\nwho = [\"*\"]\nresource = [\"net/*\"]\n{more}\n");
+        let table = [
+            (rule("most = \"30\""), "policy.toml:5: \"30\" has no unit"),
+            (rule("most = \"-1mbit\""), "policy.toml:5: \"-1mbit\" does not begin with a number"),
+            (rule("hours = \"08:00-08:00\""), "policy.toml:5: these days and hours are none at all"),
+            (rule("from = \"tomorrow\""), "policy.toml:5: \"tomorrow\" is no time"),
+            (rule("hours = \"08:00-24:01\""), "policy.toml:5: \"08:00-24:01\" are no hours"),
+            (rule("days = [\"noday\"]"), "policy.toml:5: \"noday\" is no day"),
+            (rule("deny = true\nmost = \"1mbit\""), "policy.toml:2: a rule that denies has no limits"),
+            (rule("colour = \"red\""), "policy.toml:5: unknown field `colour`"),
+            (rule("longest = \"8\""), "policy.toml:5: \"8\" has no unit"),
+            ("[[rule]]\nname = \"r\"\nwho = []\n".to_owned(), "policy.toml:3: a rule is about somebody"),
+            ("[[rule]]\nname = \"r\"\nwho = [\"@\"]\n".to_owned(), "policy.toml:3: \"\" names nothing"),
+            ("[[rule]]\nname = \"a b\"\nwho = [\"*\"]\n".to_owned(), "policy.toml:2: \"a b\" is no name"),
+            (
+                "[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmost = \"1mbit\"\n".to_owned(),
+                "policy.toml:4: an amount needs resources of one kind",
+            ),
+            ("[[rule]]\nname = \"r\"\n".to_owned(), "policy.toml:1: missing field `who`"),
+        ];
+        for (text, expected) in table {
+            let told = read(&text).unwrap_err();
+            assert!(told.starts_with(expected), "{told}\n expected: {expected}");
+        }
+        let many = "[[rule]]\nname = \"r\"\nwho = [\"*\"]\n".repeat(policy::MOST_RULES + 1);
+        assert!(read(&many).unwrap_err().contains("at most 4096 rules"));
+    }
+}

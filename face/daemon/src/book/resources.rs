@@ -1,0 +1,124 @@
+//! `[[resource]]`: what is counted, such as licences, and how many there are. Interfaces, processors and disks have tables of
+//! their own.
+
+use crate::document::{Document, Mistake};
+use api::units;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use terms::book::Kind;
+use toml::Spanned;
+
+/// Most resources in a file.
+const MAX_RESOURCES: usize = 1024;
+const MAX_NAME: usize = 64;
+
+/// A resource in the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResourceConfig {
+    /// `licence/NAME`, for example.
+    pub name: String,
+    /// How many there are.
+    pub capacity: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResourceFile {
+    name: Spanned<String>,
+    capacity: Spanned<u64>,
+}
+
+/// An amount as people write it, in the unit of a kind.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn amount(kind: Kind, text: &str) -> Result<u64, units::BadUnit> {
+    match kind {
+        Kind::Network | Kind::Disk => units::parse_rate(text).map(|rate| rate.as_bps()),
+        Kind::Cpu => cores(text),
+        Kind::Countable => text.trim().parse().map_err(|_| format!("{text:?} is no number of pieces")),
+    }
+}
+
+/// `0.5` of a core, in millionths.
+fn cores(text: &str) -> Result<u64, units::BadUnit> {
+    let wrong = || format!("{text:?} is no number of cores: write 2 or 0.5, down to a millionth");
+    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
+        return Err(wrong());
+    }
+    let part: u64 = format!("{fraction:0<6}").parse().map_err(|_| wrong())?;
+    let whole: u64 = whole.parse().map_err(|_| wrong())?;
+    whole.checked_mul(1_000_000).and_then(|whole| whole.checked_add(part)).ok_or_else(wrong)
+}
+
+pub(crate) fn read(document: &Document<'_>, found: &[ResourceFile]) -> Result<Vec<ResourceConfig>, Mistake> {
+    if found.len() > MAX_RESOURCES {
+        return Err(document.whole(format!("more than {MAX_RESOURCES} resources")));
+    }
+    let mut seen = BTreeSet::new();
+    found
+        .iter()
+        .map(|entry| {
+            let name = entry.name.get_ref();
+            if !seen.insert(name) {
+                return Err(document.at(entry.name.span(), format!("the resource {name} is there twice")));
+            }
+            resource(document, entry)
+        })
+        .collect()
+}
+
+fn resource(document: &Document<'_>, entry: &ResourceFile) -> Result<ResourceConfig, Mistake> {
+    let name = entry.name.get_ref();
+    let kind = Kind::of(name);
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let in_two = name.split_once('/').is_some_and(|(_, second)| {
+        !second.is_empty() && second.chars().all(fits) && name.chars().all(|c| fits(c) || c == '/')
+    });
+    let own = match kind {
+        Kind::Network => Some("an interface is an [[interface]]"),
+        Kind::Cpu => Some("processors are [cpu]"),
+        Kind::Disk => Some("a disk is a [[disk]]"),
+        Kind::Countable => None,
+    };
+    if let Some(own) = own {
+        return Err(document.at(entry.name.span(), format!("{own}, not a [[resource]]")));
+    }
+    if name.len() > MAX_NAME || !in_two {
+        let wrong =
+            format!("{name:?} is no resource: KIND/NAME, such as licence/solver, at most {MAX_NAME} characters");
+        return Err(document.at(entry.name.span(), wrong));
+    }
+    match *entry.capacity.get_ref() {
+        0 => Err(document.at(entry.capacity.span(), "a capacity of nothing")),
+        capacity => Ok(ResourceConfig { name: name.clone(), capacity }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts() {
+        assert_eq!(amount(Kind::Cpu, "0.5"), Ok(500_000));
+        assert_eq!(amount(Kind::Cpu, "2"), Ok(2_000_000));
+        assert_eq!(amount(Kind::Cpu, "1.000001"), Ok(1_000_001));
+        assert_eq!(amount(Kind::Disk, "20mbps"), Ok(160_000_000));
+        assert_eq!(amount(Kind::Countable, "3"), Ok(3));
+        for (kind, text) in [
+            (Kind::Cpu, ""),
+            (Kind::Cpu, ".5"),
+            (Kind::Cpu, "0.0000001"),
+            (Kind::Cpu, "-1"),
+            (Kind::Cpu, "99999999999999999999"),
+            (Kind::Countable, "1.5"),
+            (Kind::Countable, "-1"),
+            (Kind::Network, "10"),
+        ] {
+            assert!(amount(kind, text).is_err(), "{kind:?} {text}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Carrying out what the book orders: one file a kind of resource, behind one trait.
+//!
+//! A new kind of resource is one file that implements [`Enforcer`], and one line in [`Enforcers::open`]; [`licence`] is the
+//! smallest. An enforcer does what it is told in the kernel (or wherever its resource is), reads it back, and says how it
+//! went; when and how much is decided in the book alone.
+
+pub mod licence;
+
+use crate::config::{AgentConfig, Level};
+use crate::news::Names;
+use broker::io::Order;
+use linux::error::Failed;
+use linux::plane::KernelPlane;
+use std::collections::BTreeMap;
+use terms::Time;
+use terms::book::Kind;
+
+/// What an enforcer may use of the agent.
+pub struct Ground<'a> {
+    /// The agent's clock.
+    pub now: Time,
+    /// Traffic control.
+    pub plane: &'a mut KernelPlane,
+    /// Interfaces, by number.
+    pub names: &'a Names,
+}
+
+/// Something that an enforcer found or did unasked: for the log and for those who watch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// How bad.
+    pub level: Level,
+    /// A stable name: `cpu_divided`, `disk_fault`, ...
+    pub name: &'static str,
+    /// For people.
+    pub text: String,
+}
+
+/// Who carries out the orders for one kind of resource.
+pub trait Enforcer: std::fmt::Debug {
+    /// Makes it so, and reads it back. An order that repeats another changes nothing. What was installed by an agent before
+    /// this one for the same handle and part is taken over as it is.
+    ///
+    /// # Errors
+    /// Why not, for people; it is tried again later.
+    fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String>;
+
+    /// Everything that was promised before this start has been ordered again: what else is installed goes. Until then
+    /// nothing that was found is removed.
+    ///
+    /// # Errors
+    /// Why it could not be removed.
+    fn settle(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
+        let _ = ground;
+        Ok(())
+    }
+
+    /// When to be called next, if nothing is ordered: new threads of a bound process are looked for, for example.
+    fn wake_at(&self) -> Option<Time> {
+        None
+    }
+
+    /// That time has come.
+    fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+        let _ = ground;
+        Vec::new()
+    }
+
+    /// The agent stops in good order: everything is given back. Not called when it is killed; then what is in force stays.
+    fn end(&mut self, ground: &mut Ground<'_>) {
+        let _ = ground;
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Enforcers {
+    all: BTreeMap<Kind, Box<dyn Enforcer>>,
+}
+
+impl Enforcers {
+    /// Those that this machine and its configuration have.
+    ///
+    /// # Errors
+    /// What an earlier agent left cannot be read.
+    pub fn open(config: &AgentConfig) -> Result<Enforcers, Failed> {
+        let mut all: BTreeMap<Kind, Box<dyn Enforcer>> = BTreeMap::new();
+        all.insert(Kind::Countable, Box::new(licence::Licences::open(&config.state)?));
+        Ok(Enforcers { all })
+    }
+
+    /// Gives an order to whom it concerns.
+    ///
+    /// # Errors
+    /// Why it could not be carried out.
+    pub fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
+        match self.all.get_mut(&Kind::of(&order.resource)) {
+            Some(enforcer) => enforcer.enforce(ground, order),
+            None => Err(format!("nothing on this machine enforces {}", order.resource)),
+        }
+    }
+
+    /// See [`Enforcer::settle`]; what went wrong.
+    pub fn settle(&mut self, ground: &mut Ground<'_>) -> Vec<String> {
+        self.all.values_mut().filter_map(|enforcer| enforcer.settle(ground).err()).collect()
+    }
+
+    /// When the first of them wants to be called.
+    pub fn wake_at(&self) -> Option<Time> {
+        self.all.values().filter_map(|enforcer| enforcer.wake_at()).min()
+    }
+
+    /// Calls those whose time has come.
+    pub fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+        let due = |enforcer: &&mut Box<dyn Enforcer>| enforcer.wake_at().is_some_and(|at| at <= ground.now);
+        let due: Vec<_> = self.all.values_mut().filter(due).collect();
+        due.into_iter().flat_map(|enforcer| enforcer.wake(ground)).collect()
+    }
+
+    /// See [`Enforcer::end`].
+    pub fn end(&mut self, ground: &mut Ground<'_>) {
+        self.all.values_mut().for_each(|enforcer| enforcer.end(ground));
+    }
+}
