@@ -85,8 +85,8 @@ impl Broker {
         whats: &[What],
         reply: CallId,
         decided: &Decided<'_>,
-    ) {
-        let mut records = Vec::with_capacity(whats.len() + 2);
+    ) -> BatchId {
+        let mut records = Vec::with_capacity(2 * whats.len() + 2);
         records.push(self.record_of(next));
         let events: Vec<Event> = whats.iter().map(|what| self.event(next, what.clone())).collect();
         records.push(self.audit_record(decided, "granted"));
@@ -94,6 +94,7 @@ impl Broker {
         if let Some(r) = self.all.get_mut(&next.number) {
             r.busy = Some(id);
         }
+        id
     }
 
     /// A refusal that policy or the ledger decided goes into the audit before it is said.

@@ -17,17 +17,17 @@ use terms::{IfIndex, Rate, Span, Time, Window};
 
 /// How bookings stand on an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Premium {
+pub struct Bookable {
     /// The most that booked reservations may have together, IP bit/s; `None`: all that the ledger has.
     pub share: Option<Rate>,
     /// Of that, what foreground and background may have together while there is background: thousandths.
     pub background: u32,
 }
 
-impl Default for Premium {
+impl Default for Bookable {
     /// All of the ledger, and nine tenths of it (GARA section 5.2).
-    fn default() -> Premium {
-        Premium { share: None, background: 900 }
+    fn default() -> Bookable {
+        Bookable { share: None, background: 900 }
     }
 }
 
@@ -49,7 +49,7 @@ pub struct Stock {
 pub(crate) struct Shelf {
     names: BTreeMap<String, ResourceId>,
     all: BTreeMap<ResourceId, Item>,
-    premium: BTreeMap<IfIndex, Premium>,
+    bookable: BTreeMap<IfIndex, Bookable>,
     /// Numbers are never used twice: a resource that comes back is another, with an empty ledger.
     next: u32,
     /// Interfaces whose ledger has been asked to change.
@@ -96,15 +96,15 @@ impl Shelf {
         }
         let Some(name) = name else { return known.map(|resource| Event::Resource { resource }) };
         let id = self.number();
-        let share = self.premium.get(&oif).and_then(|premium| premium.share);
+        let share = self.bookable.get(&oif).and_then(|bookable| bookable.share);
         self.names.insert(name.clone(), id);
         self.all.insert(id, Item::Link { name, oif, premium: share.map(Share::new) });
         Some(Event::Resource { resource: id })
     }
 
     /// How bookings stand on an interface from now on; what is booked stays.
-    pub(crate) fn set_premium(&mut self, now: Time, oif: IfIndex, terms: Premium) -> Option<ResourceId> {
-        self.premium.insert(oif, terms);
+    pub(crate) fn set_bookable(&mut self, now: Time, oif: IfIndex, terms: Bookable) -> Option<ResourceId> {
+        self.bookable.insert(oif, terms);
         let id = self.of(oif)?;
         if let Some(Item::Link { premium, .. }) = self.all.get_mut(&id) {
             match (premium.as_mut(), terms.share) {
@@ -258,7 +258,7 @@ impl<P> Ledger for World<'_, P> {
                 let (link, overhead) = self.ledger(*oif)?;
                 let whole = without(link.table().capacity(), overhead, Shape::default().packet);
                 let share = premium.as_ref().map_or(whole, |share| share.table.capacity().min(whole));
-                let of = self.shelf.premium.get(oif).copied().unwrap_or_default().background;
+                let of = self.shelf.bookable.get(oif).copied().unwrap_or_default().background;
                 Offer {
                     name: name.clone(),
                     kind: Kind::Network,

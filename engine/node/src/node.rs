@@ -1,6 +1,6 @@
 //! The node: RSVP, Boomerang, the ledger and the plan wired together. Wiring, no logic.
 
-use crate::book::{Premium, Shelf, Stock, World as BookWorld};
+use crate::book::{Bookable, Shelf, Stock, World as BookWorld};
 use crate::io::{Event, Input, InterfaceState, Output};
 use crate::status::{LinkView, ReservationView};
 use crate::tc::{Said, Tc};
@@ -153,7 +153,7 @@ impl<R: Route, P: Probe> Node<R, P> {
     }
 
     /// Lets the book ask and change the tables of this node, with somebody's policy beside them. What it displaces is
-    /// said afterwards.
+    /// said afterwards: drain [`Node::poll`] as after an input.
     pub fn with_book<B: Policy, T>(
         &mut self,
         now: Time,
@@ -179,8 +179,8 @@ impl<R: Route, P: Probe> Node<R, P> {
     }
 
     /// How bookings stand on an interface; to be told before anything is booked there.
-    pub fn premium(&mut self, now: Time, oif: IfIndex, premium: Premium) -> Option<ResourceId> {
-        self.shelf.set_premium(now, oif, premium)
+    pub fn bookable(&mut self, now: Time, oif: IfIndex, bookable: Bookable) -> Option<ResourceId> {
+        self.shelf.set_bookable(now, oif, bookable)
     }
 
     /// The ledger of an interface, for bookings and grants. Tell it the time first: [`admit::Link::expire`].

@@ -207,9 +207,8 @@ impl Broker {
             whats.push(What::Opened);
         }
         decided.handle = Some(r.handle);
-        let next = r.clone();
+        r.busy = Some(self.write(&r, Written::Create(number), &whats, id, decided));
         self.all.insert(number, r);
-        self.write(&next, Written::Create(number), &whats, id, decided);
     }
 
     /// Two parts whose windows meet are not for the same packets or processes.

@@ -30,6 +30,7 @@ pub fn ask(resource: &str, amount: u64, window: Window) -> Ask {
     Ask { parts: vec![part(resource, amount)], when, ..Ask::default() }
 }
 
+/// Books it at once.
 pub fn create(ask: Ask) -> Call {
     Call::Create { ask, hold: None, key: String::new() }
 }

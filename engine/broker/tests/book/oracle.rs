@@ -241,12 +241,12 @@ impl Pair {
     /// Everything that can be seen from outside.
     pub fn compare(&mut self) {
         self.driver.check();
-        for resource in 0..RESOURCES.len() {
+        for (resource, (name, capacity)) in RESOURCES.iter().enumerate() {
             let table = self.driver.world.table(resource as u32);
             for t in self.now..TICKS {
                 let peak = table.peak(at(t), at(t + 1)).as_bps();
-                assert_eq!(peak, self.level(resource, t, None), "{resource} at {t}");
-                assert!(peak <= RESOURCES[resource].1, "over-booked");
+                assert_eq!(peak, self.level(resource, t, None), "{name} at {t}");
+                assert!(peak <= *capacity, "over-booked");
             }
         }
         for (k, known) in &self.known {

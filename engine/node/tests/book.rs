@@ -1,0 +1,199 @@
+//! The book over a node's ledgers: signalled and booked reservations draw on one, amounts are IP bytes outside and wire
+//! bytes inside, a premium share bounds bookings alone, and what a booking displaces is told.
+
+mod world;
+
+use node::book::{Bookable, Stock};
+use node::io::{Event, Input, Output};
+use node::{Config, Node};
+use std::net::IpAddr;
+use terms::book::{Guarantee, Kind};
+use terms::ports::book::{NoRoom, Question, Verdict, Want};
+use terms::ports::{Ledger, Policy, Route, Way};
+use terms::{IfIndex, Misuse, Rate, Span, Time, Window};
+use world::{OIF, interface, reservable};
+
+struct NoWay;
+
+impl Route for NoWay {
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
+        Way::None
+    }
+}
+
+struct Open;
+
+impl Policy for Open {
+    fn decide(&self, _: &Question<'_>) -> Verdict {
+        Verdict { rule: "open".into(), denied: None }
+    }
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Span::from_secs(seconds)
+}
+
+fn window(start: u64, end: u64) -> Window {
+    Window::new(at(start), at(end)).unwrap()
+}
+
+/// 100 Mb/s with 14 bytes of overhead, of which some is kept back.
+fn node() -> Node<NoWay> {
+    let mut node = Node::new(Config::default(), NoWay);
+    node.handle(at(0), Input::Interface(interface(Some(reservable(100)))));
+    let came = drain(&mut node).into_iter().any(|event| matches!(event, Event::Resource { .. }));
+    assert!(came, "the interface is a resource of the book");
+    node
+}
+
+fn drain(node: &mut Node<NoWay>) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(output) = node.poll() {
+        if let Output::Event(event) = output {
+            events.push(event);
+        }
+    }
+    events
+}
+
+fn want(amount: u64, packet: u32) -> Want {
+    Want { amount, packet }
+}
+
+#[test]
+fn booked_and_signalled_draw_on_one_ledger() {
+    let mut node = node();
+    let id = node.resource_of(OIF).unwrap();
+    let (offer, free) = node.with_book(at(0), &Open, |book| {
+        assert_eq!(book.resource("net/eth1"), Some(id));
+        assert_eq!(book.resource("net/eth2"), None);
+        (book.offer(id).unwrap(), book.free(id, window(10, 20), 1_000))
+    });
+    assert_eq!((offer.kind, offer.guarantee, offer.capacity), (Kind::Network, Guarantee::Reserved, free));
+    assert_eq!(offer.shared, offer.capacity * 9 / 10);
+    // A signalled slot of 40 Mb/s on the wire takes 40 Mb/s on the wire.
+    let slot = node.ledger_mut(OIF).unwrap().open(at(0), Rate::from_mbps(40)).unwrap();
+    let less = node.with_book(at(0), &Open, |book| book.free(id, window(10, 20), 1_000));
+    let wire = |ip: u64| Rate::from_bps(ip).with_overhead(14, 1_000).as_bps();
+    assert!(wire(free) - wire(less) - 40_000_000 <= 2, "{free} {less}");
+    // All of the rest is booked; then nothing can be signalled, not even before the window begins.
+    node.with_book(at(0), &Open, |book| {
+        let more = book.book(at(0), id, window(10, 20), want(less + 1, 1_000)).unwrap_err();
+        assert_eq!(more, NoRoom::Full { free: less });
+        book.book(at(0), id, window(10, 20), want(less, 1_000)).unwrap();
+        assert_eq!(book.free(id, window(0, 10), 1_000), less);
+        assert!(book.free(id, window(19, 21), 1_000) < 2);
+        assert_eq!(book.find(id, want(less, 1_000), Span::from_secs(5), at(6), at(100)), Some(at(20)));
+        let stretches = book.stretches(id, window(0, 30), 1_000, 9);
+        assert_eq!(
+            stretches.iter().map(|(w, _)| *w).collect::<Vec<_>>(),
+            [window(0, 10), window(10, 20), window(20, 30)]
+        );
+    });
+    assert!(node.ledger_mut(OIF).unwrap().open(at(1), Rate::from_mbps(1)).is_err());
+    node.ledger_mut(OIF).unwrap().release(at(2), slot).unwrap();
+    assert!(node.ledger_mut(OIF).unwrap().open(at(2), Rate::from_mbps(1)).is_ok());
+    assert_eq!(node.tc().links().next().unwrap().reserved, Rate::from_mbps(1), "what is booked is not signalled");
+}
+
+#[test]
+fn overhead_is_demanded_up_and_supplied_down() {
+    let mut node = node();
+    let id = node.resource_of(OIF).unwrap();
+    node.with_book(at(0), &Open, |book| {
+        for packet in [20, 64, 333, 1_000, 1_500] {
+            let free = book.free(id, window(0, 10), packet);
+            let slot = book.book(at(0), id, window(0, 10), want(free, packet));
+            let Ok(slot) = slot else { panic!("{free} are free for packets of {packet}: {slot:?}") };
+            book.release(at(0), id, slot);
+            assert!(book.book(at(0), id, window(0, 10), want(free + 1, packet)).is_err(), "{packet}");
+        }
+    });
+}
+
+#[test]
+fn a_premium_share_bounds_bookings_alone() {
+    let mut node = node();
+    let id = node.bookable(at(0), OIF, Bookable { share: Some(Rate::from_mbps(45)), background: 900 }).unwrap();
+    node.with_book(at(0), &Open, |book| {
+        let offer = book.offer(id).unwrap();
+        assert_eq!((offer.capacity, offer.shared), (45_000_000, 40_500_000));
+        let slot = book.book(at(0), id, window(10, 20), want(45_000_000, 1_000)).unwrap();
+        let full = book.book(at(0), id, window(15, 25), want(1, 1_000));
+        assert_eq!(full, Err(NoRoom::Full { free: 0 }));
+        assert_eq!(book.find(id, want(1_000_000, 1_000), Span::from_secs(5), at(8), at(99)), Some(at(20)));
+        assert_eq!(book.stretches(id, window(12, 25), 1_000, 9).len(), 2);
+        book.release(at(0), id, slot);
+        assert_eq!(book.free(id, window(10, 20), 1_000), 45_000_000);
+    });
+    assert!(
+        node.ledger_mut(OIF).unwrap().open(at(1), Rate::from_mbps(60)).is_ok(),
+        "signalled ones have no part in it"
+    );
+    // Signalled 60 of 100 on the wire: less than 45 is left.
+    let left = node.with_book(at(1), &Open, |book| book.free(id, window(10, 20), 1_000));
+    assert!(left < 40_000_000, "{left}");
+}
+
+#[test]
+fn a_booking_displaces_what_may_be_displaced_and_nothing_else() {
+    let mut node = Node::new(Config::default(), NoWay);
+    let link = node::io::Reservable { assumed_holding: Some(Span::from_secs(60)), ..reservable(100) };
+    node.handle(at(0), Input::Interface(interface(Some(link))));
+    drain(&mut node);
+    let id = node.resource_of(OIF).unwrap();
+    node.ledger_mut(OIF).unwrap().open(at(0), Rate::from_mbps(50)).unwrap();
+    node.with_book(at(0), &Open, |book| {
+        assert!(book.book(at(0), id, window(10, 20), want(80_000_000, 1_000)).is_err(), "safe for a minute");
+        assert!(book.book(at(0), id, window(100, 200), want(80_000_000, 1_000)).is_ok());
+    });
+    assert_eq!(node.ledger_mut(OIF).unwrap().open_sum(), Rate::from_mbps(50), "not before the booking's time");
+    while let Some(wake) = node.wake_at().filter(|wake| *wake <= at(100)) {
+        node.handle(wake, Input::Wake);
+        drain(&mut node);
+    }
+    assert_eq!(node.ledger_mut(OIF).unwrap().open_sum(), Rate::ZERO);
+}
+
+#[test]
+fn what_is_counted_is_a_resource_like_any_other() {
+    let mut node = node();
+    let stock = |capacity| Stock { name: "licence/x".into(), guarantee: Guarantee::Reserved, capacity, shared: 0 };
+    let id = node.stock(at(0), stock(3));
+    node.with_book(at(0), &Open, |book| {
+        assert_eq!(book.offer(id).unwrap().kind, Kind::Countable);
+        book.book(at(0), id, window(0, 10), want(2, 0)).unwrap();
+        assert_eq!(book.book(at(0), id, window(5, 6), want(2, 0)), Err(NoRoom::Full { free: 1 }));
+        let past = book.book(at(7), id, window(5, 6), want(1, 0));
+        assert!(matches!(past, Err(NoRoom::Meaningless(Misuse::Past { .. }))), "{past:?}");
+        assert_eq!(book.missing(id), None);
+    });
+    // Fewer than are given away: nothing is taken back, and it is told.
+    assert_eq!(node.stock(at(7), stock(1)), id);
+    node.with_book(at(7), &Open, |book| {
+        assert_eq!(book.missing(id).map(|m| (m.first, m.worst)), Some((at(7), 1)));
+        assert_eq!(book.free(id, window(10, 20), 0), 1);
+        // What was promised in an earlier life counts, whether or not it fits.
+        assert!(book.adopt(at(7), id, window(8, 9), want(5, 0)).is_ok());
+        assert_eq!(book.missing(id).map(|m| m.worst), Some(6));
+    });
+}
+
+/// An interface that goes and comes back is another resource, with an empty ledger; the book is told.
+#[test]
+fn a_resource_that_comes_back_is_another() {
+    let mut node = node();
+    let old = node.resource_of(OIF).unwrap();
+    let slot = node.with_book(at(0), &Open, |book| book.book(at(0), old, window(0, 10), want(9, 1_000)).unwrap());
+    node.handle(at(1), Input::InterfaceGone(OIF));
+    assert!(drain(&mut node).contains(&Event::Resource { resource: old }));
+    node.with_book(at(1), &Open, |book| {
+        assert_eq!((book.offer(old), book.resource("net/eth1"), book.free(old, window(1, 2), 100)), (None, None, 0));
+        assert_eq!(book.book(at(1), old, window(1, 2), want(1, 100)), Err(NoRoom::Gone));
+        book.release(at(1), old, slot);
+    });
+    drain(&mut node);
+    node.handle(at(2), Input::Interface(interface(Some(reservable(100)))));
+    drain(&mut node);
+    assert_ne!(node.resource_of(OIF), Some(old));
+}
