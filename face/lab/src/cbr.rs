@@ -73,6 +73,14 @@ impl Cbr {
     /// # Errors
     /// A socket cannot be made.
     pub fn start(from: &Host, to: &Host, port: u16, clock: Clock) -> Result<Cbr, Failed> {
+        Cbr::start_of(PACKET, from, to, port, clock)
+    }
+
+    /// The same, of packets of another length (IP header included).
+    ///
+    /// # Errors
+    /// A socket cannot be made.
+    pub fn start_of(packet: u32, from: &Host, to: &Host, port: u16, clock: Clock) -> Result<Cbr, Failed> {
         let sink = to.udp(port, LOOK)?;
         let source = from.udp(port, LOOK)?;
         let target = SocketAddr::from((to.address, port));
@@ -81,7 +89,7 @@ impl Cbr {
         let mut cbr = Cbr { shared: shared.clone(), threads: Vec::new() };
         let (one, two) = (shared.clone(), shared);
         cbr.spawn("cbr-receive", move || receive(&sink, &one))?;
-        cbr.spawn("cbr-send", move || send(&source, &two, clock))?;
+        cbr.spawn("cbr-send", move || send(&source, &two, clock, packet))?;
         Ok(cbr)
     }
 
@@ -126,9 +134,9 @@ fn receive(socket: &UdpSocket, shared: &Shared) {
     }
 }
 
-fn send(socket: &UdpSocket, shared: &Shared, clock: Clock) {
-    let payload = [0x55u8; (PACKET - HEADERS) as usize];
-    let mut schedule = Schedule::default();
+fn send(socket: &UdpSocket, shared: &Shared, clock: Clock, packet: u32) {
+    let payload = vec![0x55u8; packet.saturating_sub(HEADERS) as usize];
+    let mut schedule = Schedule::of(packet);
     while !shared.stop.load(Relaxed) {
         let now = clock.now();
         let rate = Rate::from_bps(shared.rate_bps.load(Relaxed));
@@ -148,14 +156,19 @@ fn duration(span: Span) -> Duration {
 }
 
 /// When the next packet leaves.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Schedule {
+    packet: u32,
     rate: Rate,
     start: Time,
     packets: u64,
 }
 
 impl Schedule {
+    fn of(packet: u32) -> Schedule {
+        Schedule { packet, rate: Rate::ZERO, start: Time::ZERO, packets: 0 }
+    }
+
     /// `None`: one packet is due now, and counts as sent. Otherwise when to ask again.
     fn due(&mut self, now: Time, rate: Rate) -> Option<Time> {
         if rate == Rate::ZERO {
@@ -163,14 +176,14 @@ impl Schedule {
             return Some(now + Span::from_millis(5));
         }
         if rate != self.rate {
-            *self = Schedule { rate, start: now, packets: 0 };
+            *self = Schedule { rate, start: now, packets: 0, ..*self };
         }
-        let at = self.start + rate.span_for(Bytes::new(self.packets * u64::from(PACKET)));
+        let at = self.start + rate.span_for(Bytes::new(self.packets * u64::from(self.packet)));
         if at > now {
             return Some(at);
         }
         if now.since(at) > CATCH_UP {
-            *self = Schedule { rate, start: now, packets: 0 };
+            *self = Schedule { rate, start: now, packets: 0, ..*self };
         }
         self.packets += 1;
         None
@@ -185,7 +198,7 @@ mod tests {
     fn the_schedule_keeps_the_rate_however_late_it_is_asked() {
         let rate = Rate::from_mbps(10);
         for late_us in [0u64, 37, 900, 15_000] {
-            let mut schedule = Schedule::default();
+            let mut schedule = Schedule::of(PACKET);
             let start = Time::from_nanos(1_000_000_000);
             let (mut now, mut sent) = (start, 0u64);
             while now < start + Span::from_secs(1) {
@@ -202,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_long_stop_is_forgone() {
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::of(PACKET);
         let start = Time::from_nanos(1_000_000_000);
         assert_eq!(schedule.due(start, Rate::from_mbps(10)), None);
         let later = start + Span::from_secs(5);

@@ -7,6 +7,7 @@
 //! agent that was killed learns what it promised.
 
 pub mod arriving;
+pub mod checkpoint;
 pub mod edge;
 pub mod entry;
 mod hook;

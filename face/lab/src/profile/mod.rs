@@ -8,14 +8,20 @@
 //! | `transit` | a node in this process, between neighbours made of messages |
 //! | `steps` | Tables 3, 4, 6, 7: the steps of RSVP's messages |
 //! | `load` | Table 9, Figures 5 and 6: session load |
+//! | `line` `boundary` `tester` | a node on real packets in namespaces, stamps around it, and who talks to it |
+//! | `packets` | Table 1, Figures 2 and 4, signalling load |
 //! | `report` `charts` | tables, figures, JSON |
 
+pub mod boundary;
 pub mod charts;
+pub mod line;
 pub mod load;
+pub mod packets;
 pub mod published;
 pub mod report;
 pub mod sample;
 pub mod steps;
+pub mod tester;
 pub mod transit;
 
 use crate::error::Error;
@@ -24,11 +30,12 @@ use crate::progress::Progress;
 use linux::tsc::Calibration;
 use load::Load;
 use published::row;
-use report::{AtLoad, Machine, Numbered, Report};
+use report::{AtLoad, Figure, Machine, Numbered, Report};
 use sample::Estimate;
 use std::time::{Duration, Instant};
 use steps::{Kind, Pair, Profile};
 use terms::probe::Step;
+use wire::MessageType;
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +77,17 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
     let mut say = |line: String| progress.say(&line);
     let loads = load::run(calibration, options.sizes(), repetitions, patience, &mut say)?;
     fill_growth(&mut tables, &loads);
-    let figures = vec![charts::lookup(&loads, &[]), charts::maintenance(&loads, &[])];
+    let mut found = Found { tables, ..Found::default() };
+    match packets::Bed::start() {
+        Ok(mut bed) => on_packets(options, &mut bed, &mut found, patience, &mut say)?,
+        Err(Error::Testbed(why)) => {
+            let what = "Tables 1 and 2, Figures 2 to 4 and the signalling load need real packets";
+            found.skipped.push(format!("{what}: {why}"));
+        }
+        Err(error) => return Err(error),
+    }
+    found.figures.extend([charts::lookup(&loads, &[]), charts::maintenance(&loads, &[])]);
+    let Found { tables, signalling_load, figures, skipped } = found;
     Ok(Report {
         quick: options.quick,
         repetitions,
@@ -78,11 +95,71 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
         wall_s: begun.elapsed().as_secs_f64(),
         tables,
         session_load: session_load(&loads),
-        signalling_load: Vec::new(),
+        signalling_load,
         ratios: Vec::new(),
         figures,
-        skipped: Vec::new(),
+        skipped,
     })
+}
+
+/// What has been found so far.
+#[derive(Default)]
+struct Found {
+    tables: Vec<Numbered>,
+    signalling_load: Vec<(String, f64, Estimate)>,
+    figures: Vec<Figure>,
+    skipped: Vec<String>,
+}
+
+/// Between two messages of the tables and of the traffic load.
+const GAP: Duration = Duration::from_millis(1);
+
+/// What needs real packets: Table 1, Figure 2, the signalling load.
+fn on_packets(
+    options: &Options,
+    bed: &mut packets::Bed,
+    found: &mut Found,
+    patience: &Patience,
+    say: &mut dyn FnMut(String),
+) -> Result<(), Error> {
+    let repetitions = options.repetitions();
+    let (levels, intensities): (&[u64], &[u64]) = match options.quick {
+        true => (&packets::TRAFFIC_QUICK, &packets::INTENSITY_QUICK),
+        false => (&packets::TRAFFIC, &packets::INTENSITY),
+    };
+    let mut points = Vec::new();
+    for &mbps in levels {
+        say(format!("RSVP on real packets, {mbps} Mb/s of background traffic"));
+        let times = bed.lives(repetitions, GAP, mbps, patience)?;
+        if mbps == 0 {
+            fill_packets(&mut found.tables, &times);
+        }
+        if let Some((one, two)) = times.estimates(MessageType::Resv) {
+            points.push((mbps as f64, one.mean, Some(two.mean)));
+        }
+    }
+    found.figures.push(charts::traffic(2, "RSVP Resv message", &points));
+    for &rate in intensities {
+        say(format!("RSVP on real packets, {rate} messages a second"));
+        let gap = Duration::from_secs_f64(1.0 / rate as f64);
+        let times = bed.lives(repetitions / packets::LIFE.len(), gap, 0, patience)?;
+        for kind in [MessageType::Path, MessageType::Resv] {
+            if let Some((one, _)) = times.estimates(kind) {
+                found.signalling_load.push((format!("{kind:?}, checkpoint 1"), rate as f64, one));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Table 1.
+fn fill_packets(tables: &mut [Numbered], times: &packets::Times) {
+    let rows = [row::PATH, row::RESV, row::RESV_TEAR, row::PATH_TEAR];
+    for (kind, row) in packets::LIFE.into_iter().zip(rows) {
+        let found = times.estimates(kind);
+        Report::set(tables, 1, row, "1", found.map(|(one, _)| one));
+        Report::set(tables, 1, row, "2", found.map(|(_, two)| two));
+    }
 }
 
 /// Tables 3, 4, 6 and 7.

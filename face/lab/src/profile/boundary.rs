@@ -1,0 +1,188 @@
+//! A boundary around a node, with a checkpoint wherever messages cross it: when each went in, and when it came out.
+//!
+//! *Downstream* is the way of Path and of a Boomerang request, *upstream* that of Resv and of the reply. What is outside
+//! is checkpoint 1 of *Profiling resource reservation protocols* (the other ends of the node's own wires), what is at the
+//! node's interfaces is checkpoint 2.
+
+use linux::bpf::checkpoint::{Checkpoint, Passed};
+use std::collections::HashMap;
+use terms::Session;
+use wire::boomerang::{Leg, Probe};
+use wire::iana::class;
+use wire::{MessageType, Salvage};
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum What {
+    /// An RSVP message.
+    Rsvp(MessageType),
+    /// A Boomerang request.
+    Request,
+    /// A Boomerang reply.
+    Reply,
+}
+
+impl What {
+    /// Whether it crosses in the direction of the data.
+    fn is_downstream(self) -> bool {
+        match self {
+            What::Rsvp(kind) => {
+                matches!(kind, MessageType::Path | MessageType::PathTear | MessageType::ResvErr | MessageType::ResvConf)
+            }
+            What::Request => true,
+            What::Reply => false,
+        }
+    }
+}
+
+/// A message's name: what it is, and whose: a session's destination and port, or a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Name {
+    /// What.
+    pub what: What,
+    /// Whose.
+    pub of: u64,
+}
+
+/// The number that a session is known by.
+pub fn session_number(session: &Session) -> u64 {
+    let dst = match session.dst {
+        std::net::IpAddr::V4(dst) => u64::from(u32::from(dst)),
+        std::net::IpAddr::V6(_) => 0,
+    };
+    dst << 24 | u64::from(session.dst_port) << 8 | u64::from(session.protocol)
+}
+
+/// The name of a message by its first bytes, from the IP header on.
+pub fn name(packet: &[u8]) -> Option<Name> {
+    if packet.get(9) == Some(&46) {
+        let message = packet.get(usize::from(packet.first()? & 0xf) * 4..)?;
+        // What was kept may end within the message, whose length is then more than there is; and it has no checksum.
+        let mut head = message.to_vec();
+        let cut = whole_objects(&head);
+        head.truncate(cut);
+        head.get_mut(2..4)?.fill(0);
+        head.get_mut(6..8)?.copy_from_slice(&u16::try_from(cut).ok()?.to_be_bytes());
+        let found = Salvage::read(&head)?;
+        return Some(Name { what: What::Rsvp(found.kind), of: session_number(&found.session?) });
+    }
+    let probe = Probe::parse(packet).ok()?;
+    let what = if probe.message.leg == Leg::Reply { What::Reply } else { What::Request };
+    Some(Name { what, of: u64::from(probe.message.transaction) })
+}
+
+/// Where the last object ends that is there as a whole.
+fn whole_objects(message: &[u8]) -> usize {
+    let mut at = 8;
+    while let Some(&[hi, lo, _, _]) = message.get(at..).and_then(<[u8]>::first_chunk::<4>) {
+        let length = usize::from(u16::from_be_bytes([hi, lo]));
+        if length < 4 || at + length > message.len() {
+            break;
+        }
+        at += length;
+    }
+    at
+}
+
+/// The handle that a Path asks its answer to come back with (RSVP_HOP).
+pub fn handle_of(packet: &[u8]) -> Option<u32> {
+    let message = packet.get(usize::from(packet.first()? & 0xf) * 4..)?;
+    let mut at = 8;
+    loop {
+        let &[hi, lo, kind, _] = message.get(at..)?.first_chunk::<4>()?;
+        if kind == class::RSVP_HOP {
+            return message.get(at + 8..at + 12)?.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
+        }
+        at += usize::from(u16::from_be_bytes([hi, lo])).max(4);
+    }
+}
+
+/// The four places where messages cross, and when each did.
+pub struct Boundary {
+    /// Downstream in, downstream out, upstream in, upstream out.
+    points: [Checkpoint; 4],
+    entered: HashMap<Name, u64>,
+    left: HashMap<Name, u64>,
+    /// The handle of the last Path that came out.
+    handle: Option<u32>,
+}
+
+impl Boundary {
+    /// Of these checkpoints: downstream in and out, upstream in and out.
+    pub fn new(points: [Checkpoint; 4]) -> Boundary {
+        Boundary { points, entered: HashMap::new(), left: HashMap::new(), handle: None }
+    }
+
+    /// Takes what has passed.
+    pub fn look(&mut self) {
+        for (place, point) in self.points.iter_mut().enumerate() {
+            let (downstream, out) = (place < 2, place % 2 == 1);
+            while let Some(Passed { at, bytes }) = point.take() {
+                let Some(name) = name(&bytes).filter(|name| name.what.is_downstream() == downstream) else { continue };
+                if out && name.what == What::Rsvp(MessageType::Path) {
+                    self.handle = handle_of(&bytes).or(self.handle);
+                }
+                let crossed = if out { &mut self.left } else { &mut self.entered };
+                // The first counts: what comes again later is its refresh.
+                crossed.entry(name).or_insert(at);
+            }
+        }
+    }
+
+    /// How long a message was inside, us; `None` if it has not come out (yet).
+    pub fn inside(&self, name: &Name) -> Option<f64> {
+        let (entered, left) = (self.entered.get(name)?, self.left.get(name)?);
+        Some(left.saturating_sub(*entered) as f64 / 1e3)
+    }
+
+    /// Whether a message has come out.
+    pub fn has_left(&self, name: &Name) -> bool {
+        self.left.contains_key(name)
+    }
+
+    /// When it went in, ns of the kernel's monotonic clock.
+    pub fn entered_at(&self, name: &Name) -> Option<u64> {
+        self.entered.get(name).copied()
+    }
+
+    /// How many of a kind have come out.
+    pub fn count(&self, what: What) -> usize {
+        self.left.keys().filter(|name| name.what == what).count()
+    }
+
+    /// The handle that Paths come out with.
+    pub fn handle(&self) -> Option<u32> {
+        self.handle
+    }
+
+    /// Forgets what has passed, but for the handle.
+    pub fn forget(&mut self) {
+        self.look();
+        self.entered.clear();
+        self.left.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::transit::{FIRST, down, up};
+
+    fn packet(message: &[u8]) -> Vec<u8> {
+        let (src, dst) = ([10, 1, 1, 1].into(), [172, 0, 0, 5].into());
+        wire::ip::packet(src, dst, 46, 63, true, message).unwrap()
+    }
+
+    #[test]
+    fn a_message_is_known_by_its_first_bytes() {
+        let (path, resv) = (packet(&down(MessageType::Path, 5, FIRST)), packet(&up(MessageType::Resv, 5)));
+        let (short, whole) = (name(&path[..96]).unwrap(), name(&path).unwrap());
+        assert_eq!(short, whole);
+        assert_eq!(whole.what, What::Rsvp(MessageType::Path));
+        assert_eq!(name(&resv).unwrap().of, whole.of, "one session");
+        assert_ne!(name(&packet(&down(MessageType::Path, 6, FIRST))).unwrap().of, whole.of);
+        assert_eq!(handle_of(&path), Some(7));
+        assert!((0..path.len()).all(|cut| name(&path[..cut]).is_none_or(|n| n.of == whole.of)));
+        assert_eq!((name(&[]), name(&[0x45; 20]), handle_of(&[0x4f; 9])), (None, None, None));
+    }
+}
