@@ -1,17 +1,17 @@
 //! The book over a node's ledgers: signalled and booked reservations draw on one, amounts are IP bytes outside and wire
 //! bytes inside, a premium share bounds bookings alone, and what a booking displaces is told.
 
-mod world;
-
 use node::book::{Bookable, Stock};
-use node::io::{Event, Input, Output};
+use node::io::{Event, Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
 use std::net::IpAddr;
 use terms::book::{Guarantee, Kind};
 use terms::ports::book::{NoRoom, Question, Verdict, Want};
 use terms::ports::{Ledger, Policy, Route, Way};
 use terms::{IfIndex, Misuse, Rate, Span, Time, Window};
-use world::{OIF, interface, reservable};
+use traffic::plan::LinkSpec;
+
+const OIF: IfIndex = IfIndex(2);
 
 struct NoWay;
 
@@ -35,6 +35,21 @@ fn at(seconds: u64) -> Time {
 
 fn window(start: u64, end: u64) -> Window {
     Window::new(at(start), at(end)).unwrap()
+}
+
+fn reservable(mbit: u64) -> Reservable {
+    Reservable {
+        spec: LinkSpec { rate: Rate::from_mbps(mbit), overhead: 14, mtu: 1500 },
+        signalled_share: Rate::from_mbps(mbit),
+        kept_back: Rate::from_mbps(1),
+        assumed_holding: None,
+        guaranteed: None,
+    }
+}
+
+fn interface(link: Option<Reservable>) -> InterfaceState {
+    let addresses = vec!["10.0.2.1".parse().unwrap()];
+    InterfaceState { index: OIF, name: "eth1".into(), addresses, mtu: 1500, rsvp: true, link }
 }
 
 /// 100 Mb/s with 14 bytes of overhead, of which some is kept back.
@@ -185,6 +200,7 @@ fn a_resource_that_comes_back_is_another() {
     let mut node = node();
     let old = node.resource_of(OIF).unwrap();
     let slot = node.with_book(at(0), &Open, |book| book.book(at(0), old, window(0, 10), want(9, 1_000)).unwrap());
+    drain(&mut node);
     node.handle(at(1), Input::InterfaceGone(OIF));
     assert!(drain(&mut node).contains(&Event::Resource { resource: old }));
     node.with_book(at(1), &Open, |book| {
