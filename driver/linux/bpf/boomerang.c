@@ -12,8 +12,8 @@
 //                        through a node that is not aware.
 //   let through          everything else
 //
-// `boomerang_xdp` and `boomerang_tc` are the same for an interface with and without XDP. `boomerang_egress` polices
-// the sessions: flow.c jumps to it with what belongs to no flow of its own.
+// `boomerang_xdp` and `boomerang_tc` are the same for an interface with and without XDP. `boomerang_egress` hangs behind
+// flow.c at the egress and polices the sessions there (charge.h).
 //
 // Build: make -C driver/linux/bpf (clang-14); the object is shipped, and a test rebuilds and compares it.
 
@@ -21,6 +21,7 @@
 #include "sessions.h"
 #include "message.h"
 #include "reserve.h"
+#include "charge.h"
 
 #define ICMP 1
 #define AF_INET 2
@@ -361,6 +362,20 @@ int boomerang_tc(struct __sk_buff *ctx)
     if (became == LEAVES)
         return bpf_redirect(f.way.oif, 0);
     return became == STAYS ? TCX_DROP : TCX_NEXT;
+}
+
+SEC("classifier")
+int boomerang_egress(struct __sk_buff *skb)
+{
+    __u32 given = skb->priority;
+    asm volatile("" : "+r"(given));
+    __u32 class = given & 0xffff;
+    if (given >> 16 == MAJOR && (class < FIRST_MARKED || class > LAST_MARKED))
+        return TCX_NEXT;
+    __s64 priority = charge(skb);
+    if (priority >= 0)
+        skb->priority = priority;
+    return TCX_NEXT;
 }
 
 char dual_licence[] SEC("license") = "Dual MIT/GPL";

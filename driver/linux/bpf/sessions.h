@@ -274,3 +274,19 @@ __noinline int find_session(const struct session_key *k, const struct two_rows *
     int place = find_in(first, r->first, k);
     return place != NOWHERE ? place : find_in(second, r->second, k);
 }
+
+// What the egress keeps of a session, by the number of its place. `zero` of the state tells which session it is of: one
+// that comes to a place after another begins with a full bucket and no counts.
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 65536);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, __u32);
+    __type(value, struct state);
+} meters SEC(".maps");
+
+static __always_inline __u32 tag_of(const struct session_key *k, __u64 state)
+{
+    __u64 mixed = k->who ^ k->where;
+    return ((mixed ^ mixed >> 32) << 4 | (state >> 2 & 15)) ^ 0x80000000;
+}

@@ -138,10 +138,15 @@ pub struct Session {
     pub transaction: u32,
     /// What it had before that.
     pub before: Rate,
+    /// Number of its place in the table.
+    pub place: u32,
+    /// By which its meter is known to be its own.
+    pub tag: u32,
 }
 
-/// Reads place `way` of a row; `None` if nothing is there, or it changes just now.
-pub fn session(row: &Row, way: usize, wide: Option<&Wide>, tick: u64) -> Option<Session> {
+/// Reads place `index` of the table, `way` of this row; `None` if nothing is there, or it changes just now.
+pub fn session(row: &Row, index: usize, wide: Option<&Wide>, tick: u64) -> Option<Session> {
+    let way = index % WAYS;
     let before = State(row.state[way].load(Ordering::Acquire));
     if !before.is_live() {
         return None;
@@ -170,7 +175,14 @@ pub fn session(row: &Row, way: usize, wide: Option<&Wide>, tick: u64) -> Option<
         left: state.left(tick),
         transaction: (undo >> 32) as u32,
         before: Rate::from_bps(undo & 0xffff_ffff),
+        place: index as u32,
+        tag: tag(who ^ place, state.0),
     })
+}
+
+/// As `tag_of` in `bpf/sessions.h`.
+fn tag(mixed: u64, state: u64) -> u32 {
+    (((mixed ^ mixed >> 32) << 4 | (state >> 2 & 15)) as u32) ^ 0x8000_0000
 }
 
 /// The interface in the second half of a key.

@@ -11,19 +11,23 @@
 //! What the table says is `docs/boomerang.md`, "The fast path".
 
 pub mod grant;
+mod hang;
 pub mod layout;
 pub mod parade;
 pub mod ring;
 mod shared;
 mod sweep;
 
+pub use hang::Hanging;
 pub use layout::Session;
 pub use ring::{Reason, Told};
 pub use sweep::Expired;
 
-use crate::bpf::arriving::{self, Ran, Xdp};
+use crate::bpf::arriving::{self, Ran};
+use crate::bpf::entry::RawState;
+use crate::bpf::sys::SkBuff;
 use crate::bpf::{fault, map, program_name, refused, sys};
-use aya::maps::{Map, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
 use aya::programs::{SchedClassifier, Xdp as XdpProgram};
 use aya::{Ebpf, EbpfLoader};
 use layout::{Interface, MOST_INTERFACES, Row, Settings, WAYS, Wide, flag};
@@ -33,6 +37,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Release};
 use terms::{Bytes, Fault, IfIndex, Span};
+use traffic::plan::Counters;
 
 /// The compiled programs.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/boomerang.o");
@@ -44,15 +49,6 @@ const LAYOUT: &str = "boomerang_v1";
 pub const ROWS: u32 = 1 << 14;
 /// The most rows.
 pub const MOST_ROWS: u32 = 1 << 22;
-
-/// How the program hangs at an interface.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Hanging {
-    /// XDP in the device's driver; frames leave without a look at the kernel's own stack where the next device takes them.
-    Native,
-    /// The ingress of traffic control.
-    Ingress,
-}
 
 /// What the programs go by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,16 +94,23 @@ pub struct Counts {
 // SAFETY: `repr(C)` of integers alone, without gaps; every bit pattern is a value.
 unsafe impl aya::Pod for Counts {}
 
+/// The programs, in the order of [`PROGRAMS`].
+struct Programs {
+    xdp: OwnedFd,
+    ingress: OwnedFd,
+    egress: OwnedFd,
+}
+
 /// The loaded programs and their maps, of one network namespace.
 pub struct FastPath {
     pins: PathBuf,
-    xdp: OwnedFd,
-    ingress: OwnedFd,
+    programs: Programs,
     rows: Shared<Row>,
     wide: Shared<Wide>,
     interfaces: Shared<Interface>,
     settings: Shared<Settings>,
     counts: PerCpuArray<MapData, Counts>,
+    meters: Array<MapData, RawState>,
     ring: RingBuf<MapData>,
     /// Where the sweep goes on.
     next: usize,
@@ -146,9 +149,10 @@ impl FastPath {
     /// The very programs of this build, as an earlier agent pinned them.
     fn pinned(pins: &Path) -> Option<FastPath> {
         let program = |name: &str| sys::open_pinned(&pins.join(program_name(name, OBJECT))).ok();
-        let (xdp, ingress) = (program(XDP)?, program(INGRESS)?);
+        let [xdp, ingress, egress] = PROGRAMS.map(program);
+        let programs = Programs { xdp: xdp?, ingress: ingress?, egress: egress? };
         let map = |name: &str| MapData::from_pin(pins.join(name)).ok();
-        FastPath::assemble(pins, xdp, ingress, map("counts")?, map("ring")?).ok()
+        FastPath::assemble(pins, programs, [map("counts")?, map("meters")?, map("ring")?]).ok()
     }
 
     fn load(pins: &Path, rows: u32) -> Result<FastPath, Fault> {
@@ -156,6 +160,7 @@ impl FastPath {
             .default_map_pin_directory(pins)
             .map_max_entries("rows", rows)
             .map_max_entries("wide", rows * WAYS as u32)
+            .map_max_entries("meters", rows * WAYS as u32)
             .load(OBJECT)
             .map_err(|error| refused("load the session table", &error))?;
         let program: &mut XdpProgram = object
@@ -165,44 +170,40 @@ impl FastPath {
         program.load().map_err(|error| refused("load the XDP program", &error))?;
         let xdp = program.fd().map_err(|error| refused("hold the XDP program", &error))?;
         let xdp = xdp.as_fd().try_clone_to_owned().map_err(fault("hold the XDP program"))?;
-        let ingress = classifier(&mut object, "boomerang_tc")?;
+        let (ingress, egress) =
+            (classifier(&mut object, "boomerang_tc")?, classifier(&mut object, "boomerang_egress")?);
         for file in fs::read_dir(pins).map_err(fault("list the bpffs"))?.flatten() {
-            if [XDP, INGRESS].iter().any(|name| file.file_name().to_string_lossy().starts_with(name)) {
+            if PROGRAMS.iter().any(|name| file.file_name().to_string_lossy().starts_with(name)) {
                 fs::remove_file(file.path()).map_err(fault("unpin an older program"))?;
             }
         }
         let mut data = |name: &'static str| match map(&mut object, name)? {
-            Map::PerCpuArray(data) | Map::RingBuf(data) => Ok(data),
+            Map::PerCpuArray(data) | Map::Array(data) | Map::RingBuf(data) => Ok(data),
             _ => Err(Fault { what: "find a map of the right kind in the object", code: 0 }),
         };
-        let (counts, ring) = (data("counts")?, data("ring")?);
-        let path = FastPath::assemble(pins, xdp, ingress, counts, ring)?;
-        for (name, program) in [(XDP, path.xdp.as_fd()), (INGRESS, path.ingress.as_fd())] {
+        let maps = [data("counts")?, data("meters")?, data("ring")?];
+        let path = FastPath::assemble(pins, Programs { xdp, ingress, egress }, maps)?;
+        for (name, program) in PROGRAMS.into_iter().zip(path.programs.all()) {
             sys::pin(program, &pins.join(program_name(name, OBJECT))).map_err(fault("pin a program"))?;
         }
         Ok(path)
     }
 
-    fn assemble(
-        pins: &Path,
-        xdp: OwnedFd,
-        ingress: OwnedFd,
-        counts: MapData,
-        ring: MapData,
-    ) -> Result<FastPath, Fault> {
+    fn assemble(pins: &Path, programs: Programs, maps: [MapData; 3]) -> Result<FastPath, Fault> {
         let open = |name: &str| sys::open_pinned(&pins.join(name)).map_err(fault("open a map of the session table"));
         let room = |map: BorrowedFd<'_>| sys::map_room(map).map_err(fault("look at the session table"));
         let what = "map the session table into memory";
         let (rows, wide, interfaces, settings) = (open("rows")?, open("wide")?, open("interfaces")?, open("settings")?);
+        let [counts, meters, ring] = maps;
         Ok(FastPath {
             pins: pins.to_owned(),
-            xdp,
-            ingress,
+            programs,
             rows: Shared::map(rows.as_fd(), room(rows.as_fd())? as usize).map_err(fault(what))?,
             wide: Shared::map(wide.as_fd(), room(wide.as_fd())? as usize).map_err(fault(what))?,
             interfaces: Shared::map(interfaces.as_fd(), MOST_INTERFACES as usize).map_err(fault(what))?,
             settings: Shared::map(settings.as_fd(), 1).map_err(fault(what))?,
             counts: PerCpuArray::try_from(Map::PerCpuArray(counts)).map_err(|e| refused("open the counters", &e))?,
+            meters: Array::try_from(Map::Array(meters)).map_err(|e| refused("open the meters", &e))?,
             ring: RingBuf::try_from(Map::RingBuf(ring)).map_err(|e| refused("open the ring buffer", &e))?,
             next: 0,
         })
@@ -221,7 +222,7 @@ impl FastPath {
         let set = self.settings();
         set.most_refresh.store(u32::from(rules.most_refresh.max(1)), Release);
         set.burst_ns.store(u32::try_from(rules.burst.as_nanos()).unwrap_or(u32::MAX), Release);
-        set.burst_least.store(u32::try_from(rules.burst_least.get()).unwrap_or(u32::MAX), Release);
+        set.burst_least.store(rules.burst_least.get().min(1 << 30) as u32, Release);
         set.min_unit.store(rules.min_unit, Release);
         set.per_source.store(rules.per_source, Release);
         set.offset.store(rules.offset.as_nanos(), Release);
@@ -261,79 +262,6 @@ impl FastPath {
         Ok(())
     }
 
-    /// Hangs the program at what comes in by an interface of the calling thread's network namespace, for good: XDP in
-    /// the device's driver where `native`, else at the ingress of traffic control.
-    ///
-    /// # Errors
-    /// The device has no XDP (EOPNOTSUPP), or another program has it (EBUSY, EEXIST).
-    pub fn attach(&self, iif: IfIndex, how: Hanging) -> Result<(), Fault> {
-        self.interface(iif).ok_or(PAST_THE_END)?;
-        self.detach(iif)?;
-        let link = match how {
-            Hanging::Native => arriving::attach_xdp(self.xdp.as_fd(), iif.0, Xdp::Native)
-                .map_err(fault("attach the XDP program to the interface"))?,
-            Hanging::Ingress => arriving::attach_ingress(self.ingress.as_fd(), iif.0)
-                .map_err(fault("attach the program to the interface's ingress (TCX)"))?,
-        };
-        sys::pin(link.as_fd(), &self.link(iif, how)).map_err(fault("pin a program's link"))
-    }
-
-    /// Takes the program from an interface.
-    ///
-    /// # Errors
-    /// The kernel will not.
-    pub fn detach(&self, iif: IfIndex) -> Result<(), Fault> {
-        for how in [Hanging::Native, Hanging::Ingress] {
-            let path = self.link(iif, how);
-            let Ok(link) = sys::open_pinned(&path) else { continue };
-            match sys::detach(link.as_fd()) {
-                Err(error) if error.raw_os_error() != Some(libc::ENOLINK) => {
-                    return Err(fault("detach a program")(error));
-                }
-                _ => fs::remove_file(path).map_err(fault("unpin a program's link"))?,
-            }
-        }
-        Ok(())
-    }
-
-    /// How the program hangs at this interface, if it does.
-    pub fn hanging(&self, iif: IfIndex) -> Option<Hanging> {
-        let there = |how: &Hanging| {
-            let link = sys::open_pinned(&self.link(iif, *how));
-            link.and_then(|link| sys::link_place(link.as_fd())).is_ok_and(|place| place.ifindex == iif.0)
-        };
-        [Hanging::Native, Hanging::Ingress].into_iter().find(there)
-    }
-
-    fn link(&self, iif: IfIndex, how: Hanging) -> PathBuf {
-        let kind = match how {
-            Hanging::Native => XDP_LINK,
-            Hanging::Ingress => INGRESS_LINK,
-        };
-        self.pins.join(format!("{kind}{}", iif.0))
-    }
-
-    /// Gives what hangs there this build's programs; forgets the links of interfaces that have gone.
-    fn renew(&self) -> Result<(), Fault> {
-        for file in fs::read_dir(&self.pins).map_err(fault("list the bpffs"))?.flatten() {
-            let name = file.file_name().to_string_lossy().into_owned();
-            let program = match name {
-                _ if name.starts_with(XDP_LINK) => self.xdp.as_fd(),
-                _ if name.starts_with(INGRESS_LINK) => self.ingress.as_fd(),
-                _ => continue,
-            };
-            let Ok(link) = sys::open_pinned(&file.path()) else { continue };
-            let place = sys::link_place(link.as_fd()).map_err(fault("look at a program's link"))?;
-            if place.ifindex == 0 {
-                fs::remove_file(file.path()).map_err(fault("unpin the link of an interface that has gone"))?;
-            } else {
-                sys::replace_program(link.as_fd(), program)
-                    .map_err(fault("put a new program in the old one's place"))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Runs the XDP program on a frame as if it came in by `iif` (where it must hang): after a grant was grown the
     /// message that wanted it is run again. Nothing is sent: a verdict of [`REDIRECT`] is for the caller to carry out.
     ///
@@ -348,7 +276,7 @@ impl FastPath {
     /// # Errors
     /// As there.
     pub fn run_often(&self, frame: &[u8], iif: IfIndex, times: u32) -> Result<Ran, Fault> {
-        arriving::run_xdp(self.xdp.as_fd(), frame, iif.0, times).map_err(fault("run the XDP program"))
+        arriving::run_xdp(self.programs.xdp.as_fd(), frame, iif.0, times).map_err(fault("run the XDP program"))
     }
 
     /// The same with the form for the ingress of traffic control.
@@ -356,7 +284,28 @@ impl FastPath {
     /// # Errors
     /// As there.
     pub fn run_ingress(&self, frame: &[u8], iif: IfIndex) -> Result<Ran, Fault> {
-        arriving::run_ingress(self.ingress.as_fd(), frame, iif.0, 1).map_err(fault("run the ingress program"))
+        arriving::run_ingress(self.programs.ingress.as_fd(), frame, iif.0, 1).map_err(fault("run the ingress program"))
+    }
+
+    /// Runs the program at the egress on a frame that leaves as `context` says.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_egress(&self, frame: &[u8], context: &mut SkBuff) -> Result<i32, Fault> {
+        sys::test_run(self.programs.egress.as_fd(), frame, context).map_err(fault("run the egress program"))
+    }
+
+    /// What a session's packets were counted at the egress since it is there.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn measured(&self, session: &Session) -> Result<Counters, Fault> {
+        let state = self.meters.get(&session.place, BPF_F_LOCK).map_err(|error| refused("read a meter", &error))?;
+        if state.tag() != session.tag {
+            return Ok(Counters::default());
+        }
+        let RawState { packets, bytes, over_packets, over_bytes, .. } = state;
+        Ok(Counters { packets, bytes, over_packets, over_bytes })
     }
 
     /// What the programs counted since they were first loaded.
@@ -386,13 +335,17 @@ pub const PASS: u32 = 2;
 /// That it was consumed.
 pub const DROP: u32 = 1;
 
+/// Takes the lock of a map's value while it is copied.
+const BPF_F_LOCK: u64 = 4;
 const PAST_THE_END: Fault = Fault { what: "use the fast path on an interface with a number past 4095", code: 0 };
 /// What the names of pinned programs begin with.
-const XDP: &str = "xdp_program_";
-const INGRESS: &str = "ingress_program_";
-/// And of pinned links.
-const XDP_LINK: &str = "xdp_link_";
-const INGRESS_LINK: &str = "ingress_link_";
+const PROGRAMS: [&str; 3] = ["xdp_program_", "ingress_program_", "egress_program_"];
+
+impl Programs {
+    fn all(&self) -> [BorrowedFd<'_>; 3] {
+        [self.xdp.as_fd(), self.ingress.as_fd(), self.egress.as_fd()]
+    }
+}
 
 fn classifier(object: &mut Ebpf, name: &str) -> Result<OwnedFd, Fault> {
     let program: &mut SchedClassifier = object

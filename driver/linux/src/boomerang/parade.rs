@@ -79,7 +79,8 @@ impl Parade {
     /// # Errors
     /// The kernel will not.
     pub fn past(&self, path: &FastPath) -> Result<(), Fault> {
-        sys::put_program(self.past.as_fd(), 0, path.xdp.as_fd()).map_err(fault("lead the parade past a program"))
+        sys::put_program(self.past.as_fd(), 0, path.programs.xdp.as_fd())
+            .map_err(fault("lead the parade past a program"))
     }
 
     /// Past the bare forwarder, from now on: the measure of what any forwarding costs.

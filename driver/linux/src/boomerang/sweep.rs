@@ -37,7 +37,7 @@ impl FastPath {
         if !state.is_live() || !state.is_over(tick) {
             return None;
         }
-        let session = layout::session(row, way, self.wide.all().get(index * WAYS + way), tick)?;
+        let session = layout::session(row, index * WAYS + way, self.wide.all().get(index * WAYS + way), tick)?;
         // Another session that came here meanwhile would not be over: its state is another.
         row.state[way].compare_exchange(state.0, state.freed().0, AcqRel, Acquire).ok()?;
         let interface = self.interface(session.oif)?;
@@ -50,7 +50,9 @@ impl FastPath {
         let rows = self.rows.all().iter().enumerate();
         let places = rows.flat_map(|(index, row)| (0..WAYS).map(move |way| (index, row, way)));
         let wide = self.wide.all();
-        let live = places.filter_map(|(index, row, way)| layout::session(row, way, wide.get(index * WAYS + way), tick));
+        let live = places.filter_map(|(index, row, way)| {
+            layout::session(row, index * WAYS + way, wide.get(index * WAYS + way), tick)
+        });
         live.skip(skip).take(most).collect()
     }
 

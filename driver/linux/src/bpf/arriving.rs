@@ -1,11 +1,10 @@
-//! Programs at what comes in: hung there (XDP, or the ingress of traffic control), and run on packets of our own making.
+//! XDP programs, and those at the ingress of traffic control: hung there, and run on packets of our own making.
 
 use super::sys::{Attr, BPF_LINK_CREATE, BPF_PROG_TEST_RUN, SkBuff, bpf, owned, pair};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 const BPF_XDP: u32 = 37;
-const BPF_TCX_INGRESS: u32 = 46;
 
 /// How an XDP program hangs at an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,21 +15,11 @@ pub enum Xdp {
     Generic = 1 << 1,
 }
 
-/// Hangs a program behind all others at the ingress of an interface of the calling thread's network namespace. It
-/// stays as long as the link is open or pinned.
-pub fn attach_ingress(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<OwnedFd> {
-    attach(program, ifindex, BPF_TCX_INGRESS, 0)
-}
-
 /// Hangs an XDP program at an interface that has none.
 pub fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, how: Xdp) -> io::Result<OwnedFd> {
-    attach(program, ifindex, BPF_XDP, how as u32)
-}
-
-fn attach(program: BorrowedFd<'_>, ifindex: u32, place: u32, flags: u32) -> io::Result<OwnedFd> {
     let mut attr: Attr = [0; 16];
     attr[0] = pair(program.as_raw_fd() as u32, ifindex);
-    attr[1] = pair(place, flags);
+    attr[1] = pair(BPF_XDP, how as u32);
     bpf(BPF_LINK_CREATE, &mut attr).map(owned)
 }
 

@@ -154,6 +154,10 @@ impl RawKey {
 }
 
 impl RawState {
+    /// Whose it is, where the program keeps that.
+    pub fn tag(&self) -> u32 {
+        self.zero
+    }
     /// A full bucket that has counted nothing.
     pub fn full(flow: &RawFlow) -> RawState {
         RawState { level: flow.depth, ..RawState::default() }

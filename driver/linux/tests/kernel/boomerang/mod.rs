@@ -1,5 +1,6 @@
 //! Boomerang's fast path: the program run on messages of our own making, its table and grants read beside it.
 
 mod bed;
+mod policing;
 mod program;
 mod router;
