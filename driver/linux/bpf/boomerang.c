@@ -25,10 +25,12 @@
 
 #define ICMP 1
 #define AF_INET 2
+#define ROUTER_ALERT 0x9404 // the option, and its four octets
 #define AF_INET6 10
 #define MOST_CAPTURED 2032 // bytes of a packet that user space is shown
 #define FEW_CAPTURED 240
 #define TOLD_HEAD 16
+#define MOST_PULLED 512
 #define TCX_NEXT -1
 #define TCX_DROP 2
 
@@ -185,7 +187,9 @@ static __always_inline int ipv4(void *ctx, const struct settings *set, struct fr
     if ((void *)ip + f->length > f->end || f->length < words * 4 + sizeof(*body) || ip->ttl < 2)
         return UNTOUCHED;
     if (words > 6 || (void *)(body + 1) > f->end || is_nobody4(ip->src) || is_nobody4(ip->dst))
-        return RARE; // more options than Router Alert, or an address that only user space judges
+        return RARE; // long options, or an address that only user space judges
+    if (words == 6 && *(__be16 *)(ip + 1) != bpf_htons(ROUTER_ALERT))
+        return RARE;
     __u64 sum = SUM(ip, 5);
     if (words == 6)
         sum += *(__u32 *)(ip + 1);
@@ -222,11 +226,13 @@ static __always_inline int ipv6(void *ctx, const struct settings *set, struct fr
     struct message6 *body = (void *)(ip + 1);
     __u32 rest = bpf_ntohs(ip->payload);
     __u8 next = ip->next;
-    if (next == 0) { // hop-by-hop options: Router Alert
+    int rare = 0;
+    if (next == 0) { // hop-by-hop options: Router Alert and two octets of padding, or for user space
         __u8 *options = (void *)(ip + 1);
         if ((void *)(options + 8) > f->end)
             return UNTOUCHED;
         next = options[0];
+        rare = options[1] || options[2] != 5 || options[3] != 2 || options[6] != 1 || options[7];
         __u32 octets = (options[1] + 1) * 8;
         rest -= octets;
         body = (void *)(options + octets);
@@ -236,7 +242,7 @@ static __always_inline int ipv6(void *ctx, const struct settings *set, struct fr
     f->length = bpf_ntohs(ip->payload) + sizeof(*ip);
     if ((void *)ip + f->length > f->end || rest < sizeof(*body) || rest > 0xffff || ip->hop_limit < 2)
         return UNTOUCHED;
-    if ((void *)(body + 1) > f->end || is_nobody6(ip->src) || is_nobody6(ip->dst))
+    if (rare || (void *)(body + 1) > f->end || is_nobody6(ip->src) || is_nobody6(ip->dst))
         return RARE;
     struct message *m = &f->message;
     struct work *w = &f->work;
@@ -348,13 +354,15 @@ int boomerang_xdp(struct xdp_md *ctx)
     return became == STAYS ? XDP_DROP : XDP_PASS;
 }
 
-// Echoes are short: what lies beyond the first fragment of the buffer is not looked at.
 SEC("classifier")
 int boomerang_tc(struct __sk_buff *ctx)
 {
     struct frame f = {};
     if (ctx->protocol != bpf_htons(ETH_IPV4) && ctx->protocol != bpf_htons(ETH_IPV6))
         return TCX_NEXT;
+    // Messages are short; what lies in several pieces is put together, or it would be let through.
+    if (ctx->len <= MOST_PULLED && (void *)(long)ctx->data + ctx->len > (void *)(long)ctx->data_end)
+        bpf_skb_pull_data(ctx, ctx->len);
     f.data = (void *)(long)ctx->data;
     f.end = (void *)(long)ctx->data_end;
     f.iif = ctx->ingress_ifindex;

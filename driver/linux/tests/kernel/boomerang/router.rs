@@ -6,6 +6,28 @@ use linux::netlink::route::RouteEntry;
 use std::net::IpAddr;
 use terms::IfIndex;
 
+/// IPv4 as IPv6 maps it.
+const fn v4(a: u16, b: u16) -> [u16; 8] {
+    [0, 0, 0, 0, 0, 0xffff, a, b]
+}
+
+/// The networks behind the neighbour in the west, and in the east: the tests' own, and those of the corpus
+/// (`engine/wire/probes`).
+pub const BEHIND: [[([u16; 8], u8); 4]; 2] = [
+    [
+        (v4(0x0a0a, 0), 16),
+        (v4(0x0a00, 0x0100), 24),
+        ([0xfd02, 1, 0, 0, 0, 0, 0, 0], 32),
+        ([0x2001, 0xdb8, 1, 0, 0, 0, 0, 0], 48),
+    ],
+    [
+        (v4(0x0a14, 0), 16),
+        (v4(0x0a00, 0x0200), 24),
+        ([0xfd02, 2, 0, 0, 0, 0, 0, 0], 32),
+        ([0x2001, 0xdb8, 2, 0, 0, 0, 0, 0], 48),
+    ],
+];
+
 /// In a scratch namespace: `west` and `east`, routes behind them, forwarding on.
 pub fn router() -> (IfIndex, IfIndex) {
     for switch in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
@@ -19,17 +41,19 @@ pub fn router() -> (IfIndex, IfIndex) {
             socket.set_link_up(index, true).expect("up");
         }
         let index = socket.link_by_name(name).expect("link").index;
-        let gateways: [(IpAddr, IpAddr, u8); 2] = [
-            ([10, n, 0, 2].into(), [10, n * 10, 0, 0].into(), 16),
-            ([0xfd01, n.into(), 0, 0, 0, 0, 0, 2].into(), [0xfd02, n.into(), 0, 0, 0, 0, 0, 0].into(), 32),
-        ];
-        for (gateway, dst, prefix) in gateways {
+        let gateways: [IpAddr; 2] = [[10, n, 0, 2].into(), [0xfd01, n.into(), 0, 0, 0, 0, 0, 2].into()];
+        for gateway in gateways {
             let host = if gateway.is_ipv4() { 32 } else { 128 };
             let link = RouteEntry { dst: gateway, prefix: host, gateway: None, oif: index };
             socket.add_route(&link).expect("the neighbour is on the link");
             neighbour(&mut socket, index, gateway);
-            let route = RouteEntry { dst, prefix, gateway: Some(gateway), oif: index };
-            socket.add_route(&route).expect("a route");
+            for (dst, prefix) in BEHIND[usize::from(n) - 1].map(|(dst, prefix)| (IpAddr::from(dst), prefix)) {
+                let dst = dst.to_canonical();
+                if dst.is_ipv4() == gateway.is_ipv4() {
+                    let route = RouteEntry { dst, prefix, gateway: Some(gateway), oif: index };
+                    socket.add_route(&route).expect("a route");
+                }
+            }
         }
         index
     };
