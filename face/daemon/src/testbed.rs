@@ -238,6 +238,9 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
             end.interface,
             file.kept_back.of(rate)
         );
+        if let Some(premium) = file.premium.get(end.link).copied().flatten() {
+            text += &format!("premium = \"{}\"\n", premium.of(rate));
+        }
         text += &match file.keys {
             true => format!("keys = {:?}\n", key_file(&end)),
             false => "auth = \"none\"\n".to_owned(),

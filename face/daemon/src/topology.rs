@@ -15,6 +15,7 @@
 //! between = ["yosemite", "maui"]
 //! rate = "10mbit"       # each way, link headers included
 //! mtu = 1500            # the default
+//! premium = "45mbit"    # what bookings may have of it together; default: all that is reservable
 //! ```
 
 use crate::config::{DEFAULT_KEPT_BACK, Level};
@@ -39,6 +40,8 @@ pub struct TestbedFile {
     pub log: Level,
     /// Whether each link gets a key.
     pub keys: bool,
+    /// What bookings may have of each link together, where that is said.
+    pub premium: Vec<Option<Share>>,
 }
 
 #[derive(Deserialize)]
@@ -68,6 +71,7 @@ struct LinkFile {
     between: Spanned<Vec<Spanned<String>>>,
     rate: Spanned<String>,
     mtu: Option<Spanned<u32>>,
+    premium: Option<Spanned<String>>,
 }
 
 impl TestbedFile {
@@ -97,7 +101,9 @@ impl TestbedFile {
         let links = links(&document, &found.link, &by_name)?;
         let topology = Topology { name, nodes, links };
         topology.check().map_err(|wrong| document.whole(wrong))?;
-        Ok(TestbedFile { topology, rsvp: rsvp_config(&document, found.rsvp.as_ref())?, kept_back, log, keys })
+        let premium = |link: &LinkFile| link.premium.as_ref().map(|text| share(&document, text)).transpose();
+        let premium = found.link.iter().map(premium).collect::<Result<_, _>>()?;
+        Ok(TestbedFile { topology, rsvp: rsvp_config(&document, found.rsvp.as_ref())?, kept_back, log, keys, premium })
     }
 }
 

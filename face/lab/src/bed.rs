@@ -60,11 +60,19 @@ impl Bed {
     /// # Errors
     /// No privileges, or what [`testbed::up`] says; then nothing is left of it.
     pub fn up(name: &str, refresh: Span, options: &UpOptions) -> Result<Bed, Error> {
+        Bed::of("examples/seed.toml", TOPOLOGY, name, Some(refresh), options)
+    }
+
+    /// As [`Bed::up`], of another topology, with `refresh` as its file says unless it is given.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of(file: &str, text: &str, name: &str, refresh: Option<Span>, options: &UpOptions) -> Result<Bed, Error> {
         Bed::possible()?;
-        let parsed = TestbedFile::parse(Path::new("examples/seed.toml"), TOPOLOGY);
+        let parsed = TestbedFile::parse(Path::new(file), text);
         let mut file = parsed.map_err(|mistake| Error::Testbed(mistake.to_string()))?;
         file.topology.name = name.to_owned();
-        file.rsvp.refresh = refresh;
+        file.rsvp.refresh = refresh.unwrap_or(file.rsvp.refresh);
         let nodes = testbed::up(&file, options).map_err(|error| Error::Testbed(error.to_string()))?;
         let (testbeds, program) = (options.testbeds.clone(), options.program.clone());
         Ok(Bed { topology: file.topology, testbeds, program, nodes })

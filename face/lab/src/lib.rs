@@ -3,7 +3,7 @@
 //! [`demo`] is the video against the flood; it is made of [`video`], which sends and judges a real video, [`cbr`], the
 //! cross traffic, [`bed`], the testbed, and [`reserve`], the two applications that reserve. [`setup`] measures set-up
 //! times, [`trial`] kills agents and lets senders cheat; [`experiment`]s run on the simulator and are held against what was
-//! published; [`figure`] draws, [`pictures`] the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
+//! published; [`gara`] books premium flows on real packets; [`figure`] draws, [`pictures`] the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
 #![forbid(unsafe_code)]
 
 pub mod bed;
@@ -14,6 +14,7 @@ pub mod echo;
 pub mod error;
 pub mod experiment;
 pub mod figure;
+pub mod gara;
 pub mod host;
 pub mod patience;
 pub mod pictures;

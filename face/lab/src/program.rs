@@ -62,6 +62,15 @@ pub fn output(command: &mut Command, patience: &Patience) -> Result<String, Erro
     Err(Error::Program(format!("{} failed: {last}", running.name)))
 }
 
+/// How a program ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Its exit status; `None`: it was killed.
+    pub code: Option<i32>,
+    /// What it wrote on standard error.
+    pub errors: String,
+}
+
 impl Running {
     /// Whether it has not ended by itself.
     pub fn is_running(&mut self) -> bool {
@@ -78,6 +87,21 @@ impl Running {
         // Both fail only if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// How it ended, killed if it had not, and what it had to complain of, if that is a pipe of ours.
+    pub fn ended(&mut self) -> Ended {
+        let mut errors = String::new();
+        // A pipe that breaks ends the text.
+        let _ = self.child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut errors));
+        let code = match self.child.try_wait() {
+            Ok(Some(status)) => status.code(),
+            _ => {
+                self.stop();
+                None
+            }
+        };
+        Ended { code, errors }
     }
 
     /// The pipe of its standard output, once, if it was started with one.

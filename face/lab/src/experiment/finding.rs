@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::figure::Chart;
 use linux::error::Failed;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -78,6 +79,9 @@ pub struct Finding {
     pub notes: Vec<String>,
     /// What was to be shown and was not.
     pub shortfalls: Vec<String>,
+    /// Single numbers, which stand beside the cells in the line for scripts.
+    #[serde(default)]
+    pub values: BTreeMap<String, f64>,
 }
 
 /// The line for scripts: its names are promised.
@@ -85,6 +89,8 @@ pub struct Finding {
 struct Line<'a> {
     experiment: &'a str,
     wall_s: f64,
+    #[serde(flatten)]
+    values: &'a BTreeMap<String, f64>,
     cells: &'a [Cell],
 }
 
@@ -100,6 +106,11 @@ impl Finding {
             let (table, row, column) = (table.to_string(), row.to_string(), column.to_string());
             self.cells.push(Cell { table, row, column, published, measured: found.mean, ci95: found.ci95 });
         }
+    }
+
+    /// Adds a single number.
+    pub fn value(&mut self, name: &str, value: f64) {
+        self.values.insert(name.into(), value);
     }
 
     /// Adds a figure.
@@ -154,7 +165,7 @@ impl Finding {
     pub fn json(&self) -> String {
         // Rounded to what is meant: nobody reads the sixteenth digit of a second.
         let wall_s = (self.wall_s * 1e3).round() / 1e3;
-        serde_json::to_string(&Line { experiment: &self.experiment, wall_s, cells: &self.cells })
+        serde_json::to_string(&Line { experiment: &self.experiment, wall_s, values: &self.values, cells: &self.cells })
             .unwrap_or_else(|_| unreachable!("cells are text and numbers"))
     }
 

@@ -20,8 +20,14 @@ use linux::error::Failed;
 use std::path::{Path, PathBuf};
 
 /// Every experiment, in the order of `sluice lab list`.
-pub const ALL: &[Experiment] =
-    &[crate::rfc2963::EXPERIMENT, crate::rfc2963::sensitivity::EXPERIMENT, mace_table2::EXPERIMENT, video::EXPERIMENT];
+pub const ALL: &[Experiment] = &[
+    crate::rfc2963::EXPERIMENT,
+    crate::rfc2963::sensitivity::EXPERIMENT,
+    mace_table2::EXPERIMENT,
+    video::EXPERIMENT,
+    crate::gara::fig4::EXPERIMENT,
+    crate::gara::deadline::EXPERIMENT,
+];
 
 /// An experiment: its name, what it is, and how it is run.
 #[derive(Clone, Copy, Debug)]

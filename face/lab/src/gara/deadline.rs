@@ -1,0 +1,93 @@
+//! Data delivered by a deadline (seed 002, section 2.1): a file over a flood that has to be there in time, and one that
+//! cannot be and is refused before a byte is sent, with the earliest time that is possible.
+
+use super::bed::Garnet;
+use crate::error::Error;
+use crate::experiment::{Experiment, Finding, Options};
+use crate::program::{Ended, Running};
+use std::time::{Duration, Instant};
+use terms::Rate;
+
+/// It.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "deadline",
+    about: "A file by a deadline under a flood: one that is there in time, one that is refused up front",
+    source: "Foster, Roy, Sander, Winkler: End-to-End Quality of Service for High-End Applications (2000), section 2.1",
+    takes: "root, 9 minutes",
+    run,
+};
+
+const TABLE: &str = "deadline";
+/// The flood, Mb/s.
+const FLOOD: u64 = 95;
+/// The file and its deadline: 2 GB at 36 Mb/s take 7 minutes 25 seconds; of the quick form, 24 MB take 5.3 seconds.
+const WHOLE: (u64, u64) = (2_000_000_000, 480);
+const QUICK: (u64, u64) = (24_000_000, 8);
+/// The most that premium carries, Mb/s.
+const MOST: f64 = 45.0;
+/// How much later than its deadline a transfer may be ended.
+const LATE: Duration = Duration::from_secs(60);
+
+fn run(options: &Options) -> Result<Finding, Error> {
+    let (bytes, seconds) = if options.quick { QUICK } else { WHOLE };
+    let garnet = Garnet::up()?;
+    let _receiver = garnet.receiver()?;
+    let _flood = garnet.flood(Rate::from_mbps(FLOOD))?;
+    let mut meter = garnet.meter()?;
+    let file = garnet.file("deadline.dat", bytes)?;
+    let mut finding = Finding::default();
+    finding.title(TABLE, "a file by a deadline under a flood of 95 Mb/s, in 100 Mb/s of which 45 are premium");
+    // One that cannot be: a quarter of the time that the whole premium channel takes.
+    let least = bytes as f64 * 8e-6 / MOST;
+    let soon = format!("now+{}ms", (least * 250.0) as u64);
+    let refused = ended(garnet.copy(&file, &["--by", &soon])?, Duration::from_secs(30), options)?;
+    let told = refused.errors.trim().to_owned();
+    finding.notes.push(format!("refused up front: {told}"));
+    if refused.code != Some(1) || !told.contains('T') || !told.contains('Z') {
+        let code = refused.code;
+        finding.shortfalls.push(format!("a transfer that cannot be is not refused with a time ({code:?}: {told})"));
+    }
+    finding.cell(TABLE, "impossible", "refused", Some(1.0), &[f64::from(u8::from(refused.code == Some(1)))]);
+    finding.cell(TABLE, "impossible", "seconds", None, &[refused.took.as_secs_f64()]);
+    // One that can.
+    let before = meter.read(|| 0)?;
+    let by = format!("now+{seconds}s");
+    let done = ended(garnet.copy(&file, &["--by", &by])?, Duration::from_secs(seconds) + LATE, options)?;
+    let after = meter.read(|| 0)?;
+    let took = done.took.as_secs_f64();
+    let mbps = |from: u64, until: u64| (until - from) as f64 * 8e-6 / took.max(1e-9);
+    finding.cell(TABLE, "possible", "MB", None, &[bytes as f64 / 1e6]);
+    finding.cell(TABLE, "possible", "deadline s", None, &[seconds as f64]);
+    finding.cell(TABLE, "possible", "seconds", None, &[took]);
+    finding.cell(TABLE, "possible", "premium Mb/s", None, &[mbps(before.foreground, after.foreground)]);
+    finding.cell(TABLE, "possible", "best effort Mb/s", None, &[mbps(before.best_effort, after.best_effort)]);
+    finding.value("deadline_s", seconds as f64);
+    finding.value("took_s", took);
+    if done.code != Some(0) {
+        finding.shortfalls.push(format!("the transfer failed: {}", done.errors.trim()));
+    } else if took > seconds as f64 {
+        finding.shortfalls.push(format!("the transfer took {took:.1} s, and had {seconds} s"));
+    }
+    Ok(finding)
+}
+
+/// How a program ended, and after how long.
+struct Done {
+    code: Option<i32>,
+    errors: String,
+    took: Duration,
+}
+
+/// Waits for a program's end.
+fn ended(mut running: Running, limit: Duration, options: &Options) -> Result<Done, Error> {
+    let begun = Instant::now();
+    while running.is_running() {
+        if begun.elapsed() > limit {
+            return Err(Error::Void(format!("a transfer did not end within {} s", limit.as_secs())));
+        }
+        options.patience.wait(Duration::from_millis(5))?;
+    }
+    let took = begun.elapsed();
+    let Ended { code, errors } = running.ended();
+    Ok(Done { code, errors, took })
+}

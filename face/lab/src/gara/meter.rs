@@ -1,0 +1,101 @@
+//! What leaves the premium interface, second by second: per class, IP bytes, header included.
+
+use crate::error::Error;
+use linux::netlink::Socket;
+use linux::netns::Namespace;
+use std::time::{Duration, Instant};
+use terms::IfIndex;
+use traffic::plan::ClassId;
+
+/// Bytes of link header that the kernel counts with each packet.
+const ETHERNET: u64 = 14;
+
+/// What had left by a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// When it was read.
+    pub at: Instant,
+    /// IP bytes of the foreground class.
+    pub foreground: u64,
+    /// Of the background class.
+    pub background: u64,
+    /// Of best effort.
+    pub best_effort: u64,
+    /// IP bytes that the foreground's sender had sent.
+    pub offered: u64,
+}
+
+/// What left in a second.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Second {
+    /// Foreground, Mb/s of IP bytes.
+    pub foreground: f64,
+    /// Background.
+    pub background: f64,
+    /// Best effort.
+    pub best_effort: f64,
+    /// What the foreground's sender sent.
+    pub offered: f64,
+    /// How long it was, seconds.
+    pub length: f64,
+}
+
+impl Second {
+    /// Between two readings.
+    pub fn between(before: &Reading, after: &Reading) -> Second {
+        let length = after.at.duration_since(before.at).as_secs_f64().max(1e-9);
+        // A class that came anew has counted from zero.
+        let rate = |before: u64, after: u64| {
+            after.saturating_sub(if after < before { 0 } else { before }) as f64 * 8e-6 / length
+        };
+        Second {
+            foreground: rate(before.foreground, after.foreground),
+            background: rate(before.background, after.background),
+            best_effort: rate(before.best_effort, after.best_effort),
+            offered: rate(before.offered, after.offered),
+            length,
+        }
+    }
+}
+
+/// Reads an interface's classes.
+pub struct Meter {
+    socket: Socket,
+    oif: IfIndex,
+}
+
+impl Meter {
+    /// Of that interface of a namespace.
+    ///
+    /// # Errors
+    /// There is no such interface.
+    pub fn open(namespace: &Namespace, interface: &str) -> Result<Meter, Error> {
+        let opened = namespace.run(|| {
+            let mut socket = Socket::open()?;
+            let oif = socket.link_by_name(interface)?.index;
+            Ok::<_, linux::netlink::Error>(Meter { socket, oif })
+        })?;
+        opened.map_err(|error| Error::Void(format!("cannot read the classes of {interface}: {error}")))
+    }
+
+    /// What has left until now; `offered` is asked at the same moment.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn read(&mut self, offered: impl FnOnce() -> u64) -> Result<Reading, Error> {
+        let (at, offered) = (Instant::now(), offered());
+        let classes = self.socket.classes(self.oif);
+        let classes = classes.map_err(|error| Error::Void(format!("cannot read the classes: {error}")))?;
+        let of = |id: ClassId| {
+            let class = classes.iter().find(|class| class.handle.minor() == id.0);
+            class.map_or(0, |class| class.stats.bytes.saturating_sub(class.stats.packets * ETHERNET))
+        };
+        let (foreground, background) = (of(ClassId::PREMIUM), of(ClassId::BACKGROUND));
+        Ok(Reading { at, foreground, background, best_effort: of(ClassId::BEST_EFFORT), offered })
+    }
+}
+
+/// How long until that second of the run begins.
+pub fn until(begin: Instant, second: u32) -> Duration {
+    (begin + Duration::from_secs(second.into())).saturating_duration_since(Instant::now())
+}
