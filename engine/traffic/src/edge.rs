@@ -11,7 +11,8 @@ use crate::classifier::Classifier;
 use crate::plan::{BucketSpec, Counters};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use terms::{Bytes, Dscp, FlowKey, IfIndex, PacketMeta, Rate, Span, Time};
+use terms::book::Flow;
+use terms::{Dscp, FlowKey, IfIndex, PacketMeta, Time};
 
 /// On which way through an interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -60,6 +61,13 @@ pub const ORDER: [u8; KINDS] = [
     0, 1, 2, 4, 8, 16, 3, 5, 6, 9, 10, 12, 17, 18, 20, 24, 7, 11, 13, 14, 19, 21, 22, 25, 26, 28, 15, 23, 27, 29, 30,
     31,
 ];
+
+impl From<Flow> for MultiField {
+    fn from(flow: Flow) -> MultiField {
+        let Flow { src, dst, protocol, src_port, dst_port } = flow;
+        MultiField { src, dst, protocol, src_port, dst_port }
+    }
+}
 
 impl MultiField {
     /// Exactly this flow.
@@ -123,45 +131,6 @@ pub struct EdgeRule {
     pub bucket: BucketSpec,
     /// What conforms carries this code point.
     pub mark: Dscp,
-}
-
-/// The least burst that is ever policed to (seed 002 section 5.1).
-pub const LEAST_BURST: Bytes = Bytes::new(8 << 10);
-/// And the most.
-pub const MOST_BURST: Bytes = Bytes::new(2 << 20);
-const TCP: u8 = 6;
-
-/// How much of a flow may come at once (seed 002 section 5.1): of TCP its rate times the longest round trip, at least
-/// 8 KB and at most 2 MB; of everything else a quarter of that, at least 8 KB.
-pub fn burst(protocol: Option<u8>, rate: Rate, longest_round_trip: Span) -> Bytes {
-    let window = rate.demands(longest_round_trip).clamp(LEAST_BURST, MOST_BURST);
-    match protocol {
-        Some(TCP) => window,
-        _ => Bytes::new(window.get().div_ceil(4)).max(LEAST_BURST),
-    }
-}
-
-/// The rate of IP bytes that carries `rate` of payload in packets of `packet` payload bytes with so many bytes of
-/// `headers` each: demand, rounded up. Without a packet size the rate is one of IP bytes already.
-pub fn with_headers(rate: Rate, packet: Option<u32>, headers: u32) -> Rate {
-    match packet.filter(|&packet| packet > 0) {
-        Some(packet) => {
-            let whole = u64::from(packet) + u64::from(headers);
-            let bps = (u128::from(rate.as_bps()) * u128::from(whole)).div_ceil(u128::from(packet));
-            Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
-        }
-        None => rate,
-    }
-}
-
-/// IP and transport headers of a packet: of TCP with the time stamps that every Linux sends (RFC 7323).
-pub fn headers(protocol: u8, v6: bool) -> u32 {
-    let ip = if v6 { 40 } else { 20 };
-    ip + match protocol {
-        TCP => 32,
-        17 | 136 => 8,
-        _ => 0,
-    }
 }
 
 /// What became of a packet at an edge.

@@ -1,8 +1,8 @@
 //! The edge in front of a port: what it lets through is what was reserved, whatever is offered; marks decide the class
-//! behind it; and the arithmetic of bursts and headers is that of seed 002, section 5.1.
+//! behind it.
 
 use core::net::{IpAddr, Ipv4Addr};
-use terms::{Bytes, Dscp, FlowKey, IfIndex, PacketMeta, Rate, ServiceCurve, Span, Time};
+use terms::{Bytes, Dscp, FlowKey, IfIndex, PacketMeta, Rate, ServiceCurve, Time};
 use traffic::edge::*;
 use traffic::plan::*;
 use traffic::port::{Limits, Port, PortRefused, SchedulerKind, Verdict};
@@ -138,21 +138,4 @@ fn the_order_of_kinds_is_by_wildcards() {
     let mut sorted: Vec<u8> = (0..32).collect();
     sorted.sort_by_key(|kind: &u8| (kind.count_ones(), *kind));
     assert_eq!(sorted, ORDER);
-}
-
-#[test]
-fn bursts_and_headers_are_the_seeds() {
-    let burst = |protocol, mbps, ms| burst(protocol, Rate::from_mbps(mbps), Span::from_millis(ms)).get();
-    assert_eq!(burst(Some(6), 40, 100), 500_000, "rate x round trip");
-    assert_eq!(burst(Some(6), 1, 10), 8 << 10, "at least 8 KB");
-    assert_eq!(burst(Some(6), 1_000, 100), 2 << 20, "at most 2 MB");
-    assert_eq!(burst(Some(17), 40, 100), 125_000, "a quarter of that");
-    assert_eq!(burst(Some(17), 4, 10), 8 << 10);
-    assert_eq!(burst(None, 1_000, 100), (2 << 20) / 4, "the quarter of what is at most");
-    let rate = Rate::from_mbps(8);
-    assert_eq!(with_headers(rate, None, 28), rate, "IP bytes already");
-    assert_eq!(with_headers(rate, Some(1_000), headers(17, false)), Rate::from_bps(8_224_000));
-    assert_eq!(with_headers(rate, Some(3), headers(6, true)), Rate::from_bps(200_000_000));
-    assert_eq!(with_headers(Rate::from_bps(1), Some(1_000), 28).as_bps(), 2, "demand rounds up");
-    assert_eq!(with_headers(Rate::INFINITE, Some(1), 60), Rate::INFINITE);
 }

@@ -102,7 +102,7 @@ pub fn send(
     let to = stream.peer_addr().map_err(Error::doing("see the other end"))?;
     stream.set_read_timeout(Some(CONNECT)).map_err(Error::doing("wait for the receiver"))?;
     stream.set_write_timeout(Some(LOOK)).map_err(Error::doing("wait for the receiver"))?;
-    let mut pipe = Pipe { stream, allowance, to, paced: 0 };
+    let mut pipe = Pipe { stream, allowance, to, paced: 0, schedule: Schedule::default() };
     let hello = serde_json::to_vec(&source.hello).map_err(|error| Error::World(error.to_string()))?;
     pipe.put(&[&hello[..], b"\n"].concat(), None)?;
     let offset = match hear(pipe.stream)? {
@@ -145,6 +145,7 @@ struct Pipe<'a> {
     to: SocketAddr,
     /// Bytes a second that the kernel was told; 0: none yet.
     paced: u64,
+    schedule: Schedule,
 }
 
 impl Pipe<'_> {
@@ -159,6 +160,7 @@ impl Pipe<'_> {
                     if let Some(granted) = &mut granted {
                         **granted = rate;
                         if rate == 0 {
+                            self.schedule = Schedule::default();
                             self.allowance.wait(LOOK);
                             continue;
                         }
@@ -171,6 +173,7 @@ impl Pipe<'_> {
                 Ok(n) => {
                     stuck = None;
                     bytes = &bytes[n..];
+                    self.schedule.sent += n as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -185,11 +188,67 @@ impl Pipe<'_> {
     }
 
     fn pace(&mut self, grant_bps: u64) -> Result<(), Error> {
-        let rate = pace::payload_rate(grant_bps, &self.to);
+        let rate = self.schedule.pace(pace::payload_rate(grant_bps, &self.to), Instant::now());
         if rate > 0 && rate != self.paced {
             linux::tcp::pace(self.stream, rate)?;
             self.paced = rate;
         }
         Ok(())
+    }
+}
+
+/// How far a sender is behind its rate: a machine that is busy with other things holds it up, and what it missed it may
+/// still send, a little faster, out of the burst that the edge has kept for it meanwhile.
+#[derive(Debug, Default)]
+struct Schedule {
+    /// At which rate, bytes of payload a second.
+    rate: u64,
+    /// Since when.
+    since: Option<Instant>,
+    /// Bytes sent since then.
+    sent: u64,
+}
+
+/// A sender that is behind by more is a tenth faster, microseconds of its rate.
+const BEHIND: u64 = 5_000;
+/// What is missed beyond that is missed: the burst is that of a round trip, by default 100 ms.
+const MISSED: u64 = 60_000;
+
+impl Schedule {
+    /// At which rate to send now.
+    fn pace(&mut self, rate: u64, now: Instant) -> u64 {
+        if rate != self.rate {
+            *self = Schedule { rate, since: Some(now), sent: 0 };
+        }
+        let since = *self.since.get_or_insert(now);
+        let of_time = |us: u64| u64::try_from(u128::from(rate) * u128::from(us) / 1_000_000).unwrap_or(u64::MAX);
+        let due = of_time(now.duration_since(since).as_micros().min(u64::MAX.into()) as u64);
+        let behind = due.saturating_sub(self.sent);
+        if behind > of_time(MISSED) {
+            self.sent = due - of_time(MISSED);
+        }
+        if behind > of_time(BEHIND) { rate.saturating_add(rate / 10) } else { rate }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_held_up_catches_up_and_no_more() {
+        let begin = Instant::now();
+        let at = |ms: u64| begin + Duration::from_millis(ms);
+        let mut schedule = Schedule::default();
+        assert_eq!(schedule.pace(1_000_000, at(0)), 1_000_000);
+        schedule.sent = 100_000;
+        assert_eq!(schedule.pace(1_000_000, at(100)), 1_000_000, "on time");
+        assert_eq!(schedule.pace(1_000_000, at(120)), 1_100_000, "20 ms behind");
+        schedule.sent += 16_000;
+        assert_eq!(schedule.pace(1_000_000, at(120)), 1_000_000, "and no more");
+        assert_eq!(schedule.pace(1_000_000, at(10_120)), 1_100_000);
+        assert_eq!(schedule.sent, 10_060_000, "of ten seconds 60 ms are made good");
+        assert_eq!(schedule.pace(500_000, at(10_120)), 500_000, "another rate, another schedule");
+        assert_eq!(schedule.pace(u64::MAX, at(99_000)), u64::MAX, "no rate is too large");
     }
 }

@@ -5,15 +5,20 @@
 //! went; when and how much is decided in the book alone.
 
 pub mod licence;
+pub mod network;
 
 use crate::config::{AgentConfig, Level};
 use crate::news::Names;
 use broker::io::Order;
 use linux::error::Failed;
 use linux::plane::KernelPlane;
+use linux::route::KernelRoutes;
+use node::Node;
+use node::io::Output;
 use std::collections::BTreeMap;
 use terms::Time;
-use terms::book::Kind;
+use terms::book::{Handle, Kind};
+use traffic::plan::{Counters, Plan};
 
 /// What an enforcer may use of the agent.
 pub struct Ground<'a> {
@@ -23,6 +28,10 @@ pub struct Ground<'a> {
     pub plane: &'a mut KernelPlane,
     /// Interfaces, by number.
     pub names: &'a Names,
+    /// The node, which owns the classes of its interfaces and knows the ways; nothing is left to poll.
+    pub node: &'a mut Node<KernelRoutes>,
+    /// What the node said meanwhile that is not for the plane; the agent carries it out afterwards.
+    pub said: &'a mut Vec<Output>,
 }
 
 /// Something that an enforcer found or did unasked: for the log and for those who watch.
@@ -66,6 +75,12 @@ pub trait Enforcer: std::fmt::Debug {
         Vec::new()
     }
 
+    /// What the part was seen to use, and what it was refused, if that is counted.
+    fn measured(&self, ground: &Ground<'_>, handle: Handle, part: usize) -> Option<Counters> {
+        let _ = (ground, handle, part);
+        None
+    }
+
     /// The agent stops in good order: everything is given back. Not called when it is killed; then what is in force stays.
     fn end(&mut self, ground: &mut Ground<'_>) {
         let _ = ground;
@@ -79,13 +94,14 @@ pub struct Enforcers {
 }
 
 impl Enforcers {
-    /// Those that this machine and its configuration have.
+    /// Those that this machine and its configuration have; `found` is what an earlier agent left in the plane.
     ///
     /// # Errors
     /// What an earlier agent left cannot be read.
-    pub fn open(config: &AgentConfig) -> Result<Enforcers, Failed> {
+    pub fn open(config: &AgentConfig, found: &Plan) -> Result<Enforcers, Failed> {
         let mut all: BTreeMap<Kind, Box<dyn Enforcer>> = BTreeMap::new();
         all.insert(Kind::Countable, Box::new(licence::Licences::open(&config.state)?));
+        all.insert(Kind::Network, Box::new(network::Networks::find(found)));
         Ok(Enforcers { all })
     }
 
@@ -98,6 +114,11 @@ impl Enforcers {
             Some(enforcer) => enforcer.enforce(ground, order),
             None => Err(format!("nothing on this machine enforces {}", order.resource)),
         }
+    }
+
+    /// See [`Enforcer::measured`].
+    pub fn measured(&self, ground: &Ground<'_>, resource: &str, handle: Handle, part: usize) -> Option<Counters> {
+        self.all.get(&Kind::of(resource))?.measured(ground, handle, part)
     }
 
     /// See [`Enforcer::settle`]; what went wrong.

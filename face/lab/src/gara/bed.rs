@@ -85,7 +85,7 @@ impl Garnet {
     /// A socket cannot be made.
     pub fn flow(&self, port: u16, packet: u32) -> Result<Cbr, Error> {
         let [from, to] = PREMIUM.map(|name| self.bed.host(name));
-        Ok(Cbr::of_packets(&from?, &to?, port, packet, self.clock)?)
+        Ok(Cbr::start_of(packet, &from?, &to?, port, self.clock)?)
     }
 
     /// The hosts' addresses.
@@ -103,7 +103,7 @@ impl Garnet {
     /// A socket cannot be made.
     pub fn flood(&self, rate: Rate) -> Result<Cbr, Error> {
         let [from, to] = OTHERS.map(|name| self.bed.host(name));
-        let flood = Cbr::of_packets(&from?, &to?, FLOOD_PORT, FLOOD_PACKET, self.clock)?;
+        let flood = Cbr::start_of(FLOOD_PACKET, &from?, &to?, FLOOD_PORT, self.clock)?;
         flood.set_rate(rate);
         Ok(flood)
     }

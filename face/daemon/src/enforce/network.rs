@@ -1,0 +1,230 @@
+//! Premium flows: a part of `net/IFACE` is a rule at the edge where its packets come in, and its share of the class of its
+//! code point where they leave (seed 002, sections 4.1 and 4.2).
+//!
+//! The edge drops what exceeds the reserved rate and marks the rest: EF for foreground, AF11 for background. Which edge it
+//! is, the way back to the flow's source says: the interface that it comes in by; the egress of `IFACE` itself for what
+//! this host sends, and for flows whose source is left open. The class at the egress is guaranteed what its flows were
+//! promised, link headers of packets of the stated size added; the policed rate is IP bytes, of which a packet shorter than
+//! stated counts as that long. Nodes behind this one know the class alone.
+//!
+//! What takes away begins at the edge, what gives begins at the class, so that no more is marked than the class can carry.
+
+use super::{Enforcer, Ground};
+use broker::io::{Action, Order};
+use node::io::{Aggregate, Input, Output, Premium};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use terms::book::{Binding, Flow, Handle, burst};
+use terms::ports::{Route, Way};
+use terms::{Dscp, IfIndex, Rate};
+use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
+use traffic::plan::{BucketSpec, ClassId, Counters, LinkSpec, Plan, PlanOp};
+
+/// A part of a reservation.
+type Place = (Handle, usize);
+
+/// What is installed for a part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Installed {
+    oif: IfIndex,
+    at: EdgeAt,
+    fields: MultiField,
+    rule: EdgeRule,
+}
+
+/// The premium flows of this node.
+#[derive(Debug, Default)]
+pub struct Networks {
+    parts: BTreeMap<Place, Installed>,
+    /// Rules of an agent before this one that nobody has asked for again.
+    found: BTreeSet<(EdgeAt, MultiField)>,
+    /// What the classes served then: they do not shrink before everybody has been asked.
+    floor: BTreeMap<IfIndex, Premium>,
+}
+
+impl Networks {
+    /// What an agent before this one left in the plane.
+    pub fn find(plan: &Plan) -> Networks {
+        let rules = |(&at, rules): (&EdgeAt, &BTreeMap<MultiField, EdgeRule>)| {
+            rules.keys().map(|&fields| (at, fields)).collect::<Vec<_>>()
+        };
+        Networks { parts: BTreeMap::new(), found: plan.edges.iter().flat_map(rules).collect(), floor: served(plan) }
+    }
+
+    fn set(&mut self, ground: &mut Ground<'_>, place: Place, wanted: Installed) -> Result<(), String> {
+        let same = |other: &Installed| (other.at, other.fields) == (wanted.at, wanted.fields);
+        if self.parts.iter().any(|(of, other)| *of != place && same(other)) {
+            return Err("another reservation has the same packets: bind it to others, or give that one back".into());
+        }
+        let old = self.parts.get(&place).copied();
+        if let Some(old) = old.filter(|old| !same(old) || old.oif != wanted.oif) {
+            self.drop_part(ground, place, old)?;
+        }
+        let old = self.parts.insert(place, wanted);
+        let lowers = old.is_some_and(|old| wanted.rule.bucket.rate < old.rule.bucket.rate);
+        let ops =
+            [PlanOp::Edge { at: wanted.at }, PlanOp::Rule { at: wanted.at, fields: wanted.fields, rule: wanted.rule }];
+        let done = if lowers {
+            ground.plane.apply(&ops).map_err(words).and_then(|()| self.serve(ground, wanted.oif))
+        } else {
+            self.serve(ground, wanted.oif).and_then(|()| ground.plane.apply(&ops).map_err(words))
+        };
+        if let Err(why) = done {
+            // What was before still holds, as far as the plane lets it.
+            match old {
+                Some(old) => self.parts.insert(place, old),
+                None => self.parts.remove(&place),
+            };
+            let _ = self.serve(ground, wanted.oif);
+            return Err(why);
+        }
+        self.found.remove(&(wanted.at, wanted.fields));
+        Ok(())
+    }
+
+    fn drop_part(&mut self, ground: &mut Ground<'_>, place: Place, old: Installed) -> Result<(), String> {
+        let mut ops = vec![PlanOp::DropRule { at: old.at, fields: old.fields }];
+        let others = self.parts.iter().any(|(of, other)| *of != place && other.at == old.at);
+        if !others && !self.found.iter().any(|(at, _)| *at == old.at) {
+            ops.push(PlanOp::DropEdge { at: old.at });
+        }
+        ground.plane.apply(&ops).map_err(words)?;
+        self.parts.remove(&place);
+        self.serve(ground, old.oif)
+    }
+
+    /// Gives the classes of an interface what its parts need, and reads it back.
+    fn serve(&self, ground: &mut Ground<'_>, oif: IfIndex) -> Result<(), String> {
+        let Some(link) = link_of(ground, oif) else { return Ok(()) };
+        let mut premium = Premium::default();
+        for part in self.parts.values().filter(|part| part.oif == oif) {
+            let class = if part.rule.mark == Dscp::EF { &mut premium.foreground } else { &mut premium.background };
+            *class = class.plus(&link, &part.rule.bucket);
+        }
+        let floor = self.floor.get(&oif).copied().unwrap_or_default();
+        premium.foreground = at_least(premium.foreground, floor.foreground);
+        premium.background = at_least(premium.background, floor.background);
+        tell(ground, Input::Premium { oif, premium })
+    }
+}
+
+impl Enforcer for Networks {
+    fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
+        let place = (order.handle, order.part);
+        let (binding, amount) = match &order.action {
+            Action::Enable { binding, amount } | Action::Change { binding, amount } => (binding, *amount),
+            Action::Disable { .. } => {
+                return match self.parts.get(&place).copied() {
+                    Some(old) => self.drop_part(ground, place, old),
+                    None => Ok(()),
+                };
+            }
+        };
+        let Some(Binding::Flow(flow)) = binding else {
+            return Err(format!("{} is for packets: bind it to a flow", order.resource));
+        };
+        let oif = interface(ground, &order.resource)?;
+        let rate = Rate::from_bps(amount);
+        let depth = burst(rate, order.shape.rtt, flow.is_tcp());
+        let bucket = BucketSpec { rate, depth, min_unit: order.shape.packet };
+        let mark = if order.background { Dscp::AF11 } else { Dscp::EF };
+        let at = edge_of(ground, flow, oif);
+        let fields = MultiField::from(*flow);
+        self.set(ground, place, Installed { oif, at, fields, rule: EdgeRule { bucket, mark } })
+    }
+
+    fn settle(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
+        let mut ops: Vec<PlanOp> = self.found.iter().map(|&(at, fields)| PlanOp::DropRule { at, fields }).collect();
+        let used: BTreeSet<EdgeAt> = self.parts.values().map(|part| part.at).collect();
+        let edges: BTreeSet<EdgeAt> = self.found.iter().map(|(at, _)| *at).collect();
+        ops.extend(edges.difference(&used).map(|&at| PlanOp::DropEdge { at }));
+        ground.plane.apply(&ops).map_err(words)?;
+        self.found.clear();
+        let floors: Vec<IfIndex> = std::mem::take(&mut self.floor).into_keys().collect();
+        floors.into_iter().try_for_each(|oif| self.serve(ground, oif))
+    }
+
+    fn measured(&self, ground: &Ground<'_>, handle: Handle, part: usize) -> Option<Counters> {
+        let installed = self.parts.get(&(handle, part))?;
+        ground.plane.rule_counters(installed.at, &installed.fields).ok().flatten()
+    }
+
+    fn end(&mut self, ground: &mut Ground<'_>) {
+        for (place, part) in self.parts.clone() {
+            // What stays is taken away by the next agent.
+            let _ = self.drop_part(ground, place, part);
+        }
+    }
+}
+
+/// What the premium classes in a plane serve: told to the node before their interface, they do not shrink.
+pub fn served(plan: &Plan) -> BTreeMap<IfIndex, Premium> {
+    let of = |(&oif, link): (&IfIndex, &traffic::plan::LinkPlan)| {
+        let class = |id: ClassId| {
+            let spec = link.classes.get(&id);
+            spec.map_or(Aggregate::default(), |spec| Aggregate {
+                rate: spec.real_time.map_or(Rate::ZERO, |curve| curve.m2),
+                depth: spec.queue.bytes,
+                packets: spec.queue.packets.into(),
+            })
+        };
+        let premium = Premium { foreground: class(ClassId::PREMIUM), background: class(ClassId::BACKGROUND) };
+        (premium != Premium::default()).then_some((oif, premium))
+    };
+    plan.links.iter().filter_map(of).collect()
+}
+
+fn at_least(one: Aggregate, other: Aggregate) -> Aggregate {
+    Aggregate {
+        rate: one.rate.max(other.rate),
+        depth: one.depth.max(other.depth),
+        packets: one.packets.max(other.packets),
+    }
+}
+
+/// The interface that a resource is named after.
+fn interface(ground: &Ground<'_>, resource: &str) -> Result<IfIndex, String> {
+    let name = resource.strip_prefix("net/").unwrap_or(resource);
+    let there = |index: &IfIndex| ground.node.interfaces().any(|state| state.index == *index);
+    let mut found = ground.names.iter().filter(|(_, of)| *of == name).map(|(&index, _)| index);
+    found.find(there).ok_or_else(|| format!("there is no interface {name}"))
+}
+
+fn link_of(ground: &Ground<'_>, oif: IfIndex) -> Option<LinkSpec> {
+    let state = ground.node.interfaces().find(|state| state.index == oif)?;
+    state.link.map(|link| link.spec)
+}
+
+/// Where a flow that leaves by `oif` enters the domain.
+fn edge_of(ground: &mut Ground<'_>, flow: &Flow, oif: IfIndex) -> EdgeAt {
+    let back = flow.src.map(|src| ground.node.route_mut().route(src, None, None));
+    match back {
+        Some(Way::Out { oif: iif, .. }) if iif != oif => EdgeAt { interface: iif, side: Side::Ingress },
+        _ => EdgeAt { interface: oif, side: Side::Egress },
+    }
+}
+
+/// Tells the node something whose plan must be carried out before this returns.
+fn tell(ground: &mut Ground<'_>, input: Input<'_>) -> Result<(), String> {
+    let (mut result, mut done) = (Ok(()), VecDeque::new());
+    ground.node.handle(ground.now, input);
+    loop {
+        while let Some(output) = ground.node.poll() {
+            match output {
+                Output::Plan { id, ops } => done.push_back((id, ground.plane.apply(&ops))),
+                other => ground.said.push(other),
+            }
+        }
+        let Some((id, applied)) = done.pop_front() else { return result };
+        if let Err(fault) = &applied {
+            result = Err(words(*fault));
+        }
+        ground.node.handle(ground.now, Input::PlanDone { id, result: applied });
+    }
+}
+
+fn words(fault: terms::Fault) -> String {
+    match fault.code {
+        0 => fault.what.to_owned(),
+        code => format!("{}: {}", fault.what, std::io::Error::from_raw_os_error(code)),
+    }
+}

@@ -1,0 +1,209 @@
+//! Orders for premium flows, carried out on a real plane in a namespace of their own: which edge, which bucket, which
+//! mark, which class; in which order; and what a restart finds.
+
+use broker::io::{Action, Order, OrderId};
+use daemon::enforce::network::{Networks, served};
+use daemon::enforce::{Enforcer, Ground};
+use linux::clock::Clock;
+use linux::netlink::Socket;
+use linux::netlink::addr::Address;
+use linux::netns::Guarded;
+use linux::plane::KernelPlane;
+use linux::route::KernelRoutes;
+use node::io::{Input, InterfaceState, Output, Reservable};
+use node::{Config, Node};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use terms::book::{Binding, Flow, Handle, Shape};
+use terms::{Bytes, Dscp, IfIndex, Rate, Span};
+use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
+use traffic::plan::{BucketSpec, ClassId, LinkSpec, Plan};
+
+const LINK: LinkSpec = LinkSpec { rate: Rate::from_mbps(100), overhead: 14, mtu: 1500 };
+
+/// A router with an interface towards its hosts and one towards the network, and an agent's parts.
+struct Bench {
+    inside: IfIndex,
+    outside: IfIndex,
+    names: BTreeMap<IfIndex, String>,
+    plane: KernelPlane,
+    node: Node<KernelRoutes>,
+    networks: Networks,
+    clock: Clock,
+}
+
+impl Bench {
+    fn new(state: &Path) -> Bench {
+        let mut socket = Socket::open().expect("netlink");
+        let mut names = BTreeMap::new();
+        let mut make = |name: &str, address: [u8; 4]| {
+            if socket.link_by_name(name).is_err() {
+                socket.add_veth(name, &format!("{name}-far"), None).expect("veth");
+            }
+            let index = socket.link_by_name(name).expect("link").index;
+            let far = socket.link_by_name(&format!("{name}-far")).expect("link").index;
+            for end in [index, far] {
+                socket.set_link_up(end, true).expect("up");
+            }
+            // There already at a second start.
+            let _ = socket.add_address(&Address { index, address: IpAddr::from(address), prefix: 24 });
+            names.insert(index, name.to_owned());
+            index
+        };
+        let (inside, outside) = (make("inside", [10, 9, 0, 1]), make("outside", [10, 9, 1, 1]));
+        let mut plane = KernelPlane::open(state).expect("the plane");
+        let found = plane.read().expect("read");
+        let node = Node::new(Config::default(), KernelRoutes::open().expect("routes"));
+        let networks = Networks::find(&found);
+        let mut bench = Bench { inside, outside, names, plane, node, networks, clock: Clock::start() };
+        for (oif, premium) in served(&found) {
+            bench.tell(Input::Premium { oif, premium });
+        }
+        let rate = LINK.rate;
+        let link = Reservable {
+            spec: LINK,
+            signalled_share: rate,
+            kept_back: Rate::from_mbps(2),
+            assumed_holding: None,
+            guaranteed: None,
+        };
+        let addresses = vec![IpAddr::from([10, 9, 1, 1])];
+        let name = "outside".to_owned();
+        let state = InterfaceState { index: outside, name, addresses, mtu: 1500, rsvp: false, link: Some(link) };
+        bench.tell(Input::Interface(state));
+        bench
+    }
+
+    fn tell(&mut self, input: Input<'_>) {
+        let now = self.clock.now();
+        self.node.handle(now, input);
+        while let Some(output) = self.node.poll() {
+            if let Output::Plan { id, ops } = output {
+                let result = self.plane.apply(&ops);
+                assert_eq!(result, Ok(()));
+                self.node.handle(now, Input::PlanDone { id, result });
+            }
+        }
+    }
+
+    fn with<T>(&mut self, deed: impl FnOnce(&mut Networks, &mut Ground<'_>) -> T) -> T {
+        let Bench { plane, node, names, networks, clock, .. } = self;
+        let mut ground = Ground { now: clock.now(), plane, names, node, said: &mut Vec::new() };
+        deed(networks, &mut ground)
+    }
+
+    fn order(&mut self, n: u8, background: bool, action: Action) -> Result<(), String> {
+        let (id, handle) = (OrderId(0), Handle([n; 16]));
+        let shape = Shape { packet: 1_000, rtt: Span::from_millis(100) };
+        let order = Order { id, handle, part: 0, resource: "net/outside".into(), background, shape, action };
+        self.with(|networks, ground| networks.enforce(ground, &order))
+    }
+
+    fn enable(&mut self, n: u8, background: bool, flow: Flow, mbps: u64) -> Result<(), String> {
+        let (binding, amount) = (Some(Binding::Flow(flow)), mbps * 1_000_000);
+        self.order(n, background, Action::Enable { binding, amount })
+    }
+
+    fn plan(&mut self) -> Plan {
+        self.plane.read().expect("read")
+    }
+
+    /// What a class is guaranteed, kbit/s.
+    fn class(&mut self, class: ClassId) -> Option<u64> {
+        let plan = self.plan();
+        let spec = plan.links[&self.outside].classes.get(&class)?;
+        spec.real_time.map(|curve| curve.m2.as_bps() / 1_000)
+    }
+
+    fn inside(&self) -> EdgeAt {
+        EdgeAt { interface: self.inside, side: Side::Ingress }
+    }
+}
+
+fn flow(src: Option<[u8; 4]>, port: u16) -> Flow {
+    let dst = Some(IpAddr::from([10, 9, 1, 7]));
+    Flow { src: src.map(IpAddr::from), dst, protocol: Some(6), src_port: None, dst_port: Some(port) }
+}
+
+const HOST: Option<[u8; 4]> = Some([10, 9, 0, 5]);
+
+/// In a namespace of its own, with a state directory that goes.
+fn in_namespace(name: &str, test: impl FnOnce(&Path) + Send) {
+    let name = format!("net-{name}-{}", std::process::id());
+    let guarded = match Guarded::create(&name) {
+        Ok(guarded) => guarded,
+        Err(why) => return bench::skipped(&format!("network namespaces need root: {why}")),
+    };
+    let state: PathBuf = std::env::temp_dir().join(&name);
+    std::fs::create_dir_all(&state).expect("a directory");
+    let done = guarded.run(|| test(&state));
+    let _ = linux::bpf::forget(&state);
+    let _ = std::fs::remove_dir_all(&state);
+    done.expect("in the namespace");
+}
+
+#[test]
+fn a_flow_is_policed_and_marked_where_it_enters_and_its_class_carries_it() {
+    in_namespace("flow", |state| {
+        let mut bench = Bench::new(state);
+        let (inside, outside) = (bench.inside(), bench.outside);
+        bench.enable(1, true, flow(HOST, 80), 40).expect("in force");
+        let fields = MultiField::from(flow(HOST, 80));
+        // TCP: 40 Mb/s for 100 ms are 500,000 bytes.
+        let bucket = BucketSpec { rate: Rate::from_mbps(40), depth: Bytes::new(500_000), min_unit: 1_000 };
+        let wanted = BTreeMap::from([(fields, EdgeRule { bucket, mark: Dscp::AF11 })]);
+        assert_eq!(bench.plan().edges, BTreeMap::from([(inside, wanted)]));
+        // 14 bytes of link header on each 1,000.
+        assert_eq!(bench.class(ClassId::BACKGROUND), Some(40_560));
+        // Foreground takes, background gives; all still sums to the link.
+        bench
+            .order(1, true, Action::Change { binding: Some(Binding::Flow(flow(HOST, 80))), amount: 4_000_000 })
+            .expect("less");
+        let udp = Flow { protocol: Some(17), ..flow(HOST, 5004) };
+        bench.enable(2, false, udp, 36).expect("in force");
+        assert_eq!((bench.class(ClassId::PREMIUM), bench.class(ClassId::BACKGROUND)), (Some(36_504), Some(4_056)));
+        let rule = bench.plan().edges[&inside][&MultiField::from(udp)];
+        assert_eq!((rule.mark, rule.bucket.depth), (Dscp::EF, Bytes::new(112_500)), "of UDP a quarter");
+        let sum: u64 =
+            bench.plan().links[&outside].classes.values().map(|spec| node::classes::guaranteed(spec).as_bps()).sum();
+        assert_eq!(sum, 100_000_000);
+        // What this host sends itself, and what may come from anywhere, enters at its own egress.
+        bench.enable(3, false, flow(Some([10, 9, 1, 1]), 81), 1).expect("in force");
+        bench.enable(4, false, flow(None, 82), 1).expect("in force");
+        let egress = EdgeAt { interface: outside, side: Side::Egress };
+        assert_eq!(bench.plan().edges[&egress].len(), 2);
+        assert!(bench.enable(5, false, flow(None, 82), 1).is_err_and(|why| why.contains("same packets")));
+        assert!(bench.order(6, false, Action::Enable { binding: Some(Binding::Process(1)), amount: 1 }).is_err());
+        let counted = bench.with(|networks, ground| networks.measured(ground, Handle([2; 16]), 0));
+        assert_eq!(counted, Some(Default::default()), "nothing was sent");
+        for n in 1..=6 {
+            bench.order(n, n == 1, Action::Disable { binding: None }).expect("gone");
+        }
+        assert!(bench.plan().edges.is_empty(), "the last rule takes its edge along");
+        assert_eq!((bench.class(ClassId::PREMIUM), bench.class(ClassId::BACKGROUND)), (None, None));
+    });
+}
+
+#[test]
+fn what_a_killed_agent_left_stays_until_all_have_been_asked() {
+    in_namespace("killed", |state| {
+        let mut bench = Bench::new(state);
+        bench.enable(1, false, flow(HOST, 80), 30).expect("in force");
+        bench.enable(2, false, flow(HOST, 81), 10).expect("in force");
+        let before = bench.plan();
+        drop(bench);
+        let mut bench = Bench::new(state);
+        assert_eq!(bench.plan().edges, before.edges, "found as it was left");
+        assert_eq!(bench.class(ClassId::PREMIUM), Some(40_560), "nothing shrinks");
+        bench.enable(1, false, flow(HOST, 80), 30).expect("again");
+        assert_eq!(bench.class(ClassId::PREMIUM), Some(40_560), "nor while only some have been asked for");
+        assert_eq!(bench.plan().edges, before.edges);
+        bench.with(|networks, ground| networks.settle(ground)).expect("settled");
+        let left = &bench.plan().edges[&bench.inside()];
+        assert_eq!(left.keys().collect::<Vec<_>>(), [&MultiField::from(flow(HOST, 80))]);
+        assert_eq!(bench.class(ClassId::PREMIUM), Some(30_420));
+        bench.with(|networks, ground| networks.end(ground));
+        assert!(bench.plan().edges.is_empty() && bench.class(ClassId::PREMIUM).is_none(), "given back");
+    });
+}
