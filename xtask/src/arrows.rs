@@ -74,6 +74,7 @@ fn check_manifest(folder: &str, manifest: &str, row: &Row, findings: &mut Vec<St
         "trust",
         "api",
         "daemon",
+        "rest",
         "lab",
     ];
     let mut inside = false;

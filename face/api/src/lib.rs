@@ -9,6 +9,7 @@ pub mod agent;
 pub mod book;
 pub mod client;
 pub mod convert;
+pub mod document;
 pub mod event;
 pub mod links;
 pub mod places;

@@ -1,5 +1,6 @@
 //! The command line: every command, option and example in one definition; help, completion and man pages come from it.
 
+use crate::broker::BrokerArgs;
 use crate::ca::CaArgs;
 use crate::copy::CopyArgs;
 use crate::places::AgentArgs;
@@ -51,6 +52,8 @@ pub enum Command {
                             name = \"eth0\"\n  rate = \"100mbit\""
     )]
     Agent(AgentRunArgs),
+    /// Run a broker, in the foreground: REST, event streams and webhooks over one or more agents
+    Broker(BrokerArgs),
     /// Certificates for brokers, agents and those who reserve: make, list, revoke
     Ca(CaArgs),
     /// A file to another machine over a reserved flow, at whatever rate the book grants at the moment

@@ -3,6 +3,7 @@
 
 mod agent;
 mod args;
+mod broker;
 mod ca;
 mod complain;
 mod copy;
@@ -43,6 +44,7 @@ fn only_reads(command: &Command) -> bool {
     !matches!(
         command,
         Command::Agent(_)
+            | Command::Broker(_)
             | Command::Up(_)
             | Command::Down(_)
             | Command::Demo(_)
@@ -61,6 +63,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Torture(command) => torture::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Broker(args) => broker::run(args),
         Command::Ca(args) => ca::run(args),
         Command::Copy(args) => copy::run(args),
         Command::Sim(command) => sim::run(command),

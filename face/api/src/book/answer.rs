@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A reservation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReservationDoc {
     /// Its handle, opaque; keep it.
     pub handle: String,
@@ -30,6 +31,7 @@ pub struct ReservationDoc {
 
 /// A part of a reservation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PartRow {
     /// Which resource.
     pub resource: String,
@@ -59,6 +61,7 @@ pub struct PartRow {
 
 /// An amount in a window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepDoc {
     /// From when.
     pub start: Instant,
@@ -70,6 +73,7 @@ pub struct StepDoc {
 
 /// What would be granted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnquiredDoc {
     /// Whether the request would be accepted now.
     pub accepted: bool,
@@ -86,6 +90,7 @@ pub struct EnquiredDoc {
 
 /// Why not, and what would be possible.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RefusalDoc {
     /// For programs: `no_room`, `policy`, `no_resource`, `unknown_handle`, `wrong_state`, `key_used`, `limit`,
     /// `meaningless`, `clock`, `not_written`, `starting`.
@@ -120,6 +125,7 @@ pub struct RefusalDoc {
 
 /// Something near what was asked that would be accepted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AlternativeDoc {
     /// `later`, `slower`, `shorter` or `other_path`.
     pub sort: String,
@@ -129,6 +135,7 @@ pub struct AlternativeDoc {
 
 /// A resource.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResourceRow {
     /// Its name.
     pub resource: String,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Events, oldest first.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BookEvents {
     /// These.
     pub events: Vec<BookEvent>,
@@ -16,6 +17,7 @@ pub struct BookEvents {
 
 /// Something that happened to a reservation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BookEvent {
     /// Its number; numbers grow, some are never used.
     pub seq: u64,

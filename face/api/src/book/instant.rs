@@ -132,6 +132,19 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Instant {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        use utoipa::openapi::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+        let date = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+        let words = "RFC 3339, as in 2026-11-21T14:00:00Z; an end that never comes is `forever`.";
+        ObjectBuilder::new().schema_type(Type::String).format(Some(date)).description(Some(words)).into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Instant {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

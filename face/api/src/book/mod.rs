@@ -19,6 +19,7 @@ use std::net::IpAddr;
 ///
 /// Without `earliest`, `volume` and `windows` it is one window from `start` (default: now) to `end` (default: open).
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AskDoc {
     /// How much of what; at least one.
@@ -60,6 +61,7 @@ pub struct AskDoc {
 
 /// How much of one resource. Exactly one of `rate`, `cores`, `bytes_per_s` and `count` says how much.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PartDoc {
     /// `net/eth1`, `cpu`, `disk/sda`, `licence/NAME`.
@@ -95,6 +97,7 @@ pub struct PartDoc {
 
 /// How a background part shares.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BackgroundDoc {
     /// Its share against other background parts.
@@ -111,6 +114,7 @@ fn one() -> u32 {
 
 /// So much by a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VolumeDoc {
     /// How much.
@@ -121,6 +125,7 @@ pub struct VolumeDoc {
 
 /// A window of a recurrence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WindowDoc {
     /// From when.
@@ -131,6 +136,7 @@ pub struct WindowDoc {
 
 /// Whose packets or processes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BindingDoc {
     /// A network part: these packets.
@@ -145,13 +151,16 @@ pub enum BindingDoc {
 
 /// A five-tuple; what is left out may be anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FlowDoc {
     /// Source address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub src: Option<IpAddr>,
     /// Destination address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub dst: Option<IpAddr>,
     /// IP protocol number: 6 is TCP, 17 UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,6 +175,7 @@ pub struct FlowDoc {
 
 /// What to change; what is left out stays.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangeDoc {
     /// New amounts, by part.
@@ -184,6 +194,7 @@ pub struct ChangeDoc {
 
 /// A new amount of a part, in one of the units of [`PartDoc`], which must be the part's.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AmountDoc {
     /// Which part, from 0.
@@ -205,6 +216,7 @@ pub struct AmountDoc {
 
 /// Which reservations to list; what is left out does not matter.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct BookFilter {
     /// Of this owner.
@@ -235,6 +247,7 @@ pub struct BookFilter {
 
 /// What the book answers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BookAnswer {
     /// What would be granted.

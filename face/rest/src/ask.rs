@@ -1,0 +1,399 @@
+//! From a wish to a reservation, or to what would be possible: paths are looked for, windows and amounts that several
+//! agents must agree on are settled, and a refusal comes with what would be accepted.
+
+use crate::broker::{Broker, KEY_BYTES};
+use crate::documents::{EnquiredPart, Enquiry, Reservation, Wish};
+use crate::gather::{document, each, find};
+use crate::group;
+use crate::id::{Group, Id, Way};
+use crate::plan::{self, Piece};
+use crate::problem::{Answer, Problem};
+use api::agent::Request;
+use api::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, StepDoc};
+use api::links::CallerDoc;
+use sha2::{Digest, Sha256};
+use terms::{Span, Time};
+
+/// Most ways between two hosts that are tried.
+const WAYS: usize = 4;
+/// Most alternatives in a refusal.
+const ALTERNATIVES: usize = 3;
+/// How often agents are asked for a start that suits all of them.
+const ROUNDS: usize = 16;
+
+/// What would be granted.
+///
+/// # Errors
+/// 422: the wish makes no sense, or no way is known; 503: an agent is away.
+pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer<Enquiry> {
+    let mut choices = choices(broker, wish, true).await?;
+    let mut pieces = choices.swap_remove(0);
+    let mut enquiry = match settle(broker, caller, wish, &mut pieces).await {
+        Ok(()) => enquired(broker, caller, &pieces).await?,
+        Err(problem) if problem.refusal.is_some() => {
+            let refusal = problem.refusal.map(|refusal| *refusal);
+            Enquiry { accepted: false, refusal, ..enquired(broker, caller, &pieces).await? }
+        }
+        Err(problem) => return Err(problem),
+    };
+    if !enquiry.accepted
+        && let Some(refusal) = &mut enquiry.refusal
+        && pieces.len() > 1
+    {
+        refusal.alternatives = alternatives(broker, caller, wish, &pieces, choices).await;
+    }
+    Ok(enquiry)
+}
+
+/// Reserves.
+///
+/// # Errors
+/// As [`enquire`]; and what an agent refused, with what would be accepted.
+pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str) -> Answer<Reservation> {
+    let ends = wish.path.as_ref().map(|path| (path.from, path.to));
+    let group = if key.is_empty() {
+        Group::draw(ends).map_err(|error| Problem::unavailable(format!("no randomness: {error}")))?
+    } else {
+        let group = keyed(caller, key, wish);
+        broker.use_key(group)?;
+        // What came of it before is the answer, as long as it is there.
+        match find(&broker.agents, caller, &Id::Group(group)).await {
+            Ok(found)
+                if found.away.is_empty()
+                    && found.members.iter().all(|member| member.doc.state != "held" || wish.hold_s.is_some()) =>
+            {
+                return Ok(document(&broker.agents, &Id::Group(group), &found.members));
+            }
+            Ok(_) => group,
+            Err(problem) if problem.status == 404 => group,
+            Err(problem) => return Err(problem),
+        }
+    };
+    let mut choices = choices(broker, wish, false).await?;
+    let mut pieces = choices.swap_remove(0);
+    let result = match settle(broker, caller, wish, &mut pieces).await {
+        Ok(()) => {
+            plan::name(&mut pieces, &group, key);
+            group::create(broker, caller, &group, pieces.clone(), wish.hold_s).await
+        }
+        Err(problem) => Err(problem),
+    };
+    match result {
+        Err(mut problem) if problem.kind.ends_with("no_room") && pieces.len() > 1 => {
+            let alternatives = alternatives(broker, caller, wish, &pieces, choices).await;
+            if let Some(refusal) = &mut problem.refusal {
+                refusal.alternatives = alternatives;
+            }
+            Err(problem)
+        }
+        result => result,
+    }
+}
+
+/// The group that a key and a request stand for: the name says both, so every broker knows them again.
+fn keyed(caller: &CallerDoc, key: &str, wish: &Wish) -> Group {
+    let ends = wish.path.as_ref().map(|path| (path.from, path.to));
+    let mut group = Group::of_key(&caller.name, key, ends);
+    // Our own documents have string keys and finite numbers: they can always be written.
+    let body = Sha256::digest(serde_json::to_vec(wish).unwrap_or_default());
+    group.number[KEY_BYTES..].copy_from_slice(&body[..16 - KEY_BYTES]);
+    group
+}
+
+/// The pieces of a wish: over the best way first, then over others. At least one choice, of at least one piece.
+async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<Piece>>> {
+    let names = broker.names();
+    let alone = plan::parts(&names, wish)?;
+    let Some(path) = &wish.path else {
+        return match alone.is_empty() {
+            true => Err(Problem::misuse("nothing is asked for: name path, or parts")),
+            false => Ok(vec![alone]),
+        };
+    };
+    let wanted = |rate: Option<u64>| rate.is_some_and(|rate| rate > 0);
+    let (forward, reverse) = (wanted(path.forward), wanted(path.reverse));
+    if !enquiry && !forward && !reverse && wish.volume.is_none() {
+        return Err(Problem::misuse("how much? give forward or reverse, bit/s"));
+    }
+    let map = broker.map().await?;
+    let mut choices: Vec<Vec<Piece>> = vec![alone];
+    for (way, asked, ends) in [
+        (Way::Forward, forward || wish.volume.is_some(), (path.from, path.to)),
+        (Way::Reverse, reverse, (path.to, path.from)),
+    ] {
+        if !asked && !enquiry {
+            continue;
+        }
+        let ways = map.ways(ends.0, ends.1, WAYS);
+        let mut over: Vec<Vec<Piece>> = Vec::new();
+        let mut wrong = None;
+        for legs in &ways {
+            match plan::over(&names, &map, legs, wish, path, way) {
+                Ok(pieces) => over.push(pieces),
+                Err(problem) => wrong = wrong.or(Some(problem)),
+            }
+        }
+        if over.is_empty() && asked {
+            let unknown = || {
+                Problem::misuse(format!(
+                    "no way from {} to {} is known: do agents on it belong to this broker?",
+                    ends.0, ends.1
+                ))
+            };
+            return Err(wrong.unwrap_or_else(unknown));
+        }
+        if over.is_empty() {
+            continue;
+        }
+        // The best of both; and each other way with the best of the other direction.
+        let base = choices[0].clone();
+        let with = |base: &Vec<Piece>, pieces: &Vec<Piece>| base.iter().chain(pieces).cloned().collect::<Vec<_>>();
+        let mut next: Vec<Vec<Piece>> = choices.iter().map(|choice| with(choice, &over[0])).collect();
+        next.extend(over[1..].iter().map(|pieces| with(&base, pieces)));
+        choices = next;
+    }
+    if choices[0].is_empty() {
+        return Err(Problem::misuse(format!(
+            "no way between {} and {} is known: do agents on it belong to this broker?",
+            path.from, path.to
+        )));
+    }
+    for choice in &mut choices {
+        choice.sort_by_key(|piece| (piece.agent, piece.way));
+    }
+    Ok(choices)
+}
+
+/// What each agent would grant, in the order of pieces.
+async fn ask_all(broker: &Broker, caller: &CallerDoc, pieces: &[Piece]) -> Answer<Vec<EnquiredDoc>> {
+    let agents: Vec<_> = pieces.iter().map(|piece| broker.agents[piece.agent].clone()).collect();
+    let answers = each(&agents, |number, agent| {
+        let (caller, ask) = (caller.clone(), pieces[number].ask.clone());
+        async move {
+            match agent.ask(&caller, Request::BookEnquire(ask)).await? {
+                BookAnswer::Enquired(doc) => Ok(doc),
+                _ => Err(Problem::unavailable(format!("the agent {} says what makes no sense", agent.name))),
+            }
+        }
+    });
+    answers.await.into_iter().collect()
+}
+
+/// The answers of all as one.
+async fn enquired(broker: &Broker, caller: &CallerDoc, pieces: &[Piece]) -> Answer<Enquiry> {
+    let answers = ask_all(broker, caller, pieces).await?;
+    let mut enquiry = Enquiry { accepted: true, forward: None, reverse: None, parts: Vec::new(), refusal: None };
+    for (piece, said) in pieces.iter().zip(answers) {
+        let name = &broker.agents[piece.agent].name;
+        if piece.asked && !said.accepted {
+            enquiry.accepted = false;
+            let refusal = said.refusal.map(|mut refusal| {
+                refusal.resource = refusal.resource.map(|resource| format!("{name}/{resource}"));
+                refusal.message = format!("{name}: {}", refusal.message);
+                refusal
+            });
+            enquiry.refusal = enquiry.refusal.or(refusal);
+        }
+        let most = match piece.way {
+            Way::Forward => Some(&mut enquiry.forward),
+            Way::Reverse => Some(&mut enquiry.reverse),
+            Way::Alone => None,
+        };
+        if let Some(most) = most {
+            for free in said.free.iter().map(|free| *free as u64) {
+                *most = Some(most.map_or(free, |before| before.min(free)));
+            }
+        }
+        for (number, part) in piece.ask.parts.iter().enumerate() {
+            enquiry.parts.push(EnquiredPart {
+                resource: format!("{name}/{}", part.resource),
+                way: piece.way.name().map(str::to_owned),
+                kind: said.kinds.get(number).cloned().unwrap_or_default(),
+                free: said.free.get(number).copied().unwrap_or_default(),
+                granted: if piece.asked { said.granted.get(number).cloned().unwrap_or_default() } else { Vec::new() },
+            });
+        }
+    }
+    Ok(enquiry)
+}
+
+/// Makes every piece ask for the same window and amount, where the wish leaves that open and there are several.
+async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [Piece]) -> Answer<()> {
+    if pieces.len() < 2 {
+        return Ok(());
+    }
+    if !wish.may_fail.is_empty() {
+        return Err(Problem::misuse("may_fail is possible with resources of one agent only"));
+    }
+    if wish.volume.is_some() {
+        constant(broker, wish, pieces)?;
+    }
+    if wish.earliest {
+        earliest(broker, caller, wish, pieces).await?;
+    }
+    let ranges = pieces.iter().any(|piece| piece.ask.parts.iter().any(|part| part.at_least.is_some()));
+    if !ranges {
+        return Ok(());
+    }
+    let answers = ask_all(broker, caller, pieces).await?;
+    for (piece, said) in pieces.iter().zip(&answers) {
+        refuse(broker, piece, said)?;
+    }
+    for way in Way::ALL.into_iter().filter(|way| *way != Way::Alone) {
+        let of = |said: &EnquiredDoc| said.granted.iter().flatten().map(|step| step.amount).reduce(f64::min);
+        let granted =
+            pieces.iter().zip(&answers).filter(|(piece, _)| piece.way == way).filter_map(|(_, said)| of(said));
+        let Some(rate) = granted.reduce(f64::min) else { continue };
+        for part in pieces.iter_mut().filter(|piece| piece.way == way).flat_map(|piece| &mut piece.ask.parts) {
+            (part.rate, part.at_least) = (Some(rate as u64), None);
+        }
+    }
+    Ok(())
+}
+
+/// A volume over several agents is moved at one constant rate.
+fn constant(broker: &Broker, wish: &Wish, pieces: &mut [Piece]) -> Answer<()> {
+    let Some(volume) = wish.volume else { return Ok(()) };
+    let now = broker.clock.now();
+    let start = wish.start.map_or(now, |start| start.0.max(now));
+    let span = volume.deadline.0.since(start).as_nanos();
+    if volume.deadline.0 <= start || volume.bytes == 0 {
+        return Err(Problem::misuse("a volume has bytes, and a deadline that is ahead"));
+    }
+    let nanos = u128::from(volume.bytes) * 8 * 1_000_000_000;
+    let rate =
+        u64::try_from(nanos.div_ceil(u128::from(span))).map_err(|_| Problem::misuse("so much so soon is no rate"))?;
+    if pieces.iter().any(|piece| piece.way == Way::Reverse && piece.asked) {
+        return Err(Problem::misuse("a volume goes one way: forward"));
+    }
+    for piece in pieces {
+        for part in &mut piece.ask.parts {
+            let most = part.rate.filter(|most| *most > 1);
+            if most.is_some_and(|most| most < rate) {
+                let what =
+                    format!("{} bytes by then need {rate} bit/s, more than the most that was named", volume.bytes);
+                return Err(Problem::misuse(what));
+            }
+            part.rate = Some(rate);
+        }
+        (piece.ask.volume, piece.ask.end, piece.asked) = (None, Some(volume.deadline), true);
+    }
+    Ok(())
+}
+
+/// The earliest start that suits every agent: each is asked for its own, the latest of them is tried with all.
+async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [Piece]) -> Answer<()> {
+    let seconds = wish.duration_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds < 4e9);
+    let span = Span::from_nanos(
+        (seconds.ok_or_else(|| Problem::misuse("earliest needs duration_s: for how long?"))? * 1e9) as u64,
+    );
+    for _ in 0..ROUNDS {
+        let answers = ask_all(broker, caller, pieces).await?;
+        let mut starts = Vec::new();
+        for (piece, said) in pieces.iter().zip(&answers) {
+            refuse(broker, piece, said)?;
+            starts.extend(said.granted.iter().flatten().map(|step| step.start.0));
+        }
+        let (Some(&first), Some(&last)) = (starts.iter().min(), starts.iter().max()) else { break };
+        // Agents that all say `now` say it a moment apart.
+        let same = last.since(first) < Span::from_secs(1);
+        for piece in &mut *pieces {
+            piece.ask.start = Some(Instant(last));
+            if same {
+                (piece.ask.earliest, piece.ask.duration_s) = (false, None);
+                piece.ask.end = Some(Instant(last.saturating_add(span)));
+            }
+        }
+        if same {
+            return Ok(());
+        }
+    }
+    Err(Problem::unavailable("no start that suits all agents was found in time: try a later one"))
+}
+
+/// The refusal of one agent as the answer to the whole.
+fn refuse(broker: &Broker, piece: &Piece, said: &EnquiredDoc) -> Answer<()> {
+    let (false, Some(refusal)) = (said.accepted, &said.refusal) else { return Ok(()) };
+    let problem = api::agent::Problem {
+        kind: "refused".to_owned(),
+        message: refusal.message.clone(),
+        refusal: Some(Box::new(refusal.clone())),
+    };
+    Err(Problem::said(&broker.agents[piece.agent].name, problem))
+}
+
+/// What would be accepted by all agents now: later, slower, or over another way.
+async fn alternatives(
+    broker: &Broker,
+    caller: &CallerDoc,
+    wish: &Wish,
+    pieces: &[Piece],
+    others: Vec<Vec<Piece>>,
+) -> Vec<AlternativeDoc> {
+    let mut found = Vec::new();
+    for other in others {
+        let mut other = other;
+        if settle(broker, caller, wish, &mut other).await.is_ok() {
+            found.extend(tried(broker, caller, "other_path", &other).await);
+        }
+        if found.len() == ALTERNATIVES - 1 {
+            break;
+        }
+    }
+    if let Some(later) = later(broker, caller, wish, pieces).await {
+        found.push(later);
+    }
+    if let Some(slower) = slower(broker, caller, pieces).await {
+        found.push(slower);
+    }
+    found.truncate(ALTERNATIVES);
+    found
+}
+
+/// As an alternative, if all agents would accept it.
+async fn tried(broker: &Broker, caller: &CallerDoc, sort: &str, pieces: &[Piece]) -> Option<AlternativeDoc> {
+    let answers = ask_all(broker, caller, pieces).await.ok()?;
+    let accepted = pieces.iter().zip(&answers).all(|(piece, said)| !piece.asked || said.accepted);
+    let parts: Vec<Vec<StepDoc>> = answers.into_iter().flat_map(|said| said.granted).collect();
+    accepted.then(|| AlternativeDoc { sort: sort.to_owned(), parts })
+}
+
+/// The same, as early as it fits.
+async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[Piece]) -> Option<AlternativeDoc> {
+    let now = broker.clock.now();
+    let span = match (wish.duration_s, wish.start, wish.end) {
+        (Some(seconds), _, _) => seconds,
+        (None, start, Some(end)) if end.0 != Time::FOREVER => {
+            end.0.since(start.map_or(now, |start| start.0)).as_nanos() as f64 / 1e9
+        }
+        _ => return None,
+    };
+    if wish.earliest || wish.volume.is_some() || !wish.windows.is_empty() {
+        return None;
+    }
+    let wish = Wish { earliest: true, duration_s: Some(span), end: None, ..wish.clone() };
+    let mut pieces = pieces.to_vec();
+    for piece in &mut pieces {
+        (piece.ask.earliest, piece.ask.duration_s, piece.ask.end) = (true, Some(span), None);
+    }
+    earliest(broker, caller, &wish, &mut pieces).await.ok()?;
+    tried(broker, caller, "later", &pieces).await
+}
+
+/// As much of it as there is in the same window.
+async fn slower(broker: &Broker, caller: &CallerDoc, pieces: &[Piece]) -> Option<AlternativeDoc> {
+    let answers = ask_all(broker, caller, pieces).await.ok()?;
+    let mut pieces = pieces.to_vec();
+    for way in [Way::Forward, Way::Reverse] {
+        let free = pieces.iter().zip(&answers).filter(|(piece, _)| piece.way == way).flat_map(|(_, said)| &said.free);
+        let Some(most) = free.copied().reduce(f64::min) else { continue };
+        for part in pieces.iter_mut().filter(|piece| piece.way == way).flat_map(|piece| &mut piece.ask.parts) {
+            part.rate = part.rate.map(|rate| rate.min(most as u64));
+        }
+    }
+    let something = pieces.iter().all(|piece| piece.ask.parts.iter().all(|part| part.rate.is_none_or(|rate| rate > 0)));
+    if !something {
+        return None;
+    }
+    tried(broker, caller, "slower", &pieces).await
+}

@@ -1,0 +1,198 @@
+//! Events of all agents as one stream, from where it broke off.
+//!
+//! Each agent numbers its own events and keeps the newest of them. A place in the stream is the last number seen of
+//! each agent, written `maui:17,glenwood:5`; whoever comes back with it misses nothing that is still kept.
+
+use crate::agents::{Agent, Conversation};
+use crate::documents::Event;
+use crate::gather::id_of;
+use crate::problem::Answer;
+use api::agent::Request;
+use api::book::{BookAnswer, BookEvent, BookEvents};
+use api::links::CallerDoc;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// How long an agent that is away is left alone.
+const AWAY: Duration = Duration::from_secs(1);
+/// Most events that wait for whoever follows.
+const WAITING: usize = 256;
+/// The longest place that is read.
+const MAX_PLACE: usize = 16 << 10;
+
+/// A place in the stream: the last number seen, by agent.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Place(BTreeMap<String, u64>);
+
+impl Place {
+    /// Reads one; agents that are not there any more do not matter. `None`: it is no place.
+    pub fn parse(text: &str) -> Option<Place> {
+        if text.len() > MAX_PLACE {
+            return None;
+        }
+        let one = |part: &str| {
+            let (name, seq) = part.rsplit_once(':')?;
+            Some((name.to_owned(), seq.parse().ok()?))
+        };
+        let all: Option<BTreeMap<String, u64>> = text.split(',').filter(|part| !part.is_empty()).map(one).collect();
+        all.map(Place)
+    }
+
+    /// The last number of an agent that was seen.
+    pub fn of(&self, agent: &str) -> Option<u64> {
+        self.0.get(agent).copied()
+    }
+
+    /// Goes on.
+    pub fn pass(&mut self, agent: &str, seq: u64) {
+        let last = self.0.entry(agent.to_owned()).or_default();
+        *last = seq.max(*last);
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (name, seq)) in self.0.iter().enumerate() {
+            write!(f, "{}{name}:{seq}", if number > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// What a follower learns.
+#[derive(Clone, PartialEq, Debug)]
+pub enum News {
+    /// From here on everything of this agent is told: the last number there was.
+    Begins(u64),
+    /// Something happened.
+    Event(Box<BookEvent>),
+    /// Events between the last one seen and the next are not kept any more.
+    Lost,
+}
+
+/// A stream of news; ends when it is dropped.
+#[derive(Debug)]
+pub struct Follower {
+    news: mpsc::Receiver<(usize, News)>,
+    _tasks: JoinSet<()>,
+}
+
+impl Follower {
+    /// Follows all agents for a caller, each from its place on; from now on where there is none.
+    pub fn new(agents: &[Agent], caller: &CallerDoc, place: &Place) -> Follower {
+        let (to, news) = mpsc::channel(WAITING);
+        let mut tasks = JoinSet::new();
+        for (number, agent) in agents.iter().cloned().enumerate() {
+            let after = place.of(&agent.name);
+            tasks.spawn(follow(number, agent, caller.clone(), after, to.clone()));
+        }
+        Follower { news, _tasks: tasks }
+    }
+
+    /// The next of any agent, by its number.
+    pub async fn next(&mut self) -> Option<(usize, News)> {
+        self.news.recv().await
+    }
+}
+
+async fn follow(
+    number: usize,
+    agent: Agent,
+    caller: CallerDoc,
+    mut after: Option<u64>,
+    to: mpsc::Sender<(usize, News)>,
+) {
+    loop {
+        // An agent that went away comes back; what happened meanwhile is told then.
+        let _ = follow_once(number, &agent, &caller, &mut after, &to).await;
+        if to.is_closed() {
+            return;
+        }
+        sleep(AWAY).await;
+    }
+}
+
+async fn follow_once(
+    number: usize,
+    agent: &Agent,
+    caller: &CallerDoc,
+    after: &mut Option<u64>,
+    to: &mpsc::Sender<(usize, News)>,
+) -> Answer<()> {
+    let mut conversation = agent.speak(caller).await?;
+    let began = after.is_none();
+    loop {
+        let BookEvents { events, last, lost } = asked(&mut conversation, *after).await?;
+        if lost && to.send((number, News::Lost)).await.is_err() {
+            return Ok(());
+        }
+        let whole = events.last().is_none_or(|event| event.seq >= last);
+        for event in events {
+            tell(number, event, after, to).await;
+        }
+        if whole {
+            // Nothing newer has happened; the numbers of others' events are passed as well.
+            *after = Some(after.unwrap_or(0).max(last));
+            break;
+        }
+    }
+    if began && to.send((number, News::Begins(after.unwrap_or(0)))).await.is_err() {
+        return Ok(());
+    }
+    while !to.is_closed() {
+        let event = conversation.event().await?;
+        tell(number, event, after, to).await;
+    }
+    Ok(())
+}
+
+async fn asked(conversation: &mut Conversation, after: Option<u64>) -> Answer<BookEvents> {
+    match conversation.book(Request::BookFollow { after }).await? {
+        BookAnswer::Events(events) => Ok(events),
+        _ => Err(conversation.nonsense("no events")),
+    }
+}
+
+/// Once each: what came while the first answer was on its way may come twice.
+async fn tell(number: usize, event: BookEvent, after: &mut Option<u64>, to: &mpsc::Sender<(usize, News)>) {
+    if after.is_some_and(|after| event.seq <= after) {
+        return;
+    }
+    *after = Some(event.seq);
+    let _ = to.send((number, News::Event(Box::new(event)))).await;
+}
+
+/// An agent's event as it is told here.
+pub fn event(agent: &str, event: BookEvent) -> Event {
+    let (id, way) = id_of(agent, &event.group, &event.handle);
+    Event { reservation: id.to_string(), agent: agent.to_owned(), way: way.name().map(str::to_owned), event }
+}
+
+/// Whether it is about this reservation.
+pub fn is_about(agent: &str, event: &BookEvent, reservation: &str) -> bool {
+    id_of(agent, &event.group, &event.handle).0.to_string() == reservation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        let mut place = Place::parse("maui:17,glenwood:5").unwrap();
+        assert_eq!((place.of("maui"), place.of("glenwood"), place.of("other")), (Some(17), Some(5), None));
+        place.pass("maui", 18);
+        place.pass("maui", 3);
+        place.pass("other", 1);
+        assert_eq!(place.to_string(), "glenwood:5,maui:18,other:1");
+        assert_eq!(Place::parse(&place.to_string()), Some(place));
+        assert_eq!(Place::parse(""), Some(Place::default()));
+        for wrong in ["maui", "maui:", "maui:-1", "maui:99999999999999999999", &"a:1,".repeat(10_000)] {
+            assert_eq!(Place::parse(wrong), None, "{wrong:.20}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What agents hold of one reservation, found again and put together.
+
+use crate::agents::{Agent, Conversation};
+use crate::documents::{Ends, Part, Reservation};
+use crate::id::{Group, Id, Way};
+use crate::problem::{Answer, Problem};
+use api::agent::Request;
+use api::book::{BookAnswer, BookFilter, ReservationDoc};
+use api::links::CallerDoc;
+use std::collections::BTreeMap;
+use tokio::task::JoinSet;
+
+/// Every state, so that what is over is found as well.
+const STATES: [&str; 7] = ["held", "booked", "active", "suspended", "ended", "cancelled", "expired"];
+
+/// What one agent holds of a reservation for one way.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Member {
+    /// The agent's number.
+    pub agent: usize,
+    /// For what.
+    pub way: Way,
+    /// What.
+    pub doc: ReservationDoc,
+}
+
+impl Member {
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        matches!(self.doc.state.as_str(), "ended" | "cancelled" | "expired")
+    }
+}
+
+/// What was found, and who did not answer.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// In order of agents and ways.
+    pub members: Vec<Member>,
+    /// Agents that are away.
+    pub away: Vec<usize>,
+}
+
+/// Asks every agent the same at once; the answers come in their order.
+pub async fn each<T, F, Fut>(agents: &[Agent], ask: F) -> Vec<Answer<T>>
+where
+    T: Send + 'static,
+    F: Fn(usize, Agent) -> Fut,
+    Fut: Future<Output = Answer<T>> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for (number, agent) in agents.iter().cloned().enumerate() {
+        let answer = ask(number, agent);
+        tasks.spawn(async move { (number, answer.await) });
+    }
+    let mut answers: BTreeMap<usize, Answer<T>> = BTreeMap::new();
+    while let Some(done) = tasks.join_next().await {
+        if let Ok((number, answer)) = done {
+            answers.insert(number, answer);
+        }
+    }
+    let lost = || Err(Problem::unavailable("the question was lost"));
+    (0..agents.len()).map(|number| answers.remove(&number).unwrap_or_else(lost)).collect()
+}
+
+/// Everything of a reservation that the caller may see; 404 if that is nothing, whatever the reason.
+///
+/// # Errors
+/// 404; 503: nothing was found, and an agent that may hold it is away.
+pub async fn find(agents: &[Agent], caller: &CallerDoc, id: &Id) -> Answer<Found> {
+    let found = match id {
+        Id::Lone { agent, handle } => lone(agents, caller, agent, handle).await?,
+        Id::Group(group) => members(agents, caller, group).await?,
+    };
+    match (found.members.is_empty(), found.away.first()) {
+        (true, Some(&away)) => Err(Problem::unavailable(format!("the agent {} does not answer", agents[away].name))),
+        (true, None) => Err(Problem::not_found()),
+        (false, _) => Ok(found),
+    }
+}
+
+async fn lone(agents: &[Agent], caller: &CallerDoc, agent: &str, handle: &str) -> Answer<Found> {
+    let Some(number) = agents.iter().position(|known| *known.name == *agent) else { return Err(Problem::not_found()) };
+    let ask = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
+    match agents[number].ask(caller, ask).await {
+        // A reservation has one name here: what belongs to a group of ours is called by that.
+        Ok(BookAnswer::Reservation(doc)) if Group::of_member(&doc.group).is_none() => {
+            Ok(Found { members: vec![Member { agent: number, way: Way::Alone, doc }], away: Vec::new() })
+        }
+        Ok(_) => Err(Problem::not_found()),
+        // A handle that is mistyped is as unknown as one that is not there.
+        Err(problem) if problem.status == 422 => Err(Problem::not_found()),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// The members of a group at all agents.
+///
+/// # Errors
+/// An agent answered something else than what it was asked.
+pub async fn members(agents: &[Agent], caller: &CallerDoc, group: &Group) -> Answer<Found> {
+    let answers = each(agents, |number, agent| {
+        let (caller, group) = (caller.clone(), *group);
+        async move {
+            let mut conversation = agent.speak(&caller).await?;
+            let mut found = Vec::new();
+            for way in Way::ALL.into_iter().filter(|way| *way == Way::Alone || group.ends.is_some()) {
+                let filter = BookFilter { group: Some(group.member(way)), ..all() };
+                let (rows, _) = list(&mut conversation, filter).await?;
+                // The newest of one that was tried again after it was over.
+                found.extend(newest(rows).map(|doc| Member { agent: number, way, doc }));
+            }
+            Ok(found)
+        }
+    });
+    let mut found = Found::default();
+    for (number, answer) in answers.await.into_iter().enumerate() {
+        match answer {
+            Ok(members) => found.members.extend(members),
+            Err(problem) if problem.status == 503 => found.away.push(number),
+            Err(problem) => return Err(problem),
+        }
+    }
+    found.members.sort_by_key(|member| (member.way, member.agent));
+    Ok(found)
+}
+
+fn newest(rows: Vec<ReservationDoc>) -> Option<ReservationDoc> {
+    let over = |doc: &ReservationDoc| matches!(doc.state.as_str(), "ended" | "cancelled" | "expired");
+    rows.into_iter().max_by_key(|doc| (!over(doc), doc.created))
+}
+
+/// A filter that takes what is over as well.
+pub fn all() -> BookFilter {
+    BookFilter { states: STATES.map(str::to_owned).to_vec(), ..BookFilter::default() }
+}
+
+/// The reservations of one agent that match, and whether there are more.
+///
+/// # Errors
+/// What the agent said.
+pub async fn list(conversation: &mut Conversation, filter: BookFilter) -> Answer<(Vec<ReservationDoc>, bool)> {
+    match conversation.book(Request::BookShow { handle: None, filter }).await? {
+        BookAnswer::Reservations { rows, more } => Ok((rows, more)),
+        _ => Err(conversation.nonsense("no list of reservations")),
+    }
+}
+
+/// The name of what an agent holds under this handle, for this group.
+pub fn id_of(agent: &str, group: &str, handle: &str) -> (Id, Way) {
+    match Group::of_member(group) {
+        Some((group, way)) => (Id::Group(group), way),
+        None => (Id::Lone { agent: agent.to_owned(), handle: handle.to_owned() }, Way::Alone),
+    }
+}
+
+/// The members as one document. There is at least one.
+pub fn document(agents: &[Agent], id: &Id, members: &[Member]) -> Reservation {
+    let first = &members[0].doc;
+    let amount = |way: Way| {
+        let parts = members.iter().filter(move |member| member.way == way).flat_map(|member| &member.doc.parts);
+        let amount = |part: &api::book::PartRow| match (part.background, part.steps.first()) {
+            (None, Some(step)) => step.amount,
+            _ => part.now,
+        };
+        parts.map(amount).min_by(f64::total_cmp).map(|least| least as u64)
+    };
+    let ends = match id {
+        Id::Group(Group { ends: Some((from, to)), .. }) => {
+            Some(Ends { from: *from, to: *to, forward: amount(Way::Forward), reverse: amount(Way::Reverse) })
+        }
+        _ => None,
+    };
+    let part = |member: &Member, row: &api::book::PartRow| {
+        let agent = agents[member.agent].name.to_string();
+        let mut row = row.clone();
+        row.resource = format!("{agent}/{}", row.resource);
+        Part { handle: member.doc.handle.clone(), way: member.way.name().map(str::to_owned), agent, row }
+    };
+    Reservation {
+        id: id.to_string(),
+        owner: first.owner.clone(),
+        label: first.label.clone(),
+        state: state(members).to_owned(),
+        created: members.iter().map(|member| member.doc.created).min().unwrap_or(first.created),
+        hold_until: members.iter().filter_map(|member| member.doc.hold_until).min(),
+        path: ends,
+        parts: members.iter().flat_map(|member| member.doc.parts.iter().map(move |row| part(member, row))).collect(),
+    }
+}
+
+/// The one state of all.
+fn state(members: &[Member]) -> &'static str {
+    let any = |state: &str| members.iter().any(|member| member.doc.state == state);
+    let over = members.iter().filter(|member| member.is_over()).count();
+    if over > 0 && over < members.len() {
+        return "broken";
+    }
+    // In this order the first that any of them is in is the state of the whole.
+    let order: [&'static str; 7] = ["cancelled", "expired", "ended", "held", "suspended", "active", "booked"];
+    order.into_iter().find(|state| any(state)).unwrap_or("broken")
+}

@@ -1,0 +1,240 @@
+//! Names of reservations as this interface gives them out.
+//!
+//! A reservation over several agents is a group of theirs, so the name is what they hold as `group`: the broker keeps
+//! nothing and finds everything again. It is 128 random bits (or, where there is an idempotency key, a digest of caller and key), and of
+//! one between two hosts their addresses. What was made at an agent without a broker is called by agent and handle.
+
+use sha2::{Digest, Sha256};
+use std::io::{self, Read};
+use std::net::IpAddr;
+
+/// Crockford's base 32, in small letters.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// A reservation's name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Id {
+    /// A group of reservations at agents.
+    Group(Group),
+    /// One reservation at one agent, which belongs to no group of ours.
+    Lone {
+        /// The agent.
+        agent: String,
+        /// Its handle there.
+        handle: String,
+    },
+}
+
+/// The name of a group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Group {
+    /// What tells it from all others.
+    pub number: [u8; 16],
+    /// Between whom, if it is between two hosts.
+    pub ends: Option<(IpAddr, IpAddr)>,
+}
+
+/// What the members of a group are for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Way {
+    /// Single resources.
+    Alone,
+    /// What goes from the first host to the second.
+    Forward,
+    /// What comes back.
+    Reverse,
+}
+
+impl Way {
+    /// All of them, in the order of parts.
+    pub const ALL: [Way; 3] = [Way::Alone, Way::Forward, Way::Reverse];
+
+    /// In documents; single resources have none.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Way::Alone => None,
+            Way::Forward => Some("forward"),
+            Way::Reverse => Some("reverse"),
+        }
+    }
+
+    fn letter(self) -> char {
+        match self {
+            Way::Alone => 'a',
+            Way::Forward => 'f',
+            Way::Reverse => 'r',
+        }
+    }
+}
+
+impl Group {
+    /// A new one.
+    ///
+    /// # Errors
+    /// The kernel has no randomness for us.
+    pub fn draw(ends: Option<(IpAddr, IpAddr)>) -> io::Result<Group> {
+        let mut number = [0; 16];
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut number)?;
+        Ok(Group { number, ends })
+    }
+
+    /// The one that this caller's key stands for.
+    pub fn of_key(caller: &str, key: &str, ends: Option<(IpAddr, IpAddr)>) -> Group {
+        // Names have no octet 0, so no other pair gives the same text.
+        let digest = Sha256::new().chain_update(caller).chain_update([0]).chain_update(key).finalize();
+        let mut number = [0; 16];
+        number.copy_from_slice(&digest[..16]);
+        Group { number, ends }
+    }
+
+    /// What agents hold as `group` of its members of one way.
+    pub fn member(&self, way: Way) -> String {
+        format!("{}.{}", self.text(), way.letter())
+    }
+
+    /// The group and way of what an agent holds as `group`; `None`: it is none of ours.
+    pub fn of_member(text: &str) -> Option<(Group, Way)> {
+        let (name, letter) = text.rsplit_once('.')?;
+        let way = Way::ALL.into_iter().find(|way| letter.len() == 1 && letter.starts_with(way.letter()))?;
+        Some((Group::parse(name)?, way))
+    }
+
+    fn text(&self) -> String {
+        let mut bytes = self.number.to_vec();
+        for end in self.ends.iter().flat_map(|(from, to)| [from, to]) {
+            match end {
+                IpAddr::V4(address) => bytes.extend(address.octets()),
+                IpAddr::V6(address) => bytes.extend(address.octets()),
+            }
+        }
+        base32(&bytes)
+    }
+
+    fn parse(text: &str) -> Option<Group> {
+        let bytes = unbase32(text)?;
+        let (number, ends) = bytes.split_first_chunk::<16>()?;
+        let v4 = |b: &[u8]| <[u8; 4]>::try_from(b).ok().map(IpAddr::from);
+        let v6 = |b: &[u8]| <[u8; 16]>::try_from(b).ok().map(IpAddr::from);
+        let ends = match ends.len() {
+            0 => None,
+            8 => Some((v4(&ends[..4])?, v4(&ends[4..])?)),
+            32 => Some((v6(&ends[..16])?, v6(&ends[16..])?)),
+            _ => return None,
+        };
+        Some(Group { number: *number, ends })
+    }
+}
+
+impl Id {
+    /// Reads a name; `None`: it is none.
+    pub fn parse(text: &str) -> Option<Id> {
+        if let Some((agent, handle)) = text.split_once('~') {
+            return Some(Id::Lone { agent: agent.to_owned(), handle: handle.to_owned() });
+        }
+        Group::parse(text).map(Id::Group)
+    }
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Id::Group(group) => f.write_str(&group.text()),
+            Id::Lone { agent, handle } => write!(f, "{agent}~{handle}"),
+        }
+    }
+}
+
+/// Five bits a letter; the last one is filled with zeros.
+pub fn base32(bytes: &[u8]) -> String {
+    let (mut text, mut held, mut bits) = (String::new(), 0_u16, 0);
+    for &byte in bytes {
+        held = held << 8 | u16::from(byte);
+        bits += 8;
+        while bits >= 5 {
+            bits -= 5;
+            text.push(char::from(ALPHABET[usize::from(held >> bits & 31)]));
+        }
+        held &= (1 << bits) - 1;
+    }
+    if bits > 0 {
+        text.push(char::from(ALPHABET[usize::from(held << (5 - bits) & 31)]));
+    }
+    text
+}
+
+/// The bytes, if it is what [`base32`] writes to the last bit.
+fn unbase32(text: &str) -> Option<Vec<u8>> {
+    if text.len() > 128 {
+        return None;
+    }
+    let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u16, 0);
+    for letter in text.bytes() {
+        let five = ALPHABET.iter().position(|&known| known == letter)?;
+        held = held << 5 | five as u16;
+        bits += 5;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits) as u8);
+            held &= (1 << bits) - 1;
+        }
+    }
+    (held == 0 && bits < 5).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back() {
+        let ends: [Option<(IpAddr, IpAddr)>; 3] = [
+            None,
+            Some(("10.0.0.1".parse().unwrap(), "10.0.2.2".parse().unwrap())),
+            Some(("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap())),
+        ];
+        for ends in ends {
+            let group = Group::draw(ends).unwrap();
+            let text = Id::Group(group).to_string();
+            assert_eq!(Id::parse(&text), Some(Id::Group(group)), "{text}");
+            for way in Way::ALL {
+                let member = group.member(way);
+                assert!(member.len() <= 256, "what an agent takes as a group");
+                assert_eq!(Group::of_member(&member), Some((group, way)));
+            }
+        }
+        let lone = Id::Lone { agent: "maui".into(), handle: "0123456-789abcd".into() };
+        assert_eq!(Id::parse(&lone.to_string()), Some(lone));
+    }
+
+    #[test]
+    fn the_same_key_of_the_same_caller_is_the_same_group() {
+        let of = |caller, key| Group::of_key(caller, key, None);
+        assert_eq!(of("alice", "k"), of("alice", "k"));
+        assert_ne!(of("alice", "k"), of("bob", "k"));
+        assert_ne!(of("alice", "bk"), of("aliceb", "k"));
+    }
+
+    #[test]
+    fn what_is_no_name() {
+        let good = Id::Group(Group { number: [255; 16], ends: None }).to_string();
+        let wrong = [
+            String::new(),
+            "x".into(),
+            good.to_uppercase(),
+            format!("{good}0"),
+            good[1..].into(),
+            "0".repeat(1000),
+            "ü".repeat(26),
+        ];
+        for text in wrong {
+            assert_eq!(Id::parse(&text), None, "{text}");
+        }
+        // The last letter has bits that are no name's: every reservation has one name only.
+        let mut other = good.clone().into_bytes();
+        *other.last_mut().unwrap() += 1;
+        assert_eq!(Id::parse(&String::from_utf8(other).unwrap()), None);
+        for text in ["", "abc", &format!("{good}.x"), &format!("{good}.aa"), &good] {
+            assert_eq!(Group::of_member(text), None, "{text}");
+        }
+    }
+}

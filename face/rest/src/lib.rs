@@ -1,0 +1,33 @@
+//! `sluice broker`: reservations over one or more agents, for everybody who speaks HTTP.
+//!
+//! It owns no slot and decides nothing: capacity, policy and the journal are the agents'. What it adds is reach: REST and
+//! server-sent events over mutual TLS or a Unix socket, webhooks, paths between hosts, and one reservation over several agents, held
+//! at all and then booked at all (GARA, Foster, Roy, Sander, Winkler, section 3.1: the end-to-end API).
+//!
+//! Reading order: [`config`], [`routes`] (what can be asked), [`ask`] and [`group`] (what becomes of it), [`agents`].
+#![forbid(unsafe_code)]
+
+pub mod agents;
+pub mod ask;
+pub mod broker;
+pub mod caller;
+pub mod config;
+pub mod documents;
+pub mod follow;
+pub mod gather;
+pub mod group;
+pub mod id;
+pub mod listen;
+pub mod openapi;
+pub mod paths;
+pub mod plan;
+pub mod problem;
+pub mod routes;
+mod run;
+pub mod stream;
+pub mod strict;
+mod unread;
+pub mod webhook;
+
+pub use config::{AgentAt, BrokerConfig, Limits};
+pub use run::{Broken, Running, start};

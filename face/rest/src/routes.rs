@@ -1,0 +1,462 @@
+//! The resources under `/v1`, one handler each; the OpenAPI document is made from what stands here.
+
+use crate::ask;
+use crate::broker::Broker;
+use crate::caller::Peer;
+use crate::documents::*;
+use crate::follow::{self, Place};
+use crate::gather::{self, Found, Member, document, each, find, id_of};
+use crate::group;
+use crate::id::Id;
+use crate::problem::{Answer, Out, Problem};
+use crate::stream;
+use crate::strict;
+use api::agent::Request;
+use api::book::{BookAnswer, BookFilter, Instant, WindowDoc};
+use axum::body::Body;
+use axum::extract::{Extension, Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, Request as Http, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::time::timeout;
+
+/// The longest idempotency key, characters.
+const MAX_KEY: usize = 96;
+
+type Here = State<Arc<Broker>>;
+type Result_<T> = Result<T, Out>;
+
+/// All of them.
+pub fn router(broker: Arc<Broker>) -> Router {
+    Router::new()
+        .route("/openapi.json", get(openapi))
+        .route("/v1/resources", get(resources))
+        .route("/v1/enquiries", post(enquire))
+        .route("/v1/reservations", get(list).post(create))
+        .route("/v1/reservations/{id}", get(show).patch(modify).delete(cancel))
+        .route("/v1/reservations/{id}/bind", post(bind))
+        .route("/v1/reservations/{id}/commit", post(commit))
+        .route("/v1/reservations/{id}/history", get(history))
+        .route("/v1/paths", get(paths))
+        .route("/v1/events", get(events))
+        .route("/v1/webhooks", get(webhooks).post(add_webhook))
+        .route("/v1/webhooks/{id}", delete(remove_webhook))
+        .fallback(nothing)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(broker)
+}
+
+async fn nothing() -> Out {
+    Out(Problem::not_found())
+}
+
+async fn wrong_method() -> Out {
+    let what = "this resource does not take this method: see /openapi.json";
+    Out(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed", what))
+}
+
+async fn openapi() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], crate::openapi::text())
+}
+
+/// What there is to reserve, at all agents.
+#[utoipa::path(get, path = "/v1/resources", params(
+    ("from" = Option<String>, Query, description = "With a timeline of what is free from here"),
+    ("to" = Option<String>, Query, description = "to here, RFC 3339"),
+), responses((status = 200, body = Resources), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn resources(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    RawQuery(query): RawQuery,
+) -> Result_<Json<Resources>> {
+    let caller = peer.caller()?;
+    let query = Query::read(query, &["from", "to"])?;
+    let timeline = match (query.parsed::<Instant>("from")?, query.parsed::<Instant>("to")?) {
+        (Some(start), Some(end)) => Some(WindowDoc { start, end }),
+        (None, None) => None,
+        _ => return Err(Problem::malformed("a timeline goes from and to").into()),
+    };
+    let answers = each(&broker.agents, |_, agent| {
+        let caller = caller.clone();
+        async move {
+            match agent.ask(&caller, Request::Resources { timeline }).await? {
+                BookAnswer::Resources(rows) => Ok(rows),
+                _ => Err(Problem::unavailable("an agent does not say what resources it has")),
+            }
+        }
+    });
+    let (mut all, mut away) = (Vec::new(), Vec::new());
+    for (agent, answer) in broker.agents.iter().zip(answers.await) {
+        match answer {
+            Ok(rows) => all.extend(rows.into_iter().map(|mut row| {
+                row.resource = format!("{}/{}", agent.name, row.resource);
+                row
+            })),
+            Err(problem) if problem.status == 503 => away.push(agent.name.to_string()),
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+    Ok(Json(Resources { resources: all, away }))
+}
+
+/// What would be granted? Nothing is held.
+#[utoipa::path(post, path = "/v1/enquiries", request_body = Wish,
+    responses((status = 200, body = Enquiry), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn enquire(State(broker): Here, Extension(peer): Extension<Peer>, request: Http<Body>) -> Result_<Json<Enquiry>> {
+    let caller = peer.caller()?;
+    let wish: Wish = body(&broker, request).await?;
+    Ok(Json(ask::enquire(&broker, &caller, &wish).await?))
+}
+
+/// Reserve: all of it, or nothing.
+#[utoipa::path(post, path = "/v1/reservations", request_body = Wish, params(
+    ("Idempotency-Key" = Option<String>, Header, description = "The same key with the same request has one effect and one answer"),
+), responses((status = 201, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn create(State(broker): Here, Extension(peer): Extension<Peer>, request: Http<Body>) -> Result_<Response<Body>> {
+    let caller = peer.caller()?;
+    let key = key(request.headers())?;
+    let wish: Wish = body(&broker, request).await?;
+    let made = ask::create(&broker, &caller, &wish, &key).await?;
+    let place = format!("/v1/reservations/{}", made.id);
+    let place = HeaderValue::from_str(&place).map_err(|_| Problem::unavailable("a name that is none"))?;
+    Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(made)).into_response())
+}
+
+/// The caller's reservations; an operator's or auditor's: all.
+#[utoipa::path(get, path = "/v1/reservations", params(
+    ("owner" = Option<String>, Query, description = "Of this owner"),
+    ("label" = Option<String>, Query, description = "With this label"),
+    ("resource" = Option<String>, Query, description = "With a part of this resource, AGENT/RESOURCE"),
+    ("state" = Option<String>, Query, description = "In one of these states, separated by commas; default: all that are not over"),
+    ("from" = Option<String>, Query, description = "With a window that meets the one from here"),
+    ("to" = Option<String>, Query, description = "to here, RFC 3339"),
+), responses((status = 200, body = Reservations), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn list(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    RawQuery(query): RawQuery,
+) -> Result_<Json<Reservations>> {
+    let caller = peer.caller()?;
+    let query = Query::read(query, &["owner", "label", "resource", "state", "from", "to"])?;
+    let window = match (query.parsed::<Instant>("from")?, query.parsed::<Instant>("to")?) {
+        (Some(start), Some(end)) => Some(WindowDoc { start, end }),
+        (None, None) => None,
+        _ => return Err(Problem::malformed("a window goes from and to").into()),
+    };
+    let states = query.text("state").map(|states| states.split(',').map(str::to_owned).collect()).unwrap_or_default();
+    let (owner, label) = (query.text("owner"), query.text("label"));
+    let names = broker.names();
+    let place = query
+        .text("resource")
+        .map(|resource| crate::plan::place(&names, &resource).map(|(n, r)| (n, r.to_owned())))
+        .transpose()?;
+    let answers = each(&broker.agents, |number, agent| {
+        let resource = place.as_ref().filter(|(at, _)| *at == number).map(|(_, resource)| resource.clone());
+        let elsewhere = place.is_some() && resource.is_none();
+        let filter = BookFilter {
+            owner: owner.clone(),
+            label: label.clone(),
+            states: Vec::clone(&states),
+            window,
+            resource,
+            ..BookFilter::default()
+        };
+        let caller = caller.clone();
+        async move {
+            if elsewhere {
+                return Ok((Vec::new(), false));
+            }
+            gather::list(&mut agent.speak(&caller).await?, filter).await
+        }
+    });
+    let mut groups: BTreeMap<Id, Vec<Member>> = BTreeMap::new();
+    let (mut more, mut away) = (false, Vec::new());
+    for (number, answer) in answers.await.into_iter().enumerate() {
+        let name = &broker.agents[number].name;
+        match answer {
+            Ok((rows, further)) => {
+                more |= further;
+                for doc in rows {
+                    let (id, way) = id_of(name, &doc.group, &doc.handle);
+                    groups.entry(id).or_default().push(Member { agent: number, way, doc });
+                }
+            }
+            Err(problem) if problem.status == 503 => away.push(name.to_string()),
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+    let mut rows: Vec<Reservation> = Vec::new();
+    for (id, mut members) in groups {
+        members.sort_by_key(|member| (member.way, member.agent));
+        rows.push(document(&broker.agents, &id, &members));
+    }
+    rows.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+    Ok(Json(Reservations { reservations: rows, more, away }))
+}
+
+/// One reservation.
+#[utoipa::path(get, path = "/v1/reservations/{id}", params(("id" = String, Path)),
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn show(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    let id = named(&id)?;
+    let Found { members, .. } = find(&broker.agents, &caller, &id).await?;
+    Ok(Json(document(&broker.agents, &id, &members)))
+}
+
+/// Change it; if the new does not fit, the old stays.
+#[utoipa::path(patch, path = "/v1/reservations/{id}", params(("id" = String, Path)), request_body = Change,
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn modify(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    request: Http<Body>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    let change: Change = body(&broker, request).await?;
+    Ok(Json(group::modify(&broker, &caller, &named(&id)?, &change).await?))
+}
+
+/// Give it back.
+#[utoipa::path(delete, path = "/v1/reservations/{id}", params(("id" = String, Path)),
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn cancel(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    Ok(Json(group::cancel(&broker, &caller, &named(&id)?).await?))
+}
+
+/// Say whose packets or processes it is for.
+#[utoipa::path(post, path = "/v1/reservations/{id}/bind", params(("id" = String, Path)), request_body = BindWish,
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn bind(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    request: Http<Body>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    let wish: BindWish = body(&broker, request).await?;
+    Ok(Json(group::bind(&broker, &caller, &named(&id)?, &wish).await?))
+}
+
+/// Book what is held.
+#[utoipa::path(post, path = "/v1/reservations/{id}/commit", params(("id" = String, Path)),
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn commit(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    Ok(Json(group::commit(&broker, &caller, &named(&id)?).await?))
+}
+
+/// What happened to it.
+#[utoipa::path(get, path = "/v1/reservations/{id}/history", params(("id" = String, Path)),
+    responses((status = 200, body = Events), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn history(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Result_<Json<Events>> {
+    let caller = peer.caller()?;
+    let Found { members, .. } = find(&broker.agents, &caller, &named(&id)?).await?;
+    let mut all = Vec::new();
+    for member in members {
+        let agent = &broker.agents[member.agent];
+        let answer = agent.ask(&caller, Request::BookHistory { handle: member.doc.handle }).await?;
+        if let BookAnswer::Events(found) = answer {
+            all.extend(found.events.into_iter().map(|event| follow::event(&agent.name, event)));
+        }
+    }
+    all.sort_by(|a: &Event, b: &Event| (a.event.at, &a.agent, a.event.seq).cmp(&(b.event.at, &b.agent, b.event.seq)));
+    Ok(Json(Events { events: all }))
+}
+
+/// Which interfaces the packets between two hosts leave by.
+#[utoipa::path(get, path = "/v1/paths", params(("from" = String, Query), ("to" = String, Query)),
+    responses((status = 200, body = Paths), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn paths(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    RawQuery(query): RawQuery,
+) -> Result_<Json<Paths>> {
+    peer.caller()?;
+    let query = Query::read(query, &["from", "to"])?;
+    let (Some(from), Some(to)) = (query.parsed::<IpAddr>("from")?, query.parsed::<IpAddr>("to")?) else {
+        return Err(Problem::malformed("a path goes from one address to another").into());
+    };
+    let map = broker.map().await?;
+    let rows = |from, to| map.ways(from, to, 4).iter().map(|way| map.row(way)).collect();
+    Ok(Json(Paths { forward: rows(from, to), reverse: rows(to, from) }))
+}
+
+/// What happens, as it happens (server-sent events); with `Last-Event-ID` everything since then first.
+#[utoipa::path(get, path = "/v1/events", params(
+    ("reservation" = Option<String>, Query, description = "Only of this one"),
+    ("after" = Option<String>, Query, description = "As Last-Event-ID, for clients that cannot send it"),
+    ("Last-Event-ID" = Option<String>, Header, description = "The last `id` that was seen"),
+), responses((status = 200, body = Event, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn events(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result_<Response<Body>> {
+    let caller = peer.caller()?;
+    let query = Query::read(query, &["reservation", "after"])?;
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let place = Place::parse(&last.or(query.text("after")).unwrap_or_default());
+    let place = place.ok_or_else(|| Problem::malformed("this is the id of no event: AGENT:NUMBER,..."))?;
+    let only = query.text("reservation");
+    if let Some(only) = &only {
+        find(&broker.agents, &caller, &named(only)?).await?;
+    }
+    Ok(stream::open(&broker, peer, place, only)?)
+}
+
+/// The caller's webhooks.
+#[utoipa::path(get, path = "/v1/webhooks", responses((status = 200, body = Webhooks), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn webhooks(State(broker): Here, Extension(peer): Extension<Peer>) -> Result_<Json<Webhooks>> {
+    Ok(Json(Webhooks { webhooks: broker.hooks.list(&peer.caller()?) }))
+}
+
+/// Have events delivered to a target, signed and in order.
+#[utoipa::path(post, path = "/v1/webhooks", request_body = WebhookWish,
+    responses((status = 201, body = Webhook), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn add_webhook(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    request: Http<Body>,
+) -> Result_<Response<Body>> {
+    let caller = peer.caller()?;
+    let wish: WebhookWish = body(&broker, request).await?;
+    if let Some(only) = &wish.reservation {
+        find(&broker.agents, &caller, &named(only)?).await?;
+    }
+    let made = broker.hooks.add(&broker, &peer, &caller, wish)?;
+    Ok((StatusCode::CREATED, Json(made)).into_response())
+}
+
+/// Deliver no more.
+#[utoipa::path(delete, path = "/v1/webhooks/{id}", params(("id" = String, Path)),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn remove_webhook(
+    State(broker): Here,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Result_<StatusCode> {
+    broker.hooks.remove(&peer.caller()?, &id)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A name in an address; one that is none is as unknown as one that is not there.
+fn named(text: &str) -> Answer<Id> {
+    Id::parse(text).ok_or_else(Problem::not_found)
+}
+
+/// The idempotency key; empty: none.
+fn key(headers: &HeaderMap) -> Answer<String> {
+    let mut all = headers.get_all("idempotency-key").iter();
+    let (Some(key), None) = (all.next(), all.next()) else {
+        return match headers.contains_key("idempotency-key") {
+            true => Err(Problem::malformed("more than one Idempotency-Key")),
+            false => Ok(String::new()),
+        };
+    };
+    let text = key.to_str().unwrap_or_default();
+    if text.is_empty() || text.len() > MAX_KEY || !text.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(Problem::malformed(format!("an Idempotency-Key has 1 to {MAX_KEY} visible ASCII characters")));
+    }
+    Ok(text.to_owned())
+}
+
+/// The body: JSON, of a bounded size, in a bounded time.
+async fn body<T: DeserializeOwned>(broker: &Broker, request: Http<Body>) -> Answer<T> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        let what = "the body must be application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", "No JSON", what));
+    }
+    let limit = broker.limits.body;
+    let collected = timeout(broker.limits.head_time, Limited::new(request.into_body(), limit).collect()).await;
+    let text = match collected {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let what = format!("the body is larger than {limit} bytes");
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "Too large", what));
+        }
+        Ok(Err(_)) => return Err(Problem::malformed("the body broke off")),
+        Err(_) => {
+            let what = "the body took too long";
+            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "Too slow", what));
+        }
+    };
+    strict::read(&text).map_err(Problem::malformed)
+}
+
+/// What stands behind the question mark: each name once, and none that is not known.
+struct Query(BTreeMap<String, String>);
+
+impl Query {
+    fn read(text: Option<String>, known: &[&str]) -> Answer<Query> {
+        let mut all = BTreeMap::new();
+        for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = decoded(value).ok_or_else(|| Problem::malformed(format!("{name:?} is encoded wrongly")))?;
+            if !known.contains(&name) {
+                return Err(Problem::malformed(format!("{name:?} is not known here: {}", known.join(", "))));
+            }
+            if all.insert(name.to_owned(), value).is_some() {
+                return Err(Problem::malformed(format!("{name:?} is there twice")));
+            }
+        }
+        Ok(Query(all))
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned()
+    }
+
+    fn parsed<T: std::str::FromStr>(&self, name: &str) -> Answer<Option<T>> {
+        let parse =
+            |text: &String| text.parse().map_err(|_| Problem::malformed(format!("{name}: {text:?} is no such thing")));
+        self.0.get(name).map(parse).transpose()
+    }
+}
+
+/// Percent-decoding; a plus is a plus, as in an RFC 3339 offset.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        match (first, after) {
+            (b'%', [high, low, after @ ..]) => {
+                let digit = |b: &u8| char::from(*b).to_digit(16);
+                bytes.push((digit(high)? * 16 + digit(low)?) as u8);
+                rest = after;
+            }
+            (b'%', _) => return None,
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}

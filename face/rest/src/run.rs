@@ -1,0 +1,114 @@
+//! Starting and stopping a broker.
+
+use crate::broker::Broker;
+use crate::config::BrokerConfig;
+use crate::listen::House;
+use crate::routes;
+use crate::webhook::Hooks;
+use linux::clock::Clock;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+/// Why a broker does not start: a sentence for the operator.
+pub type Broken = String;
+
+/// A broker that runs; it stops when this is dropped, in good order by [`Running::stop`].
+#[derive(Debug)]
+pub struct Running {
+    /// Where it listens with TLS, and without.
+    pub listens: Vec<SocketAddr>,
+    /// How many groups of an earlier broker were finished.
+    pub finished: usize,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+    socket: PathBuf,
+}
+
+/// Starts a broker; its agents may come later.
+///
+/// # Errors
+/// A file, a port or the socket is not to be had.
+pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
+    let clock = Clock::start();
+    let now: trust::Now = Arc::new(move || clock.now());
+    let tls =
+        config.tls.as_ref().map(|files| trust::server(files, now)).transpose().map_err(|error| error.to_string())?;
+    let hooks = Hooks::open(config, tls.as_ref().map(|(_, gate)| gate.clone()))?;
+    let broker = Arc::new(Broker::new(config, hooks));
+    let (stop, stopped) = watch::channel(false);
+    let house = House::new(routes::router(broker.clone()), config.limits, stopped);
+    let mut tasks = JoinSet::new();
+    let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());
+    let unix =
+        unix_socket(&config.socket).map_err(|error| format!("listen on {}: {error}", config.socket.display()))?;
+    for address in &config.listen {
+        let (tls, gate) = tls.clone().ok_or("listening needs [tls]")?;
+        let listener = tcp(address, &mut listens).await?;
+        with_tls.push((listener, TlsAcceptor::from(tls), gate));
+    }
+    for address in &config.plain {
+        without.push(tcp(address, &mut listens).await?);
+    }
+    // First what an earlier broker left half done, then the first request.
+    let finished = broker.recover().await;
+    broker.hooks.start(&broker);
+    for (listener, acceptor, gate) in with_tls {
+        tasks.spawn(house.clone().tls(listener, acceptor, gate));
+    }
+    for listener in without {
+        tasks.spawn(house.clone().plain(listener, config.plain_as.as_str().into()));
+    }
+    tasks.spawn(house.unix(unix));
+    Ok(Running { listens, finished, stop, tasks, socket: config.socket.clone() })
+}
+
+impl Running {
+    /// Answers what was begun, and ends.
+    pub async fn stop(mut self) {
+        let _ = self.stop.send(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Drop for Running {
+    /// The name goes with the broker.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+async fn tcp(address: &SocketAddr, listens: &mut Vec<SocketAddr>) -> Result<TcpListener, Broken> {
+    let wrong = |error: io::Error| format!("listen on {address}: {error}");
+    let listener = TcpListener::bind(address).await.map_err(wrong)?;
+    listens.push(listener.local_addr().map_err(wrong)?);
+    Ok(listener)
+}
+
+/// Mode 0660, group `sluice` where there is one; what a killed broker left is replaced.
+fn unix_socket(path: &Path) -> io::Result<UnixListener> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => return Err(io::Error::other("there is a file that is no socket")),
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    if let Some(group) = linux::process::group_id("sluice") {
+        std::os::unix::fs::chown(path, None, Some(group))?;
+    }
+    Ok(listener)
+}

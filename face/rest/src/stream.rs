@@ -1,0 +1,105 @@
+//! Event streams: server-sent events (HTML standard, section 9.2) that resume from the last one seen.
+
+use crate::broker::Broker;
+use crate::caller::Peer;
+use crate::follow::{Follower, News, Place, event, is_about};
+use crate::problem::{Answer, Problem};
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, Response, header};
+use http_body::{Body as HttpBody, Frame};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often something is said although nothing happens, so that both sides see that the other is there.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Most pieces of text that wait for a client to read them.
+const UNREAD: usize = 16;
+
+/// A stream for this peer, from a place on.
+///
+/// # Errors
+/// 429: too many streams; 401 or 403: who asks may not.
+pub fn open(broker: &Arc<Broker>, peer: Peer, place: Place, only: Option<String>) -> Answer<Response<Body>> {
+    let caller = peer.caller()?;
+    let room = broker.streams.clone().try_acquire_owned();
+    let room =
+        room.map_err(|_| Problem::limit(format!("{} event streams are open: the limit", broker.limits.streams)))?;
+    let follower = Follower::new(&broker.agents, &caller, &place);
+    let names: Vec<String> = broker.agents.iter().map(|agent| agent.name.to_string()).collect();
+    let (to, from) = mpsc::channel(UNREAD);
+    tokio::spawn(async move {
+        let _room = room;
+        // It ends when the client goes, or when it may not listen any more.
+        let _ = write(follower, peer, names, place, only, to).await;
+    });
+    let mut response = Response::new(Body::new(Text(from)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+async fn write(
+    mut follower: Follower,
+    peer: Peer,
+    names: Vec<String>,
+    mut place: Place,
+    only: Option<String>,
+    to: mpsc::Sender<String>,
+) -> Result<(), mpsc::error::SendError<String>> {
+    let mut heartbeat = interval(HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let news = tokio::select! {
+            news = follower.next() => news,
+            _ = heartbeat.tick() => {
+                if peer.caller().is_err() {
+                    return Ok(());
+                }
+                to.send(": still here\n\n".to_owned()).await?;
+                continue;
+            }
+            () = to.closed() => return Ok(()),
+        };
+        let Some((number, news)) = news else { return Ok(()) };
+        let name = &names[number];
+        let text = match news {
+            News::Begins(seq) => {
+                place.pass(name, seq);
+                format!("id: {place}\nevent: begins\ndata: {{\"agent\":\"{name}\"}}\n\n")
+            }
+            News::Lost => format!("event: lost\ndata: {{\"agent\":\"{name}\"}}\n\n"),
+            News::Event(one) => {
+                place.pass(name, one.seq);
+                if only.as_ref().is_some_and(|only| !is_about(name, &one, only)) {
+                    continue;
+                }
+                // A certificate that is good no more hears nothing more.
+                if peer.caller().is_err() {
+                    return Ok(());
+                }
+                let kind = one.event.clone();
+                let data = serde_json::to_string(&event(name, *one)).unwrap_or_default();
+                format!("id: {place}\nevent: {kind}\ndata: {data}\n\n")
+            }
+        };
+        to.send(text).await?;
+    }
+}
+
+/// Text as it comes, as a body.
+struct Text(mpsc::Receiver<String>);
+
+impl HttpBody for Text {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|text| text.map(|text| Ok(Frame::data(Bytes::from(text)))))
+    }
+}

@@ -1,0 +1,107 @@
+//! A webhook's own task: follow, gather what came, deliver it, and only then go on.
+
+use super::post::Delivery;
+use super::{Kept, Target};
+use crate::broker::Broker;
+use crate::documents::Event;
+use crate::follow::{Follower, News, Place, event, is_about};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Most events of one delivery.
+const MOST: usize = 100;
+/// How long further events are waited for once there is one.
+const GATHER: Duration = Duration::from_millis(50);
+/// How long after the first failure it is tried again; twice as long after each further one.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// At most so long.
+const LAST_RETRY: Duration = Duration::from_secs(300);
+
+/// What is delivered.
+#[derive(Serialize)]
+struct Body<'a> {
+    webhook: &'a str,
+    /// Where the stream stands after these.
+    place: String,
+    /// Whether events before these are not kept any more.
+    lost: bool,
+    events: &'a [Event],
+}
+
+/// Events that came, and where the stream stands after them.
+#[derive(Default)]
+struct Gathered {
+    place: Place,
+    lost: bool,
+    events: Vec<Event>,
+}
+
+/// Delivers until the webhook is taken away.
+pub async fn run(broker: Arc<Broker>, id: String) {
+    loop {
+        let kept = match broker.hooks.due(&id) {
+            Ok(Some(kept)) => kept,
+            Ok(None) => return,
+            Err(why) => {
+                pause(broker.hooks.failed(&id, why)).await;
+                continue;
+            }
+        };
+        if let Err(why) = follow(&broker, &kept).await {
+            pause(broker.hooks.failed(&id, why)).await;
+        }
+    }
+}
+
+async fn pause(failures: u32) {
+    let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+    sleep(FIRST_RETRY.saturating_mul(factor).min(LAST_RETRY)).await;
+}
+
+/// From where it stands until a delivery fails; then what was gathered is read from the agents again.
+async fn follow(broker: &Broker, kept: &Kept) -> Result<(), String> {
+    let target = Target::parse(&kept.url)?;
+    let place = Place::parse(&kept.place).unwrap_or_default();
+    let mut follower = Follower::new(&broker.agents, &kept.owner, &place);
+    let mut gathered = Gathered { place, ..Gathered::default() };
+    loop {
+        let Some((number, news)) = follower.next().await else { return Ok(()) };
+        gathered.take(broker, kept, number, news);
+        while gathered.events.len() < MOST {
+            let Ok(Some((number, news))) = timeout(GATHER, follower.next()).await else { break };
+            gathered.take(broker, kept, number, news);
+        }
+        // May it still be delivered? The list of targets is fixed, certificates are not.
+        if broker.hooks.due(&kept.id)?.is_none() {
+            return Ok(());
+        }
+        if !gathered.events.is_empty() || gathered.lost {
+            let Gathered { place, lost, events } = &gathered;
+            let body = Body { webhook: &kept.id, place: place.to_string(), lost: *lost, events };
+            let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
+            let at_s = broker.clock.now().as_secs();
+            let delivery = Delivery { id: &kept.id, secret: &kept.secret, at_s, body };
+            broker.hooks.poster.post(&target, delivery).await?;
+        }
+        broker.hooks.taken(&kept.id, &gathered.place);
+        (gathered.lost, gathered.events) = (false, Vec::new());
+    }
+}
+
+impl Gathered {
+    fn take(&mut self, broker: &Broker, kept: &Kept, number: usize, news: News) {
+        let name = &broker.agents[number].name;
+        match news {
+            News::Begins(seq) => self.place.pass(name, seq),
+            News::Lost => self.lost = true,
+            News::Event(one) => {
+                self.place.pass(name, one.seq);
+                if kept.reservation.as_ref().is_none_or(|only| is_about(name, &one, only)) {
+                    self.events.push(event(name, *one));
+                }
+            }
+        }
+    }
+}

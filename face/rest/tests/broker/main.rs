@@ -1,0 +1,10 @@
+//! The broker over stub agents: what it answers, what it refuses, what it survives.
+
+mod bad;
+mod bed;
+mod events;
+mod hooks;
+mod life;
+mod path;
+mod stub;
+mod tls;
