@@ -31,6 +31,7 @@
 #define FEW_CAPTURED 240
 #define TOLD_HEAD 16
 #define MOST_PULLED 512
+#define MOST_EXTENSIONS 3
 #define TCX_NEXT -1
 #define TCX_DROP 2
 
@@ -223,20 +224,23 @@ static __always_inline int ipv6(void *ctx, const struct settings *set, struct fr
 {
     if ((void *)(ip + 1) > f->end || (ip->head & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000))
         return UNTOUCHED;
-    struct message6 *body = (void *)(ip + 1);
-    __u32 rest = bpf_ntohs(ip->payload);
+    __u32 rest = bpf_ntohs(ip->payload), at = sizeof(*ip);
     __u8 next = ip->next;
     int rare = 0;
-    if (next == 0) { // hop-by-hop options: Router Alert and two octets of padding, or for user space
-        __u8 *options = (void *)(ip + 1);
-        if ((void *)(options + 8) > f->end)
+    // Router Alert and two octets of padding are seen here; any other extension header is for user space.
+#pragma unroll
+    for (int i = 0; i < MOST_EXTENSIONS; i++) {
+        __u8 *extension = (void *)ip + at;
+        if (next != 0 && next != 43 && next != 60)
+            break;
+        if ((void *)(extension + 8) > f->end)
             return UNTOUCHED;
-        next = options[0];
-        rare = options[1] || options[2] != 5 || options[3] != 2 || options[6] != 1 || options[7];
-        __u32 octets = (options[1] + 1) * 8;
-        rest -= octets;
-        body = (void *)(options + octets);
+        rare |= next || extension[1] || extension[2] != 5 || extension[3] != 2 || extension[6] != 1 || extension[7];
+        next = extension[0];
+        at += (extension[1] + 1) * 8;
+        rest -= (extension[1] + 1) * 8;
     }
+    struct message6 *body = (void *)ip + at;
     if (next != ICMPV6 || (void *)(&body->echo + 1) > f->end || !is_echo(&body->echo, 128, 129))
         return UNTOUCHED;
     f->length = bpf_ntohs(ip->payload) + sizeof(*ip);
