@@ -25,24 +25,24 @@ pub struct Bed {
     pub path: FastPath,
     pub west: IfIndex,
     pub east: IfIndex,
-    _state: StateDir,
+    state: StateDir,
 }
 
 pub fn bed(rows: u32, grant: Rate) -> Bed {
     let (west, east) = router();
     let state = StateDir::new();
-    let path = open(&state, rows);
+    let path = open_in(state.path(), rows);
     for index in [west, east] {
         path.attach(index, Hanging::Native).expect("veth has XDP");
         path.listen(index, true).expect("a small number");
         path.redirect(index, true).expect("a small number");
         path.grow(index, grant, CLASS).expect("a small number");
     }
-    Bed { path, west, east, _state: state }
+    Bed { path, west, east, state }
 }
 
-pub fn open(state: &StateDir, rows: u32) -> FastPath {
-    let path = FastPath::open(state.path(), rows, [0x5eed, 0xfeed]).expect("the programs load");
+pub fn open_in(dir: &std::path::Path, rows: u32) -> FastPath {
+    let path = FastPath::open(dir, rows, [0x5eed, 0xfeed]).expect("the programs load");
     path.set_rules(&RULES);
     path
 }
@@ -185,6 +185,10 @@ impl Bed {
 
     pub fn tick(&self) -> u64 {
         self.path.now()
+    }
+
+    pub fn dir(&self) -> &std::path::Path {
+        self.state.path()
     }
 
     pub fn sessions(&self) -> Vec<linux::boomerang::Session> {

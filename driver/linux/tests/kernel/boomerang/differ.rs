@@ -287,7 +287,12 @@ fn length(packet: &[u8]) -> usize {
 /// Whether an IP header has other options than Router Alert.
 fn has_options(packet: &[u8]) -> bool {
     if packet[0] >> 4 == 6 {
-        return packet[6] != 58 && (packet[6] != 0 || packet[40] != 58 || packet[41] != 0 || packet[42..44] != [5, 2] || packet[46..48] != [1, 0]);
+        return packet[6] != 58
+            && (packet[6] != 0
+                || packet[40] != 58
+                || packet[41] != 0
+                || packet[42..44] != [5, 2]
+                || packet[46..48] != [1, 0]);
     }
     packet[0] > 0x46 && packet[0] < 0x50 || packet[0] == 0x46 && packet[20..22] != [0x94, 4]
 }

@@ -1,6 +1,7 @@
 //! Boomerang's fast path: the program run on messages of our own making, its table and grants read beside it.
 
 mod bed;
+mod both;
 mod differ;
 mod policing;
 mod program;
