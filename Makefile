@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 BENCH ?=
 SLUICE = target/release/sluice
 
-.PHONY: help build demo demo-quick test nightly fuzz bench install uninstall clean
+.PHONY: help build demo demo-quick test nightly fuzz bench install uninstall clean wheel
 
 help:
 	@echo "make demo        a real video against a flood, without and with a reservation (root, about 5 minutes)"
@@ -13,6 +13,7 @@ help:
 	@echo "make test        every test (root for the parts that send real packets)"
 	@echo "make nightly     longer forms of the tests: more cases and seeds, the default refresh period, fuzzing (about an hour)"
 	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"
+	@echo "make wheel       the Python package, under target/wheel"
 	@echo "make install     the program, its man pages, completions and systemd unit, under PREFIX=$(PREFIX)"
 
 build:
@@ -65,6 +66,10 @@ bench:
 	@$(CARGO) bench --quiet --locked --workspace --bench '*' --no-run
 	@GLIBC_TUNABLES=glibc.malloc.hugetlb=1 taskset -c $$(($$(nproc) - 1)) \
 		$(CARGO) bench --quiet --locked --workspace --bench '*' -- $(BENCH)
+
+# The standard library writes it: nothing is fetched.
+wheel:
+	@python3 face/python/build.py target/wheel
 
 install: build
 	install -D -m 755 $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice

@@ -6,5 +6,6 @@ mod events;
 mod hooks;
 mod life;
 mod path;
+mod python;
 mod stub;
 mod tls;
