@@ -3,7 +3,7 @@
 //! [`Clock::now`] is the boot clock (it counts suspended time and never steps) plus an offset to Unix time that is
 //! fixed when the process starts. Calendar edges are another matter: see `ARCHITECTURE.md`, "Time".
 
-use terms::Time;
+use terms::{Span, Time};
 
 /// The boot clock with a fixed offset.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,18 @@ impl Clock {
         Time::from_nanos(self.now().as_nanos().saturating_sub(age))
     }
 
+    /// By how much calendar time is ahead of [`Clock::now`] at this moment, nanoseconds, and how far it may be off: as far as
+    /// the kernel says where something keeps it in step with the world (adjtimex(2)). Where nothing does, calendar time is
+    /// what this machine's clock says, and by that measure it is exact.
+    pub fn calendar(&self) -> (i64, Span) {
+        let before = read(libc::CLOCK_BOOTTIME);
+        let wall = read(libc::CLOCK_REALTIME);
+        let after = read(libc::CLOCK_BOOTTIME);
+        let ours = (before + (after - before) / 2).saturating_add(self.offset_ns);
+        let ahead = i128::from(wall) - i128::from(ours);
+        (i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX }), uncertainty())
+    }
+
     /// What the boot clock itself shows at `at`, in nanoseconds: for the kernel's own timers.
     pub fn boot_nanos(&self, at: Time) -> u64 {
         at.as_nanos().saturating_sub(self.offset_ns)
@@ -47,6 +59,17 @@ pub fn slept() -> u64 {
     read(libc::CLOCK_BOOTTIME).saturating_sub(read(libc::CLOCK_MONOTONIC))
 }
 
+fn uncertainty() -> Span {
+    // SAFETY: an all-zero timex is valid, and asks without changing anything.
+    let mut found: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `found` is a valid timex that outlives the call.
+    let state = unsafe { libc::adjtimex(&mut found) };
+    if state < 0 || found.status & libc::STA_UNSYNC != 0 {
+        return Span::ZERO;
+    }
+    Span::from_micros(u64::try_from(found.maxerror).unwrap_or(0))
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `ts` is a valid timespec that outlives the call.
@@ -58,6 +81,12 @@ fn read(clock: libc::clockid_t) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calendar_time_is_where_it_was_at_the_start() {
+        let (ahead, _) = Clock::start().calendar();
+        assert!(ahead.abs() < 1_000_000_000, "{ahead} ns since a moment ago");
+    }
 
     #[test]
     fn never_runs_backwards() {

@@ -1,10 +1,13 @@
 //! The agent's loop: wait, tell the node one thing, carry out everything that it says, and again.
 
 use crate::auth;
+use crate::book::Book;
 use crate::config::{AgentConfig, Level};
+use crate::enforce::{Enforcers, network};
 use crate::interfaces::{self, Interfaces};
 use crate::local::Local;
 use crate::log::Log;
+use crate::look::LOOK_EVERY;
 use crate::measure::Meter;
 use crate::mroutes::MulticastRoutes;
 use crate::news::{self, Names};
@@ -19,7 +22,7 @@ use linux::clock::Clock;
 use linux::error::Failed;
 use linux::netlink::Socket;
 use linux::netlink::notice::{Notice, Notices};
-use linux::plane::{Drift, KernelPlane};
+use linux::plane::KernelPlane;
 use linux::poll::{Poll, Ready, Signals, Token, Want};
 use linux::route::KernelRoutes;
 use linux::sockets::{Outgoing, Receiver, RsvpSockets, Sender};
@@ -37,13 +40,12 @@ const RSVP: Token = Token(0);
 const NOTICES: Token = Token(1);
 const SIGNALS: Token = Token(2);
 const LOCAL: Token = Token(3);
+const JOURNAL: Token = Token(4);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
 /// Most batches that are read, and most messages that the node is told, before something else has its turn.
 const MOST_READS: usize = 16;
 const MOST_TAKEN: usize = 64;
-/// How often the agent looks whether others changed what it installed.
-const LOOK_EVERY: Span = Span::from_secs(5);
 /// And how soon after a notice that somebody did.
 const LOOK_SOON: Span = Span::from_millis(100);
 
@@ -72,7 +74,7 @@ pub(crate) struct Agent {
     /// Whose messages are taken, by interface name.
     pub(crate) auth: BTreeMap<String, Auth>,
     /// When to look next whether others changed what we installed.
-    look_at: Time,
+    pub(crate) look_at: Time,
     notices: Notices,
     pub(crate) netlink: Socket,
     receiver: Option<Receiver>,
@@ -88,6 +90,7 @@ pub(crate) struct Agent {
     sequences: Sequences,
     /// Sequence numbers that the node wants reserved.
     reserve: Option<u64>,
+    pub(crate) book: Book,
     pub(crate) stopping: bool,
     _sole: Sole,
 }
@@ -124,6 +127,8 @@ impl Agent {
         let auth = auth::load(&config).map_err(StartError::Keys)?;
         let statics = Statics::load(&config.state, &config.statics)?;
         let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
+        let book = Book::open(&config)?;
+        poll.add(book.desk.bell(), JOURNAL, Want::Read)?;
         let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
         Ok(Agent {
             started: clock.now(),
@@ -146,6 +151,7 @@ impl Agent {
             mroutes: MulticastRoutes::default(),
             auth,
             look_at: clock.now() + LOOK_EVERY,
+            book,
             stopping: false,
             _sole: sole,
             config,
@@ -163,6 +169,10 @@ impl Agent {
     /// What was found in the plane, then interfaces, and only then the first message (DESIGN: adoption).
     fn begin(&mut self) -> Result<(), StartError> {
         let found = self.plane.read().map_err(StartError::Plane)?;
+        self.book.enforcers = Enforcers::open(&self.config, &found)?;
+        for (oif, premium) in network::served(&found) {
+            self.tell(Input::Premium { oif, premium });
+        }
         for (oif, link) in found.links {
             let wanted = self.interfaces.get(&oif).is_some_and(|state| state.link.is_some());
             for (flow, entry) in link.flows.into_iter().filter(|_| wanted) {
@@ -176,6 +186,7 @@ impl Agent {
             self.tell_interface(state);
         }
         self.renew_multicast_routes();
+        self.begin_book();
         let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
         self.poll.add(&receiver, RSVP, Want::Read)?;
         (self.receiver, self.sender) = (Some(receiver), Some(sender));
@@ -202,7 +213,8 @@ impl Agent {
     /// One round: wait, then whatever is ready.
     fn turn(&mut self) -> Result<(), Failed> {
         let waiting = self.local.waiting();
-        let next = self.node.wake_at().map_or(self.look_at, |at| at.min(self.look_at));
+        let wakes = [self.node.wake_at(), self.book.wake_at()].into_iter().flatten();
+        let next = wakes.fold(self.look_at, Time::min);
         let deadline = Some(if waiting.is_empty() && self.intake.is_empty() { next } else { Time::ZERO });
         let ready: Vec<Ready> = self.poll.wait(deadline)?.to_vec();
         for one in ready {
@@ -211,6 +223,7 @@ impl Agent {
                 NOTICES => self.notice(),
                 SIGNALS => self.signal(),
                 LOCAL => self.accept(),
+                JOURNAL => self.pick_up(),
                 Token(client) => self.serve(client, one.readable),
             }
         }
@@ -221,46 +234,22 @@ impl Agent {
         if self.node.wake_at().is_some_and(|at| at <= self.clock.now()) {
             self.tell(Input::Wake);
         }
+        self.turn_book();
         if self.look_at <= self.clock.now() {
             self.look();
         }
         self.flush();
-        Ok(())
-    }
-
-    /// Compares what is installed with what was told, and mends what others changed.
-    fn look(&mut self) {
-        self.look_at = self.clock.now() + LOOK_EVERY;
-        self.retry_statics();
-        let drifts = match self.plane.reconcile() {
-            Ok(drifts) => drifts,
-            Err(fault) => return self.announce(Level::Error, "plane_fault", &format!("while looking again: {fault}")),
-        };
-        let foreign: BTreeSet<IfIndex> =
-            drifts.iter().filter_map(|drift| if let Drift::Foreign(oif) = drift { Some(*oif) } else { None }).collect();
-        for drift in drifts {
-            let name = |oif: &IfIndex| self.names.get(oif).cloned().unwrap_or_else(|| oif.0.to_string());
-            match drift {
-                Drift::Mended(oif) => {
-                    let text = format!("{}: classes that another program had changed are as they were", name(&oif));
-                    self.announce(Level::Warn, "plane_mended", &text);
-                }
-                Drift::Foreign(oif) if !self.foreign.contains(&oif) => {
-                    let text = format!(
-                        "{}: another program took its traffic control; nothing is guaranteed there",
-                        name(&oif)
-                    );
-                    self.announce(Level::Error, "plane_foreign", &text);
-                }
-                Drift::Foreign(_) | Drift::Gone(_) => {}
-            }
+        match self.book.broken.take() {
+            // What is in force stays in force, as if we had been killed: the next agent reads what is on the disk.
+            Some(why) => Err(Failed::because("go on", std::io::Error::other(why))),
+            None => Ok(()),
         }
-        self.foreign = foreign;
     }
 
     /// Gives everything back: interfaces, map, sockets.
     fn end(mut self) {
         (self.receiver, self.sender) = (None, None); // before anything else: what is in transit goes on by itself again
+        self.end_book();
         self.tell(Input::Stop);
         self.local.farewell();
         let left = self.plane.read().map_or(1, |plan| plan.links.len());
@@ -277,6 +266,11 @@ impl Agent {
     /// Tells the node one thing and carries out what it says, including what follows from that.
     pub(crate) fn tell(&mut self, input: Input<'_>) {
         self.node.handle(self.clock.now(), input);
+        self.after();
+    }
+
+    /// Carries out what the node says, and what follows from that.
+    pub(crate) fn after(&mut self) {
         self.drain();
         while let Some((id, result)) = self.done.pop_front() {
             self.node.handle(self.clock.now(), Input::PlanDone { id, result });
@@ -292,36 +286,41 @@ impl Agent {
 
     fn drain(&mut self) {
         while let Some(output) = self.node.poll() {
-            match output {
-                Output::Send(datagram) => self.send(&datagram),
-                Output::Plan { id, ops } => {
-                    let result = self.plane.apply(&ops);
-                    self.done.push_back((id, result));
-                }
-                // Nobody has told Boomerang anything yet.
-                Output::Boomerang(_) => {}
-                Output::Upcall { app, upcall } => {
-                    let at_ns = self.clock.now().as_nanos();
-                    let event = news::upcall(upcall);
-                    if let Some(number) = statics::number(app) {
-                        self.statics.hear(number, &event);
-                        continue;
-                    }
-                    self.local.say(app.0, &Line::Event { at_ns, event }, &mut self.poll);
-                }
-                Output::Event(event) => {
-                    // A flood of news that nobody reads is not put into words.
-                    if news::is_routine(&event)
-                        && !self.log.has_room_for(self.clock.now(), Level::Info)
-                        && !self.local.is_watched()
-                    {
-                        continue;
-                    }
-                    let news = news::news(&event, &self.names);
-                    self.announce(news.level, news.name, &news.text);
-                }
-                Output::ReserveSequences { upto } => self.reserve = Some(upto),
+            self.output(output);
+        }
+    }
+
+    /// One thing that the node says.
+    pub(crate) fn output(&mut self, output: Output) {
+        match output {
+            Output::Send(datagram) => self.send(&datagram),
+            Output::Plan { id, ops } => {
+                let result = self.plane.apply(&ops);
+                self.done.push_back((id, result));
             }
+            // Nobody has told Boomerang anything yet.
+            Output::Boomerang(_) => {}
+            Output::Upcall { app, upcall } => {
+                let at_ns = self.clock.now().as_nanos();
+                let event = news::upcall(upcall);
+                if let Some(number) = statics::number(app) {
+                    return self.statics.hear(number, &event);
+                }
+                self.local.say(app.0, &Line::Event { at_ns, event }, &mut self.poll);
+            }
+            Output::Event(node::io::Event::Resource { resource }) => self.note_resource(resource),
+            Output::Event(event) => {
+                // A flood of news that nobody reads is not put into words.
+                if news::is_routine(&event)
+                    && !self.log.has_room_for(self.clock.now(), Level::Info)
+                    && !self.local.is_watched()
+                {
+                    return;
+                }
+                let news = news::news(&event, &self.names);
+                self.announce(news.level, news.name, &news.text);
+            }
+            Output::ReserveSequences { upto } => self.reserve = Some(upto),
         }
     }
 
@@ -442,6 +441,7 @@ impl Agent {
                 self.tell_interface(state);
             }
         }
+        self.tell_bookable();
         self.renew_multicast_routes();
     }
 
@@ -454,7 +454,10 @@ impl Agent {
         while let Some(signal) = self.signals.take_next() {
             match signal {
                 // Keys alone: the rest of a configuration is read at start. How it went is announced.
-                SIGHUP => drop(self.reload_keys()),
+                SIGHUP => {
+                    let _ = self.reload_keys();
+                    self.reload_policy();
+                }
                 _ => self.stopping = true,
             }
         }

@@ -14,17 +14,23 @@ impl Agent {
         let turn = self.local.turn(client, readable, &mut self.poll);
         for line in turn.lines {
             let answer = match calls::read(&line) {
-                Ok(call) => match self.answer(client, &call.request) {
-                    Ok(ok) => Line::Ok { id: call.id, ok: Box::new(ok) },
+                Ok(call) => match self.call_book(client, call.id, &call.request) {
+                    Ok(true) => continue,
+                    Ok(false) => match self.answer(client, &call.request) {
+                        Ok(ok) => Line::Ok { id: call.id, ok: Box::new(ok) },
+                        Err(error) => Line::Error { id: call.id, error },
+                    },
                     Err(error) => Line::Error { id: call.id, error },
                 },
                 Err((id, error)) => Line::Error { id, error },
             };
             self.local.say(client, &answer, &mut self.poll);
         }
+        self.catch_up(client);
         if turn.gone {
             self.tracers.remove(client);
             self.speakers.went(client);
+            self.forget_follower(client);
             self.log.line(self.clock.now(), Level::Info, "disconnected", &[("client", &client)]);
             self.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
         }

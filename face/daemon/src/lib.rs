@@ -14,6 +14,7 @@ mod interfaces;
 mod keys;
 mod local;
 mod log;
+mod look;
 mod measure;
 mod mroutes;
 mod news;

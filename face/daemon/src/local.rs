@@ -21,6 +21,8 @@ pub const MAX_CLIENTS: usize = 256;
 const MAX_UNREAD: usize = 1 << 20;
 /// Most calls of one client that are carried out before others have their turn.
 const CALLS_PER_TURN: usize = 64;
+/// Most calls of one client whose answers wait for the disk; it is read again when there are fewer.
+const MOST_OWED: usize = 1024;
 /// Who may speak to the agent besides root.
 const GROUP: &str = "sluice";
 
@@ -41,6 +43,8 @@ struct Client {
     write: Vec<u8>,
     lost_events: u64,
     watches: bool,
+    /// Answers that come later.
+    owed: usize,
     /// It sent its last byte, or something unreadable: it goes when all is written.
     closing: bool,
     want: Want,
@@ -100,8 +104,16 @@ impl Local {
             }
             self.next += 1;
             let (read, write) = (Vec::new(), Vec::new());
-            let client =
-                Client { stream, read, write, lost_events: 0, watches: false, closing: false, want: Want::Read };
+            let client = Client {
+                stream,
+                read,
+                write,
+                lost_events: 0,
+                watches: false,
+                owed: 0,
+                closing: false,
+                want: Want::Read,
+            };
             self.clients.insert(id, client);
             new.push((id, peer));
         }
@@ -120,7 +132,7 @@ impl Local {
             turn.lines = client.lines();
         }
         // A client that closed its side may still want its answers; one that broke is gone.
-        turn.gone = !alive || (client.closing && client.write.is_empty() && turn.lines.is_empty());
+        turn.gone = !alive || (client.closing && client.write.is_empty() && turn.lines.is_empty() && client.owed == 0);
         if turn.gone {
             self.clients.remove(&id);
         } else {
@@ -146,6 +158,21 @@ impl Local {
         }
         client.push(line);
         self.settle(id, poll);
+    }
+
+    /// The answer to a call of this client comes later.
+    pub fn owe(&mut self, id: u64) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.owed += 1;
+        }
+    }
+
+    /// Here is one that was owed.
+    pub fn pay(&mut self, id: u64, line: &Line, poll: &mut Poll) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.owed = client.owed.saturating_sub(1);
+            self.say(id, line, poll);
+        }
     }
 
     /// Whether a client reads its events: one that does not has no room for more.
@@ -191,7 +218,10 @@ impl Local {
         let want = match (client.closing || !client.takes_calls(), client.write.is_empty()) {
             (false, true) => Want::Read,
             (false, false) => Want::ReadWrite,
-            (true, _) => Want::Write,
+            (true, false) => Want::Write,
+            // One that sent its last byte and waits for an answer that is still to come, or one that waits for all of them.
+            (true, true) if client.owed > 0 => Want::End,
+            (true, true) => Want::Write,
         };
         if want != client.want && poll.change(&client.stream, Token(id), want).is_ok() {
             client.want = want;
@@ -208,7 +238,7 @@ impl Drop for Local {
 
 impl Client {
     fn takes_calls(&self) -> bool {
-        self.write.len() < MAX_UNREAD
+        self.write.len() < MAX_UNREAD && self.owed < MOST_OWED
     }
 
     /// Whether more may be read: what was read before has no whole line any more.

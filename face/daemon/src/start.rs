@@ -31,6 +31,10 @@ pub enum StartError {
     Interfaces(Vec<String>),
     /// A file of keys cannot be used.
     Keys(Mistake),
+    /// The file of policy cannot be used.
+    Policy(Mistake),
+    /// The journal of reservations cannot be used.
+    Store(store::Error),
     /// The data plane is not to be had.
     Plane(terms::Fault),
     /// The system would not do it.
@@ -59,7 +63,8 @@ impl std::fmt::Display for StartError {
                 )
             }
             StartError::Interfaces(wrong) => f.write_str(&wrong.join("; ")),
-            StartError::Keys(mistake) => mistake.fmt(f),
+            StartError::Keys(mistake) | StartError::Policy(mistake) => mistake.fmt(f),
+            StartError::Store(error) => error.fmt(f),
             StartError::Plane(fault) => {
                 write!(f, "the data plane is not to be had: {fault}; `sluice doctor` says more")
             }

@@ -133,7 +133,7 @@ fn in_namespace(name: &str, test: impl FnOnce(&Path) + Send) {
     let name = format!("net-{name}-{}", std::process::id());
     let guarded = match Guarded::create(&name) {
         Ok(guarded) => guarded,
-        Err(why) => return bench::skipped(&format!("network namespaces need root: {why}")),
+        Err(why) => return bench::skipped(format!("network namespaces need root: {why}")),
     };
     let state: PathBuf = std::env::temp_dir().join(&name);
     std::fs::create_dir_all(&state).expect("a directory");

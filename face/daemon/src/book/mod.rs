@@ -1,4 +1,79 @@
 //! The book in the agent: its configuration (resources, policy), its journal, its calls on the local socket.
+//!
+//! The book is told one thing at a time ([`Agent::tell_book`]) and what it says is carried out here: batches go to the
+//! journal's thread, which rings a bell when they are on the disk, so that signalling never waits for a disk; orders go to
+//! [`crate::enforce`]; answers and events to the connections that wait for them.
 
+mod answer;
+mod follow;
+mod journal;
 pub mod policy_file;
 pub mod resources;
+mod turn;
+
+use crate::config::AgentConfig;
+use crate::enforce::Enforcers;
+use crate::start::StartError;
+use broker::io::Clock;
+use broker::{Broker, Config, Input, Record};
+use follow::Followers;
+use journal::Desk;
+use linux::error::Failed;
+use policy::Policy;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Read;
+use terms::Time;
+
+/// The book and everything around it.
+pub(crate) struct Book {
+    pub(crate) broker: Broker,
+    policy: Policy,
+    pub(crate) enforcers: Enforcers,
+    pub(crate) desk: Desk,
+    /// What it is still to be told, in order.
+    due: VecDeque<Input>,
+    /// Calls whose answers are to come.
+    calls: BTreeMap<u64, answer::Waiting>,
+    next_call: u64,
+    followers: Followers,
+    clock: Clock,
+    /// What the journal held, until the book has been told.
+    found: Vec<Record>,
+    /// Why nothing can be written any more.
+    pub(crate) broken: Option<String>,
+}
+
+impl Book {
+    /// Opens the journal and reads it; the book is told by [`Agent::begin_book`].
+    ///
+    /// # Errors
+    /// The journal, the file of policy, or what an earlier agent left cannot be used.
+    pub(crate) fn open(config: &AgentConfig) -> Result<Book, StartError> {
+        let policy = match &config.policy {
+            Some(file) => policy_file::load(file).map_err(StartError::Policy)?,
+            None => policy_file::usual(),
+        };
+        let (desk, found) = Desk::open(config)?;
+        let mut seed = [0; 32];
+        let random = std::fs::File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut seed));
+        random.map_err(Failed::doing("read /dev/urandom"))?;
+        Ok(Book {
+            broker: Broker::new(Config::default(), seed),
+            policy,
+            enforcers: Enforcers::default(), // when the plane has been read
+            desk,
+            due: VecDeque::new(),
+            calls: BTreeMap::new(),
+            next_call: 1,
+            followers: Followers::default(),
+            clock: Clock::default(),
+            found,
+            broken: None,
+        })
+    }
+
+    /// When it wants to be woken; the agent's clock.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        [self.broker.wake_at(), self.enforcers.wake_at()].into_iter().flatten().min()
+    }
+}

@@ -14,6 +14,7 @@ use linux::error::Failed;
 use linux::plane::KernelPlane;
 use linux::route::KernelRoutes;
 use node::Node;
+use node::book::Stock;
 use node::io::Output;
 use std::collections::BTreeMap;
 use terms::Time;
@@ -62,6 +63,11 @@ pub trait Enforcer: std::fmt::Debug {
     fn settle(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
         let _ = ground;
         Ok(())
+    }
+
+    /// Resources of this kind that this machine has, beside those of `[[resource]]`.
+    fn stocks(&self) -> Vec<Stock> {
+        Vec::new()
     }
 
     /// When to be called next, if nothing is ordered: new threads of a bound process are looked for, for example.
@@ -124,6 +130,11 @@ impl Enforcers {
     /// See [`Enforcer::settle`]; what went wrong.
     pub fn settle(&mut self, ground: &mut Ground<'_>) -> Vec<String> {
         self.all.values_mut().filter_map(|enforcer| enforcer.settle(ground).err()).collect()
+    }
+
+    /// What they bring.
+    pub fn stocks(&self) -> Vec<Stock> {
+        self.all.values().flat_map(|enforcer| enforcer.stocks()).collect()
     }
 
     /// When the first of them wants to be called.

@@ -1,0 +1,116 @@
+//! Between the book and the journal: batches there, and back on which of them are on the disk.
+
+use crate::config::AgentConfig;
+use crate::start::StartError;
+use broker::io::{Batch, BatchId, Table};
+use broker::{Input, Record};
+use linux::bell::Bell;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use store::sqlite::{Options, Sqlite};
+use store::{Answer, Error, Journal, Store, Ticket};
+
+/// The journal's folder in the state directory.
+pub const FOLDER: &str = "book";
+/// Tables of the journal. The numbers stay as they are for ever.
+const RESERVATIONS: store::Table = store::Table(1);
+const EVENTS: store::Table = store::Table(2);
+
+/// Where batches are handed in, and answers picked up when the bell rings.
+#[derive(Debug)]
+pub struct Desk {
+    journal: Journal,
+    tray: Arc<Tray>,
+}
+
+#[derive(Debug)]
+struct Tray {
+    answers: Mutex<Vec<Answer>>,
+    bell: Bell,
+}
+
+impl Desk {
+    /// Opens the journal, reads it, and starts its thread.
+    ///
+    /// # Errors
+    /// [`StartError::Store`].
+    pub fn open(config: &AgentConfig) -> Result<(Desk, Vec<Record>), StartError> {
+        let options = Options { any_filesystem: config.any_filesystem, ..Options::default() };
+        Desk::in_folder(&config.state.join(FOLDER), options)
+    }
+
+    fn in_folder(folder: &Path, options: Options) -> Result<(Desk, Vec<Record>), StartError> {
+        let mut store = Sqlite::open(folder, options).map_err(StartError::Store)?;
+        let mut found = Vec::new();
+        let mut keep = |table: store::Table, key: &[u8], value: &[u8]| {
+            let table = match table {
+                RESERVATIONS => Table::Reservation,
+                EVENTS => Table::Event,
+                _ => return,
+            };
+            found.push(Record { table, key: key.to_vec(), value: Some(value.to_vec()) });
+        };
+        store.scan(&mut keep).map_err(StartError::Store)?;
+        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Bell::new()? });
+        let theirs = tray.clone();
+        let answered = move |answers: &mut Vec<Answer>| {
+            if let Ok(mut waiting) = theirs.answers.lock() {
+                waiting.append(answers);
+            }
+            theirs.bell.ring();
+        };
+        let journal = Journal::start(store, answered).map_err(StartError::Store)?;
+        Ok((Desk { journal, tray }, found))
+    }
+
+    /// What is to be watched: it rings when there are answers.
+    pub fn bell(&self) -> &Bell {
+        &self.tray.bell
+    }
+
+    /// Hands a batch in; what to tell the book if it is not even taken.
+    pub fn hand_in(&self, batch: Batch) -> Option<Input> {
+        let id = batch.id;
+        let records = batch.records.into_iter().map(record).collect();
+        let refused = self.journal.append(Ticket(id.0), records).err()?;
+        Some(Input::AppendFailed { id, text: refused.to_string() })
+    }
+
+    /// What to tell the book of the answers that have come, in order; and why the journal is dead, if it is.
+    pub fn pick_up(&self) -> (Vec<Input>, Option<String>) {
+        self.tray.bell.hush();
+        let answers = self.tray.answers.lock().map(|mut waiting| std::mem::take(&mut *waiting)).unwrap_or_default();
+        let (mut inputs, mut dead) = (Vec::with_capacity(1), None);
+        for Answer { ticket, result } in answers {
+            let id = BatchId(ticket.0);
+            match result {
+                // That one is on the disk says that all before it are.
+                Ok(()) => match inputs.last_mut() {
+                    Some(Input::Appended(last)) => *last = id,
+                    _ => inputs.push(Input::Appended(id)),
+                },
+                Err(error) => {
+                    let text = error.to_string();
+                    if let Error::Dead(_) = error {
+                        dead = Some(text.clone());
+                    }
+                    inputs.push(Input::AppendFailed { id, text });
+                }
+            }
+        }
+        (inputs, dead)
+    }
+}
+
+fn record(record: Record) -> store::Record {
+    let Record { table, key, value } = record;
+    let table = match table {
+        Table::Reservation => RESERVATIONS,
+        Table::Event => EVENTS,
+        Table::Audit => return store::Record::Audit { body: value.unwrap_or_default() },
+    };
+    match value {
+        Some(value) => store::Record::Put { table, key, value },
+        None => store::Record::Delete { table, key },
+    }
+}

@@ -1,0 +1,42 @@
+//! Looking again: whether others changed what the agent installed.
+
+use crate::agent::Agent;
+use crate::config::Level;
+use linux::plane::Drift;
+use std::collections::BTreeSet;
+use terms::{IfIndex, Span};
+
+/// How often.
+pub(crate) const LOOK_EVERY: Span = Span::from_secs(5);
+
+impl Agent {
+    /// Compares what is installed with what was told, and mends what others changed.
+    pub(crate) fn look(&mut self) {
+        self.look_at = self.clock.now() + LOOK_EVERY;
+        self.retry_statics();
+        let drifts = match self.plane.reconcile() {
+            Ok(drifts) => drifts,
+            Err(fault) => return self.announce(Level::Error, "plane_fault", &format!("while looking again: {fault}")),
+        };
+        let foreign: BTreeSet<IfIndex> =
+            drifts.iter().filter_map(|drift| if let Drift::Foreign(oif) = drift { Some(*oif) } else { None }).collect();
+        for drift in drifts {
+            let name = |oif: &IfIndex| self.names.get(oif).cloned().unwrap_or_else(|| oif.0.to_string());
+            match drift {
+                Drift::Mended(oif) => {
+                    let text = format!("{}: classes that another program had changed are as they were", name(&oif));
+                    self.announce(Level::Warn, "plane_mended", &text);
+                }
+                Drift::Foreign(oif) if !self.foreign.contains(&oif) => {
+                    let text = format!(
+                        "{}: another program took its traffic control; nothing is guaranteed there",
+                        name(&oif)
+                    );
+                    self.announce(Level::Error, "plane_foreign", &text);
+                }
+                Drift::Foreign(_) | Drift::Gone(_) => {}
+            }
+        }
+        self.foreign = foreign;
+    }
+}
