@@ -7,6 +7,7 @@ use crate::places::AgentArgs;
 use crate::plane::PlaneCommand;
 use crate::profile::ProfileArgs;
 use crate::rsvp::args::RsvpCommand;
+use crate::run::RunArgs;
 use crate::torture::TortureCommand;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -58,6 +59,8 @@ pub enum Command {
     Ca(CaArgs),
     /// A file to another machine over a reserved flow, at whatever rate the book grants at the moment
     Copy(Box<CopyArgs>),
+    /// A command with a share of the processors or a disk, reserved before it starts and given back when it ends
+    Run(RunArgs),
     /// The same nodes in simulated time, from a scenario file; needs no root
     #[command(subcommand)]
     Sim(SimCommand),

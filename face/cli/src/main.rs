@@ -14,6 +14,7 @@ mod places;
 mod plane;
 mod profile;
 mod rsvp;
+mod run;
 mod sim;
 mod status;
 mod testbed;
@@ -50,6 +51,7 @@ fn only_reads(command: &Command) -> bool {
             | Command::Demo(_)
             | Command::Lab(_)
             | Command::Copy(_)
+            | Command::Run(_)
             | Command::Profile(_)
     )
 }
@@ -66,6 +68,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Broker(args) => broker::run(args),
         Command::Ca(args) => ca::run(args),
         Command::Copy(args) => copy::run(args),
+        Command::Run(args) => run::run(args),
         Command::Sim(command) => sim::run(command),
         Command::Plane(command) => plane::run(command),
         Command::Profile(args) => profile::run(args),

@@ -75,6 +75,9 @@ pub enum Kept {
 }
 
 impl Kept {
+    /// Where nothing is said: a tenth.
+    pub const USUAL: Kept = Kept::PerMille(100);
+
     /// Of a capacity in millionths of a core, rounded up.
     pub fn of(self, capacity: u64) -> u64 {
         match self {
@@ -134,7 +137,7 @@ pub(crate) fn cpu(document: &Document<'_>, found: Option<&CpuFile>) -> Result<Op
     let Some(found) = found else { return Ok(None) };
     let capacity = found.capacity.as_ref().map(|text| cores(document, text)).transpose()?;
     let kept_back = match &found.kept_back {
-        None => Kept::PerMille(100),
+        None => Kept::USUAL,
         Some(text) if text.get_ref().ends_with('%') => match share(document, text)? {
             Share::PerMille(n) => Kept::PerMille(n),
             Share::Rate(_) => Kept::PerMille(1000),

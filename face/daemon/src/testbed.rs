@@ -246,6 +246,10 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
             false => "auth = \"none\"\n".to_owned(),
         };
     }
+    if let Some(settings) = file.settings.get(&topology.nodes[node].name) {
+        text += "\n";
+        text += settings;
+    }
     text
 }
 

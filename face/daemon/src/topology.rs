@@ -10,6 +10,9 @@
 //! [[node]]
 //! name = "maui"
 //! kind = "router"       # or "host"
+//! settings = """        # more of its agent's configuration, after what `sluice up` writes
+//! [cpu]
+//! """
 //!
 //! [[link]]
 //! between = ["yosemite", "maui"]
@@ -42,6 +45,8 @@ pub struct TestbedFile {
     pub keys: bool,
     /// What bookings may have of each link together, where that is said.
     pub premium: Vec<Option<Share>>,
+    /// More of the configuration of a node's agent, by its name.
+    pub settings: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +68,7 @@ struct File {
 struct NodeFile {
     name: Spanned<String>,
     kind: Spanned<String>,
+    settings: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -103,7 +109,10 @@ impl TestbedFile {
         topology.check().map_err(|wrong| document.whole(wrong))?;
         let premium = |link: &LinkFile| link.premium.as_ref().map(|text| share(&document, text)).transpose();
         let premium = found.link.iter().map(premium).collect::<Result<_, _>>()?;
-        Ok(TestbedFile { topology, rsvp: rsvp_config(&document, found.rsvp.as_ref())?, kept_back, log, keys, premium })
+        let more = found.node.iter().filter_map(|node| Some((node.name.get_ref().clone(), node.settings.clone()?)));
+        let settings = more.collect();
+        let rsvp = rsvp_config(&document, found.rsvp.as_ref())?;
+        Ok(TestbedFile { topology, rsvp, kept_back, log, keys, premium, settings })
     }
 }
 

@@ -4,12 +4,16 @@
 //! smallest. An enforcer does what it is told in the kernel (or wherever its resource is), reads it back, and says how it
 //! went; when and how much is decided in the book alone.
 
+pub mod cpu;
+mod host;
 pub mod licence;
 pub mod network;
+pub mod storage;
 
 use crate::config::{AgentConfig, Level};
 use crate::news::Names;
 use broker::io::Order;
+use host::Host;
 use linux::error::Failed;
 use linux::plane::KernelPlane;
 use linux::route::KernelRoutes;
@@ -108,6 +112,13 @@ impl Enforcers {
         let mut all: BTreeMap<Kind, Box<dyn Enforcer>> = BTreeMap::new();
         all.insert(Kind::Countable, Box::new(licence::Licences::open(&config.state)?));
         all.insert(Kind::Network, Box::new(network::Networks::find(found)));
+        let host = Host::open(config)?;
+        if let Some(cpu) = host.cpu {
+            all.insert(Kind::Cpu, Box::new(cpu::Processors::new(cpu, host.shared, host.processors)));
+        }
+        if let Some(storage) = host.storage {
+            all.insert(Kind::Disk, Box::new(storage::Disks::new(storage, host.shared, host.disks)));
+        }
         Ok(Enforcers { all })
     }
 

@@ -26,6 +26,7 @@ pub const ALL: &[Experiment] = &[
     mace_table2::EXPERIMENT,
     video::EXPERIMENT,
     crate::gara::fig4::EXPERIMENT,
+    crate::gara::fig6::EXPERIMENT,
     crate::gara::deadline::EXPERIMENT,
 ];
 

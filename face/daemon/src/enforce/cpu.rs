@@ -1,0 +1,113 @@
+//! Processors: the book's orders as SCHED_DEADLINE or as weights of groups (see `linux::cpu`).
+//!
+//! A group is called as its reservation and part. Where processors and disks share groups (version 2) it is called as
+//! the reservation alone, so that a reservation of both is one group.
+
+use super::host::group_name;
+use super::{Enforcer, Found, Ground};
+use crate::config::Level;
+use broker::io::{Action, Order};
+use linux::cpu::{Cpu, Kind, Notice, Target, deadline};
+use node::book::Stock;
+use terms::book::Binding;
+use terms::{Span, Time};
+
+/// How often a bound process is looked at.
+const TICK: Span = Span::from_millis(Cpu::TICK.as_millis() as u64);
+
+/// The processors.
+#[derive(Debug)]
+pub struct Processors {
+    cpu: Cpu,
+    shared: bool,
+    wake: Option<Time>,
+    stocks: Vec<Stock>,
+}
+
+impl Processors {
+    /// Over what the driver opened, which offers `stocks`; `shared`: disks use the same groups.
+    pub fn new(cpu: Cpu, shared: bool, stocks: Vec<Stock>) -> Processors {
+        Processors { cpu, shared, wake: None, stocks }
+    }
+
+    fn serve(&mut self, name: &str, binding: Option<&Binding>, share: u64) -> Result<(), String> {
+        let target = match binding {
+            Some(Binding::Process(pid)) => Target::Process(*pid),
+            Some(Binding::Thread(tid)) => Target::Thread(*tid),
+            Some(Binding::Cgroup(_)) => {
+                return Err("a control group of another program cannot be bound: bind its first process".to_owned());
+            }
+            Some(Binding::Flow(_)) | None => {
+                return Err("a share of the processors is for a process or a thread: bind one".to_owned());
+            }
+        };
+        let told = |failed: linux::error::Failed| failed.to_string();
+        self.cpu.enable(name, share).map_err(told)?;
+        let means = self.cpu.bind(name, target).map_err(told)?;
+        if means.kind() == Kind::Cap {
+            // It is in force, but not as what was promised: that is no success.
+            let share = deadline::percent(share);
+            return Err(format!(
+                "{target} gets at most {share} of a core, but is not sure of it: only a quota is possible"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Enforcer for Processors {
+    fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
+        let name = group_name(order, self.shared);
+        let done = match &order.action {
+            Action::Enable { binding, amount } | Action::Change { binding, amount } => {
+                self.serve(&name, binding.as_ref(), *amount)
+            }
+            Action::Disable { .. } => self.cpu.disable(&name).map_err(|failed| failed.to_string()),
+        };
+        self.wake = self.cpu.is_watched().then(|| self.wake.unwrap_or(ground.now + TICK));
+        done
+    }
+
+    fn settle(&mut self, _: &mut Ground<'_>) -> Result<(), String> {
+        self.cpu.keep_only_enabled().map_err(|failed| failed.to_string())
+    }
+
+    fn stocks(&self) -> Vec<Stock> {
+        self.stocks.clone()
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.wake
+    }
+
+    fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+        self.wake = self.cpu.is_watched().then(|| ground.now + TICK);
+        self.cpu.tick().iter().map(found).collect()
+    }
+
+    fn end(&mut self, _: &mut Ground<'_>) {
+        // What would not go back is found by the next agent.
+        let _ = self.cpu.close();
+    }
+}
+
+fn found(notice: &Notice) -> Found {
+    match notice {
+        Notice::Divided { name, threads } => Found {
+            level: Level::Info,
+            name: "cpu_divided",
+            text: format!("the share of {name} is divided among {threads} threads now"),
+        },
+        Notice::Strayed { name, pid } => Found {
+            level: Level::Warn,
+            name: "cpu_strayed",
+            text: format!("another program moved process {pid} out of the group of {name}, or removed it: it is back"),
+        },
+        Notice::Ended { name } => Found {
+            level: Level::Info,
+            name: "cpu_ended",
+            text: format!("the last process of {name} has ended; its share stays reserved until it is cancelled"),
+        },
+        Notice::Fault(failed) => Found { level: Level::Error, name: "cpu_fault", text: failed.to_string() },
+    }
+}

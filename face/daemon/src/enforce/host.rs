@@ -1,0 +1,116 @@
+//! This host's processors and disks as the configuration wants them: opened, with what an earlier agent left, and what
+//! each can promise.
+
+use crate::config::AgentConfig;
+use crate::host_file::CpuConfig;
+use broker::io::Order;
+use linux::cgroup::{self, Mounted, Place, Tree, Version};
+use linux::cpu::{Cpu, Kind, capacity};
+use linux::error::Failed;
+use linux::storage::{Device, Disk, Storage};
+use node::book::Stock;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use terms::book::Guarantee;
+
+/// What there is.
+#[derive(Debug, Default)]
+pub(crate) struct Host {
+    pub(crate) cpu: Option<Cpu>,
+    pub(crate) storage: Option<Storage>,
+    pub(crate) processors: Vec<Stock>,
+    pub(crate) disks: Vec<Stock>,
+    /// Processors and disks share groups here: a process is in one group for both.
+    pub(crate) shared: bool,
+}
+
+impl Host {
+    /// Opens what the configuration names; nothing is moved before a reservation needs it.
+    ///
+    /// # Errors
+    /// A disk is not there, the groups are another agent's, or the kernel has none of what is needed.
+    pub(crate) fn open(config: &AgentConfig) -> Result<Host, Failed> {
+        let mut host = Host::default();
+        if config.cpu.is_none() && config.disks.is_empty() {
+            return Ok(host);
+        }
+        let mounted = cgroup::all_mounted();
+        let for_disk = cgroup::for_disk(&mounted).filter(|_| !config.disks.is_empty());
+        // A host's own tree of version 2 serves both.
+        let for_cpu = cgroup::for_cpu(&mounted).filter(|_| config.cpu.is_some());
+        host.shared = for_cpu.iter().chain(&for_disk).all(|all| all[0].version == Version::Two);
+        let cpu_tree = for_cpu.map(|all| tree(config, all, "cpu-groups")).transpose()?;
+        let disk_tree = match (&cpu_tree, for_disk) {
+            (Some(tree), Some(_)) if host.shared => Some(tree.clone()),
+            (_, for_disk) => for_disk.map(|all| tree(config, all, "disk-groups")).transpose()?,
+        };
+        if let Some(cpu) = &config.cpu {
+            host.open_cpu(config, cpu, cpu_tree)?;
+        }
+        host.open_disks(config, disk_tree)?;
+        Ok(host)
+    }
+
+    fn open_cpu(
+        &mut self,
+        config: &AgentConfig,
+        wanted: &CpuConfig,
+        tree: Option<Arc<Mutex<Tree>>>,
+    ) -> Result<(), Failed> {
+        let hold_back = config.groups.hold_back && tree.is_some();
+        let probed = capacity::probe();
+        let (admitted, kind) = match (probed, &tree) {
+            (Ok(found), _) => (found.share, Kind::Guarantee),
+            // No deadline threads here: weights reach further than what the kernel keeps for those, a quota less far.
+            (Err(_), Some(_)) => {
+                let kind = if hold_back { Kind::Guarantee } else { Kind::Cap };
+                (capacity::cores() * linux::cpu::CORE, kind)
+            }
+            (Err(failed), None) => return Err(failed),
+        };
+        let capacity = wanted.capacity.unwrap_or(admitted);
+        let capacity = capacity.saturating_sub(wanted.kept_back.of(capacity));
+        self.processors.push(stock("cpu".to_owned(), capacity, kind));
+        self.cpu = Some(Cpu::open(tree, hold_back, &config.state)?);
+        Ok(())
+    }
+
+    fn open_disks(&mut self, config: &AgentConfig, tree: Option<Arc<Mutex<Tree>>>) -> Result<(), Failed> {
+        if config.disks.is_empty() {
+            return Ok(());
+        }
+        let Some(tree) = tree else {
+            let error = io::Error::other("no hierarchy of control groups with blkio or io is mounted");
+            return Err(Failed::because("reserve disks", error));
+        };
+        let mut disks = BTreeMap::new();
+        for disk in &config.disks {
+            let device = Device::find(&disk.device)?;
+            disks.insert(disk.name.clone(), Disk { device, capacity: disk.capacity, request: disk.request });
+        }
+        let storage = Storage::open(tree, config.groups.hold_back, disks);
+        for disk in &config.disks {
+            let capacity = (disk.capacity - disk.kept_back).saturating_mul(8);
+            self.disks.push(stock(format!("disk/{}", disk.name), capacity, storage.kind()));
+        }
+        self.storage = Some(storage);
+        Ok(())
+    }
+}
+
+/// No background: what is not reserved of a processor or a disk is everybody's already.
+fn stock(name: String, capacity: u64, kind: Kind) -> Stock {
+    let guarantee = if kind == Kind::Guarantee { Guarantee::Reserved } else { Guarantee::Cap };
+    Stock { name, guarantee, capacity, shared: 0 }
+}
+
+fn tree(config: &AgentConfig, mounted: Vec<Mounted>, record: &str) -> Result<Arc<Mutex<Tree>>, Failed> {
+    let place = Place { mounted, parent: config.groups.parent.clone(), record: config.state.join(record) };
+    Tree::open(place).map(|tree| Arc::new(Mutex::new(tree)))
+}
+
+/// What the group of an order is called: the same after a restart.
+pub(super) fn group_name(order: &Order, shared: bool) -> String {
+    if shared { order.handle.text() } else { format!("{}-{}", order.handle.text(), order.part) }
+}

@@ -1,0 +1,90 @@
+//! Disks: the book's orders as limits of what is not reserved (see `linux::storage`). Amounts come as bit/s.
+
+use super::host::group_name;
+use super::{Enforcer, Found, Ground};
+use crate::config::Level;
+use broker::io::{Action, Order};
+use linux::storage::{Notice, Storage};
+use node::book::Stock;
+use terms::book::Binding;
+use terms::{Span, Time};
+
+const TICK: Span = Span::from_millis(500);
+
+/// The disks.
+#[derive(Debug)]
+pub struct Disks {
+    storage: Storage,
+    shared: bool,
+    wake: Option<Time>,
+    stocks: Vec<Stock>,
+}
+
+impl Disks {
+    /// Over what the driver opened, which offers `stocks`; `shared`: the processors use the same groups.
+    pub fn new(storage: Storage, shared: bool, stocks: Vec<Stock>) -> Disks {
+        Disks { storage, shared, wake: None, stocks }
+    }
+
+    fn serve(&mut self, disk: &str, name: &str, binding: Option<&Binding>, bits: u64) -> Result<(), String> {
+        let Some(Binding::Process(pid)) = binding else {
+            return Err("a share of a disk is for a process, with its threads and children: bind one".to_owned());
+        };
+        let told = |failed: linux::error::Failed| failed.to_string();
+        self.storage.enable(disk, name, bits.div_ceil(8)).map_err(told)?;
+        self.storage.bind(disk, name, *pid).map(|_| ()).map_err(told)
+    }
+}
+
+impl Enforcer for Disks {
+    fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
+        let name = group_name(order, self.shared);
+        let disk = order.resource.strip_prefix("disk/").unwrap_or(&order.resource);
+        let done = match &order.action {
+            Action::Enable { binding, amount } | Action::Change { binding, amount } => {
+                self.serve(disk, &name, binding.as_ref(), *amount)
+            }
+            Action::Disable { .. } => self.storage.disable(disk, &name).map_err(|failed| failed.to_string()),
+        };
+        self.wake = self.storage.is_watched().then(|| self.wake.unwrap_or(ground.now + TICK));
+        done
+    }
+
+    fn settle(&mut self, _: &mut Ground<'_>) -> Result<(), String> {
+        self.storage.keep_only_enabled().map_err(|failed| failed.to_string())
+    }
+
+    fn stocks(&self) -> Vec<Stock> {
+        self.stocks.clone()
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.wake
+    }
+
+    fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+        self.wake = self.storage.is_watched().then(|| ground.now + TICK);
+        self.storage.tick().iter().map(found).collect()
+    }
+
+    fn end(&mut self, _: &mut Ground<'_>) {
+        // What would not go back is found by the next agent.
+        let _ = self.storage.close();
+    }
+}
+
+fn found(notice: &Notice) -> Found {
+    match notice {
+        Notice::Strayed { name, pid } => Found {
+            level: Level::Warn,
+            name: "disk_strayed",
+            text: format!("another program moved process {pid} out of the group of {name}, or removed it: it is back"),
+        },
+        Notice::Gone(disk) => Found {
+            level: Level::Error,
+            name: "disk_gone",
+            text: format!("the device of disk/{disk} is gone: what is reserved of it cannot be had"),
+        },
+        Notice::Fault(failed) => Found { level: Level::Error, name: "disk_fault", text: failed.to_string() },
+    }
+}

@@ -1,0 +1,140 @@
+//! The TCP flow of the co-reservation: a sender that offers a constant rate as long as it is taken, and a receiver that
+//! works on every byte.
+
+use super::digest::Digest;
+use crate::host::Host;
+use linux::error::Failed;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use terms::Rate;
+
+/// What is written at once.
+const CHUNK: usize = 16 << 10;
+/// What does not leave in time is forgone beyond this.
+const CATCH_UP: Duration = Duration::from_millis(50);
+/// Of a full packet: payload and IP bytes (20 of IP, 20 of TCP, 12 of its timestamps).
+const PAYLOAD: u64 = 1_448;
+const PACKET: u64 = 1_500;
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    received: AtomicU64,
+    receiver: AtomicU32,
+}
+
+/// A flow that runs until this is dropped.
+#[derive(Debug)]
+pub struct TcpFlow {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    source: SocketAddr,
+    sink: SocketAddr,
+}
+
+impl TcpFlow {
+    /// From one host to `port` of another, at `rate` of IP bytes; the receiver spends `digest` on each byte.
+    ///
+    /// # Errors
+    /// The connection cannot be made.
+    pub fn start(from: &Host, to: &Host, port: u16, rate: Rate, digest: Digest) -> Result<TcpFlow, Failed> {
+        let sink = SocketAddr::from((to.address, port));
+        let what = || format!("connect to {sink}");
+        let listener = to.namespace.run(|| TcpListener::bind(sink))?.map_err(Failed::doing(what()))?;
+        let stream = from.namespace.run(|| TcpStream::connect(sink))?.map_err(Failed::doing(what()))?;
+        let (taken, _) = listener.accept().map_err(Failed::doing(what()))?;
+        let source = stream.local_addr().map_err(Failed::doing(what()))?;
+        // What waits in the socket would be sent at once when a reservation comes, and be in excess of it.
+        linux::tcp::hold_back(&stream, 4 * CHUNK as u32)?;
+        stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(LOOK))).map_err(Failed::doing(what()))?;
+        taken.set_read_timeout(Some(LOOK)).map_err(Failed::doing(what()))?;
+        let shared = Arc::new(Shared::default());
+        let mut flow = TcpFlow { shared: shared.clone(), threads: Vec::new(), source, sink };
+        let (one, two) = (shared.clone(), shared);
+        flow.spawn("tcp-receive", move || receive(taken, &one, digest))?;
+        flow.spawn("tcp-send", move || send(stream, &two, rate))?;
+        Ok(flow)
+    }
+
+    fn spawn(&mut self, name: &str, deed: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(deed);
+        self.threads.push(thread.map_err(Failed::doing("start a thread"))?);
+        Ok(())
+    }
+
+    /// Both ends: whence and whither.
+    pub fn ends(&self) -> (SocketAddr, SocketAddr) {
+        (self.source, self.sink)
+    }
+
+    /// The receiver's thread, once it runs.
+    pub fn receiver(&self) -> u32 {
+        while self.shared.receiver.load(Relaxed) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.shared.receiver.load(Relaxed)
+    }
+
+    /// What the receiver has worked on so far, as the bytes of IP that carried it.
+    pub fn received(&self) -> u64 {
+        self.shared.received.load(Relaxed) * PACKET / PAYLOAD
+    }
+}
+
+impl Drop for TcpFlow {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panic in a thread has already been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// As every program of the receiving host: before other work of this machine, which is not that host's, and behind the
+/// other hosts' programs.
+fn receive(mut stream: TcpStream, shared: &Shared, digest: Digest) {
+    // Whoever may go first may also go second.
+    let _ = linux::process::go_second();
+    shared.receiver.store(linux::cpu::deadline::this_thread(), Relaxed);
+    let mut buffer = vec![0u8; CHUNK];
+    while !shared.stop.load(Relaxed) {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => {
+                std::hint::black_box(digest.of(&buffer[..n]));
+                shared.received.fetch_add(n as u64, Relaxed);
+            }
+            // A read that gave up for now.
+            Err(_) => {}
+        }
+    }
+}
+
+fn send(mut stream: TcpStream, shared: &Shared, rate: Rate) {
+    let chunk = vec![0x55u8; CHUNK];
+    let payload = rate.as_bps() / 8 * PAYLOAD / PACKET;
+    let (mut begin, mut sent) = (Instant::now(), 0u64);
+    let mut at = 0;
+    while !shared.stop.load(Relaxed) {
+        let due = begin + Duration::from_nanos((u128::from(sent) * 1_000_000_000 / u128::from(payload.max(1))) as u64);
+        let now = Instant::now();
+        if due > now {
+            std::thread::sleep((due - now).min(LOOK));
+            continue;
+        }
+        if now - due > CATCH_UP {
+            (begin, sent) = (now, 0);
+        }
+        // A write that gave up for now has taken nothing, or a part.
+        if let Ok(n) = stream.write(&chunk[at..]) {
+            sent += n as u64;
+            at = (at + n) % CHUNK;
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Threads that do nothing, as fast as they can: a competing load on the processors of a host.
+
+use linux::error::Failed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+/// They end when this is dropped.
+#[derive(Debug)]
+pub struct Hogs {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Hogs {
+    /// So many.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(count: usize) -> Result<Hogs, Failed> {
+        let mut hogs = Hogs { stop: Arc::default(), threads: Vec::new() };
+        for _ in 0..count {
+            let stop = hogs.stop.clone();
+            let deed = move || {
+                // Whoever may go first may also go second.
+                let _ = linux::process::go_second();
+                while !stop.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            };
+            let thread = std::thread::Builder::new().name("hog".into()).spawn(deed);
+            hogs.threads.push(thread.map_err(Failed::doing("start a thread"))?);
+        }
+        Ok(hogs)
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        for thread in self.threads.drain(..) {
+            // It cannot panic.
+            let _ = thread.join();
+        }
+    }
+}
