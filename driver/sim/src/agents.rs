@@ -39,6 +39,7 @@ impl World {
         }
         self.set_alarm(id);
         self.look_after(id);
+        self.book_hears(id);
     }
 
     fn drain(&mut self, id: NodeId) -> VecDeque<Answer> {
@@ -60,7 +61,10 @@ impl World {
                     self.story.tell(now, id, What::Upcall(app, upcall));
                 }
                 Output::Boomerang(said) => self.boomerang(id, said),
-                Output::Event(event) => self.story.tell(now, id, What::Event(event)),
+                Output::Event(event) => {
+                    self.note_for_book(id, &event);
+                    self.story.tell(now, id, What::Event(event));
+                }
                 Output::ReserveSequences { upto } => reserve = Some(upto),
             }
         }
@@ -140,6 +144,7 @@ impl World {
                 self.asks.retain(|(n, a, _), _| (*n, *a) != (node, app));
                 self.tell(node, Input::App(AppCall::Release { app, session: None }));
             }
+            Action::Book { node, ref who, ref call } => self.call_book(node, who, call.clone()),
             Action::Boomerang { node, ref call } => self.tell(node, Input::Boomerang(call.clone())),
             Action::Crash(node) => {
                 self.stations[node.0].end();

@@ -51,6 +51,9 @@ impl World {
         }
         let ports = self.stations.iter().flat_map(|station| &station.interfaces);
         somewhere += ports.map(|interface| u64::from(interface.port.queued())).sum::<u64>();
+        // What waited in a class that went is nowhere any more.
+        let ports = self.stations.iter().flat_map(|station| &station.interfaces);
+        somewhere += ports.map(|interface| interface.port.totals().purged).sum::<u64>();
         if self.packets.born != self.packets.gone + somewhere {
             return Err("a packet vanished, or came from nowhere");
         }
@@ -83,7 +86,8 @@ impl World {
     fn port_conservation(&self, id: NodeId) -> Result<(), &'static str> {
         for interface in &self.stations[id.0].interfaces {
             let totals = interface.port.totals();
-            let kept = totals.sent + totals.dropped + totals.purged + u64::from(interface.port.queued());
+            let kept =
+                totals.sent + totals.dropped + totals.policed + totals.purged + u64::from(interface.port.queued());
             if totals.received != kept || totals.backwards != 0 {
                 return Err("a port makes or swallows packets");
             }

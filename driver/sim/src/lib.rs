@@ -14,6 +14,7 @@
 
 pub mod agenda;
 mod agents;
+pub mod book;
 mod build;
 mod capture;
 pub mod check;

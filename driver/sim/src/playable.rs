@@ -235,6 +235,7 @@ fn named(action: &Action) -> (Option<NodeId>, Option<LinkId>) {
         | Action::Release { node, .. }
         | Action::FailPlane { node, .. }
         | Action::Boomerang { node, .. }
+        | Action::Book { node, .. }
         | Action::Crash(node)
         | Action::Restart(node)
         | Action::NodeDown(node)

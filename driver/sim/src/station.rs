@@ -1,5 +1,6 @@
 //! A host or router: the node engine that every driver runs, and its data plane, one port per interface.
 
+use crate::book::Desk;
 use crate::map::{Map, Routes, address, index, position};
 use crate::scenario::{NodeId, NodeSpec, Scenario};
 use node::io::{InterfaceState, PlanId, Reservable};
@@ -32,6 +33,8 @@ pub struct Station {
     pub calendar: i64,
     /// So many batches will fail.
     pub failing: u32,
+    /// Its book, once somebody has called it.
+    pub desk: Option<Box<Desk>>,
     /// Interfaces whose present agent has not had a batch carried out yet.
     adopting: BTreeSet<IfIndex>,
 }
@@ -94,6 +97,7 @@ impl Station {
             powered: true,
             calendar: 0,
             failing: 0,
+            desk: None,
             adopting: BTreeSet::new(),
         }
     }
@@ -113,6 +117,9 @@ impl Station {
         self.life += 1;
         self.alarm = None;
         self.batches.clear();
+        if let Some(desk) = &mut self.desk {
+            desk.die();
+        }
     }
 
     /// Without power the data plane holds nothing: the numbers of the packets that waited in its ports.
@@ -131,6 +138,9 @@ impl Station {
         }
         self.plan = Plan::default();
         self.batches.clear();
+        if let Some(desk) = &mut self.desk {
+            desk.forget();
+        }
         gone
     }
 

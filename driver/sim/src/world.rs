@@ -149,6 +149,12 @@ pub(crate) enum Due {
     Alarm { node: u32, life: u32 },
     /// A data plane is done with its oldest batch.
     PlaneDone { node: u32, life: u32 },
+    /// A disk is done with its oldest batch.
+    Written { node: u32, life: u32 },
+    /// A data plane is done with the oldest order of a book.
+    Enforced { node: u32, life: u32 },
+    /// A book's alarm.
+    BookAlarm { node: u32, life: u32 },
     /// A line of the script.
     Script(u32),
 }
@@ -358,6 +364,9 @@ impl World {
             Due::Source(n) => self.source_sends(n as usize),
             Due::Alarm { node, life } => self.alarm(NodeId(node as usize), life),
             Due::PlaneDone { node, life } => self.plane_done(NodeId(node as usize), life),
+            Due::Written { node, life } => self.book_written(NodeId(node as usize), life),
+            Due::Enforced { node, life } => self.book_enforced(NodeId(node as usize), life),
+            Due::BookAlarm { node, life } => self.book_alarm(NodeId(node as usize), life),
             Due::Script(n) => {
                 if let Some(action) = self.script.get(n as usize).cloned() {
                     self.act(&action);
@@ -398,9 +407,11 @@ impl World {
                 self.tell(id, Input::Adopt { oif, flow, entry });
             }
         }
+        self.premium_found(id);
         for n in 0..self.stations[id.0].interfaces.len() {
             self.tell_interface(id, n);
         }
+        self.open_book(id);
     }
 
     /// Tells an agent what its interface is now.

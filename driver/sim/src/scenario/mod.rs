@@ -271,6 +271,15 @@ pub enum Action {
         /// What.
         call: boomerang::Call,
     },
+    /// Somebody calls the book of a node.
+    Book {
+        /// Where.
+        node: NodeId,
+        /// Who.
+        who: String,
+        /// What.
+        call: broker::Call,
+    },
     /// The agent dies; its data plane stays as it is.
     Crash(NodeId),
     /// The agent starts again and finds what is in its data plane.

@@ -1,0 +1,325 @@
+//! The book of a simulated node: the same engine as in the daemon, over the same ledgers that RSVP draws on. Its journal
+//! is a disk that outlives the agent, its orders change the node's ports at their outgoing edges.
+
+use crate::map::position;
+use crate::scenario::NodeId;
+use crate::station::Station;
+use crate::world::{Due, World};
+use broker::io::{Action, Answer, CallId, Order, Table};
+use broker::{Batch, Broker, Call, Config, Event, Input, Output, Record, Reply, State};
+use node::io::{Event as NodeEvent, Premium, Reservable};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use terms::book::{Binding, Caller, Handle, ResourceId, Role};
+use terms::ports::Policy;
+use terms::ports::book::{Question, Verdict};
+use terms::{Dscp, IfIndex, Rate, Span, Time};
+use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side, burst};
+use traffic::plan::{BucketSpec, PlanOp};
+
+/// How long a disk takes to write a batch.
+const DISK: Span = Span::from_millis(1);
+
+/// A node's book, its disk, and what its orders have made so.
+#[derive(Default)]
+pub struct Desk {
+    /// The engine, while the agent lives.
+    pub broker: Option<Broker>,
+    disk: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
+    unwritten: VecDeque<Batch>,
+    orders: VecDeque<Order>,
+    kernel: BTreeMap<(Handle, usize), Made>,
+    log: Vec<(Time, Said)>,
+    calls: u64,
+    lives: u8,
+    alarm: Option<Time>,
+    /// Resources that have changed and of which the engine has not been told.
+    changed: Vec<ResourceId>,
+}
+
+/// What an order has made so.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Made {
+    /// Of which resource.
+    pub resource: String,
+    /// Whose.
+    pub binding: Option<Binding>,
+    /// How much.
+    pub amount: u64,
+    order: Order,
+}
+
+/// What a book said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Said {
+    /// To a call, by its number: they are counted from 1.
+    Reply(u64, Reply),
+    /// To whoever listens.
+    Event(Event),
+    /// To the data plane, when that has done it.
+    Done(Order),
+}
+
+/// In a simulation everybody may have everything that there is.
+struct Anybody;
+
+impl Policy for Anybody {
+    fn decide(&self, _: &Question<'_>) -> Verdict {
+        Verdict { rule: "anybody".into(), denied: None }
+    }
+}
+
+impl Desk {
+    /// What was said so far, and when.
+    pub fn log(&self) -> &[(Time, Said)] {
+        &self.log
+    }
+
+    /// What the data plane has at this instant.
+    pub fn kernel(&self) -> impl Iterator<Item = (Handle, &Made)> {
+        self.kernel.iter().map(|((handle, _), made)| (*handle, made))
+    }
+
+    /// The reservation that a call, by its number, was granted.
+    pub fn granted(&self, call: u64) -> Option<Handle> {
+        self.log.iter().find_map(|(_, said)| match said {
+            Said::Reply(id, Ok(Answer::Reservation(view))) if *id == call => Some(view.handle),
+            _ => None,
+        })
+    }
+
+    /// In which state a reservation is, while the agent lives.
+    pub fn state(&self, handle: Handle) -> Option<State> {
+        self.broker.as_ref()?.peek(handle)
+    }
+
+    /// The agent dies: what was on its way is lost.
+    pub(crate) fn die(&mut self) {
+        self.broker = None;
+        self.unwritten.clear();
+        self.orders.clear();
+        self.alarm = None;
+    }
+
+    /// The node loses its power: so does its data plane.
+    pub(crate) fn forget(&mut self) {
+        self.kernel.clear();
+    }
+}
+
+impl World {
+    /// Somebody calls the book of a node, which has one from then on.
+    pub(crate) fn call_book(&mut self, id: NodeId, who: &str, call: Call) {
+        if self.stations[id.0].desk.is_none() {
+            self.stations[id.0].desk = Some(Box::default());
+            self.open_book(id);
+        }
+        let Some(desk) = &mut self.stations[id.0].desk else { return };
+        desk.calls += 1;
+        let caller = Caller { name: who.into(), groups: Vec::new(), role: Role::Owner };
+        let input = Input::Call { id: CallId(desk.calls), caller, call };
+        self.tell_book(id, input);
+    }
+
+    /// The agent lives: its book is read.
+    pub(crate) fn open_book(&mut self, id: NodeId) {
+        let seed = self.seed;
+        if self.stations[id.0].agent.is_none() {
+            return;
+        }
+        let Some(desk) = &mut self.stations[id.0].desk else { return };
+        desk.lives = desk.lives.wrapping_add(1);
+        let mut own = [0; 32];
+        own[..8].copy_from_slice(&seed.to_be_bytes());
+        own[8..16].copy_from_slice(&(id.0 as u64).to_be_bytes());
+        own[16] = desk.lives;
+        desk.broker = Some(Broker::new(Config::default(), own));
+        let records: Vec<Record> = desk
+            .disk
+            .iter()
+            .map(|((table, key), value)| Record { table: *table, key: key.clone(), value: Some(value.clone()) })
+            .collect();
+        for record in records {
+            self.tell_book(id, Input::Recovering(record));
+        }
+        self.tell_book(id, Input::Recovered);
+        self.let_go_of_what_is_not_due(id);
+    }
+
+    /// What an earlier life has left in the ports and is not due any more goes.
+    fn let_go_of_what_is_not_due(&mut self, id: NodeId) {
+        let Some(desk) = &mut self.stations[id.0].desk else { return };
+        let Some(broker) = &desk.broker else { return };
+        let due: Vec<(Handle, usize)> = broker.due().map(|due| (due.handle, due.part)).collect();
+        let gone: Vec<(Handle, usize)> = desk.kernel.keys().filter(|place| !due.contains(place)).copied().collect();
+        for place in gone {
+            let made = self.stations[id.0].desk.as_mut().and_then(|desk| desk.kernel.remove(&place));
+            if let Some(made) = made {
+                self.change_edge(id, &made, None);
+            }
+        }
+    }
+
+    /// Tells a book, and carries out what it says.
+    fn tell_book(&mut self, id: NodeId, input: Input) {
+        let now = self.now();
+        let station = &mut self.stations[id.0];
+        let (Some(agent), Some(desk)) = (&mut station.agent, &mut station.desk) else { return };
+        let Some(broker) = &mut desk.broker else { return };
+        agent.with_book(now, &Anybody, |world| broker.handle(now, world, input));
+        let mut due = Vec::new();
+        while let Some(output) = broker.poll() {
+            match output {
+                Output::Append(batch) => {
+                    desk.unwritten.push_back(batch);
+                    due.push((now + DISK, Due::Written { node: id.0 as u32, life: station.life }));
+                }
+                Output::Enforce(order) => {
+                    desk.orders.push_back(order);
+                    due.push((now + station.spec.plane_delay, Due::Enforced { node: id.0 as u32, life: station.life }));
+                }
+                Output::Reply { id, reply } => desk.log.push((now, Said::Reply(id.0, reply))),
+                Output::Event(event) => desk.log.push((now, Said::Event(event))),
+                Output::Corrupt { table, what, .. } => {
+                    unreachable!("a disk of ours is what we wrote: {table:?}, {what}")
+                }
+            }
+        }
+        if let Some(at) = broker.wake_at().filter(|at| desk.alarm.is_none_or(|set| *at < set)) {
+            desk.alarm = Some(at);
+            due.push((at, Due::BookAlarm { node: id.0 as u32, life: station.life }));
+        }
+        due.into_iter().for_each(|(at, due)| self.agenda.put(at, due));
+        self.story.mark(&[now.as_nanos(), 12, id.0 as u64]);
+        self.after(id);
+    }
+
+    /// An agent's event that concerns what the book may give away.
+    pub(crate) fn note_for_book(&mut self, id: NodeId, event: &NodeEvent) {
+        let station = &mut self.stations[id.0];
+        let (Some(agent), Some(desk)) = (&station.agent, &mut station.desk) else { return };
+        match event {
+            NodeEvent::Resource { resource } => desk.changed.push(*resource),
+            NodeEvent::Admitted { oif, .. }
+            | NodeEvent::Released { oif, .. }
+            | NodeEvent::Adopted { oif, .. }
+            | NodeEvent::Displaced { oif, .. } => desk.changed.extend(agent.resource_of(*oif)),
+            _ => {}
+        }
+    }
+
+    /// What the agent has changed of its resources is told to the book.
+    pub(crate) fn book_hears(&mut self, id: NodeId) {
+        while let Some(resource) = self.stations[id.0].desk.as_mut().and_then(|desk| desk.changed.pop()) {
+            self.tell_book(id, Input::Resource(resource));
+        }
+    }
+
+    pub(crate) fn book_alarm(&mut self, id: NodeId, life: u32) {
+        let now = self.now();
+        let station = &mut self.stations[id.0];
+        let Some(desk) = &mut station.desk else { return };
+        if station.life == life && desk.alarm.is_some_and(|set| set <= now) {
+            desk.alarm = None;
+            self.tell_book(id, Input::Wake);
+        }
+    }
+
+    /// The disk has written a batch.
+    pub(crate) fn book_written(&mut self, id: NodeId, life: u32) {
+        let station = &mut self.stations[id.0];
+        let Some(desk) = station.desk.as_mut().filter(|_| station.life == life) else { return };
+        let Some(batch) = desk.unwritten.pop_front() else { return };
+        for record in batch.records {
+            match record.value {
+                Some(value) => _ = desk.disk.insert((record.table, record.key), value),
+                None => _ = desk.disk.remove(&(record.table, record.key)),
+            }
+        }
+        self.tell_book(id, Input::Appended(batch.id));
+    }
+
+    /// The data plane has carried out an order.
+    pub(crate) fn book_enforced(&mut self, id: NodeId, life: u32) {
+        let now = self.now();
+        let station = &mut self.stations[id.0];
+        let Some(desk) = station.desk.as_mut().filter(|_| station.life == life) else { return };
+        let Some(order) = desk.orders.pop_front() else { return };
+        let place = (order.handle, order.part);
+        let (binding, amount) = match &order.action {
+            Action::Enable { binding, amount } | Action::Change { binding, amount } => (binding.clone(), *amount),
+            Action::Disable { binding } => (binding.clone(), 0),
+        };
+        let made = Made { resource: order.resource.clone(), binding, amount, order: order.clone() };
+        let had = if amount == 0 { desk.kernel.remove(&place) } else { desk.kernel.insert(place, made.clone()) };
+        desk.log.push((now, Said::Done(order.clone())));
+        self.change_edge(id, &made, had.as_ref());
+        self.tell_book(id, Input::Enforced { id: order.id, result: Ok(()) });
+    }
+
+    /// The rule of a network part at its interface's outgoing edge, and the classes behind it.
+    fn change_edge(&mut self, id: NodeId, made: &Made, had: Option<&Made>) {
+        let now = self.now();
+        let station = &mut self.stations[id.0];
+        let Some((oif, _)) = interface(station, &made.resource) else { return };
+        let at = EdgeAt { interface: oif, side: Side::Egress };
+        let port = &mut station.interfaces[position(oif)].port;
+        let mut ops = vec![PlanOp::Edge { at }];
+        let old = had.and_then(|had| fields(had.binding.as_ref()));
+        ops.extend(
+            old.filter(|old| Some(*old) != fields(made.binding.as_ref())).map(|fields| PlanOp::DropRule { at, fields }),
+        );
+        if let Some(fields) = fields(made.binding.as_ref()) {
+            ops.push(match made.amount {
+                0 => PlanOp::DropRule { at, fields },
+                _ => PlanOp::Rule { at, fields, rule: rule(made) },
+            });
+        }
+        for op in &ops {
+            // A port without a root takes no rules: its agent has not had its first batch carried out.
+            let _ = port.apply(now, op);
+        }
+        self.tell_premium(id, &made.resource);
+    }
+
+    /// What the premium classes of an interface serve.
+    fn tell_premium(&mut self, id: NodeId, resource: &str) {
+        let station = &self.stations[id.0];
+        let Some((oif, link)) = interface(station, resource) else { return };
+        let Some(desk) = &station.desk else { return };
+        let mut premium = Premium::default();
+        for made in desk.kernel.values().filter(|other| other.resource == resource) {
+            let all = if made.order.background { &mut premium.background } else { &mut premium.foreground };
+            *all = all.plus(&link.spec, &rule(made).bucket);
+        }
+        self.tell(id, node::io::Input::Premium { oif, premium });
+    }
+
+    /// An agent starts: what the premium classes serve in its data plane is told before it makes that its own.
+    pub(crate) fn premium_found(&mut self, id: NodeId) {
+        let made = self.stations[id.0].desk.iter().flat_map(|desk| desk.kernel.values());
+        let names: BTreeSet<String> = made.map(|made| made.resource.clone()).collect();
+        names.iter().for_each(|name| self.tell_premium(id, name));
+    }
+}
+
+/// The interface that a resource is.
+fn interface(station: &Station, resource: &str) -> Option<(IfIndex, Reservable)> {
+    let name = resource.strip_prefix("net/")?;
+    let found = station.interfaces.iter().find(|interface| interface.state.name == name)?;
+    Some((found.state.index, found.state.link?))
+}
+
+fn fields(binding: Option<&Binding>) -> Option<MultiField> {
+    let Some(Binding::Flow(flow)) = binding else { return None };
+    let (src, dst, protocol) = (flow.src, flow.dst, flow.protocol);
+    Some(MultiField { src, dst, protocol, src_port: flow.src_port, dst_port: flow.dst_port })
+}
+
+fn rule(made: &Made) -> EdgeRule {
+    let rate = Rate::from_bps(made.amount);
+    let shape = made.order.shape;
+    let protocol = fields(made.binding.as_ref()).and_then(|fields| fields.protocol);
+    let depth = burst(protocol, rate, shape.rtt);
+    let bucket = BucketSpec { rate, depth, min_unit: shape.packet };
+    EdgeRule { bucket, mark: if made.order.background { Dscp::AF11 } else { Dscp::EF } }
+}

@@ -1,0 +1,185 @@
+//! Advance bookings beside RSVP, on simulated routers that run the very node and the very book of the daemon: no early
+//! start, no late end, back-to-back windows that never overlap, one ledger for all, and an agent that dies in between.
+
+use broker::io::{Action as Ordered, Answer};
+use broker::{Ask, Call, PartAsk, State, When, Why};
+use sim::book::Said;
+use sim::experiment::{SWISSVALE, YOSEMITE, flood_source, flow, reserve, testbed, video_tspec};
+use sim::{Action, Ask as Wish, Pattern, Scenario, SourceId, SourceSpec, World};
+use terms::book::{Background, Binding, Flow, Handle, Shape};
+use terms::{Rate, Span, Time, Tspec, Window};
+use traffic::port::SchedulerKind;
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+/// Of the router's interface towards the bottleneck.
+const LINK: &str = "net/yosemite-maui";
+
+fn part(amount: u64, port: u16) -> PartAsk {
+    let flow = Flow { protocol: Some(17), dst_port: Some(port), ..Flow::default() };
+    let binding = Some(Binding::Flow(flow));
+    PartAsk { resource: LINK.into(), amount, least: amount, background: None, shape: Shape::default(), binding }
+}
+
+fn booking(amount: u64, port: u16, window: Window) -> Action {
+    let when = When::Window { start: Some(window.start()), end: Some(window.end()) };
+    let ask = Ask { parts: vec![part(amount, port)], when, ..Ask::default() };
+    Action::Book { node: YOSEMITE, who: "ann".into(), call: Call::Create { ask, hold: None, key: String::new() } }
+}
+
+fn window(start: u64, end: u64) -> Window {
+    Window::new(at(start), at(end)).unwrap()
+}
+
+fn stream(port: u16, mbit: u64, from: u64, until: u64) -> SourceSpec {
+    let pattern = Pattern::Cbr { rate: Rate::from_mbps(mbit), jitter_percent: 10 };
+    SourceSpec { node: SWISSVALE, flow: flow(port, port), packet: 1_000, pattern, from: at(from), until: at(until) }
+}
+
+/// Orders carried out: when, for which reservation, how much (0: it ended).
+fn orders(world: &World) -> Vec<(Time, Handle, u64)> {
+    let desk = world.station(YOSEMITE).desk.as_ref().expect("it has a book");
+    let done = desk.log().iter().filter_map(|(at, said)| match said {
+        Said::Done(order) => Some((*at, order)),
+        _ => None,
+    });
+    done.map(|(at, order)| match order.action {
+        Ordered::Enable { amount, .. } | Ordered::Change { amount, .. } => (at, order.handle, amount),
+        Ordered::Disable { .. } => (at, order.handle, 0),
+    })
+    .collect()
+}
+
+fn refusal(world: &World, call: u64) -> Option<Why> {
+    let desk = world.station(YOSEMITE).desk.as_ref()?;
+    desk.log().iter().find_map(|(_, said)| match said {
+        Said::Reply(id, Err(refusal)) if *id == call => Some(refusal.why.clone()),
+        _ => None,
+    })
+}
+
+/// Two bookings of 7 of 10 Mb/s, one after the other, under a flood of 12; and RSVP beside them.
+fn back_to_back(scheduler: SchedulerKind) -> Scenario {
+    let mut scenario = Scenario {
+        sources: vec![
+            stream(5_001, 6, 500, 9_500),
+            stream(5_002, 6, 500, 9_500),
+            flood_source(Rate::from_mbps(12), 9_000, 9_000, at(500), at(9_500)),
+        ],
+        script: vec![
+            (at(100), booking(7_000_000, 5_001, window(2_000, 5_000))),
+            (at(110), booking(7_000_000, 5_002, window(5_000, 8_000))),
+            (at(120), booking(7_000_000, 5_003, window(4_000, 6_000))),
+        ],
+        measured: (at(2_500), at(4_900)),
+        ..testbed(scheduler, Span::from_secs(1), 7)
+    };
+    // 1 Mb/s fits beside what is booked ahead, 5 do not, though nothing is in force yet.
+    let small = Tspec { r: Rate::from_mbps(1), ..video_tspec() };
+    let large = Tspec { r: Rate::from_mbps(5), ..video_tspec() };
+    scenario.script.extend(reserve(6_001, 6_001, small, Wish::ControlledLoad, at(200)));
+    scenario.script.extend(reserve(6_002, 6_002, large, Wish::ControlledLoad, at(300)));
+    scenario
+}
+
+#[test]
+fn back_to_back_windows_beside_rsvp() {
+    for scheduler in [SchedulerKind::Htb, SchedulerKind::Hfsc] {
+        let mut world = World::new(&back_to_back(scheduler)).unwrap();
+        world.watch_every_step();
+        world.run_until(at(7_900));
+        // RSVP has its small one, and not its large one, for which there is no room before 8 s.
+        assert_eq!(world.agent(YOSEMITE).unwrap().reservations().count(), 1);
+        world.run_until(at(10_000));
+        let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
+        let (first, second) = (desk.granted(1).unwrap(), desk.granted(2).unwrap());
+        assert!(
+            matches!(refusal(&world, 3), Some(Why::NoRoom { free, .. }) if free < 2_000_000),
+            "{:?}",
+            refusal(&world, 3)
+        );
+        // No early start, no late end, and never both.
+        let soon = Span::from_millis(10);
+        let all = orders(&world);
+        let due = [(2_000, first, 7_000_000), (5_000, first, 0), (5_000, second, 7_000_000), (8_000, second, 0)];
+        assert_eq!(all.len(), due.len(), "{all:?}");
+        for ((when, handle, amount), (millis, of, much)) in all.iter().zip(due) {
+            assert_eq!((*handle, *amount), (of, much));
+            assert!(*when >= at(millis) && *when < at(millis) + soon, "{when:?} for {millis}");
+        }
+        assert_eq!([first, second].map(|handle| desk.state(handle)), [Some(State::Ended); 2]);
+        // In its window the first stream arrives whole, the second as best effort among the flood.
+        let (booked, other) = (world.flow(SourceId(0)), world.flow(SourceId(1)));
+        assert_eq!(booked.lost(), 0, "{scheduler:?}");
+        assert!(other.lost() > other.sent / 2, "{scheduler:?}: {} of {}", other.lost(), other.sent);
+        assert_eq!(world.check(), Ok(()));
+    }
+}
+
+#[test]
+fn an_agent_that_dies_in_a_window_knows_what_was_promised() {
+    let mut scenario = back_to_back(SchedulerKind::Htb);
+    scenario.script.push((at(3_000), Action::Crash(YOSEMITE)));
+    scenario.script.push((at(5_500), Action::Restart(YOSEMITE)));
+    let mut world = World::new(&scenario).unwrap();
+    world.watch_every_step();
+    world.run_until(at(5_499));
+    let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
+    let (first, second) = (desk.granted(1).unwrap(), desk.granted(2).unwrap());
+    assert_eq!(
+        desk.kernel().map(|(handle, _)| handle).collect::<Vec<_>>(),
+        [first],
+        "the data plane goes on by itself"
+    );
+    world.run_until(at(5_600));
+    let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
+    assert_eq!(desk.kernel().map(|(handle, _)| handle).collect::<Vec<_>>(), [second], "converged");
+    assert_eq!((desk.state(first), desk.state(second)), (Some(State::Ended), Some(State::Active)));
+    world.run_until(at(10_000));
+    assert_eq!(world.station(YOSEMITE).desk.as_ref().unwrap().kernel().count(), 0);
+    assert_eq!(world.flow(SourceId(0)).lost(), 0, "nothing was lost while nobody looked after it");
+    assert_eq!(world.check(), Ok(()));
+}
+
+/// A bulk transfer in the background makes way for foreground and for what is signalled, and is told so.
+#[test]
+fn background_follows_foreground_and_rsvp() {
+    let mut bulk = part(9_000_000, 7_000);
+    bulk.background = Some(Background { weight: 1, floor: 500_000 });
+    let ask = Ask { parts: vec![bulk], ..Ask::default() };
+    let call = Call::Create { ask, hold: None, key: String::new() };
+    let mut scenario = Scenario {
+        script: vec![
+            (at(100), Action::Book { node: YOSEMITE, who: "bob".into(), call }),
+            (at(200), booking(3_000_000, 5_001, window(2_000, 4_000))),
+        ],
+        ..testbed(SchedulerKind::Htb, Span::from_secs(1), 7)
+    };
+    scenario.script.extend(reserve(6_001, 6_001, video_tspec(), Wish::ControlledLoad, at(5_000)));
+    let mut world = World::new(&scenario).unwrap();
+    world.watch_every_step();
+    world.run_until(at(7_000));
+    let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
+    let bulk = desk.granted(1).unwrap();
+    let shares: Vec<u64> = orders(&world).iter().filter(|(_, h, _)| *h == bulk).map(|(_, _, amount)| *amount).collect();
+    let [whole, beside, again, .., last] = shares[..] else { panic!("{shares:?}") };
+    assert_eq!((beside, again), (whole - 3_000_000, whole), "nine tenths less foreground");
+    assert!(last < whole, "what is signalled is not background's: {shares:?}");
+    let events = desk.log().iter().filter(|(_, said)| matches!(said, Said::Event(e) if e.what.name() == "share"));
+    assert_eq!(events.count(), shares.len(), "told each time");
+    assert!(desk.log().iter().any(|(_, said)| matches!(said, Said::Reply(1, Ok(Answer::Reservation(_))))));
+    assert_eq!(world.check(), Ok(()));
+}
+
+#[test]
+fn the_same_seed_tells_the_same_story() {
+    let run = || {
+        let mut world = World::new(&back_to_back(SchedulerKind::Htb)).unwrap();
+        world.run_until(at(10_000));
+        let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
+        (world.story().hash(), desk.log().to_vec(), desk.broker.as_ref().unwrap().digest())
+    };
+    assert_eq!(run(), run());
+}
