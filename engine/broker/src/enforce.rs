@@ -225,7 +225,10 @@ impl Broker {
     /// What the kernel is to have for a part; `None`: nothing.
     fn wanted(&self, place: Place, due: u64) -> Option<Told> {
         let part = self.all.get(&place.0)?.parts.get(place.1).filter(|_| due > 0)?;
-        let needs = self.resources.get(part.resource).kind.needs_binding();
+        let named = self.resources.get(part.resource);
+        let needs = named.kind.needs_binding();
+        // What is not there cannot be changed; when it comes back it is told anew.
+        named.id?;
         (part.binding.is_some() || !needs).then(|| (part.binding.clone(), due))
     }
 
@@ -288,10 +291,16 @@ impl Broker {
         match &live.failed {
             Some(why) => Enforced::Failed(why.clone()),
             None if live.due == 0 => Enforced::Idle,
+            None if self.is_away(place) => Enforced::Failed("its resource is not there at present".into()),
             None if wanted.is_none() => Enforced::Unbound,
             None if live.told == wanted => Enforced::InForce,
             None => Enforced::Pending,
         }
+    }
+
+    fn is_away(&self, place: Place) -> bool {
+        let part = self.all.get(&place.0).and_then(|r| r.parts.get(place.1));
+        part.is_none_or(|part| self.resources.get(part.resource).id.is_none())
     }
 
     /// Everything that is to be enforced at this instant, in order of creation.

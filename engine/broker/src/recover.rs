@@ -14,6 +14,8 @@ use terms::{Span, Time};
 /// When calendar time has moved by more than this against the agent's clock, the ledger is written anew; less does not
 /// matter to a window's edges.
 const MOVED: u64 = Span::from_millis(50).as_nanos();
+/// More than any resource has: sums under it cannot overflow.
+const MOST: u64 = 1 << 62;
 /// Most reservations that are told one by one that their resource has less than was promised.
 const TOLD_SHORT: usize = 1_024;
 
@@ -25,6 +27,7 @@ impl Broker {
             Table::Reservation => match Stored::decode(&value) {
                 Ok(stored) if stored.handle.0[..] != key[..] => Some("its key is another's"),
                 Ok(stored) if self.handles.contains_key(&stored.handle) => Some("it comes twice"),
+                Ok(stored) if !self.is_possible(&stored) => Some("no book can have written it"),
                 Ok(stored) => {
                     self.restore(ledger, stored);
                     None
@@ -33,6 +36,7 @@ impl Broker {
             },
             Table::Event => match Event::decode(&value) {
                 Ok(event) if event.seq.to_be_bytes()[..] != key[..] => Some("its key is another's"),
+                Ok(event) if event.seq == u64::MAX => Some("no book can have written it"),
                 Ok(event) => {
                     self.next_seq = self.next_seq.max(event.seq + 1);
                     self.events.push_back(event);
@@ -45,6 +49,25 @@ impl Broker {
         if let Some(what) = bad {
             self.say(Output::Corrupt { table, key, what });
         }
+    }
+
+    /// Whether a record can stand beside those that came before: its number and its key are its own, and its owner's sums
+    /// stay below what any resource has.
+    fn is_possible(&self, stored: &Stored) -> bool {
+        let owner = self.owners.find(&stored.owner);
+        let keyed = stored
+            .key
+            .as_ref()
+            .zip(owner)
+            .is_some_and(|(mark, owner)| self.keys.contains_key(&(owner, mark.key.clone())));
+        let most = stored.parts.iter().filter(|part| part.background.is_none()).fold(0_u64, |sum, part| {
+            let place = self.resources.find(&part.resource);
+            let peak = part.steps.iter().map(|step| step.amount).max().unwrap_or(0);
+            let together = owner.map_or(peak, |owner| self.owners.get(owner).together(place, &part.steps));
+            sum.saturating_add(together)
+        });
+        let free = stored.number < u64::MAX && !self.all.contains_key(&stored.number);
+        free && !keyed && (stored.state.is_over() || most <= MOST)
     }
 
     fn restore<L: Ledger>(&mut self, ledger: &L, stored: Stored) {

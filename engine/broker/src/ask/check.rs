@@ -121,7 +121,7 @@ pub(super) fn when(when: &When, wanted: &[Wanted<'_>], config: &Config, today: T
             }
         }
         When::Now { span } if *span == Span::ZERO => no("no time at all"),
-        When::Now { span } if too_far(today.saturating_add(*span)) => no(far),
+        When::Now { span } if *span > config.horizon => no(far),
         When::Now { .. } => Ok(()),
         When::Earliest { span, not_before, by } => match () {
             () if *span == Span::ZERO => no("no time at all"),

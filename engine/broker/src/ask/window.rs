@@ -24,7 +24,8 @@ impl<L: Ledger> Room<'_, L> {
                 // Parts of one request on one resource stand beside each other.
                 let beside =
                     wanted[..n].iter().zip(&plan).filter(|(other, _)| other.needs_room() && other.id == part.id);
-                let taken = beside.flat_map(|(_, steps)| steps).map(|step| step.amount).sum();
+                let taken =
+                    beside.flat_map(|(_, steps)| steps).fold(0_u64, |sum, step| sum.saturating_add(step.amount));
                 let free = self.free(part, window).saturating_sub(taken);
                 if free < part.ask.least {
                     return Err(self.no_room(n, part, part.ask.least, window, taken));

@@ -42,7 +42,8 @@ impl Broker {
         for (n, part) in parts.iter().enumerate() {
             let Some(window) = whole(part.steps) else { continue };
             let beside = parts.iter().enumerate().filter(|(m, other)| *m != n && other.resource == part.resource);
-            let beside: u64 = beside.filter(|(_, other)| !other.background).map(|(_, other)| peak(other.steps)).sum();
+            let others = beside.filter(|(_, other)| !other.background).map(|(_, other)| peak(other.steps));
+            let beside = others.fold(0_u64, u64::saturating_add);
             let resource = self.resources.find(part.resource);
             let own = if part.background { 0 } else { peak(part.steps) };
             let summed = |owner: &crate::tables::Owner| match part.background {

@@ -110,7 +110,10 @@ fn t3_amounts_that_make_no_sense() {
     let mut range = ask("net/eth1", 5, window(1, 2));
     range.parts[0].least = 6;
     assert!(meaningless(&why(&mut d, create(range))));
-    assert_eq!(why(&mut d, create(ask("net/eth9", 5, window(1, 2)))), Why::NoResource { part: 0, name: "net/eth9".into() });
+    assert_eq!(
+        why(&mut d, create(ask("net/eth9", 5, window(1, 2)))),
+        Why::NoResource { part: 0, name: "net/eth9".into() }
+    );
     assert!(meaningless(&why(&mut d, create(Ask::default()))), "no parts");
     let many = Ask { parts: vec![part("licence/x", 1); 17], ..Ask::default() };
     assert!(matches!(why(&mut d, create(many)), Why::Limit { limit: 16, .. }));
@@ -235,7 +238,8 @@ fn t9_the_clock_is_set() {
 fn t11_limits_and_quotas() {
     let config = Config { reservations: 4, of_owner: 2, holds: 1, ..Config::default() };
     let mut d = Driver::with(config, Tables::new(NET));
-    let hold = || Call::Create { ask: ask("net/eth1", 1, window(10, 20)), hold: Some(Span::from_secs(9)), key: String::new() };
+    let hold =
+        || Call::Create { ask: ask("net/eth1", 1, window(10, 20)), hold: Some(Span::from_secs(9)), key: String::new() };
     granted(d.call("ann", hold()));
     assert!(matches!(why(&mut d, hold()), Why::Limit { limit: 1, .. }), "holds of one owner");
     granted(d.call("ann", create(ask("net/eth1", 1, window(10, 20)))));
@@ -246,7 +250,10 @@ fn t11_limits_and_quotas() {
     // Two calls at once do not both get the last place: what is on its way counts.
     let mut d = Driver::with(Config::default(), Tables { together: 10, ..Tables::new(NET) });
     d.writes = false;
-    let (a, b) = (d.say("ann", create(ask("net/eth1", 6, window(10, 20)))), d.say("ann", create(ask("net/eth1", 6, window(15, 25)))));
+    let (a, b) = (
+        d.say("ann", create(ask("net/eth1", 6, window(10, 20)))),
+        d.say("ann", create(ask("net/eth1", 6, window(15, 25)))),
+    );
     d.writes = true;
     d.tell(Input::Wake);
     assert!(d.replies.remove(&a).unwrap().is_ok());
@@ -266,7 +273,9 @@ fn t12_the_denied_learn_nothing() {
     granted(d.call("bob", create(ask("net/eth1", 90, window(10, 20)))));
     d.world.most = 0;
     assert!(matches!(why(&mut d, create(ask("net/eth1", 50, window(10, 20)))), Why::Policy { .. }));
-    let Ok(Answer::Enquired(said)) = d.call("ann", Call::Enquire(ask("net/eth1", 50, window(10, 20)))) else { panic!() };
+    let Ok(Answer::Enquired(said)) = d.call("ann", Call::Enquire(ask("net/eth1", 50, window(10, 20)))) else {
+        panic!()
+    };
     assert!(matches!(said.refusal.unwrap().why, Why::Policy { .. }));
     assert_eq!(said.parts[0].free, 0);
 }
@@ -362,7 +371,9 @@ fn lists_pages_and_what_is_forgotten() {
     assert_eq!(d.view("ann", all[1].handle).state, State::Ended);
     d.until(200);
     assert_eq!(d.call("ann", Call::Show(all[2].handle)).unwrap_err().why, Why::UnknownHandle);
-    let Ok(Answer::Events { events, lost: true, .. }) = d.call("ann", Call::Since { seq: 0, most: 9 }) else { panic!() };
+    let Ok(Answer::Events { events, lost: true, .. }) = d.call("ann", Call::Since { seq: 0, most: 9 }) else {
+        panic!()
+    };
     assert_eq!(events.len(), 3, "a page of the six that are kept");
     d.check();
 }
