@@ -56,7 +56,7 @@ nightly: test fuzz
 FUZZ_SECONDS ?= 300
 fuzz:
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { echo "SKIPPED: fuzzing needs a nightly toolchain and cargo-fuzz" >&2; exit 0; }; \
-	cd fuzz && cargo run --quiet --bin seed && for target in message structure object packet capture boomerang; do \
+	cd fuzz && cargo run --quiet --bin seed && for target in message structure object packet capture boomerang journal; do \
 		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -use_value_profile=1 || exit 1; \
 	done
 
