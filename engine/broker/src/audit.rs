@@ -17,7 +17,7 @@ impl Broker {
             }
         };
         for r in self.all.values() {
-            mix(&self.stored(r).encode());
+            mix(&self.encoded(r));
             mix(&[u8::from(r.busy.is_some()), u8::from(r.unborn)]);
         }
         for (_, owner) in self.owners.iter().filter(|(_, owner)| !owner.numbers.is_empty()) {

@@ -4,7 +4,7 @@
 use crate::broker::Broker;
 pub(crate) use crate::io::BatchId;
 use crate::io::{Answer, Batch, CallId, Event, Output, Record, Table, What};
-use crate::record::{Stored, StoredPart, audit};
+use crate::record::{Writing, WritingPart, audit};
 use crate::refusal::{Refusal, Why};
 use crate::reservation::{Number, Part, Reservation};
 use crate::state::State;
@@ -132,7 +132,9 @@ impl Broker {
             let refusal = self.complete(world, pending.change);
             if let Some(number) = number {
                 self.follow(world, number);
-                self.share_out(world);
+                if !self.force.touched.is_empty() {
+                    self.share_out(world);
+                }
             }
             for event in pending.events {
                 self.keep(event.clone());
@@ -195,6 +197,7 @@ impl Broker {
             self.reply(reply, Err(refusal));
         }
         if let Some(number) = number {
+            self.follow(world, number);
             self.go_on(world, number);
         }
     }
@@ -208,9 +211,10 @@ impl Broker {
 
     /// What waited for a reservation goes on, until it has to wait again.
     fn go_on<W: Ledger + Policy>(&mut self, world: &mut W, number: Number) {
-        self.follow(world, number);
-        while self.all.get(&number).is_none_or(|r| r.busy.is_none()) {
-            let Some(queue) = self.waiting.get_mut(&number) else { return };
+        while let Some(queue) = self.waiting.get_mut(&number) {
+            if self.all.get(&number).is_some_and(|r| r.busy.is_some()) {
+                return;
+            }
             let Some((id, caller, call)) = queue.pop_front() else {
                 self.waiting.remove(&number);
                 return;
@@ -270,32 +274,34 @@ impl Broker {
         }
     }
 
-    pub(crate) fn stored(&self, r: &Reservation) -> Stored {
-        let part = |part: &Part| StoredPart {
-            resource: self.resources.get(part.resource).name.to_string(),
-            steps: part.steps.clone(),
+    /// A reservation as bytes.
+    pub(crate) fn encoded(&self, r: &Reservation) -> Vec<u8> {
+        let parts = r.parts.iter().map(|part| WritingPart {
+            resource: &self.resources.get(part.resource).name,
+            steps: &part.steps,
             background: part.background,
             shape: part.shape,
-            binding: part.binding.clone(),
-        };
-        Stored {
+            binding: &part.binding,
+        });
+        Writing {
             handle: r.handle,
             number: r.number,
-            owner: self.owners.get(r.owner).name.to_string(),
-            label: r.label.to_string(),
-            group: r.group.to_string(),
-            key: r.key.as_deref().cloned(),
+            owner: &self.owners.get(r.owner).name,
+            label: &r.label,
+            group: &r.group,
+            key: r.key.as_deref(),
             created: r.created,
             over: r.over,
             version: r.version,
             state: r.state,
             hold_until: r.hold_until,
-            parts: r.parts.iter().map(part).collect(),
+            parts,
         }
+        .encode()
     }
 
     fn record_of(&self, r: &Reservation) -> Record {
-        Record { table: Table::Reservation, key: r.handle.0.to_vec(), value: Some(self.stored(r).encode()) }
+        Record { table: Table::Reservation, key: r.handle.0.to_vec(), value: Some(self.encoded(r)) }
     }
 
     fn audit_record(&mut self, decided: &Decided<'_>, outcome: &str) -> Record {

@@ -41,16 +41,41 @@ pub struct StoredPart {
     pub(crate) binding: Option<Binding>,
 }
 
-impl Stored {
+/// What is written of a reservation, wherever it lies.
+pub(crate) struct Writing<'a, P> {
+    pub(crate) handle: Handle,
+    pub(crate) number: u64,
+    pub(crate) owner: &'a str,
+    pub(crate) label: &'a str,
+    pub(crate) group: &'a str,
+    pub(crate) key: Option<&'a KeyMark>,
+    pub(crate) created: Time,
+    pub(crate) over: Time,
+    pub(crate) version: u64,
+    pub(crate) state: State,
+    pub(crate) hold_until: Time,
+    pub(crate) parts: P,
+}
+
+/// A part of it.
+pub(crate) struct WritingPart<'a> {
+    pub(crate) resource: &'a str,
+    pub(crate) steps: &'a [Step],
+    pub(crate) background: Option<Background>,
+    pub(crate) shape: Shape,
+    pub(crate) binding: &'a Option<Binding>,
+}
+
+impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>>> Writing<'_, P> {
     /// As bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::default();
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut w = Writer { bytes: Vec::with_capacity(160) };
         w.byte(VERSION);
         w.raw(&self.handle.0);
         w.number(self.number);
-        w.text(&self.owner);
-        w.text(&self.label);
-        w.text(&self.group);
+        w.text(self.owner);
+        w.text(self.label);
+        w.text(self.group);
         w.option(&self.key, |w, mark| {
             w.text(&mark.key);
             w.raw(&mark.digest);
@@ -60,18 +85,47 @@ impl Stored {
         w.number(self.version);
         w.byte(place(&State::ALL, &self.state));
         w.number(self.hold_until.as_nanos());
-        w.list(&self.parts, |w, part| {
-            w.text(&part.resource);
-            write_steps(w, &part.steps);
+        w.number(self.parts.len() as u64);
+        for part in self.parts {
+            w.text(part.resource);
+            write_steps(&mut w, part.steps);
             w.option(&part.background, |w, b| {
                 w.number(b.weight.into());
                 w.number(b.floor);
             });
             w.number(part.shape.packet.into());
             w.number(part.shape.rtt.as_nanos());
-            w.option(&part.binding, write_binding);
-        });
+            w.option(part.binding, write_binding);
+        }
         w.bytes
+    }
+}
+
+impl Stored {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let parts = self.parts.iter().map(|part| WritingPart {
+            resource: &part.resource,
+            steps: &part.steps,
+            background: part.background,
+            shape: part.shape,
+            binding: &part.binding,
+        });
+        Writing {
+            handle: self.handle,
+            number: self.number,
+            owner: &self.owner,
+            label: &self.label,
+            group: &self.group,
+            key: self.key.as_ref(),
+            created: self.created,
+            over: self.over,
+            version: self.version,
+            state: self.state,
+            hold_until: self.hold_until,
+            parts,
+        }
+        .encode()
     }
 
     /// From bytes.
