@@ -240,6 +240,9 @@ impl Tc {
                 self.give_up(now, handle);
             }
         }
+        if let Some(link) = self.links.get_mut(&oif) {
+            link.grant_again(now);
+        }
         self.heed_ledger(now, oif);
         for &handle in handles.iter().rev() {
             let short = self.links.get(&oif).is_some_and(|link| link.ledger.table().shortfall().is_some());

@@ -7,6 +7,7 @@ extern crate alloc;
 pub mod book;
 pub mod classes;
 mod displace;
+pub mod granted;
 mod held;
 mod interface;
 pub mod io;

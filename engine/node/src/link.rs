@@ -2,6 +2,7 @@
 
 use crate::classes::{self, Load, Premium};
 use crate::displace::Ranks;
+use crate::granted::Granted;
 use crate::held::{Held, Place};
 use crate::io::Reservable;
 use crate::plane::Shadow;
@@ -23,6 +24,8 @@ pub(crate) struct Link {
     pub(crate) ledger: admit::Link,
     pub(crate) load: Load,
     pub(crate) premium: Premium,
+    /// What the fast path divides.
+    pub(crate) granted: Option<Granted>,
     /// Whose the own classes are.
     pub(crate) own: BTreeMap<ClassId, RHandle>,
     /// Where to look for the next free id; an id rests as long as possible before it is used again.
@@ -43,6 +46,7 @@ impl Link {
             ledger: admit::Link::new(oif, Link::ledger_terms(&terms), Limits::default()),
             load: Load::default(),
             premium: Premium::default(),
+            granted: None,
             own: BTreeMap::new(),
             next_own: ClassId::FIRST_OWN.0,
             ranks: Ranks::default(),
@@ -67,7 +71,7 @@ impl Link {
 
     /// The classes that every interface has or may have, in order.
     pub(crate) fn base(&self) -> [(ClassId, Option<ClassSpec>); 5] {
-        let (spec, load, premium) = (&self.terms.spec, &self.load, &self.premium);
+        let (spec, load, premium) = (&self.terms.spec, &self.carried(), &self.premium);
         [
             (ClassId::BEST_EFFORT, Some(classes::best_effort(spec, load, premium))),
             (ClassId::CONTROL, Some(classes::control(spec))),

@@ -1,6 +1,7 @@
 //! The node: RSVP, Boomerang, the ledger and the plan wired together. Wiring, no logic.
 
 use crate::book::{Bookable, Shelf, Stock, World as BookWorld};
+use crate::granted::Share;
 use crate::io::{Event, Input, InterfaceState, Output};
 use crate::status::{LinkView, ReservationView};
 use crate::tc::{Said, Tc};
@@ -186,6 +187,27 @@ impl<R: Route, P: Probe> Node<R, P> {
     /// The ledger of an interface, for bookings and grants. Tell it the time first: [`admit::Link::expire`].
     pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::Link> {
         self.world.tc.ledger_mut(oif)
+    }
+
+    /// What Boomerang's fast path may give away of an interface; see [`Tc::grant`]. Drain [`Node::poll`] afterwards as
+    /// after an input.
+    ///
+    /// # Errors
+    /// [`Refused`] with what is free; the old grant stays.
+    pub fn grant(&mut self, now: Time, oif: IfIndex, share: Share) -> Result<(), Refused> {
+        let granted = self.world.tc.grant(now, oif, share);
+        self.settle(now);
+        granted
+    }
+
+    /// A grant that was found; see [`Tc::adopt_grant`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn adopt_grant(&mut self, now: Time, oif: IfIndex, share: Share) -> Result<(), Refused> {
+        let adopted = self.world.tc.adopt_grant(now, oif, share);
+        self.settle(now);
+        adopted
     }
 
     /// Every reservation on this node's outgoing interfaces: asked, admitted, installed.

@@ -2,6 +2,7 @@
 
 mod world;
 
+use node::granted::Share;
 use node::io::{Aggregate, Event, Premium};
 use node::tc::Tc;
 use terms::ports::TrafficControl;
@@ -402,4 +403,48 @@ fn an_aggregate_is_what_its_flows_are_on_the_wire() {
     let bucket = BucketSpec { rate: Rate::from_mbps(10), depth: Bytes::new(100_000), min_unit: 1_000 };
     let two = Aggregate::default().plus(&link, &bucket).plus(&link, &bucket);
     assert_eq!(two, Aggregate { rate: Rate::from_kbps(20_280), depth: Bytes::new(202_800), packets: 202 });
+}
+
+#[test]
+fn the_fast_paths_grant_is_one_slot_which_the_shared_class_carries() {
+    let (mut tc, mut world) = started();
+    let share = |kbit| Share { rate: Rate::from_kbps(kbit), burst: Bytes::new(30_000), min_packet: 200 };
+    tc.grant(NOW, OIF, share(1000)).unwrap();
+    world.drain(&mut tc);
+    assert_eq!(last_batch(&world), ["best-effort 8830kbit", "controlled-load 1070kbit"], "as one reservation would");
+    world.settle(&mut tc, NOW);
+    tc.add(NOW, &request(5000, controlled_load(1000), &[sender()])).unwrap();
+    world.settle(&mut tc, NOW);
+    assert_eq!(tc.links().next().unwrap().reserved, Rate::from_kbps(2140));
+    assert_eq!(tc.audit(), Ok(()));
+    let before = tc.ledger_digest();
+    assert!(matches!(tc.grant(NOW, OIF, share(9000)), Err(Refused::Capacity { .. })), "not beside the other");
+    assert_eq!((tc.ledger_digest(), tc.granted(OIF)), (before, Rate::from_kbps(1000)), "the old one stays");
+    tc.grant(NOW, OIF, share(3000)).unwrap();
+    world.settle(&mut tc, NOW);
+    assert_eq!((tc.audit(), tc.granted(OIF)), (Ok(()), Rate::from_kbps(3000)));
+    // Other terms of the link: the same share, on a longer header.
+    let mut longer = reservable(10);
+    longer.spec.overhead = 18;
+    tc.interface(NOW, &interface(Some(longer)));
+    world.settle(&mut tc, NOW);
+    assert_eq!(tc.links().next().unwrap().reserved, Rate::from_kbps(1090 * 4));
+    assert_eq!(tc.audit(), Ok(()));
+    tc.grant(NOW, OIF, share(0)).unwrap();
+    world.settle(&mut tc, NOW);
+    assert_eq!((tc.granted(OIF), tc.links().next().unwrap().reserved), (Rate::ZERO, Rate::from_kbps(1090)));
+    assert_eq!((tc.audit(), world.plan == tc.plan()), (Ok(()), true));
+}
+
+#[test]
+fn a_grant_that_is_found_is_counted_whether_or_not_it_fits() {
+    let (mut tc, mut world) = started();
+    let share = Share { rate: Rate::from_mbps(20), burst: Bytes::new(30_000), min_packet: 200 };
+    tc.adopt_grant(NOW, OIF, share).unwrap();
+    assert_eq!(tc.links().next().unwrap().free, Rate::ZERO);
+    let refused = tc.add(NOW, &request(5000, controlled_load(10), &[sender()]));
+    assert!(matches!(refused, Err(Refused::Capacity { .. })));
+    tc.grant(NOW, OIF, Share { rate: Rate::from_mbps(1), ..share }).unwrap();
+    world.settle(&mut tc, NOW);
+    assert_eq!((tc.audit(), tc.granted(OIF)), (Ok(()), Rate::from_mbps(1)));
 }
