@@ -10,6 +10,8 @@ use bench::{Bench, Draw, median};
 use linux::boomerang::parade::Parade;
 use linux::boomerang::{FastPath, Hanging, Rules};
 use linux::bpf::entry::MAJOR;
+use linux::netlink::Socket;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use terms::{Bytes, FlowKey, IfIndex, Rate, Span};
 use wire::boomerang::{Family, Leg, Rates, Request, Selector};
@@ -99,6 +101,7 @@ fn main() {
             return;
         }
         program(&bench);
+        on_links(&bench);
     });
     run.join().expect("the benchmark's thread");
 }
@@ -188,4 +191,84 @@ fn new(bed: &mut Bed, parade: &mut Parade, count: u32, draw: &mut Draw) -> f64 {
     }
     assert!(bed.path.total().0 >= enough(count), "all were made, but for a few that only user space has room for");
     sum / f64::from(tables)
+}
+
+/// Messages a second through two links (veth pairs) and the program between them, sender and all on one processor; in turn
+/// with the bare forwarder in the program's place.
+fn on_links(bench: &Bench) {
+    if !["boomerang_veth_per_s", "xdp_forward_per_s"].iter().any(|name| bench.wants(name)) {
+        return;
+    }
+    let bed = bed(ROWS >> 10);
+    let mut socket = Socket::open().expect("netlink");
+    let mut peer = |name: &str| socket.link_by_name(name).expect("a peer").index;
+    let (near, far) = (peer("wpeer"), peer("epeer"));
+    let parade = Parade::open(64).expect("the parade loads");
+    let _sink = parade.sink(far).expect("veth has XDP");
+    let sender = Sender::new(near);
+    let frames: Vec<Vec<u8>> = (0..FEW).map(|n| frame(n, 1)).collect();
+    let run = |seconds: f64| {
+        let (before, start) = (parade.arrived().expect("counted"), std::time::Instant::now());
+        while start.elapsed().as_secs_f64() < seconds {
+            frames.chunks(100).for_each(|some| sender.send(some));
+        }
+        (parade.arrived().expect("counted") - before) as f64 / start.elapsed().as_secs_f64()
+    };
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    run(0.2); // every session is there
+    for _ in 0..ROUNDS {
+        ours.push(run(0.5));
+        bed.path.detach(bed.west).expect("detached");
+        let forwarder = parade.forward(bed.west).expect("veth has XDP");
+        bare.push(run(0.5));
+        drop(forwarder);
+        bed.path.attach(bed.west, Hanging::Native).expect("veth has XDP");
+    }
+    assert!(bed.path.counts().expect("counts").refreshed as f64 > ours[0] * 0.5, "they were refreshes");
+    bench.report("boomerang_veth_per_s", median(&mut ours), "1/s", ROUNDS);
+    bench.report("xdp_forward_per_s", median(&mut bare), "1/s", ROUNDS);
+}
+
+/// Puts frames on a link as they are.
+struct Sender {
+    socket: OwnedFd,
+    to: libc::sockaddr_ll,
+}
+
+impl Sender {
+    fn new(link: IfIndex) -> Sender {
+        // SAFETY: the descriptor is checked before it is owned; all-zero is a valid address.
+        let (socket, mut to): (OwnedFd, libc::sockaddr_ll) = unsafe {
+            let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+            assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+            (OwnedFd::from_raw_fd(fd), std::mem::zeroed())
+        };
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = link.0 as i32;
+        to.sll_halen = 6;
+        Sender { socket, to }
+    }
+
+    fn send(&self, frames: &[Vec<u8>]) {
+        let mut to = self.to;
+        let mut parts: Vec<libc::iovec> = frames
+            .iter()
+            .map(|frame| libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() })
+            .collect();
+        let mut all: Vec<libc::mmsghdr> = parts
+            .iter_mut()
+            .map(|part| {
+                // SAFETY: all-zero is a valid header.
+                let mut one: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                one.msg_hdr.msg_name = (&raw mut to).cast();
+                one.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
+                one.msg_hdr.msg_iov = part;
+                one.msg_hdr.msg_iovlen = 1;
+                one
+            })
+            .collect();
+        // SAFETY: headers, address, parts and frames outlive the call.
+        let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), all.as_mut_ptr(), all.len() as u32, 0) };
+        assert!(sent > 0, "{}", std::io::Error::last_os_error());
+    }
 }

@@ -119,4 +119,23 @@ int forward(struct xdp_md *ctx)
     return bpf_redirect(fib.ifindex, 0);
 }
 
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __type(key, __u32);
+    __type(value, __u64);
+} arrived SEC(".maps");
+
+// The end of the way: counts.
+SEC("xdp")
+int sink(void *ctx __attribute__((unused)))
+{
+    __u32 zero = 0;
+    __u64 *n = bpf_map_lookup_elem(&arrived, &zero);
+    if (n)
+        __sync_fetch_and_add(n, 1);
+    return XDP_DROP;
+}
+
 char dual_licence[] SEC("license") = "Dual MIT/GPL";

@@ -42,6 +42,8 @@ impl Step {
 pub struct Parade {
     parade: OwnedFd,
     forward: OwnedFd,
+    sink: OwnedFd,
+    arrived: Array<MapData, u64>,
     past: OwnedFd,
     steps: Shared<Step>,
     progress: Array<MapData, u64>,
@@ -58,6 +60,8 @@ impl Parade {
             .load(OBJECT)
             .map_err(|error| refused("load the parade", &error))?;
         let (parade, forward) = (program(&mut object, "parade")?, program(&mut object, "forward")?);
+        let sink = program(&mut object, "sink")?;
+        let arrived = Array::try_from(map(&mut object, "arrived")?).map_err(|e| refused("open a map", &e))?;
         let held = |map: &MapData| map.fd().as_fd().try_clone_to_owned().map_err(fault("hold a map"));
         let (Map::Array(steps), Map::ProgramArray(past)) = (map(&mut object, "steps")?, map(&mut object, "past")?)
         else {
@@ -66,7 +70,7 @@ impl Parade {
         let progress = Array::try_from(map(&mut object, "progress")?).map_err(|e| refused("open a map", &e))?;
         let (steps, past) = (held(&steps)?, held(&past)?);
         let steps = Shared::map(steps.as_fd(), most as usize).map_err(fault("map the messages into memory"))?;
-        Ok(Parade { parade, forward, past, steps, progress })
+        Ok(Parade { parade, forward, sink, arrived, past, steps, progress })
     }
 
     /// The messages, in their order.
@@ -100,6 +104,22 @@ impl Parade {
         self.progress.set(0, progress, 0).map_err(|error| refused("start the parade", &error))?;
         let ran = arriving::run_xdp(self.parade.as_fd(), frame, iif.0, times).map_err(fault("run the parade"))?;
         Ok(ran.nanos)
+    }
+
+    /// Hangs what counts and drops at an interface; it stays as long as what is returned.
+    ///
+    /// # Errors
+    /// The kernel will not.
+    pub fn sink(&self, iif: IfIndex) -> Result<OwnedFd, Fault> {
+        arriving::attach_xdp(self.sink.as_fd(), iif.0, Xdp::Native).map_err(fault("attach the sink"))
+    }
+
+    /// How many frames came to a sink.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn arrived(&self) -> Result<u64, Fault> {
+        self.arrived.get(&0, 0).map_err(|error| refused("read what arrived", &error))
     }
 
     /// Hangs the bare forwarder at an interface; it stays as long as what is returned.
