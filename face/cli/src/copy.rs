@@ -18,7 +18,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use terms::Rate;
+use terms::{Rate, Span};
 
 /// `sluice copy`.
 #[derive(Args, Debug)]
@@ -74,9 +74,9 @@ pub struct CopyArgs {
     /// Use this reservation, which is there already, and leave it there
     #[arg(long, value_name = "HANDLE")]
     pub reservation: Option<String>,
-    /// The longest round trip on the way [default: 100ms]; the edge's burst is made of it
-    #[arg(long, value_name = "SPAN")]
-    pub rtt: Option<String>,
+    /// The longest round trip on the way: the edge's burst is made of it
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "100ms")]
+    pub rtt: Span,
     /// How often a connection that broke is made again
     #[arg(long, default_value_t = 10)]
     pub retries: u32,
@@ -151,7 +151,9 @@ fn attempts(
     loop {
         let done = connect(to).and_then(|mut stream| {
             booking.bind(&stream)?;
-            send(source, &mut stream, allowance, &mut |progress| meter.tell(progress))
+            send(source, &mut stream, allowance, Duration::from_nanos(args.rtt.as_nanos()), &mut |progress| {
+                meter.tell(progress)
+            })
         });
         match done {
             Err(Error::World(why)) if left > 0 => {
@@ -185,8 +187,7 @@ fn wish(args: &CopyArgs, source: &Source) -> Result<Wish, Complaint> {
         (_, _, Some(by)) => Terms::By { deadline: when(by)?, most },
         _ => Terms::Background { weight: args.weight, floor: args.floor.as_bps(), most },
     };
-    let rtt_ms = args.rtt.as_deref().map(parse_span).transpose().map_err(Complaint::usage)?;
-    let rtt_ms = rtt_ms.map(|span| span.as_nanos() as f64 / 1e6);
+    let rtt_ms = Some(args.rtt.as_nanos() as f64 / 1e6);
     Ok(Wish { resource: args.resource.clone(), terms, rtt_ms, label: format!("copy {}", source.id()) })
 }
 

@@ -8,10 +8,10 @@
 use crate::allowance::{Allowance, Allowed};
 use crate::error::Error;
 use crate::pace;
-use api::agent::{Answer, EventDoc, Request};
+use api::agent::{Answer, EventDoc, Problem, Request};
 use api::book::{
-    AskDoc, BackgroundDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, FlowDoc, Instant as Stamp, PartDoc, PartRow,
-    ReservationDoc, VolumeDoc,
+    AlternativeDoc, AskDoc, BackgroundDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, FlowDoc, Instant as Stamp,
+    PartDoc, PartRow, ReservationDoc, VolumeDoc,
 };
 use api::client::Client;
 use linux::clock::Clock;
@@ -192,12 +192,42 @@ fn create(client: &mut Client, wish: &Wish, bytes: u64, to: &SocketAddr) -> Resu
         }
         Terms::By { deadline, most } => {
             part.rate = Some(most.unwrap_or(0));
-            ask.volume = Some(VolumeDoc { bytes: pace::volume(bytes, to), deadline: *deadline });
+            let left = deadline.0.since(Clock::start().now());
+            ask.volume = Some(VolumeDoc { bytes: pace::volume(bytes, to, left), deadline: *deadline });
         }
         Terms::Existing { .. } => {}
     }
     ask.parts = vec![part];
-    reservation(client.call(Request::BookCreate(ask))?)
+    match client.call(Request::BookCreate(ask)) {
+        Err(api::client::Error::Agent(problem)) => Err(refused(problem)),
+        answer => reservation(answer?),
+    }
+}
+
+/// The book's words, and what would be possible.
+fn refused(problem: Problem) -> Error {
+    let Some(refusal) = problem.refusal else { return api::client::Error::Agent(problem).into() };
+    let told: Vec<String> = refusal.alternatives.iter().filter_map(possible).collect();
+    match told.is_empty() {
+        true => Error::Refused(problem.message),
+        false => Error::Refused(format!("{}; possible: {}", problem.message, told.join("; "))),
+    }
+}
+
+/// An alternative, in a few words: how much, from when to when.
+fn possible(alternative: &AlternativeDoc) -> Option<String> {
+    let steps = alternative.parts.first()?;
+    let (first, last) = (steps.first()?, steps.last()?);
+    let most = steps.iter().map(|step| step.amount).fold(0.0, f64::max);
+    let end = last.end.map_or("open".into(), |end| format!("until {}", to_the_second(end)));
+    let rate = terms::Rate::from_bps(most as u64);
+    Some(format!("{} ({rate} from {} {end})", alternative.sort, first.start))
+}
+
+/// The full second at or after an instant.
+fn to_the_second(at: Stamp) -> Stamp {
+    const SECOND: u64 = 1_000_000_000;
+    Stamp(terms::Time::from_nanos(at.0.as_nanos().div_ceil(SECOND).saturating_mul(SECOND)))
 }
 
 /// A reservation of that name which is not over.

@@ -1,6 +1,7 @@
 //! Between what is granted, in bit/s of IP bytes, and what a file is made of, in bytes of payload.
 
 use std::net::SocketAddr;
+use terms::Span;
 
 /// Bytes of a full packet on an Ethernet, IP header included.
 const FULL: u64 = 1_500;
@@ -14,6 +15,8 @@ const USED: u64 = 990;
 const RESERVE: u64 = 1_030;
 /// The same for the smallest file.
 const START: u64 = 256 << 10;
+/// What goes before the first byte and after the last.
+const AROUND: Span = Span::from_secs(1);
 
 /// Bytes of headers in each packet to that address.
 fn headers(to: &SocketAddr) -> u64 {
@@ -26,11 +29,14 @@ pub fn payload_rate(grant_bps: u64, to: &SocketAddr) -> u64 {
     (wide / u128::from(FULL * 1_000)) as u64
 }
 
-/// IP bytes that carry a file, with a reserve; rounded up.
-pub fn volume(file: u64, to: &SocketAddr) -> u64 {
+/// IP bytes that carry a file in so much time, with a reserve: some for each byte, and a second (of less than eight
+/// seconds an eighth) in which connections are made and the receiver compares. Rounded up.
+pub fn volume(file: u64, to: &SocketAddr, time: Span) -> u64 {
     let wide = u128::from(file) * u128::from(FULL) * u128::from(RESERVE);
     let bytes = wide.div_ceil(u128::from(FULL - headers(to)) * 1_000) + u128::from(START);
-    u64::try_from(bytes).unwrap_or(u64::MAX)
+    let time = u128::from(time.as_nanos().max(1));
+    let used = time - (time / 8).min(u128::from(AROUND.as_nanos()));
+    u64::try_from((bytes * time).div_ceil(used)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -54,10 +60,10 @@ mod tests {
     fn a_volume_at_its_rate_is_there_in_time() {
         for file in [0u64, 1, 1_000_000, 2_000_000_000, u64::MAX] {
             for to in [to("10.0.0.1:1"), to("[fd00::1]:1")] {
-                let volume = volume(file, &to);
-                // If the grant carries the volume in a thousand seconds, the file is through a little earlier.
+                let volume = volume(file, &to, Span::from_secs(1_000));
+                // If the grant carries the volume in a thousand seconds, the file is through a second earlier.
                 let bps = volume / 1_000 * 8;
-                let through = u128::from(payload_rate(bps, &to)) * 1_000;
+                let through = u128::from(payload_rate(bps, &to)) * 999;
                 assert!(volume == u64::MAX || through >= u128::from(file), "{file}: {volume} {through}");
             }
         }

@@ -87,8 +87,8 @@ pub fn connect(to: SocketAddr) -> Result<TcpStream, Error> {
     Ok(stream)
 }
 
-/// Sends the file through a connection, from where the receiver is, and hears that it is right. `tell` is told how far
-/// it is after every block.
+/// Sends the file through a connection, from where the receiver is, and hears that it is right. The edge's burst is that
+/// of a round trip of `rtt`. `tell` is told how far it is after every block.
 ///
 /// # Errors
 /// The connection broke ([`Error::World`]: another attempt goes on), the reservation is over, the receiver cannot, or
@@ -97,12 +97,13 @@ pub fn send(
     source: &mut Source,
     stream: &mut TcpStream,
     allowance: &Allowance,
+    rtt: Duration,
     tell: &mut impl FnMut(Progress),
 ) -> Result<(), Error> {
     let to = stream.peer_addr().map_err(Error::doing("see the other end"))?;
     stream.set_read_timeout(Some(CONNECT)).map_err(Error::doing("wait for the receiver"))?;
     stream.set_write_timeout(Some(LOOK)).map_err(Error::doing("wait for the receiver"))?;
-    let mut pipe = Pipe { stream, allowance, to, paced: 0, schedule: Schedule::default() };
+    let mut pipe = Pipe { stream, allowance, to, paced: 0, schedule: Schedule::of(rtt) };
     let hello = serde_json::to_vec(&source.hello).map_err(|error| Error::World(error.to_string()))?;
     pipe.put(&[&hello[..], b"\n"].concat(), None)?;
     let offset = match hear(pipe.stream)? {
@@ -160,7 +161,8 @@ impl Pipe<'_> {
                     if let Some(granted) = &mut granted {
                         **granted = rate;
                         if rate == 0 {
-                            self.schedule = Schedule::default();
+                            self.schedule.since = None;
+                            self.schedule.rate = 0;
                             self.allowance.wait(LOOK);
                             continue;
                         }
@@ -199,8 +201,10 @@ impl Pipe<'_> {
 
 /// How far a sender is behind its rate: a machine that is busy with other things holds it up, and what it missed it may
 /// still send, a little faster, out of the burst that the edge has kept for it meanwhile.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Schedule {
+    /// What is missed beyond that is missed, microseconds: most of the edge's burst.
+    most: u64,
     /// At which rate, bytes of payload a second.
     rate: u64,
     /// Since when.
@@ -209,25 +213,29 @@ struct Schedule {
     sent: u64,
 }
 
-/// A sender that is behind by more is a tenth faster, microseconds of its rate.
+/// A sender that is behind by more is half as fast again, microseconds of its rate.
 const BEHIND: u64 = 5_000;
-/// What is missed beyond that is missed: the burst is that of a round trip, by default 100 ms.
-const MISSED: u64 = 60_000;
 
 impl Schedule {
+    /// Of a flow whose burst is that of such a round trip.
+    fn of(rtt: Duration) -> Schedule {
+        let most = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX) / 5 * 4;
+        Schedule { most, rate: 0, since: None, sent: 0 }
+    }
+
     /// At which rate to send now.
     fn pace(&mut self, rate: u64, now: Instant) -> u64 {
         if rate != self.rate {
-            *self = Schedule { rate, since: Some(now), sent: 0 };
+            *self = Schedule { rate, since: Some(now), sent: 0, ..*self };
         }
         let since = *self.since.get_or_insert(now);
         let of_time = |us: u64| u64::try_from(u128::from(rate) * u128::from(us) / 1_000_000).unwrap_or(u64::MAX);
         let due = of_time(now.duration_since(since).as_micros().min(u64::MAX.into()) as u64);
         let behind = due.saturating_sub(self.sent);
-        if behind > of_time(MISSED) {
-            self.sent = due - of_time(MISSED);
+        if behind > of_time(self.most) {
+            self.sent = due - of_time(self.most);
         }
-        if behind > of_time(BEHIND) { rate.saturating_add(rate / 10) } else { rate }
+        if behind > of_time(BEHIND) { rate.saturating_add(rate / 2) } else { rate }
     }
 }
 
@@ -239,14 +247,14 @@ mod tests {
     fn who_is_held_up_catches_up_and_no_more() {
         let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::of(Duration::from_millis(75));
         assert_eq!(schedule.pace(1_000_000, at(0)), 1_000_000);
         schedule.sent = 100_000;
         assert_eq!(schedule.pace(1_000_000, at(100)), 1_000_000, "on time");
-        assert_eq!(schedule.pace(1_000_000, at(120)), 1_100_000, "20 ms behind");
+        assert_eq!(schedule.pace(1_000_000, at(120)), 1_500_000, "20 ms behind");
         schedule.sent += 16_000;
         assert_eq!(schedule.pace(1_000_000, at(120)), 1_000_000, "and no more");
-        assert_eq!(schedule.pace(1_000_000, at(10_120)), 1_100_000);
+        assert_eq!(schedule.pace(1_000_000, at(10_120)), 1_500_000);
         assert_eq!(schedule.sent, 10_060_000, "of ten seconds 60 ms are made good");
         assert_eq!(schedule.pace(500_000, at(10_120)), 500_000, "another rate, another schedule");
         assert_eq!(schedule.pace(u64::MAX, at(99_000)), u64::MAX, "no rate is too large");

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+const RTT: Duration = Duration::from_millis(100);
+
 /// A folder that goes with the test.
 struct Folder(PathBuf);
 
@@ -65,7 +67,7 @@ fn allowed(bps: u64) -> Allowance {
 fn copy(path: &Path, to: SocketAddr, allowance: &Allowance) -> Result<Progress, Error> {
     let mut source = Source::open(path, None)?;
     let mut last = Progress::default();
-    send(&mut source, &mut connect(to)?, allowance, &mut |progress| last = progress)?;
+    send(&mut source, &mut connect(to)?, allowance, RTT, &mut |progress| last = progress)?;
     Ok(last)
 }
 
@@ -100,7 +102,7 @@ fn what_broke_off_goes_on_where_it_was() {
     let stopper = allowance.clone();
     let mut source = Source::open(&path, None).expect("there");
     let mut stopped_at = 0;
-    let result = send(&mut source, &mut connect(to).expect("connects"), &allowance, &mut |progress| {
+    let result = send(&mut source, &mut connect(to).expect("connects"), &allowance, RTT, &mut |progress| {
         if progress.done > 1_000_000 {
             stopper.stop();
         }
@@ -114,7 +116,8 @@ fn what_broke_off_goes_on_where_it_was() {
     assert!(kept > 0 && kept <= stopped_at, "{kept} of {stopped_at}");
     let mut rates = Vec::new();
     let mut again = Source::open(&path, None).expect("there");
-    send(&mut again, &mut connect(to).expect("connects"), &allowed(u64::MAX), &mut |p| rates.push(p)).expect("copied");
+    send(&mut again, &mut connect(to).expect("connects"), &allowed(u64::MAX), RTT, &mut |p| rates.push(p))
+        .expect("copied");
     // What was there was hashed, not sent: nothing is granted for it.
     assert!(rates.iter().any(|p| p.done == kept && p.granted_bps == 0), "it began at {kept}");
     assert_eq!(next(&heard).result.expect("received"), 4_000_000);
@@ -139,7 +142,7 @@ fn the_rate_follows_what_is_allowed_and_nothing_goes_while_nothing_is() {
     let begin = Instant::now();
     let mut marks = Vec::new();
     let mut source = Source::open(&path, None).expect("there");
-    send(&mut source, &mut connect(to).expect("connects"), &allowance, &mut |p| {
+    send(&mut source, &mut connect(to).expect("connects"), &allowance, RTT, &mut |p| {
         marks.push((begin.elapsed(), p.done));
     })
     .expect("copied");

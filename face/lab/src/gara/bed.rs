@@ -51,6 +51,8 @@ impl Garnet {
     /// No privileges, or a node does not start.
     pub fn up() -> Result<Garnet, Error> {
         let options = UpOptions::usual()?;
+        // Without the right to it the machine's other work may hold senders up.
+        let _ = linux::process::go_first();
         scratch::sweep(&options.testbeds);
         let scratch = Scratch::create()?;
         let bed = Bed::of("examples/garnet.toml", TOPOLOGY, scratch.name(), None, &options)?;

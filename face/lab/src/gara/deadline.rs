@@ -2,6 +2,7 @@
 //! cannot be and is refused before a byte is sent, with the earliest time that is possible.
 
 use super::bed::Garnet;
+use super::meter::{Meter, Second};
 use crate::error::Error;
 use crate::experiment::{Experiment, Finding, Options};
 use crate::program::{Ended, Running};
@@ -25,6 +26,8 @@ const WHOLE: (u64, u64) = (2_000_000_000, 480);
 const QUICK: (u64, u64) = (24_000_000, 8);
 /// The most that premium carries, Mb/s.
 const MOST: f64 = 45.0;
+/// How often the classes are read.
+const READ: Duration = Duration::from_millis(200);
 /// How much later than its deadline a transfer may be ended.
 const LATE: Duration = Duration::from_secs(60);
 
@@ -40,7 +43,7 @@ fn run(options: &Options) -> Result<Finding, Error> {
     // One that cannot be: a quarter of the time that the whole premium channel takes.
     let least = bytes as f64 * 8e-6 / MOST;
     let soon = format!("now+{}ms", (least * 250.0) as u64);
-    let refused = ended(garnet.copy(&file, &["--by", &soon])?, Duration::from_secs(30), options)?;
+    let refused = ended(garnet.copy(&file, &["--by", &soon])?, &mut meter, Duration::from_secs(30), options)?;
     let told = refused.errors.trim().to_owned();
     finding.notes.push(format!("refused up front: {told}"));
     if refused.code != Some(1) || !told.contains('T') || !told.contains('Z') {
@@ -50,17 +53,15 @@ fn run(options: &Options) -> Result<Finding, Error> {
     finding.cell(TABLE, "impossible", "refused", Some(1.0), &[f64::from(u8::from(refused.code == Some(1)))]);
     finding.cell(TABLE, "impossible", "seconds", None, &[refused.took.as_secs_f64()]);
     // One that can.
-    let before = meter.read(|| 0)?;
     let by = format!("now+{seconds}s");
-    let done = ended(garnet.copy(&file, &["--by", &by])?, Duration::from_secs(seconds) + LATE, options)?;
-    let after = meter.read(|| 0)?;
+    let limit = Duration::from_secs(seconds) + LATE;
+    let done = ended(garnet.copy(&file, &["--by", &by])?, &mut meter, limit, options)?;
     let took = done.took.as_secs_f64();
-    let mbps = |from: u64, until: u64| (until - from) as f64 * 8e-6 / took.max(1e-9);
     finding.cell(TABLE, "possible", "MB", None, &[bytes as f64 / 1e6]);
     finding.cell(TABLE, "possible", "deadline s", None, &[seconds as f64]);
     finding.cell(TABLE, "possible", "seconds", None, &[took]);
-    finding.cell(TABLE, "possible", "premium Mb/s", None, &[mbps(before.foreground, after.foreground)]);
-    finding.cell(TABLE, "possible", "best effort Mb/s", None, &[mbps(before.best_effort, after.best_effort)]);
+    finding.cell(TABLE, "possible", "premium Mb/s", None, &[done.premium / took]);
+    finding.cell(TABLE, "possible", "best effort Mb/s", None, &[done.best_effort / took]);
     finding.value("deadline_s", seconds as f64);
     finding.value("took_s", took);
     if done.code != Some(0) {
@@ -76,18 +77,30 @@ struct Done {
     code: Option<i32>,
     errors: String,
     took: Duration,
+    /// What left meanwhile, Mbit of IP bytes.
+    premium: f64,
+    best_effort: f64,
 }
 
-/// Waits for a program's end.
-fn ended(mut running: Running, limit: Duration, options: &Options) -> Result<Done, Error> {
+/// Waits for a program's end, and counts what leaves meanwhile: the class goes with the reservation.
+fn ended(mut running: Running, meter: &mut Meter, limit: Duration, options: &Options) -> Result<Done, Error> {
     let begun = Instant::now();
+    let (mut premium, mut best_effort) = (0.0, 0.0);
+    let mut last = meter.read(|| 0)?;
     while running.is_running() {
         if begun.elapsed() > limit {
             return Err(Error::Void(format!("a transfer did not end within {} s", limit.as_secs())));
         }
         options.patience.wait(Duration::from_millis(5))?;
+        if last.at.elapsed() > READ {
+            let now = meter.read(|| 0)?;
+            let passed = Second::between(&last, &now);
+            premium += passed.foreground * passed.length;
+            best_effort += passed.best_effort * passed.length;
+            last = now;
+        }
     }
     let took = begun.elapsed();
     let Ended { code, errors } = running.ended();
-    Ok(Done { code, errors, took })
+    Ok(Done { code, errors, took, premium, best_effort })
 }

@@ -1,0 +1,46 @@
+//! The experiments of seed 002 on real packets, in their quick forms, as a user runs them.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn run(name: &str) -> (Output, PathBuf) {
+    let out = std::env::temp_dir().join(format!("sluice-{name}-{}", std::process::id()));
+    let words = ["lab", "run", name, "--quick", "--json", "--silent", "--out"];
+    let ran = Command::new(env!("CARGO_BIN_EXE_sluice")).args(words).arg(&out).output();
+    (ran.expect("sluice runs"), out)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The line for scripts of a run that has shown what it must; `None`: not here.
+fn shown(name: &str, files: &[&str]) -> Option<Value> {
+    let (ran, out) = run(name);
+    let complaint = text(&ran.stderr);
+    if complaint.contains("a testbed needs root") {
+        bench::skipped(complaint.trim());
+        return None;
+    }
+    assert!(ran.status.success(), "{}{complaint}", text(&ran.stdout));
+    for file in files {
+        let path = out.join(name).join(file);
+        assert!(path.metadata().is_ok_and(|file| file.len() > 100), "{}", path.display());
+    }
+    let _ = std::fs::remove_dir_all(out);
+    serde_json::from_str(text(&ran.stdout).lines().last().expect("a line")).ok()
+}
+
+/// One after the other: both are about who gets how much of one machine.
+#[test]
+fn a_bulk_transfer_follows_the_book_and_a_deadline_is_kept_or_refused() {
+    let Some(line) = shown("gara-fig4", &["tables.txt", "cells.csv", "figure-4.svg", "figure-4.png"]) else { return };
+    let value = |line: &Value, name: &str| line[name].as_f64().unwrap_or_else(|| panic!("{name} is not in {line}"));
+    assert!(value(&line, "foreground_min_share") >= 0.99 && value(&line, "background_share") >= 0.95, "{line}");
+    let cells = line["cells"].as_array().expect("cells");
+    let grants = cells.iter().filter(|cell| cell["column"] == "grant").map(|cell| value(cell, "measured"));
+    assert_eq!(grants.collect::<Vec<_>>(), [40.5, 4.5, 40.5, 31.5, 40.5, 22.5, 40.5], "0.9 x 45 - foreground");
+    let line = shown("deadline", &["tables.txt"]).expect("root as before");
+    assert!(value(&line, "took_s") <= value(&line, "deadline_s"), "{line}");
+}
