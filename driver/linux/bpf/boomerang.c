@@ -297,6 +297,13 @@ static __always_inline int tell_in(void *ctx, const struct frame *f, int reason,
     return 0;
 }
 
+// Whether somebody reads the ring. When its agent is gone messages go on untouched, as through a node that is not aware.
+static __always_inline int is_read(const struct settings *set)
+{
+    __u64 until = *(const volatile __u64 *)&set->read_until;
+    return !until || bpf_ktime_get_coarse_ns() + set->offset < until;
+}
+
 static __noinline int tell(void *ctx, const struct frame *f, int reason, int xdp)
 {
     struct counts *n = counters();
@@ -337,7 +344,7 @@ static __always_inline int handle(void *ctx, struct frame *f, int xdp)
     if (went == TOO_MANY)
         return silence();
     if (went != GOES_ON)
-        return tell(ctx, f, went, xdp) ? STAYS : PASSES;
+        return is_read(set) && tell(ctx, f, went, xdp) ? STAYS : PASSES;
     if (!f->way.reached)
         return PASSES;
     __builtin_memcpy(e->dst, f->way.dmac, 6);

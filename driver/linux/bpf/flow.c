@@ -10,7 +10,8 @@
 //
 //   conforming          skb->priority = the flow's HTB class (HTB takes a class id in the priority as it stands)
 //   in excess           skb->priority = 0: HTB's default class, best effort (RFC 2211 section 3, RFC 2212 section 5)
-//   RSVP, ARP, ND       the control class
+//   RSVP, Boomerang,
+//   ARP, ND             the control class
 //   EF and AF1x         where no flow has the packet: the premium classes, 5 and 6 (RFC 3246, RFC 2597)
 //   all else            a priority that names one of our classes is wiped: no application chooses its class
 //
@@ -25,6 +26,8 @@
 #define MAJOR 0x5c1c // the major number of our root qdisc, on every interface
 #define CLASS(minor) (((__u32)MAJOR << 16) | (minor))
 #define CONTROL CLASS(3)
+#define ECHO 1 // ICMP
+#define BOOMERANG 0x47114711
 #define PREMIUM CLASS(5)
 #define BACKGROUND CLASS(6)
 
@@ -166,6 +169,15 @@ static __always_inline int is_neighbour_discovery(struct __sk_buff *skb, const s
     return type >= 133 && type <= 137; // RFC 4861 section 4
 }
 
+// A reservation inside an ICMP echo (boomerang.c) is signalling as well.
+static __always_inline int is_boomerang(struct __sk_buff *skb, const struct packet *p)
+{
+    __be32 magic = 0;
+    if ((p->key.protocol != ECHO && p->key.protocol != ICMPV6) || p->fragment)
+        return 0;
+    return !load(skb, p->transport + 8, &magic, 4) && magic == bpf_htonl(BOOMERANG);
+}
+
 // The class of a code point. Where it is not there, HTB takes its default, best effort.
 static __always_inline __u32 by_code_point(__u8 dscp)
 {
@@ -193,7 +205,7 @@ static __always_inline __u32 classify(struct __sk_buff *skb)
     } else {
         return 0;
     }
-    if (p.key.protocol == RSVP)
+    if (p.key.protocol == RSVP || is_boomerang(skb, &p))
         return CONTROL;
     struct flow *flow = find(skb, &p);
     if (!flow)

@@ -66,7 +66,9 @@ struct settings {
     __u32 burst_least;  // and at least this, bytes
     __u32 min_unit;     // a shorter packet counts as this long
     __u32 per_source;   // messages a second that are taken of one source; a new session counts as ten
-    __u32 zero[5];
+    __u32 zero;
+    __u64 read_until; // boot clock, ns: until then somebody reads the ring; 0: always
+    __u32 nothing[2];
 };
 
 struct {

@@ -5,6 +5,7 @@
 //! `wire`, sizes are bytes, spans say their unit in the name.
 
 pub use crate::book::{AskDoc, BindingDoc, BookAnswer, BookFilter, ChangeDoc, RefusalDoc, WindowDoc};
+pub use crate::boomerang::{BoomerangAsk, BoomerangDoc, BoomerangNews, BoomerangSession};
 pub use crate::event::{Direction, EventDoc, TraceFilter};
 pub use crate::links::{CallerDoc, LinkRow};
 pub use crate::proxy::{StaticDoc, StaticRow};
@@ -120,6 +121,24 @@ pub enum Request {
         #[serde(default)]
         filter: TraceFilter,
     },
+    /// Reserve by Boomerang: [`Answer::Boomerang`], the one session, as it stands before its answer is back; how it went comes as
+    /// `boomerang` events on this connection.
+    BoomerangReserve {
+        /// What.
+        ask: BoomerangAsk,
+        /// Instead of what this session has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<u64>,
+    },
+    /// Give one back; how it went comes as an event.
+    BoomerangRelease {
+        /// Which.
+        number: u64,
+    },
+    /// What Boomerang has here: [`Answer::Boomerang`].
+    BoomerangSessions,
+    /// Send every Boomerang message that user space handles to this connection from now on, as `echo` events.
+    BoomerangTrace,
     /// What would the book grant? [`BookAnswer::Enquired`].
     BookEnquire(AskDoc),
     /// Reserve. [`BookAnswer::Reservation`].
@@ -243,6 +262,8 @@ pub enum Answer {
     Book(BookAnswer),
     /// Links.
     Links(Vec<LinkRow>),
+    /// Boomerang.
+    Boomerang(BoomerangDoc),
 }
 
 /// Why a call was not carried out.

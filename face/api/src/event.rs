@@ -131,6 +131,25 @@ pub enum EventDoc {
         /// Messages that were left out before this one, because they were too many.
         lost: u64,
     },
+    /// News of a session that was reserved by Boomerang.
+    Boomerang {
+        /// Its number.
+        number: u64,
+        /// What.
+        #[serde(flatten)]
+        news: crate::boomerang::BoomerangNews,
+    },
+    /// A Boomerang message that came or went (only to connections that trace it).
+    Echo {
+        /// Whether it came or went.
+        direction: Direction,
+        /// By which interface; null: a local application's.
+        interface: Option<String>,
+        /// The IP packet, in hex.
+        bytes: String,
+        /// What became of one that came: `passed`, `answered`, `heard`, or why it ended.
+        became: Option<String>,
+    },
     /// Something happened to a reservation of the book (only to connections that follow it).
     Book(crate::book::BookEvent),
     /// Anything else that happened in the node, as words (only to connections that watch).

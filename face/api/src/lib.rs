@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod book;
+pub mod boomerang;
 pub mod client;
 pub mod convert;
 pub mod document;

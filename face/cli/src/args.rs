@@ -1,5 +1,6 @@
 //! The command line: every command, option and example in one definition; help, completion and man pages come from it.
 
+use crate::boomerang::args::BoomerangCommand;
 use crate::broker::BrokerArgs;
 use crate::ca::CaArgs;
 use crate::copy::CopyArgs;
@@ -72,6 +73,9 @@ pub enum Command {
     /// Reserve by RSVP, and look at its state
     #[command(subcommand)]
     Rsvp(RsvpCommand),
+    /// Boomerang: reservations inside ICMP echo, both directions in one round trip
+    #[command(subcommand)]
+    Boomerang(BoomerangCommand),
     /// What this kernel can and cannot do, and what is used instead
     Doctor(DoctorArgs),
     /// Every interface and reservation: asked / admitted / installed / measured
@@ -135,9 +139,21 @@ pub struct DemoArgs {
     /// The same nodes in simulated time: needs no root, takes seconds
     #[arg(long)]
     pub sim: bool,
+    /// By which protocol the video is reserved
+    #[arg(long, value_enum, default_value = "rsvp", conflicts_with = "sim")]
+    pub with: With,
     /// Show no progress
     #[arg(long)]
     pub silent: bool,
+}
+
+/// A protocol that reserves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum With {
+    /// The sender announces, the receiver reserves
+    Rsvp,
+    /// The receiver reserves both directions by one ping
+    Boomerang,
 }
 
 /// `sluice lab ...`.

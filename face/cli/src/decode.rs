@@ -4,7 +4,7 @@
 //! was given (the message; the IP packet with `--ip` and `--pcap`). Where RFC 2205 wants a PathErr or ResvErr sent
 //! back, `answer` says its code and value.
 
-mod json;
+pub mod json;
 
 use crate::complain::Complaint;
 use crate::rsvp::args::DecodeArgs;
@@ -72,7 +72,7 @@ fn pcap(file: &Path, out: &mut impl Write) -> Result<std::io::Result<()>, Compla
     Ok(Ok(()))
 }
 
-fn open(file: Option<&Path>) -> Result<Box<dyn Read>, Complaint> {
+pub fn open(file: Option<&Path>) -> Result<Box<dyn Read>, Complaint> {
     match file {
         Some(path) if path != Path::new("-") => match std::fs::File::open(path) {
             Ok(file) => Ok(Box::new(file)),
@@ -82,7 +82,7 @@ fn open(file: Option<&Path>) -> Result<Box<dyn Read>, Complaint> {
     }
 }
 
-fn unreadable(file: Option<&Path>, e: &std::io::Error) -> Complaint {
+pub fn unreadable(file: Option<&Path>, e: &std::io::Error) -> Complaint {
     let name = file.map_or("standard input".into(), |f| f.display().to_string());
     Complaint::world(format!("cannot read {name}: {e}"))
 }
@@ -184,7 +184,7 @@ fn error(what: &str, offset: usize) -> String {
     wrong(what, offset).finish()
 }
 
-fn wrong(what: &str, offset: usize) -> Json {
+pub fn wrong(what: &str, offset: usize) -> Json {
     let mut json = Json::new();
     json.field("error", Value::Text(what));
     json.field("offset", Value::Number(offset as u64));

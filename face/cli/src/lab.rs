@@ -1,6 +1,6 @@
 //! `sluice demo` and `sluice lab ...`: the experiments of the laboratory.
 
-use crate::args::{Cli, Command, DemoArgs, LabCommand, LabReportArgs, LabRunArgs};
+use crate::args::{Cli, Command, DemoArgs, LabCommand, LabReportArgs, LabRunArgs, With};
 use crate::complain::{Complaint, INTERRUPTED};
 use ::lab::demo::{self, DemoOptions, Report};
 use ::lab::error::Error;
@@ -27,6 +27,10 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Complaint> {
     let up = options()?;
     let mut options = if args.quick { DemoOptions::quick(up) } else { DemoOptions::full(up, args.out.clone()) };
     options.progress = !args.silent;
+    options.with = match args.with {
+        With::Rsvp => demo::With::Rsvp,
+        With::Boomerang => demo::With::Boomerang,
+    };
     let report = match demo::run(&options, &patience) {
         Err(Error::Interrupted) => return Ok(interrupted()),
         result => result?,

@@ -3,6 +3,7 @@
 
 mod agent;
 mod args;
+mod boomerang;
 mod broker;
 mod ca;
 mod complain;
@@ -73,6 +74,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Plane(command) => plane::run(command),
         Command::Profile(args) => profile::run(args),
         Command::Rsvp(command) => rsvp::run(command),
+        Command::Boomerang(command) => boomerang::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Completions { shell } => {

@@ -66,6 +66,8 @@ pub fn describe(event: &EventDoc) -> String {
             format!("{answers} error {who} {meaning} (code {code}, value {value}) at {node}{words}{kept}")
         }
         EventDoc::Message { src, dst, .. } => format!("message   {src} > {dst}"),
+        EventDoc::Boomerang { number, news } => format!("boomerang {number}: {}", crate::boomerang::words(news)),
+        EventDoc::Echo { direction, interface, .. } => format!("echo      {direction:?} {interface:?}"),
         EventDoc::Book(event) => format!("{:<9} {}", event.event, event.handle),
         EventDoc::Node { name, text } => format!("{name:<9} {text}"),
     }

@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 fn decode(args: &[&str], input: &[u8]) -> Output {
+    decode_of("rsvp", args, input)
+}
+
+fn decode_of(protocol: &str, args: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
-        .args(["rsvp", "decode"])
+        .args([protocol, "decode"])
         .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -229,4 +233,27 @@ fn what_cannot_be_read_is_a_failure() {
         assert!(!output.status.success() && said.contains(words), "{args:?}: {said}");
         assert!(output.stdout.is_empty());
     }
+}
+
+/// `sluice boomerang decode`: one ICMP message a line, or one packet.
+#[test]
+fn boomerang_messages_are_printed_and_what_is_none_says_why() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engine/wire/probes");
+    let text = std::fs::read_to_string(folder.join("reply-v4-nack.hex")).unwrap();
+    let digits: String = text.lines().flat_map(|l| l.split('#').next().unwrap().split_whitespace()).collect();
+    let input = format!("{}\n{}\n# a comment\n0800\nxyz\n", &digits[40..], &digits[40..digits.len() - 2]);
+    let output = decode_of("boomerang", &["--hex"], input.as_bytes());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let said: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(said.len(), 4);
+    assert_eq!(said[0]["leg"], "reply");
+    assert_eq!((&said[0]["container"]["nack"], &said[0]["reservation"]["key"]), (&true.into(), &0.into()));
+    assert_eq!(said[0]["qos"]["forward_bps"], 500_000);
+    assert_eq!(said[1]["error"], "Boomerang QoS body is cut off");
+    assert_eq!(said[2]["error"], "shorter than a Boomerang header");
+    assert_eq!((&said[3]["error"], &said[3]["offset"]), (&"not hexadecimal".into(), &0.into()));
+    let output = decode_of("boomerang", &["--hex", "--ip"], digits.as_bytes());
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["ip"]["dst"], "10.0.1.1");
 }

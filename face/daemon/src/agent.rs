@@ -3,6 +3,7 @@
 use crate::auth;
 use crate::book::Book;
 use crate::config::{AgentConfig, Level};
+use crate::echo::Echo;
 use crate::enforce::{Enforcers, network};
 use crate::interfaces::{self, Interfaces};
 use crate::local::Local;
@@ -17,7 +18,7 @@ use crate::speakers::Speakers;
 use crate::start::{self, Sole, StartError};
 use crate::statics::{self, Statics};
 use crate::trace::{Seen, Tracers};
-use api::agent::{Direction, EventDoc, Line};
+use api::agent::{Direction, Line};
 use linux::clock::Clock;
 use linux::error::Failed;
 use linux::netlink::Socket;
@@ -41,6 +42,7 @@ const NOTICES: Token = Token(1);
 const SIGNALS: Token = Token(2);
 const LOCAL: Token = Token(3);
 const JOURNAL: Token = Token(4);
+pub(crate) const ECHO: Token = Token(5);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
 /// Most batches that are read, and most messages that the node is told, before something else has its turn.
@@ -70,6 +72,8 @@ pub(crate) struct Agent {
     pub(crate) statics: Statics,
     /// Who speaks on each connection.
     pub(crate) speakers: Speakers,
+    /// Boomerang, where the configuration has it.
+    pub(crate) echo: Option<Echo>,
     mroutes: MulticastRoutes,
     /// Whose messages are taken, by interface name.
     pub(crate) auth: BTreeMap<String, Auth>,
@@ -78,7 +82,7 @@ pub(crate) struct Agent {
     notices: Notices,
     pub(crate) netlink: Socket,
     receiver: Option<Receiver>,
-    sender: Option<Sender>,
+    pub(crate) sender: Option<Sender>,
     /// Messages that were read and wait for the node.
     pub(crate) intake: Intake,
     signals: Signals,
@@ -148,6 +152,7 @@ impl Agent {
             tracers: Tracers::default(),
             statics,
             speakers: Speakers::default(),
+            echo: None,
             mroutes: MulticastRoutes::default(),
             auth,
             look_at: clock.now() + LOOK_EVERY,
@@ -190,6 +195,7 @@ impl Agent {
         let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
         self.poll.add(&receiver, RSVP, Want::Read)?;
         (self.receiver, self.sender) = (Some(receiver), Some(sender));
+        self.begin_echo()?;
         self.tell_statics();
         self.flush();
         let now = self.clock.now();
@@ -224,10 +230,14 @@ impl Agent {
                 SIGNALS => self.signal(),
                 LOCAL => self.accept(),
                 JOURNAL => self.pick_up(),
+                ECHO => self.take_echoes(),
                 Token(client) => self.serve(client, one.readable),
             }
         }
         self.take_in();
+        if let Some(echo) = &self.echo {
+            echo.is_alive(&self.clock);
+        }
         for client in waiting {
             self.serve(client, false);
         }
@@ -248,6 +258,7 @@ impl Agent {
 
     /// Gives everything back: interfaces, map, sockets.
     fn end(mut self) {
+        self.end_echo();
         (self.receiver, self.sender) = (None, None); // before anything else: what is in transit goes on by itself again
         self.end_book();
         self.tell(Input::Stop);
@@ -272,6 +283,11 @@ impl Agent {
     /// Carries out what the node says, and what follows from that.
     pub(crate) fn after(&mut self) {
         self.drain();
+        self.settle();
+    }
+
+    /// Tells the node what followed from what it said, until nothing more does.
+    pub(crate) fn settle(&mut self) {
         while let Some((id, result)) = self.done.pop_front() {
             self.node.handle(self.clock.now(), Input::PlanDone { id, result });
             self.drain();
@@ -298,8 +314,7 @@ impl Agent {
                 let result = self.plane.apply(&ops);
                 self.done.push_back((id, result));
             }
-            // Nobody has told Boomerang anything yet.
-            Output::Boomerang(_) => {}
+            Output::Boomerang(said) => self.echo_said(said),
             Output::Upcall { app, upcall } => {
                 let at_ns = self.clock.now().as_nanos();
                 let event = news::upcall(upcall);
@@ -324,21 +339,6 @@ impl Agent {
         }
     }
 
-    /// To the log, and to everyone who watches.
-    pub(crate) fn announce(&mut self, level: Level, name: &str, text: &str) {
-        let now = self.clock.now();
-        self.log.line(now, level, name, &[("text", &text)]);
-        let watchers = self.local.watchers();
-        if watchers.is_empty() {
-            return;
-        }
-        let event = EventDoc::Node { name: name.to_owned(), text: text.to_owned() };
-        let line = Line::Event { at_ns: now.as_nanos(), event };
-        for client in watchers {
-            self.local.say(client, &line, &mut self.poll);
-        }
-    }
-
     fn send(&mut self, datagram: &Datagram) {
         let Datagram { oif, src, dst, ttl, router_alert, ref bytes } = *datagram;
         if self.sender.is_none() {
@@ -354,7 +354,7 @@ impl Agent {
     }
 
     /// Gives what waits to be sent to the kernel.
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         let Some(sender) = &mut self.sender else { return };
         let (unsent, log, clock) = (&mut self.unsent, &mut self.log, &self.clock);
         sender.flush(|failed| not_sent(unsent, log, clock, &failed));
@@ -443,6 +443,7 @@ impl Agent {
         }
         self.tell_bookable();
         self.renew_multicast_routes();
+        self.renew_echo();
     }
 
     fn tell_interface(&mut self, state: InterfaceState) {
@@ -475,7 +476,7 @@ impl Agent {
 }
 
 /// What cannot be sent is lost as on a wire; the next refresh tries again.
-fn not_sent(unsent: &mut u64, log: &mut Log, clock: &Clock, failed: &Failed) {
+pub(crate) fn not_sent(unsent: &mut u64, log: &mut Log, clock: &Clock, failed: &Failed) {
     *unsent += 1;
     log.line(clock.now(), Level::Warn, "not_sent", &[("text", failed)]);
 }
@@ -486,7 +487,7 @@ fn node_config(config: &AgentConfig) -> Result<node::Config, Failed> {
 }
 
 /// Chance for refresh jitter, from the kernel.
-fn seed() -> Result<u64, Failed> {
+pub(crate) fn seed() -> Result<u64, Failed> {
     use std::io::Read;
     let mut bytes = [0; 8];
     let mut random = std::fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;

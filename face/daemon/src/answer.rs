@@ -31,6 +31,7 @@ impl Agent {
             self.tracers.remove(client);
             self.speakers.went(client);
             self.forget_follower(client);
+            self.echo_client_gone(client);
             self.log.line(self.clock.now(), Level::Info, "disconnected", &[("client", &client)]);
             self.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
         }
@@ -63,6 +64,13 @@ impl Agent {
                 Ok(Answer::Done)
             }
             Request::SpeakFor { who } => self.speak_for(client, who.as_ref()).map(|()| Answer::Done),
+            Request::BoomerangReserve { ask, number } => self.boomerang_reserve(client, ask, *number),
+            Request::BoomerangRelease { number } => self.boomerang_release(client, *number),
+            Request::BoomerangSessions => self.boomerang().map(Answer::Boomerang).map_err(fault),
+            Request::BoomerangTrace => {
+                self.echo.iter_mut().for_each(|echo| _ = echo.tracers.insert(client));
+                Ok(Answer::Done)
+            }
             Request::Links => self.links().map(Answer::Links),
             Request::Stop => {
                 self.stopping = true;

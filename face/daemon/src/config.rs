@@ -42,6 +42,7 @@
 //! name = "licence/solver"
 //! capacity = 4
 //!
+//! [boomerang]                          # reservations inside ICMP echo: see `echo::config`
 //! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
 //! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
 //! [[static_reservation]]
@@ -50,6 +51,10 @@
 use crate::auth::{self, AuthConfig};
 use crate::book::resources::{self, ResourceConfig, ResourceFile};
 use crate::document::{Document, Mistake, read};
+use crate::echo::{
+    self,
+    config::{BoomerangConfig, BoomerangFile},
+};
 use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
 use crate::statics_file::{ReservationFile, SenderFile};
@@ -92,6 +97,8 @@ pub struct AgentConfig {
     pub policy: Option<PathBuf>,
     /// Whether the store takes file systems that may forget.
     pub any_filesystem: bool,
+    /// Boomerang, where it is spoken.
+    pub boomerang: Option<BoomerangConfig>,
 }
 
 /// An interface in the file.
@@ -213,6 +220,7 @@ struct File {
     policy: Option<PathBuf>,
     #[serde(default)]
     store: StoreFile,
+    boomerang: Option<BoomerangFile>,
 }
 
 #[derive(Default, Deserialize)]
@@ -296,6 +304,7 @@ impl AgentConfig {
             resources: resources::read(&document, &found.resource)?,
             policy: found.policy.map(|path| beside(file, &path)),
             any_filesystem: found.store.any_filesystem,
+            boomerang: found.boomerang.as_ref().map(|found| echo::config::read(&document, found)).transpose()?,
         })
     }
 }

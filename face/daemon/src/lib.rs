@@ -36,5 +36,6 @@ pub use api::document;
 pub use auth::AuthConfig;
 pub use config::{AgentConfig, InterfaceConfig, Level, Share};
 pub use document::Mistake;
+pub use echo::config::BoomerangConfig;
 pub use mroutes::MulticastRouteConfig;
 pub use start::StartError;

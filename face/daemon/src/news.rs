@@ -1,8 +1,9 @@
 //! What happened, in words: the engine's events as a name, a sentence and a level; upcalls as documents.
 
+use crate::agent::Agent;
 use crate::config::Level;
 use crate::echo;
-use api::agent::EventDoc;
+use api::agent::{EventDoc, Line};
 use node::io::Event;
 use rsvp::io::{ErrorReport, Gone, NeighbourNews, Upcall};
 use std::collections::BTreeMap;
@@ -20,6 +21,23 @@ pub struct News {
     pub name: &'static str,
     /// What, for people.
     pub text: String,
+}
+
+impl Agent {
+    /// To the log, and to everyone who watches.
+    pub(crate) fn announce(&mut self, level: Level, name: &str, text: &str) {
+        let now = self.clock.now();
+        self.log.line(now, level, name, &[("text", &text)]);
+        let watchers = self.local.watchers();
+        if watchers.is_empty() {
+            return;
+        }
+        let event = EventDoc::Node { name: name.to_owned(), text: text.to_owned() };
+        let line = Line::Event { at_ns: now.as_nanos(), event };
+        for client in watchers {
+            self.local.say(client, &line, &mut self.poll);
+        }
+    }
 }
 
 /// Whether an event is one of those that every reservation sets off, all of [`Level::Info`].

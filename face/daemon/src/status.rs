@@ -213,7 +213,7 @@ fn fill(
     row.measured = counted.map(|&counters| agent.meter.read(now, key.0, &key.1, counters));
 }
 
-fn installed(held: Option<&ReservationView>, entry: &FlowSpecEntry) -> Installed {
+pub(crate) fn installed(held: Option<&ReservationView>, entry: &FlowSpecEntry) -> Installed {
     let state = match held {
         Some(held) if held.adopted_until.is_some() => "adopted",
         Some(held) if held.installed => "installed",

@@ -227,6 +227,9 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
         text += "refresh_reduction = true\n";
         text += &file.rsvp.hello.map_or(String::new(), |every| format!("hello = \"{}ns\"\n", every.as_nanos()));
     }
+    if file.boomerang {
+        text += "\n[boomerang]\n";
+    }
     let ends = topology.ends(node);
     if ends.is_empty() {
         text.insert_str(0, "auth = \"none\"\n"); // there is nobody to speak to

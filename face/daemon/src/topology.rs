@@ -7,6 +7,8 @@
 //! [rsvp]                # as in the agent's configuration; for every node
 //! refresh = "30s"
 //!
+//! [boomerang]           # if it is there, agents speak Boomerang too
+//!
 //! [[node]]
 //! name = "maui"
 //! kind = "router"       # or "host"
@@ -47,6 +49,8 @@ pub struct TestbedFile {
     pub premium: Vec<Option<Share>>,
     /// More of the configuration of a node's agent, by its name.
     pub settings: BTreeMap<String, String>,
+    /// Whether every agent speaks Boomerang: `[boomerang]` is there.
+    pub boomerang: bool,
 }
 
 #[derive(Deserialize)]
@@ -57,11 +61,17 @@ struct File {
     log: Option<Spanned<String>>,
     kept_back: Option<Spanned<String>>,
     rsvp: Option<RsvpFile>,
+    boomerang: Option<BoomerangFile>,
     #[serde(default)]
     node: Vec<NodeFile>,
     #[serde(default)]
     link: Vec<LinkFile>,
 }
+
+/// Nothing can be said in it: every node goes by the defaults.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BoomerangFile {}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,8 +121,8 @@ impl TestbedFile {
         let premium = found.link.iter().map(premium).collect::<Result<_, _>>()?;
         let more = found.node.iter().filter_map(|node| Some((node.name.get_ref().clone(), node.settings.clone()?)));
         let settings = more.collect();
-        let rsvp = rsvp_config(&document, found.rsvp.as_ref())?;
-        Ok(TestbedFile { topology, rsvp, kept_back, log, keys, premium, settings })
+        let (rsvp, boomerang) = (rsvp_config(&document, found.rsvp.as_ref())?, found.boomerang.is_some());
+        Ok(TestbedFile { topology, rsvp, kept_back, log, keys, premium, settings, boomerang })
     }
 }
 

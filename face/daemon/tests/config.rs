@@ -1,7 +1,7 @@
 //! Mistakes in configuration files: each is told with its line and what is wrong, and nothing is started.
 
 use daemon::auth::Handshake;
-use daemon::{AgentConfig, AuthConfig, Level, Share};
+use daemon::{AgentConfig, AuthConfig, BoomerangConfig, Level, Share};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -268,4 +268,46 @@ fn static_senders_and_reservations() {
 fn a_missing_file_is_named() {
     let told = AgentConfig::load(Path::new("/nonexistent/agent.toml")).unwrap_err().to_string();
     assert!(told.starts_with("/nonexistent/agent.toml: cannot be read: No such file"), "{told}");
+}
+
+#[test]
+fn boomerang_is_off_unless_the_file_has_its_section() {
+    assert_eq!(parse("auth = \"none\"").unwrap().boomerang, None);
+    let config = parse("auth = \"none\"\n[boomerang]\n").unwrap().boomerang.unwrap();
+    assert_eq!(config, BoomerangConfig::default());
+    let text = "auth = \"none\"\n[boomerang]\nreplies = \"any\"\nlock = true\nmost_refresh = \"30s\"\nper_source = 50\n\
+                burst = \"50ms\"\nleast_burst = \"3kb\"\nmax_sessions = 9\n[[boomerang.gather]]\ninterface = \"eth0\"\n\
+                to = \"10.0.2.2\"\nrate = \"6mbit\"";
+    let config = parse(text).unwrap().boomerang.unwrap();
+    assert_eq!((config.lock, config.most_refresh, config.per_source, config.max_sessions), (true, 30, 50, 9));
+    assert_eq!((config.gather[0].rate, config.gather.len()), (6_000_000, 1));
+    for (line, words) in [
+        ("replies = \"all\"", "replies is"),
+        ("require_auth = true", "require_auth without keys"),
+        ("most_refresh = \"300s\"", "most_refresh is 1s to 255s"),
+        ("per_source = 3", "per_source is at least 10"),
+        ("burst = \"9s\"", "burst is 1ms to 4s"),
+        ("least_burst = \"100b\"", "least_burst is"),
+        ("max_masks = 0", "a limit is 1 to"),
+        ("keys = \"/nowhere/keys.toml\"", "the keys cannot be read"),
+        ("dance = 1", "unknown field"),
+    ] {
+        let wrong = parse(&format!("auth = \"none\"\n[boomerang]\n{line}\n")).expect_err(line);
+        assert!(wrong.contains(words), "{wrong}");
+    }
+}
+
+/// Keys for Boomerang are in a file as those of RSVP are; with them replies must be proven unless the file says otherwise.
+#[test]
+fn with_keys_replies_are_to_be_proven() {
+    let folder = std::env::temp_dir().join(format!("sluice-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let keys = folder.join("keys.toml");
+    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&keys).unwrap();
+    file.write_all(b"[[key]]\nid = 7\nalgorithm = \"hmac-sha-256\"\nsecret = \"00112233445566778899aabbccddeeff\"\n")
+        .unwrap();
+    let text = format!("auth = \"none\"\n[boomerang]\nkeys = {keys:?}\n");
+    let config = parse(&text).unwrap().boomerang.unwrap();
+    assert_eq!((config.keys[0].id, format!("{:?}", config.replies).as_str()), (7, "Authenticated"));
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -60,7 +60,16 @@ impl Bed {
     /// # Errors
     /// No privileges, or what [`testbed::up`] says; then nothing is left of it.
     pub fn up(name: &str, refresh: Span, options: &UpOptions) -> Result<Bed, Error> {
-        Bed::of("examples/seed.toml", TOPOLOGY, name, Some(refresh), options)
+        Bed::up_with(name, refresh, false, options)
+    }
+
+    /// As [`Bed::up`]; with `boomerang` every agent speaks Boomerang too.
+    ///
+    /// # Errors
+    /// As [`Bed::up`].
+    pub fn up_with(name: &str, refresh: Span, boomerang: bool, options: &UpOptions) -> Result<Bed, Error> {
+        let section = if boomerang { "\n[boomerang]\n" } else { "" };
+        Bed::of("examples/seed.toml", &format!("{TOPOLOGY}{section}"), name, Some(refresh), options)
     }
 
     /// As [`Bed::up`], of another topology, with `refresh` as its file says unless it is given.

@@ -16,6 +16,7 @@ pub mod experiment;
 pub mod figure;
 pub mod gara;
 pub mod host;
+mod looping;
 pub mod patience;
 pub mod pictures;
 pub mod plane;

@@ -116,12 +116,12 @@ impl Receiving {
     }
 }
 
-fn refusal(message: String) -> Error {
+pub(crate) fn refusal(message: String) -> Error {
     Error::Agent(api::client::Error::Agent(api::agent::Problem { kind: "refused".into(), message, refusal: None }))
 }
 
 /// The first event that decides.
-fn wait<T>(
+pub(crate) fn wait<T>(
     client: &mut Client,
     what: &str,
     mut decide: impl FnMut(&EventDoc) -> Option<Result<T, Error>>,

@@ -4,6 +4,7 @@
 use crate::bed::{Bed, CARRIERS, RECEIVER, SENDER};
 use crate::echo;
 use crate::error::Error;
+use crate::host::Host;
 use crate::patience::Patience;
 use crate::reserve::{Flow, Receiving, Sending};
 use crate::trial;
@@ -17,7 +18,7 @@ use terms::{Bytes, Rate, Span, Tspec};
 /// The port of the first session that is tried; each needs one of its own.
 const PORT: u16 = 20_000;
 /// The port of the echo.
-const ECHO: u16 = 7;
+pub(crate) const ECHO: u16 = 7;
 /// UDP.
 const UDP: u8 = 17;
 
@@ -83,9 +84,7 @@ pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience)
     let (mut setups, mut totals) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for number in 0..count {
         patience.check()?;
-        let port = PORT + (number % 10_000) as u16;
-        let session = SessionId { dst: to.address.into(), protocol: UDP, dst_port: port };
-        let flow = Flow { session, sender: SenderId { src: from.address.into(), src_port: port.into() } };
+        let flow = probe_flow(&from, &to, number);
         let mut receiving = Receiving::start(bed.client(RECEIVER)?, flow)?;
         let client = bed.client(SENDER)?;
         let begin = Instant::now();
@@ -98,18 +97,30 @@ pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience)
         receiving.release()?;
         sending.wait_for_release()?;
     }
+    Ok(summary(&trips, setups, totals))
+}
+
+/// The flow of one trial.
+pub(crate) fn probe_flow(from: &Host, to: &Host, number: usize) -> Flow {
+    let port = PORT + (number % 10_000) as u16;
+    let session = SessionId { dst: to.address.into(), protocol: UDP, dst_port: port };
+    Flow { session, sender: SenderId { src: from.address.into(), src_port: port.into() } }
+}
+
+/// What times of set-up come to, beside sorted round trips.
+pub(crate) fn summary(trips: &[Duration], mut setups: Vec<Duration>, mut totals: Vec<Duration>) -> SetupTime {
     setups.sort_unstable();
     totals.sort_unstable();
-    let rtt = middle(&trips, 50);
-    Ok(SetupTime {
-        count,
+    let rtt = middle(trips, 50);
+    SetupTime {
+        count: setups.len(),
         rtt_ms: ms(rtt),
         setup_ms: ms(middle(&setups, 50)),
         setup_p10_ms: ms(middle(&setups, 10)),
         setup_p90_ms: ms(middle(&setups, 90)),
         end_to_end_ms: ms(middle(&totals, 50)),
         target_ms: ms(rtt * 3 + Duration::from_millis(1)),
-    })
+    }
 }
 
 /// Whether every hop has read the flow back from its kernel.

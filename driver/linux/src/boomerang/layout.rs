@@ -86,7 +86,10 @@ pub struct Settings {
     pub min_unit: AtomicU32,
     /// Messages a second that are taken of one source.
     pub per_source: AtomicU32,
-    zero: [u32; 5],
+    zero: u32,
+    /// Until when somebody reads the ring, ns of the boot clock; 0: always.
+    pub read_until: AtomicU64,
+    nothing: [u32; 2],
 }
 
 /// The state word of a place.

@@ -228,6 +228,12 @@ impl FastPath {
         set.offset.store(rules.offset.as_nanos(), Release);
     }
 
+    /// Says that the ring will be read until this instant of the boot clock, ns. After it messages that are not decided by the
+    /// programs go on untouched, so that a dead agent makes no hole. Until this is first said the ring counts as read.
+    pub fn reads_until(&self, boot_nanos: u64) {
+        self.settings().read_until.store(boot_nanos, Release);
+    }
+
     /// Whether messages that come in by this interface are handled from now on; the rest of its flags stay.
     ///
     /// # Errors

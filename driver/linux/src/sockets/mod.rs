@@ -14,6 +14,7 @@
 mod raw;
 mod receiver;
 mod sender;
+mod whole;
 
 pub use receiver::Receiver;
 pub use sender::Sender;

@@ -20,15 +20,15 @@ pub struct Sender {
     v4: OwnedFd,
     v6: Option<OwnedFd>,
     /// The packets that wait, one after the other.
-    bytes: Vec<u8>,
-    waiting: Vec<Waiting>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) waiting: Vec<Waiting>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
-    end: usize,
-    oif: Option<IfIndex>,
-    dst: IpAddr,
+pub(super) struct Waiting {
+    pub end: usize,
+    pub oif: Option<IfIndex>,
+    pub dst: IpAddr,
 }
 
 impl Sender {
@@ -53,15 +53,20 @@ impl Sender {
     /// Lets a message wait for [`Sender::flush`]. When much waits already, that happens here; `lost` hears what could
     /// not be sent.
     pub fn push(&mut self, message: &Outgoing<'_>, mut lost: impl FnMut(Failed)) {
-        if self.bytes.len() >= MOST_WAITING {
-            self.flush(&mut lost);
-        }
+        self.make_room(&mut lost);
         let Outgoing { oif, src, dst, ttl, router_alert, bytes } = *message;
         let header = Header { src, dst, protocol: PROTOCOL_RSVP, ttl, tos: NETWORK_CONTROL, router_alert };
         if ip::append(&mut self.bytes, &header, bytes).is_err() {
             return lost(failed(dst, io::Error::from_raw_os_error(libc::EMSGSIZE)));
         }
         self.waiting.push(Waiting { end: self.bytes.len(), oif, dst });
+    }
+
+    /// When much waits already, it goes now.
+    pub(super) fn make_room(&mut self, lost: impl FnMut(Failed)) {
+        if self.bytes.len() >= MOST_WAITING {
+            self.flush(lost);
+        }
     }
 
     /// How many messages wait.
@@ -122,5 +127,5 @@ impl Sender {
 }
 
 fn failed(dst: IpAddr, error: io::Error) -> Failed {
-    Failed::because(format!("send an RSVP message to {dst}"), error)
+    Failed::because(format!("send a message to {dst}"), error)
 }

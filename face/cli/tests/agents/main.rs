@@ -4,6 +4,7 @@
 
 mod auth;
 mod bed;
+mod boomerang;
 mod command;
 mod expiry;
 mod interop;

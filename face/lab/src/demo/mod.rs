@@ -13,6 +13,7 @@ mod verdict;
 use crate::bed::{Bed, RECEIVER, SENDER};
 use crate::cbr::Cbr;
 use crate::error::Error;
+use crate::looping::{self, Loop};
 use crate::patience::Patience;
 use crate::progress::Progress;
 use crate::reserve::{Flow, Receiving, Sending};
@@ -21,7 +22,7 @@ use crate::setup;
 use crate::video::bucket;
 use crate::video::source::Source;
 use crate::video::stream::{PORT, Stream};
-use api::agent::{SenderId, SessionId};
+use api::agent::{SenderId, SessionId, TspecDoc};
 use daemon::testbed::UpOptions;
 use linux::clock::Clock;
 use linux::error::Failed;
@@ -42,6 +43,16 @@ const PREPARATION: Duration = Duration::from_secs(8);
 /// How long the flood runs before the reservation is made in the middle of it.
 const FLOOD_FIRST: Duration = Duration::from_millis(500);
 
+/// By which protocol the video is reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum With {
+    /// RSVP: the sender announces, the receiver reserves.
+    #[default]
+    Rsvp,
+    /// Boomerang: the receiver reserves both directions in one round trip.
+    Boomerang,
+}
+
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
@@ -59,6 +70,8 @@ pub struct DemoOptions {
     pub up: UpOptions,
     /// Whether progress is shown.
     pub progress: bool,
+    /// By which protocol.
+    pub with: With,
 }
 
 impl DemoOptions {
@@ -73,6 +86,7 @@ impl DemoOptions {
             out: Some(out),
             up,
             progress: true,
+            with: With::Rsvp,
         }
     }
 
@@ -87,6 +101,7 @@ impl DemoOptions {
             out: None,
             up,
             progress: true,
+            with: With::Rsvp,
         }
     }
 
@@ -122,9 +137,11 @@ pub fn run(options: &DemoOptions, patience: &Patience) -> Result<Report, Error> 
     progress.begin("encoding the video", PREPARATION / 2);
     let source = Source::prepare(scratch.path(), patience)?;
     progress.begin("bringing the testbed up, measuring set-up times", PREPARATION / 2);
-    let bed = Bed::up(scratch.name(), Span::from_secs(30), &options.up)?;
+    let boomerang = options.with == With::Boomerang;
+    let bed = Bed::up_with(scratch.name(), Span::from_secs(30), boomerang, &options.up)?;
     patience.check()?;
-    let setup = setup::setup_time(&bed, setup::provisional(&bed), options.setups, patience)?;
+    let measure = if boomerang { looping::setup_time } else { setup::setup_time };
+    let setup = measure(&bed, setup::provisional(&bed), options.setups, patience)?;
     progress.say(&setup.line());
     let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
     let flood = Cbr::start(&from, &to, FLOOD_PORT, clock)?;
@@ -164,14 +181,16 @@ fn sweep_reserved(
     let tspec = report.tspec.ok_or_else(|| Error::Void("no unloaded point came first".into()))?;
     let flow = video_flow(bed)?;
     scene.flood.set_rate(Rate::ZERO);
-    let mut sending = Sending::start(bed.client(SENDER)?, flow, tspec)?;
-    let mut receiving = Receiving::start(bed.client(RECEIVER)?, flow)?;
-    receiving.wait_for_path()?;
+    let mut applications = Applications::start(bed, flow, tspec, options.with)?;
+    if options.with == With::Boomerang {
+        let kbit = looping::FEEDBACK / 1_000;
+        report.notes.push(format!("reserved by Boomerang: the video, and {kbit} kbit/s back, in one round trip"));
+    }
     for &rate in options.reserved_floods() {
         progress.begin(&describe(rate, true), FLOOD_FIRST + SETTLE + options.length);
         scene.flood.set_rate(rate);
         scene.patience.wait(FLOOD_FIRST)?;
-        let setup = receiving.reserve(tspec)?;
+        let setup = applications.reserve(tspec)?;
         setup::in_place(bed, &flow)?;
         let (point, _) = scene.point(rate, Some(setup))?;
         let excess = measure::excess_packets(bed, &flow)?;
@@ -183,10 +202,44 @@ fn sweep_reserved(
             ));
         }
         report.points.push(point);
-        receiving.release()?;
-        sending.wait_for_release()?;
+        applications.release()?;
     }
     Ok(())
+}
+
+/// Whoever reserves.
+enum Applications {
+    Rsvp(Sending, Receiving),
+    Boomerang(Loop),
+}
+
+impl Applications {
+    fn start(bed: &Bed, flow: Flow, tspec: TspecDoc, with: With) -> Result<Applications, Error> {
+        if with == With::Boomerang {
+            return Ok(Applications::Boomerang(Loop::start(bed.client(RECEIVER)?, flow)));
+        }
+        let sending = Sending::start(bed.client(SENDER)?, flow, tspec)?;
+        let mut receiving = Receiving::start(bed.client(RECEIVER)?, flow)?;
+        receiving.wait_for_path()?;
+        Ok(Applications::Rsvp(sending, receiving))
+    }
+
+    fn reserve(&mut self, tspec: TspecDoc) -> Result<Duration, Error> {
+        match self {
+            Applications::Rsvp(_, receiving) => receiving.reserve(tspec),
+            Applications::Boomerang(application) => application.reserve(tspec),
+        }
+    }
+
+    fn release(&mut self) -> Result<(), Error> {
+        match self {
+            Applications::Rsvp(sending, receiving) => {
+                receiving.release()?;
+                sending.wait_for_release()
+            }
+            Applications::Boomerang(application) => application.release(),
+        }
+    }
 }
 
 /// The video's session and sender.

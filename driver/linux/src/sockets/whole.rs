@@ -1,0 +1,17 @@
+//! Whole IP packets given out as they are: Boomerang's messages, which keep the source that they came with.
+
+use super::Sender;
+use super::sender::Waiting;
+use crate::error::Failed;
+use std::net::IpAddr;
+use terms::IfIndex;
+
+impl Sender {
+    /// Lets a whole packet to `dst` wait for [`Sender::flush`]; it leaves by `oif`, towards the next hop that the kernel's
+    /// routes have there. `lost` hears what could not be sent.
+    pub fn push_packet(&mut self, oif: IfIndex, dst: IpAddr, packet: &[u8], lost: impl FnMut(Failed)) {
+        self.make_room(lost);
+        self.bytes.extend_from_slice(packet);
+        self.waiting.push(Waiting { end: self.bytes.len(), oif: Some(oif), dst });
+    }
+}

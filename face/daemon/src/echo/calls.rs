@@ -1,0 +1,165 @@
+//! Calls about Boomerang, checked and turned into what the node is told.
+
+use super::{Owner, show};
+use crate::agent::Agent;
+use crate::calls::problem;
+use api::agent::{Answer, BoomerangAsk, BoomerangDoc, BoomerangNews, Problem};
+use api::boomerang::{MaskDoc, RatesDoc};
+use boomerang::{AppId, Asked, Call, Upcall};
+use linux::route::KernelRoutes;
+use node::io::Input;
+use std::net::IpAddr;
+use terms::ports::{Route, Way};
+use wire::boomerang::{Family, Rates, Selector, Uid};
+
+/// Most pairs in a vector that an application may ask for.
+const MOST_RATES: usize = 64;
+
+fn misuse(message: impl Into<String>) -> Problem {
+    problem("misuse", message)
+}
+
+impl Agent {
+    /// Boomerang is not in the configuration.
+    fn speaks_boomerang(&self) -> Result<(), Problem> {
+        match self.echo {
+            Some(_) => Ok(()),
+            None => Err(misuse("this agent does not speak Boomerang: write [boomerang] into its configuration")),
+        }
+    }
+
+    pub(crate) fn boomerang_reserve(
+        &mut self,
+        client: u64,
+        ask: &BoomerangAsk,
+        number: Option<u64>,
+    ) -> Result<Answer, Problem> {
+        self.speaks_boomerang()?;
+        let asked = asked(ask, self.node.route_mut())?;
+        if ask.auth.is_some_and(|id| {
+            !self.config.boomerang.as_ref().is_some_and(|config| config.keys.iter().any(|key| key.id == id))
+        }) {
+            return Err(misuse("there is no such key: `keys` in [boomerang] names the file that they are in"));
+        }
+        let Some(echo) = &mut self.echo else { return Err(misuse("this agent does not speak Boomerang")) };
+        let app = match number {
+            Some(number) if !echo.owners.contains_key(&AppId(number)) => return Err(unknown(number)),
+            Some(number) => AppId(number),
+            None => {
+                echo.last += 1;
+                AppId(echo.last)
+            }
+        };
+        echo.owners.insert(app, Owner { client: Some(client), bound: ask.bound });
+        self.tell(Input::Boomerang(Call::Reserve { app, asked }));
+        let sessions = show::sessions(self).filter(|session| session.number == app.0).collect();
+        Ok(Answer::Boomerang(BoomerangDoc { sessions, blocks: Vec::new() }))
+    }
+
+    pub(crate) fn boomerang_release(&mut self, client: u64, number: u64) -> Result<Answer, Problem> {
+        self.speaks_boomerang()?;
+        let app = AppId(number);
+        let Some(owner) = self.echo.as_mut().and_then(|echo| echo.owners.get_mut(&app)) else {
+            return Err(unknown(number));
+        };
+        owner.client = Some(client);
+        self.tell(Input::Boomerang(Call::Release { app }));
+        Ok(Answer::Done)
+    }
+}
+
+fn unknown(number: u64) -> Problem {
+    problem("refused", format!("there is no Boomerang session {number} here: `sluice boomerang sessions` lists them"))
+}
+
+/// What an application asks for, in the engine's terms.
+fn asked(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Asked, Problem> {
+    if ask.rates.is_empty() || ask.rates.len() > MOST_RATES {
+        return Err(misuse(format!("1 to {MOST_RATES} pairs of rates")));
+    }
+    let rises =
+        |pair: &[RatesDoc]| pair[1].forward_bps > pair[0].forward_bps || pair[1].reverse_bps > pair[0].reverse_bps;
+    if ask.rates.windows(2).any(rises) {
+        return Err(misuse("the pairs of rates go from the best down"));
+    }
+    if rates(&ask.rates[0]).is_zero() {
+        return Err(misuse("a rate of zero in both directions reserves nothing: release it instead"));
+    }
+    if ask.far_end.is_multicast() != ask.no_echo {
+        return Err(misuse("a group is asked with no_echo, a host without"));
+    }
+    if ask.refresh_s == 0 || ask.ttl == 0 || ask.flow.protocol == 0 {
+        return Err(misuse("a refresh interval, a TTL and an IP protocol are not zero"));
+    }
+    let classifier = classifier(ask, routes)?;
+    let family = Family::of(ask.far_end);
+    let mask = ask.mask.as_ref().map_or(Ok(Selector::exact(family)), |mask| masked(mask, family))?;
+    Ok(Asked {
+        far_end: ask.far_end,
+        source: None,
+        classifier,
+        mask,
+        rates: ask.rates.iter().map(rates).collect(),
+        at_least: rates(&ask.at_least),
+        refresh: ask.refresh_s,
+        no_echo: ask.no_echo,
+        uid: ask.uid.map(|(user, credential)| Uid { user, credential }),
+        auth: ask.auth,
+        count: !ask.no_echo,
+        ttl: ask.ttl,
+        router_alert: ask.router_alert,
+    })
+}
+
+fn classifier(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Selector, Problem> {
+    let flow = &ask.flow;
+    let dst = flow.dst.unwrap_or(ask.far_end);
+    let src = match flow.src {
+        Some(src) => src,
+        None => match routes.route(ask.far_end, None, None) {
+            Way::Out { source, .. } => source,
+            _ => return Err(misuse(format!("there is no way to {}: say where the flow comes from", ask.far_end))),
+        },
+    };
+    if src.is_ipv4() != ask.far_end.is_ipv4() || dst.is_ipv4() != ask.far_end.is_ipv4() {
+        return Err(misuse("the flow and the far end are of different address families"));
+    }
+    let key = terms::FlowKey { src, dst, protocol: flow.protocol, src_port: flow.src_port, dst_port: flow.dst_port };
+    Ok(Selector::of(&key))
+}
+
+fn masked(mask: &MaskDoc, family: Family) -> Result<Selector, Problem> {
+    let fits = |address: &IpAddr| Family::of(*address) == family;
+    if !fits(&mask.src) || !fits(&mask.dst) {
+        return Err(misuse("the mask is of another address family"));
+    }
+    let &MaskDoc { src, dst, protocol, src_port, dst_port } = mask;
+    Ok(Selector { src, dst, src_port, dst_port, protocol, tos: 0, flags: 0 })
+}
+
+pub(super) fn rates(doc: &RatesDoc) -> Rates {
+    Rates { forward: doc.forward_bps, reverse: doc.reverse_bps }
+}
+
+pub(super) fn rates_doc(rates: Rates) -> RatesDoc {
+    RatesDoc { forward_bps: rates.forward, reverse_bps: rates.reverse }
+}
+
+/// An upcall as the socket's document.
+pub(super) fn news(upcall: Upcall) -> BoomerangNews {
+    match upcall {
+        Upcall::Reserved { rates, refresh, hops } => BoomerangNews::Reserved {
+            rates: rates_doc(rates),
+            refresh_s: refresh,
+            hops_forward: hops.map(|(forward, _)| forward),
+            hops_reverse: hops.map(|(_, reverse)| reverse),
+        },
+        Upcall::Refused { available, kept } => {
+            BoomerangNews::Refused { available: rates_doc(available), kept: rates_doc(kept) }
+        }
+        Upcall::Silent { messages, over } => BoomerangNews::Silent { messages, over },
+        Upcall::HopMismatch { forward, reverse } => BoomerangNews::HopMismatch { forward, reverse },
+        Upcall::NoRoute => BoomerangNews::NoRoute,
+        Upcall::Released => BoomerangNews::Released,
+    }
+}
