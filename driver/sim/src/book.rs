@@ -9,11 +9,11 @@ use broker::io::{Action, Answer, CallId, Order, Table};
 use broker::{Batch, Broker, Call, Config, Event, Input, Output, Record, Reply, State};
 use node::io::{Event as NodeEvent, Premium, Reservable};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use terms::book::{Binding, Caller, Handle, ResourceId, Role};
+use terms::book::{Binding, Caller, Handle, ResourceId, Role, burst};
 use terms::ports::Policy;
 use terms::ports::book::{Question, Verdict};
 use terms::{Dscp, IfIndex, Rate, Span, Time};
-use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side, burst};
+use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, PlanOp};
 
 /// How long a disk takes to write a batch.
@@ -311,15 +311,14 @@ fn interface(station: &Station, resource: &str) -> Option<(IfIndex, Reservable)>
 
 fn fields(binding: Option<&Binding>) -> Option<MultiField> {
     let Some(Binding::Flow(flow)) = binding else { return None };
-    let (src, dst, protocol) = (flow.src, flow.dst, flow.protocol);
-    Some(MultiField { src, dst, protocol, src_port: flow.src_port, dst_port: flow.dst_port })
+    Some(MultiField::from(*flow))
 }
 
 fn rule(made: &Made) -> EdgeRule {
     let rate = Rate::from_bps(made.amount);
     let shape = made.order.shape;
-    let protocol = fields(made.binding.as_ref()).and_then(|fields| fields.protocol);
-    let depth = burst(protocol, rate, shape.rtt);
+    let tcp = matches!(&made.binding, Some(Binding::Flow(flow)) if flow.is_tcp());
+    let depth = burst(rate, shape.rtt, tcp);
     let bucket = BucketSpec { rate, depth, min_unit: shape.packet };
     EdgeRule { bucket, mark: if made.order.background { Dscp::AF11 } else { Dscp::EF } }
 }
