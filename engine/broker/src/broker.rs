@@ -104,6 +104,7 @@ impl Broker {
                 return self.say(Output::Reply { id, reply: Err(Refusal::plain(Why::Starting)) });
             }
             Input::Call { id, caller, call } => {
+                self.sum_up(world.sums());
                 self.pass(world);
                 self.call(world, id, caller, call);
             }
@@ -154,6 +155,17 @@ impl Broker {
     /// Calendar time, as of the last input.
     pub fn today(&self) -> Time {
         self.clock.calendar(self.now)
+    }
+
+    /// Sums up what every owner has, if policy asks for it and it was not done before; or no more.
+    pub(crate) fn sum_up(&mut self, wanted: bool) {
+        if wanted == self.owners.summed() {
+            return;
+        }
+        self.owners.set_summed(wanted);
+        for r in self.all.values().filter(|r| wanted && !r.state.is_over()) {
+            r.parts.iter().for_each(|part| self.owners.sum(r.owner, part, 1));
+        }
     }
 
     fn call<W: Ledger + Policy>(&mut self, world: &mut W, id: CallId, caller: Caller, call: Call) {

@@ -9,10 +9,18 @@ use terms::book::{Background, Kind, ResourceId, Step};
 use terms::ports::Ledger;
 
 /// Everybody who has had a reservation.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Owners {
     names: BTreeMap<Box<str>, u32>,
     all: Vec<Owner>,
+    /// Whether it is summed up what each has.
+    summed: bool,
+}
+
+impl Default for Owners {
+    fn default() -> Owners {
+        Owners { names: BTreeMap::new(), all: Vec::new(), summed: true }
+    }
 }
 
 /// One of them.
@@ -52,23 +60,34 @@ impl Owners {
         &mut self.all[place as usize]
     }
 
+    /// Whether it is summed up what each has.
+    pub(crate) fn summed(&self) -> bool {
+        self.summed
+    }
+
+    /// From now on it is, from nothing, or it is not.
+    pub(crate) fn set_summed(&mut self, summed: bool) {
+        self.summed = summed;
+        self.all.iter_mut().for_each(|owner| owner.totals.clear());
+    }
+
+    /// Counts (or, with a sign of -1, no longer counts) a part of somebody's, if anybody wants to know.
+    pub(crate) fn sum(&mut self, owner: u32, part: &Part, sign: i64) {
+        if !self.summed || part.background.is_some() {
+            return;
+        }
+        let total = self.get_mut(owner).totals.entry(part.resource).or_default();
+        for step in &part.steps {
+            total.add(step.window.start(), step.window.end(), sign * step.amount as i64);
+        }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Owner)> {
         self.all.iter().enumerate().map(|(place, owner)| (place as u32, owner))
     }
 }
 
 impl Owner {
-    /// Counts (or, with a sign of -1, no longer counts) a part.
-    pub(crate) fn sum(&mut self, part: &Part, sign: i64) {
-        if part.background.is_some() {
-            return;
-        }
-        let total = self.totals.entry(part.resource).or_default();
-        for step in &part.steps {
-            total.add(step.window.start(), step.window.end(), sign * step.amount as i64);
-        }
-    }
-
     /// The most that it has of a resource at any instant of these steps, with these steps added.
     pub(crate) fn together(&self, resource: Option<u32>, steps: &[Step]) -> u64 {
         let total = resource.and_then(|resource| self.totals.get(&resource));

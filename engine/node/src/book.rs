@@ -386,6 +386,10 @@ fn meet(a: Vec<(Window, Rate)>, b: Vec<(Window, Rate)>, most: usize) -> Vec<(Win
 }
 
 impl<P: Policy> Policy for World<'_, P> {
+    fn sums(&self) -> bool {
+        self.policy.sums()
+    }
+
     fn decide(&self, question: &Question<'_>) -> Verdict {
         self.policy.decide(question)
     }

@@ -29,6 +29,8 @@ pub const MOST_RULES: usize = 4_096;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
+    /// Whether any of them limits what an owner has together.
+    sums: bool,
 }
 
 /// More than [`MOST_RULES`] rules.
@@ -41,7 +43,11 @@ impl Policy {
     /// # Errors
     /// [`TooMany`].
     pub fn new(rules: Vec<Rule>) -> Result<Policy, TooMany> {
-        if rules.len() > MOST_RULES { Err(TooMany) } else { Ok(Policy { rules }) }
+        if rules.len() > MOST_RULES {
+            return Err(TooMany);
+        }
+        let sums = |rule: &Rule| matches!(&rule.effect, Effect::Allow(limits) if limits.together.is_some());
+        Ok(Policy { sums: rules.iter().any(sums), rules })
     }
 
     /// Everybody may have everything: for one machine without a policy of its own. It is written out, never assumed.
@@ -54,7 +60,7 @@ impl Policy {
             background: None,
             effect: Effect::Allow(Limits::default()),
         };
-        Policy { rules: alloc::vec![rule] }
+        Policy { rules: alloc::vec![rule], sums: false }
     }
 
     /// Its rules.
@@ -64,6 +70,10 @@ impl Policy {
 }
 
 impl terms::ports::Policy for Policy {
+    fn sums(&self) -> bool {
+        self.sums
+    }
+
     fn decide(&self, question: &Question<'_>) -> Verdict {
         let Some(rule) = self.rules.iter().find(|rule| rule.is_about(question)) else {
             let denied = Some(String::from("what nobody allows is denied"));

@@ -167,10 +167,10 @@ impl Broker {
             for slot in core::mem::take(&mut part.slots) {
                 self.give_back(ledger, part.resource, slot);
             }
-            self.owners.get_mut(r.owner).sum(part, -1);
+            self.owners.sum(r.owner, part, -1);
             // While it was written its resource may have gone and come back; the part it is for may not have changed.
             part.steps = next.steps;
-            self.owners.get_mut(r.owner).sum(part, 1);
+            self.owners.sum(r.owner, part, 1);
             self.place_slots(ledger, part);
         }
         self.all.insert(number, r);

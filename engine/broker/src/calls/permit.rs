@@ -86,9 +86,9 @@ impl Broker {
             .zip(&names)
             .map(|(part, resource)| Sought { resource, background: part.background.is_some(), steps: &part.steps })
             .collect();
-        old.parts.iter().for_each(|part| self.owners.get_mut(owner).sum(part, -1));
+        old.parts.iter().for_each(|part| self.owners.sum(owner, part, -1));
         let answer = self.permitted(policy, caller, Some(owner), &next.label, &parts, 0);
-        old.parts.iter().for_each(|part| self.owners.get_mut(owner).sum(part, 1));
+        old.parts.iter().for_each(|part| self.owners.sum(owner, part, 1));
         answer
     }
 

@@ -258,6 +258,13 @@ fn t11_limits_and_quotas() {
     d.tell(Input::Wake);
     assert!(d.replies.remove(&a).unwrap().is_ok());
     assert!(matches!(d.replies.remove(&b).unwrap().unwrap_err().why, Why::Policy { .. }));
+    // Sums that nobody asked for are made when somebody does.
+    let mut late = Driver::with(Config::default(), Tables { sums: false, ..Tables::new(NET) });
+    granted(late.call("ann", create(ask("net/eth1", 6, window(10, 20)))));
+    (late.world.together, late.world.sums) = (10, true);
+    let refusal = late.call("ann", create(ask("net/eth1", 6, window(10, 20)))).unwrap_err();
+    assert!(matches!(refusal.why, Why::Policy { .. }));
+    late.check();
     // Beside, in time, it may; and a change is asked about instead of what it changes, not beside it.
     let beside = granted(d.call("ann", create(ask("net/eth1", 6, window(20, 25)))));
     let rate = |amount| Change { amounts: vec![(0, Kind::Network, amount)], ..Change::default() };

@@ -18,6 +18,8 @@ pub struct Tables {
     pub most: u64,
     /// The most that policy allows an owner in all.
     pub together: u64,
+    /// Whether policy asks for that.
+    pub sums: bool,
 }
 
 impl Tables {
@@ -26,7 +28,7 @@ impl Tables {
             let table = SlotTable::new(Capacity::of(Rate::from_bps(capacity)), Limits::default());
             (name.to_owned(), Some(table), capacity * 9 / 10)
         };
-        Tables { tables: resources.iter().map(table).collect(), most: u64::MAX, together: u64::MAX }
+        Tables { tables: resources.iter().map(table).collect(), most: u64::MAX, together: u64::MAX, sums: true }
     }
 
     pub fn table(&self, resource: u32) -> &SlotTable {
@@ -113,6 +115,10 @@ impl Ledger for Tables {
 }
 
 impl Policy for Tables {
+    fn sums(&self) -> bool {
+        self.sums
+    }
+
     fn decide(&self, question: &Question<'_>) -> Verdict {
         let denied = if question.amount > self.most {
             Some(format!("at most {} at once", self.most))

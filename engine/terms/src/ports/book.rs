@@ -124,7 +124,8 @@ pub struct Question<'a> {
     pub now: Time,
     /// Whether it shares what others leave.
     pub background: bool,
-    /// What the owner has of this resource at the fullest instant of these windows, this request included.
+    /// What the owner has of this resource at the fullest instant of these windows, this request included; without what
+    /// the owner has already if policy does not ask ([`Policy::sums`]).
     pub together: u64,
     /// How many reservations the owner has, this one included.
     pub reservations: usize,
@@ -141,6 +142,11 @@ pub struct Verdict {
 
 /// Who may reserve what, how much, when, for how long and how far ahead. Total, bounded and without side effects.
 pub trait Policy {
+    /// Whether anything that it says depends on [`Question::together`]; if not, nobody need know.
+    fn sums(&self) -> bool {
+        true
+    }
+
     /// May they?
     fn decide(&self, question: &Question<'_>) -> Verdict;
 }
