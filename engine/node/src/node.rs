@@ -35,7 +35,7 @@ const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 /// checkpoints; nobody is, unless it is made [`Node::with`] a probe.
 pub struct Node<R, P = Off> {
     rsvp: Rsvp<P>,
-    boomerang: Boomerang,
+    boomerang: Boomerang<P>,
     world: World<R>,
     interfaces: BTreeMap<IfIndex, InterfaceState>,
     shelf: Shelf,
@@ -57,11 +57,14 @@ impl<R: Route> Node<R> {
 }
 
 impl<R: Route, P: Probe> Node<R, P> {
-    /// As [`Node::new`], with somebody who is told of checkpoints.
-    pub fn with(config: Config, route: R, probe: P) -> Node<R, P> {
+    /// As [`Node::new`], with somebody who is told of checkpoints: one for each engine.
+    pub fn with(config: Config, route: R, probe: P) -> Node<R, P>
+    where
+        P: Clone,
+    {
         Node {
-            rsvp: Rsvp::with(config.rsvp, config.seed, probe),
-            boomerang: Boomerang::new(config.boomerang, config.seed.wrapping_mul(KEY)),
+            rsvp: Rsvp::with(config.rsvp, config.seed, probe.clone()),
+            boomerang: Boomerang::with(config.boomerang, config.seed.wrapping_mul(KEY), probe),
             world: World { route, tc: Tc::new([config.seed, config.seed.rotate_left(32) ^ KEY]) },
             interfaces: BTreeMap::new(),
             shelf: Shelf::default(),
@@ -139,8 +142,13 @@ impl<R: Route, P: Probe> Node<R, P> {
     }
 
     /// Boomerang's state, for status.
-    pub fn boomerang(&self) -> &Boomerang {
+    pub fn boomerang(&self) -> &Boomerang<P> {
         &self.boomerang
+    }
+
+    /// Who is told of Boomerang's checkpoints.
+    pub fn boomerang_probe_mut(&mut self) -> &mut P {
+        self.boomerang.probe_mut()
     }
 
     /// How Boomerang behaves from now on.

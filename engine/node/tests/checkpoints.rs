@@ -11,7 +11,7 @@ use traffic::plan::LinkSpec;
 use wire::{Builder, MessageType, RsvpHop};
 
 /// Writes down what it is told: a step by its name, what lies within it in brackets.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Scribe {
     text: String,
     open: Vec<Step>,
@@ -67,7 +67,7 @@ fn up(kind: MessageType, port: u32) -> Vec<u8> {
 
 struct Transit<P>(Node<OneWay, P>);
 
-impl<P: Probe> Transit<P> {
+impl<P: Probe + Clone> Transit<P> {
     fn new(probe: P) -> Transit<P> {
         let mut transit = Transit(Node::with(Config::default(), OneWay, probe));
         for (index, addr) in [(1, [10, 255, 1, 1]), (2, [10, 255, 2, 1])] {

@@ -20,13 +20,15 @@ fn line(name: &str, color: Color, mark: Mark, points: Vec<(f64, f64)>) -> Line {
 }
 
 /// Figure 5: how long it takes to find a session block among so many.
-pub fn lookup(loads: &[Load], boomerang: &[(u32, f64)]) -> Figure {
-    let rsvp = |load: &Load| Some((thousand(load.sessions), load.step(Kind::ResvTear, Step::FindSession)?.median));
-    let mut lines = vec![line("RSVP", Color::RED, Mark::Square, loads.iter().filter_map(rsvp).collect())];
-    if !boomerang.is_empty() {
-        let points = boomerang.iter().map(|(sessions, ns)| (thousand(*sessions), *ns)).collect();
-        lines.push(line("Boomerang", Color::BLUE, Mark::Circle, points));
-    }
+pub fn lookup(rsvp: &[Load], boomerang: &[Load]) -> Figure {
+    let of = |loads: &[Load], kind, step| {
+        let at = |load: &Load| Some((thousand(load.sessions), load.step(kind, step)?.median));
+        loads.iter().filter_map(at).collect::<Vec<_>>()
+    };
+    let lines = vec![
+        line("RSVP", Color::RED, Mark::Square, of(rsvp, Kind::ResvTear, Step::FindSession)),
+        line("Boomerang", Color::BLUE, Mark::Circle, of(boomerang, Kind::Release, Step::BoomerangFind)),
+    ];
     let chart = Chart {
         title: "Session lookup processing time".into(),
         subtitle: "Median of finding a random session block; published: 1.7 to 2.7 us, without visible growth".into(),
@@ -39,23 +41,20 @@ pub fn lookup(loads: &[Load], boomerang: &[(u32, f64)]) -> Figure {
 }
 
 /// Figure 6: the share of a processor that soft state takes.
-pub fn maintenance(loads: &[Load], boomerang: &[(u32, f64)]) -> Figure {
+pub fn maintenance(rsvp: &[Load], boomerang: &[Load]) -> Figure {
     // Microseconds in a second, as per cent of it.
-    let rsvp = |load: &Load| Some((thousand(load.sessions), load.maintenance?.median / 1e4));
-    let rsvp: Vec<(f64, f64)> = loads.iter().filter_map(rsvp).collect();
+    let share = |load: &Load| Some((thousand(load.sessions), load.maintenance?.median / 1e4));
+    let rsvp: Vec<(f64, f64)> = rsvp.iter().filter_map(share).collect();
     let most = rsvp.iter().map(|point| point.1).fold(0.1, f64::max);
     let reach = rsvp.iter().map(|point| point.0).fold(0.0, f64::max);
     // The published line is so steep that only its beginning fits.
     let published = |share: f64| share * 1e4 / MAINTENANCE_US / 1e3;
     let end = published(most).min(reach);
-    let mut lines = vec![
+    let lines = vec![
         line("published (ISI RSVP)", Color::GREY, Mark::None, vec![(0.0, 0.0), (end, most)]),
         line("RSVP", Color::RED, Mark::Square, rsvp),
+        line("Boomerang", Color::BLUE, Mark::Circle, boomerang.iter().filter_map(share).collect()),
     ];
-    if !boomerang.is_empty() {
-        let points = boomerang.iter().map(|(sessions, us)| (thousand(*sessions), us / 1e4)).collect();
-        lines.push(line("Boomerang", Color::BLUE, Mark::Circle, points));
-    }
     let chart = Chart {
         title: "Session maintenance processor utilization".into(),
         subtitle: "Alarms and refreshes sent in a second, R = 30 s; published: about 10 us for each session".into(),

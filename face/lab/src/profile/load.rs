@@ -3,7 +3,7 @@
 
 use super::sample::{Estimate, Samples, slope};
 use super::steps::{Kind, Pair, Profile};
-use super::transit::{START, Transit};
+use super::transit::{Protocol, START, Transit};
 use crate::error::Error;
 use crate::patience::Patience;
 use linux::tsc::{Calibration, switches, ticks};
@@ -48,11 +48,12 @@ pub const GROWING: [(&str, Kind, Step); 5] = [
     ("reservation tear (ResvTear message)", Kind::ResvTear, Step::TearReservation),
 ];
 
-/// Profiles one node as its sessions grow.
+/// Profiles one protocol as its sessions grow.
 ///
 /// # Errors
 /// The user stopped it, or a message did not set off what it must.
 pub fn run(
+    protocol: Protocol,
     calibration: Calibration,
     sizes: &[u32],
     repetitions: usize,
@@ -60,18 +61,18 @@ pub fn run(
     progress: &mut dyn FnMut(String),
 ) -> Result<Vec<Load>, Error> {
     let most = sizes.iter().copied().max().unwrap_or(0);
-    let mut pair = Pair::new(calibration, most);
+    let mut pair = Pair::new(protocol, calibration, most);
     let mut loads = Vec::new();
     for &sessions in sizes {
-        progress(format!("RSVP, {sessions} sessions"));
+        progress(format!("{}, {sessions} sessions", protocol.name()));
         pair.grow(sessions, patience)?;
         let profiles = pair.profile(repetitions, patience)?;
         loads.push(Load { sessions, profiles, maintenance: None });
     }
     drop(pair);
     for load in &mut loads {
-        progress(format!("soft state of {} sessions", load.sessions));
-        load.maintenance = maintenance(calibration, load.sessions, patience)?;
+        progress(format!("{}, soft state of {} sessions", protocol.name(), load.sessions));
+        load.maintenance = maintenance(protocol, calibration, load.sessions, patience)?;
     }
     Ok(loads)
 }
@@ -87,12 +88,17 @@ const SECONDS: u64 = 9;
 /// When they begin: refreshes (R is 30 s, each after half to one and a half of it) are spread evenly by then.
 const BEGIN: Span = Span::from_secs(18);
 
-/// Processor time that alarms take in a second: every path state refreshed downstream and every reservation upstream,
-/// once in R on average.
-fn maintenance(calibration: Calibration, sessions: u32, patience: &Patience) -> Result<Option<Estimate>, Error> {
+/// Processor time that alarms take in a second. RSVP: every path state refreshed downstream and every reservation upstream,
+/// once in R on average. Boomerang says nothing by itself; it only looks for what has expired.
+fn maintenance(
+    protocol: Protocol,
+    calibration: Calibration,
+    sessions: u32,
+    patience: &Patience,
+) -> Result<Option<Estimate>, Error> {
     let mut transit = Transit::new(sessions, terms::probe::Off);
     for n in 0..sessions {
-        transit.establish(n);
+        transit.establish(protocol, n);
         if n.is_multiple_of(4096) {
             patience.check()?;
         }
@@ -105,7 +111,7 @@ fn maintenance(calibration: Calibration, sessions: u32, patience: &Patience) -> 
         let sent = pass(&mut transit, START + BEGIN + Span::from_secs(second));
         let spent = (ticks() - start) as f64 * calibration.ns_per_tick / 1e3;
         // With few sessions a second may pass without any refresh.
-        if sent == 0 && sessions >= 1_000 {
+        if sent == 0 && sessions >= 1_000 && protocol == Protocol::Rsvp {
             return Err(Error::Void(format!("{sessions} sessions, and no refresh was sent in a second")));
         }
         // A second of a million sessions is longer than a slice of the scheduler: what is switched away is counted, but
@@ -136,7 +142,8 @@ mod tests {
         let calibration = Calibration::measure();
         let mut said = Vec::new();
         let sizes = [100, 1_000];
-        let loads = run(calibration, &sizes, 20, &Patience::endless(), &mut |line| said.push(line)).unwrap();
+        let loads =
+            run(Protocol::Rsvp, calibration, &sizes, 20, &Patience::endless(), &mut |line| said.push(line)).unwrap();
         assert_eq!(loads.iter().map(|load| load.sessions).collect::<Vec<_>>(), sizes);
         for (_, kind, step) in GROWING {
             assert!(loads[1].step(kind, step).is_some(), "{kind:?} {step:?}");

@@ -6,7 +6,7 @@
 //! | `published` | the document's numbers |
 //! | `sample` | medians and their confidence |
 //! | `transit` | a node in this process, between neighbours made of messages |
-//! | `steps` | Tables 3, 4, 6, 7: the steps of RSVP's messages |
+//! | `steps` | Tables 3 to 8: the steps of a message |
 //! | `load` | Table 9, Figures 5 and 6: session load |
 //! | `line` `boundary` `tester` | a node on real packets in namespaces, stamps around it, and who talks to it |
 //! | `packets` | Table 1, Figures 2 and 4, signalling load |
@@ -30,11 +30,12 @@ use crate::progress::Progress;
 use linux::tsc::Calibration;
 use load::Load;
 use published::row;
-use report::{AtLoad, Figure, Machine, Numbered, Report};
+use report::{AtLoad, Figure, Machine, Numbered, Ratio, Report};
 use sample::Estimate;
 use std::time::{Duration, Instant};
 use steps::{Kind, Pair, Profile};
 use terms::probe::Step;
+use transit::Protocol;
 use wire::MessageType;
 
 /// What to do.
@@ -69,13 +70,18 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
     let calibration = Calibration::measure();
     let repetitions = options.repetitions();
     let mut tables = Report::blank();
-    progress.say("RSVP, step by step");
-    let mut pair = Pair::new(calibration, steps::BATCH as u32);
-    pair.grow(steps::BATCH as u32, patience)?;
-    fill_rsvp(&mut tables, &pair.profile(repetitions, patience)?);
-    drop(pair);
     let mut say = |line: String| progress.say(&line);
-    let loads = load::run(calibration, options.sizes(), repetitions, patience, &mut say)?;
+    let mut few = |protocol: Protocol| {
+        say(format!("{}, step by step", protocol.name()));
+        let mut pair = Pair::new(protocol, calibration, steps::BATCH as u32);
+        pair.grow(steps::BATCH as u32, patience)?;
+        pair.profile(repetitions, patience)
+    };
+    fill_rsvp(&mut tables, &few(Protocol::Rsvp)?);
+    fill_boomerang(&mut tables, &few(Protocol::Boomerang)?);
+    let sizes = options.sizes();
+    let mut many = |protocol| load::run(protocol, calibration, sizes, repetitions, patience, &mut say);
+    let (loads, echoes) = (many(Protocol::Rsvp)?, many(Protocol::Boomerang)?);
     fill_growth(&mut tables, &loads);
     let mut found = Found { tables, ..Found::default() };
     match packets::Bed::start() {
@@ -86,7 +92,9 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
         }
         Err(error) => return Err(error),
     }
-    found.figures.extend([charts::lookup(&loads, &[]), charts::maintenance(&loads, &[])]);
+    found.figures.extend([charts::lookup(&loads, &echoes), charts::maintenance(&loads, &echoes)]);
+    let session_load = [session_load(&loads, Protocol::Rsvp), session_load(&echoes, Protocol::Boomerang)].concat();
+    let ratios = ratios(&loads, &echoes);
     let Found { tables, signalling_load, figures, skipped } = found;
     Ok(Report {
         quick: options.quick,
@@ -94,9 +102,9 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
         machine: machine(calibration, before),
         wall_s: begun.elapsed().as_secs_f64(),
         tables,
-        session_load: session_load(&loads),
+        session_load,
         signalling_load,
-        ratios: Vec::new(),
+        ratios,
         figures,
         skipped,
     })
@@ -197,6 +205,39 @@ fn fill_rsvp(tables: &mut [Numbered], profiles: &[Profile]) {
     set(7, row::RESV_TEAR, Step::ResvRefresh.name(), us(Kind::ResvTear, Step::ResvRefresh));
 }
 
+/// Tables 5 and 8.
+fn fill_boomerang(tables: &mut [Numbered], profiles: &[Profile]) {
+    let us = |kind: Kind, step: Step| {
+        let found = profiles.iter().find(|profile| profile.kind == kind)?;
+        found.step(step).map(|estimate| estimate.scaled(1e-3))
+    };
+    for step in [Step::BoomerangFind, Step::BoomerangCreate, Step::BoomerangManage] {
+        Report::set(tables, 5, row::BOOMERANG, step.name(), us(Kind::Reserve, step));
+    }
+    for step in [Step::BoomerangFind, Step::BoomerangManage, Step::BoomerangRemove] {
+        Report::set(tables, 8, row::BOOMERANG_TEAR, step.name(), us(Kind::Release, step));
+    }
+    let given_back = "giving the capacity back is part of tearing the session block here".to_string();
+    if let Some(table) = tables.iter_mut().find(|t| t.table == 8 && t.cells.iter().any(|cell| cell.here.is_none())) {
+        table.missing = Some(given_back);
+    }
+}
+
+/// Engine against engine.
+fn ratios(rsvp: &[Load], boomerang: &[Load]) -> Vec<Ratio> {
+    let of = |(of_rsvp, of_boomerang): (Kind, Kind), what: &str, (one, other): (&Load, &Load)| {
+        let (rsvp, boomerang) = (one.whole(of_rsvp)?.median / 1e3, other.whole(of_boomerang)?.median / 1e3);
+        let what = format!("engine : engine, {what}, {} sessions", one.sessions);
+        Some(Ratio { what, boomerang_us: boomerang, rsvp_us: rsvp })
+    };
+    let ends = [(rsvp.first(), boomerang.first()), (rsvp.last(), boomerang.last())];
+    let ends = ends.into_iter().filter_map(|(one, other)| one.zip(other));
+    let all = ends.flat_map(|at| {
+        [of((Kind::Resv, Kind::Reserve), "new", at), of((Kind::ResvAgain, Kind::ReserveAgain), "refresh", at)]
+    });
+    all.flatten().collect()
+}
+
 /// Table 9.
 fn fill_growth(tables: &mut [Numbered], loads: &[Load]) {
     let (Some(first), Some(last)) = (loads.first(), loads.last()) else { return };
@@ -211,8 +252,11 @@ fn fill_growth(tables: &mut [Numbered], loads: &[Load]) {
     }
 }
 
-fn session_load(loads: &[Load]) -> Vec<AtLoad> {
+fn session_load(loads: &[Load], protocol: Protocol) -> Vec<AtLoad> {
     let named = [
+        (Kind::Reserve, "new"),
+        (Kind::ReserveAgain, "refresh"),
+        (Kind::Release, "release"),
         (Kind::Path, "Path, new"),
         (Kind::Resv, "Resv, new"),
         (Kind::ResvTear, "ResvTear"),
@@ -224,7 +268,7 @@ fn session_load(loads: &[Load]) -> Vec<AtLoad> {
     for (kind, what) in named {
         for load in loads {
             let Some(ns) = load.whole(kind) else { continue };
-            rows.push(AtLoad { protocol: "RSVP", sessions: load.sessions, what: what.into(), ns });
+            rows.push(AtLoad { protocol: protocol.name(), sessions: load.sessions, what: what.into(), ns });
         }
     }
     rows

@@ -1,5 +1,5 @@
-//! RSVP's messages, step by step and as a whole, in a node that holds so many other sessions: Tables 3, 4, 6 and 7, and
-//! what Table 9 is made of.
+//! Messages, step by step and as a whole, in a node that holds so many other sessions: Tables 3 to 8, and what Table 9 is
+//! made of.
 //!
 //! A round takes sessions that are there, tears their reservation and their path, and sets both up again; so the number
 //! of sessions stays the same, and each step finds its blocks as cold as they are among so many others. The sessions of a
@@ -9,7 +9,7 @@
 //! a probe, so that looking costs them nothing. What is under [`SHORT`] is measured again in batches of [`BATCH`].
 
 use super::sample::{Estimate, Samples};
-use super::transit::{FIRST, SECOND, Transit, down, up};
+use super::transit::{FIRST, Protocol, RATE, SECOND, Transit, down, echo, up};
 use crate::error::Error;
 use crate::patience::Patience;
 use linux::tsc::{Calibration, Stopwatch, switches, ticks};
@@ -41,15 +41,38 @@ pub enum Kind {
     PathAgain,
     /// A Resv that does.
     ResvAgain,
+    /// Boomerang: a reservation is released.
+    Release,
+    /// Boomerang: one is made, of a session that is not there.
+    Reserve,
+    /// Boomerang: it is refreshed.
+    ReserveAgain,
+}
+
+impl Protocol {
+    /// What a round consists of, in order.
+    pub fn kinds(self) -> &'static [Kind] {
+        match self {
+            Protocol::Rsvp => &[
+                Kind::ResvTear,
+                Kind::PathTear,
+                Kind::Path,
+                Kind::SecondPath,
+                Kind::Resv,
+                Kind::PathAgain,
+                Kind::ResvAgain,
+            ],
+            Protocol::Boomerang => &[Kind::Release, Kind::Reserve, Kind::ReserveAgain],
+        }
+    }
 }
 
 impl Kind {
-    /// In the order of a round.
-    pub const ALL: [Kind; 7] =
-        [Kind::ResvTear, Kind::PathTear, Kind::Path, Kind::SecondPath, Kind::Resv, Kind::PathAgain, Kind::ResvAgain];
-
-    fn message(self, n: u32) -> Vec<u8> {
+    fn message(self, n: u32, transaction: u32) -> Vec<u8> {
         match self {
+            Kind::Release => echo(n, transaction, 0),
+            Kind::Reserve => echo(n, transaction + 1, RATE),
+            Kind::ReserveAgain => echo(n, transaction + 2, RATE),
             Kind::ResvTear => up(MessageType::ResvTear, n),
             Kind::PathTear => down(MessageType::PathTear, n, FIRST),
             Kind::Path | Kind::PathAgain => down(MessageType::Path, n, FIRST),
@@ -58,11 +81,16 @@ impl Kind {
         }
     }
 
-    fn is_from_downstream(self) -> bool {
-        matches!(self, Kind::Resv | Kind::ResvTear | Kind::ResvAgain)
+    /// Tells it to a node; how many messages leave for it.
+    fn tell<P: Probe>(self, transit: &mut Transit<P>, n: u32, bytes: &mut [u8]) -> usize {
+        match self {
+            Kind::Resv | Kind::ResvTear | Kind::ResvAgain => transit.from_downstream(bytes),
+            Kind::Path | Kind::SecondPath | Kind::PathTear | Kind::PathAgain => transit.from_upstream(n, bytes),
+            Kind::Reserve | Kind::ReserveAgain | Kind::Release => transit.passing(bytes),
+        }
     }
 
-    /// How many messages must leave for it: one that changed state is sent on.
+    /// How many messages must leave for it: RSVP sends on what changed state, Boomerang everything.
     fn sets_off(self) -> usize {
         usize::from(!matches!(self, Kind::PathAgain | Kind::ResvAgain))
     }
@@ -110,6 +138,8 @@ impl Draw {
 
 /// The two nodes that are profiled, with the same sessions.
 pub struct Pair {
+    protocol: Protocol,
+    round: u32,
     seen: Transit<Stopwatch>,
     alone: Transit<Off>,
     calibration: Calibration,
@@ -119,9 +149,9 @@ pub struct Pair {
 
 impl Pair {
     /// Without sessions; room for `most`.
-    pub fn new(calibration: Calibration, most: u32) -> Pair {
+    pub fn new(protocol: Protocol, calibration: Calibration, most: u32) -> Pair {
         let (seen, alone) = (Transit::new(most, Stopwatch::new(calibration)), Transit::new(most, Off));
-        Pair { seen, alone, calibration, sessions: 0, draw: Draw(7) }
+        Pair { protocol, round: 0, seen, alone, calibration, sessions: 0, draw: Draw(7) }
     }
 
     /// Sets sessions up until there are so many.
@@ -130,23 +160,23 @@ impl Pair {
     /// The user stopped it.
     pub fn grow(&mut self, to: u32, patience: &Patience) -> Result<(), Error> {
         while self.sessions < to {
-            self.seen.establish(self.sessions);
-            self.alone.establish(self.sessions);
+            self.seen.establish(self.protocol, self.sessions);
+            self.alone.establish(self.protocol, self.sessions);
             self.sessions += 1;
             if self.sessions.is_multiple_of(4096) {
                 patience.check()?;
             }
         }
-        let there = (self.seen.reserved(), self.alone.reserved());
+        let there = (self.seen.reserved(self.protocol), self.alone.reserved(self.protocol));
         if there != (to as usize, to as usize) {
             return Err(Error::Void(format!("{to} sessions were set up, and {there:?} are reserved")));
         }
         Ok(())
     }
 
-    /// The node without a probe.
-    pub fn alone(&mut self) -> &mut Transit<Off> {
-        &mut self.alone
+    /// How many sessions have a reservation.
+    pub fn reserved(&self) -> usize {
+        self.alone.reserved(self.protocol)
     }
 
     /// Profiles every kind of message, so many samples each.
@@ -158,7 +188,7 @@ impl Pair {
         let batches = self.steps(BATCH, repetitions, patience)?;
         let wholes = self.wholes(repetitions, patience)?;
         let profiles =
-            Kind::ALL.iter().zip(single).zip(batches).zip(wholes).map(|(((kind, single), batched), whole)| {
+            self.protocol.kinds().iter().zip(single).zip(batches).zip(wholes).map(|(((kind, single), batched), whole)| {
                 let one = |(step, samples): &(Step, Samples)| {
                     let alone = samples.estimate(1)?;
                     let together = batched.iter().find(|(s, _)| s == step).and_then(|(_, b)| b.estimate(BATCH));
@@ -170,6 +200,12 @@ impl Pair {
         Ok(profiles.collect())
     }
 
+    /// The protocol, and a number for the transactions of a round.
+    fn next_round(&mut self) -> (Protocol, u32) {
+        self.round += 1;
+        (self.protocol, self.round * 4)
+    }
+
     /// Samples of each step of each kind; each sample is the mean of a batch.
     fn steps(
         &mut self,
@@ -177,7 +213,7 @@ impl Pair {
         repetitions: usize,
         patience: &Patience,
     ) -> Result<Vec<Vec<(Step, Samples)>>, Error> {
-        let mut all: Vec<Vec<(Step, Samples)>> = vec![Vec::new(); Kind::ALL.len()];
+        let mut all: Vec<Vec<(Step, Samples)>> = vec![Vec::new(); self.protocol.kinds().len()];
         // A dropped sample is taken again, unless nearly all are dropped.
         let (mut taken, mut tries) = (0, 0);
         while taken < WARM_UP + repetitions && tries < WARM_UP + 4 * repetitions {
@@ -186,13 +222,14 @@ impl Pair {
             let who = self.draw.some(batch, self.sessions);
             let mut dropped = false;
             let counted = taken > WARM_UP;
-            round(&mut self.seen, &who, |transit, place, work| {
-                transit.probe_mut().clear();
+            let protocol = self.next_round();
+            round(&mut self.seen, protocol, &who, |transit, place, work| {
+                transit.probe_mut(protocol.0).clear();
                 let before = switches();
                 work(transit);
                 let switched = switches() != before;
                 dropped |= switched;
-                let watch = transit.probe_mut();
+                let watch = transit.probe_mut(protocol.0);
                 for step in Step::ALL {
                     let Some(ns) = watch.mean_ns(step).filter(|_| counted) else { continue };
                     let known = all[place].iter().position(|(s, _)| *s == step).unwrap_or_else(|| {
@@ -210,12 +247,13 @@ impl Pair {
     /// Each kind of message as a whole, without a probe.
     fn wholes(&mut self, repetitions: usize, patience: &Patience) -> Result<Vec<Option<Estimate>>, Error> {
         let Calibration { ns_per_tick, empty, .. } = self.calibration;
-        let mut all = vec![Samples::default(); Kind::ALL.len()];
+        let mut all = vec![Samples::default(); self.protocol.kinds().len()];
         for taken in 0..WARM_UP + repetitions {
             patience.check()?;
             // Refreshes are short: a batch of them is one sample.
             let who = self.draw.some(BATCH, self.sessions);
-            round(&mut self.alone, &who, |transit, place, work| {
+            let protocol = self.next_round();
+            round(&mut self.alone, protocol, &who, |transit, place, work| {
                 let (before, start) = (switches(), ticks());
                 work(transit);
                 let spent = (ticks() - start) as f64 - empty;
@@ -231,18 +269,16 @@ impl Pair {
 /// One round: each kind in turn, for all of `who`. `look` gets the node, the kind's place and the work to be measured.
 fn round<P: Probe>(
     transit: &mut Transit<P>,
+    (protocol, transaction): (Protocol, u32),
     who: &[u32],
     mut look: impl FnMut(&mut Transit<P>, usize, &mut dyn FnMut(&mut Transit<P>)),
 ) -> Result<(), Error> {
-    for (place, kind) in Kind::ALL.into_iter().enumerate() {
-        let messages: Vec<_> = who.iter().map(|n| (*n, kind.message(*n))).collect();
+    for (place, kind) in protocol.kinds().iter().copied().enumerate() {
+        let mut messages: Vec<_> = who.iter().map(|n| (*n, kind.message(*n, transaction))).collect();
         let mut sent = 0;
         look(transit, place, &mut |transit| {
-            for (n, bytes) in &messages {
-                sent += match kind.is_from_downstream() {
-                    true => transit.from_downstream(bytes),
-                    false => transit.from_upstream(*n, bytes),
-                };
+            for (n, bytes) in &mut messages {
+                sent += kind.tell(transit, *n, bytes);
             }
         });
         if sent != who.len() * kind.sets_off() {
@@ -263,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_profile_has_every_step_and_they_add_up() {
-        let mut pair = Pair::new(Calibration::measure(), 200);
+        let mut pair = Pair::new(Protocol::Rsvp, Calibration::measure(), 200);
         let patience = Patience::endless();
         pair.grow(200, &patience).unwrap();
         let profiles = pair.profile(40, &patience).unwrap();
@@ -289,6 +325,27 @@ mod tests {
             let sum: f64 = profile.steps.iter().map(|(_, step)| step.median).sum();
             assert!(whole > 0.0 && sum < whole * 1.6 + 200.0, "{:?}: {sum} of {whole} ns", profile.kind);
         }
-        assert_eq!(pair.alone().reserved(), 200, "a round leaves everything as it was");
+        assert_eq!(pair.reserved(), 200, "a round leaves everything as it was");
+    }
+
+    #[test]
+    fn boomerang_has_the_steps_of_the_document() {
+        let mut pair = Pair::new(Protocol::Boomerang, Calibration::measure(), 200);
+        let patience = Patience::endless();
+        pair.grow(200, &patience).unwrap();
+        let profiles = pair.profile(40, &patience).unwrap();
+        use Step::*;
+        let expected: [(Kind, &[Step]); 3] = [
+            (Kind::Release, &[BoomerangFind, BoomerangRemove]),
+            (Kind::Reserve, &[BoomerangFind, BoomerangCreate, BoomerangManage]),
+            (Kind::ReserveAgain, &[BoomerangFind, BoomerangManage]),
+        ];
+        for (kind, steps) in expected {
+            let found = profiles.iter().find(|p| p.kind == kind).unwrap();
+            let there: Vec<Step> = found.steps.iter().map(|(step, _)| *step).collect();
+            assert!(steps.iter().all(|step| there.contains(step)), "{kind:?}: {there:?}");
+            assert!(found.whole.unwrap().median > 0.0);
+        }
+        assert_eq!(pair.reserved(), 200, "a round leaves everything as it was");
     }
 }

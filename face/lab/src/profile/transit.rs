@@ -1,14 +1,35 @@
-//! A transit node in this process: RSVP, traffic control and the ledger as in the agent, between two neighbours that are
-//! made of messages. No socket, and a data plane that says yes at once.
+//! A transit node in this process: both protocols, traffic control and the ledger as in the agent, between two neighbours
+//! that are made of messages. No socket, and a data plane that says yes at once.
 
 use node::io::{Input, InterfaceState, Output, PlanId, Reservable};
 use node::{Config, Node};
 use std::net::IpAddr;
 use terms::ports::{Route, Way};
 use terms::probe::Probe;
-use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec};
+use terms::{Adspec, Bytes, FlowKey, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec};
 use traffic::plan::LinkSpec;
+use wire::boomerang::{Family, Leg, Rates, Request, Selector};
+use wire::ip::Header;
 use wire::{Builder, MessageType, RsvpHop};
+
+/// Which protocol.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Protocol {
+    /// RSVP: fixed filter, controlled load.
+    Rsvp,
+    /// Boomerang: one flow, forward only, so that one message reserves what an RSVP session does.
+    Boomerang,
+}
+
+impl Protocol {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Rsvp => "RSVP",
+            Protocol::Boomerang => "Boomerang",
+        }
+    }
+}
 
 /// What each session asks for.
 pub const TSPEC: Tspec =
@@ -68,6 +89,37 @@ pub fn up(kind: MessageType, n: u32) -> Vec<u8> {
     build.finish().unwrap_or_else(|_| unreachable!("a message of seven short objects"))
 }
 
+/// A Boomerang request between these ends, for the flow between them: so much forward, nothing in reverse.
+pub fn request(src: IpAddr, dst: IpAddr, port: u16, transaction: u32, rate: u32) -> Vec<u8> {
+    let flow = FlowKey { src, dst, protocol: 17, src_port: port, dst_port: port };
+    let request = Request {
+        leg: Leg::Request,
+        id: 1,
+        sequence: transaction as u16,
+        transaction,
+        flags: 0,
+        refresh: 60,
+        key: 1,
+        classifier: Selector::of(&flow),
+        mask: Selector::exact(Family::V4),
+        rates: &[Rates { forward: rate, reverse: 0 }],
+        policy: 0,
+        options: &[],
+    };
+    let header = Header { src, dst, protocol: 0, ttl: 64, tos: 0, router_alert: true };
+    let mut packet = Vec::with_capacity(96);
+    request.write(&header, &mut packet).unwrap_or_else(|_| unreachable!("a message of 92 octets"));
+    packet
+}
+
+/// The request of session `n`.
+pub fn echo(n: u32, transaction: u32, rate: u32) -> Vec<u8> {
+    request(sender(FIRST).src, session(n).dst, FIRST as u16, transaction, rate)
+}
+
+/// The rate that [`TSPEC`] states.
+pub const RATE: u32 = 64_000;
+
 /// The node.
 pub struct Transit<P> {
     node: Node<OneWay, P>,
@@ -77,13 +129,15 @@ pub struct Transit<P> {
     plans: Vec<PlanId>,
 }
 
-impl<P: Probe> Transit<P> {
+impl<P: Probe + Clone> Transit<P> {
     /// With room for so many sessions, and more.
     pub fn new(sessions: u32, probe: P) -> Transit<P> {
         let room = (sessions as usize * 2).max(1 << 12);
         let limits = rsvp::io::Config { max_sessions: room, max_paths: room, max_resvs: room, ..Default::default() };
         let rsvp = rsvp::io::Config { node_name: "transit".into(), ..limits };
-        let node = Node::with(Config { rsvp, seed: 42, ..Config::default() }, OneWay, probe);
+        // One source says all: what one source may say is not what is measured.
+        let boomerang = boomerang::Config { per_source: u32::MAX / 2, most_sessions: room, ..Default::default() };
+        let node = Node::with(Config { rsvp, boomerang, seed: 42 }, OneWay, probe);
         let mut transit = Transit { node, now: START, plans: Vec::new() };
         for (index, addr) in [(NEAR, [10, 255, 1, 1]), (FAR, [10, 255, 2, 1])] {
             let spec = LinkSpec { rate: LINK, overhead: 14, mtu: 1500 };
@@ -96,10 +150,15 @@ impl<P: Probe> Transit<P> {
         }
         transit
     }
+}
 
-    /// The probe.
-    pub fn probe_mut(&mut self) -> &mut P {
-        self.node.probe_mut()
+impl<P: Probe> Transit<P> {
+    /// The probe in a protocol's engine.
+    pub fn probe_mut(&mut self, protocol: Protocol) -> &mut P {
+        match protocol {
+            Protocol::Rsvp => self.node.probe_mut(),
+            Protocol::Boomerang => self.node.boomerang_probe_mut(),
+        }
     }
 
     /// When it wants to be woken.
@@ -114,8 +173,8 @@ impl<P: Probe> Transit<P> {
         while let Some(output) = self.node.poll() {
             match output {
                 Output::Plan { id, .. } => self.plans.push(id),
-                Output::Send(_) => sent += 1,
-                Output::Upcall { .. } | Output::Boomerang(_) | Output::Event(_) | Output::ReserveSequences { .. } => {}
+                Output::Send(_) | Output::Boomerang(boomerang::Output::Pass { .. }) => sent += 1,
+                _ => {}
             }
         }
         sent
@@ -142,14 +201,29 @@ impl<P: Probe> Transit<P> {
         self.tell(Input::Message { iif: FAR, src, dst, ttl: 255, bytes }) + self.answer()
     }
 
+    /// A Boomerang message on its way out, which is rewritten, with all that it sets off.
+    pub fn passing(&mut self, packet: &mut [u8]) -> usize {
+        self.tell(Input::Echo { iif: Some(NEAR), packet }) + self.answer()
+    }
+
     /// A session with its reservation.
-    pub fn establish(&mut self, n: u32) {
-        self.from_upstream(n, &down(MessageType::Path, n, FIRST));
-        self.from_downstream(&up(MessageType::Resv, n));
+    pub fn establish(&mut self, protocol: Protocol, n: u32) {
+        match protocol {
+            Protocol::Rsvp => {
+                self.from_upstream(n, &down(MessageType::Path, n, FIRST));
+                self.from_downstream(&up(MessageType::Resv, n));
+            }
+            Protocol::Boomerang => {
+                self.passing(&mut echo(n, 1, RATE));
+            }
+        }
     }
 
     /// How many sessions have a reservation.
-    pub fn reserved(&self) -> usize {
-        self.node.rsvp().reservations().count()
+    pub fn reserved(&self, protocol: Protocol) -> usize {
+        match protocol {
+            Protocol::Rsvp => self.node.rsvp().reservations().count(),
+            Protocol::Boomerang => self.node.boomerang().len(),
+        }
     }
 }
