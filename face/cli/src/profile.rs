@@ -1,17 +1,25 @@
-//! `sluice profile`: both protocols, step by step.
+//! `sluice profile`: both protocols, step by step; and any node as a black box.
 
 use crate::complain::{Complaint, INTERRUPTED};
 use ::lab::error::Error;
 use ::lab::patience::Patience;
+use ::lab::profile::blackbox::{self, Plan};
+use ::lab::profile::tester::{End, Tester};
+use ::lab::profile::transit::Protocol;
 use ::lab::profile::{self, Options};
-use clap::Args;
+use clap::{Args, Subcommand, ValueEnum};
+use linux::netns::Namespace;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// `sluice profile`.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct ProfileArgs {
+    /// Another node instead
+    #[command(subcommand)]
+    pub command: Option<ProfileCommand>,
     /// Few samples, few sessions
     #[arg(long)]
     pub quick: bool,
@@ -28,28 +36,128 @@ pub struct ProfileArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  sluice profile             Tables 1 to 9, Figures 2 to 6; up to a million sessions: some minutes
+  sluice profile             Tables 1 to 9, Figures 2 to 6; up to a million sessions: some minutes (root)
   sluice profile --quick     few samples, up to 10,000 sessions: seconds
   sluice profile --json      the nine tables as one JSON object on the last line
+  sluice profile bench --help
 
 A quiet machine measures best; what other work disturbed is dropped and counted. docs/profile.md says how.";
+
+/// `sluice profile ...`.
+#[derive(Subcommand, Debug)]
+pub enum ProfileCommand {
+    /// Measure any node that speaks RSVP or Boomerang, as a black box, by the words of RFC 4883 (root)
+    Bench(BenchArgs),
+}
+
+/// `sluice profile bench`.
+#[derive(Args, Debug)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub struct BenchArgs {
+    /// The node's address on the link that messages come to it by
+    #[arg(long, value_name = "ADDRESS")]
+    pub target: Ipv4Addr,
+    /// Our interface on that link
+    #[arg(long, value_name = "[NETNS:]INTERFACE")]
+    pub from: String,
+    /// Our interface on the link that they leave by
+    #[arg(long, value_name = "[NETNS:]INTERFACE")]
+    pub to: String,
+    /// RSVP: where sessions go, a /24 that the node routes by way of --to
+    #[arg(long, value_name = "NETWORK", required_if_eq("protocol", "rsvp"))]
+    pub behind: Option<Ipv4Addr>,
+    /// Which protocol
+    #[arg(long, value_enum, default_value = "rsvp")]
+    pub protocol: Spoken,
+    /// The most sessions that are tried
+    #[arg(long, value_name = "COUNT", default_value = "10000")]
+    pub sessions: u64,
+    /// Few samples, low limits
+    #[arg(long)]
+    pub quick: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long)]
+    pub silent: bool,
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  sluice profile bench --target 10.0.1.1 --from eth1 --to eth2 --behind 10.0.3.0
+  sluice profile bench --target 10.0.1.1 --from eth1 --to eth2 --protocol boomerang
+  sluice profile bench --target 10.0.1.1 --from west:eth0 --to east:eth0 --behind 10.0.3.0 --json
+
+The tester stands on both sides of the node, on one machine; its two interfaces may be in network namespaces. It plays
+the sender's side at --from and the receiver's at --to. For Boomerang put --to into a namespace of its own, so that its
+kernel answers what comes through the node. The node must be allowed to speak to us without keys.";
+
+/// A protocol's name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Spoken {
+    /// RSVP (RFC 2205)
+    Rsvp,
+    /// Boomerang (draft-bergkvist-boomerang-spec)
+    Boomerang,
+}
 
 /// Runs it.
 pub fn run(args: &ProfileArgs) -> Result<ExitCode, Complaint> {
     let patience = Patience::until_signalled()?;
-    let options = Options { quick: args.quick, progress: !args.silent };
-    let report = match profile::run(&options, &patience) {
+    let done = match &args.command {
+        Some(ProfileCommand::Bench(bench)) => black_box(bench, &patience),
+        None => tables(args, &patience),
+    };
+    match done {
         Err(Error::Interrupted) => {
             eprintln!("sluice: {}", Error::Interrupted);
-            return Ok(ExitCode::from(INTERRUPTED));
+            Ok(ExitCode::from(INTERRUPTED))
         }
-        result => result?,
-    };
+        result => Ok(result.map(|()| ExitCode::SUCCESS)?),
+    }
+}
+
+fn tables(args: &ProfileArgs, patience: &Patience) -> Result<(), Error> {
+    let options = Options { quick: args.quick, progress: !args.silent };
+    let report = profile::run(&options, patience)?;
     print!("{}", report.text());
     report.write(&args.out)?;
     println!("figures, tables and values: {}", args.out.display());
     if args.json {
         println!("{}", report.json());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+fn black_box(args: &BenchArgs, patience: &Patience) -> Result<(), Error> {
+    let protocol = match args.protocol {
+        Spoken::Rsvp => Protocol::Rsvp,
+        Spoken::Boomerang => Protocol::Boomerang,
+    };
+    let ((at_up, up), (at_down, down)) = (end(&args.from)?, end(&args.to)?);
+    let behind = args.behind.unwrap_or(Ipv4Addr::UNSPECIFIED);
+    let mut tester = Tester::new((&at_up, up), (&at_down, down), args.target, behind)?;
+    let plan = Plan::new(protocol, args.quick, args.sessions);
+    let mut say = |line: String| {
+        if !args.silent {
+            eprintln!("{line}");
+        }
+    };
+    let found = blackbox::run(&mut tester, plan, patience, &mut say)?;
+    match args.json {
+        true => println!("{}", found.json()),
+        false => print!("{}", found.text(&args.target.to_string())),
+    }
+    Ok(())
+}
+
+/// `[NETNS:]INTERFACE`.
+fn end(text: &str) -> Result<(Namespace, End), Error> {
+    let (namespace, interface) = match text.split_once(':') {
+        Some((name, interface)) => (Namespace::open(name)?, interface),
+        None => (Namespace::current()?, text),
+    };
+    let end = End::open(&namespace, interface)?;
+    Ok((namespace, end))
 }

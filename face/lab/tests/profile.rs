@@ -35,3 +35,40 @@ fn a_quick_profile_has_nine_tables_and_its_figures() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(text.contains("624.8 - 627.2") && text.contains("published"), "{text}");
 }
+
+/// The black box is our own agent: its limits are found, nothing is lost below them, and a tester that asks for what is
+/// not there is told so.
+#[test]
+fn an_agent_is_benchmarked_as_a_black_box() {
+    use lab::profile::blackbox::{self, Limit, Plan};
+    use lab::profile::line::{Agent, Line};
+    use lab::profile::transit::Protocol;
+    if let Err(error) = lab::bed::Bed::possible() {
+        println!("SKIPPED: {error}");
+        return;
+    }
+    let line = Line::new().unwrap();
+    let patience = Patience::endless();
+    let mut tester = line.tester().unwrap();
+    let plan = Plan { repetitions: 3, ..Plan::new(Protocol::Rsvp, true, 64) };
+    let nobody = blackbox::run(&mut tester, plan, &patience, &mut |_| ());
+    let complaint = nobody.unwrap_err().to_string();
+    assert!(complaint.contains("Path"), "{complaint}");
+    let rate = terms::Rate::from_mbps(1_000);
+    let _agent = Agent::start(&line, rate, profile::packets::CONFIG).unwrap();
+    for protocol in [Protocol::Rsvp] {
+        let plan = Plan { repetitions: 5, ..Plan::new(protocol, true, 64) };
+        let found = blackbox::run(&mut tester, plan, &patience, &mut |_| ()).unwrap();
+        assert_eq!(found.unloaded.len(), protocol.life().len());
+        assert!(found.unloaded.iter().all(|h| h.deficit == 0.0 && h.us.median > 0.5), "{:?}", found.unloaded);
+        let Limit { most, .. } = found.burst.unwrap();
+        assert!(most >= 32, "a burst of {most}");
+        assert!(found.load.unwrap().most >= 100, "{:?}", found.load);
+        assert_eq!(found.sessions.unwrap(), Limit { most: 64, lossy: None });
+        assert!(!found.against_load.is_empty() && !found.against_sessions.is_empty());
+        let text = found.text("10.79.1.1");
+        assert!(text.contains("maximum signalling burst") && text.contains("sessions"), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&found.json()).unwrap();
+        assert_eq!(json["protocol"], protocol.name());
+    }
+}

@@ -6,6 +6,7 @@
 
 use linux::bpf::checkpoint::{Checkpoint, Passed};
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use terms::Session;
 use wire::boomerang::{Leg, Probe};
 use wire::iana::class;
@@ -84,14 +85,15 @@ fn whole_objects(message: &[u8]) -> usize {
     at
 }
 
-/// The handle that a Path asks its answer to come back with (RSVP_HOP).
-pub fn handle_of(packet: &[u8]) -> Option<u32> {
+/// The hop that a Path names, and the handle that its answer is to come back with (RSVP_HOP, IPv4).
+pub fn hop_of(packet: &[u8]) -> Option<(Ipv4Addr, u32)> {
     let message = packet.get(usize::from(packet.first()? & 0xf) * 4..)?;
     let mut at = 8;
     loop {
         let &[hi, lo, kind, _] = message.get(at..)?.first_chunk::<4>()?;
         if kind == class::RSVP_HOP {
-            return message.get(at + 8..at + 12)?.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
+            let &[a, b, c, d, w, x, y, z] = message.get(at + 4..)?.first_chunk::<8>()?;
+            return Some((Ipv4Addr::new(a, b, c, d), u32::from_be_bytes([w, x, y, z])));
         }
         at += usize::from(u16::from_be_bytes([hi, lo])).max(4);
     }
@@ -103,14 +105,14 @@ pub struct Boundary {
     points: [Checkpoint; 4],
     entered: HashMap<Name, u64>,
     left: HashMap<Name, u64>,
-    /// The handle of the last Path that came out.
-    handle: Option<u32>,
+    /// The hop of the last Path that came out.
+    hop: Option<(Ipv4Addr, u32)>,
 }
 
 impl Boundary {
     /// Of these checkpoints: downstream in and out, upstream in and out.
     pub fn new(points: [Checkpoint; 4]) -> Boundary {
-        Boundary { points, entered: HashMap::new(), left: HashMap::new(), handle: None }
+        Boundary { points, entered: HashMap::new(), left: HashMap::new(), hop: None }
     }
 
     /// Takes what has passed.
@@ -120,7 +122,7 @@ impl Boundary {
             while let Some(Passed { at, bytes }) = point.take() {
                 let Some(name) = name(&bytes).filter(|name| name.what.is_downstream() == downstream) else { continue };
                 if out && name.what == What::Rsvp(MessageType::Path) {
-                    self.handle = handle_of(&bytes).or(self.handle);
+                    self.hop = hop_of(&bytes).or(self.hop);
                 }
                 let crossed = if out { &mut self.left } else { &mut self.entered };
                 // The first counts: what comes again later is its refresh.
@@ -140,22 +142,20 @@ impl Boundary {
         self.left.contains_key(name)
     }
 
-    /// When it went in, ns of the kernel's monotonic clock.
-    pub fn entered_at(&self, name: &Name) -> Option<u64> {
-        self.entered.get(name).copied()
+    /// How many messages have gone in that have a name among these, and how many have come out.
+    pub fn count<'a>(&self, names: impl Iterator<Item = &'a Name>) -> (usize, usize) {
+        names.fold((0, 0), |(entered, left), name| {
+            let here = |crossed: &HashMap<Name, u64>| usize::from(crossed.contains_key(name));
+            (entered + here(&self.entered), left + here(&self.left))
+        })
     }
 
-    /// How many of a kind have come out.
-    pub fn count(&self, what: What) -> usize {
-        self.left.keys().filter(|name| name.what == what).count()
+    /// The hop and the handle that Paths come out with.
+    pub fn hop(&self) -> Option<(Ipv4Addr, u32)> {
+        self.hop
     }
 
-    /// The handle that Paths come out with.
-    pub fn handle(&self) -> Option<u32> {
-        self.handle
-    }
-
-    /// Forgets what has passed, but for the handle.
+    /// Forgets what has passed, but for the hop.
     pub fn forget(&mut self) {
         self.look();
         self.entered.clear();
@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(whole.what, What::Rsvp(MessageType::Path));
         assert_eq!(name(&resv).unwrap().of, whole.of, "one session");
         assert_ne!(name(&packet(&down(MessageType::Path, 6, FIRST))).unwrap().of, whole.of);
-        assert_eq!(handle_of(&path), Some(7));
+        assert_eq!(hop_of(&path), Some((Ipv4Addr::new(10, 255, 1, 2), 7)));
         assert!((0..path.len()).all(|cut| name(&path[..cut]).is_none_or(|n| n.of == whole.of)));
-        assert_eq!((name(&[]), name(&[0x45; 20]), handle_of(&[0x4f; 9])), (None, None, None));
+        assert_eq!((name(&[]), name(&[0x45; 20]), hop_of(&[0x4f; 9])), (None, None, None));
     }
 }

@@ -1,6 +1,7 @@
 //! Three network namespaces in a line: a tester's two ends and a node under test between them, which runs the whole agent
 //! on real sockets and the real plane.
 
+use super::tester::{End, Tester};
 use crate::error::Error;
 use api::agent::Request;
 use api::client::Client;
@@ -62,6 +63,15 @@ impl Line {
         let route = RouteEntry { dst: BEHIND.into(), prefix: 24, gateway, oif: IfIndex(0) };
         inside(&node, |socket| socket.add_route(&route))?;
         Ok(Line { upstream, node, downstream, interfaces: [near, far] })
+    }
+
+    /// A tester at both ends.
+    ///
+    /// # Errors
+    /// The kernel has no TCX.
+    pub fn tester(&self) -> Result<Tester, Error> {
+        let (up, down) = (End::open(&self.upstream, END)?, End::open(&self.downstream, END)?);
+        Tester::new((&self.upstream, up), (&self.downstream, down), NEAR.0, BEHIND)
     }
 
     /// Checkpoint 2: at the node's own interfaces.

@@ -9,9 +9,11 @@
 //! | `steps` | Tables 3 to 8: the steps of a message |
 //! | `load` | Table 9, Figures 5 and 6: session load |
 //! | `line` `boundary` `tester` | a node on real packets in namespaces, stamps around it, and who talks to it |
-//! | `packets` | Table 1, Figures 2 and 4, signalling load |
+//! | `packets` | Tables 1 and 2, Figures 2 to 4, signalling load |
+//! | `blackbox` | `sluice profile bench`: any node, by the words of RFC 4883 |
 //! | `report` `charts` | tables, figures, JSON |
 
+pub mod blackbox;
 pub mod boundary;
 pub mod charts;
 pub mod line;
@@ -35,6 +37,7 @@ use sample::Estimate;
 use std::time::{Duration, Instant};
 use steps::{Kind, Pair, Profile};
 use terms::probe::Step;
+use tester::Part;
 use transit::Protocol;
 use wire::MessageType;
 
@@ -85,7 +88,16 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
     fill_growth(&mut tables, &loads);
     let mut found = Found { tables, ..Found::default() };
     match packets::Bed::start() {
-        Ok(mut bed) => on_packets(options, &mut bed, &mut found, patience, &mut say)?,
+        Ok(mut bed) => {
+            on_packets(options, Protocol::Rsvp, &mut bed, &mut found, patience, &mut say)?;
+            match on_packets(options, Protocol::Boomerang, &mut bed, &mut found, patience, &mut say) {
+                // What RSVP showed is not lost for it.
+                Err(error) if !matches!(error, Error::Interrupted) => {
+                    found.skipped.push(format!("Table 2, Figures 3 and 4: {error}"));
+                }
+                done => done?,
+            }
+        }
         Err(Error::Testbed(why)) => {
             let what = "Tables 1 and 2, Figures 2 to 4 and the signalling load need real packets";
             found.skipped.push(format!("{what}: {why}"));
@@ -93,9 +105,11 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
         Err(error) => return Err(error),
     }
     found.figures.extend([charts::lookup(&loads, &echoes), charts::maintenance(&loads, &echoes)]);
+    let Found { tables, signalling_load, mut figures, skipped, wire } = found;
+    figures.sort_by_key(|figure| figure.figure);
     let session_load = [session_load(&loads, Protocol::Rsvp), session_load(&echoes, Protocol::Boomerang)].concat();
-    let ratios = ratios(&loads, &echoes);
-    let Found { tables, signalling_load, figures, skipped } = found;
+    let mut ratios = ratios(&loads, &echoes);
+    ratios.extend(on_the_wire(&wire));
     Ok(Report {
         quick: options.quick,
         repetitions,
@@ -117,14 +131,17 @@ struct Found {
     signalling_load: Vec<(String, f64, Estimate)>,
     figures: Vec<Figure>,
     skipped: Vec<String>,
+    /// Medians at checkpoint 1, unloaded, us.
+    wire: Vec<(Part, f64)>,
 }
 
 /// Between two messages of the tables and of the traffic load.
 const GAP: Duration = Duration::from_millis(1);
 
-/// What needs real packets: Table 1, Figure 2, the signalling load.
+/// What needs real packets: Tables 1 and 2, Figures 2 to 4, the signalling load.
 fn on_packets(
     options: &Options,
+    protocol: Protocol,
     bed: &mut packets::Bed,
     found: &mut Found,
     patience: &Patience,
@@ -135,38 +152,61 @@ fn on_packets(
         true => (&packets::TRAFFIC_QUICK, &packets::INTENSITY_QUICK),
         false => (&packets::TRAFFIC, &packets::INTENSITY),
     };
+    let reserving = match protocol {
+        Protocol::Rsvp => Part::Rsvp(MessageType::Resv),
+        Protocol::Boomerang => Part::Reserve,
+    };
     let mut points = Vec::new();
     for &mbps in levels {
-        say(format!("RSVP on real packets, {mbps} Mb/s of background traffic"));
-        let times = bed.lives(repetitions, GAP, mbps, patience)?;
+        say(format!("{} on real packets, {mbps} Mb/s of background traffic", protocol.name()));
+        let times = bed.lives(protocol, repetitions, GAP, mbps, patience)?;
         if mbps == 0 {
-            fill_packets(&mut found.tables, &times);
+            fill_packets(found, &times);
         }
-        if let Some((one, two)) = times.estimates(MessageType::Resv) {
-            points.push((mbps as f64, one.mean, Some(two.mean)));
+        if let (Some(one), two) = times.estimates(reserving) {
+            points.push((mbps as f64, one.mean, two.map(|two| two.mean)));
+        }
+        if (protocol, mbps) == (Protocol::Boomerang, packets::LEVELS_AT) {
+            let of_it = times.parts.iter().find(|(part, ..)| *part == reserving);
+            let values = of_it.map_or(&[][..], |(_, one, _)| &one.values);
+            found.figures.push(charts::scatter("Boomerang reservation", mbps as f64, values));
         }
     }
-    found.figures.push(charts::traffic(2, "RSVP Resv message", &points));
+    let (figure, what) = match protocol {
+        Protocol::Rsvp => (2, "RSVP Resv message"),
+        Protocol::Boomerang => (3, "Boomerang reservation"),
+    };
+    found.figures.push(charts::traffic(figure, what, &points));
     for &rate in intensities {
-        say(format!("RSVP on real packets, {rate} messages a second"));
+        say(format!("{} on real packets, {rate} messages a second", protocol.name()));
         let gap = Duration::from_secs_f64(1.0 / rate as f64);
-        let times = bed.lives(repetitions / packets::LIFE.len(), gap, 0, patience)?;
-        for kind in [MessageType::Path, MessageType::Resv] {
-            if let Some((one, _)) = times.estimates(kind) {
-                found.signalling_load.push((format!("{kind:?}, checkpoint 1"), rate as f64, one));
-            }
+        let times = bed.lives(protocol, repetitions / protocol.life().len(), gap, 0, patience)?;
+        if let (Some(one), _) = times.estimates(reserving) {
+            found.signalling_load.push((format!("{}, checkpoint 1", reserving.name()), rate as f64, one));
         }
     }
     Ok(())
 }
 
-/// Table 1.
-fn fill_packets(tables: &mut [Numbered], times: &packets::Times) {
-    let rows = [row::PATH, row::RESV, row::RESV_TEAR, row::PATH_TEAR];
-    for (kind, row) in packets::LIFE.into_iter().zip(rows) {
-        let found = times.estimates(kind);
-        Report::set(tables, 1, row, "1", found.map(|(one, _)| one));
-        Report::set(tables, 1, row, "2", found.map(|(_, two)| two));
+/// Tables 1 and 2.
+fn fill_packets(found: &mut Found, times: &packets::Times) {
+    for (part, ..) in &times.parts {
+        let (table, row) = match part {
+            Part::Rsvp(MessageType::Path) => (1, row::PATH),
+            Part::Rsvp(MessageType::Resv) => (1, row::RESV),
+            Part::Rsvp(MessageType::ResvTear) => (1, row::RESV_TEAR),
+            Part::Rsvp(_) => (1, row::PATH_TEAR),
+            Part::Reserve => (2, row::BOOMERANG),
+            Part::Release => (2, row::BOOMERANG_TEAR),
+        };
+        let (one, two) = times.estimates(*part);
+        found.wire.extend(one.map(|one| (*part, one.median)));
+        if table == 2 && two.is_none() {
+            let why = "what the fast path sends on in the driver (XDP) never comes to the hooks of checkpoint 2";
+            found.tables[1].missing = Some(why.into());
+        }
+        Report::set(&mut found.tables, table, row, "1", one);
+        Report::set(&mut found.tables, table, row, "2", two);
     }
 }
 
@@ -236,6 +276,13 @@ fn ratios(rsvp: &[Load], boomerang: &[Load]) -> Vec<Ratio> {
         [of((Kind::Resv, Kind::Reserve), "new", at), of((Kind::ResvAgain, Kind::ReserveAgain), "refresh", at)]
     });
     all.flatten().collect()
+}
+
+/// Whole nodes: RSVP over sockets and the plane, Boomerang in the kernel's fast path.
+fn on_the_wire(medians: &[(Part, f64)]) -> Option<Ratio> {
+    let of = |part: Part| medians.iter().find(|(p, _)| *p == part).map(|(_, us)| *us);
+    let rsvp_us = of(Part::Rsvp(MessageType::Resv))?;
+    Some(Ratio { what: "fast path : sockets, checkpoint 1".into(), boomerang_us: of(Part::Reserve)?, rsvp_us })
 }
 
 /// Table 9.

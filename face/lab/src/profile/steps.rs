@@ -187,8 +187,8 @@ impl Pair {
         let single = self.steps(1, repetitions, patience)?;
         let batches = self.steps(BATCH, repetitions, patience)?;
         let wholes = self.wholes(repetitions, patience)?;
-        let profiles =
-            self.protocol.kinds().iter().zip(single).zip(batches).zip(wholes).map(|(((kind, single), batched), whole)| {
+        let profiles = self.protocol.kinds().iter().zip(single).zip(batches).zip(wholes).map(
+            |(((kind, single), batched), whole)| {
                 let one = |(step, samples): &(Step, Samples)| {
                     let alone = samples.estimate(1)?;
                     let together = batched.iter().find(|(s, _)| s == step).and_then(|(_, b)| b.estimate(BATCH));
@@ -196,7 +196,8 @@ impl Pair {
                 };
                 let steps = single.iter().filter_map(one).collect();
                 Profile { kind: *kind, whole, steps }
-            });
+            },
+        );
         Ok(profiles.collect())
     }
 

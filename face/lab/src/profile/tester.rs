@@ -1,9 +1,10 @@
 //! A tester around a node: its upstream end plays the sender's side, its downstream end the receiver's. It needs nothing
-//! of the node but that it speaks RSVP, or Boomerang, and stamps every message on its own interfaces: *message handling
-//! time* (RFC 4883 section 3.4.1) is from the entry of a message into the node to the exit of what it sets off.
+//! of the node but that it speaks RSVP, or Boomerang, and stamps every message on its own interfaces: the *signalling
+//! message handling time* of RFC 4883 (section 3.4.1) is from the entry of a message into the node to the exit of what it
+//! sets off.
 
 use super::boundary::{Boundary, Name, What, session_number};
-use super::transit::TSPEC;
+use super::transit::{Protocol, RATE, TSPEC, request};
 use crate::error::Error;
 use linux::bpf::checkpoint::Checkpoint;
 use linux::error::Failed;
@@ -16,25 +17,61 @@ use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style};
 use traffic::edge::Side;
 use wire::{Builder, MessageType, RsvpHop};
 
+/// A message of a session's life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// RSVP's.
+    Rsvp(MessageType),
+    /// Boomerang's, which reserves.
+    Reserve,
+    /// Boomerang's, which releases.
+    Release,
+}
+
+impl Part {
+    /// What people call it.
+    pub fn name(self) -> String {
+        match self {
+            Part::Rsvp(kind) => format!("{kind:?}"),
+            Part::Reserve => "Boomerang reservation".into(),
+            Part::Release => "Boomerang release".into(),
+        }
+    }
+}
+
+impl Protocol {
+    /// The messages of a session's life, in order: the first half sets it up, the other tears it down.
+    pub fn life(self) -> &'static [Part] {
+        const RSVP: [Part; 4] = [
+            Part::Rsvp(MessageType::Path),
+            Part::Rsvp(MessageType::Resv),
+            Part::Rsvp(MessageType::ResvTear),
+            Part::Rsvp(MessageType::PathTear),
+        ];
+        match self {
+            Protocol::Rsvp => &RSVP,
+            Protocol::Boomerang => &[Part::Reserve, Part::Release],
+        }
+    }
+}
+
 /// One of the tester's interfaces.
 pub struct End {
     /// Its number.
     pub interface: IfIndex,
     /// Our address there.
     pub own: Ipv4Addr,
-    /// The node's.
-    pub node: Ipv4Addr,
     sender: Sender,
     /// Takes what the node sends to us, so that the kernel does not answer "protocol unreachable".
     _sink: Receiver,
 }
 
 impl End {
-    /// The interface of this name, in a namespace; `node` is the node's address on that link.
+    /// The interface of this name, in a namespace.
     ///
     /// # Errors
     /// No such interface, no IPv4 address there, or no right (CAP_NET_RAW).
-    pub fn open(namespace: &Namespace, name: &str, node: Ipv4Addr) -> Result<End, Error> {
+    pub fn open(namespace: &Namespace, name: &str) -> Result<End, Error> {
         let what = || format!("look at {name}");
         let found = namespace.run(|| {
             let mut socket = Socket::open()?;
@@ -48,30 +85,35 @@ impl End {
         });
         let own = own.ok_or_else(|| Error::Testbed(format!("{name} has no IPv4 address")))?;
         let (sender, sink) = namespace.run(|| Ok::<_, Failed>((Sender::open()?, Receiver::open()?)))??;
-        Ok(End { interface, own, node, sender, _sink: sink })
+        Ok(End { interface, own, sender, _sink: sink })
     }
 }
 
-/// Where sessions go: 250 addresses of a /24 that the node routes downstream, all their UDP ports.
+/// Where RSVP's sessions go: 250 addresses of a /24 that the node routes downstream, all their UDP ports.
 const ADDRESSES: u32 = 250;
+/// Ports that Boomerang's sessions differ by.
+const PORTS: u32 = 65_534;
 
 /// The tester.
 pub struct Tester {
     up: End,
     down: End,
+    node: Ipv4Addr,
     behind: Ipv4Addr,
     /// Checkpoint 1.
     pub outer: Boundary,
 }
 
 impl Tester {
-    /// Between these ends; sessions go to addresses of `behind`/24.
+    /// Between these ends. `node` is the node's address on the upstream link; RSVP's sessions go to addresses of
+    /// `behind`/24, Boomerang's to the downstream end itself, whose kernel answers them as it answers any ping.
     ///
     /// # Errors
     /// The kernel has no TCX, or we have no right (CAP_BPF, CAP_NET_ADMIN).
     pub fn new(
         (at_up, up): (&Namespace, End),
         (at_down, down): (&Namespace, End),
+        node: Ipv4Addr,
         behind: Ipv4Addr,
     ) -> Result<Tester, Error> {
         let hang = |interface, side| Checkpoint::hang(interface, side).map_err(|fault| Error::Void(fault.to_string()));
@@ -79,60 +121,86 @@ impl Tester {
         let (above, below) = (up.interface, down.interface);
         let (down_in, up_out) = at_up.run(|| both(above))??;
         let (up_in, down_out) = at_down.run(|| both(below))??;
-        Ok(Tester { up, down, behind, outer: Boundary::new([down_in, down_out, up_in, up_out]) })
+        let outer = Boundary::new([down_in, down_out, up_in, up_out]);
+        Ok(Tester { up, down, node, behind, outer })
     }
 
-    /// Session number `n`.
-    pub fn session(&self, n: u32) -> Session {
+    /// How many sessions of a protocol can be told apart.
+    pub fn most(protocol: Protocol) -> u32 {
+        match protocol {
+            Protocol::Rsvp => ADDRESSES * PORTS,
+            Protocol::Boomerang => PORTS,
+        }
+    }
+
+    /// RSVP session number `n`.
+    fn session(&self, n: u32) -> Session {
         let [a, b, c, _] = self.behind.octets();
         let dst = [a, b, c, (n % ADDRESSES) as u8 + 1].into();
-        Session { dst, protocol: 17, dst_port: (n / ADDRESSES % 0xfffe) as u16 + 1 }
+        Session { dst, protocol: 17, dst_port: (n / ADDRESSES % PORTS) as u16 + 1 }
     }
 
     /// What a message of session `n` is known by.
-    pub fn name(&self, kind: MessageType, n: u32) -> Name {
-        Name { what: What::Rsvp(kind), of: session_number(&self.session(n)) }
+    pub fn name(&self, part: Part, n: u32) -> Name {
+        match part {
+            Part::Rsvp(kind) => Name { what: What::Rsvp(kind), of: session_number(&self.session(n)) },
+            Part::Reserve => Name { what: What::Request, of: u64::from(2 * n + 1) },
+            Part::Release => Name { what: What::Request, of: u64::from(2 * n + 2) },
+        }
     }
 
-    fn sender_template(&self) -> SenderTemplate {
-        SenderTemplate { src: self.up.own.into(), src_port: 5004 }
-    }
-
-    /// An RSVP message of session `n`, without its answer. It waits for [`Tester::flush`].
+    /// A message of session `n`. It waits for [`Tester::flush`].
     ///
     /// # Errors
-    /// No Path has come through yet, so that there is no handle to answer by; or the kernel would not send.
-    pub fn say(&mut self, kind: MessageType, n: u32) -> Result<(), Error> {
-        let (session, template) = (self.session(n), self.sender_template());
-        let downstream = matches!(kind, MessageType::Path | MessageType::PathTear);
-        let end = if downstream { &self.up } else { &self.down };
-        let lih = if downstream { Some(1) } else { self.outer.handle() };
-        let lih = lih.ok_or_else(|| Error::Void("no Path has come through: nothing to answer".into()))?;
-        let hop = RsvpHop { addr: end.own.into(), lih };
-        let build = Builder::new(kind, TTL).session(&session).hop(&hop);
-        let timed = matches!(kind, MessageType::Path | MessageType::Resv);
-        let build = if timed { build.time_values(REFRESH) } else { build };
-        let build = match kind {
-            MessageType::Path => {
-                build.sender_template(&template.into()).sender_tspec(&TSPEC).adspec(&Adspec::origin(1500))
-            }
-            MessageType::PathTear => build.sender_template(&template.into()).sender_tspec(&TSPEC),
-            _ => {
-                let flowspec = FlowSpec::ControlledLoad(TSPEC);
-                build.style(Style::Ff).flowspec(&flowspec).filter_spec(&template.into())
-            }
-        };
-        let bytes = build.finish().unwrap_or_else(|_| unreachable!("seven short objects"));
-        let (src, dst) = match downstream {
-            true => (template.src, session.dst),
-            false => (end.own.into(), end.node.into()),
-        };
-        let end = if downstream { &mut self.up } else { &mut self.down };
-        let oif = Some(end.interface);
-        let out = Outgoing { oif, src, dst, ttl: TTL, router_alert: downstream, bytes: &bytes };
+    /// No Path has come through yet, so that there is nobody to answer; or the kernel would not send.
+    pub fn say(&mut self, part: Part, n: u32) -> Result<(), Error> {
         let mut lost = None;
-        end.sender.push(&out, |failed| lost = Some(failed));
+        match part {
+            Part::Rsvp(kind @ (MessageType::Path | MessageType::PathTear)) => {
+                let message = self.downwards(kind, n);
+                let (src, dst) = (self.up.own.into(), self.session(n).dst);
+                let packet = wire::ip::packet(src, dst, 46, TTL, true, &message);
+                let packet = packet.unwrap_or_else(|_| unreachable!("two addresses of one family"));
+                self.up.sender.push_packet(self.up.interface, self.node.into(), &packet, |f| lost = Some(f));
+            }
+            Part::Rsvp(kind) => {
+                let hop = self.outer.hop();
+                let (node, lih) =
+                    hop.ok_or_else(|| Error::Void("no Path has come through: there is nobody to answer".into()))?;
+                let bytes = self.upwards(kind, n, lih);
+                let oif = Some(self.down.interface);
+                let (src, dst) = (self.down.own.into(), node.into());
+                let out = Outgoing { oif, src, dst, ttl: TTL, router_alert: false, bytes: &bytes };
+                self.down.sender.push(&out, |failed| lost = Some(failed));
+            }
+            Part::Reserve | Part::Release => {
+                let (port, rate) = ((n % PORTS) as u16 + 1, if part == Part::Reserve { RATE } else { 0 });
+                let transaction = self.name(part, n).of as u32;
+                let packet = request(self.up.own.into(), self.down.own.into(), port, transaction, rate);
+                self.up.sender.push_packet(self.up.interface, self.node.into(), &packet, |f| lost = Some(f));
+            }
+        }
         lost.map_or(Ok(()), |failed| Err(failed.into()))
+    }
+
+    fn downwards(&self, kind: MessageType, n: u32) -> Vec<u8> {
+        let template = SenderTemplate { src: self.up.own.into(), src_port: 5004 };
+        let hop = RsvpHop { addr: self.up.own.into(), lih: 1 };
+        let build = Builder::new(kind, TTL).session(&self.session(n)).hop(&hop);
+        let is_path = kind == MessageType::Path;
+        let build = if is_path { build.time_values(REFRESH) } else { build };
+        let build = build.sender_template(&template.into()).sender_tspec(&TSPEC);
+        let build = if is_path { build.adspec(&Adspec::origin(1500)) } else { build };
+        build.finish().unwrap_or_else(|_| unreachable!("seven short objects"))
+    }
+
+    fn upwards(&self, kind: MessageType, n: u32, lih: u32) -> Vec<u8> {
+        let template = SenderTemplate { src: self.up.own.into(), src_port: 5004 };
+        let hop = RsvpHop { addr: self.down.own.into(), lih };
+        let build = Builder::new(kind, TTL).session(&self.session(n)).hop(&hop);
+        let build = if kind == MessageType::Resv { build.time_values(REFRESH) } else { build };
+        let build = build.style(Style::Ff).flowspec(&FlowSpec::ControlledLoad(TSPEC));
+        build.filter_spec(&template.into()).finish().unwrap_or_else(|_| unreachable!("seven short objects"))
     }
 
     /// Gives what waits to the kernel.
@@ -152,10 +220,10 @@ impl Tester {
     ///
     /// # Errors
     /// The kernel would not send.
-    pub fn exchange(&mut self, kind: MessageType, n: u32, patience: Duration) -> Result<Option<f64>, Error> {
-        self.say(kind, n)?;
+    pub fn exchange(&mut self, part: Part, n: u32, patience: Duration) -> Result<Option<f64>, Error> {
+        self.say(part, n)?;
         self.flush()?;
-        let name = self.name(kind, n);
+        let name = self.name(part, n);
         self.wait(patience, |outer| outer.has_left(&name));
         Ok(self.outer.inside(&name))
     }
