@@ -86,8 +86,8 @@ pub(crate) fn check_binding(n: usize, kind: Kind, binding: &Binding) -> Result<(
             Some(fault) => no(format!("the flow {fault}")),
             None => Ok(()),
         },
-        (Kind::Cpu, Binding::Process(0) | Binding::Thread(0)) => no("process 0 is no process".into()),
-        (Kind::Cpu, Binding::Process(_) | Binding::Thread(_)) => Ok(()),
+        (Kind::Cpu | Kind::Disk, Binding::Process(0) | Binding::Thread(0)) => no("process 0 is no process".into()),
+        (Kind::Cpu, Binding::Process(_) | Binding::Thread(_)) | (Kind::Disk, Binding::Process(_)) => Ok(()),
         (Kind::Cpu | Kind::Disk, Binding::Cgroup(path)) => {
             let bad = path.is_empty() || path.len() > 4_096 || path.chars().any(char::is_control);
             let climbs = path.split('/').any(|name| name == "..");
@@ -96,7 +96,7 @@ pub(crate) fn check_binding(n: usize, kind: Kind, binding: &Binding) -> Result<(
         (Kind::Countable, _) => no("what is counted is for nobody in particular".into()),
         (Kind::Network, _) => no("a network part is for a flow".into()),
         (Kind::Cpu, _) => no("a processor part is for a process, a thread or a control group".into()),
-        (Kind::Disk, _) => no("a disk part is for a control group".into()),
+        (Kind::Disk, _) => no("a disk part is for a process or a control group".into()),
     }
 }
 

@@ -9,7 +9,7 @@ use core::net::IpAddr;
 pub enum Binding {
     /// A network part: these packets.
     Flow(Flow),
-    /// A processor part: all threads of this process, also those to come.
+    /// A processor or disk part: all threads of this process, also those to come.
     Process(u32),
     /// A processor part: this one thread.
     Thread(u32),

@@ -141,7 +141,7 @@ pub struct WindowDoc {
 pub enum BindingDoc {
     /// A network part: these packets.
     Flow(FlowDoc),
-    /// A processor part: all threads of a process.
+    /// A processor or disk part: all threads of a process.
     Pid(u32),
     /// A processor part: one thread.
     Tid(u32),

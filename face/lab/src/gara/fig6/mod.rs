@@ -12,6 +12,7 @@ mod judge;
 
 use super::bed::{CORE, EDGE, OTHERS, PREMIUM};
 use super::booking::Book;
+use super::meter::Meter;
 use crate::bed::Bed;
 use crate::cbr::Cbr;
 use crate::error::Error;
@@ -147,6 +148,8 @@ fn play(options: &Options, up: &UpOptions, finding: &mut Finding) -> Result<Vec<
         RESERVED,
         HOGS_PER_CORE * cores
     ));
+    let edge = linux::netns::Namespace::open(&bed.node(EDGE)?.namespace)?;
+    let mut meter = Meter::open(&edge, &bed.interface(EDGE, CORE)?)?;
     let mut held = Held::default();
     let mut seconds = Vec::new();
     let begin = Instant::now();
@@ -163,15 +166,17 @@ fn play(options: &Options, up: &UpOptions, finding: &mut Finding) -> Result<Vec<
             eprintln!("{:>4} s  {}. {}", begin.elapsed().as_secs(), phase.number, phase.what);
         }
         for number in 0..phase.length(options.quick) {
-            let (before, at) = ((flow.received(), flood.count()), Instant::now());
+            let (before, flooded) = (meter.read(|| flow.received())?, flood.count());
             options.patience.wait(Duration::from_secs(1))?;
-            let (now, took) = ((flow.received(), flood.count()), at.elapsed());
+            let (now, now_flooded) = (meter.read(|| flow.received())?, flood.count());
+            let second = crate::gara::meter::Second::between(&before, &now);
             seconds.push(Second {
                 phase: phase.number,
                 number,
-                at: (at - begin).as_secs_f64() + took.as_secs_f64() / 2.0,
-                tcp_mbps: (now.0 - before.0) as f64 * 8.0 / 1e6 / took.as_secs_f64(),
-                flood_mbps: now.1.since(&before.1).received_mbps(took),
+                at: (before.at - begin).as_secs_f64() + second.length / 2.0,
+                // In the premium class there is only this flow; elsewhere its receiver counts it.
+                tcp_mbps: if phase.network { second.foreground } else { second.offered },
+                flood_mbps: now_flooded.since(&flooded).received_mbps(Duration::from_secs_f64(second.length)),
             });
         }
     }
