@@ -13,7 +13,7 @@ use terms::{Span, Window};
 /// `misuse`: what is wrong with it.
 pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
     Ok(Some(match request {
-        Request::BookEnquire(ask) => Call::Enquire(asked(ask)?),
+        Request::BookEnquire(ask) => Call::Enquire(enquired(ask)?),
         Request::BookCreate(doc) => {
             let hold = doc.hold_s.map(|s| seconds(s, "hold_s")).transpose()?;
             Call::Create { ask: asked(doc)?, hold, key: doc.key.clone() }
@@ -48,7 +48,20 @@ pub fn handled(text: &str) -> Result<Handle, Problem> {
 /// # Errors
 /// `misuse`: what is wrong with it.
 pub fn asked(doc: &AskDoc) -> Result<Ask, Problem> {
-    let parts = doc.parts.iter().enumerate().map(|(n, part)| part_asked(n, part, doc.volume.is_some()));
+    read(doc, doc.volume.is_some())
+}
+
+/// An enquiry: a part that does not say how much asks how much there is.
+///
+/// # Errors
+/// As [`asked`].
+pub fn enquired(doc: &AskDoc) -> Result<Ask, Problem> {
+    read(doc, true)
+}
+
+/// `open`: a part need not say how much.
+fn read(doc: &AskDoc, open: bool) -> Result<Ask, Problem> {
+    let parts = doc.parts.iter().enumerate().map(|(n, part)| part_asked(n, part, open));
     Ok(Ask {
         parts: parts.collect::<Result<_, _>>()?,
         when: when(doc)?,
@@ -97,13 +110,13 @@ fn when(doc: &AskDoc) -> Result<When, Problem> {
     Ok(When::Window { start, end })
 }
 
-fn part_asked(n: usize, doc: &PartDoc, volume: bool) -> Result<PartAsk, Problem> {
+fn part_asked(n: usize, doc: &PartDoc, open: bool) -> Result<PartAsk, Problem> {
     let kind = Kind::of(&doc.resource);
     let of = |what: String| misuse(format!("part {n} ({}): {what}", doc.resource));
     let given = Given { rate: doc.rate, cores: doc.cores, bytes_per_s: doc.bytes_per_s, count: doc.count };
     let amount = match given.amount(kind).map_err(of)? {
         Some(amount) => amount,
-        None if volume => 0,
+        None if open => 0,
         None => return Err(of(format!("how much? give {}", field(kind)))),
     };
     let least = match doc.at_least {
