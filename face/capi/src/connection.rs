@@ -1,0 +1,237 @@
+//! What libsluice does, in safe Rust: calls on the agent's socket and what comes back.
+
+use crate::given;
+use api::agent::{Answer, EventDoc, Request};
+use api::book::{
+    AmountDoc, AskDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, ChangeDoc, FlowDoc, Instant, PartDoc,
+    ReservationDoc,
+};
+use api::boomerang::{BoomerangAsk, BoomerangNews, ClassifierDoc, RatesDoc};
+use api::client::{Client, Error};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a far end may be silent.
+const BOOMERANG_PATIENCE: Duration = Duration::from_secs(10);
+/// Most events of a kind that wait for the program.
+const MAX_WAITING: usize = 4096;
+
+/// How a call ended that did not end well.
+#[derive(Debug)]
+pub enum Ended {
+    /// The agent, the policy or a node on the way said no.
+    Refused(String),
+    /// The arguments make no sense.
+    Misuse(String),
+    /// No agent answers, or something broke.
+    Away(String),
+    /// Nothing happened in time.
+    Nothing,
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Ended {
+        match error {
+            Error::Agent(problem) if problem.kind == "refused" => Ended::Refused(problem.message),
+            Error::Agent(problem) if problem.kind == "misuse" || problem.kind == "malformed" => {
+                Ended::Misuse(problem.message)
+            }
+            other => Ended::Away(other.to_string()),
+        }
+    }
+}
+
+/// A connection to an agent.
+#[derive(Debug)]
+pub struct Connection {
+    client: Client,
+    /// The number of the last event: what came twice is told once.
+    seen: u64,
+    book: VecDeque<BookEvent>,
+    boomerang: VecDeque<(u64, BoomerangNews)>,
+}
+
+impl Connection {
+    /// To the agent on this socket; this machine's own without one.
+    pub fn open(socket: Option<&str>) -> Result<Connection, Ended> {
+        let client = Client::connect(Path::new(socket.unwrap_or(api::places::AGENT_SOCKET)))?;
+        Ok(Connection { client, seen: 0, book: VecDeque::new(), boomerang: VecDeque::new() })
+    }
+
+    /// All parts or none.
+    pub fn reserve(&mut self, ask: AskDoc) -> Result<ReservationDoc, Ended> {
+        self.reservation(Request::BookCreate(ask))
+    }
+
+    /// How much of the one part there could be.
+    pub fn enquire(&mut self, ask: AskDoc) -> Result<f64, Ended> {
+        match self.book(Request::BookEnquire(ask))? {
+            BookAnswer::Enquired(said) => said.free.first().copied().ok_or_else(nonsense),
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// Whose packets or processes.
+    pub fn bind(&mut self, handle: &str, part: usize, binding: Option<BindingDoc>) -> Result<(), Ended> {
+        self.reservation(Request::BookBind { handle: handle.to_owned(), part, binding }).map(drop)
+    }
+
+    /// Another amount of a part, in the unit of its resource.
+    pub fn modify(&mut self, handle: &str, part: usize, amount: f64) -> Result<(), Ended> {
+        let now = self.show(handle)?;
+        let row = now.parts.get(part).ok_or_else(|| Ended::Misuse(format!("there is no part {part}")))?;
+        let mut doc = PartDoc { resource: row.resource.clone(), ..PartDoc::default() };
+        given::set(&mut doc, amount)?;
+        let PartDoc { rate, cores, bytes_per_s, count, .. } = doc;
+        let change =
+            ChangeDoc { amounts: vec![AmountDoc { part, rate, cores, bytes_per_s, count }], ..ChangeDoc::default() };
+        self.reservation(Request::BookModify { handle: handle.to_owned(), change }).map(drop)
+    }
+
+    /// Another end.
+    pub fn extend(&mut self, handle: &str, end: Instant) -> Result<(), Ended> {
+        let change = ChangeDoc { end: Some(end), ..ChangeDoc::default() };
+        self.reservation(Request::BookModify { handle: handle.to_owned(), change }).map(drop)
+    }
+
+    /// Books what is held.
+    pub fn commit(&mut self, handle: &str) -> Result<ReservationDoc, Ended> {
+        self.reservation(Request::BookCommit { handle: handle.to_owned() })
+    }
+
+    /// As it is now.
+    pub fn show(&mut self, handle: &str) -> Result<ReservationDoc, Ended> {
+        self.reservation(Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() })
+    }
+
+    /// Gives it back.
+    pub fn cancel(&mut self, handle: &str) -> Result<(), Ended> {
+        self.reservation(Request::BookCancel { handle: handle.to_owned() }).map(drop)
+    }
+
+    /// Events from a number on; `u64::MAX`: only new ones.
+    pub fn follow(&mut self, after: u64) -> Result<(), Ended> {
+        let mut after = Some(after).filter(|after| *after != u64::MAX);
+        loop {
+            let BookAnswer::Events(found) = self.book(Request::BookFollow { after })? else { return Err(nonsense()) };
+            let whole = found.events.last().is_none_or(|last| last.seq >= found.last);
+            after = found.events.last().map(|last| last.seq).or(after);
+            for event in found.events {
+                self.keep(event);
+            }
+            if whole {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next event of the book.
+    pub fn next_event(&mut self, patience: Duration) -> Result<BookEvent, Ended> {
+        loop {
+            if let Some(event) = self.book.pop_front() {
+                return Ok(event);
+            }
+            self.wait(patience)?;
+        }
+    }
+
+    /// Reserves by Boomerang, and waits for the answer: its number, and what was reserved.
+    pub fn boomerang(
+        &mut self,
+        far_end: &str,
+        flow: FlowDoc,
+        forward_bps: u32,
+        reverse_bps: u32,
+    ) -> Result<(u64, [u32; 2]), Ended> {
+        let far_end: IpAddr = far_end.parse().map_err(|_| Ended::Misuse(format!("{far_end:?} is no address")))?;
+        let flow = ClassifierDoc {
+            src: flow.src,
+            dst: flow.dst,
+            protocol: flow.protocol.unwrap_or(17),
+            src_port: flow.src_port.unwrap_or(0),
+            dst_port: flow.dst_port.unwrap_or(0),
+        };
+        // What is not said here is as the agent has it.
+        let ask = serde_json::json!({ "far_end": far_end, "flow": flow, "rates": [RatesDoc { forward_bps, reverse_bps }], "bound": true });
+        let ask: BoomerangAsk = serde_json::from_value(ask).map_err(|error| Ended::Misuse(error.to_string()))?;
+        let Answer::Boomerang(doc) = self.client.call(Request::BoomerangReserve { ask, number: None })? else {
+            return Err(nonsense());
+        };
+        let number = doc.sessions.first().ok_or_else(nonsense)?.number;
+        loop {
+            while let Some((of, news)) = self.boomerang.pop_front() {
+                if of != number {
+                    continue;
+                }
+                return match news {
+                    BoomerangNews::Reserved { rates, .. } => Ok((number, [rates.forward_bps, rates.reverse_bps])),
+                    BoomerangNews::Refused { available: a, .. } => {
+                        let free = format!("{} bit/s forward and {} reverse are free", a.forward_bps, a.reverse_bps);
+                        Err(Ended::Refused(format!("a node on the way refused: {free}")))
+                    }
+                    BoomerangNews::Silent { .. } => Err(Ended::Away(format!("{far_end} does not answer"))),
+                    BoomerangNews::NoRoute => Err(Ended::Away(format!("there is no way to {far_end}"))),
+                    BoomerangNews::Released => Err(Ended::Away("it was given back".to_owned())),
+                    BoomerangNews::HopMismatch { .. } => continue,
+                };
+            }
+            match self.wait(BOOMERANG_PATIENCE) {
+                Err(Ended::Nothing) => {
+                    let _ = self.release(number);
+                    return Err(Ended::Away(format!("{far_end} does not answer")));
+                }
+                other => other?,
+            }
+        }
+    }
+
+    /// Gives a session of Boomerang back.
+    pub fn release(&mut self, number: u64) -> Result<(), Ended> {
+        Ok(self.client.call(Request::BoomerangRelease { number }).map(drop)?)
+    }
+
+    /// Takes the next event of any kind, and keeps it where it belongs.
+    fn wait(&mut self, patience: Duration) -> Result<(), Ended> {
+        match self.client.event(patience)? {
+            None => Err(Ended::Nothing),
+            Some((_, EventDoc::Book(event))) => {
+                self.keep(event);
+                Ok(())
+            }
+            Some((_, EventDoc::Boomerang { number, news })) => {
+                if self.boomerang.len() < MAX_WAITING {
+                    self.boomerang.push_back((number, news));
+                }
+                Ok(())
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, event: BookEvent) {
+        if event.seq > self.seen && self.book.len() < MAX_WAITING {
+            self.seen = event.seq;
+            self.book.push_back(event);
+        }
+    }
+
+    fn reservation(&mut self, request: Request) -> Result<ReservationDoc, Ended> {
+        match self.book(request)? {
+            BookAnswer::Reservation(doc) => Ok(doc),
+            _ => Err(nonsense()),
+        }
+    }
+
+    fn book(&mut self, request: Request) -> Result<BookAnswer, Ended> {
+        match self.client.call(request)? {
+            Answer::Book(answer) => Ok(answer),
+            _ => Err(nonsense()),
+        }
+    }
+}
+
+fn nonsense() -> Ended {
+    Ended::Away("the agent says what makes no sense".to_owned())
+}
