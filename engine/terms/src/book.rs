@@ -7,7 +7,7 @@
 mod binding;
 mod handle;
 
-use crate::{Span, Time, Window};
+use crate::{Bytes, Rate, Span, Time, Window};
 use alloc::string::String;
 use alloc::vec::Vec;
 pub use binding::{Binding, Flow};
@@ -87,7 +87,7 @@ pub struct Background {
 pub struct Shape {
     /// The least size of its packets, bytes of IP; the ledger adds the link's overhead for each.
     pub packet: u32,
-    /// The longest round-trip time, from which the policer's burst is computed (GARA section 5.1).
+    /// The longest round-trip time, from which the policer's burst is computed: [`burst`].
     pub rtt: Span,
 }
 
@@ -96,6 +96,14 @@ impl Default for Shape {
     fn default() -> Shape {
         Shape { packet: 1_000, rtt: Span::from_millis(100) }
     }
+}
+
+/// The policer's bucket (GARA section 5.1): for TCP what is sent in the longest round-trip time, from 8 KB to 2 MB; for
+/// the rest a quarter of that, at least 8 KB.
+pub fn burst(rate: Rate, rtt: Span, tcp: bool) -> Bytes {
+    let least = Bytes::new(8 << 10);
+    let round_trip = rate.demands(rtt).clamp(least, Bytes::new(2 << 20));
+    if tcp { round_trip } else { Bytes::new(round_trip.get() / 4).max(least) }
 }
 
 /// Who calls: what the driver made of a peer's credentials or certificate.
