@@ -9,7 +9,7 @@ use crate::config::Level;
 use broker::io::{Action, Order};
 use linux::cpu::{Cpu, Kind, Notice, Target, deadline};
 use node::book::Stock;
-use terms::book::Binding;
+use terms::book::{Binding, Guarantee};
 use terms::{Span, Time};
 
 /// How often a bound process is looked at.
@@ -44,7 +44,8 @@ impl Processors {
         let told = |failed: linux::error::Failed| failed.to_string();
         self.cpu.enable(name, share).map_err(told)?;
         let means = self.cpu.bind(name, target).map_err(told)?;
-        if means.kind() == Kind::Cap {
+        let promised = self.stocks.iter().any(|stock| stock.guarantee == Guarantee::Reserved);
+        if promised && means.kind() == Kind::Cap {
             // It is in force, but not as what was promised: that is no success.
             let share = deadline::percent(share);
             return Err(format!(

@@ -55,11 +55,11 @@ const RESERVED: Rate = Rate::from_mbps(72);
 /// The seed's generator.
 const FLOOD: Rate = Rate::from_mbps(80);
 /// What a byte costs the receiver: at what is offered, half of a core.
-const COST: Duration = Duration::from_nanos(66);
+const COST: Duration = Duration::from_nanos(72);
 /// What is reserved of the processors.
 const CORES: f64 = 0.85;
-/// For each core of this machine: without a reservation the receiver gets about a third of one.
-const HOGS_PER_CORE: usize = 2;
+/// For each core of this machine: without a reservation the receiver gets about a quarter of one.
+const HOGS_PER_CORE: usize = 3;
 const PORT: u16 = 5_001;
 const FLOOD_PORT: u16 = 9;
 
