@@ -152,7 +152,8 @@ impl Tester {
     /// A message of session `n`. It waits for [`Tester::flush`].
     ///
     /// # Errors
-    /// No Path has come through yet, so that there is nobody to answer; or the kernel would not send.
+    /// No Path has come through yet, so that there is nobody to answer; it came through as it was, by a node that only
+    /// forwards; or the kernel would not send.
     pub fn say(&mut self, part: Part, n: u32) -> Result<(), Error> {
         let mut lost = None;
         match part {
@@ -167,6 +168,10 @@ impl Tester {
                 let hop = self.outer.hop();
                 let (node, lih) =
                     hop.ok_or_else(|| Error::Void("no Path has come through: there is nobody to answer".into()))?;
+                if node == self.up.own {
+                    let unread = "the node passes a Path on unread: it does not speak RSVP on these interfaces";
+                    return Err(Error::Void(unread.into()));
+                }
                 let bytes = self.upwards(kind, n, lih);
                 let oif = Some(self.down.interface);
                 let (src, dst) = (self.down.own.into(), node.into());
