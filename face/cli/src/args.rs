@@ -1,5 +1,6 @@
 //! The command line: every command, option and example in one definition; help, completion and man pages come from it.
 
+use crate::book::args::{BindArgs, CalendarArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, ReserveArgs};
 use crate::boomerang::args::BoomerangCommand;
 use crate::broker::BrokerArgs;
 use crate::ca::CaArgs;
@@ -31,7 +32,9 @@ Examples:
   sluice status --node maui              what is asked, admitted, installed and measured there
   sluice rsvp send --node swissvale --to 10.0.2.2:5004 --from 10.0.0.1:5004 --rate 3.2mbit
   sluice rsvp receive --node glenwood --session 10.0.2.2:5004 --reserve 3.2mbit
-  sluice down                            leaves nothing behind";
+  sluice down                            leaves nothing behind
+  sluice reserve net/eth1=3mbit cpu=0.5 --for 1h           by the book: now or for later, with a handle
+  sluice calendar                        how full everything is";
 
 /// Commands.
 #[derive(Subcommand, Debug)]
@@ -56,6 +59,22 @@ pub enum Command {
     Agent(AgentRunArgs),
     /// Run a broker, in the foreground: REST, event streams and webhooks over one or more agents
     Broker(BrokerArgs),
+    /// Reserve network, processor, disk or licences, now or for later: all or nothing
+    Reserve(Box<ReserveArgs>),
+    /// What would be granted; nothing is held
+    Enquire(Box<EnquireArgs>),
+    /// Change a reservation, also while it runs
+    Modify(ModifyArgs),
+    /// Say whose packets or processes a reservation is for
+    Bind(BindArgs),
+    /// Book what is held
+    Commit(HandleArgs),
+    /// Give reservations back
+    Cancel(HandleArgs),
+    /// Reservations, and the history of one
+    List(ListArgs),
+    /// How full resources are, drawn in the terminal
+    Calendar(CalendarArgs),
     /// Certificates for brokers, agents and those who reserve: make, list, revoke
     Ca(CaArgs),
     /// A file to another machine over a reserved flow, at whatever rate the book grants at the moment
@@ -355,6 +374,9 @@ pub struct WatchArgs {
     /// Which agent.
     #[command(flatten)]
     pub agent: AgentArgs,
+    /// Begin with what happened to reservations after event N (0: with the oldest that is kept), and go on from there
+    #[arg(long, value_name = "N")]
+    pub after: Option<u64>,
     /// Stop after this long
     #[arg(long = "for", value_name = "TIME", value_parser = api::units::parse_span)]
     pub patience: Option<Span>,

@@ -3,6 +3,7 @@
 
 mod agent;
 mod args;
+mod book;
 mod boomerang;
 mod broker;
 mod ca;
@@ -54,6 +55,7 @@ fn only_reads(command: &Command) -> bool {
             | Command::Copy(_)
             | Command::Run(_)
             | Command::Profile(_)
+            | Command::Torture(_)
     )
 }
 
@@ -67,6 +69,14 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Broker(args) => broker::run(args),
+        Command::Reserve(args) => book::reserve(args),
+        Command::Enquire(args) => book::enquire(args),
+        Command::Modify(args) => book::modify(args),
+        Command::Bind(args) => book::bind(args),
+        Command::Commit(args) => book::commit(args),
+        Command::Cancel(args) => book::cancel(args),
+        Command::List(args) => book::list(args),
+        Command::Calendar(args) => book::calendar::run(args),
         Command::Ca(args) => ca::run(args),
         Command::Copy(args) => copy::run(args),
         Command::Run(args) => run::run(args),

@@ -1,6 +1,7 @@
 //! `sluice torture ...`: long runs in which everything goes wrong, with laws that are checked all the time.
 
 use crate::complain::{Complaint, INTERRUPTED};
+use ::lab::crash;
 use ::lab::error::Error;
 use ::lab::patience::Patience;
 use ::lab::torture::{self, Options};
@@ -13,6 +14,27 @@ use std::process::ExitCode;
 pub enum TortureCommand {
     /// RSVP's soft state in simulated time: loss, duplication, reordering, partitions, crashes, restarts
     SoftState(SoftStateArgs),
+    /// A real agent in a namespace, under load: kill -9 at random instants, and nothing acknowledged is lost (root)
+    Crash(CrashArgs),
+}
+
+/// `sluice torture crash`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  sluice torture crash --cycles 200\n\n\
+                        Prints what was found, and exits with status 1 if anything was.")]
+pub struct CrashArgs {
+    /// How often the agent is killed
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub cycles: u64,
+    /// The seed of chance
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// No progress on standard error
+    #[arg(long)]
+    pub silent: bool,
+    /// End with one JSON object on a line of its own
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `sluice torture soft-state`.
@@ -42,7 +64,24 @@ pub struct SoftStateArgs {
 
 /// Runs it.
 pub fn run(command: &TortureCommand) -> Result<ExitCode, Complaint> {
-    let TortureCommand::SoftState(args) = command;
+    match command {
+        TortureCommand::SoftState(args) => soft_state(args),
+        TortureCommand::Crash(args) => crash(args),
+    }
+}
+
+fn crash(args: &CrashArgs) -> Result<ExitCode, Complaint> {
+    let program = std::env::current_exe()?;
+    let options = crash::Options { cycles: args.cycles, seed: args.seed, program, progress: !args.silent };
+    let (report, told) = crash::run(&options, &Patience::until_signalled()?)?;
+    print!("{}", told.text());
+    if args.json {
+        println!("{}", serde_json::json!(report));
+    }
+    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn soft_state(args: &SoftStateArgs) -> Result<ExitCode, Complaint> {
     let patience = Patience::until_signalled()?;
     let (days, first, record, progress) = (args.days, args.seed, args.record.clone(), !args.silent);
     let report = match torture::soft_state(&Options { days, first, record, progress }, &patience) {

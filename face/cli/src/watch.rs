@@ -2,7 +2,7 @@
 
 use crate::args::WatchArgs;
 use crate::complain::Complaint;
-use api::agent::{EventDoc, FlowSpecDoc, Request, SenderId, SessionId, TspecDoc};
+use api::agent::{Answer, BookAnswer, EventDoc, FlowSpecDoc, Request, SenderId, SessionId, TspecDoc};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,17 @@ use std::time::{Duration, Instant};
 pub fn run(args: &WatchArgs) -> Result<ExitCode, Complaint> {
     let mut client = args.agent.connect()?;
     client.call(Request::Watch)?;
+    if let Answer::Book(BookAnswer::Events(found)) = client.call(Request::BookFollow { after: args.after })? {
+        if found.lost {
+            eprintln!(
+                "sluice: events before #{} are not kept any more",
+                found.events.first().map_or(0, |event| event.seq)
+            );
+        }
+        for event in found.events {
+            print_event(event.at.0.as_nanos(), &EventDoc::Book(event), args.json);
+        }
+    }
     let end = args.patience.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
     loop {
         let patience = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
@@ -68,7 +79,7 @@ pub fn describe(event: &EventDoc) -> String {
         EventDoc::Message { src, dst, .. } => format!("message   {src} > {dst}"),
         EventDoc::Boomerang { number, news } => format!("boomerang {number}: {}", crate::boomerang::words(news)),
         EventDoc::Echo { direction, interface, .. } => format!("echo      {direction:?} {interface:?}"),
-        EventDoc::Book(event) => format!("{:<9} {}", event.event, event.handle),
+        EventDoc::Book(event) => crate::book::show::event(event),
         EventDoc::Node { name, text } => format!("{name:<9} {text}"),
     }
 }

@@ -9,6 +9,7 @@
 pub mod bed;
 pub mod capture;
 pub mod cbr;
+pub mod crash;
 pub mod demo;
 pub mod echo;
 pub mod error;

@@ -1,0 +1,264 @@
+//! The arguments of the book's commands.
+
+use super::times::Repeat;
+use crate::places::AgentArgs;
+use clap::Args;
+use std::net::SocketAddr;
+use terms::Span;
+
+/// What is asked for: of `sluice reserve` and `sluice enquire`.
+#[derive(Args, Debug)]
+pub struct WantArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// How much of what: net/eth1=3mbit, cpu=0.5, disk/data=20mbps, licence/solver=2; with a least amount: net/eth1=30mbit:10mbit
+    #[arg(required = true, value_name = "RESOURCE=AMOUNT")]
+    pub parts: Vec<String>,
+    /// When: 14:00..15:30, now..+2h, "friday 08:00..10:00"; open at its end: now..
+    #[arg(long, short = 'w', value_name = "FROM..UNTIL", conflicts_with_all = ["duration", "from"])]
+    pub window: Option<String>,
+    /// From when [default: now]
+    #[arg(long, value_name = "WHEN")]
+    pub from: Option<String>,
+    /// For how long
+    #[arg(long = "for", value_name = "TIME", value_parser = api::units::parse_span)]
+    pub duration: Option<Span>,
+    /// As early as it fits, not before --from, over by --by
+    #[arg(long, requires = "duration", conflicts_with = "window")]
+    pub earliest: bool,
+    /// So much moved by --by, at a constant or stepped rate; AMOUNT is then the most that it can use
+    #[arg(long, value_name = "SIZE", requires = "by", conflicts_with_all = ["window", "duration", "earliest"])]
+    pub volume: Option<String>,
+    /// The deadline
+    #[arg(long, value_name = "WHEN")]
+    pub by: Option<String>,
+    /// The same time of day again
+    #[arg(long, value_enum, requires = "window", conflicts_with_all = ["volume", "earliest"])]
+    pub repeat: Option<Repeat>,
+    /// So often
+    #[arg(long, value_name = "N", requires = "repeat")]
+    pub times: Option<usize>,
+    /// Until then
+    #[arg(long, value_name = "WHEN", requires = "repeat")]
+    pub until: Option<String>,
+    /// Windows of a recurrence need not all fit: those that do are reserved
+    #[arg(long, requires = "repeat")]
+    pub some: bool,
+    /// Share what foreground leaves, with this weight against other background
+    #[arg(long, value_name = "WEIGHT")]
+    pub background: Option<u32>,
+    /// The time zone [default: the system's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// What you call it
+    #[arg(long, default_value = "")]
+    pub label: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice reserve`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice reserve net/eth1=3mbit cpu=0.5 --for 1h          now, both or neither\n  \
+                        sluice reserve net/eth1=40mbit -w \"friday 14:00..15:30\" --to 10.0.2.2:5001 --protocol tcp\n  \
+                        sluice reserve net/eth1=30mbit:10mbit --for 2h --earliest --by \"tomorrow 08:00\"\n  \
+                        sluice reserve net/eth1 --volume 200gb --by \"friday 08:00\"\n  \
+                        sluice reserve licence/solver=2 -w 09:00..17:00 --repeat weekdays --times 10")]
+pub struct ReserveArgs {
+    /// What.
+    #[command(flatten)]
+    pub want: WantArgs,
+    /// Only hold it for so long: book it with `sluice commit`
+    #[arg(long, value_name = "TIME", value_parser = api::units::parse_span)]
+    pub hold: Option<Span>,
+    /// The same key with the same request has one effect, however often it is sent
+    #[arg(long, default_value = "")]
+    pub key: String,
+    /// What it belongs to
+    #[arg(long, default_value = "")]
+    pub group: String,
+    /// For whom.
+    #[command(flatten)]
+    pub whose: WhoseArgs,
+}
+
+/// `sluice enquire`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice enquire net/eth1=30mbit --for 1h\n  sluice enquire net/eth1 --volume 200gb --by \"friday 08:00\""
+)]
+pub struct EnquireArgs {
+    /// What.
+    #[command(flatten)]
+    pub want: WantArgs,
+}
+
+/// Whose packets or processes a part is for.
+#[derive(Args, Debug, Default)]
+pub struct WhoseArgs {
+    /// Packets to here: ADDRESS or ADDRESS:PORT
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = end)]
+    pub to: Option<End>,
+    /// Packets from here: ADDRESS or ADDRESS:PORT
+    #[arg(long = "source", value_name = "ADDR[:PORT]", value_parser = end)]
+    pub source: Option<End>,
+    /// udp, tcp or a number
+    #[arg(long, value_parser = api::units::parse_protocol)]
+    pub protocol: Option<u8>,
+    /// All threads of this process
+    #[arg(long, conflicts_with_all = ["to", "source", "tid", "cgroup"])]
+    pub pid: Option<u32>,
+    /// This thread
+    #[arg(long, conflicts_with_all = ["to", "source", "cgroup"])]
+    pub tid: Option<u32>,
+    /// This control group
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["to", "source"])]
+    pub cgroup: Option<String>,
+}
+
+/// An address with or without a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// The address.
+    pub address: std::net::IpAddr,
+    /// The port.
+    pub port: Option<u16>,
+}
+
+fn end(text: &str) -> Result<End, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(End { address, port: None });
+    }
+    let both: Result<SocketAddr, _> = text.parse();
+    both.map(|both| End { address: both.ip(), port: Some(both.port()) })
+        .map_err(|_| format!("{text:?} is no address: write 10.0.2.2, 10.0.2.2:5001 or [fd00::2]:5001"))
+}
+
+/// `sluice modify`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice modify HANDLE --amount 5mbit\n  sluice modify HANDLE --end +1h\n  \
+                        If the new does not fit, the old stays.")]
+pub struct ModifyArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// Which
+    pub handle: String,
+    /// The new amount of part --part, in its unit
+    #[arg(long)]
+    pub amount: Option<String>,
+    /// Which part, from 0
+    #[arg(long, default_value_t = 0)]
+    pub part: usize,
+    /// A new start
+    #[arg(long, value_name = "WHEN")]
+    pub start: Option<String>,
+    /// A new end; "forever": open
+    #[arg(long, value_name = "WHEN")]
+    pub end: Option<String>,
+    /// Another label
+    #[arg(long)]
+    pub label: Option<String>,
+    /// The time zone [default: the system's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice bind`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice bind HANDLE --source 10.0.0.1:41234 --to 10.0.2.2:5001 --protocol tcp\n  \
+                        sluice bind HANDLE --part 1 --pid 4711\n  sluice bind HANDLE --nobody")]
+pub struct BindArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// Which
+    pub handle: String,
+    /// Which part, from 0
+    #[arg(long, default_value_t = 0)]
+    pub part: usize,
+    /// For nobody any more
+    #[arg(long, conflicts_with_all = ["to", "source", "pid", "tid", "cgroup"])]
+    pub nobody: bool,
+    /// For whom.
+    #[command(flatten)]
+    pub whose: WhoseArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice cancel` and `sluice commit`.
+#[derive(Args, Debug)]
+pub struct HandleArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// Which
+    #[arg(required = true)]
+    pub handles: Vec<String>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice list`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice list                      what is not over\n  sluice list HANDLE               one, and what happened to it\n  \
+                        sluice list --resource net/eth1 --window \"friday 00:00..24h\" --json"
+)]
+pub struct ListArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// One of them, with its history
+    pub handle: Option<String>,
+    /// Of this owner
+    #[arg(long)]
+    pub owner: Option<String>,
+    /// Of this group
+    #[arg(long)]
+    pub group: Option<String>,
+    /// With this label
+    #[arg(long)]
+    pub label: Option<String>,
+    /// With a part of this resource
+    #[arg(long)]
+    pub resource: Option<String>,
+    /// In this state: held, booked, active, suspended, ended, cancelled, expired
+    #[arg(long = "state", value_name = "STATE")]
+    pub states: Vec<String>,
+    /// Also what is over
+    #[arg(long, conflicts_with = "states")]
+    pub all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice calendar`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice calendar                            every resource, the next 24 hours\n  \
+                        sluice calendar net/eth1 --window \"monday 08:00..friday 18:00\"")]
+pub struct CalendarArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// Of these resources [default: all]
+    pub resources: Vec<String>,
+    /// From when to when
+    #[arg(long, short = 'w', value_name = "FROM..UNTIL", default_value = "now..+24h")]
+    pub window: String,
+    /// The time zone [default: the system's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
