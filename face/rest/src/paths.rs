@@ -6,6 +6,7 @@
 use crate::documents::{Hop, PathRow};
 use ::broker::path::{Graph, Path, Published};
 use api::links::LinkRow;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// All links of all agents.
@@ -62,7 +63,12 @@ impl Map {
     /// Ways from one host to another, the shortest first, at most `most`. Empty: none is known, or there is nothing between them.
     pub fn ways(&self, from: IpAddr, to: IpAddr, most: usize) -> Vec<Path> {
         let mut ways = self.graph.ways(from, to, most, |_| true).unwrap_or_default();
-        ways.retain(|way| !way.is_empty());
+        // An interface with addresses of two families leads to the same neighbour twice.
+        let mut seen = BTreeSet::new();
+        ways.retain(|way| {
+            !way.is_empty()
+                && seen.insert(self.legs(way).map(|leg| (leg.agent, leg.interface.to_owned())).collect::<Vec<_>>())
+        });
         ways
     }
 
@@ -152,6 +158,20 @@ mod tests {
         assert!(ways("10.0.1.9", "10.9.9.9").is_empty());
         assert!(ways("10.0.1.9", "fd00::1").is_empty());
         assert!(ways("10.1.1.1", "10.1.1.1").is_empty(), "to oneself nothing is sent");
+    }
+
+    #[test]
+    fn two_families_on_the_same_links_are_one_way() {
+        let both = |interface: &str, n: u8, of: u8| {
+            let addresses = vec![format!("10.0.{n}.{of}/24"), format!("fd00:{n}::{of}/64"), format!("fe80::{of}/64")];
+            LinkRow { addresses, ..link(interface, "") }
+        };
+        let map = Map::new(vec![
+            ("a".into(), vec![both("x", 1, 1), both("y", 2, 1)]),
+            ("b".into(), vec![both("x", 2, 2), both("y", 3, 2)]),
+        ]);
+        assert_eq!(map.ways("10.0.1.9".parse().unwrap(), "10.0.3.9".parse().unwrap(), 8).len(), 1);
+        assert_eq!(map.ways("fd00:1::9".parse().unwrap(), "fd00:3::9".parse().unwrap(), 8).len(), 1);
     }
 
     #[test]

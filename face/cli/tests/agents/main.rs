@@ -5,6 +5,7 @@
 mod auth;
 mod bed;
 mod boomerang;
+mod broker;
 mod command;
 mod expiry;
 mod interop;
