@@ -181,10 +181,8 @@ fn judge(run: &Run) -> Finding {
     if shares.foreground < FOREGROUND_SHARE {
         finding.shortfalls.push(format!("a foreground flow had {} of its due in a second", percent(shares.foreground)));
     }
-    if shares.background_least < BACKGROUND_SHARE {
-        finding
-            .shortfalls
-            .push(format!("the bulk flow had {} of its grant in a second", percent(shares.background_least)));
+    if shares.background < BACKGROUND_SHARE {
+        finding.shortfalls.push(format!("the bulk flow had {} of its grant in a phase", percent(shares.background)));
     }
     let wrong = (0..run.granted.len())
         .find(|&n| counts_grant(run, n) && (run.granted[n] - run.timeline.grant(n as u32)).abs() > 0.01);
