@@ -76,7 +76,7 @@ fn crash(args: &CrashArgs) -> Result<ExitCode, Complaint> {
     let (report, told) = crash::run(&options, &Patience::until_signalled()?)?;
     print!("{}", told.text());
     if args.json {
-        println!("{}", serde_json::json!(report));
+        println!("{}", serde_json::to_string(&report).map_err(|error| Complaint::world(error.to_string()))?);
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

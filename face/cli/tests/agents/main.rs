@@ -7,6 +7,7 @@ mod bed;
 mod boomerang;
 mod broker;
 mod command;
+mod crash;
 mod expiry;
 mod interop;
 mod life;
