@@ -46,7 +46,8 @@ impl<P: Probe> Boomerang<P> {
             state: State::Pending,
         };
         let id = self.table.insert(HalfKey { flow, oif, mask }, half);
-        self.timers.reserve(self.table.bound());
+        // The wheel makes exactly as much room as it is told to: by powers of two, or each new block would move them all.
+        self.timers.reserve(self.table.bound().next_power_of_two());
         Some(id)
     }
 }
