@@ -64,8 +64,7 @@ fn figure_2_streams_over_reserved_hops_and_grows_when_there_is_room() {
     let _flood = started("swissvale", "flood", &["flood", "10.0.0.1", "10.0.2.2"]);
     // Something else has all but 2 Mbit/s, for a while.
     let mut blocker = python(&script, &["block", at, "10.0.0.1", "10.0.2.2", "2mbit", "3"]);
-    let mut blocker =
-        blocker.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let blocker = blocker.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_secs(1));
     let mut streamer = python(
         &folder("examples/udp_streamer.py"),
