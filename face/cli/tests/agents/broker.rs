@@ -56,7 +56,8 @@ fn figure_2_streams_over_reserved_hops_and_grows_when_there_is_room() {
     let script = folder("face/python/tests/figure2.py");
     let started = |node: &str, what: &str, args: &[&str]| {
         let mut command = python(&script, args);
-        bed.netns(node).enter_at_exec(&mut command);
+        let netns = bed.netns(node); // stays open until the child is there
+        netns.enter_at_exec(&mut command);
         Running(detached(&mut command, &bed.place.join(format!("{what}.log"))))
     };
     let counts = bed.place.join("counts");
@@ -70,7 +71,8 @@ fn figure_2_streams_over_reserved_hops_and_grows_when_there_is_room() {
         &folder("examples/udp_streamer.py"),
         &["10.0.0.1", "10.0.2.2", "--rate", "4mbit", "--for", "8s", "--broker", at],
     );
-    bed.netns("swissvale").enter_at_exec(&mut streamer);
+    let netns = bed.netns("swissvale");
+    netns.enter_at_exec(&mut streamer);
     let streamed = streamer.output().unwrap();
     let blocked = blocker.wait_with_output().unwrap();
     assert!(streamed.status.success() && blocked.status.success(), "{}{}", said(&streamed), said(&blocked));
