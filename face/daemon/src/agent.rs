@@ -219,7 +219,8 @@ impl Agent {
     /// One round: wait, then whatever is ready.
     fn turn(&mut self) -> Result<(), Failed> {
         let waiting = self.local.waiting();
-        let wakes = [self.node.wake_at(), self.book.wake_at()].into_iter().flatten();
+        let sweep = self.echo.as_ref().and_then(Echo::wake_at);
+        let wakes = [self.node.wake_at(), self.book.wake_at(), sweep].into_iter().flatten();
         let next = wakes.fold(self.look_at, Time::min);
         let deadline = Some(if waiting.is_empty() && self.intake.is_empty() { next } else { Time::ZERO });
         let ready: Vec<Ready> = self.poll.wait(deadline)?.to_vec();
@@ -238,6 +239,7 @@ impl Agent {
         if let Some(echo) = &self.echo {
             echo.is_alive(&self.clock);
         }
+        self.sweep_fast();
         for client in waiting {
             self.serve(client, false);
         }
@@ -300,7 +302,7 @@ impl Agent {
         }
     }
 
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while let Some(output) = self.node.poll() {
             self.output(output);
         }

@@ -228,7 +228,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
         text += &file.rsvp.hello.map_or(String::new(), |every| format!("hello = \"{}ns\"\n", every.as_nanos()));
     }
     if file.boomerang {
-        text += "\n[boomerang]\n";
+        text += &format!("\n[boomerang]\nfast_path = {}\n", file.fast_path);
     }
     let ends = topology.ends(node);
     if ends.is_empty() {

@@ -8,6 +8,7 @@
 //! refresh = "30s"
 //!
 //! [boomerang]           # if it is there, agents speak Boomerang too
+//! fast_path = false     # whether the kernel admits by itself
 //!
 //! [[node]]
 //! name = "maui"
@@ -51,6 +52,8 @@ pub struct TestbedFile {
     pub settings: BTreeMap<String, String>,
     /// Whether every agent speaks Boomerang: `[boomerang]` is there.
     pub boomerang: bool,
+    /// Whether the kernel admits Boomerang's sessions by itself.
+    pub fast_path: bool,
 }
 
 #[derive(Deserialize)]
@@ -71,7 +74,10 @@ struct File {
 /// Nothing can be said in it: every node goes by the defaults.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BoomerangFile {}
+struct BoomerangFile {
+    #[serde(default)]
+    fast_path: bool,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,7 +128,8 @@ impl TestbedFile {
         let more = found.node.iter().filter_map(|node| Some((node.name.get_ref().clone(), node.settings.clone()?)));
         let settings = more.collect();
         let (rsvp, boomerang) = (rsvp_config(&document, found.rsvp.as_ref())?, found.boomerang.is_some());
-        Ok(TestbedFile { topology, rsvp, kept_back, log, keys, premium, settings, boomerang })
+        let fast_path = found.boomerang.is_some_and(|file| file.fast_path);
+        Ok(TestbedFile { topology, rsvp, kept_back, log, keys, premium, settings, boomerang, fast_path })
     }
 }
 

@@ -61,6 +61,11 @@ impl FastPath {
         self.interface(oif).is_some_and(|interface| interface.flags.load(Acquire) & flag::ADMITS != 0)
     }
 
+    /// The interfaces on which the programs admit.
+    pub fn admitting(&self) -> impl Iterator<Item = IfIndex> + '_ {
+        (1..super::layout::MOST_INTERFACES).map(IfIndex).filter(|oif| self.admits(*oif))
+    }
+
     /// What the sessions of the table have of an interface.
     pub fn held(&self, of: IfIndex) -> Rate {
         let mut sum: u64 = 0;

@@ -19,8 +19,12 @@ const fn ip(v4: [u8; 4]) -> IpAddr {
 
 /// `a - r1 - old - r2 - b`; the agents of `old` and `b` are stopped: an unmodified router and an unmodified host.
 fn line() -> Option<Bed> {
+    line_with("")
+}
+
+fn line_with(settings: &str) -> Option<Bed> {
     let bed = Bed::of(|name| {
-        let mut text = format!("name = {name:?}\nauth = \"none\"\n[boomerang]\n");
+        let mut text = format!("name = {name:?}\nauth = \"none\"\n[boomerang]\n{settings}");
         for (node, kind) in [("a", "host"), ("r1", "router"), ("old", "router"), ("r2", "router"), ("b", "host")] {
             text += &format!("[[node]]\nname = {node:?}\nkind = {kind:?}\n");
         }
@@ -241,4 +245,49 @@ fn calls_that_mean_nothing_are_refused_and_change_nothing() {
     assert!(PATIENCE.as_secs() > 8);
     wait_for("nothing is left", || blocks(&bed, "r1").is_empty().then_some(()));
     assert!(boomerang(&bed, "a").sessions.is_empty());
+}
+
+/// The same with the kernel admitting by itself: real messages through the programs, real packets through their meters.
+#[test]
+fn the_kernels_fast_path_reserves_polices_expires_and_outlives_its_agent() {
+    let Some(bed) = line_with("fast_path = true\n") else { return };
+    let mut client = bed.client("a");
+    let number = reserve(&mut client, ask(3_000_000, 1_000_000));
+    let news = reserved(&mut client);
+    let rates = RatesDoc { forward_bps: 3_000_000, reverse_bps: 1_000_000 };
+    let (hops_forward, hops_reverse) = (Some(2), Some(2));
+    assert_eq!(news, BoomerangNews::Reserved { rates, refresh_s: 1, hops_forward, hops_reverse });
+    let routers = [("r1", "to-old", "to-a"), ("r2", "to-b", "to-old")];
+    for (node, out, back) in routers {
+        for (oif, rate) in [(out, 3_000_000), (back, 1_000_000)] {
+            let block = block(&bed, node, oif).unwrap_or_else(|| panic!("{node} {oif}: {:#?}", blocks(&bed, node)));
+            assert_eq!((block.asked_bps, block.initiator), (rate, ip([0, 0, 0, 0])), "in the kernel's table: {node}");
+        }
+    }
+    let (near, far) = (socket(&bed, "a", NEAR), socket(&bed, "b", FAR));
+    send(&near, FAR, 20);
+    send(&far, NEAR, 10);
+    for (node, out, back) in routers {
+        wait_for("the forward flow is counted", || (counted(&bed, node, out)? == 20).then_some(()));
+        wait_for("the reverse flow is counted", || (counted(&bed, node, back)? == 10).then_some(()));
+    }
+    // More than there is: refused with what there is, and what was there stays.
+    let too_much = BoomerangAsk { flow: ClassifierDoc { src_port: 9, ..ask(0, 0).flow }, ..ask(9_000_000, 0) };
+    reserve(&mut client, too_much);
+    let is = |event: &EventDoc| matches!(event, EventDoc::Boomerang { news: BoomerangNews::Refused { .. }, .. });
+    expect(&mut client, "the refusal", is);
+    // Refreshes need no agent: a router's is gone for longer than a session lives without them.
+    let agent = bed.agent("r1");
+    agent.signal(9).unwrap();
+    wait_for("it is gone", || (!agent.is_running()).then_some(()));
+    std::thread::sleep(std::time::Duration::from_millis(4_500));
+    assert_eq!(boomerang(&bed, "a").sessions[0].state, "held");
+    bed.start("r1");
+    wait_for("the next agent finds it", || block(&bed, "r1", "to-old"));
+    client.call(Request::BoomerangRelease { number }).unwrap();
+    let released = |event: &EventDoc| matches!(event, EventDoc::Boomerang { news: BoomerangNews::Released, .. });
+    expect(&mut client, "the release", released);
+    for node in ["a", "r1", "r2"] {
+        assert!(blocks(&bed, node).is_empty(), "{node}: {:#?}", blocks(&bed, node));
+    }
 }

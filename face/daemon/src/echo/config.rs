@@ -10,6 +10,7 @@
 //! max_sessions = 1048576               # limits; the defaults
 //! max_masks = 1024
 //! per_source = 100000                  # messages a second of one source; a new session counts as ten
+//! fast_path = false                    # whether the kernel admits by itself (docs/boomerang.md): true, false, "auto"
 //! burst = "100ms"                      # a session's bucket holds what its rate brings in this time, and at least
 //! least_burst = "8kb"                  # so much
 //!
@@ -56,6 +57,20 @@ pub struct BoomerangConfig {
     pub least_burst: u32,
     /// Sessions that go on as a part of one.
     pub gather: Vec<GatherConfig>,
+    /// Whether the kernel admits by itself.
+    pub fast_path: FastPathUse,
+}
+
+/// Whether the kernel admits by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FastPathUse {
+    /// Every message comes to the agent.
+    #[default]
+    No,
+    /// It must, and it is an error where it cannot.
+    Yes,
+    /// Where it can.
+    Auto,
 }
 
 /// Sessions that go on as a part of one.
@@ -84,6 +99,7 @@ impl Default for BoomerangConfig {
             burst: engine.burst,
             least_burst: engine.least_burst,
             gather: Vec::new(),
+            fast_path: FastPathUse::default(),
         }
     }
 }
@@ -101,8 +117,16 @@ pub(crate) struct BoomerangFile {
     per_source: Option<Spanned<u32>>,
     burst: Option<Spanned<String>>,
     least_burst: Option<Spanned<String>>,
+    fast_path: Option<Spanned<FastPathWord>>,
     #[serde(default)]
     gather: Vec<GatherFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FastPathWord {
+    Sure(bool),
+    Word(String),
 }
 
 #[derive(Deserialize)]
@@ -172,8 +196,25 @@ pub(crate) fn read(document: &Document<'_>, found: &BoomerangFile) -> Result<Boo
             return Err(document.at(text.span(), "least_burst is 1500b to 16mb: a bucket must hold a packet"));
         }
     }
+    if let Some(word) = &found.fast_path {
+        let span = word.span();
+        config.fast_path = match word.get_ref() {
+            FastPathWord::Sure(true) => FastPathUse::Yes,
+            FastPathWord::Sure(false) => FastPathUse::No,
+            FastPathWord::Word(word) if word == "auto" => FastPathUse::Auto,
+            FastPathWord::Word(word) => {
+                let wrong = format!("fast_path is true, false or \"auto\", not {word:?}");
+                return Err(document.at(span, wrong));
+            }
+        };
+    }
     config.gather = found.gather.iter().map(|entry| gather(document, entry)).collect::<Result<_, _>>()?;
     config.keys = keys;
+    if let (FastPathUse::Yes, Some(word), Some(why)) =
+        (config.fast_path, &found.fast_path, super::fast::against(&config))
+    {
+        return Err(document.at(word.span(), format!("fast_path = true cannot be: {why}")));
+    }
     Ok(config)
 }
 

@@ -5,6 +5,7 @@
 
 pub mod calls;
 pub mod config;
+pub(crate) mod fast;
 pub mod news;
 mod show;
 
@@ -14,7 +15,7 @@ use crate::start::StartError;
 use api::agent::{Direction, EventDoc, Line};
 use boomerang::io::Gather;
 use boomerang::{AppId, Output};
-use linux::boomerang::{FastPath, Hanging, ROWS, Rules};
+use linux::boomerang::{FastPath, ROWS, Rules};
 use linux::clock;
 use linux::poll::Want;
 use node::io::{Input, Output as NodeOutput};
@@ -33,6 +34,8 @@ const MOST_SESSIONS: usize = 65_536;
 /// Boomerang's part of the agent.
 pub(crate) struct Echo {
     path: FastPath,
+    /// What the program admits by itself.
+    fast: fast::Fast,
     /// Interfaces where the programs hang.
     hanging: BTreeSet<IfIndex>,
     /// Who hears of a session, and whether it ends with the connection.
@@ -65,7 +68,7 @@ impl Echo {
             offset: terms::Span::from_nanos(clock::slept()),
         });
         let (hanging, owners, tracers) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        Ok(Echo { path, hanging, owners, last: 0, tracers, told: Vec::new() })
+        Ok(Echo { path, fast: fast::Fast::default(), hanging, owners, last: 0, tracers, told: Vec::new() })
     }
 
     /// What becomes readable when there are messages.
@@ -79,13 +82,13 @@ impl Echo {
     }
 
     /// Hangs the programs at an interface, or takes them from it.
-    fn hang(&mut self, interface: IfIndex, on: bool) -> Result<(), Fault> {
+    fn hang(&mut self, interface: IfIndex, on: bool, fast: bool) -> Result<(), Fault> {
         if on == self.hanging.contains(&interface) {
             return Ok(());
         }
         if on {
             if self.path.hanging(interface).is_none() {
-                self.path.attach(interface, Hanging::Ingress)?;
+                self.attach(interface, fast)?;
             }
             self.path.listen(interface, true)?;
             self.hanging.insert(interface);
@@ -160,7 +163,7 @@ impl Agent {
         let gone: Vec<IfIndex> = echo.hanging.difference(&there).copied().collect();
         let mut faults = Vec::new();
         for (interface, on) in gone.into_iter().map(|i| (i, false)).chain(there.into_iter().map(|i| (i, true))) {
-            if let Err(fault) = echo.hang(interface, on) {
+            if let Err(fault) = echo.hang(interface, on, fast::against(&config).is_none()) {
                 faults.push((interface, fault));
             }
         }
@@ -168,13 +171,16 @@ impl Agent {
             let name = self.names.get(&interface).cloned().unwrap_or_default();
             self.announce(Level::Error, "boomerang_fault", &format!("{name}: {fault}"));
         }
+        self.renew_fast();
     }
 
     /// Takes what the programs have handed over.
     pub(crate) fn take_echoes(&mut self) {
         for _ in 0..MOST_TAKEN {
             let Some(told) = self.echo.as_mut().and_then(|echo| echo.path.next_told()) else { return };
-            self.tell_echo(told.iif, told.packet);
+            if !self.again(&told) {
+                self.tell_echo(told.iif, told.packet);
+            }
         }
     }
 
@@ -259,6 +265,7 @@ impl Agent {
 
     /// Gives back what this node's applications have, and takes the programs from all interfaces.
     pub(crate) fn end_echo(&mut self) {
+        self.end_fast();
         let apps: Vec<AppId> = self.node.boomerang().sessions().map(|session| session.app).collect();
         for app in apps {
             self.tell(Input::Boomerang(boomerang::Call::Release { app }));
@@ -267,7 +274,7 @@ impl Agent {
         let Some(echo) = &mut self.echo else { return };
         for interface in echo.hanging.clone() {
             // What cannot be taken away now stays pinned, and the next agent finds it.
-            let _left = echo.hang(interface, false);
+            let _left = echo.hang(interface, false, false);
         }
         self.echo = None;
     }

@@ -1,0 +1,242 @@
+//! The kernel's fast path in the agent: the program at ingress admits by itself, out of a grant per interface that the
+//! node's ledger has booked as one slot.
+//!
+//! The slot grows before the program's share does and shrinks after it. A message that wants more than the grant has
+//! free comes here; the grant grows, if the ledger has so much, and the message is run through the program again. What
+//! expired is swept out here. An agent that was killed finds table and grants, and books them before it reads.
+
+use super::Echo;
+use super::config::{BoomerangConfig, FastPathUse};
+use crate::agent::Agent;
+use crate::config::Level;
+use boomerang::Replies;
+use linux::boomerang::{Hanging, PASS, REDIRECT, Reason, Told};
+use linux::bpf::entry::MAJOR;
+use linux::netlink::route::{RouteAnswer, RouteQuery};
+use node::granted::Share;
+use std::collections::BTreeMap;
+use terms::ports::TrafficControl;
+use terms::{Bytes, Fault, IfIndex, Rate, Span, Time};
+use traffic::plan::ClassId;
+use wire::boomerang::{Leg, Probe, forwarded};
+
+/// A grant grows by a message's rate and this share of the interface's link, and keeps as much free when it shrinks.
+const STEP: (u64, u64) = (1, 32);
+/// What expired is swept out so often.
+const SWEEP_EVERY: Span = Span::from_millis(500);
+/// Class of what is admitted.
+const CLASS: u32 = (MAJOR as u32) << 16 | ClassId::CONTROLLED_LOAD.0 as u32;
+
+/// The fast path of an agent.
+#[derive(Debug, Default)]
+pub(crate) struct Fast {
+    /// Interfaces that admit, with the rates of their links.
+    links: BTreeMap<IfIndex, Rate>,
+    sweep_at: Option<Time>,
+}
+
+/// What stands against the fast path in a configuration: then every message goes to the engine.
+pub(super) fn against(config: &BoomerangConfig) -> Option<&'static str> {
+    match config {
+        BoomerangConfig { fast_path: FastPathUse::No, .. } => Some("fast_path is false"),
+        BoomerangConfig { require_auth: true, .. } => Some("the kernel checks no AUTH (require_auth)"),
+        BoomerangConfig { lock: true, .. } => Some("the kernel locks no sessions (lock)"),
+        BoomerangConfig { gather, .. } if !gather.is_empty() => Some("the kernel gathers no sessions (gather)"),
+        _ => None,
+    }
+}
+
+impl Echo {
+    /// When the table is to be swept.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        self.fast.sweep_at
+    }
+
+    /// Hangs the program where it is fastest; traffic control's ingress where the device has no XDP.
+    pub(super) fn attach(&self, interface: IfIndex, fast: bool) -> Result<(), Fault> {
+        if fast && self.path.attach(interface, Hanging::Native).is_ok() {
+            return Ok(());
+        }
+        self.path.attach(interface, Hanging::Ingress)
+    }
+
+    fn share(&self, config: &BoomerangConfig, rate: Rate) -> Share {
+        let burst = rate.demands(config.burst).get().max(u64::from(config.least_burst));
+        Share { rate, burst: Bytes::new(burst), min_packet: boomerang::Config::default().min_packet }
+    }
+}
+
+impl Agent {
+    /// Opens the fast path on every interface that takes reservations and closes it where that is over; what an earlier
+    /// agent's program still has there is booked first.
+    pub(super) fn renew_fast(&mut self) {
+        let Some(config) = self.config.boomerang.clone() else { return };
+        let links: BTreeMap<IfIndex, Rate> = match against(&config) {
+            Some(_) => BTreeMap::new(),
+            None => self.node.links().map(|link| (link.oif, link.rate)).collect(),
+        };
+        let Some(echo) = &mut self.echo else { return };
+        // Also what an earlier agent with another configuration left: nothing is admitted that the ledger does not know.
+        let gone: Vec<IfIndex> = echo.path.admitting().filter(|oif| !links.contains_key(oif)).collect();
+        for oif in gone {
+            echo.fast.links.remove(&oif);
+            echo.path.close(oif);
+            // What cannot be taken away now polices what expires soon.
+            let _left = echo.path.leave_unpoliced(oif);
+        }
+        let new: Vec<(IfIndex, Rate)> =
+            links.into_iter().filter(|(oif, _)| !echo.fast.links.contains_key(oif)).collect();
+        for (oif, rate) in new {
+            if let Err(fault) = self.open_fast(&config, oif, rate) {
+                let name = self.names.get(&oif).cloned().unwrap_or_default();
+                let level = if config.fast_path == FastPathUse::Auto { Level::Info } else { Level::Error };
+                self.announce(
+                    level,
+                    "boomerang_fast_path",
+                    &format!("{name}: every message goes to the agent: {fault}"),
+                );
+            }
+        }
+        self.tell_room();
+    }
+
+    fn open_fast(&mut self, config: &BoomerangConfig, oif: IfIndex, rate: Rate) -> Result<(), Fault> {
+        let now = self.clock.now();
+        let Some(echo) = &mut self.echo else { return Ok(()) };
+        echo.path.police(oif)?;
+        echo.path.trust_replies(oif, config.replies == Replies::Any)?;
+        let there = echo.path.reclaim(oif)?;
+        let share = echo.share(config, there);
+        echo.fast.links.insert(oif, rate);
+        echo.fast.sweep_at = echo.fast.sweep_at.or(Some(now + SWEEP_EVERY));
+        echo.path.grow(oif, Rate::ZERO, CLASS)?;
+        if self.node.adopt_grant(now, oif, share).is_err() {
+            return Err(Fault { what: "book the fast path's grant", code: 0 });
+        }
+        self.drain();
+        self.settle();
+        Ok(())
+    }
+
+    /// Says to the program what the ledger could still add.
+    pub(crate) fn tell_room(&mut self) {
+        let (now, least) = (self.clock.now(), boomerang::Config::default().min_packet);
+        let Some(echo) = &self.echo else { return };
+        for &oif in echo.fast.links.keys() {
+            echo.path.set_room(oif, self.node.tc().offers(now, oif, least));
+        }
+    }
+
+    /// Grows a grant by a step, at least by `least`: the ledger first. Whether it has grown enough.
+    fn grow_grant(&mut self, oif: IfIndex, least: Rate) -> bool {
+        let Some(config) = self.config.boomerang.clone() else { return false };
+        let (now, packet) = (self.clock.now(), boomerang::Config::default().min_packet);
+        let room = self.node.tc().offers(now, oif, packet);
+        let Some(echo) = &self.echo else { return false };
+        let Some(step) = echo.fast.links.get(&oif).map(|rate| rate.share(STEP.0, STEP.1)) else { return false };
+        let by = least.saturating_add(step).min(room);
+        let whole = self.node.tc().granted(oif).saturating_add(by);
+        let share = echo.share(&config, whole);
+        if by < least || by == Rate::ZERO || self.node.grant(now, oif, share).is_err() {
+            return false;
+        }
+        self.drain();
+        self.settle();
+        let Some(echo) = &self.echo else { return false };
+        echo.path.grow(oif, by, CLASS).is_ok()
+    }
+
+    /// A message that wants more than the grant has free: whether it went through the program after all.
+    pub(super) fn again(&mut self, told: &Told) -> bool {
+        if told.reason != Reason::Exhausted {
+            return false;
+        }
+        let Ok(probe) = Probe::parse(&told.packet) else { return false };
+        let asked = probe.message.qos.asked();
+        let rate = if probe.message.leg == Leg::Request { asked.forward } else { asked.reverse };
+        let query = RouteQuery { dst: probe.dst, src: Some(probe.src), iif: Some(told.iif) };
+        let Ok(RouteAnswer::Out { oif, .. }) = self.netlink.route(&query) else { return false };
+        let enough = self.grow_grant(oif, Rate::from_bps(u64::from(rate)));
+        self.tell_room();
+        let Some(echo) = &self.echo else { return false };
+        if !enough && echo.path.free(oif) < Rate::from_bps(u64::from(rate)) {
+            return false;
+        }
+        let mut frame = vec![0; 12];
+        let kind: u16 = if probe.dst.is_ipv4() { 0x0800 } else { 0x86dd };
+        frame.extend(kind.to_be_bytes());
+        frame.extend(&told.packet);
+        let ran = match echo.path.hanging(told.iif) {
+            Some(Hanging::Native) => echo.path.run(&frame, told.iif),
+            _ => echo.path.run_ingress(&frame, told.iif),
+        };
+        let Ok(mut ran) = ran else { return false };
+        let passed = [PASS, REDIRECT, TC_NEXT, TC_REDIRECT].contains(&ran.verdict);
+        let Some(packet) = ran.packet.get_mut(14..).filter(|_| passed) else { return false };
+        // Where the program has not sent it by itself, the kernel's own forwarding would have counted this hop.
+        if [PASS, TC_NEXT].contains(&ran.verdict) && !forwarded(packet) {
+            return true;
+        }
+        let packet = packet.to_vec();
+        self.send_echo(oif, &packet);
+        true
+    }
+
+    /// Sweeps the table, and gives back what the grants have free beyond a step.
+    pub(crate) fn sweep_fast(&mut self) {
+        let now = self.clock.now();
+        let Some(config) = self.config.boomerang.clone() else { return };
+        let Some(echo) = &mut self.echo else { return };
+        if echo.fast.sweep_at.is_none_or(|at| at > now) {
+            return;
+        }
+        echo.fast.sweep_at = Some(now + SWEEP_EVERY);
+        let tick = echo.path.now();
+        let over = echo.path.sweep(tick, usize::MAX).len();
+        for (oif, rate) in echo.fast.links.clone() {
+            let Some(echo) = &self.echo else { return };
+            let step = rate.share(STEP.0, STEP.1);
+            let spare = echo.path.free(oif).saturating_sub(step.saturating_add(step));
+            let taken = echo.path.shrink(oif, spare);
+            if taken == Rate::ZERO {
+                continue;
+            }
+            let share = echo.share(&config, self.node.tc().granted(oif).saturating_sub(taken));
+            // Less than there is always fits.
+            let _less = self.node.grant(now, oif, share);
+            self.drain();
+        }
+        self.settle();
+        self.tell_room();
+        if over > 0 {
+            self.announce(Level::Info, "boomerang_expired", &format!("{over} sessions of the kernel's fast path"));
+        }
+    }
+
+    /// Gives back what the fast path has; for an agent that ends by itself.
+    pub(super) fn end_fast(&mut self) {
+        let now = self.clock.now();
+        let Some(echo) = &mut self.echo else { return };
+        let links: Vec<IfIndex> = std::mem::take(&mut echo.fast.links).into_keys().collect();
+        if links.is_empty() {
+            return;
+        }
+        for &oif in &links {
+            echo.path.close(oif);
+        }
+        let never = echo.path.now() + FAR_AHEAD;
+        echo.path.sweep(never, usize::MAX);
+        for oif in links {
+            echo.path.close(oif);
+            // What cannot be taken away now stays pinned, and the next agent finds it.
+            let _left = echo.path.leave_unpoliced(oif);
+            let _given_back = self.node.grant(now, oif, echo.share(&BoomerangConfig::default(), Rate::ZERO));
+        }
+    }
+}
+
+/// Further ahead, in ticks, than any session lives.
+const FAR_AHEAD: u64 = 1 << 24;
+/// Verdicts of the form for traffic control: let the next program see it; sent out of another interface.
+const TC_NEXT: u32 = u32::MAX;
+const TC_REDIRECT: u32 = 7;
