@@ -73,7 +73,15 @@ impl Agent {
         let Some(config) = self.config.boomerang.clone() else { return };
         let links: BTreeMap<IfIndex, Rate> = match against(&config) {
             Some(_) => BTreeMap::new(),
-            None => self.node.links().map(|link| (link.oif, link.rate)).collect(),
+            None => {
+                // A grant cannot be displaced by a booking: what is in it was promised to many.
+                let stays = |oif: &IfIndex| {
+                    let link = self.interfaces.get(oif).and_then(|state| state.link);
+                    link.is_some_and(|terms| terms.assumed_holding.is_none())
+                };
+                let links = self.node.links().map(|link| (link.oif, link.rate));
+                links.filter(|(oif, _)| stays(oif)).collect()
+            }
         };
         let Some(echo) = &mut self.echo else { return };
         // Also what an earlier agent with another configuration left: nothing is admitted that the ledger does not know.
