@@ -56,6 +56,9 @@ fn an_agent_is_benchmarked_as_a_black_box() {
     assert!(complaint.contains("Path"), "{complaint}");
     let rate = terms::Rate::from_mbps(1_000);
     let _agent = Agent::start(&line, rate, profile::packets::CONFIG).unwrap();
+    // Another tester: the one before has seen its own Path come through a node that only forwards.
+    drop(tester);
+    let mut tester = line.tester().unwrap();
     let protocol = Protocol::Rsvp;
     let plan = Plan { repetitions: 5, ..Plan::new(protocol, true, 64) };
     let found = blackbox::run(&mut tester, plan, &patience, &mut |_| ()).unwrap();

@@ -78,7 +78,7 @@ fn new_threads_of_a_process_are_covered_within_a_tenth_of_a_second_and_all_are_r
     }
     let state = state();
     let text = "import threading,time,os\n\
-        os.nice(3)\n\
+        os.setpriority(os.PRIO_PROCESS,0,3)\n\
         print(flush=True)\n\
         time.sleep(0.4)\n\
         [threading.Thread(target=time.sleep,args=(60,),daemon=True).start() for _ in range(3)]\n\
