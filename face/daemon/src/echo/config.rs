@@ -140,6 +140,19 @@ struct GatherFile {
 /// Most sessions that the file may allow.
 const MOST_SESSIONS: usize = 1 << 24;
 
+/// What the file says of the fast path.
+fn fast_path(document: &Document<'_>, found: &BoomerangFile) -> Result<FastPathUse, Mistake> {
+    let Some(word) = &found.fast_path else { return Ok(FastPathUse::default()) };
+    match word.get_ref() {
+        FastPathWord::Sure(true) => Ok(FastPathUse::Yes),
+        FastPathWord::Sure(false) => Ok(FastPathUse::No),
+        FastPathWord::Word(text) if text == "auto" => Ok(FastPathUse::Auto),
+        FastPathWord::Word(text) => {
+            Err(document.at(word.span(), format!("fast_path is true, false or \"auto\", not {text:?}")))
+        }
+    }
+}
+
 /// Reads the section.
 pub(crate) fn read(document: &Document<'_>, found: &BoomerangFile) -> Result<BoomerangConfig, Mistake> {
     let keys = match &found.keys {
@@ -196,18 +209,7 @@ pub(crate) fn read(document: &Document<'_>, found: &BoomerangFile) -> Result<Boo
             return Err(document.at(text.span(), "least_burst is 1500b to 16mb: a bucket must hold a packet"));
         }
     }
-    if let Some(word) = &found.fast_path {
-        let span = word.span();
-        config.fast_path = match word.get_ref() {
-            FastPathWord::Sure(true) => FastPathUse::Yes,
-            FastPathWord::Sure(false) => FastPathUse::No,
-            FastPathWord::Word(word) if word == "auto" => FastPathUse::Auto,
-            FastPathWord::Word(word) => {
-                let wrong = format!("fast_path is true, false or \"auto\", not {word:?}");
-                return Err(document.at(span, wrong));
-            }
-        };
-    }
+    config.fast_path = fast_path(document, found)?;
     config.gather = found.gather.iter().map(|entry| gather(document, entry)).collect::<Result<_, _>>()?;
     config.keys = keys;
     if let (FastPathUse::Yes, Some(word), Some(why)) =
