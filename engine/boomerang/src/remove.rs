@@ -1,4 +1,5 @@
-//! Removing a session block (section 4.2.1, fourth step): what it had is given back.
+//! Removing a session block (section 4.2.1, fourth step): what it had is given back first, which is managing it (third
+//! step), as the document has it of a tear.
 
 use crate::engine::{Boomerang, Env};
 use crate::half::Half;
@@ -6,14 +7,10 @@ use terms::probe::{Probe, Step};
 
 impl<P: Probe> Boomerang<P> {
     pub(crate) fn remove(&mut self, env: &mut impl Env, id: u32) {
+        self.empty(env, id);
         self.probe.enter(Step::BoomerangRemove);
         self.timers.cancel(id);
-        if let Some((_, half)) = self.table.remove(id)
-            && let Some(handle) = half.handle
-        {
-            self.unnote(handle);
-            env.remove(self.now, handle);
-        }
+        let _gone = self.table.remove(id);
         self.probe.leave(Step::BoomerangRemove);
     }
 
@@ -21,8 +18,10 @@ impl<P: Probe> Boomerang<P> {
     pub(crate) fn empty(&mut self, env: &mut impl Env, id: u32) {
         let Some(half) = self.table.get_mut(id) else { return };
         let Some(handle) = half.handle else { return };
+        self.probe.enter(Step::BoomerangManage);
         *half = Half { handle: None, rate: 0, ..*half };
         self.unnote(handle);
         env.remove(self.now, handle);
+        self.probe.leave(Step::BoomerangManage);
     }
 }

@@ -4,11 +4,11 @@ use crate::complain::{Complaint, INTERRUPTED};
 use ::lab::error::Error;
 use ::lab::patience::Patience;
 use ::lab::profile::blackbox::{self, Plan};
-use ::lab::profile::tester::{End, Tester};
+use ::lab::profile::ends;
+use ::lab::profile::tester::Tester;
 use ::lab::profile::transit::Protocol;
 use ::lab::profile::{self, Options};
 use clap::{Args, Subcommand, ValueEnum};
-use linux::netns::Namespace;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,14 +57,15 @@ pub struct BenchArgs {
     /// The node's address on the link that messages come to it by
     #[arg(long, value_name = "ADDRESS")]
     pub target: Ipv4Addr,
-    /// Our interface on that link
+    /// Our interface on that link; by default the one that the address is reached by
     #[arg(long, value_name = "[NETNS:]INTERFACE")]
-    pub from: String,
-    /// Our interface on the link that they leave by
+    pub from: Option<String>,
+    /// Our interface on the link that they leave by; by default the only other one beside --from
     #[arg(long, value_name = "[NETNS:]INTERFACE")]
-    pub to: String,
-    /// RSVP: where sessions go, a /24 that the node routes by way of --to
-    #[arg(long, value_name = "NETWORK", required_if_eq("protocol", "rsvp"))]
+    pub to: Option<String>,
+    /// RSVP: where sessions go, a /24 that the node routes by way of --to; by default they go to --to itself, 16,383 at
+    /// the most
+    #[arg(long, value_name = "NETWORK")]
     pub behind: Option<Ipv4Addr>,
     /// Which protocol
     #[arg(long, value_enum, default_value = "rsvp")]
@@ -85,13 +86,16 @@ pub struct BenchArgs {
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
+  sluice profile bench --target 10.0.1.1
+  sluice profile bench --target 10.0.1.1 --protocol boomerang --sessions 2000
   sluice profile bench --target 10.0.1.1 --from eth1 --to eth2 --behind 10.0.3.0
-  sluice profile bench --target 10.0.1.1 --from eth1 --to eth2 --protocol boomerang
-  sluice profile bench --target 10.0.1.1 --from west:eth0 --to east:eth0 --behind 10.0.3.0 --json
+  sluice profile bench --target 10.0.1.1 --from west:eth0 --to east:eth0 --json
+
+Finds by itself, and says what it tries: the handling time of each message, the maximum signalling burst, the maximum
+signalling load, the maximum session load, and handling times against both loads.
 
 The tester stands on both sides of the node, on one machine; its two interfaces may be in network namespaces. It plays
-the sender's side at --from and the receiver's at --to. For Boomerang put --to into a namespace of its own, so that its
-kernel answers what comes through the node. The node must be allowed to speak to us without keys.";
+the sender's side at --from and the receiver's at --to. The node must be allowed to speak to us without keys.";
 
 /// A protocol's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -135,9 +139,8 @@ fn black_box(args: &BenchArgs, patience: &Patience) -> Result<(), Error> {
         Spoken::Rsvp => Protocol::Rsvp,
         Spoken::Boomerang => Protocol::Boomerang,
     };
-    let ((at_up, up), (at_down, down)) = (end(&args.from)?, end(&args.to)?);
-    let behind = args.behind.unwrap_or(Ipv4Addr::UNSPECIFIED);
-    let mut tester = Tester::new((&at_up, up), (&at_down, down), args.target, behind)?;
+    let [(at_up, up), (at_down, down)] = ends::choose(args.target, args.from.as_deref(), args.to.as_deref())?;
+    let mut tester = Tester::new((&at_up, up), (&at_down, down), args.target, args.behind)?;
     let plan = Plan::new(protocol, args.quick, args.sessions);
     let mut say = |line: String| {
         if !args.silent {
@@ -150,14 +153,4 @@ fn black_box(args: &BenchArgs, patience: &Patience) -> Result<(), Error> {
         false => print!("{}", found.text(&args.target.to_string())),
     }
     Ok(())
-}
-
-/// `[NETNS:]INTERFACE`.
-fn end(text: &str) -> Result<(Namespace, End), Error> {
-    let (namespace, interface) = match text.split_once(':') {
-        Some((name, interface)) => (Namespace::open(name)?, interface),
-        None => (Namespace::current()?, text),
-    };
-    let end = End::open(&namespace, interface)?;
-    Ok((namespace, end))
 }

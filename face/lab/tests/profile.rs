@@ -11,7 +11,10 @@ fn a_quick_profile_has_nine_tables_and_its_figures() {
     let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
     let tables = json["tables"].as_array().unwrap();
     assert_eq!(tables.len(), 9);
-    for number in [3, 4, 5, 6, 7, 9] {
+    let real = lab::bed::Bed::possible().is_ok();
+    assert!(!real || report.skipped.is_empty(), "{:?}", report.skipped);
+    let numbers = if real { vec![1, 2, 3, 4, 5, 6, 7, 8, 9] } else { vec![3, 4, 5, 6, 7, 8, 9] };
+    for number in numbers {
         let table = &tables[number - 1];
         assert_eq!(table["table"], number);
         for cell in table["cells"].as_array().unwrap() {
@@ -19,7 +22,7 @@ fn a_quick_profile_has_nine_tables_and_its_figures() {
             let [low, median, high] = ["low", "median", "high"].map(|end| here[end].as_f64().unwrap());
             assert!(low <= median && median <= high, "{number}: {cell}");
             assert!(here["n"].as_u64().unwrap() >= 20 && cell["seed"]["low"].as_f64().unwrap() > 0.0, "{cell}");
-            assert!(number == 9 || (-0.02..1e3).contains(&median), "{number}: {cell}");
+            assert!(number == 9 || (-0.02..1e5).contains(&median), "{number}: {cell}");
         }
     }
     // What grows with the sessions here is caches, not lists: three orders below what was published.
@@ -28,16 +31,21 @@ fn a_quick_profile_has_nine_tables_and_its_figures() {
     let folder = std::env::temp_dir().join(format!("sluice-profile-{}", std::process::id()));
     report.write(&folder).unwrap();
     let there = |name: &str| std::fs::metadata(folder.join(name)).is_ok_and(|file| file.len() > 500);
-    for name in ["figure-5-session-lookup", "figure-6-session-maintenance"] {
+    let drawn = ["figure-5-session-lookup", "figure-6-session-maintenance"];
+    let on_packets = ["figure-2-rsvp-traffic", "figure-3-boomerang-traffic", "figure-4-levels"];
+    for name in drawn.into_iter().chain(on_packets.into_iter().filter(|_| real)) {
         assert!(there(&format!("{name}.svg")) && there(&format!("{name}.png")), "{name}");
     }
     let text = std::fs::read_to_string(folder.join("tables.txt")).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(text.contains("624.8 - 627.2") && text.contains("published"), "{text}");
+    let rows = ["published, checkpoint 2", "engine : engine, new", "fast path by test run", "fast path through veth"];
+    let ratio = |row: &&str| text.lines().any(|line| line.starts_with(row));
+    assert!(rows[..if real { 4 } else { 2 }].iter().all(ratio), "{text}");
 }
 
 /// The black box is our own agent: its limits are found, nothing is lost below them, and a tester that asks for what is
-/// not there is told so.
+/// not there is told so, and is none the worse for it when it comes.
 #[test]
 fn an_agent_is_benchmarked_as_a_black_box() {
     use lab::profile::blackbox::{self, Limit, Plan};
@@ -50,28 +58,34 @@ fn an_agent_is_benchmarked_as_a_black_box() {
     let line = Line::new().unwrap();
     let patience = Patience::endless();
     let mut tester = line.tester().unwrap();
-    let plan = Plan { repetitions: 3, ..Plan::new(Protocol::Rsvp, true, 64) };
-    let nobody = blackbox::run(&mut tester, plan, &patience, &mut |_| ());
-    let complaint = nobody.unwrap_err().to_string();
-    assert!(complaint.contains("Path"), "{complaint}");
+    for (protocol, word) in [(Protocol::Rsvp, "Path"), (Protocol::Boomerang, "Boomerang")] {
+        let plan = Plan { repetitions: 3, ..Plan::new(protocol, true, 64) };
+        let complaint = blackbox::run(&mut tester, plan, &patience, &mut |_| ()).unwrap_err().to_string();
+        assert!(complaint.contains(word) && complaint.contains("unread"), "{complaint}");
+    }
     let rate = terms::Rate::from_mbps(1_000);
-    let _agent = Agent::start(&line, rate, profile::packets::CONFIG).unwrap();
-    // Another tester: the one before has seen its own Path come through a node that only forwards.
-    drop(tester);
-    let mut tester = line.tester().unwrap();
-    let protocol = Protocol::Rsvp;
-    let plan = Plan { repetitions: 5, ..Plan::new(protocol, true, 64) };
-    let found = blackbox::run(&mut tester, plan, &patience, &mut |_| ()).unwrap();
-    assert_eq!(found.unloaded.len(), protocol.life().len());
-    assert!(found.unloaded.iter().all(|h| h.deficit == 0.0 && h.us.median > 0.5), "{:?}", found.unloaded);
-    let Limit { most, .. } = found.burst.unwrap();
-    assert!(most >= 16, "a burst of {most}");
-    // How much more depends on what else the machine does.
-    assert!(found.load.unwrap().most >= 16, "{:?}", found.load);
-    assert_eq!(found.sessions.unwrap(), Limit { most: 64, lossy: None });
-    assert!(!found.against_load.is_empty() && !found.against_sessions.is_empty());
-    let text = found.text("10.79.1.1");
-    assert!(text.contains("maximum signalling burst") && text.contains("sessions"), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&found.json()).unwrap();
-    assert_eq!(json["protocol"], protocol.name());
+    for (config, protocols) in [
+        (profile::packets::CONFIG, &[Protocol::Rsvp, Protocol::Boomerang][..]),
+        (profile::packets::FAST, &[Protocol::Boomerang]),
+    ] {
+        let _agent = Agent::start(&line, rate, config).unwrap();
+        for &protocol in protocols {
+            let plan = Plan { repetitions: 5, ..Plan::new(protocol, true, 64) };
+            let mut said = Vec::new();
+            let found = blackbox::run(&mut tester, plan, &patience, &mut |line| said.push(line)).unwrap();
+            assert_eq!(found.unloaded.len(), protocol.life().len());
+            assert!(found.unloaded.iter().all(|h| h.deficit == 0.0 && h.us.median > 0.5), "{:?}", found.unloaded);
+            let Limit { most, .. } = found.burst.unwrap();
+            assert!(most >= 16, "a burst of {most}");
+            // How much more depends on what else the machine does.
+            assert!(found.load.unwrap().most >= 16, "{:?}", found.load);
+            assert_eq!(found.sessions.unwrap(), Limit { most: 64, lossy: None });
+            assert!(!found.against_load.is_empty() && !found.against_sessions.is_empty());
+            let text = found.text("10.79.1.1");
+            assert!(text.contains("maximum signalling burst") && text.contains("sessions"), "{text}");
+            let json: serde_json::Value = serde_json::from_str(&found.json()).unwrap();
+            assert_eq!(json["protocol"], protocol.name());
+            assert!(said.iter().any(|line| line == "maximum signalling burst: 16 loss-free"), "{said:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use linux::bpf::checkpoint::{Checkpoint, Passed};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use terms::Session;
-use wire::boomerang::{Leg, Probe};
+use wire::boomerang::{Leg, Opt, Probe};
 use wire::iana::class;
 use wire::{MessageType, Salvage};
 
@@ -99,6 +99,15 @@ pub fn hop_of(packet: &[u8]) -> Option<(Ipv4Addr, u32)> {
     }
 }
 
+/// How many aware nodes a Boomerang request has met, if it counts them (HOPS).
+fn met(packet: &[u8]) -> Option<u16> {
+    let probe = Probe::parse(packet).ok()?;
+    probe.message.options().find_map(|(_, option)| match option {
+        Opt::Hops(hops) => Some(hops.forward),
+        _ => None,
+    })
+}
+
 /// The four places where messages cross, and when each did.
 pub struct Boundary {
     /// Downstream in, downstream out, upstream in, upstream out.
@@ -107,12 +116,14 @@ pub struct Boundary {
     left: HashMap<Name, u64>,
     /// The hop of the last Path that came out.
     hop: Option<(Ipv4Addr, u32)>,
+    /// What the last Boomerang request that came out says of aware nodes that it met.
+    met: Option<u16>,
 }
 
 impl Boundary {
     /// Of these checkpoints: downstream in and out, upstream in and out.
     pub fn new(points: [Checkpoint; 4]) -> Boundary {
-        Boundary { points, entered: HashMap::new(), left: HashMap::new(), hop: None }
+        Boundary { points, entered: HashMap::new(), left: HashMap::new(), hop: None, met: None }
     }
 
     /// Takes what has passed.
@@ -123,6 +134,9 @@ impl Boundary {
                 let Some(name) = name(&bytes).filter(|name| name.what.is_downstream() == downstream) else { continue };
                 if out && name.what == What::Rsvp(MessageType::Path) {
                     self.hop = hop_of(&bytes).or(self.hop);
+                }
+                if out && name.what == What::Request {
+                    self.met = met(&bytes).or(self.met);
                 }
                 let crossed = if out { &mut self.left } else { &mut self.entered };
                 // The first counts: what comes again later is its refresh.
@@ -155,11 +169,22 @@ impl Boundary {
         self.hop
     }
 
+    /// How many aware nodes the last request had met that counts them.
+    pub fn met(&self) -> Option<u16> {
+        self.met
+    }
+
     /// Forgets what has passed, but for the hop.
     pub fn forget(&mut self) {
         self.look();
         self.entered.clear();
         self.left.clear();
+    }
+
+    /// Forgets the hop as well, and who was met.
+    pub fn forget_all(&mut self) {
+        self.forget();
+        (self.hop, self.met) = (None, None);
     }
 }
 

@@ -41,7 +41,7 @@ pub fn lookup(rsvp: &[Load], boomerang: &[Load]) -> Figure {
 }
 
 /// Figure 6: the share of a processor that soft state takes.
-pub fn maintenance(rsvp: &[Load], boomerang: &[Load]) -> Figure {
+pub fn maintenance(rsvp: &[Load], boomerang: &[Load], fast: &[Load]) -> Figure {
     // Microseconds in a second, as per cent of it.
     let share = |load: &Load| Some((thousand(load.sessions), load.maintenance?.median / 1e4));
     let rsvp: Vec<(f64, f64)> = rsvp.iter().filter_map(share).collect();
@@ -50,11 +50,15 @@ pub fn maintenance(rsvp: &[Load], boomerang: &[Load]) -> Figure {
     // The published line is so steep that only its beginning fits.
     let published = |share: f64| share * 1e4 / MAINTENANCE_US / 1e3;
     let end = published(most).min(reach);
-    let lines = vec![
+    let mut lines = vec![
         line("published (ISI RSVP)", Color::GREY, Mark::None, vec![(0.0, 0.0), (end, most)]),
         line("RSVP", Color::RED, Mark::Square, rsvp),
         line("Boomerang", Color::BLUE, Mark::Circle, boomerang.iter().filter_map(share).collect()),
     ];
+    if !fast.is_empty() {
+        let sweeps = fast.iter().filter_map(share).collect();
+        lines.push(line("Boomerang, sweeps of the fast path", Color::GREEN, Mark::Circle, sweeps));
+    }
     let chart = Chart {
         title: "Session maintenance processor utilization".into(),
         subtitle: "Alarms and refreshes sent in a second, R = 30 s; published: about 10 us for each session".into(),

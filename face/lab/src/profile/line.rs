@@ -71,7 +71,7 @@ impl Line {
     /// The kernel has no TCX.
     pub fn tester(&self) -> Result<Tester, Error> {
         let (up, down) = (End::open(&self.upstream, END)?, End::open(&self.downstream, END)?);
-        Tester::new((&self.upstream, up), (&self.downstream, down), NEAR.0, BEHIND)
+        Tester::new((&self.upstream, up), (&self.downstream, down), NEAR.0, Some(BEHIND))
     }
 
     /// Checkpoint 2: at the node's own interfaces.

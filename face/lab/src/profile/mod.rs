@@ -9,17 +9,23 @@
 //! | `steps` | Tables 3 to 8: the steps of a message |
 //! | `load` | Table 9, Figures 5 and 6: session load |
 //! | `line` `boundary` `tester` | a node on real packets in namespaces, stamps around it, and who talks to it |
-//! | `packets` | Tables 1 and 2, Figures 2 to 4, signalling load |
-//! | `blackbox` | `sluice profile bench`: any node, by the words of RFC 4883 |
+//! | `packets` `real` | Tables 1 and 2, Figures 2 to 4, signalling load |
+//! | `fast` | Boomerang's fast path by test run |
+//! | `ratio` | Boomerang : RSVP |
+//! | `blackbox` `ends` | `sluice profile bench`: any node, by the words of RFC 4883 |
 //! | `report` `charts` | tables, figures, JSON |
 
 pub mod blackbox;
 pub mod boundary;
 pub mod charts;
+pub mod ends;
+pub mod fast;
 pub mod line;
 pub mod load;
 pub mod packets;
 pub mod published;
+pub mod ratio;
+pub mod real;
 pub mod report;
 pub mod sample;
 pub mod steps;
@@ -32,14 +38,13 @@ use crate::progress::Progress;
 use linux::tsc::Calibration;
 use load::Load;
 use published::row;
-use report::{AtLoad, Figure, Machine, Numbered, Ratio, Report};
+use real::{Extent, Found};
+use report::{AtLoad, Machine, Numbered, Report};
 use sample::Estimate;
 use std::time::{Duration, Instant};
 use steps::{Kind, Pair, Profile};
 use terms::probe::Step;
-use tester::Part;
 use transit::Protocol;
-use wire::MessageType;
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +64,14 @@ impl Options {
     fn sizes(&self) -> &'static [u32] {
         if self.quick { &load::QUICK } else { &load::FULL }
     }
+
+    fn extent(&self) -> Extent {
+        let repetitions = self.repetitions();
+        match self.quick {
+            true => Extent { repetitions, traffic: &packets::TRAFFIC_QUICK, intensity: &packets::INTENSITY_QUICK },
+            false => Extent { repetitions, traffic: &packets::TRAFFIC, intensity: &packets::INTENSITY },
+        }
+    }
 }
 
 /// Profiles everything.
@@ -72,7 +85,7 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
     let _allowed = linux::process::go_first();
     let calibration = Calibration::measure();
     let repetitions = options.repetitions();
-    let mut tables = Report::blank();
+    let mut found = Found { tables: Report::blank(), ..Found::default() };
     let mut say = |line: String| progress.say(&line);
     let mut few = |protocol: Protocol| {
         say(format!("{}, step by step", protocol.name()));
@@ -80,36 +93,28 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
         pair.grow(steps::BATCH as u32, patience)?;
         pair.profile(repetitions, patience)
     };
-    fill_rsvp(&mut tables, &few(Protocol::Rsvp)?);
-    fill_boomerang(&mut tables, &few(Protocol::Boomerang)?);
+    fill_rsvp(&mut found.tables, &few(Protocol::Rsvp)?);
+    fill_boomerang(&mut found.tables, &few(Protocol::Boomerang)?);
     let sizes = options.sizes();
     let mut many = |protocol| load::run(protocol, calibration, sizes, repetitions, patience, &mut say);
     let (loads, echoes) = (many(Protocol::Rsvp)?, many(Protocol::Boomerang)?);
-    fill_growth(&mut tables, &loads);
-    let mut found = Found { tables, ..Found::default() };
-    match packets::Bed::start() {
-        Ok(mut bed) => {
-            on_packets(options, Protocol::Rsvp, &mut bed, &mut found, patience, &mut say)?;
-            match on_packets(options, Protocol::Boomerang, &mut bed, &mut found, patience, &mut say) {
-                // What RSVP showed is not lost for it.
-                Err(error) if !matches!(error, Error::Interrupted) => {
-                    found.skipped.push(format!("Table 2, Figures 3 and 4: {error}"));
-                }
-                done => done?,
-            }
+    fill_growth(&mut found.tables, &loads);
+    let fast = match fast::run(sizes, repetitions, patience, &mut say) {
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        Err(why) => {
+            found.skipped.push(format!("the fast path by test run: {why}"));
+            Vec::new()
         }
-        Err(Error::Testbed(why)) => {
-            let what = "Tables 1 and 2, Figures 2 to 4 and the signalling load need real packets";
-            found.skipped.push(format!("{what}: {why}"));
-        }
-        Err(error) => return Err(error),
-    }
-    found.figures.extend([charts::lookup(&loads, &echoes), charts::maintenance(&loads, &echoes)]);
-    let Found { tables, signalling_load, mut figures, skipped, wire } = found;
-    figures.sort_by_key(|figure| figure.figure);
-    let session_load = [session_load(&loads, Protocol::Rsvp), session_load(&echoes, Protocol::Boomerang)].concat();
-    let mut ratios = ratios(&loads, &echoes);
-    ratios.extend(on_the_wire(&wire));
+        Ok(fast) => fast,
+    };
+    real::run(&options.extent(), &fast, &mut found, patience, &mut say)?;
+    found.figures.extend([charts::lookup(&loads, &echoes), charts::maintenance(&loads, &echoes, &fast)]);
+    found.figures.sort_by_key(|figure| figure.figure);
+    let mut ratios = ratio::engines(&loads, &echoes);
+    ratios.extend(ratio::nodes(&found.unloaded, &fast));
+    let named = [(&loads, "RSVP"), (&echoes, "Boomerang"), (&fast, "Boomerang, fast path")];
+    let session_load = named.into_iter().flat_map(|(loads, name)| session_load(loads, name)).collect();
+    let Found { tables, signalling_load, figures, skipped, .. } = found;
     Ok(Report {
         quick: options.quick,
         repetitions,
@@ -122,92 +127,6 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
         figures,
         skipped,
     })
-}
-
-/// What has been found so far.
-#[derive(Default)]
-struct Found {
-    tables: Vec<Numbered>,
-    signalling_load: Vec<(String, f64, Estimate)>,
-    figures: Vec<Figure>,
-    skipped: Vec<String>,
-    /// Medians at checkpoint 1, unloaded, us.
-    wire: Vec<(Part, f64)>,
-}
-
-/// Between two messages of the tables and of the traffic load.
-const GAP: Duration = Duration::from_millis(1);
-
-/// What needs real packets: Tables 1 and 2, Figures 2 to 4, the signalling load.
-fn on_packets(
-    options: &Options,
-    protocol: Protocol,
-    bed: &mut packets::Bed,
-    found: &mut Found,
-    patience: &Patience,
-    say: &mut dyn FnMut(String),
-) -> Result<(), Error> {
-    let repetitions = options.repetitions();
-    let (levels, intensities): (&[u64], &[u64]) = match options.quick {
-        true => (&packets::TRAFFIC_QUICK, &packets::INTENSITY_QUICK),
-        false => (&packets::TRAFFIC, &packets::INTENSITY),
-    };
-    let reserving = match protocol {
-        Protocol::Rsvp => Part::Rsvp(MessageType::Resv),
-        Protocol::Boomerang => Part::Reserve,
-    };
-    let mut points = Vec::new();
-    for &mbps in levels {
-        say(format!("{} on real packets, {mbps} Mb/s of background traffic", protocol.name()));
-        let times = bed.lives(protocol, repetitions, GAP, mbps, patience)?;
-        if mbps == 0 {
-            fill_packets(found, &times);
-        }
-        if let (Some(one), two) = times.estimates(reserving) {
-            points.push((mbps as f64, one.mean, two.map(|two| two.mean)));
-        }
-        if (protocol, mbps) == (Protocol::Boomerang, packets::LEVELS_AT) {
-            let of_it = times.parts.iter().find(|(part, ..)| *part == reserving);
-            let values = of_it.map_or(&[][..], |(_, one, _)| &one.values);
-            found.figures.push(charts::scatter("Boomerang reservation", mbps as f64, values));
-        }
-    }
-    let (figure, what) = match protocol {
-        Protocol::Rsvp => (2, "RSVP Resv message"),
-        Protocol::Boomerang => (3, "Boomerang reservation"),
-    };
-    found.figures.push(charts::traffic(figure, what, &points));
-    for &rate in intensities {
-        say(format!("{} on real packets, {rate} messages a second", protocol.name()));
-        let gap = Duration::from_secs_f64(1.0 / rate as f64);
-        let times = bed.lives(protocol, repetitions / protocol.life().len(), gap, 0, patience)?;
-        if let (Some(one), _) = times.estimates(reserving) {
-            found.signalling_load.push((format!("{}, checkpoint 1", reserving.name()), rate as f64, one));
-        }
-    }
-    Ok(())
-}
-
-/// Tables 1 and 2.
-fn fill_packets(found: &mut Found, times: &packets::Times) {
-    for (part, ..) in &times.parts {
-        let (table, row) = match part {
-            Part::Rsvp(MessageType::Path) => (1, row::PATH),
-            Part::Rsvp(MessageType::Resv) => (1, row::RESV),
-            Part::Rsvp(MessageType::ResvTear) => (1, row::RESV_TEAR),
-            Part::Rsvp(_) => (1, row::PATH_TEAR),
-            Part::Reserve => (2, row::BOOMERANG),
-            Part::Release => (2, row::BOOMERANG_TEAR),
-        };
-        let (one, two) = times.estimates(*part);
-        found.wire.extend(one.map(|one| (*part, one.median)));
-        if table == 2 && two.is_none() {
-            let why = "what the fast path sends on in the driver (XDP) never comes to the hooks of checkpoint 2";
-            found.tables[1].missing = Some(why.into());
-        }
-        Report::set(&mut found.tables, table, row, "1", one);
-        Report::set(&mut found.tables, table, row, "2", two);
-    }
 }
 
 /// Tables 3, 4, 6 and 7.
@@ -257,32 +176,6 @@ fn fill_boomerang(tables: &mut [Numbered], profiles: &[Profile]) {
     for step in [Step::BoomerangFind, Step::BoomerangManage, Step::BoomerangRemove] {
         Report::set(tables, 8, row::BOOMERANG_TEAR, step.name(), us(Kind::Release, step));
     }
-    let given_back = "giving the capacity back is part of tearing the session block here".to_string();
-    if let Some(table) = tables.iter_mut().find(|t| t.table == 8 && t.cells.iter().any(|cell| cell.here.is_none())) {
-        table.missing = Some(given_back);
-    }
-}
-
-/// Engine against engine.
-fn ratios(rsvp: &[Load], boomerang: &[Load]) -> Vec<Ratio> {
-    let of = |(of_rsvp, of_boomerang): (Kind, Kind), what: &str, (one, other): (&Load, &Load)| {
-        let (rsvp, boomerang) = (one.whole(of_rsvp)?.median / 1e3, other.whole(of_boomerang)?.median / 1e3);
-        let what = format!("engine : engine, {what}, {} sessions", one.sessions);
-        Some(Ratio { what, boomerang_us: boomerang, rsvp_us: rsvp })
-    };
-    let ends = [(rsvp.first(), boomerang.first()), (rsvp.last(), boomerang.last())];
-    let ends = ends.into_iter().filter_map(|(one, other)| one.zip(other));
-    let all = ends.flat_map(|at| {
-        [of((Kind::Resv, Kind::Reserve), "new", at), of((Kind::ResvAgain, Kind::ReserveAgain), "refresh", at)]
-    });
-    all.flatten().collect()
-}
-
-/// Whole nodes: RSVP over sockets and the plane, Boomerang in the kernel's fast path.
-fn on_the_wire(medians: &[(Part, f64)]) -> Option<Ratio> {
-    let of = |part: Part| medians.iter().find(|(p, _)| *p == part).map(|(_, us)| *us);
-    let rsvp_us = of(Part::Rsvp(MessageType::Resv))?;
-    Some(Ratio { what: "fast path : sockets, checkpoint 1".into(), boomerang_us: of(Part::Reserve)?, rsvp_us })
 }
 
 /// Table 9.
@@ -299,7 +192,7 @@ fn fill_growth(tables: &mut [Numbered], loads: &[Load]) {
     }
 }
 
-fn session_load(loads: &[Load], protocol: Protocol) -> Vec<AtLoad> {
+fn session_load(loads: &[Load], protocol: &'static str) -> Vec<AtLoad> {
     let named = [
         (Kind::Reserve, "new"),
         (Kind::ReserveAgain, "refresh"),
@@ -315,7 +208,7 @@ fn session_load(loads: &[Load], protocol: Protocol) -> Vec<AtLoad> {
     for (kind, what) in named {
         for load in loads {
             let Some(ns) = load.whole(kind) else { continue };
-            rows.push(AtLoad { protocol: protocol.name(), sessions: load.sessions, what: what.into(), ns });
+            rows.push(AtLoad { protocol, sessions: load.sessions, what: what.into(), ns });
         }
     }
     rows

@@ -35,7 +35,10 @@ pub const INTENSITY_QUICK: [u64; 2] = [100, 200];
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What the agent's file says besides.
-pub const CONFIG: &str = "[rsvp]\nrefresh = \"600s\"\n[boomerang]\nreplies = \"known\"\n";
+pub const CONFIG: &str = "[rsvp]\nrefresh = \"600s\"\n[boomerang]\nreplies = \"known\"\nper_source = 100000000\n";
+/// The same, with Boomerang decided in the kernel.
+pub const FAST: &str = "[rsvp]\nrefresh = \"600s\"\n[boomerang]\nreplies = \"known\"\nper_source = 100000000\n\
+                        fast_path = true\n";
 /// Links of the node: fast enough that no message waits for the background traffic in a queue.
 const LINK: Rate = Rate::from_mbps(10_000);
 
@@ -65,14 +68,14 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Starts everything.
+    /// Starts everything; the agent's file says `config` besides.
     ///
     /// # Errors
     /// No privileges, or the agent did not start.
-    pub fn start() -> Result<Bed, Error> {
+    pub fn start(config: &str) -> Result<Bed, Error> {
         crate::bed::Bed::possible()?;
         let line = Line::new()?;
-        let agent = Agent::start(&line, LINK, CONFIG)?;
+        let agent = Agent::start(&line, LINK, config)?;
         let tester = line.tester()?;
         let inner = Boundary::new(line.inner()?);
         let host = |namespace: &Namespace, address| {
@@ -148,15 +151,17 @@ mod tests {
             println!("SKIPPED: {error}");
             return;
         }
-        let mut bed = Bed::start().unwrap();
+        let mut bed = Bed::start(CONFIG).unwrap();
         let (gap, endless) = (Duration::from_millis(2), Patience::endless());
-        let times = bed.lives(Protocol::Rsvp, 5, gap, 20, &endless).unwrap();
-        for part in Protocol::Rsvp.life() {
-            let (one, two) = times.estimates(*part);
-            let (one, two) = (one.unwrap(), two.unwrap());
-            assert_eq!((one.n, two.n), (5, 5), "{part:?}");
-            assert!(two.median > 1.0 && one.median > two.median, "{part:?}: {} around {}", one.median, two.median);
-            assert!(one.median < 1e6, "{part:?}");
+        for protocol in [Protocol::Rsvp, Protocol::Boomerang] {
+            let times = bed.lives(protocol, 5, gap, 20, &endless).unwrap();
+            for part in protocol.life() {
+                let (one, two) = times.estimates(*part);
+                let (one, two) = (one.unwrap(), two.unwrap());
+                assert_eq!((one.n, two.n), (5, 5), "{part:?}");
+                assert!(two.median > 1.0 && one.median > two.median, "{part:?}: {} around {}", one.median, two.median);
+                assert!(one.median < 1e6, "{part:?}");
+            }
         }
         assert!(bed.traffic.count().sent > 100, "there was background traffic");
         let names = [bed.tester.name(Part::Rsvp(wire::MessageType::Path), 4)];

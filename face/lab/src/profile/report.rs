@@ -44,8 +44,8 @@ pub struct Numbered {
     pub title: String,
     /// `us`, or `us/session`.
     pub unit: &'static str,
-    /// Why cells are null, if some are.
-    pub missing: Option<String>,
+    /// What must be known to read it.
+    pub note: Option<String>,
     /// Its cells.
     pub cells: Vec<Cell>,
 }
@@ -149,7 +149,7 @@ impl Report {
         };
         let one = |(title, table): (&&str, u8)| {
             let unit = if table == 9 { "us/session" } else { "us" };
-            Numbered { table, title: (*title).into(), unit, missing: None, cells: cells(table).collect() }
+            Numbered { table, title: (*title).into(), unit, note: None, cells: cells(table).collect() }
         };
         TITLES.iter().zip(1..).map(one).collect()
     }
@@ -175,11 +175,15 @@ impl Report {
         );
         for table in &self.tables {
             let _ = write!(text, "\nTable {}: {} ({})\n{}", table.table, table.title, table.unit, table.grid());
-            if let Some(missing) = &table.missing {
-                let _ = writeln!(text, "- : {missing}");
+            if let Some(note) = &table.note {
+                let _ = writeln!(text, "{note}");
             }
         }
-        let _ = write!(text, "\nMessages with so many sessions there, engine alone (ns, median)\n{}", self.loads());
+        let _ = write!(
+            text,
+            "\nMessages with so many sessions there: engines alone, the fast path by test run (ns, median)\n{}",
+            self.loads()
+        );
         if !self.signalling_load.is_empty() {
             let _ = write!(text, "\nMessage time against signalling load (us)\n{}", self.signalling());
         }

@@ -337,7 +337,7 @@ mod tests {
         let profiles = pair.profile(40, &patience).unwrap();
         use Step::*;
         let expected: [(Kind, &[Step]); 3] = [
-            (Kind::Release, &[BoomerangFind, BoomerangRemove]),
+            (Kind::Release, &[BoomerangFind, BoomerangManage, BoomerangRemove]),
             (Kind::Reserve, &[BoomerangFind, BoomerangCreate, BoomerangManage]),
             (Kind::ReserveAgain, &[BoomerangFind, BoomerangManage]),
         ];

@@ -1,7 +1,6 @@
 //! A tester around a node: its upstream end plays the sender's side, its downstream end the receiver's. It needs nothing
 //! of the node but that it speaks RSVP, or Boomerang, and stamps every message on its own interfaces: the *signalling
-//! message handling time* of RFC 4883 (section 3.4.1) is from the entry of a message into the node to the exit of what it
-//! sets off.
+//! message handling time* of RFC 4883 is from the entry of a message into the node to the exit of what it sets off.
 
 use super::boundary::{Boundary, Name, What, session_number};
 use super::transit::{Protocol, RATE, TSPEC, request};
@@ -15,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style};
 use traffic::edge::Side;
+use wire::boomerang::{Hops, Opt};
 use wire::{Builder, MessageType, RsvpHop};
 
 /// A message of a session's life.
@@ -89,24 +89,26 @@ impl End {
     }
 }
 
-/// Where RSVP's sessions go: 250 addresses of a /24 that the node routes downstream, all their UDP ports.
+/// Where RSVP's sessions go if something lies behind the downstream end: 250 addresses of a /24, all their UDP ports.
 const ADDRESSES: u32 = 250;
-/// Ports that Boomerang's sessions differ by.
+/// Ports that sessions to one address differ by; one is left.
 const PORTS: u32 = 65_534;
+/// The port and the transaction that are left, for what is no session.
+const SPARE: (u16, u32) = (65_535, u32::MAX);
 
 /// The tester.
 pub struct Tester {
     up: End,
     down: End,
     node: Ipv4Addr,
-    behind: Ipv4Addr,
+    behind: Option<Ipv4Addr>,
     /// Checkpoint 1.
     pub outer: Boundary,
 }
 
 impl Tester {
-    /// Between these ends. `node` is the node's address on the upstream link; RSVP's sessions go to addresses of
-    /// `behind`/24, Boomerang's to the downstream end itself, whose kernel answers them as it answers any ping.
+    /// Between these ends. `node` is the node's address on the upstream link. Sessions go to the downstream end itself,
+    /// whose kernel answers Boomerang as it answers any ping; RSVP's to addresses of `behind`/24, if there is one.
     ///
     /// # Errors
     /// The kernel has no TCX, or we have no right (CAP_BPF, CAP_NET_ADMIN).
@@ -114,7 +116,7 @@ impl Tester {
         (at_up, up): (&Namespace, End),
         (at_down, down): (&Namespace, End),
         node: Ipv4Addr,
-        behind: Ipv4Addr,
+        behind: Option<Ipv4Addr>,
     ) -> Result<Tester, Error> {
         let hang = |interface, side| Checkpoint::hang(interface, side).map_err(|fault| Error::Void(fault.to_string()));
         let both = |interface| Ok::<_, Error>((hang(interface, Side::Egress)?, hang(interface, Side::Ingress)?));
@@ -125,17 +127,25 @@ impl Tester {
         Ok(Tester { up, down, node, behind, outer })
     }
 
+    /// Forgets all that came out of the node, and who it said it was: another may stand there now.
+    pub fn begin(&mut self) {
+        self.outer.forget_all();
+    }
+
     /// How many sessions of a protocol can be told apart.
-    pub fn most(protocol: Protocol) -> u32 {
-        match protocol {
-            Protocol::Rsvp => ADDRESSES * PORTS,
-            Protocol::Boomerang => PORTS,
+    pub fn most(&self, protocol: Protocol) -> u32 {
+        match (protocol, self.behind) {
+            (Protocol::Rsvp, Some(_)) => ADDRESSES * PORTS,
+            _ => PORTS,
         }
     }
 
     /// RSVP session number `n`.
     fn session(&self, n: u32) -> Session {
-        let [a, b, c, _] = self.behind.octets();
+        let Some(behind) = self.behind else {
+            return Session { dst: self.down.own.into(), protocol: 17, dst_port: (n % PORTS) as u16 + 1 };
+        };
+        let [a, b, c, _] = behind.octets();
         let dst = [a, b, c, (n % ADDRESSES) as u8 + 1].into();
         Session { dst, protocol: 17, dst_port: (n / ADDRESSES % PORTS) as u16 + 1 }
     }
@@ -181,11 +191,32 @@ impl Tester {
             Part::Reserve | Part::Release => {
                 let (port, rate) = ((n % PORTS) as u16 + 1, if part == Part::Reserve { RATE } else { 0 });
                 let transaction = self.name(part, n).of as u32;
-                let packet = request(self.up.own.into(), self.down.own.into(), port, transaction, rate);
+                let packet = request(self.up.own.into(), self.down.own.into(), port, transaction, rate, &[]);
                 self.up.sender.push_packet(self.up.interface, self.node.into(), &packet, |f| lost = Some(f));
             }
         }
         lost.map_or(Ok(()), |failed| Err(failed.into()))
+    }
+
+    /// Whether the node knows Boomerang: it counts itself in a message that asks for nothing.
+    ///
+    /// # Errors
+    /// Nothing comes through within `patience`, or the kernel would not send.
+    pub fn is_aware(&mut self, patience: Duration) -> Result<bool, Error> {
+        let (port, transaction) = SPARE;
+        let counts = [Opt::Hops(Hops { forward: 0, reverse: 0 })];
+        let packet = request(self.up.own.into(), self.down.own.into(), port, transaction, 0, &counts);
+        let mut lost = None;
+        self.up.sender.push_packet(self.up.interface, self.node.into(), &packet, |failed| lost = Some(failed));
+        if let Some(failed) = lost {
+            return Err(failed.into());
+        }
+        self.flush()?;
+        let name = Name { what: What::Request, of: u64::from(transaction) };
+        if !self.wait(patience, |outer| outer.has_left(&name)) {
+            return Err(Error::Void(format!("no Boomerang message comes through the node within {patience:?}")));
+        }
+        Ok(self.outer.met().is_some_and(|met| met > 0))
     }
 
     fn downwards(&self, kind: MessageType, n: u32) -> Vec<u8> {

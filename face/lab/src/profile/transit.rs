@@ -8,7 +8,7 @@ use terms::ports::{Route, Way};
 use terms::probe::Probe;
 use terms::{Adspec, Bytes, FlowKey, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec};
 use traffic::plan::LinkSpec;
-use wire::boomerang::{Family, Leg, Rates, Request, Selector};
+use wire::boomerang::{Family, Leg, Opt, Rates, Request, Selector};
 use wire::ip::Header;
 use wire::{Builder, MessageType, RsvpHop};
 
@@ -90,7 +90,7 @@ pub fn up(kind: MessageType, n: u32) -> Vec<u8> {
 }
 
 /// A Boomerang request between these ends, for the flow between them: so much forward, nothing in reverse.
-pub fn request(src: IpAddr, dst: IpAddr, port: u16, transaction: u32, rate: u32) -> Vec<u8> {
+pub fn request(src: IpAddr, dst: IpAddr, port: u16, transaction: u32, rate: u32, options: &[Opt<'_>]) -> Vec<u8> {
     let flow = FlowKey { src, dst, protocol: 17, src_port: port, dst_port: port };
     let request = Request {
         leg: Leg::Request,
@@ -104,17 +104,17 @@ pub fn request(src: IpAddr, dst: IpAddr, port: u16, transaction: u32, rate: u32)
         mask: Selector::exact(Family::V4),
         rates: &[Rates { forward: rate, reverse: 0 }],
         policy: 0,
-        options: &[],
+        options,
     };
     let header = Header { src, dst, protocol: 0, ttl: 64, tos: 0, router_alert: true };
     let mut packet = Vec::with_capacity(96);
-    request.write(&header, &mut packet).unwrap_or_else(|_| unreachable!("a message of 92 octets"));
+    request.write(&header, &mut packet).unwrap_or_else(|_| unreachable!("a message of 92 octets, and little more"));
     packet
 }
 
 /// The request of session `n`.
 pub fn echo(n: u32, transaction: u32, rate: u32) -> Vec<u8> {
-    request(sender(FIRST).src, session(n).dst, FIRST as u16, transaction, rate)
+    request(sender(FIRST).src, session(n).dst, FIRST as u16, transaction, rate, &[])
 }
 
 /// The rate that [`TSPEC`] states.

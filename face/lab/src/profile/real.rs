@@ -1,0 +1,233 @@
+//! What is measured on real packets, and where it goes: Tables 1 and 2, Figures 2 to 4, the signalling load.
+//!
+//! RSVP runs through the agent. Boomerang runs twice: decided by the agent in user space, which is for the ratio and
+//! the signalling load, and by the kernel's fast path, which is for Table 2 and Figures 3 and 4: Boomerang was a kernel
+//! module there. What XDP decides never comes to checkpoint 2; the program by test run ([`super::fast`]) stands there.
+
+use super::charts;
+use super::load::Load;
+use super::packets::{self, Bed, Times};
+use super::published::row;
+use super::report::{Figure, Numbered, Report};
+use super::sample::Estimate;
+use super::steps::Kind;
+use super::tester::Part;
+use super::transit::Protocol;
+use crate::error::Error;
+use crate::patience::Patience;
+use std::time::Duration;
+use wire::MessageType;
+
+/// Who decides about messages in the node under test.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// The agent.
+    Agent,
+    /// The kernel's fast path.
+    FastPath,
+}
+
+/// A reservation's medians at both checkpoints, unloaded, us.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Unloaded {
+    /// Whose.
+    pub protocol: Protocol,
+    /// Who decided.
+    pub by: By,
+    /// At checkpoint 1.
+    pub outer: f64,
+    /// At checkpoint 2.
+    pub inner: Option<f64>,
+}
+
+/// What has been found so far.
+#[derive(Default)]
+pub struct Found {
+    /// All nine tables.
+    pub tables: Vec<Numbered>,
+    /// What, messages a second, us.
+    pub signalling_load: Vec<(String, f64, Estimate)>,
+    /// Figures 2 to 4.
+    pub figures: Vec<Figure>,
+    /// What could not be measured, and why.
+    pub skipped: Vec<String>,
+    /// For the ratio.
+    pub unloaded: Vec<Unloaded>,
+}
+
+/// Between two messages of the tables and of the traffic load.
+const GAP: Duration = Duration::from_millis(1);
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Samples of each figure.
+    pub repetitions: usize,
+    /// Levels of background traffic, Mb/s.
+    pub traffic: &'static [u64],
+    /// Levels of the signalling load, messages a second.
+    pub intensity: &'static [u64],
+}
+
+/// Measures everything that needs real packets; what fails is in `skipped`.
+///
+/// # Errors
+/// The user stopped it, or RSVP's messages do not come through.
+pub fn run(
+    extent: &Extent,
+    fast: &[Load],
+    found: &mut Found,
+    patience: &Patience,
+    say: &mut dyn FnMut(String),
+) -> Result<(), Error> {
+    match Bed::start(packets::CONFIG) {
+        Ok(mut bed) => {
+            let mut run = Run { extent: *extent, bed: &mut bed, patience, say };
+            run.traffic(Protocol::Rsvp, By::Agent, found)?;
+            run.signalling(Protocol::Rsvp, By::Agent, found)?;
+            let agent = run.agent(found);
+            skip(found, "Boomerang in user space", agent)?;
+        }
+        Err(Error::Testbed(why)) => {
+            let what = "Tables 1 and 2, Figures 2 to 4 and the signalling load need real packets";
+            found.skipped.push(format!("{what}: {why}"));
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    }
+    let kernel = Bed::start(packets::FAST).and_then(|mut bed| {
+        let mut run = Run { extent: *extent, bed: &mut bed, patience, say };
+        run.traffic(Protocol::Boomerang, By::FastPath, found)?;
+        run.signalling(Protocol::Boomerang, By::FastPath, found)
+    });
+    skip(found, "Table 2, Figures 3 and 4", kernel)?;
+    by_test_run(&mut found.tables, fast);
+    Ok(())
+}
+
+/// What RSVP showed is not lost for what Boomerang did not.
+fn skip(found: &mut Found, what: &str, done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if !matches!(error, Error::Interrupted) => {
+            found.skipped.push(format!("{what}: {error}"));
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// Checkpoint 2 of Table 2.
+fn by_test_run(tables: &mut [Numbered], fast: &[Load]) {
+    let Some(load) = fast.first() else { return };
+    for (row, kind) in [(row::BOOMERANG, Kind::Reserve), (row::BOOMERANG_TEAR, Kind::Release)] {
+        Report::set(tables, 2, row, "2", load.whole(kind).map(|ns| ns.scaled(1e-3)));
+    }
+    if let Some(table) = tables.iter_mut().find(|table| table.table == 2) {
+        table.note = Some(format!(
+            "1 through veth; 2 is the fast path's program by test run, {} sessions: what XDP decides never comes to the hooks",
+            load.sessions
+        ));
+    }
+}
+
+struct Run<'a> {
+    extent: Extent,
+    bed: &'a mut Bed,
+    patience: &'a Patience,
+    say: &'a mut dyn FnMut(String),
+}
+
+fn reserving(protocol: Protocol) -> Part {
+    match protocol {
+        Protocol::Rsvp => Part::Rsvp(MessageType::Resv),
+        Protocol::Boomerang => Part::Reserve,
+    }
+}
+
+fn named(protocol: Protocol, by: By) -> &'static str {
+    match (protocol, by) {
+        (Protocol::Rsvp, _) => "RSVP",
+        (Protocol::Boomerang, By::Agent) => "Boomerang in user space",
+        (Protocol::Boomerang, By::FastPath) => "Boomerang's fast path",
+    }
+}
+
+impl Run<'_> {
+    /// Boomerang as the agent itself decides it.
+    fn agent(&mut self, found: &mut Found) -> Result<(), Error> {
+        (self.say)(format!("{} on real packets", named(Protocol::Boomerang, By::Agent)));
+        let times = self.bed.lives(Protocol::Boomerang, self.extent.repetitions, GAP, 0, self.patience)?;
+        unloaded(found, Protocol::Boomerang, By::Agent, &times);
+        self.signalling(Protocol::Boomerang, By::Agent, found)
+    }
+
+    /// Tables 1 and 2, Figures 2 to 4.
+    fn traffic(&mut self, protocol: Protocol, by: By, found: &mut Found) -> Result<(), Error> {
+        let part = reserving(protocol);
+        let mut points = Vec::new();
+        for &mbps in self.extent.traffic {
+            (self.say)(format!("{} on real packets, {mbps} Mb/s of background traffic", named(protocol, by)));
+            let times = self.bed.lives(protocol, self.extent.repetitions, GAP, mbps, self.patience)?;
+            if mbps == 0 {
+                unloaded(found, protocol, by, &times);
+                tables(&mut found.tables, by, &times);
+            }
+            if let (Some(one), two) = times.estimates(part) {
+                let two = two.filter(|_| by == By::Agent);
+                points.push((mbps as f64, one.mean, two.map(|two| two.mean)));
+            }
+            if (protocol, mbps) == (Protocol::Boomerang, packets::LEVELS_AT) {
+                let of_it = times.parts.iter().find(|(which, ..)| *which == part);
+                let values = of_it.map_or(&[][..], |(_, one, _)| &one.values);
+                found.figures.push(charts::scatter("Boomerang reservation", mbps as f64, values));
+            }
+        }
+        let (figure, what) = match protocol {
+            Protocol::Rsvp => (2, "RSVP Resv message"),
+            Protocol::Boomerang => (3, "Boomerang reservation"),
+        };
+        found.figures.push(charts::traffic(figure, what, &points));
+        Ok(())
+    }
+
+    /// Section 6.2.
+    fn signalling(&mut self, protocol: Protocol, by: By, found: &mut Found) -> Result<(), Error> {
+        for &rate in self.extent.intensity {
+            (self.say)(format!("{} on real packets, {rate} messages a second", named(protocol, by)));
+            let gap = Duration::from_secs_f64(1.0 / rate as f64);
+            let count = self.extent.repetitions / protocol.life().len();
+            let times = self.bed.lives(protocol, count, gap, 0, self.patience)?;
+            if let (Some(one), _) = times.estimates(reserving(protocol)) {
+                let what = format!("{}: {}", named(protocol, by), reserving(protocol).name());
+                found.signalling_load.push((what, rate as f64, one));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unloaded(found: &mut Found, protocol: Protocol, by: By, times: &Times) {
+    if let (Some(one), two) = times.estimates(reserving(protocol)) {
+        let inner = two.filter(|_| by == By::Agent).map(|two| two.median);
+        found.unloaded.push(Unloaded { protocol, by, outer: one.median, inner });
+    }
+}
+
+/// Tables 1 and 2.
+fn tables(tables: &mut [Numbered], by: By, times: &Times) {
+    for (part, ..) in &times.parts {
+        let (table, row) = match part {
+            Part::Rsvp(MessageType::Path) => (1, row::PATH),
+            Part::Rsvp(MessageType::Resv) => (1, row::RESV),
+            Part::Rsvp(MessageType::ResvTear) => (1, row::RESV_TEAR),
+            Part::Rsvp(_) => (1, row::PATH_TEAR),
+            Part::Reserve => (2, row::BOOMERANG),
+            Part::Release => (2, row::BOOMERANG_TEAR),
+        };
+        let (one, two) = times.estimates(*part);
+        Report::set(tables, table, row, "1", one);
+        if by == By::Agent {
+            Report::set(tables, table, row, "2", two);
+        }
+    }
+}
