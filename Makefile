@@ -38,6 +38,7 @@ test:
 
 # The longer forms: what takes minutes to hours is not for every change.
 nightly: test fuzz
+	$(CARGO) run --quiet -p xtask -- checkpoints
 	$(CARGO) run --release --locked -p sluice-wire --example torture -- 10000000
 	PROPTEST_CASES=1000000 $(CARGO) test --release --locked -p sluice-wire -p sluice-terms -p sluice-wheel -p sluice-traffic
 	SLUICE_SEEDS=1500 $(CARGO) test --release --locked -p sluice-sim
@@ -52,6 +53,7 @@ nightly: test fuzz
 	$(SLUICE) lab excess
 	$(SLUICE) lab kill-router --down 10s
 	$(SLUICE) lab kill-receiver --refresh 30s
+	$(SLUICE) profile
 	$(SLUICE) demo
 
 # Needs a nightly toolchain and cargo-fuzz; each decoder for FUZZ_SECONDS.

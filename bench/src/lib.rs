@@ -31,6 +31,14 @@ impl Bench {
         }
     }
 
+    /// Prints the reference that another figure is measured beside, if either was asked for.
+    pub fn report_beside(&self, of: &str, name: &str, value: f64, unit: &str, n: usize) {
+        let wanted = self.wants(of) || self.wants(name);
+        if wanted {
+            Bench { pattern: None }.report(name, value, unit, n);
+        }
+    }
+
     /// Times `work`, which does `operations` operations, `n` times after one warm-up, and reports the median in ns per operation.
     pub fn time(&self, name: &str, n: usize, operations: u64, mut work: impl FnMut()) {
         if !self.wants(name) {

@@ -1,6 +1,9 @@
 //! Boomerang's fast path: what a refresh and a new reservation cost the kernel, by test run; each run another session,
 //! in random order. The harness (leading prepared messages past an empty place) is measured, printed and subtracted.
 //!
+//! `boomerang_egress_*`: what the program behind the plane's own costs a data packet that leaves: one of a session, one of
+//! no session, one that the plane has given a class already (`flow_program_*` of `plane.rs` is what that costs).
+//!
 //! In a scratch network namespace; without root it says so and measures nothing.
 
 #[path = "../tests/kernel/boomerang/router.rs"]
@@ -10,6 +13,7 @@ use bench::{Bench, Draw, median};
 use linux::boomerang::parade::Parade;
 use linux::boomerang::{FastPath, Hanging, Rules};
 use linux::bpf::entry::MAJOR;
+use linux::bpf::sys::SkBuff;
 use linux::netlink::Socket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -125,7 +129,7 @@ fn line_up(parade: &Parade, count: u32, transaction: u32, draw: &mut Draw) {
 }
 
 fn program(bench: &Bench) {
-    let names = ["boomerang_xdp_refresh_ns", "boomerang_xdp_new_ns"];
+    let names = ["boomerang_xdp_refresh_ns", "boomerang_xdp_new_ns", EGRESS];
     for (suffix, count, rows) in [("1e3", FEW, ROWS >> 10), ("1e6", MANY, ROWS)] {
         if names.iter().any(|name| bench.wants(&format!("{name}_{suffix}"))) {
             let bench = bench.clone();
@@ -164,6 +168,44 @@ fn sessions(bench: &Bench, suffix: &str, count: u32, rows: u32) {
         .collect();
     bench.report(&format!("boomerang_xdp_refresh_ns_{suffix}"), median(&mut refresh) - own, "ns", ROUNDS);
     assert!(bed.path.total().0 >= enough(count), "refreshes make nothing and lose nothing");
+    egress(bench, suffix, &bed, count);
+}
+
+const EGRESS: &str = "boomerang_egress_ns";
+
+/// Mean of 10,000 runs on the data packet of each of 64 sessions; median of the 64.
+fn egress(bench: &Bench, suffix: &str, bed: &Bed, count: u32) {
+    let mut draw = Draw::new(9);
+    let mut cost = |offset: u32, priority: u32| {
+        let mut means: Vec<f64> = (0..64)
+            .map(|_| {
+                let packet = data(offset + draw.next_u32() % count);
+                let run = |times| {
+                    let mut context = SkBuff::leaving(bed.east.0, priority, 0, 0);
+                    bed.path.run_egress_often(&packet, &mut context, times).expect("runs")
+                };
+                // What conforms keeps its class in the next run of one test, and would not be looked at again.
+                for _ in 0..32 {
+                    run(1);
+                }
+                f64::from(run(10_000))
+            })
+            .collect();
+        median(&mut means)
+    };
+    bench.report(&format!("{EGRESS}_{suffix}"), cost(0, 0), "ns", 64);
+    bench.report(&format!("boomerang_egress_miss_ns_{suffix}"), cost(MANY, 0), "ns", 64);
+    bench.report(&format!("boomerang_egress_classed_ns_{suffix}"), cost(0, CLASS), "ns", 64);
+}
+
+/// The frame of a packet of flow `n`: UDP, 1,000 IP bytes.
+fn data(n: u32) -> Vec<u8> {
+    let [_, b, c, d] = n.to_be_bytes();
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0, 0x45, 0, 3, 232, 0, 0, 0, 0, 64, 17, 0, 0, 10, 10, c, d, 10, 20, b, 1]);
+    frame.extend([4000u16, 5004].map(u16::to_be_bytes).concat());
+    frame.resize(1014, 0);
+    frame
 }
 
 /// One in a hundred thousand may find both its rows full.
@@ -226,7 +268,7 @@ fn on_links(bench: &Bench) {
     }
     assert!(bed.path.counts().expect("counts").refreshed as f64 > ours[0] * 0.5, "they were refreshes");
     bench.report("boomerang_veth_per_s", median(&mut ours), "1/s", ROUNDS);
-    bench.report("xdp_forward_per_s", median(&mut bare), "1/s", ROUNDS);
+    bench.report_beside("boomerang_veth_per_s", "xdp_forward_per_s", median(&mut bare), "1/s", ROUNDS);
 }
 
 /// Puts frames on a link as they are.

@@ -184,6 +184,21 @@ pub fn go_second() -> Result<(), Failed> {
     }
 }
 
+/// Lets this thread, and every thread and program that it starts from now on, run on every processor again, wherever
+/// it was kept by whoever started it (`taskset`; sched_setaffinity(2)).
+///
+/// # Errors
+/// The kernel says no.
+pub fn run_anywhere() -> Result<(), Failed> {
+    // SAFETY: an all-zero set is a valid one; `CPU_SET` ignores numbers past its end; the set is read, at its size.
+    let rc = unsafe {
+        let mut all: libc::cpu_set_t = std::mem::zeroed();
+        (0..8 * size_of::<libc::cpu_set_t>()).for_each(|cpu| libc::CPU_SET(cpu, &mut all));
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &all)
+    };
+    if rc == 0 { Ok(()) } else { Err(Failed::last("run on every processor")) }
+}
+
 /// From now on, writing to a pipe that nobody reads ends this process quietly, as users of `head` expect of a command.
 /// Not for daemons.
 pub fn end_on_broken_pipe() {
@@ -302,6 +317,25 @@ mod tests {
         drop(lock);
         Lock::take(&path).unwrap();
         fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_was_kept_on_one_processor_runs_on_all_again() {
+        let allowed = || {
+            let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+            status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:")).map(str::to_owned)
+        };
+        run_anywhere().unwrap();
+        let all = allowed();
+        // SAFETY: an all-zero set is a valid one, and is read at its size.
+        let kept = unsafe {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(0, &mut one);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one)
+        };
+        assert_eq!(kept, 0);
+        run_anywhere().unwrap();
+        assert_eq!(allowed(), all);
     }
 
     #[test]

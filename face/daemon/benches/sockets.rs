@@ -12,7 +12,8 @@
 //! transit node is here the node and its sockets alone, as it is for `rsvp_sockets_node_new_paths_per_s`, the same
 //! without signatures; the two alternate.
 //!
-//! Generator, agent and sink run at the same time: with fewer than three processors they take turns.
+//! Generator, agent and sink run at the same time, on all processors wherever `make bench` keeps the others; with fewer
+//! than three they take turns.
 
 use api::agent::Request;
 use api::client::Client;
@@ -399,6 +400,7 @@ fn main() {
     if !wants(&of_agent) && !wants(&others) {
         return;
     }
+    linux::process::run_anywhere().expect("this process may use every processor");
     let line = match Line::new() {
         Ok(line) => line,
         Err(failed) => return bench::skipped(format!("no network namespaces: {failed}")),

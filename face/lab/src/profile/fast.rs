@@ -104,8 +104,12 @@ fn at(line: &Line, sessions: u32, repetitions: usize, patience: &Patience) -> Re
         })??;
     }
     bed.check(rounds as u64)?;
-    let profile =
-        |(kind, samples): &(Kind, Samples)| Profile { kind: *kind, whole: samples.estimate(BATCH), steps: Vec::new() };
+    let profile = |(kind, samples): &(Kind, Samples)| Profile {
+        kind: *kind,
+        whole: samples.estimate(BATCH),
+        warm: None,
+        steps: Vec::new(),
+    };
     Ok(Load { sessions, profiles: samples.iter().map(profile).collect(), maintenance: bed.sweeps(patience)? })
 }
 

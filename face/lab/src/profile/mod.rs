@@ -210,6 +210,13 @@ fn session_load(loads: &[Load], protocol: &'static str) -> Vec<AtLoad> {
             let Some(ns) = load.whole(kind) else { continue };
             rows.push(AtLoad { protocol, sessions: load.sessions, what: what.into(), ns });
         }
+        // Tears come first in a round: they alone find everything cold.
+        let warm = |load: &Load| load.profiles.iter().find(|p| p.kind == kind)?.warm;
+        for load in loads.iter().filter(|_| matches!(kind, Kind::ResvTear | Kind::Release)) {
+            let Some(ns) = warm(load) else { continue };
+            let what = format!("{what}, in the cache");
+            rows.push(AtLoad { protocol, sessions: load.sessions, what, ns });
+        }
     }
     rows
 }

@@ -52,7 +52,7 @@ mod tests {
 
     fn load(sessions: u32, kind: Kind, ns: f64) -> Load {
         let whole = Samples { values: vec![ns], discarded: 0 }.estimate(64);
-        Load { sessions, profiles: vec![Profile { kind, whole, steps: Vec::new() }], maintenance: None }
+        Load { sessions, profiles: vec![Profile { kind, whole, warm: None, steps: Vec::new() }], maintenance: None }
     }
 
     #[test]

@@ -103,6 +103,9 @@ pub struct Profile {
     pub kind: Kind,
     /// All of it.
     pub whole: Option<Estimate>,
+    /// All of it once more, of sessions that a whole round has touched just before: what is left when nothing comes from
+    /// far memory.
+    pub warm: Option<Estimate>,
     /// Each step that it has.
     pub steps: Vec<(Step, Estimate)>,
 }
@@ -188,14 +191,14 @@ impl Pair {
         let batches = self.steps(BATCH, repetitions, patience)?;
         let wholes = self.wholes(repetitions, patience)?;
         let profiles = self.protocol.kinds().iter().zip(single).zip(batches).zip(wholes).map(
-            |(((kind, single), batched), whole)| {
+            |(((kind, single), batched), [whole, warm])| {
                 let one = |(step, samples): &(Step, Samples)| {
                     let alone = samples.estimate(1)?;
                     let together = batched.iter().find(|(s, _)| s == step).and_then(|(_, b)| b.estimate(BATCH));
                     Some((*step, together.filter(|_| alone.median < SHORT).unwrap_or(alone)))
                 };
                 let steps = single.iter().filter_map(one).collect();
-                Profile { kind: *kind, whole, steps }
+                Profile { kind: *kind, whole, warm, steps }
             },
         );
         Ok(profiles.collect())
@@ -245,25 +248,27 @@ impl Pair {
         Ok(all)
     }
 
-    /// Each kind of message as a whole, without a probe.
-    fn wholes(&mut self, repetitions: usize, patience: &Patience) -> Result<Vec<Option<Estimate>>, Error> {
+    /// Each kind of message as a whole, without a probe; and again with the same sessions.
+    fn wholes(&mut self, repetitions: usize, patience: &Patience) -> Result<Vec<[Option<Estimate>; 2]>, Error> {
         let Calibration { ns_per_tick, empty, .. } = self.calibration;
-        let mut all = vec![Samples::default(); self.protocol.kinds().len()];
+        let mut all = vec![[Samples::default(), Samples::default()]; self.protocol.kinds().len()];
         for taken in 0..WARM_UP + repetitions {
             patience.check()?;
             // Refreshes are short: a batch of them is one sample.
             let who = self.draw.some(BATCH, self.sessions);
-            let protocol = self.next_round();
-            round(&mut self.alone, protocol, &who, |transit, place, work| {
-                let (before, start) = (switches(), ticks());
-                work(transit);
-                let spent = (ticks() - start) as f64 - empty;
-                if taken >= WARM_UP {
-                    all[place].add(spent * ns_per_tick / who.len() as f64, switches() != before);
-                }
-            })?;
+            for warm in [0, 1] {
+                let protocol = self.next_round();
+                round(&mut self.alone, protocol, &who, |transit, place, work| {
+                    let (before, start) = (switches(), ticks());
+                    work(transit);
+                    let spent = (ticks() - start) as f64 - empty;
+                    if taken >= WARM_UP {
+                        all[place][warm].add(spent * ns_per_tick / who.len() as f64, switches() != before);
+                    }
+                })?;
+            }
         }
-        Ok(all.iter().map(|samples| samples.estimate(BATCH)).collect())
+        Ok(all.iter().map(|samples| samples.each_ref().map(|samples| samples.estimate(BATCH))).collect())
     }
 }
 
