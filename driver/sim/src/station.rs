@@ -8,7 +8,7 @@ use node::{Config, Node};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use terms::{Fault, IfIndex, Span, Time};
-use traffic::plan::{ClassId, LinkSpec, Plan, PlanOp};
+use traffic::plan::{LinkSpec, Plan, PlanOp};
 use traffic::port::{Limits, Port, SchedulerKind};
 
 /// A node at work.
@@ -158,7 +158,9 @@ impl Station {
                 break;
             }
         }
-        self.drop_unnamed(now, &ops);
+        if let Some(op) = ops.first().filter(|_| done.is_ok()) {
+            self.adopting.remove(&op.oif());
+        }
         Some((id, done))
     }
 
@@ -168,19 +170,6 @@ impl Station {
         interface.port.apply(now, op)?;
         self.plan.apply(op);
         Ok(())
-    }
-
-    /// Classes of an earlier life that the new agent's first batch does not name go.
-    fn drop_unnamed(&mut self, now: Time, ops: &[PlanOp]) {
-        let Some(oif) = ops.first().map(PlanOp::oif).filter(|oif| self.adopting.remove(oif)) else { return };
-        let named = |op: &PlanOp, id: ClassId| matches!(op, PlanOp::Class { class, .. } if *class == id);
-        let Some(link) = self.plan.links.get(&oif) else { return };
-        let own = link.classes.keys().copied().filter(|class| *class >= ClassId::FIRST_OWN);
-        let gone: Vec<ClassId> = own.filter(|class| !ops.iter().any(|op| named(op, *class))).collect();
-        for class in gone {
-            // A class that a flow still uses is refused and stays.
-            let _kept = self.apply(now, &PlanOp::DropClass { oif, class });
-        }
     }
 
     /// Whether the present agent has not brought all that it found in line yet.

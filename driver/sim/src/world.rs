@@ -400,10 +400,12 @@ impl World {
             return;
         }
         self.stations[id.0].start(self.seed, id, &self.map);
-        let found: Vec<_> =
-            self.stations[id.0].plan.links.iter().map(|(oif, link)| (*oif, link.flows.clone())).collect();
-        for (oif, flows) in found {
-            for (flow, entry) in flows {
+        let found: Vec<_> = self.stations[id.0].plan.links.iter().map(|(oif, link)| (*oif, link.clone())).collect();
+        for (oif, link) in found {
+            for (class, spec) in link.classes {
+                self.tell(id, Input::FoundClass { oif, class, spec });
+            }
+            for (flow, entry) in link.flows {
                 self.tell(id, Input::Adopt { oif, flow, entry });
             }
         }

@@ -11,7 +11,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
 use terms::{Fault, FlowKey, IfIndex, Time};
-use traffic::plan::{BucketId, ClassId, FlowSpecEntry};
+use traffic::plan::{BucketId, ClassId, ClassSpec, FlowSpecEntry};
 
 /// Why a reservation went that had been admitted.
 const LINK_SHRANK: Fault = Fault { what: "the link no longer holds this reservation", code: 0 };
@@ -55,6 +55,13 @@ impl Tc {
         }
     }
 
+    /// A class of an earlier life was found in the plane.
+    pub fn found_class(&mut self, oif: IfIndex, class: ClassId, spec: &ClassSpec) {
+        if !self.links.contains_key(&oif) && class != ClassId::LINK {
+            self.plane.found_class(oif, class, spec);
+        }
+    }
+
     /// What the premium classes of an interface serve from now on.
     pub fn premium(&mut self, oif: IfIndex, premium: Premium) {
         if premium == Premium::default() {
@@ -63,9 +70,6 @@ impl Tc {
             self.premium.insert(oif, premium);
         }
         let Some(link) = self.links.get_mut(&oif) else {
-            let (foreground, background) = (premium.foreground.rate, premium.background.rate);
-            self.plane.found_class(oif, ClassId::PREMIUM, foreground);
-            self.plane.found_class(oif, ClassId::BACKGROUND, background);
             return;
         };
         if link.premium != premium {

@@ -12,7 +12,7 @@ pub use rsvp::io::{AppCall, AppId};
 pub use rsvp::io::{Datagram, Upcall};
 use terms::ports::Preemption;
 use terms::{Fault, FlowKey, IfIndex, Rate, Span};
-use traffic::plan::{FlowSpecEntry, LinkSpec, PlanOp};
+use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp};
 
 /// A batch of plan operations on its way to the data plane.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -63,9 +63,7 @@ pub enum Input<'a> {
     },
     /// A flow was found in the plane at start, from an earlier life. Told *before* the `Interface` that it was found
     /// on, so that the interface's first plan already holds it and nothing that is installed ever shrinks; and before
-    /// any message. The classes that are there are not told: whoever carries out the interface's first batch knows
-    /// them, orders it so that nothing sums over the link on the way, and drops own classes that the batch does not
-    /// name.
+    /// any message.
     Adopt {
         /// Where.
         oif: IfIndex,
@@ -73,6 +71,16 @@ pub enum Input<'a> {
         flow: FlowKey,
         /// What happens to them.
         entry: FlowSpecEntry,
+    },
+    /// A class was found in the plane at start, as the plane has it. Told before the `Interface` that it was found on: a
+    /// batch that does not know what is guaranteed by now cannot be ordered so that nothing sums over the link.
+    FoundClass {
+        /// Where.
+        oif: IfIndex,
+        /// Which.
+        class: ClassId,
+        /// What it is.
+        spec: ClassSpec,
     },
     /// What the premium classes of an interface serve from now on. Told before the `Interface` of a plane that was
     /// found, they do not shrink until whoever books knows better.

@@ -106,6 +106,7 @@ impl<R: Route, P: Probe> Node<R, P> {
             }
             Input::RouteChanged(dst) => self.tell(now, protocol::Input::RouteChanged { dst }),
             Input::Premium { oif, premium } => self.world.tc.premium(oif, premium),
+            Input::FoundClass { oif, class, spec } => self.world.tc.found_class(oif, class, &spec),
             Input::Adopt { oif, flow, entry } => self.world.tc.adopt(now, oif, flow, entry),
             Input::Stop => {
                 self.stopped = true;

@@ -27,7 +27,9 @@ pub(crate) fn steps(oif: IfIndex, has: Option<&Shadow>, want: &Want) -> Vec<Plan
     let root = has.and_then(|has| has.root);
     let mut ops = Steps { oif, ops: Vec::with_capacity(want.flows.len() + 3), late: Vec::new() };
     let new_root = want.link.filter(|_| root != want.link).map(|spec| PlanOp::Link { oif, spec });
-    let slower = root.zip(want.link).is_some_and(|(root, link)| link.rate < root.rate);
+    // A root of an earlier life is not known, only the classes that were found below it.
+    let found = root.is_none() && has.is_some_and(|has| !has.classes.is_empty());
+    let slower = found || root.zip(want.link).is_some_and(|(root, link)| link.rate < root.rate);
     if !slower {
         ops.ops.extend(new_root);
     }

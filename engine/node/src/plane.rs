@@ -13,7 +13,7 @@ use crate::io::PlanId;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
-use terms::{Bytes, FlowKey, IfIndex, Rate, ServiceCurve, Span, Time};
+use terms::{Bytes, FlowKey, IfIndex, Span, Time};
 use traffic::classifier::{Classifier, TableFull};
 use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkPlan, LinkSpec, Plan, PlanOp, QueueSpec};
 
@@ -312,16 +312,11 @@ impl Plane {
         self.link_mut(oif).found(flow, entry);
     }
 
-    /// The plane may hold this class from an earlier life, guaranteed so much; it is told again or dropped in any case.
-    pub(crate) fn found_class(&mut self, oif: IfIndex, class: ClassId, rate: Rate) {
-        let classes = &mut self.link_mut(oif).classes;
-        classes.remove(&class);
-        if rate > Rate::ZERO {
-            let queue = QueueSpec { packets: 0, bytes: Bytes::ZERO };
-            let real_time = Some(ServiceCurve::linear(rate));
-            let spec = ClassSpec { real_time, link_share: Rate::ZERO, upper_limit: None, priority: 0, queue };
-            classes.insert(class, spec);
-        }
+    /// The plane holds this class from an earlier life. What it is beside its guarantee is not believed, so that it is
+    /// told again or dropped in any case.
+    pub(crate) fn found_class(&mut self, oif: IfIndex, class: ClassId, spec: &ClassSpec) {
+        let queue = QueueSpec { packets: 0, bytes: Bytes::ZERO };
+        self.link_mut(oif).classes.insert(class, ClassSpec { queue, ..*spec });
     }
 
     /// Something is due.

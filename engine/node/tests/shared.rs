@@ -138,6 +138,9 @@ fn a_flow_that_is_reserved_is_not_reserved_again_by_another_style() {
 
 fn restarted(world: &mut World) -> Tc {
     let mut tc = Tc::new([3, 4]);
+    for (&class, spec) in &world.plan.links[&OIF].classes {
+        tc.found_class(OIF, class, spec);
+    }
     for (&flow, &entry) in &world.plan.links[&OIF].flows {
         tc.adopt(NOW, OIF, flow, entry);
     }

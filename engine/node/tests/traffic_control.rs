@@ -257,6 +257,9 @@ fn a_removal_that_fails_is_tried_again() {
 fn restarted_with(world: &mut World, link: node::io::Reservable) -> Tc {
     let mut tc = Tc::default();
     world.events.clear();
+    for (&class, spec) in &world.plan.links[&OIF].classes {
+        tc.found_class(OIF, class, spec);
+    }
     for (&flow, &entry) in &world.plan.links[&OIF].flows {
         tc.adopt(NOW, OIF, flow, entry);
     }

@@ -23,7 +23,7 @@ enum Step {
     Book { kbit: u64, from: u64, span: u64 },
     Link { mbit: u64 },
     Premium { foreground: u64, background: u64 },
-    Restart,
+    Restart(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..4_000u64, 0..4_000u64, 1..4_000u64).prop_map(|(kbit, from, span)| Step::Book { kbit, from, span }),
         1 => (5..20u64).prop_map(|mbit| Step::Link { mbit }),
         2 => (0..4u64, 0..4u64).prop_map(|(foreground, background)| Step::Premium { foreground, background }),
-        1 => Just(Step::Restart),
+        1 => (0..8usize).prop_map(Step::Restart),
     ]
 }
 
@@ -147,7 +147,7 @@ impl Run {
                 self.premium = Premium { foreground: aggregate(foreground), background: aggregate(background) };
                 self.tc.premium(OIF, self.premium);
             }
-            Step::Restart => self.restart(),
+            Step::Restart(done) => self.restart(done),
         }
         let said = self.world.drain(&mut self.tc);
         if refused {
@@ -174,17 +174,20 @@ impl Run {
         let _ = ledger.table_mut().grant(window, Rate::from_kbps(kbit));
     }
 
-    /// The agent dies with batches under way: the plane has done them or it has not.
-    fn restart(&mut self) {
+    /// The agent dies with a batch under way, of which the plane has done so much.
+    fn restart(&mut self, done: usize) {
+        if let Some((_, ops)) = self.world.under_way.pop_front() {
+            ops.iter().take(done).for_each(|op| self.world.apply(op));
+        }
         self.world.under_way.clear();
-        self.world.adopting = true;
         self.tc = Tc::default();
+        let classes = self.world.plan.links.get(&OIF).map(|link| link.classes.clone()).unwrap_or_default();
+        classes.iter().for_each(|(class, spec)| self.tc.found_class(OIF, *class, spec));
         let flows = self.world.plan.links.get(&OIF).map(|link| link.flows.clone()).unwrap_or_default();
         for (flow, entry) in flows {
             self.tc.adopt(self.now, OIF, flow, entry);
         }
         // What the premium classes were, whether or not it is what was wanted last.
-        let classes = self.world.plan.links.get(&OIF).map(|link| link.classes.clone()).unwrap_or_default();
         let found =
             |class| Aggregate { rate: classes.get(&class).map_or(Rate::ZERO, guaranteed), ..Aggregate::default() };
         let premium = Premium { foreground: found(ClassId::PREMIUM), background: found(ClassId::BACKGROUND) };

@@ -180,6 +180,9 @@ impl Agent {
         }
         for (oif, link) in found.links {
             let wanted = self.interfaces.get(&oif).is_some_and(|state| state.link.is_some());
+            for (class, spec) in link.classes.into_iter().filter(|_| wanted) {
+                self.tell(Input::FoundClass { oif, class, spec });
+            }
             for (flow, entry) in link.flows.into_iter().filter(|_| wanted) {
                 self.tell(Input::Adopt { oif, flow, entry });
             }

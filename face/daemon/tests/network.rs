@@ -8,7 +8,7 @@ use linux::clock::Clock;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netns::Guarded;
-use linux::plane::KernelPlane;
+use linux::plane::{Fuse, KernelPlane};
 use linux::route::KernelRoutes;
 use node::io::{Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
@@ -59,6 +59,9 @@ impl Bench {
         let mut bench = Bench { inside, outside, names, plane, node, networks, clock: Clock::start() };
         for (oif, premium) in served(&found) {
             bench.tell(Input::Premium { oif, premium });
+        }
+        for (oif, link) in found.links {
+            link.classes.into_iter().for_each(|(class, spec)| bench.tell(Input::FoundClass { oif, class, spec }));
         }
         let rate = LINK.rate;
         let link = Reservable {
@@ -182,6 +185,39 @@ fn a_flow_is_policed_and_marked_where_it_enters_and_its_class_carries_it() {
         }
         assert!(bench.plan().edges.is_empty(), "the last rule takes its edge along");
         assert_eq!((bench.class(ClassId::PREMIUM), bench.class(ClassId::BACKGROUND)), (None, None));
+    });
+}
+
+#[test]
+fn killed_at_any_write_the_next_agent_brings_its_classes_in_line() {
+    in_namespace("writes", |state| {
+        let mut stops = 0;
+        for (from, to) in [(10, 30), (30, 10), (30, 0), (0, 30)] {
+            for n in 0.. {
+                let mut bench = Bench::new(state);
+                bench.with(|networks, ground| networks.settle(ground)).expect("settled");
+                let binding = || Some(Binding::Flow(flow(HOST, 80)));
+                let order = |mbps: u64| match mbps {
+                    0 => Action::Disable { binding: binding() },
+                    _ => Action::Enable { binding: binding(), amount: mbps * 1_000_000 },
+                };
+                bench.order(1, false, order(from)).expect("from");
+                bench.plane.rig(Fuse::DieAfter(n));
+                let died = bench.order(1, false, order(to)).is_err();
+                drop(bench);
+                // Its first batch must be taken: `tell` says so.
+                let mut bench = Bench::new(state);
+                bench.order(1, false, order(to)).expect("again");
+                bench.with(|networks, ground| networks.settle(ground)).expect("settled");
+                assert_eq!(bench.class(ClassId::PREMIUM), (to > 0).then_some(to * 1_014), "{from} to {to}, write {n}");
+                bench.with(|networks, ground| networks.end(ground));
+                if !died {
+                    break;
+                }
+                stops += 1;
+            }
+        }
+        assert!(stops > 20, "only {stops} stops: the drill did not happen");
     });
 }
 

@@ -65,8 +65,14 @@ impl Kernel {
         writes.extend(class_writes(port, ClassId::LINK, &root, entry::link_record(spec)));
         // What a class is depends on its link: limits, quanta, bursts.
         let there = |id: &ClassId| port.classes.contains_key(id) && *id != ClassId::LINK;
-        let told = port.records.iter().filter_map(|(id, record)| Some((*id, entry::read_class(record)?)));
-        let mut classes: BTreeMap<ClassId, ClassSpec> = told.filter(|(id, _)| there(id)).collect();
+        // A stop between a change and its record leaves a record that is not true: as the kernel has it, then.
+        let before = port.link();
+        let as_it_is = |(id, record): (&ClassId, &_)| {
+            let told = || entry::read_class(record);
+            Some((*id, before.as_ref().and_then(|link| port.class(*id, link)).or_else(told)?))
+        };
+        let mut classes: BTreeMap<ClassId, ClassSpec> =
+            port.records.iter().filter(|(id, _)| there(id)).filter_map(as_it_is).collect();
         if !there(&ClassId::BEST_EFFORT) {
             classes.insert(ClassId::BEST_EFFORT, BEST_EFFORT);
         }

@@ -6,7 +6,7 @@ use node::tc::{Said, Tc};
 use std::collections::VecDeque;
 use terms::ports::{Preemption, RHandle, TcRequest};
 use terms::{Bytes, Fault, FilterSpec, FlowSpec, IfIndex, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec};
-use traffic::plan::{ClassId, LinkSpec, Plan, PlanOp};
+use traffic::plan::{LinkSpec, Plan, PlanOp};
 
 pub const OIF: IfIndex = IfIndex(2);
 pub const LIFETIME: Span = Span::from_millis(5_250);
@@ -75,8 +75,6 @@ pub struct World {
     pub installed: Vec<(RHandle, Result<(), Fault>)>,
     pub displaced: Vec<(RHandle, Option<Preemption>)>,
     pub events: Vec<node::io::Event>,
-    /// The agent is new and does not know the classes that it finds: its first batch is compared as a whole.
-    pub adopting: bool,
 }
 
 impl World {
@@ -104,9 +102,6 @@ impl World {
         let result = if ok { Ok(()) } else { Err(Fault { what: "the plane said no", code: 16 }) };
         if ok {
             ops.iter().for_each(|op| self.apply(op));
-            if core::mem::take(&mut self.adopting) {
-                self.drop_unnamed(&ops);
-            }
             self.check_sums(ops.last());
         }
         tc.plan_done(now, id, result);
@@ -121,7 +116,8 @@ impl World {
         }
     }
 
-    fn apply(&mut self, op: &PlanOp) {
+    /// Carries one operation out.
+    pub fn apply(&mut self, op: &PlanOp) {
         if let PlanOp::DropClass { oif, class } = op {
             let link = &self.plan.links[oif];
             assert!(link.flows.values().all(|entry| entry.class != *class), "class dropped under its flows: {op:?}");
@@ -134,19 +130,8 @@ impl World {
         }
     }
 
-    /// What a plane does with classes of an earlier life that the new one's first batch does not name.
-    fn drop_unnamed(&mut self, ops: &[PlanOp]) {
-        let named: Vec<_> = ops
-            .iter()
-            .filter_map(|op| if let PlanOp::Class { class, .. } = op { Some(*class) } else { None })
-            .collect();
-        for link in self.plan.links.values_mut() {
-            link.classes.retain(|class, _| *class < ClassId::FIRST_OWN || named.contains(class));
-        }
-    }
-
     fn check_sums(&self, after: Option<&PlanOp>) {
-        for link in self.plan.links.values().filter(|_| !self.adopting) {
+        for link in self.plan.links.values() {
             let sum = link.classes.values().map(guaranteed).fold(Rate::ZERO, Rate::saturating_add);
             assert!(sum <= link.link.rate, "classes sum to {sum} over {} after {after:?}", link.link.rate);
         }

@@ -103,7 +103,10 @@ impl Networks {
         let floor = self.floor.get(&oif).copied().unwrap_or_default();
         premium.foreground = at_least(premium.foreground, floor.foreground);
         premium.background = at_least(premium.background, floor.background);
-        tell(ground, Input::Premium { oif, premium })
+        tell(ground, Input::Premium { oif, premium })?;
+        // After a fault the node leaves an interface alone for a while: what it was told then is not in force yet.
+        let idle = ground.node.tc().plane().is_idle_on(oif);
+        if idle { Ok(()) } else { Err("the plane failed a moment ago and is tried again soon".to_owned()) }
     }
 }
 
