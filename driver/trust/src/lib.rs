@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod authority;
+mod dial;
 mod error;
 mod gate;
 mod identity;
@@ -14,10 +15,11 @@ mod pem;
 mod tls;
 
 pub use authority::{Authority, Issued, Listed, Request};
+pub use dial::{Dialled, dial, is_agent};
 pub use error::Error;
 pub use gate::{Gate, MAX_CHAIN};
 pub use identity::{Identity, Role};
-pub use tls::{Files, client, server};
+pub use tls::{Files, Speaks, client, server};
 
 use std::sync::Arc;
 use terms::Time;

@@ -27,11 +27,29 @@ pub struct Files {
     pub revoked: Option<PathBuf>,
 }
 
+/// What is spoken inside (ALPN, RFC 7301): who calls an agent by mistake for a broker, or the other way round, is told so in the handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speaks {
+    /// The broker's HTTP/1.1.
+    Http,
+    /// The agent's JSON lines.
+    Agent,
+}
+
+impl Speaks {
+    fn names(self) -> Vec<Vec<u8>> {
+        match self {
+            Speaks::Http => vec![b"http/1.1".to_vec()],
+            Speaks::Agent => vec![b"sluice-agent/1".to_vec()],
+        }
+    }
+}
+
 /// For a listener. Each connection shows its certificate anew: nothing is resumed, so a revocation holds at once.
 ///
 /// # Errors
 /// A file is missing, or does not hold what it should.
-pub fn server(files: &Files, now: Now) -> Result<(Arc<ServerConfig>, Arc<Gate>), Error> {
+pub fn server(files: &Files, now: Now, speaks: Speaks) -> Result<(Arc<ServerConfig>, Arc<Gate>), Error> {
     let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), now.clone())?);
     let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Clock(now)))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -41,7 +59,7 @@ pub fn server(files: &Files, now: Now) -> Result<(Arc<ServerConfig>, Arc<Gate>),
         .map_err(|error| Error::content(&files.certificate, error))?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = speaks.names();
     Ok((Arc::new(config), gate))
 }
 
@@ -49,7 +67,7 @@ pub fn server(files: &Files, now: Now) -> Result<(Arc<ServerConfig>, Arc<Gate>),
 ///
 /// # Errors
 /// A file is missing, or does not hold what it should.
-pub fn client(files: &Files, now: Now) -> Result<Arc<ClientConfig>, Error> {
+pub fn client(files: &Files, now: Now, speaks: Speaks) -> Result<Arc<ClientConfig>, Error> {
     let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), now.clone())?);
     let mut config = ClientConfig::builder_with_details(provider(), Arc::new(Clock(now)))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -59,7 +77,7 @@ pub fn client(files: &Files, now: Now) -> Result<Arc<ClientConfig>, Error> {
         .with_client_auth_cert(pem::certificates(&files.certificate)?, pem::key(&files.key)?)
         .map_err(|error| Error::content(&files.certificate, error))?;
     config.resumption = Resumption::disabled();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = speaks.names();
     Ok(Arc::new(config))
 }
 

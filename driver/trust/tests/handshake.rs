@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use terms::{Span, Time};
-use trust::{Authority, Files, Identity, Now, Request, Role};
+use trust::{Authority, Files, Identity, Now, Request, Role, Speaks};
 
 /// 2026-11-21, as good a day as any.
 const TODAY: u64 = 1_795_219_200;
@@ -68,7 +68,7 @@ impl Site {
     }
 
     fn meets_as(&self, server: &str, called: &str, client: Arc<ClientConfig>) -> Result<Identity, String> {
-        let (config, gate) = trust::server(&self.files(server), self.clock()).unwrap();
+        let (config, gate) = trust::server(&self.files(server), self.clock(), Speaks::Http).unwrap();
         let name = ServerName::try_from(called.to_owned()).unwrap();
         let mut server = ServerConnection::new(config).unwrap();
         let mut client = ClientConnection::new(client, name).unwrap();
@@ -98,7 +98,7 @@ impl Site {
     }
 
     fn caller(&self, who: &str) -> Arc<ClientConfig> {
-        trust::client(&self.files(who), self.clock()).unwrap()
+        trust::client(&self.files(who), self.clock(), Speaks::Http).unwrap()
     }
 
     /// A caller that shows whatever chain it likes, and takes any broker.
@@ -191,7 +191,7 @@ fn expired_and_not_yet_good() {
 #[test]
 fn a_certificate_that_runs_out_while_the_connection_is_open() {
     let site = Site::new("open");
-    let (_, gate) = trust::server(&site.files("broker-b"), site.clock()).unwrap();
+    let (_, gate) = trust::server(&site.files("broker-b"), site.clock(), Speaks::Http).unwrap();
     let alice = site.meets(site.caller("requester-alice")).unwrap();
     gate.admit(&alice).unwrap();
     site.clock.store(TODAY + 366 * 86_400, Ordering::Relaxed);
@@ -249,7 +249,7 @@ fn not_meant_for_callers() {
 fn revoked_also_while_the_broker_runs_and_a_broken_list_leaves_the_old_one() {
     let site = Site::new("revoked");
     site.issue(Role::Requester, "bob");
-    let (_, gate) = trust::server(&site.files("broker-b"), site.clock()).unwrap();
+    let (_, gate) = trust::server(&site.files("broker-b"), site.clock(), Speaks::Http).unwrap();
     let alice = site.meets(site.caller("requester-alice")).unwrap();
     gate.admit(&alice).unwrap();
     let authority = Authority::open(&site.dir).unwrap();

@@ -1,20 +1,19 @@
-//! The blocking client of the agent's socket.
+//! The blocking client of an agent, on this machine's socket or over mutual TLS.
 
 use crate::agent::{Answer, Call, EventDoc, Line, MAX_LINE, Problem, Request};
+use crate::place::{Place, Wire};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A connection: one application in the agent's eyes.
 #[derive(Debug)]
 pub struct Client {
-    reader: BufReader<UnixStream>,
-    writer: UnixStream,
-    path: PathBuf,
+    wire: BufReader<Wire>,
+    place: Place,
     next_id: u64,
-    partial: String,
+    partial: Vec<u8>,
     events: VecDeque<(u64, EventDoc)>,
 }
 
@@ -23,8 +22,8 @@ pub struct Client {
 pub enum Error {
     /// No agent answers there, or it went away.
     Io {
-        /// The socket.
-        path: PathBuf,
+        /// Where.
+        place: Box<Place>,
         /// What the system said.
         error: io::Error,
     },
@@ -37,21 +36,20 @@ pub enum Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Error::Io { path, error } => match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                    write!(
-                        f,
-                        "no agent listens on {} ({error}): start one with `sluice agent`, or name another with --socket",
-                        path.display()
-                    )
-                }
+            Error::Io { place, error } => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => write!(
+                    f,
+                    "no agent listens on {place} ({error}): start one with `sluice agent`, or name another with --socket"
+                ),
                 io::ErrorKind::PermissionDenied => {
-                    write!(f, "not allowed to open {}: be root or in the group `sluice`", path.display())
+                    write!(f, "not allowed to open {place}: be root or in the group `sluice`")
                 }
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                    write!(f, "the agent on {} did not answer in time", path.display())
+                    write!(f, "the agent on {place} did not answer in time")
                 }
-                _ => write!(f, "the agent on {} went away: {error}", path.display()),
+                // What rustls says of certificates, on either side.
+                io::ErrorKind::InvalidData => write!(f, "no agreement with the agent on {place}: {error}"),
+                _ => write!(f, "the agent on {place} went away: {error}"),
             },
             Error::Agent(problem) => f.write_str(&problem.message),
             Error::Protocol(what) => write!(f, "the agent's answer makes no sense: {what}"),
@@ -70,17 +68,17 @@ impl Client {
     /// # Errors
     /// [`Error::Io`] if nobody listens there.
     pub fn connect(path: &Path) -> Result<Client, Error> {
-        let fail = |error| Error::Io { path: path.to_owned(), error };
-        let writer = UnixStream::connect(path).map_err(fail)?;
-        let reader = BufReader::new(writer.try_clone().map_err(fail)?);
-        Ok(Client {
-            reader,
-            writer,
-            path: path.to_owned(),
-            next_id: 1,
-            partial: String::new(),
-            events: VecDeque::new(),
-        })
+        Client::reach(&path.into())
+    }
+
+    /// Connects to an agent wherever it is.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if nobody listens there, or it is not one whom we trust.
+    pub fn reach(place: &Place) -> Result<Client, Error> {
+        let wire = place.connect().map_err(|error| Error::Io { place: Box::new(place.clone()), error })?;
+        let (partial, events) = (Vec::new(), VecDeque::new());
+        Ok(Client { wire: BufReader::new(wire), place: place.clone(), next_id: 1, partial, events })
     }
 
     /// Asks, and waits for the answer; events that come meanwhile are kept for [`Client::event`].
@@ -92,7 +90,7 @@ impl Client {
         self.next_id += 1;
         let mut line = serde_json::to_string(&Call { id, request }).map_err(|e| Error::Protocol(e.to_string()))?;
         line.push('\n');
-        self.writer.write_all(line.as_bytes()).map_err(|e| self.io(e))?;
+        self.wire.get_mut().write_all(line.as_bytes()).map_err(|e| self.io(e))?;
         let deadline = Instant::now() + CALL_TIMEOUT;
         loop {
             match self.line(deadline)? {
@@ -129,13 +127,13 @@ impl Client {
             if left.is_zero() {
                 return Ok(None);
             }
-            self.reader.get_ref().set_read_timeout(Some(left)).map_err(|e| self.io(e))?;
+            self.wire.get_ref().set_read_timeout(Some(left)).map_err(|e| self.io(e))?;
             let room = (MAX_LINE - self.partial.len().min(MAX_LINE)) as u64;
-            match self.reader.by_ref().take(room).read_line(&mut self.partial) {
+            match self.wire.by_ref().take(room).read_until(b'\n', &mut self.partial) {
                 Ok(0) => return Err(self.io(io::ErrorKind::UnexpectedEof.into())),
-                Ok(_) if self.partial.ends_with('\n') => {
+                Ok(_) if self.partial.ends_with(b"\n") => {
                     let line = std::mem::take(&mut self.partial);
-                    return serde_json::from_str(&line).map(Some).map_err(|e| Error::Protocol(e.to_string()));
+                    return serde_json::from_slice(&line).map(Some).map_err(|e| Error::Protocol(e.to_string()));
                 }
                 Ok(_) => {}
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
@@ -146,6 +144,6 @@ impl Client {
     }
 
     fn io(&self, error: io::Error) -> Error {
-        Error::Io { path: self.path.clone(), error }
+        Error::Io { place: Box::new(self.place.clone()), error }
     }
 }

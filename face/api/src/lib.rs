@@ -1,7 +1,7 @@
 //! Requests, replies and events of the agent, and units as people write them.
 //!
-//! The agent listens on a Unix socket and speaks JSON, one object a line ([`agent`]); [`client`] is the blocking
-//! client that the command line, the laboratory and the tests use. One connection is one application: what it
+//! The agent listens on a Unix socket, and over mutual TLS for other machines ([`place`]), and speaks JSON, one object a
+//! line ([`agent`]); [`client`] is the blocking client that the command line, the laboratory and the tests use. One connection is one application: what it
 //! registered and reserved goes when it closes.
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod convert;
 pub mod document;
 pub mod event;
 pub mod links;
+pub mod place;
 pub mod places;
 pub mod proxy;
 pub mod rows;

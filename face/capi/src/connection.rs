@@ -8,9 +8,11 @@ use api::book::{
 };
 use api::boomerang::{BoomerangAsk, BoomerangNews, ClassifierDoc, RatesDoc};
 use api::client::{Client, Error};
+use api::place::{Papers, Place};
+use linux::clock::Clock;
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a far end may be silent.
@@ -54,9 +56,12 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// To the agent on this socket; this machine's own without one.
-    pub fn open(socket: Option<&str>) -> Result<Connection, Ended> {
-        let client = Client::connect(Path::new(socket.unwrap_or(api::places::AGENT_SOCKET)))?;
+    /// To the agent at this place, a socket or `tls://HOST:PORT`; this machine's own without one.
+    pub fn open(place: Option<&str>) -> Result<Connection, Ended> {
+        let clock = Clock::start();
+        let place = place.unwrap_or(api::places::AGENT_SOCKET);
+        let place = Place::parse(place, &Papers::default(), Arc::new(move || clock.now())).map_err(Ended::Misuse)?;
+        let client = Client::reach(&place)?;
         Ok(Connection { client, seen: 0, book: VecDeque::new(), boomerang: VecDeque::new() })
     }
 

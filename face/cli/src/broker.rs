@@ -1,10 +1,11 @@
 //! `sluice broker`.
 
 use crate::complain::Complaint;
+use crate::places::PapersArgs;
 use api::agent::Request;
 use clap::Args;
 use daemon::AgentConfig;
-use rest::{AgentAt, BrokerConfig};
+use rest::{AgentAt, At, BrokerConfig};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use trust::Files;
 
 /// Read where they are, if nothing else is said.
 const BROKER_FILE: &str = "/etc/sluice/broker.toml";
@@ -25,6 +27,8 @@ const AGENT_PATIENCE: Duration = Duration::from_secs(20);
     after_help = "Examples:\n  sluice broker                                 all of one machine: an agent inside if none runs, a Unix socket\n  \
                   sluice broker --plain 127.0.0.1:8080 --plain-as demo     the same for programs that speak TCP\n  \
                   sluice broker --agent maui=/run/sluice/testbeds/seed/maui/agent.sock --agent glenwood=...\n  \
+                  sluice broker --agent b=tls://10.0.0.2:4711 --agent c=tls://10.0.2.2:4711 --listen 0.0.0.0:8443 \\\n      \
+                    --ca ca.pem --certificate broker-main.pem --certificate-key broker-main.key    agents on other machines\n  \
                   sluice broker --config /etc/sluice/broker.toml           mutual TLS, webhooks, limits: see docs/broker.md\n  \
                   curl --unix-socket /run/sluice/broker.sock http://b/v1/resources"
 )]
@@ -32,9 +36,18 @@ pub struct BrokerArgs {
     /// The configuration file [default: /etc/sluice/broker.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// An agent, instead of those that the file names; may be repeated
-    #[arg(long, value_name = "NAME=SOCKET")]
+    /// An agent, instead of those that the file names: its socket, or tls://HOST:PORT; may be repeated
+    #[arg(long, value_name = "NAME=PLACE")]
     pub agent: Vec<String>,
+    /// Listen here with mutual TLS, instead of where the file says; may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Vec<SocketAddr>,
+    /// Who we are to callers and to agents on other machines, instead of what the file says.
+    #[command(flatten)]
+    pub papers: PapersArgs,
+    /// Certificates that are good no more; read again whenever it changes
+    #[arg(long, value_name = "FILE")]
+    pub revoked: Option<PathBuf>,
     /// The broker's Unix socket, instead of what the file says
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
@@ -80,9 +93,19 @@ fn config(args: &BrokerArgs) -> Result<BrokerConfig, Complaint> {
     let file = args.config.clone().or_else(|| Some(PathBuf::from(BROKER_FILE)).filter(|file| file.exists()));
     let read = file.map(|file| BrokerConfig::load(&file)).transpose();
     let mut config = read.map_err(|mistake| Complaint::usage(mistake.to_string()))?.unwrap_or_default();
+    config.tls = files(args)?.or(config.tls);
+    if !args.listen.is_empty() {
+        config.listen.clone_from(&args.listen);
+    }
     if !args.agent.is_empty() {
         config.own_agent = false;
         config.agents = args.agent.iter().map(|text| agent(text)).collect::<Result<_, _>>()?;
+    }
+    let afar = config.agents.iter().any(|agent| matches!(agent.at, At::Tls { .. }));
+    if config.tls.is_none() && (afar || !config.listen.is_empty()) {
+        let what =
+            "other machines want to know who we are: --ca, --certificate and --certificate-key, or [tls] in the file";
+        return Err(Complaint::usage(what));
     }
     if let Some(plain) = args.plain {
         if !plain.ip().is_loopback() {
@@ -98,13 +121,30 @@ fn config(args: &BrokerArgs) -> Result<BrokerConfig, Complaint> {
     Ok(config)
 }
 
-fn agent(text: &str) -> Result<AgentAt, Complaint> {
-    match text.split_once('=') {
-        Some((name, socket)) if rest::config::is_name(name) && !socket.is_empty() => {
-            Ok(AgentAt { name: name.to_owned(), socket: socket.into() })
+/// Who we are, if the command line says so.
+fn files(args: &BrokerArgs) -> Result<Option<Files>, Complaint> {
+    let PapersArgs { ca, certificate, certificate_key } = args.papers.clone();
+    match (ca, certificate, certificate_key) {
+        (Some(ca), Some(certificate), Some(key)) => {
+            Ok(Some(Files { ca, certificate, key, revoked: args.revoked.clone() }))
         }
-        _ => Err(Complaint::usage(format!("--agent {text}: write NAME=SOCKET, as in maui=/run/sluice/agent.sock"))),
+        (None, None, None) => Ok(None),
+        _ => Err(Complaint::usage("--ca, --certificate and --certificate-key go together")),
     }
+}
+
+fn agent(text: &str) -> Result<AgentAt, Complaint> {
+    let wrong = || {
+        let what =
+            "write NAME=SOCKET or NAME=tls://HOST:PORT, as in maui=/run/sluice/agent.sock, b=tls://10.0.0.2:4711";
+        Complaint::usage(format!("--agent {text}: {what}"))
+    };
+    let (name, place) = text.split_once('=').filter(|(name, _)| rest::config::is_name(name)).ok_or_else(wrong)?;
+    let at = match place.strip_prefix("tls://") {
+        Some(address) => api::place::split(address).map(|(host, port)| At::Tls { host, port }),
+        None => Some(At::Socket(place.into())).filter(|_| !place.is_empty()),
+    };
+    Ok(AgentAt { name: name.to_owned(), at: at.ok_or_else(wrong)? })
 }
 
 async fn serve(config: &BrokerConfig) -> Result<(), Complaint> {
@@ -113,8 +153,8 @@ async fn serve(config: &BrokerConfig) -> Result<(), Complaint> {
     let running = rest::start(config).await.map_err(Complaint::world)?;
     let names: Vec<&str> = config.agents.iter().map(|agent| agent.name.as_str()).collect();
     eprintln!("sluice: broker over {} on {}", names.join(", "), config.socket.display());
-    for address in &running.listens {
-        let how = if config.plain.is_empty() { "mutual TLS" } else { "TCP" };
+    for (number, address) in running.listens.iter().enumerate() {
+        let how = if number < config.listen.len() { "mutual TLS" } else { "no TLS" };
         eprintln!("sluice: and on {address} ({how})");
     }
     if running.finished > 0 {
@@ -137,7 +177,7 @@ struct Inside {
 
 /// Starts this machine's own agent here, if it is what the broker asks and none runs.
 fn own_agent(args: &BrokerArgs, config: &BrokerConfig) -> Result<Option<Inside>, Complaint> {
-    let at = &config.agents[0].socket;
+    let At::Socket(at) = &config.agents[0].at else { return Ok(None) };
     if args.no_agent || !config.own_agent || UnixStream::connect(at).is_ok() {
         return Ok(None);
     }

@@ -112,7 +112,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, Complaint> {
     let allowance = Allowance::new();
     stop_on_signal(&allowance)?;
     let begun = Instant::now();
-    let (mut booking, doc) = Booking::make(&args.agent.path()?, &wish, source.bytes(), &to)?;
+    let (mut booking, doc) = Booking::make(&args.agent.place()?, &wish, source.bytes(), &to)?;
     if !args.silent {
         eprintln!("sluice: {}", granted(&doc));
     }

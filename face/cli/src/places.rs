@@ -1,36 +1,71 @@
-//! Which agent is meant: `--socket`, `--node` of a testbed, or this machine's own.
+//! Which agent is meant: `--socket` with a path or with `tls://HOST:PORT`, `--node` of a testbed, or this machine's own.
 
 use crate::complain::Complaint;
 use api::client::Client;
+use api::place::{Papers, Place};
 use clap::Args;
+use linux::clock::Clock;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How an agent is named on the command line.
 #[derive(Args, Clone, Debug)]
 pub struct AgentArgs {
-    /// The agent's socket
-    #[arg(long, env = "SLUICE_SOCKET", value_name = "PATH", conflicts_with = "node")]
-    pub socket: Option<PathBuf>,
+    /// The agent's socket, or tls://HOST:PORT of one on another machine
+    #[arg(long, visible_alias = "agent", env = "SLUICE_SOCKET", value_name = "PLACE", conflicts_with = "node")]
+    pub socket: Option<String>,
     /// A node of a testbed made by `sluice up`: NODE, or TESTBED/NODE where several are up
     #[arg(long, short = 'n', value_name = "NODE")]
     pub node: Option<String>,
+    /// Who we are to an agent on another machine.
+    #[command(flatten)]
+    pub papers: PapersArgs,
+}
+
+/// Who we are off this machine.
+#[derive(Args, Clone, Default, Debug)]
+pub struct PapersArgs {
+    /// For tls://: the authority's certificate
+    #[arg(long, visible_alias = "authority", env = "SLUICE_CA", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// For tls://: our certificate, as `sluice ca` makes it
+    #[arg(long, env = "SLUICE_CERTIFICATE", value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+    /// For tls://: its key
+    #[arg(long, env = "SLUICE_KEY", value_name = "FILE")]
+    pub certificate_key: Option<PathBuf>,
+}
+
+impl PapersArgs {
+    /// The place that a text names.
+    pub fn place(&self, text: &str) -> Result<Place, Complaint> {
+        let PapersArgs { ca, certificate, certificate_key: key } = self.clone();
+        let clock = Clock::start();
+        let place = Place::parse(text, &Papers { ca, certificate, key }, Arc::new(move || clock.now()));
+        place.map_err(Complaint::usage)
+    }
 }
 
 impl AgentArgs {
     /// Connects.
     pub fn connect(&self) -> Result<Client, Complaint> {
-        Ok(Client::connect(&self.path()?)?)
+        Ok(Client::reach(&self.place()?)?)
     }
 
-    /// The socket that is meant.
-    pub fn path(&self) -> Result<PathBuf, Complaint> {
-        if let Some(path) = &self.socket {
-            return Ok(path.clone());
+    /// The agent that is meant.
+    pub fn place(&self) -> Result<Place, Complaint> {
+        if let Some(text) = &self.socket {
+            return self.papers.place(text);
         }
         match &self.node {
-            Some(node) => find_node(Path::new(api::places::TESTBEDS), node),
-            None => Ok(PathBuf::from(api::places::AGENT_SOCKET)),
+            Some(node) => find_node(Path::new(api::places::TESTBEDS), node).map(Place::Socket),
+            None => Ok(Place::Socket(api::places::AGENT_SOCKET.into())),
         }
+    }
+
+    /// Whether it is on another machine.
+    pub fn is_remote(&self) -> bool {
+        self.socket.as_deref().is_some_and(Place::is_remote)
     }
 }
 

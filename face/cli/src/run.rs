@@ -64,6 +64,9 @@ const SIGCONT: i32 = 18;
 
 /// Runs it.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Complaint> {
+    if args.agent.is_remote() {
+        return Err(Complaint::usage("the command runs here: its processor is this machine's, and so is the agent"));
+    }
     let mut client = args.agent.connect()?;
     let ask = AskDoc {
         parts: parts(args),

@@ -14,9 +14,9 @@ use api::book::{
     PartDoc, PartRow, ReservationDoc, VolumeDoc,
 };
 use api::client::Client;
+use api::place::Place;
 use linux::clock::Clock;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ const TCP: u8 = 6;
 const LOOK: Duration = Duration::from_secs(1);
 /// How long to wait for an agent that went away.
 const AWAY: Duration = Duration::from_millis(500);
+/// How long an agent that went away is waited for where nothing goes on without it.
+const BACK: Duration = Duration::from_secs(20);
 /// How long a binding may take to be in force.
 const BINDING: Duration = Duration::from_secs(10);
 
@@ -78,7 +80,7 @@ pub struct Wish {
 /// A reservation that a transfer has.
 #[derive(Debug)]
 pub struct Booking {
-    socket: PathBuf,
+    place: Place,
     client: Client,
     handle: String,
     part: usize,
@@ -91,8 +93,8 @@ impl Booking {
     ///
     /// # Errors
     /// [`Error::Refused`] with the book's reason and what would be possible; the agent does not answer.
-    pub fn make(socket: &Path, wish: &Wish, bytes: u64, to: &SocketAddr) -> Result<(Booking, ReservationDoc), Error> {
-        let mut client = Client::connect(socket)?;
+    pub fn make(place: &Place, wish: &Wish, bytes: u64, to: &SocketAddr) -> Result<(Booking, ReservationDoc), Error> {
+        let mut client = Client::reach(place)?;
         let seen = follow(&mut client, None)?;
         let doc = match &wish.terms {
             Terms::Existing { handle } => show(&mut client, handle)?,
@@ -106,7 +108,7 @@ impl Booking {
             Error::Usage(format!("the reservation {} has no part of a network: it cannot carry a file", doc.handle))
         })?;
         let handle = doc.handle.clone();
-        Ok((Booking { socket: socket.to_owned(), client, handle, part, seen }, doc))
+        Ok((Booking { place: place.clone(), client, handle, part, seen }, doc))
     }
 
     /// Its handle.
@@ -129,11 +131,11 @@ impl Booking {
             dst_port: Some(to.port()),
         };
         let binding = Some(BindingDoc::Flow(flow));
-        self.client.call(Request::BookBind { handle: self.handle.clone(), part: self.part, binding })?;
+        self.call(&Request::BookBind { handle: self.handle.clone(), part: self.part, binding })?;
         // What is granted is sent when the edge knows whose it is, and not before.
         let until = Instant::now() + BINDING;
         while Instant::now() < until {
-            let doc = show(&mut self.client, &self.handle)?;
+            let doc = reservation(self.call(&shown(&self.handle))?)?;
             let row = &doc.parts[self.part];
             match row.enforced.as_str() {
                 "failed" => return Err(Error::World(row.fault.clone().unwrap_or_else(|| "it failed".into()))),
@@ -149,10 +151,10 @@ impl Booking {
     /// # Errors
     /// The agent does not answer.
     pub fn follow(&self, allowance: &Allowance) -> Result<JoinHandle<()>, Error> {
-        let (socket, handle, part, seen) = (self.socket.clone(), self.handle.clone(), self.part, self.seen);
-        let client = Client::connect(&socket)?;
+        let (place, handle, part, seen) = (self.place.clone(), self.handle.clone(), self.part, self.seen);
+        let client = Some(Client::reach(&place)?);
         let (allowance, clock) = (allowance.clone(), Clock::start());
-        let mut listener = Listener { socket, client: Some(client), handle, part, seen, allowance, clock };
+        let mut listener = Listener { place, client, handle, part, seen, known: None, allowance, clock };
         let thread = std::thread::Builder::new().name("copy-callbacks".into());
         thread.spawn(move || listener.run()).map_err(Error::doing("start a thread"))
     }
@@ -162,14 +164,31 @@ impl Booking {
     /// # Errors
     /// The agent does not answer.
     pub fn cancel(&mut self) -> Result<(), Error> {
-        let request = Request::BookCancel { handle: self.handle.clone() };
-        match self.client.call(request) {
+        match self.call(&Request::BookCancel { handle: self.handle.clone() }) {
             Ok(_) => Ok(()),
-            Err(_) => match show(&mut self.client, &self.handle) {
+            Err(_) => match reservation(self.call(&shown(&self.handle))?) {
                 Ok(doc) if is_over(&doc.state) => Ok(()),
                 Ok(doc) => Err(Error::World(format!("the reservation {} is still {}", doc.handle, doc.state))),
                 Err(error) => Err(error),
             },
+        }
+    }
+
+    /// A call that may be made twice; an agent that went away is waited for.
+    fn call(&mut self, request: &Request) -> Result<Answer, Error> {
+        let until = Instant::now() + BACK;
+        let mut said = self.client.call(request.clone());
+        loop {
+            match said {
+                Err(api::client::Error::Io { .. }) if Instant::now() < until => {
+                    std::thread::sleep(AWAY);
+                    said = Client::reach(&self.place).and_then(|client| {
+                        self.client = client;
+                        self.client.call(request.clone())
+                    });
+                }
+                said => return Ok(said?),
+            }
         }
     }
 }
@@ -262,7 +281,11 @@ fn capacity(client: &mut Client, resource: &str) -> Result<u64, Error> {
 }
 
 fn show(client: &mut Client, handle: &str) -> Result<ReservationDoc, Error> {
-    reservation(client.call(Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() })?)
+    reservation(client.call(shown(handle))?)
+}
+
+fn shown(handle: &str) -> Request {
+    Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() }
 }
 
 fn reservation(answer: Answer) -> Result<ReservationDoc, Error> {
@@ -290,11 +313,13 @@ fn is_over(state: &str) -> bool {
 
 /// Hears what the book says of a reservation.
 struct Listener {
-    socket: PathBuf,
+    place: Place,
     client: Option<Client>,
     handle: String,
     part: usize,
     seen: Option<u64>,
+    /// The part as it was last seen.
+    known: Option<PartRow>,
     allowance: Allowance,
     clock: Clock,
 }
@@ -309,16 +334,23 @@ impl Listener {
                 // Back when the agent is; until then the kernel and the sender go on as they were told.
                 Err(_) => {
                     (self.client, following) = (None, false);
+                    self.by_calendar();
                     std::thread::sleep(AWAY);
                 }
             }
         }
     }
 
+    /// Without the agent nobody is granted more; what was granted by the calendar ends and shrinks by it.
+    fn by_calendar(&self) {
+        let (Some(part), Allowed::Rate(now)) = (&self.known, self.allowance.now()) else { return };
+        self.allowance.set(now.min(granted_at(part, self.clock.now())));
+    }
+
     fn turn(&mut self, following: &mut bool) -> Result<(), Error> {
         let mut client = match self.client.take() {
             Some(client) => client,
-            None => Client::connect(&self.socket)?,
+            None => Client::reach(&self.place)?,
         };
         if !*following {
             self.seen = follow(&mut client, self.seen)?;
@@ -330,6 +362,7 @@ impl Listener {
         }
         let open = matches!(doc.state.as_str(), "active");
         self.allowance.set(if open { doc.parts[self.part].now as u64 } else { 0 });
+        self.known = Some(doc.parts[self.part].clone());
         let until = Instant::now() + next_step(&doc.parts[self.part], &self.clock).min(LOOK);
         while let Some((_, event)) = client.event(until.saturating_duration_since(Instant::now()))? {
             let EventDoc::Book(event) = event else { continue };
@@ -360,6 +393,12 @@ fn over_how(state: &str) -> &str {
         "cancelled" => "been cancelled",
         other => other,
     }
+}
+
+/// The most that the part has at an instant by the calendar.
+fn granted_at(part: &PartRow, now: terms::Time) -> u64 {
+    let holds = |step: &&api::book::StepDoc| step.start.0 <= now && step.end.is_none_or(|end| now < end.0);
+    part.steps.iter().find(holds).map_or(0, |step| step.amount as u64)
 }
 
 /// How long until the part has another amount by the calendar.

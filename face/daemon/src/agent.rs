@@ -12,6 +12,7 @@ use crate::look::LOOK_EVERY;
 use crate::measure::Meter;
 use crate::mroutes::MulticastRoutes;
 use crate::news::{self, Names};
+use crate::remote::Remote;
 use crate::sequences::Sequences;
 use crate::signalling::Signalling;
 use crate::speakers::Speakers;
@@ -43,6 +44,7 @@ const SIGNALS: Token = Token(2);
 const LOCAL: Token = Token(3);
 const JOURNAL: Token = Token(4);
 pub(crate) const ECHO: Token = Token(5);
+const REMOTE: Token = Token(6);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
 /// Most batches that are read, and most messages that the node is told, before something else has its turn.
@@ -87,6 +89,8 @@ pub(crate) struct Agent {
     pub(crate) intake: Intake,
     signals: Signals,
     pub(crate) local: Local,
+    /// The door for callers from other machines.
+    pub(crate) remote: Option<Remote>,
     pub(crate) poll: Poll,
     pub(crate) log: Log,
     /// Answers of the plane that the node has yet to be told.
@@ -167,6 +171,7 @@ impl Agent {
             netlink,
             signals,
             local,
+            remote: None,
             poll,
         })
     }
@@ -199,6 +204,10 @@ impl Agent {
         self.poll.add(&receiver, RSVP, Want::Read)?;
         (self.receiver, self.sender) = (Some(receiver), Some(sender));
         self.begin_echo()?;
+        self.remote = self.config.listen.as_ref().map(Remote::open).transpose()?;
+        if let Some(remote) = &self.remote {
+            self.poll.add(remote.bell(), REMOTE, Want::Read)?;
+        }
         self.tell_statics();
         self.flush();
         let now = self.clock.now();
@@ -235,6 +244,7 @@ impl Agent {
                 LOCAL => self.accept(),
                 JOURNAL => self.pick_up(),
                 ECHO => self.take_echoes(),
+                REMOTE => self.answer_door(),
                 Token(client) => self.serve(client, one.readable),
             }
         }
@@ -268,6 +278,7 @@ impl Agent {
         self.end_book();
         self.tell(Input::Stop);
         self.local.farewell();
+        self.remote = None;
         let left = self.plane.read().map_or(1, |plan| plan.links.len());
         let Agent { config, plane, mut log, clock, .. } = self;
         drop(plane);
@@ -466,16 +477,6 @@ impl Agent {
                 }
                 _ => self.stopping = true,
             }
-        }
-    }
-
-    fn accept(&mut self) {
-        for (client, peer) in self.local.accept(&mut self.poll) {
-            let now = self.clock.now();
-            let fields: [(&str, &dyn std::fmt::Display); 4] =
-                [("client", &client), ("pid", &peer.pid), ("uid", &peer.uid), ("gid", &peer.gid)];
-            self.log.line(now, Level::Info, "connected", &fields);
-            self.speakers.came(client, &peer);
         }
     }
 }

@@ -14,12 +14,9 @@ impl Agent {
         let turn = self.local.turn(client, readable, &mut self.poll);
         for line in turn.lines {
             let answer = match calls::read(&line) {
-                Ok(call) => match self.call_book(client, call.id, &call.request) {
-                    Ok(true) => continue,
-                    Ok(false) => match self.answer(client, &call.request) {
-                        Ok(ok) => Line::Ok { id: call.id, ok: Box::new(ok) },
-                        Err(error) => Line::Error { id: call.id, error },
-                    },
+                Ok(call) => match self.asked(client, call.id, &call.request) {
+                    Ok(None) => continue,
+                    Ok(Some(ok)) => Line::Ok { id: call.id, ok: Box::new(ok) },
                     Err(error) => Line::Error { id: call.id, error },
                 },
                 Err((id, error)) => Line::Error { id, error },
@@ -34,6 +31,15 @@ impl Agent {
             self.echo_client_gone(client);
             self.log.line(self.clock.now(), Level::Info, "disconnected", &[("client", &client)]);
             self.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
+        }
+    }
+
+    /// The answer to a call of this connection; `None`: it comes later.
+    fn asked(&mut self, client: u64, id: u64, request: &Request) -> Result<Option<Answer>, api::agent::Problem> {
+        self.speakers.may(client, request)?;
+        match self.call_book(client, id, request)? {
+            true => Ok(None),
+            false => self.answer(client, request).map(Some),
         }
     }
 

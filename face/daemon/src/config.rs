@@ -42,6 +42,7 @@
 //! name = "licence/solver"
 //! capacity = 4
 //!
+//! [listen]                             # for callers from other machines, over mutual TLS: see `remote::config`
 //! [boomerang]                          # reservations inside ICMP echo: see `echo::config`
 //! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
 //! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
@@ -57,6 +58,8 @@ use crate::echo::{
 };
 use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
+use crate::own::host_name;
+use crate::remote::config::{self as remote, ListenConfig, ListenFile};
 use crate::statics_file::{ReservationFile, SenderFile};
 use api::agent::StaticDoc;
 use api::units;
@@ -99,6 +102,8 @@ pub struct AgentConfig {
     pub any_filesystem: bool,
     /// Boomerang, where it is spoken.
     pub boomerang: Option<BoomerangConfig>,
+    /// Where callers from other machines come in; `None`: nowhere.
+    pub listen: Option<ListenConfig>,
 }
 
 /// An interface in the file.
@@ -221,6 +226,7 @@ struct File {
     #[serde(default)]
     store: StoreFile,
     boomerang: Option<BoomerangFile>,
+    listen: Option<ListenFile>,
 }
 
 #[derive(Default, Deserialize)]
@@ -305,6 +311,7 @@ impl AgentConfig {
             policy: found.policy.map(|path| beside(file, &path)),
             any_filesystem: found.store.any_filesystem,
             boomerang: found.boomerang.as_ref().map(|found| echo::config::read(&document, found)).transpose()?,
+            listen: found.listen.as_ref().map(|found| remote::read(&document, file, found)).transpose()?,
         })
     }
 }
@@ -483,12 +490,4 @@ pub(crate) fn unit<T>(
     parse: impl FnOnce(&str) -> Result<T, units::BadUnit>,
 ) -> Result<T, Mistake> {
     parse(text.get_ref()).map_err(|wrong| document.at(text.span(), wrong))
-}
-
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => "localhost".to_owned(),
-        name => name.to_owned(),
-    }
 }

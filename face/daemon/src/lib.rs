@@ -19,6 +19,7 @@ mod measure;
 mod mroutes;
 mod news;
 pub mod own;
+pub mod remote;
 mod sequences;
 mod show;
 mod signalling;

@@ -42,6 +42,8 @@ struct Client {
     read: Vec<u8>,
     write: Vec<u8>,
     lost_events: u64,
+    /// It came through another door, which counts its own.
+    adopted: bool,
     watches: bool,
     /// Answers that come later.
     owed: usize,
@@ -92,32 +94,32 @@ impl Local {
     pub fn accept(&mut self, poll: &mut Poll) -> Vec<(u64, Peer)> {
         let mut new = Vec::new();
         while let Ok((stream, _)) = self.listener.accept() {
-            let id = self.next;
-            if self.clients.len() >= MAX_CLIENTS {
+            if self.clients.values().filter(|client| !client.adopted).count() >= MAX_CLIENTS {
                 refuse(&stream);
                 continue;
             }
             let Ok(peer) = process::peer(&stream) else { continue };
-            let watched = stream.set_nonblocking(true).is_ok() && poll.add(&stream, Token(id), Want::Read).is_ok();
-            if !watched {
-                continue;
-            }
-            self.next += 1;
-            let (read, write) = (Vec::new(), Vec::new());
-            let client = Client {
-                stream,
-                read,
-                write,
-                lost_events: 0,
-                watches: false,
-                owed: 0,
-                closing: false,
-                want: Want::Read,
-            };
-            self.clients.insert(id, client);
-            new.push((id, peer));
+            new.extend(self.take(stream, false, poll).map(|id| (id, peer)));
         }
         new
+    }
+
+    /// Takes a connection that came through another door; its number. It is not counted here.
+    pub fn adopt(&mut self, stream: UnixStream, poll: &mut Poll) -> Option<u64> {
+        self.take(stream, true, poll)
+    }
+
+    fn take(&mut self, stream: UnixStream, adopted: bool, poll: &mut Poll) -> Option<u64> {
+        let id = self.next;
+        let watched = stream.set_nonblocking(true).is_ok() && poll.add(&stream, Token(id), Want::Read).is_ok();
+        let (read, write) = (Vec::new(), Vec::new());
+        let (lost_events, watches, owed, closing, want) = (0, false, 0, false, Want::Read);
+        let client = Client { stream, read, write, lost_events, adopted, watches, owed, closing, want };
+        watched.then(|| {
+            self.next += 1;
+            self.clients.insert(id, client);
+            id
+        })
     }
 
     /// Reads what a client sent, and writes what it has room for.

@@ -1,17 +1,21 @@
-//! Who speaks on a connection: the peer whom the kernel names, or somebody for whom that peer may speak.
+//! Who speaks on a connection: the peer whom the kernel or a certificate names, or somebody for whom that peer may speak.
 //!
-//! A broker knows people by their certificates and says for whom it asks. Only root and the agent's own user are taken
-//! at their word; everybody else is who the kernel says they are.
+//! A broker knows people by their certificates and says for whom it asks. On this machine only root and the agent's own
+//! user are taken at their word; from another machine, brokers that the policy names (`brokers = ["main"]`). Everybody else is
+//! who the kernel or their certificate says they are. A name that the kernel of a broker's machine gave, such as
+//! `uid:0`, says nothing here: it becomes `main/uid:0`.
 
 use crate::agent::Agent;
 use crate::calls::problem;
 use crate::config::Level;
-use api::agent::Problem;
+use crate::remote::rights;
+use api::agent::{Problem, Request};
 use api::links::{CallerDoc, LinkRow};
 use linux::process::Peer;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use terms::book::{Caller, Role};
+use trust::Identity;
 
 /// The longest name of a caller or group, bytes.
 const MAX_NAME: usize = 128;
@@ -27,8 +31,20 @@ pub struct Speakers {
 #[derive(Debug)]
 struct Speaker {
     peer: Caller,
-    trusted: bool,
+    door: Door,
     instead: Option<Caller>,
+}
+
+/// Where a peer came in.
+#[derive(Debug)]
+enum Door {
+    /// On this machine.
+    Here {
+        /// Root, or the agent's own user.
+        trusted: bool,
+    },
+    /// From another.
+    Afar(Identity),
 }
 
 impl Speakers {
@@ -40,7 +56,44 @@ impl Speakers {
             groups: vec![format!("gid:{}", peer.gid)],
             role: if trusted { Role::Operator } else { Role::Owner },
         };
-        self.all.insert(client, Speaker { peer: caller, trusted, instead: None });
+        self.all.insert(client, Speaker { peer: caller, door: Door::Here { trusted }, instead: None });
+    }
+
+    /// A connection came from another machine.
+    pub fn came_from_afar(&mut self, client: u64, identity: Identity) {
+        let role = match identity.role {
+            trust::Role::Operator => Role::Operator,
+            trust::Role::Auditor => Role::Auditor,
+            trust::Role::Requester | trust::Role::Agent | trust::Role::Broker => Role::Owner,
+        };
+        let peer = Caller { name: identity.name.clone(), groups: Vec::new(), role };
+        self.all.insert(client, Speaker { peer, door: Door::Afar(identity), instead: None });
+    }
+
+    /// Whether a connection may ask this at all, before anybody looks at what it asks.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn may(&self, client: u64, request: &Request) -> Result<(), Problem> {
+        match self.all.get(&client) {
+            Some(Speaker { door: Door::Afar(identity), instead, .. }) => {
+                rights::may(identity.role, instead.as_ref().map(|caller| caller.role), request)
+            }
+            Some(_) => Ok(()),
+            None => Err(problem("refused", "nobody speaks here")),
+        }
+    }
+
+    /// Other brokers are taken at their word from now on; the connections that are so no longer, and speak for themselves again.
+    pub fn renew(&mut self, brokers: &[String]) -> Vec<u64> {
+        let mut silenced = Vec::new();
+        for (client, speaker) in &mut self.all {
+            let Door::Afar(identity) = &speaker.door else { continue };
+            if !brokers.contains(&identity.name) && speaker.instead.take().is_some() {
+                silenced.push(*client);
+            }
+        }
+        silenced
     }
 
     /// It went.
@@ -58,14 +111,28 @@ impl Speakers {
     ///
     /// # Errors
     /// It may not, or what it says is no caller.
-    pub fn speak_for(&mut self, client: u64, who: Option<&CallerDoc>) -> Result<(), Problem> {
+    pub fn speak_for(&mut self, client: u64, who: Option<&CallerDoc>, brokers: &[String]) -> Result<(), Problem> {
         let instead = who.map(read).transpose()?;
         match self.all.get_mut(&client) {
-            Some(speaker) if speaker.trusted => speaker.instead = instead,
+            Some(Speaker { door: Door::Here { trusted: true }, instead: now, .. }) => *now = instead,
+            Some(Speaker { door: Door::Afar(identity), instead: now, .. }) => {
+                if identity.role != trust::Role::Broker || !brokers.contains(&identity.name) {
+                    let what = "only brokers that this agent's policy names may speak for others: brokers = [\"NAME\"]";
+                    return Err(problem("refused", what));
+                }
+                *now = instead.map(|caller| through(&identity.name, caller));
+            }
             _ => return Err(problem("refused", "only root and the agent's own user may speak for others")),
         }
         Ok(())
     }
+}
+
+/// What the kernel of a broker's machine says is true there; a name of certificates is true everywhere.
+fn through(broker: &str, caller: Caller) -> Caller {
+    let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@".contains(c));
+    let here = |name: String| if plain(&name) { name } else { format!("{broker}/{name}") };
+    Caller { name: here(caller.name), groups: caller.groups.into_iter().map(here).collect(), role: caller.role }
 }
 
 fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
@@ -93,9 +160,21 @@ pub(crate) fn own_uid() -> Option<u32> {
 }
 
 impl Agent {
+    /// Takes new connections of this machine.
+    pub(crate) fn accept(&mut self) {
+        for (client, peer) in self.local.accept(&mut self.poll) {
+            let now = self.clock.now();
+            let fields: [(&str, &dyn std::fmt::Display); 4] =
+                [("client", &client), ("pid", &peer.pid), ("uid", &peer.uid), ("gid", &peer.gid)];
+            self.log.line(now, Level::Info, "connected", &fields);
+            self.speakers.came(client, &peer);
+        }
+    }
+
     /// Takes a trusted peer at its word, and writes down whose.
     pub(crate) fn speak_for(&mut self, client: u64, who: Option<&CallerDoc>) -> Result<(), Problem> {
-        self.speakers.speak_for(client, who)?;
+        self.speakers.speak_for(client, who, &self.book.brokers)?;
+        self.forget_follower(client); // what it followed was somebody else's
         let name = self.speakers.of(client).name;
         self.log.line(self.clock.now(), Level::Debug, "speaks_for", &[("client", &client), ("name", &name)]);
         Ok(())
@@ -131,18 +210,53 @@ mod tests {
         speakers.came(17, &Peer { pid: 2, uid: 65_533, gid: 100 });
         assert_eq!((speakers.of(16).name.as_str(), speakers.of(16).role), ("uid:0", Role::Operator));
         assert_eq!((speakers.of(17).name.as_str(), speakers.of(17).role), ("uid:65533", Role::Owner));
-        speakers.speak_for(16, Some(&doc("alice", "owner"))).unwrap();
+        speakers.speak_for(16, Some(&doc("alice", "owner")), &[]).unwrap();
         assert_eq!((speakers.of(16).name.as_str(), speakers.of(16).role), ("alice", Role::Owner));
-        assert_eq!(speakers.speak_for(17, Some(&doc("alice", "owner"))).unwrap_err().kind, "refused");
+        assert_eq!(speakers.speak_for(17, Some(&doc("alice", "owner")), &[]).unwrap_err().kind, "refused");
         assert_eq!(speakers.of(17).name, "uid:65533");
         for wrong in [doc("", "owner"), doc("a\nb", "owner"), doc("alice", "emperor"), doc(&"x".repeat(129), "owner")] {
-            assert_eq!(speakers.speak_for(16, Some(&wrong)).unwrap_err().kind, "misuse", "{wrong:?}");
+            assert_eq!(speakers.speak_for(16, Some(&wrong), &[]).unwrap_err().kind, "misuse", "{wrong:?}");
         }
         assert_eq!(speakers.of(16).name, "alice", "what was refused changes nothing");
-        speakers.speak_for(16, None).unwrap();
+        speakers.speak_for(16, None, &[]).unwrap();
         assert_eq!(speakers.of(16).name, "uid:0");
         speakers.went(16);
         assert_eq!(speakers.of(16), Caller::default());
-        assert_eq!(speakers.speak_for(16, None).unwrap_err().kind, "refused");
+        assert_eq!(speakers.speak_for(16, None, &[]).unwrap_err().kind, "refused");
+    }
+
+    #[test]
+    fn from_afar_only_brokers_that_the_policy_names() {
+        let identity = |role, name: &str| Identity {
+            role,
+            name: name.to_owned(),
+            serial: vec![1],
+            not_before: terms::Time::ZERO,
+            not_after: terms::Time::FOREVER,
+        };
+        let mut speakers = Speakers::default();
+        let brokers = ["main".to_owned()];
+        for (client, role, name) in [
+            (1, trust::Role::Broker, "main"),
+            (2, trust::Role::Broker, "other"),
+            (3, trust::Role::Requester, "main"),
+            (4, trust::Role::Operator, "main"),
+            (5, trust::Role::Agent, "main"),
+        ] {
+            speakers.came_from_afar(client, identity(role, name));
+            let said = speakers.speak_for(client, Some(&doc("alice", "owner")), &brokers);
+            assert_eq!(said.is_ok(), client == 1, "{role} {name}");
+        }
+        assert_eq!((speakers.of(1).name.as_str(), speakers.of(3).name.as_str()), ("alice", "main"));
+        assert_eq!((speakers.of(4).role, speakers.of(5).role), (Role::Operator, Role::Owner));
+        // Root of the broker's machine is not root here.
+        let root = CallerDoc { groups: vec!["gid:0".to_owned(), "staff".to_owned()], ..doc("uid:0", "operator") };
+        speakers.speak_for(1, Some(&root), &brokers).unwrap();
+        let caller = speakers.of(1);
+        assert_eq!((caller.name.as_str(), caller.groups), ("main/uid:0", vec!["main/gid:0".into(), "staff".into()]));
+        // The policy changes its mind.
+        assert_eq!(speakers.renew(&brokers), Vec::<u64>::new());
+        assert_eq!(speakers.renew(&[]), [1]);
+        assert_eq!(speakers.of(1).name, "main");
     }
 }

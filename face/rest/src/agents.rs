@@ -1,25 +1,27 @@
-//! The agents: what is asked of them goes over their local sockets, one conversation a request.
+//! The agents: what is asked of them goes over their local sockets, or over mutual TLS to those on other machines, one
+//! conversation a request.
 //!
 //! A conversation speaks for one caller from its first line on, so that no answer can reach another. How many there
 //! are at once is bounded per agent; how long an answer may take as well.
 
-use crate::config::AgentAt;
+use crate::config::{AgentAt, At};
 use crate::problem::{Answer, Problem};
+use crate::wire::{Way, Wire};
 use api::agent::{Answer as Ok_, Call, EventDoc, Line, MAX_LINE, Request};
 use api::book::{BookAnswer, BookEvent};
 use api::links::CallerDoc;
+use rustls::ClientConfig;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// Most conversations with one agent at once; an agent takes 256.
+/// Most conversations with one agent at once; an agent takes 256 on its own machine, and 96 of one other.
 const CONVERSATIONS: usize = 128;
+const CONVERSATIONS_AFAR: usize = 80;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most events that wait in a conversation until somebody takes them.
@@ -30,7 +32,7 @@ const MAX_WAITING: usize = 4096;
 pub struct Agent {
     /// Its name in documents.
     pub name: Arc<str>,
-    at: Arc<AgentAt>,
+    way: Arc<Way>,
     room: Arc<Semaphore>,
 }
 
@@ -38,8 +40,8 @@ pub struct Agent {
 #[derive(Debug)]
 pub struct Conversation {
     agent: Agent,
-    reader: BufReader<OwnedReadHalf>,
-    writer: OwnedWriteHalf,
+    reader: BufReader<ReadHalf<Box<dyn Wire>>>,
+    writer: WriteHalf<Box<dyn Wire>>,
     line: Vec<u8>,
     next_id: u64,
     events: VecDeque<BookEvent>,
@@ -47,9 +49,11 @@ pub struct Conversation {
 }
 
 impl Agent {
-    /// The agent that the configuration names.
-    pub fn new(at: AgentAt) -> Agent {
-        Agent { name: at.name.as_str().into(), at: Arc::new(at), room: Arc::new(Semaphore::new(CONVERSATIONS)) }
+    /// The agent that the configuration names; `tls`: who we are to those on other machines.
+    pub fn new(at: AgentAt, tls: Option<Arc<ClientConfig>>) -> Agent {
+        let most = if matches!(at.at, At::Socket(_)) { CONVERSATIONS } else { CONVERSATIONS_AFAR };
+        let way = Arc::new(Way::new(at.at, tls));
+        Agent { name: at.name.as_str().into(), way, room: Arc::new(Semaphore::new(most)) }
     }
 
     /// Begins to speak for a caller.
@@ -61,8 +65,8 @@ impl Agent {
         let Ok(Ok(room)) = room else {
             return Err(Problem::limit(format!("{}: too many requests at once", self.name)));
         };
-        let stream = UnixStream::connect(&self.at.socket).await.map_err(|error| self.away(&error))?;
-        let (reader, writer) = stream.into_split();
+        let stream = self.way.connect().await.map_err(|error| self.away(&error))?;
+        let (reader, writer) = tokio::io::split(stream);
         let mut conversation = Conversation {
             agent: self.clone(),
             reader: BufReader::new(reader),

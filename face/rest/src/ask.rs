@@ -6,12 +6,14 @@ use crate::documents::{EnquiredPart, Enquiry, Reservation, Wish};
 use crate::gather::{document, each, find};
 use crate::group;
 use crate::id::{Group, Id, Way};
+use crate::paths::Map;
 use crate::plan::{self, Piece};
 use crate::problem::{Answer, Problem};
 use api::agent::Request;
 use api::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, StepDoc};
 use api::links::CallerDoc;
 use sha2::{Digest, Sha256};
+use std::net::IpAddr;
 use terms::{Span, Time};
 
 /// Most ways between two hosts that are tried.
@@ -134,13 +136,7 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
             }
         }
         if over.is_empty() && asked {
-            let unknown = || {
-                Problem::misuse(format!(
-                    "no way from {} to {} is known: do agents on it belong to this broker?",
-                    ends.0, ends.1
-                ))
-            };
-            return Err(wrong.unwrap_or_else(unknown));
+            return Err(wrong.unwrap_or_else(|| unknown(&map, ends)));
         }
         if over.is_empty() {
             continue;
@@ -153,15 +149,21 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
         choices = next;
     }
     if choices[0].is_empty() {
-        return Err(Problem::misuse(format!(
-            "no way between {} and {} is known: do agents on it belong to this broker?",
-            path.from, path.to
-        )));
+        return Err(unknown(&map, (path.from, path.to)));
     }
     for choice in &mut choices {
         choice.sort_by_key(|piece| (piece.agent, piece.way));
     }
     Ok(choices)
+}
+
+/// No way is known: there is none, or it leads over agents that do not answer now.
+fn unknown(map: &Map, ends: (IpAddr, IpAddr)) -> Box<Problem> {
+    let way = format!("no way from {} to {} is known", ends.0, ends.1);
+    match map.away() {
+        [] => Problem::misuse(format!("{way}: do agents on it belong to this broker?")),
+        away => Problem::unavailable(format!("{way} while these agents do not answer: {}", away.join(", "))),
+    }
 }
 
 /// What each agent would grant, in the order of pieces.

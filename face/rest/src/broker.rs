@@ -12,6 +12,7 @@ use api::agent::{Answer as Said, Request};
 use api::book::BookFilter;
 use api::links::CallerDoc;
 use linux::clock::Clock;
+use rustls::ClientConfig;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -55,10 +56,10 @@ pub fn own_voice() -> CallerDoc {
 }
 
 impl Broker {
-    /// As configured, with these webhooks.
-    pub fn new(config: &BrokerConfig, hooks: Hooks) -> Broker {
+    /// As configured, with these webhooks; `tls`: who we are to agents on other machines.
+    pub fn new(config: &BrokerConfig, hooks: Hooks, tls: Option<Arc<ClientConfig>>) -> Broker {
         Broker {
-            agents: config.agents.iter().cloned().map(Agent::new).collect(),
+            agents: config.agents.iter().map(|at| Agent::new(at.clone(), tls.clone())).collect(),
             limits: config.limits,
             clock: Clock::start(),
             streams: Arc::new(Semaphore::new(config.limits.streams)),
@@ -99,9 +100,11 @@ impl Broker {
         if let (true, Some(Err(problem))) = (links.iter().all(Result::is_err), links.first()) {
             return Err(problem.clone());
         }
+        let away = self.agents.iter().zip(&links).filter(|(_, links)| links.is_err());
+        let away: Vec<String> = away.map(|(agent, _)| agent.name.to_string()).collect();
         let named =
             self.agents.iter().zip(links).map(|(agent, links)| (agent.name.to_string(), links.unwrap_or_default()));
-        let map = Arc::new(Map::new(named.collect()));
+        let map = Arc::new(Map::new(named.collect()).without(away));
         *locked() = Some((Instant::now(), map.clone()));
         Ok(map)
     }

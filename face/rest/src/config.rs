@@ -17,6 +17,9 @@
 //! [[agent]]                            # default: the one of this machine
 //! name = "maui"
 //! socket = "/run/sluice/agent.sock"
+//! [[agent]]
+//! name = "glenwood"
+//! address = "10.0.2.1:4711"            # on another machine: mutual TLS, with what `tls` says
 //!
 //! [webhooks]                           # default: none are allowed
 //! allow = ["https://hooks.example.org/sluice/"]
@@ -79,8 +82,22 @@ pub struct BrokerConfig {
 pub struct AgentAt {
     /// As it stands before its resources: `maui/net/eth1`.
     pub name: String,
-    /// Its local socket.
-    pub socket: PathBuf,
+    /// Where it is.
+    pub at: At,
+}
+
+/// Where an agent is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum At {
+    /// On this machine, behind this socket.
+    Socket(PathBuf),
+    /// On another, behind mutual TLS.
+    Tls {
+        /// Under which name or address its certificate knows it.
+        host: String,
+        /// The port.
+        port: u16,
+    },
 }
 
 /// What one broker bears.
@@ -122,7 +139,7 @@ impl Default for BrokerConfig {
             tls: None,
             plain: Vec::new(),
             plain_as: String::new(),
-            agents: vec![AgentAt { name: "here".to_owned(), socket: api::places::AGENT_SOCKET.into() }],
+            agents: vec![AgentAt { name: "here".to_owned(), at: At::Socket(api::places::AGENT_SOCKET.into()) }],
             own_agent: true,
             hooks: Vec::new(),
             hooks_ca: "/etc/ssl/certs/ca-certificates.crt".into(),
@@ -161,7 +178,8 @@ struct TlsFile {
 #[serde(deny_unknown_fields)]
 struct AgentFile {
     name: Spanned<String>,
-    socket: PathBuf,
+    socket: Option<PathBuf>,
+    address: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -215,7 +233,7 @@ impl BrokerConfig {
             return Err(document.at(name.span(), "a name has 1 to 64 letters, digits, - _ . @"));
         }
         let own_agent = found.agent.is_empty();
-        let agents = if own_agent { usual.agents } else { agents(&document, found.agent)? };
+        let agents = if own_agent { usual.agents } else { agents(&document, found.agent, found.tls.is_some())? };
         let (hooks, hooks_ca) = match found.webhooks {
             Some(hooks) => (allowed(&document, hooks.allow)?, hooks.ca.map_or(usual.hooks_ca, from)),
             None => (Vec::new(), usual.hooks_ca),
@@ -247,7 +265,7 @@ pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
 }
 
-fn agents(document: &Document<'_>, found: Vec<AgentFile>) -> Result<Vec<AgentAt>, Mistake> {
+fn agents(document: &Document<'_>, found: Vec<AgentFile>, tls: bool) -> Result<Vec<AgentAt>, Mistake> {
     let mut seen = BTreeSet::new();
     if found.len() > MAX_AGENTS {
         return Err(document.whole(format!("more than {MAX_AGENTS} agents")));
@@ -262,9 +280,27 @@ fn agents(document: &Document<'_>, found: Vec<AgentFile>) -> Result<Vec<AgentAt>
             );
             return Err(document.at(agent.name.span(), what));
         }
-        Ok(AgentAt { name: name.clone(), socket: agent.socket })
+        let at = match (agent.socket, &agent.address) {
+            (Some(socket), None) => At::Socket(socket),
+            (None, Some(address)) => elsewhere(document, address, tls)?,
+            _ => return Err(document.at(agent.name.span(), "an agent has either a socket or an address")),
+        };
+        Ok(AgentAt { name: name.clone(), at })
     };
     found.into_iter().map(read).collect()
+}
+
+fn elsewhere(document: &Document<'_>, address: &Spanned<String>, tls: bool) -> Result<At, Mistake> {
+    let text = address.get_ref();
+    let found = api::place::split(text.strip_prefix("tls://").unwrap_or(text));
+    let (host, port) = found.ok_or_else(|| {
+        document.at(address.span(), format!("{text:?} is no HOST:PORT, such as 10.0.2.1:4711 or [fd00::1]:4711"))
+    })?;
+    if !tls {
+        let what = "an agent on another machine needs [tls] with ca, certificate and key: `sluice ca` makes them";
+        return Err(document.at(address.span(), what));
+    }
+    Ok(At::Tls { host, port })
 }
 
 fn allowed(document: &Document<'_>, found: Vec<Spanned<String>>) -> Result<Vec<String>, Mistake> {
@@ -327,13 +363,20 @@ mod tests {
             "socket = \"/tmp/b.sock\"\nlisten = [\"0.0.0.0:8443\"]\nplain = [\"127.0.0.1:80\", \"[::1]:80\"]\nplain_as = \"demo\"\n\
              [tls]\nca = \"trust/ca.pem\"\ncertificate = \"/x/b.pem\"\nkey = \"trust/b.key\"\n\
              [[agent]]\nname = \"maui\"\nsocket = \"/run/maui\"\n\
+             [[agent]]\nname = \"far\"\naddress = \"[fd00::1]:4711\"\n\
              [webhooks]\nallow = [\"https://hooks.example.org/sluice/\"]\n\
              [limits]\nconnections = 10\nbody = \"8kb\"\nhead_time = \"2s\"\n",
         )
         .unwrap();
         let tls = config.tls.unwrap();
         assert_eq!((tls.ca, tls.certificate), ("/etc/sluice/trust/ca.pem".into(), "/x/b.pem".into()));
-        assert_eq!(config.agents, [AgentAt { name: "maui".into(), socket: "/run/maui".into() }]);
+        assert_eq!(
+            config.agents,
+            [
+                AgentAt { name: "maui".into(), at: At::Socket("/run/maui".into()) },
+                AgentAt { name: "far".into(), at: At::Tls { host: "fd00::1".into(), port: 4711 } },
+            ]
+        );
         assert!(!config.own_agent);
         assert_eq!((config.limits.connections, config.limits.body), (10, 8192));
     }
@@ -347,6 +390,9 @@ mod tests {
             ("plain_as = \"a b\"", 1, "a name"),
             ("[[agent]]\nname = \"net\"\nsocket = \"/x\"", 2, "no kind of resource"),
             ("[[agent]]\nname = \"a\"\nsocket = \"/x\"\n[[agent]]\nname = \"a\"\nsocket = \"/y\"", 5, "is there once"),
+            ("[[agent]]\nname = \"a\"\naddress = \"b:1\"", 3, "[tls]"),
+            ("[[agent]]\nname = \"a\"\naddress = \"b\"", 3, "no HOST:PORT"),
+            ("[[agent]]\nname = \"a\"", 2, "either a socket or an address"),
             ("[webhooks]\nallow = [\"http://example.org/\"]", 2, "https"),
             ("[webhooks]\nallow = [\"https://example.org/a\"]", 2, "ends with /"),
             ("[limits]\nbody = \"1gb\"", 2, "1kb to 1mb"),

@@ -28,6 +28,7 @@ pub mod stream;
 pub mod strict;
 mod unread;
 pub mod webhook;
+mod wire;
 
-pub use config::{AgentAt, BrokerConfig, Limits};
+pub use config::{AgentAt, At, BrokerConfig, Limits};
 pub use run::{Broken, Running, start};

@@ -16,6 +16,8 @@ pub struct Map {
     /// What else is known of each interface of the graph.
     ports: Vec<Port>,
     names: Vec<String>,
+    /// Agents that did not say what links they have.
+    away: Vec<String>,
 }
 
 /// An interface of an agent.
@@ -57,7 +59,17 @@ impl Map {
             }
             names.push(name);
         }
-        Map { graph: Graph::new(published), ports, names }
+        Map { graph: Graph::new(published), ports, names, away: Vec::new() }
+    }
+
+    /// The same, and who is missing in it.
+    pub fn without(self, away: Vec<String>) -> Map {
+        Map { away, ..self }
+    }
+
+    /// Agents whose links are missing, so that there may be ways that are not known now.
+    pub fn away(&self) -> &[String] {
+        &self.away
     }
 
     /// Ways from one host to another, the shortest first, at most `most`. Empty: none is known, or there is nothing between them.

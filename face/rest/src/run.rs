@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use trust::Speaks;
 
 /// Why a broker does not start: a sentence for the operator.
 pub type Broken = String;
@@ -39,10 +40,16 @@ pub struct Running {
 pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
     let clock = Clock::start();
     let now: trust::Now = Arc::new(move || clock.now());
-    let tls =
-        config.tls.as_ref().map(|files| trust::server(files, now)).transpose().map_err(|error| error.to_string())?;
+    let tls = config
+        .tls
+        .as_ref()
+        .map(|files| trust::server(files, now.clone(), Speaks::Http))
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let client = config.tls.as_ref().map(|files| trust::client(files, now, Speaks::Agent)).transpose();
+    let client = client.map_err(|error| error.to_string())?;
     let hooks = Hooks::open(config, tls.as_ref().map(|(_, gate)| gate.clone()))?;
-    let broker = Arc::new(Broker::new(config, hooks));
+    let broker = Arc::new(Broker::new(config, hooks, client));
     let (stop, stopped) = watch::channel(false);
     let house = House::new(routes::router(broker.clone()), config.limits, stopped);
     let mut tasks = JoinSet::new();

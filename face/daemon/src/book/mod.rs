@@ -28,6 +28,8 @@ use terms::Time;
 pub(crate) struct Book {
     pub(crate) broker: Broker,
     policy: Policy,
+    /// Brokers on other machines that are taken at their word.
+    pub(crate) brokers: Vec<String>,
     pub(crate) enforcers: Enforcers,
     pub(crate) desk: Desk,
     /// What it is still to be told, in order.
@@ -49,7 +51,7 @@ impl Book {
     /// # Errors
     /// The journal, the file of policy, or what an earlier agent left cannot be used.
     pub(crate) fn open(config: &AgentConfig) -> Result<Book, StartError> {
-        let policy = match &config.policy {
+        let policy_file::Rules { policy, brokers } = match &config.policy {
             Some(file) => policy_file::load(file).map_err(StartError::Policy)?,
             None => policy_file::usual(),
         };
@@ -60,6 +62,7 @@ impl Book {
         Ok(Book {
             broker: Broker::new(Config::default(), seed),
             policy,
+            brokers,
             enforcers: Enforcers::default(), // when the plane has been read
             desk,
             due: VecDeque::new(),

@@ -1,6 +1,8 @@
 //! The file of policy: who may reserve what. Without one, only root and the agent's own user may reserve anything.
 //!
 //! ```toml
+//! brokers = ["main"]                   # certificates of the role broker that say for whom they ask; default: none does
+//!
 //! [[rule]]                             # the first rule that is about a request decides; what no rule is about is denied
 //! name = "physics"                     # refusals and the audit name it
 //! who = ["uid:1000", "@gid:100"]       # names and groups (@), with * and ?; "*" is everybody
@@ -39,6 +41,8 @@ const MAX_TEXT: usize = 128;
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
+    brokers: Vec<Spanned<String>>,
+    #[serde(default)]
     rule: Vec<RuleFile>,
 }
 
@@ -65,8 +69,17 @@ struct RuleFile {
     deny: bool,
 }
 
+/// What a file says.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Rules {
+    /// Who may reserve what.
+    pub policy: Policy,
+    /// The names of brokers on other machines that are taken at their word for whom they ask.
+    pub brokers: Vec<String>,
+}
+
 /// Where no file says anything: root and the agent's own user may do everything, nobody else anything.
-pub fn usual() -> Policy {
+pub fn usual() -> Rules {
     let own = crate::speakers::own_uid().unwrap_or(0);
     let names = ["uid:0".to_owned(), format!("uid:{own}")];
     let rule = Rule {
@@ -77,14 +90,14 @@ pub fn usual() -> Policy {
         background: None,
         effect: Effect::Allow(Limits::default()),
     };
-    Policy::new(vec![rule]).unwrap_or_default()
+    Rules { policy: Policy::new(vec![rule]).unwrap_or_default(), brokers: Vec::new() }
 }
 
 /// Reads a file of policy.
 ///
 /// # Errors
 /// The first [`Mistake`] in it.
-pub fn load(file: &Path) -> Result<Policy, Mistake> {
+pub fn load(file: &Path) -> Result<Rules, Mistake> {
     let text = read(file)?;
     parse(file, &text)
 }
@@ -93,11 +106,25 @@ pub fn load(file: &Path) -> Result<Policy, Mistake> {
 ///
 /// # Errors
 /// The first [`Mistake`] in it.
-pub fn parse(file: &Path, text: &str) -> Result<Policy, Mistake> {
+pub fn parse(file: &Path, text: &str) -> Result<Rules, Mistake> {
     let document = Document::new(file, text);
     let found: File = document.parse()?;
     let rules = found.rule.iter().map(|entry| rule(&document, entry)).collect::<Result<Vec<_>, _>>()?;
-    Policy::new(rules).map_err(|many| document.whole(many.to_string()))
+    let policy = Policy::new(rules).map_err(|many| document.whole(many.to_string()))?;
+    let brokers = found.brokers.iter().map(|name| broker(&document, name)).collect::<Result<_, _>>()?;
+    Ok(Rules { policy, brokers })
+}
+
+fn broker(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
+    let text = name.get_ref();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    if text.is_empty() || text.len() > MAX_TEXT || !text.chars().all(plain) {
+        let wrong = format!(
+            "{text:?} is no broker: write NAME of its certificate, sluice://broker/NAME; none stands for others"
+        );
+        return Err(document.at(name.span(), wrong));
+    }
+    Ok(text.clone())
 }
 
 fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
@@ -227,6 +254,10 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Policy, String> {
+        whole(text).map(|rules| rules.policy)
+    }
+
+    fn whole(text: &str) -> Result<Rules, String> {
         parse(Path::new("policy.toml"), text).map_err(|mistake| mistake.to_string())
     }
 
@@ -276,7 +307,8 @@ deny = true
         assert_eq!((limits(1).amount, limits(2).amount), (Some(160_000_000), Some(500_000)));
         assert_eq!(policy.rules()[3].effect, Effect::Deny);
         assert_eq!(read("").unwrap(), Policy::default());
-        assert_eq!(usual().rules().len(), 1);
+        assert_eq!((usual().policy.rules().len(), usual().brokers.len()), (1, 0));
+        assert_eq!(whole("brokers = [\"main\", \"b-2\"]").unwrap().brokers, ["main", "b-2"]);
     }
 
     #[test]
@@ -299,6 +331,7 @@ deny = true
                 "[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmost = \"1mbit\"\n".to_owned(),
                 "policy.toml:4: an amount needs resources of one kind",
             ),
+            ("brokers = [\"*\"]\n".to_owned(), "policy.toml:1: \"*\" is no broker"),
             ("[[rule]]\nname = \"r\"\n".to_owned(), "policy.toml:1: missing field `who`"),
         ];
         for (text, expected) in table {

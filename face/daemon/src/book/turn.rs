@@ -96,8 +96,11 @@ impl Agent {
     pub(crate) fn reload_policy(&mut self) {
         let Some(file) = self.config.policy.clone() else { return };
         match super::policy_file::load(&file) {
-            Ok(policy) => {
-                self.book.policy = policy;
+            Ok(super::policy_file::Rules { policy, brokers }) => {
+                (self.book.policy, self.book.brokers) = (policy, brokers);
+                for client in self.speakers.renew(&self.book.brokers) {
+                    self.forget_follower(client);
+                }
                 self.announce(Level::Info, "policy", &format!("{} read again", file.display()));
                 self.tell_book(Input::Policy);
             }

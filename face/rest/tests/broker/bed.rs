@@ -2,7 +2,7 @@
 
 use crate::stub::Stub;
 use api::links::LinkRow;
-use rest::{AgentAt, BrokerConfig, Running};
+use rest::{AgentAt, At, BrokerConfig, Running};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -101,7 +101,10 @@ impl Bed {
             plain_as: "alice".into(),
             agents: agents
                 .iter()
-                .map(|agent| AgentAt { name: agent.book.lock().unwrap().node.clone(), socket: agent.socket.clone() })
+                .map(|agent| AgentAt {
+                    name: agent.book.lock().unwrap().node.clone(),
+                    at: At::Socket(agent.socket.clone()),
+                })
                 .collect(),
             own_agent: false,
             ..BrokerConfig::default()

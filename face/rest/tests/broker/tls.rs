@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use terms::Span;
-use trust::{Authority, Files, Now, Request, Role};
+use trust::{Authority, Files, Now, Request, Role, Speaks};
 
 fn now() -> Now {
     let clock = linux::clock::Clock::start();
@@ -54,7 +54,7 @@ fn bed(name: &str) -> Bed {
 }
 
 fn connect(bed: &Bed, who: &str) -> StreamOwned<ClientConnection, TcpStream> {
-    let config = trust::client(&files(&bed.dir, who), now()).unwrap();
+    let config = trust::client(&files(&bed.dir, who), now(), Speaks::Http).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     StreamOwned::new(ClientConnection::new(config, name).unwrap(), TcpStream::connect(bed.address()).unwrap())
 }
@@ -99,7 +99,8 @@ fn whoever_shows_nothing_or_the_wrong_thing_gets_nothing() {
         )
         .unwrap();
     std::fs::copy(bed.dir.join("trust/ca.pem"), stranger.join("trust/ca.pem")).unwrap();
-    let config = trust::client(&Files { revoked: None, ..files(&stranger, "operator-olga") }, now()).unwrap();
+    let config =
+        trust::client(&Files { revoked: None, ..files(&stranger, "operator-olga") }, now(), Speaks::Http).unwrap();
     let mut none = (*config).clone();
     none.client_auth_cert_resolver = Arc::new(Nothing);
     for config in [config, Arc::new(none)] {
@@ -175,7 +176,7 @@ fn a_revocation_holds_on_open_connections_and_streams() {
 fn a_hello_in_pieces_cut_off_or_never_sent() {
     let bed = bed("hello");
     // Byte by byte: it is a hello all the same.
-    let config = trust::client(&files(&bed.dir, "requester-alice"), now()).unwrap();
+    let config = trust::client(&files(&bed.dir, "requester-alice"), now(), Speaks::Http).unwrap();
     let mut client = ClientConnection::new(config.clone(), ServerName::try_from("localhost").unwrap()).unwrap();
     let mut hello = Vec::new();
     client.write_tls(&mut hello).unwrap();

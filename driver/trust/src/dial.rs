@@ -1,0 +1,57 @@
+//! A blocking connection to an agent on another machine: the handshake is done, and the other side is an agent of ours.
+
+use crate::error::Error;
+use crate::identity::{Identity, Role};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a TCP connection may take, and each silence of the other side during the handshake.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The connection.
+pub type Dialled = StreamOwned<ClientConnection, TcpStream>;
+
+/// Calls an agent. Every address of the host is tried.
+///
+/// # Errors
+/// Nobody answers there, or it is no agent of our authority under this name. Whether *it* takes *us* comes with its first
+/// answer (TLS 1.3 does not wait for that).
+pub fn dial(host: &str, port: u16, config: Arc<ClientConfig>) -> io::Result<Dialled> {
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let mut last = io::Error::other("this name has no address");
+    let stream = (host, port)
+        .to_socket_addrs()?
+        .find_map(|address| TcpStream::connect_timeout(&address, PATIENCE).map_err(|error| last = error).ok());
+    let Some(mut stream) = stream else { return Err(last) };
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream).map_err(in_time)?;
+    }
+    is_agent(connection.peer_certificates()).map_err(io::Error::other)?;
+    Ok(StreamOwned::new(connection, stream))
+}
+
+/// Whether the other side of a handshake showed an agent's certificate.
+///
+/// # Errors
+/// [`Error::Refused`]: it is somebody else.
+pub fn is_agent(shown: Option<&[CertificateDer<'_>]>) -> Result<Identity, Error> {
+    let end = shown.and_then(<[_]>::first).ok_or_else(|| Error::Refused("it shows no certificate".to_owned()))?;
+    let identity = Identity::of(end)?;
+    match identity.role {
+        Role::Agent => Ok(identity),
+        _ => Err(Error::Refused(format!("{identity} is no agent"))),
+    }
+}
+
+/// A socket whose patience is at its end says that it would have to wait.
+fn in_time(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+}

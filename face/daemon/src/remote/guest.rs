@@ -1,0 +1,241 @@
+//! One caller from another machine: TLS on one side, a pair of local sockets into the agent's loop on the other, and a
+//! bounded amount of bytes between them. Nothing here waits; what one side does not take, the other is not asked for.
+
+use rustls::ServerConnection;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use terms::{Span, Time};
+use trust::{Gate, Identity};
+
+/// How long a handshake may take.
+const GREETING: Span = Span::from_secs(10);
+/// How long a caller may read nothing of what is ready for it.
+const UNREAD: Span = Span::from_secs(30);
+/// How long the reason of a refusal waits until the caller has read it.
+const LEAVING: Span = Span::from_secs(1);
+/// Most pieces of an answer that are encrypted before others have their turn, and the size of one, bytes.
+const PIECES: usize = 8;
+const PIECE: usize = 16 << 10;
+
+/// A caller.
+pub(super) struct Guest {
+    pub(super) tcp: TcpStream,
+    pub(super) from: IpAddr,
+    pub(super) stage: Stage,
+    tls: ServerConnection,
+    /// Said by the caller, not yet taken by the agent.
+    inward: Vec<u8>,
+    /// The caller has said its last.
+    heard_all: bool,
+    /// The agent has.
+    said_all: bool,
+    /// Since when the caller has taken nothing of what waits for it.
+    unread: Option<Time>,
+}
+
+/// How far it has come.
+pub(super) enum Stage {
+    /// The handshake is not done.
+    Greeting { until: Time },
+    /// It is somebody, and this is its way into the agent.
+    Inside { identity: Identity, inside: UnixStream },
+    /// It was refused, and is told so.
+    Leaving { until: Time },
+}
+
+/// What a turn brought.
+pub(super) enum Turn {
+    /// It stays.
+    Stays,
+    /// The handshake is done: this is who it is.
+    Is(Identity),
+    /// It is to be told why, and goes.
+    Refused(String),
+    /// It is gone.
+    Gone,
+}
+
+/// What is waited for on a socket: to read, to write.
+pub(super) type Wants = (bool, bool);
+
+impl Guest {
+    pub(super) fn new(tcp: TcpStream, from: IpAddr, tls: ServerConnection, now: Time) -> Guest {
+        let stage = Stage::Greeting { until: now.saturating_add(GREETING) };
+        Guest { tcp, from, stage, tls, inward: Vec::new(), heard_all: false, said_all: false, unread: None }
+    }
+
+    /// What is waited for outside, and inside.
+    pub(super) fn wants(&self) -> (Wants, Wants) {
+        let unsent = self.tls.wants_write();
+        let outside = (!self.heard_all && self.inward.is_empty(), unsent);
+        match self.stage {
+            Stage::Inside { .. } => (outside, (!unsent && !self.said_all, !self.inward.is_empty())),
+            Stage::Greeting { .. } => (outside, (false, false)),
+            Stage::Leaving { .. } => ((!self.heard_all, unsent), (false, false)),
+        }
+    }
+
+    /// Moves what can be moved.
+    pub(super) fn turn(&mut self, now: Time, gate: &Gate) -> Turn {
+        match self.moved(now, gate) {
+            Ok(turn) => turn,
+            Err(_) => Turn::Gone, // a broken connection is the caller's affair
+        }
+    }
+
+    fn moved(&mut self, now: Time, gate: &Gate) -> io::Result<Turn> {
+        self.send(now)?;
+        if let Stage::Leaving { .. } = self.stage {
+            return self.leave();
+        }
+        if !self.heard_all && self.inward.is_empty() {
+            match self.hear() {
+                Ok(()) => {}
+                Err(error) if is_passing(&error) => {}
+                Err(error) if error.kind() == ErrorKind::InvalidData => return Ok(Turn::Refused(error.to_string())),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Stage::Greeting { .. } = self.stage {
+            self.send(now)?;
+            return Ok(self.greeted(gate));
+        }
+        if let (Stage::Inside { identity, .. }, false) = (&self.stage, self.inward.is_empty())
+            && let Err(error) = gate.admit(identity)
+        {
+            return Ok(Turn::Refused(error.to_string()));
+        }
+        self.pass_in()?;
+        self.pass_out(now)?;
+        let done = self.said_all && !self.tls.wants_write();
+        Ok(if done { Turn::Gone } else { Turn::Stays })
+    }
+
+    /// Whether it is known by now who it is.
+    fn greeted(&self, gate: &Gate) -> Turn {
+        if self.tls.is_handshaking() {
+            return if self.heard_all { Turn::Gone } else { Turn::Stays };
+        }
+        let shown = self.tls.peer_certificates().and_then(<[_]>::first);
+        let Some(end) = shown else { return Turn::Refused("it shows no certificate".to_owned()) };
+        let identity = Identity::of(end).and_then(|identity| gate.admit(&identity).map(|()| identity));
+        identity.map_or_else(|error| Turn::Refused(error.to_string()), Turn::Is)
+    }
+
+    /// From now on what it says goes in there.
+    pub(super) fn enter(&mut self, identity: Identity, inside: UnixStream) {
+        self.stage = Stage::Inside { identity, inside };
+    }
+
+    /// The reason is said where it can be, and the caller has a moment to read it.
+    pub(super) fn refuse(&mut self, now: Time, line: &[u8]) {
+        if !self.tls.is_handshaking() {
+            let _ = self.tls.writer().write_all(line);
+        }
+        self.tls.send_close_notify();
+        self.inward.clear();
+        self.stage = Stage::Leaving { until: now.saturating_add(LEAVING) };
+    }
+
+    /// When its time is over, and why.
+    pub(super) fn overdue(&self) -> (Time, &'static str) {
+        let unread = self.unread.map_or(Time::FOREVER, |since| since.saturating_add(UNREAD));
+        match self.stage {
+            Stage::Greeting { until } => (until, "the handshake took too long"),
+            Stage::Leaving { until } => (until, "it was refused"),
+            Stage::Inside { .. } => (unread, "it reads nothing"),
+        }
+    }
+
+    /// Reads once and decrypts; an error of the kind `InvalidData` is the caller's fault and is told.
+    fn hear(&mut self) -> io::Result<()> {
+        let read = self.tls.read_tls(&mut self.tcp)?;
+        let wrong = |error: rustls::Error| io::Error::new(ErrorKind::InvalidData, error);
+        let state = self.tls.process_new_packets().map_err(wrong)?;
+        let came = state.plaintext_bytes_to_read();
+        if came > 0 {
+            self.inward.resize(came, 0);
+            self.tls.reader().read_exact(&mut self.inward)?;
+        }
+        match (state.peer_has_closed(), read) {
+            (true, _) => self.heard_all = true,
+            // Cut off without a goodbye.
+            (false, 0) => return Err(ErrorKind::UnexpectedEof.into()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, now: Time) -> io::Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut self.tcp) {
+                Ok(_) => self.unread = None,
+                Err(error) if is_passing(&error) => {
+                    self.unread.get_or_insert(now);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.unread = None;
+        Ok(())
+    }
+
+    fn pass_in(&mut self) -> io::Result<()> {
+        let Stage::Inside { inside, .. } = &mut self.stage else { return Ok(()) };
+        let mut done = 0;
+        while done < self.inward.len() {
+            match inside.write(&self.inward[done..]) {
+                Ok(n) => done += n,
+                Err(error) if is_passing(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.inward.drain(..done);
+        if self.heard_all && self.inward.is_empty() {
+            // Its answers may still come. Doing it again does no harm.
+            let _ = inside.shutdown(Shutdown::Write);
+        }
+        Ok(())
+    }
+
+    fn pass_out(&mut self, now: Time) -> io::Result<()> {
+        let mut piece = [0; PIECE];
+        for _ in 0..PIECES {
+            let Stage::Inside { inside, .. } = &mut self.stage else { return Ok(()) };
+            if self.said_all || self.tls.wants_write() {
+                return Ok(());
+            }
+            match inside.read(&mut piece) {
+                Ok(0) => {
+                    self.said_all = true;
+                    self.tls.send_close_notify();
+                }
+                Ok(n) => self.tls.writer().write_all(&piece[..n])?,
+                Err(error) if is_passing(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            self.send(now)?;
+        }
+        Ok(())
+    }
+
+    /// What it still says is read and thrown away: a socket that is closed with bytes unread takes the reason back.
+    fn leave(&mut self) -> io::Result<Turn> {
+        if self.tls.wants_write() {
+            return Ok(Turn::Stays);
+        }
+        let _ = self.tcp.shutdown(Shutdown::Write);
+        match self.tcp.read(&mut [0; PIECE]) {
+            Ok(0) => Ok(Turn::Gone),
+            Ok(_) => Ok(Turn::Stays),
+            Err(error) if is_passing(&error) => Ok(Turn::Stays),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

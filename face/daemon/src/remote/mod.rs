@@ -1,0 +1,117 @@
+//! Callers from other machines: mutual TLS beside the local socket, for the same calls.
+//!
+//! [`bridge`] is a thread of its own that does the cryptography; what comes in through it is, for the agent's loop, one more
+//! local connection, of which it is known who speaks there: whoever the certificate names. [`rights`] says what such a caller may ask
+//! at all. No configuration, no door.
+
+mod bridge;
+pub mod config;
+mod guest;
+pub(crate) mod rights;
+
+use crate::agent::Agent;
+use crate::config::Level;
+use bridge::{Bridge, Shared};
+use config::ListenConfig;
+use linux::bell::Bell;
+use linux::clock::Clock;
+use linux::error::Failed;
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+use trust::{Identity, Speaks};
+
+/// Most news that wait for the agent.
+const MAX_NEWS: usize = 512;
+
+/// What the thread tells the agent.
+pub(crate) enum News {
+    /// Somebody came in: what they say comes out of this socket.
+    Came { stream: UnixStream, identity: Identity, from: IpAddr },
+    /// Somebody did not, or was put out.
+    Refused { from: IpAddr, why: String },
+    /// The list of revocations cannot be read; the one before stays in force.
+    Complaint(String),
+    /// Nobody comes in any more.
+    Broken(String),
+}
+
+/// The door, while it is open.
+pub(crate) struct Remote {
+    news: Receiver<News>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Remote {
+    /// Opens the door.
+    ///
+    /// # Errors
+    /// A certificate, a key or an address is not to be had.
+    pub(crate) fn open(config: &ListenConfig) -> Result<Remote, Failed> {
+        let clock = Clock::start();
+        let tls = trust::server(&config.files, Arc::new(move || clock.now()), Speaks::Agent);
+        let (tls, gate) = tls.map_err(|error| Failed::because("open [listen]", io::Error::other(error)))?;
+        let listen = |address: &std::net::SocketAddr| {
+            let listener = TcpListener::bind(address).map_err(Failed::doing(format!("listen on {address}")))?;
+            listener.set_nonblocking(true).map_err(Failed::doing(format!("listen on {address}")))?;
+            Ok(listener)
+        };
+        let listeners = config.addresses.iter().map(listen).collect::<Result<Vec<_>, Failed>>()?;
+        let shared = Arc::new(Shared { news: Bell::new()?, end: Bell::new()?, ending: AtomicBool::new(false) });
+        let (door, news) = sync_channel(MAX_NEWS);
+        let bridge = Bridge::new(listeners, tls, gate, door, shared.clone())?;
+        let thread = std::thread::Builder::new().name("remote".to_owned());
+        let thread = thread.spawn(move || bridge.run()).map_err(Failed::doing("start a thread"))?;
+        Ok(Remote { news, shared, thread: Some(thread) })
+    }
+
+    /// Rings when there is news.
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.shared.news
+    }
+}
+
+impl Drop for Remote {
+    /// The door closes; those inside read the last words.
+    fn drop(&mut self) {
+        self.shared.ending.store(true, Ordering::Release);
+        self.shared.end.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Agent {
+    /// Who came in, and who did not.
+    pub(crate) fn answer_door(&mut self) {
+        let Some(remote) = &self.remote else { return };
+        remote.shared.news.hush();
+        let news: Vec<News> = remote.news.try_iter().collect();
+        for news in news {
+            let now = self.clock.now();
+            match news {
+                News::Came { stream, identity, from } => {
+                    let Some(client) = self.local.adopt(stream, &mut self.poll) else { continue };
+                    let fields: [(&str, &dyn std::fmt::Display); 3] =
+                        [("client", &client), ("who", &identity), ("from", &from)];
+                    self.log.line(now, Level::Info, "connected", &fields);
+                    self.speakers.came_from_afar(client, identity);
+                }
+                News::Refused { from, why } => {
+                    let fields: [(&str, &dyn std::fmt::Display); 2] = [("from", &from), ("text", &why)];
+                    self.log.line(now, Level::Warn, "caller_refused", &fields);
+                }
+                News::Complaint(what) => {
+                    self.announce(Level::Error, "revocations", &format!("{what}; the list before holds"))
+                }
+                News::Broken(why) => self.announce(Level::Error, "nobody_comes_in", &why),
+            }
+        }
+    }
+}
