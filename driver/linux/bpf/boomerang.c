@@ -31,6 +31,7 @@
 #define FEW_CAPTURED 240
 #define TOLD_HEAD 16
 #define MOST_PULLED 512
+#define FITS_ANYWHERE 552
 #define MOST_EXTENSIONS 3
 #define TCX_NEXT -1
 #define TCX_DROP 2
@@ -104,8 +105,7 @@ struct ipv6 {
 struct way {
     __u32 oif;
     __u32 reached; // the neighbour's address is known
-    __u8 smac[6];
-    __u8 dmac[6];
+    struct bpf_fib_lookup fib;
 };
 
 struct frame {
@@ -114,48 +114,61 @@ struct frame {
     __u32 iif;
     __u32 length; // IP bytes
     struct way way;
-    struct message message;
     struct work work;
 };
 
-static __noinline int route4(void *ctx, struct frame *f, const struct ipv4 *ip)
+// What is to be held against the way's MTU: no way that the kernel learns is too narrow for less (ip_rt_min_pmtu).
+static __always_inline __u16 if_long(__u32 length)
 {
-    struct bpf_fib_lookup fib = {};
-    fib.family = AF_INET;
-    fib.tos = ip->tos;
-    fib.l4_protocol = ICMP;
-    fib.tot_len = f->length;
-    fib.ipv4_src = ip->src;
-    fib.ipv4_dst = ip->dst;
-    fib.ifindex = f->iif;
-    long rc = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
+    return length > FITS_ANYWHERE ? length : 0;
+}
+
+static __always_inline int look_up(void *ctx, struct frame *f)
+{
+    struct bpf_fib_lookup *fib = &f->way.fib;
+    fib->ifindex = f->iif;
+    long rc = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
     if (rc != BPF_FIB_LKUP_RET_SUCCESS && rc != BPF_FIB_LKUP_RET_NO_NEIGH)
         return NO_WAY;
-    f->way.oif = fib.ifindex;
+    f->way.oif = fib->ifindex;
     f->way.reached = rc == BPF_FIB_LKUP_RET_SUCCESS;
-    __builtin_memcpy(f->way.smac, fib.smac, 6);
-    __builtin_memcpy(f->way.dmac, fib.dmac, 6);
     return GOES_ON;
 }
 
-static __noinline int route6(void *ctx, struct frame *f, const struct ipv6 *ip)
+// The link addresses that a frame leaves with, by halves: the compiler knows no alignment of single bytes.
+static __always_inline void put_addresses(struct ethernet *e, const struct bpf_fib_lookup *fib)
 {
-    struct bpf_fib_lookup fib = {};
-    fib.family = AF_INET6;
-    fib.flowinfo = ip->head & bpf_htonl(0x0fffffff);
-    fib.l4_protocol = ICMPV6;
-    fib.tot_len = f->length;
-    __builtin_memcpy(fib.ipv6_src, ip->src, 16);
-    __builtin_memcpy(fib.ipv6_dst, ip->dst, 16);
-    fib.ifindex = f->iif;
-    long rc = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
-    if (rc != BPF_FIB_LKUP_RET_SUCCESS && rc != BPF_FIB_LKUP_RET_NO_NEIGH)
-        return NO_WAY;
-    f->way.oif = fib.ifindex;
-    f->way.reached = rc == BPF_FIB_LKUP_RET_SUCCESS;
-    __builtin_memcpy(f->way.smac, fib.smac, 6);
-    __builtin_memcpy(f->way.dmac, fib.dmac, 6);
-    return GOES_ON;
+    __u16 *to = (__u16 *)e;
+    const __u16 *dmac = (const __u16 *)fib->dmac, *smac = (const __u16 *)fib->smac;
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+        to[i] = dmac[i];
+        to[3 + i] = smac[i];
+    }
+}
+
+static __always_inline int route4(void *ctx, struct frame *f, const struct ipv4 *ip)
+{
+    struct bpf_fib_lookup *fib = &f->way.fib;
+    fib->family = AF_INET;
+    fib->tos = ip->tos;
+    fib->l4_protocol = ICMP;
+    fib->tot_len = if_long(f->length);
+    fib->ipv4_src = ip->src;
+    fib->ipv4_dst = ip->dst;
+    return look_up(ctx, f);
+}
+
+static __always_inline int route6(void *ctx, struct frame *f, const struct ipv6 *ip)
+{
+    struct bpf_fib_lookup *fib = &f->way.fib;
+    fib->family = AF_INET6;
+    fib->flowinfo = ip->head & bpf_htonl(0x0fffffff);
+    fib->l4_protocol = ICMPV6;
+    fib->tot_len = if_long(f->length);
+    __builtin_memcpy(fib->ipv6_src, ip->src, 16);
+    __builtin_memcpy(fib->ipv6_dst, ip->dst, 16);
+    return look_up(ctx, f);
 }
 
 // Whether the frame leaves from here rather than by the kernel's own forwarding.
@@ -196,26 +209,27 @@ static __always_inline int ipv4(void *ctx, const struct settings *set, struct fr
         sum += *(__u32 *)(ip + 1);
     if (fold(sum) != 0xffff)
         return UNTOUCHED;
-    struct message *m = &f->message;
+    struct message m = {};
     struct work *w = &f->work;
     w->source = source_of(set, ip->src, 0);
     w->now = bpf_ktime_get_coarse_ns();
     if (!may_say(set, w->source, w->now, MESSAGE))
         return TOO_MANY;
-    m->end = f->end;
-    m->length = rest;
-    int went = read4(body, m, &w->key);
+    m.end = f->end;
+    m.length = rest;
+    int went = read4(body, &m, &w->key);
     if (went == GOES_ON) {
         rows_of(set, &w->key, &w->rows);
         ask_for(&w->rows);
         went = route4(ctx, f, ip);
     }
     if (went == GOES_ON)
-        went = pass(set, m, w, f->iif, f->way.oif);
+        went = pass(set, &m, w, f->iif, f->way.oif);
     if (went == GOES_ON && goes_by_itself(f)) {
-        __be16 *word = (__be16 *)&ip->ttl, old = *word;
-        ip->ttl--;
-        replaced(&ip->checksum, old, *word);
+        // Time to live is the first half of its word, which is read and written whole.
+        __be16 *word = (__be16 *)&ip->ttl, old = *word, new = old - bpf_ntohs(0x0100);
+        *word = new;
+        replaced(&ip->checksum, old, new);
     }
     return went;
 }
@@ -248,23 +262,23 @@ static __always_inline int ipv6(void *ctx, const struct settings *set, struct fr
         return UNTOUCHED;
     if (rare || (void *)(body + 1) > f->end || is_nobody6(ip->src) || is_nobody6(ip->dst))
         return RARE;
-    struct message *m = &f->message;
+    struct message m = {};
     struct work *w = &f->work;
     w->source = source_of(set, (__u64)ip->src[0] << 32 | ip->src[1], (__u64)ip->src[2] << 32 | ip->src[3]);
     w->now = bpf_ktime_get_coarse_ns();
     if (!may_say(set, w->source, w->now, MESSAGE))
         return TOO_MANY;
-    m->end = f->end;
-    m->length = rest;
-    m->pseudo = SUM(ip->src, 8) + bpf_htonl(rest) + bpf_htonl(ICMPV6);
-    int went = read6(set, body, m, &w->key);
+    m.end = f->end;
+    m.length = rest;
+    m.pseudo = SUM(ip->src, 8) + bpf_htonl(rest) + bpf_htonl(ICMPV6);
+    int went = read6(set, body, &m, &w->key);
     if (went == GOES_ON) {
         rows_of(set, &w->key, &w->rows);
         ask_for(&w->rows);
         went = route6(ctx, f, ip);
     }
     if (went == GOES_ON)
-        went = pass(set, m, w, f->iif, f->way.oif);
+        went = pass(set, &m, w, f->iif, f->way.oif);
     if (went == GOES_ON && goes_by_itself(f))
         ip->hop_limit--;
     return went;
@@ -276,13 +290,12 @@ static __always_inline int ipv6(void *ctx, const struct settings *set, struct fr
 #define STAYS 2   // consumed: user space has it
 
 // Tells user space of a packet; whether it could.
-static __always_inline int tell_in(void *ctx, const struct frame *f, int reason, int xdp, const __u32 room)
+static __always_inline int tell_in(void *ctx, __u32 iif, __u32 length, int reason, int xdp, const __u32 room)
 {
-    __u32 length = f->length;
     struct told *t = bpf_ringbuf_reserve(&ring, TOLD_HEAD + room, 0);
     if (!t)
         return 0;
-    t->ifindex = f->iif;
+    t->ifindex = iif;
     t->reason = reason;
     t->len = length;
     t->zero = 0;
@@ -304,11 +317,11 @@ static __always_inline int is_read(const struct settings *set)
     return !until || bpf_ktime_get_coarse_ns() + set->offset < until;
 }
 
-static __noinline int tell(void *ctx, const struct frame *f, int reason, int xdp)
+static __noinline int tell(void *ctx, __u32 iif, __u32 length, int reason, int xdp)
 {
     struct counts *n = counters();
-    int heard = f->length > FEW_CAPTURED ? tell_in(ctx, f, reason, xdp, MOST_CAPTURED)
-                                         : tell_in(ctx, f, reason, xdp, FEW_CAPTURED);
+    int heard = length > FEW_CAPTURED ? tell_in(ctx, iif, length, reason, xdp, MOST_CAPTURED)
+                                      : tell_in(ctx, iif, length, reason, xdp, FEW_CAPTURED);
     if (n && heard)
         n->told++;
     else if (n)
@@ -344,11 +357,10 @@ static __always_inline int handle(void *ctx, struct frame *f, int xdp)
     if (went == TOO_MANY)
         return silence();
     if (went != GOES_ON)
-        return is_read(set) && tell(ctx, f, went, xdp) ? STAYS : PASSES;
+        return is_read(set) && tell(ctx, f->iif, f->length, went, xdp) ? STAYS : PASSES;
     if (!f->way.reached)
         return PASSES;
-    __builtin_memcpy(e->dst, f->way.dmac, 6);
-    __builtin_memcpy(e->src, f->way.smac, 6);
+    put_addresses(e, &f->way.fib);
     return LEAVES;
 }
 

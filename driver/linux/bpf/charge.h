@@ -102,12 +102,12 @@ static __always_inline __s64 charge(struct __sk_buff *skb)
     session_of(set, &p, &k);
     rows_of(set, &k, &r);
     __u32 place = find_session(&k, &r);
-    struct row *row = row_at(place / WAYS);
+    struct place *at = place_at(place);
     struct state *s = bpf_map_lookup_elem(&meters, &place);
     struct interface *out = interface_of(skb->ifindex);
-    if (!row || !s || !out)
+    if (!at || !s || !out)
         return -1;
-    __u64 state = look(&row->state[place & (WAYS - 1)]), rate = rate_of(state);
+    __u64 state = look(&at->state), rate = rate_of(state);
     if ((state & STATUS) != LIVE || !rate)
         return -1;
     struct bucket bucket;

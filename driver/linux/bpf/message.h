@@ -90,10 +90,15 @@ static __always_inline __u32 fold(__u64 sum)
     return (sum & 0xffff) + (sum >> 16);
 }
 
+// One word after another: a compiler that reads them all first keeps them on the stack.
 #define SUM(from, words)                                                                                               \
     ({                                                                                                                 \
         __u64 sum_ = 0;                                                                                                \
-        _Pragma("unroll") for (int i_ = 0; i_ < (int)(words); i_++) sum_ += ((const __u32 *)(from))[i_];               \
+        _Pragma("unroll") for (int i_ = 0; i_ < (int)(words); i_++)                                                    \
+        {                                                                                                              \
+            sum_ += ((const __u32 *)(from))[i_];                                                                       \
+            asm volatile("" : "+r"(sum_)::"memory");                                                                   \
+        }                                                                                                              \
         sum_;                                                                                                          \
     })
 
@@ -170,7 +175,7 @@ static __always_inline int mask_is_exact(const struct ports_and_more *m)
     return (m->sport & m->dport) == 0xffff && m->protocol == 0xff;
 }
 
-static __noinline int read4(struct message4 *body, struct message *m, struct session_key *k)
+static __always_inline int read4(struct message4 *body, struct message *m, struct session_key *k)
 {
     if ((void *)(body + 1) > m->end)
         return RARE;
@@ -241,7 +246,7 @@ static __noinline int read6(const struct settings *set, struct message6 *body, s
     return GOES_ON;
 }
 
-static __noinline void rewrite(const struct settings *set, const struct message *m, __u32 rate, int refused)
+static __always_inline void rewrite(const struct settings *set, const struct message *m, __u32 rate, int refused)
 {
     struct echo *e = m->echo;
     __u16 checksum = e->checksum;

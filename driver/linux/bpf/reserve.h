@@ -102,17 +102,16 @@ static __always_inline int refuse(const struct interface *out, __u64 held, struc
 }
 
 // The session is there: refresh it, or change what it has.
-__noinline int renew(__u32 place, struct work *w)
+static __always_inline int renew(__u32 place, struct work *w)
 {
-    struct row *row = row_at(place / WAYS);
+    struct place *p = place_at(place);
     struct counts *n = counters();
-    if (!w || !row || !n)
+    if (!w || !p || !n)
         return CROWDED;
     struct interface *out = interface_of(w->oif);
     if (!out)
         return CROWDED;
-    __u64 *at = &row->state[place & (WAYS - 1)];
-    __u64 *undo = &row->undo[place & (WAYS - 1)];
+    __u64 *at = &p->state, *undo = &p->undo;
     __u64 old = look(at);
     __u64 held = rate_of(old);
     if ((old & STATUS) != LIVE)
@@ -148,7 +147,7 @@ static __always_inline int free_places(struct row *r)
     int free = 0;
 #pragma unroll
     for (int i = 0; i < WAYS; i++)
-        free += (look(&r->state[i]) & STATUS) == FREE;
+        free += (look(&r->at[i].state) & STATUS) == FREE;
     return free;
 }
 
@@ -157,22 +156,23 @@ static __always_inline int settle(struct row *b, __u32 index, const struct work 
 {
 #pragma unroll
     for (int i = 0; i < WAYS; i++) {
-        __u64 old = look(&b->state[i]);
-        if ((old & STATUS) != FREE || swap(&b->state[i], old, (old & 0x3c) | BUSY) != old)
+        struct place *p = &b->at[i];
+        __u64 old = look(&p->state);
+        if ((old & STATUS) != FREE || swap(&p->state, old, (old & 0x3c) | BUSY) != old)
             continue;
-        b->who[i] = w->key.who;
-        b->where[i] = w->key.where;
-        b->undo[i] = (__u64)w->transaction << 32;
+        p->who = w->key.who;
+        p->where = w->key.where;
+        p->undo = (__u64)w->transaction << 32;
         if (IS_IPV6(w->key.where)) {
             __u32 at = index * WAYS + i;
             struct wide *wider = bpf_map_lookup_elem(&wide, &at);
             if (!wider) {
-                swap(&b->state[i], (old & 0x3c) | BUSY, old);
+                swap(&p->state, (old & 0x3c) | BUSY, old);
                 return 0;
             }
             *wider = w->key.wide;
         }
-        swap(&b->state[i], (old & 0x3c) | BUSY, live(old, w->rate, w->expiry)); // a full barrier
+        swap(&p->state, (old & 0x3c) | BUSY, live(old, w->rate, w->expiry)); // a full barrier
         return 1;
     }
     return 0;
@@ -234,11 +234,11 @@ __noinline int make(struct work *w)
 // A request that failed further on takes back what its transaction newly made or raised.
 static __always_inline void revert(__u32 place, struct interface *out, __u32 transaction, struct counts *n)
 {
-    struct row *row = row_at(place / WAYS);
-    if (!row)
+    struct place *p = place_at(place);
+    if (!p)
         return;
-    __u64 *at = &row->state[place & (WAYS - 1)];
-    __u64 undo = row->undo[place & (WAYS - 1)];
+    __u64 *at = &p->state;
+    __u64 undo = p->undo;
     __u64 before = undo & 0xffffffff;
     __u64 old = look(at);
     if (undo >> 32 != transaction || (old & STATUS) != LIVE || rate_of(old) <= before)
@@ -284,14 +284,14 @@ __noinline int heed_request(struct work *w)
             revert(place, in, w->transaction, n);
         return GOES_ON;
     }
-    struct row *row = row_at((__u32)place / WAYS);
-    if (place == NOWHERE || !row || row->undo[place & (WAYS - 1)] >> 32 != w->transaction)
+    struct place *p = place_at(place);
+    if (place == NOWHERE || !p || p->undo >> 32 != w->transaction)
         return STRANGER;
     return GOES_ON;
 }
 
 // Reserves what the message asks on the interface that it leaves by; a reason if that is not for us.
-__noinline int reserve(struct work *w)
+static __always_inline int reserve(struct work *w)
 {
     struct counts *n = counters();
     if (!w || !n)
@@ -306,9 +306,9 @@ __noinline int reserve(struct work *w)
             heed_request(w);
         __u64 held = 0;
         int place = find_session(&w->key, &w->rows);
-        struct row *row = row_at((__u32)place / WAYS);
-        if (place != NOWHERE && row)
-            held = rate_of(look(&row->state[place & (WAYS - 1)]));
+        struct place *p = place_at(place);
+        if (place != NOWHERE && p)
+            held = rate_of(look(&p->state));
         __u64 most = offer(out, held);
         if (w->lowered > most)
             w->lowered = most;

@@ -6,7 +6,7 @@
 // A session is a flow on an outgoing interface. It lies in one of two rows of four places, 128 bytes each, which a keyed
 // hash of the flow names. Both are in one page of memory, so that a look at the second costs no walk through page
 // tables; a new session takes the first while that is at most half full, then the emptier of both, so that most are
-// found in the first. The first cache line of a row holds the keys: a place which is not ours costs one miss.
+// found in the first. A place is half a cache line, and the first free one is taken: most refreshes miss one line alone.
 //
 //   state   rate (bit/s) 32 | expiry (ticks of 2^26 ns) 26 | life 4 | FREE, BUSY or LIVE 2
 //   undo    transaction 32 | the rate before that transaction 32
@@ -32,11 +32,15 @@
 #define LOCKS 4096
 #define MOST_INTERFACES 4096
 
+struct place {
+    __u64 who;   // IPv4: source, destination; IPv6: a hash of both
+    __u64 where; // source port 16 | destination port 16 | protocol 8 | IPv6 1 | interface 23
+    __u64 state;
+    __u64 undo;
+};
+
 struct row {
-    __u64 who[WAYS];   // IPv4: source, destination; IPv6: a hash of both
-    __u64 where[WAYS]; // source port 16 | destination port 16 | protocol 8 | IPv6 1 | interface 23
-    __u64 state[WAYS];
-    __u64 undo[WAYS];
+    struct place at[WAYS];
 };
 
 // The addresses of an IPv6 session.
@@ -222,7 +226,8 @@ static __always_inline int find_in(struct row *r, __u32 index, const struct sess
 {
 #pragma unroll
     for (int i = 0; i < WAYS; i++) {
-        if (r->who[i] == k->who && r->where[i] == k->where && (look(&r->state[i]) & STATUS) == LIVE &&
+        const struct place *p = &r->at[i];
+        if (p->who == k->who && p->where == k->where && (look(&p->state) & STATUS) == LIVE &&
             (!IS_IPV6(k->where) || same_addresses(index, i, k)))
             return index * WAYS + i;
     }
@@ -240,6 +245,12 @@ static __always_inline struct row *row_at(__u32 index)
     return bpf_map_lookup_elem(&rows, &index);
 }
 
+static __always_inline struct place *place_at(__u32 number)
+{
+    struct row *row = row_at(number / WAYS);
+    return row ? &row->at[number & (WAYS - 1)] : 0;
+}
+
 // The two rows that a session may be in, and which CPU may make it.
 struct two_rows {
     __u32 first;
@@ -251,25 +262,21 @@ static __always_inline void rows_of(const struct settings *set, const struct ses
 {
     __u64 h = hash(set, k);
     r->first = h & set->mask;
-    r->second = (r->first ^ (1 + (__u32)(h >> 32) % (ROWS_A_PAGE - 1))) & set->mask;
+    r->second = (r->first ^ (1 + ((h >> 32) * (ROWS_A_PAGE - 1) >> 32))) & set->mask; // another of the page
     r->lock = (h >> 16) % LOCKS;
 }
 
-// Asks for the first row's cache lines while there is other work to do.
+// Asks for the first row's first cache line while there is other work to do.
 static __always_inline void ask_for(const struct two_rows *r)
 {
     struct row *first = row_at(r->first);
-    if (first) {
-        look(&first->who[0]);
-        look(&first->state[0]);
-    }
+    if (first)
+        look(&first->at[0].who);
 }
 
-// The number of the place that holds the session, or NOWHERE. Not static: verified once for all callers.
-__noinline int find_session(const struct session_key *k, const struct two_rows *r)
+// The number of the place that holds the session, or NOWHERE.
+static __always_inline int find_session(const struct session_key *k, const struct two_rows *r)
 {
-    if (!k || !r)
-        return NOWHERE;
     struct row *first = row_at(r->first), *second = row_at(r->second);
     if (!first || !second)
         return NOWHERE;

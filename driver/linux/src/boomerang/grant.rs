@@ -71,8 +71,8 @@ impl FastPath {
         let mut sum: u64 = 0;
         for row in self.rows.all() {
             for way in 0..super::layout::WAYS {
-                let state = super::layout::State(row.state[way].load(Acquire));
-                if state.is_live() && oif(row.place[way].load(Relaxed)) == of {
+                let state = super::layout::State(row.at[way].state.load(Acquire));
+                if state.is_live() && oif(row.at[way].place.load(Relaxed)) == of {
                     sum = sum.saturating_add(state.rate().as_bps());
                 }
             }

@@ -17,18 +17,26 @@ const LIVE: u64 = 2;
 const LIFE: u64 = 0x3c;
 const IPV6: u64 = 1 << 23;
 
+/// `struct place`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Place {
+    /// Half of the key.
+    pub who: AtomicU64,
+    /// The other half.
+    pub place: AtomicU64,
+    /// Rate, expiry, life, status.
+    pub state: AtomicU64,
+    /// Transaction and the rate before it.
+    pub undo: AtomicU64,
+}
+
 /// `struct row`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Row {
-    /// Half of the key.
-    pub who: [AtomicU64; WAYS],
-    /// The other half.
-    pub place: [AtomicU64; WAYS],
-    /// Rate, expiry, life, status.
-    pub state: [AtomicU64; WAYS],
-    /// Transaction and the rate before it.
-    pub undo: [AtomicU64; WAYS],
+    /// Its places.
+    pub at: [Place; WAYS],
 }
 
 /// `struct wide`: the addresses of an IPv6 session.
@@ -150,14 +158,15 @@ pub struct Session {
 /// Reads place `index` of the table, `way` of this row; `None` if nothing is there, or it changes just now.
 pub fn session(row: &Row, index: usize, wide: Option<&Wide>, tick: u64) -> Option<Session> {
     let way = index % WAYS;
-    let before = State(row.state[way].load(Ordering::Acquire));
+    let at = &row.at[way];
+    let before = State(at.state.load(Ordering::Acquire));
     if !before.is_live() {
         return None;
     }
-    let (who, place) = (row.who[way].load(Ordering::Acquire), row.place[way].load(Ordering::Acquire));
-    let undo = row.undo[way].load(Ordering::Acquire);
+    let (who, place) = (at.who.load(Ordering::Acquire), at.place.load(Ordering::Acquire));
+    let undo = at.undo.load(Ordering::Acquire);
     let words = wide.map(|wide| wide.word.each_ref().map(|word| word.load(Ordering::Acquire)));
-    let state = State(row.state[way].load(Ordering::Acquire));
+    let state = State(at.state.load(Ordering::Acquire));
     if !state.is_live() || state.0 & LIFE != before.0 & LIFE {
         return None;
     }

@@ -43,7 +43,9 @@ use traffic::plan::Counters;
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/boomerang.o");
 
 /// Where things are pinned; another layout of the maps takes another name.
-const LAYOUT: &str = "boomerang_v1";
+const LAYOUT: &str = "boomerang_v2";
+/// What the names of all layouts begin with.
+const LAYOUTS: &str = "boomerang_v";
 /// Rows of a table that nothing else is said of: room for about 48,000 sessions in 2 MiB, and as much for the
 /// addresses of IPv6.
 pub const ROWS: u32 = 1 << 14;
@@ -132,6 +134,7 @@ impl FastPath {
         sys::mount_bpffs(&mount).map_err(fault("mount a bpffs under the state directory"))?;
         let pins = mount.join(LAYOUT);
         fs::create_dir_all(&pins).map_err(fault("make a directory in the bpffs"))?;
+        hang::forget_others(&mount)?;
         let path = match FastPath::pinned(&pins) {
             Some(path) => path,
             None => FastPath::load(&pins, rows)?,

@@ -33,13 +33,13 @@ impl FastPath {
 
     fn take_out(&self, index: usize, way: usize, tick: u64) -> Option<Expired> {
         let row = &self.rows.all()[index];
-        let state = State(row.state[way].load(Acquire));
+        let state = State(row.at[way].state.load(Acquire));
         if !state.is_live() || !state.is_over(tick) {
             return None;
         }
         let session = layout::session(row, index * WAYS + way, self.wide.all().get(index * WAYS + way), tick)?;
         // Another session that came here meanwhile would not be over: its state is another.
-        row.state[way].compare_exchange(state.0, state.freed().0, AcqRel, Acquire).ok()?;
+        row.at[way].state.compare_exchange(state.0, state.freed().0, AcqRel, Acquire).ok()?;
         let interface = self.interface(session.oif)?;
         interface.free.fetch_add(state.rate().as_bps(), AcqRel);
         Some(Expired { session })
@@ -61,8 +61,8 @@ impl FastPath {
         let (mut count, mut sum) = (0, 0_u64);
         for row in self.rows.all() {
             for way in 0..WAYS {
-                let state = State(row.state[way].load(Acquire));
-                if state.is_live() && oif(row.place[way].load(Acquire)).0 != 0 {
+                let state = State(row.at[way].state.load(Acquire));
+                if state.is_live() && oif(row.at[way].place.load(Acquire)).0 != 0 {
                     count += 1;
                     sum = sum.saturating_add(state.rate().as_bps());
                 }

@@ -182,3 +182,19 @@ fn the_form_for_traffic_control_does_the_same() {
         assert_eq!(bed.path.run_ingress(&more.frame(), bed.west).expect("test run").verdict, 2, "TC_ACT_SHOT");
     });
 }
+
+#[test]
+fn what_an_agent_of_another_layout_left_makes_room() {
+    in_netns(|| {
+        let bed = bed(64, Rate::from_mbps(10));
+        assert_eq!(bed.hear(&Say::flow(1, MBIT, 0)).verdict, linux::boomerang::REDIRECT);
+        let pins = bed.dir().join("bpf");
+        std::fs::create_dir(pins.join("boomerang_v1")).expect("a directory");
+        for file in std::fs::read_dir(pins.join("boomerang_v2")).expect("pinned").flatten() {
+            std::fs::rename(file.path(), pins.join("boomerang_v1").join(file.file_name())).expect("renamed");
+        }
+        let next = super::bed::open_in(bed.dir(), 64);
+        assert!(!pins.join("boomerang_v1").exists() && next.total().0 == 0, "it begins with an empty table");
+        next.attach(bed.west, linux::boomerang::Hanging::Native).expect("nothing of the other hangs there");
+    });
+}
