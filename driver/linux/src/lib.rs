@@ -2,7 +2,7 @@
 //!
 //! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
 //! and knows processes, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
-//! [`cgroup`] knows control groups, [`cpu`] and [`storage`] reserve processors and disks;
+//! [`cgroup`] knows control groups, [`cpu`] and [`storage`] reserve processors and disks, [`gauge`] makes rates of counts;
 //! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces;
 //! [`tsc`] measures the steps of an engine.
 
@@ -17,6 +17,7 @@ pub mod cpu;
 pub mod doctor;
 pub mod error;
 pub mod ethtool;
+pub mod gauge;
 pub mod mroute;
 pub mod netlink;
 pub mod netns;

@@ -30,6 +30,28 @@ impl SlotTable {
         Rate::from_bps(free.unwrap_or(0))
     }
 
+    /// What nobody has at an instant: less than [`SlotTable::available`] where a booking would displace open slots.
+    pub fn spare(&self, at: Time) -> Rate {
+        let instant = self.available(at, at.saturating_add(Span::from_nanos(1)));
+        instant.saturating_sub(Rate::from_bps(self.loose))
+    }
+
+    /// For how long from now on, at most until `by`, `rate` can be booked; `None`: not at this instant.
+    pub fn lasts(&self, rate: Rate, by: Time) -> Option<Time> {
+        let window = Window::new(self.now, by).ok()?;
+        for stretch in self.capacity.stretches(window.start(), window.end()) {
+            let taken = rate.as_bps().saturating_add(self.standing);
+            let over = match stretch.rate.as_bps().checked_sub(taken) {
+                Some(ceiling) => self.profile.first_above(stretch.start, stretch.end, ceiling),
+                None => Some(stretch.start),
+            };
+            if let Some(at) = over {
+                return Some(at).filter(|at| *at > self.now);
+            }
+        }
+        Some(by)
+    }
+
     /// The earliest start at which `rate` fits for `span`, not before `earliest` (or now), over by `latest`.
     ///
     /// # Errors

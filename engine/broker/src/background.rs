@@ -5,11 +5,11 @@ use crate::broker::Broker;
 use crate::enforce::Place;
 use crate::io::What;
 use crate::state::{Act, State};
-use crate::tables::Sharer;
+use crate::tables::{Named, Sharer};
 use alloc::vec::Vec;
 use terms::book::Background;
 use terms::ports::Ledger;
-use terms::{Span, Window};
+use terms::ports::book::Want;
 
 /// A claim on what is left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,11 +75,61 @@ impl Broker {
         }
     }
 
-    /// Divides anew what is left of every resource on which something has changed.
-    pub(crate) fn share_out<L: Ledger>(&mut self, ledger: &L) {
-        while let Some(resource) = self.force.touched.pop_first() {
-            self.redivide(ledger, resource);
+    /// What background has is given back to the ledger while the book counts foreground, which never waits for it.
+    pub(crate) fn lay_down<L: Ledger>(&mut self, ledger: &mut L) {
+        while let Some(&resource) = self.force.lent.first() {
+            self.take_down(ledger, resource);
+            self.force.laid.insert(resource);
         }
+    }
+
+    fn take_down<L: Ledger>(&mut self, ledger: &mut L, resource: u32) {
+        self.force.lent.remove(&resource);
+        let named = self.resources.get_mut(resource);
+        if let (Some(slot), Some(id)) = (named.lent.take(), named.id) {
+            ledger.release(self.now, id, slot);
+        }
+    }
+
+    /// Divides anew what is left of every resource on which something has changed, and takes up what was laid down.
+    pub(crate) fn share_out<L: Ledger>(&mut self, ledger: &mut L) {
+        while let Some(resource) = self.force.laid.pop_first() {
+            if self.force.touched.contains(&resource) {
+                continue;
+            }
+            if self.grant(ledger, resource) == self.resources.get(resource).grant {
+                self.take_up(ledger, resource);
+            } else {
+                self.force.touched.insert(resource);
+            }
+        }
+        while let Some(resource) = self.force.touched.pop_first() {
+            self.take_down(ledger, resource);
+            self.redivide(ledger, resource);
+            self.take_up(ledger, resource);
+        }
+    }
+
+    /// Counts in the ledger what background has, where that is promised, until the last of its windows that are open ends.
+    fn take_up<L: Ledger>(&mut self, ledger: &mut L, resource: u32) {
+        let (today, named) = (self.today(), self.resources.get(resource));
+        let has = |(place, sharer): (&Place, &Sharer)| {
+            let part = self.all.get(&place.0).and_then(|r| r.parts.get(place.1)).filter(|_| sharer.share > 0)?;
+            part.steps.iter().find(|step| step.window.contains(today)).map(|step| step.window.end())
+        };
+        let (Some(id), Some(end)) = (named.id, named.sharing.iter().filter_map(has).max()) else { return };
+        let want = Want { amount: named.sharing.values().map(|sharer| sharer.share).sum(), packet: self.least(named) };
+        let lent = ledger.lend(self.now, id, self.clock.agents(end), want);
+        self.resources.get_mut(resource).lent = lent;
+        if lent.is_some() {
+            self.force.lent.insert(resource);
+        }
+    }
+
+    /// The least size of packets of those that share.
+    fn least(&self, named: &Named) -> u32 {
+        let packets = named.sharing.values().map(|sharer| sharer.packet);
+        crate::ask::packet(named.kind, packets.min().unwrap_or(1_000))
     }
 
     fn redivide<L: Ledger>(&mut self, ledger: &L, resource: u32) {
@@ -88,6 +138,8 @@ impl Broker {
             return;
         }
         let grant = self.grant(ledger, resource);
+        self.resources.get_mut(resource).grant = grant;
+        let named = self.resources.get(resource);
         let claims: Vec<(Place, Claim)> = named
             .sharing
             .iter()
@@ -112,11 +164,8 @@ impl Broker {
     pub(crate) fn grant<L: Ledger>(&self, ledger: &L, resource: u32) -> u64 {
         let named = self.resources.get(resource);
         let Some((id, offer)) = named.id.and_then(|id| Some((id, ledger.offer(id)?))) else { return 0 };
-        let packets = named.sharing.values().map(|sharer| sharer.packet);
-        let packet = crate::ask::packet(named.kind, packets.min().unwrap_or(1_000));
-        let instant = Window::new(self.now, self.now.saturating_add(Span::from_nanos(1)));
-        let free = instant.map_or(0, |instant| ledger.free(id, instant, packet));
-        offer.shared.saturating_sub(named.foreground).min(free)
+        let spare = ledger.spare(self.now, id, self.least(named));
+        offer.shared.saturating_sub(named.foreground).min(spare)
     }
 
     /// A reservation with an open background part that has nothing is suspended.

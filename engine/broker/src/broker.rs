@@ -96,6 +96,9 @@ impl Broker {
     pub fn handle<W: Ledger + Policy>(&mut self, now: Time, world: &mut W, input: Input) {
         debug_assert!(self.out.is_empty(), "one input, then drain");
         self.now = self.now.max(now);
+        if counts_foreground(&input) {
+            self.lay_down(world);
+        }
         match input {
             Input::Recovering(record) => return self.recovering(world, record),
             Input::Recovered => self.recovered(world),
@@ -241,5 +244,19 @@ impl Broker {
 
     pub(crate) fn say(&mut self, output: Output) {
         self.out.push_back(output);
+    }
+}
+
+/// Whether what background has must be out of the way of this.
+fn counts_foreground(input: &Input) -> bool {
+    match input {
+        Input::Call { call, .. } => {
+            matches!(call, Call::Enquire(_) | Call::Create { .. } | Call::Modify { .. } | Call::Resources { .. })
+        }
+        // Calls that waited follow what was written.
+        Input::Appended(_) | Input::AppendFailed { .. } | Input::Clock(_) | Input::Resource(_) | Input::Recovered => {
+            true
+        }
+        _ => false,
     }
 }

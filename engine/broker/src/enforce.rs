@@ -50,6 +50,9 @@ pub(crate) struct Force {
     retries: BTreeSet<(Time, u32, Place)>,
     /// Resources whose background has to be divided anew.
     pub(crate) touched: BTreeSet<u32>,
+    /// Resources whose background has a slot of the ledger, and those whose slot is laid down while the book counts.
+    pub(crate) lent: BTreeSet<u32>,
+    pub(crate) laid: BTreeSet<u32>,
     /// Which parts of a resource are for whom.
     bound: BTreeMap<(u32, Binding), Vec<Place>>,
 }
@@ -108,6 +111,11 @@ impl Force {
     /// What a part is to have now.
     pub(crate) fn due(&self, place: Place) -> u64 {
         self.live.get(&place).map_or(0, |live| live.due)
+    }
+
+    /// What the driver has read back of a part.
+    pub(crate) fn installed(&self, place: Place) -> u64 {
+        self.live.get(&place).and_then(|live| live.told.as_ref()).map_or(0, |(_, amount)| *amount)
     }
 
     /// What the kernel had of a part went with its resource.

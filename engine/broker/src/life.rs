@@ -132,8 +132,13 @@ impl Broker {
     }
 
     pub(crate) fn give_back<L: Ledger>(&mut self, ledger: &mut L, resource: u32, slot: SlotKey) {
-        if let Some(id) = self.resources.get(resource).id {
+        let named = self.resources.get(resource);
+        if let Some(id) = named.id {
             ledger.release(self.now, id, slot);
+        }
+        if !named.sharing.is_empty() {
+            // Background may live on it.
+            self.force.touched.insert(resource);
         }
     }
 

@@ -7,6 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use terms::book::{Background, Kind, ResourceId, Step};
 use terms::ports::Ledger;
+use terms::ports::book::SlotKey;
 
 /// Everybody who has had a reservation.
 #[derive(Clone)]
@@ -116,6 +117,9 @@ pub(crate) struct Named {
     pub(crate) foreground: u64,
     /// Its background parts whose window is open.
     pub(crate) sharing: BTreeMap<(Number, usize), Sharer>,
+    /// What background could have together when it was divided last, and the slot of what it has, where that is promised.
+    pub(crate) grant: u64,
+    pub(crate) lent: Option<SlotKey>,
     /// Orders under way that take something away.
     pub(crate) lowering: usize,
     /// What was missing when it was last told.
@@ -154,6 +158,8 @@ impl Resources {
             users: BTreeSet::new(),
             foreground: 0,
             sharing: BTreeMap::new(),
+            grant: 0,
+            lent: None,
             lowering: 0,
             missing: 0,
         });

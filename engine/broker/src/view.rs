@@ -46,8 +46,12 @@ pub struct PartView {
     pub shape: Shape,
     /// Whose packets or processes.
     pub binding: Option<Binding>,
-    /// What it may have at this instant.
+    /// What its windows ask for at this instant; of a background part, the most that it wants.
+    pub asked: u64,
+    /// What it may have at this instant: what was admitted.
     pub now: u64,
+    /// What the driver has read back for it.
+    pub installed: u64,
     /// What became of that.
     pub enforced: Enforced,
 }
@@ -82,6 +86,8 @@ pub struct ResourceView {
     pub free: u64,
     /// What background parts may have together at this instant.
     pub background: u64,
+    /// What they have; not taken from what can be booked.
+    pub lent: u64,
     /// Reservations with a part of it that are not over.
     pub reservations: usize,
     /// What is given away and not there: since when, and how much at most.

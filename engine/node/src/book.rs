@@ -311,6 +311,35 @@ impl<P> Ledger for World<'_, P> {
         }
     }
 
+    fn spare(&self, now: Time, resource: ResourceId, packet: u32) -> u64 {
+        match self.shelf.all.get(&resource) {
+            Some(Item::Stock { table, .. }) => table.spare(now).as_bps(),
+            Some(Item::Link { oif, premium, .. }) => {
+                let Some((link, overhead)) = self.ledger(*oif) else { return 0 };
+                let spare = without(link.table().spare(now), overhead, packet);
+                premium.as_ref().map_or(spare, |share| share.table.spare(now).min(spare)).as_bps()
+            }
+            None => 0,
+        }
+    }
+
+    /// Where a share of the link is set apart for bookings, what background has of it is promised: signalled reservations
+    /// see it as taken. Where none is, or a booking may displace those, background lives on what nobody has.
+    fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Want) -> Option<SlotKey> {
+        let Some(Item::Link { oif, premium: Some(share), .. }) = self.shelf.all.get_mut(&resource) else { return None };
+        let link = self.tc.links.get_mut(oif).filter(|link| link.terms.assumed_holding.is_none())?;
+        link.ledger.expire(now);
+        let wire = Rate::from_bps(want.amount).with_overhead(link.terms.spec.overhead, want.packet);
+        let by = share.at(now).lasts(Rate::from_bps(want.amount), by)?;
+        let by = link.ledger.table().lasts(wire, by)?;
+        let oif = *oif;
+        let key = self.book(now, resource, Window::new(now, by).ok()?, want).ok()?;
+        if let Some(link) = self.tc.links.get_mut(&oif) {
+            link.lent = Some(SlotId::from_u64(key.0));
+        }
+        Some(key)
+    }
+
     fn find(&self, resource: ResourceId, want: Want, span: Span, earliest: Time, latest: Time) -> Option<Time> {
         let amount = Rate::from_bps(want.amount);
         match self.shelf.all.get(&resource)? {

@@ -114,6 +114,12 @@ impl Tc {
                 self.displace(now, handle, None);
                 true
             }
+            // It opens anew whenever the book counts, which is no news.
+            Notice::Opens { id, .. } | Notice::Closes { id, .. }
+                if self.links.get(&oif).is_some_and(|link| link.lent == Some(id)) =>
+            {
+                false
+            }
             Notice::Opens { id, slot } => {
                 self.say(Said::Event(Event::Opens { oif, slot: id.as_u64(), rate: slot.rate }));
                 false

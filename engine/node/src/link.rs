@@ -26,6 +26,8 @@ pub(crate) struct Link {
     pub(crate) premium: Premium,
     /// What the fast path divides.
     pub(crate) granted: Option<Granted>,
+    /// The slot of what background flows have, where that is promised.
+    pub(crate) lent: Option<SlotId>,
     /// Whose the own classes are.
     pub(crate) own: BTreeMap<ClassId, RHandle>,
     /// Where to look for the next free id; an id rests as long as possible before it is used again.
@@ -47,6 +49,7 @@ impl Link {
             load: Load::default(),
             premium: Premium::default(),
             granted: None,
+            lent: None,
             own: BTreeMap::new(),
             next_own: ClassId::FIRST_OWN.0,
             ranks: Ranks::default(),

@@ -144,7 +144,9 @@ fn what_the_book_says_is_read_again() {
             background: None,
             shape: Shape::default(),
             binding: Some(Binding::Cgroup("a/b".into())),
+            asked: 250_000,
             now: 0,
+            installed: 0,
             enforced: broker::view::Enforced::Failed("busy".into()),
         }],
     };

@@ -1,10 +1,14 @@
 //! `sluice status`: every reservation as asked / admitted / installed / measured.
 
 use crate::args::StatusArgs;
+use crate::book::matching;
+use crate::book::show::in_force;
 use crate::complain::Complaint;
 use crate::watch::{flow, rate, wanted};
 use api::agent::{Answer, InterfaceRow, Request, ReservationRow, Status};
+use api::book::{BookFilter, ReservationDoc};
 use api::table::{Align, Table};
+use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,16 +16,27 @@ use std::time::Duration;
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Complaint> {
     let mut client = args.agent.connect()?;
     let mut status = fetch(&mut client)?;
+    let states = ["active", "suspended"].map(str::to_owned).to_vec();
+    let booked = matching(&mut client, BookFilter { states, ..BookFilter::default() })?;
     if !status.reservations.is_empty() && args.over.as_nanos() > 0 {
         std::thread::sleep(Duration::from_nanos(args.over.as_nanos()));
         status = fetch(&mut client)?;
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&status).map_err(|e| Complaint::world(e.to_string()))?);
+        let whole = WithBookings { status, booked };
+        println!("{}", serde_json::to_string_pretty(&whole).map_err(|e| Complaint::world(e.to_string()))?);
     } else {
-        print(&status);
+        print(&status, &booked);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is said as JSON: the agent's status, and the bookings whose window is open.
+#[derive(Serialize)]
+struct WithBookings {
+    #[serde(flatten)]
+    status: Status,
+    booked: Vec<ReservationDoc>,
 }
 
 fn fetch(client: &mut api::client::Client) -> Result<Status, Complaint> {
@@ -31,7 +46,7 @@ fn fetch(client: &mut api::client::Client) -> Result<Status, Complaint> {
     }
 }
 
-fn print(status: &Status) {
+fn print(status: &Status, booked: &[ReservationDoc]) {
     let agent = &status.agent;
     println!(
         "{}  sluice {}  pid {}  up {}.{}s",
@@ -48,6 +63,10 @@ fn print(status: &Status) {
         println!("no reservations");
     } else {
         print!("{}", reservations(&status.reservations));
+    }
+    if !booked.is_empty() {
+        println!();
+        print!("{}", in_force(booked));
     }
     for note in &status.notes {
         println!("note: {note}");

@@ -10,6 +10,7 @@ use super::weights::{Need, Scale, TooHeavy, weigh};
 use super::{Notice, capacity};
 use crate::cgroup::{Group, Tree, Version};
 use crate::error::Failed;
+use crate::gauge::{Gauge, Seen};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,8 @@ pub struct Groups {
     weighted: bool,
     reservations: BTreeMap<String, Reserved>,
     gathered_at: Option<Instant>,
+    /// What gauges count their time from.
+    origin: Instant,
 }
 
 #[derive(Debug)]
@@ -37,13 +40,21 @@ struct Reserved {
     tuner: Tuner,
     sum: Sum,
     last: Option<(Instant, Times)>,
+    gauge: Gauge,
     /// Whether it had a process at the last look.
     lived: bool,
 }
 
 impl Reserved {
     fn new(share: u64) -> Reserved {
-        Reserved { share, tuner: Tuner::default(), sum: Sum::default(), last: None, lived: false }
+        Reserved {
+            share,
+            tuner: Tuner::default(),
+            sum: Sum::default(),
+            last: None,
+            gauge: Gauge::default(),
+            lived: false,
+        }
     }
 }
 
@@ -52,7 +63,7 @@ impl Groups {
     pub fn open(tree: Arc<Mutex<Tree>>, opted_in: bool) -> Groups {
         let found = locked(&tree).reserved(CPU);
         let reservations = found.into_iter().map(|(name, share)| (name, Reserved::new(share))).collect();
-        Groups { tree, weighted: opted_in, reservations, gathered_at: None }
+        Groups { tree, weighted: opted_in, reservations, gathered_at: None, origin: Instant::now() }
     }
 
     /// Whether what is promised here is a guarantee.
@@ -232,6 +243,7 @@ impl Groups {
                 changed |= reserved.tuner.learn(reserved.share, before, times, now.saturating_duration_since(then));
             }
             reserved.last = Some((now, times));
+            reserved.gauge.look(now.saturating_duration_since(self.origin), times.ran);
             if reserved.lived && pids.is_empty() {
                 notices.push(Notice::Ended { name: name.clone() });
             }
@@ -240,10 +252,10 @@ impl Groups {
         changed
     }
 
-    /// What a reservation got lately, millionths of a core, and nanoseconds in all.
-    pub fn got(&self, name: &str) -> Option<(u64, u64)> {
+    /// What a reservation got lately, millionths of a core, and in the last whole interval, nanoseconds a second.
+    pub fn got(&self, name: &str) -> Option<(u64, Option<Seen>)> {
         let reserved = self.reservations.get(name)?;
-        Some((reserved.tuner.got(), reserved.last.map_or(0, |(_, times)| times.ran)))
+        Some((reserved.tuner.got(), reserved.gauge.seen()))
     }
 
     /// What the kernel holds for a reservation, for a person.

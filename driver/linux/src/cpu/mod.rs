@@ -17,6 +17,7 @@ pub use threads::Target;
 
 use crate::cgroup::Tree;
 use crate::error::Failed;
+use crate::gauge::{Gauge, Seen};
 use groups::Groups;
 use std::collections::BTreeMap;
 use std::io;
@@ -98,6 +99,8 @@ pub struct Status {
     pub installed: String,
     /// What was got lately, millionths of a core: a mean over about half a second.
     pub got: u64,
+    /// What was got in the last whole interval, millionths of a core.
+    pub seen: Option<Seen>,
     /// The processes or threads that are served.
     pub members: Vec<u32>,
 }
@@ -108,6 +111,8 @@ pub struct Cpu {
     threads: Threads,
     groups: Option<Groups>,
     reservations: BTreeMap<String, Reservation>,
+    /// What gauges count their time from.
+    origin: Instant,
 }
 
 #[derive(Debug)]
@@ -117,6 +122,7 @@ struct Reservation {
     sum: measure::Sum,
     last: Option<(Instant, tune::Times)>,
     tuner: tune::Tuner,
+    gauge: Gauge,
 }
 
 impl Cpu {
@@ -128,7 +134,7 @@ impl Cpu {
     pub fn open(tree: Option<Arc<Mutex<Tree>>>, opted_in: bool, state: &Path) -> Result<Cpu, Failed> {
         let threads = Threads::open(&state.join("cpu-threads"))?;
         let groups = tree.map(|tree| Groups::open(tree, opted_in));
-        Ok(Cpu { threads, groups, reservations: BTreeMap::new() })
+        Ok(Cpu { threads, groups, reservations: BTreeMap::new(), origin: Instant::now() })
     }
 
     /// What a process would be served by.
@@ -182,6 +188,7 @@ impl Cpu {
             sum: measure::Sum::default(),
             last: None,
             tuner: tune::Tuner::default(),
+            gauge: Gauge::default(),
         };
         self.reservations.entry(name.to_owned()).or_insert_with(fresh).share = share;
         Ok(())
@@ -204,7 +211,7 @@ impl Cpu {
         }
         if let Some(reservation) = self.reservations.get_mut(name) {
             reservation.bound = Some((target, means));
-            (reservation.sum, reservation.last) = (measure::Sum::default(), None);
+            (reservation.sum, reservation.last, reservation.gauge) = Default::default();
         }
         Ok(means)
     }
@@ -278,6 +285,7 @@ impl Cpu {
                 reservation.tuner.learn(reservation.share, before, times, now.saturating_duration_since(then));
             }
             reservation.last = Some((now, times));
+            reservation.gauge.look(now.saturating_duration_since(self.origin), times.ran);
         }
         let beside = self.threads.share();
         if let Some(groups) = &mut self.groups {
@@ -298,18 +306,21 @@ impl Cpu {
     pub fn status(&self, name: &str) -> Option<Status> {
         let reservation = self.reservations.get(name)?;
         let means = reservation.bound.map(|(_, means)| means);
-        let (installed, got, members) = match means {
-            None => (String::new(), 0, Vec::new()),
+        let (installed, got, seen, members) = match means {
+            None => (String::new(), 0, None, Vec::new()),
             Some(Means::Deadline) => {
                 let held = format!("deadline {}", deadline::percent(self.threads.installed(name)));
-                (held, reservation.tuner.got(), self.threads.held(name))
+                (held, reservation.tuner.got(), reservation.gauge.seen(), self.threads.held(name))
             }
             Some(_) => {
                 let groups = self.groups.as_ref()?;
-                (groups.installed(name).unwrap_or_default(), groups.got(name)?.0, groups.processes(name))
+                let (got, seen) = groups.got(name)?;
+                (groups.installed(name).unwrap_or_default(), got, seen, groups.processes(name))
             }
         };
-        Some(Status { share: reservation.share, means, installed, got, members })
+        // Nanoseconds a second are thousandths of millionths.
+        let seen = seen.map(|seen| Seen { rate: seen.rate / 1_000, ..seen });
+        Some(Status { share: reservation.share, means, installed, got, seen, members })
     }
 
     /// Ends everything: the host is as it was.

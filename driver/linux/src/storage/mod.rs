@@ -14,6 +14,7 @@ pub use device::Device;
 use crate::cgroup::{Group, Tree};
 use crate::cpu::Kind;
 use crate::error::Failed;
+use crate::gauge::{Gauge, Seen};
 use limits::Limit;
 use std::collections::BTreeMap;
 use std::io;
@@ -62,8 +63,10 @@ pub struct Status {
     pub rate: u64,
     /// What the kernel holds, read at this moment; empty while nothing is bound.
     pub installed: String,
-    /// Bytes a second that were got between the last two looks, both directions.
-    pub got: u64,
+    /// Bytes a second that were got in the last whole interval, both directions.
+    pub seen: Option<Seen>,
+    /// The same of all that is not reserved, where it has a group.
+    pub rest: Option<Seen>,
     /// The processes that are served.
     pub members: Vec<u32>,
 }
@@ -76,7 +79,11 @@ pub struct Storage {
     disks: BTreeMap<String, Disk>,
     /// By disk and reservation.
     reservations: BTreeMap<(String, String), Reservation>,
+    /// What the unreserved were seen to do, by disk.
+    rest: BTreeMap<String, Gauge>,
     looked: Option<Instant>,
+    /// What gauges count their time from.
+    origin: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -85,8 +92,7 @@ struct Reservation {
     bound: Option<u32>,
     /// Found in the record of an earlier one, and not enabled since.
     left: bool,
-    served: Option<(Instant, u64)>,
-    got: u64,
+    gauge: Gauge,
 }
 
 impl Storage {
@@ -99,7 +105,7 @@ impl Storage {
                 reservations.insert((disk.clone(), name), Reservation { rate, left: true, ..Reservation::default() });
             }
         }
-        Storage { tree, opted_in, disks, reservations, looked: None }
+        Storage { tree, opted_in, disks, reservations, rest: BTreeMap::new(), looked: None, origin: Instant::now() }
     }
 
     /// What a reservation is worth here.
@@ -277,9 +283,13 @@ impl Storage {
             }
             let found = &self.disks[disk];
             if let Some(served) = limits::served(&tree.group(name), tree.version(), &found.device) {
-                let span = one.served.map(|(at, before)| (now.saturating_duration_since(at), before));
-                one.got = span.map_or(0, |(span, before)| per_second(served.saturating_sub(before), span));
-                one.served = Some((now, served));
+                one.gauge.look(now.saturating_duration_since(self.origin), served);
+            }
+        }
+        for (name, disk) in self.disks.iter().filter(|_| tree.is_gathered()) {
+            if let Some(served) = limits::served(&tree.rest(), tree.version(), &disk.device) {
+                let gauge = self.rest.entry(name.clone()).or_default();
+                gauge.look(now.saturating_duration_since(self.origin), served);
             }
         }
         drop(tree);
@@ -308,7 +318,8 @@ impl Storage {
             (Some(_), false) => of(&group),
         };
         let members = one.bound.map_or_else(Vec::new, |_| group.processes().unwrap_or_default());
-        Some(Status { rate: one.rate, installed, got: one.got, members })
+        let rest = self.rest.get(disk).filter(|_| one.bound.is_some()).and_then(Gauge::seen);
+        Some(Status { rate: one.rate, installed, seen: one.gauge.seen(), rest, members })
     }
 
     /// Ends everything: the host is as it was.
@@ -332,11 +343,6 @@ impl Storage {
 /// By which the tree knows a disk's use of a group.
 fn user(disk: &str) -> String {
     format!("disk-{disk}")
-}
-
-fn per_second(bytes: u64, span: Duration) -> u64 {
-    let micros = span.as_micros().max(1);
-    u64::try_from(u128::from(bytes) * 1_000_000 / micros).unwrap_or(u64::MAX)
 }
 
 /// Whether a process is in a group, or in one below it.

@@ -5,6 +5,7 @@ mod cancel;
 mod commit;
 mod create;
 mod enquire;
+mod instead;
 mod modify;
 mod permit;
 mod show;

@@ -54,6 +54,7 @@ impl Broker {
             }
             Err(refusal) => {
                 decided.rules = rules_of(&refusal);
+                let refusal = self.with_other_changes(world, &old, &next, refusal);
                 self.refuse(id, refusal, &decided);
             }
         }
@@ -181,6 +182,8 @@ impl Broker {
 fn new_window(n: usize, part: &mut Part, change: &Change, today: Time, horizon: Time) -> Result<(), Refusal> {
     let no = |text: &str| Err(Refusal::meaningless(Some(n), text));
     let too_far = |t: Time| t != Time::FOREVER && t > horizon;
+    // One window may move as a whole, past where it was.
+    let (mut moved, moves) = (None, part.steps.len() == 1 && change.end.is_some());
     if let Some(start) = change.start
         && let Some(first) = part.steps.first_mut()
     {
@@ -190,6 +193,7 @@ fn new_window(n: usize, part: &mut Part, change: &Change, today: Time, horizon: 
             () if begun && start <= today => {}
             () if begun => return no("it has begun: its start cannot change any more"),
             () if too_far(start) => return no("that is further ahead than reservations are taken"),
+            () if moves => moved = Some(start),
             () => match Window::new(start, first.window.end()) {
                 Ok(window) => first.window = window,
                 Err(_) => return no("its first window would be empty: it must end after it starts"),
@@ -205,7 +209,7 @@ fn new_window(n: usize, part: &mut Part, change: &Change, today: Time, horizon: 
         if too_far(end) {
             return no("that is further ahead than reservations are taken");
         }
-        match Window::new(last.window.start(), end) {
+        match Window::new(moved.unwrap_or(last.window.start()), end) {
             Ok(window) => last.window = window,
             Err(_) => return no("its last window would be empty: it must end after it starts"),
         }

@@ -26,6 +26,7 @@ impl Broker {
     /// A reservation as it is shown.
     pub(crate) fn view<L: Ledger>(&self, ledger: &L, number: Number) -> Option<View> {
         let r = self.all.get(&number)?;
+        let (today, is_over) = (self.today(), r.state.is_over());
         let parts = r.parts.iter().enumerate().map(|(n, part)| {
             let named = self.resources.get(part.resource);
             PartView {
@@ -36,7 +37,9 @@ impl Broker {
                 background: part.background,
                 shape: part.shape,
                 binding: part.binding.clone(),
+                asked: if is_over { 0 } else { part.amount(today) },
                 now: self.force.due((number, n)),
+                installed: self.force.installed((number, n)),
                 enforced: self.how_enforced((number, n)),
             }
         });
@@ -143,6 +146,7 @@ impl Broker {
             capacity: offer.capacity,
             free: free(instant),
             background: place.map_or(offer.shared, |place| self.grant(ledger, place)),
+            lent: place.map_or(0, |p| self.resources.get(p).sharing.values().map(|sharer| sharer.share).sum()),
             reservations: place.map_or(0, |place| self.resources.get(place).users.len()),
             missing: ledger.missing(id).map(|missing| (self.clock.calendar(missing.first), missing.worst)),
             timeline: stretches.into_iter().filter_map(step).collect(),

@@ -216,18 +216,39 @@ impl Pair {
                 Some(start) => row.start = start.max(self.now),
                 None => {}
             }
-            sane &= row.start < row.end;
             row.end = end.unwrap_or(row.end);
             sane &= row.start < row.end;
         }
         let fits = sane && self.fits(&rows, Some(k));
         let same = rows == known.rows;
         assert_eq!(reply.is_ok(), fits, "{known:?} to {rows:?} at {}: {reply:?}", self.now);
+        if let Err(refusal) = &reply {
+            self.check_changes(k, refusal, known.owner);
+        }
         if fits && let Some(known) = self.known.get_mut(&k) {
             known.rows = rows;
             self.pass();
         }
         fits && !same
+    }
+
+    /// What a refused change offers instead would be accepted.
+    fn check_changes(&self, k: usize, refusal: &Refusal, owner: &'static str) {
+        let Why::NoRoom { asked, free, .. } = refusal.why else { return };
+        assert!(free < asked, "{refusal:?}");
+        for alternative in &refusal.alternatives {
+            let of = |(n, part): (usize, &broker::refusal::Offered)| (n, part.kind, part.steps[0].amount);
+            let window = alternative.parts[0].steps[0].window;
+            let change = Change {
+                amounts: alternative.parts.iter().enumerate().map(of).collect(),
+                start: Some(window.start()),
+                end: Some(window.end()),
+                label: None,
+            };
+            let mut other = self.driver.clone();
+            let reply = other.call(owner, Call::Modify { handle: self.handles[k], change });
+            assert!(reply.is_ok(), "{alternative:?} at {}: {reply:?}", self.now);
+        }
     }
 
     fn bind(&mut self, k: usize, n: u16) -> bool {

@@ -99,6 +99,13 @@ impl Ledger for Tables {
         self.table(resource.0).available(window.start(), window.end()).as_bps()
     }
 
+    fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Want) -> Option<SlotKey> {
+        let rate = Rate::from_bps(want.amount);
+        let table = self.told(now, resource).ok()?;
+        let by = table.lasts(rate, by)?;
+        Some(SlotKey(table.grant(Window::new(now, by).ok()?, rate).ok()?.as_u64()))
+    }
+
     fn find(&self, resource: ResourceId, want: Want, span: Span, earliest: Time, latest: Time) -> Option<Time> {
         self.table(resource.0).find(Rate::from_bps(want.amount), span, earliest, latest).ok()?
     }

@@ -94,6 +94,20 @@ pub trait Ledger {
     /// What could be booked over the whole of a window, for packets of this least size.
     fn free(&self, resource: ResourceId, window: Window, packet: u32) -> u64;
 
+    /// What nobody has at this instant, for packets of this least size: less than [`Ledger::free`] where a booking would
+    /// displace somebody.
+    fn spare(&self, now: Time, resource: ResourceId, packet: u32) -> u64 {
+        let instant = Window::new(now, now.saturating_add(Span::from_nanos(1)));
+        instant.map_or(0, |instant| self.free(resource, instant, packet))
+    }
+
+    /// Gives background as one slot what it divides, from now on for as long as nobody has booked it, and at most until
+    /// `by`. `None`: nothing is promised to background here, so it is counted nowhere; or it does not fit.
+    fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Want) -> Option<SlotKey> {
+        let _ = (now, resource, by, want);
+        None
+    }
+
     /// The earliest start, not before `earliest`, at which it fits for `span` and is over by `latest`.
     fn find(&self, resource: ResourceId, want: Want, span: Span, earliest: Time, latest: Time) -> Option<Time>;
 

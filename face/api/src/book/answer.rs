@@ -50,13 +50,41 @@ pub struct PartRow {
     pub rtt_ms: f64,
     /// Whose packets or processes.
     pub binding: Option<BindingDoc>,
-    /// What it may have now.
+    /// What its windows ask for now; of a background part, the most that it wants.
+    #[serde(default)]
+    pub asked: f64,
+    /// What it may have now: what was admitted.
     pub now: f64,
+    /// What was read back for it from whatever enforces it.
+    #[serde(default)]
+    pub installed: f64,
+    /// What that is, in the kernel's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub means: Option<String>,
+    /// What it was seen to use; null: not enforced, not counted, or not for a second yet.
+    #[serde(default)]
+    pub measured: Option<MeasuredDoc>,
     /// `idle`, `unbound`, `pending`, `in_force` or `failed`.
     pub enforced: String,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+}
+
+/// What a part was seen to use, in its unit: a mean over the last whole interval.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MeasuredDoc {
+    /// So much: IP bytes that the edge let through, processor time, bytes read and written.
+    pub amount: f64,
+    /// In so many seconds.
+    pub interval_s: f64,
+    /// Of a network part: what exceeded it and was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<f64>,
+    /// Of a disk part: what all that is not reserved did meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreserved: Option<f64>,
 }
 
 /// An amount in a window.
@@ -149,6 +177,9 @@ pub struct ResourceRow {
     pub free: f64,
     /// What background parts may have together now.
     pub background: f64,
+    /// What they have now. Foreground does not wait for it: it is not taken from `free`.
+    #[serde(default)]
+    pub background_now: f64,
     /// Reservations that are not over.
     pub reservations: usize,
     /// What is promised and not there, at most.

@@ -9,7 +9,7 @@ mod event;
 mod instant;
 pub mod shown;
 
-pub use answer::{AlternativeDoc, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, ResourceRow, StepDoc};
+pub use answer::{AlternativeDoc, EnquiredDoc, MeasuredDoc, PartRow, RefusalDoc, ReservationDoc, ResourceRow, StepDoc};
 pub use event::{BookEvent, BookEvents};
 pub use instant::Instant;
 use serde::{Deserialize, Serialize};

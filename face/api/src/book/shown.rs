@@ -84,7 +84,12 @@ impl From<PartView> for PartRow {
             packet_bytes: part.shape.packet,
             rtt_ms: millis(part.shape.rtt),
             binding: part.binding.map(Into::into),
+            asked: amount(kind, part.asked),
             now: amount(kind, part.now),
+            installed: amount(kind, part.installed),
+            // Whoever enforces it fills these in.
+            means: None,
+            measured: None,
             enforced: enforced.to_owned(),
             fault,
         }
@@ -101,6 +106,7 @@ impl From<ResourceView> for ResourceRow {
             capacity: amount(kind, view.capacity),
             free: amount(kind, view.free),
             background: amount(kind, view.background),
+            background_now: amount(kind, view.lent),
             reservations: view.reservations,
             missing: view.missing.map(|(_, missing)| amount(kind, missing)),
             missing_from: view.missing.map(|(first, _)| Instant(first)),

@@ -234,6 +234,9 @@ pub struct ListArgs {
     /// In this state: held, booked, active, suspended, ended, cancelled, expired
     #[arg(long = "state", value_name = "STATE")]
     pub states: Vec<String>,
+    /// With a window that meets this one: 14:00..15:30, "friday 00:00..24h"
+    #[arg(long, short = 'w', value_name = "FROM..UNTIL")]
+    pub window: Option<String>,
     /// Also what is over
     #[arg(long, conflicts_with = "states")]
     pub all: bool,

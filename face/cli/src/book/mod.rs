@@ -8,7 +8,7 @@ pub mod times;
 
 use crate::complain::Complaint;
 use api::agent::{Answer, BookAnswer, Request};
-use api::book::{AmountDoc, BookFilter, ChangeDoc, Instant, ReservationDoc};
+use api::book::{AmountDoc, BookFilter, ChangeDoc, Instant, ReservationDoc, WindowDoc};
 use api::client::Client;
 use args::{BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, ReserveArgs};
 use std::process::ExitCode;
@@ -185,19 +185,13 @@ pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
     if args.all {
         filter.states = STATES.map(str::to_owned).to_vec();
     }
-    let mut rows: Vec<ReservationDoc> = Vec::new();
-    loop {
-        match client.call(Request::BookShow { handle: None, filter: filter.clone() })? {
-            Answer::Book(BookAnswer::Reservations { rows: page, more }) => {
-                rows.extend(page);
-                match rows.last() {
-                    Some(last) if more => filter.after = Some(last.handle.clone()),
-                    _ => break,
-                }
-            }
-            other => return Err(unexpected(&other)),
-        }
+    if let Some(text) = &args.window {
+        let window = calendar.window(text).map_err(Complaint::usage)?;
+        let (start, end) =
+            (window.start.unwrap_or_else(|| calendar.now()), window.end.unwrap_or(Instant(Time::FOREVER)));
+        filter.window = Some(WindowDoc { start, end });
     }
+    let rows = matching(&mut client, filter)?;
     if args.json {
         print_json(&rows)?;
     } else if rows.is_empty() {
@@ -206,6 +200,23 @@ pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
         print!("{}", show::table(&rows, &calendar));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Everything that matches, page by page.
+pub fn matching(client: &mut Client, mut filter: BookFilter) -> Result<Vec<ReservationDoc>, Complaint> {
+    let mut rows: Vec<ReservationDoc> = Vec::new();
+    loop {
+        match client.call(Request::BookShow { handle: None, filter: filter.clone() })? {
+            Answer::Book(BookAnswer::Reservations { rows: page, more }) => {
+                rows.extend(page);
+                match rows.last() {
+                    Some(last) if more => filter.after = Some(last.handle.clone()),
+                    _ => return Ok(rows),
+                }
+            }
+            other => return Err(unexpected(&other)),
+        }
+    }
 }
 
 /// One reservation with its history.

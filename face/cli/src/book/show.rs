@@ -4,7 +4,7 @@ use super::times::Calendar;
 use crate::complain::Complaint;
 use crate::watch::rate;
 use api::agent::Problem;
-use api::book::{BookEvent, EnquiredDoc, RefusalDoc, ReservationDoc, StepDoc};
+use api::book::{BindingDoc, BookEvent, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, StepDoc};
 use api::client::Error;
 use api::table::{Align, Table};
 use std::fmt::Write;
@@ -17,7 +17,8 @@ pub fn amount(unit: &str, amount: f64) -> String {
     match unit {
         "bit/s" => rate(amount as u64),
         "bytes/s" => format!("{:.2}MB/s", amount / 1e6),
-        "cores" => format!("{amount} cores"),
+        // Measured cores have more digits than anybody reads.
+        "cores" => format!("{} cores", (amount * 1e4).round() / 1e4),
         _ => format!("{amount}"),
     }
 }
@@ -40,6 +41,20 @@ fn unit_of(resource: &str) -> &'static str {
     api::book::shown::unit(terms::book::Kind::of(resource))
 }
 
+/// What was measured, in words.
+fn measured(part: &PartRow) -> String {
+    let Some(seen) = &part.measured else { return "not measured".to_owned() };
+    let shown = |value: f64| amount(&part.unit, value);
+    let mut text = format!("measured {} over {:.1} s", shown(seen.amount), seen.interval_s);
+    if let Some(refused) = seen.refused.filter(|refused| *refused > 0.0) {
+        let _ = write!(text, " ({} more was dropped)", shown(refused));
+    }
+    if let Some(rest) = seen.unreserved {
+        let _ = write!(text, " (all that is not reserved: {})", shown(rest));
+    }
+    text
+}
+
 /// One reservation.
 pub fn reservation(doc: &ReservationDoc, calendar: &Calendar) -> String {
     let mut text = format!("{}  {}", doc.handle, doc.state);
@@ -54,11 +69,73 @@ pub fn reservation(doc: &ReservationDoc, calendar: &Calendar) -> String {
         let kind = if part.kind.as_deref() == Some("cap") { " (a cap, no guarantee)" } else { "" };
         let fault = part.fault.as_ref().map_or(String::new(), |fault| format!(": {fault}"));
         let _ = writeln!(text, "  {n}  {}{kind}  {}{fault}", part.resource, part.enforced.replace('_', " "));
+        let shown = |value: f64| amount(&part.unit, value);
+        let _ =
+            write!(text, "       bound to {}; ", part.binding.as_ref().map_or("nobody".to_owned(), |b| whose(Some(b))));
+        let (asked, admitted, installed) = (shown(part.asked), shown(part.now), shown(part.installed));
+        let _ = writeln!(text, "asked {asked}, admitted {admitted}, installed {installed}, {}", measured(part));
+        if let Some(means) = &part.means {
+            let _ = writeln!(text, "       by {means}");
+        }
         for line in steps(&part.unit, &part.steps, calendar) {
             let _ = writeln!(text, "       {line}");
         }
     }
     text
+}
+
+/// Whose packets or processes, in a word.
+fn whose(binding: Option<&BindingDoc>) -> String {
+    match binding {
+        None => "-".to_owned(),
+        Some(BindingDoc::Pid(pid)) => format!("pid {pid}"),
+        Some(BindingDoc::Tid(tid)) => format!("tid {tid}"),
+        Some(BindingDoc::Cgroup(path)) => path.clone(),
+        Some(BindingDoc::Flow(flow)) => {
+            let end = |address: Option<std::net::IpAddr>, port: Option<u16>| {
+                let address = address.map_or("*".to_owned(), |address| address.to_string());
+                port.map_or(address.clone(), |port| format!("{address}:{port}"))
+            };
+            format!("{} > {}", end(flow.src, flow.src_port), end(flow.dst, flow.dst_port))
+        }
+    }
+}
+
+/// Parts, four words each: asked, admitted, installed, measured.
+pub fn in_force(rows: &[ReservationDoc]) -> Table {
+    let mut table = Table::new(&[
+        ("handle", Align::Left),
+        ("part", Align::Right),
+        ("resource", Align::Left),
+        ("kind", Align::Left),
+        ("bound to", Align::Left),
+        ("asked", Align::Right),
+        ("admitted", Align::Right),
+        ("installed", Align::Right),
+        ("measured", Align::Right),
+        ("over", Align::Right),
+        ("enforced", Align::Left),
+    ]);
+    for doc in rows {
+        for (n, part) in doc.parts.iter().enumerate() {
+            let shown = |value: f64| amount(&part.unit, value);
+            let seen = part.measured.as_ref();
+            table.row([
+                if n == 0 { doc.handle.clone() } else { String::new() },
+                n.to_string(),
+                part.resource.clone(),
+                part.kind.clone().unwrap_or_else(|| "-".to_owned()),
+                whose(part.binding.as_ref()),
+                shown(part.asked),
+                shown(part.now),
+                shown(part.installed),
+                seen.map_or("-".to_owned(), |seen| shown(seen.amount)),
+                seen.map_or("-".to_owned(), |seen| format!("{:.1}s", seen.interval_s)),
+                part.enforced.replace('_', " "),
+            ]);
+        }
+    }
+    table
 }
 
 /// Many, as a table.

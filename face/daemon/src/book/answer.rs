@@ -2,9 +2,12 @@
 
 use crate::agent::Agent;
 use crate::calls::problem;
+use crate::enforce::Usage;
 use api::agent::{Answer, BookAnswer, Line, Problem, Request};
+use api::book::shown::amount;
+use api::book::{MeasuredDoc, ReservationDoc};
 use broker::io::{Answer as Said, CallId};
-use broker::{Input, Reply};
+use broker::{Input, Reply, View};
 
 /// Most calls whose answers are to come, of all connections.
 const MOST_CALLS: usize = 1 << 16;
@@ -39,6 +42,36 @@ impl Agent {
         Ok(true)
     }
 
+    /// An answer as it is shown: reservations with what their enforcers hold and see.
+    fn shown(&mut self, said: Said) -> BookAnswer {
+        match said {
+            Said::Reservation(view) => BookAnswer::Reservation(self.reservation(view)),
+            Said::List { views, more } => {
+                let rows = views.into_iter().map(|view| self.reservation(view)).collect();
+                BookAnswer::Reservations { rows, more }
+            }
+            other => other.into(),
+        }
+    }
+
+    fn reservation(&mut self, view: View) -> ReservationDoc {
+        let (handle, installed) = (view.handle, view.parts.iter().any(|part| part.installed > 0));
+        let kinds: Vec<_> = view.parts.iter().map(|part| part.kind).collect();
+        let mut doc = ReservationDoc::from(view);
+        if !installed {
+            return doc;
+        }
+        self.on_ground(|enforcers, ground| {
+            for (n, (row, kind)) in
+                doc.parts.iter_mut().zip(kinds).enumerate().filter(|(_, (row, _))| row.installed > 0.0)
+            {
+                row.means = enforcers.means(ground, &row.resource, handle, n);
+                row.measured = enforcers.measured(&row.resource, handle, n).map(|usage| measured(kind, usage));
+            }
+        });
+        doc
+    }
+
     /// The answer to a call, for whoever waits for it.
     pub(super) fn reply_book(&mut self, id: CallId, reply: Reply) {
         let Some(waiting) = self.book.calls.remove(&id.0) else { return };
@@ -49,7 +82,7 @@ impl Agent {
                     let seen = events.last().map_or(*last, |event| event.seq);
                     self.book.followers.add(client, seen);
                 }
-                Line::Ok { id, ok: Box::new(Answer::Book(BookAnswer::from(said))) }
+                Line::Ok { id, ok: Box::new(Answer::Book(self.shown(said))) }
             }
             Err(refusal) => Line::Error { id, error: Problem::from(&refusal) },
         };
@@ -57,5 +90,14 @@ impl Agent {
         if follows {
             self.catch_up(client);
         }
+    }
+}
+
+fn measured(kind: terms::book::Kind, usage: Usage) -> MeasuredDoc {
+    MeasuredDoc {
+        amount: amount(kind, usage.amount),
+        interval_s: usage.interval.as_nanos() as f64 / 1e9,
+        refused: usage.refused.map(|refused| amount(kind, refused)),
+        unreserved: usage.unreserved.map(|unreserved| amount(kind, unreserved)),
     }
 }

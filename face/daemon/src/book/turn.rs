@@ -114,7 +114,7 @@ impl Agent {
     }
 
     /// Lets those who enforce do something, and carries out what the node says meanwhile.
-    fn on_ground<T>(&mut self, deed: impl FnOnce(&mut Enforcers, &mut Ground<'_>) -> T) -> T {
+    pub(super) fn on_ground<T>(&mut self, deed: impl FnOnce(&mut Enforcers, &mut Ground<'_>) -> T) -> T {
         let mut said = Vec::new();
         let Agent { clock, plane, names, node, book, .. } = self;
         let mut ground = Ground { now: clock.now(), plane, names, node, said: &mut said };

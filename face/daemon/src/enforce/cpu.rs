@@ -4,12 +4,12 @@
 //! the reservation alone, so that a reservation of both is one group.
 
 use super::host::group_name;
-use super::{Enforcer, Found, Ground};
+use super::{Enforcer, Found, Ground, Usage};
 use crate::config::Level;
 use broker::io::{Action, Order};
 use linux::cpu::{Cpu, Kind, Notice, Target, deadline};
 use node::book::Stock;
-use terms::book::{Binding, Guarantee};
+use terms::book::{Binding, Guarantee, Handle};
 use terms::{Span, Time};
 
 /// How often a bound process is looked at.
@@ -58,7 +58,7 @@ impl Processors {
 
 impl Enforcer for Processors {
     fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
-        let name = group_name(order, self.shared);
+        let name = group_name(order.handle, order.part, self.shared);
         let done = match &order.action {
             Action::Enable { binding, amount } | Action::Change { binding, amount } => {
                 self.serve(&name, binding.as_ref(), *amount)
@@ -75,6 +75,17 @@ impl Enforcer for Processors {
 
     fn stocks(&self) -> Vec<Stock> {
         self.stocks.clone()
+    }
+
+    fn measured(&self, _: &str, handle: Handle, part: usize) -> Option<Usage> {
+        let seen = self.cpu.status(&group_name(handle, part, self.shared))?.seen?;
+        let interval = Span::from_nanos(u64::try_from(seen.span.as_nanos()).unwrap_or(u64::MAX));
+        Some(Usage { amount: seen.rate, refused: None, unreserved: None, interval })
+    }
+
+    fn means(&self, _: &Ground<'_>, _: &str, handle: Handle, part: usize) -> Option<String> {
+        let status = self.cpu.status(&group_name(handle, part, self.shared))?;
+        Some(status.installed).filter(|words| !words.is_empty())
     }
 
     fn wake_at(&self) -> Option<Time> {

@@ -3,7 +3,6 @@
 
 use crate::config::AgentConfig;
 use crate::host_file::CpuConfig;
-use broker::io::Order;
 use linux::cgroup::{self, Mounted, Place, Tree, Version};
 use linux::cpu::{Cpu, Kind, capacity};
 use linux::error::Failed;
@@ -12,7 +11,7 @@ use node::book::Stock;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
-use terms::book::Guarantee;
+use terms::book::{Guarantee, Handle};
 
 /// What there is.
 #[derive(Debug, Default)]
@@ -110,7 +109,7 @@ fn tree(config: &AgentConfig, mounted: Vec<Mounted>, record: &str) -> Result<Arc
     Tree::open(place).map(|tree| Arc::new(Mutex::new(tree)))
 }
 
-/// What the group of an order is called: the same after a restart.
-pub(super) fn group_name(order: &Order, shared: bool) -> String {
-    if shared { order.handle.text() } else { format!("{}-{}", order.handle.text(), order.part) }
+/// What the group of a part is called: the same after a restart.
+pub(super) fn group_name(handle: Handle, part: usize, shared: bool) -> String {
+    if shared { handle.text() } else { format!("{}-{part}", handle.text()) }
 }

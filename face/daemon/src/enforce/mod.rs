@@ -21,9 +21,9 @@ use node::Node;
 use node::book::Stock;
 use node::io::Output;
 use std::collections::BTreeMap;
-use terms::Time;
 use terms::book::{Handle, Kind};
-use traffic::plan::{Counters, Plan};
+use terms::{Span, Time};
+use traffic::plan::Plan;
 
 /// What an enforcer may use of the agent.
 pub struct Ground<'a> {
@@ -48,6 +48,19 @@ pub struct Found {
     pub name: &'static str,
     /// For people.
     pub text: String,
+}
+
+/// What a part was seen to use, in the unit of its kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// So much, as a mean over `interval`; rounded down.
+    pub amount: u64,
+    /// What exceeded it and was refused, where that is counted.
+    pub refused: Option<u64>,
+    /// What all that is not reserved used meanwhile, where that is counted.
+    pub unreserved: Option<u64>,
+    /// The last whole interval.
+    pub interval: Span,
 }
 
 /// Who carries out the orders for one kind of resource.
@@ -85,9 +98,15 @@ pub trait Enforcer: std::fmt::Debug {
         Vec::new()
     }
 
-    /// What the part was seen to use, and what it was refused, if that is counted.
-    fn measured(&self, ground: &Ground<'_>, handle: Handle, part: usize) -> Option<Counters> {
-        let _ = (ground, handle, part);
+    /// What the part was seen to use, if that is counted and was looked at for long enough.
+    fn measured(&self, resource: &str, handle: Handle, part: usize) -> Option<Usage> {
+        let _ = (resource, handle, part);
+        None
+    }
+
+    /// What is in force for the part, for people, in the words of whatever enforces it.
+    fn means(&self, ground: &Ground<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+        let _ = (ground, resource, handle, part);
         None
     }
 
@@ -134,8 +153,13 @@ impl Enforcers {
     }
 
     /// See [`Enforcer::measured`].
-    pub fn measured(&self, ground: &Ground<'_>, resource: &str, handle: Handle, part: usize) -> Option<Counters> {
-        self.all.get(&Kind::of(resource))?.measured(ground, handle, part)
+    pub fn measured(&self, resource: &str, handle: Handle, part: usize) -> Option<Usage> {
+        self.all.get(&Kind::of(resource))?.measured(resource, handle, part)
+    }
+
+    /// See [`Enforcer::means`].
+    pub fn means(&self, ground: &Ground<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+        self.all.get(&Kind::of(resource))?.means(ground, resource, handle, part)
     }
 
     /// See [`Enforcer::settle`]; what went wrong.

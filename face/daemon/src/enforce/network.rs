@@ -9,13 +9,16 @@
 //!
 //! What takes away begins at the edge, what gives begins at the class, so that no more is marked than the class can carry.
 
-use super::{Enforcer, Ground};
+use super::{Enforcer, Found, Ground, Usage};
 use broker::io::{Action, Order};
+use linux::gauge::Gauge;
 use node::io::{Aggregate, Input, Output, Premium};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::time::Duration;
 use terms::book::{Binding, Flow, Handle, burst};
 use terms::ports::{Route, Way};
-use terms::{Dscp, IfIndex, Rate};
+use terms::{Dscp, IfIndex, Rate, Span, Time};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, Counters, LinkSpec, Plan, PlanOp};
 
@@ -31,6 +34,17 @@ struct Installed {
     rule: EdgeRule,
 }
 
+/// How often the counters of rules are read, and of how many rules at once: with more, each is read less often.
+const LOOK_EVERY: Span = Span::from_secs(1);
+const AT_ONCE: usize = 256;
+
+/// The counters of a rule as rates, bits: what conformed, what was dropped.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    passed: Gauge,
+    dropped: Gauge,
+}
+
 /// The premium flows of this node.
 #[derive(Debug, Default)]
 pub struct Networks {
@@ -39,6 +53,10 @@ pub struct Networks {
     found: BTreeSet<(EdgeAt, MultiField)>,
     /// What the classes served then: they do not shrink before everybody has been asked.
     floor: BTreeMap<IfIndex, Premium>,
+    seen: BTreeMap<Place, Seen>,
+    /// Up to which part the counters were read last.
+    looked: Option<Place>,
+    wake: Option<Time>,
 }
 
 impl Networks {
@@ -47,7 +65,7 @@ impl Networks {
         let rules = |(&at, rules): (&EdgeAt, &BTreeMap<MultiField, EdgeRule>)| {
             rules.keys().map(|&fields| (at, fields)).collect::<Vec<_>>()
         };
-        Networks { parts: BTreeMap::new(), found: plan.edges.iter().flat_map(rules).collect(), floor: served(plan) }
+        Networks { found: plan.edges.iter().flat_map(rules).collect(), floor: served(plan), ..Networks::default() }
     }
 
     fn set(&mut self, ground: &mut Ground<'_>, place: Place, wanted: Installed) -> Result<(), String> {
@@ -89,7 +107,29 @@ impl Networks {
         }
         ground.plane.apply(&ops).map_err(words)?;
         self.parts.remove(&place);
+        self.seen.remove(&place);
         self.serve(ground, old.oif)
+    }
+
+    /// The counters of a part's rule, since it was installed.
+    pub fn counters(&self, ground: &Ground<'_>, handle: Handle, part: usize) -> Option<Counters> {
+        let installed = self.parts.get(&(handle, part))?;
+        ground.plane.rule_counters(installed.at, &installed.fields).ok().flatten()
+    }
+
+    /// Reads the counters of those whose turn it is.
+    fn look(&mut self, ground: &Ground<'_>) {
+        let after = self.looked.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.parts.range((after, Bound::Unbounded));
+        let turn: Vec<Place> = behind.chain(&self.parts).map(|(place, _)| *place).take(AT_ONCE).collect();
+        let at = Duration::from_nanos(ground.now.as_nanos());
+        for &place in turn.iter().take(self.parts.len()) {
+            let Some(counters) = self.counters(ground, place.0, place.1) else { continue };
+            let seen = self.seen.entry(place).or_default();
+            seen.passed.look(at, counters.bytes.saturating_mul(8));
+            seen.dropped.look(at, counters.over_bytes.saturating_mul(8));
+        }
+        self.looked = turn.last().copied().filter(|_| self.parts.len() > AT_ONCE);
     }
 
     /// Gives the classes of an interface what its parts need, and reads it back.
@@ -132,7 +172,9 @@ impl Enforcer for Networks {
         let mark = if order.background { Dscp::AF11 } else { Dscp::EF };
         let at = edge_of(ground, flow, oif);
         let fields = MultiField::from(*flow);
-        self.set(ground, place, Installed { oif, at, fields, rule: EdgeRule { bucket, mark } })
+        self.set(ground, place, Installed { oif, at, fields, rule: EdgeRule { bucket, mark } })?;
+        self.wake = self.wake.or(Some(ground.now + LOOK_EVERY));
+        Ok(())
     }
 
     fn settle(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
@@ -146,9 +188,30 @@ impl Enforcer for Networks {
         floors.into_iter().try_for_each(|oif| self.serve(ground, oif))
     }
 
-    fn measured(&self, ground: &Ground<'_>, handle: Handle, part: usize) -> Option<Counters> {
-        let installed = self.parts.get(&(handle, part))?;
-        ground.plane.rule_counters(installed.at, &installed.fields).ok().flatten()
+    fn measured(&self, _: &str, handle: Handle, part: usize) -> Option<Usage> {
+        let Seen { passed, dropped } = self.seen.get(&(handle, part))?;
+        let (passed, dropped) = (passed.seen()?, dropped.seen());
+        let interval = Span::from_nanos(u64::try_from(passed.span.as_nanos()).unwrap_or(u64::MAX));
+        Some(Usage { amount: passed.rate, refused: dropped.map(|seen| seen.rate), unreserved: None, interval })
+    }
+
+    fn means(&self, ground: &Ground<'_>, _: &str, handle: Handle, part: usize) -> Option<String> {
+        let Installed { at, rule, .. } = self.parts.get(&(handle, part))?;
+        let place = ground.names.get(&at.interface).map_or("?", String::as_str);
+        let side = if at.side == Side::Ingress { "ingress" } else { "egress" };
+        let mark = if rule.mark == Dscp::EF { "EF" } else { "AF11" };
+        let (rate, depth) = (rule.bucket.rate.as_bps(), rule.bucket.depth.get());
+        Some(format!("{mark} at the {side} of {place}, {rate} bit/s, bucket {depth} B"))
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.wake
+    }
+
+    fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+        self.look(ground);
+        self.wake = (!self.parts.is_empty()).then(|| ground.now + LOOK_EVERY);
+        Vec::new()
     }
 
     fn end(&mut self, ground: &mut Ground<'_>) {

@@ -1,12 +1,12 @@
 //! Disks: the book's orders as limits of what is not reserved (see `linux::storage`). Amounts come as bit/s.
 
 use super::host::group_name;
-use super::{Enforcer, Found, Ground};
+use super::{Enforcer, Found, Ground, Usage};
 use crate::config::Level;
 use broker::io::{Action, Order};
 use linux::storage::{Notice, Storage};
 use node::book::Stock;
-use terms::book::Binding;
+use terms::book::{Binding, Handle};
 use terms::{Span, Time};
 
 const TICK: Span = Span::from_millis(500);
@@ -38,8 +38,8 @@ impl Disks {
 
 impl Enforcer for Disks {
     fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
-        let name = group_name(order, self.shared);
-        let disk = order.resource.strip_prefix("disk/").unwrap_or(&order.resource);
+        let name = group_name(order.handle, order.part, self.shared);
+        let disk = disk_of(&order.resource);
         let done = match &order.action {
             Action::Enable { binding, amount } | Action::Change { binding, amount } => {
                 self.serve(disk, &name, binding.as_ref(), *amount)
@@ -58,6 +58,19 @@ impl Enforcer for Disks {
         self.stocks.clone()
     }
 
+    fn measured(&self, resource: &str, handle: Handle, part: usize) -> Option<Usage> {
+        let status = self.storage.status(disk_of(resource), &group_name(handle, part, self.shared))?;
+        let (seen, bits) = (status.seen?, |rate: u64| rate.saturating_mul(8));
+        let interval = Span::from_nanos(u64::try_from(seen.span.as_nanos()).unwrap_or(u64::MAX));
+        let unreserved = status.rest.map(|rest| bits(rest.rate));
+        Some(Usage { amount: bits(seen.rate), refused: None, unreserved, interval })
+    }
+
+    fn means(&self, _: &Ground<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+        let status = self.storage.status(disk_of(resource), &group_name(handle, part, self.shared))?;
+        Some(status.installed).filter(|words| !words.is_empty())
+    }
+
     fn wake_at(&self) -> Option<Time> {
         self.wake
     }
@@ -71,6 +84,10 @@ impl Enforcer for Disks {
         // What would not go back is found by the next agent.
         let _ = self.storage.close();
     }
+}
+
+fn disk_of(resource: &str) -> &str {
+    resource.strip_prefix("disk/").unwrap_or(resource)
 }
 
 fn found(notice: &Notice) -> Found {

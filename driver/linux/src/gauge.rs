@@ -1,0 +1,74 @@
+//! A rate out of a count that only grows: what went by in the last whole interval, and how long that interval was.
+//!
+//! Looked at as often as somebody likes; the rate is told anew once a second at most, so that it stands for long enough to
+//! mean something, and always with the time that it stands for.
+
+use std::time::Duration;
+
+/// The shortest interval that a rate is told for.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// What was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// So much a second, rounded down.
+    pub rate: u64,
+    /// In an interval of this length, which ended when the count was last looked at in time.
+    pub span: Duration,
+}
+
+/// Of one count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Gauge {
+    /// The beginning of the interval that runs.
+    from: Option<(Duration, u64)>,
+    seen: Option<Seen>,
+}
+
+impl Gauge {
+    /// The count stands at `total` at this time of any clock that does not step.
+    pub fn look(&mut self, at: Duration, total: u64) {
+        let Some((then, before)) = self.from else {
+            self.from = Some((at, total));
+            return;
+        };
+        // One that has become less counts something else now.
+        let Some(more) = total.checked_sub(before) else {
+            *self = Gauge { from: Some((at, total)), seen: None };
+            return;
+        };
+        let span = at.saturating_sub(then);
+        if span >= SHORTEST {
+            let rate = u128::from(more) * 1_000_000_000 / span.as_nanos();
+            self.seen = Some(Seen { rate: u64::try_from(rate).unwrap_or(u64::MAX), span });
+            self.from = Some((at, total));
+        }
+    }
+
+    /// The last whole interval; `None` until there is one.
+    pub fn seen(&self) -> Option<Seen> {
+        self.seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_told_with_its_interval_and_a_count_that_begins_again_is_none() {
+        let ms = Duration::from_millis;
+        let mut gauge = Gauge::default();
+        gauge.look(ms(10), 500);
+        gauge.look(ms(900), 900);
+        assert_eq!(gauge.seen(), None, "not a second yet");
+        gauge.look(ms(1_260), 3_000);
+        assert_eq!(gauge.seen(), Some(Seen { rate: 2_000, span: ms(1_250) }));
+        gauge.look(ms(2_000), 9_000);
+        assert_eq!(gauge.seen().map(|seen| seen.rate), Some(2_000), "that interval still runs");
+        gauge.look(ms(2_001), 0);
+        assert_eq!(gauge.seen(), None);
+        gauge.look(ms(4_001), 0);
+        assert_eq!(gauge.seen(), Some(Seen { rate: 0, span: ms(2_000) }));
+    }
+}

@@ -1,0 +1,149 @@
+//! Why a change does not fit, and which change of the same reservation would: what it has already is its own, and is free
+//! to it. Nothing is given back to find out.
+
+use crate::ask::packet;
+use crate::broker::Broker;
+use crate::refusal::{Alternative, Offered, Refusal, Sort, Why};
+use crate::reservation::{Part, Reservation};
+use alloc::vec::Vec;
+use terms::book::{ResourceId, Step, amount_at};
+use terms::ports::Ledger;
+use terms::ports::book::Want;
+use terms::{Time, Window};
+
+/// The most stretches of a timeline that are looked at for one part.
+const STRETCHES: usize = 1_024;
+/// How often the parts may disagree about the earliest start before the search is given up.
+const ROUNDS: usize = 256;
+
+/// A part as it is to be, in one window.
+struct Asked<'a> {
+    old: &'a Part,
+    /// `None`: a background part, which needs no room.
+    id: Option<ResourceId>,
+    packet: u32,
+    step: Step,
+}
+
+impl Broker {
+    /// The refusal with the first stretch that is short, and with what would be accepted instead, where every part of
+    /// the change has one window.
+    pub(super) fn with_other_changes<L: Ledger>(
+        &self,
+        ledger: &L,
+        old: &Reservation,
+        next: &Reservation,
+        mut refusal: Refusal,
+    ) -> Refusal {
+        let Why::NoRoom { part: n, asked, free, window, .. } = &mut refusal.why else { return refusal };
+        let Some(parts) = self.each_in_one_window(old, next) else { return refusal };
+        let short = self.stretches(ledger, &parts[*n], parts[*n].step.window);
+        if let Some(&(first, left)) = short.iter().find(|(_, left)| *left < parts[*n].step.amount) {
+            (*asked, *free, *window) = (parts[*n].step.amount, left, first);
+        }
+        let begun = old.parts.iter().any(|part| part.steps.iter().any(|step| step.window.start() <= self.today()));
+        let all = [
+            (Sort::Later, if begun { None } else { self.later(ledger, &parts) }),
+            (Sort::Slower, self.slower(ledger, &parts)),
+            (Sort::Shorter, self.shorter(ledger, &parts)),
+        ];
+        let offered = |steps: Vec<Step>| {
+            let each = old.parts.iter().zip(steps);
+            each.map(|(part, step)| Offered { kind: self.resources.get(part.resource).kind, steps: [step].into() })
+        };
+        let found = all.into_iter().filter_map(|(sort, steps)| Some((sort, steps?)));
+        let found = found.map(|(sort, steps)| Alternative { sort, parts: offered(steps).collect() });
+        refusal.alternatives.extend(found);
+        refusal
+    }
+
+    /// `None`: a part has several windows, or its resource is away, or two parts are of one resource.
+    fn each_in_one_window<'a>(&self, old: &'a Reservation, next: &Reservation) -> Option<Vec<Asked<'a>>> {
+        let part = |(old, next): (&'a Part, &Part)| {
+            let named = self.resources.get(old.resource);
+            let [step] = next.steps[..] else { return None };
+            let start = step.window.start().max(self.today());
+            let step = Step { window: Window::new(start, step.window.end()).ok()?, ..step };
+            let id = if old.background.is_none() { Some(named.id?) } else { None };
+            Some(Asked { old, id, packet: packet(named.kind, old.shape.packet), step })
+        };
+        let parts: Vec<Asked<'a>> = old.parts.iter().zip(&next.parts).map(part).collect::<Option<_>>()?;
+        let twice =
+            |(n, part): (usize, &Asked<'_>)| parts[..n].iter().any(|other| other.old.resource == part.old.resource);
+        (!parts.iter().enumerate().any(twice)).then_some(parts)
+    }
+
+    /// What the part could have in each stretch of a window: what is free, and what it has there.
+    fn stretches<L: Ledger>(&self, ledger: &L, part: &Asked<'_>, window: Window) -> Vec<(Window, u64)> {
+        let (Some(id), Some(asked)) = (part.id, self.clock.agents_window(window)) else { return Vec::new() };
+        let free = ledger.stretches(id, asked, part.packet, STRETCHES);
+        let free = free.into_iter().filter_map(|(window, free)| Some((self.clock.calendar_window(window)?, free)));
+        free.flat_map(|(window, free)| with_own(&part.old.steps, window, free)).collect()
+    }
+
+    /// As much, as long, at the first time at which that is free; what it has already is left where it is.
+    fn later<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<Step>> {
+        let first = parts.first()?.step.window;
+        if first.end() == Time::FOREVER || parts.iter().any(|part| part.step.window != first) {
+            return None;
+        }
+        let by =
+            first.end().saturating_add(self.config.look_ahead).min(self.today().saturating_add(self.config.horizon));
+        let mut start = first.start();
+        for _ in 0..ROUNDS {
+            let asked = start;
+            for part in parts {
+                let Some(id) = part.id else { continue };
+                let want = Want { amount: part.step.amount, packet: part.packet };
+                let (from, by) = (self.clock.agents(start), self.clock.agents(by));
+                start = self.clock.calendar(ledger.find(id, want, first.span(), from, by)?);
+            }
+            if start == asked {
+                let window = Window::new(start, start.saturating_add(first.span())).ok()?;
+                return Some(parts.iter().map(|part| Step { window, ..part.step }).collect());
+            }
+        }
+        None
+    }
+
+    /// In the same windows, as much as there is.
+    fn slower<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<Step>> {
+        let part = |part: &Asked<'_>| {
+            let least = self.stretches(ledger, part, part.step.window).into_iter().map(|(_, free)| free).min();
+            let amount = part.step.amount.min(if part.id.is_some() { least? } else { u64::MAX });
+            (amount > 0 && part.old.background.is_none_or(|terms| terms.floor <= amount))
+                .then_some(Step { amount, ..part.step })
+        };
+        parts.iter().map(part).collect()
+    }
+
+    /// From the same start, as much, until the first of them is short.
+    fn shorter<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<Step>> {
+        let mut end = parts.iter().map(|part| part.step.window.end()).max()?;
+        if parts.iter().any(|part| part.step.window.end() != end) {
+            return None;
+        }
+        for part in parts.iter().filter(|part| part.id.is_some()) {
+            let stretches = self.stretches(ledger, part, part.step.window);
+            let short = stretches.iter().find(|(_, free)| *free < part.step.amount);
+            end = end.min(short.map_or(stretches.last()?.0.end(), |(first, _)| first.start()));
+        }
+        if end <= self.today() {
+            return None;
+        }
+        let step =
+            |part: &Asked<'_>| Some(Step { window: Window::new(part.step.window.start(), end).ok()?, ..part.step });
+        parts.iter().map(step).collect()
+    }
+}
+
+/// A stretch cut where the part's own steps begin and end, with what it has added to what is free.
+fn with_own(steps: &[Step], window: Window, free: u64) -> Vec<(Window, u64)> {
+    let mut edges: Vec<Time> = steps.iter().flat_map(|step| [step.window.start(), step.window.end()]).collect();
+    edges.retain(|edge| *edge > window.start() && *edge < window.end());
+    edges.extend([window.start(), window.end()]);
+    edges.sort_unstable();
+    edges.dedup();
+    let pairs = edges.windows(2).filter_map(|pair| Window::new(pair[0], pair[1]).ok());
+    pairs.map(|piece| (piece, free.saturating_add(amount_at(steps, piece.start())))).collect()
+}
