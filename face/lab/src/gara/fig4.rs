@@ -271,7 +271,7 @@ fn chart(run: &Run) -> Chart {
         y: Axis { label: "Bandwidth (Mb/s)".into(), reach: 90.0 },
         lines: vec![
             line("best effort", Color::GREY, Mark::Solid, points(&|_, second| second.best_effort)),
-            line("granted to the background", Color::GREEN, Mark::None, points(&|n, _| run.timeline.grant(n as u32))),
+            line("its grant", Color::GREEN, Mark::None, points(&|n, _| run.timeline.grant(n as u32))),
             line("background (sluice copy)", Color::GREEN, Mark::Solid, points(&|_, second| second.background)),
             line("foreground", Color::BLUE, Mark::Solid, points(&|_, second| second.foreground)),
         ],

@@ -102,7 +102,7 @@ fn chart(seconds: &[Second], quick: bool) -> Chart {
     };
     let form = if quick { "short form" } else { "the seed's times" };
     Chart {
-        title: "TCP through a flood and a load, with the reservations of seven phases".into(),
+        title: "GARA, Figure 6: seven phases of reservations".into(),
         subtitle: format!("100 Mb/s between two routers; {form}; a second each point"),
         x: Axis { label: "Time (s)".into(), reach: 0.0 },
         y: Axis { label: "Bandwidth (Mb/s of IP)".into(), reach: 100.0 },
