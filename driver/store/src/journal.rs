@@ -36,10 +36,23 @@ pub struct Journal {
     waiting: Arc<AtomicUsize>,
 }
 
-#[derive(Debug)]
 enum Work {
     Append(Ticket, Batch),
     Backup(Ticket, PathBuf),
+    Look(Look),
+}
+
+/// Something that reads.
+type Look = Box<dyn FnOnce(&mut dyn Store) + Send>;
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Work::Append(ticket, batch) => f.debug_tuple("Append").field(ticket).field(batch).finish(),
+            Work::Backup(ticket, path) => f.debug_tuple("Backup").field(ticket).field(path).finish(),
+            Work::Look(_) => f.write_str("Look"),
+        }
+    }
 }
 
 impl Journal {
@@ -76,6 +89,15 @@ impl Journal {
     /// As [`Journal::append`].
     pub fn backup(&self, ticket: Ticket, path: PathBuf) -> Result<(), Error> {
         self.queue(Work::Backup(ticket, path))
+    }
+
+    /// Lets `look` read the store, on the journal's thread, after everything that was queued before. Whoever appends
+    /// waits meanwhile: it has to be short.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    pub fn look(&self, look: impl FnOnce(&mut dyn Store) + Send + 'static) -> Result<(), Error> {
+        self.queue(Work::Look(Box::new(look)))
     }
 
     /// How many batches wait or are being written.
@@ -126,6 +148,11 @@ impl<S: Store, F: FnMut(&mut Vec<Answer>)> Writer<S, F> {
                         let result = self.store.backup(&path);
                         self.answer(ticket, result);
                         self.tell();
+                    }
+                    Work::Look(look) => {
+                        self.write(&mut group);
+                        look(&mut self.store);
+                        self.waiting.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
                 if group.len() < MOST_TOGETHER {

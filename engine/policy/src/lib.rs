@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 pub use hours::{BadHours, Hours};
 pub use pattern::{BadPattern, MOST_PATTERN, Pattern};
 pub use rule::{Effect, Limits, Rule, Who};
+use terms::book::{Caller, Role};
 use terms::ports::book::{Question, Verdict};
 
 /// The most rules of a policy.
@@ -31,6 +32,8 @@ pub struct Policy {
     rules: Vec<Rule>,
     /// Whether any of them limits what an owner has together.
     sums: bool,
+    /// Who may read the audit.
+    auditors: Vec<Who>,
 }
 
 /// More than [`MOST_RULES`] rules.
@@ -47,7 +50,18 @@ impl Policy {
             return Err(TooMany);
         }
         let sums = |rule: &Rule| matches!(&rule.effect, Effect::Allow(limits) if limits.together.is_some());
-        Ok(Policy { sums: rules.iter().any(sums), rules })
+        Ok(Policy { sums: rules.iter().any(sums), rules, auditors: Vec::new() })
+    }
+
+    /// The same, and these may read the audit of everybody's decisions.
+    #[must_use]
+    pub fn with_auditors(self, auditors: Vec<Who>) -> Policy {
+        Policy { auditors, ..self }
+    }
+
+    /// Whether somebody may read the audit. Nobody may but operators, auditors, and those who are named.
+    pub fn may_audit(&self, caller: &Caller) -> bool {
+        caller.role != Role::Owner || self.auditors.iter().any(|who| who.is(caller))
     }
 
     /// Everybody may have everything: for one machine without a policy of its own. It is written out, never assumed.
@@ -60,7 +74,7 @@ impl Policy {
             background: None,
             effect: Effect::Allow(Limits::default()),
         };
-        Policy { rules: alloc::vec![rule], sums: false }
+        Policy { rules: alloc::vec![rule], sums: false, auditors: Vec::new() }
     }
 
     /// Its rules.

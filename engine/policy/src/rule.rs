@@ -68,7 +68,8 @@ pub struct Limits {
 }
 
 impl Who {
-    fn is(&self, caller: &Caller) -> bool {
+    /// Whether somebody is meant.
+    pub fn is(&self, caller: &Caller) -> bool {
         match self {
             Who::Anyone => true,
             Who::Name(pattern) => pattern.matches(&caller.name),

@@ -4,7 +4,9 @@
 //! `{"id":1,"ok":{...}}` or `{"id":1,"error":{...}}`, or news: `{"event":{...}}`. Rates are bit/s of IP bytes unless a name says
 //! `wire`, sizes are bytes, spans say their unit in the name.
 
-pub use crate::book::{AskDoc, BindingDoc, BookAnswer, BookFilter, ChangeDoc, RefusalDoc, WindowDoc};
+pub use crate::book::{
+    AskDoc, AuditAsk, AuditPage, BindingDoc, BookAnswer, BookFilter, ChangeDoc, RefusalDoc, WindowDoc,
+};
 pub use crate::boomerang::{BoomerangAsk, BoomerangDoc, BoomerangNews, BoomerangSession};
 pub use crate::event::{Direction, EventDoc, TraceFilter};
 pub use crate::links::{CallerDoc, LinkRow};
@@ -192,6 +194,8 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
     },
+    /// What was decided, and by which rule: [`Answer::Audit`]. Operators, auditors, and whom policy names.
+    BookAudit(AuditAsk),
     /// What there is to reserve. [`BookAnswer::Resources`].
     Resources {
         /// With a timeline of what is free in this window.
@@ -260,6 +264,8 @@ pub enum Answer {
     Statics(Vec<StaticRow>),
     /// What the book says.
     Book(BookAnswer),
+    /// Decisions.
+    Audit(AuditPage),
     /// Links.
     Links(Vec<LinkRow>),
     /// Boomerang.

@@ -1,11 +1,14 @@
 //! The blocking client of an agent, on this machine's socket or over mutual TLS.
 
-use crate::agent::{Answer, Call, EventDoc, Line, MAX_LINE, Problem, Request};
+use crate::agent::{Answer, Call, EventDoc, Line, Problem, Request};
 use crate::place::{Place, Wire};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// The longest line from an agent, bytes: the book bounds what is in an answer well below it.
+pub const MAX_ANSWER: usize = 8 << 20;
 
 /// A connection: one application in the agent's eyes.
 #[derive(Debug)]
@@ -128,7 +131,7 @@ impl Client {
                 return Ok(None);
             }
             self.wire.get_ref().set_read_timeout(Some(left)).map_err(|e| self.io(e))?;
-            let room = (MAX_LINE - self.partial.len().min(MAX_LINE)) as u64;
+            let room = (MAX_ANSWER - self.partial.len().min(MAX_ANSWER)) as u64;
             match self.wire.by_ref().take(room).read_until(b'\n', &mut self.partial) {
                 Ok(0) => return Err(self.io(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) if self.partial.ends_with(b"\n") => {

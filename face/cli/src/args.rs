@@ -1,6 +1,8 @@
 //! The command line: every command, option and example in one definition; help, completion and man pages come from it.
 
-use crate::book::args::{BindArgs, CalendarArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, ReserveArgs};
+use crate::book::args::{
+    AuditArgs, BindArgs, CalendarArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, ReserveArgs,
+};
 use crate::boomerang::args::BoomerangCommand;
 use crate::broker::BrokerArgs;
 use crate::ca::CaArgs;
@@ -75,6 +77,8 @@ pub enum Command {
     List(ListArgs),
     /// How full resources are, drawn in the terminal
     Calendar(CalendarArgs),
+    /// Who asked what, what was decided, and by which rule
+    Audit(AuditArgs),
     /// Certificates for brokers, agents and those who reserve: make, list, revoke
     Ca(CaArgs),
     /// A file to another machine over a reserved flow, at whatever rate the book grants at the moment

@@ -77,6 +77,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Cancel(args) => book::cancel(args),
         Command::List(args) => book::list(args),
         Command::Calendar(args) => book::calendar::run(args),
+        Command::Audit(args) => book::audit::run(args),
         Command::Ca(args) => ca::run(args),
         Command::Copy(args) => copy::run(args),
         Command::Run(args) => run::run(args),

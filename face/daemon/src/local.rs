@@ -248,9 +248,9 @@ impl Client {
         !self.closing && self.takes_calls() && !self.read.contains(&b'\n')
     }
 
-    /// Reads once; false if the connection is broken.
+    /// Reads once; false if the connection is broken. What is left is there the next time round.
     fn fill(&mut self) -> bool {
-        let mut buffer = [0; 1 << 16];
+        let mut buffer = [0; 1 << 14];
         match self.stream.read(&mut buffer) {
             Ok(0) => self.closing = true,
             Ok(n) => self.read.extend_from_slice(&buffer[..n]),
@@ -293,6 +293,9 @@ impl Client {
     fn flush(&mut self) -> bool {
         let mut done = 0;
         let alive = loop {
+            if done == self.write.len() {
+                break true;
+            }
             match self.stream.write(&self.write[done..]) {
                 Ok(0) => break true,
                 Ok(n) => done += n,

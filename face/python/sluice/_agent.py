@@ -14,7 +14,7 @@ from ._errors import NotAllowed, Problem, Unavailable
 #: This machine's own agent.
 SOCKET = "/run/sluice/agent.sock"
 #: The longest line of either side, bytes.
-MAX_LINE = 1 << 20
+MAX_LINE = 8 << 20
 
 
 class Agent:

@@ -9,6 +9,7 @@ use crate::problem::{Answer, Problem};
 use crate::wire::{Way, Wire};
 use api::agent::{Answer as Ok_, Call, EventDoc, Line, MAX_LINE, Request};
 use api::book::{BookAnswer, BookEvent};
+use api::client::MAX_ANSWER;
 use api::links::CallerDoc;
 use rustls::ClientConfig;
 use std::collections::VecDeque;
@@ -176,7 +177,7 @@ impl Conversation {
     /// Cut off between two calls of it, what was read of a line is kept.
     async fn next_line(&mut self) -> Answer<Line> {
         loop {
-            let room = (MAX_LINE + 1).saturating_sub(self.line.len()) as u64;
+            let room = (MAX_ANSWER + 1).saturating_sub(self.line.len()) as u64;
             let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.line).await;
             match read {
                 Ok(0) if room == 0 => return Err(self.nonsense("a line without an end")),

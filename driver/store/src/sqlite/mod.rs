@@ -13,6 +13,7 @@ mod schema;
 mod seal;
 
 pub use open::{restore, verify};
+pub use pragma::set as configure;
 
 use crate::chain::checksum;
 use crate::{Batch, Damage, Error, Link, Store, Table, Visit};
@@ -38,6 +39,9 @@ pub struct Options {
     pub idle_pages: u64,
     /// From how many pages of log on it is written back even though somebody waits.
     pub most_pages: u64,
+    /// Up to which size a database is checked whole at each opening, bytes; of a larger one what the audit's older entries
+    /// lie in is left to [`verify`].
+    pub check_bytes: u64,
     /// Whether any file system will do: network file systems and overlays are refused otherwise.
     pub any_filesystem: bool,
     /// SQLite's own name of the layer between it and the files; `None`: its usual one.
@@ -45,9 +49,16 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 8 MiB of log, of which at most 6 are used before they are written back.
+    /// 8 MiB of log, of which at most 6 are used before they are written back; up to 64 MiB are checked whole.
     fn default() -> Options {
-        Options { log_bytes: 8 << 20, idle_pages: 500, most_pages: 1500, any_filesystem: false, vfs: None }
+        Options {
+            log_bytes: 8 << 20,
+            idle_pages: 500,
+            most_pages: 1500,
+            check_bytes: 64 << 20,
+            any_filesystem: false,
+            vfs: None,
+        }
     }
 }
 

@@ -21,11 +21,11 @@ const SETTINGS: [(&str, &str, &str); 10] = [
     ("cache_size", "-16384", "-16384"),
 ];
 
-/// Sets all and reads all back.
+/// Sets all of them on a connection: the journal's own, or one that is to be compared with it.
 ///
 /// # Errors
-/// [`Error::Pragma`] names the one that was not taken. Whatever SQLite says otherwise.
-pub(super) fn set(connection: &Connection) -> Result<(), rusqlite::Error> {
+/// Whatever SQLite says. A setting that it does not take in silence is found by `check`.
+pub fn set(connection: &Connection) -> Result<(), rusqlite::Error> {
     // The log stays as it is when we close: its place on the disk is what makes it quick.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;

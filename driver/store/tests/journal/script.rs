@@ -88,5 +88,12 @@ impl Drop for Scratch {
 
 /// A small journal that is written back often.
 pub fn options(vfs: Option<&str>) -> Options {
-    Options { log_bytes: 0, idle_pages: 25, most_pages: 60, any_filesystem: true, vfs: vfs.map(str::to_owned) }
+    Options {
+        log_bytes: 0,
+        idle_pages: 25,
+        most_pages: 60,
+        any_filesystem: true,
+        vfs: vfs.map(str::to_owned),
+        ..Options::default()
+    }
 }

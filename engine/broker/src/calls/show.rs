@@ -15,6 +15,11 @@ use terms::{Span, Window};
 
 /// Most stretches of a timeline in an answer.
 const TIMELINE: usize = 1_000;
+/// What a list has room for, in steps of parts (some 100 bytes of a document each), and how many of them a reservation and
+/// a part count for: a thousand reservations of one part and one step.
+const ROOM: usize = 8_192;
+const OF_ONE: usize = 4;
+const OF_PART: usize = 3;
 
 impl Broker {
     pub(crate) fn show<L: Ledger>(&self, ledger: &L, caller: &Caller, handle: Handle) -> Reply {
@@ -81,9 +86,23 @@ impl Broker {
             Some(Some(owner)) => self.owners.get(owner).numbers.range(range).filter_map(fits).take(most + 1).collect(),
             None => self.all.range(range).map(|(number, _)| number).filter_map(fits).take(most + 1).collect(),
         };
-        let more = found.len() > most;
-        found.truncate(most);
+        let room = self.in_one_answer(&found).min(most);
+        let more = found.len() > room;
+        found.truncate(room);
         Ok(Answer::List { views: found.into_iter().filter_map(|number| self.view(ledger, number)).collect(), more })
+    }
+
+    /// How many of these, from the first on, an answer has room for: a recurrence has a thousand steps. At least one.
+    fn in_one_answer(&self, numbers: &[Number]) -> usize {
+        let size = |number: &Number| {
+            let parts = self.all.get(number).map_or(&[][..], |r| &r.parts);
+            OF_ONE + parts.iter().map(|part| OF_PART + part.steps.len()).sum::<usize>()
+        };
+        let sizes = numbers.iter().map(size).scan(0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        });
+        sizes.take_while(|sum| *sum <= ROOM).count().max(1)
     }
 
     fn matches(&self, r: &Reservation, matching: &Matching) -> bool {

@@ -182,6 +182,34 @@ fn t6_t7_changes_race_with_edges() {
     d.check();
 }
 
+/// D12: however many there are, and of however many steps, an answer has a bounded size, and the next page follows.
+#[test]
+fn d12_lists_are_paged_by_what_is_in_them() {
+    let mut d = Driver::new(NET);
+    let windows: Vec<Window> = (0..1_000).map(|n| window(10 + 2 * n, 11 + 2 * n)).collect();
+    let series = Ask {
+        parts: vec![part("net/eth1", 1)],
+        when: When::Series { windows, may_fail: Vec::new() },
+        ..Ask::default()
+    };
+    let made: Vec<_> = (0..20).map(|_| granted(d.call("ann", create(series.clone()))).handle).collect();
+    let (mut found, mut pages) = (Vec::new(), 0);
+    loop {
+        let matching = Matching { after: found.last().copied(), ..Matching::default() };
+        let Ok(Answer::List { views, more }) = d.call("ann", Call::List(matching)) else { panic!() };
+        assert!(
+            !views.is_empty()
+                && views.iter().flat_map(|view| &view.parts).map(|p| p.steps.len()).sum::<usize>() <= 8_192
+        );
+        found.extend(views.iter().map(|view| view.handle));
+        pages += 1;
+        if !more {
+            break;
+        }
+    }
+    assert_eq!((found, pages), (made, 3));
+}
+
 #[test]
 fn t8_many_short_ones() {
     let mut d = Driver::new(NET);

@@ -4,12 +4,14 @@
 //! Rates are bit/s, cores are cores, a disk is bytes a second, licences are pieces. Times are RFC 3339.
 
 mod answer;
+mod audit;
 pub mod convert;
 mod event;
 mod instant;
 pub mod shown;
 
 pub use answer::{AlternativeDoc, EnquiredDoc, MeasuredDoc, PartRow, RefusalDoc, ReservationDoc, ResourceRow, StepDoc};
+pub use audit::{AuditAsk, AuditPage, AuditRow};
 pub use event::{BookEvent, BookEvents};
 pub use instant::Instant;
 use serde::{Deserialize, Serialize};

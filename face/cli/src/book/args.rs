@@ -245,6 +245,40 @@ pub struct ListArgs {
     pub json: bool,
 }
 
+/// `sluice audit`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice audit                          the last 50 decisions\n  \
+                        sluice audit --since \"2026-11-27 08:00\" --who uid:1000\n  \
+                        sluice audit --handle HANDLE          who did what to a reservation, and which rule let them\n  \
+                        sluice audit --follow --json          one object a line, as they are made\n\n\
+                        Root and the agent's own user may read it, and whom the policy names: auditors = [\"uid:1000\"]")]
+pub struct AuditArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// About this reservation
+    #[arg(long)]
+    pub handle: Option<String>,
+    /// Asked by this caller: uid:1000, alice
+    #[arg(long, alias = "owner", value_name = "NAME")]
+    pub who: Option<String>,
+    /// Made at this time or later
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+    /// Only the last so many of them [default: 50, or all with --since, --handle or --who]
+    #[arg(long, value_name = "N")]
+    pub last: Option<usize>,
+    /// Go on, as they are made
+    #[arg(long)]
+    pub follow: bool,
+    /// The time zone [default: the system's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `sluice calendar`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice calendar                            every resource, the next 24 hours\n  \

@@ -1,7 +1,8 @@
-//! The commands of the book: reserve, enquire, modify, bind, commit, cancel, list, calendar.
+//! The commands of the book: reserve, enquire, modify, bind, commit, cancel, list, calendar, audit.
 
 pub mod args;
 mod ask;
+pub mod audit;
 pub mod calendar;
 pub mod show;
 pub mod times;

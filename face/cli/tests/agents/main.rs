@@ -2,15 +2,18 @@
 //!
 //! Everything here needs root and network namespaces; without them each test says so and is skipped.
 
+mod audit;
 mod auth;
 mod bed;
 mod boomerang;
 mod broker;
 mod command;
 mod crash;
+mod disk;
 mod expiry;
 mod interop;
 mod life;
+mod lone;
 mod peer;
 mod repair;
 mod reserve;

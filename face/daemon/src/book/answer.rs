@@ -1,5 +1,6 @@
 //! Calls of the book on the local socket: the answer to one that changes something comes when it is on the disk.
 
+use super::Book;
 use crate::agent::Agent;
 use crate::calls::problem;
 use crate::enforce::Usage;
@@ -15,11 +16,27 @@ const MOST_CALLS: usize = 1 << 16;
 /// Who waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    client: u64,
+    pub(super) client: u64,
     /// The number that the client gave its call.
-    id: u64,
+    pub(super) id: u64,
     /// Whether it follows the book from there on.
     follows: bool,
+}
+
+impl Book {
+    /// A call whose answer comes later gets a number of ours.
+    ///
+    /// # Errors
+    /// Too many wait.
+    pub(super) fn wait_for(&mut self, client: u64, id: u64) -> Result<u64, Problem> {
+        if self.calls.len() >= MOST_CALLS {
+            return Err(problem("refused", "too many calls wait for the disk: try again"));
+        }
+        let number = self.next_call;
+        self.next_call += 1;
+        self.calls.insert(number, Waiting { client, id, follows: false });
+        Ok(number)
+    }
 }
 
 impl Agent {
@@ -28,14 +45,14 @@ impl Agent {
     /// # Errors
     /// It is no good call, and has been handed to nobody.
     pub(crate) fn call_book(&mut self, client: u64, id: u64, request: &Request) -> Result<bool, Problem> {
-        let Some(call) = api::book::convert::call(request)? else { return Ok(false) };
-        if self.book.calls.len() >= MOST_CALLS {
-            return Err(problem("refused", "too many calls wait for the disk: try again"));
+        if let Request::BookAudit(ask) = request {
+            return self.call_audit(client, id, ask).map(|()| true);
         }
-        let number = self.book.next_call;
-        self.book.next_call += 1;
-        let follows = matches!(request, Request::BookFollow { .. });
-        self.book.calls.insert(number, Waiting { client, id, follows });
+        let Some(call) = api::book::convert::call(request)? else { return Ok(false) };
+        let number = self.book.wait_for(client, id)?;
+        if let (Request::BookFollow { .. }, Some(waiting)) = (request, self.book.calls.get_mut(&number)) {
+            waiting.follows = true;
+        }
         self.local.owe(client);
         let caller = self.speakers.of(client);
         self.tell_book(Input::Call { id: CallId(number), caller, call });

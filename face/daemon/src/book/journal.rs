@@ -1,7 +1,9 @@
 //! Between the book and the journal: batches there, and back on which of them are on the disk.
 
+use super::audit::Wanted;
 use crate::config::AgentConfig;
 use crate::start::StartError;
+use api::book::AuditPage;
 use broker::io::{Batch, BatchId, Table};
 use broker::{Input, Record};
 use linux::bell::Bell;
@@ -23,9 +25,13 @@ pub struct Desk {
     tray: Arc<Tray>,
 }
 
+/// What was read of the audit, for the call of this number.
+pub type Page = (u64, Result<AuditPage, Error>);
+
 #[derive(Debug)]
 struct Tray {
     answers: Mutex<Vec<Answer>>,
+    pages: Mutex<Vec<Page>>,
     bell: Bell,
 }
 
@@ -39,7 +45,11 @@ impl Desk {
         Desk::in_folder(&config.state.join(FOLDER), options)
     }
 
-    fn in_folder(folder: &Path, options: Options) -> Result<(Desk, Vec<Record>), StartError> {
+    /// The same in any folder, with other options.
+    ///
+    /// # Errors
+    /// As [`Desk::open`].
+    pub fn in_folder(folder: &Path, options: Options) -> Result<(Desk, Vec<Record>), StartError> {
         let mut store = Sqlite::open(folder, options).map_err(StartError::Store)?;
         let mut found = Vec::new();
         let mut keep = |table: store::Table, key: &[u8], value: &[u8]| {
@@ -51,7 +61,7 @@ impl Desk {
             found.push(Record { table, key: key.to_vec(), value: Some(value.to_vec()) });
         };
         store.scan(&mut keep).map_err(StartError::Store)?;
-        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Bell::new()? });
+        let tray = Arc::new(Tray { answers: Mutex::default(), pages: Mutex::default(), bell: Bell::new()? });
         let theirs = tray.clone();
         let answered = move |answers: &mut Vec<Answer>| {
             if let Ok(mut waiting) = theirs.answers.lock() {
@@ -74,6 +84,26 @@ impl Desk {
         let records = batch.records.into_iter().map(record).collect();
         let refused = self.journal.append(Ticket(id.0), records).err()?;
         Some(Input::AppendFailed { id, text: refused.to_string() })
+    }
+
+    /// Has a stretch of the audit read for the call of this number, after what was handed in before.
+    ///
+    /// # Errors
+    /// Too much waits for the disk.
+    pub fn read_audit(&self, call: u64, wanted: Wanted) -> Result<(), Error> {
+        let tray = self.tray.clone();
+        self.journal.look(move |store| {
+            let page = wanted.read(store);
+            if let Ok(mut pages) = tray.pages.lock() {
+                pages.push((call, page));
+            }
+            tray.bell.ring();
+        })
+    }
+
+    /// What was read of the audit since this was last asked.
+    pub fn pages(&self) -> Vec<Page> {
+        self.tray.pages.lock().map(|mut pages| std::mem::take(&mut *pages)).unwrap_or_default()
     }
 
     /// What to tell the book of the answers that have come, in order; and why the journal is dead, if it is.

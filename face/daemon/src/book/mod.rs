@@ -5,8 +5,9 @@
 //! [`crate::enforce`]; answers and events to the connections that wait for them.
 
 mod answer;
+mod audit;
 mod follow;
-mod journal;
+pub mod journal;
 pub mod policy_file;
 pub mod resources;
 mod turn;

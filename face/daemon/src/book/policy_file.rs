@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! brokers = ["main"]                   # certificates of the role broker that say for whom they ask; default: none does
+//! auditors = ["uid:1001", "@gid:27"]   # may read the audit of all decisions; default: root and the agent's own user alone
 //!
 //! [[rule]]                             # the first rule that is about a request decides; what no rule is about is denied
 //! name = "physics"                     # refusals and the audit name it
@@ -42,6 +43,8 @@ const MAX_TEXT: usize = 128;
 struct File {
     #[serde(default)]
     brokers: Vec<Spanned<String>>,
+    #[serde(default)]
+    auditors: Vec<Spanned<String>>,
     #[serde(default)]
     rule: Vec<RuleFile>,
 }
@@ -110,7 +113,11 @@ pub fn parse(file: &Path, text: &str) -> Result<Rules, Mistake> {
     let document = Document::new(file, text);
     let found: File = document.parse()?;
     let rules = found.rule.iter().map(|entry| rule(&document, entry)).collect::<Result<Vec<_>, _>>()?;
-    let policy = Policy::new(rules).map_err(|many| document.whole(many.to_string()))?;
+    if found.auditors.len() > MOST_NAMES {
+        return Err(document.whole(format!("at most {MOST_NAMES} auditors")));
+    }
+    let auditors = found.auditors.iter().map(|one| caller(&document, one)).collect::<Result<_, _>>()?;
+    let policy = Policy::new(rules).map_err(|many| document.whole(many.to_string()))?.with_auditors(auditors);
     let brokers = found.brokers.iter().map(|name| broker(&document, name)).collect::<Result<_, _>>()?;
     Ok(Rules { policy, brokers })
 }
@@ -252,6 +259,7 @@ fn stretch(text: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use terms::book::{Caller, Role};
 
     fn read(text: &str) -> Result<Policy, String> {
         whole(text).map(|rules| rules.policy)
@@ -309,6 +317,23 @@ deny = true
         assert_eq!(read("").unwrap(), Policy::default());
         assert_eq!((usual().policy.rules().len(), usual().brokers.len()), (1, 0));
         assert_eq!(whole("brokers = [\"main\", \"b-2\"]").unwrap().brokers, ["main", "b-2"]);
+    }
+
+    #[test]
+    fn who_is_named_may_read_the_audit_and_nobody_else() {
+        let caller = |name: &str, group: &str, role| Caller { name: name.into(), groups: vec![group.into()], role };
+        let policy = read("auditors = [\"uid:7\", \"@gid:27\"]\n").unwrap();
+        for (name, group, role, may) in [
+            ("uid:7", "gid:7", Role::Owner, true),
+            ("uid:8", "gid:27", Role::Owner, true),
+            ("uid:8", "gid:8", Role::Owner, false),
+            ("alice", "gid:8", Role::Auditor, true),
+            ("uid:0", "gid:0", Role::Operator, true),
+        ] {
+            assert_eq!(policy.may_audit(&caller(name, group, role)), may, "{name} {group}");
+        }
+        assert!(!usual().policy.may_audit(&caller("uid:8", "gid:8", Role::Owner)), "default deny");
+        assert!(read("auditors = [\"\"]\n").unwrap_err().starts_with("policy.toml:1: \"\" names nothing"));
     }
 
     #[test]

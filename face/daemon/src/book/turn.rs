@@ -75,6 +75,7 @@ impl Agent {
         self.book.due.extend(inputs);
         self.book.broken = self.book.broken.take().or(dead);
         self.work_book();
+        self.reply_audit();
     }
 
     /// Once in each round of the loop.

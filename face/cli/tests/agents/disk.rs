@@ -1,0 +1,139 @@
+//! The agent's disk is full, or fails (FAULTS.md D3, D4): what could not be written is undone and said so, and everything
+//! else goes on; or, where nobody knows what is on the disk, the agent stops, and the next one has all that was promised.
+
+use crate::bed::{refused, wait_for};
+use crate::lone::{Lone, booked, licences};
+use api::agent::{Answer, BookAnswer, BookFilter, Request};
+use api::client::{Client, Error};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A small disk, unmounted whatever happens.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(at: &Path, size: &str) -> Option<Disk> {
+        fs::create_dir_all(at).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "sluice-test"]).arg(at);
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Disk(at.to_owned()));
+        }
+        bench::skipped("a small disk cannot be mounted here");
+        None
+    }
+
+    /// Leaves not one byte.
+    fn fill(&self) {
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(self.0.join("filler")).unwrap();
+        let zeros = [0; 4096];
+        while file.write(&zeros).is_ok_and(|written| written > 0) {}
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // What the agent had mounted below goes first; it may be gone already.
+        let _ = linux::testbed::record::unmount_below(&self.0);
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn all(client: &mut Client) -> usize {
+    let mut filter = BookFilter::default();
+    let mut count = 0;
+    loop {
+        match client.call(Request::BookShow { handle: None, filter: filter.clone() }).unwrap() {
+            Answer::Book(BookAnswer::Reservations { rows, more }) => {
+                count += rows.len();
+                match rows.last() {
+                    Some(last) if more => filter.after = Some(last.handle.clone()),
+                    _ => return count,
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn free(client: &mut Client) -> f64 {
+    match client.call(Request::BookEnquire(licences(0))).unwrap() {
+        Answer::Book(BookAnswer::Enquired(said)) => said.free[0],
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_what_is_new_and_nothing_else() {
+    let Some(mut lone) = Lone::new("log = \"error\"") else { return };
+    let Some(disk) = Disk::mount(&lone.state(), "12m") else { return };
+    lone.start();
+    let mut client = lone.client();
+    let first = booked(&mut client, Request::BookCreate(licences(1))).unwrap();
+    disk.fill();
+    // The log's own room is used up first.
+    let mut acknowledged = 1;
+    let error = loop {
+        match booked(&mut client, Request::BookCreate(licences(1))) {
+            Ok(_) => acknowledged += 1,
+            Err(error) => break error,
+        }
+        assert!(acknowledged < 20_000, "the disk never gets full");
+    };
+    let Error::Agent(problem) = error else { panic!("{error}") };
+    assert_eq!(problem.kind, "fault");
+    assert!(problem.message.contains("the disk is full: nothing was changed; make room and try again"), "{problem:?}");
+    assert_eq!(problem.refusal.unwrap().reason, "not_written");
+    // Nothing has changed, by any account, and reading goes on; so do changes that cannot be written: they are refused too.
+    let before = free(&mut client);
+    assert_eq!((all(&mut client), before), (acknowledged, 1e6 - acknowledged as f64));
+    refused(client.call(Request::BookCreate(licences(7))));
+    refused(client.call(Request::BookCancel { handle: first.handle.clone() }));
+    assert_eq!((all(&mut client), free(&mut client)), (acknowledged, before));
+    let told = lone.sluice(&["reserve", "licence/solver=1", "--for", "1h"]);
+    assert_eq!(told.status.code(), Some(1), "{told:?}");
+    assert!(String::from_utf8_lossy(&told.stderr).contains("make room and try again"), "{told:?}");
+    // And with room it goes on by itself.
+    disk.make_room();
+    booked(&mut client, Request::BookCancel { handle: first.handle }).unwrap();
+    booked(&mut client, Request::BookCreate(licences(1))).unwrap();
+    assert_eq!(all(&mut client), acknowledged);
+    drop(client);
+    lone.stop();
+    lone.start();
+    assert_eq!(all(&mut lone.client()), acknowledged, "and all of it was written");
+    lone.stop();
+}
+
+#[test]
+fn a_disk_that_fails_ends_the_agent_and_loses_nothing() {
+    let Some(mut lone) = Lone::new("log = \"error\"") else { return };
+    if Command::new("prlimit").arg("--version").output().is_err() {
+        return bench::skipped("prlimit is not installed");
+    }
+    let agent = lone.start_with("trap '' XFSZ; exec \"$@\"");
+    let mut client = lone.client();
+    for _ in 0..20 {
+        booked(&mut client, Request::BookCreate(licences(1))).unwrap();
+    }
+    // From now on every write beyond the first page of a file fails: with another error than that the disk is full.
+    let Answer::Hello(hello) = client.call(Request::Hello).unwrap() else { panic!() };
+    let pid = hello.pid.to_string();
+    assert!(Command::new("prlimit").args(["--fsize=4096:4096", "--pid", &pid]).status().unwrap().success());
+    let error = booked(&mut client, Request::BookCreate(licences(1))).unwrap_err();
+    assert!(!matches!(&error, Error::Agent(problem) if problem.kind != "fault"), "{error}");
+    if let Error::Agent(problem) = &error {
+        assert!(problem.message.contains("mend the disk and start the agent again"), "{problem:?}");
+    }
+    wait_for("the agent ends", || (!agent.is_running()).then_some(()));
+    let log = lone.log();
+    assert!(log.contains("the journal failed and writes nothing more"), "{log}");
+    lone.start();
+    assert_eq!(all(&mut lone.client()), 20);
+}
