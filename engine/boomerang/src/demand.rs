@@ -20,18 +20,7 @@ pub(crate) struct Whose {
 pub(crate) fn whose(flow: &FlowKey, mask: Option<&Selector>) -> Option<Whose> {
     let (senders, ports) = match mask {
         None => (true, true),
-        Some(mask) => {
-            let all = |address: IpAddr| bits_of(address) == Some(true);
-            let none = |address: IpAddr| bits_of(address) == Some(false);
-            if !all(mask.dst) || mask.protocol != u8::MAX {
-                return None;
-            }
-            match (mask.src_port, mask.dst_port) {
-                (0, 0) if all(mask.src) => (true, false),
-                (0, 0 | u16::MAX) if none(mask.src) => (false, mask.dst_port != 0),
-                _ => return None,
-            }
-        }
+        Some(mask) => parts_of(mask)?,
     };
     let named = |address: IpAddr| !address.is_unspecified() && !address.is_loopback();
     if flow.protocol == 0 || !named(flow.dst) || (senders && (!named(flow.src) || flow.src.is_multicast())) {
@@ -40,6 +29,26 @@ pub(crate) fn whose(flow: &FlowKey, mask: Option<&Selector>) -> Option<Whose> {
     let session = Session { dst: flow.dst, protocol: flow.protocol, dst_port: if ports { flow.dst_port } else { 0 } };
     let style = if senders { Style::Ff } else { Style::Wf };
     Some(Whose { session, style, filter: senders.then(|| flow.sender(&session)) })
+}
+
+/// Whether data planes can tell apart the packets under this mask, in the direction that it is written for. Prefixes of
+/// addresses are not among them: plan, ledger and the kernel's flow map are keyed by whole addresses.
+pub fn is_told_apart(mask: &Selector) -> bool {
+    mask.is_exact() || parts_of(mask).is_some()
+}
+
+/// Whether a mask that is not a whole five-tuple's names senders, and ports.
+fn parts_of(mask: &Selector) -> Option<(bool, bool)> {
+    let all = |address: IpAddr| bits_of(address) == Some(true);
+    let none = |address: IpAddr| bits_of(address) == Some(false);
+    if !all(mask.dst) || mask.protocol != u8::MAX {
+        return None;
+    }
+    match (mask.src_port, mask.dst_port) {
+        (0, 0) if all(mask.src) => Some((true, false)),
+        (0, 0 | u16::MAX) if none(mask.src) => Some((false, mask.dst_port != 0)),
+        _ => None,
+    }
 }
 
 /// Whether a mask's address has all bits (`Some(true)`), none, or some (`None`).

@@ -35,6 +35,7 @@ mod table;
 mod transit;
 mod view;
 
+pub use demand::is_told_apart;
 pub use engine::Boomerang;
 pub use half::life;
 pub use initiator::{Asked, Phase, SessionView};

@@ -28,6 +28,12 @@ fn as_json(report: &Report) -> serde_json::Value {
             "area": f.area, "name": f.name, "there": f.there, "used_for": f.used_for, "instead": f.instead, "detail": f.detail,
         })
     };
+    let path = |path: &doctor::EchoPath| {
+        serde_json::json!({
+            "interface": path.interface, "xdp": path.xdp_word(), "tcx": path.tcx, "auto": path.auto(),
+            "takes_redirected": path.xdp.map(|features| features.takes_redirected()),
+        })
+    };
     let warnings: Vec<_> =
         report.warnings.iter().map(|w| serde_json::json!({ "interface": w.interface, "text": w.text })).collect();
     serde_json::json!({
@@ -35,6 +41,7 @@ fn as_json(report: &Report) -> serde_json::Value {
         "can_reserve": report.can_reserve(),
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
         "warnings": warnings,
+        "boomerang": report.echo_paths.iter().map(path).collect::<Vec<_>>(),
     })
 }
 
@@ -54,6 +61,14 @@ fn print(report: &Report) {
         table.row([first.to_string(), finding.name.to_string(), is.to_string(), words]);
     }
     print!("{table}");
+    if !report.echo_paths.is_empty() {
+        println!("\nBoomerang's fast path ([boomerang] fast_path = \"auto\") would hang here");
+        let mut table = Table::new(&[("interface", Align::Left), ("how", Align::Left)]);
+        for path in &report.echo_paths {
+            table.row([path.interface.clone(), path.says().to_owned()]);
+        }
+        print!("{table}");
+    }
     for warning in &report.warnings {
         println!("\nwarning: {}: {}", warning.interface, warning.text);
     }

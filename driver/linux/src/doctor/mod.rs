@@ -3,7 +3,10 @@
 //! Nothing is concluded from a version number: each thing is tried, in a scratch network namespace that goes with its
 //! thread, and what the kernel answered is the finding. Only reading is done outside of it.
 
+mod echo;
 mod probe;
+
+pub use echo::EchoPath;
 
 use crate::bpf::{FlowTable, Hook};
 use crate::netlink::Socket;
@@ -23,6 +26,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What is in the way of reservations on interfaces of the calling thread's network namespace.
     pub warnings: Vec<Warning>,
+    /// Where Boomerang's programs can hang on them.
+    pub echo_paths: Vec<EchoPath>,
 }
 
 /// One thing that was looked for.
@@ -41,6 +46,9 @@ pub struct Finding {
     /// What the kernel said, or more about what is there; may be empty.
     pub detail: String,
 }
+
+/// How the flow program hangs since Linux 6.6.
+const BY_TCX: &str = "by a TCX link";
 
 /// Something that will bite.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,7 +82,9 @@ pub fn examine() -> Report {
     findings.extend(probe::in_scratch_namespace());
     findings.extend(probe::signalling());
     findings.extend(probe::cpu_and_disk());
-    Report { kernel: probe::kernel(), findings, warnings: warnings().unwrap_or_default() }
+    let warnings = warnings().unwrap_or_default();
+    let tcx = findings.iter().any(|found| found.name == "flow program" && found.there && found.detail == BY_TCX);
+    Report { kernel: probe::kernel(), findings, warnings, echo_paths: echo::paths(tcx).unwrap_or_default() }
 }
 
 /// What is in the way on the interfaces of the calling thread's network namespace.
@@ -140,7 +150,7 @@ fn flow_program(socket: &mut Socket, dir: &Path) -> Tried {
     let works = FlowTable::open(dir, 16, Hook::Best).and_then(|table| {
         table.attach(socket, loopback)?;
         let holds = table.is_attached(socket, loopback);
-        let place = if table.is_linked(loopback) { "by a TCX link" } else { "by clsact: no TCX before Linux 6.6" };
+        let place = if table.is_linked(loopback) { BY_TCX } else { "by clsact: no TCX before Linux 6.6" };
         table.detach(socket, loopback)?;
         if holds { Ok(place.to_owned()) } else { Err(Fault { what: "the program does not stay", code: 0 }) }
     });

@@ -7,12 +7,14 @@
 //! * [`message`] builds and reads messages and attributes; total on any bytes.
 //! * [`socket`] asks and waits for the answer, in the network namespace in which it was opened.
 //! * [`link`], [`addr`], [`route`], [`tc`] are the objects.
+//! * [`netdev`] is what a driver does for XDP.
 //! * [`notice`] listens to what others change.
 
 pub mod addr;
 pub mod link;
 pub mod message;
 pub mod mfc;
+pub mod netdev;
 pub mod notice;
 pub mod route;
 pub mod socket;

@@ -44,7 +44,7 @@ const GROUPS: i32 = libc::RTMGRP_LINK
 impl Notices {
     /// Listens in the calling thread's network namespace.
     pub fn open() -> Result<Notices> {
-        let fd = open_fd(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, GROUPS as u32)?;
+        let fd = open_fd(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, libc::NETLINK_ROUTE, GROUPS as u32)?;
         Ok(Notices { fd, buffer: vec![0; 1 << 16] })
     }
 

@@ -91,7 +91,16 @@ enum End {
 impl Socket {
     /// Opens a socket in the calling thread's network namespace.
     pub fn open() -> Result<Socket> {
-        let socket = Socket { fd: open_fd(libc::SOCK_CLOEXEC, 0)?, sequence: 0, buffer: vec![0; BUFFER] };
+        Socket::of(libc::NETLINK_ROUTE)
+    }
+
+    /// The same for families that are found by their names (generic netlink).
+    pub(super) fn generic() -> Result<Socket> {
+        Socket::of(libc::NETLINK_GENERIC)
+    }
+
+    fn of(protocol: i32) -> Result<Socket> {
+        let socket = Socket { fd: open_fd(libc::SOCK_CLOEXEC, protocol, 0)?, sequence: 0, buffer: vec![0; BUFFER] };
         // The kernel answers at once; a limit only keeps a broken one from hanging us.
         let limit = libc::timeval { tv_sec: 10, tv_usec: 0 };
         set_option(&socket.fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit)?;
@@ -186,11 +195,11 @@ impl AsRawFd for Socket {
     }
 }
 
-/// Opens an rtnetlink socket bound to these multicast groups (a bit each), with `kind` flags added to SOCK_RAW.
-pub(super) fn open_fd(kind: i32, groups: u32) -> Result<OwnedFd> {
+/// Opens a netlink socket bound to these multicast groups (a bit each), with `kind` flags added to SOCK_RAW.
+pub(super) fn open_fd(kind: i32, protocol: i32, groups: u32) -> Result<OwnedFd> {
     const WHAT: &str = "open a netlink socket";
     // SAFETY: no pointers are passed; the result is checked before it is owned.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | kind, libc::NETLINK_ROUTE) };
+    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | kind, protocol) };
     if fd < 0 {
         return Err(Error::last(WHAT));
     }

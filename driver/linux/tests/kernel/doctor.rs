@@ -57,3 +57,20 @@ fn what_is_in_the_way_is_warned_of() {
         assert!(on(&doctor::warnings().expect("warnings"), "root qdisc"));
     });
 }
+
+/// What is said of each interface is what happens there.
+#[test]
+fn where_boomerangs_programs_can_hang_is_said_of_each_interface() {
+    scratch::in_netns(|| {
+        let bed = bed();
+        let paths = doctor::examine().echo_paths;
+        let near = paths.iter().find(|path| path.interface == "near").expect("every interface but the loopback");
+        assert!(paths.iter().all(|path| path.interface != "lo"));
+        let state = scratch::StateDir::new();
+        let path = linux::boomerang::FastPath::open(state.path(), 64, [1, 2]).expect("the programs load");
+        let native = path.attach(bed.oif, linux::boomerang::Hanging::Native).is_ok();
+        assert_eq!((near.xdp_word(), near.auto()), if native { ("native", "driver") } else { ("generic", "ingress") });
+        path.attach(bed.oif, linux::boomerang::Hanging::Ingress).expect("TCX, as was said");
+        assert!(near.tcx && near.says().contains("TCX"));
+    });
+}

@@ -16,3 +16,21 @@ mod sockets;
 mod styles;
 mod tc;
 mod traffic;
+
+// The stories of Boomerang on whole nodes, which `boomerang::stories` plays to the programs.
+#[path = "../../../../engine/node/tests/boomerang/authentic.rs"]
+mod authentic;
+#[path = "../../../../engine/node/tests/boomerang/faults.rs"]
+mod faults;
+#[path = "../../../../engine/node/tests/boomerang/gathering.rs"]
+mod gathering;
+#[path = "../../../../engine/node/tests/boomerang/group.rs"]
+mod group;
+#[path = "../../../../engine/node/tests/boomerang/locks.rs"]
+mod locks;
+#[path = "../../../../engine/node/tests/boomerang/net.rs"]
+mod net;
+#[path = "../../../../engine/node/tests/boomerang/promises.rs"]
+mod promises;
+#[path = "../../../../engine/node/tests/boomerang/replies.rs"]
+mod replies;

@@ -20,7 +20,7 @@ fn proven(far_end: usize) -> Asked {
 }
 
 #[test]
-fn who_proves_it_reserves_and_who_does_not_is_refused() {
+pub fn who_proves_it_reserves_and_who_does_not_is_refused() {
     let mut net = Net::line_with("aauah", &required());
     net.reserve(0, proven(4));
     net.run_ms(100);
@@ -37,7 +37,7 @@ fn who_proves_it_reserves_and_who_does_not_is_refused() {
 }
 
 #[test]
-fn a_wrong_key_proves_nothing() {
+pub fn a_wrong_key_proves_nothing() {
     let wrong = Config { keys: vec![Key { id: 7, secret: b"another secret".to_vec() }], ..Config::default() };
     let mut net = Net::line_with("aah", &required());
     net.machines.clear();
@@ -54,7 +54,7 @@ fn a_wrong_key_proves_nothing() {
 }
 
 #[test]
-fn a_message_that_is_said_again_is_not_believed_again() {
+pub fn a_message_that_is_said_again_is_not_believed_again() {
     let mut net = Net::line_with("aah", &required());
     let kept = Rc::new(RefCell::new(Vec::new()));
     let keep = Rc::clone(&kept);
@@ -77,7 +77,7 @@ fn a_message_that_is_said_again_is_not_believed_again() {
 
 /// Somebody between raises, lowers or shortens: behind him nobody believes it.
 #[test]
-fn what_is_changed_by_somebody_without_the_key_is_not_believed() {
+pub fn what_is_changed_by_somebody_without_the_key_is_not_believed() {
     for what in 0..3 {
         let mut net = Net::line_with("aah", &required());
         net.meddle((0, 2), move |packet| {

@@ -35,7 +35,7 @@ fn request(from: usize, to: usize, rates: &'static [Rates]) -> Request<'static> 
 const SOME: &[Rates] = &[Rates { forward: 3 * MBIT, reverse: MBIT }];
 
 #[test]
-fn b1_the_far_end_never_replies() {
+pub fn b1_the_far_end_never_replies() {
     let mut net = Net::line("aaau");
     net.reserve(0, ask(3, 3, 1));
     net.run_ms(100);
@@ -48,7 +48,7 @@ fn b1_the_far_end_never_replies() {
 }
 
 #[test]
-fn b2_the_far_end_replies_twice() {
+pub fn b2_the_far_end_replies_twice() {
     let mut net = Net::line("aah");
     net.meddle((2, 1), |packet| vec![packet.to_vec(), packet.to_vec()]);
     net.reserve(0, ask(2, 3, 1));
@@ -59,7 +59,7 @@ fn b2_the_far_end_replies_twice() {
 }
 
 #[test]
-fn b3_a_reply_without_a_request_makes_no_state() {
+pub fn b3_a_reply_without_a_request_makes_no_state() {
     let mut net = Net::line("hah");
     let reply = Request { leg: Leg::Reply, ..request(0, 2, SOME) };
     net.start(2, &forged(address(2), address(0), &reply));
@@ -71,7 +71,7 @@ fn b3_a_reply_without_a_request_makes_no_state() {
 
 /// A forged refusal of somebody else's session needs its transaction number.
 #[test]
-fn b3_a_forged_refusal_takes_nothing_away() {
+pub fn b3_a_forged_refusal_takes_nothing_away() {
     let mut net = Net::line("aah");
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
@@ -82,7 +82,7 @@ fn b3_a_forged_refusal_takes_nothing_away() {
 }
 
 #[test]
-fn b4_a_reply_with_another_rate_is_not_believed_and_reserves_what_it_says_at_most_here() {
+pub fn b4_a_reply_with_another_rate_is_not_believed_and_reserves_what_it_says_at_most_here() {
     let mut net = Net::line("aah");
     net.meddle((2, 1), |packet| {
         let mut packet = packet.to_vec();
@@ -99,7 +99,7 @@ fn b4_a_reply_with_another_rate_is_not_believed_and_reserves_what_it_says_at_mos
 
 /// The way back leads over another router, which knows of no request: its half is missing, and the count says so.
 #[test]
-fn b5_an_asymmetric_way_back_is_reported() {
+pub fn b5_an_asymmetric_way_back_is_reported() {
     let mut net = round_about(&boomerang::Config::default());
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
@@ -119,7 +119,7 @@ pub fn round_about(config: &boomerang::Config) -> Net {
 }
 
 #[test]
-fn b6_a_host_that_answers_some_pings_only() {
+pub fn b6_a_host_that_answers_some_pings_only() {
     let mut net = Net::line("aah");
     let mut count = 0;
     net.meddle((2, 1), move |packet| {
@@ -134,7 +134,7 @@ fn b6_a_host_that_answers_some_pings_only() {
 
 /// A translator gives the request another identifier and sequence number, and the reply the old ones back or not: neither is asked for.
 #[test]
-fn b7_a_nat_rewrites_identifier_and_sequence() {
+pub fn b7_a_nat_rewrites_identifier_and_sequence() {
     let mut net = Net::line("aah");
     net.meddle((2, 1), |packet| {
         let mut packet = packet.to_vec();
@@ -150,7 +150,7 @@ fn b7_a_nat_rewrites_identifier_and_sequence() {
 }
 
 #[test]
-fn b8_a_truncated_or_fragmented_probe_goes_on_and_reserves_nothing() {
+pub fn b8_a_truncated_or_fragmented_probe_goes_on_and_reserves_nothing() {
     let mut net = Net::line("hah");
     let whole = forged(address(0), address(2), &request(0, 2, SOME));
     let mut cut = whole[..80].to_vec();
@@ -171,7 +171,7 @@ fn b8_a_truncated_or_fragmented_probe_goes_on_and_reserves_nothing() {
 
 /// What the nodes before the refusing one hold is free again when the refusal passes them.
 #[test]
-fn b9_a_hop_refuses_in_the_middle() {
+pub fn b9_a_hop_refuses_in_the_middle() {
     let mut net = Net::line("aaaah");
     net.load(2, 2, 7);
     net.reserve(0, ask(4, 3, 1));
@@ -181,7 +181,7 @@ fn b9_a_hop_refuses_in_the_middle() {
 }
 
 #[test]
-fn b10_nothing_goes_towards_everybody() {
+pub fn b10_nothing_goes_towards_everybody() {
     let mut net = Net::line("hah");
     for (dst, why) in [
         ("255.255.255.255", Why::Address),
@@ -206,7 +206,7 @@ fn b10_nothing_goes_towards_everybody() {
 
 /// Somebody floods set-ups with spoofed flows: he gets what one source may have and the node no more than its table.
 #[test]
-fn b11_a_flood_of_forged_set_ups_is_bounded() {
+pub fn b11_a_flood_of_forged_set_ups_is_bounded() {
     let config = boomerang::Config { per_source: 1_000, most_sessions: 60, ..boomerang::Config::default() };
     let mut net = Net::line_with("hah", &config);
     for n in 0..500u16 {
@@ -230,7 +230,7 @@ fn b11_a_flood_of_forged_set_ups_is_bounded() {
 }
 
 #[test]
-fn b12_a_refresh_slower_than_the_life_of_state() {
+pub fn b12_a_refresh_slower_than_the_life_of_state() {
     let mut net = Net::line("hah");
     for _ in 0..3 {
         net.start(0, &forged(address(0), address(2), &request(0, 2, SOME)));
@@ -243,7 +243,7 @@ fn b12_a_refresh_slower_than_the_life_of_state() {
 
 /// Two initiating nodes say the same flow: there is one session, and the last message decides.
 #[test]
-fn b12_two_initiators_of_one_flow() {
+pub fn b12_two_initiators_of_one_flow() {
     let mut net = Net::line("hah");
     net.start(0, &forged(address(0), address(2), &request(0, 2, SOME)));
     net.run_ms(10);
@@ -259,7 +259,7 @@ fn b12_two_initiators_of_one_flow() {
 }
 
 #[test]
-fn b13_a_lost_release() {
+pub fn b13_a_lost_release() {
     let mut net = Net::line("aah");
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
@@ -285,7 +285,7 @@ fn b13_a_lost_release() {
 }
 
 #[test]
-fn b14_a_router_restarts_while_the_message_is_out() {
+pub fn b14_a_router_restarts_while_the_message_is_out() {
     let mut net = Net::line("aaaah");
     net.reserve(0, ask(4, 3, 1));
     net.run_ms(4);
@@ -302,7 +302,7 @@ fn b14_a_router_restarts_while_the_message_is_out() {
 
 /// An old device cuts the body off or blanks it: then nobody here has ever seen a message.
 #[test]
-fn b15_an_old_router_strips_or_zeroes_the_body() {
+pub fn b15_an_old_router_strips_or_zeroes_the_body() {
     for cut in [true, false] {
         let mut net = Net::line("aah");
         let seen = Rc::new(RefCell::new(0));
@@ -332,7 +332,7 @@ fn b15_an_old_router_strips_or_zeroes_the_body() {
 }
 
 #[test]
-fn a_message_whose_time_is_over_ends_and_reserves_nothing() {
+pub fn a_message_whose_time_is_over_ends_and_reserves_nothing() {
     let mut net = Net::line("hah");
     let mut packet = Vec::new();
     let header = Header { src: address(0), dst: address(2), protocol: 0, ttl: 1, tos: 0, router_alert: false };
@@ -344,7 +344,7 @@ fn a_message_whose_time_is_over_ends_and_reserves_nothing() {
 
 /// An answer says what was asked, octet for octet, but for what nodes rewrite.
 #[test]
-fn an_answer_is_the_request_turned() {
+pub fn an_answer_is_the_request_turned() {
     let packet = forged(address(0), address(2), &request(0, 2, SOME));
     let mut reply = packet.clone();
     assert!(answered(&mut reply) && !answered(&mut reply.clone()));

@@ -18,7 +18,7 @@ fn gathering(mbit: u32) -> Net {
 }
 
 #[test]
-fn behind_the_gathering_node_only_the_whole_is_held() {
+pub fn behind_the_gathering_node_only_the_whole_is_held() {
     let mut net = gathering(6);
     net.reserve(0, ask(4, 3, 1));
     net.run_ms(100);
@@ -46,7 +46,7 @@ fn behind_the_gathering_node_only_the_whole_is_held() {
 }
 
 #[test]
-fn the_whole_times_out_when_nobody_names_it() {
+pub fn the_whole_times_out_when_nobody_names_it() {
     let mut net = gathering(4);
     net.reserve(0, ask(4, 3, 1));
     net.run_ms(100);

@@ -27,7 +27,7 @@ fn to_group() -> boomerang::Asked {
 }
 
 #[test]
-fn every_branch_is_reserved_and_nobody_answers() {
+pub fn every_branch_is_reserved_and_nobody_answers() {
     let mut net = tree();
     net.reserve(0, to_group());
     net.run_ms(100);
@@ -42,7 +42,7 @@ fn every_branch_is_reserved_and_nobody_answers() {
 }
 
 #[test]
-fn a_branch_that_leaves_times_out() {
+pub fn a_branch_that_leaves_times_out() {
     let mut net = tree();
     net.reserve(0, to_group());
     net.run_ms(100);
@@ -52,7 +52,7 @@ fn a_branch_that_leaves_times_out() {
 }
 
 #[test]
-fn what_breaks_the_rules_for_groups_ends() {
+pub fn what_breaks_the_rules_for_groups_ends() {
     let flow = FlowKey { dst: GROUP, ..flow(0, 2, 5_004) };
     let asked = to_group();
     let message = Request {

@@ -12,7 +12,7 @@ fn suspicious() -> Config {
 
 /// One loop for a reservation, two if it is locked.
 #[test]
-fn a_locked_reservation_takes_two_loops() {
+pub fn a_locked_reservation_takes_two_loops() {
     let mut net = Net::line_with("aauah", &suspicious());
     net.reserve(0, ask(4, 3, 1));
     net.run_ms(8);
@@ -28,7 +28,7 @@ fn a_locked_reservation_takes_two_loops() {
 
 /// Whoever speaks in another's name hears no key: what he made is gone after three seconds, however often he says it.
 #[test]
-fn a_spoofed_request_holds_capacity_for_a_moment_only() {
+pub fn a_spoofed_request_holds_capacity_for_a_moment_only() {
     let mut net = Net::line_with("hah", &suspicious());
     let message = Request {
         leg: Leg::Request,

@@ -3,6 +3,7 @@
 use boomerang::{AppId, Asked, Call, Event, HalfView, Output as Said, Upcall, Why};
 use node::io::{Event as NodeEvent, Input, InterfaceState, Output, PlanId, Reservable};
 use node::{Config, Node};
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::IpAddr;
@@ -69,6 +70,32 @@ pub struct Net {
     pub heard: Vec<(usize, Vec<u8>)>,
     /// Every packet on every wire.
     pub sent: usize,
+    tape: Tape,
+}
+
+/// What machine 1 heard: when, on which interface, what.
+pub type Heard = Vec<(Time, u32, Vec<u8>)>;
+
+/// The same while a net is played. Whoever plays a story finds it afterwards in [`tapes`].
+#[derive(Default)]
+struct Tape(Heard);
+
+thread_local! {
+    static TAPES: RefCell<Vec<Heard>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        let whole = std::mem::take(&mut self.0);
+        if !whole.is_empty() {
+            TAPES.with(|tapes| tapes.borrow_mut().push(whole));
+        }
+    }
+}
+
+/// The tapes of the nets that ended in this thread.
+pub fn tapes() -> Vec<Heard> {
+    TAPES.with(RefCell::take)
 }
 
 pub const MBIT: u32 = 1_000_000;
@@ -278,6 +305,9 @@ impl Net {
     fn arrive(&mut self, n: usize, iif: u32, mut packet: Vec<u8>) {
         if let Kind::Aware(node) = &mut self.machines[n].kind {
             let (len, now) = (packet.len(), self.now);
+            if n == 1 {
+                self.tape.0.push((now, iif, packet.clone()));
+            }
             node.handle(now, Input::Echo { iif: Some(IfIndex(iif)), packet: &mut packet });
             assert_eq!(packet.len(), len);
             return self.drain(n, Some(&packet));

@@ -10,7 +10,7 @@ fn granted(forward: u32, reverse: u32) -> Upcall {
 }
 
 #[test]
-fn both_directions_are_reserved_in_one_round_trip_past_an_unaware_router_and_an_unmodified_host() {
+pub fn both_directions_are_reserved_in_one_round_trip_past_an_unaware_router_and_an_unmodified_host() {
     let mut net = Net::line("aauah");
     net.reserve(0, ask(4, 3, 1));
     net.run_ms(4);
@@ -25,7 +25,7 @@ fn both_directions_are_reserved_in_one_round_trip_past_an_unaware_router_and_an_
 }
 
 #[test]
-fn refreshes_keep_it_and_never_touch_the_ledger() {
+pub fn refreshes_keep_it_and_never_touch_the_ledger() {
     let mut net = Net::line("aah");
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
@@ -39,7 +39,7 @@ fn refreshes_keep_it_and_never_touch_the_ledger() {
 }
 
 #[test]
-fn whoever_stops_refreshing_loses_it_after_three_and_a_half_intervals() {
+pub fn whoever_stops_refreshing_loses_it_after_three_and_a_half_intervals() {
     let mut net = Net::line("aah");
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
@@ -52,7 +52,7 @@ fn whoever_stops_refreshing_loses_it_after_three_and_a_half_intervals() {
 }
 
 #[test]
-fn three_refreshes_in_a_row_may_be_lost() {
+pub fn three_refreshes_in_a_row_may_be_lost() {
     let mut net = Net::line("aah");
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
@@ -68,7 +68,7 @@ fn three_refreshes_in_a_row_may_be_lost() {
 }
 
 #[test]
-fn rate_zero_releases_in_one_round_trip() {
+pub fn rate_zero_releases_in_one_round_trip() {
     let mut net = Net::line("aauah");
     net.reserve(0, ask(4, 3, 1));
     net.run_ms(100);
@@ -82,7 +82,7 @@ fn rate_zero_releases_in_one_round_trip() {
 }
 
 #[test]
-fn a_change_of_rate_is_one_message() {
+pub fn a_change_of_rate_is_one_message() {
     let mut net = Net::line("aah");
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
@@ -96,7 +96,7 @@ fn a_change_of_rate_is_one_message() {
 
 /// The middle of three routers is nearly full: NACK, what it has, and what its transaction made before it goes at once.
 #[test]
-fn a_refusal_says_what_there_is_and_leaves_nothing_behind() {
+pub fn a_refusal_says_what_there_is_and_leaves_nothing_behind() {
     let mut net = Net::line("aaaah");
     net.load(2, 2, 6);
     let before = net.sent;
@@ -120,7 +120,7 @@ fn a_refusal_says_what_there_is_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_raise_that_is_refused_leaves_what_was_there_everywhere() {
+pub fn a_raise_that_is_refused_leaves_what_was_there_everywhere() {
     let mut net = Net::line("aaaah");
     net.load(2, 2, 4);
     net.reserve(0, ask(4, 3, 1));
@@ -138,7 +138,7 @@ fn a_raise_that_is_refused_leaves_what_was_there_everywhere() {
 }
 
 #[test]
-fn who_would_take_less_gets_what_there_is() {
+pub fn who_would_take_less_gets_what_there_is() {
     let mut net = Net::line("aaaah");
     net.load(2, 2, 6);
     let asked = boomerang::Asked { at_least: rates(MBIT, MBIT), ..ask(4, 3, 1) };
@@ -153,7 +153,7 @@ fn who_would_take_less_gets_what_there_is() {
 
 /// DOWNGRADE: the first pair that fits is taken, in the same round trip; the next message evens out what nodes before had.
 #[test]
-fn a_vector_comes_back_with_the_first_pair_that_fits_everywhere() {
+pub fn a_vector_comes_back_with_the_first_pair_that_fits_everywhere() {
     let mut net = Net::line("aaaah");
     net.load(2, 2, 6);
     let vector = vec![rates(5 * MBIT, MBIT), rates(3 * MBIT, MBIT), rates(2 * MBIT, MBIT), rates(MBIT, 0)];
@@ -171,7 +171,7 @@ fn a_vector_comes_back_with_the_first_pair_that_fits_everywhere() {
 }
 
 #[test]
-fn a_vector_of_which_nothing_fits_is_refused() {
+pub fn a_vector_of_which_nothing_fits_is_refused() {
     let mut net = Net::line("aaah");
     net.load(1, 2, 7);
     net.reserve(0, asked_of(&flow(0, 3, 5_004), vec![rates(5 * MBIT, MBIT), rates(3 * MBIT, MBIT)]));
@@ -182,7 +182,7 @@ fn a_vector_of_which_nothing_fits_is_refused() {
 
 /// A node may shorten the interval, never lengthen it; the initiating node adopts it, and state lives by it.
 #[test]
-fn a_shorter_refresh_interval_is_adopted() {
+pub fn a_shorter_refresh_interval_is_adopted() {
     let short = boomerang::Config { most_refresh: 2, ..boomerang::Config::default() };
     let mut net = Net::line_with("aah", &short);
     net.reserve(0, ask(2, 3, 1));
@@ -194,7 +194,7 @@ fn a_shorter_refresh_interval_is_adopted() {
 }
 
 #[test]
-fn a_session_under_a_mask_is_one_block_for_all_its_flows() {
+pub fn a_session_under_a_mask_is_one_block_for_all_its_flows() {
     let mut net = Net::line("aah");
     // All packets between the two machines, whatever their ports.
     let exact = Selector::exact(wire::boomerang::Family::V4);
@@ -221,7 +221,7 @@ fn a_session_under_a_mask_is_one_block_for_all_its_flows() {
 }
 
 #[test]
-fn ipv6_is_the_same_in_icmpv6() {
+pub fn ipv6_is_the_same_in_icmpv6() {
     let mut net = Net::line("aauah");
     let flow = FlowKey { src: address6(0), dst: address6(4), ..flow(0, 4, 5_004) };
     net.reserve(0, asked_of(&flow, vec![rates(3 * MBIT, MBIT)]));
@@ -240,7 +240,7 @@ fn ipv6_is_the_same_in_icmpv6() {
 }
 
 #[test]
-fn an_aware_far_end_reserves_on_its_own_link_and_answers() {
+pub fn an_aware_far_end_reserves_on_its_own_link_and_answers() {
     let mut net = Net::line("aaa");
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(4);
@@ -250,7 +250,7 @@ fn an_aware_far_end_reserves_on_its_own_link_and_answers() {
 
 /// The plane cannot install what was admitted: the reply of that very message says so.
 #[test]
-fn what_the_plane_cannot_install_is_refused_with_the_reply() {
+pub fn what_the_plane_cannot_install_is_refused_with_the_reply() {
     let mut net = Net::line("aah");
     net.machines[1].failing_plans = true;
     net.reserve(0, ask(2, 3, 1));
@@ -260,7 +260,7 @@ fn what_the_plane_cannot_install_is_refused_with_the_reply() {
 }
 
 #[test]
-fn rsvp_and_boomerang_share_one_ledger() {
+pub fn rsvp_and_boomerang_share_one_ledger() {
     let mut net = Net::line("aah");
     let Kind::Aware(node) = &mut net.machines[1].kind else { unreachable!() };
     let now = net.now;

@@ -6,7 +6,7 @@ use crate::net::*;
 use boomerang::{Asked, Config, Replies, Upcall};
 
 #[test]
-fn any_reply_makes_state_where_that_is_said() {
+pub fn any_reply_makes_state_where_that_is_said() {
     let mut net = round_about(&Config { replies: Replies::Any, ..Config::default() });
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
@@ -18,7 +18,7 @@ fn any_reply_makes_state_where_that_is_said() {
 }
 
 #[test]
-fn only_proven_replies_make_state_where_that_is_said() {
+pub fn only_proven_replies_make_state_where_that_is_said() {
     let config = Config { replies: Replies::Authenticated, ..keyed() };
     let mut net = round_about(&config);
     net.reserve(0, ask(2, 3, 1));
@@ -32,7 +32,7 @@ fn only_proven_replies_make_state_where_that_is_said() {
 
 /// A request that asks for the reverse direction alone is remembered, so that its reply is known.
 #[test]
-fn a_known_reply_may_be_to_a_request_that_reserved_nothing() {
+pub fn a_known_reply_may_be_to_a_request_that_reserved_nothing() {
     let mut net = Net::line("aah");
     net.reserve(0, ask(2, 0, 4));
     net.run_ms(100);

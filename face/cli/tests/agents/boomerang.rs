@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, PATIENCE, SLUICE, expect, refused, wait_for};
 use api::agent::{Answer, BoomerangAsk, BoomerangDoc, BoomerangNews, EventDoc, Request};
-use api::boomerang::{BoomerangBlock, ClassifierDoc, RatesDoc};
+use api::boomerang::{BoomerangBlock, ClassifierDoc, MaskDoc, RatesDoc};
 use api::client::Client;
 use daemon::topology::TestbedFile;
 use std::net::{IpAddr, UdpSocket};
@@ -10,15 +10,15 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 const NEAR: IpAddr = ip([10, 0, 0, 1]);
-const FAR: IpAddr = ip([10, 0, 3, 2]);
-const PORT: u16 = 5_004;
+pub const FAR: IpAddr = ip([10, 0, 3, 2]);
+pub const PORT: u16 = 5_004;
 
-const fn ip(v4: [u8; 4]) -> IpAddr {
+pub const fn ip(v4: [u8; 4]) -> IpAddr {
     IpAddr::V4(std::net::Ipv4Addr::new(v4[0], v4[1], v4[2], v4[3]))
 }
 
 /// `a - r1 - old - r2 - b`; the agents of `old` and `b` are stopped: an unmodified router and an unmodified host.
-fn line() -> Option<Bed> {
+pub fn line() -> Option<Bed> {
     line_with("")
 }
 
@@ -41,7 +41,7 @@ fn line_with(settings: &str) -> Option<Bed> {
     Some(bed)
 }
 
-fn ask(forward: u32, reverse: u32) -> BoomerangAsk {
+pub fn ask(forward: u32, reverse: u32) -> BoomerangAsk {
     let flow = ClassifierDoc { src: Some(NEAR), dst: Some(FAR), protocol: 17, src_port: PORT, dst_port: PORT };
     BoomerangAsk {
         far_end: FAR,
@@ -59,14 +59,14 @@ fn ask(forward: u32, reverse: u32) -> BoomerangAsk {
     }
 }
 
-fn reserve(client: &mut Client, ask: BoomerangAsk) -> u64 {
+pub fn reserve(client: &mut Client, ask: BoomerangAsk) -> u64 {
     match client.call(Request::BoomerangReserve { ask, number: None }).unwrap() {
         Answer::Boomerang(doc) => doc.sessions[0].number,
         other => panic!("{other:?}"),
     }
 }
 
-fn reserved(client: &mut Client) -> BoomerangNews {
+pub fn reserved(client: &mut Client) -> BoomerangNews {
     let is = |event: &EventDoc| matches!(event, EventDoc::Boomerang { news: BoomerangNews::Reserved { .. }, .. });
     match expect(client, "the reservation", is).1 {
         EventDoc::Boomerang { news, .. } => news,
@@ -74,27 +74,27 @@ fn reserved(client: &mut Client) -> BoomerangNews {
     }
 }
 
-fn boomerang(bed: &Bed, node: &str) -> BoomerangDoc {
+pub fn boomerang(bed: &Bed, node: &str) -> BoomerangDoc {
     match bed.client(node).call(Request::BoomerangSessions).unwrap() {
         Answer::Boomerang(doc) => doc,
         other => panic!("{other:?}"),
     }
 }
 
-fn blocks(bed: &Bed, node: &str) -> Vec<BoomerangBlock> {
+pub fn blocks(bed: &Bed, node: &str) -> Vec<BoomerangBlock> {
     boomerang(bed, node).blocks
 }
 
-fn block(bed: &Bed, node: &str, oif: &str) -> Option<BoomerangBlock> {
+pub fn block(bed: &Bed, node: &str, oif: &str) -> Option<BoomerangBlock> {
     blocks(bed, node).into_iter().find(|block| block.oif == oif && block.asked_bps > 0)
 }
 
 /// What the plane of a node has counted of the flow that leaves by an interface.
-fn counted(bed: &Bed, node: &str, oif: &str) -> Option<u64> {
+pub fn counted(bed: &Bed, node: &str, oif: &str) -> Option<u64> {
     Some(block(bed, node, oif)?.measured?.packets)
 }
 
-fn socket(bed: &Bed, node: &str, address: IpAddr) -> UdpSocket {
+pub fn socket(bed: &Bed, node: &str, address: IpAddr) -> UdpSocket {
     bed.netns(node).run(|| UdpSocket::bind((address, PORT))).unwrap().unwrap()
 }
 
@@ -222,6 +222,7 @@ fn calls_that_mean_nothing_are_refused_and_change_nothing() {
     let Some(bed) = line() else { return };
     let mut client = bed.client("a");
     let nobody = BoomerangAsk { far_end: ip([192, 0, 2, 9]), ..ask(1_000_000, 0) };
+    let ports = MaskDoc { src: ip([255; 4]), dst: ip([255; 4]), protocol: 255, src_port: 0, dst_port: 0 };
     let table = [
         (ask(0, 0), "a rate of zero"),
         (BoomerangAsk { rates: vec![], ..ask(1, 1) }, "1 to 64 pairs"),
@@ -229,6 +230,11 @@ fn calls_that_mean_nothing_are_refused_and_change_nothing() {
         (BoomerangAsk { no_echo: true, ..ask(1, 1) }, "a group is asked with no_echo"),
         (BoomerangAsk { refresh_s: 0, ..ask(1, 1) }, "a refresh interval"),
         (BoomerangAsk { auth: Some(3), ..ask(1, 1) }, "there is no such key"),
+        (
+            BoomerangAsk { mask: Some(MaskDoc { src: ip([255, 255, 255, 0]), ..ports }), ..ask(1, 0) },
+            "a prefix of an address",
+        ),
+        (BoomerangAsk { mask: Some(MaskDoc { src: ip([0; 4]), ..ports }), ..ask(1, 1) }, "in reverse"),
         (BoomerangAsk { far_end: "fd00::1".parse().unwrap(), ..ask(1, 1) }, "the flow and the far end"),
     ];
     for (ask, words) in table {

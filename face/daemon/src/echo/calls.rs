@@ -5,7 +5,7 @@ use crate::agent::Agent;
 use crate::calls::problem;
 use api::agent::{Answer, BoomerangAsk, BoomerangDoc, BoomerangNews, Problem};
 use api::boomerang::{MaskDoc, RatesDoc};
-use boomerang::{AppId, Asked, Call, Upcall};
+use boomerang::{AppId, Asked, Call, Upcall, is_told_apart};
 use linux::route::KernelRoutes;
 use node::io::Input;
 use std::net::IpAddr;
@@ -93,7 +93,7 @@ fn asked(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Asked, Problem
     }
     let classifier = classifier(ask, routes)?;
     let family = Family::of(ask.far_end);
-    let mask = ask.mask.as_ref().map_or(Ok(Selector::exact(family)), |mask| masked(mask, family))?;
+    let mask = ask.mask.as_ref().map_or(Ok(Selector::exact(family)), |mask| masked(mask, &ask.rates, family))?;
     Ok(Asked {
         far_end: ask.far_end,
         source: None,
@@ -128,13 +128,22 @@ fn classifier(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Selector,
     Ok(Selector::of(&key))
 }
 
-fn masked(mask: &MaskDoc, family: Family) -> Result<Selector, Problem> {
+fn masked(mask: &MaskDoc, rates: &[RatesDoc], family: Family) -> Result<Selector, Problem> {
     let fits = |address: &IpAddr| Family::of(*address) == family;
     if !fits(&mask.src) || !fits(&mask.dst) {
         return Err(misuse("the mask is of another address family"));
     }
     let &MaskDoc { src, dst, protocol, src_port, dst_port } = mask;
-    Ok(Selector { src, dst, src_port, dst_port, protocol, tos: 0, flags: 0 })
+    let mask = Selector { src, dst, src_port, dst_port, protocol, tos: 0, flags: 0 };
+    let backwards = rates.iter().any(|pair| pair.reverse_bps > 0) && !is_told_apart(&mask.turned());
+    if backwards || !is_told_apart(&mask) {
+        let way = if backwards { "in reverse " } else { "" };
+        return Err(misuse(format!(
+            "no node can tell {way}the packets of this mask apart: a mask may leave out both ports; or the source and its port, \
+             or the source and both ports, without a reverse rate; a prefix of an address cannot be"
+        )));
+    }
+    Ok(mask)
 }
 
 pub(super) fn rates(doc: &RatesDoc) -> Rates {

@@ -79,8 +79,9 @@ impl Agent {
                     let link = self.interfaces.get(oif).and_then(|state| state.link);
                     link.is_some_and(|terms| terms.assumed_holding.is_none())
                 };
-                let links = self.node.links().map(|link| (link.oif, link.rate));
-                links.filter(|(oif, _)| stays(oif)).collect()
+                let links: BTreeMap<IfIndex, Rate> = self.node.links().map(|link| (link.oif, link.rate)).collect();
+                // All or none: the engine would not know the replies to requests that the kernel let out elsewhere.
+                if links.keys().all(stays) { links } else { BTreeMap::new() }
             }
         };
         let Some(echo) = &mut self.echo else { return };

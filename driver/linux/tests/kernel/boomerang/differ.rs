@@ -95,14 +95,15 @@ impl TrafficControl for World {
     }
 }
 
-struct Both {
+/// Program and engine, side by side.
+pub struct Both {
     bed: Bed,
     engine: Boomerang,
     world: World,
     /// Of the programs' clock, ns.
     offset: u64,
     /// Decided by both, told to user space, let through.
-    tally: [u64; 3],
+    pub tally: [u64; 3],
 }
 
 /// What a session block is in either table: the expiry apart.
@@ -111,7 +112,7 @@ type Block = (IfIndex, FlowKey, Rate, u32, Rate);
 type Table = BTreeMap<(IfIndex, FlowKey), (Block, u64)>;
 
 impl Both {
-    fn new() -> Both {
+    pub fn new() -> Both {
         let bed = bed(4096, Rate::from_bps(GRANT));
         let config = Config {
             per_source: u32::MAX,
@@ -144,6 +145,22 @@ impl Both {
             other => panic!("TC verdict {other}"),
         };
         Ran { verdict, ..ran }
+    }
+
+    /// What somebody heard, as it came: interface 1 is the west. Afterwards all is over.
+    pub fn play(&mut self, tape: &[(Time, u32, Vec<u8>)], about: usize) {
+        let (begun, started) = (tape[0].0, self.offset);
+        for (n, (at, iif, packet)) in tape.iter().enumerate() {
+            let due = at.since(begun).as_nanos().saturating_sub(self.offset - started);
+            if due > 100_000_000 {
+                self.wait(due);
+            }
+            let iif = if *iif == 1 { self.bed.west } else { self.bed.east };
+            self.hear(packet, iif, &(about, n, packet));
+        }
+        self.compare();
+        self.wait(1_000_000_000_000);
+        self.compare();
     }
 
     /// One packet through both.

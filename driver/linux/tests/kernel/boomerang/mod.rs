@@ -6,3 +6,4 @@ mod differ;
 mod policing;
 mod program;
 mod router;
+mod stories;

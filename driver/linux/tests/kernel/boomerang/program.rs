@@ -198,3 +198,27 @@ fn what_an_agent_of_another_layout_left_makes_room() {
         next.attach(bed.west, linux::boomerang::Hanging::Native).expect("nothing of the other hangs there");
     });
 }
+
+/// The request leaves a session with nothing in it, by which its reply is known.
+#[test]
+fn a_request_for_the_way_back_alone_makes_its_reply_known() {
+    in_netns(|| {
+        let mut bed = bed(64, Rate::from_mbps(10));
+        for say in [Say::flow(1, 0, MBIT), Say::flow(1, 0, MBIT).v6()] {
+            for transaction in [1, 2] {
+                let say = say.clone().transaction(transaction);
+                assert_eq!(bed.heard(&say), granted(0, MBIT));
+                assert_eq!(bed.heard(&say.reply()), granted(0, MBIT));
+                assert_eq!(
+                    (bed.path.free(bed.east), bed.path.free(bed.west)),
+                    (Rate::from_mbps(10), Rate::from_mbps(9))
+                );
+            }
+            let away = Say { rates: vec![Rates::default()], ..say.transaction(3) };
+            assert_eq!(bed.heard(&away), granted(0, 0));
+            assert_eq!(bed.heard(&away.reply()), granted(0, 0));
+            assert!(bed.sessions().is_empty());
+        }
+        assert!(bed.path.next_told().is_none(), "nobody is a stranger");
+    });
+}

@@ -12,19 +12,25 @@ const fn v4(a: u16, b: u16) -> [u16; 8] {
 }
 
 /// The networks behind the neighbour in the west, and in the east: the tests' own, and those of the corpus
-/// (`engine/wire/probes`).
-pub const BEHIND: [[([u16; 8], u8); 4]; 2] = [
-    [
+/// (`engine/wire/probes`) and of the stories (`engine/node/tests/boomerang`), which machine 1 stands in the middle of.
+pub const BEHIND: [&[([u16; 8], u8)]; 2] = [
+    &[
         (v4(0x0a0a, 0), 16),
         (v4(0x0a00, 0x0100), 24),
         ([0xfd02, 1, 0, 0, 0, 0, 0, 0], 32),
         ([0x2001, 0xdb8, 1, 0, 0, 0, 0, 0], 48),
+        (v4(0x0a00, 0), 24),
+        ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 48),
     ],
-    [
+    &[
         (v4(0x0a14, 0), 16),
         (v4(0x0a00, 0x0200), 24),
         ([0xfd02, 2, 0, 0, 0, 0, 0, 0], 32),
         ([0x2001, 0xdb8, 2, 0, 0, 0, 0, 0], 48),
+        (v4(0x0a00, 0x0300), 24),
+        ([0x2001, 0xdb8, 3, 0, 0, 0, 0, 0], 48),
+        (v4(0x0a00, 0x0400), 24),
+        ([0x2001, 0xdb8, 4, 0, 0, 0, 0, 0], 48),
     ],
 ];
 
@@ -47,7 +53,7 @@ pub fn router() -> (IfIndex, IfIndex) {
             let link = RouteEntry { dst: gateway, prefix: host, gateway: None, oif: index };
             socket.add_route(&link).expect("the neighbour is on the link");
             neighbour(&mut socket, index, gateway);
-            for (dst, prefix) in BEHIND[usize::from(n) - 1].map(|(dst, prefix)| (IpAddr::from(dst), prefix)) {
+            for (dst, prefix) in BEHIND[usize::from(n) - 1].iter().map(|&(dst, prefix)| (IpAddr::from(dst), prefix)) {
                 let dst = dst.to_canonical();
                 if dst.is_ipv4() == gateway.is_ipv4() {
                     let route = RouteEntry { dst, prefix, gateway: Some(gateway), oif: index };

@@ -1,0 +1,59 @@
+//! Where Boomerang's programs can hang: what `[boomerang] fast_path = "auto"` does on each interface.
+
+use crate::netlink::Socket;
+use crate::netlink::netdev::{Netdev, XdpFeatures};
+use terms::Fault;
+
+/// Boomerang's programs on one interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EchoPath {
+    /// Its name.
+    pub interface: String,
+    /// What the driver does for XDP; `None`: the kernel does not say (before Linux 6.3), so that it is tried when the agent
+    /// starts.
+    pub xdp: Option<XdpFeatures>,
+    /// Whether programs hang at the ingress and egress of traffic control by links (TCX, Linux 6.6).
+    pub tcx: bool,
+}
+
+impl EchoPath {
+    /// `native`, `generic` (XDP, but behind the driver: of no use to us, traffic control's ingress is as fast) or `unknown`.
+    pub fn xdp_word(&self) -> &'static str {
+        match self.xdp {
+            Some(features) if features.is_native() => "native",
+            Some(_) => "generic",
+            None => "unknown",
+        }
+    }
+
+    /// Where `fast_path = "auto"` hangs the programs: `driver`, `ingress`, or `none`: every message goes to the agent.
+    /// What is admitted in the kernel must be policed at the egress, so that without TCX there is none.
+    pub fn auto(&self) -> &'static str {
+        match (self.tcx, self.xdp.is_some_and(XdpFeatures::is_native)) {
+            (false, _) => "none",
+            (true, true) => "driver",
+            (true, false) => "ingress",
+        }
+    }
+
+    /// The same to people.
+    pub fn says(&self) -> &'static str {
+        match (self.auto(), self.xdp) {
+            ("driver", _) => "XDP in the driver (native), TCX at the egress",
+            ("ingress", None) => "TCX at ingress and egress, or XDP in the driver if the device has it",
+            ("ingress", _) => "TCX at ingress and egress: this device has no XDP in its driver",
+            _ => "not possible without TCX (Linux 6.6): the agent reads Boomerang's messages nowhere",
+        }
+    }
+}
+
+/// Every interface of the calling thread's network namespace but the loopback.
+pub(super) fn paths(tcx: bool) -> Result<Vec<EchoPath>, Fault> {
+    let links = Socket::open()?.links()?;
+    let mut netdev = Netdev::open().ok();
+    let of = |link: crate::netlink::link::Link| {
+        let xdp = netdev.as_mut().and_then(|netdev| netdev.xdp_features(link.index).ok());
+        EchoPath { interface: link.name, xdp, tcx }
+    };
+    Ok(links.into_iter().filter(|link| !link.loopback).map(of).collect())
+}
