@@ -28,6 +28,7 @@ fn a_quick_profile_has_nine_tables_and_its_figures() {
     // What grows with the sessions here is caches, not lists: three orders below what was published.
     let growth = tables[8]["cells"].as_array().unwrap();
     assert!(growth.iter().all(|cell| cell["here"]["median"].as_f64().unwrap() < 0.02), "{growth:?}");
+    assert!(report.figures.iter().all(|figure| figure.chart.has_room()), "{:?}", report.figures);
     let folder = std::env::temp_dir().join(format!("sluice-profile-{}", std::process::id()));
     report.write(&folder).unwrap();
     let there = |name: &str| std::fs::metadata(folder.join(name)).is_ok_and(|file| file.len() > 500);

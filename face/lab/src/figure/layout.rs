@@ -5,6 +5,8 @@ use super::{Anchor, Axis, Canvas, Chart, Color, HEIGHT, Line, Mark, Type, WIDTH,
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = WIDTH - 28.0;
 const TOP: f64 = 98.0;
+/// What stays free at the right edge.
+const MARGIN: f64 = 8.0;
 const BOTTOM: f64 = HEIGHT - 62.0;
 
 const TITLE: Type = Type { size: 17.0, bold: true, color: Color::INK, anchor: Anchor::Start, upwards: false };
@@ -30,6 +32,15 @@ pub fn draw(chart: &Chart, on: &mut impl Canvas) {
     for line in &chart.lines {
         plot(line, &x, &y, on);
     }
+}
+
+/// Whether title, subtitle and legend have room.
+pub fn has_room(chart: &Chart) -> bool {
+    let titles = [(&chart.title, TITLE), (&chart.subtitle, SUBTITLE)];
+    let wide = |(text, look): (&String, Type)| font::width(text, look.size, look.bold) > WIDTH - LEFT - MARGIN;
+    let named = chart.lines.iter().filter(|line| !line.name.is_empty());
+    let legend: f64 = named.map(|line| 33.0 + font::width(&line.name, LEGEND.size, false) + 26.0).sum();
+    !titles.into_iter().any(wide) && legend - 26.0 <= WIDTH - LEFT - MARGIN
 }
 
 /// Grid, axes, ticks and labels.

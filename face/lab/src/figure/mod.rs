@@ -91,6 +91,11 @@ impl Chart {
         page.finish()
     }
 
+    /// Whether title, subtitle and legend have room beside each other.
+    pub fn has_room(&self) -> bool {
+        layout::has_room(self)
+    }
+
     /// As a PNG file, 1440 x 920 pixels.
     pub fn png(&self) -> Vec<u8> {
         let mut sheet = png::Sheet::new();

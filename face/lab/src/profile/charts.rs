@@ -51,17 +51,18 @@ pub fn maintenance(rsvp: &[Load], boomerang: &[Load], fast: &[Load]) -> Figure {
     let published = |share: f64| share * 1e4 / MAINTENANCE_US / 1e3;
     let end = published(most).min(reach);
     let mut lines = vec![
-        line("published (ISI RSVP)", Color::GREY, Mark::None, vec![(0.0, 0.0), (end, most)]),
+        line("ISI RSVP (2001)", Color::GREY, Mark::None, vec![(0.0, 0.0), (end, most)]),
         line("RSVP", Color::RED, Mark::Square, rsvp),
         line("Boomerang", Color::BLUE, Mark::Circle, boomerang.iter().filter_map(share).collect()),
     ];
     if !fast.is_empty() {
         let sweeps = fast.iter().filter_map(share).collect();
-        lines.push(line("Boomerang, sweeps of the fast path", Color::GREEN, Mark::Circle, sweeps));
+        lines.push(line("fast path", Color::GREEN, Mark::Circle, sweeps));
     }
     let chart = Chart {
         title: "Session maintenance processor utilization".into(),
-        subtitle: "Alarms and refreshes sent in a second, R = 30 s; published: about 10 us for each session".into(),
+        subtitle: "Alarms, refreshes sent and sweeps in a second, R = 30 s; in 2001 about 10 us for each session"
+            .into(),
         x: axis("Sessions (thousands)"),
         y: axis("Share of one processor (%)"),
         lines,
@@ -83,7 +84,7 @@ pub fn traffic(figure: u8, what: &str, points: &[(f64, f64, Option<f64>)]) -> Fi
         lines.push(line("2: past the interface's hooks", Color::BLUE, Mark::Circle, second));
     }
     let chart = Chart {
-        title: format!("{what} processing time against background traffic"),
+        title: format!("{what} against background traffic"),
         subtitle: "Mean; UDP of 512-byte packets at a constant rate through the same node, one machine".into(),
         x: axis("Background traffic (Mb/s)"),
         y: axis("Processing time (us)"),
@@ -98,7 +99,7 @@ pub fn traffic(figure: u8, what: &str, points: &[(f64, f64, Option<f64>)]) -> Fi
 pub fn scatter(what: &str, mbps: f64, values: &[f64]) -> Figure {
     let points = values.iter().enumerate().map(|(n, us)| (n as f64, *us)).collect();
     let chart = Chart {
-        title: format!("{what} processing time at {mbps:.0} Mb/s of background traffic"),
+        title: format!("{what} at {mbps:.0} Mb/s of background traffic"),
         subtitle: "Each message: interrupted by packets of the background traffic, or not".into(),
         x: axis("Message"),
         y: axis("Processing time (us)"),

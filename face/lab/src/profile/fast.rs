@@ -10,7 +10,7 @@
 use super::line::{FAR, Line};
 use super::load::Load;
 use super::sample::{Estimate, Samples};
-use super::steps::{BATCH, Kind, Profile};
+use super::steps::{Kind, Profile};
 use super::transit::{RATE, request};
 use crate::error::Error;
 use crate::patience::Patience;
@@ -25,6 +25,8 @@ use terms::{Bytes, Fault, IfIndex, Rate, Span};
 
 /// Messages that are prepared at a time while the table is filled.
 const FILL: u32 = 1 << 16;
+/// Messages of a batch: so many that what begins and ends a test run does not count; fewer in a small table.
+const MANY: u32 = 1_024;
 /// Batches of sessions that are absent at a time; fewer in a small table.
 const ABSENT: u32 = 64;
 /// Rounds that are not counted.
@@ -94,7 +96,7 @@ fn at(line: &Line, sessions: u32, repetitions: usize, patience: &Patience) -> Re
         inside.run(|| {
             turn.into_iter().try_for_each(|round| {
                 samples.iter_mut().try_for_each(|(kind, samples)| {
-                    let ns = bed.batch(*kind, round as u32)?;
+                    let ns = bed.run(*kind, round as u32).map_err(void)? - bed.own;
                     if round >= WARM_UP {
                         samples.add(ns, false);
                     }
@@ -106,7 +108,7 @@ fn at(line: &Line, sessions: u32, repetitions: usize, patience: &Patience) -> Re
     bed.check(rounds as u64)?;
     let profile = |(kind, samples): &(Kind, Samples)| Profile {
         kind: *kind,
-        whole: samples.estimate(BATCH),
+        whole: samples.estimate(bed.many as usize),
         warm: None,
         steps: Vec::new(),
     };
@@ -131,12 +133,11 @@ struct Bed {
     order: Vec<u32>,
     /// From here on, so many are absent.
     window: (u32, u32),
+    /// Messages of a batch.
+    many: u32,
     /// What the harness costs, ns a run.
     own: f64,
 }
-
-/// How many of the places of a batch, as the maps count them.
-const MANY: u32 = BATCH as u32;
 
 impl Bed {
     fn new(line: &Line, dir: &Dir, sessions: u32) -> Result<Bed, Fault> {
@@ -155,18 +156,19 @@ impl Bed {
             path.listen(index, true)?;
         }
         path.grow(far, GRANT, CLASS)?;
-        let mut parade = Parade::open(FILL)?;
-        let sample = message(0, Kind::Reserve, 0);
-        parade.steps().iter().for_each(|step| step.set(&sample));
-        let mut owns = Vec::new();
-        for _ in 0..9 {
-            owns.push(f64::from(parade.run(&sample, near, 0, FILL, 100_000)?));
-        }
-        owns.sort_by(f64::total_cmp);
-        parade.past(&path)?;
-        let absent = ABSENT.min(sessions / (4 * MANY)).max(1) * MANY;
+        let parade = Parade::open(FILL)?;
+        let many = (sessions / 8).clamp(1, MANY);
+        let absent = ABSENT.min(sessions / (4 * many)).max(1) * many;
         let order = shuffled(sessions);
-        Ok(Bed { path, parade, iif: near, order, window: (0, absent), own: owns[owns.len() / 2] })
+        let mut bed = Bed { path, parade, iif: near, order, window: (0, absent), many, own: 0.0 };
+        // In the same batches, so that what surrounds them is the same.
+        let mut owns = Samples::default();
+        for round in 0..99 {
+            owns.add(bed.run(Kind::ReserveAgain, round)?, false);
+        }
+        bed.own = owns.estimate(1).map_or(0.0, |own| own.median);
+        bed.parade.past(&bed.path)?;
+        Ok(bed)
     }
 
     /// Makes the sessions of these places of the order.
@@ -180,8 +182,8 @@ impl Bed {
         Ok(())
     }
 
-    /// One batch of messages of a kind; ns a message.
-    fn batch(&mut self, kind: Kind, round: u32) -> Result<f64, Error> {
+    /// One batch of messages of a kind; ns a message, with what the harness costs.
+    fn run(&mut self, kind: Kind, round: u32) -> Result<f64, Fault> {
         let (first, absent) = self.window;
         let all = self.order.len() as u32;
         let begin = match kind {
@@ -190,23 +192,22 @@ impl Bed {
             Kind::Reserve => first,
             _ => first + absent + all / 2,
         };
-        for (step, place) in self.parade.steps().iter().zip(0..MANY) {
+        for (step, place) in self.parade.steps().iter().zip(0..self.many) {
             let n = self.order[((begin + place) % all) as usize];
             step.set(&message(n, kind, round));
         }
         if kind == Kind::Reserve {
-            self.window.0 = (first + MANY) % all;
+            self.window.0 = (first + self.many) % all;
         }
         let sample = message(0, kind, round);
-        let ns = self.parade.run(&sample, self.iif, 0, MANY, MANY).map_err(void)?;
-        Ok(f64::from(ns) - self.own)
+        self.parade.run(&sample, self.iif, 0, self.many, self.many).map(f64::from)
     }
 
     /// Whether the program did what it was to do: nearly all, for one in a hundred thousand new sessions may find no
     /// place and be told to user space.
     fn check(&self, rounds: u64) -> Result<(), Error> {
         let counts = self.path.counts().map_err(void)?;
-        let (of_a_kind, there) = (rounds * u64::from(MANY), u64::from(self.order.len() as u32 - self.window.1));
+        let (of_a_kind, there) = (rounds * u64::from(self.many), u64::from(self.order.len() as u32 - self.window.1));
         let enough = |is: u64, should: u64| is >= should - should / 1_000;
         let done = enough(counts.released, of_a_kind)
             && enough(counts.refreshed, of_a_kind)
