@@ -208,6 +208,19 @@ class AsyncBroker:
         finally:
             writer.close()
 
+    async def webhook(self, url: str, *, reservation: Optional[str] = None, secret: Optional[str] = None) -> d.Webhook:
+        """Has events delivered to a target, signed and in order."""
+        doc = {name: value for name, value in (("url", url), ("reservation", reservation), ("secret", secret)) if value is not None}
+        return d.Webhook.read(await self.call("POST", "/v1/webhooks", doc))
+
+    async def webhooks(self) -> List[d.Webhook]:
+        """The caller's."""
+        return [d.Webhook.read(one) for one in (await self.call("GET", "/v1/webhooks"))["webhooks"]]
+
+    async def remove_webhook(self, ident: str) -> None:
+        """Delivers no more."""
+        await self.call("DELETE", "/v1/webhooks/%s" % ident)
+
 
 async def _head(reader: asyncio.StreamReader) -> Tuple[int, bool]:
     """The status, and whether the body comes in chunks."""

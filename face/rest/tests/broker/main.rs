@@ -4,6 +4,7 @@ mod bad;
 mod bed;
 mod events;
 mod hooks;
+mod hooks_tls;
 mod life;
 mod path;
 mod python;
