@@ -61,6 +61,11 @@ class AsyncReservation(d.State):
         """Gives it back."""
         return await self._call("DELETE")
 
+    async def history(self) -> List[d.Event]:
+        """What happened to it."""
+        doc = await self._broker.call("GET", "/v1/reservations/%s/history" % self.id)
+        return [d.Event.read("%s:%d" % (one["agent"], one["seq"]), one["event"], one) for one in doc["events"]]
+
     def events(self, after: Optional[str] = None) -> AsyncIterator[d.Event]:
         """What happens to it, as it happens."""
         return self._broker.events(after=after, reservation=self.id)

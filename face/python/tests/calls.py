@@ -84,6 +84,12 @@ async def asynchronous():
     assert (await broker.paths(A, B)).reverse[0].hops[0].agent == "e"
 
 
+def twins():
+    for waits, awaited in ((sluice.Broker, sluice.AsyncBroker), (sluice.Reservation, sluice.AsyncReservation)):
+        missing = [name for name in dir(waits) if not name.startswith("_") and not hasattr(awaited, name)]
+        assert not missing, "%s lacks %s" % (awaited.__name__, missing)
+
+
 def units():
     assert sluice.rate("1.5mbit") == 1_500_000 and sluice.rate("125kbps") == 1_000_000 and sluice.rate(7) == 7
     assert sluice.duration("90s") == 90 and sluice.duration(datetime.timedelta(hours=1)) == 3600
@@ -95,6 +101,7 @@ def units():
 
 
 units()
+twins()
 synchronous()
 asyncio.run(asynchronous())
 assert threading.active_count() == 1
