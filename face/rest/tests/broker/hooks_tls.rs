@@ -41,7 +41,7 @@ fn now() -> Time {
 
 /// A certificate for a receiver called `host`, by the authority in `dir`, from this time on.
 fn issued(dir: &Path, name: &str, host: &str, from: Time) -> Issued {
-    let (authority, _) = Authority::open_or_make(dir, "hooks", now()).unwrap();
+    let (authority, _) = Authority::open_or_make(dir, dir.file_name().unwrap().to_str().unwrap(), now()).unwrap();
     let hosts = vec![host.to_owned()];
     let request = Request { role: Role::Broker, name: name.into(), hosts, life: Span::from_secs(3600) };
     authority.issue(&request, from).unwrap()
@@ -165,8 +165,8 @@ fn a_receiver_with_a_wrong_certificate_hears_nothing() {
     let ours = folder.0.join("ours");
     let long_ago = now().saturating_sub(Span::from_secs(86_400));
     let cases = [
-        ("name", issued(&ours, "other-name", "elsewhere.example", now()), "NotValidForName"),
-        ("expired", issued(&ours, "expired", "localhost", long_ago), "Expired"),
+        ("name", issued(&ours, "other-name", "elsewhere.example", now()), "not valid for name"),
+        ("expired", issued(&ours, "expired", "localhost", long_ago), "expired"),
         ("self", issued(&folder.0.join("strangers"), "main", "localhost", now()), "UnknownIssuer"),
     ];
     let waiting = cases.map(|(name, issued, why)| {
