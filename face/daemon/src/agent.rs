@@ -16,7 +16,7 @@ use crate::remote::Remote;
 use crate::sequences::Sequences;
 use crate::signalling::Signalling;
 use crate::speakers::Speakers;
-use crate::start::{self, Sole, StartError};
+use crate::start::{self, Sole, StartError, seed};
 use crate::statics::{self, Statics};
 use crate::trace::{Seen, Tracers};
 use api::agent::{Direction, Line};
@@ -490,13 +490,4 @@ pub(crate) fn not_sent(unsent: &mut u64, log: &mut Log, clock: &Clock, failed: &
 fn node_config(config: &AgentConfig) -> Result<node::Config, Failed> {
     let rsvp = rsvp::io::Config { node_name: config.name.clone(), ..config.rsvp.clone() };
     Ok(node::Config { rsvp, seed: seed()?, ..node::Config::default() })
-}
-
-/// Chance for refresh jitter, from the kernel.
-pub(crate) fn seed() -> Result<u64, Failed> {
-    use std::io::Read;
-    let mut bytes = [0; 8];
-    let mut random = std::fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;
-    random.read_exact(&mut bytes).map_err(Failed::doing("read /dev/urandom"))?;
-    Ok(u64::from_ne_bytes(bytes))
 }

@@ -155,3 +155,12 @@ fn claim_namespace() -> Result<UnixListener, StartError> {
         Err(error) => Err(Failed::because(what, error).into()),
     }
 }
+
+/// Chance for refresh jitter, from the kernel.
+pub(crate) fn seed() -> Result<u64, Failed> {
+    use std::io::Read;
+    let mut bytes = [0; 8];
+    let mut random = std::fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;
+    random.read_exact(&mut bytes).map_err(Failed::doing("read /dev/urandom"))?;
+    Ok(u64::from_ne_bytes(bytes))
+}

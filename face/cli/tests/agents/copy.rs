@@ -43,7 +43,7 @@ fn rate(bed: &Bed, over: Duration) -> f64 {
 fn a_transfer_goes_on_while_its_agent_is_away_and_follows_it_again() {
     let Some(bed) = Bed::up("30s") else { return };
     let file = bed.place.join("film.dat");
-    std::fs::write(&file, (0..BYTES).map(|n| (n * n >> 7) as u8).collect::<Vec<u8>>()).unwrap();
+    std::fs::write(&file, (0..BYTES).map(|n| ((n * n) >> 7) as u8).collect::<Vec<u8>>()).unwrap();
     let there = bed.place.join("there");
     std::fs::create_dir(&there).unwrap();
     let mut receiver = Command::new(SLUICE);
@@ -55,12 +55,20 @@ fn a_transfer_goes_on_while_its_agent_is_away_and_follows_it_again() {
     wait_for_words(&log, "receiving");
 
     let mut sender = Command::new(SLUICE);
-    sender.arg("copy").arg(&file).arg("10.0.2.2:5300").args(["--resource", "net/to-maui", "--rate", "4mbit", "--json", "--silent"]);
+    sender.arg("copy").arg(&file).arg("10.0.2.2:5300").args([
+        "--resource",
+        "net/to-maui",
+        "--rate",
+        "4mbit",
+        "--json",
+        "--silent",
+    ]);
     sender.arg("--socket").arg(bed.home("yosemite").join("agent.sock")).stdout(Stdio::piped()).stderr(Stdio::piped());
     let netns = bed.netns("swissvale");
     netns.enter_at_exec(&mut sender);
     let sender = sender.spawn().unwrap();
-    let handle = wait_for("the flow is bound", || booked(&bed).filter(|doc| doc.parts[0].enforced == "in_force")).handle;
+    let handle =
+        wait_for("the flow is bound", || booked(&bed).filter(|doc| doc.parts[0].enforced == "in_force")).handle;
     let before = sent(&bed);
     wait_for("it flows", || (sent(&bed) > before + 300_000).then_some(()));
 
@@ -79,7 +87,11 @@ fn a_transfer_goes_on_while_its_agent_is_away_and_follows_it_again() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((told["bytes"].as_u64(), told["reservation"].as_str()), (Some(BYTES as u64), Some(handle.as_str())), "{said}");
+    assert_eq!(
+        (told["bytes"].as_u64(), told["reservation"].as_str()),
+        (Some(BYTES as u64), Some(handle.as_str())),
+        "{said}"
+    );
     assert!(told["rate_changes"].as_u64() >= Some(3), "{said}");
     eprintln!("{away:.0} bit/s of 4000000 while the agent was away, {slow:.0} of 1500000 after it was back");
     assert!(std::fs::read(there.join("film.dat")).unwrap() == std::fs::read(&file).unwrap());

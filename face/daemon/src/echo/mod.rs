@@ -9,9 +9,9 @@ pub(crate) mod fast;
 pub mod news;
 mod show;
 
-use crate::agent::{Agent, ECHO, not_sent, seed};
+use crate::agent::{Agent, ECHO, not_sent};
 use crate::config::Level;
-use crate::start::StartError;
+use crate::start::{StartError, seed};
 use api::agent::{Direction, EventDoc, Line};
 use boomerang::io::Gather;
 use boomerang::{AppId, Output};

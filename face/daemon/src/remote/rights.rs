@@ -37,7 +37,8 @@ pub(crate) fn may(role: Role, speaks: Option<terms::book::Role>, request: &Reque
         | Request::BookCancel { .. }
         | Request::BookShow { .. }
         | Request::BookHistory { .. }
-        | Request::BookFollow { .. } => Ok(()),
+        | Request::BookFollow { .. }
+        | Request::BookAudit(_) => Ok(()), // who may read that, the book asks
         // Who talks to whom: not for those who only see what is theirs.
         Request::Status
         | Request::Sessions

@@ -87,7 +87,8 @@ fn request(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<(Str
         all.extend_from_slice(&part[..read]);
         let Some(end) = all.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
         let head = String::from_utf8_lossy(&all[..end]).to_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length:")).unwrap().trim().parse::<usize>();
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length:")).unwrap().trim().parse::<usize>();
         if all.len() >= end + 4 + length.unwrap() {
             return Some((head, all[end + 4..].to_vec()));
         }
@@ -154,7 +155,11 @@ fn delivered_over_tls_signed_and_again_after_each_failure() {
     assert_eq!(hex, expected);
     until("it is known as delivered", || (hook(&bed)["failures"] == 0).then_some(()));
     // What is not on the list is not called, whoever signs for it.
-    for url in [format!("https://localhost:{port}/other/"), "https://localhost:1/hooks/a".into(), format!("http://localhost:{port}/hooks/a")] {
+    for url in [
+        format!("https://localhost:{port}/other/"),
+        "https://localhost:1/hooks/a".into(),
+        format!("http://localhost:{port}/hooks/a"),
+    ] {
         bed.alice("POST", "/v1/webhooks", json!({"url": url})).problem(403);
     }
 }

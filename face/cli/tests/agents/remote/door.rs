@@ -14,7 +14,8 @@ use terms::Span;
 use trust::{Authority, Role};
 
 const HERE: &str = "10.0.0.2";
-const RULES: &str = "[[rule]]\nname = \"films\"\nwho = [\"alice\", \"main/uid:*\"]\nresource = [\"net/*\"]\nmost = \"8mbit\"\n";
+const RULES: &str =
+    "[[rule]]\nname = \"films\"\nwho = [\"alice\", \"main/uid:*\"]\nresource = [\"net/*\"]\nmost = \"8mbit\"\n";
 
 /// A caller's host and an agent's.
 fn far() -> Option<Far> {
@@ -76,7 +77,9 @@ fn certificates_say_who_and_the_policy_says_what() {
     for request in [Request::Resources { timeline: None }, Request::Links, Request::Hello] {
         assert_eq!(kind(alice.call(request)), "ok");
     }
-    for request in [Request::Status, trace(), Request::Stop, Request::ReloadKeys, speak_for("bob", "owner"), Request::Watch] {
+    for request in
+        [Request::Status, trace(), Request::Stop, Request::ReloadKeys, speak_for("bob", "owner"), Request::Watch]
+    {
         assert_eq!(kind(alice.call(request.clone())), "refused", "{request:?}");
     }
     let mut bob = client("requester-bob");
@@ -97,7 +100,10 @@ fn certificates_say_who_and_the_policy_says_what() {
     assert_eq!((made(&mut broker).1, kind(broker.call(Request::Status))), ("alice".into(), "refused".into()));
     assert_eq!(kind(broker.call(show(&handle))), "ok");
     assert_eq!(kind(broker.call(speak_for("bob", "owner"))), "ok");
-    assert_eq!((kind(broker.call(wish())), kind(broker.call(show(&handle)))), ("policy".into(), "unknown_handle".into()));
+    assert_eq!(
+        (kind(broker.call(wish())), kind(broker.call(show(&handle)))),
+        ("policy".into(), "unknown_handle".into())
+    );
     // Root of the broker's machine is not root of this one.
     assert_eq!(kind(broker.call(speak_for("uid:0", "owner"))), "ok");
     assert_eq!(made(&mut broker).1, "main/uid:0");
@@ -111,7 +117,10 @@ fn certificates_say_who_and_the_policy_says_what() {
     far.bed.agent("b").signal(1).unwrap();
     wait_for("the policy is read again", || (kind(broker.call(wish())) == "refused").then_some(()));
     assert_eq!((kind(other.call(speak_for("alice", "owner"))), made(&mut other).1), ("ok".into(), "alice".into()));
-    // The command line says the same.
+    the_command_line_says_the_same(&far, &handle);
+}
+
+fn the_command_line_says_the_same(far: &Far, handle: &str) {
     let sluice = |who: &str, more: &[&str]| {
         let mut command = std::process::Command::new(SLUICE);
         let papers = far.papers(who);
@@ -123,14 +132,14 @@ fn certificates_say_who_and_the_policy_says_what() {
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr))
     };
-    let (code, text) = sluice("requester-alice", &["list", "--agent", &format!("tls://{HERE}:{PORT}"), &handle]);
-    assert!(code == Some(0) && text.contains(&handle), "{text}");
+    let (code, text) = sluice("requester-alice", &["list", "--agent", &format!("tls://{HERE}:{PORT}"), handle]);
+    assert!(code == Some(0) && text.contains(handle), "{text}");
     let (code, text) = sluice("requester-alice", &["watch", "--after", "0", "--for", "100ms"]);
     assert!(code == Some(0) && text.contains("created"), "{text}");
     assert_eq!(sluice("requester-alice", &["status"]).0, Some(1));
     let (code, text) = sluice("requester-alice", &["run", "--cpu", "10%", "--", "true"]);
     assert!(code == Some(2) && text.contains("runs here"), "{code:?} {text}");
-    assert_eq!(sluice("requester-alice", &["cancel", &handle]).0, Some(0));
+    assert_eq!(sluice("requester-alice", &["cancel", handle]).0, Some(0));
 }
 
 #[test]
@@ -157,13 +166,15 @@ fn whoever_shows_nothing_or_the_wrong_thing_stays_outside() {
     });
     let mut bob = far.reach("a", HERE, "requester-bob").unwrap();
     assert_eq!(kind(bob.call(Request::Hello)), "ok");
-    assert!(std::process::Command::new(SLUICE)
-        .args(["ca", "revoke", "requester/bob", "--dir"])
-        .arg(&far.trust)
-        .output()
-        .unwrap()
-        .status
-        .success());
+    assert!(
+        std::process::Command::new(SLUICE)
+            .args(["ca", "revoke", "requester/bob", "--dir"])
+            .arg(&far.trust)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     // Also one who says nothing is put out.
     let gone = wait_for("he is put out", || bob.event(Duration::from_secs(5)).err());
     assert!(!gone.to_string().is_empty());
@@ -183,7 +194,9 @@ fn whoever_shows_nothing_or_the_wrong_thing_stays_outside() {
         };
         netns.run(talk).unwrap()
     };
-    for words in [&b"{\"id\":1,\"call\":\"hello\"}\n"[..], b"GET / HTTP/1.1\r\n\r\n", &[0x15, 3, 3, 0, 2, 1, 0], &[0xff; 70_000]] {
+    for words in
+        [&b"{\"id\":1,\"call\":\"hello\"}\n"[..], b"GET / HTTP/1.1\r\n\r\n", &[0x15, 3, 3, 0, 2, 1, 0], &[0xff; 70_000]]
+    {
         let answer = said(words);
         assert!(!String::from_utf8_lossy(&answer).contains("node"), "{:?}", String::from_utf8_lossy(&answer));
     }

@@ -53,7 +53,12 @@ impl Site {
     /// A request to the broker over mutual TLS, from a node.
     fn ask(&self, who: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let papers = papers(&self.far.trust, who);
-        let files = Files { ca: papers.ca.unwrap(), certificate: papers.certificate.unwrap(), key: papers.key.unwrap(), revoked: None };
+        let files = Files {
+            ca: papers.ca.unwrap(),
+            certificate: papers.certificate.unwrap(),
+            key: papers.key.unwrap(),
+            revoked: None,
+        };
         let config = trust::client(&files, now(), Speaks::Http).unwrap();
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = format!(
@@ -85,7 +90,8 @@ impl Site {
 
     /// What an agent's book has that is not over, as its operator sees it.
     fn kept(&self, node: &str) -> Vec<ReservationDoc> {
-        match self.far.bed.client(node).call(Request::BookShow { handle: None, filter: BookFilter::default() }).unwrap() {
+        match self.far.bed.client(node).call(Request::BookShow { handle: None, filter: BookFilter::default() }).unwrap()
+        {
             Answer::Book(BookAnswer::Reservations { rows, .. }) => rows,
             other => panic!("{other:?}"),
         }
@@ -98,8 +104,10 @@ impl Site {
             let parts: Vec<String> = doc.parts.iter().map(part).collect();
             format!("{node}: {} {} {}", doc.owner, doc.state, parts.join(", "))
         };
-        let mut all: Vec<String> =
-            AGENTS.iter().flat_map(|(node, _)| self.kept(node).iter().map(|doc| row(node, doc)).collect::<Vec<_>>()).collect();
+        let mut all: Vec<String> = AGENTS
+            .iter()
+            .flat_map(|(node, _)| self.kept(node).iter().map(|doc| row(node, doc)).collect::<Vec<_>>())
+            .collect();
         all.sort();
         all
     }
@@ -119,9 +127,13 @@ fn a_path_over_three_machines_while_an_agent_goes_and_comes() {
     let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
     let flow = json!({"flow": {"protocol": 17, "from_port": 4000, "to_port": 5004}});
     site.ok("POST", &format!("{at}/bind"), &flow);
-    let bound = ["glenwood: alice active net/to-maui 500000 in_force",
-        "maui: alice active net/to-glenwood 6000000 in_force", "maui: alice active net/to-yosemite 500000 in_force",
-        "yosemite: alice active net/to-maui 6000000 in_force", "yosemite: alice active net/to-swissvale 500000 in_force"];
+    let bound = [
+        "glenwood: alice active net/to-maui 500000 in_force",
+        "maui: alice active net/to-glenwood 6000000 in_force",
+        "maui: alice active net/to-yosemite 500000 in_force",
+        "yosemite: alice active net/to-maui 6000000 in_force",
+        "yosemite: alice active net/to-swissvale 500000 in_force",
+    ];
     wait_for("all of it is in force", || (site.footprint() == bound).then_some(()));
     // Nobody else sees it, and the policy of the agents decides what else may be had.
     assert_eq!(site.ask("requester-bob", "GET", &at, &Value::Null).0, 404);
@@ -148,11 +160,13 @@ fn a_path_over_three_machines_while_an_agent_goes_and_comes() {
 
     site.far.bed.start("maui");
     let again = || {
-        let (status, _) = site.ask("requester-alice", "PATCH", &at, &json!({"forward": 2_000_000, "reverse": 1_000_000}));
+        let (status, _) =
+            site.ask("requester-alice", "PATCH", &at, &json!({"forward": 2_000_000, "reverse": 1_000_000}));
         (status == 200).then_some(())
     };
     wait_for("the broker finds the agent again", again);
-    let changed: Vec<String> = bound.iter().map(|line| line.replace("6000000", "2000000").replace("500000", "1000000")).collect();
+    let changed: Vec<String> =
+        bound.iter().map(|line| line.replace("6000000", "2000000").replace("500000", "1000000")).collect();
     wait_for("the new rates are in force", || (site.footprint() == changed).then_some(()));
     assert_eq!(site.ok("DELETE", &at, &Value::Null)["state"], "cancelled");
     assert_eq!(site.footprint(), Vec::<String>::new());
@@ -171,7 +185,10 @@ fn python_over_three_machines() {
     let folder = |path: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     let papers = site.far.papers("requester-alice");
     let mut command = Command::new("timeout");
-    command.args(["60", "python3", "-W", "error"]).arg(folder("face/python/tests/live.py")).arg("https://10.0.0.1:8443");
+    command
+        .args(["60", "python3", "-W", "error"])
+        .arg(folder("face/python/tests/live.py"))
+        .arg("https://10.0.0.1:8443");
     command.args([papers.ca.unwrap(), papers.certificate.unwrap(), papers.key.unwrap()]).args(["10.0.0.1", "10.0.2.2"]);
     let netns = site.far.bed.netns("swissvale");
     netns.enter_at_exec(command.env("PYTHONPATH", folder("face/python")));
