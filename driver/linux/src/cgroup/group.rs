@@ -88,6 +88,13 @@ impl Group {
         Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
     }
 
+    /// Its processes and those of the groups in it; none if it is gone.
+    pub fn all_processes(&self) -> Vec<u32> {
+        let mut all = self.processes().unwrap_or_default();
+        all.extend(self.children().iter().flat_map(|name| self.child(name).all_processes()));
+        all
+    }
+
     /// Moves a whole process, with all its threads, into it.
     ///
     /// # Errors

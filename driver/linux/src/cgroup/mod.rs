@@ -6,6 +6,7 @@
 
 mod find;
 mod group;
+mod lent;
 mod record;
 mod tree;
 

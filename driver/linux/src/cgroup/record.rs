@@ -3,6 +3,7 @@
 //!
 //! One line, one fact. The file is replaced whole; it need not survive a loss of power, because groups do not either.
 
+use super::lent::Lent;
 use crate::error::Failed;
 use crate::process::ProcessId;
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub struct Record {
     pub added: Vec<String>,
     /// Group by name; who uses it (`cpu`, `io`), and what for (in the user's own unit).
     pub groups: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Groups of other programs that are reservations' groups, by reservation.
+    pub lent: BTreeMap<String, Lent>,
     /// Where the processes that we moved to groups came from.
     pub homes: Vec<Home>,
 }
@@ -64,6 +67,12 @@ impl Record {
             "group" => {
                 let (name, user, worth) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
                 self.groups.entry(name.to_owned()).or_default().insert(user.to_owned(), worth);
+            }
+            "lent" => {
+                let (name, setting, value) = (words.next()?, words.next()?, words.next()?);
+                let dir = PathBuf::from(rest.splitn(4, ' ').nth(3)?);
+                let before = if setting == "-" { Default::default() } else { (setting.to_owned(), value.to_owned()) };
+                self.lent.insert(name.to_owned(), Lent { dir, before });
             }
             "home" => {
                 let (group, pid, start, hierarchy, dir) = (
@@ -111,6 +120,10 @@ impl std::fmt::Display for Record {
                 writeln!(f, "group {name} {user} {worth}")?;
             }
         }
+        for (name, Lent { dir, before: (setting, value) }) in &self.lent {
+            let word = |word: &str| if word.is_empty() { "-".to_owned() } else { word.to_owned() };
+            writeln!(f, "lent {name} {} {} {}", word(setting), word(value), dir.display())?;
+        }
         for Home { group, process, hierarchy, dir } in &self.homes {
             writeln!(f, "home {group} {process} {hierarchy} {}", dir.display())?;
         }
@@ -132,6 +145,9 @@ mod tests {
         let process = ProcessId { pid: 4, start: 77 };
         let dir = PathBuf::from("/sys/fs/cgroup/a b");
         record.homes.push(Home { group: "r-1".into(), process, hierarchy: 1, dir });
+        let before = ("cpu.shares".to_owned(), "1024".to_owned());
+        record.lent.insert("r-2".into(), Lent { dir: "/sys/fs/cgroup/cpu/c d".into(), before });
+        record.lent.insert("r-3".into(), Lent { dir: "/e".into(), before: Default::default() });
         record.write().unwrap();
         assert_eq!(Record::read(&file).unwrap(), record);
         fs::write(&file, "gathered\nhome r-1 4\ngroup r-2 cpu x\nnoise\n").unwrap();

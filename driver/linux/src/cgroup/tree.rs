@@ -14,16 +14,16 @@ use super::group::{Group, is_kernel_thread};
 use super::record::{Home, Record};
 use crate::error::Failed;
 use crate::process::ProcessId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// The group of what is not reserved.
-const REST: &str = "sluice.rest";
+pub(super) const REST: &str = "sluice.rest";
 /// Groups of reservations begin so.
-const RESERVED: &str = "sluice.r.";
+pub(super) const RESERVED: &str = "sluice.r.";
 /// Rounds of moving: a process that forks while it is moved leaves its child behind.
 const ROUNDS: usize = 20;
 
@@ -50,9 +50,11 @@ pub struct Gathered {
 /// The groups below one parent.
 #[derive(Debug)]
 pub struct Tree {
-    mounted: Vec<Mounted>,
+    pub(super) mounted: Vec<Mounted>,
     parents: Vec<Group>,
-    record: Record,
+    pub(super) record: Record,
+    /// Groups of other programs whose processes are moved to a reservation's, by reservation.
+    pub(super) followed: BTreeMap<String, PathBuf>,
     holders: BTreeSet<String>,
     at_root: bool,
     _lock: File,
@@ -74,7 +76,8 @@ impl Tree {
         let lock = lock(first.dir())?;
         let record = Record::read(&place.record)?;
         let at_root = below.as_os_str().is_empty();
-        let mut tree = Tree { mounted: place.mounted, parents, record, holders: BTreeSet::new(), at_root, _lock: lock };
+        let (mounted, followed, holders) = (place.mounted, BTreeMap::new(), BTreeSet::new());
+        let mut tree = Tree { mounted, parents, record, followed, holders, at_root, _lock: lock };
         tree.adopt()?;
         Ok(tree)
     }
@@ -109,13 +112,20 @@ impl Tree {
         self.parents[0].child(REST)
     }
 
-    /// The group of a reservation.
+    /// The group of a reservation: its own, or one of another program.
     pub fn group(&self, name: &str) -> Group {
+        if let Some(lent) = self.record.lent.get(name) {
+            return Group::at(lent.dir.clone());
+        }
         self.parents[0].child(&format!("{RESERVED}{name}"))
     }
 
     /// The same group where its processes are counted, if that is another hierarchy.
     pub fn counted(&self, name: &str) -> Option<Group> {
+        if let Some(lent) = self.record.lent.get(name) {
+            let below = lent.dir.strip_prefix(self.parents[0].dir()).ok()?;
+            return Some(Group::at(self.parents.get(1)?.dir().join(below)));
+        }
         Some(self.parents.get(1)?.child(&format!("{RESERVED}{name}")))
     }
 
@@ -123,7 +133,9 @@ impl Tree {
     pub fn foreign(&self) -> Vec<Group> {
         let parent = self.parent();
         let theirs = |name: &String| name != REST && !name.starts_with(RESERVED);
-        parent.children().into_iter().filter(theirs).map(|name| parent.child(&name)).collect()
+        let lent = |group: &Group| self.record.lent.values().any(|lent| lent.dir == group.dir());
+        let all = parent.children().into_iter().filter(theirs).map(|name| parent.child(&name));
+        all.filter(|group| !lent(group)).collect()
     }
 
     /// Reservations for which `user` has a group, also of before a crash, and what each was worth.
@@ -247,6 +259,9 @@ impl Tree {
         self.record.groups.entry(name.to_owned()).or_default().insert(user.to_owned(), worth);
         self.record.write()?;
         let group = self.group(name);
+        if self.record.lent.contains_key(name) {
+            return Ok(group);
+        }
         group.make()?;
         if let Some(counted) = self.counted(name) {
             counted.make()?;
@@ -264,7 +279,12 @@ impl Tree {
             users.remove(user);
             return self.record.write();
         }
-        self.empty(name)?;
+        if self.record.lent.contains_key(name) {
+            self.hand_back(name)?;
+        } else {
+            self.empty(name)?;
+        }
+        self.followed.remove(name);
         self.record.groups.remove(name);
         self.record.homes.retain(|home| home.group != name);
         self.record.write()
@@ -314,7 +334,7 @@ impl Tree {
         Ok(process)
     }
 
-    fn put_one(&mut self, name: &str, pid: u32) -> Result<ProcessId, Failed> {
+    pub(super) fn put_one(&mut self, name: &str, pid: u32) -> Result<ProcessId, Failed> {
         let what = || format!("bind process {pid} to reservation {name}");
         let refused = |why: String| Err(Failed::because(what(), io::Error::other(why)));
         let Some(process) = ProcessId::of(pid) else { return refused("it does not run".into()) };

@@ -95,6 +95,47 @@ impl Groups {
         given
     }
 
+    /// Gives `share` to a group of another program, at `path`: by its weight where it is, or by moving its processes.
+    ///
+    /// # Errors
+    /// The host has not opted in, the group has a quota of its own or cannot be lent, or the kernel says no: then nothing
+    /// has changed.
+    pub fn reserve_group(&mut self, name: &str, path: &str, share: u64, threads_share: u64) -> Result<(), Failed> {
+        let what = || format!("bind the group {path} to reservation {name}");
+        let refused = |why: &str| Err(Failed::because(what(), io::Error::other(why)));
+        if !self.weighted {
+            return refused(
+                "a group has its share by its weight against all that is not reserved, and this host has not opted in \
+                 ([groups] hold_back = true)",
+            );
+        }
+        let given = self.lend(name, path, share).and_then(|()| {
+            self.reservations.entry(name.to_owned()).or_insert_with(|| Reserved::new(share)).share = share;
+            self.write(threads_share)
+        });
+        if given.is_err() {
+            self.reservations.entry(name.to_owned()).or_insert_with(|| Reserved::new(share));
+            self.release(name, threads_share)?;
+        }
+        given
+    }
+
+    fn lend(&mut self, name: &str, path: &str, share: u64) -> Result<(), Failed> {
+        let mut tree = locked(&self.tree);
+        for group in tree.above(path)? {
+            let quota = group.read("cpu.cfs_quota_us").or_else(|_| group.read("cpu.max")).unwrap_or_default();
+            if !(quota.is_empty() || quota == "-1" || quota.starts_with("max")) {
+                let why =
+                    format!("{} has a quota of its own ({quota}), which is less than a share", group.dir().display());
+                return Err(Failed::because(format!("bind the group {path}"), io::Error::other(why)));
+            }
+        }
+        tree.hold(CPU)?;
+        tree.switch_on(CPU)?;
+        let setting = if tree.version() == Version::One { "cpu.shares" } else { "cpu.weight" };
+        tree.lend(CPU, name, share, path, setting)
+    }
+
     fn give(&mut self, name: &str, pid: u32, share: u64, threads_share: u64) -> Result<(), Failed> {
         {
             let mut tree = locked(&self.tree);
@@ -198,6 +239,9 @@ impl Groups {
             self.gathered_at = Some(now);
             notices.extend(self.look_after());
         }
+        for name in self.reservations.keys() {
+            notices.extend(locked(&self.tree).follow(name).err().map(Notice::Fault));
+        }
         if self.learn(now, &mut notices) && self.weighted {
             notices.extend(self.write(threads_share).err().map(Notice::Fault));
         }
@@ -233,7 +277,7 @@ impl Groups {
         let mut changed = !notices.is_empty();
         for (name, reserved) in &mut self.reservations {
             let group = tree.group(name);
-            let pids = group.processes().unwrap_or_default();
+            let pids = group.all_processes();
             let mut times = reserved.sum.look(&pids);
             let counted = tree.counted(name);
             if let Some(ran) = ran(&group).or_else(|| ran(counted.as_ref()?)) {
@@ -276,7 +320,7 @@ impl Groups {
 
     /// The processes of a reservation.
     pub fn processes(&self, name: &str) -> Vec<u32> {
-        locked(&self.tree).group(name).processes().unwrap_or_default()
+        locked(&self.tree).group(name).all_processes()
     }
 }
 

@@ -26,6 +26,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use threads::Threads;
 
+/// What must be ended before another thing is served.
+const BOUND_OTHERWISE: &str = "it serves something else: disable it first";
+
 /// What a promise is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -115,10 +118,18 @@ pub struct Cpu {
     origin: Instant,
 }
 
+/// What a reservation serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bound {
+    To(Target),
+    /// A group of another program.
+    Group,
+}
+
 #[derive(Debug)]
 struct Reservation {
     share: u64,
-    bound: Option<(Target, Means)>,
+    bound: Option<(Bound, Means)>,
     sum: measure::Sum,
     last: Option<(Instant, tune::Times)>,
     tuner: tune::Tuner,
@@ -175,7 +186,7 @@ impl Cpu {
     pub fn enable(&mut self, name: &str, share: u64) -> Result<(), Failed> {
         let bound = self.reservations.get(name).map(|found| found.bound);
         match bound {
-            Some(Some((target, Means::Deadline))) => self.threads.reserve(name, target, share)?,
+            Some(Some((Bound::To(target), Means::Deadline))) => self.threads.reserve(name, target, share)?,
             Some(Some(_)) => {
                 let beside = self.threads.share();
                 self.groups.as_mut().map_or(Ok(()), |groups| groups.change(name, share, beside))?;
@@ -205,15 +216,46 @@ impl Cpu {
             return Err(Failed::because(what(), io::Error::other("its window is not open")));
         };
         let (share, had) = (reservation.share, reservation.bound);
+        let had = match had {
+            Some((Bound::Group, _)) => return Err(Failed::because(what(), io::Error::other(BOUND_OTHERWISE))),
+            Some((Bound::To(old), means)) => Some((old, means)),
+            None => None,
+        };
         let means = self.serve(name, target, share)?;
         if let Some((old, old_means)) = had.filter(|(old, _)| *old != target) {
             self.unbind_old(name, old, old_means, means)?;
         }
-        if let Some(reservation) = self.reservations.get_mut(name) {
-            reservation.bound = Some((target, means));
-            (reservation.sum, reservation.last, reservation.gauge) = Default::default();
-        }
+        self.bound(name, Bound::To(target), means);
         Ok(means)
+    }
+
+    /// Serves all processes of a group of another program, those to come as well, by reservation `name`: by the group's
+    /// weight where it is directly below the parent, by moving its processes otherwise. `path` is as in
+    /// `/proc/PID/cgroup`, or the folder.
+    ///
+    /// # Errors
+    /// The reservation is not enabled or serves something else, the host has not opted in, there is no such group, it
+    /// cannot be weighted or left, or the kernel says no; then all is as before.
+    pub fn bind_group(&mut self, name: &str, path: &str) -> Result<Means, Failed> {
+        let refused = |why: &str| Failed::because(format!("bind the group {path}"), io::Error::other(why));
+        let reservation = self.reservations.get(name).ok_or_else(|| refused("its window is not open"))?;
+        if reservation.bound.is_some_and(|(bound, _)| bound != Bound::Group) {
+            return Err(refused(BOUND_OTHERWISE));
+        }
+        let (share, beside) = (reservation.share, self.threads.share());
+        let groups = self.groups.as_mut().ok_or_else(|| refused("there are no control groups with cpu here"))?;
+        groups.reserve_group(name, path, share, beside)?;
+        self.bound(name, Bound::Group, Means::Weight);
+        Ok(Means::Weight)
+    }
+
+    fn bound(&mut self, name: &str, bound: Bound, means: Means) {
+        if let Some(reservation) = self.reservations.get_mut(name) {
+            if reservation.bound != Some((bound, means)) {
+                (reservation.sum, reservation.last, reservation.gauge) = Default::default();
+            }
+            reservation.bound = Some((bound, means));
+        }
     }
 
     fn serve(&mut self, name: &str, target: Target, share: u64) -> Result<Means, Failed> {
@@ -276,7 +318,7 @@ impl Cpu {
             });
         }
         for reservation in self.reservations.values_mut() {
-            let Some((target, Means::Deadline)) = reservation.bound else { continue };
+            let Some((Bound::To(target), Means::Deadline)) = reservation.bound else { continue };
             let times = match target {
                 Target::Process(pid) => reservation.sum.look(&[pid]),
                 Target::Thread(tid) => measure::thread_times(tid, tid).unwrap_or_default(),

@@ -86,10 +86,18 @@ pub struct Storage {
     origin: Instant,
 }
 
+/// What a reservation serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bound {
+    Process(u32),
+    /// A group of another program.
+    Group,
+}
+
 #[derive(Debug, Default)]
 struct Reservation {
     rate: u64,
-    bound: Option<u32>,
+    bound: Option<Bound>,
     /// Found in the record of an earlier one, and not enabled since.
     left: bool,
     gauge: Gauge,
@@ -173,26 +181,72 @@ impl Storage {
             return Err(Failed::because(what, io::Error::other("its window is not open")));
         };
         let (rate, had) = (reservation.rate, reservation.bound);
-        let served = self.serve(disk, name, pid, rate);
-        if let Err(failed) = served {
-            if had.is_none() {
-                self.let_go(disk, name)?;
-                self.write(disk)?;
-            }
-            return Err(failed);
+        if had == Some(Bound::Group) {
+            let what = format!("bind process {pid} to reservation {name}");
+            return Err(Failed::because(what, io::Error::other("it serves a group: disable it first")));
         }
-        if let Some(old) = had.filter(|old| *old != pid) {
+        let served = self.serve(disk, name, rate, Ok(pid));
+        self.settle(&key, served, Bound::Process(pid))?;
+        if let Some(Bound::Process(old)) = had.filter(|old| *old != Bound::Process(pid)) {
             locked(&self.tree).take(name, old)?;
-        }
-        if let Some(reservation) = self.reservations.get_mut(&key) {
-            reservation.bound = Some(pid);
         }
         self.write(disk)?;
         Ok(self.kind())
     }
 
-    fn serve(&mut self, disk: &str, name: &str, pid: u32, rate: u64) -> Result<(), Failed> {
+    /// Serves all processes of a group of another program, those to come as well, by reservation `name` on `disk`; see
+    /// [`crate::cpu::Cpu::bind_group`].
+    ///
+    /// # Errors
+    /// As there; or the group has a limit of its own on this disk.
+    pub fn bind_group(&mut self, disk: &str, name: &str, path: &str) -> Result<Kind, Failed> {
+        self.disk(disk)?;
+        let refused = |why: String| Failed::because(format!("bind the group {path}"), io::Error::other(why));
+        let key = (disk.to_owned(), name.to_owned());
+        let reservation = self.reservations.get(&key).ok_or_else(|| refused("its window is not open".into()))?;
+        let (rate, had) = (reservation.rate, reservation.bound);
+        if had.is_some_and(|had| had != Bound::Group) {
+            return Err(refused("it serves a process: disable it first".into()));
+        }
+        if !self.opted_in {
+            let why = "a group has its share because all that is not reserved is held back, and this host has not opted \
+                       in ([groups] hold_back = true)";
+            return Err(refused(why.into()));
+        }
+        if had.is_none() {
+            let (tree, device) = (locked(&self.tree), &self.disks[disk].device);
+            let ours = tree.reserved(&user(disk)).iter().any(|(known, _)| known == name);
+            for group in tree.above(path)?.iter().filter(|_| !ours) {
+                if limits::get(group, tree.version(), device).is_ok_and(|limit| limit != Limit::default()) {
+                    return Err(refused(format!("{} has a limit of its own on this disk", group.dir().display())));
+                }
+            }
+        }
+        let served = self.serve(disk, name, rate, Err(path));
+        self.settle(&key, served, Bound::Group)?;
+        self.write(disk)?;
+        Ok(self.kind())
+    }
+
+    /// What was tried is so, or as it was.
+    fn settle(&mut self, key: &(String, String), served: Result<(), Failed>, bound: Bound) -> Result<(), Failed> {
+        let Some(reservation) = self.reservations.get_mut(key) else { return served };
+        if served.is_ok() {
+            reservation.bound = Some(bound);
+        } else if reservation.bound.is_none() {
+            self.let_go(&key.0, &key.1)?;
+            self.write(&key.0)?;
+        }
+        served
+    }
+
+    /// A process, or else the group at a path.
+    fn serve(&mut self, disk: &str, name: &str, rate: u64, whose: Result<u32, &str>) -> Result<(), Failed> {
         let mut tree = locked(&self.tree);
+        if let Err(path) = whose {
+            // Before it is looked for strangers, of which it is none then.
+            tree.lend(&user(disk), name, rate, path, "")?;
+        }
         if self.opted_in {
             let strangers: Vec<String> = tree.foreign().iter().filter(|group| is_inhabited(group)).map(named).collect();
             if !strangers.is_empty() {
@@ -202,6 +256,7 @@ impl Storage {
             tree.hold(IO)?;
         }
         tree.switch_on(IO)?;
+        let Ok(pid) = whose else { return Ok(()) };
         tree.reserve(&user(disk), name, rate)?;
         tree.put(name, pid).map(|_| ())
     }
@@ -281,6 +336,7 @@ impl Storage {
                     Err(failed) => Notice::Fault(failed),
                 });
             }
+            notices.extend(tree.follow(name).err().map(Notice::Fault));
             let found = &self.disks[disk];
             if let Some(served) = limits::served(&tree.group(name), tree.version(), &found.device) {
                 one.gauge.look(now.saturating_duration_since(self.origin), served);
@@ -317,7 +373,7 @@ impl Storage {
             (Some(_), true) => format!("{}, the unreserved {}", of(&group), of(&tree.rest())),
             (Some(_), false) => of(&group),
         };
-        let members = one.bound.map_or_else(Vec::new, |_| group.processes().unwrap_or_default());
+        let members = one.bound.map_or_else(Vec::new, |_| group.all_processes());
         let rest = self.rest.get(disk).filter(|_| one.bound.is_some()).and_then(Gauge::seen);
         Some(Status { rate: one.rate, installed, seen: one.gauge.seen(), rest, members })
     }

@@ -95,6 +95,15 @@ impl Host {
         (0..self.mounted.len()).all(|n| groups(n) == 0) && fs::read_dir(&self.state).unwrap().count() == 0
     }
 
+    /// The same, but for one group of another program in each hierarchy.
+    pub fn is_as_before_but(&self, theirs: &str) -> bool {
+        let groups = |n: usize| {
+            let folders = fs::read_dir(self.dir(n)).unwrap().flatten().filter(|entry| entry.path().is_dir());
+            folders.filter(|entry| entry.file_name() != theirs).count()
+        };
+        (0..self.mounted.len()).all(|n| groups(n) == 0) && fs::read_dir(&self.state).unwrap().count() == 0
+    }
+
     /// Nanoseconds that a group below the parent ran.
     pub fn ran(&self, group: &str) -> u64 {
         let n = self.mounted.len() - 1;

@@ -5,9 +5,9 @@ use linux::cpu::{CORE, Cpu, Means, Notice, Target, capacity};
 use std::fs;
 use std::time::{Duration, Instant};
 
-const BUSY: &str = "while :; do :; done";
+pub const BUSY: &str = "while :; do :; done";
 
-fn tick(cpu: &mut Cpu, span: Duration) -> Vec<Notice> {
+pub fn tick(cpu: &mut Cpu, span: Duration) -> Vec<Notice> {
     let until = Instant::now() + span;
     let mut all = Vec::new();
     while Instant::now() < until {

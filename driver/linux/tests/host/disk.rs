@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-const MB: u64 = 1_000_000;
+pub const MB: u64 = 1_000_000;
 
 /// Files on the disk that this is built on; they go when it does.
-struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Folder {
+    pub fn new() -> Folder {
         let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         Folder(dir)
     }
 
     /// Writes one file over and over, past the cache.
-    fn writer(&self, host: &Host, name: &str) -> Process {
+    pub fn writer(&self, host: &Host, name: &str) -> Process {
         let file = self.0.join(name);
         let line = format!(
             "while :; do dd if=/dev/zero of={} bs=256k count=200 oflag=direct conv=notrunc 2>/dev/null; done",
@@ -36,7 +36,7 @@ impl Drop for Folder {
     }
 }
 
-fn storage(host: &Host, folder: &Folder, opted_in: bool, request: Option<u64>) -> Option<Storage> {
+pub fn storage(host: &Host, folder: &Folder, opted_in: bool, request: Option<u64>) -> Option<Storage> {
     let device = match Device::find(folder.0.to_str().unwrap()) {
         Ok(device) => device,
         Err(failed) => {
@@ -49,7 +49,7 @@ fn storage(host: &Host, folder: &Folder, opted_in: bool, request: Option<u64>) -
 }
 
 /// Bytes a second that groups of the host were served in `span`.
-fn served(host: &Host, storage: &mut Storage, groups: &[&str], span: Duration) -> Vec<f64> {
+pub fn served(host: &Host, storage: &mut Storage, groups: &[&str], span: Duration) -> Vec<f64> {
     let device = storage.disks()["main"].device.clone();
     let now = || -> Vec<u64> {
         let group = |name: &&str| linux::cgroup::Group::at(host.dir(0).join(name));

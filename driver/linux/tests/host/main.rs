@@ -5,4 +5,5 @@ mod bed;
 mod cpu_groups;
 mod cpu_threads;
 mod disk;
+mod others;
 mod version_two;

@@ -71,6 +71,33 @@ fn weights_are_written_against_the_rest() {
 }
 
 #[test]
+fn a_group_of_another_program_has_its_weight_where_it_is() {
+    let files = Files::new("lent");
+    for group in ["theirs", "theirs/inner"] {
+        fs::create_dir_all(files.0.join(group)).unwrap();
+        for (file, text) in [("cgroup.procs", "7\n"), ("cpu.weight", "300\n"), ("cpu.max", "max 100000\n")] {
+            fs::write(files.0.join(group).join(file), text).unwrap();
+        }
+    }
+    let mut cpu = Cpu::open(Some(files.tree()), true, &files.0.join("state")).unwrap();
+    let cores = linux::cpu::capacity::cores();
+    cpu.enable("c", cores * CORE / 2).unwrap();
+    let deep = cpu.bind_group("c", "/theirs/inner").unwrap_err().to_string();
+    assert!(deep.contains("not directly below") && deep.contains("choose another [groups] parent"), "{deep}");
+    fs::write(files.0.join("theirs/cpu.max"), "50000 100000\n").unwrap();
+    let quota = cpu.bind_group("c", "/theirs").unwrap_err().to_string();
+    assert!(quota.contains("quota of its own (50000 100000)"), "{quota}");
+    fs::write(files.0.join("theirs/cpu.max"), "max 100000\n").unwrap();
+    assert_eq!(cpu.bind_group("c", "/theirs").unwrap(), Means::Weight);
+    let [theirs, rest] = ["theirs", "sluice.rest"].map(|name| files.read(&format!("{name}/cpu.weight")));
+    let [weight, rest] = [theirs, rest].map(|text| text.parse::<u64>().unwrap());
+    assert!(weight > 9_000 && rest * 100 > weight * 90, "half of all: {weight} beside {rest}");
+    assert_eq!(files.read("theirs/cgroup.procs"), "7", "nothing is moved");
+    cpu.disable("c").unwrap();
+    assert_eq!(files.read("theirs/cpu.weight"), "300");
+}
+
+#[test]
 fn the_limits_of_a_disk_are_lines_of_io_max() {
     let files = Files::new("io");
     let device = Device { name: "sda".into(), number: "8:0".into() };

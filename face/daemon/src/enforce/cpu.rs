@@ -31,17 +31,20 @@ impl Processors {
     }
 
     fn serve(&mut self, name: &str, binding: Option<&Binding>, share: u64) -> Result<(), String> {
+        let told = |failed: linux::error::Failed| failed.to_string();
         let target = match binding {
             Some(Binding::Process(pid)) => Target::Process(*pid),
             Some(Binding::Thread(tid)) => Target::Thread(*tid),
-            Some(Binding::Cgroup(_)) => {
-                return Err("a control group of another program cannot be bound: bind its first process".to_owned());
+            Some(Binding::Cgroup(path)) => {
+                self.cpu.enable(name, share).map_err(told)?;
+                return self.cpu.bind_group(name, path).map(|_| ()).map_err(told);
             }
             Some(Binding::Flow(_)) | None => {
-                return Err("a share of the processors is for a process or a thread: bind one".to_owned());
+                return Err(
+                    "a share of the processors is for a process, a thread or a control group: bind one".to_owned()
+                );
             }
         };
-        let told = |failed: linux::error::Failed| failed.to_string();
         self.cpu.enable(name, share).map_err(told)?;
         let means = self.cpu.bind(name, target).map_err(told)?;
         let promised = self.stocks.iter().any(|stock| stock.guarantee == Guarantee::Reserved);

@@ -27,12 +27,21 @@ impl Disks {
     }
 
     fn serve(&mut self, disk: &str, name: &str, binding: Option<&Binding>, bits: u64) -> Result<(), String> {
-        let Some(Binding::Process(pid)) = binding else {
-            return Err("a share of a disk is for a process, with its threads and children: bind one".to_owned());
-        };
         let told = |failed: linux::error::Failed| failed.to_string();
-        self.storage.enable(disk, name, bits.div_ceil(8)).map_err(told)?;
-        self.storage.bind(disk, name, *pid).map(|_| ()).map_err(told)
+        let rate = bits.div_ceil(8);
+        match binding {
+            Some(Binding::Process(pid)) => {
+                self.storage.enable(disk, name, rate).map_err(told)?;
+                self.storage.bind(disk, name, *pid).map(|_| ()).map_err(told)
+            }
+            Some(Binding::Cgroup(path)) => {
+                self.storage.enable(disk, name, rate).map_err(told)?;
+                self.storage.bind_group(disk, name, path).map(|_| ()).map_err(told)
+            }
+            _ => {
+                Err("a share of a disk is for a process, with its threads and children, or a control group".to_owned())
+            }
+        }
     }
 }
 

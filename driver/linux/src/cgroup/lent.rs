@@ -1,0 +1,121 @@
+//! Groups of other programs that a reservation is for.
+//!
+//! *In place*: one directly below the parent is a sibling of all that is unreserved, so it gets its weight or its limit
+//! where it is, and has its own back at the end. Nothing is moved.
+//! *Followed*: one further down has siblings of its own, against which nothing is promised. In version 1 its processes are
+//! moved to the reservation's group, those that appear in it later at the next look, and all go home at the end: limits of
+//! other controllers are in other hierarchies and stay. In version 2 they would lose all that is set for them: refused.
+
+use super::find::{Version, all_mounted};
+use super::group::Group;
+use super::tree::{RESERVED, REST, Tree};
+use crate::error::Failed;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// A group of another program in place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lent {
+    /// Its folder.
+    pub dir: PathBuf,
+    /// The setting that is changed, and what it held; empty: none that has to be put back.
+    pub before: (String, String),
+}
+
+impl Tree {
+    /// Gives reservation `name` the group at `path` (as `/proc/PID/cgroup` writes it, or its folder). `setting` is what
+    /// will be changed of it and must be put back. Repeating it changes only the worth.
+    ///
+    /// # Errors
+    /// No group below the parent, one of ours, another reservation's, one that cannot be moved; or the record cannot be
+    /// written. Nothing has changed then.
+    pub fn lend(&mut self, user: &str, name: &str, worth: u64, path: &str, setting: &str) -> Result<(), Failed> {
+        let what = || format!("bind the group {path} to reservation {name}");
+        let refused = |why: String| Failed::because(what(), io::Error::other(why));
+        let dir = self.folder(path).map_err(refused)?;
+        let meets = |other: &Path| other.starts_with(&dir) || dir.starts_with(other);
+        let lent = self.record.lent.iter().map(|(of, lent)| (of, &lent.dir));
+        if let Some((other, _)) = lent.chain(&self.followed).find(|(of, other)| *of != name && meets(other)) {
+            return Err(refused(format!("it meets the group of reservation {other}")));
+        }
+        if dir.parent() != Some(self.parent().dir()) {
+            if self.version() == Version::Two {
+                let parent = self.parent().dir().display();
+                return Err(refused(format!(
+                    "it is not directly below {parent}, and its processes cannot leave it without losing what else is \
+                     set for them: bind the group above it, or choose another [groups] parent"
+                )));
+            }
+            self.reserve(user, name, worth)?;
+            self.followed.insert(name.to_owned(), dir);
+            return self.follow(name);
+        }
+        if self.record.groups.contains_key(name) && !self.record.lent.contains_key(name) {
+            return Err(refused("the reservation has a group of its own already".into()));
+        }
+        let group = Group::at(dir.clone());
+        let lent = self.record.lent.entry(name.to_owned()).or_insert(Lent { dir, before: Default::default() });
+        if lent.before.0.is_empty() && !setting.is_empty() {
+            lent.before = (setting.to_owned(), group.read(setting)?);
+        }
+        self.reserve(user, name, worth).map(|_| ())
+    }
+
+    /// The folder of a group that may be lent.
+    fn folder(&self, path: &str) -> Result<PathBuf, String> {
+        let path = Path::new(path);
+        let mounted = self.mounted.iter().map(|mounted| mounted.at.clone());
+        let all = mounted.chain(all_mounted().into_iter().map(|mounted| mounted.at));
+        let below = all.filter_map(|at| path.strip_prefix(at).ok().map(Path::to_owned)).next();
+        let below = below.unwrap_or_else(|| path.strip_prefix("/").unwrap_or(path).to_owned());
+        if below.components().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err("a path below the hierarchy's root is wanted".into());
+        }
+        let (dir, parent) = (self.mounted[0].at.join(below), self.parent().dir());
+        let first = dir.strip_prefix(parent).ok().and_then(|below| below.components().next());
+        let Some(first) = first.and_then(|first| first.as_os_str().to_str()) else {
+            return Err(format!("it is not below {}, which stands for the host", parent.display()));
+        };
+        if first == REST || first.starts_with(RESERVED) {
+            return Err("it is one of Sluice's own".into());
+        }
+        if !dir.is_dir() {
+            return Err(format!("there is no such group: {}", dir.display()));
+        }
+        Ok(dir)
+    }
+
+    /// The groups whose settings bind a reservation's processes besides its own: of a group that is lent or followed it and
+    /// those above it, below the parent.
+    pub fn above(&self, path: &str) -> Result<Vec<Group>, Failed> {
+        let dir = self.folder(path).map_err(|why| Failed::because(format!("use {path}"), io::Error::other(why)))?;
+        let below = dir.ancestors().take_while(|dir| *dir != self.parent().dir());
+        Ok(below.map(|dir| Group::at(dir.to_owned())).collect())
+    }
+
+    /// Moves those that are in the followed group of a reservation, if it has one, to the reservation's.
+    ///
+    /// # Errors
+    /// The kernel says no; one that ends meanwhile, or is another reservation's, is none of ours.
+    pub fn follow(&mut self, name: &str) -> Result<(), Failed> {
+        let Some(dir) = self.followed.get(name) else { return Ok(()) };
+        for pid in Group::at(dir.clone()).all_processes() {
+            match self.put_one(name, pid) {
+                Err(failed) if failed.code() != 0 && failed.code() != libc::ESRCH => return Err(failed),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a lent group back as it was; one that is gone needs nothing.
+    pub(super) fn hand_back(&mut self, name: &str) -> Result<(), Failed> {
+        let Some(Lent { dir, before: (setting, value) }) = self.record.lent.get(name).cloned() else { return Ok(()) };
+        let group = Group::at(dir);
+        if group.exists() && !setting.is_empty() {
+            group.set(&setting, &value)?;
+        }
+        self.record.lent.remove(name);
+        Ok(())
+    }
+}
