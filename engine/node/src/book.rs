@@ -4,6 +4,7 @@
 //! On an interface the book counts IP bytes and the ledger wire bytes: an amount is demanded with the link's overhead for
 //! each packet of the stated least size, and what is free is told without it, rounded down.
 
+use crate::core::Core;
 use crate::io::Event;
 use crate::tc::Tc;
 use admit::{Denied, Limits, Link, Offer as Capacity, Shortfall, SlotId, SlotTable};
@@ -22,12 +23,14 @@ pub struct Bookable {
     pub share: Option<Rate>,
     /// Of that, what foreground and background may have together while there is background: thousandths.
     pub background: u32,
+    /// What the classes of code points get whatever is booked.
+    pub core: Core,
 }
 
 impl Default for Bookable {
     /// All of the ledger, and nine tenths of it (GARA section 5.2).
     fn default() -> Bookable {
-        Bookable { share: None, background: 900 }
+        Bookable { share: None, background: 900, core: Core::default() }
     }
 }
 

@@ -6,6 +6,7 @@ extern crate alloc;
 
 pub mod book;
 pub mod classes;
+pub mod core;
 mod displace;
 pub mod granted;
 mod held;

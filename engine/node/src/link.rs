@@ -1,6 +1,7 @@
 //! An interface whose link takes reservations: its ledger, its classes, and who holds what there.
 
 use crate::classes::{self, Load, Premium};
+use crate::core::SetApart;
 use crate::displace::Ranks;
 use crate::granted::Granted;
 use crate::held::{Held, Place};
@@ -28,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) granted: Option<Granted>,
     /// The slot of what background flows have, where that is promised.
     pub(crate) lent: Option<SlotId>,
+    /// What the classes of code points get by configuration.
+    pub(crate) apart: SetApart,
     /// Whose the own classes are.
     pub(crate) own: BTreeMap<ClassId, RHandle>,
     /// Where to look for the next free id; an id rests as long as possible before it is used again.
@@ -50,6 +53,7 @@ impl Link {
             premium: Premium::default(),
             granted: None,
             lent: None,
+            apart: SetApart::default(),
             own: BTreeMap::new(),
             next_own: ClassId::FIRST_OWN.0,
             ranks: Ranks::default(),
@@ -74,7 +78,7 @@ impl Link {
 
     /// The classes that every interface has or may have, in order.
     pub(crate) fn base(&self) -> [(ClassId, Option<ClassSpec>); 5] {
-        let (spec, load, premium) = (&self.terms.spec, &self.carried(), &self.premium);
+        let (spec, load, premium) = (&self.terms.spec, &self.carried(), &self.served());
         [
             (ClassId::BEST_EFFORT, Some(classes::best_effort(spec, load, premium))),
             (ClassId::CONTROL, Some(classes::control(spec))),

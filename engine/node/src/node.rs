@@ -188,8 +188,11 @@ impl<R: Route, P: Probe> Node<R, P> {
         self.shelf.stock(now, stock)
     }
 
-    /// How bookings stand on an interface; to be told before anything is booked there.
+    /// How bookings stand on an interface, and what its classes get beside them; to be told before anything is booked
+    /// there. Drain [`Node::poll`] afterwards as after an input.
     pub fn bookable(&mut self, now: Time, oif: IfIndex, bookable: Bookable) -> Option<ResourceId> {
+        self.world.tc.set_apart(now, oif, bookable.core);
+        self.settle(now);
         self.shelf.set_bookable(now, oif, bookable)
     }
 

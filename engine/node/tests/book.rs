@@ -2,6 +2,8 @@
 //! bytes inside, a premium share bounds bookings alone, and what a booking displaces is told.
 
 use node::book::{Bookable, Stock};
+use node::classes::{Aggregate, Premium, guaranteed};
+use node::core::Core;
 use node::io::{Event, Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
 use std::net::IpAddr;
@@ -9,7 +11,7 @@ use terms::book::{Guarantee, Kind};
 use terms::ports::book::{NoRoom, Question, Verdict, Want};
 use terms::ports::{Ledger, Policy, Route, Way};
 use terms::{IfIndex, Misuse, Rate, Span, Time, Window};
-use traffic::plan::LinkSpec;
+use traffic::plan::{ClassId, LinkSpec};
 
 const OIF: IfIndex = IfIndex(2);
 
@@ -129,7 +131,7 @@ fn overhead_is_demanded_up_and_supplied_down() {
 #[test]
 fn a_premium_share_bounds_bookings_alone() {
     let mut node = node();
-    let id = node.bookable(at(0), OIF, Bookable { share: Some(Rate::from_mbps(45)), background: 900 }).unwrap();
+    let id = node.bookable(at(0), OIF, Bookable { share: Some(Rate::from_mbps(45)), ..Bookable::default() }).unwrap();
     node.with_book(at(0), &Open, |book| {
         let offer = book.offer(id).unwrap();
         assert_eq!((offer.capacity, offer.shared), (45_000_000, 40_500_000));
@@ -148,6 +150,59 @@ fn a_premium_share_bounds_bookings_alone() {
     // Signalled 60 of 100 on the wire: less than 45 is left.
     let left = node.with_book(at(1), &Open, |book| book.free(id, window(10, 20), 1_000));
     assert!(left < 40_000_000, "{left}");
+}
+
+/// Carries out every plan.
+fn carry_out(node: &mut Node<NoWay>) {
+    while let Some(output) = node.poll() {
+        if let Output::Plan { id, .. } = output {
+            while node.poll().is_some() {}
+            node.handle(at(1), Input::PlanDone { id, result: Ok(()) });
+        }
+    }
+}
+
+/// An interface in the middle of a domain: its classes are guaranteed by configuration, and the ledger knows.
+#[test]
+fn what_is_set_apart_for_code_points_is_in_the_ledger_and_in_the_classes() {
+    let mut node = Node::new(Config::default(), NoWay);
+    node.handle(at(0), Input::Interface(interface(Some(reservable(100)))));
+    carry_out(&mut node);
+    let id = node.resource_of(OIF).unwrap();
+    let free = |node: &mut Node<NoWay>| node.with_book(at(0), &Open, |book| book.free(id, window(10, 20), 1_000));
+    let before = free(&mut node);
+    let core = Core { premium: Rate::from_mbps(45), background: Rate::from_mbps(20) };
+    for _ in 0..2 {
+        node.bookable(at(0), OIF, Bookable { core, ..Bookable::default() });
+        assert!((before - free(&mut node)).abs_diff(65_000_000) < 10, "once, however often it is said");
+    }
+    carry_out(&mut node);
+    let class = |node: &Node<NoWay>, class: ClassId| {
+        let plan = node.tc().plan();
+        plan.links[&OIF].classes.get(&class).map_or(Rate::ZERO, guaranteed).as_bps()
+    };
+    let wire = |mbit: u64| Rate::from_mbps(mbit).with_overhead(14, 1_000).as_bps();
+    assert_eq!(
+        (class(&node, ClassId::PREMIUM), class(&node, ClassId::BACKGROUND)),
+        (wire(45), wire(20)),
+        "with nothing booked"
+    );
+    let all = &node.tc().plan().links[&OIF].classes;
+    let sum: u64 = all.values().map(|spec| guaranteed(spec).as_bps()).sum();
+    assert_eq!(sum, 100_000_000, "the classes still sum to the link");
+    let too_much = Rate::from_bps(100_000_000 - wire(65));
+    assert!(node.ledger_mut(OIF).unwrap().open(at(1), too_much).is_err(), "not given away twice");
+    // What is booked there comes on top.
+    let booked = Aggregate { rate: Rate::from_mbps(10), ..Aggregate::default() };
+    let premium = Premium { foreground: booked, ..Premium::default() };
+    node.handle(at(1), Input::Premium { oif: OIF, premium });
+    carry_out(&mut node);
+    assert_eq!(class(&node, ClassId::PREMIUM), wire(45) + 10_000_000);
+    node.handle(at(1), Input::Premium { oif: OIF, premium: Premium::default() });
+    carry_out(&mut node);
+    node.bookable(at(1), OIF, Bookable::default());
+    carry_out(&mut node);
+    assert_eq!((class(&node, ClassId::PREMIUM), free(&mut node)), (0, before), "given back");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn print(status: &Status, booked: &[ReservationDoc]) {
     print!("{}", interfaces(&status.interfaces));
     println!();
     if status.reservations.is_empty() {
-        println!("no reservations");
+        println!("no {}reservations", if booked.is_empty() { "" } else { "signalled " });
     } else {
         print!("{}", reservations(&status.reservations));
     }

@@ -35,6 +35,7 @@
 //! reordering = 64                      # the default: by how many a signed message may be overtaken; 1: by none
 //! premium = "45mbit"                   # what bookings may have together, IP bit/s or a share; default: all that is reservable
 //! background = "90%"                   # of that, what foreground and background have together; the default (seed 002)
+//! core = { premium = "45mbit" }        # what the classes of code points get whatever is booked: see `core_file`
 //!
 //! [cpu]                                # processors and disks that can be reserved: see `host_file`
 //! [[disk]]
@@ -51,6 +52,7 @@
 
 use crate::auth::{self, AuthConfig};
 use crate::book::resources::{self, ResourceConfig, ResourceFile};
+use crate::core_file::{self, CoreConfig, CoreFile};
 use crate::document::{Document, Mistake, read};
 use crate::echo::{
     self,
@@ -127,6 +129,8 @@ pub struct InterfaceConfig {
     pub premium: Option<Share>,
     /// Of that, what foreground and background have together while there is background, thousandths.
     pub background: u32,
+    /// What the classes of code points get whatever is booked.
+    pub core: CoreConfig,
 }
 
 /// A part of a link.
@@ -265,6 +269,8 @@ struct InterfaceFile {
     reordering: Option<Spanned<u32>>,
     premium: Option<Spanned<String>>,
     background: Option<Spanned<String>>,
+    #[serde(default)]
+    core: CoreFile,
 }
 
 impl AgentConfig {
@@ -450,6 +456,7 @@ fn interface(
                 Share::Rate(_) => return Err(document.at(text.span(), "background is a share, such as 90%")),
             },
         },
+        core: core_file::read(document, &entry.core)?,
     };
     if let (Some(rate), Some(text)) = (rate, &entry.kept_back)
         && config.kept_back.of(rate) >= rate

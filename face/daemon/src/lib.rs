@@ -7,6 +7,7 @@ pub mod auth;
 pub mod book;
 mod calls;
 pub mod config;
+pub mod core_file;
 mod echo;
 pub mod enforce;
 pub mod host_file;

@@ -97,13 +97,20 @@ class Part:
     fault: Optional[str]
     steps: List[Step]
     binding: Optional[Dict[str, Any]]
+    #: What its windows ask for now.
+    asked: float = 0.0
+    #: What was read back for it from whatever enforces it.
+    installed: float = 0.0
+    #: What it was seen to use: ``amount`` in its unit, as a mean over ``interval_s``; ``None``: not for a second yet.
+    measured: Optional[Dict[str, Any]] = None
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Part":
         steps = [Step.read(step) for step in doc["steps"]]
         return Part(
             doc["resource"], doc["unit"], doc.get("kind"), doc.get("way"), doc["agent"], doc["now"], doc["enforced"],
-            doc.get("fault"), steps, doc.get("binding"),
+            doc.get("fault"), steps, doc.get("binding"), doc.get("asked", 0.0), doc.get("installed", 0.0),
+            doc.get("measured"),
         )
 
 

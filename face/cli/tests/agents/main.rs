@@ -5,6 +5,7 @@
 mod audit;
 mod auth;
 mod bed;
+mod booking;
 mod boomerang;
 mod broker;
 mod command;

@@ -7,6 +7,7 @@ use crate::enforce::{Enforcers, Ground};
 use broker::io::{Clock, Output};
 use broker::{Broker, Input};
 use node::book::{Bookable, Stock};
+use node::core::Core;
 use terms::book::Guarantee;
 use terms::ports::{Ledger, Policy};
 use terms::{Span, Time};
@@ -44,8 +45,13 @@ impl Agent {
             let named = self.config.interfaces.iter().find(|interface| interface.name == state.name);
             let (Some(config), Some(link)) = (named, state.link) else { continue };
             let share = config.premium.map(|share| share.of(link.spec.rate));
-            self.node.bookable(now, state.index, Bookable { share, background: config.background });
+            let core = Core {
+                premium: config.core.premium.of(link.spec.rate),
+                background: config.core.background.of(link.spec.rate),
+            };
+            self.node.bookable(now, state.index, Bookable { share, background: config.background, core });
         }
+        self.after();
     }
 
     /// Calendar time, if it has moved against our own.

@@ -1,0 +1,37 @@
+//! `core = { premium = "45mbit", background = "30%" }` of an `[[interface]]`: what the classes of code points get on an
+//! interface in the middle of a domain, where nothing is booked (see `node::core`).
+
+use crate::config::{Share, share};
+use crate::document::{Document, Mistake};
+use serde::Deserialize;
+use terms::Rate;
+use toml::Spanned;
+
+/// What is set apart, of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CoreConfig {
+    /// For EF.
+    pub premium: Share,
+    /// For AF1x.
+    pub background: Share,
+}
+
+impl Default for CoreConfig {
+    /// Nothing: the classes get what is booked.
+    fn default() -> CoreConfig {
+        CoreConfig { premium: Share::Rate(Rate::ZERO), background: Share::Rate(Rate::ZERO) }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CoreFile {
+    premium: Option<Spanned<String>>,
+    background: Option<Spanned<String>>,
+}
+
+pub(crate) fn read(document: &Document<'_>, found: &CoreFile) -> Result<CoreConfig, Mistake> {
+    let none = CoreConfig::default();
+    let of = |text: &Option<Spanned<String>>, none: Share| text.as_ref().map_or(Ok(none), |text| share(document, text));
+    Ok(CoreConfig { premium: of(&found.premium, none.premium)?, background: of(&found.background, none.background)? })
+}
