@@ -209,9 +209,9 @@ fn premium_keeps_its_rate_through_a_congested_core_that_knows_no_flow() {
     );
     let status = bed.status("core");
     let far = status.interfaces.iter().find(|interface| interface.name == "to-far").unwrap();
-    let rate = |name: &str| far.classes.iter().find(|class| class.name == name).map_or(0, |class| class.rate_wire_bps);
-    assert!(rate("premium") >= 5_000_000 && rate("background") >= 1_000_000, "{:#?}", far.classes);
-    let sum: u64 = far.classes.iter().filter(|class| class.name != "link").map(|class| class.rate_wire_bps).sum();
+    let rate = |id: &str| far.classes.iter().find(|class| class.class == id).map_or(0, |class| class.rate_wire_bps);
+    assert!(rate("5c1c:5") >= 5_000_000 && rate("5c1c:6") >= 1_000_000, "{:#?}", far.classes);
+    let sum: u64 = far.classes.iter().filter(|class| class.class != "5c1c:1").map(|class| class.rate_wire_bps).sum();
     assert!(sum <= 10_000_000, "{:#?}", far.classes);
     assert!(bed.reservations("core").is_empty(), "it knows no flow");
     let mut told = Vec::new();
