@@ -245,6 +245,8 @@ fn class_row(class: ClassId, rate: Rate, ceil: Rate, counted: Counters) -> Class
         ClassId::BEST_EFFORT => "best-effort",
         ClassId::CONTROL => "control",
         ClassId::CONTROLLED_LOAD => "controlled-load",
+        ClassId::PREMIUM => "premium",
+        ClassId::BACKGROUND => "background",
         _ => "guaranteed",
     };
     ClassRow {
