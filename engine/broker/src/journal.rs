@@ -76,6 +76,11 @@ pub(crate) struct Decided<'a> {
     pub(crate) rules: Vec<Box<str>>,
 }
 
+/// Where a reservation's record is: keys that rise in order of creation, so that those created together share a page.
+pub(crate) fn key_of(number: Number) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
 impl Broker {
     /// Writes a change: the reservation as it will be, what happens to it, who decided.
     pub(crate) fn write(
@@ -301,7 +306,20 @@ impl Broker {
     }
 
     fn record_of(&self, r: &Reservation) -> Record {
-        Record { table: Table::Reservation, key: r.handle.0.to_vec(), value: Some(self.encoded(r)) }
+        Record { table: Table::Reservation, key: key_of(r.number), value: Some(self.encoded(r)) }
+    }
+
+    /// Records under their handle, as earlier builds wrote them, are put where they belong; `old`: their deletions.
+    pub(crate) fn move_records(&mut self, old: Vec<Record>) {
+        for some in old.chunks(FACTS) {
+            let mut records = some.to_vec();
+            for record in some {
+                let handle = record.key.as_slice().try_into().map(Handle).ok();
+                let number = handle.and_then(|handle| self.handles.get(&handle));
+                records.extend(number.and_then(|number| self.all.get(number)).map(|r| self.record_of(r)));
+            }
+            self.append(records, Written::Facts(Vec::new()), None, Vec::new());
+        }
     }
 
     fn audit_record(&mut self, decided: &Decided<'_>, outcome: &str) -> Record {

@@ -5,6 +5,7 @@
 
 use crate::broker::Broker;
 use crate::io::{Record, Table, What};
+use crate::journal::key_of;
 use crate::reservation::{Number, Reservation};
 use crate::state::{Act, State};
 use terms::Time;
@@ -187,7 +188,7 @@ impl Broker {
     /// It is not shown any more, and its key may be used again.
     fn forget(&mut self, number: Number) {
         let Some(r) = self.all.get(&number) else { return };
-        let record = Record { table: Table::Reservation, key: r.handle.0.to_vec(), value: None };
+        let record = Record { table: Table::Reservation, key: key_of(number), value: None };
         self.finished.remove(&(r.over, number));
         self.doomed.push(record);
         self.drop_all_trace(number);

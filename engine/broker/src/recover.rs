@@ -2,6 +2,7 @@
 
 use crate::broker::Broker;
 use crate::io::{Clock, Event, Output, Record, Table, What};
+use crate::journal::key_of;
 use crate::record::Stored;
 use crate::reservation::{Number, Part, Reservation};
 use alloc::boxed::Box;
@@ -25,10 +26,13 @@ impl Broker {
         let Record { table, key, value: Some(value) } = record else { return };
         let bad = match table {
             Table::Reservation => match Stored::decode(&value) {
-                Ok(stored) if stored.handle.0[..] != key[..] => Some("its key is another's"),
+                Ok(stored) if key != key_of(stored.number) && key != stored.handle.0 => Some("its key is another's"),
                 Ok(stored) if self.handles.contains_key(&stored.handle) => Some("it comes twice"),
                 Ok(stored) if !self.is_possible(&stored) => Some("no book can have written it"),
                 Ok(stored) => {
+                    if key == stored.handle.0 {
+                        self.doomed.push(Record { table, key: key.clone(), value: None });
+                    }
                     self.restore(ledger, stored);
                     None
                 }
@@ -104,6 +108,8 @@ impl Broker {
     /// That was all: everything is counted, in order of creation, and what time has done meanwhile happens now.
     pub(crate) fn recovered<L: Ledger>(&mut self, ledger: &mut L) {
         self.started = true;
+        let old = core::mem::take(&mut self.doomed);
+        self.move_records(old);
         self.events.make_contiguous().sort_unstable_by_key(|event| event.seq);
         self.lost_events = self.events.front().is_some_and(|event| event.seq > 1);
         while self.events.len() > self.config.events {

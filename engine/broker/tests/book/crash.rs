@@ -264,3 +264,36 @@ fn no_record_is_too_strange() {
     }
     assert!(read > 1_000 && refused > 1_000, "{read} read, {refused} refused");
 }
+
+/// Earlier builds kept a reservation under its handle: it is read, and lies under its number from then on.
+#[test]
+fn records_under_their_handles_are_moved() {
+    let mut run = Run::new(5);
+    while run.now + 3 < TICKS {
+        run.step();
+    }
+    // In a record the handle follows the version of its form.
+    let handle = |value: &Vec<u8>| value[1..17].to_vec();
+    let old = |((table, key), value): (&(Table, Vec<u8>), &Vec<u8>)| match table {
+        Table::Reservation => ((*table, handle(value)), value.clone()),
+        _ => ((*table, key.clone()), value.clone()),
+    };
+    let disk: BTreeMap<_, _> = run.driver.disk.iter().map(old).collect();
+    let reservations = |driver: &Driver| {
+        let of = |((table, key), value): (&(Table, Vec<u8>), &Vec<u8>)| {
+            (*table == Table::Reservation).then(|| (key.len(), handle(value)))
+        };
+        driver.disk.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let mut handles: Vec<_> = reservations(&run.driver).into_iter().map(|(_, handle)| handle).collect();
+    assert!(handles.len() > 5);
+    let mut driver = Driver::asleep(Config::default(), Tables::new(&RESOURCES), disk, 9);
+    driver.now = run.driver.now;
+    driver.wake_up();
+    driver.check();
+    let mut moved = reservations(&driver);
+    assert!(moved.iter().all(|(len, _)| *len == 8), "{moved:?}");
+    moved.sort();
+    handles.sort();
+    assert_eq!(moved.into_iter().map(|(_, handle)| handle).collect::<Vec<_>>(), handles);
+}

@@ -61,7 +61,7 @@ impl Inside {
             calls: 0,
             made: Vec::new(),
         };
-        let spec = LinkSpec { rate: Rate::from_bps(100_000_000_000), overhead: 14, mtu: 1500 };
+        let spec = LinkSpec { rate: Rate::from_bps(10_000_000_000_000), overhead: 14, mtu: 1500 };
         let kept_back = Rate::ZERO;
         let link = Reservable { spec, signalled_share: spec.rate, kept_back, assumed_holding: None, guaranteed: None };
         let (index, name) = (IfIndex(1), INTERFACE.to_owned());
