@@ -5,6 +5,7 @@ use crate::{ROUND, rate};
 use api::agent::{Answer, BookAnswer, Call, Request};
 use api::book::{AskDoc, Instant as Moment, PartDoc};
 use api::client::Client;
+use api::links::CallerDoc;
 use bench::Draw;
 use daemon::AgentConfig;
 use linux::clock::Clock;
@@ -33,9 +34,12 @@ impl Agent {
         let name = format!("sluice-bench-book-{}", std::process::id());
         let namespace = Guarded::create(&name).map_err(|failed| failed.to_string())?;
         namespace.run(wire).map_err(|failed| failed.to_string())?;
+        let policy = "[[rule]]\nname = \"everybody\"\nwho = [\"*\"]\n";
+        std::fs::write(home.join("policy.toml"), policy).map_err(|error| error.to_string())?;
         let (socket, state) = (std::env::temp_dir().join(format!("{name}.sock")), home.join("state"));
         let text = format!(
             "name = \"bench\"\nauth = \"none\"\nsocket = {socket:?}\nstate = {state:?}\nlog = \"error\"\n\
+             policy = \"policy.toml\"\n\
              [store]\nany_filesystem = true\n[[interface]]\nname = \"{INTERFACE}\"\nrate = \"{rate}\"\n"
         );
         let config = AgentConfig::parse(&home.join("agent.toml"), &text).map_err(|mistake| mistake.to_string())?;
@@ -147,7 +151,14 @@ impl Crowd {
         let clock = Clock::start();
         let mut poll = Poll::new(clock).expect("a poll");
         let one = |n| {
-            let stream = UnixStream::connect(&agent.socket).expect("a connection");
+            let mut stream = UnixStream::connect(&agent.socket).expect("a connection");
+            // Each for somebody else: what one may have is limited.
+            let who = CallerDoc { name: format!("owner-{n}"), groups: Vec::new(), role: "owner".to_owned() };
+            let call = Call { id: 0, request: Request::SpeakFor { who: Some(who) } };
+            let mut line = serde_json::to_vec(&call).expect("a document");
+            line.push(b'\n');
+            stream.write_all(&line).expect("written");
+            assert_ne!(stream.read(&mut [0; 256]).expect("an answer"), 0);
             poll.add(&stream, Token(n), Want::Read).expect("watched");
             stream
         };
