@@ -3,7 +3,10 @@
 use crate::args::AgentRunArgs;
 use crate::complain::Complaint;
 use daemon::{AgentConfig, StartError};
+use linux::clock::Clock;
 use std::process::ExitCode;
+use std::sync::Arc;
+use trust::Speaks;
 
 /// Runs an agent in this process until it is stopped.
 pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
@@ -13,6 +16,11 @@ pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
     }
     if args.check {
         daemon::auth::load(&config).map_err(|mistake| Complaint::usage(mistake.to_string()))?;
+        if let Some(listen) = &config.listen {
+            let clock = Clock::start();
+            let opened = trust::server(&listen.files, Arc::new(move || clock.now()), Speaks::Agent);
+            opened.map_err(|error| Complaint::usage(format!("[listen]: {error}")))?;
+        }
         println!("{}: no mistake found", args.config.display());
         return Ok(ExitCode::SUCCESS);
     }

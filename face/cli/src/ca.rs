@@ -20,7 +20,8 @@ const DIR: &str = "/etc/sluice/trust";
                   sluice ca --broker broker.example.org --requester alice --requester bob --agent maui=10.0.0.1\n  \
                   sluice ca list\n  \
                   sluice ca revoke requester/bob                brokers refuse it from now on, on open connections too\n\n\
-                  Give a broker: ca.pem, revoked.pem, broker-*.pem, broker-*.key. Give a requester: ca.pem and its own two files.\n\
+                  Give a broker: ca.pem, revoked.pem, broker-*.pem, broker-*.key. Give an agent that listens: ca.pem, revoked.pem, agent-*.pem, agent-*.key.\n\
+                  Give a requester: ca.pem and its own two files.\n\
                   ca.key stays where it is: who has it is the authority."
 )]
 pub struct CaArgs {
