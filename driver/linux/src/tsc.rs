@@ -40,6 +40,16 @@ pub fn switches() -> u64 {
     (usage.ru_nvcsw + usage.ru_nivcsw) as u64
 }
 
+/// Processor time of this thread so far, ns, however often it was switched away (CLOCK_THREAD_CPUTIME_ID): for what takes
+/// longer than the scheduler leaves anybody alone.
+pub fn processor_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writes and outlives the call.
+    let rc = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    assert_eq!(rc, 0, "every thread has this clock");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// What ticks are worth, and what looking costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Calibration {
@@ -218,6 +228,15 @@ mod tests {
         assert!(middle(&mut outer).abs() < 500.0, "{} ticks of its own", middle(&mut outer));
         watch.leave(Step::Route); // never entered: nothing happens
         assert_eq!(watch.mean_ns(Step::Route), None);
+    }
+
+    #[test]
+    fn sleep_is_no_processor_time() {
+        let (wall, before) = (Instant::now(), processor_time());
+        std::thread::sleep(Duration::from_millis(30));
+        busy(1_000_000);
+        let spent = processor_time() - before;
+        assert!(spent > 10_000 && u128::from(spent) < wall.elapsed().as_nanos() - 20_000_000, "{spent} ns");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::steps::{Kind, Pair, Profile};
 use super::transit::{Protocol, START, Transit};
 use crate::error::Error;
 use crate::patience::Patience;
-use linux::tsc::{Calibration, switches, ticks};
+use linux::tsc::{Calibration, processor_time};
 use node::io::Input;
 use terms::probe::{Probe, Step};
 use terms::{Span, Time};
@@ -72,7 +72,7 @@ pub fn run(
     drop(pair);
     for load in &mut loads {
         progress(format!("{}, soft state of {} sessions", protocol.name(), load.sessions));
-        load.maintenance = maintenance(protocol, calibration, load.sessions, patience)?;
+        load.maintenance = maintenance(protocol, load.sessions, patience)?;
     }
     Ok(loads)
 }
@@ -90,12 +90,7 @@ const BEGIN: Span = Span::from_secs(18);
 
 /// Processor time that alarms take in a second. RSVP: every path state refreshed downstream and every reservation upstream,
 /// once in R on average. Boomerang says nothing by itself; it only looks for what has expired.
-fn maintenance(
-    protocol: Protocol,
-    calibration: Calibration,
-    sessions: u32,
-    patience: &Patience,
-) -> Result<Option<Estimate>, Error> {
+fn maintenance(protocol: Protocol, sessions: u32, patience: &Patience) -> Result<Option<Estimate>, Error> {
     let mut transit = Transit::new(sessions, terms::probe::Off);
     for n in 0..sessions {
         transit.establish(protocol, n);
@@ -107,17 +102,14 @@ fn maintenance(
     let mut samples = Samples::default();
     for second in 1..=SECONDS {
         patience.check()?;
-        let (before, start) = (switches(), ticks());
+        // A second of a million sessions is longer than a slice of the scheduler.
+        let before = processor_time();
         let sent = pass(&mut transit, START + BEGIN + Span::from_secs(second));
-        let spent = (ticks() - start) as f64 * calibration.ns_per_tick / 1e3;
+        samples.add((processor_time() - before) as f64 / 1e3, false);
         // With few sessions a second may pass without any refresh.
         if sent == 0 && sessions >= 1_000 && protocol == Protocol::Rsvp {
             return Err(Error::Void(format!("{sessions} sessions, and no refresh was sent in a second")));
         }
-        // A second of a million sessions is longer than a slice of the scheduler: what is switched away is counted, but
-        // only dropped where others remain.
-        let switched = switches() != before;
-        samples.add(spent, switched && samples.values.len() as u64 + SECONDS - second >= 3);
     }
     Ok(samples.estimate(1))
 }
