@@ -13,6 +13,7 @@ mod copy;
 mod crash;
 mod disk;
 mod expiry;
+mod forms;
 mod interop;
 mod life;
 mod lone;
