@@ -148,10 +148,20 @@ fn one_to_many_reserves_every_branch() {
     bed.run("a", "ip", &["route", "add", "239.0.0.0/8", "dev", "to-r"]);
     let mut client = bed.client("a");
     let flow = ClassifierDoc { dst: Some(GROUP), ..ask(0, 0).flow };
-    reserve(&mut client, BoomerangAsk { far_end: GROUP, flow, no_echo: true, ..ask(2_000_000, 0) });
+    let number = reserve(&mut client, BoomerangAsk { far_end: GROUP, flow, no_echo: true, ..ask(2_000_000, 0) });
     for oif in ["to-b", "to-c"] {
         wait_for("the branch is reserved", || (block(&bed, "r", oif)?.asked_bps == 2_000_000).then_some(()));
     }
+    let near = socket(&bed, "a", ip([10, 0, 0, 1]));
+    near.set_multicast_ttl_v4(8).unwrap(); // one hop, otherwise
+    for oif in ["to-b", "to-c"] {
+        wait_for("packets of the branch", || {
+            near.send_to(&[0; 172], (GROUP, PORT)).unwrap();
+            (counted(&bed, "r", oif)? > 0).then_some(())
+        });
+    }
+    client.call(Request::BoomerangRelease { number }).unwrap();
+    wait_for("nothing is left", || blocks(&bed, "r").is_empty().then_some(()));
 }
 
 /// Nodes that lock what they make and believe keys alone: with the key two loops reserve, without it nothing does.

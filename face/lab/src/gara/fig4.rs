@@ -5,7 +5,7 @@
 
 use super::bed::{Garnet, interrupt};
 use super::booking::Book;
-use super::meter::{Reading, Second, until};
+use super::meter::{self, Reading, Second, until};
 use super::timeline::{BULK_UNTIL, END, FLOOD, FLOWS, Foreground, Timeline};
 use crate::cbr::Cbr;
 use crate::error::Error;
@@ -99,8 +99,7 @@ fn play(garnet: &Garnet, timeline: Timeline, options: &Options) -> Result<Run, E
         eprintln!();
     }
     drop(flood);
-    let seconds = readings.windows(2).map(|pair| Second::between(&pair[0], &pair[1])).collect();
-    Ok(Run { timeline, seconds, granted })
+    Ok(Run { timeline, seconds: meter::seconds(&readings), granted })
 }
 
 /// Ends the foreground flow whose time is over, and begins the one whose time has come.

@@ -12,6 +12,8 @@ const ETHERNET: u64 = 14;
 /// A reading is of one moment if it took no longer, and is tried so often to be one.
 const AT_ONCE: Duration = Duration::from_micros(400);
 const TRIES: usize = 25;
+/// A second that is shorter than this began late.
+const SHORT: Duration = Duration::from_millis(750);
 
 /// What had left by a moment.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,24 @@ impl Second {
             length,
         }
     }
+}
+
+/// What left in each second. A reading that came late, because the machine did something else, would part two seconds
+/// wrongly, the second of them with next to nothing in it: such seconds are taken together, as one rate.
+pub fn seconds(readings: &[Reading]) -> Vec<Second> {
+    let mut all: Vec<Second> = readings.windows(2).map(|pair| Second::between(&pair[0], &pair[1])).collect();
+    for n in 0..all.len() {
+        let since = |from: usize| readings[n + 1].at.duration_since(readings[from].at);
+        let mut from = n;
+        while from > 0 && since(from) < SHORT * (n + 1 - from) as u32 {
+            from -= 1;
+        }
+        if from < n {
+            let whole = Second::between(&readings[from], &readings[n + 1]);
+            all[from..=n].fill(Second { length: whole.length / (n + 1 - from) as f64, ..whole });
+        }
+    }
+    all
 }
 
 /// Reads an interface's classes.
@@ -117,4 +137,30 @@ impl Meter {
 /// How long until that second of the run begins.
 pub fn until(begin: Instant, second: u32) -> Duration {
     (begin + Duration::from_secs(second.into())).saturating_duration_since(Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_reading_spoils_no_second() {
+        let begin = Instant::now();
+        // One byte a microsecond; the reading of second 2 comes at 2.999, that of 5 at 6.9 and that of 6 right after.
+        let at = |micros: u64| Reading {
+            at: begin + Duration::from_micros(micros),
+            foreground: micros,
+            background: micros / 1_000_000 * 1_000_000,
+            best_effort: 0,
+            offered: micros,
+        };
+        let readings = [0, 1_000_000, 2_999_000, 3_000_000, 4_000_000, 6_900_000, 6_900_010, 7_000_000].map(at);
+        let seconds = seconds(&readings);
+        assert_eq!(seconds.len(), 7);
+        for second in &seconds {
+            assert!((second.foreground - 8.0).abs() < 1e-6 && second.background > 4.0, "{seconds:?}");
+        }
+        let length: f64 = seconds.iter().map(|second| second.length).sum();
+        assert!((length - 7.0).abs() < 1e-6, "{length}");
+    }
 }
