@@ -98,7 +98,9 @@ impl MulticastRouter {
     pub fn add(&mut self, route: &MulticastRoute) -> Result<(), Failed> {
         let family = self.family(&route.group)?;
         let parent = family.vif(route.iif)?;
-        let mut out = Vec::new();
+        // The kernel takes a packet by a route for any sender only if the interface that it came in by is in the tree,
+        // and never sends it back there.
+        let mut out: Vec<u16> = route.src.is_unspecified().then_some(parent).into_iter().collect();
         for oif in route.oifs.iter().filter(|oif| **oif != route.iif) {
             out.push(family.vif(*oif)?);
         }

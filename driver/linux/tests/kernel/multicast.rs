@@ -154,62 +154,72 @@ fn member(fork: &Fork, n: usize) -> UdpSocket {
 
 #[test]
 fn a_flow_that_leaves_by_two_interfaces_has_a_reservation_on_each() {
-    scratch::in_netns(|| {
-        let fork = fork();
-        let [_, a, b] = fork.links;
-        let mut router = MulticastRouter::new();
-        match router.add(&fork.four()) {
-            Err(failed) if no_multicast_routing(&failed) => return,
-            done => done.expect("a route"),
-        }
-        let state = StateDir::new();
-        let mut plane = KernelPlane::open(state.path()).expect("opens");
-        let flow = FlowKey { src: theirs(0), dst: GROUP.into(), protocol: 17, src_port: 4000, dst_port: 5004 };
-        // The branches differ: all of it on one, on the other a tenth of the rate.
-        let all = FlowSpecEntry { bucket: DEEP, ..entry(ClassId::CONTROLLED_LOAD, 3_000) };
-        let bucket = BucketSpec { rate: Rate::from_kbps(100), depth: Bytes::new(4_000), min_unit: 64 };
-        let some = FlowSpecEntry { bucket, ..entry(ClassId::CONTROLLED_LOAD, 100) };
-        let mut ops = [base(a, 3_300), base(b, 1_000)].concat();
-        ops.extend([PlanOp::Flow { oif: a, flow, entry: all }, PlanOp::Flow { oif: b, flow, entry: some }]);
-        plane.apply(&ops).expect("fits");
-        let (here, there) = (member(&fork, 1), member(&fork, 2));
-        let sender = fork.inside(0, || {
-            let IpAddr::V4(own) = theirs(0) else { panic!("IPv4") };
-            let socket = UdpSocket::bind(SocketAddr::from((own, 4000))).expect("bind");
-            socket.set_multicast_ttl_v4(8).expect("ttl");
-            socket
-        });
-        let multicast = linux::netlink::route::RouteEntry {
-            dst: [224, 0, 0, 0].into(),
-            prefix: 4,
-            gateway: None,
-            oif: fork.inside(0, || Socket::open().and_then(|mut s| s.link_by_name("f0")).expect("f0").index),
-        };
-        fork.inside(0, || Socket::open().and_then(|mut socket| socket.add_route(&multicast)).expect("route"));
-        sender.connect(SocketAddr::from((GROUP, 5004))).expect("connect");
-        // The first packets may come before carrier does.
-        let crosses = |_| {
-            let _ = sender.send(&[0; 10]);
-            std::thread::sleep(Duration::from_millis(10));
-            arrived(&here) > 0 && arrived(&there) > 0
-        };
-        assert!((0..1000).any(crosses), "nothing is forwarded");
-        std::thread::sleep(Duration::from_millis(50));
-        arrived(&here);
-        arrived(&there);
-        let before = [a, b].map(|oif| plane.flow_counters(oif, &flow).expect("map").expect("installed"));
-        for _ in 0..300 {
-            sender.send(&[0; 472]).expect("send");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        std::thread::sleep(Duration::from_millis(300));
-        let after = [a, b].map(|oif| plane.flow_counters(oif, &flow).expect("map").expect("installed"));
-        let more = |n: usize| (after[n].packets - before[n].packets, after[n].over_packets - before[n].over_packets);
-        assert_eq!(more(0), (300, 0), "all of it is reserved on one branch");
-        let (conform, over) = more(1);
-        assert_eq!(conform + over, 300, "each branch polices what leaves by it");
-        assert!(conform < 60 && over > 240, "{conform} {over}");
-        assert_eq!((arrived(&here), arrived(&there)), (300, 300), "the rest is best effort, not lost");
-        plane.apply(&[PlanOp::DropLink { oif: a }, PlanOp::DropLink { oif: b }]).expect("goes");
+    scratch::in_netns(|| two_branches(|route| route));
+}
+
+#[test]
+fn a_route_for_any_sender_forwards_like_one_for_one() {
+    scratch::in_netns(|| two_branches(|route| MulticastRoute { src: Ipv4Addr::UNSPECIFIED.into(), ..route }));
+}
+
+fn two_branches(way: fn(MulticastRoute) -> MulticastRoute) {
+    let fork = fork();
+    let [iif, a, b] = fork.links;
+    let mut router = MulticastRouter::new();
+    match router.add(&way(fork.four())) {
+        Err(failed) if no_multicast_routing(&failed) => return,
+        done => done.expect("a route"),
+    }
+    let tree = Tree { iif: Some(iif), oifs: [a, b].into_iter().collect() };
+    let mut routes = KernelRoutes::open().expect("routes");
+    assert_eq!(routes.route(GROUP.into(), Some(theirs(0)), Some(iif)), Way::Tree(tree));
+    let state = StateDir::new();
+    let mut plane = KernelPlane::open(state.path()).expect("opens");
+    let flow = FlowKey { src: theirs(0), dst: GROUP.into(), protocol: 17, src_port: 4000, dst_port: 5004 };
+    // The branches differ: all of it on one, on the other a tenth of the rate.
+    let all = FlowSpecEntry { bucket: DEEP, ..entry(ClassId::CONTROLLED_LOAD, 3_000) };
+    let bucket = BucketSpec { rate: Rate::from_kbps(100), depth: Bytes::new(4_000), min_unit: 64 };
+    let some = FlowSpecEntry { bucket, ..entry(ClassId::CONTROLLED_LOAD, 100) };
+    let mut ops = [base(a, 3_300), base(b, 1_000)].concat();
+    ops.extend([PlanOp::Flow { oif: a, flow, entry: all }, PlanOp::Flow { oif: b, flow, entry: some }]);
+    plane.apply(&ops).expect("fits");
+    let (here, there) = (member(&fork, 1), member(&fork, 2));
+    let sender = fork.inside(0, || {
+        let IpAddr::V4(own) = theirs(0) else { panic!("IPv4") };
+        let socket = UdpSocket::bind(SocketAddr::from((own, 4000))).expect("bind");
+        socket.set_multicast_ttl_v4(8).expect("ttl");
+        socket
     });
+    let multicast = linux::netlink::route::RouteEntry {
+        dst: [224, 0, 0, 0].into(),
+        prefix: 4,
+        gateway: None,
+        oif: fork.inside(0, || Socket::open().and_then(|mut s| s.link_by_name("f0")).expect("f0").index),
+    };
+    fork.inside(0, || Socket::open().and_then(|mut socket| socket.add_route(&multicast)).expect("route"));
+    sender.connect(SocketAddr::from((GROUP, 5004))).expect("connect");
+    // The first packets may come before carrier does.
+    let crosses = |_| {
+        let _ = sender.send(&[0; 10]);
+        std::thread::sleep(Duration::from_millis(10));
+        arrived(&here) > 0 && arrived(&there) > 0
+    };
+    assert!((0..1000).any(crosses), "nothing is forwarded");
+    std::thread::sleep(Duration::from_millis(50));
+    arrived(&here);
+    arrived(&there);
+    let before = [a, b].map(|oif| plane.flow_counters(oif, &flow).expect("map").expect("installed"));
+    for _ in 0..300 {
+        sender.send(&[0; 472]).expect("send");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let after = [a, b].map(|oif| plane.flow_counters(oif, &flow).expect("map").expect("installed"));
+    let more = |n: usize| (after[n].packets - before[n].packets, after[n].over_packets - before[n].over_packets);
+    assert_eq!(more(0), (300, 0), "all of it is reserved on one branch");
+    let (conform, over) = more(1);
+    assert_eq!(conform + over, 300, "each branch polices what leaves by it");
+    assert!(conform < 60 && over > 240, "{conform} {over}");
+    assert_eq!((arrived(&here), arrived(&there)), (300, 300), "the rest is best effort, not lost");
+    plane.apply(&[PlanOp::DropLink { oif: a }, PlanOp::DropLink { oif: b }]).expect("goes");
 }
