@@ -309,8 +309,16 @@ impl Sender {
                 one
             })
             .collect();
-        // SAFETY: headers, address, parts and frames outlive the call.
-        let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), all.as_mut_ptr(), all.len() as u32, 0) };
-        assert!(sent > 0, "{}", std::io::Error::last_os_error());
+        loop {
+            // SAFETY: headers, address, parts and frames outlive the call.
+            let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), all.as_mut_ptr(), all.len() as u32, 0) };
+            let error = std::io::Error::last_os_error();
+            // Whoever takes them is behind: it has this core for a moment.
+            match sent {
+                1.. => return,
+                _ if error.raw_os_error() == Some(libc::ENOBUFS) => std::thread::yield_now(),
+                _ => panic!("{error}"),
+            }
+        }
     }
 }
