@@ -73,8 +73,10 @@ impl Host {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         die_with_us(&mut command);
         let process = Process(command.spawn().expect("a shell"));
-        let there =
-            || fs::read_to_string(self.dir(0).join("cgroup.procs")).unwrap().contains(&process.0.id().to_string());
+        // In all of them: a move that is still to come would take it out of where a test puts it.
+        let id = process.0.id().to_string();
+        let is_in = |n| fs::read_to_string(self.dir(n).join("cgroup.procs")).unwrap().contains(&id);
+        let there = || (0..self.mounted.len()).all(is_in);
         wait("the process to be in its host", there);
         process
     }
