@@ -1,17 +1,6 @@
 /* Boomerang from C by a real agent: boomerang SOCKET FAR_END. Reserves, waits for the end of its input, gives back. Run by
  * face/cli/tests/agents/forms.rs. */
-#include "sluice.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(what)                                                                     \
-    do {                                                                                \
-        if (!(what)) {                                                                  \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #what, sluice_why(s));       \
-            exit(1);                                                                    \
-        }                                                                               \
-    } while (0)
+#include "check.h"
 
 int main(int argc, char **argv)
 {

@@ -1,16 +1,5 @@
 /* Every call of the book in sluice.h, against a real agent: see live.rs. argv: socket, pid of a process to bind. */
-#include "sluice.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(what)                                                                     \
-    do {                                                                                \
-        if (!(what)) {                                                                  \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #what, sluice_why(s));       \
-            exit(1);                                                                    \
-        }                                                                               \
-    } while (0)
+#include "check.h"
 
 /* Waits for an event of a reservation. */
 static int heard(sluice *s, const char *handle, const char *name, struct sluice_event *event)

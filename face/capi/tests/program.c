@@ -1,16 +1,5 @@
 /* A C program that does everything that sluice.h has against an agent that says what c.rs makes it say. */
-#include "sluice.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(what)                                                                     \
-    do {                                                                                \
-        if (!(what)) {                                                                  \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #what, sluice_why(s));       \
-            exit(1);                                                                    \
-        }                                                                               \
-    } while (0)
+#include "check.h"
 
 int main(int argc, char **argv)
 {

@@ -1,25 +1,10 @@
 //! A broker over the agents of a testbed: the seed's Figure 2 program, in Python, on real packets.
 
-use crate::bed::{Bed, PATIENCE, SLUICE, detached, wait_for};
-use linux::process::ProcessId;
+use crate::bed::{Bed, SLUICE, wait_for};
+use crate::remote::Running;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-/// Ends a process that this test started, whatever happens.
-struct Running(ProcessId);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.signal(15);
-        let end = std::time::Instant::now() + PATIENCE;
-        while self.0.is_running() && std::time::Instant::now() < end {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        let _ = self.0.signal(9);
-        self.0.reap();
-    }
-}
 
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -50,7 +35,7 @@ fn figure_2_streams_over_reserved_hops_and_grows_when_there_is_room() {
     for node in &bed.nodes {
         broker.arg("--agent").arg(format!("{node}={}", bed.home(node).join("agent.sock").display()));
     }
-    let _broker = Running(detached(&mut broker, &bed.place.join("broker.log")));
+    let _broker = Running::start(&mut broker, &bed.place.join("broker.log"));
     wait_for("the broker answers", || UnixStream::connect(&socket).ok());
 
     let script = folder("face/python/tests/figure2.py");
@@ -58,7 +43,7 @@ fn figure_2_streams_over_reserved_hops_and_grows_when_there_is_room() {
         let mut command = python(&script, args);
         let netns = bed.netns(node); // stays open until the child is there
         netns.enter_at_exec(&mut command);
-        Running(detached(&mut command, &bed.place.join(format!("{what}.log"))))
+        Running::start(&mut command, &bed.place.join(format!("{what}.log")))
     };
     let counts = bed.place.join("counts");
     let _receiver = started("glenwood", "receive", &["receive", counts.to_str().unwrap()]);

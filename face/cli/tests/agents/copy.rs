@@ -1,6 +1,6 @@
 //! `sluice copy` beside an agent that is killed in the middle of the transfer and started again.
 
-use crate::bed::{Bed, SLUICE, detached, wait_for};
+use crate::bed::{Bed, SLUICE, wait_for};
 use crate::remote::{Running, wait_for_words};
 use api::agent::{Answer, Request};
 use api::book::{AmountDoc, BookAnswer, BookFilter, ChangeDoc, ReservationDoc};
@@ -51,7 +51,7 @@ fn a_transfer_goes_on_while_its_agent_is_away_and_follows_it_again() {
     let netns = bed.netns("glenwood");
     netns.enter_at_exec(&mut receiver);
     let log = bed.place.join("receiver.log");
-    let _receiver = Running(detached(&mut receiver, &log));
+    let _receiver = Running::start(&mut receiver, &log);
     wait_for_words(&log, "receiving");
 
     let mut sender = Command::new(SLUICE);

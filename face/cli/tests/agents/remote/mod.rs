@@ -76,7 +76,7 @@ pub fn papers(trust: &Path, who: &str) -> Papers {
 }
 
 /// A process that this test started; it ends with the test.
-pub struct Running(pub ProcessId);
+pub struct Running(ProcessId);
 
 impl Running {
     pub fn start(command: &mut Command, log: &Path) -> Running {
