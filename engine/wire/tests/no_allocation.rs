@@ -1,16 +1,15 @@
 //! Decode makes no heap allocation (I19), whatever the bytes; neither does writing into a caller's buffer.
 
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use std::alloc::System;
+#[path = "../../wheel/tests/counting/mod.rs"]
+mod counting;
+
+use counting::allocations;
 use std::hint::black_box;
 use std::path::Path;
 use terms::Session;
 use wire::boomerang::{self, Places, Probe, Rates};
 use wire::describe::{Value, Visitor};
 use wire::{Builder, Message, MessageType, Outline, Salvage, describe};
-
-#[global_allocator]
-static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Counts what it is told, without keeping it.
 struct Counter(usize);
@@ -64,7 +63,6 @@ fn probe(bytes: &mut [u8]) {
     black_box(boomerang::forwarded(bytes));
 }
 
-/// One test, because the counter is the process's.
 #[test]
 fn decode_allocates_nothing() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds");
@@ -75,27 +73,27 @@ fn decode_allocates_nothing() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/probes");
     let mut probes: Vec<Vec<u8>> = std::fs::read_dir(folder).unwrap().map(|e| seed(&e.unwrap().path())).collect();
     assert!(probes.len() >= 10);
-    let region = Region::new(COUNTING);
-    for packet in &mut probes {
-        for at in 0..packet.len() {
-            probe(&mut packet[..at]);
+    let mut length = Ok(0);
+    let count = allocations(|| {
+        for packet in &mut probes {
+            for at in 0..packet.len() {
+                probe(&mut packet[..at]);
+            }
+            assert!(Probe::parse(packet).is_ok());
+            probe(packet);
         }
-        assert!(Probe::parse(packet).is_ok());
-        probe(packet);
-    }
-    for seed in &mut seeds {
-        for at in 0..seed.len() {
-            read(seed);
-            read(&seed[..at]);
-            let old = std::mem::replace(&mut seed[at], 0xa5);
-            read(seed);
-            seed[at] = old;
+        for seed in &mut seeds {
+            for at in 0..seed.len() {
+                read(seed);
+                read(&seed[..at]);
+                let old = std::mem::replace(&mut seed[at], 0xa5);
+                read(seed);
+                seed[at] = old;
+            }
         }
-    }
-    let length = Builder::within(&mut buffer, MessageType::PathTear, 1).session(&session).finish();
-    let change = region.change();
+        length = Builder::within(&mut buffer, MessageType::PathTear, 1).session(&session).finish();
+    });
     assert_eq!(length, Ok(20));
-    assert_eq!(change.allocations + change.reallocations, 0, "{change:?}");
-    drop(black_box(Box::new(1)));
-    assert_ne!(region.change().allocations, 0, "the counter counts");
+    assert_eq!(count, 0);
+    assert_ne!(allocations(|| drop(black_box(Box::new(1)))), 0, "the counter counts");
 }
