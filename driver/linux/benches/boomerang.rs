@@ -1,6 +1,9 @@
 //! Boomerang's fast path: what a refresh and a new reservation cost the kernel, by test run; each run another session,
 //! in random order. The harness (leading prepared messages past an empty place) is measured, printed and subtracted.
 //!
+//! `xdp_touch_ns_*` beside both: what a program costs that does nothing but look the session's row up in the same table
+//! and touch it, one after another: this machine's memory, which no program with such a table goes below.
+//!
 //! `boomerang_egress_*`: what the program behind the plane's own costs a data packet that leaves: one of a session, one of
 //! no session, one that the plane has given a class already (`flow_program_*` of `plane.rs` is what that costs).
 //!
@@ -129,7 +132,7 @@ fn line_up(parade: &Parade, count: u32, transaction: u32, draw: &mut Draw) {
 }
 
 fn program(bench: &Bench) {
-    let names = ["boomerang_xdp_refresh_ns", "boomerang_xdp_new_ns", EGRESS];
+    let names = ["boomerang_xdp_refresh_ns", "boomerang_xdp_new_ns", "xdp_touch_ns", EGRESS];
     for (suffix, count, rows) in [("1e3", FEW, ROWS >> 10), ("1e6", MANY, ROWS)] {
         if names.iter().any(|name| bench.wants(&format!("{name}_{suffix}"))) {
             let bench = bench.clone();
@@ -160,13 +163,17 @@ fn sessions(bench: &Bench, suffix: &str, count: u32, rows: u32) {
     parade.past(&bed.path).expect("past the program");
     let mut new: Vec<f64> = (0..ROUNDS).map(|_| new(&mut bed, &mut parade, count, &mut draw)).collect();
     bench.report(&format!("boomerang_xdp_new_ns_{suffix}"), median(&mut new) - own, "ns", ROUNDS);
-    let mut refresh: Vec<f64> = (0..ROUNDS as u32)
-        .map(|round| {
-            line_up(&parade, count, 2 + round, &mut draw);
-            f64::from(parade.run(&sample, bed.west, 0, count, MANY).expect("runs"))
-        })
-        .collect();
-    bench.report(&format!("boomerang_xdp_refresh_ns_{suffix}"), median(&mut refresh) - own, "ns", ROUNDS);
+    let (mut refresh, mut touch) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS as u32 {
+        line_up(&parade, count, 2 + round, &mut draw);
+        refresh.push(f64::from(parade.run(&sample, bed.west, 0, count, MANY).expect("runs")));
+        parade.past_touch(&bed.path).expect("past the touch");
+        touch.push(f64::from(parade.run(&sample, bed.west, 0, count, MANY).expect("runs")));
+        parade.past(&bed.path).expect("past the program");
+    }
+    let name = format!("boomerang_xdp_refresh_ns_{suffix}");
+    bench.report(&name, median(&mut refresh) - own, "ns", ROUNDS);
+    bench.report_beside(&name, &format!("xdp_touch_ns_{suffix}"), median(&mut touch) - own, "ns", ROUNDS);
     assert!(bed.path.total().0 >= enough(count), "refreshes make nothing and lose nothing");
     egress(bench, suffix, &bed, count);
 }

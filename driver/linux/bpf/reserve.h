@@ -115,7 +115,7 @@ static __always_inline int renew(__u32 place, struct work *w)
     __u64 old = look(at);
     __u64 held = rate_of(old);
     if ((old & STATUS) != LIVE)
-        return CROWDED;
+        return (old & STATUS) == THEIRS ? RARE : CROWDED;
     if (w->rate > held) {
         int taken = take(out, w->rate - held);
         if (taken < 0)
@@ -270,6 +270,12 @@ static __always_inline int find_forward(const struct settings *set, const struct
     return find_session(&k, &r);
 }
 
+static __always_inline int is_theirs(__u32 place)
+{
+    struct place *p = place_at(place);
+    return p && (look(&p->state) & STATUS) == THEIRS;
+}
+
 // A reply undoes what its request did here if that failed, and must be known if it is to make something new.
 __noinline int heed_request(struct work *w)
 {
@@ -279,6 +285,8 @@ __noinline int heed_request(struct work *w)
         return CROWDED;
     struct interface *in = interface_of(w->iif);
     int place = find_forward(set, w);
+    if (is_theirs(place))
+        return RARE;
     if (w->nack) {
         if (place != NOWHERE && in)
             revert(place, in, w->transaction, n);
@@ -301,11 +309,11 @@ static __always_inline int reserve(struct work *w)
         return RARE;
     w->lowered = w->rate;
     if (w->nack) {
-        n->carried++;
-        if (w->reply)
-            heed_request(w);
         __u64 held = 0;
         int place = find_session(&w->key, &w->rows);
+        if (is_theirs(place) || (w->reply && heed_request(w) == RARE))
+            return RARE;
+        n->carried++;
         struct place *p = place_at(place);
         if (place != NOWHERE && p)
             held = rate_of(look(&p->state));

@@ -8,13 +8,16 @@
 // tables; a new session takes the first while that is at most half full, then the emptier of both, so that most are
 // found in the first. A place is half a cache line, and the first free one is taken: most refreshes miss one line alone.
 //
-//   state   rate (bit/s) 32 | expiry (ticks of 2^26 ns) 26 | life 4 | FREE, BUSY or LIVE 2
+//   state   rate (bit/s) 32 | expiry (ticks of 2^26 ns) 26 | life 4 | FREE, BUSY, LIVE or THEIRS 2
 //   undo    transaction 32 | the rate before that transaction 32
 //
 // Whoever changes `state` does it by compare-and-swap and settles the difference with the interface's grant: what is
 // taken is taken before, what is given back is given back after. So the rates in the table never exceed the grant at
 // any instant. `life` counts how often the place was freed: a place that was freed and taken again between a look and
-// the swap is told by it. Only these programs, one CPU at a time of each hash, take a place; programs and user space free.
+// the swap is told by it. These programs, one CPU at a time of each hash, take a place; programs and user space free.
+//
+// THEIRS: user space has a reservation of its own for this session. Its messages are told whatever their form, or one
+// session would be held twice. User space alone makes, changes and frees such a place; its rate is not of the grant, and 0.
 //
 // IPv4: the key is the five-tuple and the interface themselves. IPv6: its first word is a hash of the addresses, which
 // are compared in `wide`.
@@ -23,7 +26,9 @@
 #define FREE 0ULL
 #define BUSY 1ULL
 #define LIVE 2ULL
+#define THEIRS 3ULL
 #define STATUS 3ULL
+#define FOUND 2ULL // the bit of those two
 #define TICK 26 // 2^26 ns: 67 ms
 #define TICKS 0x3ffffffULL
 #define ROWS_A_PAGE 32
@@ -221,13 +226,13 @@ static __always_inline int same_addresses(__u32 index, __u32 way, const struct s
 
 #define NOWHERE -1
 
-// The number of the place in this row that holds the session.
+// The number of the place in this row that holds the session, or says that user space does.
 static __always_inline int find_in(struct row *r, __u32 index, const struct session_key *k)
 {
 #pragma unroll
     for (int i = 0; i < WAYS; i++) {
         const struct place *p = &r->at[i];
-        if (p->who == k->who && p->where == k->where && (look(&p->state) & STATUS) == LIVE &&
+        if (p->who == k->who && p->where == k->where && look(&p->state) & FOUND &&
             (!IS_IPV6(k->where) || same_addresses(index, i, k)))
             return index * WAYS + i;
     }

@@ -21,11 +21,12 @@ fn sections(elf: &[u8]) -> BTreeMap<String, &[u8]> {
 }
 
 /// Each object: its sections that the kernel gets, and as which it is embedded.
-const OBJECTS: [(&str, &[&str], &[u8]); 5] = [
+const OBJECTS: [(&str, &[&str], &[u8]); 6] = [
     ("flow", &["classifier", ".maps", "license"], linux::bpf::OBJECT),
     ("edge", &["classifier", ".maps", "license"], linux::bpf::edge::OBJECT),
     ("boomerang", &["xdp", "classifier", ".text", ".maps", "license"], linux::boomerang::OBJECT),
     ("parade", &["xdp", ".maps", "license"], linux::boomerang::parade::OBJECT),
+    ("touch", &["xdp", ".maps", "license"], linux::boomerang::parade::TOUCH),
     ("checkpoint", &["classifier", ".maps", "license"], linux::bpf::checkpoint::OBJECT),
 ];
 

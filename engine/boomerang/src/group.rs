@@ -1,9 +1,9 @@
 //! One to many: a message to a multicast group reserves the forward half on every branch of the sender's tree. Nobody answers,
-//! so nobody hears of a refusal; NO_ECHO must say so, or the group would be an amplifier.
+//! so nobody hears of a refusal but by the sender's own node; NO_ECHO must say so, or the group would be an amplifier.
 
 use crate::engine::{Boomerang, Env};
 use crate::io::Why;
-use crate::transit::{Verdict, Work};
+use crate::transit::{Outcome, Verdict, Work};
 use alloc::vec::Vec;
 use terms::IfIndex;
 use terms::ports::Way;
@@ -36,13 +36,21 @@ impl<P: Probe> Boomerang<P> {
         if from.is_some() && from != iif {
             return Verdict::Dropped(Why::WrongWay);
         }
+        let mut refused: Option<Outcome> = None;
         for oif in branches.into_iter().filter(|oif| Some(*oif) != iif) {
             let mut copy = packet.to_vec();
             let outcome = self.leg(env, Leg::Request, work, oif);
             self.write(work, &outcome, &mut copy, iif.is_some());
+            if outcome.refused && refused.is_none_or(|worst| outcome.free < worst.free) {
+                refused = Some(outcome);
+            }
             if iif.is_none() || forwarded(&mut copy) {
                 self.send(oif, None, copy);
             }
+        }
+        // Whose own it is hears of it.
+        if let (None, Some(outcome)) = (iif, refused) {
+            self.write(work, &outcome, packet, false);
         }
         Verdict::Dropped(Why::Heard)
     }

@@ -1,7 +1,7 @@
 //! What a node holds, for status and for comparison with the kernel's table.
 
 use crate::engine::Boomerang;
-use crate::half::State;
+use crate::half::{EXACT, HalfKey, State};
 use core::net::IpAddr;
 use terms::ports::RHandle;
 use terms::probe::Probe;
@@ -48,6 +48,11 @@ impl<P: Probe> Boomerang<P> {
             installed: half.handle.is_some() && half.state == State::Installed,
             handle: half.handle,
         })
+    }
+
+    /// Whether there is a block of this very flow on this interface.
+    pub fn holds(&self, oif: IfIndex, flow: &FlowKey) -> bool {
+        self.table.find(&HalfKey { flow: *flow, oif, mask: EXACT }).is_some()
     }
 
     /// How many session blocks there are.

@@ -113,6 +113,11 @@ impl Tc {
         Ok(())
     }
 
+    /// What a part of an interface's grant counts for in the ledger, wire rate.
+    pub fn part_of_grant(&self, interface: IfIndex, part: Share) -> Option<Rate> {
+        self.links.get(&interface).map(|link| link.on_the_wire(&part))
+    }
+
     /// What the fast path has of an interface.
     pub fn granted(&self, interface: IfIndex) -> Rate {
         let granted = self.links.get(&interface).and_then(|link| link.granted.as_ref());

@@ -74,6 +74,11 @@ impl Tc {
         self.held.by_age().map(|(handle, held)| view(handle, held))
     }
 
+    /// The reservation of a handle.
+    pub fn reserved(&self, handle: RHandle) -> Option<ReservationView> {
+        self.held.get(handle).map(|held| view(handle, held))
+    }
+
     /// The reservation that a flow has on an interface, alone or with others.
     pub fn reservation(&self, oif: IfIndex, flow: &FlowKey) -> Option<ReservationView> {
         let (handle, held) = self.held.at(self.plane.link(oif)?.whose(flow)?)?;

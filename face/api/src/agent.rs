@@ -137,8 +137,12 @@ pub enum Request {
         /// Which.
         number: u64,
     },
-    /// What Boomerang has here: [`Answer::Boomerang`].
-    BoomerangSessions,
+    /// What Boomerang has here, but for so many of each list: [`Answer::Boomerang`], a page.
+    #[allow(missing_docs)]
+    BoomerangSessions {
+        #[serde(default)]
+        skip: u64,
+    },
     /// Send every Boomerang message that user space handles to this connection from now on, as `echo` events.
     BoomerangTrace,
     /// What would the book grant? [`BookAnswer::Enquired`].

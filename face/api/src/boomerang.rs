@@ -87,6 +87,10 @@ fn refresh() -> u8 {
     3
 }
 
+fn agent() -> String {
+    "agent".to_owned()
+}
+
 fn ttl() -> u8 {
     64
 }
@@ -100,7 +104,7 @@ pub struct BoomerangSession {
     pub far_end: IpAddr,
     /// Whose packets, forward: `10.0.0.1:5004 -> 10.0.2.2:5004/17`.
     pub flow: String,
-    /// `asking`, `held` or `releasing`.
+    /// `asking`, `held` or `releasing`; `told`: a group, of which nobody answers.
     pub state: String,
     /// What was asked for, best first.
     pub asked: Vec<RatesDoc>,
@@ -135,8 +139,11 @@ pub struct BoomerangBlock {
     pub installed: Option<Installed>,
     /// What the plane sees of it.
     pub measured: Option<Measured>,
-    /// Who asked.
+    /// Who asked; the kernel's table does not keep it: 0.0.0.0 or ::.
     pub initiator: IpAddr,
+    /// Who decides about it: `agent`, or the `kernel`'s fast path.
+    #[serde(default = "agent")]
+    pub by: String,
     /// The last transaction.
     pub transaction: u32,
     /// Milliseconds until it is over unless it is refreshed.
@@ -148,10 +155,21 @@ pub struct BoomerangBlock {
 /// All that there is.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BoomerangDoc {
-    /// Sessions that this node keeps up.
+    /// Sessions that this node keeps up; of this and of `blocks` at most [`BoomerangDoc::PAGE`] from where the call said.
     pub sessions: Vec<BoomerangSession>,
-    /// Session blocks of this node.
+    /// Session blocks of this node: those of its engine, then those of the kernel's table.
     pub blocks: Vec<BoomerangBlock>,
+    /// Sessions on all pages.
+    #[serde(default)]
+    pub all_sessions: u64,
+    /// Session blocks on all pages.
+    #[serde(default)]
+    pub all_blocks: u64,
+}
+
+impl BoomerangDoc {
+    /// At most so many blocks in an answer.
+    pub const PAGE: usize = 4_096;
 }
 
 /// What an application hears of its session.

@@ -72,11 +72,8 @@ impl Agent {
             Request::SpeakFor { who } => self.speak_for(client, who.as_ref()).map(|()| Answer::Done),
             Request::BoomerangReserve { ask, number } => self.boomerang_reserve(client, ask, *number),
             Request::BoomerangRelease { number } => self.boomerang_release(client, *number),
-            Request::BoomerangSessions => self.boomerang().map(Answer::Boomerang).map_err(fault),
-            Request::BoomerangTrace => {
-                self.echo.iter_mut().for_each(|echo| _ = echo.tracers.insert(client));
-                Ok(Answer::Done)
-            }
+            Request::BoomerangSessions { skip } => self.boomerang_sessions(*skip),
+            Request::BoomerangTrace => self.boomerang_trace(client),
             Request::Links => self.links().map(Answer::Links),
             Request::Stop => {
                 self.stopping = true;

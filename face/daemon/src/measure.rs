@@ -45,6 +45,11 @@ impl Meter {
         told(&reading, &counters)
     }
 
+    /// Forgets flows that nobody has asked about for so long.
+    pub fn forget(&mut self, now: Time, after: Span) {
+        self.flows.retain(|_, reading| now.since(reading.at) < after);
+    }
+
     /// Forgets flows that are no longer there.
     pub fn keep(&mut self, is_there: impl Fn(&(IfIndex, FlowKey)) -> bool) {
         self.flows.retain(|key, _| is_there(key));

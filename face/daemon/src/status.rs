@@ -30,6 +30,11 @@ impl ReadBack {
         self.plan.links.get(oif)?.flows.get(flow)
     }
 
+    /// Whether a class is there.
+    pub(crate) fn has_class(&self, oif: IfIndex, class: ClassId) -> bool {
+        self.plan.links.get(&oif).is_some_and(|link| link.classes.contains_key(&class))
+    }
+
     /// What it counts of it.
     pub(crate) fn counted(&self, key: &(IfIndex, FlowKey)) -> Counters {
         self.counters.flows.get(key).copied().unwrap_or_default()
@@ -64,14 +69,14 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
         }
     });
     let interfaces = interfaces.collect();
-    let reservations = rows(agent, &read);
+    let reservations = rows(agent, &read)?;
     Ok(Status { agent: agent.hello(), interfaces, reservations, notes: notes(agent, &read) })
 }
 
 /// Reservations alone.
 pub fn reservations(agent: &mut Agent) -> Result<Vec<ReservationRow>, Fault> {
     let read = ReadBack::of(agent)?;
-    Ok(rows(agent, &read))
+    rows(agent, &read)
 }
 
 fn slots(agent: &Agent) -> BTreeMap<IfIndex, usize> {
@@ -112,6 +117,10 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
              their lifetime ends"
         )),
     }
+    match agent.fast_rows_left_out() {
+        0 => {}
+        n => notes.push(format!("{n} more sessions in Boomerang's fast path: `sluice boomerang sessions` lists them")),
+    }
     let gone = |held: &ReservationView| held.installed && read.flow(&(held.oif, held.flow)).is_none();
     match agent.node.reservations().filter(gone).count() {
         0 => {}
@@ -120,8 +129,9 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
     notes
 }
 
-/// One row per reservation state, and one per adopted flow that nobody has asked for again yet.
-fn rows(agent: &mut Agent, read: &ReadBack) -> Vec<ReservationRow> {
+/// One row per reservation state, one per adopted flow that nobody has asked for again yet, and one per session of
+/// Boomerang's table in the kernel, as far as that is short.
+fn rows(agent: &mut Agent, read: &ReadBack) -> Result<Vec<ReservationRow>, Fault> {
     let now = agent.clock.now();
     let tc = agent.node.tc();
     let flows = |held: ReservationView| tc.flows(held.handle).iter().map(move |flow| ((held.oif, *flow), held));
@@ -148,7 +158,8 @@ fn rows(agent: &mut Agent, read: &ReadBack) -> Vec<ReservationRow> {
         rows.push(row);
     }
     agent.meter.keep(|key| read.flow(key).is_some());
-    rows
+    rows.extend(agent.fast_rows(read, now)?);
+    Ok(rows)
 }
 
 /// The senders of a request; for a wildcard one, which is for all, the address that stands for any.

@@ -276,11 +276,11 @@ fn boomerang_is_off_unless_the_file_has_its_section() {
     let config = parse("auth = \"none\"\n[boomerang]\n").unwrap().boomerang.unwrap();
     assert_eq!(config, BoomerangConfig::default());
     let text = "auth = \"none\"\n[boomerang]\nreplies = \"any\"\nlock = true\nmost_refresh = \"30s\"\nper_source = 50\n\
-                burst = \"50ms\"\nleast_burst = \"3kb\"\nmax_sessions = 9\n[[boomerang.gather]]\ninterface = \"eth0\"\n\
+                burst = \"50ms\"\nleast_burst = \"3kb\"\nmax_sessions = 9\nfast_sessions = 1000000\n[[boomerang.gather]]\ninterface = \"eth0\"\n\
                 to = \"10.0.2.2\"\nrate = \"6mbit\"";
     let config = parse(text).unwrap().boomerang.unwrap();
     assert_eq!((config.lock, config.most_refresh, config.per_source, config.max_sessions), (true, 30, 50, 9));
-    assert_eq!((config.gather[0].rate, config.gather.len()), (6_000_000, 1));
+    assert_eq!((config.gather[0].rate, config.gather.len(), config.fast_sessions), (6_000_000, 1, 1_000_000));
     for (line, words) in [
         ("replies = \"all\"", "replies is"),
         ("require_auth = true", "require_auth without keys"),
@@ -289,6 +289,7 @@ fn boomerang_is_off_unless_the_file_has_its_section() {
         ("burst = \"9s\"", "burst is 1ms to 4s"),
         ("least_burst = \"100b\"", "least_burst is"),
         ("max_masks = 0", "a limit is 1 to"),
+        ("fast_sessions = 20000000", "a limit is 1 to 12000000"),
         ("keys = \"/nowhere/keys.toml\"", "the keys cannot be read"),
         ("dance = 1", "unknown field"),
     ] {

@@ -110,25 +110,27 @@ const EGRESS_LINK: &str = "egress_link_";
 /// Takes from their interfaces what an agent of another layout left, and forgets it: its sessions are reserved anew by
 /// their next refresh.
 pub(super) fn forget_others(mount: &Path) -> Result<(), Fault> {
-    let list = |dir: &Path| fs::read_dir(dir).map_err(fault("list the bpffs"));
-    for dir in list(mount)?.flatten() {
+    for dir in fs::read_dir(mount).map_err(fault("list the bpffs"))?.flatten() {
         let name = dir.file_name().to_string_lossy().into_owned();
         if !name.starts_with(super::LAYOUTS) || name == super::LAYOUT {
             continue;
         }
-        for file in list(&dir.path())?.flatten() {
-            if [XDP_LINK, INGRESS_LINK, EGRESS_LINK]
-                .iter()
-                .any(|kind| file.file_name().to_string_lossy().starts_with(kind))
-            {
-                take_away(&file.path())?;
-            } else {
-                fs::remove_file(file.path()).map_err(fault("unpin what an older agent left"))?;
-            }
-        }
-        fs::remove_dir(dir.path()).map_err(fault("remove an older agent's directory in the bpffs"))?;
+        forget(&dir.path())?;
     }
     Ok(())
+}
+
+/// Takes from their interfaces what is pinned in this directory, and forgets all of it.
+pub(super) fn forget(pins: &Path) -> Result<(), Fault> {
+    let is_link = |name: &str| [XDP_LINK, INGRESS_LINK, EGRESS_LINK].iter().any(|kind| name.starts_with(kind));
+    for file in fs::read_dir(pins).map_err(fault("list the bpffs"))?.flatten() {
+        if is_link(&file.file_name().to_string_lossy()) {
+            take_away(&file.path())?;
+        } else {
+            fs::remove_file(file.path()).map_err(fault("unpin what an older agent left"))?;
+        }
+    }
+    fs::remove_dir(pins).map_err(fault("remove an older agent's directory in the bpffs"))
 }
 
 /// Takes what hangs by a pinned link from its interface, at once; nothing if there is none.

@@ -11,11 +11,14 @@ pub const MOST_INTERFACES: u32 = 4096;
 /// A tick is 2^26 ns, 67 ms.
 pub const TICK: u32 = 26;
 const TICKS: u64 = 0x3ff_ffff;
-const STATUS: u64 = 3;
-const LIVE: u64 = 2;
+pub(super) const STATUS: u64 = 3;
+pub(super) const LIVE: u64 = 2;
+pub(super) const THEIRS: u64 = 3;
 /// How often the place was freed.
-const LIFE: u64 = 0x3c;
+pub(super) const LIFE: u64 = 0x3c;
 const IPV6: u64 = 1 << 23;
+/// The interface in the second half of a key.
+pub(super) const OUT: u64 = IPV6 - 1;
 
 /// `struct place`.
 #[repr(C)]
@@ -163,33 +166,66 @@ pub fn session(row: &Row, index: usize, wide: Option<&Wide>, tick: u64) -> Optio
     if !before.is_live() {
         return None;
     }
-    let (who, place) = (at.who.load(Ordering::Acquire), at.place.load(Ordering::Acquire));
+    let (oif, flow) = key(at, wide);
+    let mixed = at.who.load(Ordering::Acquire) ^ at.place.load(Ordering::Acquire);
     let undo = at.undo.load(Ordering::Acquire);
-    let words = wide.map(|wide| wide.word.each_ref().map(|word| word.load(Ordering::Acquire)));
     let state = State(at.state.load(Ordering::Acquire));
     if !state.is_live() || state.0 & LIFE != before.0 & LIFE {
         return None;
     }
-    let (src, dst) = match words.filter(|_| place & IPV6 != 0) {
-        Some([a, b, c, d]) => (v6(a, b), v6(c, d)),
-        None => (v4(who >> 32), v4(who)),
-    };
     Some(Session {
-        oif: oif(place),
-        flow: FlowKey {
-            src,
-            dst,
-            protocol: (place >> 24) as u8,
-            src_port: (place >> 48) as u16,
-            dst_port: (place >> 32) as u16,
-        },
+        oif,
+        flow,
         rate: state.rate(),
         left: state.left(tick),
         transaction: (undo >> 32) as u32,
         before: Rate::from_bps(undo & 0xffff_ffff),
         place: index as u32,
-        tag: tag(who ^ place, state.0),
+        tag: tag(mixed, state.0),
     })
+}
+
+/// Whose packets a place is about, and where they leave.
+pub(super) fn key(at: &Place, wide: Option<&Wide>) -> (IfIndex, FlowKey) {
+    let (who, place) = (at.who.load(Ordering::Acquire), at.place.load(Ordering::Acquire));
+    let words = wide.map(|wide| wide.word.each_ref().map(|word| word.load(Ordering::Acquire)));
+    let (src, dst) = match words.filter(|_| place & IPV6 != 0) {
+        Some([a, b, c, d]) => (v6(a, b), v6(c, d)),
+        None => (v4(who >> 32), v4(who)),
+    };
+    let (protocol, src_port, dst_port) = ((place >> 24) as u8, (place >> 48) as u16, (place >> 32) as u16);
+    (oif(place), FlowKey { src, dst, protocol, src_port, dst_port })
+}
+
+/// The addresses of a key: both in its first word, or in words of their own.
+pub(super) enum Addresses {
+    Short(u64),
+    Wide([u64; 4]),
+}
+
+/// As [`key`] reads them.
+pub(super) fn addresses(flow: &FlowKey) -> Addresses {
+    if let (IpAddr::V4(src), IpAddr::V4(dst)) = (flow.src, flow.dst) {
+        let word = |address: Ipv4Addr| u64::from(u32::from_le_bytes(address.octets()));
+        return Addresses::Short(word(src) << 32 | word(dst));
+    }
+    let halves = |address: IpAddr| {
+        let bits = match address {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        let bits = u128::from_le_bytes(bits.octets());
+        [bits as u64, (bits >> 64) as u64]
+    };
+    let ([a, b], [c, d]) = (halves(flow.src), halves(flow.dst));
+    Addresses::Wide([a, b, c, d])
+}
+
+/// The second half of a key.
+pub(super) fn place(oif: IfIndex, flow: &FlowKey) -> u64 {
+    let ports = u64::from(flow.src_port) << 48 | u64::from(flow.dst_port) << 32;
+    let family = if flow.src.is_ipv4() && flow.dst.is_ipv4() { 0 } else { IPV6 };
+    ports | u64::from(flow.protocol) << 24 | family | u64::from(oif.0) & OUT
 }
 
 /// As `tag_of` in `bpf/sessions.h`.
@@ -199,7 +235,7 @@ fn tag(mixed: u64, state: u64) -> u32 {
 
 /// The interface in the second half of a key.
 pub fn oif(place: u64) -> IfIndex {
-    IfIndex((place & (IPV6 - 1)) as u32)
+    IfIndex((place & OUT) as u32)
 }
 
 /// As `struct classifier4` holds it, read as a little-endian word.

@@ -17,11 +17,13 @@ pub mod parade;
 pub mod ring;
 mod shared;
 mod sweep;
+mod theirs;
 
 pub use hang::Hanging;
 pub use layout::Session;
 pub use ring::{Reason, Told};
 pub use sweep::Expired;
+pub use theirs::Taken;
 
 use crate::bpf::arriving::{self, Ran};
 use crate::bpf::entry::RawState;
@@ -46,11 +48,14 @@ pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/boomerang.o");
 const LAYOUT: &str = "boomerang_v2";
 /// What the names of all layouts begin with.
 const LAYOUTS: &str = "boomerang_v";
-/// Rows of a table that nothing else is said of: room for about 48,000 sessions in 2 MiB, and as much for the
-/// addresses of IPv6.
-pub const ROWS: u32 = 1 << 14;
 /// The most rows.
 pub const MOST_ROWS: u32 = 1 << 22;
+
+/// Rows that have room for so many sessions with three of four places taken; 48,000 are in 2 MiB, and three times as much for
+/// the addresses of IPv6 and for meters.
+pub fn rows_for(sessions: u32) -> u32 {
+    sessions.div_ceil(3).next_power_of_two().clamp(1 << 8, MOST_ROWS)
+}
 
 /// What the programs go by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,7 +125,8 @@ pub struct FastPath {
 
 impl FastPath {
     /// Loads the programs, with the maps that are pinned under `state_dir` or, the first time, with a new table of so
-    /// many rows (a power of two) of four sessions; `seed` is chance for its hash then.
+    /// many rows (a power of two) of four sessions; `seed` is chance for its hash then. A table of another size that is
+    /// found keeps it as long as there are sessions in it ([`FastPath::rows`]).
     ///
     /// # Errors
     /// No right (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN to mount), no memory, or a kernel without what the programs
@@ -135,10 +141,14 @@ impl FastPath {
         let pins = mount.join(LAYOUT);
         fs::create_dir_all(&pins).map_err(fault("make a directory in the bpffs"))?;
         hang::forget_others(&mount)?;
-        let path = match FastPath::pinned(&pins) {
-            Some(path) => path,
-            None => FastPath::load(&pins, rows)?,
-        };
+        let there = |pins: &Path| FastPath::pinned(pins).map_or_else(|| FastPath::load(pins, rows), Ok);
+        let mut path = there(&pins)?;
+        if path.rows() != rows && path.total().0 == 0 {
+            drop(path);
+            hang::forget(&pins)?;
+            fs::create_dir_all(&pins).map_err(fault("make a directory in the bpffs"))?;
+            path = there(&pins)?;
+        }
         let (set, mask) = (path.settings(), path.rows.all().len() as u64 - 1);
         if set.mask.load(Acquire) != mask {
             set.seed[0].store(seed[0], Release);
@@ -210,6 +220,11 @@ impl FastPath {
             ring: RingBuf::try_from(Map::RingBuf(ring)).map_err(|e| refused("open the ring buffer", &e))?,
             next: 0,
         })
+    }
+
+    /// Rows of the table, of four sessions each.
+    pub fn rows(&self) -> u32 {
+        self.rows.all().len() as u32
     }
 
     fn settings(&self) -> &Settings {

@@ -15,6 +15,9 @@ use terms::{Fault, IfIndex};
 /// The compiled programs.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/parade.o");
 
+/// The program that only touches the row of a message's session.
+pub static TOUCH: &[u8] = aya::include_bytes_aligned!("../../bpf/touch.o");
+
 /// `struct step`: what differs between two messages.
 #[repr(C)]
 #[derive(Debug)]
@@ -93,6 +96,20 @@ impl Parade {
     /// The kernel will not.
     pub fn past_forwarder(&self) -> Result<(), Fault> {
         sys::put_program(self.past.as_fd(), 0, self.forward.as_fd()).map_err(fault("lead the parade past a program"))
+    }
+
+    /// Past a program that looks up the row of each message's session in this very table, touches it and does nothing
+    /// else, from now on: the measure of what the machine's memory costs any program with such a table.
+    ///
+    /// # Errors
+    /// As [`FastPath::open`].
+    pub fn past_touch(&self, path: &FastPath) -> Result<(), Fault> {
+        let mut object = EbpfLoader::new()
+            .default_map_pin_directory(&path.pins)
+            .load(TOUCH)
+            .map_err(|error| refused("load the touch", &error))?;
+        let touch = program(&mut object, "touch")?;
+        sys::put_program(self.past.as_fd(), 0, touch.as_fd()).map_err(fault("lead the parade past a program"))
     }
 
     /// Runs from the message `first` of `count` on, so often, coming in by `iif`; mean ns of a run.

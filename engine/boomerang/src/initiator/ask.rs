@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::{Route, TrafficControl, Way};
 use terms::probe::Probe;
-use wire::boomerang::{Auth, Hops, Leg, Opt, Request, flag};
+use wire::boomerang::{Auth, Hops, Leg, Opt, Rates, Request, flag};
 use wire::ip::Header;
 
 impl<P: Probe> Boomerang<P> {
@@ -52,8 +52,23 @@ impl<P: Probe> Boomerang<P> {
         match self.packet(env, None, &mut packet) {
             Verdict::Pass { oif, gateway } => self.send(oif, gateway, packet),
             // A group's copies have been said already; what has no way now may have one with the next message.
-            Verdict::Deliver | Verdict::Dropped(_) => {}
+            Verdict::Deliver | Verdict::Dropped(_) => self.group_refused(env, app, &packet),
         }
+    }
+
+    /// Nobody answers for a group, but what this node itself refuses is known: it is said, and all is given back.
+    fn group_refused<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, packet: &[u8]) {
+        let Ok(probe) = wire::boomerang::Probe::parse(packet) else { return };
+        let available = probe.message.qos.asked();
+        if !probe.message.is_no_echo() || !probe.message.is_nack() {
+            return;
+        }
+        let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
+        session.phase = Phase::Releasing;
+        session.wanted = [Rates::default()].into();
+        self.ask(env, app);
+        self.initiator.forget(app);
+        self.upcall(app, Upcall::Refused { available, kept: Rates::default() });
     }
 
     fn source_for<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) -> Option<IpAddr> {

@@ -1,7 +1,7 @@
 //! One to many: NO_ECHO to a multicast group reserves on every branch of the tree; nothing comes back.
 
 use crate::net::*;
-use boomerang::Why;
+use boomerang::{Upcall, Why};
 use std::net::IpAddr;
 use terms::ports::Tree;
 use terms::{FlowKey, IfIndex};
@@ -39,6 +39,26 @@ pub fn every_branch_is_reserved_and_nobody_answers() {
     net.release(0);
     net.run_ms(100);
     assert!(net.halves(1).is_empty());
+}
+
+/// The links have 10 Mbit/s: the sender's own node says no, and holds nothing.
+#[test]
+pub fn what_the_senders_own_node_refuses_is_said() {
+    let mut net = tree();
+    let flow = FlowKey { dst: GROUP, ..flow(0, 2, 5_004) };
+    net.reserve(0, boomerang::Asked { no_echo: true, ..asked_of(&flow, vec![rates(200 * MBIT, 0)]) });
+    net.run_ms(100);
+    let said = net.said_of(0);
+    assert!(
+        matches!(said[..], [Upcall::Refused { available, kept }]
+            if (1..200 * MBIT).contains(&available.forward) && kept.is_zero()),
+        "{said:?}"
+    );
+    net.run_ms(30_000);
+    assert!((0..3).all(|n| net.halves(n).is_empty()), "and it is not asked again");
+    net.reserve(0, to_group());
+    net.run_ms(100);
+    assert_eq!(net.held(1, 3), 2_000_000, "less is had at once");
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub enum BoomerangCommand {
     #[command(after_help = "Example:\n  sluice boomerang release 1 --node swissvale")]
     Release(ReleaseArgs),
     /// What this node keeps up, and what it holds for others: asked / admitted / installed / measured
+    #[command(after_help = SESSIONS)]
     Sessions(SessionsArgs),
     /// Messages that the agent handles, as they come and go, decoded
     #[command(
@@ -31,16 +32,27 @@ pub enum BoomerangCommand {
     Decode(DecodeArgs),
 }
 
+const SESSIONS: &str = "\
+Examples:
+  sluice boomerang sessions --node r1
+  sluice boomerang sessions --over 0s --most 100000 --json
+
+The first table is of sessions that this agent refreshes, the second of what it holds on its interfaces, one row for
+each direction. Column \"by\": the initiating node that the agent decided for, or kernel: the fast path, which keeps no
+initiating node.";
+
 const RESERVE: &str = "\
 Examples:
   sluice boomerang reserve --to 10.0.2.2:5004 --forward 3mbit --reverse 64kbit
                                    for packets from here to there and back; the far end is 10.0.2.2
   sluice boomerang reserve --to 10.0.2.2:5004 --from 10.0.0.1:5004 --forward 3mbit --at-least 1mbit
   sluice boomerang reserve --to 10.0.2.2:5004 --forward 5mbit --or 3mbit --or 1mbit:0
-  sluice boomerang reserve --to 239.1.1.1:5004 --from 10.0.0.1:5004 --forward 2mbit    one to many: nobody answers
+  sluice boomerang reserve --to 239.1.1.1:5004 --from 10.0.0.1:5004 --forward 2mbit
+                                   one to many: nobody answers
 
-Exit status: 0 reserved, 1 refused or not answered. The agent refreshes it until it is released, or with --stay until
-this command ends.";
+The agent refreshes it until it is released, or with --stay until this command ends. What is interrupted
+before its answer is given back.
+Exit status: 0 reserved, 1 refused or not answered, 130 interrupted.";
 
 /// `sluice boomerang reserve`.
 #[derive(Args, Debug)]
@@ -93,7 +105,7 @@ pub struct ReserveArgs {
     /// Stay, show what happens, and give it back at the end
     #[arg(long)]
     pub stay: bool,
-    /// Stop waiting (and with --stay, stop) after this long
+    /// Without an answer after this long give up and give back; with --stay: stay so long
     #[arg(long = "for", value_name = "TIME", value_parser = api::units::parse_span)]
     pub patience: Option<Span>,
     /// Print one JSON object a line
@@ -120,6 +132,9 @@ pub struct SessionsArgs {
     /// Measure over this time; 0s: what was measured since somebody asked last
     #[arg(long, value_name = "TIME", value_parser = api::units::parse_span, default_value = "1s")]
     pub over: Span,
+    /// Show at most so many of each list; how many more there are is said
+    #[arg(long, value_name = "COUNT", default_value = "1000")]
+    pub most: usize,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -174,6 +189,10 @@ fn parse_end(text: &str) -> Result<End, String> {
 }
 
 fn parse_bps(text: &str) -> Result<u32, String> {
+    // Nothing is nothing in any unit.
+    if text == "0" {
+        return Ok(0);
+    }
     let rate: Rate = api::units::parse_rate(text).map_err(|wrong| wrong.to_string())?;
     u32::try_from(rate.as_bps()).map_err(|_| format!("{rate} is more than a message can say: at most 4294967295bit"))
 }

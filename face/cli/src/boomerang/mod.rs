@@ -7,9 +7,11 @@ mod trace;
 
 use crate::complain::Complaint;
 use crate::watch::print_event;
-use api::agent::{Answer, BoomerangAsk, BoomerangNews, EventDoc, Request};
+use api::agent::{Answer, BoomerangAsk, BoomerangNews, BoomerangSession, EventDoc, Request};
 use api::boomerang::{ClassifierDoc, MaskDoc, RatesDoc};
+use api::client::Client;
 use args::{BoomerangCommand, ReleaseArgs, ReserveArgs};
+use linux::poll::Signals;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -30,22 +32,27 @@ fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
     let ask = ask(args)?;
     let group = ask.no_echo;
     let mut client = args.agent.connect()?;
+    let mut signals = Signals::take(&ENDING).map_err(|failed| Complaint::world(failed.to_string()))?;
     let answer = client.call(Request::BoomerangReserve { ask, number: args.number })?;
     let Answer::Boomerang(doc) = answer else { return Err(Complaint::world("the agent answered something else")) };
     // Refused or without a way at once: the event that says so is on its way.
-    let number = doc.sessions.first().map(|session| session.number);
-    if let (Some(number), false) = (number, args.json) {
-        eprintln!("session {number}");
+    let session = doc.sessions.first();
+    if let (Some(session), false) = (session, args.json) {
+        eprintln!("session {}", session.number);
     }
-    if group && !args.stay {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let end = args.patience.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
+    // What its own node refuses is said at once; what others do is not.
+    let patience = if group && !args.stay { Some(AT_ONCE) } else { patience(args) };
+    let end = patience.map(|patience| Instant::now() + patience);
+    // A change that is given up leaves what was there before.
+    let number = session.map(|session| session.number).filter(|_| args.number.is_none());
     loop {
-        let left = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
-        if end.is_some() && left.is_zero() {
-            let held = args.stay;
-            return Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(1) });
+        if signals.take_next().is_some() {
+            give_back(&mut client, number)?;
+            return Err(Complaint::interrupted(if number.is_some() { "interrupted: given back" } else { "interrupted" }));
+        }
+        let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()).min(LOOK));
+        if left.is_zero() {
+            return if group && !args.stay { group_is_told(args, session) } else { out_of_patience(args, &mut client, number) };
         }
         let Some((at_ns, event)) = client.event(left)? else { continue };
         let EventDoc::Boomerang { news, .. } = &event else { continue };
@@ -53,10 +60,53 @@ fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
         match news {
             BoomerangNews::Reserved { .. } if !args.stay => return Ok(ExitCode::SUCCESS),
             BoomerangNews::Refused { .. } | BoomerangNews::NoRoute => return Ok(ExitCode::from(1)),
-            BoomerangNews::Silent { over: true, .. } => return Ok(ExitCode::from(1)),
+            // Also a change that nobody answered.
+            BoomerangNews::Silent { over, .. } if *over || !args.stay => return Ok(ExitCode::from(1)),
             _ => {}
         }
     }
+}
+
+/// SIGHUP, SIGINT, SIGTERM.
+const ENDING: [i32; 3] = [1, 2, 15];
+/// How soon a signal is noticed.
+const LOOK: Duration = Duration::from_millis(100);
+/// What the asked agent itself refuses is heard within this.
+const AT_ONCE: Duration = Duration::from_millis(200);
+
+fn patience(args: &ReserveArgs) -> Option<Duration> {
+    args.patience.map(|span| Duration::from_nanos(span.as_nanos()))
+}
+
+/// Who has not been answered yet does not leave something behind that nobody knows of.
+fn give_back(client: &mut Client, number: Option<u64>) -> Result<(), Complaint> {
+    match number.map(|number| client.call(Request::BoomerangRelease { number })) {
+        // It was over already.
+        None | Some(Ok(_) | Err(api::client::Error::Agent(_))) => Ok(()),
+        Some(Err(error)) => Err(error.into()),
+    }
+}
+
+fn out_of_patience(args: &ReserveArgs, client: &mut Client, number: Option<u64>) -> Result<ExitCode, Complaint> {
+    give_back(client, number)?;
+    if args.stay {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Complaint::refused(match number {
+        Some(_) => "no answer in this time: given back",
+        None => "no answer in this time: `sluice boomerang sessions` shows what it has",
+    }))
+}
+
+/// Nobody answers for a group: what can be said is that it was told.
+fn group_is_told(args: &ReserveArgs, session: Option<&BoomerangSession>) -> Result<ExitCode, Complaint> {
+    let Some(session) = session else { return Ok(ExitCode::from(1)) };
+    if args.json {
+        println!("{}", serde_json::to_string(session).map_err(|e| Complaint::world(e.to_string()))?);
+    } else {
+        println!("told {} every {}s; nobody answers for a group", session.far_end, session.refresh_s);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn ask(args: &ReserveArgs) -> Result<BoomerangAsk, Complaint> {

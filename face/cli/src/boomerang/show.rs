@@ -12,10 +12,10 @@ use terms::Rate;
 /// Asks twice, so that what is measured is measured over a known time, and prints.
 pub fn run(args: &SessionsArgs) -> Result<ExitCode, Complaint> {
     let mut client = args.agent.connect()?;
-    let mut doc = fetch(&mut client)?;
+    let mut doc = fetch(&mut client, args.most)?;
     if !doc.blocks.is_empty() && args.over.as_nanos() > 0 {
         std::thread::sleep(Duration::from_nanos(args.over.as_nanos()));
-        doc = fetch(&mut client)?;
+        doc = fetch(&mut client, args.most)?;
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&doc).map_err(|e| Complaint::world(e.to_string()))?);
@@ -33,14 +33,37 @@ pub fn run(args: &SessionsArgs) -> Result<ExitCode, Complaint> {
         }
         print!("{}", blocks(&doc));
     }
+    for (what, all, shown) in
+        [("sessions", doc.all_sessions, doc.sessions.len()), ("session blocks", doc.all_blocks, doc.blocks.len())]
+    {
+        let more = all.saturating_sub(shown as u64);
+        if more > 0 {
+            println!("and {more} more {what}: --most says how many are shown");
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn fetch(client: &mut api::client::Client) -> Result<BoomerangDoc, Complaint> {
-    match client.call(Request::BoomerangSessions)? {
+/// The first `most` of either list, page by page.
+fn fetch(client: &mut api::client::Client, most: usize) -> Result<BoomerangDoc, Complaint> {
+    let mut page = |skip: usize| match client.call(Request::BoomerangSessions { skip: skip as u64 })? {
         Answer::Boomerang(doc) => Ok(doc),
         other => Err(Complaint::world(format!("the agent answered {other:?} to a call for sessions"))),
+    };
+    let mut all = page(0)?;
+    let mut skip = BoomerangDoc::PAGE;
+    while skip < most {
+        let next = page(skip)?;
+        if next.sessions.is_empty() && next.blocks.is_empty() {
+            break;
+        }
+        all.sessions.extend(next.sessions);
+        all.blocks.extend(next.blocks);
+        skip += BoomerangDoc::PAGE;
     }
+    all.sessions.truncate(most);
+    all.blocks.truncate(most);
+    Ok(all)
 }
 
 fn pair(rates: &RatesDoc) -> String {
@@ -98,10 +121,10 @@ fn blocks(doc: &BoomerangDoc) -> Table {
             format!("{}{mask}", block.flow),
             block.oif.clone(),
             Rate::from_bps(block.asked_bps).to_string(),
-            block.admitted_wire_bps.map_or_else(none, |bps| Rate::from_bps(bps).to_string()),
+            block.admitted_wire_bps.map_or_else(none, crate::watch::rate),
             installed,
             measured.map_or_else(none, |rate| rate.to_string()),
-            block.initiator.to_string(),
+            if block.by == "kernel" { "kernel".to_owned() } else { block.initiator.to_string() },
             block.expires_in_ms.map_or_else(none, |ms| format!("{}.{}s", ms / 1_000, ms / 100 % 10)),
         ]);
     }

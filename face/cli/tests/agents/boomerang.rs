@@ -22,7 +22,7 @@ pub fn line() -> Option<Bed> {
     line_with("")
 }
 
-fn line_with(settings: &str) -> Option<Bed> {
+pub fn line_with(settings: &str) -> Option<Bed> {
     let bed = Bed::of(|name| {
         let mut text = format!("name = {name:?}\nauth = \"none\"\n[boomerang]\n{settings}");
         for (node, kind) in [("a", "host"), ("r1", "router"), ("old", "router"), ("r2", "router"), ("b", "host")] {
@@ -75,7 +75,7 @@ pub fn reserved(client: &mut Client) -> BoomerangNews {
 }
 
 pub fn boomerang(bed: &Bed, node: &str) -> BoomerangDoc {
-    match bed.client(node).call(Request::BoomerangSessions).unwrap() {
+    match bed.client(node).call(Request::BoomerangSessions { skip: 0 }).unwrap() {
         Answer::Boomerang(doc) => doc,
         other => panic!("{other:?}"),
     }
@@ -104,7 +104,7 @@ fn send(socket: &UdpSocket, to: IpAddr, count: usize) {
     }
 }
 
-fn sluice(bed: &Bed, node: &str, arguments: &[&str]) -> Output {
+pub fn sluice(bed: &Bed, node: &str, arguments: &[&str]) -> Output {
     let socket = bed.home(node).join("agent.sock");
     let mut command = Command::new(SLUICE);
     command.args(arguments).arg("--socket").arg(socket);

@@ -12,6 +12,7 @@ mod command;
 mod copy;
 mod crash;
 mod disk;
+mod echoes;
 mod expiry;
 mod forms;
 mod interop;

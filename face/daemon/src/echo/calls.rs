@@ -52,8 +52,21 @@ impl Agent {
         };
         echo.owners.insert(app, Owner { client: Some(client), bound: ask.bound });
         self.tell(Input::Boomerang(Call::Reserve { app, asked }));
-        let sessions = show::sessions(self).filter(|session| session.number == app.0).collect();
-        Ok(Answer::Boomerang(BoomerangDoc { sessions, blocks: Vec::new() }))
+        let sessions: Vec<_> = show::sessions(self).filter(|session| session.number == app.0).collect();
+        let all_sessions = sessions.len() as u64;
+        Ok(Answer::Boomerang(BoomerangDoc { sessions, blocks: Vec::new(), all_sessions, all_blocks: 0 }))
+    }
+
+    pub(crate) fn boomerang_sessions(&mut self, skip: u64) -> Result<Answer, Problem> {
+        self.speaks_boomerang()?;
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        self.boomerang(skip).map(Answer::Boomerang).map_err(|fault| problem("fault", fault.to_string()))
+    }
+
+    pub(crate) fn boomerang_trace(&mut self, client: u64) -> Result<Answer, Problem> {
+        self.speaks_boomerang()?;
+        self.echo.iter_mut().for_each(|echo| _ = echo.tracers.insert(client));
+        Ok(Answer::Done)
     }
 
     pub(crate) fn boomerang_release(&mut self, client: u64, number: u64) -> Result<Answer, Problem> {
@@ -118,7 +131,7 @@ fn classifier(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Selector,
         Some(src) => src,
         None => match routes.route(ask.far_end, None, None) {
             Way::Out { source, .. } => source,
-            _ => return Err(misuse(format!("there is no way to {}: say where the flow comes from", ask.far_end))),
+            _ => return Err(problem("refused", format!("there is no way to {}", ask.far_end))),
         },
     };
     if src.is_ipv4() != ask.far_end.is_ipv4() || dst.is_ipv4() != ask.far_end.is_ipv4() {

@@ -11,6 +11,7 @@
 //! max_masks = 1024
 //! per_source = 100000                  # messages a second of one source; a new session counts as ten
 //! fast_path = false                    # whether the kernel admits by itself (docs/boomerang.md): true, false, "auto"
+//! fast_sessions = 48000                # sessions that the kernel's table has room for, at half a kilobyte each; to 12000000
 //! burst = "100ms"                      # a session's bucket holds what its rate brings in this time, and at least
 //! least_burst = "8kb"                  # so much
 //!
@@ -59,6 +60,8 @@ pub struct BoomerangConfig {
     pub gather: Vec<GatherConfig>,
     /// Whether the kernel admits by itself.
     pub fast_path: FastPathUse,
+    /// How many sessions its table has room for.
+    pub fast_sessions: u32,
 }
 
 /// Whether the kernel admits by itself.
@@ -100,6 +103,7 @@ impl Default for BoomerangConfig {
             least_burst: engine.least_burst,
             gather: Vec::new(),
             fast_path: FastPathUse::default(),
+            fast_sessions: FAST_SESSIONS,
         }
     }
 }
@@ -118,6 +122,7 @@ pub(crate) struct BoomerangFile {
     burst: Option<Spanned<String>>,
     least_burst: Option<Spanned<String>>,
     fast_path: Option<Spanned<FastPathWord>>,
+    fast_sessions: Option<Spanned<usize>>,
     #[serde(default)]
     gather: Vec<GatherFile>,
 }
@@ -139,6 +144,10 @@ struct GatherFile {
 
 /// Most sessions that the file may allow.
 const MOST_SESSIONS: usize = 1 << 24;
+/// Sessions that the kernel's table has room for where nothing is said,
+const FAST_SESSIONS: u32 = 48_000;
+/// and at most.
+const MOST_FAST_SESSIONS: usize = 12_000_000;
 
 /// What the file says of the fast path.
 fn fast_path(document: &Document<'_>, found: &BoomerangFile) -> Result<FastPathUse, Mistake> {
@@ -190,6 +199,7 @@ pub(crate) fn read(document: &Document<'_>, found: &BoomerangFile) -> Result<Boo
     };
     config.max_sessions = limit(&found.max_sessions, config.max_sessions, MOST_SESSIONS)?;
     config.max_masks = limit(&found.max_masks, config.max_masks, 65_535)?;
+    config.fast_sessions = limit(&found.fast_sessions, FAST_SESSIONS as usize, MOST_FAST_SESSIONS)? as u32;
     if let Some(rate) = &found.per_source {
         config.per_source = *rate.get_ref();
         if config.per_source < 10 {

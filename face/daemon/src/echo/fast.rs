@@ -14,9 +14,9 @@ use linux::boomerang::{Hanging, PASS, REDIRECT, Reason, Told};
 use linux::bpf::entry::MAJOR;
 use linux::netlink::route::{RouteAnswer, RouteQuery};
 use node::granted::Share;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use terms::ports::TrafficControl;
-use terms::{Bytes, Fault, IfIndex, Rate, Span, Time};
+use terms::{Bytes, Fault, FlowKey, IfIndex, Rate, Span, Time};
 use traffic::plan::ClassId;
 use wire::boomerang::{Leg, Probe, forwarded};
 
@@ -33,6 +33,20 @@ pub(crate) struct Fast {
     /// Interfaces that admit, with the rates of their links.
     links: BTreeMap<IfIndex, Rate>,
     sweep_at: Option<Time>,
+    /// Sessions of which the program's table says that they are the engine's.
+    pub(super) theirs: BTreeSet<(IfIndex, FlowKey)>,
+}
+
+impl Fast {
+    /// Whether the program admits on this interface.
+    pub(super) fn admits(&self, oif: IfIndex) -> bool {
+        self.links.contains_key(&oif)
+    }
+
+    /// What the table says of an earlier agent's engine.
+    pub(super) fn found(&mut self, theirs: Vec<(IfIndex, FlowKey)>) {
+        self.theirs = theirs.into_iter().collect();
+    }
 }
 
 /// What stands against the fast path in a configuration: then every message goes to the engine.
@@ -60,7 +74,7 @@ impl Echo {
         self.path.attach(interface, Hanging::Ingress)
     }
 
-    fn share(&self, config: &BoomerangConfig, rate: Rate) -> Share {
+    pub(super) fn share(&self, config: &BoomerangConfig, rate: Rate) -> Share {
         let burst = rate.demands(config.burst).get().max(u64::from(config.least_burst));
         Share { rate, burst: Bytes::new(burst), min_packet: boomerang::Config::default().min_packet }
     }
@@ -215,6 +229,7 @@ impl Agent {
             let _less = self.node.grant(now, oif, share);
             self.drain();
         }
+        self.sweep_theirs();
         self.settle();
         self.tell_room();
         if over > 0 {
@@ -233,6 +248,7 @@ impl Agent {
         for &oif in &links {
             echo.path.close(oif);
         }
+        std::mem::take(&mut echo.fast.theirs).iter().for_each(|(oif, flow)| echo.path.unmark(*oif, flow));
         let never = echo.path.now() + FAR_AHEAD;
         echo.path.sweep(never, usize::MAX);
         for oif in links {

@@ -8,6 +8,7 @@ pub mod config;
 pub(crate) mod fast;
 pub mod news;
 mod show;
+mod theirs;
 
 use crate::agent::{Agent, ECHO, not_sent};
 use crate::config::Level;
@@ -15,7 +16,7 @@ use crate::start::{StartError, seed};
 use api::agent::{Direction, EventDoc, Line};
 use boomerang::io::Gather;
 use boomerang::{AppId, Output};
-use linux::boomerang::{FastPath, ROWS, Rules};
+use linux::boomerang::{FastPath, Rules, rows_for};
 use linux::clock;
 use linux::poll::Want;
 use node::io::{Input, Output as NodeOutput};
@@ -46,6 +47,8 @@ pub(crate) struct Echo {
     pub(crate) tracers: BTreeSet<u64>,
     /// The message that the node was told, as the node has left it.
     told: Vec<u8>,
+    /// What the sessions of the kernel's table sent when somebody asked last.
+    meter: crate::measure::Meter,
 }
 
 /// Who asked for a session.
@@ -58,7 +61,7 @@ struct Owner {
 impl Echo {
     /// Loads the programs, or takes those over that an earlier agent left.
     pub(crate) fn open(config: &config::BoomerangConfig, state: &std::path::Path, seed: u64) -> Result<Echo, Fault> {
-        let path = FastPath::open(state, ROWS, [seed, seed.rotate_left(17) ^ 0x5851_f42d_4c95_7f2d])?;
+        let path = FastPath::open(state, rows_for(config.fast_sessions), [seed, seed.rotate_left(17) ^ 0x5851_f42d_4c95_7f2d])?;
         path.set_rules(&Rules {
             most_refresh: config.most_refresh,
             burst: config.burst,
@@ -67,8 +70,16 @@ impl Echo {
             per_source: config.per_source,
             offset: terms::Span::from_nanos(clock::slept()),
         });
-        let (hanging, owners, tracers) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        Ok(Echo { path, fast: fast::Fast::default(), hanging, owners, last: 0, tracers, told: Vec::new() })
+        Ok(Echo {
+            path,
+            fast: fast::Fast::default(),
+            hanging: BTreeSet::new(),
+            owners: BTreeMap::new(),
+            last: 0,
+            tracers: BTreeSet::new(),
+            told: Vec::new(),
+            meter: crate::measure::Meter::default(),
+        })
     }
 
     /// What becomes readable when there are messages.
@@ -140,9 +151,15 @@ impl Agent {
     /// Boomerang's programs are loaded and hung after everything that was found in the plane is known.
     pub(crate) fn begin_echo(&mut self) -> Result<(), StartError> {
         let Some(config) = &self.config.boomerang else { return Ok(()) };
-        let echo = Echo::open(config, &self.config.state, seed()?).map_err(StartError::Plane)?;
+        let mut echo = Echo::open(config, &self.config.state, seed()?).map_err(StartError::Plane)?;
         self.poll.add(&echo.ring(), ECHO, Want::Read)?;
+        echo.fast.found(echo.path.marked());
+        let (rows, wanted) = (echo.path.rows(), rows_for(config.fast_sessions));
         self.echo = Some(echo);
+        if rows != wanted {
+            let says = format!("the kernel's table keeps its {rows} rows for the sessions in it, not {wanted} as fast_sessions says");
+            self.announce(Level::Info, "boomerang_fast_path", &says);
+        }
         self.renew_echo();
         Ok(())
     }
@@ -186,15 +203,21 @@ impl Agent {
 
     fn tell_echo(&mut self, iif: IfIndex, mut packet: Vec<u8>) {
         let before = (!self.echo_tracers().is_empty()).then(|| packet.clone());
+        let half = self.take_over(iif, &packet);
         self.node.handle(self.clock.now(), Input::Echo { iif: Some(iif), packet: &mut packet });
         if let Some(echo) = &mut self.echo {
             echo.told = packet;
         }
         let became = self.after_echo();
+        if let Some(half) = half {
+            self.keep_apart(half);
+        }
         if let Some(before) = before {
             self.trace_echo(Direction::In, Some(iif), &before, became);
         }
         self.settle();
+        // What the engine has just given back the program must not refuse.
+        self.tell_room();
     }
 
     /// What the node says first is about the packet that it was told.

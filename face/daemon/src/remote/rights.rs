@@ -47,7 +47,7 @@ pub(crate) fn may(role: Role, speaks: Option<terms::book::Role>, request: &Reque
         | Request::Counters
         | Request::Show { .. }
         | Request::Statics
-        | Request::BoomerangSessions
+        | Request::BoomerangSessions { .. }
         | Request::Watch => match seen {
             Some(Seen::Auditor | Seen::Operator) => Ok(()),
             _ => refused("only an auditor or operator sees this from another machine".to_owned()),

@@ -7,3 +7,4 @@ mod policing;
 mod program;
 mod router;
 mod stories;
+mod theirs;

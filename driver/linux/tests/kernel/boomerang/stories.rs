@@ -33,6 +33,7 @@ const STORIES: &[fn()] = &[
     gathering::behind_the_gathering_node_only_the_whole_is_held,
     gathering::the_whole_times_out_when_nobody_names_it,
     group::every_branch_is_reserved_and_nobody_answers,
+    group::what_the_senders_own_node_refuses_is_said,
     group::a_branch_that_leaves_times_out,
     group::what_breaks_the_rules_for_groups_ends,
     locks::a_locked_reservation_takes_two_loops,

@@ -1,0 +1,93 @@
+//! One session, one holder: what the engine holds the program in the kernel must not make again, and what the program holds
+//! comes to the engine with the message that only the engine understands.
+//!
+//! A vector of rates is answered by one pair, which is asked for from then on, in a form that the program would decide; a
+//! session may be asked for with AUTH today and without it tomorrow. So the kernel's table says of each session that the
+//! engine holds that its messages are to be told ([`FastPath::mark`](linux::boomerang::FastPath::mark)), until the
+//! engine has it no more.
+
+use crate::agent::Agent;
+use linux::boomerang::Taken;
+use node::granted::Share;
+use terms::ports::{Route, Way};
+use terms::{FlowKey, IfIndex, Rate};
+use wire::boomerang::{Leg, Probe};
+
+/// The half that a message is about, and what the program had of it.
+pub(super) struct Half {
+    oif: IfIndex,
+    flow: FlowKey,
+    /// The message asks for nothing in this direction.
+    over: bool,
+    taken: Option<Taken>,
+}
+
+impl Agent {
+    /// Before the engine hears a message: what the program has of its half goes back to the ledger, in the engine's favour.
+    pub(super) fn take_over(&mut self, iif: IfIndex, packet: &[u8]) -> Option<Half> {
+        let probe = Probe::parse(packet).ok().filter(|probe| probe.message.mask.is_exact())?;
+        let (message, asked) = (&probe.message, probe.message.qos.asked());
+        let (flow, rate) = match message.leg {
+            Leg::Request => (message.classifier.flow(), asked.forward),
+            Leg::Reply => (message.classifier.turned().flow(), asked.reverse),
+        };
+        let over = rate == 0 && !message.is_nack();
+        let Way::Out { oif, .. } = self.node.route_mut().route(probe.dst, Some(probe.src), Some(iif)) else {
+            return None;
+        };
+        let taken = self.echo.as_ref().filter(|echo| echo.fast.admits(oif))?.path.take_over(oif, &flow);
+        if let Some(taken) = &taken {
+            let less = self.node.tc().granted(oif).saturating_sub(taken.rate());
+            self.book_grant(oif, less);
+        }
+        Some(Half { oif, flow, over, taken })
+    }
+
+    /// After it: the program leaves the half to the engine as long as the engine has it. What the engine refused stays as it
+    /// was.
+    pub(super) fn keep_apart(&mut self, half: Half) {
+        let Half { oif, flow, over, taken } = half;
+        if self.engine_holds(oif, &flow) {
+            let Some(echo) = &mut self.echo else { return };
+            if taken.is_some() || echo.path.mark(oif, &flow) {
+                echo.fast.theirs.insert((oif, flow));
+            }
+            return;
+        }
+        let Some(taken) = taken else { return };
+        let more = self.node.tc().granted(oif).saturating_add(taken.rate());
+        // Nobody else has asked the ledger since.
+        let fits = !over && self.book_grant(oif, more);
+        let Some(echo) = &self.echo else { return };
+        match fits {
+            true => echo.path.put_back(taken),
+            false => echo.path.unmark(oif, &flow),
+        }
+    }
+
+    /// Sessions that the engine has no more are anybody's.
+    pub(super) fn sweep_theirs(&mut self) {
+        let Some(echo) = &mut self.echo else { return };
+        let theirs = std::mem::take(&mut echo.fast.theirs);
+        let (still, over) = theirs.into_iter().partition(|(oif, flow)| self.engine_holds(*oif, flow));
+        let Some(echo) = &mut self.echo else { return };
+        echo.fast.theirs = still;
+        let over: std::collections::BTreeSet<(IfIndex, FlowKey)> = over;
+        over.iter().for_each(|(oif, flow)| echo.path.unmark(*oif, flow));
+    }
+
+    /// Also what an earlier life held, until somebody asks for it again or it is over.
+    fn engine_holds(&self, oif: IfIndex, flow: &FlowKey) -> bool {
+        let adopted = || self.node.tc().reservation(oif, flow).is_some_and(|held| held.adopted_until.is_some());
+        self.node.boomerang().holds(oif, flow) || adopted()
+    }
+
+    fn book_grant(&mut self, oif: IfIndex, whole: Rate) -> bool {
+        let now = self.clock.now();
+        let (Some(echo), Some(config)) = (&self.echo, &self.config.boomerang) else { return false };
+        let share: Share = echo.share(config, whole);
+        let booked = self.node.grant(now, oif, share).is_ok();
+        self.drain();
+        booked
+    }
+}
