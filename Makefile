@@ -12,6 +12,7 @@ help:
 	@echo "make demo-quick  the same at one point (root, about a minute)"
 	@echo "make test        every test (root for the parts that send real packets)"
 	@echo "make nightly     longer forms of the tests: more cases and seeds, the default refresh period, fuzzing (about an hour)"
+	@echo "make fuzz        each decoder for FUZZ_SECONDS ($(FUZZ_SECONDS)), with a nightly compiler and cargo-fuzz"
 	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"
 	@echo "make wheel       the Python package, under target/wheel"
 	@echo "make install     the program, its man pages, completions and systemd unit, under PREFIX=$(PREFIX)"
@@ -58,12 +59,13 @@ nightly: test fuzz
 	$(SLUICE) profile
 	$(SLUICE) demo
 
-# Needs a nightly toolchain and cargo-fuzz; each decoder for FUZZ_SECONDS.
+# Each decoder for FUZZ_SECONDS, with a nightly compiler and cargo-fuzz; setup.sh installs both where it can.
 FUZZ_SECONDS ?= 300
+FUZZ_TARGETS = message structure object packet capture boomerang journal
 fuzz:
-	@cargo +nightly fuzz --version >/dev/null 2>&1 || { echo "SKIPPED: fuzzing needs a nightly toolchain and cargo-fuzz" >&2; exit 0; }; \
-	cd fuzz && cargo run --quiet --bin seed && for target in message structure object packet capture boomerang journal; do \
-		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -use_value_profile=1 || exit 1; \
+	@dist/setup.sh fuzz || { echo "SKIPPED: fuzzing: what it needs is not here (above)" >&2; exit 0; }; \
+	cd fuzz && $(CARGO) run --quiet --locked --bin seed && for target in $(FUZZ_TARGETS); do \
+		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -use_value_profile=1 || exit 1; \
 	done
 
 # One core for all that is compared; large pages as the service has them (dist/sluice-agent.service).

@@ -1,16 +1,16 @@
 #!/bin/sh
-# Installs what the build, the demonstration or the tests need on a Debian machine: only what is missing.
-# Usage: dist/setup.sh build | demo | test
+# Installs what the build, the demonstration, the tests or fuzzing need on a Debian machine: only what is missing.
+# Usage: dist/setup.sh build | demo | test | fuzz
 set -eu
 
 want=${1:-build}
 packages="build-essential"
 case "$want" in
-build) ;;
+build | fuzz) ;;
 demo) packages="$packages ffmpeg iproute2 fonts-dejavu-core" ;;
 test) packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl" ;;
 *)
-    echo "setup: $want is not build, demo or test" >&2
+    echo "setup: $want is not build, demo, test or fuzz" >&2
     exit 2
     ;;
 esac
@@ -48,4 +48,26 @@ if ! newest_enough; then
         echo "setup: Rust 1.$oldest or newer is needed: install it with rustup (stable), then run this again" >&2
         exit 1
     }
+fi
+
+# What cargo-fuzz drives needs a compiler that can tell it which branches were taken: a nightly one, beside the stable one.
+if [ "$want" = fuzz ]; then
+    command -v rustup >/dev/null 2>&1 || {
+        echo "setup: fuzzing needs a nightly Rust beside the stable one, which rustup keeps: this cargo is not rustup's" >&2
+        exit 1
+    }
+    if ! rustup toolchain list | grep -q '^nightly'; then
+        echo "setup: installing a nightly Rust" >&2
+        rustup toolchain install nightly --profile minimal --no-self-update >/dev/null 2>&1 || {
+            echo "setup: rustup could not install a nightly Rust (no network?)" >&2
+            exit 1
+        }
+    fi
+    if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
+        echo "setup: installing cargo-fuzz" >&2
+        cargo install --quiet --locked cargo-fuzz >/dev/null || {
+            echo "setup: cargo could not install cargo-fuzz" >&2
+            exit 1
+        }
+    fi
 fi
