@@ -68,8 +68,7 @@ pub enum Request {
         /// The session.
         session: SessionId,
     },
-    /// RESERVE. The answer says that the request was taken; whether it holds comes as an event
-    /// (`confirm` or `error`).
+    /// RESERVE. The answer says that it was taken; whether it holds comes as an event (`confirm` or `error`).
     Reserve {
         /// The session.
         session: SessionId,
@@ -100,8 +99,7 @@ pub enum Request {
         #[serde(default)]
         filter: Filter,
     },
-    /// A sender or reservation on behalf of a host that does not signal; it outlives the connection and the agent.
-    /// Answered with [`Answer::Statics`], its one row.
+    /// For a host that does not signal; it outlives the connection and the agent. [`Answer::Statics`], its one row.
     AddStatic {
         /// What.
         what: StaticDoc,
@@ -191,8 +189,7 @@ pub enum Request {
         /// Which.
         handle: String,
     },
-    /// What happened to the caller's reservations after an event, as [`BookAnswer::Events`]; and from then on
-    /// everything as it happens, as `book` events on this connection.
+    /// The caller's reservations' history after an event, as [`BookAnswer::Events`], then all as it happens, as `book` events.
     BookFollow {
         /// The number of the last event that was seen; 0: from the oldest that is kept; null: only what is new.
         #[serde(default, skip_serializing_if = "Option::is_none")]

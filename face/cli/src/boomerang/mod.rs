@@ -48,11 +48,19 @@ fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
     loop {
         if signals.take_next().is_some() {
             give_back(&mut client, number)?;
-            return Err(Complaint::interrupted(if number.is_some() { "interrupted: given back" } else { "interrupted" }));
+            return Err(Complaint::interrupted(if number.is_some() {
+                "interrupted: given back"
+            } else {
+                "interrupted"
+            }));
         }
         let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()).min(LOOK));
         if left.is_zero() {
-            return if group && !args.stay { group_is_told(args, session) } else { out_of_patience(args, &mut client, number) };
+            return if group && !args.stay {
+                group_is_told(args, session)
+            } else {
+                out_of_patience(args, &mut client, number)
+            };
         }
         let Some((at_ns, event)) = client.event(left)? else { continue };
         let EventDoc::Boomerang { news, .. } = &event else { continue };

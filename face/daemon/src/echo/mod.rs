@@ -61,7 +61,11 @@ struct Owner {
 impl Echo {
     /// Loads the programs, or takes those over that an earlier agent left.
     pub(crate) fn open(config: &config::BoomerangConfig, state: &std::path::Path, seed: u64) -> Result<Echo, Fault> {
-        let path = FastPath::open(state, rows_for(config.fast_sessions), [seed, seed.rotate_left(17) ^ 0x5851_f42d_4c95_7f2d])?;
+        let path = FastPath::open(
+            state,
+            rows_for(config.fast_sessions),
+            [seed, seed.rotate_left(17) ^ 0x5851_f42d_4c95_7f2d],
+        )?;
         path.set_rules(&Rules {
             most_refresh: config.most_refresh,
             burst: config.burst,
@@ -157,7 +161,9 @@ impl Agent {
         let (rows, wanted) = (echo.path.rows(), rows_for(config.fast_sessions));
         self.echo = Some(echo);
         if rows != wanted {
-            let says = format!("the kernel's table keeps its {rows} rows for the sessions in it, not {wanted} as fast_sessions says");
+            let says = format!(
+                "the kernel's table keeps its {rows} rows for the sessions in it, not {wanted} as fast_sessions says"
+            );
             self.announce(Level::Info, "boomerang_fast_path", &says);
         }
         self.renew_echo();

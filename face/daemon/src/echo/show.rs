@@ -46,7 +46,8 @@ impl Agent {
         let own = engine.len();
         let mut blocks: Vec<BoomerangBlock> = halves.iter().map(|half| self.block(half, &read, now)).collect();
         let left = BoomerangDoc::PAGE - blocks.len();
-        blocks.extend(self.fast_blocks(skip.saturating_sub(own), left, &read, now)?.into_iter().map(|(_, block)| block));
+        blocks
+            .extend(self.fast_blocks(skip.saturating_sub(own), left, &read, now)?.into_iter().map(|(_, block)| block));
         let fast = self.echo.as_ref().map_or(0, |echo| echo.path.total().0);
         Ok(BoomerangDoc {
             sessions: sessions(self).skip(skip).take(BoomerangDoc::PAGE).collect(),
@@ -99,7 +100,8 @@ impl Agent {
             let holds = session.rate > Rate::ZERO;
             let admitted = self.node.tc().part_of_grant(session.oif, part).filter(|_| holds);
             let installed = Installed {
-                state: if read.has_class(session.oif, ClassId::CONTROLLED_LOAD) { "installed" } else { "pending" }.into(),
+                state: if read.has_class(session.oif, ClassId::CONTROLLED_LOAD) { "installed" } else { "pending" }
+                    .into(),
                 class: crate::status::class_name(ClassId::CONTROLLED_LOAD),
                 shared: true,
                 bucket_bps: session.rate.as_bps(),
