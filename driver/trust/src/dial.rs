@@ -1,4 +1,4 @@
-//! A blocking connection to an agent on another machine: the handshake is done, and the other side is an agent of ours.
+//! A blocking connection to an agent or broker on another machine: the handshake is done, and the other side is one of ours.
 
 use crate::error::Error;
 use crate::identity::{Identity, Role};
@@ -15,12 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The connection.
 pub type Dialled = StreamOwned<ClientConnection, TcpStream>;
 
-/// Calls an agent. Every address of the host is tried.
+/// Calls whoever has this role there. Every address of the host is tried.
 ///
 /// # Errors
-/// Nobody answers there, or it is no agent of our authority under this name. Whether *it* takes *us* comes with its first
+/// Nobody answers there, or it is not that of our authority under this name. Whether *it* takes *us* comes with its first
 /// answer (TLS 1.3 does not wait for that).
-pub fn dial(host: &str, port: u16, config: Arc<ClientConfig>) -> io::Result<Dialled> {
+pub fn dial(host: &str, port: u16, config: Arc<ClientConfig>, role: Role) -> io::Result<Dialled> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let mut last = io::Error::other("this name has no address");
     let stream = (host, port)
@@ -34,21 +34,18 @@ pub fn dial(host: &str, port: u16, config: Arc<ClientConfig>) -> io::Result<Dial
     while connection.is_handshaking() {
         connection.complete_io(&mut stream).map_err(in_time)?;
     }
-    is_agent(connection.peer_certificates()).map_err(io::Error::other)?;
+    is_a(role, connection.peer_certificates()).map_err(io::Error::other)?;
     Ok(StreamOwned::new(connection, stream))
 }
 
-/// Whether the other side of a handshake showed an agent's certificate.
+/// Whether the other side of a handshake showed a certificate of this role.
 ///
 /// # Errors
 /// [`Error::Refused`]: it is somebody else.
-pub fn is_agent(shown: Option<&[CertificateDer<'_>]>) -> Result<Identity, Error> {
+pub fn is_a(role: Role, shown: Option<&[CertificateDer<'_>]>) -> Result<Identity, Error> {
     let end = shown.and_then(<[_]>::first).ok_or_else(|| Error::Refused("it shows no certificate".to_owned()))?;
     let identity = Identity::of(end)?;
-    match identity.role {
-        Role::Agent => Ok(identity),
-        _ => Err(Error::Refused(format!("{identity} is no agent"))),
-    }
+    if identity.role == role { Ok(identity) } else { Err(Error::Refused(format!("{identity} is no {role}"))) }
 }
 
 /// A socket whose patience is at its end says that it would have to wait.

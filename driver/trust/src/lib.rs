@@ -15,7 +15,7 @@ mod pem;
 mod tls;
 
 pub use authority::{Authority, Issued, Listed, Request};
-pub use dial::{Dialled, dial, is_agent};
+pub use dial::{Dialled, dial, is_a};
 pub use error::Error;
 pub use gate::{Gate, MAX_CHAIN};
 pub use identity::{Identity, Role};

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use trust::{Dialled, Files, Now, Speaks};
+use trust::{Dialled, Files, Now, Role, Speaks};
 
 /// How the address of an agent on another machine begins.
 const SCHEME: &str = "tls://";
@@ -28,7 +28,7 @@ pub struct TlsPlace {
     config: Arc<ClientConfig>,
 }
 
-/// Who we are to agents on other machines, as far as it was said; what was not is taken from the environment:
+/// Who we are to agents and brokers on other machines, as far as it was said; what was not is taken from the environment:
 /// `SLUICE_CA`, `SLUICE_CERTIFICATE`, `SLUICE_KEY`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Papers {
@@ -41,7 +41,11 @@ pub struct Papers {
 }
 
 impl Papers {
-    fn files(&self) -> Result<Files, String> {
+    /// The three files.
+    ///
+    /// # Errors
+    /// A sentence: what was not said.
+    pub fn files(&self) -> Result<Files, String> {
         let find = |said: &Option<PathBuf>, variable: &'static str| {
             let found = said.clone().or_else(|| std::env::var_os(variable).map(PathBuf::from));
             found.ok_or(variable)
@@ -55,7 +59,7 @@ impl Papers {
         };
         let (ca, certificate, key) = all().map_err(|missing: &'static str| {
             format!(
-                "an agent on another machine wants to know who we are: ca, certificate and key, \
+                "another machine wants to know who we are: ca, certificate and key, \
                  as `sluice ca` makes them, here or in the environment ({missing} is not set)"
             )
         })?;
@@ -83,9 +87,8 @@ impl Place {
     pub(crate) fn connect(&self) -> io::Result<Wire> {
         match self {
             Place::Socket(path) => UnixStream::connect(path).map(Wire::Unix),
-            Place::Tls(place) => {
-                trust::dial(&place.host, place.port, place.config.clone()).map(|stream| Wire::Tls(Box::new(stream)))
-            }
+            Place::Tls(place) => trust::dial(&place.host, place.port, place.config.clone(), Role::Agent)
+                .map(|stream| Wire::Tls(Box::new(stream))),
         }
     }
 }

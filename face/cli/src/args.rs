@@ -7,7 +7,7 @@ use crate::boomerang::args::BoomerangCommand;
 use crate::broker::BrokerArgs;
 use crate::ca::CaArgs;
 use crate::copy::CopyArgs;
-use crate::places::AgentArgs;
+use crate::places::{AgentArgs, BookArgs};
 use crate::plane::PlaneCommand;
 use crate::profile::ProfileArgs;
 use crate::rsvp::args::RsvpCommand;
@@ -374,13 +374,18 @@ pub struct StatusArgs {
 
 /// `sluice watch`.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice watch --node maui\n  sluice watch --after 0 --json            what happened to reservations, from the oldest that is kept\n  \
+                        sluice watch --broker https://broker.example.org:8443    of all its agents; goes on when it comes back"
+)]
 pub struct WatchArgs {
-    /// Which agent.
+    /// Which agent, or which broker.
     #[command(flatten)]
-    pub agent: AgentArgs,
-    /// Begin with what happened to reservations after event N (0: with the oldest that is kept), and go on from there
+    pub book: BookArgs,
+    /// Begin with what happened to reservations after event N (0: with the oldest that is kept), and go on from there; of a broker:
+    /// after this place, maui:17,glenwood:5, which each event has
     #[arg(long, value_name = "N")]
-    pub after: Option<u64>,
+    pub after: Option<String>,
     /// Stop after this long
     #[arg(long = "for", value_name = "TIME", value_parser = api::units::parse_span)]
     pub patience: Option<Span>,

@@ -1,18 +1,20 @@
-//! Which agent is meant: `--socket` with a path or with `tls://HOST:PORT`, `--node` of a testbed, or this machine's own.
+//! Which agent is meant: `--socket` with a path or with `tls://HOST:PORT`, `--node` of a testbed, or this machine's own; or
+//! which broker: `--broker`.
 
 use crate::complain::Complaint;
 use api::client::Client;
 use api::place::{Papers, Place};
 use clap::Args;
 use linux::clock::Clock;
+use rest::client::Door;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How an agent is named on the command line.
 #[derive(Args, Clone, Debug)]
 pub struct AgentArgs {
-    /// The agent's socket, or tls://HOST:PORT of one on another machine
-    #[arg(long, visible_alias = "agent", env = "SLUICE_SOCKET", value_name = "PLACE", conflicts_with = "node")]
+    /// The agent's socket, or tls://HOST:PORT of one on another machine [env: SLUICE_SOCKET]
+    #[arg(long, visible_alias = "agent", value_name = "PLACE", conflicts_with = "node")]
     pub socket: Option<String>,
     /// A node of a testbed made by `sluice up`: NODE, or TESTBED/NODE where several are up
     #[arg(long, short = 'n', value_name = "NODE")]
@@ -25,13 +27,13 @@ pub struct AgentArgs {
 /// Who we are off this machine.
 #[derive(Args, Clone, Default, Debug)]
 pub struct PapersArgs {
-    /// For tls://: the authority's certificate
+    /// For tls:// and https://: the authority's certificate
     #[arg(long, visible_alias = "authority", env = "SLUICE_CA", value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// For tls://: our certificate, as `sluice ca` makes it
+    /// For tls:// and https://: our certificate, as `sluice ca` makes it
     #[arg(long, env = "SLUICE_CERTIFICATE", value_name = "FILE")]
     pub certificate: Option<PathBuf>,
-    /// For tls://: its key
+    /// For tls:// and https://: its key
     #[arg(long, env = "SLUICE_KEY", value_name = "FILE")]
     pub certificate_key: Option<PathBuf>,
 }
@@ -39,10 +41,54 @@ pub struct PapersArgs {
 impl PapersArgs {
     /// The place that a text names.
     pub fn place(&self, text: &str) -> Result<Place, Complaint> {
+        Place::parse(text, &self.papers(), now()).map_err(Complaint::usage)
+    }
+
+    /// The broker that a text names.
+    fn door(&self, text: &str) -> Result<Door, Complaint> {
+        Door::parse(text, &self.papers(), now()).map_err(Complaint::usage)
+    }
+
+    fn papers(&self) -> Papers {
         let PapersArgs { ca, certificate, certificate_key: key } = self.clone();
-        let clock = Clock::start();
-        let place = Place::parse(text, &Papers { ca, certificate, key }, Arc::new(move || clock.now()));
-        place.map_err(Complaint::usage)
+        Papers { ca, certificate, key }
+    }
+}
+
+fn now() -> trust::Now {
+    let clock = Clock::start();
+    Arc::new(move || clock.now())
+}
+
+/// A variable of the environment, unless it is empty.
+fn from_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// Whose book is meant: an agent's, or that of a broker over several.
+#[derive(Args, Clone, Debug)]
+pub struct BookArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// A broker: unix:PATH, https://HOST:PORT or http://127.0.0.1:PORT [env: SLUICE_BROKER]
+    #[arg(long, short = 'b', value_name = "PLACE", conflicts_with_all = ["socket", "node"])]
+    pub broker: Option<String>,
+}
+
+impl BookArgs {
+    /// The broker that is meant, if it is one: what the command line says goes before the environment. `path`: only a broker can
+    /// do what is asked, so that without a word it is this machine's own.
+    pub fn broker(&self, path: bool) -> Result<Option<Door>, Complaint> {
+        let text = match &self.broker {
+            None if self.agent.is_said() => return Ok(None),
+            None => from_environment("SLUICE_BROKER"),
+            said => said.clone(),
+        };
+        match text {
+            Some(text) => self.agent.papers.door(&text).map(Some),
+            None => Ok(path.then(Door::own)),
+        }
     }
 }
 
@@ -54,18 +100,28 @@ impl AgentArgs {
 
     /// The agent that is meant.
     pub fn place(&self) -> Result<Place, Complaint> {
-        if let Some(text) = &self.socket {
-            return self.papers.place(text);
+        if let Some(node) = &self.node {
+            return find_node(Path::new(api::places::TESTBEDS), node).map(Place::Socket);
         }
-        match &self.node {
-            Some(node) => find_node(Path::new(api::places::TESTBEDS), node).map(Place::Socket),
+        match self.written() {
+            Some(text) => self.papers.place(&text),
             None => Ok(Place::Socket(api::places::AGENT_SOCKET.into())),
         }
     }
 
     /// Whether it is on another machine.
     pub fn is_remote(&self) -> bool {
-        self.socket.as_deref().is_some_and(Place::is_remote)
+        self.node.is_none() && self.written().is_some_and(|text| Place::is_remote(&text))
+    }
+
+    /// What `--socket` says, or the environment where the command line names nobody.
+    fn written(&self) -> Option<String> {
+        self.socket.clone().or_else(|| from_environment("SLUICE_SOCKET"))
+    }
+
+    /// Whether the command line says which agent.
+    fn is_said(&self) -> bool {
+        self.socket.is_some() || self.node.is_some()
     }
 }
 

@@ -1,21 +1,41 @@
 //! `sluice watch`: events as they happen.
 
 use crate::args::WatchArgs;
+use crate::book::desk::Failed;
+use crate::book::times::Calendar;
 use crate::complain::Complaint;
 use api::agent::{Answer, BookAnswer, EventDoc, FlowSpecDoc, Request, SenderId, SessionId, TspecDoc};
 use api::client::Error;
+use rest::client as broker;
+use rest::client::{Heard, Listener};
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Streams events until the time is over or the agent goes.
+/// How long a broker that went away is left alone.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// Streams events until the time is over or the agent goes; a broker that goes is waited for.
 pub fn run(args: &WatchArgs) -> Result<ExitCode, Complaint> {
-    let mut client = args.agent.connect()?;
+    match args.book.broker(false)? {
+        Some(door) => of_broker(&broker::Client::new(door), args),
+        None => of_agent(args),
+    }
+}
+
+fn of_agent(args: &WatchArgs) -> Result<ExitCode, Complaint> {
+    let agent = &args.book.agent;
+    let after = args.after.as_ref().map(|text| {
+        text.parse().map_err(|_| Complaint::usage(format!("--after {text}: an agent's events have numbers")))
+    });
+    let after = after.transpose()?;
+    let mut client = agent.connect()?;
     match client.call(Request::Watch) {
         // From another machine one sees what is one's own: the book's events.
-        Err(Error::Agent(problem)) if args.agent.is_remote() && problem.kind == "refused" => {}
+        Err(Error::Agent(problem)) if agent.is_remote() && problem.kind == "refused" => {}
         said => drop(said?),
     }
-    if let Answer::Book(BookAnswer::Events(found)) = client.call(Request::BookFollow { after: args.after })? {
+    if let Answer::Book(BookAnswer::Events(found)) = client.call(Request::BookFollow { after })? {
         if found.lost {
             eprintln!(
                 "sluice: events before #{} are not kept any more",
@@ -26,7 +46,7 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, Complaint> {
             print_event(event.at.0.as_nanos(), &EventDoc::Book(event), args.json);
         }
     }
-    let end = args.patience.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
+    let end = ends(args);
     loop {
         let patience = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
         if end.is_some() && patience.is_zero() {
@@ -34,6 +54,97 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, Complaint> {
         }
         if let Some((at_ns, event)) = client.event(patience)? {
             print_event(at_ns, &event, args.json);
+        }
+    }
+}
+
+/// When it is over.
+fn ends(args: &WatchArgs) -> Option<Instant> {
+    args.patience.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()))
+}
+
+/// What a broker tells, or that it went away.
+enum Told {
+    Heard(String, Heard),
+    Gone(broker::Error),
+}
+
+fn of_broker(client: &broker::Client, args: &WatchArgs) -> Result<ExitCode, Complaint> {
+    let end = ends(args);
+    let mut place = args.after.clone();
+    // What is wrong with the first call is wrong with every other.
+    let mut listener = client.listen(place.as_deref()).map_err(|error| said(error, args))?;
+    loop {
+        let (to, told) = channel();
+        std::thread::spawn(move || tell(listener, &to));
+        loop {
+            let patience = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
+            match told.recv_timeout(patience) {
+                Ok(Told::Heard(at, heard)) => {
+                    print_heard(&at, &heard, args.json);
+                    place = Some(at).filter(|at| !at.is_empty()).or(place);
+                }
+                Ok(Told::Gone(error)) => {
+                    eprintln!("sluice: {error}; going on when it is back");
+                    break;
+                }
+                Err(_) if end.is_some_and(|end| Instant::now() >= end) => return Ok(ExitCode::SUCCESS),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        listener = loop {
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(AWAY);
+            match client.listen(place.as_deref()) {
+                Ok(listener) => break listener,
+                // Somebody who answers and says no will say no again.
+                Err(broker::Error::Said(problem)) if problem.status < 500 && problem.status != 429 => {
+                    return Err(said(broker::Error::Said(problem), args));
+                }
+                Err(_) => {}
+            }
+        };
+    }
+}
+
+fn said(error: broker::Error, args: &WatchArgs) -> Complaint {
+    match Calendar::here(None) {
+        Ok(calendar) => Failed::from(error).complaint(&[], &calendar, args.json),
+        Err(bad) => Complaint::usage(bad),
+    }
+}
+
+/// Ends when the stream or whoever listens does.
+fn tell(mut listener: Listener, to: &Sender<Told>) {
+    loop {
+        let told = match listener.hear() {
+            Ok(Some(heard)) => Told::Heard(listener.place().to_owned(), heard),
+            Ok(None) => continue,
+            Err(error) => Told::Gone(error),
+        };
+        let over = matches!(told, Told::Gone(_));
+        if to.send(told).is_err() || over {
+            return;
+        }
+    }
+}
+
+fn print_heard(place: &str, heard: &Heard, json: bool) {
+    match heard {
+        Heard::Begins => {}
+        Heard::Lost { agent } => eprintln!("sluice: events of {agent} are not kept any more, and are missing here"),
+        Heard::Event(event) => {
+            let at_ns = event.event.at.0.as_nanos();
+            if json {
+                let mut doc = serde_json::json!({ "at_ns": at_ns, "id": place, "event": event });
+                doc["event"]["type"] = "book".into();
+                println!("{doc}");
+            } else {
+                println!("{}.{:03}  {}", clock(at_ns), at_ns / 1_000_000 % 1000, crate::book::show::event_of(event));
+            }
         }
     }
 }

@@ -133,10 +133,13 @@ class Alternative:
     #: ``later``, ``slower``, ``shorter`` or ``other_path``.
     sort: str
     parts: List[List[Step]]
+    #: The resource of each part.
+    resources: List[str] = field(default_factory=list)
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Alternative":
-        return Alternative(doc["sort"], [[Step.read(step) for step in part] for part in doc["parts"]])
+        steps = [[Step.read(step) for step in part] for part in doc["parts"]]
+        return Alternative(doc["sort"], steps, list(doc.get("resources", [])))
 
 
 @dataclass(frozen=True)

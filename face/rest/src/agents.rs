@@ -2,21 +2,22 @@
 //! conversation a request.
 //!
 //! A conversation speaks for one caller from its first line on, so that no answer can reach another. How many there
-//! are at once is bounded per agent; how long an answer may take as well.
+//! are at once is bounded per agent; how long an answer may take as well. The connection of one that is over is kept for the next
+//! ([`crate::kept`]), if it is to another machine and nothing is on its way any more.
 
 use crate::config::{AgentAt, At};
+use crate::kept::{Kept, Talk};
 use crate::problem::{Answer, Problem};
-use crate::wire::{Way, Wire};
+use crate::wire::{Outward, Way};
 use api::agent::{Answer as Ok_, Call, EventDoc, Line, MAX_LINE, Request};
 use api::book::{BookAnswer, BookEvent};
 use api::client::MAX_ANSWER;
 use api::links::CallerDoc;
-use rustls::ClientConfig;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -35,26 +36,26 @@ pub struct Agent {
     pub name: Arc<str>,
     way: Arc<Way>,
     room: Arc<Semaphore>,
+    kept: Arc<Kept>,
 }
 
 /// A connection that speaks for one caller.
 #[derive(Debug)]
 pub struct Conversation {
     agent: Agent,
-    reader: BufReader<ReadHalf<Box<dyn Wire>>>,
-    writer: WriteHalf<Box<dyn Wire>>,
-    line: Vec<u8>,
-    next_id: u64,
+    talk: Talk,
     events: VecDeque<BookEvent>,
-    _room: OwnedSemaphorePermit,
+    room: OwnedSemaphorePermit,
 }
 
 impl Agent {
-    /// The agent that the configuration names; `tls`: who we are to those on other machines.
-    pub fn new(at: AgentAt, tls: Option<Arc<ClientConfig>>) -> Agent {
-        let most = if matches!(at.at, At::Socket(_)) { CONVERSATIONS } else { CONVERSATIONS_AFAR };
-        let way = Arc::new(Way::new(at.at, tls));
-        Agent { name: at.name.as_str().into(), way, room: Arc::new(Semaphore::new(most)) }
+    /// The agent that the configuration names; `outward`: who we are to those on other machines.
+    pub fn new(at: AgentAt, outward: Option<Outward>) -> Agent {
+        let here = matches!(at.at, At::Socket(_));
+        let kept = Arc::new(Kept::new(outward.as_ref().filter(|_| !here).map(|outward| outward.gate.clone())));
+        let way = Arc::new(Way::new(at.at, outward));
+        let most = if here { CONVERSATIONS } else { CONVERSATIONS_AFAR };
+        Agent { name: at.name.as_str().into(), way, room: Arc::new(Semaphore::new(most)), kept }
     }
 
     /// Begins to speak for a caller.
@@ -63,22 +64,26 @@ impl Agent {
     /// 503: nobody answers there; 429: too many speak to it already.
     pub async fn speak(&self, caller: &CallerDoc) -> Answer<Conversation> {
         let room = timeout(PATIENCE, self.room.clone().acquire_owned()).await;
-        let Ok(Ok(room)) = room else {
+        let Ok(Ok(mut room)) = room else {
             return Err(Problem::limit(format!("{}: too many requests at once", self.name)));
         };
-        let stream = self.way.connect().await.map_err(|error| self.away(&error))?;
-        let (reader, writer) = tokio::io::split(stream);
-        let mut conversation = Conversation {
-            agent: self.clone(),
-            reader: BufReader::new(reader),
-            writer,
-            line: Vec::new(),
-            next_id: 1,
-            events: VecDeque::new(),
-            _room: room,
-        };
-        conversation.call(Request::SpeakFor { who: Some(caller.clone()) }).await?;
+        let who = || Request::SpeakFor { who: Some(caller.clone()) };
+        // The agent may have gone meanwhile, or trust us no more: nothing was asked yet, so a new connection tells.
+        while let Some(talk) = self.kept.take() {
+            let mut conversation = self.conversation(talk, room);
+            if conversation.call(who()).await.is_ok() {
+                return Ok(conversation);
+            }
+            room = conversation.room;
+        }
+        let talk = self.way.connect().await.map_err(|error| self.away(&error))?;
+        let mut conversation = self.conversation(talk, room);
+        conversation.call(who()).await?;
         Ok(conversation)
+    }
+
+    fn conversation(&self, talk: Talk, room: OwnedSemaphorePermit) -> Conversation {
+        Conversation { agent: self.clone(), talk, events: VecDeque::new(), room }
     }
 
     /// One question, one answer of the book.
@@ -86,7 +91,10 @@ impl Agent {
     /// # Errors
     /// What the agent said, or that it is away.
     pub async fn ask(&self, caller: &CallerDoc, request: Request) -> Answer<BookAnswer> {
-        self.speak(caller).await?.book(request).await
+        let mut conversation = self.speak(caller).await?;
+        let answer = conversation.book(request).await;
+        conversation.end();
+        answer
     }
 
     /// It cannot be reached.
@@ -101,15 +109,18 @@ impl Conversation {
     /// # Errors
     /// What the agent said, or that it is away.
     pub async fn call(&mut self, request: Request) -> Answer<Ok_> {
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = self.talk.next_id;
+        self.talk.next_id += 1;
+        // Events come at any time from then on.
+        self.talk.follows |= matches!(request, Request::BookFollow { .. });
         let mut line = serde_json::to_vec(&Call { id, request }).map_err(|error| Problem::misuse(error.to_string()))?;
         line.push(b'\n');
         if line.len() > MAX_LINE {
             return Err(Problem::limit("the request is longer than an agent takes"));
         }
+        self.talk.pending = true;
         let answer = timeout(PATIENCE, async {
-            self.writer.write_all(&line).await.map_err(|error| self.agent.away(&error))?;
+            self.talk.writer.write_all(&line).await.map_err(|error| self.agent.away(&error))?;
             self.answer(id).await
         });
         answer.await.unwrap_or_else(|_| Err(self.agent.away(&io::ErrorKind::TimedOut.into())))
@@ -139,6 +150,11 @@ impl Conversation {
         }
     }
 
+    /// It is over: its connection may serve the next.
+    pub fn end(self) {
+        self.agent.kept.put(self.talk);
+    }
+
     /// Nobody else would understand what the agent said.
     pub fn nonsense(&self, what: &str) -> Box<Problem> {
         Problem::unavailable(format!("the agent {} says what makes no sense: {what}", self.agent.name))
@@ -164,8 +180,12 @@ impl Conversation {
     async fn answer(&mut self, id: u64) -> Answer<Ok_> {
         loop {
             match self.next_line().await? {
-                Line::Ok { id: of, ok } if of == id => return Ok(*ok),
+                Line::Ok { id: of, ok } if of == id => {
+                    self.talk.pending = false;
+                    return Ok(*ok);
+                }
                 Line::Error { id: of, error } if of == id || of == 0 => {
+                    self.talk.pending = of != id;
                     return Err(Problem::said(&self.agent.name, error));
                 }
                 Line::Event { event, .. } => self.keep(event)?,
@@ -177,14 +197,14 @@ impl Conversation {
     /// Cut off between two calls of it, what was read of a line is kept.
     async fn next_line(&mut self) -> Answer<Line> {
         loop {
-            let room = (MAX_ANSWER + 1).saturating_sub(self.line.len()) as u64;
-            let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.line).await;
+            let room = (MAX_ANSWER + 1).saturating_sub(self.talk.line.len()) as u64;
+            let read = (&mut self.talk.reader).take(room).read_until(b'\n', &mut self.talk.line).await;
             match read {
                 Ok(0) if room == 0 => return Err(self.nonsense("a line without an end")),
                 Ok(0) => return Err(self.agent.away(&io::ErrorKind::UnexpectedEof.into())),
-                Ok(_) if self.line.last() == Some(&b'\n') => {
-                    let line = serde_json::from_slice(&self.line);
-                    self.line.clear();
+                Ok(_) if self.talk.line.last() == Some(&b'\n') => {
+                    let line = serde_json::from_slice(&self.talk.line);
+                    self.talk.line.clear();
                     return line.map_err(|error| self.nonsense(&error.to_string()));
                 }
                 Ok(_) => {}

@@ -10,7 +10,7 @@ use crate::paths::Map;
 use crate::plan::{self, Piece};
 use crate::problem::{Answer, Problem};
 use api::agent::Request;
-use api::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, StepDoc};
+use api::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, RefusalDoc, StepDoc};
 use api::links::CallerDoc;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
@@ -38,11 +38,15 @@ pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer
         }
         Err(problem) => return Err(problem),
     };
-    if !enquiry.accepted
+    if pieces.len() == 1 {
+        name_alternatives(broker, &pieces, enquiry.refusal.as_mut());
+    } else if !enquiry.accepted
         && let Some(refusal) = &mut enquiry.refusal
-        && pieces.len() > 1
     {
-        refusal.alternatives = alternatives(broker, caller, wish, &pieces, choices).await;
+        // What nobody asked for is in no alternative.
+        let asked = |pieces: Vec<Piece>| -> Vec<Piece> { pieces.into_iter().filter(|piece| piece.asked).collect() };
+        let choices = choices.into_iter().map(asked).collect();
+        refusal.alternatives = alternatives(broker, caller, wish, &asked(pieces), choices).await;
     }
     Ok(enquiry)
 }
@@ -88,7 +92,11 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
             }
             Err(problem)
         }
-        result => result,
+        Err(mut problem) => {
+            name_alternatives(broker, &pieces, problem.refusal.as_deref_mut());
+            Err(problem)
+        }
+        made => made,
     }
 }
 
@@ -357,7 +365,24 @@ async fn tried(broker: &Broker, caller: &CallerDoc, sort: &str, pieces: &[Piece]
     let answers = ask_all(broker, caller, pieces).await.ok()?;
     let accepted = pieces.iter().zip(&answers).all(|(piece, said)| !piece.asked || said.accepted);
     let parts: Vec<Vec<StepDoc>> = answers.into_iter().flat_map(|said| said.granted).collect();
-    accepted.then(|| AlternativeDoc { sort: sort.to_owned(), parts })
+    accepted.then(|| AlternativeDoc { sort: sort.to_owned(), parts, resources: resources(broker, pieces) })
+}
+
+/// What the parts of an alternative are of: whoever asked for a path did not name them.
+fn resources(broker: &Broker, pieces: &[Piece]) -> Vec<String> {
+    let of = |piece: &Piece| {
+        let agent = broker.agents[piece.agent].name.clone();
+        let parts = piece.ask.parts.clone().into_iter();
+        parts.map(move |part| format!("{agent}/{}", part.resource))
+    };
+    pieces.iter().flat_map(of).collect()
+}
+
+/// Names the resources in the alternatives of a refusal that one agent made alone.
+fn name_alternatives(broker: &Broker, pieces: &[Piece], refusal: Option<&mut RefusalDoc>) {
+    for alternative in refusal.into_iter().flat_map(|refusal| &mut refusal.alternatives) {
+        alternative.resources = resources(broker, pieces);
+    }
 }
 
 /// The same, as early as it fits.

@@ -8,11 +8,11 @@ use crate::paths::Map;
 use crate::plan::Names;
 use crate::problem::{Answer, Problem};
 use crate::webhook::Hooks;
+use crate::wire::Outward;
 use api::agent::{Answer as Said, Request};
 use api::book::BookFilter;
 use api::links::CallerDoc;
 use linux::clock::Clock;
-use rustls::ClientConfig;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -56,10 +56,10 @@ pub fn own_voice() -> CallerDoc {
 }
 
 impl Broker {
-    /// As configured, with these webhooks; `tls`: who we are to agents on other machines.
-    pub fn new(config: &BrokerConfig, hooks: Hooks, tls: Option<Arc<ClientConfig>>) -> Broker {
+    /// As configured, with these webhooks; `outward`: who we are to agents on other machines.
+    pub fn new(config: &BrokerConfig, hooks: Hooks, outward: Option<Outward>) -> Broker {
         Broker {
-            agents: config.agents.iter().map(|at| Agent::new(at.clone(), tls.clone())).collect(),
+            agents: config.agents.iter().map(|at| Agent::new(at.clone(), outward.clone())).collect(),
             limits: config.limits,
             clock: Clock::start(),
             streams: Arc::new(Semaphore::new(config.limits.streams)),
@@ -91,7 +91,10 @@ impl Broker {
             return Ok(map.clone());
         }
         let links = each(&self.agents, |_, agent| async move {
-            match agent.speak(&own_voice()).await?.call(Request::Links).await? {
+            let mut conversation = agent.speak(&own_voice()).await?;
+            let links = conversation.call(Request::Links).await;
+            conversation.end();
+            match links? {
                 Said::Links(links) => Ok(links),
                 _ => Err(Problem::unavailable("an agent does not say what links it has")),
             }

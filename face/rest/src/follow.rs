@@ -42,6 +42,11 @@ impl Place {
         all.map(Place)
     }
 
+    /// Before everything that is kept, of these agents.
+    pub fn oldest(agents: &[&str]) -> Place {
+        Place(agents.iter().map(|name| ((*name).to_owned(), 0)).collect())
+    }
+
     /// The last number of an agent that was seen.
     pub fn of(&self, agent: &str) -> Option<u64> {
         self.0.get(agent).copied()

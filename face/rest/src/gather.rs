@@ -109,6 +109,7 @@ pub async fn members(agents: &[Agent], caller: &CallerDoc, group: &Group) -> Ans
                 // The newest of one that was tried again after it was over.
                 found.extend(newest(rows).map(|doc| Member { agent: number, way, doc }));
             }
+            conversation.end();
             Ok(found)
         }
     });

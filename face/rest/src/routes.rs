@@ -172,7 +172,10 @@ async fn list(
             if elsewhere {
                 return Ok((Vec::new(), false));
             }
-            gather::list(&mut agent.speak(&caller).await?, filter).await
+            let mut conversation = agent.speak(&caller).await?;
+            let found = gather::list(&mut conversation, filter).await;
+            conversation.end();
+            found
         }
     });
     let mut groups: BTreeMap<Id, Vec<Member>> = BTreeMap::new();
@@ -309,7 +312,7 @@ async fn paths(
 /// What happens, as it happens (server-sent events); with `Last-Event-ID` everything since then first.
 #[utoipa::path(get, path = "/v1/events", params(
     ("reservation" = Option<String>, Query, description = "Only of this one"),
-    ("after" = Option<String>, Query, description = "As Last-Event-ID, for clients that cannot send it"),
+    ("after" = Option<String>, Query, description = "As Last-Event-ID, for clients that cannot send it; 0: everything that is kept"),
     ("Last-Event-ID" = Option<String>, Header, description = "The last `id` that was seen"),
 ), responses((status = 200, body = Event, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn events(
@@ -321,7 +324,10 @@ async fn events(
     let caller = peer.caller()?;
     let query = Query::read(query, &["reservation", "after"])?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let place = Place::parse(&last.or(query.text("after")).unwrap_or_default());
+    let place = match last.or(query.text("after")).unwrap_or_default().as_str() {
+        "0" => Some(Place::oldest(&broker.names())),
+        text => Place::parse(text),
+    };
     let place = place.ok_or_else(|| Problem::malformed("this is the id of no event: AGENT:NUMBER,..."))?;
     let only = query.text("reservation");
     if let Some(only) = &only {

@@ -5,6 +5,7 @@ use crate::config::BrokerConfig;
 use crate::listen::House;
 use crate::routes;
 use crate::webhook::Hooks;
+use crate::wire::Outward;
 use linux::clock::Clock;
 use std::fs;
 use std::io;
@@ -49,7 +50,9 @@ pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
     let client = config.tls.as_ref().map(|files| trust::client(files, now, Speaks::Agent)).transpose();
     let client = client.map_err(|error| error.to_string())?;
     let hooks = Hooks::open(config, tls.as_ref().map(|(_, gate)| gate.clone()))?;
-    let broker = Arc::new(Broker::new(config, hooks, client));
+    let gate = tls.as_ref().map(|(_, gate)| gate.clone());
+    let outward = client.zip(gate).map(|(config, gate)| Outward { config, gate });
+    let broker = Arc::new(Broker::new(config, hooks, outward));
     let (stop, stopped) = watch::channel(false);
     let house = House::new(routes::router(broker.clone()), config.limits, stopped);
     let mut tasks = JoinSet::new();

@@ -4,6 +4,7 @@
 //! instead of waiting for it.
 
 use crate::config::At;
+use crate::kept::Talk;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io;
@@ -13,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
+use trust::{Gate, Role};
 
 /// How long a connection to another machine may take, handshake included.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -24,11 +26,20 @@ const LAST_PAUSE: Duration = Duration::from_secs(5);
 pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug> Wire for T {}
 
+/// Who we are to agents on other machines, and whom of them we know.
+#[derive(Clone, Debug)]
+pub struct Outward {
+    /// For handshakes.
+    pub config: Arc<ClientConfig>,
+    /// For those whose handshake was a while ago.
+    pub gate: Arc<Gate>,
+}
+
 /// How an agent is reached.
 #[derive(Debug)]
 pub struct Way {
     at: At,
-    tls: Option<Arc<ClientConfig>>,
+    outward: Option<Outward>,
     away: Mutex<Away>,
 }
 
@@ -41,18 +52,18 @@ struct Away {
 }
 
 impl Way {
-    /// To this place; `tls`: who we are, which a place on another machine needs.
-    pub fn new(at: At, tls: Option<Arc<ClientConfig>>) -> Way {
-        Way { at, tls, away: Mutex::default() }
+    /// To this place; `outward`: who we are, which a place on another machine needs.
+    pub fn new(at: At, outward: Option<Outward>) -> Way {
+        Way { at, outward, away: Mutex::default() }
     }
 
     /// A connection.
     ///
     /// # Errors
     /// Nobody answers there, or it is not whom we look for, or that was so a moment ago.
-    pub async fn connect(&self) -> io::Result<Box<dyn Wire>> {
+    pub async fn connect(&self) -> io::Result<Talk> {
         let (host, port) = match &self.at {
-            At::Socket(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
+            At::Socket(path) => return Ok(Talk::new(Box::new(UnixStream::connect(path).await?), None)),
             At::Tls { host, port } => (host, *port),
         };
         if let Some(left) = self.pause() {
@@ -65,14 +76,15 @@ impl Way {
         found
     }
 
-    async fn handshake(&self, host: &str, port: u16) -> io::Result<Box<dyn Wire>> {
-        let config = self.tls.clone().ok_or_else(|| io::Error::other("the broker has no [tls]"))?;
+    async fn handshake(&self, host: &str, port: u16) -> io::Result<Talk> {
+        let config = self.outward.as_ref().map(|outward| outward.config.clone());
+        let config = config.ok_or_else(|| io::Error::other("the broker has no [tls]"))?;
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let stream = TcpStream::connect((host, port)).await?;
         stream.set_nodelay(true)?;
         let stream = TlsConnector::from(config).connect(name, stream).await?;
-        trust::is_agent(stream.get_ref().1.peer_certificates()).map_err(io::Error::other)?;
-        Ok(Box::new(stream))
+        let identity = trust::is_a(Role::Agent, stream.get_ref().1.peer_certificates()).map_err(io::Error::other)?;
+        Ok(Talk::new(Box::new(stream), Some(identity)))
     }
 
     /// How long it is still left alone.

@@ -159,6 +159,9 @@ pub struct AlternativeDoc {
     pub sort: String,
     /// What each part would get.
     pub parts: Vec<Vec<StepDoc>>,
+    /// Of a broker: the resource of each part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<String>,
 }
 
 /// A resource.

@@ -171,6 +171,7 @@ fn refused(refusal: &Refusal) -> RefusalDoc {
         }
         .to_owned(),
         parts: alternative.parts.iter().map(|part| steps(part.kind, &part.steps)).collect(),
+        resources: Vec::new(),
     };
     let mut doc = RefusalDoc {
         reason: refusal.why.name().to_owned(),
@@ -210,7 +211,7 @@ fn words(why: &Why) -> String {
         }
         Why::Policy { rule, text, .. } if rule.is_empty() => format!("no rule of the policy allows it: {text}"),
         Why::Policy { rule, text, .. } => format!("the policy's rule {rule:?} says no: {text}"),
-        Why::NoResource { name, .. } => format!("no resource {name:?} here: `sluice resources` lists them"),
+        Why::NoResource { name, .. } => format!("no resource {name:?} here: `sluice calendar` shows all"),
         Why::UnknownHandle => "no such reservation".to_owned(),
         Why::WrongState(state) => format!("not possible: the reservation is {}", state.name()),
         Why::KeyUsed => "this idempotency key was used for another request".to_owned(),

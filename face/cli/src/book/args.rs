@@ -1,26 +1,33 @@
 //! The arguments of the book's commands.
 
 use super::times::Repeat;
-use crate::places::AgentArgs;
+use crate::places::{AgentArgs, BookArgs};
 use clap::Args;
 use std::net::SocketAddr;
-use terms::Span;
+use terms::{Bytes, Span};
 
 /// What is asked for: of `sluice reserve` and `sluice enquire`.
 #[derive(Args, Debug)]
 pub struct WantArgs {
-    /// Which agent.
+    /// Whose book.
     #[command(flatten)]
-    pub agent: AgentArgs,
-    /// How much of what: net/eth1=3mbit, cpu=0.5, disk/data=20mbps, licence/solver=2; with a least amount: net/eth1=30mbit:10mbit
-    #[arg(required = true, value_name = "RESOURCE=AMOUNT")]
+    pub book: BookArgs,
+    /// How much of what: net/eth1=3mbit, cpu=0.5, disk/data=20mbps, licence/solver=2; with a least amount: net/eth1=30mbit:10mbit;
+    /// of a broker: maui/net/eth1=3mbit
+    #[arg(value_name = "RESOURCE=AMOUNT", required_unless_present_any = ["forward", "reverse", "to"])]
     pub parts: Vec<String>,
+    /// Between two hosts, --from ADDR --to ADDR: so much goes there; with a least rate: 6mbit:2mbit
+    #[arg(long, value_name = "RATE", requires = "to")]
+    pub forward: Option<String>,
+    /// Between two hosts: so much comes back
+    #[arg(long, value_name = "RATE", requires = "to")]
+    pub reverse: Option<String>,
     /// When: 14:00..15:30, now..+2h, "friday 08:00..10:00"; open at its end: now..
-    #[arg(long, short = 'w', value_name = "FROM..UNTIL", conflicts_with_all = ["duration", "from"])]
+    #[arg(long, short = 'w', value_name = "FROM..UNTIL", conflicts_with = "duration")]
     pub window: Option<String>,
-    /// From when [default: now]
-    #[arg(long, value_name = "WHEN")]
-    pub from: Option<String>,
+    /// From when [default: now]; with an address: from which host, as --source
+    #[arg(long, value_name = "WHEN|ADDR[:PORT]")]
+    pub from: Vec<String>,
     /// For how long
     #[arg(long = "for", value_name = "TIME", value_parser = api::units::parse_span)]
     pub duration: Option<Span>,
@@ -48,6 +55,15 @@ pub struct WantArgs {
     /// Share what foreground leaves, with this weight against other background
     #[arg(long, value_name = "WEIGHT")]
     pub background: Option<u32>,
+    /// With less than this it is suspended, and told so
+    #[arg(long, value_name = "AMOUNT", requires = "background")]
+    pub floor: Option<String>,
+    /// The least size of its packets, IP header included: what headers cost is counted from it [default: 1000b]
+    #[arg(long, value_name = "SIZE", value_parser = api::units::parse_bytes)]
+    pub packet: Option<Bytes>,
+    /// The longest round-trip time: its burst is what it sends in so long [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = api::units::parse_span)]
+    pub rtt: Option<Span>,
     /// The time zone [default: the system's]
     #[arg(long, value_name = "ZONE")]
     pub zone: Option<String>,
@@ -65,7 +81,11 @@ pub struct WantArgs {
                         sluice reserve net/eth1=40mbit -w \"friday 14:00..15:30\" --to 10.0.2.2:5001 --protocol tcp\n  \
                         sluice reserve net/eth1=30mbit:10mbit --for 2h --earliest --by \"tomorrow 08:00\"\n  \
                         sluice reserve net/eth1 --volume 200gb --by \"friday 08:00\"\n  \
-                        sluice reserve licence/solver=2 -w 09:00..17:00 --repeat weekdays --times 10")]
+                        sluice reserve licence/solver=2 -w 09:00..17:00 --repeat weekdays --times 10\n\n\
+                        Between two hosts, over all agents on the way, from a broker (--broker, SLUICE_BROKER, or this machine's own):\n  \
+                        sluice reserve --from 10.0.0.1 --to 10.0.2.2 --forward 6mbit --reverse 500kbit --for 1h\n  \
+                        sluice reserve --from 10.0.0.1:4000 --to 10.0.2.2:5004 --protocol udp --forward 6mbit:2mbit -w 14:00..15:00\n  \
+                        sluice reserve --from 10.0.0.1 --to 10.0.2.2 --volume 200gb --by \"friday 08:00\"")]
 pub struct ReserveArgs {
     /// What.
     #[command(flatten)]
@@ -87,17 +107,21 @@ pub struct ReserveArgs {
 /// `sluice enquire`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  sluice enquire net/eth1=30mbit --for 1h\n  sluice enquire net/eth1 --volume 200gb --by \"friday 08:00\""
+    after_help = "Examples:\n  sluice enquire net/eth1=30mbit --for 1h\n  sluice enquire net/eth1 --volume 200gb --by \"friday 08:00\"\n  \
+                  sluice enquire --from 10.0.0.1 --to 10.0.2.2 --for 1h        between two hosts: how much could there be?"
 )]
 pub struct EnquireArgs {
     /// What.
     #[command(flatten)]
     pub want: WantArgs,
+    /// Between whom.
+    #[command(flatten)]
+    pub packets: PacketArgs,
 }
 
-/// Whose packets or processes a part is for.
-#[derive(Args, Debug, Default)]
-pub struct WhoseArgs {
+/// Which packets.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct PacketArgs {
     /// Packets to here: ADDRESS or ADDRESS:PORT
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = end)]
     pub to: Option<End>,
@@ -107,6 +131,14 @@ pub struct WhoseArgs {
     /// udp, tcp or a number
     #[arg(long, value_parser = api::units::parse_protocol)]
     pub protocol: Option<u8>,
+}
+
+/// Whose packets or processes a part is for.
+#[derive(Args, Clone, Debug, Default)]
+pub struct WhoseArgs {
+    /// Which packets.
+    #[command(flatten)]
+    pub packets: PacketArgs,
     /// All threads of this process
     #[arg(long, conflicts_with_all = ["to", "source", "tid", "cgroup"])]
     pub pid: Option<u32>,
@@ -127,7 +159,8 @@ pub struct End {
     pub port: Option<u16>,
 }
 
-fn end(text: &str) -> Result<End, String> {
+/// Reads one.
+pub fn end(text: &str) -> Result<End, String> {
     if let Ok(address) = text.parse() {
         return Ok(End { address, port: None });
     }
@@ -139,11 +172,12 @@ fn end(text: &str) -> Result<End, String> {
 /// `sluice modify`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice modify HANDLE --amount 5mbit\n  sluice modify HANDLE --end +1h\n  \
+                        sluice modify HANDLE --forward 5mbit     between two hosts, at every agent on the way\n  \
                         If the new does not fit, the old stays.")]
 pub struct ModifyArgs {
-    /// Which agent.
+    /// Whose book.
     #[command(flatten)]
-    pub agent: AgentArgs,
+    pub book: BookArgs,
     /// Which
     pub handle: String,
     /// The new amount of part --part, in its unit
@@ -152,6 +186,12 @@ pub struct ModifyArgs {
     /// Which part, from 0
     #[arg(long, default_value_t = 0)]
     pub part: usize,
+    /// Between two hosts: so much goes there
+    #[arg(long, value_name = "RATE", conflicts_with = "amount")]
+    pub forward: Option<String>,
+    /// Between two hosts: so much comes back
+    #[arg(long, value_name = "RATE", conflicts_with = "amount")]
+    pub reverse: Option<String>,
     /// A new start
     #[arg(long, value_name = "WHEN")]
     pub start: Option<String>,
@@ -172,16 +212,17 @@ pub struct ModifyArgs {
 /// `sluice bind`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice bind HANDLE --source 10.0.0.1:41234 --to 10.0.2.2:5001 --protocol tcp\n  \
-                        sluice bind HANDLE --part 1 --pid 4711\n  sluice bind HANDLE --nobody")]
+                        sluice bind HANDLE --part 1 --pid 4711\n  sluice bind HANDLE --nobody\n  \
+                        A reservation between two hosts is bound at every agent on the way, both directions.")]
 pub struct BindArgs {
-    /// Which agent.
+    /// Whose book.
     #[command(flatten)]
-    pub agent: AgentArgs,
+    pub book: BookArgs,
     /// Which
     pub handle: String,
-    /// Which part, from 0
-    #[arg(long, default_value_t = 0)]
-    pub part: usize,
+    /// Which part, from 0 [default: 0, or all that are between two hosts]
+    #[arg(long)]
+    pub part: Option<usize>,
     /// For nobody any more
     #[arg(long, conflicts_with_all = ["to", "source", "pid", "tid", "cgroup"])]
     pub nobody: bool,
@@ -196,9 +237,9 @@ pub struct BindArgs {
 /// `sluice cancel` and `sluice commit`.
 #[derive(Args, Debug)]
 pub struct HandleArgs {
-    /// Which agent.
+    /// Whose book.
     #[command(flatten)]
-    pub agent: AgentArgs,
+    pub book: BookArgs,
     /// Which
     #[arg(required = true)]
     pub handles: Vec<String>,
@@ -214,9 +255,9 @@ pub struct HandleArgs {
                         sluice list --resource net/eth1 --window \"friday 00:00..24h\" --json"
 )]
 pub struct ListArgs {
-    /// Which agent.
+    /// Whose book.
     #[command(flatten)]
-    pub agent: AgentArgs,
+    pub book: BookArgs,
     /// One of them, with its history
     pub handle: Option<String>,
     /// Of this owner
@@ -284,9 +325,9 @@ pub struct AuditArgs {
 #[command(after_help = "Examples:\n  sluice calendar                            every resource, the next 24 hours\n  \
                         sluice calendar net/eth1 --window \"monday 08:00..friday 18:00\"")]
 pub struct CalendarArgs {
-    /// Which agent.
+    /// Whose book.
     #[command(flatten)]
-    pub agent: AgentArgs,
+    pub book: BookArgs,
     /// Of these resources [default: all]
     pub resources: Vec<String>,
     /// From when to when

@@ -1,25 +1,114 @@
 //! From arguments to the book's documents.
 
-use super::args::{End, WantArgs, WhoseArgs};
+use super::args::{End, PacketArgs, WantArgs, WhoseArgs, end};
+use super::desk::Asked;
+use super::show::kind_of;
 use super::times::Calendar;
 use crate::complain::Complaint;
 use api::book::{AskDoc, BackgroundDoc, BindingDoc, FlowDoc, PartDoc, VolumeDoc};
 use api::units;
+use rest::documents::{PathWish, Ports};
 use terms::book::Kind;
 
-/// The request that the arguments are.
-pub fn asked(want: &WantArgs, calendar: &Calendar) -> Result<AskDoc, Complaint> {
+/// The request that the arguments are; `packets`: between which hosts, where it is between two.
+pub fn asked(want: &WantArgs, packets: &PacketArgs, calendar: &Calendar) -> Result<Asked, Complaint> {
+    let (from, source) = begins(want, packets)?;
+    let path = path(want, packets, source)?;
+    let ask = windows(want, from, calendar)?;
+    if path.is_none() && ask.parts.is_empty() {
+        return Err(Complaint::usage(
+            "how much of what? name resources, or --forward or --volume with --from and --to",
+        ));
+    }
+    Ok(Asked { ask, path })
+}
+
+/// `--from`: a time, an address, or one of each; an address also as `--source`.
+fn begins<'a>(want: &'a WantArgs, packets: &PacketArgs) -> Result<(Option<&'a String>, Option<End>), Complaint> {
+    let (mut when, mut source) = (None, packets.source);
+    for text in &want.from {
+        let twice = match end(text) {
+            Ok(address) => source.replace(address).is_some(),
+            Err(_) => when.replace(text).is_some(),
+        };
+        if twice {
+            return Err(Complaint::usage(format!(
+                "--from {text}: there is one already; it takes a time and an address"
+            )));
+        }
+    }
+    if when.is_some() && want.window.is_some() {
+        return Err(Complaint::usage("a window says from when: give --window or --from, not both"));
+    }
+    Ok((when, source))
+}
+
+/// What is asked between two hosts, if it is.
+fn path(want: &WantArgs, packets: &PacketArgs, source: Option<End>) -> Result<Option<PathWish>, Complaint> {
+    let rates = want.forward.is_some() || want.reverse.is_some();
+    let alone = want.parts.is_empty() && packets.to.is_some();
+    if !rates && !alone {
+        return match want.from.iter().find(|text| end(text).is_ok()) {
+            // What belongs to a part's binding is said by --source; an enquiry has none.
+            Some(text) if packets.to.is_none() => {
+                Err(Complaint::usage(format!("from {text}, and where to? give --to")))
+            }
+            _ => Ok(None),
+        };
+    }
+    let (Some(from), Some(to)) = (source, packets.to) else {
+        return Err(Complaint::usage("between which hosts? give --from ADDRESS and --to ADDRESS"));
+    };
+    let rate = |text: &Option<String>| -> Result<(Option<u64>, Option<u64>), Complaint> {
+        let Some(text) = text else { return Ok((None, None)) };
+        let (most, least) = text.split_once(':').map_or((text.as_str(), None), |(most, least)| (most, Some(least)));
+        let read = |text: &str| units::parse_rate(text).map(|rate| rate.as_bps()).map_err(Complaint::usage);
+        Ok((Some(read(most)?), least.map(read).transpose()?))
+    };
+    let ((forward, forward_at_least), (reverse, reverse_at_least)) = (rate(&want.forward)?, rate(&want.reverse)?);
+    let ports = Ports { protocol: packets.protocol, from_port: from.port, to_port: to.port };
+    Ok(Some(PathWish {
+        from: from.address,
+        to: to.address,
+        forward,
+        reverse,
+        forward_at_least,
+        reverse_at_least,
+        background: background(want, Kind::Network).map_err(Complaint::usage)?,
+        packet_bytes: packet(want),
+        rtt_ms: rtt(want),
+        // Without ports it is for later to say whose packets it is for.
+        flow: (ports != Ports::default()).then_some(ports),
+    }))
+}
+
+fn background(want: &WantArgs, kind: Kind) -> Result<Option<BackgroundDoc>, String> {
+    let Some(weight) = want.background else { return Ok(None) };
+    let floor = want.floor.as_ref().map(|text| amount_of(kind, text)).transpose()?.unwrap_or(0.0);
+    Ok(Some(BackgroundDoc { weight, floor }))
+}
+
+fn packet(want: &WantArgs) -> Option<u32> {
+    want.packet.map(|packet| u32::try_from(packet.get()).unwrap_or(u32::MAX))
+}
+
+fn rtt(want: &WantArgs) -> Option<f64> {
+    want.rtt.map(|rtt| rtt.as_nanos() as f64 / 1e6)
+}
+
+/// What of single resources, and when.
+fn windows(want: &WantArgs, from: Option<&String>, calendar: &Calendar) -> Result<AskDoc, Complaint> {
     let bad = Complaint::usage;
-    let time = |text: &Option<String>| text.as_ref().map(|text| calendar.time(text)).transpose().map_err(bad);
+    let time = |text: Option<&String>| text.map(|text| calendar.time(text)).transpose().map_err(bad);
     let mut ask = AskDoc {
         parts: want.parts.iter().map(|text| part(text, want)).collect::<Result<_, _>>().map_err(bad)?,
-        start: time(&want.from)?,
+        start: time(from)?,
         duration_s: want.duration.map(|span| span.as_nanos() as f64 / 1e9),
         earliest: want.earliest,
         label: want.label.clone(),
         ..AskDoc::default()
     };
-    let by = time(&want.by)?;
+    let by = time(want.by.as_ref())?;
     match (&want.volume, by) {
         (Some(text), Some(deadline)) => {
             let bytes = units::parse_bytes(&text.to_lowercase()).map_err(bad)?.get();
@@ -36,7 +125,7 @@ pub fn asked(want: &WantArgs, calendar: &Calendar) -> Result<AskDoc, Complaint> 
         (ask.start, ask.end) = (window.start, window.end);
         return Ok(ask);
     };
-    let until = time(&want.until)?;
+    let until = time(want.until.as_ref())?;
     ask.windows = calendar.repeated(&window, repeat, want.times, until).map_err(bad)?;
     if want.some {
         ask.may_fail = (0..ask.windows.len()).collect();
@@ -56,7 +145,7 @@ fn part(text: &str, want: &WantArgs) -> Result<PartDoc, String> {
         Some((most, least)) => (Some(most), Some(least)),
         None => (None, None),
     };
-    let kind = Kind::of(resource);
+    let kind = kind_of(resource);
     let mut part = PartDoc { resource: resource.to_owned(), ..PartDoc::default() };
     if let Some(most) = most {
         let amount = amount_of(kind, most)?;
@@ -68,7 +157,10 @@ fn part(text: &str, want: &WantArgs) -> Result<PartDoc, String> {
         }
     }
     part.at_least = least.map(|least| amount_of(kind, least)).transpose()?;
-    part.background = want.background.map(|weight| BackgroundDoc { weight, floor: 0.0 });
+    part.background = background(want, kind)?;
+    if kind == Kind::Network {
+        (part.packet_bytes, part.rtt_ms) = (packet(want), rtt(want));
+    }
     Ok(part)
 }
 
@@ -97,13 +189,8 @@ pub fn whose(args: &WhoseArgs) -> Option<BindingDoc> {
     }
     let address = |end: Option<End>| end.map(|end| end.address);
     let port = |end: Option<End>| end.and_then(|end| end.port);
-    let flow = FlowDoc {
-        src: address(args.source),
-        dst: address(args.to),
-        protocol: args.protocol,
-        src_port: port(args.source),
-        dst_port: port(args.to),
-    };
+    let PacketArgs { to, source, protocol } = args.packets;
+    let flow = FlowDoc { src: address(source), dst: address(to), protocol, src_port: port(source), dst_port: port(to) };
     (flow != FlowDoc::default()).then_some(BindingDoc::Flow(flow))
 }
 
@@ -113,7 +200,7 @@ pub fn whose(args: &WhoseArgs) -> Option<BindingDoc> {
 /// There is none, or there are several.
 pub fn bind(ask: &mut AskDoc, binding: BindingDoc) -> Result<(), Complaint> {
     let packets = matches!(binding, BindingDoc::Flow(_));
-    let fits = |part: &&mut PartDoc| match Kind::of(&part.resource) {
+    let fits = |part: &&mut PartDoc| match kind_of(&part.resource) {
         Kind::Network => packets,
         Kind::Cpu | Kind::Disk => !packets,
         Kind::Countable => false,

@@ -4,14 +4,19 @@ pub mod args;
 mod ask;
 pub mod audit;
 pub mod calendar;
+pub mod desk;
+pub mod kept;
 pub mod show;
 pub mod times;
 
 use crate::complain::Complaint;
 use api::agent::{Answer, BookAnswer, Request};
-use api::book::{AmountDoc, BookFilter, ChangeDoc, Instant, ReservationDoc, WindowDoc};
+use api::book::{AmountDoc, BindingDoc, BookFilter, Instant, ReservationDoc, WindowDoc};
 use api::client::Client;
-use args::{BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, ReserveArgs};
+use api::units;
+use args::{BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, PacketArgs, ReserveArgs, WantArgs, WhoseArgs};
+use desk::{Changed, Desk, Failed, Said, Told};
+use kept::Kept;
 use std::process::ExitCode;
 use terms::Time;
 use terms::book::Kind;
@@ -32,87 +37,83 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// One call whose answer is a reservation.
-fn call(
-    client: &mut Client,
-    request: Request,
-    resources: &[String],
-    calendar: &Calendar,
-    json: bool,
-) -> Result<ReservationDoc, Complaint> {
-    match client.call(request) {
-        Ok(Answer::Book(BookAnswer::Reservation(doc))) => Ok(doc),
-        Ok(other) => Err(unexpected(&other)),
-        Err(error) => Err(show::complaint(error, resources, calendar, json)),
+fn print(kept: Told<Kept>, resources: &[String], calendar: &Calendar, json: bool) -> Result<ExitCode, Complaint> {
+    let kept = kept.map_err(|failed| failed.complaint(resources, calendar, json))?;
+    if json {
+        print_json(&kept)?;
+    } else {
+        print!("{}", kept.text(calendar));
     }
+    Ok(ExitCode::SUCCESS)
 }
 
-fn print(doc: &ReservationDoc, calendar: &Calendar, json: bool) -> Result<(), Complaint> {
-    if json {
-        return print_json(doc);
-    }
-    print!("{}", show::reservation(doc, calendar));
-    Ok(())
+/// Whose the packets are: an address of `--from` is that of `--source`.
+fn from_as_source(want: &WantArgs, packets: PacketArgs) -> PacketArgs {
+    let source = packets.source.or_else(|| want.from.iter().find_map(|text| args::end(text).ok()));
+    PacketArgs { source, ..packets }
 }
 
 /// `sluice reserve`.
 pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
-    let want = &args.want;
+    let (want, whose) = (&args.want, &args.whose);
     let calendar = here(want.zone.as_deref())?;
-    let mut ask = ask::asked(want, &calendar)?;
-    if let Some(binding) = ask::whose(&args.whose) {
-        ask::bind(&mut ask, binding)?;
+    let mut asked = ask::asked(want, &whose.packets, &calendar)?;
+    let processes = WhoseArgs { packets: PacketArgs::default(), ..whose.clone() };
+    // Between two hosts the addresses are of the path.
+    let packets = if asked.path.is_some() { PacketArgs::default() } else { from_as_source(want, whose.packets) };
+    if let Some(binding) = ask::whose(&WhoseArgs { packets, ..processes }) {
+        ask::bind(&mut asked.ask, binding)?;
     }
-    ask.hold_s = args.hold.map(|span| span.as_nanos() as f64 / 1e9);
-    (ask.key, ask.group) = (args.key.clone(), args.group.clone());
-    let resources: Vec<String> = ask.parts.iter().map(|part| part.resource.clone()).collect();
-    let mut client = want.agent.connect()?;
-    let doc = call(&mut client, Request::BookCreate(ask), &resources, &calendar, want.json)?;
-    print(&doc, &calendar, want.json)?;
-    Ok(ExitCode::SUCCESS)
+    asked.ask.hold_s = args.hold.map(|span| span.as_nanos() as f64 / 1e9);
+    (asked.ask.key, asked.ask.group) = (args.key.clone(), args.group.clone());
+    let resources = asked.resources();
+    let mut desk = Desk::open(&want.book, asked.path.is_some())?;
+    print(desk.create(asked), &resources, &calendar, want.json)
 }
 
 /// `sluice enquire`: exit status 1 if it would be refused.
 pub fn enquire(args: &EnquireArgs) -> Result<ExitCode, Complaint> {
     let want = &args.want;
     let calendar = here(want.zone.as_deref())?;
-    let ask = ask::asked(want, &calendar)?;
-    let resources: Vec<String> = ask.parts.iter().map(|part| part.resource.clone()).collect();
-    let doc = match want.agent.connect()?.call(Request::BookEnquire(ask)) {
-        Ok(Answer::Book(BookAnswer::Enquired(doc))) => doc,
-        Ok(other) => return Err(unexpected(&other)),
-        Err(error) => return Err(show::complaint(error, &resources, &calendar, want.json)),
+    let asked = ask::asked(want, &args.packets, &calendar)?;
+    let resources = asked.resources();
+    let mut desk = Desk::open(&want.book, asked.path.is_some())?;
+    let said = desk.enquire(asked).map_err(|failed| failed.complaint(&resources, &calendar, want.json))?;
+    let (accepted, text) = match &said {
+        Said::Agent(doc) => (doc.accepted, show::enquired(doc, &resources, &calendar)),
+        Said::Broker(doc) => (doc.accepted, show::enquired_of(doc, &calendar)),
     };
-    if want.json {
-        print_json(&doc)?;
-    } else {
-        print!("{}", show::enquired(&doc, &resources, &calendar));
+    match (&said, want.json) {
+        (_, false) => print!("{text}"),
+        (Said::Agent(doc), true) => print_json(doc)?,
+        (Said::Broker(doc), true) => print_json(&desk::Named::all(doc))?,
     }
-    Ok(if doc.accepted { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if accepted { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// `sluice modify`.
 pub fn modify(args: &ModifyArgs) -> Result<ExitCode, Complaint> {
     let calendar = here(args.zone.as_deref())?;
-    let mut client = args.agent.connect()?;
-    let found = Request::BookShow { handle: Some(args.handle.clone()), filter: BookFilter::default() };
-    let found = call(&mut client, found, &[], &calendar, args.json)?;
-    let mut change = ChangeDoc { label: args.label.clone(), ..ChangeDoc::default() };
+    let mut desk = Desk::open(&args.book, args.forward.is_some() || args.reverse.is_some())?;
+    let found = desk.show(&args.handle).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
+    let mut changed = Changed::default();
+    changed.doc.label.clone_from(&args.label);
+    let resources: Vec<String> = found.doc().parts.into_iter().map(|part| part.resource).collect();
     if let Some(text) = &args.amount {
-        let part = found.parts.get(args.part).ok_or_else(|| {
-            Complaint::usage(format!("{} has no part {}: it has {}", args.handle, args.part, found.parts.len()))
-        })?;
-        let kind = Kind::of(&part.resource);
-        let amount = ask::amount_of(kind, text).map_err(Complaint::usage)?;
-        let mut doc = AmountDoc { part: args.part, ..AmountDoc::default() };
-        match kind {
-            Kind::Network => doc.rate = Some(amount as u64),
-            Kind::Disk => doc.bytes_per_s = Some(amount as u64),
-            Kind::Cpu => doc.cores = Some(amount),
-            Kind::Countable => doc.count = Some(amount as u64),
+        if found.is_of_path(args.part) {
+            let what =
+                "this reservation is between two hosts: change it everywhere on the way, with --forward or --reverse";
+            return Err(Complaint::usage(what));
         }
-        change.amounts.push(doc);
+        changed.doc.amounts.push(new_amount(&resources, args.part, text)?);
     }
+    let rate = |text: &Option<String>| {
+        text.as_ref()
+            .map(|text| units::parse_rate(text).map(|rate| rate.as_bps()))
+            .transpose()
+            .map_err(Complaint::usage)
+    };
+    changed.rates = (rate(&args.forward)?, rate(&args.reverse)?);
     let time = |text: &Option<String>| -> Result<Option<Instant>, Complaint> {
         match text.as_deref() {
             None => Ok(None),
@@ -120,49 +121,62 @@ pub fn modify(args: &ModifyArgs) -> Result<ExitCode, Complaint> {
             Some(text) => calendar.time(text).map(Some).map_err(Complaint::usage),
         }
     };
-    (change.start, change.end) = (time(&args.start)?, time(&args.end)?);
-    if change == ChangeDoc::default() {
-        return Err(Complaint::usage("what is to change? give --amount, --start, --end or --label"));
+    (changed.doc.start, changed.doc.end) = (time(&args.start)?, time(&args.end)?);
+    if changed == Changed::default() {
+        return Err(Complaint::usage(
+            "what is to change? give --amount, --forward, --reverse, --start, --end or --label",
+        ));
     }
-    let resources: Vec<String> = found.parts.iter().map(|part| part.resource.clone()).collect();
-    let request = Request::BookModify { handle: args.handle.clone(), change };
-    let doc = call(&mut client, request, &resources, &calendar, args.json)?;
-    print(&doc, &calendar, args.json)?;
-    Ok(ExitCode::SUCCESS)
+    print(desk.modify(&args.handle, changed), &resources, &calendar, args.json)
+}
+
+/// A new amount of a part.
+fn new_amount(resources: &[String], part: usize, text: &str) -> Result<AmountDoc, Complaint> {
+    let resource = resources
+        .get(part)
+        .ok_or_else(|| Complaint::usage(format!("it has no part {part}: it has {}", resources.len())))?;
+    let kind = show::kind_of(resource);
+    let amount = ask::amount_of(kind, text).map_err(Complaint::usage)?;
+    let mut doc = AmountDoc { part, ..AmountDoc::default() };
+    match kind {
+        Kind::Network => doc.rate = Some(amount as u64),
+        Kind::Disk => doc.bytes_per_s = Some(amount as u64),
+        Kind::Cpu => doc.cores = Some(amount),
+        Kind::Countable => doc.count = Some(amount as u64),
+    }
+    Ok(doc)
 }
 
 /// `sluice bind`.
 pub fn bind(args: &BindArgs) -> Result<ExitCode, Complaint> {
     let calendar = here(None)?;
-    let binding = ask::whose(&args.whose);
+    let binding: Option<BindingDoc> = ask::whose(&args.whose);
     if binding.is_none() && !args.nobody {
         return Err(Complaint::usage("for whom? give --to and --source, --pid, --tid, --cgroup, or --nobody"));
     }
-    let request = Request::BookBind { handle: args.handle.clone(), part: args.part, binding };
-    let doc = call(&mut args.agent.connect()?, request, &[], &calendar, args.json)?;
-    print(&doc, &calendar, args.json)?;
-    Ok(ExitCode::SUCCESS)
+    let mut desk = Desk::open(&args.book, false)?;
+    print(desk.bind(&args.handle, args.part, binding), &[], &calendar, args.json)
 }
 
 /// `sluice cancel`.
 pub fn cancel(args: &HandleArgs) -> Result<ExitCode, Complaint> {
-    each(args, |handle| Request::BookCancel { handle })
+    each(args, Desk::cancel)
 }
 
 /// `sluice commit`.
 pub fn commit(args: &HandleArgs) -> Result<ExitCode, Complaint> {
-    each(args, |handle| Request::BookCommit { handle })
+    each(args, Desk::commit)
 }
 
-fn each(args: &HandleArgs, request: impl Fn(String) -> Request) -> Result<ExitCode, Complaint> {
+fn each(args: &HandleArgs, order: impl Fn(&mut Desk, &str) -> Told<Kept>) -> Result<ExitCode, Complaint> {
     let calendar = here(None)?;
-    let mut client = args.agent.connect()?;
+    let mut desk = Desk::open(&args.book, false)?;
     for handle in &args.handles {
-        let doc = call(&mut client, request(handle.clone()), &[], &calendar, args.json)?;
+        let kept = order(&mut desk, handle).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
         if args.json {
-            print_json(&doc)?;
+            print_json(&kept)?;
         } else {
-            println!("{}  {}", doc.handle, doc.state);
+            println!("{}  {}", kept.handle(), kept.state());
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -171,9 +185,10 @@ fn each(args: &HandleArgs, request: impl Fn(String) -> Request) -> Result<ExitCo
 /// `sluice list`.
 pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
     let calendar = here(None)?;
-    let mut client = args.agent.connect()?;
+    let mut desk = Desk::open(&args.book, false)?;
+    let complain = |failed: Failed| failed.complaint(&[], &calendar, args.json);
     if let Some(handle) = &args.handle {
-        return one(&mut client, handle, &calendar, args.json);
+        return one(&mut desk, handle, &calendar, args.json).map_err(complain);
     }
     let mut filter = BookFilter {
         owner: args.owner.clone(),
@@ -192,18 +207,19 @@ pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
             (window.start.unwrap_or_else(|| calendar.now()), window.end.unwrap_or(Instant(Time::FOREVER)));
         filter.window = Some(WindowDoc { start, end });
     }
-    let rows = matching(&mut client, filter)?;
+    let rows = desk.list(filter).map_err(complain)?;
     if args.json {
         print_json(&rows)?;
     } else if rows.is_empty() {
         println!("no reservations");
     } else {
+        let rows: Vec<ReservationDoc> = rows.iter().map(Kept::doc).collect();
         print!("{}", show::table(&rows, &calendar));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Everything that matches, page by page.
+/// Everything of an agent that matches, page by page.
 pub fn matching(client: &mut Client, mut filter: BookFilter) -> Result<Vec<ReservationDoc>, Complaint> {
     let mut rows: Vec<ReservationDoc> = Vec::new();
     loop {
@@ -221,20 +237,15 @@ pub fn matching(client: &mut Client, mut filter: BookFilter) -> Result<Vec<Reser
 }
 
 /// One reservation with its history.
-fn one(client: &mut Client, handle: &str, calendar: &Calendar, json: bool) -> Result<ExitCode, Complaint> {
-    let request = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
-    let doc = call(client, request, &[], calendar, json)?;
-    let events = match client.call(Request::BookHistory { handle: handle.to_owned() })? {
-        Answer::Book(BookAnswer::Events(events)) => events.events,
-        other => return Err(unexpected(&other)),
-    };
+fn one(desk: &mut Desk, handle: &str, calendar: &Calendar, json: bool) -> Told<ExitCode> {
+    let (kept, events) = (desk.show(handle)?, desk.history(handle)?);
     if json {
-        print_json(&serde_json::json!({ "reservation": doc, "history": events }))?;
-        return Ok(ExitCode::SUCCESS);
+        let printed = print_json(&serde_json::json!({ "reservation": kept, "history": events }));
+        return printed.map(|()| ExitCode::SUCCESS).map_err(Failed::World);
     }
-    print!("{}", show::reservation(&doc, calendar));
+    print!("{}", kept.text(calendar));
     for event in &events {
-        println!("  {}  {}", calendar.show(event.at), show::event(event));
+        println!("  {}  {}", calendar.show(event.at()), event.text());
     }
     Ok(ExitCode::SUCCESS)
 }

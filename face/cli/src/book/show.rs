@@ -5,9 +5,10 @@ use crate::complain::Complaint;
 use crate::watch::rate;
 use api::agent::Problem;
 use api::book::{BindingDoc, BookEvent, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, StepDoc};
-use api::client::Error;
 use api::table::{Align, Table};
+use rest::documents::{Enquiry, Event};
 use std::fmt::Write;
+use terms::book::Kind;
 
 /// Steps that are written out; of more there is a number.
 const MOST_STEPS: usize = 6;
@@ -23,9 +24,27 @@ pub fn amount(unit: &str, amount: f64) -> String {
     }
 }
 
+/// The same of what could be had, rounded down: whoever asks for what is written here gets it.
+pub fn at_most(unit: &str, value: f64) -> String {
+    let digits = |value: f64, scale: f64, places: i32| {
+        let fine = scale / 10f64.powi(places);
+        (value / fine).floor() * fine
+    };
+    let rounded = match unit {
+        "bit/s" if value >= 1e9 => digits(value, 1e9, 2),
+        "bit/s" if value >= 1e6 => digits(value, 1e6, 2),
+        "bit/s" if value >= 1e3 => digits(value, 1e3, 1),
+        "bytes/s" => digits(value, 1e6, 2),
+        "cores" => digits(value, 1.0, 4),
+        _ => value,
+    };
+    // What a division made a hair too small is not a digit less when it is shown.
+    amount(unit, if rounded >= 1e3 { rounded.round() } else { rounded })
+}
+
 fn step(unit: &str, step: &StepDoc, calendar: &Calendar) -> String {
     let end = step.end.map_or("for ever".to_owned(), |end| calendar.show(end));
-    format!("{}  {} .. {end}", amount(unit, step.amount), calendar.show(step.start))
+    format!("{}  {} .. {end}", at_most(unit, step.amount), calendar.show(step.start))
 }
 
 fn steps(unit: &str, all: &[StepDoc], calendar: &Calendar) -> Vec<String> {
@@ -36,9 +55,18 @@ fn steps(unit: &str, all: &[StepDoc], calendar: &Calendar) -> Vec<String> {
     text
 }
 
+/// The kind of a resource: an agent's `net/eth1`, or a broker's `maui/net/eth1`.
+pub fn kind_of(resource: &str) -> Kind {
+    let first = resource.split('/').next().unwrap_or_default();
+    match resource.split_once('/') {
+        Some((_, rest)) if !["net", "cpu", "disk", "licence"].contains(&first) => Kind::of(rest),
+        _ => Kind::of(resource),
+    }
+}
+
 /// The unit of a resource.
 fn unit_of(resource: &str) -> &'static str {
-    api::book::shown::unit(terms::book::Kind::of(resource))
+    api::book::shown::unit(kind_of(resource))
 }
 
 /// What was measured, in words.
@@ -174,7 +202,7 @@ pub fn enquired(doc: &EnquiredDoc, resources: &[String], calendar: &Calendar) ->
     let mut text = String::new();
     for (n, resource) in resources.iter().enumerate() {
         let unit = unit_of(resource);
-        let free = doc.free.get(n).map_or(String::new(), |free| format!("  up to {}", amount(unit, *free)));
+        let free = doc.free.get(n).map_or(String::new(), |free| format!("  up to {}", at_most(unit, *free)));
         let cap = if doc.kinds.get(n).is_some_and(|kind| kind == "cap") { "  (a cap, no guarantee)" } else { "" };
         let _ = writeln!(text, "{resource}{free}{cap}");
         for line in doc.granted.get(n).map(|all| steps(unit, all, calendar)).unwrap_or_default() {
@@ -188,12 +216,37 @@ pub fn enquired(doc: &EnquiredDoc, resources: &[String], calendar: &Calendar) ->
     text
 }
 
+/// What a broker's agents would grant.
+pub fn enquired_of(doc: &Enquiry, calendar: &Calendar) -> String {
+    let mut text = String::new();
+    for (way, most) in [("forward", doc.forward), ("reverse", doc.reverse)] {
+        if let Some(most) = most {
+            let _ = writeln!(text, "{way}  up to {}", at_most("bit/s", most as f64));
+        }
+    }
+    for part in &doc.parts {
+        let unit = unit_of(&part.resource);
+        let way = part.way.as_ref().map_or(String::new(), |way| format!("  {way}"));
+        let cap = if part.kind == "cap" { "  (a cap, no guarantee)" } else { "" };
+        let _ = writeln!(text, "{}{way}  up to {}{cap}", part.resource, at_most(unit, part.free));
+        for line in steps(unit, &part.granted, calendar) {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    match &doc.refusal {
+        Some(refusal) if !doc.accepted => text += &format!("refused: {}", refused(refusal, &[], calendar)),
+        _ if doc.parts.iter().all(|part| part.granted.is_empty()) => {}
+        _ => text += "it would be granted\n",
+    }
+    text
+}
+
 /// Why not, and what would be possible.
 pub fn refused(refusal: &RefusalDoc, resources: &[String], calendar: &Calendar) -> String {
-    let mut text = format!("{}\n", refusal.message);
+    let mut text = format!("{}\n", reason(refusal, calendar));
     for alternative in &refusal.alternatives {
         for (n, part) in alternative.parts.iter().enumerate() {
-            let resource = resources.get(n).map_or("", String::as_str);
+            let resource = alternative.resources.get(n).or(resources.get(n)).map_or("", String::as_str);
             for line in steps(unit_of(resource), part, calendar) {
                 let _ = writeln!(text, "  {}: {resource}  {line}", alternative.sort.replace('_', " "));
             }
@@ -202,23 +255,51 @@ pub fn refused(refusal: &RefusalDoc, resources: &[String], calendar: &Calendar) 
     text
 }
 
-/// A refusal of the book, with its alternatives; on standard output as JSON where that was asked for.
-pub fn complaint(error: Error, resources: &[String], calendar: &Calendar, json: bool) -> Complaint {
-    match error {
-        Error::Agent(Problem { kind, message, refusal: Some(refusal) }) => {
+/// Which resource, when, and how much is free, as people read it; any other reason in the book's own words.
+fn reason(refusal: &RefusalDoc, calendar: &Calendar) -> String {
+    let (Some(resource), Some(asked), Some(free), Some(start)) =
+        (&refusal.resource, refusal.asked, refusal.free, refusal.start)
+    else {
+        return refusal.message.clone();
+    };
+    let unit = unit_of(resource);
+    let (asked, free) = (amount(unit, asked), at_most(unit, free));
+    let end = refusal.end.map_or("for ever".to_owned(), |end| calendar.show(end));
+    format!("{resource}: asked {asked}, free {free} from {} to {end}", calendar.show(start))
+}
+
+/// A refusal, with its alternatives; on standard output as JSON where that was asked for.
+pub fn complaint(problem: Problem, resources: &[String], calendar: &Calendar, json: bool) -> Complaint {
+    let Problem { kind, message, refusal } = problem;
+    let text = match &refusal {
+        Some(refusal) => {
             if json {
                 println!("{}", serde_json::json!({ "kind": kind, "message": message, "refusal": refusal }));
             }
-            let text = refused(&refusal, resources, calendar);
-            Complaint::refused(text.trim_end().to_owned())
+            refused(refusal, resources, calendar).trim_end().to_owned()
         }
-        other => other.into(),
+        None => message,
+    };
+    match kind.as_str() {
+        "refused" => Complaint::refused(text),
+        "misuse" => Complaint::usage(text),
+        _ => Complaint::world(text),
     }
 }
 
 /// An event in one line.
 pub fn event(event: &BookEvent) -> String {
-    let mut text = format!("{:<9} #{} {}", event.event, event.seq, event.handle);
+    line(&event.handle, &event.seq.to_string(), event)
+}
+
+/// The same of a broker's.
+pub fn event_of(event: &Event) -> String {
+    let way = event.way.as_ref().map_or(String::new(), |way| format!(" {way}"));
+    line(&format!("{}{way}", event.reservation), &format!("{}:{}", event.agent, event.event.seq), &event.event)
+}
+
+fn line(whose: &str, number: &str, event: &BookEvent) -> String {
+    let mut text = format!("{:<9} #{number} {whose}", event.event);
     if let Some(part) = event.part {
         let _ = write!(text, " part {part}");
     }
@@ -231,4 +312,49 @@ pub fn event(event: &BookEvent) -> String {
         let _ = write!(text, " {words}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_had_is_rounded_down() {
+        for (unit, value, shown) in [
+            ("bit/s", 2_659_999.0, "2.65mbit"),
+            ("bit/s", 9_660_000.0, "9.66mbit"),
+            ("bit/s", 1_100_000.0, "1.10mbit"),
+            ("bit/s", 999.0, "999bit"),
+            ("bit/s", 1_999.0, "1.9kbit"),
+            ("bit/s", 999_999.0, "999.9kbit"),
+            ("bit/s", 4_019_999_999.0, "4.01gbit"),
+            ("bytes/s", 19_999_999.0, "19.99MB/s"),
+            ("cores", 0.59999, "0.5999 cores"),
+            ("cores", 1.7, "1.7 cores"),
+            ("pieces", 3.0, "3"),
+        ] {
+            assert_eq!(at_most(unit, value), shown);
+        }
+        for rate in (1_000..4_000_000).step_by(977) {
+            let shown = api::units::parse_rate(&at_most("bit/s", f64::from(rate))).unwrap().as_bps();
+            assert!(shown <= u64::from(rate as u32), "{rate}: {shown}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_agents_and_brokers_resources() {
+        for (name, kind) in [
+            ("net/eth1", Kind::Network),
+            ("maui/net/eth1", Kind::Network),
+            ("cpu", Kind::Cpu),
+            ("maui/cpu", Kind::Cpu),
+            ("disk/data", Kind::Disk),
+            ("maui/disk/data", Kind::Disk),
+            ("licence/solver", Kind::Countable),
+            ("licence/net", Kind::Countable),
+            ("maui/licence/solver", Kind::Countable),
+        ] {
+            assert_eq!(kind_of(name), kind, "{name}");
+        }
+    }
 }

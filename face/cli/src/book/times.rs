@@ -25,6 +25,8 @@ pub struct Written {
     pub start: Option<Instant>,
     /// Until when; `None`: open.
     pub end: Option<Instant>,
+    /// When it begins by the clock, though that may have passed: what is repeated begins then.
+    pub begins: Instant,
 }
 
 /// How often.
@@ -150,7 +152,7 @@ impl Calendar {
         if end.is_some_and(|end| end <= start) {
             return Err(format!("{text:?} ends before it starts"));
         }
-        Ok(Written { start: (start > self.now()).then_some(start), end })
+        Ok(Written { start: (start > self.now()).then_some(start), end, begins: start })
     }
 
     /// A time of day of today, also if it has passed; any other time as always.
@@ -162,7 +164,8 @@ impl Calendar {
     }
 
     /// The windows of a recurrence: the first one, and the same times of day on later days, until `until` or `times` of
-    /// them. A time that the clocks skip on a day is as much later on that day; one that comes twice is the first.
+    /// them. A window that begins at a time which the clocks skip on a day is as much later on that day, and as long; a time that
+    /// comes twice is the first. What has begun of the first is over.
     ///
     /// # Errors
     /// Too many, or the first is open.
@@ -177,24 +180,23 @@ impl Calendar {
         if times.is_none() && until.is_none() {
             return Err("until when? give --times or --until".to_owned());
         }
-        let (start, end) = (self.zoned(first.start.unwrap_or_else(|| self.now())), self.zoned(end));
+        let (start, end) = (self.zoned(first.begins), self.zoned(end));
         let whole_days = days_between(start.date(), end.date());
         let mut date = start.date();
         let mut windows: Vec<WindowDoc> = Vec::new();
         loop {
             if repeat != Repeat::Weekdays || !matches!(date.weekday(), Weekday::Saturday | Weekday::Sunday) {
                 let last = (0..whole_days).try_fold(date, |date, _| date.tomorrow()).map_err(|e| e.to_string())?;
-                let window = WindowDoc {
-                    start: self.civil(date.to_datetime(start.time()))?,
-                    end: self.civil(last.to_datetime(end.time()))?,
-                };
+                let begins = date.to_datetime(start.time());
+                let window = self.window_of(begins, last.to_datetime(end.time()))?;
                 if until.is_some_and(|until| window.end > until) || times.is_some_and(|n| windows.len() >= n) {
                     break;
                 }
                 if windows.last().is_some_and(|before| before.end > window.start) {
                     return Err("it is longer than the time until it is repeated".to_owned());
                 }
-                windows.push(window);
+                let start = if window.end > self.now() { window.start.max(self.now()) } else { window.start };
+                windows.push(WindowDoc { start, ..window });
                 if windows.len() > MOST_WINDOWS {
                     return Err(format!("more than {MOST_WINDOWS} times: say an earlier --until"));
                 }
@@ -203,6 +205,15 @@ impl Calendar {
             date = (0..step).try_fold(date, |date, _| date.tomorrow()).map_err(|e| e.to_string())?;
         }
         if windows.is_empty() { Err("not once before --until".to_owned()) } else { Ok(windows) }
+    }
+
+    /// A window between two times of day.
+    fn window_of(&self, begins: DateTime, ends: DateTime) -> Result<WindowDoc, BadTime> {
+        let start = self.civil(begins)?;
+        let skipped = self.zoned(start).datetime().duration_since(begins);
+        let ends =
+            if skipped.is_positive() { ends.checked_add(skipped).map_err(|error| error.to_string())? } else { ends };
+        Ok(WindowDoc { start, end: self.civil(ends)? })
     }
 
     fn zoned(&self, at: Instant) -> Zoned {
@@ -340,9 +351,24 @@ mod tests {
         let first = berlin().window("2027-03-26 02:30..2027-03-26 03:30").unwrap();
         let windows = berlin().repeated(&first, Repeat::Daily, Some(4), None).unwrap();
         let starts: Vec<String> = windows.iter().map(|window| window.start.to_string()).collect();
-        // On the 28th 02:30 does not exist: an hour later by the clock, and the window is as much shorter.
+        // On the 28th 02:30 does not exist: an hour later by the clock, and as long.
         let expected = ["2027-03-26T01:30:00Z", "2027-03-27T01:30:00Z", "2027-03-28T01:30:00Z", "2027-03-29T00:30:00Z"];
         assert_eq!(starts, expected);
+        let hour = terms::Span::from_secs(3600);
+        assert!(windows.iter().all(|window| window.end.0.since(window.start.0) == hour), "{windows:?}");
+        // In autumn 02:30 comes twice: the first; the night has an hour more.
+        let first = berlin().window("2027-10-30 02:30..2027-10-30 03:30").unwrap();
+        let windows = berlin().repeated(&first, Repeat::Daily, Some(3), None).unwrap();
+        let hours = windows.iter().map(|window| window.end.0.since(window.start.0).as_nanos() / 3_600_000_000_000);
+        assert_eq!(hours.collect::<Vec<_>>(), [1, 2, 1]);
+        // One that has begun: what is left of it today, and whole ones later.
+        let first = berlin().window("14:30..15:30").unwrap();
+        let windows = berlin().repeated(&first, Repeat::Daily, Some(2), None).unwrap();
+        assert_eq!((windows[0].start, windows[0].end.to_string().as_str()), (berlin().now(), "2026-11-21T14:30:00Z"));
+        assert_eq!(
+            (windows[1].start.to_string().as_str(), windows[1].end.to_string().as_str()),
+            ("2026-11-22T13:30:00Z", "2026-11-22T14:30:00Z")
+        );
         let first = berlin().window("16:00..17:00").unwrap();
         let weekdays = berlin().repeated(&first, Repeat::Weekdays, Some(6), None).unwrap();
         assert_eq!(weekdays[0].start.to_string(), "2026-11-23T15:00:00Z", "the first is no Saturday");

@@ -116,7 +116,7 @@ fn a_hold_is_booked_bound_late_bound_anew_and_changed_while_it_runs() {
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{words}");
     assert!(
-        words.contains("net/to-maui: asked 20000000 bit/s, free 9") && words.contains("slower: net/to-maui  9."),
+        words.contains("net/to-maui: asked 20.00mbit, free 9.") && words.contains("slower: net/to-maui  9."),
         "{words}"
     );
     assert_eq!(bed.part(node, &handle)["steps"], longer["steps"]);

@@ -1,7 +1,9 @@
 //! Agents on other machines: mutual TLS between network namespaces, real processes, certificates by `sluice ca`.
 //! No Unix socket is used across machines; those of the agents are looked at only to see what became of things.
 
+mod command;
 mod door;
+mod kept;
 mod path;
 
 use crate::bed::{Bed, PATIENCE, SLUICE, detached, wait_for};

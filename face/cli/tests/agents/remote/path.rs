@@ -19,13 +19,13 @@ const RULES: &str =
     "[[rule]]\nname = \"films\"\nwho = [\"alice\"]\nresource = [\"net/*\"]\nmost = \"8mbit\"\nahead = \"30d\"\n";
 
 /// The agents, and a broker on the host before them which knows their addresses.
-struct Site {
-    far: Far,
-    _broker: Running,
+pub struct Site {
+    pub far: Far,
+    broker: Option<Running>,
 }
 
 impl Site {
-    fn up() -> Option<Site> {
+    pub fn up() -> Option<Site> {
         let far = Far::up(Bed::up("30s"), &AGENTS, &["--requester", "alice", "--requester", "bob"], RULES)?;
         let place = &far.bed.place;
         let agents: String = AGENTS
@@ -40,18 +40,35 @@ impl Site {
             place.display()
         );
         std::fs::write(&file, text).unwrap();
+        let mut site = Site { far, broker: None };
+        site.start_broker();
+        Some(site)
+    }
+
+    pub fn start_broker(&mut self) {
+        let place = &self.far.bed.place;
         let mut command = Command::new(SLUICE);
-        command.arg("broker").arg("--config").arg(&file);
-        let netns = far.bed.netns("swissvale");
+        command.arg("broker").arg("--config").arg(place.join("broker.toml"));
+        let netns = self.far.bed.netns("swissvale");
         netns.enter_at_exec(&mut command);
         let log = place.join("broker.log");
-        let broker = Running::start(&mut command, &log);
+        self.broker = Some(Running::start(&mut command, &log));
         wait_for_words(&log, "10.0.0.1:8443");
-        Some(Site { far, _broker: broker })
+    }
+
+    pub fn stop_broker(&mut self) {
+        self.broker = None;
+        let _ = std::fs::remove_file(self.far.bed.place.join("broker.log"));
+    }
+
+    /// Takes a certificate's good name.
+    pub fn revoke(&self, who: &str) {
+        let done = Command::new(SLUICE).args(["ca", "revoke", who, "--dir"]).arg(&self.far.trust).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
     }
 
     /// A request to the broker over mutual TLS, from a node.
-    fn ask(&self, who: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub fn ask(&self, who: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let papers = papers(&self.far.trust, who);
         let files = Files {
             ca: papers.ca.unwrap(),
@@ -98,7 +115,7 @@ impl Site {
     }
 
     /// What is in force at the agents, as lines of owner, state, and each part with its amount.
-    fn footprint(&self) -> Vec<String> {
+    pub fn footprint(&self) -> Vec<String> {
         let row = |node: &str, doc: &ReservationDoc| {
             let part = |part: &api::book::PartRow| format!("{} {} {}", part.resource, part.now, part.enforced);
             let parts: Vec<String> = doc.parts.iter().map(part).collect();

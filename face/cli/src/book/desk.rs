@@ -1,0 +1,317 @@
+//! Whom the commands of the book speak to: an agent, or a broker over several. What is asked and shown is the same.
+
+use super::kept::{Kept, Shown};
+use super::show;
+use super::times::Calendar;
+use crate::complain::Complaint;
+use crate::places::BookArgs;
+use api::agent::{Answer, BookAnswer, Problem, Request};
+use api::book::{AskDoc, BindingDoc, BookFilter, ChangeDoc, EnquiredDoc, ResourceRow, StepDoc, WindowDoc};
+use api::client::{self, Client};
+use rest::client as broker;
+use rest::documents::{BindWish, Change, Enquiry, PathWish, Ports, Wish};
+use serde::Serialize;
+
+/// A request: of single resources, of network between two hosts, or of both.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// What an agent is asked.
+    pub ask: AskDoc,
+    /// Between two hosts: a broker's.
+    pub path: Option<PathWish>,
+}
+
+impl Asked {
+    /// The resources that it names.
+    pub fn resources(&self) -> Vec<String> {
+        self.ask.parts.iter().map(|part| part.resource.clone()).collect()
+    }
+
+    fn wish(self) -> Wish {
+        let AskDoc { parts, start, end, duration_s, earliest, volume, windows, may_fail, label, hold_s, .. } = self.ask;
+        Wish { path: self.path, parts, start, end, duration_s, earliest, volume, windows, may_fail, label, hold_s }
+    }
+}
+
+/// What is to change.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Changed {
+    /// At an agent.
+    pub doc: ChangeDoc,
+    /// Between two hosts.
+    pub rates: (Option<u64>, Option<u64>),
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Failed {
+    /// It was refused.
+    Said(Problem),
+    /// Anything else.
+    World(Complaint),
+}
+
+impl From<client::Error> for Failed {
+    fn from(error: client::Error) -> Failed {
+        match error {
+            client::Error::Agent(problem) => Failed::Said(problem),
+            other => Failed::World(other.into()),
+        }
+    }
+}
+
+impl From<broker::Error> for Failed {
+    fn from(error: broker::Error) -> Failed {
+        let problem = match error {
+            broker::Error::Said(problem) => *problem,
+            other => return Failed::World(Complaint::world(other.to_string())),
+        };
+        let kind = match problem.kind.rsplit('/').next().unwrap_or_default() {
+            "meaningless" | "malformed" | "too_large" => "misuse",
+            "unavailable" | "certificate" | "too_slow" => "fault",
+            _ => "refused",
+        };
+        let refusal = problem.refusal.map(|mut refusal| {
+            refusal.message.clone_from(&problem.detail); // which names the agent
+            refusal
+        });
+        Failed::Said(Problem { kind: kind.to_owned(), message: problem.detail, refusal })
+    }
+}
+
+impl Failed {
+    /// For the person at the terminal.
+    pub fn complaint(self, resources: &[String], calendar: &Calendar, json: bool) -> Complaint {
+        match self {
+            Failed::Said(problem) => show::complaint(problem, resources, calendar, json),
+            Failed::World(complaint) => complaint,
+        }
+    }
+}
+
+/// What would be granted.
+#[derive(Debug)]
+pub enum Said {
+    /// By an agent.
+    Agent(EnquiredDoc),
+    /// By a broker.
+    Broker(Enquiry),
+}
+
+/// A broker's answer under the names of an agent's as well, so that a program need not know whom it asked.
+#[derive(Debug, Serialize)]
+pub struct Named<'a> {
+    granted: Vec<&'a [StepDoc]>,
+    free: Vec<f64>,
+    kinds: Vec<&'a str>,
+    #[serde(flatten)]
+    rest: &'a Enquiry,
+}
+
+impl Named<'_> {
+    /// Of all parts.
+    pub fn all(doc: &Enquiry) -> Named<'_> {
+        Named {
+            granted: doc.parts.iter().map(|part| part.granted.as_slice()).collect(),
+            free: doc.parts.iter().map(|part| part.free).collect(),
+            kinds: doc.parts.iter().map(|part| part.kind.as_str()).collect(),
+            rest: doc,
+        }
+    }
+}
+
+/// An answer, or why there is none.
+pub type Told<T> = Result<T, Failed>;
+
+/// Whom we speak to.
+#[derive(Debug)]
+pub enum Desk {
+    /// An agent.
+    Agent(Client),
+    /// A broker.
+    Broker(broker::Client),
+}
+
+fn nonsense<T>(other: &impl std::fmt::Debug) -> Told<T> {
+    Err(Failed::World(Complaint::world(format!("the agent answered {other:?}"))))
+}
+
+fn misuse<T>(what: &str) -> Told<T> {
+    Err(Failed::World(Complaint::usage(what)))
+}
+
+/// One call of an agent whose answer is a reservation.
+fn call(client: &mut Client, request: Request) -> Told<Kept> {
+    match client.call(request)? {
+        Answer::Book(BookAnswer::Reservation(doc)) => Ok(Kept::Agent(doc)),
+        other => nonsense(&other),
+    }
+}
+
+impl Desk {
+    /// The one that the arguments name; `path`: what is asked is between two hosts.
+    pub fn open(args: &BookArgs, path: bool) -> Result<Desk, Complaint> {
+        match args.broker(path)? {
+            Some(door) => Ok(Desk::Broker(broker::Client::new(door))),
+            None if path => Err(Complaint::usage(
+                "an agent knows its own interfaces only: what is between two hosts is asked of a broker (--broker)",
+            )),
+            None => Ok(Desk::Agent(args.agent.connect()?)),
+        }
+    }
+
+    /// Reserves.
+    pub fn create(&mut self, asked: Asked) -> Told<Kept> {
+        match self {
+            Desk::Agent(client) => call(client, Request::BookCreate(asked.ask)),
+            Desk::Broker(_) if !asked.ask.group.is_empty() => misuse("--group is for agents: a broker makes its own"),
+            Desk::Broker(client) => {
+                let key = asked.ask.key.clone();
+                Ok(Kept::Broker(Box::new(client.create(&asked.wish(), &key)?)))
+            }
+        }
+    }
+
+    /// What would be granted.
+    pub fn enquire(&mut self, asked: Asked) -> Told<Said> {
+        match self {
+            Desk::Agent(client) => match client.call(Request::BookEnquire(asked.ask))? {
+                Answer::Book(BookAnswer::Enquired(doc)) => Ok(Said::Agent(doc)),
+                other => nonsense(&other),
+            },
+            Desk::Broker(client) => Ok(Said::Broker(client.enquire(&asked.wish())?)),
+        }
+    }
+
+    /// One reservation.
+    pub fn show(&mut self, handle: &str) -> Told<Kept> {
+        match self {
+            Desk::Agent(client) => {
+                let request = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
+                call(client, request)
+            }
+            Desk::Broker(client) => Ok(Kept::Broker(Box::new(client.show(handle)?))),
+        }
+    }
+
+    /// Changes one.
+    pub fn modify(&mut self, handle: &str, changed: Changed) -> Told<Kept> {
+        let (forward, reverse) = changed.rates;
+        match self {
+            Desk::Agent(_) if changed.rates != (None, None) => {
+                misuse("--forward and --reverse are of what is between two hosts: an agent's is changed with --amount")
+            }
+            Desk::Agent(client) => call(client, Request::BookModify { handle: handle.to_owned(), change: changed.doc }),
+            Desk::Broker(client) => {
+                let ChangeDoc { amounts, start, end, label } = changed.doc;
+                let change = Change { forward, reverse, amounts, start, end, label };
+                Ok(Kept::Broker(Box::new(client.modify(handle, &change)?)))
+            }
+        }
+    }
+
+    /// Says whose a part is; of what is between two hosts, whose all of it is, unless a part is named.
+    pub fn bind(&mut self, handle: &str, part: Option<usize>, binding: Option<BindingDoc>) -> Told<Kept> {
+        let client = match self {
+            Desk::Agent(client) => {
+                let (handle, part) = (handle.to_owned(), part.unwrap_or(0));
+                return call(client, Request::BookBind { handle, part, binding });
+            }
+            Desk::Broker(client) => client,
+        };
+        let found = client.show(handle)?;
+        let one = |part, binding| BindWish { part: Some(part), binding, flow: None };
+        let (ends, flow) = match (part, found.path, &binding) {
+            (None, Some(ends), Some(BindingDoc::Flow(flow))) => (ends, *flow),
+            (None, Some(_), None) => {
+                let mut last = found.clone();
+                for (number, _) in found.parts.iter().enumerate().filter(|(_, part)| part.way.is_some()) {
+                    last = client.bind(handle, &one(number, None))?;
+                }
+                return Ok(Kept::Broker(Box::new(last)));
+            }
+            _ => return Ok(Kept::Broker(Box::new(client.bind(handle, &one(part.unwrap_or(0), binding))?))),
+        };
+        let other = |said: Option<std::net::IpAddr>, there| said.is_some_and(|said| said != there);
+        if other(flow.src, ends.from) || other(flow.dst, ends.to) {
+            return misuse(&format!(
+                "this reservation is between {} and {}: other packets do not pass there",
+                ends.from, ends.to
+            ));
+        }
+        let ports = Ports { protocol: flow.protocol, from_port: flow.src_port, to_port: flow.dst_port };
+        let wish = BindWish { flow: Some(ports), part: None, binding: None };
+        Ok(Kept::Broker(Box::new(client.bind(handle, &wish)?)))
+    }
+
+    /// Books what is held.
+    pub fn commit(&mut self, handle: &str) -> Told<Kept> {
+        match self {
+            Desk::Agent(client) => call(client, Request::BookCommit { handle: handle.to_owned() }),
+            Desk::Broker(client) => Ok(Kept::Broker(Box::new(client.commit(handle)?))),
+        }
+    }
+
+    /// Gives one back.
+    pub fn cancel(&mut self, handle: &str) -> Told<Kept> {
+        match self {
+            Desk::Agent(client) => call(client, Request::BookCancel { handle: handle.to_owned() }),
+            Desk::Broker(client) => Ok(Kept::Broker(Box::new(client.cancel(handle)?))),
+        }
+    }
+
+    /// Everything that matches; what is missing is said on standard error.
+    pub fn list(&mut self, filter: BookFilter) -> Told<Vec<Kept>> {
+        match self {
+            Desk::Agent(client) => {
+                let rows = super::matching(client, filter).map_err(Failed::World)?;
+                Ok(rows.into_iter().map(Kept::Agent).collect())
+            }
+            Desk::Broker(_) if filter.group.is_some() => misuse("--group is for agents: a broker makes its own"),
+            Desk::Broker(client) => {
+                let found = client.list(&filter)?;
+                missing(&found.away);
+                if found.more {
+                    eprintln!("sluice: there are more: ask for less, with --resource, --label, --state or --window");
+                }
+                Ok(found.reservations.into_iter().map(|one| Kept::Broker(Box::new(one))).collect())
+            }
+        }
+    }
+
+    /// What happened to one.
+    pub fn history(&mut self, handle: &str) -> Told<Vec<Shown>> {
+        match self {
+            Desk::Agent(client) => match client.call(Request::BookHistory { handle: handle.to_owned() })? {
+                Answer::Book(BookAnswer::Events(found)) => {
+                    Ok(found.events.into_iter().map(|one| Shown::Agent(Box::new(one))).collect())
+                }
+                other => nonsense(&other),
+            },
+            Desk::Broker(client) => {
+                Ok(client.history(handle)?.events.into_iter().map(|one| Shown::Broker(Box::new(one))).collect())
+            }
+        }
+    }
+
+    /// What there is, and what of it is free over this window.
+    pub fn resources(&mut self, window: WindowDoc) -> Told<Vec<ResourceRow>> {
+        match self {
+            Desk::Agent(client) => match client.call(Request::Resources { timeline: Some(window) })? {
+                Answer::Book(BookAnswer::Resources(rows)) => Ok(rows),
+                other => nonsense(&other),
+            },
+            Desk::Broker(client) => {
+                let found = client.resources(Some(window))?;
+                missing(&found.away);
+                Ok(found.resources)
+            }
+        }
+    }
+}
+
+fn missing(away: &[String]) {
+    if !away.is_empty() {
+        eprintln!("sluice: these agents do not answer, and what they keep is missing here: {}", away.join(", "));
+    }
+}

@@ -1,0 +1,93 @@
+//! A broker's events as they come: server-sent events (HTML standard, section 9.2), one place in the stream with each.
+
+use super::Error;
+use super::door::Door;
+use super::http::Reply;
+use crate::documents::Event;
+use std::io::{self, BufRead, Read};
+use std::time::Duration;
+
+/// How long a broker may say nothing at all: it says every 15 s that it is still there.
+pub(super) const SILENCE: Duration = Duration::from_secs(45);
+/// The longest line.
+const MAX_LINE: u64 = 1 << 20;
+
+/// What a listener hears.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Heard {
+    /// From here on everything of an agent is told.
+    Begins,
+    /// Something happened.
+    Event(Box<Event>),
+    /// Of an agent, events between the last one seen and the next are not kept any more.
+    Lost {
+        /// Which agent.
+        agent: String,
+    },
+}
+
+/// An open stream.
+pub struct Listener {
+    lines: Box<dyn BufRead + Send>,
+    door: Door,
+    place: String,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("door", &self.door).field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    pub(super) fn new(reply: Reply, door: Door) -> Listener {
+        Listener { lines: Box::new(reply.lines()), door, place: String::new() }
+    }
+
+    /// The place of the last that was heard: whoever comes back with it misses nothing. Empty: nothing was heard yet.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// The next thing that is said; `None`: only that the broker is still there.
+    ///
+    /// # Errors
+    /// [`Error::Away`] when the stream broke off; [`Error::Nonsense`].
+    pub fn hear(&mut self) -> Result<Option<Heard>, Error> {
+        let (mut kind, mut data) = (String::new(), String::new());
+        loop {
+            let line = self.line()?;
+            if let Some(id) = line.strip_prefix("id:") {
+                self.place = id.trim().to_owned();
+            } else if let Some(name) = line.strip_prefix("event:") {
+                kind = name.trim().to_owned();
+            } else if let Some(text) = line.strip_prefix("data:") {
+                data += text.trim();
+            } else if line.is_empty() {
+                return if data.is_empty() { Ok(None) } else { heard(&kind, &data).map(Some) };
+            }
+        }
+    }
+
+    fn line(&mut self) -> Result<String, Error> {
+        let away = |error: io::Error| Error::Away { door: Box::new(self.door.clone()), error };
+        let mut line = String::new();
+        match (&mut self.lines).take(MAX_LINE).read_line(&mut line) {
+            Ok(_) if line.ends_with('\n') => Ok(line.trim_end().to_owned()),
+            Ok(_) => Err(away(io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(away(error)),
+        }
+    }
+}
+
+fn heard(kind: &str, data: &str) -> Result<Heard, Error> {
+    let nonsense = |error: serde_json::Error| Error::Nonsense(error.to_string());
+    match kind {
+        "begins" => Ok(Heard::Begins),
+        "lost" => {
+            let doc: serde_json::Value = serde_json::from_str(data).map_err(nonsense)?;
+            Ok(Heard::Lost { agent: doc["agent"].as_str().unwrap_or_default().to_owned() })
+        }
+        _ => serde_json::from_str(data).map(|event| Heard::Event(Box::new(event))).map_err(nonsense),
+    }
+}
