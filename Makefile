@@ -46,6 +46,7 @@ nightly: test fuzz
 	@# About 10^7 operations, each answer as the brute-force oracle's.
 	SLUICE_SEEDS=26000 $(CARGO) test --release --locked -p sluice-broker --test book every_answer -- --nocapture
 	SLUICE_MESSAGES=1000000 $(CARGO) test --release --locked -p sluice-linux --test kernel boomerang
+	SLUICE_AUDIT_ROWS=10000000 $(CARGO) test --release --locked -p sluice-store --test journal long_trail -- --nocapture
 	$(CARGO) build --release --locked -p sluice
 	@# Two of its 110 cells are beyond 10 % (docs/experiments.md), and it says so with status 1.
 	-$(SLUICE) lab run rfc2963

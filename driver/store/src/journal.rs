@@ -37,7 +37,7 @@ pub struct Journal {
 }
 
 enum Work {
-    Append(Ticket, Batch),
+    Append(Vec<(Ticket, Batch)>),
     Backup(Ticket, PathBuf),
     Look(Look),
 }
@@ -48,7 +48,7 @@ type Look = Box<dyn FnOnce(&mut dyn Store) + Send>;
 impl std::fmt::Debug for Work {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Work::Append(ticket, batch) => f.debug_tuple("Append").field(ticket).field(batch).finish(),
+            Work::Append(batches) => f.debug_tuple("Append").field(batches).finish(),
             Work::Backup(ticket, path) => f.debug_tuple("Backup").field(ticket).field(path).finish(),
             Work::Look(_) => f.write_str("Look"),
         }
@@ -79,8 +79,28 @@ impl Journal {
     /// It is too large ([`Error::TooLarge`]) or too many wait ([`Error::Busy`]): there will be no answer. How it went
     /// otherwise comes as an [`Answer`].
     pub fn append(&self, ticket: Ticket, batch: Batch) -> Result<(), Error> {
-        record::check(&batch)?;
-        self.queue(Work::Append(ticket, batch))
+        self.append_all(vec![(ticket, batch)]).pop().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Queues several batches in one hand-over, because waking the thread for each costs more than what it then does for one;
+    /// never waits. What is not taken comes back, with the reason; how it went with the others comes as an [`Answer`] each.
+    pub fn append_all(&self, mut batches: Vec<(Ticket, Batch)>) -> Vec<(Ticket, Error)> {
+        let mut refused = Vec::new();
+        batches.retain(|(ticket, batch)| match record::check(batch) {
+            Ok(()) => true,
+            Err(error) => {
+                refused.push((*ticket, error));
+                false
+            }
+        });
+        if batches.is_empty() {
+            return refused;
+        }
+        let tickets: Vec<Ticket> = batches.iter().map(|(ticket, _)| *ticket).collect();
+        if let Err(error) = self.queue(Work::Append(batches), tickets.len()) {
+            refused.extend(tickets.into_iter().map(|ticket| (ticket, error.clone())));
+        }
+        refused
     }
 
     /// Writes a copy of everything that was answered so far to `path`; the answer comes when it is complete.
@@ -88,7 +108,7 @@ impl Journal {
     /// # Errors
     /// As [`Journal::append`].
     pub fn backup(&self, ticket: Ticket, path: PathBuf) -> Result<(), Error> {
-        self.queue(Work::Backup(ticket, path))
+        self.queue(Work::Backup(ticket, path), 1)
     }
 
     /// Lets `look` read the store, on the journal's thread, after everything that was queued before. Whoever appends
@@ -97,7 +117,7 @@ impl Journal {
     /// # Errors
     /// As [`Journal::append`].
     pub fn look(&self, look: impl FnOnce(&mut dyn Store) + Send + 'static) -> Result<(), Error> {
-        self.queue(Work::Look(Box::new(look)))
+        self.queue(Work::Look(Box::new(look)), 1)
     }
 
     /// How many batches wait or are being written.
@@ -105,14 +125,18 @@ impl Journal {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    fn queue(&self, work: Work) -> Result<(), Error> {
-        if self.waiting() >= MOST_WAITING {
-            return Err(Error::Busy);
-        }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+    fn queue(&self, work: Work, count: usize) -> Result<(), Error> {
+        let before = self.waiting.fetch_add(count, Ordering::Relaxed);
         let ended = || Error::Dead("its thread has ended".to_owned());
-        let queue = self.queue.as_ref().ok_or_else(ended)?;
-        queue.send(work).map_err(|_| ended())
+        let queued = match &self.queue {
+            _ if before + count > MOST_WAITING => Err(Error::Busy),
+            Some(queue) => queue.send(work).map_err(|_| ended()),
+            None => Err(ended()),
+        };
+        if queued.is_err() {
+            self.waiting.fetch_sub(count, Ordering::Relaxed);
+        }
+        queued
     }
 }
 
@@ -142,7 +166,7 @@ impl<S: Store, F: FnMut(&mut Vec<Answer>)> Writer<S, F> {
             let mut next = Some(first);
             while let Some(work_item) = next.take() {
                 match work_item {
-                    Work::Append(ticket, batch) => group.push((ticket, batch)),
+                    Work::Append(mut batches) => group.append(&mut batches),
                     Work::Backup(ticket, path) => {
                         self.write(&mut group);
                         let result = self.store.backup(&path);

@@ -230,6 +230,7 @@ impl Agent {
 
     /// One round: wait, then whatever is ready.
     fn turn(&mut self) -> Result<(), Failed> {
+        self.send_batches();
         let waiting = self.local.waiting();
         let sweep = self.echo.as_ref().and_then(Echo::wake_at);
         let wakes = [self.node.wake_at(), self.book.wake_at(), sweep].into_iter().flatten();

@@ -1,53 +1,50 @@
-//! Writing: one transaction for all that wait, and what a failure of it means.
+//! Writing: one row of the daybook for all that wait, and what a failure of it means.
 
-use super::Sqlite;
-use crate::chain::checksum;
-use crate::{Batch, Error, Link, Record};
+use super::{Sqlite, group, post};
+use crate::{Batch, Error};
 use rusqlite::{Connection, ErrorCode};
+
+/// A group of more than this goes to the tables at once, with all that waits to be posted: to write it twice would cost more.
+const LARGE: usize = 1 << 18;
+/// And when so much waits because posting finds no room, bytes: what is in memory has a limit.
+const MOST: usize = 64 << 20;
 
 /// Writes the batches in one transaction and waits for the disk.
 pub(super) fn commit(store: &mut Sqlite, batches: &mut dyn Iterator<Item = &Batch>) -> Result<(), Error> {
-    match write(&store.connection, store.head, batches) {
-        Ok(head) => {
-            store.head = head;
-            // NOOP says how much there is to write back and does nothing (SQLite 3.51).
-            checkpoint(store, "PRAGMA wal_checkpoint(NOOP)")
+    let before = store.daybook.head();
+    let (body, head) = group::encode(batches, before);
+    if body.is_empty() {
+        return Ok(());
+    }
+    let size = body.len();
+    if size > LARGE || store.daybook.bytes() + size > MOST {
+        store.daybook.push(body, head);
+        return match post::write(&store.connection, &store.daybook) {
+            Ok(()) => {
+                store.daybook.clear();
+                measure(store)
+            }
+            Err(error) => {
+                store.daybook.pop(before);
+                Err(failed(store, &error))
+            }
+        };
+    }
+    match store.daybook.write(&store.connection, body, head) {
+        Ok(()) => {
+            store.wrote(size);
+            Ok(())
         }
         Err(error) => Err(failed(store, &error)),
     }
 }
 
-fn write(connection: &Connection, mut head: Link, batches: &mut dyn Iterator<Item = &Batch>) -> rusqlite::Result<Link> {
-    run(connection, "BEGIN IMMEDIATE")?;
-    for record in batches.flatten() {
-        match record {
-            Record::Put { table, key, value } => {
-                let sql = "INSERT OR REPLACE INTO record (tbl, key, sum, value) VALUES (?1, ?2, ?3, ?4)";
-                let sum = checksum(table.0, key, value);
-                connection.prepare_cached(sql)?.execute((table.0, key, sum, value))?;
-            }
-            Record::Delete { table, key } => {
-                let sql = "DELETE FROM record WHERE tbl = ?1 AND key = ?2";
-                connection.prepare_cached(sql)?.execute((table.0, key))?;
-            }
-            Record::Audit { body } => {
-                head = head.next(body);
-                let sql = "INSERT INTO audit (number, hash, body) VALUES (?1, ?2, ?3)";
-                let number = i64::try_from(head.number).unwrap_or(i64::MAX);
-                connection.prepare_cached(sql)?.execute((number, head.hash, body))?;
-            }
-        }
-    }
-    run(connection, "COMMIT")?;
-    Ok(head)
-}
-
-fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+pub(super) fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute(()).map(|_| ())
 }
 
 /// A full disk takes a transaction back as if it had never been; after anything else nobody knows what is on the disk.
-fn failed(store: &mut Sqlite, error: &rusqlite::Error) -> Error {
+pub(super) fn failed(store: &mut Sqlite, error: &rusqlite::Error) -> Error {
     let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
     // SQLite may have taken the transaction back already; then this finds none.
     let open = !store.connection.is_autocommit();
@@ -55,8 +52,14 @@ fn failed(store: &mut Sqlite, error: &rusqlite::Error) -> Error {
     if full && undone { Error::Full } else { store.dies(error) }
 }
 
+/// Asks how much of the log is to be written back. NOOP says so and does nothing (SQLite 3.51).
+pub(super) fn measure(store: &mut Sqlite) -> Result<(), Error> {
+    checkpoint(store, "PRAGMA wal_checkpoint(NOOP)")
+}
+
 /// Writes what is in the log into the database, so that the log begins again.
 pub(super) fn write_back(store: &mut Sqlite) -> Result<(), Error> {
+    store.daybook.weigh_anchor();
     checkpoint(store, "PRAGMA wal_checkpoint(PASSIVE)")
 }
 

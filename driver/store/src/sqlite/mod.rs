@@ -3,20 +3,24 @@
 //! `synchronous=FULL` in WAL mode is what makes a commit durable (<https://www.sqlite.org/pragma.html#pragma_synchronous>);
 //! the exclusive lock keeps a second process out and the index of the log in memory, so that there is no `-shm` file to
 //! lose. The log is filled with zeros once and never shortened: appending to a file costs a second write of its length with
-//! each fsync, overwriting does not.
+//! each fsync, overwriting does not. What is committed is one row of a daybook first, and in the tables later ([`daybook`]).
 
 mod commit;
+mod daybook;
+mod group;
 mod log;
 mod open;
+mod post;
 mod pragma;
+mod read;
 mod schema;
 mod seal;
 
 pub use open::{restore, verify};
 pub use pragma::set as configure;
 
-use crate::chain::checksum;
-use crate::{Batch, Damage, Error, Link, Store, Table, Visit};
+use crate::{Batch, Damage, Error, Link, Store, Visit};
+use daybook::Daybook;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use std::path::{Path, PathBuf};
@@ -39,6 +43,10 @@ pub struct Options {
     pub idle_pages: u64,
     /// From how many pages of log on it is written back even though somebody waits.
     pub most_pages: u64,
+    /// From how many bytes in the daybook on they are posted to the tables while nobody waits.
+    pub idle_bytes: usize,
+    /// From how many bytes in the daybook on they are posted even though somebody waits.
+    pub most_bytes: usize,
     /// Up to which size a database is checked whole at each opening, bytes; of a larger one what the audit's older entries
     /// lie in is left to [`verify`].
     pub check_bytes: u64,
@@ -55,6 +63,8 @@ impl Default for Options {
             log_bytes: 8 << 20,
             idle_pages: 500,
             most_pages: 1500,
+            idle_bytes: 1 << 19,
+            most_bytes: 2 << 20,
             check_bytes: 64 << 20,
             any_filesystem: false,
             vfs: None,
@@ -68,7 +78,7 @@ pub struct Sqlite {
     connection: Connection,
     options: Options,
     epoch: u64,
-    head: Link,
+    daybook: Daybook,
     /// Pages in the log since it was last written back, as far as we know.
     logged: u64,
     /// Why nothing is written any more.
@@ -99,6 +109,16 @@ impl Sqlite {
         Error::Dead(why)
     }
 
+    /// So many bytes were committed: an estimate of the pages that this is in the log, upwards; asked is only when it matters.
+    fn wrote(&mut self, bytes: usize) {
+        self.logged += bytes as u64 / 2048 + 4;
+    }
+
+    /// How many bytes wait to be posted: for tests and diagnosis.
+    pub fn unposted(&self) -> usize {
+        self.daybook.bytes()
+    }
+
     fn is_alive(&self) -> Result<(), Error> {
         self.dead.as_ref().map_or(Ok(()), |why| Err(Error::Dead(why.clone())))
     }
@@ -111,33 +131,27 @@ impl Store for Sqlite {
     }
 
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<(), Error> {
-        let sql = "SELECT tbl, key, value, sum FROM record ORDER BY tbl, key";
-        let mut statement = self.connection.prepare(sql).map_err(damaged)?;
-        let mut rows = statement.query(()).map_err(damaged)?;
-        while let Some(row) = rows.next().map_err(damaged)? {
-            let table: u16 = row.get(0).map_err(damaged)?;
-            let key = row.get_ref(1).and_then(|cell| Ok(cell.as_blob()?)).map_err(damaged)?;
-            let value = row.get_ref(2).and_then(|cell| Ok(cell.as_blob()?)).map_err(damaged)?;
-            let sum: i64 = row.get(3).map_err(damaged)?;
-            if sum != checksum(table, key, value) {
-                return Err(Error::Damaged(Damage::Record { table, key: key.to_vec() }));
-            }
-            visit(Table(table), key, value);
-        }
-        Ok(())
+        read::scan(&self.connection, &self.daybook, visit)
     }
 
     fn audit(&mut self, from: u64, most: u64, visit: &mut dyn FnMut(&Link, &[u8])) -> Result<(), Error> {
-        open::walk_audit(&self.connection, from.max(1), most, visit).map(|_| ())
+        read::audit(&self.connection, &self.daybook, from.max(1), most, visit)
     }
 
     fn tidy(&mut self, idle: bool) -> Result<(), Error> {
         self.is_alive()?;
-        let due = if idle { self.options.idle_pages } else { self.options.most_pages };
-        if self.logged < due {
-            return Ok(());
+        let Options { idle_bytes, most_bytes, idle_pages, most_pages, .. } = self.options;
+        if self.daybook.is_due(if idle { idle_bytes } else { most_bytes }) {
+            post::post(self)?;
         }
-        commit::write_back(self)
+        let due = if idle { idle_pages } else { most_pages };
+        if self.logged >= due {
+            commit::measure(self)?;
+        }
+        if self.logged >= due {
+            commit::write_back(self)?;
+        }
+        Ok(())
     }
 
     fn backup(&mut self, path: &Path) -> Result<(), Error> {
@@ -164,7 +178,7 @@ impl Store for Sqlite {
     }
 
     fn head(&self) -> Link {
-        self.head
+        self.daybook.head()
     }
 }
 

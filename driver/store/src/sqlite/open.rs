@@ -1,5 +1,7 @@
 //! Opening: what is there is looked at before anything is written, and each way in which it may be wrong has its word.
 
+use super::commit::run;
+use super::daybook::Daybook;
 use super::seal::{Found, Seal};
 use super::{FILE, OLDEST, Options, SEAL, Sqlite, damaged, log, log_of, pragma, schema};
 use crate::{Damage, Error, Link, Store, filesystem};
@@ -34,14 +36,15 @@ pub(super) fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> 
     if let Some(found) = &found {
         found.check(&id, epoch)?;
     }
-    let head = last_of_audit(&connection)?;
-    let from = head.number.saturating_sub(AUDIT_TAIL).max(1);
+    let posted = last_of_audit(&connection)?;
+    let from = posted.number.saturating_sub(AUDIT_TAIL).max(1);
     walk_audit(&connection, from, u64::MAX, &mut |_, _| {})?;
+    let daybook = Daybook::read(&connection, posted)?;
     let epoch = epoch + 1;
-    begin(&connection, epoch).map_err(|error| translated(&database, error))?;
+    begin(&connection, epoch, &daybook).map_err(|error| translated(&database, error))?;
     Seal { id, epoch }.write(&seal)?;
     log::extend(&log, options.log_bytes)?;
-    Ok(Sqlite { connection, options, epoch, head, logged: 0, dead: None })
+    Ok(Sqlite { connection, options, epoch, daybook, logged: 0, dead: None })
 }
 
 /// What the seal says, and the ground made ready for it; the seal of a journal that is there.
@@ -99,9 +102,12 @@ fn connect(database: &Path, options: &Options) -> Result<Connection, Error> {
 }
 
 /// Frames of earlier rounds must not look like ours, so the log begins anew with each opening; and the new epoch is in it.
-fn begin(connection: &Connection, epoch: u64) -> rusqlite::Result<()> {
+fn begin(connection: &Connection, epoch: u64, daybook: &Daybook) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(RESTART)", (), |_| Ok(()))?;
-    connection.execute("UPDATE meta SET value = ?1 WHERE name = 'epoch'", [epoch.to_string()]).map(|_| ())
+    run(connection, "BEGIN IMMEDIATE")?;
+    connection.execute("UPDATE meta SET value = ?1 WHERE name = 'epoch'", [epoch.to_string()])?;
+    daybook.anchor(false).write(connection)?;
+    run(connection, "COMMIT")
 }
 
 /// The audit grows for ever and is read by nobody at a start: a large database is checked without it. What is read of it, at
@@ -111,7 +117,12 @@ fn check_pages(connection: &Connection, whole: u64) -> Result<(), Error> {
     let bytes = size("page_count")?.saturating_mul(size("page_size")?);
     let checks = match u64::try_from(bytes).is_ok_and(|bytes| bytes <= whole) {
         true => &["PRAGMA quick_check(1)"][..],
-        false => &["PRAGMA quick_check(sqlite_schema)", "PRAGMA quick_check(meta)", "PRAGMA quick_check(record)"][..],
+        false => &[
+            "PRAGMA quick_check(sqlite_schema)",
+            "PRAGMA quick_check(meta)",
+            "PRAGMA quick_check(daybook)",
+            "PRAGMA quick_check(record)",
+        ][..],
     };
     for check in checks {
         let found: String = connection.query_row(check, (), |row| row.get(0)).map_err(damaged)?;

@@ -10,7 +10,8 @@ use rusqlite::Connection;
 const APPLICATION: u32 = 0x534c_4a31;
 
 /// The steps; after the n-th the format is n.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE record (
         tbl INTEGER NOT NULL, key BLOB NOT NULL, sum INTEGER NOT NULL, value BLOB NOT NULL, PRIMARY KEY (tbl, key)
@@ -18,7 +19,9 @@ const STEPS: [&str; 1] = ["
     CREATE TABLE audit (number INTEGER PRIMARY KEY, hash BLOB NOT NULL, body BLOB NOT NULL) STRICT;
     INSERT INTO meta VALUES ('epoch', '0');
     INSERT INTO meta VALUES ('id', lower(hex(randomblob(16))));
-"];
+",
+    "CREATE TABLE daybook (number INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL) STRICT;",
+];
 
 /// The format that this program writes.
 pub(super) const KNOWN: u32 = STEPS.len() as u32;

@@ -51,6 +51,13 @@ impl Model {
         }
     }
 
+    /// What is there when the program alone is gone: all that it wrote.
+    pub fn written(&self) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        self.pending.iter().for_each(|change| apply(&mut bytes, change));
+        bytes
+    }
+
     /// What is there after a power loss.
     pub fn after(&self, loss: Loss, draw: &mut bench::Draw) -> Vec<u8> {
         let mut bytes = self.durable.clone();

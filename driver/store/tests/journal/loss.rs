@@ -48,11 +48,14 @@ fn nothing_acknowledged_is_lost_at_any_sync() {
         }
     }));
     let mut store = Sqlite::open(&directory.0, options(Some(&layer.name))).unwrap();
+    let mut posts = 0;
     for n in 0..TRANSACTIONS {
         store.commit(&mut [batch(n)].iter()).unwrap();
         acknowledged.store(n + 1, Ordering::SeqCst);
         store.tidy(true).unwrap();
+        posts += u64::from(store.unposted() == 0);
     }
+    assert!(posts > 30, "the daybook was posted {posts} times");
     assert_eq!(Content::of(&mut store).unwrap(), Content::after(TRANSACTIONS));
     drop(store);
     layer.state.lock().unwrap().before_sync = None;

@@ -5,6 +5,8 @@ mod disk;
 mod fails;
 mod found;
 mod loss;
+mod many;
+mod posts;
 mod script;
 mod syncs;
 mod vfs;

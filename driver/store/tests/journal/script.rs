@@ -86,12 +86,14 @@ impl Drop for Scratch {
     }
 }
 
-/// A small journal that is written back often.
+/// A small journal that is posted and written back often.
 pub fn options(vfs: Option<&str>) -> Options {
     Options {
         log_bytes: 0,
         idle_pages: 25,
         most_pages: 60,
+        idle_bytes: 4_000,
+        most_bytes: 12_000,
         any_filesystem: true,
         vfs: vfs.map(str::to_owned),
         ..Options::default()

@@ -22,10 +22,14 @@ pub struct State {
     pub writes: u64,
     /// Called before each sync.
     pub before_sync: Option<Look>,
+    /// Called before each write.
+    pub before_write: Option<Look>,
     /// After so many more syncs, one fails.
     pub fail_sync_in: Option<u64>,
     /// Whether the disk is full.
     pub full: bool,
+    /// After so many more writes it is.
+    pub full_in: Option<u64>,
 }
 
 /// A registered layer.
@@ -173,7 +177,17 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
 unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, from: *const c_void, len: c_int, at: i64) -> c_int {
     // SAFETY: `from` has `len` bytes, says SQLite.
     unsafe {
-        if watched(file, |state, _| state.full) == Some(true) {
+        let full = watched(file, |state, _| {
+            if let Some(look) = &mut state.before_write {
+                look(&state.disk);
+            }
+            if let Some(left) = &mut state.full_in {
+                *left = left.saturating_sub(1);
+                state.full |= *left == 0;
+            }
+            state.full
+        });
+        if full == Some(true) {
             return ffi::SQLITE_FULL;
         }
         let bytes = std::slice::from_raw_parts(from.cast::<u8>(), len as usize).to_vec();

@@ -125,6 +125,7 @@ impl Inside {
 
     /// Waits for the journal; how many creates were answered.
     fn wait(&mut self) -> usize {
+        assert!(self.desk.send().is_empty(), "there is room for all");
         let deadline = self.clock.now() + Span::from_secs(60);
         self.poll.wait(Some(deadline)).expect("it is rung");
         let (inputs, dead) = self.desk.pick_up();

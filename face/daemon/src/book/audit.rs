@@ -95,6 +95,8 @@ impl Agent {
         }
         let wanted = Wanted::of(ask)?;
         let number = self.book.wait_for(client, id)?;
+        // What was decided before the call is in it.
+        self.send_batches();
         if let Err(error) = self.book.desk.read_audit(number, wanted) {
             self.book.calls.remove(&number);
             return Err(problem("refused", error.to_string()));

@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex};
 use store::sqlite::{Options, Sqlite};
 use store::{Answer, Error, Journal, Store, Ticket};
 
+/// So many batches are handed in at once even though more may come: the disk need not wait for them.
+const MOST_GATHERED: usize = 32;
+
 /// The journal's folder in the state directory.
 pub const FOLDER: &str = "book";
 /// Tables of the journal. The numbers stay as they are for ever.
@@ -23,6 +26,8 @@ const EVENTS: store::Table = store::Table(2);
 pub struct Desk {
     journal: Journal,
     tray: Arc<Tray>,
+    /// What the next [`Desk::send`] hands in.
+    gathered: Vec<(Ticket, store::Batch)>,
 }
 
 /// What was read of the audit, for the call of this number.
@@ -70,7 +75,7 @@ impl Desk {
             theirs.bell.ring();
         };
         let journal = Journal::start(store, answered).map_err(StartError::Store)?;
-        Ok((Desk { journal, tray }, found))
+        Ok((Desk { journal, tray, gathered: Vec::new() }, found))
     }
 
     /// What is to be watched: it rings when there are answers.
@@ -78,12 +83,24 @@ impl Desk {
         &self.tray.bell
     }
 
-    /// Hands a batch in; what to tell the book if it is not even taken.
-    pub fn hand_in(&self, batch: Batch) -> Option<Input> {
-        let id = batch.id;
-        let records = batch.records.into_iter().map(record).collect();
-        let refused = self.journal.append(Ticket(id.0), records).err()?;
-        Some(Input::AppendFailed { id, text: refused.to_string() })
+    /// Takes a batch, to be handed in with others by [`Desk::send`], which has to follow before anybody waits; what to tell the
+    /// book of those that are not even taken.
+    pub fn hand_in(&mut self, batch: Batch) -> Vec<Input> {
+        self.gathered.push((Ticket(batch.id.0), batch.records.into_iter().map(record).collect()));
+        if self.gathered.len() < MOST_GATHERED { Vec::new() } else { self.send() }
+    }
+
+    /// Hands in what was gathered; what to tell the book of those that are not taken.
+    pub fn send(&mut self) -> Vec<Input> {
+        if self.gathered.is_empty() {
+            return Vec::new();
+        }
+        let refused = self.journal.append_all(std::mem::take(&mut self.gathered));
+        let failed = |(ticket, error): (Ticket, Error)| {
+            let Ticket(id) = ticket;
+            Input::AppendFailed { id: BatchId(id), text: error.to_string() }
+        };
+        refused.into_iter().map(failed).collect()
     }
 
     /// Has a stretch of the audit read for the call of this number, after what was handed in before.
@@ -129,6 +146,13 @@ impl Desk {
             }
         }
         (inputs, dead)
+    }
+}
+
+impl Drop for Desk {
+    /// What was gathered is written too.
+    fn drop(&mut self) {
+        self.send();
     }
 }
 

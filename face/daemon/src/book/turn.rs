@@ -29,13 +29,24 @@ impl Agent {
         self.book.due.clear(); // resources that came before: the book finds them itself
         self.tell_bookable();
         self.tell_clock();
-        let records = std::mem::take(&mut self.book.found).into_iter().map(Input::Recovering);
-        self.book.due.extend(records);
-        self.book.due.push_back(Input::Recovered);
         self.work_book();
+        for output in self.recover() {
+            self.carry_out(output);
+        }
+        self.tell_book(Input::Recovered);
         for wrong in self.on_ground(|enforcers, ground| enforcers.settle(ground)) {
             self.announce(Level::Error, "enforcement", &wrong);
         }
+    }
+
+    /// Tells the book what the journal held, all of it at once: there may be a million records.
+    fn recover(&mut self) -> Vec<Output> {
+        let (now, found) = (self.clock.now(), std::mem::take(&mut self.book.found));
+        let Book { broker, policy, .. } = &mut self.book;
+        self.node.with_book(now, &*policy, |world| {
+            let told = found.into_iter().flat_map(|record| said(broker, world, now, Input::Recovering(record)));
+            told.collect()
+        })
     }
 
     /// How bookings stand on the interfaces that there are.
@@ -82,6 +93,18 @@ impl Agent {
         self.book.broken = self.book.broken.take().or(dead);
         self.work_book();
         self.reply_audit();
+    }
+
+    /// What the book has to write goes to the journal, all of a round together: before anybody waits for it.
+    pub(crate) fn send_batches(&mut self) {
+        loop {
+            let refused = self.book.desk.send();
+            if refused.is_empty() {
+                return;
+            }
+            self.book.due.extend(refused);
+            self.work_book();
+        }
     }
 
     /// Once in each round of the loop.

@@ -1,0 +1,260 @@
+//! The daybook: what is committed is first one row here, whatever it consists of, because a page and an entry in one table cost
+//! less than several in three; many rows together are *posted* to the tables later ([`super::post`]), when nobody waits or when
+//! there is much. As bookkeepers have it: entries are made as they come, and carried over to the ledgers in the evening.
+//!
+//! What is not posted is in memory too. Every reader sees tables and daybook as one.
+//!
+//! The *anchor*, a line in `meta`, says what tables and daybook must hold. It is written with each post, at each opening, and
+//! with the first row after each write-back, so that every log that begins anew has one: a database that is older than its log
+//! is found by it, although every page by itself is whole.
+
+use super::commit::run;
+use super::damaged;
+use super::group::{self, Entry};
+use crate::{Damage, Error, Link};
+use rusqlite::{Connection, OptionalExtension};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// What of a record was changed since its table was written: its value now, or nothing where it was deleted.
+pub(super) type Changes<'a> = BTreeMap<(u16, &'a [u8]), Option<&'a [u8]>>;
+
+/// What is in the daybook.
+#[derive(Debug, Default)]
+pub(super) struct Daybook {
+    /// The bytes of its rows, oldest first.
+    groups: Vec<Vec<u8>>,
+    /// How many bytes that is.
+    bytes: usize,
+    /// The number of the last row that was posted, and of the last that was written.
+    posted_row: i64,
+    last: i64,
+    /// The last entry of the audit trail in its table.
+    posted: Link,
+    /// The last entry of all.
+    head: Link,
+    /// Where posting found no room it is not tried again before there is so much.
+    patience: usize,
+    /// Whether the next row is written with the anchor.
+    anchor_due: bool,
+}
+
+impl Daybook {
+    /// What is there, each row proved; `posted`: the last entry in the table of the audit trail.
+    ///
+    /// # Errors
+    /// [`Damage::Daybook`]: a row is missing or not as it was written. Something else than the anchor says is in the table.
+    pub(super) fn read(connection: &Connection, posted: Link) -> Result<Daybook, Error> {
+        let mut daybook = Daybook { posted, head: posted, ..Daybook::default() };
+        let least = match Anchor::read(connection)? {
+            Some(anchor) => {
+                anchor.holds(&posted)?;
+                daybook.posted_row = anchor.posted_row;
+                anchor.last
+            }
+            None => 0, // a journal of the format before
+        };
+        daybook.last = daybook.posted_row;
+        let sql = "SELECT number, sum, body FROM daybook ORDER BY number";
+        let mut statement = connection.prepare(sql).map_err(damaged)?;
+        let mut rows = statement.query(()).map_err(damaged)?;
+        while let Some(row) = rows.next().map_err(damaged)? {
+            let (found, sum): (i64, i64) = row.get(0).and_then(|number| Ok((number, row.get(1)?))).map_err(damaged)?;
+            let body: Vec<u8> = row.get(2).map_err(damaged)?;
+            let number = daybook.last + 1;
+            let head = head_after(&body, daybook.head);
+            match head {
+                Some(head) if found == number && sum == checksum(number, &daybook.head, &body) => {
+                    daybook.last = number;
+                    daybook.push(body, head);
+                }
+                _ => return Err(Error::Damaged(Damage::Daybook(number))),
+            }
+        }
+        if daybook.last < least {
+            return Err(Error::Damaged(Damage::Daybook(daybook.last + 1)));
+        }
+        Ok(daybook)
+    }
+
+    /// Writes a group as the next row, in a transaction of its own. When it returns it is on the disk.
+    pub(super) fn write(&mut self, connection: &Connection, body: Vec<u8>, head: Link) -> rusqlite::Result<()> {
+        let number = self.last + 1;
+        let sum = checksum(number, &self.head, &body);
+        let insert = || -> rusqlite::Result<usize> {
+            let sql = "INSERT INTO daybook (number, sum, body) VALUES (?1, ?2, ?3)";
+            connection.prepare_cached(sql)?.execute((number, sum, &body))
+        };
+        if self.anchor_due {
+            run(connection, "BEGIN IMMEDIATE")?;
+            insert()?;
+            Anchor { posted_row: self.posted_row, last: number, posted: self.posted }.write(connection)?;
+            run(connection, "COMMIT")?;
+            self.anchor_due = false;
+        } else {
+            insert()?;
+        }
+        self.last = number;
+        self.push(body, head);
+        Ok(())
+    }
+
+    /// The anchor as it is, or as it will be when everything is posted.
+    pub(super) fn anchor(&self, posted: bool) -> Anchor {
+        match posted {
+            true => Anchor { posted_row: self.last, last: self.last, posted: self.head },
+            false => Anchor { posted_row: self.posted_row, last: self.last, posted: self.posted },
+        }
+    }
+
+    /// The log may begin anew: the next row goes with the anchor.
+    pub(super) fn weigh_anchor(&mut self) {
+        self.anchor_due = true;
+    }
+
+    /// A group that is in no row yet.
+    pub(super) fn push(&mut self, body: Vec<u8>, head: Link) {
+        self.bytes += body.len();
+        self.head = head;
+        self.groups.push(body);
+    }
+
+    /// The last group was not written after all; `head`: the last entry of the audit trail before it.
+    pub(super) fn pop(&mut self, head: Link) {
+        self.bytes -= self.groups.pop().map_or(0, |body| body.len());
+        self.head = head;
+    }
+
+    /// Everything is in the tables.
+    pub(super) fn clear(&mut self) {
+        let (last, posted) = (self.last, self.head);
+        *self = Daybook { posted_row: last, last, posted, head: posted, ..Daybook::default() };
+    }
+
+    /// How many bytes wait to be posted.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether posting is worth it, from `due` bytes on.
+    pub(super) fn is_due(&self, due: usize) -> bool {
+        !self.groups.is_empty() && self.bytes >= due.max(self.patience)
+    }
+
+    /// The disk was full: posting is tried again when there is half as much again.
+    pub(super) fn put_off(&mut self) {
+        self.patience = self.bytes + self.bytes / 2;
+    }
+
+    /// The last entry of the audit trail.
+    pub(super) fn head(&self) -> Link {
+        self.head
+    }
+
+    /// The last entry of the audit trail that is in its table.
+    pub(super) fn posted(&self) -> Link {
+        self.posted
+    }
+
+    /// What is not in the tables, the latest of each record.
+    pub(super) fn changes(&self) -> Changes<'_> {
+        let mut changes = Changes::new();
+        for entry in self.entries() {
+            match entry {
+                Entry::Put { table, key, value } => drop(changes.insert((table, key), Some(value))),
+                Entry::Delete { table, key } => drop(changes.insert((table, key), None)),
+                Entry::Audit { .. } => {}
+            }
+        }
+        changes
+    }
+
+    /// The entries of the audit trail that are not in its table.
+    pub(super) fn audit(&self) -> impl Iterator<Item = (Link, &[u8])> {
+        let mut link = self.posted;
+        let bodies = self.entries().filter_map(|entry| match entry {
+            Entry::Audit { body } => Some(body),
+            _ => None,
+        });
+        bodies.map(move |body| {
+            link = link.next(body);
+            (link, body)
+        })
+    }
+
+    /// Every one of them can be read: it was written here, or proved when it was found.
+    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.groups.iter().flat_map(|body| group::entries(body)).flatten()
+    }
+}
+
+/// What tables and daybook must hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Anchor {
+    /// Rows of the daybook up to this are posted.
+    posted_row: i64,
+    /// Rows of the daybook up to this were written.
+    last: i64,
+    /// The last entry in the table of the audit trail.
+    posted: Link,
+}
+
+impl Anchor {
+    /// `None`: there is none yet.
+    fn read(connection: &Connection) -> Result<Option<Anchor>, Error> {
+        let sql = "SELECT value FROM meta WHERE name = 'anchor'";
+        let found: Option<String> = connection.query_row(sql, (), |row| row.get(0)).optional().map_err(damaged)?;
+        let Some(text) = found else { return Ok(None) };
+        let wrong = || Error::Damaged(Damage::Pages(format!("the anchor is {text:?}")));
+        Anchor::parse(&text).map(Some).ok_or_else(wrong)
+    }
+
+    fn parse(text: &str) -> Option<Anchor> {
+        let mut words = text.split(' ');
+        let (posted_row, last) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let (number, digits) = (words.next()?.parse().ok()?, words.next()?.as_bytes());
+        let mut hash = [0; 32];
+        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        let whole = digits.len() == 64 && words.next().is_none() && 0 <= posted_row && posted_row <= last;
+        whole.then_some(Anchor { posted_row, last, posted: Link { number, hash } })
+    }
+
+    /// Writes it, in the transaction that is open.
+    pub(super) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Anchor { posted_row, last, posted: Link { number, hash } } = self;
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('anchor', ?1)";
+        connection.prepare_cached(sql)?.execute([format!("{posted_row} {last} {number} {hash}")]).map(|_| ())
+    }
+
+    /// Whether this is the last entry in the table of the audit trail.
+    fn holds(&self, found: &Link) -> Result<(), Error> {
+        let Link { number, .. } = self.posted;
+        if number != found.number {
+            let text = format!("{number} entries of the audit trail were posted, and {} are there", found.number);
+            return Err(Error::Damaged(Damage::Mixed(text)));
+        }
+        if self.posted == *found { Ok(()) } else { Err(Error::Damaged(Damage::Audit(number))) }
+    }
+}
+
+/// The last entry of the audit trail after a group; `None`: it is none.
+fn head_after(body: &[u8], head: Link) -> Option<Link> {
+    group::entries(body).try_fold(head, |head, entry| match entry? {
+        Entry::Audit { body } => Some(head.next(body)),
+        _ => Some(head),
+    })
+}
+
+/// A row's checksum: of its number, of the audit trail up to it, of its bytes. So it is of this journal and of this place.
+fn checksum(number: i64, before: &Link, body: &[u8]) -> i64 {
+    let mut digest = Sha256::new();
+    digest.update(number.to_be_bytes());
+    digest.update(before.number.to_be_bytes());
+    digest.update(before.hash);
+    digest.update(body);
+    let whole: [u8; 32] = digest.finalize().into();
+    i64::from_be_bytes([whole[0], whole[1], whole[2], whole[3], whole[4], whole[5], whole[6], whole[7]])
+}

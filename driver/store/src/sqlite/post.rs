@@ -1,0 +1,48 @@
+//! Posting: what waits in the daybook is written to the tables and goes from there, in one transaction. A record that was
+//! changed several times is written once, and neighbours are written together.
+
+use super::Sqlite;
+use super::commit::{failed, measure, run};
+use super::daybook::Daybook;
+use crate::chain::checksum;
+use crate::{Error, Link};
+use rusqlite::Connection;
+
+/// Posts everything, if there is room; if there is none, everything stays as it is.
+pub(super) fn post(store: &mut Sqlite) -> Result<(), Error> {
+    match write(&store.connection, &store.daybook) {
+        Ok(()) => {
+            store.daybook.clear();
+            measure(store)
+        }
+        Err(error) => match failed(store, &error) {
+            // Nothing is lost while it is in the daybook: the next attempt may find room.
+            Error::Full => {
+                store.daybook.put_off();
+                Ok(())
+            }
+            error => Err(error),
+        },
+    }
+}
+
+/// Writes everything in the daybook to the tables, and leaves nothing in its own.
+pub(super) fn write(connection: &Connection, daybook: &Daybook) -> rusqlite::Result<()> {
+    run(connection, "BEGIN IMMEDIATE")?;
+    let mut put =
+        connection.prepare_cached("INSERT OR REPLACE INTO record (tbl, key, sum, value) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut delete = connection.prepare_cached("DELETE FROM record WHERE tbl = ?1 AND key = ?2")?;
+    for ((table, key), value) in daybook.changes() {
+        match value {
+            Some(value) => put.execute((table, key, checksum(table, key, value), value))?,
+            None => delete.execute((table, key))?,
+        };
+    }
+    let mut entry = connection.prepare_cached("INSERT INTO audit (number, hash, body) VALUES (?1, ?2, ?3)")?;
+    for (Link { number, hash }, body) in daybook.audit() {
+        entry.execute((i64::try_from(number).unwrap_or(i64::MAX), hash, body))?;
+    }
+    run(connection, "DELETE FROM daybook")?;
+    daybook.anchor(true).write(connection)?;
+    run(connection, "COMMIT")
+}
