@@ -91,6 +91,11 @@ fn killed_at_every_write() {
         let _ = left.send((told.load(Ordering::SeqCst), files(&place, disk, Model::written)));
     }));
     for n in 0..30 {
+        if n % 7 == 6 {
+            // While it is opened, too, with whatever waits in its daybook.
+            drop(store);
+            store = Sqlite::open(&directory.0, options(Some(&layer.name))).unwrap();
+        }
         store.commit(&mut [batch(n)].iter()).unwrap();
         acknowledged.store(n + 1, Ordering::SeqCst);
         store.tidy(true).unwrap();
