@@ -35,9 +35,11 @@ pub struct Stock {
 impl Stock {
     /// From the corpus beside this crate.
     pub fn read() -> Stock {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wire/seeds");
+        // From this crate, and from the fuzz target that is made of this file.
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let folder = ["seeds", "../engine/wire/seeds"].map(|folder| root.join(folder)).into_iter().find(|f| f.is_dir());
         let mut files: Vec<_> =
-            std::fs::read_dir(folder).expect("the corpus").map(|e| e.expect("a file").path()).collect();
+            std::fs::read_dir(folder.expect("seeds")).expect("the corpus").map(|e| e.expect("a file").path()).collect();
         files.sort();
         let messages: Vec<Vec<u8>> = files.iter().map(|f| hex(&std::fs::read_to_string(f).expect("text"))).collect();
         let mut objects = Vec::new();
