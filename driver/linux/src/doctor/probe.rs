@@ -6,6 +6,7 @@ use crate::netlink::tc::Handle;
 use crate::netlink::tc::qdisc::Discipline;
 use std::fs;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use terms::IfIndex;
 
 /// Whether it worked: more about it, or why not.
@@ -102,7 +103,10 @@ fn schedulers(socket: &mut Option<Socket>) -> Vec<Finding> {
 }
 
 fn classifiers(socket: &mut Option<Socket>) -> Vec<Finding> {
-    let dir = std::env::temp_dir().join(format!("sluice-doctor-{}", std::process::id()));
+    // Whoever looks at the same time in this process has another.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("sluice-doctor-{}-{number}", std::process::id()));
     let works = there(socket, |socket| {
         fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
         let works = flow_program(socket, &dir);
