@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// A process, named so that it cannot be confused with a later one of the same number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,18 +134,36 @@ impl Lock {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o644);
         let mut file = options.open(path).map_err(|error| LockError::Failed(Failed::because(what(), error)))?;
-        // SAFETY: no memory is passed; the descriptor is open.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() == io::ErrorKind::WouldBlock {
-                return Err(LockError::Held(fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())));
-            }
-            return Err(LockError::Failed(Failed::because(what(), error)));
+        if !claim(&file).map_err(|error| LockError::Failed(Failed::because(what(), error)))? {
+            return Err(LockError::Held(fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())));
         }
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         written.map_err(|error| LockError::Failed(Failed::because(what(), error)))?;
         Ok(Lock { _file: file })
     }
+}
+
+/// How often, and how many milliseconds apart, a lock is asked for: a holder that was killed has it until the kernel is
+/// done with it, and a program that is being started has its starter's until it is loaded.
+const CLAIMS: (u32, u64) = (100, 10);
+
+/// Takes the whole of `file` for us (flock(2)); whether it could be had within a second.
+///
+/// # Errors
+/// The file system has no locks.
+pub(crate) fn claim(file: &File) -> io::Result<bool> {
+    for _ in 0..CLAIMS.0 {
+        // SAFETY: no memory is passed; the descriptor is open.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(CLAIMS.1));
+    }
+    Ok(false)
 }
 
 /// Makes the kernel kill `command`'s child when the thread that starts it ends, whatever way (PR_SET_PDEATHSIG,
@@ -296,7 +315,7 @@ mod tests {
         let mut child = Command::new("true").spawn().unwrap();
         let id = child.id();
         let gone = (0..500).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
             ProcessId::of(id).is_none()
         });
         assert!(gone);
@@ -314,8 +333,13 @@ mod tests {
             Err(LockError::Held(pid)) => assert_eq!(pid, Some(std::process::id())),
             other => panic!("{other:?}"),
         }
-        drop(lock);
+        // One who is about to let go is waited for.
+        let going = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(lock);
+        });
         Lock::take(&path).unwrap();
+        going.join().unwrap();
         fs::remove_file(path).unwrap();
     }
 

@@ -13,11 +13,10 @@ use super::find::{Mounted, Version, home_of};
 use super::group::{Group, is_kernel_thread};
 use super::record::{Home, Record};
 use crate::error::Failed;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, claim};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// The group of what is not reserved.
@@ -471,13 +470,9 @@ fn reservation_of(parent: &Group, dir: &Path) -> Option<String> {
 fn lock(dir: &Path) -> Result<File, Failed> {
     let what = || format!("take the group {}", dir.display());
     let file = File::open(dir).map_err(Failed::doing(what()))?;
-    // SAFETY: no memory is passed; the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(file);
+    match claim(&file) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(Failed::because(what(), io::Error::other("another agent holds it"))),
+        Err(error) => Err(Failed::because(what(), error)),
     }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock {
-        return Err(Failed::because(what(), io::Error::other("another agent holds it")));
-    }
-    Err(Failed::because(what(), error))
 }

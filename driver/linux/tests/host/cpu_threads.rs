@@ -96,12 +96,16 @@ fn new_threads_of_a_process_are_covered_within_a_tenth_of_a_second_and_all_are_r
     let at = Instant::now();
     let mut notices = Vec::new();
     let covered = || measure::threads(pid).iter().all(|&tid| Scheduling::of(tid).unwrap().share() == 50_000);
+    let mut late = Duration::ZERO; // this thread, on a busy machine
     while !covered() {
+        let asleep = Instant::now();
         std::thread::sleep(Cpu::TICK);
+        late += asleep.elapsed().saturating_sub(Cpu::TICK);
         notices.extend(cpu.tick());
         assert!(at.elapsed() < Duration::from_secs(5), "{notices:?}");
     }
-    assert!(at.elapsed() < Duration::from_millis(200), "a busy machine may double it: {:?}", at.elapsed());
+    let took = at.elapsed().saturating_sub(late);
+    assert!(took < Duration::from_millis(200), "a busy machine may double it: {took:?}, woken {late:?} late");
     assert!(notices.iter().any(|notice| matches!(notice, Notice::Divided { threads: 4, .. })), "{notices:?}");
     drop(cpu); // as kill -9
     let mut cpu = Cpu::open(None, false, &state).unwrap();

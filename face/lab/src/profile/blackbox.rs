@@ -358,7 +358,16 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// More and more sessions, until one is not let in; the handling time on the way. All are torn down after.
+    /// Whether all of `some` are let in.
+    fn set_up(&mut self, parts: &[Part], some: &[u32]) -> Result<bool, Error> {
+        let mut in_place = true;
+        for part in parts {
+            in_place &= self.all(*part, some)?;
+        }
+        Ok(in_place)
+    }
+
+    /// More and more sessions, until one is not let in twice; the handling time on the way. All are torn down after.
     fn sessions(&mut self, say: &mut dyn FnMut(String)) -> Result<(Limit, Vec<Handling>), Error> {
         let life = self.plan.protocol.life();
         let (set_up, tear) = life.split_at(life.len() / 2);
@@ -382,10 +391,16 @@ impl Run<'_> {
             }
             self.patience.check()?;
             let left = (self.plan.most_sessions as usize - there.len()).min(WINDOW);
-            let some: Vec<u32> = (0..left).map(|_| self.fresh()).collect();
-            let mut in_place = true;
-            for part in set_up {
-                in_place &= self.all(*part, &some)?;
+            let mut some: Vec<u32> = (0..left).map(|_| self.fresh()).collect();
+            let mut in_place = self.set_up(set_up, &some)?;
+            if !in_place {
+                // A loss that does not come again is chance.
+                for part in tear {
+                    self.all(*part, &some)?;
+                }
+                self.tester.outer.forget();
+                some.fill_with(|| self.fresh());
+                in_place = self.set_up(set_up, &some)?;
             }
             there.extend(&some);
             if !in_place {
