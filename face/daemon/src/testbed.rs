@@ -19,7 +19,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// How long an agent may take until it answers. It takes well under 0.1 s; a loaded machine more.
-const START_PATIENCE: Duration = Duration::from_secs(15);
+const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How long an agent may take to give its interfaces back before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
