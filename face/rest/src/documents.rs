@@ -214,7 +214,7 @@ pub struct Change {
     /// What comes back, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<u64>,
-    /// New amounts of single parts.
+    /// New amounts of single parts, but not of the hops of a path: these have one rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub amounts: Vec<api::book::AmountDoc>,
     /// A new start.

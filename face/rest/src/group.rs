@@ -186,6 +186,10 @@ fn member_change(members: &[Member], number: usize, member: &Member, change: &Ch
             return Err(Problem::misuse(format!("there is no part {}: there are {all}", amount.part)));
         }
         if (first..first + member.doc.parts.len()).contains(&amount.part) {
+            if let Some(way) = member.way.name() {
+                let what = format!("part {} is one hop of a path, which keeps one rate: name `{way}`", amount.part);
+                return Err(Problem::misuse(what));
+            }
             doc.amounts.push(AmountDoc { part: amount.part - first, ..*amount });
         }
     }

@@ -103,9 +103,12 @@ fn a_change_that_does_not_fit_somewhere_changes_nothing_anywhere() {
     }
     let both = bed.alice("PATCH", &at, json!({"forward": 5_000_000, "reverse": 500_000})).ok(200);
     assert_eq!((&both["path"]["forward"], &both["path"]["reverse"]), (&json!(5_000_000), &json!(500_000)));
-    for (change, why) in
-        [(json!({}), "nothing is to be changed"), (json!({"amounts": [{"part": 6, "rate": 1}]}), "there are 6")]
-    {
+    let wrong = [
+        (json!({}), "nothing is to be changed"),
+        (json!({"amounts": [{"part": 6, "rate": 1}]}), "there are 6"),
+        (json!({"amounts": [{"part": 0, "rate": 1}]}), "one hop of a path, which keeps one rate: name `forward`"),
+    ];
+    for (change, why) in wrong {
         assert!(bed.alice("PATCH", &at, change).problem(422)["detail"].as_str().unwrap().contains(why));
     }
 }
