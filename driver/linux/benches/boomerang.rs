@@ -72,7 +72,7 @@ fn bed(rows: u32) -> Bed {
 fn frame(n: u32, transaction: u32) -> Vec<u8> {
     let [_, b, c, d] = n.to_be_bytes();
     let (src, dst) = ([10, 10, c, d].into(), [10, 20, b, 1].into());
-    let flow = FlowKey { src, dst, protocol: 17, src_port: 4000, dst_port: 5004 };
+    let flow = FlowKey { src, dst, protocol: 17, src_port: 4000, dst_port: 5004, wild: terms::Wild::NONE };
     let request = Request {
         leg: Leg::Request,
         id: 7,

@@ -49,7 +49,14 @@ impl Drop for Dir {
 
 fn key(n: u32) -> FlowKey {
     let [a, b, c, d] = n.to_be_bytes();
-    FlowKey { src: [10, b, c, d].into(), dst: [10, 200, a, 1].into(), protocol: 17, src_port: 4000, dst_port: 5004 }
+    FlowKey {
+        src: [10, b, c, d].into(),
+        dst: [10, 200, a, 1].into(),
+        protocol: 17,
+        src_port: 4000,
+        dst_port: 5004,
+        wild: terms::Wild::NONE,
+    }
 }
 
 fn entry(class: ClassId) -> FlowSpecEntry {

@@ -404,8 +404,10 @@ int boomerang_egress(struct __sk_buff *skb)
     if (given >> 16 == MAJOR && (class < FIRST_MARKED || class > LAST_MARKED))
         return TCX_NEXT;
     __s64 priority = charge(skb);
-    if (priority >= 0)
+    if (priority >= 0) {
         skb->priority = priority;
+        skb->cb[0] = JUDGED;
+    }
     return TCX_NEXT;
 }
 

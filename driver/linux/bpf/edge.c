@@ -170,7 +170,7 @@ static __always_inline void widen(const struct packet *p, __u8 side, __u32 kind,
     k->flow.dst_port = p->key.dst_port & named(kind, ANY_DST_PORT);
     k->flow.protocol = p->key.protocol & named(kind, ANY_PROTOCOL);
     k->flow.family = (p->key.family & family) | (4 & ~family);
-    k->flow.zero[0] = k->flow.zero[1] = 0;
+    k->flow.wild[0] = k->flow.wild[1] = 0;
     k->side = side;
     k->kind = kind;
     k->zero[0] = k->zero[1] = 0;

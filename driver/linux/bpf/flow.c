@@ -6,7 +6,8 @@
 // A packet belongs to the flow that names it most closely: its five-tuple; else its addresses and protocol alone;
 // else any sender to its destination and port; else any sender to its destination. What is not the five-tuple is
 // looked up only where such flows exist. Of ESP and AH the security parameter index stands where the ports would
-// (RFC 2207). Flows may name one slot, and are policed together then.
+// (RFC 2207). Flows may name one slot, and are policed together then. Flows of prefixes come behind all of these, in a
+// program of their own (masks.h).
 //
 //   conforming          skb->priority = the flow's HTB class (HTB takes a class id in the priority as it stands)
 //   in excess           skb->priority = 0: HTB's default class, best effort (RFC 2211 section 3, RFC 2212 section 5)
@@ -132,32 +133,48 @@ static __always_inline struct flow *find_wider(const struct packet *p, int *with
     return bpf_map_lookup_elem(&flows, &k);
 }
 
-static __always_inline struct flow *find(struct __sk_buff *skb, struct packet *p)
+// Completes the key by the ports, or what stands for them. Where they lie; negative: nowhere.
+static __always_inline int read_ports(struct __sk_buff *skb, struct packet *p, int *unreadable)
 {
     int at = ports_at(p->key.protocol);
     struct ports ports = {};
-    struct fragment_key k;
+    *unreadable = 0;
     if (at >= 0 && p->fragment == 2) {
+        struct fragment_key k;
         fragment_key(p, &k);
         struct ports *known = bpf_map_lookup_elem(&fragments, &k);
         if (known)
             ports = *known;
     } else if (at >= 0) {
         if (load(skb, p->transport + at, &ports, sizeof(ports)))
-            return 0;
+            *unreadable = 1;
     }
     p->key.src_port = ports.src;
     p->key.dst_port = ports.dst;
-    int with_ports = at >= 0;
+    return at;
+}
+
+// The fragments that follow have the ports of this one.
+static __always_inline void note_ports(const struct packet *p)
+{
+    struct ports ports = {p->key.src_port, p->key.dst_port};
+    struct fragment_key k;
+    fragment_key(p, &k);
+    bpf_map_update_elem(&fragments, &k, &ports, BPF_ANY);
+}
+
+static __always_inline struct flow *find(struct __sk_buff *skb, struct packet *p)
+{
+    int unreadable, with_ports = read_ports(skb, p, &unreadable) >= 0;
+    if (unreadable)
+        return 0;
     struct flow *flow = bpf_map_lookup_elem(&flows, &p->key);
     if (!flow) {
         with_ports = 0;
         flow = find_wider(p, &with_ports);
     }
-    if (flow && with_ports && p->fragment == 1) {
-        fragment_key(p, &k);
-        bpf_map_update_elem(&fragments, &k, &ports, BPF_ANY);
-    }
+    if (flow && with_ports && p->fragment == 1)
+        note_ports(p);
     return flow;
 }
 
@@ -186,17 +203,32 @@ static __always_inline __u32 by_code_point(__u8 dscp)
     return dscp == AF11 || dscp == AF12 || dscp == AF13 ? BACKGROUND : 0;
 }
 
-// The priority that the packet leaves with; 0: none of ours.
-static __always_inline __u32 classify(struct __sk_buff *skb)
+// Charges a packet to its flow: the class that it leaves with; 0: it is in excess.
+static __always_inline __u32 charge(struct __sk_buff *skb, const struct packet *p, const struct flow *flow)
+{
+    __u32 slot = flow->slot;
+    struct state *state = bpf_map_lookup_elem(&states, &slot);
+    if (!state)
+        return 0;
+    struct bill bill;
+    draw_up(skb, p, flow->min_unit, &bill);
+    return police(&flow->bucket, state, &bill) ? flow->priority : 0;
+}
+
+#include "masks.h"
+
+// The priority that the packet leaves with; 0: none of ours. `known`: whether it was found whose the packet is.
+static __always_inline __u32 classify(struct __sk_buff *skb, __u32 *known)
 {
     struct packet p = {};
     p.key.ifindex = skb->ifindex;
+    *known = JUDGED;
     __u32 protocol = bpf_ntohs(skb->protocol);
     if (protocol == ETH_ARP)
         return CONTROL;
     if (protocol == ETH_IPV4) {
         if (parse_ipv4(skb, &p))
-            return 0;
+            return 0; // it names nobody
     } else if (protocol == ETH_IPV6) {
         if (parse_ipv6(skb, &p))
             return 0;
@@ -208,15 +240,10 @@ static __always_inline __u32 classify(struct __sk_buff *skb)
     if (p.key.protocol == RSVP || is_boomerang(skb, &p))
         return CONTROL;
     struct flow *flow = find(skb, &p);
-    if (!flow)
-        return by_code_point(p.dscp);
-    __u32 slot = flow->slot;
-    struct state *state = bpf_map_lookup_elem(&states, &slot);
-    if (!state)
-        return 0;
-    struct bill bill;
-    draw_up(skb, &p, flow->min_unit, &bill);
-    return police(&flow->bucket, state, &bill) ? flow->priority : 0;
+    if (flow)
+        return charge(skb, &p, flow);
+    *known = UNKNOWN;
+    return by_code_point(p.dscp);
 }
 
 SEC("classifier")
@@ -225,10 +252,23 @@ int sluice_egress(struct __sk_buff *skb)
     __u32 given = skb->priority;
     // One load before and one store after: a pointer to the field, kept across, is what the verifier refuses.
     asm volatile("" : "+r"(given));
-    __u32 priority = classify(skb);
+    __u32 known, priority = classify(skb, &known);
+    skb->cb[0] = known;
     if (!priority)
         priority = given >> 16 == MAJOR ? 0 : given;
     skb->priority = priority;
+    return TCX_NEXT;
+}
+
+// Hangs behind flow program and Boomerang's, where there are flows of prefixes.
+SEC("classifier")
+int sluice_masks(struct __sk_buff *skb)
+{
+    __u32 known = skb->cb[0];
+    asm volatile("" : "+r"(known));
+    __s64 priority = known == JUDGED ? -1 : charge_masked(skb);
+    if (priority >= 0)
+        skb->priority = priority;
     return TCX_NEXT;
 }
 

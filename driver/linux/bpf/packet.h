@@ -40,8 +40,13 @@ struct flow_key {
     __be16 dst_port; // and the lower
     __u8 protocol;
     __u8 family; // 4 or 6
-    __u8 zero[2];
+    __u8 wild[2]; // how many of the last bits of source and destination do not count; none of a packet's own
 };
+
+// What the program at the egress that knows whose a packet is leaves for those behind it, in the packet's first word of
+// scratch; what it does not know it marks as well, because nobody else clears that.
+#define UNKNOWN 0
+#define JUDGED 1
 
 // Filled at a rate up to a depth.
 struct bucket {

@@ -121,7 +121,14 @@ impl Connections {
         let nobody = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
         let address = |node| map.address(node).unwrap_or(nobody);
         let (src, dst) = (address(spec.from), address(spec.to));
-        let flow = FlowKey { src, dst, protocol: TCP, src_port: spec.ports.0, dst_port: spec.ports.1 };
+        let flow = FlowKey {
+            src,
+            dst,
+            protocol: TCP,
+            src_port: spec.ports.0,
+            dst_port: spec.ports.1,
+            wild: terms::Wild::NONE,
+        };
         self.details.push(Details { spec: *spec, flow, opened: None, finished: None, edges: [None; 2], segments });
     }
 
@@ -202,8 +209,8 @@ impl Details {
 
 /// The other way.
 pub fn reverse(flow: FlowKey) -> FlowKey {
-    let FlowKey { src, dst, protocol, src_port, dst_port } = flow;
-    FlowKey { src: dst, dst: src, protocol, src_port: dst_port, dst_port: src_port }
+    let FlowKey { src, dst, protocol, src_port, dst_port, .. } = flow;
+    FlowKey { src: dst, dst: src, protocol, src_port: dst_port, dst_port: src_port, wild: terms::Wild::NONE }
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ impl World {
         let header = ip::Packet::parse(packet).ok()?;
         self.story.mark_bytes(header.payload());
         let (src, dst) = (header.src(), header.dst());
-        let flow = FlowKey { src, dst, protocol: ICMP, src_port: BOOMERANG, dst_port: BOOMERANG };
+        let flow =
+            FlowKey { src, dst, protocol: ICMP, src_port: BOOMERANG, dst_port: BOOMERANG, wild: terms::Wild::NONE };
         let to = self.map.owner(flow.dst).map_or(u16::MAX, |node| node.0 as u16);
         let len = IPV4_HEADER + header.payload().len() as u32;
         // Whoever has an agent looks at it, though there is no Router Alert: agents catch by ICMP type and magic.

@@ -146,7 +146,7 @@ mod tests {
     /// The times at which a source sends, nanoseconds, until one second is over.
     fn times(pattern: Pattern) -> Vec<u64> {
         let (src, dst) = (address(LinkId(0), 0), address(LinkId(0), 1));
-        let flow = FlowKey { src, dst, protocol: 17, src_port: 1, dst_port: 1 };
+        let flow = FlowKey { src, dst, protocol: 17, src_port: 1, dst_port: 1, wild: terms::Wild::NONE };
         let until = Time::from_nanos(Span::NANOS_PER_SEC);
         let spec = SourceSpec { node: NodeId(0), flow, packet: 1_000, pattern, from: Time::ZERO, until };
         let mut source = Source::new(spec, 0, &Scenario { seed: 1, ..Scenario::default() });

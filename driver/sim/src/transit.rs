@@ -39,7 +39,7 @@ impl World {
         self.story.mark_bytes(&bytes);
         let header = IPV4_HEADER + if router_alert { ROUTER_ALERT } else { 0 };
         let len = header + bytes.len() as u32;
-        let flow = FlowKey { src, dst, protocol: RSVP, src_port: 0, dst_port: 0 };
+        let flow = FlowKey { src, dst, protocol: RSVP, src_port: 0, dst_port: 0, wild: terms::Wild::NONE };
         let to = self.map.owner(dst).map_or(u16::MAX, |node| node.0 as u16);
         let message = self.messages.keep(Message { flow, alert: router_alert, bytes: Rc::from(bytes) });
         let number = self.packets.keep(Packet { ttl, ..Packet::new(Kind::Signal, message, len, to, self.now()) });
@@ -330,7 +330,14 @@ impl World {
                 Some(message) => message.flow,
                 None => {
                     let nobody = address(LinkId(0), 0);
-                    FlowKey { src: nobody, dst: nobody, protocol: RSVP, src_port: 0, dst_port: 0 }
+                    FlowKey {
+                        src: nobody,
+                        dst: nobody,
+                        protocol: RSVP,
+                        src_port: 0,
+                        dst_port: 0,
+                        wild: terms::Wild::NONE,
+                    }
                 }
             },
         }

@@ -19,7 +19,14 @@ fn at(millis: u64) -> Time {
 }
 
 fn turned(flow: FlowKey) -> FlowKey {
-    FlowKey { src: flow.dst, dst: flow.src, protocol: flow.protocol, src_port: flow.dst_port, dst_port: flow.src_port }
+    FlowKey {
+        src: flow.dst,
+        dst: flow.src,
+        protocol: flow.protocol,
+        src_port: flow.dst_port,
+        dst_port: flow.src_port,
+        wild: terms::Wild::NONE,
+    }
 }
 
 /// The receiver reserves the way back to it, and half a megabit for itself.

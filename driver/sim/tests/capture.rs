@@ -32,7 +32,7 @@ fn captured(snap: u32) -> World {
         }],
         sources: vec![SourceSpec {
             node: NodeId(0),
-            flow: FlowKey { src, dst, protocol: UDP, src_port: 53, dst_port: 5_353 },
+            flow: FlowKey { src, dst, protocol: UDP, src_port: 53, dst_port: 5_353, wild: terms::Wild::NONE },
             packet: 301,
             pattern: Pattern::Cbr { rate: Rate::from_kbps(100), jitter_percent: 0 },
             from: Time::ZERO,

@@ -76,7 +76,7 @@ fn sources(scenario: &mut Scenario, chance: &mut Rng) {
             4 => Pattern::OnOff { rate, on, off },
             _ => Pattern::Trace(TraceId(0)),
         };
-        let flow = FlowKey { src, dst, protocol: UDP, src_port: 9, dst_port: 9 };
+        let flow = FlowKey { src, dst, protocol: UDP, src_port: 9, dst_port: 9, wild: terms::Wild::NONE };
         let (from_time, until) = (Time::ZERO, at(FAULTS_END));
         scenario.sources.push(SourceSpec { node: NodeId(from), flow, packet: 500, pattern, from: from_time, until });
     }

@@ -16,50 +16,45 @@ pub(crate) struct Whose {
 }
 
 /// What of a flow a data plane can tell apart (`docs/plane.md`): the five-tuple; both addresses and the protocol; any
-/// sender to a port; any sender. `None`: another mask, or a flow that names nobody.
+/// sender to a port; any sender; prefixes. `None`: another mask, or a flow that names nobody.
 pub(crate) fn whose(flow: &FlowKey, mask: Option<&Selector>) -> Option<Whose> {
-    let (senders, ports) = match mask {
-        None => (true, true),
-        Some(mask) => parts_of(mask)?,
+    let style = mask.map_or(Some(Style::Ff), form_of)?;
+    // Zero is how a data plane says "any": what is meant must not be that very number.
+    let meant = |mask: &Selector| {
+        let says = |bits: u16, port: u16| bits == 0 || port != 0 || !flow.is_masked();
+        (mask.protocol == 0 || flow.protocol != 0)
+            && says(mask.src_port, flow.src_port)
+            && says(mask.dst_port, flow.dst_port)
     };
     let named = |address: IpAddr| !address.is_unspecified() && !address.is_loopback();
-    if flow.protocol == 0 || !named(flow.dst) || (senders && (!named(flow.src) || flow.src.is_multicast())) {
+    let anybody = style == Style::Wf || (flow.is_masked() && mask.is_some_and(|mask| mask.src.is_unspecified()));
+    let sender = anybody || (named(flow.src) && !flow.src.is_multicast());
+    if !mask.map_or(flow.protocol != 0, meant) || !named(flow.dst) || !sender {
         return None;
     }
-    let session = Session { dst: flow.dst, protocol: flow.protocol, dst_port: if ports { flow.dst_port } else { 0 } };
-    let style = if senders { Style::Ff } else { Style::Wf };
-    Some(Whose { session, style, filter: senders.then(|| flow.sender(&session)) })
+    let session = Session { dst: flow.dst, protocol: flow.protocol, dst_port: flow.dst_port };
+    Some(Whose { session, style, filter: (style == Style::Ff).then(|| flow.sender(&session)) })
 }
 
-/// Whether data planes can tell apart the packets under this mask, in the direction that it is written for. Prefixes of
-/// addresses are not among them: plan, ledger and the kernel's flow map are keyed by whole addresses.
+/// Whether data planes can tell apart the packets under this mask, in the direction that it is written for.
 pub fn is_told_apart(mask: &Selector) -> bool {
-    mask.is_exact() || parts_of(mask).is_some()
+    mask.is_exact() || form_of(mask).is_some()
 }
 
-/// Whether a mask that is not a whole five-tuple's names senders, and ports.
-fn parts_of(mask: &Selector) -> Option<(bool, bool)> {
-    let all = |address: IpAddr| bits_of(address) == Some(true);
-    let none = |address: IpAddr| bits_of(address) == Some(false);
-    if !all(mask.dst) || mask.protocol != u8::MAX {
+/// How a mask that is not a whole five-tuple's is asked for: one sender, or prefixes (FF), or any sender (WF).
+fn form_of(mask: &Selector) -> Option<Style> {
+    let wild = mask.wild()?;
+    let (src_any, dst_any) = (mask.src.is_unspecified(), mask.dst.is_unspecified());
+    let whole = |bits: u16| matches!(bits, 0 | u16::MAX);
+    if dst_any || !matches!(mask.protocol, 0 | u8::MAX) || !whole(mask.src_port) || !whole(mask.dst_port) {
         return None;
     }
-    match (mask.src_port, mask.dst_port) {
-        (0, 0) if all(mask.src) => Some((true, false)),
-        (0, 0 | u16::MAX) if none(mask.src) => Some((false, mask.dst_port != 0)),
+    let prefixes = wild.dst > 0 || (wild.src > 0 && !src_any) || mask.protocol == 0;
+    match (src_any, mask.src_port, mask.dst_port) {
+        _ if prefixes => Some(Style::Ff),
+        (false, 0, 0) => Some(Style::Ff),
+        (true, 0, _) => Some(Style::Wf),
         _ => None,
-    }
-}
-
-/// Whether a mask's address has all bits (`Some(true)`), none, or some (`None`).
-fn bits_of(address: IpAddr) -> Option<bool> {
-    let octets = |all: &[u8]| {
-        let first = *all.first()?;
-        (matches!(first, 0 | 0xff) && all.iter().all(|octet| *octet == first)).then_some(first != 0)
-    };
-    match address {
-        IpAddr::V4(address) => octets(&address.octets()),
-        IpAddr::V6(address) => octets(&address.octets()),
     }
 }
 
@@ -74,6 +69,7 @@ impl Whose {
             session: self.session,
             style: self.style,
             filters: self.filter.as_slice(),
+            wild: key.flow.wild,
             flowspec: FlowSpec::ControlledLoad(tspec),
             path_te: tspec,
             police: Police { entry, ..Police::default() },

@@ -237,7 +237,7 @@ impl<P: Probe> Boomerang<P> {
     pub(crate) fn half_of(&mut self, work: &Work, leg: Leg, oif: IfIndex) -> Option<u32> {
         let (classifier, mask) = self.held_as(work, leg);
         let mask_number = self.table.mask_known(&mask)?;
-        self.find(&HalfKey { flow: classifier.under(&mask).flow(), oif, mask: mask_number })
+        self.find(&HalfKey { flow: classifier.flow_under(&mask), oif, mask: mask_number })
     }
 
     /// Whose packets are held here for a leg: the session's own, or all of those that a node before has gathered.
@@ -263,7 +263,7 @@ impl<P: Probe> Boomerang<P> {
         if (self.config.require_auth && !work.proven && !local) || !self.lock_fits(work, there) {
             return refused(0);
         }
-        let flow = classifier.under(&mask).flow();
+        let flow = classifier.flow_under(&mask);
         let named = (!mask.is_exact()).then_some(&mask);
         let asked = |index| match (leg, &work.aggregate) {
             (Leg::Request, Some(aggregate)) if !work.gathered_here => (index == 0).then_some(aggregate.rate),
@@ -322,7 +322,7 @@ impl<P: Probe> Boomerang<P> {
             return None;
         }
         let (classifier, mask) = self.held_as(work, leg);
-        let id = self.create(work, classifier.under(&mask).flow(), &mask, oif)?;
+        let id = self.create(work, classifier.flow_under(&mask), &mask, oif)?;
         self.keep(id, work)
     }
 

@@ -37,7 +37,7 @@ impl Route for TwoWays {
 fn message(n: u32, leg: Leg, transaction: u32) -> Vec<u8> {
     let [_, a, b, c] = n.to_be_bytes();
     let (near, far): (IpAddr, IpAddr) = ([10, a, b, c].into(), [172, 16, b, c].into());
-    let flow = FlowKey { src: near, dst: far, protocol: 17, src_port: 5_004, dst_port: 5_004 };
+    let flow = FlowKey { src: near, dst: far, protocol: 17, src_port: 5_004, dst_port: 5_004, wild: terms::Wild::NONE };
     let request = Request {
         leg,
         id: 1,

@@ -69,6 +69,7 @@ impl Desk {
             session: Session { dst: [10 ^ a, b, c, d].into(), protocol: 17, dst_port: 5004 },
             style: Style::Ff,
             filters: &[SENDER],
+            wild: terms::Wild::NONE,
             flowspec: FlowSpec::ControlledLoad(TSPEC),
             path_te: TSPEC,
             police: Police::default(),

@@ -16,6 +16,7 @@ use terms::ports::RHandle;
 use terms::{Bytes, FlowKey, IfIndex, Span, Time};
 use traffic::classifier::{Classifier, TableFull};
 use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkPlan, LinkSpec, Plan, PlanOp, QueueSpec};
+use traffic::shapes::Shapes;
 
 /// The most flows of an interface.
 pub const MOST_FLOWS: usize = 1 << 22;
@@ -48,6 +49,8 @@ pub(crate) struct Shadow {
     /// Every class that is there but the root.
     pub(crate) classes: BTreeMap<ClassId, ClassSpec>,
     flows: Classifier<Flow>,
+    /// Of the flows of prefixes among them.
+    shapes: Shapes,
     /// All flows that differ, and some that did.
     differ: Vec<FlowKey>,
     /// What the plane has of flows that it has otherwise than wanted.
@@ -76,6 +79,7 @@ impl Shadow {
             root: None,
             classes: BTreeMap::new(),
             flows: Classifier::new(key, MOST_FLOWS),
+            shapes: Shapes::default(),
             differ: Vec::new(),
             others: Vec::new(),
             vacant: Vec::new(),
@@ -97,6 +101,11 @@ impl Shadow {
         self.flows.len() + more <= MOST_FLOWS
     }
 
+    /// Whether a flow of this shape may come.
+    pub(crate) fn has_room_for_shape(&self, flow: &FlowKey) -> bool {
+        self.shapes.has_room_for(flow)
+    }
+
     /// The flow is this reservation's from now on.
     pub(crate) fn give(&mut self, key: FlowKey, whose: Place) {
         if let Some(flow) = self.flows.get_mut(&key) {
@@ -105,6 +114,7 @@ impl Shadow {
         }
         let full = self.flows.insert(key, Flow { whose, has: ABSENT });
         debug_assert!(!matches!(full, Err(TableFull)), "there was room");
+        self.shapes.count(&key, true);
         self.differ.push(key);
     }
 
@@ -131,7 +141,10 @@ impl Shadow {
     fn found(&mut self, key: FlowKey, entry: &FlowSpecEntry) {
         let whose = self.flows.get(&key).map_or(NOBODY, |flow| flow.whose);
         let has = self.put_other(entry);
-        if self.flows.insert(key, Flow { whose, has }).is_ok() {
+        if let Ok(before) = self.flows.insert(key, Flow { whose, has }) {
+            if before.is_none() {
+                self.shapes.count(&key, true);
+            }
             self.differ.push(key);
         }
     }
@@ -145,7 +158,7 @@ impl Shadow {
             (Some(now), _) => self.put_other(now),
             (None, Some(_)) => ABSENT,
             (None, None) => {
-                self.flows.remove(key);
+                self.take_away(key);
                 return;
             }
         };
@@ -175,7 +188,7 @@ impl Shadow {
         let wanted = held.at(flow.whose).map(|(_, held)| held.entry());
         match (has, wanted) {
             (None, None) => {
-                self.flows.remove(key);
+                self.take_away(key);
                 false
             }
             (Some(has), Some(wanted)) if *has == wanted => {
@@ -226,6 +239,11 @@ impl Shadow {
         }
         self.others.push(*entry);
         self.others.len() as u32 - 1
+    }
+
+    fn take_away(&mut self, key: &FlowKey) {
+        self.flows.remove(key);
+        self.shapes.count(key, false);
     }
 
     fn drop_other(&mut self, has: u32) {

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle, TcRequest, TrafficControl};
 use terms::{Adspec, Fault, FlowKey, FlowSpec, Hop, IfIndex, Rate, Refused, Style, Time};
 use traffic::plan::{BucketId, BucketSpec, FlowSpecEntry, LinkSpec, PlanOp};
+use traffic::shapes::MOST_SHAPES;
 
 /// The most senders that share one reservation.
 pub const MOST_FILTERS: usize = 4_096;
@@ -128,8 +129,14 @@ impl Tc {
         let interface = request.oif;
         let link = self.links.get(&interface).ok_or(Refused::NotReservable { interface })?;
         let flows = flows_of(request)?;
-        if self.plane.link(interface).is_some_and(|shadow| !shadow.has_room(flows.as_slice().len())) {
-            return Err(Refused::Limit { what: "flows of an interface", limit: MOST_FLOWS });
+        if let Some(shadow) = self.plane.link(interface) {
+            if !shadow.has_room(flows.as_slice().len()) {
+                return Err(Refused::Limit { what: "flows of an interface", limit: MOST_FLOWS });
+            }
+            if !shadow.has_room_for_shape(&flows.first()) {
+                let what = "lengths of prefixes, with ports and without, on an interface";
+                return Err(Refused::Limit { what, limit: MOST_SHAPES });
+            }
         }
         let (asked, mtu) = (request.flowspec.tspec().M, link.terms.spec.mtu);
         if asked > mtu {
@@ -366,7 +373,9 @@ impl Tc {
 fn flows_of(request: &TcRequest<'_>) -> Result<Flows, Refused> {
     let too_many = |limit| Refused::Limit { what: "filter specs of one reservation", limit };
     match (request.style, request.filters) {
-        (Style::Ff, [filter]) => Ok(Flows::One(FlowKey::of(&request.session, filter))),
+        (Style::Ff, [filter]) => {
+            Ok(Flows::One(FlowKey { wild: request.wild, ..FlowKey::of(&request.session, filter) }))
+        }
         (Style::Ff, _) => Err(too_many(1)),
         (Style::Wf, []) => Ok(Flows::One(FlowKey::of_any_sender(&request.session))),
         (Style::Wf, _) => Err(too_many(0)),

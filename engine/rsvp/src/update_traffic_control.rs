@@ -9,7 +9,7 @@ use crate::tcsb::{Tcsb, TcsbKey, Told};
 use alloc::vec::Vec;
 use terms::ports::{Police, Preemption, TcRequest};
 use terms::probe::Probe;
-use terms::{FilterSpec, FlowSpec, Refused, Span, Style, Time};
+use terms::{FilterSpec, FlowSpec, Refused, Span, Style, Time, Wild};
 use wire::iana::error;
 
 /// The least flowspec that serves both (RFC 2211 section 8, RFC 2212). Two services do not merge (error 21, value 1).
@@ -159,6 +159,7 @@ impl<P: Probe> Rsvp<P> {
             session: self.sessions.key(sid),
             style: due.style,
             filters: alone.as_ref().map_or(&due.filters[..], |f| &f[..]),
+            wild: Wild::NONE,
             flowspec: due.flowspec,
             path_te: told.path_te,
             police: told.police,

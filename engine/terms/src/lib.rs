@@ -30,7 +30,7 @@ pub use adspec::{Adspec, GuaranteedTerms, Hop};
 pub use bytes::Bytes;
 pub use curve::ServiceCurve;
 pub use error::{Fault, Malformed, Misuse, Refused};
-pub use packet::{Dscp, FlowKey, PacketMeta};
+pub use packet::{Dscp, FlowKey, PacketMeta, Wild};
 pub use rate::Rate;
 pub use session::{FilterSpec, IfIndex, SenderTemplate, Session, Style};
 pub use time::{Span, Time};

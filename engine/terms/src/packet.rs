@@ -25,30 +25,52 @@ impl Dscp {
     }
 }
 
-/// The five-tuple of a packet.
+/// How many of the last bits of a flow's addresses do not count: 16 for both, of `10.1.0.0/16 -> 10.2.0.0/16`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Wild {
+    /// Of the source.
+    pub src: u8,
+    /// Of the destination.
+    pub dst: u8,
+}
+
+impl Wild {
+    /// Every bit of both addresses counts.
+    pub const NONE: Wild = Wild { src: 0, dst: 0 };
+}
+
+/// The five-tuple of a packet, or what counts of it for all packets of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowKey {
     /// Source address.
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,
-    /// IP protocol number.
+    /// IP protocol number; zero, of a flow: any.
     pub protocol: u8,
     /// Source port; zero where the protocol has none, or in a fragment other than the first. Of ESP and AH packets the
     /// upper half of the security parameter index, `dst_port` being the lower: as they lie in an ESP header.
     pub src_port: u16,
     /// Destination port; as `src_port`.
     pub dst_port: u16,
+    /// What of the addresses does not count and is zero in them; of a packet, nothing.
+    pub wild: Wild,
 }
 
 impl FlowKey {
+    /// Whether it is a flow of prefixes, or of any protocol: one that a packet is looked up for by its shape.
+    pub fn is_masked(&self) -> bool {
+        self.wild != Wild::NONE || self.protocol == 0
+    }
+
     /// The packets of one sender of one session.
     pub fn of(session: &Session, sender: &SenderTemplate) -> FlowKey {
         let [s0, s1, s2, s3] = sender.src_port.to_be_bytes();
         let low = u16::from_be_bytes([s2, s3]);
         let (src_port, dst_port) =
             if session.is_gpi() { (u16::from_be_bytes([s0, s1]), low) } else { (low, session.dst_port) };
-        FlowKey { src: sender.src, dst: session.dst, protocol: session.protocol, src_port, dst_port }
+        let wild = Wild::NONE;
+        FlowKey { src: sender.src, dst: session.dst, protocol: session.protocol, src_port, dst_port, wild }
     }
 
     /// The packets of whoever sends to the session (the wildcard filter of RFC 2205 section 1.3): the source is the
@@ -61,9 +83,9 @@ impl FlowKey {
         FlowKey::of(session, &SenderTemplate { src, src_port: 0 })
     }
 
-    /// Whether it names the packets of any sender.
+    /// Whether it names the packets of any sender to one destination.
     pub fn is_of_any_sender(&self) -> bool {
-        self.src.is_unspecified()
+        self.src.is_unspecified() && !self.is_masked()
     }
 
     /// The sender of these packets, in their session.

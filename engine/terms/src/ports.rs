@@ -174,6 +174,9 @@ pub struct TcRequest<'a> {
     /// Whose packets: one filter spec for FF; for SE a list, in ascending order, whose packets go through one bucket;
     /// none for WF, where every packet of the session goes through one bucket.
     pub filters: &'a [FilterSpec],
+    /// How many of the last bits of the session's destination and of its one sender's address do not count; they are zero
+    /// there. Only with FF.
+    pub wild: crate::Wild,
     /// The merged request (`TC_Flowspec`).
     pub flowspec: FlowSpec,
     /// What the matching senders send together (`Path_Te`).

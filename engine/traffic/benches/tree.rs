@@ -59,7 +59,14 @@ fn run(bench: &Bench, name: &str, leaves: u32, shaped: bool) {
 
 fn flow(leaf: u32) -> FlowKey {
     let (src, dst) = (Ipv4Addr::from(0x0a00_0000 + leaf), Ipv4Addr::new(192, 0, 2, 1));
-    FlowKey { src: IpAddr::V4(src), dst: IpAddr::V4(dst), protocol: 17, src_port: 1000, dst_port: 5004 }
+    FlowKey {
+        src: IpAddr::V4(src),
+        dst: IpAddr::V4(dst),
+        protocol: 17,
+        src_port: 1000,
+        dst_port: 5004,
+        wild: terms::Wild::NONE,
+    }
 }
 
 fn spec(leaves: u32, shaped: bool) -> TreeSpec {
@@ -76,7 +83,7 @@ fn spec(leaves: u32, shaped: bool) -> TreeSpec {
         })
         .collect();
     for i in 0..leaves {
-        let FlowKey { src, dst, protocol, src_port, dst_port } = flow(i);
+        let FlowKey { src, dst, protocol, src_port, dst_port, .. } = flow(i);
         let rule = Rule {
             src: Some((src, 32)),
             dst: Some((dst, 32)),

@@ -1,5 +1,6 @@
 //! The classifier: from a packet's five-tuple to what was installed for it, at a cost that does not grow with the
-//! number of flows (DiffServ's multi-field classifier, RFC 2475 section 2.3.1, with exact matches only).
+//! number of flows (DiffServ's multi-field classifier, RFC 2475 section 2.3.1, with exact matches only; a prefix is an
+//! exact match of what it leaves, [`crate::shapes`]).
 //!
 //! A hash table whose hash the driver keys, because the five-tuple is written by strangers: without the key they
 //! cannot choose tuples that collide.
@@ -88,6 +89,7 @@ impl<T> Classifier<T> {
 /// Keyed multiply-and-fold over the words of the tuple: two for IPv4, five for IPv6.
 fn hash(key: [u64; 2], flow: &FlowKey) -> u64 {
     let ports = u64::from(flow.src_port) << 24 | u64::from(flow.dst_port) << 8 | u64::from(flow.protocol);
+    let ports = ports | u64::from(flow.wild.src) << 48 | u64::from(flow.wild.dst) << 40;
     let mut state = fold(key[0] ^ ports, key[1] ^ 0x9e37_79b9_7f4a_7c15);
     match (flow.src, flow.dst) {
         (IpAddr::V4(s), IpAddr::V4(d)) => {

@@ -120,6 +120,7 @@ impl MultiField {
             protocol: self.protocol.unwrap_or(0),
             src_port: self.src_port.unwrap_or(0),
             dst_port: self.dst_port.unwrap_or(0),
+            wild: terms::Wild::NONE,
         }
     }
 }

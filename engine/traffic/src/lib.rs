@@ -4,7 +4,7 @@
 //! user-space plane, the kernel) is told; [`port`] is the data plane that the first two of them run for one
 //! interface; the other modules are its algorithms, each usable alone.
 //!
-//! Reading order: [`plan`], [`work`], [`bucket`], [`queue`], [`classifier`], [`edge`], [`scheduler`], [`port`];
+//! Reading order: [`plan`], [`work`], [`bucket`], [`queue`], [`classifier`], [`shapes`], [`edge`], [`scheduler`], [`port`];
 //! then [`meter`], [`dropper`], [`shaper`], and [`tree`], which puts them together.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,5 +21,6 @@ pub mod port;
 pub mod queue;
 pub mod scheduler;
 pub mod shaper;
+pub mod shapes;
 pub mod tree;
 pub mod work;

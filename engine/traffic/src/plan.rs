@@ -10,7 +10,8 @@
 //! whole aggregate serves them by their code point, and no node there knows a single flow (RFC 2475).
 //!
 //! A packet belongs to the flow that names it most closely: its five-tuple; else its addresses and protocol alone;
-//! else any sender to its destination and port; else any sender to its destination.
+//! else any sender to its destination and port; else any sender to its destination; else the prefixes that it lies in, the
+//! closest first ([`crate::shapes`]).
 
 use crate::edge::{EdgeAt, EdgeRule, MultiField};
 use alloc::collections::BTreeMap;

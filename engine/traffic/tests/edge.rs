@@ -13,7 +13,7 @@ const IN: EdgeAt = EdgeAt { interface: OIF, side: Side::Ingress };
 
 fn flow(port: u16) -> FlowKey {
     let host = |n| IpAddr::V4(Ipv4Addr::new(10, 0, 0, n));
-    FlowKey { src: host(1), dst: host(2), protocol: 17, src_port: port, dst_port: 5004 }
+    FlowKey { src: host(1), dst: host(2), protocol: 17, src_port: port, dst_port: 5004, wild: terms::Wild::NONE }
 }
 
 fn packet(port: u16, len: u32, dscp: Dscp) -> PacketMeta {

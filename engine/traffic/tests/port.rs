@@ -12,7 +12,7 @@ const KINDS: [SchedulerKind; 3] = [SchedulerKind::Hfsc, SchedulerKind::Htb, Sche
 
 fn flow(n: u16, protocol: u8) -> FlowKey {
     let host = |h| IpAddr::V4(Ipv4Addr::new(10, 0, 0, h));
-    FlowKey { src: host(1), dst: host(2), protocol, src_port: n, dst_port: 5004 }
+    FlowKey { src: host(1), dst: host(2), protocol, src_port: n, dst_port: 5004, wild: terms::Wild::NONE }
 }
 
 fn packet(n: u16, len: u32, id: u64) -> PacketMeta {

@@ -53,7 +53,7 @@ fn some_flow() -> impl Strategy<Value = FlowKey> {
             |n: u8| if six { IpAddr::from([0, 0, 0, 0, 0, 0, 0, u16::from(n)]) } else { IpAddr::from([0, 0, 0, n]) };
         // A wildcard has no source port, and only both ports can be left out.
         let src_port = if src == 0 || dst_port == 0 { 0 } else { src_port.max(1) };
-        FlowKey { src: host(src), dst: host(dst), protocol: 17, src_port, dst_port }
+        FlowKey { src: host(src), dst: host(dst), protocol: 17, src_port, dst_port, wild: terms::Wild::NONE }
     })
 }
 
@@ -172,7 +172,8 @@ fn a_bucket_goes_with_its_last_flow() {
     let mut port = port();
     let bucket = BucketSpec { rate: Rate::ZERO, depth: Bytes::new(1_000), min_unit: 64 };
     let host = |n| IpAddr::V4(Ipv4Addr::new(10, 0, 0, n));
-    let flow = |n| FlowKey { src: host(n), dst: host(9), protocol: 17, src_port: 1, dst_port: 2 };
+    let flow =
+        |n| FlowKey { src: host(n), dst: host(9), protocol: 17, src_port: 1, dst_port: 2, wild: terms::Wild::NONE };
     let set = |port: &mut Port, n| {
         port.apply(Time::ZERO, &PlanOp::Flow { oif: OIF, flow: flow(n), entry: entry(Some(4), bucket) }).unwrap();
     };

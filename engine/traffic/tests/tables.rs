@@ -81,7 +81,8 @@ fn flow(n: u16) -> FlowKey {
             IpAddr::V4(Ipv4Addr::from(u32::from(h)))
         }
     };
-    let mut key = FlowKey { src: host(0), dst: host(0), protocol: 17, src_port: 0, dst_port: 0 };
+    let mut key =
+        FlowKey { src: host(0), dst: host(0), protocol: 17, src_port: 0, dst_port: 0, wild: terms::Wild::NONE };
     let v = n / 10 + 1;
     match n % 10 / 2 {
         0 => key.src = host(v),

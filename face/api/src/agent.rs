@@ -11,7 +11,7 @@ pub use crate::boomerang::{BoomerangAsk, BoomerangDoc, BoomerangNews, BoomerangS
 pub use crate::event::{Direction, EventDoc, TraceFilter};
 pub use crate::links::{CallerDoc, LinkRow};
 pub use crate::proxy::{StaticDoc, StaticRow};
-pub use crate::rows::{ClassRow, InterfaceRow};
+pub use crate::rows::{ClassRow, CounterRow, InterfaceRow};
 pub use crate::show::{Filter, Rows, Shown, View};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -423,6 +423,10 @@ pub struct ReservationRow {
     /// The sender.
     #[serde(flatten)]
     pub sender: SenderId,
+    /// Of prefixes (Boomerang's masks): whose packets, `10.1.0.0/16:* -> 10.2.0.0/16:*/any`; session and sender are their
+    /// first addresses then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefixes: Option<String>,
     /// Where it is installed; null: the reservation of a local receiver, on no interface of ours.
     pub oif: Option<String>,
     /// Next hop that asked; null: a local application, or adopted.
@@ -473,17 +477,6 @@ pub struct Measured {
     pub excess_packets: u64,
     /// Their bytes.
     pub excess_bytes: u64,
-}
-
-/// A message counter.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct CounterRow {
-    /// `Path`, `Resv`, ... or the reason of a drop.
-    pub name: String,
-    /// Received (or dropped for this reason).
-    pub received: u64,
-    /// Sent.
-    pub sent: u64,
 }
 
 /// Everything.

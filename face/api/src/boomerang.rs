@@ -1,8 +1,9 @@
-//! Boomerang over the agent's socket: what is asked, what there is.
+//! Boomerang over the agent's socket: what is asked, what there is. Sites, whose packets are one session: [`Prefix`].
 
 use crate::agent::{Installed, Measured};
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 /// A forward and a reverse rate, bit/s of IP bytes; 0: nothing in that direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -43,6 +44,87 @@ pub struct MaskDoc {
     pub src_port: u16,
     /// Of the destination port.
     pub dst_port: u16,
+}
+
+/// A host, or a site: all addresses that begin alike, `10.1.0.0/16`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prefix {
+    /// Its first address.
+    pub addr: IpAddr,
+    /// How many bits its addresses have in common.
+    pub length: u8,
+}
+
+impl Prefix {
+    /// One address.
+    pub fn host(addr: IpAddr) -> Prefix {
+        Prefix { addr, length: if addr.is_ipv4() { 32 } else { 128 } }
+    }
+
+    /// Whether it is one address.
+    pub fn is_host(&self) -> bool {
+        *self == Prefix::host(self.addr)
+    }
+
+    /// The bits that its addresses have in common.
+    pub fn mask(&self) -> IpAddr {
+        let length = u32::from(self.length);
+        match self.addr {
+            IpAddr::V4(_) => Ipv4Addr::from_bits(!u32::MAX.checked_shr(length).unwrap_or(0)).into(),
+            IpAddr::V6(_) => Ipv6Addr::from_bits(!u128::MAX.checked_shr(length).unwrap_or(0)).into(),
+        }
+    }
+
+    fn is_proper(&self) -> bool {
+        match (self.addr, self.mask()) {
+            (IpAddr::V4(addr), IpAddr::V4(mask)) => addr & !mask == Ipv4Addr::UNSPECIFIED,
+            (IpAddr::V6(addr), IpAddr::V6(mask)) => addr & !mask == Ipv6Addr::UNSPECIFIED,
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Prefix, String> {
+        let wrong =
+            || format!("{text:?} is neither an address nor a prefix: write 10.1.0.1, 10.1.0.0/16 or fd00:1::/48");
+        let Some((addr, length)) = text.split_once('/') else {
+            return text.parse().map(Prefix::host).map_err(|_| wrong());
+        };
+        let addr: IpAddr = addr.parse().map_err(|_| wrong())?;
+        let length = length.parse().ok().filter(|length| *length <= Prefix::host(addr).length).ok_or_else(wrong)?;
+        let prefix = Prefix { addr, length };
+        let beyond = || format!("{text:?} says something behind its first {length} bits: they are to be zero");
+        if prefix.is_proper() { Ok(prefix) } else { Err(beyond()) }
+    }
+}
+
+/// Whose packets go from one site to another, and which bits of that count. `src` is our own address if it is not said; a
+/// protocol and ports that are not said are any.
+pub fn between(
+    src: Option<Prefix>,
+    dst: Prefix,
+    protocol: Option<u8>,
+    ports: (Option<u16>, Option<u16>),
+) -> (ClassifierDoc, MaskDoc) {
+    let all = |port: Option<u16>| if port.is_some() { u16::MAX } else { 0 };
+    let mask = MaskDoc {
+        src: src.map_or_else(|| Prefix::host(dst.addr).mask(), |src| src.mask()),
+        dst: dst.mask(),
+        protocol: if protocol.is_some() { u8::MAX } else { 0 },
+        src_port: all(ports.0),
+        dst_port: all(ports.1),
+    };
+    let flow = ClassifierDoc {
+        src: src.map(|src| src.addr),
+        dst: Some(dst.addr),
+        protocol: protocol.unwrap_or(0),
+        src_port: ports.0.unwrap_or(0),
+        dst_port: ports.1.unwrap_or(0),
+    };
+    (flow, mask)
 }
 
 /// What is asked for.

@@ -50,3 +50,14 @@ pub struct ClassRow {
     /// Packets dropped.
     pub drops: u64,
 }
+
+/// A message counter.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CounterRow {
+    /// `Path`, `Resv`, ... or the reason of a drop.
+    pub name: String,
+    /// Received (or dropped for this reason).
+    pub received: u64,
+    /// Sent.
+    pub sent: u64,
+}

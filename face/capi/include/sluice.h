@@ -60,7 +60,7 @@ struct sluice_when {
     int earliest;       /* as early as it fits, not before start_s, over by end_s; needs duration_s */
 };
 
-/* A five-tuple; NULL and 0 are anything. */
+/* A five-tuple; NULL and 0 are anything. To Boomerang an address may be a prefix, "10.1.0.0/16". */
 struct sluice_flow {
     const char *src;
     const char *dst;
@@ -111,7 +111,9 @@ int sluice_follow(sluice *s, uint64_t after);
 int sluice_next_event(sluice *s, int timeout_ms, struct sluice_event *event);
 
 /* Boomerang: one message to the far end and back, every aware node on its way reserves; kept up until it is released or
- * the connection ends. Returns when the answer is back. granted gets what was reserved, bit/s forward and reverse. */
+ * the connection ends. Returns when the answer is back. granted gets what was reserved, bit/s forward and reverse. With a
+ * prefix as src or dst all packets between the two are one session (a protocol and ports of 0: any), and far_end is the host
+ * there that answers. */
 int sluice_boomerang_reserve(sluice *s, const char *far_end, const struct sluice_flow *flow, uint32_t forward_bps,
                              uint32_t reverse_bps, uint64_t *number, uint32_t granted[2]);
 int sluice_boomerang_release(sluice *s, uint64_t number);

@@ -3,10 +3,9 @@
 use crate::given;
 use api::agent::{Answer, EventDoc, Request};
 use api::book::{
-    AmountDoc, AskDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, ChangeDoc, FlowDoc, Instant, PartDoc,
-    ReservationDoc,
+    AmountDoc, AskDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, ChangeDoc, Instant, PartDoc, ReservationDoc,
 };
-use api::boomerang::{BoomerangAsk, BoomerangNews, ClassifierDoc, RatesDoc};
+use api::boomerang::{BoomerangAsk, BoomerangNews, ClassifierDoc, MaskDoc, RatesDoc};
 use api::client::{Client, Error};
 use api::place::{Papers, Place};
 use linux::clock::Clock;
@@ -145,21 +144,14 @@ impl Connection {
     /// Reserves by Boomerang, and waits for the answer: its number, and what was reserved.
     pub fn boomerang(
         &mut self,
-        far_end: &str,
-        flow: FlowDoc,
+        far_end: IpAddr,
+        (flow, mask): (ClassifierDoc, Option<MaskDoc>),
         forward_bps: u32,
         reverse_bps: u32,
     ) -> Result<(u64, [u32; 2]), Ended> {
-        let far_end: IpAddr = far_end.parse().map_err(|_| Ended::Misuse(format!("{far_end:?} is no address")))?;
-        let flow = ClassifierDoc {
-            src: flow.src,
-            dst: flow.dst,
-            protocol: flow.protocol.unwrap_or(17),
-            src_port: flow.src_port.unwrap_or(0),
-            dst_port: flow.dst_port.unwrap_or(0),
-        };
         // What is not said here is as the agent has it.
-        let ask = serde_json::json!({ "far_end": far_end, "flow": flow, "rates": [RatesDoc { forward_bps, reverse_bps }], "bound": true });
+        let rates = [RatesDoc { forward_bps, reverse_bps }];
+        let ask = serde_json::json!({ "far_end": far_end, "flow": flow, "mask": mask, "rates": rates, "bound": true });
         let ask: BoomerangAsk = serde_json::from_value(ask).map_err(|error| Ended::Misuse(error.to_string()))?;
         let Answer::Boomerang(doc) = self.client.call(Request::BoomerangReserve { ask, number: None })? else {
             return Err(nonsense());

@@ -2,6 +2,7 @@
 
 use crate::connection::Ended;
 use api::book::{AskDoc, BackgroundDoc, BookEvent, FlowDoc, Instant, PartDoc, ReservationDoc};
+use api::boomerang::{ClassifierDoc, MaskDoc, Prefix, between};
 use std::ffi::{CStr, c_char, c_int};
 use std::net::IpAddr;
 use terms::Time;
@@ -90,6 +91,30 @@ impl Event {
 }
 
 impl Flow {
+    /// What it says to Boomerang: hosts or prefixes, and which bits of that count. A NULL destination is the far end.
+    ///
+    /// # Safety
+    /// Its addresses are C strings or null.
+    pub unsafe fn sites(&self, far_end: IpAddr) -> Result<(ClassifierDoc, Option<MaskDoc>), Ended> {
+        let site = |at| -> Result<Option<Prefix>, Ended> {
+            // SAFETY: the caller's promise.
+            let text = unsafe { text_or_none(at) }?;
+            text.map(|text| text.parse().map_err(Ended::Misuse)).transpose()
+        };
+        let (src, dst) = (site(self.src)?, site(self.dst)?);
+        if src.is_none_or(|src| src.is_host()) && dst.is_none_or(|dst| dst.is_host()) {
+            let (src, dst) = (src.map(|src| src.addr), dst.map(|dst| dst.addr));
+            let protocol = if self.protocol == 0 { 17 } else { self.protocol };
+            let (src_port, dst_port) = (self.src_port, self.dst_port);
+            return Ok((ClassifierDoc { src, dst, protocol, src_port, dst_port }, None));
+        }
+        let port = |port: u16| (port != 0).then_some(port);
+        let protocol = (self.protocol != 0).then_some(self.protocol);
+        let dst = dst.unwrap_or_else(|| Prefix::host(far_end));
+        let (flow, mask) = between(src, dst, protocol, (port(self.src_port), port(self.dst_port)));
+        Ok((flow, Some(mask)))
+    }
+
     /// What it says.
     ///
     /// # Safety

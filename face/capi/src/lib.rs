@@ -279,8 +279,10 @@ pub unsafe extern "C" fn sluice_boomerang_reserve(
     // SAFETY: the caller's promises, passed on.
     unsafe {
         with(s, |connection| {
-            let flow = flow.as_ref().ok_or_else(|| Ended::Misuse("a flow is needed".to_owned()))?.read()?;
-            let (session, rates) = connection.boomerang(text(far_end)?, flow, forward_bps, reverse_bps)?;
+            let far_end = text(far_end)?;
+            let far_end = far_end.parse().map_err(|_| Ended::Misuse(format!("{far_end:?} is no address")))?;
+            let flow = flow.as_ref().ok_or_else(|| Ended::Misuse("a flow is needed".to_owned()))?.sites(far_end)?;
+            let (session, rates) = connection.boomerang(far_end, flow, forward_bps, reverse_bps)?;
             put(number, session);
             put(granted, rates);
             Ok(())

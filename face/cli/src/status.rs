@@ -118,7 +118,7 @@ pub fn reservations(rows: &[ReservationRow]) -> Table {
         let measured = row.measured.as_ref();
         let over = |bps: f64, interval: u64| if interval == 0 { "-".to_string() } else { rate(bps as u64) };
         table.row([
-            flow(&row.session, &row.sender),
+            row.prefixes.clone().unwrap_or_else(|| flow(&row.session, &row.sender)),
             row.oif.clone().unwrap_or_else(|| "here".to_string()),
             wanted(&row.asked),
             row.admitted_wire_bps.map_or_else(|| "-".to_string(), rate),

@@ -81,6 +81,7 @@ mod tests {
         protocol: 17,
         src_port: 1,
         dst_port: 2,
+        wild: terms::Wild::NONE,
     };
 
     fn counters(bytes: u64, over_bytes: u64) -> Counters {

@@ -7,6 +7,7 @@ use api::agent::{EventDoc, Line};
 use node::io::Event;
 use rsvp::io::{ErrorReport, Gone, NeighbourNews, Upcall};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use terms::{Adspec, FlowKey, GuaranteedTerms, IfIndex, SenderTemplate, Session, Style};
 
 /// Names of interfaces, by index.
@@ -172,8 +173,18 @@ fn whose(session: &Session, template: Option<&SenderTemplate>, style: Style) -> 
     }
 }
 
+/// `10.0.0.1:5004 -> 10.0.2.2:5004/17`; of prefixes `10.1.0.0/16:* -> 10.2.0.0/16:*/any`.
 pub(crate) fn packets(flow: &FlowKey) -> String {
-    format!("{}:{} -> {}:{}/{}", flow.src, flow.src_port, flow.dst, flow.dst_port, flow.protocol)
+    if !flow.is_masked() {
+        return format!("{}:{} -> {}:{}/{}", flow.src, flow.src_port, flow.dst, flow.dst_port, flow.protocol);
+    }
+    let any = |number: u16, any: &str| if number == 0 { any.to_owned() } else { number.to_string() };
+    let end = |address: IpAddr, wild: u8, port: u16| {
+        let length = if address.is_ipv4() { 32 } else { 128 } - u32::from(wild);
+        format!("{address}/{length}:{}", any(port, "*"))
+    };
+    let (src, dst) = (end(flow.src, flow.wild.src, flow.src_port), end(flow.dst, flow.wild.dst, flow.dst_port));
+    format!("{src} -> {dst}/{}", any(flow.protocol.into(), "any"))
 }
 
 fn destination(session: &Session) -> String {

@@ -178,6 +178,7 @@ fn asked_row(view: &ResvView, sender: SenderTemplate, now: Time) -> ReservationR
     ReservationRow {
         session: view.session.into(),
         sender: sender.into(),
+        prefixes: None,
         oif: None,
         nhop: match view.next_hop {
             NextHop::Hop { addr, .. } => Some(addr),
@@ -197,6 +198,7 @@ fn held_row(held: &ReservationView, now: Time) -> ReservationRow {
     ReservationRow {
         session: held.session.into(),
         sender: held.flow.sender(&held.session).into(),
+        prefixes: held.flow.is_masked().then(|| crate::news::packets(&held.flow)),
         oif: None,
         nhop: None,
         style: None,

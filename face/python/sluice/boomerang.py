@@ -11,6 +11,7 @@ It is asked of this machine's own agent over its local socket; neither a broker 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._agent import Agent
@@ -92,12 +93,40 @@ def _rates(all_: Sequence[Rates]) -> List[Dict[str, int]]:
     return [{"forward_bps": _rate(forward), "reverse_bps": _rate(reverse)} for forward, reverse in all_]
 
 
+def _whose(
+    far_end: str,
+    src: Optional[str],
+    dst: Optional[str],
+    protocol: Union[int, str, None],
+    src_port: Optional[int],
+    dst_port: Optional[int],
+) -> Tuple[Dict[str, Any], Optional[Dict[str, Any]]]:
+    """Whose packets, and which bits of that count; None: all."""
+    flow: Dict[str, Any] = {"src": src, "dst": dst, "src_port": src_port or 0, "dst_port": dst_port or 0}
+    if not any(end and "/" in end for end in (src, dst)):
+        if src_port is None or dst_port is None:
+            raise ValueError("src_port and dst_port are needed unless src or dst is a prefix")
+        return {**flow, "protocol": _protocol("udp" if protocol is None else protocol)}, None
+    to = ip_network(dst or far_end)
+    whole = ip_network(far_end).netmask
+    mask = {
+        "src": str(ip_network(src).netmask if src else whole),
+        "dst": str(to.netmask),
+        "protocol": 0 if protocol is None else 255,
+        "src_port": 65535 if src_port else 0,
+        "dst_port": 65535 if dst_port else 0,
+    }
+    flow["src"] = str(ip_network(src).network_address) if src else None
+    flow["dst"] = str(to.network_address)
+    return {**flow, "protocol": 0 if protocol is None else _protocol(protocol)}, mask
+
+
 def reserve(
     far_end: str,
     *,
-    src_port: int,
-    dst_port: int,
-    protocol: Union[int, str] = "udp",
+    src_port: Optional[int] = None,
+    dst_port: Optional[int] = None,
+    protocol: Union[int, str, None] = None,
     src: Optional[str] = None,
     dst: Optional[str] = None,
     forward: Rate = 0,
@@ -110,14 +139,19 @@ def reserve(
 ) -> Session:
     """Reserves for the packets from our ``src_port`` to ``dst_port`` of the far end, and back.
 
+    ``src`` and ``dst`` may be prefixes, ``"10.1.0.0/16"``: all packets between the two sites are one session then, of any port
+    and protocol that is not said, and ``far_end`` is the host there that answers.
+
     ``or_else`` are rates (forward, reverse) that would do instead, best first; ``at_least`` is what is taken when a node has less.
 
     Raises NoRoom where a node refuses, Unavailable where nobody answers.
     """
+    flow, mask = _whose(far_end, src, dst, protocol, src_port, dst_port)
     agent = Agent(socket)
     ask: Dict[str, Any] = {
         "far_end": far_end,
-        "flow": {"src": src, "dst": dst, "protocol": _protocol(protocol), "src_port": src_port, "dst_port": dst_port},
+        "flow": flow,
+        "mask": mask,
         "rates": _rates([(forward, reverse), *or_else]),
         "at_least": _rates([at_least])[0],
         "refresh_s": refresh,

@@ -22,4 +22,14 @@ with sluice.boomerang.reserve(far_end, src_port=4000, dst_port=5004, forward="3m
     )
     assert lower.forward == 1_000_000, lower.forward
     lower.release()
+    with sluice.boomerang.reserve(
+        far_end, src="10.0.0.0/24", dst="10.0.3.0/24", forward="1mbit", reverse="500kbit", socket=where
+    ) as sites:
+        assert (sites.forward, sites.reverse) == (1_000_000, 500_000), vars(sites)
+    for wrong in ({}, {"src": "10.0.0.1/24", "dst": "10.0.3.0/24"}):
+        try:
+            sluice.boomerang.reserve(far_end, forward="1mbit", socket=where, **wrong)
+            raise AssertionError(f"{wrong} is nobody's")
+        except ValueError:
+            pass
 print("reserved, refused and given back")

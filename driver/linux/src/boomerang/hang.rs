@@ -2,7 +2,7 @@
 
 use super::{FastPath, PAST_THE_END};
 use crate::bpf::arriving::{self, Xdp};
-use crate::bpf::{fault, sys};
+use crate::bpf::{fault, masks, sys};
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,8 @@ impl FastPath {
     }
 
     /// Hangs the program that polices sessions behind all others at the egress of an interface, again if it hangs there:
-    /// after the flow program, which otherwise would wipe what this one says.
+    /// after the flow program, which otherwise would wipe what this one says. Only that for flows of prefixes stays behind
+    /// it, so that a session which lies in one has its own bucket.
     ///
     /// # Errors
     /// The kernel has no TCX (before Linux 6.6).
@@ -53,8 +54,13 @@ impl FastPath {
         self.interface(oif).ok_or(PAST_THE_END)?;
         let path = self.pins.join(format!("{EGRESS_LINK}{}", oif.0));
         take_away(&path)?;
-        let link = sys::attach(self.programs.egress.as_fd(), oif.0, Side::Egress, false)
-            .map_err(fault("attach the program to the interface's egress (TCX)"))?;
+        let program = self.programs.egress.as_fd();
+        let masks = self.pins.parent().and_then(|mount| masks::link_at(mount, oif));
+        let link = match &masks {
+            Some(masks) => sys::attach_before(program, oif.0, Side::Egress, masks.as_fd()),
+            None => sys::attach(program, oif.0, Side::Egress, false),
+        };
+        let link = link.map_err(fault("attach the program to the interface's egress (TCX)"))?;
         sys::pin(link.as_fd(), &path).map_err(fault("pin a program's link"))
     }
 

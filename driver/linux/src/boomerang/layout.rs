@@ -194,7 +194,7 @@ pub(super) fn key(at: &Place, wide: Option<&Wide>) -> (IfIndex, FlowKey) {
         None => (v4(who >> 32), v4(who)),
     };
     let (protocol, src_port, dst_port) = ((place >> 24) as u8, (place >> 48) as u16, (place >> 32) as u16);
-    (oif(place), FlowKey { src, dst, protocol, src_port, dst_port })
+    (oif(place), FlowKey { src, dst, protocol, src_port, dst_port, wild: terms::Wild::NONE })
 }
 
 /// The addresses of a key: both in its first word, or in words of their own.

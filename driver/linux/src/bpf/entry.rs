@@ -6,7 +6,7 @@
 use super::older::FirstFlow;
 use std::net::IpAddr;
 use terms::ports::Preemption;
-use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Rspec, ServiceCurve, Session, Span, Tspec};
+use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Rspec, ServiceCurve, Session, Span, Tspec, Wild};
 use traffic::plan::{BucketId, BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, QueueSpec};
 
 /// The major number of our root qdiscs, the same on every interface and in `flow.c`.
@@ -26,14 +26,14 @@ pub const CLASS_RECORD: usize = 64;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawKey {
-    ifindex: u32,
-    src: [u8; 16],
-    dst: [u8; 16],
-    src_port: [u8; 2],
-    dst_port: [u8; 2],
-    protocol: u8,
-    family: u8,
-    zero: [u8; 2],
+    pub(super) ifindex: u32,
+    pub(super) src: [u8; 16],
+    pub(super) dst: [u8; 16],
+    pub(super) src_port: [u8; 2],
+    pub(super) dst_port: [u8; 2],
+    pub(super) protocol: u8,
+    pub(super) family: u8,
+    pub(super) wild: [u8; 2],
 }
 
 /// `struct flow`.
@@ -84,19 +84,6 @@ pub struct RawKinds {
     zero: u32,
 }
 
-impl RawKinds {
-    /// Notes that a flow of this kind came or went.
-    pub fn count(&mut self, flow: &FlowKey, comes: bool) {
-        let flows = match (flow.is_of_any_sender(), flow.src_port == 0 && flow.dst_port == 0) {
-            (true, true) => &mut self.of_any_sender_without_ports,
-            (true, false) => &mut self.of_any_sender,
-            (false, true) => &mut self.without_ports,
-            (false, false) => return,
-        };
-        *flows = if comes { flows.saturating_add(1) } else { flows.saturating_sub(1) };
-    }
-}
-
 /// `struct class_key`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,7 +123,7 @@ impl RawKey {
             dst_port: flow.dst_port.to_be_bytes(),
             protocol: flow.protocol,
             family,
-            zero: [0; 2],
+            wild: [flow.wild.src, flow.wild.dst],
         }
     }
 
@@ -148,6 +135,7 @@ impl RawKey {
             protocol: self.protocol,
             src_port: u16::from_be_bytes(self.src_port),
             dst_port: u16::from_be_bytes(self.dst_port),
+            wild: Wild { src: self.wild[0], dst: self.wild[1] },
         };
         (IfIndex(self.ifindex), flow)
     }
@@ -463,6 +451,7 @@ mod tests {
                 protocol: 17,
                 src_port: 4000,
                 dst_port: 5004,
+                wild: terms::Wild::NONE,
             };
             assert_eq!(RawKey::new(IfIndex(3), &flow).read(), (IfIndex(3), flow));
         }

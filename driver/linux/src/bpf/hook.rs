@@ -55,9 +55,20 @@ pub struct Place {
 }
 
 impl Place {
+    /// The priorities of all filters of ours: edges', flows', prefixes'.
+    const OURS: std::ops::RangeInclusive<u16> = super::entry::MAJOR - 1..=super::entry::MAJOR + 1;
     /// The flow program's.
     pub const FLOWS: Place =
         Place { side: Side::Egress, first: false, link: LINK, filter: "sluice_egress", priority: super::entry::MAJOR };
+
+    /// That of the program for prefixes: behind all others.
+    pub const MASKS: Place = Place {
+        side: Side::Egress,
+        first: false,
+        link: super::masks::LINK,
+        filter: "sluice_masks",
+        priority: super::entry::MAJOR + 1,
+    };
 
     /// The edge program's at that side: at the egress before the flow program, which reads the marks.
     pub fn edge(side: Side) -> Place {
@@ -198,6 +209,9 @@ impl Hooks {
         }
         let mut left = socket.filters(oif, Handle::EGRESS).unwrap_or_default();
         left.extend(socket.filters(oif, Handle::INGRESS).unwrap_or_default());
+        if left.iter().any(|filter| Place::OURS.contains(&filter.priority)) {
+            return Ok(()); // another program of ours is still there
+        }
         if left.is_empty() {
             match socket.delete_qdisc(oif, CLSACT, Handle::CLSACT) {
                 Err(error) if !error.is_absent() && error.errno != libc::EINVAL => return Err(error.into()),

@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod edge;
 pub mod entry;
 mod hook;
+pub mod masks;
 pub mod older;
 pub mod sys;
 
@@ -24,6 +25,7 @@ use aya::{Ebpf, EbpfLoader};
 use entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawKinds, RawState};
 pub(crate) use hook::fault;
 use hook::{Hooks, Place};
+pub use masks::Masks;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -54,6 +56,7 @@ pub struct FlowTable {
     states: Array<MapData, RawState>,
     classes: HashMap<MapData, RawClassKey, ClassRecord>,
     kinds: Array<MapData, RawKinds>,
+    masks: Masks,
     limit: u32,
 }
 
@@ -77,6 +80,7 @@ impl FlowTable {
             older.move_to(&mut table)?;
         }
         table.hooks.renew(table.program(), table.id)?;
+        table.masks.renew()?;
         older.map_or(Ok(()), older::Older::forget)?;
         Ok(table)
     }
@@ -84,15 +88,17 @@ impl FlowTable {
     /// The very program of this build and its maps, as an earlier agent pinned them: nothing has to be verified again.
     fn pinned(hooks: &Hooks) -> Option<FlowTable> {
         let dir = &hooks.pins;
-        let program = sys::open_pinned(&dir.join(program_name(PROGRAM, OBJECT))).ok()?;
+        let program = |prefix| sys::open_pinned(&dir.join(program_name(prefix, OBJECT))).ok();
+        let programs = [program(PROGRAM)?, program(masks::PROGRAM)?];
         let map = |name: &str| MapData::from_pin(dir.join(name)).ok();
         let maps = [
             Map::HashMap(map("flows")?),
             Map::Array(map("states")?),
             Map::HashMap(map("classes")?),
             Map::Array(map("kinds")?),
+            Map::HashMap(map("shapes")?),
         ];
-        FlowTable::assemble(hooks, program, maps).ok()
+        FlowTable::assemble(hooks, programs, maps).ok()
     }
 
     /// Loads program and maps from the object, with the maps that are pinned there already, and pins what is not.
@@ -104,30 +110,22 @@ impl FlowTable {
             .map_max_entries("states", max_flows)
             .load(OBJECT)
             .map_err(|error| refused("load the flow map", &error))?;
-        let program: &mut SchedClassifier = object
-            .program_mut("sluice_egress")
-            .and_then(|program| program.try_into().ok())
-            .ok_or(Fault { what: "the flow program is not in its object", code: 0 })?;
-        program.load().map_err(|error| refused("load the flow program", &error))?;
-        let fd = program.fd().map_err(|error| refused("hold the flow program", &error))?;
-        let program = fd.as_fd().try_clone_to_owned().map_err(fault("hold the flow program"))?;
+        let programs = [classifier(&mut object, "sluice_egress")?, classifier(&mut object, "sluice_masks")?];
         let mut map = |name| map(&mut object, name);
-        let maps = [map("flows")?, map("states")?, map("classes")?, map("kinds")?];
-        let table = FlowTable::assemble(hooks, program, maps)?;
-        for file in fs::read_dir(dir).map_err(fault("list the bpffs"))?.flatten() {
-            if file.file_name().to_string_lossy().starts_with(PROGRAM) {
-                fs::remove_file(file.path()).map_err(fault("unpin an older flow program"))?;
-            }
+        let maps = [map("flows")?, map("states")?, map("classes")?, map("kinds")?, map("shapes")?];
+        let table = FlowTable::assemble(hooks, programs, maps)?;
+        for (prefix, program) in [(PROGRAM, table.program()), (masks::PROGRAM, table.masks.program())] {
+            masks::pin_alone(dir, program, prefix, &program_name(prefix, OBJECT))?;
         }
-        sys::pin(table.program(), &dir.join(program_name(PROGRAM, OBJECT))).map_err(fault("pin the flow program"))?;
         Ok(table)
     }
 
-    fn assemble(hooks: &Hooks, program: OwnedFd, maps: [Map; 4]) -> Result<FlowTable, Fault> {
+    fn assemble(hooks: &Hooks, programs: [OwnedFd; 2], maps: [Map; 5]) -> Result<FlowTable, Fault> {
+        let [program, behind] = programs;
         let id = sys::program_id(program.as_fd()).map_err(fault("look at the flow program"))?;
         let pinned = sys::open_pinned(&hooks.pins.join("states"));
         let limit = pinned.and_then(|map| sys::map_room(map.as_fd())).map_err(fault("look at the bucket map"))?;
-        let [flows, states, classes, kinds] = maps;
+        let [flows, states, classes, kinds, shapes] = maps;
         Ok(FlowTable {
             hooks: hooks.clone(),
             program,
@@ -136,6 +134,7 @@ impl FlowTable {
             states: Array::try_from(states).map_err(|e| broken("open the bucket map", &e))?,
             classes: HashMap::try_from(classes).map_err(|e| broken("open the class map", &e))?,
             kinds: Array::try_from(kinds).map_err(|e| broken("open the map of kinds", &e))?,
+            masks: Masks::assemble(hooks, behind, shapes)?,
             limit,
         })
     }
@@ -143,6 +142,16 @@ impl FlowTable {
     /// How many flows there can be.
     pub fn limit(&self) -> u32 {
         self.limit
+    }
+
+    /// What flows of prefixes need.
+    pub fn masks(&self) -> &Masks {
+        &self.masks
+    }
+
+    /// The same, to change it.
+    pub fn masks_mut(&mut self) -> &mut Masks {
+        &mut self.masks
     }
 
     /// The program, for test runs.
@@ -265,6 +274,16 @@ pub(crate) fn program_name(prefix: &str, object: &[u8]) -> String {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3) // FNV-1a
     });
     format!("{prefix}{hash:016x}")
+}
+
+fn classifier(object: &mut Ebpf, name: &str) -> Result<OwnedFd, Fault> {
+    let program: &mut SchedClassifier = object
+        .program_mut(name)
+        .and_then(|program| program.try_into().ok())
+        .ok_or(Fault { what: "the flow program is not in its object", code: 0 })?;
+    program.load().map_err(|error| refused("load the flow program", &error))?;
+    let fd = program.fd().map_err(|error| refused("hold the flow program", &error))?;
+    fd.as_fd().try_clone_to_owned().map_err(fault("hold the flow program"))
 }
 
 pub(crate) fn map(object: &mut Ebpf, name: &str) -> Result<Map, Fault> {

@@ -20,6 +20,8 @@ const BPF_TCX_INGRESS: u32 = 46;
 const BPF_TCX_EGRESS: u32 = 47;
 /// Before all that hang there already.
 const BPF_F_BEFORE: u32 = 1 << 3;
+/// What stands beside is a link.
+const BPF_F_LINK: u32 = 1 << 13;
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 /// `union bpf_attr`, of which each command reads its own beginning; the rest must be zero.
@@ -55,6 +57,19 @@ pub fn attach(program: BorrowedFd<'_>, ifindex: u32, side: Side, first: bool) ->
     let mut attr: Attr = [0; 16];
     attr[0] = pair(program.as_raw_fd() as u32, ifindex);
     attr[1] = pair(place, if first { BPF_F_BEFORE } else { 0 });
+    bpf(BPF_LINK_CREATE, &mut attr).map(owned)
+}
+
+/// Hangs a program right before the one that hangs by another link there.
+pub fn attach_before(program: BorrowedFd<'_>, ifindex: u32, side: Side, other: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let place = match side {
+        Side::Ingress => BPF_TCX_INGRESS,
+        Side::Egress => BPF_TCX_EGRESS,
+    };
+    let mut attr: Attr = [0; 16];
+    attr[0] = pair(program.as_raw_fd() as u32, ifindex);
+    attr[1] = pair(place, BPF_F_BEFORE | BPF_F_LINK);
+    attr[2] = u64::from(other.as_raw_fd() as u32);
     bpf(BPF_LINK_CREATE, &mut attr).map(owned)
 }
 

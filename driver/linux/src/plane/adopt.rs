@@ -42,6 +42,7 @@ impl Kernel {
             port.flows = old.flows.clone();
             port.users = old.users.clone();
             port.shared = old.shared.clone();
+            port.shapes = old.shapes.clone();
             port.records = old.records.clone();
             port.edges = old.edges.clone();
         }
@@ -52,7 +53,8 @@ impl Kernel {
     /// Root, classes and queues of one interface.
     fn look(&mut self, link: &Link) -> Result<Port, Fault> {
         let attached = self.table.is_attached(&mut self.socket, link.index);
-        let mut port = Port { header: link.header_len(), mtu: link.mtu, attached, ..Port::default() };
+        let masks = self.table.masks().is_attached(&mut self.socket, link.index);
+        let mut port = Port { header: link.header_len(), mtu: link.mtu, attached, masks, ..Port::default() };
         port.root = self.socket.root_qdisc(link.index)?.is_some_and(|root| root.handle == ROOT);
         if !port.root {
             return Ok(port);
@@ -90,6 +92,7 @@ impl Kernel {
         }
         self.table.put_kinds(&kinds)?;
         self.kinds = kinds;
+        self.adopt_shapes()?;
         for (oif, class, record) in self.table.class_records()? {
             match self.ports.get_mut(&oif) {
                 Some(port) if port.root && port.classes.contains_key(&class) => {
@@ -99,6 +102,26 @@ impl Kernel {
             }
         }
         self.slots = super::slots::Slots::new(self.table.limit(), &used);
+        Ok(())
+    }
+
+    /// The list of shapes, and the program that reads it, where flows of prefixes were found and nowhere else.
+    fn adopt_shapes(&mut self) -> Result<(), Fault> {
+        let ports = &self.ports;
+        let masked = |oif| ports.get(&oif).is_some_and(|port: &Port| !port.shapes.is_empty());
+        self.table.masks_mut().keep_only(&mut self.socket, masked)?;
+        for (&oif, port) in &mut self.ports {
+            let masks = self.table.masks_mut();
+            if !port.shapes.is_empty() {
+                masks.put(oif, &port.shapes)?;
+            }
+            match (port.masks, !port.shapes.is_empty()) {
+                (false, true) => masks.attach(&mut self.socket, oif)?,
+                (true, false) => masks.detach(&mut self.socket, oif)?,
+                _ => {}
+            }
+            port.masks = !port.shapes.is_empty();
+        }
         Ok(())
     }
 

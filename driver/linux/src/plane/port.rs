@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use terms::{Fault, FlowKey};
 use traffic::edge::{MultiField, Side};
 use traffic::plan::{BucketId, ClassId, ClassSpec, LinkPlan, LinkSpec};
+use traffic::shapes::Shapes;
 
 /// A class as seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +41,10 @@ pub struct Port {
     pub users: BTreeMap<ClassId, u32>,
     /// The buckets that flows share: slot, and how many flows name it.
     pub shared: BTreeMap<BucketId, (u32, u32)>,
+    /// Of the flows of prefixes.
+    pub shapes: Shapes,
+    /// Whether the program for those hangs at the egress.
+    pub masks: bool,
     /// The sides that are edges.
     pub edges: BTreeMap<Side, EdgePort>,
 }
@@ -61,12 +66,14 @@ impl Port {
         if let Some(id) = flow.shared() {
             self.shared.entry(id).or_insert((flow.slot, 0)).1 += 1;
         }
+        self.shapes.count(&key, true);
         self.flows.insert(key, flow);
     }
 
     /// Forgets a flow.
     pub fn remove_flow(&mut self, key: &FlowKey) {
         let Some(flow) = self.flows.remove(key) else { return };
+        self.shapes.count(key, false);
         if let Some(users) = self.users.get_mut(&flow.class()) {
             *users -= 1;
             if *users == 0 {

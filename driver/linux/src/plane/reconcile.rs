@@ -69,7 +69,8 @@ impl KernelPlane {
         self.kernel.ports.insert(oif, seen.clone());
         let extra = seen.classes.keys().filter(|id| **id > ClassId::BEST_EFFORT && !told.classes.contains_key(id));
         let mut ops: Vec<PlanOp> = extra.map(|class| PlanOp::DropClass { oif, class: *class }).collect();
-        if ops.is_empty() && seen.attached && seen.plan().is_some_and(|plan| same(&plan, &told)) {
+        let hanging = seen.attached && seen.masks != seen.shapes.is_empty();
+        if ops.is_empty() && hanging && seen.plan().is_some_and(|plan| same(&plan, &told)) {
             return Ok(None);
         }
         ops.extend(shrinking_first(oif, &told, &seen));

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 use terms::{Bytes, Fault, FlowKey, IfIndex, Rate};
 use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
+use traffic::shapes::Shape;
 
 /// Best effort until the plan says otherwise: HTB sends what no class takes past the shaper, so there always is one.
 const BEST_EFFORT: ClassSpec = ClassSpec {
@@ -83,6 +84,10 @@ impl Kernel {
         if !port.attached {
             writes.push(Write::Attach);
         }
+        let expected = !port.shapes.is_empty();
+        if port.masks != expected || (expected && !port.attached) {
+            writes.push(Write::Masks);
+        }
         Ok(writes)
     }
 
@@ -132,6 +137,13 @@ fn set_flow(port: &Port, key: FlowKey, entry: FlowSpecEntry) -> Result<Vec<Write
     link_of(port)?;
     if !port.classes.contains_key(&entry.class) || entry.class == ClassId::LINK {
         return Err(Fault { what: "the flow's class is not there", code: libc::ENOENT });
+    }
+    if !Shape::is_proper(&key) {
+        return Err(Fault { what: "a flow of prefixes says something in the bits that do not count", code: 0 });
+    }
+    if !port.shapes.has_room_for(&key) {
+        let what = "an interface has flows of at most 8 kinds of prefixes (lengths, with ports or without)";
+        return Err(Fault { what, code: libc::ENOSPC });
     }
     let Some(slot) = port.slot_for(&key, entry.shared) else { return Ok(vec![Write::NewFlow(key, entry)]) };
     let new = RawFlow::new(slot, &entry);

@@ -53,6 +53,8 @@ pub enum Write {
     Attach,
     /// Take it away.
     Detach,
+    /// Hang the program for prefixes behind it, or take that away, as the flows that are there need.
+    Masks,
     /// Make this side an edge.
     MakeEdge(Side),
     /// Make it none; its rules have gone.
@@ -136,6 +138,10 @@ impl Kernel {
                 undo.push((oif, Write::Attach));
                 self.port(oif).attached = false;
                 Ok(())
+            }
+            Write::Masks => {
+                self.fuse.spend()?;
+                self.mask(oif)
             }
             Write::MakeEdge(_) | Write::DropEdge(_) | Write::NewRule(..) | Write::Rule(..) => {
                 self.carry_out_at_edge(oif, write, undo)
@@ -282,6 +288,7 @@ impl Kernel {
             Some(flow) => {
                 if old.is_none() {
                     self.count_kind(&key, true)?;
+                    self.expect_shape(oif, &key)?;
                 }
                 self.table.put_flow(&raw_key, flow)?;
                 self.port(oif).put_flow(key, *flow);
@@ -291,6 +298,7 @@ impl Kernel {
                 self.port(oif).remove_flow(&key);
                 if old.is_some() {
                     self.count_kind(&key, false)?;
+                    self.forget_shape(oif, &key)?;
                 }
             }
         }
@@ -313,6 +321,44 @@ impl Kernel {
             self.kinds = kinds;
         }
         Ok(())
+    }
+
+    /// A flow of prefixes comes: its shape is asked for, and the program that asks is there, before it is.
+    fn expect_shape(&mut self, oif: IfIndex, key: &FlowKey) -> Result<(), Fault> {
+        let mut shapes = self.port(oif).shapes.clone();
+        if !shapes.count(key, true) {
+            return Ok(());
+        }
+        self.table.masks_mut().put(oif, &shapes)?;
+        if !self.port(oif).masks {
+            self.table.masks().attach(&mut self.socket, oif)?;
+            self.port(oif).masks = true;
+        }
+        Ok(())
+    }
+
+    /// A flow of prefixes has gone.
+    fn forget_shape(&mut self, oif: IfIndex, key: &FlowKey) -> Result<(), Fault> {
+        if !key.is_masked() {
+            return Ok(());
+        }
+        let shapes = self.port(oif).shapes.clone();
+        if shapes.is_empty() {
+            self.mask(oif)?;
+        }
+        self.table.masks_mut().put(oif, &shapes)
+    }
+
+    /// The program for prefixes, where there are flows for it, and behind the flow program.
+    fn mask(&mut self, oif: IfIndex) -> Result<(), Fault> {
+        let wanted = !self.port(oif).shapes.is_empty();
+        if wanted {
+            self.table.masks().attach(&mut self.socket, oif)?;
+        } else {
+            self.table.masks().detach(&mut self.socket, oif)?;
+        }
+        self.port(oif).masks = wanted;
+        confirmed(self.table.masks().is_attached(&mut self.socket, oif) == wanted)
     }
 }
 

@@ -210,7 +210,14 @@ pub fn spec(kbps: u64, priority: u8) -> ClassSpec {
 
 /// Flow number `n`: from port 20,000 + n to port 5,004.
 pub fn key(n: u16) -> FlowKey {
-    FlowKey { src: NEAR.into(), dst: FAR.into(), protocol: 17, src_port: 20_000 + n, dst_port: 5004 }
+    FlowKey {
+        src: NEAR.into(),
+        dst: FAR.into(),
+        protocol: 17,
+        src_port: 20_000 + n,
+        dst_port: 5004,
+        wild: terms::Wild::NONE,
+    }
 }
 
 pub fn entry(class: ClassId, kbps: u64) -> FlowSpecEntry {

@@ -89,7 +89,14 @@ fn some_flow(dice: &mut Dice) -> FlowKey {
     };
     let (src, dst) = (host(1 + dice.below(2)), host(3 + dice.below(2)));
     let protocol = if dice.below(2) == 0 { 6 } else { 17 };
-    FlowKey { src, dst, protocol, src_port: 4000 + dice.below(2) as u16, dst_port: 5004 + dice.below(2) as u16 }
+    FlowKey {
+        src,
+        dst,
+        protocol,
+        src_port: 4000 + dice.below(2) as u16,
+        dst_port: 5004 + dice.below(2) as u16,
+        wild: terms::Wild::NONE,
+    }
 }
 
 fn some_rule(dice: &mut Dice) -> EdgeRule {

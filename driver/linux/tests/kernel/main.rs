@@ -5,6 +5,7 @@ mod boomerang;
 mod crash;
 mod doctor;
 mod edge;
+mod masks;
 mod multicast;
 mod netlink;
 mod older;
@@ -34,3 +35,5 @@ mod net;
 mod promises;
 #[path = "../../../../engine/node/tests/boomerang/replies.rs"]
 mod replies;
+#[path = "../../../../engine/node/tests/boomerang/sites.rs"]
+mod sites;

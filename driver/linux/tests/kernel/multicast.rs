@@ -175,7 +175,14 @@ fn two_branches(way: fn(MulticastRoute) -> MulticastRoute) {
     assert_eq!(routes.route(GROUP.into(), Some(theirs(0)), Some(iif)), Way::Tree(tree));
     let state = StateDir::new();
     let mut plane = KernelPlane::open(state.path()).expect("opens");
-    let flow = FlowKey { src: theirs(0), dst: GROUP.into(), protocol: 17, src_port: 4000, dst_port: 5004 };
+    let flow = FlowKey {
+        src: theirs(0),
+        dst: GROUP.into(),
+        protocol: 17,
+        src_port: 4000,
+        dst_port: 5004,
+        wild: terms::Wild::NONE,
+    };
     // The branches differ: all of it on one, on the other a tenth of the rate.
     let all = FlowSpecEntry { bucket: DEEP, ..entry(ClassId::CONTROLLED_LOAD, 3_000) };
     let bucket = BucketSpec { rate: Rate::from_kbps(100), depth: Bytes::new(4_000), min_unit: 64 };

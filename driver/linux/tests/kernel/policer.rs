@@ -26,7 +26,7 @@ const NEXT: i32 = -1;
 
 pub fn key(src: &str, dst: &str, protocol: u8) -> FlowKey {
     let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
-    FlowKey { src: ip(src), dst: ip(dst), protocol, src_port: 4000, dst_port: 5004 }
+    FlowKey { src: ip(src), dst: ip(dst), protocol, src_port: 4000, dst_port: 5004, wild: terms::Wild::NONE }
 }
 
 pub fn entry(bucket: BucketSpec) -> FlowSpecEntry {

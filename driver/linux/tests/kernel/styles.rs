@@ -13,13 +13,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 use terms::{Bytes, FlowKey, Rate};
 
-const NEAR6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1);
-const FAR6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2);
+pub const NEAR6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1);
+pub const FAR6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2);
 /// A second address of ours.
-const OTHER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
+pub const OTHER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
 
 /// Gives both ends IPv6 addresses, and ours another IPv4 address.
-fn dual(bed: &mut Bed) {
+pub fn dual(bed: &mut Bed) {
     let give = |socket: &mut Socket, name: &str, address: IpAddr, prefix: u8| {
         let index = socket.link_by_name(name).expect("link").index;
         socket.add_address(&Address { index, address, prefix }).expect("address");
@@ -45,7 +45,7 @@ fn sender6(from: u16, to: u16) -> UdpSocket {
     roomy(socket)
 }
 
-fn receiver6(bed: &Bed, port: u16) -> UdpSocket {
+pub fn receiver6(bed: &Bed, port: u16) -> UdpSocket {
     let here = scratch::current();
     scratch::enter(&bed.there);
     let socket = UdpSocket::bind(SocketAddr::from((FAR6, port))).expect("bind there");
@@ -53,7 +53,7 @@ fn receiver6(bed: &Bed, port: u16) -> UdpSocket {
     roomy(socket)
 }
 
-fn sender_of(address: Ipv4Addr, from: u16, to: u16) -> UdpSocket {
+pub fn sender_of(address: Ipv4Addr, from: u16, to: u16) -> UdpSocket {
     let socket = UdpSocket::bind(SocketAddr::from((address, from))).expect("bind here");
     socket.connect(SocketAddr::from((FAR, to))).expect("connect");
     roomy(socket)
@@ -67,11 +67,11 @@ fn six(from: u16) -> FlowKey {
     FlowKey { src: NEAR6.into(), dst: FAR6.into(), src_port: from, ..key(0) }
 }
 
-fn deep() -> FlowSpecEntry {
+pub fn deep() -> FlowSpecEntry {
     FlowSpecEntry { bucket: DEEP, ..entry(ClassId::CONTROLLED_LOAD, 3_000) }
 }
 
-fn packets(plane: &KernelPlane, bed: &Bed, flow: &FlowKey) -> (u64, u64) {
+pub fn packets(plane: &KernelPlane, bed: &Bed, flow: &FlowKey) -> (u64, u64) {
     let counters = plane.flow_counters(bed.oif, flow).expect("map").expect("installed");
     (counters.packets, counters.over_packets)
 }
@@ -191,7 +191,14 @@ fn esp_is_told_apart_by_its_index() {
         let mut bed = bed();
         let mut plane = bed.open();
         let spi = 0x0102_f3f4;
-        let flow = FlowKey { src: NEAR.into(), dst: FAR.into(), protocol: 50, src_port: 0x0102, dst_port: 0xf3f4 };
+        let flow = FlowKey {
+            src: NEAR.into(),
+            dst: FAR.into(),
+            protocol: 50,
+            src_port: 0x0102,
+            dst_port: 0xf3f4,
+            wild: terms::Wild::NONE,
+        };
         let mut ops = bed.base(3_300);
         ops.push(PlanOp::Flow { oif: bed.oif, flow, entry: deep() });
         plane.apply(&ops).expect("fits");

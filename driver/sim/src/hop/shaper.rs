@@ -109,6 +109,6 @@ impl Shaper {
 /// What a shaper of `traffic` wants to know of a packet: nothing but its length and number.
 fn meta(number: u32, len: u32) -> PacketMeta {
     let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let flow = FlowKey { src: nobody, dst: nobody, protocol: UDP, src_port: 0, dst_port: 0 };
+    let flow = FlowKey { src: nobody, dst: nobody, protocol: UDP, src_port: 0, dst_port: 0, wild: terms::Wild::NONE };
     PacketMeta { flow, len, dscp: Dscp(0), arrival: Time::ZERO, id: u64::from(number) }
 }

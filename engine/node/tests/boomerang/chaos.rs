@@ -19,7 +19,14 @@ impl Dice {
 
 fn message(dice: &mut Dice) -> Vec<u8> {
     let port = dice.roll(6) as u16 + 1;
-    let flow = FlowKey { src: address(0), dst: address(2), protocol: 17, src_port: port, dst_port: port };
+    let flow = FlowKey {
+        src: address(0),
+        dst: address(2),
+        protocol: 17,
+        src_port: port,
+        dst_port: port,
+        wild: terms::Wild::NONE,
+    };
     let rate = |dice: &mut Dice| [0, MBIT / 2, MBIT, 2 * MBIT, 4 * MBIT, 9 * MBIT, u32::MAX][dice.roll(7) as usize];
     let mut rates = vec![Rates { forward: rate(dice), reverse: rate(dice) }];
     while dice.roll(3) == 0 {

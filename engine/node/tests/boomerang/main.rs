@@ -10,3 +10,4 @@ mod locks;
 mod net;
 mod promises;
 mod replies;
+mod sites;

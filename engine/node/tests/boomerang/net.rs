@@ -395,7 +395,14 @@ fn make(n: usize, table: &Table, config: &boomerang::Config) -> Node<Table> {
 }
 
 pub fn flow(from: usize, to: usize, port: u16) -> FlowKey {
-    FlowKey { src: address(from), dst: address(to), protocol: 17, src_port: port, dst_port: port }
+    FlowKey {
+        src: address(from),
+        dst: address(to),
+        protocol: 17,
+        src_port: port,
+        dst_port: port,
+        wild: terms::Wild::NONE,
+    }
 }
 
 pub fn rates(forward: u32, reverse: u32) -> Rates {

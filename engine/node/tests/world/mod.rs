@@ -59,6 +59,7 @@ pub fn request(port: u16, flowspec: FlowSpec, filters: &[FilterSpec]) -> TcReque
         session: session(port),
         style: terms::Style::Ff,
         filters,
+        wild: terms::Wild::NONE,
         flowspec,
         path_te,
         police: terms::ports::Police::default(),

@@ -5,12 +5,13 @@ use crate::bucket::TokenBucket;
 use crate::classifier::Classifier;
 use crate::plan::{BucketId, Counters, FlowSpecEntry};
 use crate::scheduler::Node;
+use crate::shapes::Shapes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::{FlowKey, PacketMeta, Time};
 
-/// The limit on flows was reached.
+/// The limit on flows, or on shapes of flows of prefixes, was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooMany;
 
@@ -24,6 +25,8 @@ pub(super) struct Flows {
     /// How many flows there are of each kind that is not a whole five-tuple: a packet is looked up again only for
     /// what exists.
     kinds: [usize; 3],
+    /// The same of flows of prefixes.
+    shapes: Shapes,
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +51,7 @@ impl Flows {
             vacant: Vec::new(),
             shared: BTreeMap::new(),
             kinds: [0; 3],
+            shapes: Shapes::default(),
         }
     }
 
@@ -74,7 +78,8 @@ impl Flows {
             return found;
         }
         let kinds = KINDS.iter().zip(self.kinds).filter(|(_, flows)| *flows > 0);
-        kinds.filter_map(|(widen, _)| self.table.get(&widen(packet))).next()
+        let wider = kinds.filter_map(|(widen, _)| self.table.get(&widen(packet))).next();
+        wider.or_else(|| self.shapes.iter().find_map(|shape| self.table.get(&shape.cut(packet)?)))
     }
 
     /// Adds the flow or changes it in place. Returns the class that it had.
@@ -86,6 +91,9 @@ impl Flows {
         node: Node,
     ) -> Result<Option<Node>, TooMany> {
         let Some(old) = self.table.get(&key).map(|flow| (flow.bucket, flow.entry.shared, flow.node)) else {
+            if !self.shapes.has_room_for(&key) {
+                return Err(TooMany);
+            }
             let bucket = self.bucket_for(now, &entry);
             if self.table.insert(key, Flow { entry, node, bucket }).is_err() {
                 self.leave(bucket, entry.shared);
@@ -167,7 +175,9 @@ impl Flows {
 
     /// Notes that there is one flow more, or one less, of the key's kind: the widest that leaves it as it is.
     fn count(&mut self, key: &FlowKey, comes: bool) {
-        if let Some(kind) = KINDS.iter().rposition(|widen| widen(key) == *key) {
+        if key.is_masked() {
+            self.shapes.count(key, comes);
+        } else if let Some(kind) = KINDS.iter().rposition(|widen| widen(key) == *key) {
             let flows = &mut self.kinds[kind];
             *flows = if comes { *flows + 1 } else { *flows - 1 };
         }

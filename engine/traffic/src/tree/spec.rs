@@ -150,12 +150,12 @@ impl Rule {
         let (src, dst) = (host(self.src)?.0, host(self.dst)?.0);
         let (src_port, dst_port) = (port(self.src_ports)?.0, port(self.dst_ports)?.0);
         let protocol = self.protocol.filter(|_| self.dscp.is_none())?;
-        Some(FlowKey { src, dst, protocol, src_port, dst_port })
+        Some(FlowKey { src, dst, protocol, src_port, dst_port, wild: terms::Wild::NONE })
     }
 
     /// Whether the packet is one of the rule's.
     pub fn matches(&self, packet: &PacketMeta) -> bool {
-        let FlowKey { src, dst, protocol, src_port, dst_port } = packet.flow;
+        let FlowKey { src, dst, protocol, src_port, dst_port, .. } = packet.flow;
         let within = |range: Option<(u16, u16)>, port: u16| range.is_none_or(|(from, to)| from <= port && port <= to);
         self.dscp.is_none_or(|dscp| dscp == packet.dscp)
             && self.protocol.is_none_or(|p| p == protocol)

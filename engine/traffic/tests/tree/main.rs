@@ -19,7 +19,8 @@ const OVERHEAD: u32 = 38;
 /// A packet to a UDP port of ours.
 fn packet(id: u64, port: u16, len: u32, arrival: Time) -> PacketMeta {
     let host = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
-    let flow = FlowKey { src: host(1), dst: host(2), protocol: 17, src_port: 1000, dst_port: port };
+    let flow =
+        FlowKey { src: host(1), dst: host(2), protocol: 17, src_port: 1000, dst_port: port, wild: terms::Wild::NONE };
     PacketMeta { flow, len, dscp: Dscp(0), arrival, id }
 }
 

@@ -31,7 +31,7 @@ fn exact() -> impl Strategy<Value = Rule> {
 
 fn any_packet() -> impl Strategy<Value = PacketMeta> {
     (1u8..4, 1u8..4, 16u8..18, 1u16..4, 1u16..4, 0u8..2).prop_map(|(src, dst, protocol, src_port, dst_port, dscp)| {
-        let flow = FlowKey { src: host(src), dst: host(dst), protocol, src_port, dst_port };
+        let flow = FlowKey { src: host(src), dst: host(dst), protocol, src_port, dst_port, wild: terms::Wild::NONE };
         PacketMeta { flow, dscp: Dscp(dscp), ..packet(0, 0, 100, Time::ZERO) }
     })
 }

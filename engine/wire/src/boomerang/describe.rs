@@ -70,6 +70,11 @@ fn selector(name: &'static str, selector: &Selector, to: &mut dyn Visitor) {
     to.field("tproto", Value::Number(selector.protocol.into()));
     to.field("tos", Value::Number(selector.tos.into()));
     to.field("flags", Value::Number(selector.flags.into()));
+    let bits = if selector.src.is_ipv4() { 32u8 } else { 128 };
+    if let (Some(wild), "mask") = (selector.wild(), name) {
+        to.field("src_prefix", Value::Number(bits.saturating_sub(wild.src).into()));
+        to.field("dst_prefix", Value::Number(bits.saturating_sub(wild.dst).into()));
+    }
     to.end();
 }
 

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Family;
 use alloc::vec::Vec;
-use terms::FlowKey;
+use terms::{FlowKey, Wild};
 
 /// A Classifier, or a Mask of the same layout (16 octets in IPv4, 40 in IPv6).
 ///
@@ -31,7 +31,7 @@ pub struct Selector {
 impl Selector {
     /// The packets of one five-tuple; EF is asked for.
     pub fn of(flow: &FlowKey) -> Selector {
-        let &FlowKey { src, dst, protocol, src_port, dst_port } = flow;
+        let &FlowKey { src, dst, protocol, src_port, dst_port, .. } = flow;
         Selector { src, dst, src_port, dst_port, protocol, tos: EF, flags: 0 }
     }
 
@@ -74,7 +74,24 @@ impl Selector {
     /// The five-tuple.
     pub fn flow(&self) -> FlowKey {
         let &Selector { src, dst, protocol, src_port, dst_port, .. } = self;
-        FlowKey { src, dst, protocol, src_port, dst_port }
+        FlowKey { src, dst, protocol, src_port, dst_port, wild: Wild::NONE }
+    }
+
+    /// As a Mask: how many of the last bits of the addresses do not count. `None`: it is no prefix of either.
+    pub fn wild(&self) -> Option<Wild> {
+        Some(Wild { src: wild_of(self.src)?, dst: wild_of(self.dst)? })
+    }
+
+    /// All packets under a mask, as a data plane names them: prefixes of addresses, or any sender where nothing but the
+    /// source is left out. What a mask that is no prefix leaves is told by the mask alone.
+    pub fn flow_under(&self, mask: &Selector) -> FlowKey {
+        let flow = self.under(mask).flow();
+        let all = if mask.src.is_ipv4() { 32 } else { 128 };
+        match mask.wild() {
+            Some(Wild { src, dst: 0 }) if src == all && mask.protocol != 0 => flow,
+            Some(wild) => FlowKey { wild, ..flow },
+            None => flow,
+        }
     }
 
     /// Reads one; nothing unless the length is that of the family.
@@ -109,6 +126,17 @@ pub(crate) fn address(family: Family, bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
         Family::V4 => bytes.split_first_chunk::<4>().map(|(a, rest)| (IpAddr::from(*a), rest)),
         Family::V6 => bytes.split_first_chunk::<16>().map(|(a, rest)| (IpAddr::from(*a), rest)),
     }
+}
+
+/// How many bits a mask's address leaves out at its end; `None` if others as well.
+fn wild_of(mask: IpAddr) -> Option<u8> {
+    let (bits, width) = match mask {
+        IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, 32u32),
+        IpAddr::V6(v6) => (v6.to_bits(), 128),
+    };
+    let ones = bits.leading_ones();
+    let rest = bits.checked_shl(ones).unwrap_or(0);
+    u8::try_from(width.checked_sub(ones)?).ok().filter(|_| rest == 0)
 }
 
 /// The bits of `a` that `mask` has; `a` if they are of two families, which a parsed message never holds.

@@ -18,7 +18,14 @@ pub fn folder() -> PathBuf {
 }
 
 pub fn flow4() -> FlowKey {
-    FlowKey { src: ip("10.0.1.1"), dst: ip("10.0.2.2"), protocol: 17, src_port: 5004, dst_port: 5006 }
+    FlowKey {
+        src: ip("10.0.1.1"),
+        dst: ip("10.0.2.2"),
+        protocol: 17,
+        src_port: 5004,
+        dst_port: 5006,
+        wild: terms::Wild::NONE,
+    }
 }
 
 pub fn flow6() -> FlowKey {

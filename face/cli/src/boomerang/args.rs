@@ -1,6 +1,7 @@
 //! `sluice boomerang ...` in one definition: options, help and examples.
 
 use crate::places::AgentArgs;
+use api::boomerang::Prefix;
 use clap::{Args, Subcommand};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -47,6 +48,8 @@ Examples:
                                    for packets from here to there and back; the far end is 10.0.2.2
   sluice boomerang reserve --to 10.0.2.2:5004 --from 10.0.0.1:5004 --forward 3mbit --at-least 1mbit
   sluice boomerang reserve --to 10.0.2.2:5004 --forward 5mbit --or 3mbit --or 1mbit:0
+  sluice boomerang reserve --to 10.2.0.0/16 --from 10.1.0.0/16 --far-end 10.2.0.1 --forward 3mbit --reverse 3mbit
+                                   for all that goes between two sites, as one session; 10.2.0.1 answers the ping
   sluice boomerang reserve --to 239.1.1.1:5004 --from 10.0.0.1:5004 --forward 2mbit
                                    one to many: nobody answers
 
@@ -60,18 +63,18 @@ pub struct ReserveArgs {
     /// Which agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Where the forward packets go
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_end)]
+    /// Where the forward packets go: a host, or a prefix for all packets to a site
+    #[arg(long, value_name = "ADDR[/LENGTH][:PORT]", value_parser = parse_end)]
     pub to: End,
-    /// Where they come from [default: our address on the way, port as --to]
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_end)]
+    /// Where they come from [default: our address on the way, port as --to; of prefixes any port]
+    #[arg(long, value_name = "ADDR[/LENGTH][:PORT]", value_parser = parse_end)]
     pub from: Option<End>,
-    /// Who answers the ping [default: where the packets go]
+    /// Who answers the ping [default: where the packets go]; with a prefix in --to a host there
     #[arg(long, value_name = "ADDR")]
     pub far_end: Option<IpAddr>,
-    /// IP protocol: udp, tcp, or a number
-    #[arg(long, value_parser = api::units::parse_protocol, default_value = "udp")]
-    pub protocol: u8,
+    /// IP protocol: udp, tcp, or a number [default: udp; of prefixes any]
+    #[arg(long, value_parser = api::units::parse_protocol)]
+    pub protocol: Option<u8>,
     /// Rate away from here
     #[arg(long, value_name = "RATE", value_parser = parse_bps, default_value = "0bit")]
     pub forward: u32,
@@ -170,22 +173,31 @@ pub struct DecodeArgs {
     pub file: Option<PathBuf>,
 }
 
-/// An address and a port.
+/// An address, or a prefix, and a port.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     /// Address.
-    pub addr: IpAddr,
+    pub at: Prefix,
     /// Port, if one was said.
     pub port: Option<u16>,
 }
 
 fn parse_end(text: &str) -> Result<End, String> {
     if let Ok(end) = text.parse::<SocketAddr>() {
-        return Ok(End { addr: end.ip(), port: Some(end.port()) });
+        return Ok(End { at: Prefix::host(end.ip()), port: Some(end.port()) });
     }
-    let wrong =
-        || format!("{text:?} is no ADDRESS[:PORT]: write 10.0.0.1:5004, [2001:db8::1]:5004, or only the address");
-    text.parse().map(|addr| End { addr, port: None }).map_err(|_| wrong())
+    let wrong = || {
+        format!(
+            "{text:?} is no ADDRESS[/LENGTH][:PORT]: write 10.0.0.1:5004, [2001:db8::1]:5004, 10.1.0.0/16 or 10.1.0.0/16:5004"
+        )
+    };
+    let Some((addr, rest)) = text.split_once('/') else {
+        return text.parse().map(|addr| End { at: Prefix::host(addr), port: None }).map_err(|_| wrong());
+    };
+    let addr = addr.trim_start_matches('[').trim_end_matches(']');
+    let (length, port) = rest.split_once(':').map_or((rest, None), |(length, port)| (length, Some(port)));
+    let port = port.map(|port| port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)).transpose()?;
+    Ok(End { at: format!("{addr}/{length}").parse()?, port })
 }
 
 fn parse_bps(text: &str) -> Result<u32, String> {

@@ -8,7 +8,7 @@ mod trace;
 use crate::complain::Complaint;
 use crate::watch::print_event;
 use api::agent::{Answer, BoomerangAsk, BoomerangNews, BoomerangSession, EventDoc, Request};
-use api::boomerang::{ClassifierDoc, MaskDoc, RatesDoc};
+use api::boomerang::{ClassifierDoc, MaskDoc, RatesDoc, between};
 use api::client::Client;
 use args::{BoomerangCommand, ReleaseArgs, ReserveArgs};
 use linux::poll::Signals;
@@ -123,8 +123,10 @@ fn ask(args: &ReserveArgs) -> Result<BoomerangAsk, Complaint> {
         Ok(seconds) if seconds > 0 && args.refresh.as_nanos().is_multiple_of(Span::NANOS_PER_SEC) => seconds,
         _ => return Err(Complaint::usage("--refresh is 1s to 255s, whole seconds")),
     };
-    let far_end = args.far_end.unwrap_or(args.to.addr);
-    let port = args.to.port.unwrap_or(0);
+    if args.far_end.is_none() && !args.to.at.is_host() {
+        return Err(Complaint::usage("--to is a prefix: say with --far-end which host there answers the ping"));
+    }
+    let far_end = args.far_end.unwrap_or(args.to.at.addr);
     let first = RatesDoc { forward_bps: args.forward, reverse_bps: args.reverse };
     let pair = |(forward, reverse): (u32, Option<u32>), otherwise: u32| RatesDoc {
         forward_bps: forward,
@@ -132,17 +134,11 @@ fn ask(args: &ReserveArgs) -> Result<BoomerangAsk, Complaint> {
     };
     let mut rates = vec![first];
     rates.extend(args.or.iter().map(|or| pair(*or, args.reverse)));
-    let no_ports = args.any_port || (args.to.port.is_none() && args.from.is_none_or(|from| from.port.is_none()));
+    let (flow, mask) = whose(args);
     Ok(BoomerangAsk {
         far_end,
-        flow: ClassifierDoc {
-            src: args.from.map(|from| from.addr),
-            dst: Some(args.to.addr),
-            protocol: args.protocol,
-            src_port: args.from.map_or(port, |from| from.port.unwrap_or(port)),
-            dst_port: port,
-        },
-        mask: no_ports.then(|| without_ports(far_end)),
+        flow,
+        mask,
         rates,
         at_least: args.at_least.map_or(RatesDoc::default(), |least| pair(least, args.reverse)),
         refresh_s,
@@ -153,6 +149,27 @@ fn ask(args: &ReserveArgs) -> Result<BoomerangAsk, Complaint> {
         router_alert: args.router_alert,
         bound: args.stay,
     })
+}
+
+/// Whose packets, and which bits of that count.
+fn whose(args: &ReserveArgs) -> (ClassifierDoc, Option<MaskDoc>) {
+    let to = args.to;
+    if !to.at.is_host() || args.from.is_some_and(|from| !from.at.is_host()) {
+        let ports = (args.from.and_then(|from| from.port), to.port);
+        let ports = if args.any_port { (None, None) } else { ports };
+        let (flow, mask) = between(args.from.map(|from| from.at), to.at, args.protocol, ports);
+        return (flow, Some(mask));
+    }
+    let port = to.port.unwrap_or(0);
+    let no_ports = args.any_port || (to.port.is_none() && args.from.is_none_or(|from| from.port.is_none()));
+    let flow = ClassifierDoc {
+        src: args.from.map(|from| from.at.addr),
+        dst: Some(to.at.addr),
+        protocol: args.protocol.unwrap_or(17),
+        src_port: args.from.map_or(port, |from| from.port.unwrap_or(port)),
+        dst_port: port,
+    };
+    (flow, no_ports.then(|| without_ports(to.at.addr)))
 }
 
 /// All bits but those of the ports.

@@ -113,7 +113,8 @@ fn blocks(doc: &BoomerangDoc) -> Table {
     ]);
     let none = || "-".to_owned();
     for block in &doc.blocks {
-        let mask = if block.mask.is_some() { " (masked)" } else { "" };
+        // Of prefixes the flow says it itself.
+        let mask = if block.mask.is_some() && block.flow.matches('/').count() < 2 { " (masked)" } else { "" };
         let installed = block.installed.as_ref().map_or_else(none, |i| format!("{} {}", i.state, i.class));
         let installed = if block.locked { format!("{installed}, locked") } else { installed };
         let measured = block.measured.as_ref().map(|m| Rate::from_bps((m.bps / 1_000.0).round() as u64 * 1_000));

@@ -231,8 +231,8 @@ fn calls_that_mean_nothing_are_refused_and_change_nothing() {
         (BoomerangAsk { refresh_s: 0, ..ask(1, 1) }, "a refresh interval"),
         (BoomerangAsk { auth: Some(3), ..ask(1, 1) }, "there is no such key"),
         (
-            BoomerangAsk { mask: Some(MaskDoc { src: ip([255, 255, 255, 0]), ..ports }), ..ask(1, 0) },
-            "a prefix of an address",
+            BoomerangAsk { mask: Some(MaskDoc { src: ip([255, 0, 255, 0]), ..ports }), ..ask(1, 0) },
+            "(a prefix, not other bits",
         ),
         (BoomerangAsk { mask: Some(MaskDoc { src: ip([0; 4]), ..ports }), ..ask(1, 1) }, "in reverse"),
         (BoomerangAsk { far_end: "fd00::1".parse().unwrap(), ..ask(1, 1) }, "the flow and the far end"),

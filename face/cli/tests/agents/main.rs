@@ -24,6 +24,7 @@ mod repair;
 mod reserve;
 mod restart;
 mod show;
+mod sites;
 mod socket;
 mod start;
 mod statics;

@@ -101,12 +101,19 @@ fn asked(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Asked, Problem
     if ask.far_end.is_multicast() != ask.no_echo {
         return Err(misuse("a group is asked with no_echo, a host without"));
     }
-    if ask.refresh_s == 0 || ask.ttl == 0 || ask.flow.protocol == 0 {
+    let any_protocol = ask.mask.is_some_and(|mask| mask.protocol == 0);
+    if ask.refresh_s == 0 || ask.ttl == 0 || (ask.flow.protocol == 0 && !any_protocol) {
         return Err(misuse("a refresh interval, a TTL and an IP protocol are not zero"));
     }
     let classifier = classifier(ask, routes)?;
     let family = Family::of(ask.far_end);
     let mask = ask.mask.as_ref().map_or(Ok(Selector::exact(family)), |mask| masked(mask, &ask.rates, family))?;
+    let says = |bits: u16, port: u16| bits == 0 || port != 0;
+    if classifier.flow_under(&mask).is_masked()
+        && !(says(mask.src_port, classifier.src_port) && says(mask.dst_port, classifier.dst_port))
+    {
+        return Err(misuse("a port of prefixes is named, or left out of the mask: none is number 0"));
+    }
     Ok(Asked {
         far_end: ask.far_end,
         source: None,
@@ -137,7 +144,14 @@ fn classifier(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Selector,
     if src.is_ipv4() != ask.far_end.is_ipv4() || dst.is_ipv4() != ask.far_end.is_ipv4() {
         return Err(misuse("the flow and the far end are of different address families"));
     }
-    let key = terms::FlowKey { src, dst, protocol: flow.protocol, src_port: flow.src_port, dst_port: flow.dst_port };
+    let key = terms::FlowKey {
+        src,
+        dst,
+        protocol: flow.protocol,
+        src_port: flow.src_port,
+        dst_port: flow.dst_port,
+        wild: terms::Wild::NONE,
+    };
     Ok(Selector::of(&key))
 }
 
@@ -153,7 +167,8 @@ fn masked(mask: &MaskDoc, rates: &[RatesDoc], family: Family) -> Result<Selector
         let way = if backwards { "in reverse " } else { "" };
         return Err(misuse(format!(
             "no node can tell {way}the packets of this mask apart: a mask may leave out both ports; or the source and its port, \
-             or the source and both ports, without a reverse rate; a prefix of an address cannot be"
+             or the source and both ports, without a reverse rate; or the last bits of addresses (a prefix, not other bits, and \
+             not all of the destination) with either port, and the protocol, whole or not at all"
         )));
     }
     Ok(mask)

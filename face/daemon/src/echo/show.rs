@@ -18,7 +18,7 @@ pub(super) fn sessions(agent: &Agent) -> impl Iterator<Item = BoomerangSession> 
     agent.node.boomerang().sessions().map(|session| BoomerangSession {
         number: session.app.0,
         far_end: session.asked.far_end,
-        flow: packets(&session.asked.classifier.flow()),
+        flow: packets(&session.asked.classifier.flow_under(&session.asked.mask)),
         state: match session.phase {
             Phase::Asking if session.asked.no_echo => "told",
             Phase::Asking => "asking",
@@ -138,6 +138,7 @@ impl Agent {
             Some(ReservationRow {
                 session: whose.into(),
                 sender: session.flow.sender(&whose).into(),
+                prefixes: None,
                 oif: Some(block.oif),
                 nhop: None,
                 style: None,

@@ -33,7 +33,7 @@ pub fn of_record<'a>(record: &Record<'a>, arrival: Time, id: u64) -> Option<(Fra
         _ => 0,
     };
     let (src, dst): (IpAddr, IpAddr) = (packet.src(), packet.dst());
-    let flow = FlowKey { src, dst, protocol, src_port: port(0), dst_port: port(2) };
+    let flow = FlowKey { src, dst, protocol, src_port: port(0), dst_port: port(2), wild: terms::Wild::NONE };
     Some((Framed { frame: record.bytes, at }, PacketMeta { flow, len, dscp: Dscp(class >> 2), arrival, id }))
 }
 

@@ -91,7 +91,7 @@ pub fn up(kind: MessageType, n: u32) -> Vec<u8> {
 
 /// A Boomerang request between these ends, for the flow between them: so much forward, nothing in reverse.
 pub fn request(src: IpAddr, dst: IpAddr, port: u16, transaction: u32, rate: u32, options: &[Opt<'_>]) -> Vec<u8> {
-    let flow = FlowKey { src, dst, protocol: 17, src_port: port, dst_port: port };
+    let flow = FlowKey { src, dst, protocol: 17, src_port: port, dst_port: port, wild: terms::Wild::NONE };
     let request = Request {
         leg: Leg::Request,
         id: 1,

@@ -73,7 +73,7 @@ impl Reader<'_> {
             None if matches!(pattern, Pattern::Trace(_)) => 28,
             None => return Err(self.wrong(text.name.span(), "a source needs packet, the length of its packets")),
         };
-        let flow = FlowKey { src, dst, protocol: UDP, src_port, dst_port };
+        let flow = FlowKey { src, dst, protocol: UDP, src_port, dst_port, wild: terms::Wild::NONE };
         Ok((SourceSpec { node, flow, packet, pattern, from: text.during.0, until: text.during.1 }, receiver))
     }
 

@@ -68,7 +68,7 @@ impl Say {
     pub fn flow(n: u32, forward: u32, reverse: u32) -> Say {
         let [_, b, c, d] = n.to_be_bytes();
         let (src, dst) = ([10, 10, c, d].into(), [10, 20, b, 1].into());
-        let flow = FlowKey { src, dst, protocol: 17, src_port: 4000, dst_port: 5004 };
+        let flow = FlowKey { src, dst, protocol: 17, src_port: 4000, dst_port: 5004, wild: terms::Wild::NONE };
         let rates = vec![Rates { forward, reverse }];
         Say {
             flow,

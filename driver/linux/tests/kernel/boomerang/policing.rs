@@ -6,7 +6,7 @@ use crate::scratch::in_netns;
 use linux::bpf::entry::MAJOR;
 use linux::bpf::sys::SkBuff;
 use terms::{FlowKey, IfIndex, Rate};
-use traffic::plan::Counters;
+use traffic::plan::{Counters, PlanOp};
 
 const MBIT: u32 = 1_000_000;
 const NEXT: i32 = -1;
@@ -71,5 +71,45 @@ fn fragments_follow_their_first() {
         assert_eq!(leaves(&bed, bed.east, &second, 7), 7, "its first is not known");
         assert_eq!(leaves(&bed, bed.east, &first, 7), CLASS);
         assert_eq!(leaves(&bed, bed.east, &second, 7), CLASS);
+    });
+}
+
+/// A session of the table inside a site's reservation, on a real link: each packet is charged once, to the closer of both,
+/// in whatever order the programs came there.
+#[test]
+fn a_session_within_a_site_has_its_own_bucket() {
+    in_netns(|| {
+        for police_first in [true, false] {
+            crate::scratch::enter(&crate::scratch::fresh());
+            let bed = bed(64, Rate::from_mbps(10));
+            let say = Say::flow(1, 4 * MBIT, 0);
+            bed.heard(&say);
+            let mut socket = linux::netlink::Socket::open().expect("netlink");
+            let near = linux::netlink::addr::Address { index: bed.west, address: say.flow.src, prefix: 32 };
+            socket.add_address(&near).expect("address");
+            let mut plane = linux::plane::KernelPlane::open(bed.dir()).expect("the plane opens");
+            plane.apply(&crate::bed::base(bed.east, 5_000)).expect("fits");
+            if police_first {
+                bed.path.police(bed.east).expect("TCX");
+            }
+            let (src, dst) = ([10, 10, 0, 0].into(), [10, 20, 0, 0].into());
+            let wild = terms::Wild { src: 16, dst: 16 };
+            let sites = FlowKey { src, dst, protocol: 0, src_port: 0, dst_port: 0, wild };
+            let deep = crate::styles::deep();
+            plane.apply(&[PlanOp::Flow { oif: bed.east, flow: sites, entry: deep }]).expect("fits");
+            if !police_first {
+                bed.path.police(bed.east).expect("TCX");
+            }
+            let send = |port: u16, packets: usize| {
+                let from = std::net::UdpSocket::bind((say.flow.src, port)).expect("bind");
+                (0..packets).for_each(|_| _ = from.send_to(&[0; 172], (say.flow.dst, 5004)).expect("send"));
+            };
+            send(say.flow.src_port, 7);
+            send(9, 5);
+            let session = bed.sessions().into_iter().find(|s| s.flow == say.flow).expect("reserved");
+            assert_eq!(bed.path.measured(&session).expect("a meter").packets, 7, "police first: {police_first}");
+            let counted = plane.flow_counters(bed.east, &sites).expect("map").expect("installed");
+            assert_eq!((counted.packets, counted.over_packets), (5, 0), "police first: {police_first}");
+        }
     });
 }

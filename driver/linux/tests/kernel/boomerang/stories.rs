@@ -4,7 +4,7 @@
 
 use super::differ::Both;
 use crate::scratch::in_netns;
-use crate::{authentic, faults, gathering, group, locks, promises, replies};
+use crate::{authentic, faults, gathering, group, locks, promises, replies, sites};
 
 const STORIES: &[fn()] = &[
     authentic::who_proves_it_reserves_and_who_does_not_is_refused,
@@ -58,6 +58,11 @@ const STORIES: &[fn()] = &[
     replies::any_reply_makes_state_where_that_is_said,
     replies::only_proven_replies_make_state_where_that_is_said,
     replies::a_known_reply_may_be_to_a_request_that_reserved_nothing,
+    sites::two_sites_are_one_session_each_way,
+    sites::sites_of_ipv6_are_the_same,
+    sites::a_session_within_two_sites_is_its_own,
+    sites::a_mask_that_no_plane_can_look_up_is_refused,
+    sites::an_interface_knows_few_lengths,
 ];
 
 /// As many as there are tests in their files.
@@ -71,6 +76,7 @@ fn no_story_is_left_out() {
         include_str!("../../../../../engine/node/tests/boomerang/locks.rs"),
         include_str!("../../../../../engine/node/tests/boomerang/promises.rs"),
         include_str!("../../../../../engine/node/tests/boomerang/replies.rs"),
+        include_str!("../../../../../engine/node/tests/boomerang/sites.rs"),
     ];
     let there: usize = files.iter().map(|text| text.matches("#[test]").count()).sum();
     assert_eq!(STORIES.len(), there);
