@@ -97,7 +97,7 @@ fn a_full_disk_refuses_what_is_new_and_nothing_else() {
     refused(client.call(Request::BookCancel { handle: first.handle.clone() }));
     assert_eq!((all(&mut client), free(&mut client)), (acknowledged, before));
     let told = lone.sluice(&["reserve", "licence/solver=1", "--for", "1h"]);
-    assert_eq!(told.status.code(), Some(1), "{told:?}");
+    assert_eq!(told.status.code(), Some(3), "{told:?}");
     assert!(String::from_utf8_lossy(&told.stderr).contains("make room and try again"), "{told:?}");
     // And with room it goes on by itself.
     disk.make_room();
