@@ -224,6 +224,7 @@ impl From<Error> for Complaint {
     fn from(error: Error) -> Complaint {
         match error {
             Error::Agent(error) => error.into(),
+            Error::Interrupted => Complaint::interrupted(error.to_string()),
             other => Complaint::world(other.to_string()),
         }
     }
