@@ -228,6 +228,12 @@ pub fn end_on_broken_pipe() {
 /// Capabilities by their number (capabilities(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capability {
+    /// Become another group.
+    SetGid = 6,
+    /// Become another user.
+    SetUid = 7,
+    /// Give capabilities away for good.
+    SetPcap = 8,
     /// Change interfaces, routes, traffic control.
     NetAdmin = 12,
     /// Raw sockets.
@@ -242,6 +248,9 @@ impl Capability {
     /// Its name, as people grant it.
     pub fn name(self) -> &'static str {
         match self {
+            Capability::SetGid => "CAP_SETGID",
+            Capability::SetUid => "CAP_SETUID",
+            Capability::SetPcap => "CAP_SETPCAP",
             Capability::NetAdmin => "CAP_NET_ADMIN",
             Capability::NetRaw => "CAP_NET_RAW",
             Capability::SysAdmin => "CAP_SYS_ADMIN",

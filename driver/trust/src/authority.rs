@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::gate::revoked_serials;
 use crate::identity::{Identity, Role, check_name};
 use crate::pem;
+use crate::source::Disk;
 use rcgen::string::Ia5String;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -103,7 +104,7 @@ impl Authority {
     pub fn open(dir: &Path) -> Result<Authority, Error> {
         let (ca, key) = (dir.join("ca.pem"), dir.join("ca.key"));
         let text = |path: &Path| {
-            String::from_utf8(pem::read(path)?).map_err(|_| Error::content(path, "is no text; PEM is expected"))
+            String::from_utf8(pem::read(&Disk, path)?).map_err(|_| Error::content(path, "is no text; PEM is expected"))
         };
         let pair = KeyPair::from_pem(&text(&key)?).map_err(|error| Error::content(&key, error))?;
         let issuer = Issuer::from_ca_cert_pem(&text(&ca)?, pair).map_err(|error| Error::content(&ca, error))?;
@@ -213,7 +214,7 @@ impl Authority {
         let path = self.revoked_file();
         let mut serials = Vec::new();
         let mut last = 0;
-        for list in pem::revoked(&path)? {
+        for list in pem::revoked(&Disk, &path)? {
             serials.extend(revoked_serials(&list).map_err(|what| Error::content(&path, what))?);
             let (_, list) =
                 CertificateRevocationList::from_der(&list).map_err(|_| Error::content(&path, "is malformed"))?;
@@ -270,7 +271,7 @@ fn alternative_names(request: &Request) -> Result<Vec<SanType>, Error> {
 }
 
 fn read_identity(file: &Path) -> Result<Identity, Error> {
-    let chain = pem::certificates(file)?;
+    let chain = pem::certificates(&Disk, file)?;
     Identity::of(&chain[0])
 }
 

@@ -8,6 +8,7 @@ use crate::Now;
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::pem;
+use crate::source::{Source, Stamp};
 use crate::tls::provider;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -16,8 +17,6 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, OtherError, RootCertStore, SignatureScheme};
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
@@ -30,6 +29,7 @@ pub struct Gate {
     roots: Arc<RootCertStore>,
     hints: Vec<DistinguishedName>,
     revoked: Option<PathBuf>,
+    source: Arc<dyn Source>,
     now: Now,
     seen: Mutex<Seen>,
 }
@@ -43,9 +43,6 @@ struct Seen {
     complaint: Option<String>,
 }
 
-/// How a changed file is told: inode, size, time of change; `None`: there is none.
-type Stamp = Option<(u64, u64, i64, i64)>;
-
 impl std::fmt::Debug for Gate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gate").field("roots", &self.roots.len()).field("revoked", &self.revoked).finish()
@@ -57,15 +54,15 @@ impl Gate {
     ///
     /// # Errors
     /// A file is missing, or does not hold what it should.
-    pub fn open(ca: &Path, revoked: Option<&Path>, now: Now) -> Result<Gate, Error> {
+    pub fn open(ca: &Path, revoked: Option<&Path>, source: Arc<dyn Source>, now: Now) -> Result<Gate, Error> {
         let mut roots = RootCertStore::empty();
-        for certificate in pem::certificates(ca)? {
+        for certificate in pem::certificates(&*source, ca)? {
             roots.add(certificate).map_err(|error| Error::content(ca, error))?;
         }
         let roots = Arc::new(roots);
-        let seen = Mutex::new(Seen::read(&roots, revoked)?);
+        let seen = Mutex::new(Seen::read(&roots, &*source, revoked)?);
         let hints = roots.subjects();
-        Ok(Gate { roots, hints, revoked: revoked.map(Path::to_owned), now, seen })
+        Ok(Gate { roots, hints, revoked: revoked.map(Path::to_owned), source, now, seen })
     }
 
     /// Who a peer is, whose chain has passed the handshake; asked again at every request, since a connection may outlive its
@@ -93,9 +90,9 @@ impl Gate {
     fn current(&self) -> MutexGuard<'_, Seen> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = &self.revoked else { return seen };
-        let stamp = stamp(path);
+        let stamp = self.source.stamp(path);
         if stamp != seen.stamp {
-            match Seen::read(&self.roots, Some(path)) {
+            match Seen::read(&self.roots, &*self.source, Some(path)) {
                 Ok(new) => *seen = new,
                 Err(error) => {
                     seen.stamp = stamp;
@@ -120,15 +117,10 @@ fn refusal(error: Error) -> rustls::Error {
     rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
 }
 
-fn stamp(path: &Path) -> Stamp {
-    let meta = fs::metadata(path).ok()?;
-    Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
-}
-
 impl Seen {
-    fn read(roots: &Arc<RootCertStore>, revoked: Option<&Path>) -> Result<Seen, Error> {
-        let stamp = revoked.and_then(stamp);
-        let lists = revoked.map_or(Ok(Vec::new()), pem::revoked)?;
+    fn read(roots: &Arc<RootCertStore>, source: &dyn Source, revoked: Option<&Path>) -> Result<Seen, Error> {
+        let stamp = revoked.and_then(|path| source.stamp(path));
+        let lists = revoked.map_or(Ok(Vec::new()), |path| pem::revoked(source, path))?;
         let wrong = |error: rustls::server::VerifierBuilderError| match revoked {
             Some(path) => Error::content(path, error),
             None => Error::Misuse(error.to_string()),

@@ -11,6 +11,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The longest name, characters.
 const MAX_NAME: usize = 64;
+/// The longest serial number, bytes; one more where its first bit is set (RFC 5280 section 4.1.2.2).
+const MAX_SERIAL: usize = 21;
 /// How our URIs begin.
 const SCHEME: &str = "sluice://";
 
@@ -104,6 +106,18 @@ impl Identity {
             not_before: at(validity.not_before.timestamp()),
             not_after: at(validity.not_after.timestamp()),
         })
+    }
+
+    /// One that another process read out of a certificate: what it says is looked at again, whether it could stand in one.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`]: it could not.
+    pub fn checked(self) -> Result<Identity, Error> {
+        check_name(&self.name)?;
+        if self.serial.is_empty() || self.serial.len() > MAX_SERIAL {
+            return Err(Error::Misuse("a serial number has 1 to 20 bytes (RFC 5280 section 4.1.2.2)".to_owned()));
+        }
+        Ok(self)
     }
 
     /// The URI that says so in a certificate.

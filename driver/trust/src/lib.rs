@@ -12,6 +12,7 @@ mod error;
 mod gate;
 mod identity;
 mod pem;
+mod source;
 mod tls;
 
 pub use authority::{Authority, Issued, Listed, Request};
@@ -19,7 +20,8 @@ pub use dial::{Dialled, dial, is_a};
 pub use error::Error;
 pub use gate::{Gate, MAX_CHAIN};
 pub use identity::{Identity, Role};
-pub use tls::{Files, Speaks, client, server};
+pub use source::{Disk, Handed, MAX_FILE, Source, Stamp, take};
+pub use tls::{Files, Speaks, client, client_from, server, server_from};
 
 use std::sync::Arc;
 use terms::Time;

@@ -1,20 +1,17 @@
 //! Certificates, keys and revocation lists as files: PEM, read with limits, written whole or not at all.
 
 use crate::error::Error;
+use crate::source::{MAX_FILE, Source};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The largest file that is read, bytes: a revocation list of a hundred thousand certificates.
-const MAX_FILE: u64 = 8 << 20;
-
 /// A file's text.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    let mut text = Vec::new();
-    File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut text)).map_err(Error::file(path))?;
+pub(crate) fn read(source: &dyn Source, path: &Path) -> Result<Vec<u8>, Error> {
+    let text = source.read(path).map_err(Error::file(path))?;
     if text.len() as u64 > MAX_FILE {
         return Err(Error::content(path, format!("larger than {MAX_FILE} bytes")));
     }
@@ -22,8 +19,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// All certificates of a file; at least one.
-pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let text = read(path)?;
+pub(crate) fn certificates(source: &dyn Source, path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let text = read(source, path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match all {
         Ok(all) if !all.is_empty() => Ok(all),
@@ -33,14 +30,14 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
 }
 
 /// The private key of a file.
-pub(crate) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    PrivateKeyDer::from_pem_slice(&read(path)?)
+pub(crate) fn key(source: &dyn Source, path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_slice(&read(source, path)?)
         .map_err(|error| Error::content(path, format!("no private key: {error}")))
 }
 
 /// All revocation lists of a file; at least one.
-pub(crate) fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
-    let text = read(path)?;
+pub(crate) fn revoked(source: &dyn Source, path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
+    let text = read(source, path)?;
     let all: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
     match all {
         Ok(all) if !all.is_empty() => Ok(all),

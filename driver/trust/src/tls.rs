@@ -4,18 +4,21 @@ use crate::Now;
 use crate::error::Error;
 use crate::gate::Gate;
 use crate::pem;
+use crate::source::{Disk, Source};
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::UnixTime;
 use rustls::server::NoServerSessionStorage;
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, ServerConfig};
-use std::path::PathBuf;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Where a program finds what it needs to show who it is and to know others.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
 pub struct Files {
     /// The authority's certificate.
     pub ca: PathBuf,
@@ -25,6 +28,14 @@ pub struct Files {
     pub key: PathBuf,
     /// Which certificates are good no more; read again whenever it changes.
     pub revoked: Option<PathBuf>,
+}
+
+impl Files {
+    /// All of them.
+    pub fn paths(&self) -> Vec<&Path> {
+        let fixed = [&self.ca, &self.certificate, &self.key];
+        fixed.into_iter().chain(&self.revoked).map(PathBuf::as_path).collect()
+    }
 }
 
 /// What is spoken inside (ALPN, RFC 7301): who calls an agent by mistake for a broker, or the other way round, is told so in the handshake.
@@ -50,12 +61,25 @@ impl Speaks {
 /// # Errors
 /// A file is missing, or does not hold what it should.
 pub fn server(files: &Files, now: Now, speaks: Speaks) -> Result<(Arc<ServerConfig>, Arc<Gate>), Error> {
-    let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), now.clone())?);
+    server_from(files, Arc::new(Disk), now, speaks)
+}
+
+/// As [`server`], of files that come from elsewhere.
+///
+/// # Errors
+/// As [`server`].
+pub fn server_from(
+    files: &Files,
+    source: Arc<dyn Source>,
+    now: Now,
+    speaks: Speaks,
+) -> Result<(Arc<ServerConfig>, Arc<Gate>), Error> {
+    let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), source.clone(), now.clone())?);
     let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Clock(now)))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| Error::Misuse(error.to_string()))?
         .with_client_cert_verifier(gate.clone())
-        .with_single_cert(pem::certificates(&files.certificate)?, pem::key(&files.key)?)
+        .with_single_cert(pem::certificates(&*source, &files.certificate)?, pem::key(&*source, &files.key)?)
         .map_err(|error| Error::content(&files.certificate, error))?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
@@ -68,13 +92,26 @@ pub fn server(files: &Files, now: Now, speaks: Speaks) -> Result<(Arc<ServerConf
 /// # Errors
 /// A file is missing, or does not hold what it should.
 pub fn client(files: &Files, now: Now, speaks: Speaks) -> Result<Arc<ClientConfig>, Error> {
-    let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), now.clone())?);
+    client_from(files, Arc::new(Disk), now, speaks)
+}
+
+/// As [`client`], of files that come from elsewhere.
+///
+/// # Errors
+/// As [`client`].
+pub fn client_from(
+    files: &Files,
+    source: Arc<dyn Source>,
+    now: Now,
+    speaks: Speaks,
+) -> Result<Arc<ClientConfig>, Error> {
+    let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), source.clone(), now.clone())?);
     let mut config = ClientConfig::builder_with_details(provider(), Arc::new(Clock(now)))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| Error::Misuse(error.to_string()))?
         .dangerous()
         .with_custom_certificate_verifier(gate)
-        .with_client_auth_cert(pem::certificates(&files.certificate)?, pem::key(&files.key)?)
+        .with_client_auth_cert(pem::certificates(&*source, &files.certificate)?, pem::key(&*source, &files.key)?)
         .map_err(|error| Error::content(&files.certificate, error))?;
     config.resumption = Resumption::disabled();
     config.alpn_protocols = speaks.names();

@@ -1,0 +1,244 @@
+//! Giving power away for good: a process that reads what strangers send becomes a user who may nothing, with a list of the
+//! only system calls that it still needs (capabilities(7), prctl(2), seccomp(2)).
+
+use crate::error::Failed;
+use std::fs;
+use std::io;
+
+/// A user and its group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct User {
+    /// Its number.
+    pub uid: u32,
+    /// Its group's number.
+    pub gid: u32,
+}
+
+/// Who owns nothing, where no better user is there (Debian's and the kernel's own number for it).
+pub const NOBODY: User = User { uid: 65_534, gid: 65_534 };
+
+impl User {
+    /// The user of that name in `/etc/passwd`, or `UID:GID` for one who is not in that file.
+    pub fn named(name: &str) -> Option<User> {
+        if let Some((uid, gid)) = name.split_once(':') {
+            return Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? });
+        }
+        let users = fs::read_to_string("/etc/passwd").ok()?;
+        users.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            (fields.next() == Some(name)).then_some(())?;
+            Some(User { uid: fields.nth(1)?.parse().ok()?, gid: fields.next()?.parse().ok()? })
+        })
+    }
+
+    /// Whoever this process is.
+    pub fn own() -> User {
+        // SAFETY: these cannot fail and pass no memory.
+        unsafe { User { uid: libc::geteuid(), gid: libc::getegid() } }
+    }
+}
+
+/// Becomes `user` for good: no other group, no capability, none to be had again, nothing that a program with more rights would
+/// give, no memory for others to look into. To be called before a second thread starts: capabilities are a thread's own.
+///
+/// # Errors
+/// It may not (CAP_SETUID, CAP_SETGID, CAP_SETPCAP), or something is left: the caller must end.
+pub fn give_up(user: User) -> Result<(), Failed> {
+    let what = "give privileges up";
+    if user.uid == 0 || user.gid == 0 {
+        return Err(Failed::because(what, io::Error::other("user and group 0 are root's")));
+    }
+    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    if User::own() != user || has_other_groups() {
+        // SAFETY: an empty list passes no memory; the rest passes numbers.
+        let ok = unsafe {
+            libc::setgroups(0, std::ptr::null()) == 0
+                && drop_bounding_set()
+                && libc::setresgid(user.gid, user.gid, user.gid) == 0
+                && libc::setresuid(user.uid, user.uid, user.uid) == 0
+        };
+        if !ok {
+            return Err(Failed::last(what));
+        }
+    }
+    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong)?;
+    no_capabilities()?;
+    prctl(libc::PR_SET_DUMPABLE, 0)?;
+    let left = held();
+    if User::own() != user || left.permitted != 0 || left.effective != 0 {
+        return Err(Failed::because(what, io::Error::other(format!("something is left: {left:?}"))));
+    }
+    Ok(())
+}
+
+/// Capabilities of a process, as bits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Held {
+    /// In force.
+    pub effective: u64,
+    /// That it may put in force.
+    pub permitted: u64,
+    /// That it may ever get.
+    pub bounding: u64,
+}
+
+/// What this thread holds.
+pub fn held() -> Held {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let bits = |name: &str| {
+        let hex = status.lines().find_map(|line| line.strip_prefix(name));
+        hex.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(u64::MAX)
+    };
+    Held { effective: bits("CapEff:"), permitted: bits("CapPrm:"), bounding: bits("CapBnd:") }
+}
+
+fn has_other_groups() -> bool {
+    // SAFETY: with size 0 the number is returned and no memory is passed.
+    unsafe { libc::getgroups(0, std::ptr::null_mut()) != 0 }
+}
+
+/// None can come back by an exec. A kernel has some forty; those that it does not know end the list.
+fn drop_bounding_set() -> bool {
+    for number in 0..64 {
+        // SAFETY: no memory is passed.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number as libc::c_ulong, 0, 0, 0) } != 0 {
+            return io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+        }
+    }
+    true
+}
+
+fn no_capabilities() -> Result<(), Failed> {
+    // `struct __user_cap_header_struct` and two of `struct __user_cap_data_struct`, version 3 (capget(2)).
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let data = [0u32; 6];
+    // SAFETY: both are as large as version 3 says and outlive the call, which only reads them.
+    if unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), data.as_ptr()) } != 0 {
+        return Err(Failed::last("give capabilities up"));
+    }
+    Ok(())
+}
+
+fn prctl(option: libc::c_int, value: libc::c_ulong) -> Result<(), Failed> {
+    // SAFETY: the options that are passed here take numbers alone.
+    if unsafe { libc::prctl(option, value, 0, 0, 0) } != 0 {
+        return Err(Failed::last("give privileges up"));
+    }
+    Ok(())
+}
+
+/// What a process needs that serves connections which others opened for it: no file, no new socket, no program, no
+/// other process.
+const SERVING: &[libc::c_long] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_lseek,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_accept4,
+    libc::SYS_shutdown,
+    libc::SYS_close,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_epoll_pwait,
+    libc::SYS_ppoll,
+    libc::SYS_epoll_ctl,
+    libc::SYS_timerfd_settime,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_getrandom,
+    libc::SYS_fstat,
+    libc::SYS_statx,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_tgkill,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// The number by which the kernel knows this machine's system calls (linux/audit.h).
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_00b7);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const ARCHITECTURE: Option<u32> = None;
+
+/// From now on only what [`SERVING`] lists is allowed; everything else fails with EPERM. Whether there is such a list for this
+/// machine's processor. After [`give_up`].
+///
+/// # Errors
+/// The kernel has no filters.
+pub fn only_serve() -> Result<bool, Failed> {
+    let Some(architecture) = ARCHITECTURE else { return Ok(false) };
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
+    let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    // `struct seccomp_data`: the number at byte 0, the architecture at byte 4.
+    let mut program = vec![
+        step(LOAD, 4, 0, 0),
+        step(EQUAL, architecture, 1, 0),
+        step(RETURN, libc::SECCOMP_RET_KILL_PROCESS, 0, 0),
+        step(LOAD, 0, 0, 0),
+    ];
+    for &call in SERVING {
+        program.push(step(EQUAL, u32::try_from(call).unwrap_or(u32::MAX), 0, 1));
+        program.push(step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0));
+    }
+    program.push(step(RETURN, refused, 0, 0));
+    let list = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
+    // SAFETY: `list` and the program it names outlive the call, which copies them.
+    if unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, std::ptr::from_ref(&list), 0, 0) } != 0 {
+        return Err(Failed::last("restrict system calls"));
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_name_and_number() {
+        assert_eq!(User::named("root"), Some(User { uid: 0, gid: 0 }));
+        assert_eq!(User::named("1234:99"), Some(User { uid: 1234, gid: 99 }));
+        for wrong in ["no such user", "12:", ":12", "a:b", "-1:5"] {
+            assert_eq!(User::named(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn root_is_nobody_to_become() {
+        assert!(give_up(User { uid: 0, gid: 5 }).is_err() && give_up(User { uid: 5, gid: 0 }).is_err());
+    }
+}

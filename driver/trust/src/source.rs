@@ -1,0 +1,97 @@
+//! Where the files of certificates and revocation lists come from: the disk, or, for a process that may open nothing,
+//! whoever hands them over.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The largest file that is read, bytes: a revocation list of a hundred thousand certificates.
+pub const MAX_FILE: u64 = 8 << 20;
+
+/// How a changed file is told: inode, size, time of change; `None`: there is none.
+pub type Stamp = Option<(u64, u64, i64, i64)>;
+
+/// What gives files by their paths.
+pub trait Source: Send + Sync + fmt::Debug {
+    /// The whole of a file, at most a byte more than [`MAX_FILE`].
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// Changes whenever the file does.
+    fn stamp(&self, path: &Path) -> Stamp;
+}
+
+/// The disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Disk;
+
+impl Source for Disk {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        take(&File::open(path)?)
+    }
+
+    fn stamp(&self, path: &Path) -> Stamp {
+        let meta = fs::metadata(path).ok()?;
+        Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
+    }
+}
+
+/// The whole of an open file, at most a byte more than [`MAX_FILE`].
+///
+/// # Errors
+/// It cannot be read.
+pub fn take(file: &File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// What was handed over.
+#[derive(Clone, Default)]
+pub struct Handed {
+    files: Arc<Mutex<BTreeMap<PathBuf, Copy>>>,
+}
+
+/// A file as it was last handed over, or why it was not, and how often that was.
+struct Copy {
+    times: u64,
+    text: Result<Vec<u8>, String>,
+}
+
+impl Handed {
+    /// This is the file now, or why it cannot be had.
+    pub fn put(&self, path: PathBuf, text: Result<Vec<u8>, String>) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = files.get(&path).map_or(1, |copy| copy.times + 1);
+        files.insert(path, Copy { times, text });
+    }
+}
+
+impl fmt::Debug for Handed {
+    /// Not what is in them: one is a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        f.debug_set().entries(files.keys()).finish()
+    }
+}
+
+impl Source for Handed {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        match files.get(path).map(|copy| &copy.text) {
+            Some(Ok(text)) => Ok(text.clone()),
+            Some(Err(why)) => Err(io::Error::other(why.clone())),
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "it was not handed over")),
+        }
+    }
+
+    fn stamp(&self, path: &Path) -> Stamp {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.get(path).map(|copy| (copy.times, 0, 0, 0))
+    }
+}
