@@ -104,6 +104,8 @@ pub enum Input<'a> {
         /// What it says now.
         upto: u64,
     },
+    /// The other answer: nothing could be written. It is asked for again after a while.
+    SequencesFailed,
     /// The agent stops: give every interface back.
     Stop,
 }
@@ -166,7 +168,7 @@ pub enum Output {
     /// Something happened that people and tests may want to know.
     Event(Event),
     /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
-    /// [`Input::SequencesReserved`].
+    /// [`Input::SequencesReserved`] or [`Input::SequencesFailed`].
     ReserveSequences {
         /// The bound.
         upto: u64,

@@ -104,6 +104,7 @@ impl<R: Route, P: Probe> Node<R, P> {
             Input::SequencesReserved { from, upto } => {
                 self.tell(now, protocol::Input::SequencesReserved { from, upto });
             }
+            Input::SequencesFailed => self.tell(now, protocol::Input::SequencesFailed),
             Input::RouteChanged(dst) => self.tell(now, protocol::Input::RouteChanged { dst }),
             Input::Premium { oif, premium } => self.world.tc.premium(oif, premium),
             Input::FoundClass { oif, class, spec } => self.world.tc.found_class(oif, class, &spec),

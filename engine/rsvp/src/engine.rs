@@ -154,6 +154,7 @@ impl<P: Probe> Rsvp<P> {
             Input::Adopted { session, until } => self.adopted(&session, until),
             Input::Auth { interface, auth } => self.security.set(interface, &auth),
             Input::SequencesReserved { from, upto } => self.security.reserved(from, upto),
+            Input::SequencesFailed => self.security.not_reserved(now),
         }
         self.settle_neighbours();
         if let Some(upto) = self.security.reserve(now) {
@@ -187,7 +188,10 @@ impl<P: Probe> Rsvp<P> {
 
     /// When to come back with [`Input::Wake`], if nothing else happens.
     pub fn wake_at(&self) -> Option<Time> {
-        if self.sweep.is_some() { Some(self.now) } else { self.timers.next() }
+        if self.sweep.is_some() {
+            return Some(self.now);
+        }
+        [self.timers.next(), self.security.wake_at()].into_iter().flatten().min()
     }
 
     pub(crate) fn say(&mut self, event: Event) {

@@ -83,6 +83,9 @@ pub enum Input<'a> {
         /// Not below what was asked, nor below `from` and a block of 2^20.
         upto: u64,
     },
+    /// The other answer: nothing could be written. It is asked for again after a second, then after twice as long each time,
+    /// up to 32 s; what was reserved before stays usable.
+    SequencesFailed,
 }
 
 /// A local application's call (RFC 2205 section 3.11.1).
@@ -183,7 +186,7 @@ pub enum Output {
     /// Something happened that people and tests may want to know.
     Event(Event),
     /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
-    /// [`Input::SequencesReserved`]. Messages that have to be signed wait for nothing: without a number they are lost.
+    /// [`Input::SequencesReserved`] or [`Input::SequencesFailed`]. Messages that have to be signed wait for nothing: without a number they are lost.
     ReserveSequences {
         /// The bound.
         upto: u64,

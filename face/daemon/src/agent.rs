@@ -45,6 +45,7 @@ const LOCAL: Token = Token(3);
 const JOURNAL: Token = Token(4);
 pub(crate) const ECHO: Token = Token(5);
 const REMOTE: Token = Token(6);
+const SEQUENCES: Token = Token(7);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
 /// Most batches that are read, and most messages that the node is told, before something else has its turn.
@@ -95,9 +96,7 @@ pub(crate) struct Agent {
     pub(crate) log: Log,
     /// Answers of the plane that the node has yet to be told.
     done: VecDeque<(node::io::PlanId, Result<(), Fault>)>,
-    sequences: Sequences,
-    /// Sequence numbers that the node wants reserved.
-    reserve: Option<u64>,
+    pub(crate) sequences: Sequences,
     pub(crate) book: Book,
     pub(crate) stopping: bool,
     _sole: Sole,
@@ -137,6 +136,8 @@ impl Agent {
         let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
         let book = Book::open(&config)?;
         poll.add(book.desk.bell(), JOURNAL, Want::Read)?;
+        let sequences = Sequences::open(&config.state)?;
+        poll.add(sequences.bell(), SEQUENCES, Want::Read)?;
         let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
         Ok(Agent {
             started: clock.now(),
@@ -145,8 +146,7 @@ impl Agent {
             names: interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect(),
             log: Log::new(&config.name, config.log),
             done: VecDeque::new(),
-            sequences: Sequences::open(&config.state),
-            reserve: None,
+            sequences,
             receiver: None,
             sender: None,
             intake: Intake::new(Limits::default(), seed()?),
@@ -200,6 +200,7 @@ impl Agent {
         }
         self.renew_multicast_routes();
         self.begin_book();
+        self.first_sequences();
         let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
         self.poll.add(&receiver, RSVP, Want::Read)?;
         (self.receiver, self.sender) = (Some(receiver), Some(sender));
@@ -246,6 +247,7 @@ impl Agent {
                 JOURNAL => self.pick_up(),
                 ECHO => self.take_echoes(),
                 REMOTE => self.answer_door(),
+                SEQUENCES => self.take_sequences(),
                 Token(client) => self.serve(client, one.readable),
             }
         }
@@ -309,12 +311,6 @@ impl Agent {
             self.node.handle(self.clock.now(), Input::PlanDone { id, result });
             self.drain();
         }
-        if let Some(upto) = self.reserve.take() {
-            match self.sequences.reserve(upto) {
-                Ok((from, upto)) => self.tell(Input::SequencesReserved { from, upto }),
-                Err(e) => self.announce(Level::Error, "sequences", &format!("cannot be reserved: {e}")),
-            }
-        }
     }
 
     pub(crate) fn drain(&mut self) {
@@ -352,7 +348,7 @@ impl Agent {
                 let news = news::news(&event, &self.names);
                 self.announce(news.level, news.name, &news.text);
             }
-            Output::ReserveSequences { upto } => self.reserve = Some(upto),
+            Output::ReserveSequences { upto } => self.sequences.ask(upto),
         }
     }
 

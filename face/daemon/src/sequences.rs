@@ -1,34 +1,150 @@
 //! Which sequence numbers of INTEGRITY may have been used, on disk: RFC 2747 section 3.1. The engine uses none before it
 //! is written here that it may, so that none is used in two lives of the agent, whatever the clock does between them.
 
+use crate::agent::Agent;
+use crate::config::Level;
+use linux::bell::Bell;
+use linux::error::Failed;
+use node::io::Input;
 use std::fs::File;
 use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// How many numbers the engine counts on at least.
 const BLOCK: u64 = 1 << 20;
+/// How long a start waits for the disk. Without an answer by then signed messages wait, and nothing else.
+const AT_START: Duration = Duration::from_secs(5);
+
+/// What came of one reservation: from, up to; or what the disk said.
+type Reserved = std::result::Result<(u64, u64), String>;
+
+/// Asks a thread of its own to write, so that a slow disk stops nothing else.
+#[derive(Debug)]
+pub struct Sequences {
+    asks: Sender<u64>,
+    tray: Arc<Tray>,
+    /// How many asks are without an answer.
+    waiting: usize,
+}
+
+#[derive(Debug)]
+struct Tray {
+    answers: Mutex<Vec<Reserved>>,
+    bell: Bell,
+}
+
+impl Tray {
+    fn put(&self, answer: Reserved) {
+        if let Ok(mut answers) = self.answers.lock() {
+            answers.push(answer);
+        }
+        self.bell.ring();
+    }
+}
+
+impl Sequences {
+    /// Reads what an earlier life left, and starts the thread that writes.
+    ///
+    /// # Errors
+    /// Out of descriptors or threads.
+    pub fn open(folder: &Path) -> std::result::Result<Sequences, Failed> {
+        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Bell::new()? });
+        let (asks, asked) = mpsc::channel();
+        let (theirs, record) = (tray.clone(), Record::read(folder));
+        let thread = std::thread::Builder::new().name("sequences".to_owned());
+        thread.spawn(move || write_all(&record, &asked, &theirs)).map_err(Failed::doing("start a thread"))?;
+        Ok(Sequences { asks, tray, waiting: 0 })
+    }
+
+    /// What is to be watched: it rings when there is an answer.
+    pub fn bell(&self) -> &Bell {
+        &self.tray.bell
+    }
+
+    /// Has it written that numbers below `upto` may be used.
+    pub fn ask(&mut self, upto: u64) {
+        self.waiting += 1;
+        if self.asks.send(upto).is_err() {
+            self.tray.put(Err("the thread that writes them is gone".to_owned()));
+        }
+    }
+
+    /// What has been answered since this was last asked.
+    pub fn answers(&mut self) -> Vec<Reserved> {
+        self.tray.bell.hush();
+        let answers = self.tray.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
+        self.waiting = self.waiting.saturating_sub(answers.len());
+        answers
+    }
+
+    /// The same, as soon as nothing is without an answer, or after a time.
+    fn wait(&mut self, most: Duration) -> Vec<Reserved> {
+        let (begun, mut answers) = (Instant::now(), self.answers());
+        while self.waiting > 0 && begun.elapsed() < most {
+            std::thread::sleep(Duration::from_millis(1));
+            answers.extend(self.answers());
+        }
+        answers
+    }
+}
+
+fn write_all(record: &Record, asked: &Receiver<u64>, tray: &Tray) {
+    while let Ok(upto) = asked.recv() {
+        tray.put(record.reserve(upto).map_err(|error| error.to_string()));
+    }
+}
+
+impl Agent {
+    /// The first numbers are there before the first message is sent.
+    pub(crate) fn first_sequences(&mut self) {
+        let answers = self.sequences.wait(AT_START);
+        self.tell_sequences(answers);
+    }
+
+    pub(crate) fn take_sequences(&mut self) {
+        let answers = self.sequences.answers();
+        self.tell_sequences(answers);
+    }
+
+    fn tell_sequences(&mut self, answers: Vec<Reserved>) {
+        for answer in answers {
+            match answer {
+                Ok((from, upto)) => self.tell(Input::SequencesReserved { from, upto }),
+                Err(error) => {
+                    let path = self.config.state.join("sequences");
+                    let text = format!("{} cannot be written: {error}; it is tried again", path.display());
+                    self.announce(Level::Error, "sequences", &text);
+                    self.tell(Input::SequencesFailed);
+                }
+            }
+        }
+    }
+}
 
 /// The file.
 #[derive(Debug)]
-pub struct Sequences {
+struct Record {
     path: PathBuf,
     from: u64,
 }
 
-impl Sequences {
+impl Record {
     /// Reads what an earlier life left. No file, or one that cannot be read as a number, says nothing: the clock, and the
     /// neighbours' challenges, must do then.
-    pub fn open(folder: &Path) -> Sequences {
+    fn read(folder: &Path) -> Record {
         let path = folder.join("sequences");
         let from = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
-        Sequences { path, from: from.unwrap_or(0) }
+        Record { path, from: from.unwrap_or(0) }
     }
 
     /// Writes durably that numbers below `upto` may be used; gives what the engine is to be told: from, up to.
     ///
     /// # Errors
     /// What the file system says; nothing may be used then.
-    pub fn reserve(&self, upto: u64) -> Result<(u64, u64)> {
+    fn reserve(&self, upto: u64) -> Result<(u64, u64)> {
         let upto = upto.max(self.from.saturating_add(BLOCK));
         let fresh = self.path.with_extension("new");
         let mut file = File::create(&fresh)?;
@@ -50,15 +166,28 @@ mod tests {
     fn a_later_life_begins_where_an_earlier_one_could_have_ended() {
         let folder = std::env::temp_dir().join(format!("sluice-sequences-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let first = Sequences::open(&folder);
+        let first = Record::read(&folder);
         assert_eq!(first.reserve(5_000_000).unwrap(), (0, 5_000_000));
         assert_eq!(first.reserve(6_000_000).unwrap(), (0, 6_000_000));
         // The clock went back.
-        let second = Sequences::open(&folder);
+        let second = Record::read(&folder);
         assert_eq!(second.reserve(1_000_000).unwrap(), (6_000_000, 6_000_000 + BLOCK));
         std::fs::write(folder.join("sequences"), "nonsense").unwrap();
-        assert_eq!(Sequences::open(&folder).reserve(9).unwrap(), (0, BLOCK));
+        assert_eq!(Record::read(&folder).reserve(9).unwrap(), (0, BLOCK));
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(first.reserve(7).is_err(), "nothing may be used when it cannot be written");
+    }
+
+    /// Each ask has its answer, also where the disk says no, and again when it can.
+    #[test]
+    fn the_thread_answers_after_a_failure_too() {
+        let folder = std::env::temp_dir().join(format!("sluice-sequences-thread-{}", std::process::id()));
+        let mut sequences = Sequences::open(&folder).unwrap();
+        sequences.ask(9);
+        assert!(matches!(sequences.wait(AT_START)[..], [Err(_)]), "there is no such directory");
+        std::fs::create_dir_all(&folder).unwrap();
+        sequences.ask(9);
+        assert_eq!(sequences.wait(AT_START), [Ok((0, BLOCK))]);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -40,9 +40,13 @@ pub(super) fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> 
     let from = posted.number.saturating_sub(AUDIT_TAIL).max(1);
     walk_audit(&connection, from, u64::MAX, &mut |_, _| {})?;
     let daybook = Daybook::read(&connection, posted)?;
+    if found.is_some() {
+        // First the intention: where the seal cannot be written, the database does not count either.
+        Seal { id: id.clone(), epoch, opening: true }.write(&seal)?;
+    }
     let epoch = epoch + 1;
     begin(&connection, epoch, &daybook).map_err(|error| translated(&database, error))?;
-    Seal { id, epoch }.write(&seal)?;
+    Seal { id, epoch, opening: false }.write(&seal)?;
     log::extend(&log, options.log_bytes)?;
     Ok(Sqlite { connection, options, epoch, daybook, logged: 0, dead: None })
 }

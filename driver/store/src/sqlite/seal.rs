@@ -20,6 +20,8 @@ pub(super) enum Found {
 
 /// What is in the file while a journal is being made.
 const UNFINISHED: &str = "sluice journal unfinished\n";
+/// What its last words are while a journal is being opened.
+const OPENING: &str = " and again";
 
 /// Which journal, and how often it was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +30,8 @@ pub(super) struct Seal {
     pub(super) id: String,
     /// How often it was opened for writing.
     pub(super) epoch: u64,
+    /// It is being opened once more: whether the database knows of that already is not known.
+    pub(super) opening: bool,
 }
 
 impl Seal {
@@ -56,17 +60,20 @@ impl Seal {
 
     fn parse(text: &str) -> Option<Seal> {
         let (id, epoch) = text.strip_prefix("sluice journal ")?.strip_suffix('\n')?.split_once(" opened ")?;
+        let (epoch, opening) = epoch.strip_suffix(OPENING).map_or((epoch, false), |epoch| (epoch, true));
         let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        Some(Seal { id: id.to_owned(), epoch: epoch.parse().ok()? }).filter(|_| is_id)
+        Some(Seal { id: id.to_owned(), epoch: epoch.parse().ok()?, opening }).filter(|_| is_id)
     }
 
     /// Says that this journal belongs here.
     pub(super) fn write(&self, path: &Path) -> Result<(), Error> {
-        replace(path, &format!("sluice journal {} opened {}\n", self.id, self.epoch))
+        let opening = if self.opening { OPENING } else { "" };
+        replace(path, &format!("sluice journal {} opened {}{opening}\n", self.id, self.epoch))
     }
 
-    /// Whether the database belongs to this seal: it is the same, and as old, or one opening ahead (a crash before the
-    /// seal was written).
+    /// Whether the database belongs to this seal: it is the same, and as old, or one opening ahead. An opening says on the
+    /// seal that it begins before the database counts it, so that however many openings die in between, the database is
+    /// never further ahead; builds before this one said nothing, and left it one ahead.
     pub(super) fn check(&self, id: &str, epoch: u64) -> Result<(), Error> {
         let wrong = if self.id != id {
             format!("the seal is of {}, the database of {id}", self.id)

@@ -39,6 +39,60 @@ fn what_was_written_is_found_and_openings_are_counted() {
     assert!(!place.0.join(format!("{FILE}-shm")).exists(), "its index is in memory: there is no file to lose");
 }
 
+/// A seal that cannot be written ends a start and nothing else, however often (as on a full disk, whose room was used up
+/// before it was the seal's turn): with room the next start has everything.
+#[test]
+fn starts_that_cannot_write_the_seal_lock_nobody_out() {
+    let place = made("no-room-for-the-seal", 12);
+    let obstacle = place.0.join("journal.seal.new");
+    fs::create_dir(&obstacle).unwrap();
+    for _ in 0..5 {
+        assert!(matches!(read(&place.0), Err(Error::Failed { .. })), "the seal cannot be written");
+    }
+    fs::remove_dir(&obstacle).unwrap();
+    assert!(read(&place.0).unwrap() == Content::after(12));
+}
+
+/// Kills on either side of the database's count, any number of them: between, the seal says that an opening has begun.
+#[test]
+fn starts_that_die_beside_the_seal_lock_nobody_out() {
+    let place = made("dies-beside-the-seal", 12);
+    let seal = place.0.join(SEAL);
+    for round in 0..6 {
+        // Before the count: the intention alone is there.
+        let begun = read_seal(&seal).replace('\n', " and again\n");
+        fs::write(&seal, &begun).unwrap();
+        if round % 3 == 0 {
+            // After the count: the seal's last word was not written.
+            let store = Sqlite::open(&place.0, options(None)).unwrap();
+            let said = format!("opened {}\n", store.epoch());
+            assert!(read_seal(&seal).ends_with(&said), "{said}");
+            drop(store);
+            fs::write(&seal, &begun).unwrap();
+        }
+        assert!(read(&place.0).unwrap() == Content::after(12), "round {round}");
+    }
+
+    // A journal two openings behind is a backup's, and one that is not begun may be no opening behind.
+    let old: Vec<_> = [FILE.to_owned(), format!("{FILE}-wal")]
+        .map(|name| (place.0.join(&name), fs::read(place.0.join(&name)).unwrap()))
+        .into();
+    for _ in 0..2 {
+        assert!(read(&place.0).is_ok());
+    }
+    let (now, count) = (read_seal(&seal), |n: u64| format!("opened {n}"));
+    let epoch: u64 = now.trim().rsplit(' ').next().unwrap().parse().unwrap();
+    for seal_says in [now.clone(), now.replace('\n', " and again\n"), now.replace(&count(epoch), &count(epoch - 1))] {
+        old.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+        fs::write(&seal, &seal_says).unwrap();
+        assert!(matches!(read(&place.0), Err(Error::Damaged(Damage::Mixed(_)))), "{seal_says}");
+    }
+}
+
+fn read_seal(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
 #[test]
 fn the_second_to_open_it_is_refused() {
     let place = made("held", 5);

@@ -122,6 +122,16 @@ impl Security {
         self.sequences.reserved(from, upto);
     }
 
+    /// See [`Sequences::failed`].
+    pub fn not_reserved(&mut self, now: Time) {
+        self.sequences.failed(now);
+    }
+
+    /// When numbers have to be asked for again after a failure.
+    pub fn wake_at(&self) -> Option<Time> {
+        self.sequences.wake_at().filter(|_| self.shields.any())
+    }
+
     /// Sequence numbers to reserve, if it is time.
     pub fn reserve(&mut self, now: Time) -> Option<u64> {
         if self.shields.any() { self.sequences.ask(now) } else { None }

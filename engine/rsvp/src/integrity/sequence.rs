@@ -4,16 +4,23 @@
 //! clock does not go backwards between two lives, that alone is enough. Against a clock that does, a driver keeps on disk
 //! what it has reserved: nothing is sent with a number that was not reserved before.
 
-use terms::Time;
+use terms::{Span, Time};
 
 /// How many numbers are reserved at a time.
 pub(super) const BLOCK: u64 = 1 << 20;
+/// How long after a failure they are asked for again: at first, and at most after many failures in a row.
+const AGAIN: Span = Span::from_secs(1);
+const AGAIN_AT_MOST: Span = Span::from_secs(32);
 
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     next: u64,
     reserved: u64,
     asked: u64,
+    /// How long the next failure has to wait.
+    patience: Span,
+    /// After a failure: not to be asked for before.
+    again: Option<Time>,
 }
 
 impl Sequences {
@@ -22,6 +29,19 @@ impl Sequences {
         self.next = self.next.max(from);
         self.reserved = self.reserved.max(upto);
         self.asked = self.asked.max(self.reserved);
+        (self.patience, self.again) = (Span::ZERO, None);
+    }
+
+    /// The driver could write nothing: what is reserved stays usable, and more is asked for again after a while.
+    pub fn failed(&mut self, now: Time) {
+        self.asked = self.reserved;
+        self.patience = self.patience.saturating_add(self.patience).clamp(AGAIN, AGAIN_AT_MOST);
+        self.again = Some(now.saturating_add(self.patience));
+    }
+
+    /// When [`Sequences::ask`] has something to say at the latest, after a failure.
+    pub fn wake_at(&self) -> Option<Time> {
+        self.again
     }
 
     /// A number that was never used; `None` until more are reserved.
@@ -39,8 +59,13 @@ impl Sequences {
             self.next = self.next.max(now.as_nanos());
         }
         if self.asked.saturating_sub(self.next) > BLOCK / 2 {
+            self.again = None;
             return None;
         }
+        if self.again.is_some_and(|again| now < again) {
+            return None;
+        }
+        self.again = None;
         self.asked = self.next.max(self.asked).saturating_add(BLOCK);
         Some(self.asked)
     }
@@ -74,6 +99,40 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A disk that is full for an hour while the numbers run out: a number again within the longest wait after there is room,
+    /// and in between the disk is not asked more often than the waits allow.
+    #[test]
+    fn a_failed_reservation_is_asked_for_again() {
+        let mut s = Sequences::default();
+        let at = |seconds: u64| Time::from_nanos(seconds * 1_000_000_000);
+        assert!(s.ask(at(0)).is_some());
+        s.reserved(0, BLOCK);
+        let (mut asked, mut room, mut mute) = (0, None, None);
+        for second in 1..7200 {
+            // The block runs out within two minutes.
+            let taken = (0..10_000).all(|_| s.take().is_some());
+            if !taken {
+                mute = Some(second);
+            }
+            if let Some(upto) = s.ask(at(second)) {
+                match second < 3600 {
+                    true => {
+                        asked += 1;
+                        s.failed(at(second));
+                        assert!(s.wake_at().is_some_and(|wake| wake > at(second)), "no wake-up after a failure");
+                    }
+                    false => {
+                        room = room.or(Some(second));
+                        s.reserved(0, upto);
+                    }
+                }
+            }
+        }
+        assert!((3600 / 32..3600 / 32 + 12).contains(&asked), "asked {asked} times in an hour");
+        assert!(room.is_some_and(|second| second <= 3600 + 32), "asked again {room:?}");
+        assert!(mute.is_some_and(|second| second <= 3600 + 32), "without a number until {mute:?}");
     }
 
     #[test]

@@ -124,6 +124,27 @@ fn the_handshake_costs_a_round_trip() {
     assert_eq!([1, 2, 3].map(|n| net.saw(n, news).len()), [1, 1, 1]);
 }
 
+/// A disk that is full when a node starts, and for ten minutes: the node is mute, and no longer than that, without a hand.
+#[test]
+fn a_full_disk_silences_a_node_only_while_it_is_full() {
+    let auth = auth(Algorithm::HmacSha256);
+    let mut net = Net::new(false);
+    for name in ["snd", "r1", "r2", "rcv"] {
+        net.node(name, Config { auth: auth.clone(), ..config(R) });
+    }
+    net.nodes[1].full = true;
+    net.link_up(1..4);
+    net.announce(0, 3, 3);
+    net.ask(0, 3, cl(3));
+    net.run(Span::from_secs(600));
+    assert_eq!(net.held(), [0, 0, 0, 0]);
+    net.nodes[1].full = false;
+    net.run(Span::from_secs(34));
+    assert!(net.nodes[1].disk > 0, "it asked again by itself");
+    net.run(Span::from_secs(90));
+    assert_eq!(net.held(), [3, 3, 3, 0]);
+}
+
 fn state(net: &Net, node: usize) -> (u64, Vec<u64>) {
     (net.engine(node).digest(), net.held())
 }

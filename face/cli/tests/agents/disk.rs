@@ -137,3 +137,25 @@ fn a_disk_that_fails_ends_the_agent_and_loses_nothing() {
     lone.start();
     assert_eq!(all(&mut lone.client()), 20);
 }
+
+/// The file of sequence numbers cannot be written at the start (something is in its way, as a full disk would be): said, tried
+/// again by itself, and written as soon as it can be.
+#[test]
+fn sequence_numbers_are_reserved_as_soon_as_the_disk_lets() {
+    let Some(mut lone) = Lone::new("log = \"error\"") else { return };
+    lone.link_up();
+    let (file, keys) = (lone.place.join("agent.toml"), lone.place.join("near.keys"));
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("auth = \"none\"", "keys = \"near.keys\"")).unwrap();
+    let secret = "5c".repeat(32);
+    fs::write(&keys, format!("[[key]]\nid = 1\nalgorithm = \"hmac-sha-256\"\nsecret = \"{secret}\"\n")).unwrap();
+    fs::set_permissions(&keys, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let obstacle = lone.state().join("sequences.new");
+    fs::create_dir_all(&obstacle).unwrap();
+    lone.start();
+    wait_for("it says so", || lone.log().contains("sequences cannot be written").then_some(()));
+    assert!(!lone.state().join("sequences").exists());
+    fs::remove_dir(&obstacle).unwrap();
+    wait_for("it is written", || lone.state().join("sequences").exists().then_some(()));
+    lone.stop();
+}

@@ -41,6 +41,18 @@ impl Lone {
         Some(lone)
     }
 
+    /// Its link is up, so that signalling is spoken there.
+    pub fn link_up(&self) {
+        let up = || {
+            let mut socket = Socket::open().unwrap();
+            for name in ["near", "far"] {
+                let index = socket.link_by_name(name).unwrap().index;
+                socket.set_link_up(index, true).unwrap();
+            }
+        };
+        self.netns.run(up).unwrap();
+    }
+
     pub fn socket(&self) -> PathBuf {
         self.place.join("agent.sock")
     }

@@ -34,6 +34,8 @@ pub struct Node {
     /// Sequence numbers that may be used up, as its disk says; and what it said when this life began.
     pub disk: u64,
     pub born: u64,
+    /// The disk takes nothing more.
+    pub full: bool,
     interfaces: Vec<(IfIndex, Interface)>,
 }
 
@@ -122,6 +124,7 @@ impl Net {
             config,
             disk: 0,
             born: 0,
+            full: false,
             interfaces: Vec::new(),
         });
         self.nodes.len() - 1
@@ -227,6 +230,9 @@ impl Net {
             }
         }
         if let Some(upto) = reserve {
+            if self.nodes[node].full {
+                return self.tell(node, Input::SequencesFailed);
+            }
             let node_state = &mut self.nodes[node];
             let from = node_state.born;
             node_state.disk = node_state.disk.max(upto).max(from + (1 << 20));
