@@ -82,6 +82,8 @@ impl<R: Route, P: Probe> Node<R, P> {
             Input::Message { iif, src, dst, ttl, bytes } => {
                 self.tell(now, protocol::Input::Message { iif, src, dst, ttl, bytes });
             }
+            Input::Waited(waiting) => self.tell(now, protocol::Input::Waited(waiting)),
+            Input::Refused { iif, src, why } => self.tell(now, protocol::Input::Refused { iif, src, why }),
             Input::Wake => {
                 self.world.tc.wake(now);
                 self.settle(now);

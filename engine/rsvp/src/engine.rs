@@ -5,6 +5,7 @@ use crate::heard::{Heard, Hearing};
 use crate::integrity::Security;
 use crate::io::{AppCall, AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
 use crate::neighbour::Neighbours;
+use crate::overload::Incoming;
 use crate::pcg::Pcg;
 use crate::psb::{Forwarded, Origin, Out, Psb, PsbKey};
 use crate::receive::Arrival;
@@ -137,8 +138,14 @@ impl<P: Probe> Rsvp<P> {
         self.now = now;
         match input {
             Input::Message { iif, src, dst, ttl, bytes } => {
-                self.message_arrives(now, env, &Arrival { iif, src, dst, ttl, direct: true }, bytes);
+                self.message_arrives(now, env, &Arrival { iif, src, dst, ttl, direct: true, proof: None }, bytes);
             }
+            Input::Waited(waiting) => {
+                let Incoming { iif, src, dst, ttl, bytes } = waiting.incoming();
+                let from = Arrival { iif, src, dst, ttl, direct: true, proof: waiting.proof() };
+                self.message_arrives(now, env, &from, bytes);
+            }
+            Input::Refused { iif, src, why } => self.drop_unauthenticated(now, iif, src, why),
             Input::Wake => self.step(Step::Soften, |rsvp| rsvp.wake(now, env)),
             Input::App(call) => self.call(now, env, call),
             Input::Installed { handle, result } => self.installed(now, env, handle, result),

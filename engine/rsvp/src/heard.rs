@@ -205,10 +205,11 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
 }
 
 impl<P: Probe> Rsvp<P> {
-    /// Whether this message is known to be the refresh of something.
-    pub(crate) fn knows(&self, from: &Arrival, bytes: &[u8]) -> bool {
+    /// The hash of this message, if it is known to be the refresh of something.
+    pub(crate) fn knows(&self, from: &Arrival, bytes: &[u8]) -> Option<u64> {
         let hash = self.heard.hash(from, bytes);
-        hash != UNHEARD && self.heard.find(hash).any(|state| self.says(state, hash))
+        let known = hash != UNHEARD && self.heard.find(hash).any(|state| self.says(state, hash));
+        known.then_some(hash)
     }
 
     /// Whether this was the last message of a state.

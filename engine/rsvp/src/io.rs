@@ -4,6 +4,7 @@
 //! `wake_at()` says when to come back with [`Input::Wake`].
 
 use crate::integrity::Auth;
+use crate::overload::Waiting;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -29,6 +30,17 @@ pub enum Input<'a> {
         ttl: u8,
         /// The RSVP message.
         bytes: &'a [u8],
+    },
+    /// A message that waited in an [`Intake`](crate::overload::Intake).
+    Waited(&'a Waiting),
+    /// One that was not let in there ([`Offered::Refused`](crate::overload::Offered::Refused)).
+    Refused {
+        /// Where it came in.
+        iif: IfIndex,
+        /// IP source.
+        src: IpAddr,
+        /// Why.
+        why: &'static str,
     },
     /// `wake_at()` has come (or passed).
     Wake,

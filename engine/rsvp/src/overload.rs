@@ -1,57 +1,38 @@
 //! Overload control: what waits between the sockets and the engine, in classes, and what is shed first.
 //!
 //! A node that cannot keep up must choose, or the kernel's queue chooses for it and drops refreshes with the rest: then
-//! state that was promised dies, everybody sets up again, and it never recovers. So what keeps or ends what is there
-//! goes first, and new set-up is shed first; its sender tries again with its next refresh.
+//! state that was promised dies, everybody sets up again, and it never recovers. So:
 //!
-//! The driver reads its sockets into [`Intake::offer`] and gives the engine what [`Intake::take`] says. Classifying
-//! costs a look at the header and at most two look-ups; no key is checked and nothing is answered here. What looks like
-//! a refresh of something known may be forged, hence no neighbour fills more than half of a class.
+//! - Where an interface wants messages signed, what is not signed by a key of its sender is refused before it waits
+//!   ([`Offered::Refused`]): a stranger takes nobody's place. What waits there has shown its digest ([`Proof`]).
+//! - Each class has places and bytes of its own; nobody fills those of another.
+//! - What keeps or ends what is there goes first, and new set-up is shed first. But each class has a least share of the
+//!   time while it has anything to do, the refreshes the largest ([`shares`]): a flood of what goes first delays
+//!   them, and ends nothing.
+//! - A refresh that is byte for byte what a state said last has a class of its own, and waits once for each state: copies
+//!   of it take no place. Nobody who has not seen the message can make one.
+//! - Of the other classes no neighbour fills more than half. Where somebody has filled a neighbour's half under its
+//!   address, its messages for other sources still find a quarter. Without keys anybody on the link can write any address:
+//!   there only the refreshes are safe from all of that.
+//!
+//! The driver reads its sockets into [`Intake::offer`] and gives the engine what [`Intake::take`] says.
+
+mod class;
+mod shares;
+
+pub use class::Class;
 
 use crate::Rsvp;
-use crate::heard::fold;
+use crate::heard::{UNHEARD, fold};
+use crate::integrity::Proof;
 use crate::receive::Arrival;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use hashbrown::HashTable;
+use shares::Shares;
 use terms::probe::Probe;
-use terms::{IfIndex, Session};
-use wire::{MessageType, Salvage};
-
-/// What is served first comes first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Class {
-    /// Whether a neighbour lives, and what it has got: Hello, Ack, the challenge handshake.
-    Liveness,
-    /// What gives something back: PathTear, ResvTear.
-    Tear,
-    /// What belongs to something that is there: its refreshes and changes, errors, confirmations.
-    Known,
-    /// A reservation for a sender that has none.
-    NewResv,
-    /// A sender never heard of, and whatever says nothing of itself.
-    NewPath,
-}
-
-impl Class {
-    /// In the order of service.
-    pub const ALL: [Class; 5] = [Class::Liveness, Class::Tear, Class::Known, Class::NewResv, Class::NewPath];
-
-    /// What it holds, for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Liveness => "liveness",
-            Class::Tear => "tears",
-            Class::Known => "of what is there",
-            Class::NewResv => "new reservations",
-            Class::NewPath => "new senders",
-        }
-    }
-
-    fn is_new(self) -> bool {
-        self >= Class::NewResv
-    }
-}
+use terms::{IfIndex, Span, Time};
 
 /// How much may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +41,7 @@ pub struct Limits {
     pub known: usize,
     /// Messages in each class of what is new: no more than can be served while its sender still cares.
     pub new: usize,
-    /// Bytes in all; what is new gets half of them.
+    /// Bytes in all: half of them for refreshes, a quarter for what else is known, a sixteenth for each other class.
     pub bytes: usize,
 }
 
@@ -68,6 +49,18 @@ impl Default for Limits {
     /// 16,384 messages of each known class, 2,048 of each new one, 16 MB.
     fn default() -> Limits {
         Limits { known: 1 << 14, new: 1 << 11, bytes: 16 << 20 }
+    }
+}
+
+impl Limits {
+    /// Messages and bytes of a class.
+    fn of(&self, class: Class) -> (usize, usize) {
+        let bytes = match class {
+            Class::Refresh => self.bytes / 2,
+            Class::Known => self.bytes / 4,
+            _ => self.bytes / 32,
+        };
+        (if class.is_new() { self.new } else { self.known }, bytes)
     }
 }
 
@@ -86,6 +79,27 @@ pub struct Incoming<'a> {
     pub bytes: &'a [u8],
 }
 
+impl Incoming<'_> {
+    fn arrival(&self) -> Arrival {
+        let Incoming { iif, src, dst, ttl, .. } = *self;
+        Arrival { iif, src, dst, ttl, direct: true, proof: None }
+    }
+}
+
+/// What becomes of a message that is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offered {
+    /// It waits.
+    Waits,
+    /// It is a refresh that waits already.
+    Already,
+    /// There is no room for it in its class, which counts it.
+    Shed,
+    /// Its interface wants messages signed and it is not, for this reason: tell the engine
+    /// ([`crate::io::Input::Refused`]), which counts it and says so.
+    Refused(&'static str),
+}
+
 /// A message that waited.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waiting {
@@ -95,7 +109,9 @@ pub struct Waiting {
     ttl: u8,
     bytes: Vec<u8>,
     class: Class,
-    bucket: u8,
+    buckets: [u8; 2],
+    refresh: u64,
+    proof: Option<Proof>,
 }
 
 impl Waiting {
@@ -108,6 +124,11 @@ impl Waiting {
     pub fn class(&self) -> Class {
         self.class
     }
+
+    /// That its digest is right, where it had to be signed.
+    pub fn proof(&self) -> Option<Proof> {
+        self.proof
+    }
 }
 
 /// What was counted of a class.
@@ -119,21 +140,49 @@ pub struct Counted {
     pub shed: u64,
 }
 
-/// Neighbours are counted by a keyed hash in so many buckets: nobody can make the table grow, and whoever shares a
-/// bucket shares its quota.
+/// Neighbours and sources are counted by keyed hashes in so many buckets: nobody can make the table grow, and whoever
+/// shares a bucket shares its quota.
 const BUCKETS: usize = 256;
 /// Most buffers that are kept to be used again.
 const SPARE: usize = 1 << 10;
+const CLASSES: usize = Class::ALL.len();
+
+/// What waits of one class.
+#[derive(Debug)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    /// How many there are by neighbour, and by neighbour and source.
+    buckets: [[u32; BUCKETS]; 2],
+    counted: Counted,
+}
+
+impl Queue {
+    fn new() -> Queue {
+        let (waiting, counted) = (VecDeque::new(), Counted::default());
+        Queue { waiting, bytes: 0, buckets: [[0; BUCKETS]; 2], counted }
+    }
+
+    fn has_room(&self, buckets: [u8; 2], len: usize, (most, bytes): (usize, usize), quotas: bool) -> bool {
+        let [neighbour, source] = [0, 1].map(|i| self.buckets[i][usize::from(buckets[i])] as usize);
+        let within = neighbour < most.div_ceil(2) || (source < most.div_ceil(16) && self.waiting.len() < most * 3 / 4);
+        self.waiting.len() < most && self.bytes.saturating_add(len) <= bytes && (!quotas || within)
+    }
+
+    fn count(&mut self, buckets: [u8; 2], change: impl Fn(&mut u32)) {
+        self.buckets.iter_mut().zip(buckets).for_each(|(all, n)| change(&mut all[usize::from(n)]));
+    }
+}
 
 /// The bounded queue between sockets and engine.
 #[derive(Debug)]
 pub struct Intake {
     limits: Limits,
     key: u64,
-    classes: [VecDeque<Waiting>; 5],
-    neighbours: [[u32; BUCKETS]; 5],
-    bytes: usize,
-    counted: [Counted; 5],
+    classes: [Queue; CLASSES],
+    shares: Shares,
+    /// The refreshes that wait, by their hash.
+    refreshes: HashTable<u64>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -143,47 +192,60 @@ impl Intake {
         Intake {
             limits,
             key: seed,
-            classes: Default::default(),
-            neighbours: [[0; BUCKETS]; 5],
-            bytes: 0,
-            counted: Default::default(),
+            classes: core::array::from_fn(|_| Queue::new()),
+            shares: Shares::default(),
+            refreshes: HashTable::new(),
             spare: Vec::new(),
         }
     }
 
-    /// Lets a message wait, or sheds it (`false`).
-    pub fn offer<P: Probe>(&mut self, engine: &Rsvp<P>, message: &Incoming<'_>) -> bool {
-        let (class, neighbour) = engine.class_of(message);
-        let (c, bucket) = (class as usize, self.bucket(message.iif, neighbour));
-        let most = if class.is_new() { self.limits.new } else { self.limits.known };
-        let room = if class.is_new() { self.limits.bytes / 2 } else { self.limits.bytes };
-        let full = self.classes[c].len() >= most
-            || self.neighbours[c][usize::from(bucket)] as usize >= most.div_ceil(2)
-            || self.bytes.saturating_add(message.bytes.len()) > room;
-        if full {
-            self.counted[c].shed += 1;
-            return false;
+    /// Lets a message wait, or says why not.
+    pub fn offer<P: Probe>(&mut self, engine: &Rsvp<P>, now: Time, message: &Incoming<'_>) -> Offered {
+        let proof = match engine.fit_to_wait(now, &message.arrival(), message.bytes) {
+            Ok(proof) => proof,
+            Err(why) => return Offered::Refused(why),
+        };
+        let (class, neighbour, refresh) = engine.class_of(message);
+        let hop = self.bucket(message.iif, neighbour, self.key);
+        let buckets = [hop, self.bucket(message.iif, message.src, self.key ^ u64::from(hop) ^ fold(self.key, 0x50c))];
+        let (len, limits) = (message.bytes.len(), self.limits.of(class));
+        let queue = &mut self.classes[class as usize];
+        if refresh != UNHEARD && self.refreshes.find(refresh, |other| *other == refresh).is_some() {
+            return Offered::Already;
         }
-        self.counted[c].taken += 1;
-        self.neighbours[c][usize::from(bucket)] += 1;
-        self.bytes += message.bytes.len();
+        if !queue.has_room(buckets, len, limits, refresh == UNHEARD) {
+            queue.counted.shed += 1;
+            return Offered::Shed;
+        }
+        if refresh != UNHEARD {
+            self.refreshes.insert_unique(refresh, refresh, |hash| *hash);
+        }
+        queue.counted.taken += 1;
+        queue.count(buckets, |n| *n += 1);
+        queue.bytes += len;
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.extend_from_slice(message.bytes);
         let Incoming { iif, src, dst, ttl, .. } = *message;
-        self.classes[c].push_back(Waiting { iif, src, dst, ttl, bytes, class, bucket });
-        true
+        queue.waiting.push_back(Waiting { iif, src, dst, ttl, bytes, class, buckets, refresh, proof });
+        Offered::Waits
     }
 
-    /// What the engine shall have next: the oldest of the first class that has any.
+    /// What the engine shall have next: the oldest of the class whose turn it is.
     pub fn take(&mut self) -> Option<Waiting> {
-        let next = self.classes.iter_mut().find_map(VecDeque::pop_front)?;
-        self.neighbours[next.class as usize][usize::from(next.bucket)] -= 1;
-        self.bytes -= next.bytes.len();
+        let some: [bool; CLASSES] = core::array::from_fn(|c| !self.classes[c].waiting.is_empty());
+        let queue = &mut self.classes[self.shares.next(some)? as usize];
+        let next = queue.waiting.pop_front()?;
+        queue.count(next.buckets, |n| *n -= 1);
+        queue.bytes -= next.bytes.len();
+        if let Ok(found) = self.refreshes.find_entry(next.refresh, |other| *other == next.refresh) {
+            found.remove();
+        }
         Some(next)
     }
 
-    /// Takes a message's buffer back once the engine has had it, so that the next needs none.
-    pub fn give_back(&mut self, done: Waiting) {
+    /// The engine has had a message, and took so long over it; its buffer is used again, so that the next needs none.
+    pub fn give_back(&mut self, done: Waiting, took: Span) {
+        self.shares.charge(done.class, took);
         if self.spare.len() < SPARE {
             let mut bytes = done.bytes;
             bytes.clear();
@@ -194,61 +256,25 @@ impl Intake {
 
     /// How many messages wait.
     pub fn len(&self) -> usize {
-        self.classes.iter().map(VecDeque::len).sum()
+        self.classes.iter().map(|queue| queue.waiting.len()).sum()
     }
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        self.classes.iter().all(VecDeque::is_empty)
+        self.classes.iter().all(|queue| queue.waiting.is_empty())
     }
 
     /// What was let in and what was shed of a class so far.
     pub fn counted(&self, class: Class) -> Counted {
-        self.counted[class as usize]
+        self.classes[class as usize].counted
     }
 
-    fn bucket(&self, iif: IfIndex, neighbour: IpAddr) -> u8 {
-        let addr = match neighbour {
+    fn bucket(&self, iif: IfIndex, who: IpAddr, key: u64) -> u8 {
+        let addr = match who {
             IpAddr::V4(a) => u128::from(u32::from(a)),
             IpAddr::V6(a) => u128::from(a),
         };
-        let word = fold(addr as u64 ^ self.key, u64::from(iif.0) ^ self.key.rotate_left(29));
+        let word = fold(addr as u64 ^ key, u64::from(iif.0) ^ key.rotate_left(29));
         (fold(word ^ (addr >> 64) as u64, self.key.rotate_left(47)) >> 56) as u8
-    }
-}
-
-impl<P: Probe> Rsvp<P> {
-    /// The class of a message, and the neighbour on whose account it waits: its RSVP_HOP, or else its IP source.
-    fn class_of(&self, message: &Incoming<'_>) -> (Class, IpAddr) {
-        let Incoming { iif, src, dst, ttl, bytes } = *message;
-        let kind = bytes.get(1).copied().and_then(MessageType::from_number);
-        match kind {
-            Some(MessageType::Path | MessageType::Resv) => {}
-            Some(MessageType::PathTear | MessageType::ResvTear) => return (Class::Tear, src),
-            Some(MessageType::PathErr | MessageType::ResvErr | MessageType::ResvConf) => return (Class::Known, src),
-            Some(MessageType::Bundle | MessageType::Srefresh) => return (Class::Known, src),
-            Some(_) => return (Class::Liveness, src),
-            None => return (Class::NewPath, src),
-        }
-        if self.knows(&Arrival { iif, src, dst, ttl, direct: true }, bytes) {
-            return (Class::Known, src);
-        }
-        let Some(found) = Salvage::read(bytes) else { return (Class::NewPath, src) };
-        let (is_path, by) = (kind == Some(MessageType::Path), found.hop.map_or(src, |hop| hop.addr));
-        let known = found.session.is_some_and(|session| self.has_state(&session, is_path));
-        match (known, is_path) {
-            (true, _) => (Class::Known, by),
-            (false, true) => (Class::NewPath, by),
-            (false, false) => (Class::NewResv, by),
-        }
-    }
-
-    /// Whether a Path or Resv of this session could belong to something that is there, or was in an earlier life.
-    fn has_state(&self, session: &Session, path: bool) -> bool {
-        self.sessions.find(session).is_some_and(|id| {
-            let state = &self.sessions[id];
-            let there = if path { !state.psbs.is_empty() } else { !state.rsbs.is_empty() };
-            there || state.adopted_until.is_some()
-        })
     }
 }

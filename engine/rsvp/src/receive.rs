@@ -3,7 +3,7 @@
 //! Nothing that fails here has changed anything but a counter.
 
 use crate::engine::{Env, Rsvp};
-use crate::integrity::Checked;
+use crate::integrity::{Checked, Proof};
 use crate::io::Event;
 use crate::psb::{Forwarded, MOST_FORWARDED};
 use crate::refusal::Refusal;
@@ -27,6 +27,8 @@ pub(crate) struct Arrival {
     pub ttl: u8,
     /// Whether the TTL says that every hop since the sender of the message speaks RSVP (RFC 2205 section 3.8).
     pub direct: bool,
+    /// That the message was found to be signed, before it waited.
+    pub proof: Option<Proof>,
 }
 
 impl Arrival {
@@ -73,14 +75,14 @@ impl<P: Probe> Rsvp<P> {
         for message in bundle.messages() {
             // A sub-message has the TTL that it was made with, unless the Bundle lost some on the way.
             let ttl = message.get(4).copied().filter(|_| direct).unwrap_or(from.ttl);
-            self.one_arrives(now, env, &Arrival { ttl, ..*from }, message);
+            self.one_arrives(now, env, &Arrival { ttl, proof: None, ..*from }, message);
         }
     }
 
     fn one_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, bytes: &[u8]) {
         match self.authenticated(now, from, bytes) {
             Checked::Good => {}
-            Checked::Bad(why) => return self.drop_unauthenticated(now, from, why),
+            Checked::Bad(why) => return self.drop_unauthenticated(now, from.iif, from.src, why),
             Checked::Done => return,
         }
         if self.heard_again(now, from, bytes) {

@@ -33,7 +33,7 @@ use node::Node;
 use node::io::{Input, InterfaceState, Output};
 use rsvp::integrity::Auth;
 use rsvp::io::Datagram;
-use rsvp::overload::{Incoming, Intake, Limits};
+use rsvp::overload::{Incoming, Intake, Limits, Offered};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use terms::{Fault, IfIndex, Span, Time};
 use traffic::plan::PlanOp;
@@ -379,11 +379,15 @@ impl Agent {
         let mut filled = Ok(true);
         for _ in 0..MOST_READS {
             filled = receiver.fill();
+            let now = self.clock.now();
             for message in receiver.messages() {
                 let linux::sockets::Received { iif, src, dst, ttl, bytes } = message;
                 let seen = Seen { direction: Direction::In, interface: Some(iif), src, dst, ttl, router_alert: None };
                 self.see(&seen, bytes);
-                self.intake.offer(self.node.rsvp(), &Incoming { iif, src, dst, ttl, bytes });
+                let incoming = Incoming { iif, src, dst, ttl, bytes };
+                if let Offered::Refused(why) = self.intake.offer(self.node.rsvp(), now, &incoming) {
+                    self.tell(Input::Refused { iif, src, why });
+                }
             }
             if !matches!(filled, Ok(true)) {
                 break;
@@ -397,9 +401,9 @@ impl Agent {
     fn take_in(&mut self) {
         for _ in 0..MOST_TAKEN {
             let Some(waiting) = self.intake.take() else { return };
-            let Incoming { iif, src, dst, ttl, bytes } = waiting.incoming();
-            self.tell(Input::Message { iif, src, dst, ttl, bytes });
-            self.intake.give_back(waiting);
+            let begun = self.clock.now();
+            self.tell(Input::Waited(&waiting));
+            self.intake.give_back(waiting, self.clock.now().since(begun));
         }
     }
 

@@ -218,7 +218,7 @@ fn a_repeated_message_is_known_at_once() {
     node.step(Time::ZERO, &resv);
     for step in [&path, &resv] {
         let (iif, src, dst, ttl, bytes) = message(step).unwrap();
-        let from = crate::receive::Arrival { iif, src, dst, ttl, direct: true };
+        let from = crate::receive::Arrival { iif, src, dst, ttl, direct: true, proof: None };
         let later = Time::from_nanos(1_000);
         assert!(node.engine.heard_again(later, &from, &bytes));
         for at in 0..bytes.len() * 8 {

@@ -29,6 +29,7 @@ mod sequence;
 pub use key::{Algorithm, Auth, BadKeys, Key, KeyTable, MOST_KEY_ID, MOST_KEYS};
 
 pub(crate) use check::Checked;
+pub use check::Proof;
 
 use again::Again;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -49,6 +50,8 @@ const MOST_STRANGERS: usize = 32;
 /// All that authentication remembers.
 pub(crate) struct Security {
     shields: Shields,
+    /// Grows whenever keys change: what was proved by the keys before is proved again.
+    generation: u64,
     senders: BTreeMap<(IfIndex, IpAddr, u64), Sender>,
     sequences: Sequences,
     /// Makes challenge cookies that nobody can guess and that nobody needs to remember.
@@ -72,6 +75,12 @@ struct Sender {
     challenged: Option<Time>,
 }
 
+impl Sender {
+    fn lately_challenged(&self, now: Time) -> bool {
+        self.challenged.is_some_and(|t| now.since(t) < handshake::PATIENCE)
+    }
+}
+
 impl Security {
     pub fn new(auth: &Auth, secret: [u64; 4]) -> Security {
         let mut bytes = [0; 32];
@@ -80,6 +89,7 @@ impl Security {
         }
         Security {
             shields: Shields::new(auth),
+            generation: 0,
             senders: BTreeMap::new(),
             sequences: Sequences::default(),
             cookies: Mac::new(Algorithm::HmacSha256, &bytes),
@@ -95,6 +105,7 @@ impl Security {
     /// secret that is given a new meaning shows in the digest.
     pub fn set(&mut self, interface: IfIndex, auth: &Auth) {
         self.shields.set(interface, auth);
+        self.generation += 1;
         let shields = &self.shields;
         self.senders.retain(|(at, peer, id), _| {
             *at != interface || shields.on(*at).is_some_and(|s| s.named(*peer, *id).is_some())

@@ -1,9 +1,11 @@
 //! Ten times the set-ups that a node can take: nothing that is established is lost, and what it completes stays near
 //! its peak. In simulated time, with what each message costs laid down: the real engine, the real queue, no clock.
 
+mod floods;
+
 use rsvp::Rsvp;
 use rsvp::io::{Config, Event, Input, Interface, Output};
-use rsvp::overload::{Class, Incoming, Intake, Limits};
+use rsvp::overload::{Class, Incoming, Intake, Limits, Offered};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
@@ -19,7 +21,7 @@ const RESV: Span = Span::from_micros(6_000);
 const KERNEL_QUEUE: usize = 10_000;
 /// Set-ups that are there before the flood, and R.
 const ESTABLISHED: u32 = 200;
-const R: Span = Span::from_secs(4);
+const R: Span = Span::from_secs(2);
 /// Each run.
 const LENGTH: Span = Span::from_secs(60);
 
@@ -178,33 +180,33 @@ impl Node {
     fn turn(&mut self) {
         let batch = self.kernel.len().min(1_024);
         self.now = self.now + Span::from_nanos(READ.as_nanos() * batch as u64);
-        for (_, datagram) in self.kernel.drain(..batch) {
+        for (_, datagram) in self.kernel.drain(..batch).collect::<Vec<_>>() {
             match &mut self.intake {
                 Some(intake) => {
                     let (iif, src, dst, ttl, bytes) = &datagram;
                     let message = Incoming { iif: IfIndex(*iif), src: *src, dst: *dst, ttl: *ttl, bytes };
-                    intake.offer(&self.engine, &message);
+                    if let Offered::Refused(why) = intake.offer(&self.engine, self.now, &message) {
+                        self.tell(Input::Refused { iif: IfIndex(*iif), src: *src, why });
+                    }
                 }
                 None if self.fifo.len() < KERNEL_QUEUE => self.fifo.push_back(datagram),
                 None => {}
             }
         }
         for _ in 0..16 {
-            let (datagram, kept) = match &mut self.intake {
-                Some(intake) => match intake.take() {
-                    Some(waiting) => {
-                        let m = waiting.incoming();
-                        ((m.iif.0, m.src, m.dst, m.ttl, m.bytes.to_vec()), Some(waiting))
-                    }
-                    None => break,
-                },
-                None => match self.fifo.pop_front() {
-                    Some(datagram) => (datagram, None),
-                    None => break,
-                },
-            };
             let (before, known) = (self.world.0, self.created);
-            self.message(&datagram);
+            let waiting = match &mut self.intake {
+                Some(intake) => {
+                    let Some(waiting) = intake.take() else { break };
+                    self.tell(Input::Waited(&waiting));
+                    Some(waiting)
+                }
+                None => {
+                    let Some(datagram) = self.fifo.pop_front() else { break };
+                    self.message(&datagram);
+                    None
+                }
+            };
             let cost = if self.world.0 > before {
                 RESV
             } else if self.created > known {
@@ -213,8 +215,8 @@ impl Node {
                 REFRESH
             };
             self.now = self.now + cost;
-            if let (Some(intake), Some(waiting)) = (&mut self.intake, kept) {
-                intake.give_back(waiting);
+            if let (Some(intake), Some(waiting)) = (&mut self.intake, waiting) {
+                intake.give_back(waiting, cost);
             }
         }
         if self.engine.wake_at().is_some_and(|at| at <= self.now) {
@@ -227,6 +229,11 @@ impl Node {
 /// Runs a node with so many new senders a second for [`LENGTH`]; set-ups completed in all, and blocks of established
 /// sessions lost.
 fn run(classes: bool, set_ups_per_s: u64) -> (u64, u64, Node) {
+    flooded(classes, LENGTH, set_ups_per_s, |n| path(ESTABLISHED + n as u32))
+}
+
+/// Runs a node for `length` while the same established sessions are refreshed and so much else comes a second.
+fn flooded(classes: bool, length: Span, per_s: u64, flood: impl Fn(u64) -> Datagram) -> (u64, u64, Node) {
     let mut node = Node::new(classes);
     for n in 0..ESTABLISHED {
         node.message(&path(n));
@@ -237,19 +244,19 @@ fn run(classes: bool, set_ups_per_s: u64) -> (u64, u64, Node) {
     let mut coming: Vec<(Time, Datagram)> = Vec::new();
     for n in 0..ESTABLISHED {
         let phase = R.as_nanos() / u64::from(ESTABLISHED) * u64::from(n);
-        for round in 0..LENGTH.as_nanos() / R.as_nanos() {
+        for round in 0..length.as_nanos() / R.as_nanos() {
             let at = Time::from_nanos(phase + round * R.as_nanos());
             coming.push((at, path(n)));
             coming.push((at, resv(n)));
         }
     }
-    let gap = 1_000_000_000 / set_ups_per_s;
-    for n in 0..LENGTH.as_nanos() / gap {
-        coming.push((Time::from_nanos(n * gap), path(ESTABLISHED + n as u32)));
+    let gap = 1_000_000_000 / per_s;
+    for n in 0..length.as_nanos() / gap {
+        coming.push((Time::from_nanos(n * gap), flood(n)));
     }
     coming.sort_by_key(|(at, _)| *at);
     let mut coming: VecDeque<_> = coming.into();
-    while node.now < Time::ZERO + LENGTH {
+    while node.now < Time::ZERO + length {
         node.arrive(&mut coming);
         node.turn();
     }
@@ -267,7 +274,7 @@ fn ten_times_the_load_costs_no_established_session_and_little_goodput() {
     assert!(completed * 10 >= peak * 9, "goodput {completed} of a peak of {peak}");
     let counted = |class| node.intake.as_ref().unwrap().counted(class);
     assert!(counted(Class::NewPath).shed > 10 * completed / 2, "{:?}", counted(Class::NewPath));
-    for class in [Class::Liveness, Class::Tear, Class::Known] {
+    for class in [Class::Liveness, Class::Tear, Class::Refresh, Class::Known] {
         assert_eq!(counted(class).shed, 0, "{class:?}");
     }
 }
@@ -286,9 +293,13 @@ fn small() -> (Node, Intake) {
     (node, Intake::new(Limits { known: 8, new: 4, bytes: 100_000 }, 7))
 }
 
+fn offered(intake: &mut Intake, node: &Node, (iif, src, dst, ttl, bytes): &Datagram) -> Offered {
+    let message = Incoming { iif: IfIndex(*iif), src: *src, dst: *dst, ttl: *ttl, bytes };
+    intake.offer(&node.engine, node.now, &message)
+}
+
 fn offer(intake: &mut Intake, node: &Node, datagram: &Datagram) -> bool {
-    let (iif, src, dst, ttl, bytes) = datagram;
-    intake.offer(&node.engine, &Incoming { iif: IfIndex(*iif), src: *src, dst: *dst, ttl: *ttl, bytes })
+    offered(intake, node, datagram) == Offered::Waits
 }
 
 fn bare(kind: MessageType) -> Datagram {
@@ -303,12 +314,13 @@ fn what_keeps_or_ends_what_is_there_goes_first() {
     let order = [
         (path(2), Class::NewPath),
         (resv(3), Class::NewResv),
-        (path(1), Class::Known),
+        (path(1), Class::Refresh),
         (changed, Class::Known),
-        (resv(1), Class::Known),
+        (resv(1), Class::Refresh),
         (bare(MessageType::PathErr), Class::Known),
         (bare(MessageType::Srefresh), Class::Known),
         (bare(MessageType::ResvTear), Class::Tear),
+        (bare(MessageType::IntegrityChallenge), Class::Challenge),
         (bare(MessageType::Hello), Class::Liveness),
         (bare(MessageType::Ack), Class::Liveness),
     ];
@@ -319,7 +331,7 @@ fn what_keeps_or_ends_what_is_there_goes_first() {
     }
     let garbage = (1, [10, 0, 1, 2].into(), [10, 0, 1, 1].into(), 63, vec![0xff; 40]);
     assert!(offer(&mut intake, &node, &garbage), "what says nothing of itself comes last");
-    assert_eq!(intake.len(), 11);
+    assert_eq!(intake.len(), 12);
     let served: Vec<Class> = std::iter::from_fn(|| intake.take()).map(|w| w.class()).collect();
     assert!(served.is_sorted(), "{served:?}");
     assert_eq!(served.iter().filter(|c| **c == Class::NewPath).count(), 2);
@@ -338,7 +350,7 @@ fn one_neighbour_fills_half_of_a_class_and_what_is_full_sheds() {
     }
     assert!(!offer(&mut intake, &node, &bare(MessageType::PathTear)));
     let first = intake.take().expect("a tear");
-    intake.give_back(first);
+    intake.give_back(first, Span::ZERO);
     assert!(offer(&mut intake, &node, &bare(MessageType::PathTear)), "there is room again");
     let mut long = path(10);
     long.4.resize(60_000, 0);
