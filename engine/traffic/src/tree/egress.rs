@@ -26,12 +26,12 @@ impl Tree {
     /// The first of [`Egress::send`].
     pub fn serve<E: Egress>(&mut self, mut free: Time, until: Time, egress: &mut E) -> Result<Time, E::Error> {
         let mut idle = None;
+        // What was dropped since the last call, by a packet that came or by a change, is told even if nothing is due.
+        self.tell_losses(egress);
         while let Some(when) = self.wake_at(free).filter(|&when| when < until) {
             free = when;
             let departure = self.dequeue(when);
-            while let Some(loss) = self.poll_loss() {
-                egress.lost(&loss);
-            }
+            self.tell_losses(egress);
             match departure {
                 Some(departure) => free = egress.send(when, &departure)?.max(when),
                 // Nothing after all, as when the packet that was waited for is dropped; but not twice at one instant.
@@ -43,5 +43,11 @@ impl Tree {
             }
         }
         Ok(if until == Time::FOREVER { free } else { free.max(until) })
+    }
+
+    fn tell_losses<E: Egress>(&mut self, egress: &mut E) {
+        while let Some(loss) = self.poll_loss() {
+            egress.lost(&loss);
+        }
     }
 }

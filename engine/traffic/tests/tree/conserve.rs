@@ -112,6 +112,71 @@ fn balanced(tree: &Tree) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Offers the arrivals, changing one leaf's description before one of them; every packet goes one way exactly once.
+fn holds(
+    spec: TreeSpec,
+    arrivals: &[(u64, u16, u32, u8)],
+    (changed, which, before): &(LeafSpec, usize, usize),
+    seed: u64,
+) -> Result<(), TestCaseError> {
+    let tree = Tree::new(spec, Time::ZERO, seed).unwrap();
+    let mut link = Link { tree, free: Time::ZERO, sent: Vec::new(), lost: Vec::new() };
+    let (mut now, mut gone, mut offered) = (Time::ZERO, BTreeSet::new(), Tally::default());
+    for (id, &(gap, port, len, dscp)) in arrivals.iter().enumerate() {
+        now = now + Span::from_nanos(gap);
+        let packet = PacketMeta { dscp: Dscp(dscp), ..packet(id as u64, port, len, now) };
+        offered = offered.plus(Tally { packets: 1, bytes: u64::from(len) });
+        link.run(now);
+        if id == *before {
+            let mut leaf = changed.clone();
+            leaf.rules.push(Rule { dst_ports: Some((*which as u16, *which as u16)), ..Rule::default() });
+            link.tree.change(now, &format!("leaf{which}"), leaf).unwrap();
+        }
+        if let Verdict::Dropped(_) = link.tree.enqueue(now, packet) {
+            prop_assert!(gone.insert(packet.id));
+        }
+        balanced(&link.tree)?;
+    }
+    let arrived = link.tree.leaves().map(|(id, _)| link.tree.counters(id).unwrap().arrived);
+    prop_assert_eq!(arrived.fold(link.tree.totals().runts, Tally::plus), offered);
+    // Everything drains, and every packet went one way exactly once.
+    link.run(Time::FOREVER);
+    balanced(&link.tree)?;
+    for loss in &link.lost {
+        prop_assert!(gone.insert(loss.packet.id));
+    }
+    for (_, departure) in &link.sent {
+        prop_assert!(gone.insert(departure.packet.id));
+    }
+    prop_assert_eq!(gone.len() as u64, offered.packets);
+    prop_assert_eq!(link.tree.queued(), 0);
+    prop_assert_eq!(link.tree.wake_at(link.free), None);
+    Ok(())
+}
+
+/// Found by chance, and made small: a shaper lets the third packet go at once, the dropper behind it takes it, and nothing
+/// else is in the tree, so that nothing is due. That it was lost must be told all the same.
+#[test]
+fn a_packet_that_is_dropped_behind_its_shaper_when_nothing_else_waits() {
+    let curve = |max| RedCurve { min: 3, max, max_p: 9_000, gentle: true };
+    let (depth, buffer) = (Bytes::new(2_528), Bytes::new(20_000));
+    let shaped = LeafSpec {
+        shaper: Some(ShaperSpec::Bucket { rate: Rate::from_kbps(6_445), depth, buffer }),
+        dropper: Some(DropperSpec {
+            curves: [curve(20), curve(12), curve(6)],
+            weight: 1 << 30,
+            slot: Span::from_micros(200),
+            coupling: Coupling::Coupled,
+            unit: QueueUnit::Bytes,
+        }),
+        ..queue(None)
+    };
+    let rest = leaf("leaf0", None, Share::Priority(0), queue(None));
+    let spec = tree(LINK, Sharing::Priority, vec![rest, leaf("leaf1", None, Share::Priority(1), queue(Some(1)))]);
+    let arrivals = [(0, 1, 1_000, 0), (0, 1, 1_000, 0), (450_000, 1, 90, 0)];
+    holds(spec, &arrivals, &(shaped, 1, 0), 0).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -122,36 +187,6 @@ proptest! {
         change in (conditioned(), 1usize..6, 0usize..250),
         seed in any::<u64>(),
     ) {
-        let mut link = Link { tree: Tree::new(spec, Time::ZERO, seed).unwrap(), free: Time::ZERO, sent: Vec::new(), lost: Vec::new() };
-        let (mut now, mut gone, mut offered) = (Time::ZERO, BTreeSet::new(), Tally::default());
-        for (id, (gap, port, len, dscp)) in arrivals.into_iter().enumerate() {
-            now = now + Span::from_nanos(gap);
-            let packet = PacketMeta { dscp: Dscp(dscp), ..packet(id as u64, port, len, now) };
-            offered = offered.plus(Tally { packets: 1, bytes: u64::from(len) });
-            link.run(now);
-            if id == change.2 {
-                let mut leaf = change.0.clone();
-                leaf.rules.push(Rule { dst_ports: Some((change.1 as u16, change.1 as u16)), ..Rule::default() });
-                link.tree.change(now, &format!("leaf{}", change.1), leaf).unwrap();
-            }
-            if let Verdict::Dropped(_) = link.tree.enqueue(now, packet) {
-                prop_assert!(gone.insert(packet.id));
-            }
-            balanced(&link.tree)?;
-        }
-        let arrived = link.tree.leaves().map(|(id, _)| link.tree.counters(id).unwrap().arrived);
-        prop_assert_eq!(arrived.fold(link.tree.totals().runts, Tally::plus), offered);
-        // Everything drains, and every packet went one way exactly once.
-        link.run(Time::FOREVER);
-        balanced(&link.tree)?;
-        for loss in &link.lost {
-            prop_assert!(gone.insert(loss.packet.id));
-        }
-        for (_, departure) in &link.sent {
-            prop_assert!(gone.insert(departure.packet.id));
-        }
-        prop_assert_eq!(gone.len() as u64, offered.packets);
-        prop_assert_eq!(link.tree.queued(), 0);
-        prop_assert_eq!(link.tree.wake_at(link.free), None);
+        holds(spec, &arrivals, &change, seed)?;
     }
 }

@@ -208,3 +208,24 @@ fn time_that_runs_backwards() {
     // Only release builds come here.
     assert_eq!((verdict, tree.totals().backwards), (Verdict::Queued(Color::Green), 1));
 }
+
+#[test]
+fn a_packet_that_a_change_drops_is_told_though_nothing_else_waits() {
+    let mut link = Link::new(shared());
+    let shaped = |depth| {
+        let bucket = ShaperSpec::Bucket { rate: Rate::from_kbps(8), depth, buffer: Bytes::new(90_000) };
+        LeafSpec { shaper: Some(bucket), ..queue(Some(1)) }
+    };
+    link.tree.change(Time::ZERO, "a", shaped(Bytes::new(1_000))).unwrap();
+    for id in 0..2 {
+        link.offer(packet(id, 1, 1_000, Time::ZERO));
+    }
+    link.run(ms(1));
+    // The second can never go now. What the tree is asked next, the shaper drops it; and then nothing waits any more.
+    link.tree.change(ms(1), "a", shaped(Bytes::new(900))).unwrap();
+    link.tree.change_link(ms(1), LINK).unwrap();
+    assert_eq!(link.tree.wake_at(ms(1)), None);
+    link.run(Time::FOREVER);
+    let told = |link: &Link| link.lost.iter().map(|loss| (loss.packet.id, loss.why)).collect::<Vec<_>>();
+    assert_eq!(told(&link), [(1, Drop::OverDepth)]);
+}
