@@ -277,7 +277,8 @@ pub struct Plane {
     under_way: Vec<(PlanId, Batch)>,
     busy: Vec<IfIndex>,
     due: Vec<(IfIndex, Due)>,
-    /// Interfaces on which a batch failed that nobody waited for: left alone until then, each time twice as long.
+    /// Interfaces on which a batch failed that nobody waited for: left alone until then, each time twice as long, unless
+    /// somebody asks.
     resting: BTreeMap<IfIndex, Rest>,
     last: u64,
     key: [u64; 2],
@@ -290,7 +291,7 @@ struct Rest {
 }
 
 /// How long an interface rests at first, and at most.
-const REST: (Span, Span) = (Span::from_secs(1), Span::from_secs(64));
+pub const REST: (Span, Span) = (Span::from_secs(1), Span::from_secs(64));
 
 impl Plane {
     /// A plane that holds nothing; its tables are keyed with `key`.
@@ -345,13 +346,17 @@ impl Plane {
         }
     }
 
-    /// All that is due on an interface, unless something is under way there.
+    /// All that is due on an interface, unless something is under way there, or it rests and nobody waits: whoever asks
+    /// for something now hears at once how it went, and not after a minute.
     pub(crate) fn take(&mut self, oif: IfIndex) -> Option<Due> {
-        let resting = self.resting.get(&oif).is_some_and(|rest| rest.until.is_some());
-        if resting || self.busy.contains(&oif) {
+        if self.busy.contains(&oif) {
             return None;
         }
         let at = self.due.iter().position(|due| due.0 == oif)?;
+        let resting = self.resting.get(&oif).is_some_and(|rest| rest.until.is_some());
+        if resting && self.due[at].1.waits.is_empty() {
+            return None;
+        }
         Some(self.due.swap_remove(at).1)
     }
 

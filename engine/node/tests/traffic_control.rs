@@ -254,6 +254,52 @@ fn a_removal_that_fails_is_tried_again() {
     assert_eq!((tc.audit(), tc.wake_at()), (Ok(()), None));
 }
 
+/// Found by chance. The plane says no three times while a reservation is taken away; each time it is left alone for twice
+/// as long, so that the class can be there for as long as the longest rest, and not longer.
+#[test]
+fn a_removal_that_fails_again_and_again_is_tried_until_it_is_done() {
+    let (mut tc, mut world) = started();
+    let (sender, mut now) = ([sender()], NOW);
+    let handle = tc.add(now, &request(5000, controlled_load(1), &sender)).unwrap();
+    world.settle(&mut tc, now);
+    tc.remove(now, handle);
+    world.drain(&mut tc);
+    for rest in [1, 2, 4, 8, 16, 32, 64, 64] {
+        world.answer(&mut tc, now, false);
+        assert!(world.under_way.is_empty(), "nobody waits for it, so it is not tried again at once");
+        now = now + Span::from_secs(rest);
+        assert_eq!(tc.wake_at(), Some(now));
+        tc.wake(now);
+        world.drain(&mut tc);
+    }
+    world.settle(&mut tc, now);
+    assert!(world.plan.links[&OIF].flows.is_empty() && world.plan == tc.plan());
+    assert_eq!((tc.wake_at(), tc.audit()), (None, Ok(())));
+}
+
+#[test]
+fn who_asks_while_a_failed_removal_rests_is_not_kept_waiting() {
+    let (mut tc, mut world) = started();
+    let sender = [sender()];
+    let old = tc.add(NOW, &request(5000, controlled_load(1), &sender)).unwrap();
+    world.settle(&mut tc, NOW);
+    tc.remove(NOW, old);
+    world.drain(&mut tc);
+    world.answer(&mut tc, NOW, false);
+    // The plane still fails: the newcomer hears so at once, and what is left rests on.
+    let refused = tc.add(NOW, &request(5001, controlled_load(2), &sender)).unwrap();
+    world.drain(&mut tc);
+    world.answer(&mut tc, NOW, false);
+    assert!(matches!(world.installed.last(), Some((handle, Err(_))) if *handle == refused));
+    assert!(world.under_way.is_empty());
+    // The plane is well again: the next one has its class, and the old one's flow goes with the same batch.
+    let new = tc.add(NOW, &request(5002, controlled_load(3), &sender)).unwrap();
+    world.settle(&mut tc, NOW);
+    assert_eq!(world.installed.last(), Some(&(new, Ok(()))));
+    assert_eq!(world.plan.links[&OIF].flows.len(), 1);
+    assert_eq!((world.plan == tc.plan(), tc.audit()), (true, Ok(())));
+}
+
 fn restarted_with(world: &mut World, link: node::io::Reservable) -> Tc {
     let mut tc = Tc::default();
     world.events.clear();
