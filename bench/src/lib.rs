@@ -63,9 +63,12 @@ impl Bench {
 }
 
 /// Says that a test could not run here, and why: past the capture of a test's output, so that nobody takes it for passed.
+/// The name of the test, which is that of its thread, stands behind: `cargo xtask suite` counts tests, not reasons.
 pub fn skipped(why: impl std::fmt::Display) {
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main").map(|name| format!(" [{name}]")).unwrap_or_default();
     // A lost word is all that can go wrong, and there is nobody to tell.
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("SKIPPED: {why}\n").as_bytes());
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("SKIPPED: {why}{test}\n").as_bytes());
 }
 
 /// How long `work` takes, ns.

@@ -1,5 +1,6 @@
 //! Checks of the house: `cargo xtask arrows` (layers, purity), `cargo xtask tidy` (headers, lengths, leftovers) and
-//! `cargo xtask clauses` (the ledgers of the RFCs' sentences); and, with the builds that are there, `cargo xtask checkpoints`.
+//! `cargo xtask clauses` (the ledgers of the RFCs' sentences); with the builds that are there, `cargo xtask checkpoints`; and
+//! `cargo xtask suite`, which runs every test and counts.
 //!
 //! The first three run under `cargo test` as well, so a change that breaks the house fails the tests.
 #![forbid(unsafe_code)]
@@ -8,6 +9,7 @@ mod arrows;
 mod checkpoints;
 mod clauses;
 mod source;
+mod suite;
 mod tidy;
 
 use std::process::ExitCode;
@@ -20,18 +22,20 @@ fn main() -> ExitCode {
         "tidy" => tidy::check(&root),
         "clauses" => clauses::check(&root),
         "checkpoints" => checkpoints::check(&root),
+        "suite" => return suite::run(&root, &std::env::args().skip(2).collect::<Vec<_>>()),
         "" | "all" => [arrows::check(&root), tidy::check(&root), clauses::check(&root)].concat(),
         "help" | "--help" | "-h" => {
             println!("cargo xtask arrows   layers and purity, against the table in ARCHITECTURE.md");
             println!("cargo xtask tidy     headers, lengths, leftovers");
             println!("cargo xtask clauses  the clause ledgers of docs/rfc, against the tests that they name");
             println!("cargo xtask checkpoints  that they cost nothing where nobody looks (after cargo test)");
+            println!("cargo xtask suite    format, clippy and every test, to the end, and one line that counts");
             println!("cargo xtask          the first three");
             return ExitCode::SUCCESS;
         }
         other => {
             eprintln!(
-                "xtask: {other:?} is no check: arrows, tidy, clauses, checkpoints, or nothing for the first three"
+                "xtask: {other:?} is no check: arrows, tidy, clauses, checkpoints, suite, or nothing for the first three"
             );
             return ExitCode::from(2);
         }

@@ -33,6 +33,7 @@ pub fn check(root: &Path) -> Vec<String> {
             findings.push(format!("{name}: {lines} lines; at most {FILE_LINES}"));
         }
         long_functions(&name, &text, &mut findings);
+        property_tests(&name, &text, &mut findings);
         for (number, line) in text.lines().enumerate() {
             for mark in leftovers.iter().filter(|mark| line.contains(mark.as_str())) {
                 findings.push(format!("{name}:{}: {mark}", number + 1));
@@ -50,6 +51,17 @@ pub fn check(root: &Path) -> Vec<String> {
         }
     }
     findings
+}
+
+/// Every block of property tests has its seed and its number of cases from the one frame.
+fn property_tests(name: &str, text: &str, findings: &mut Vec<String>) {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    for (number, pair) in lines.windows(2).enumerate() {
+        if pair[0] == "proptest! {" && !pair[1].starts_with("#![proptest_config(chance::cases(") {
+            let what = "property tests begin with #![proptest_config(chance::cases(N))]: their seed must be settable";
+            findings.push(format!("{name}:{}: {what}", number + 2));
+        }
+    }
 }
 
 /// rustfmt puts a function's closing brace at the indent of its first line, so no parser is needed.
@@ -92,6 +104,16 @@ fn function_name(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn property_tests_have_their_seed_from_the_frame() {
+        let block = |first: &str| format!("proptest! {{\n    {first}\n}}\n");
+        let mut findings = Vec::new();
+        property_tests("f.rs", &block("#![proptest_config(chance::cases(9))]"), &mut findings);
+        assert_eq!(findings, Vec::<String>::new());
+        property_tests("f.rs", &block("#[test]"), &mut findings);
+        assert!(findings.len() == 1 && findings[0].starts_with("f.rs:2: "), "{findings:?}");
+    }
 
     #[test]
     fn finds_a_long_function() {

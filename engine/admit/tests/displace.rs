@@ -22,7 +22,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(2_000))]
 
     #[test]
     fn the_answer_is_what_doing_it_would_give(

@@ -78,6 +78,8 @@ fn a_statistical_inside_may_add_up_to_more_and_says_so() {
 }
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     #[test]
     fn no_division_exceeds_the_grant(steps in prop::collection::vec((0..6u64, 0..40u64, 0..6u64, 0..40u64), 1..60)) {
         let mut table = table();

@@ -201,6 +201,8 @@ fn by_definition(history: &[Happened], window: usize) -> u64 {
 }
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     #[test]
     fn admits_exactly_what_the_definition_admits(
         steps in prop::collection::vec((0..3_u8, 1..400_u64), 1..120),

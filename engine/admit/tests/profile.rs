@@ -72,7 +72,7 @@ fn stretch() -> impl Strategy<Value = (usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(96))]
 
     #[test]
     fn equals_the_array(

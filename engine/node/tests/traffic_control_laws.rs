@@ -237,7 +237,7 @@ fn a_plane_that_said_no_three_times_while_a_class_was_removed() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(1_000))]
 
     #[test]
     fn ledger_reservations_and_plan_agree_at_every_step(steps in prop::collection::vec(step(), 1..80)) {

@@ -66,7 +66,7 @@ fn a_path_without_a_bound_gets_no_request() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(20_000))]
 
     #[test]
     fn the_bound_is_the_formula_rounded_up(

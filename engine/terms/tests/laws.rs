@@ -47,7 +47,7 @@ fn hop() -> impl Strategy<Value = Hop> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(5_000))]
 
     #[test]
     fn a_window_is_never_empty(start in any::<u64>(), end in any::<u64>()) {
@@ -136,7 +136,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(100_000))]
 
     /// I28. Merging is commutative, associative and idempotent, whatever the packet sizes, and what is merged serves
     /// each; two services never merge; the greatest lower bound is served by each.

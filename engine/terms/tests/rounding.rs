@@ -35,7 +35,7 @@ fn is_ceil(bytes: u64, wide: u128) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(20_000))]
 
     #[test]
     fn supply_rounds_down_and_demand_rounds_up(rate in any_u64(), span in any_u64()) {

@@ -41,7 +41,7 @@ fn gap() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(chance::cases(2_000))]
 
     /// 10^6 packets in all, over years of simulated time: the same answer and the same tokens at every packet.
     #[test]

@@ -132,7 +132,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(600))]
 
     #[test]
     fn a_packet_is_charged_to_the_closest_flow_that_has_it(steps in prop::collection::vec(step(), 1..150)) {

@@ -179,6 +179,8 @@ fn no_window_holds_more_green_than_rate_and_burst_allow() {
 }
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     #[test]
     fn green_at_is_the_first_instant(tokens_gone in 0u32..3001, len in 1u32..3200, later in 0u64..20_000_000) {
         let profile = SrTcm::new(Rate::from_mbps(2), Bytes::new(3000), Bytes::new(1)).unwrap();

@@ -259,7 +259,7 @@ fn operation(step: &Step) -> Option<PlanOp> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(chance::cases(300))]
 
     /// Whatever the operations and their order: no packet is lost track of, each flow's packets of one class stay in
     /// order, and after the last packet nothing is left (unless a limit of zero holds it).

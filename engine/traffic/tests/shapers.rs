@@ -165,6 +165,8 @@ fn no_window_exceeds_mir() {
 }
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     #[test]
     fn the_rate_never_falls_as_the_queue_grows(a in 0u64..20_000, b in 0u64..20_000) {
         let curve = curve(20_000);

@@ -124,7 +124,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(500))]
 
     #[test]
     fn every_packet_is_charged_to_the_bucket_of_the_closest_flow(steps in prop::collection::vec(step(), 1..120)) {

@@ -9,6 +9,8 @@ use traffic::plan::QueueSpec;
 use traffic::queue::{Fifo, Full, Pool};
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     /// Many queues in one pool: each one's packets in order, each limit kept, and the first limit named.
     #[test]
     fn queues_share_a_pool(

@@ -67,7 +67,7 @@ fn start_of(tick: u64, shift: u32) -> Time {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(chance::cases(2_000))]
 
     /// The same timers at the same times, whatever the tick; without cancelling in the same order too; `wake_at` is
     /// never too late, and going from wake-up to wake-up gets there.

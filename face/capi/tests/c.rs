@@ -121,7 +121,7 @@ fn a_c_program_does_everything() {
             .arg("-lsluice_c")
             .output();
         let Ok(compiled) = compiled else {
-            eprintln!("SKIPPED: {compiler} is not installed");
+            bench::skipped(format!("{compiler} is not installed"));
             continue;
         };
         assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));

@@ -53,8 +53,7 @@ fn an_agent_is_benchmarked_as_a_black_box() {
     use lab::profile::line::{Agent, Line};
     use lab::profile::transit::Protocol;
     if let Err(error) = lab::bed::Bed::possible() {
-        println!("SKIPPED: {error}");
-        return;
+        return bench::skipped(error);
     }
     let line = Line::new().unwrap();
     let patience = Patience::endless();

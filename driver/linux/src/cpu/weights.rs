@@ -117,6 +117,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(chance::cases(256))]
+
         #[test]
         fn every_group_has_its_share_of_the_sum(
             shares in prop::collection::vec((1_000u64..400_000, 1000u64..8000), 1..12),

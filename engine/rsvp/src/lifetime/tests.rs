@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use terms::Span;
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     /// `L >= (K + 0.5) * 1.5 * R`, and not a nanosecond more than rounding needs.
     #[test]
     fn lifetime_is_the_formula_rounded_up(ns in any::<u64>(), keep in 0u32..1_000) {

@@ -67,6 +67,8 @@ fn run<K: Copy + Eq + Hash + core::fmt::Debug>(steps: &[Step], key: impl Fn(u8) 
 }
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     #[test]
     fn like_a_map_with_lists(steps in steps(), a in any::<u64>(), b in any::<u64>()) {
         run(&steps, |k| k, (a, b));

@@ -67,6 +67,8 @@ impl Oracle {
 }
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     /// The same packet each time as the paper's pseudo code.
     #[test]
     fn as_a_plain_list(

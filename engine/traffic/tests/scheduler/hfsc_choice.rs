@@ -113,7 +113,7 @@ fn curve() -> impl Strategy<Value = Option<ServiceCurve>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(chance::cases(500))]
 
     #[test]
     fn every_choice_is_the_one_that_a_scan_finds(

@@ -105,7 +105,7 @@ impl Oracle {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(chance::cases(1_500))]
 
     /// By the definition alone, from what went over the wire: each packet ends at most `L_max / C` after the time at
     /// which the service curve, over all starts of backlogged periods, is owed it.

@@ -52,7 +52,7 @@ fn backlog(node: Node, lens: &[u32]) -> Vec<Arrival> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(chance::cases(200))]
 
     /// Linear curves, no real-time or upper-limit curve acting: in every window two backlogged siblings stay within
     /// `Lmax / phi_i + Lmax / phi_j` of each other (2 ns for the rounding of each one's virtual time), for leaves

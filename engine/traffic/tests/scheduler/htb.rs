@@ -92,7 +92,7 @@ fn borrowed_bytes_follow_the_quanta() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(chance::cases(100))]
 
     /// In every window a class sends at most `ceil x tau + cburst` and one packet, and everything goes in the end.
     #[test]

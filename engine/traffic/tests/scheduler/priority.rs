@@ -30,6 +30,8 @@ fn golden_decisions() {
 }
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     /// Against a brute-force list: always the head of the lowest number, and in turn among equals; also while classes
     /// change their priority and are purged.
     #[test]

@@ -89,7 +89,7 @@ fn rates() -> impl Strategy<Value = Vec<Rate>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(chance::cases(400))]
 
     /// The same packet each time as the definition.
     #[test]

@@ -178,7 +178,7 @@ fn a_packet_that_is_dropped_behind_its_shaper_when_nothing_else_waits() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(300))]
 
     #[test]
     fn nothing_is_lost(

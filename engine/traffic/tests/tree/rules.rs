@@ -52,7 +52,7 @@ fn oracle(leaves: &[Vec<Rule>], packet: &PacketMeta) -> LeafId {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(500))]
 
     #[test]
     fn the_first_that_matches(

@@ -54,7 +54,7 @@ fn forwarding_takes_one_from_the_ttl() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(5_000))]
 
     #[test]
     fn the_checksum_by_difference_is_the_checksum_from_scratch(

@@ -1,15 +1,9 @@
-//! decode(encode(m)) == m and encode(decode(b)) == b over generated messages of both families. `PROPTEST_CASES` sets how
-//! many; a failure prints its seed.
+//! decode(encode(m)) == m and encode(decode(b)) == b over generated messages of both families.
 
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::boomerang::{Aggregate, Auth, Family, Hops, Leg, Opt, Probe, Rates, Request, Selector, Uid};
 use wire::ip::Header;
-
-fn cases() -> ProptestConfig {
-    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
-    ProptestConfig { cases: wanted.unwrap_or(20_000), ..ProptestConfig::default() }
-}
 
 fn address(family: Family) -> BoxedStrategy<IpAddr> {
     match family {
@@ -154,7 +148,7 @@ fn read(bytes: &[u8], like: &Said) -> Said {
 }
 
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(chance::cases(20_000))]
 
     #[test]
     fn what_was_said_is_what_is_read_and_written_again(said in said()) {

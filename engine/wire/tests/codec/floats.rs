@@ -77,7 +77,7 @@ fn known_values() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100_000, ..ProptestConfig::default() })]
+    #![proptest_config(chance::cases(100_000))]
 
     #[test]
     fn demand_never_shrinks_and_supply_never_grows(shift in 0u32..64, n in any::<u64>()) {

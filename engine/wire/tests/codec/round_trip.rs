@@ -1,18 +1,12 @@
 //! decode(encode(m)) == m, and encode(decode(b)) == b (I20): over generated messages of all seven types and both address
-//! families. `PROPTEST_CASES` sets how many; a failure prints its seed.
+//! families.
 
 use crate::said::said;
 use proptest::prelude::*;
 use wire::{Builder, Message, MessageType};
 
-/// How many cases of each property, unless `PROPTEST_CASES` says.
-fn cases() -> ProptestConfig {
-    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
-    ProptestConfig { cases: wanted.unwrap_or(20_000), ..ProptestConfig::default() }
-}
-
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(chance::cases(20_000))]
 
     #[test]
     fn what_was_said_is_what_is_read_and_written_again(said in said()) {

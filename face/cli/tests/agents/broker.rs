@@ -24,7 +24,7 @@ fn said(output: &Output) -> String {
 #[test]
 fn figure_2_streams_over_reserved_hops_and_grows_when_there_is_room() {
     if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: python3 is not installed");
+        bench::skipped("python3 is not installed");
         return;
     }
     let Some(bed) = Bed::up("30s") else { return };

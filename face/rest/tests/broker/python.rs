@@ -14,7 +14,7 @@ fn folder(path: &str) -> PathBuf {
 fn wheel(out: &Path) -> Option<PathBuf> {
     let built = Command::new("python3").arg(folder("face/python/build.py")).arg(out).output();
     let Ok(built) = built else {
-        eprintln!("SKIPPED: python3 is not installed");
+        bench::skipped("python3 is not installed");
         return None;
     };
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
@@ -81,7 +81,7 @@ fn the_wheel_is_the_same_each_time_and_installs() {
         .output();
     match pip {
         Ok(pip) if pip.status.success() => assert!(target.join("sluice/py.typed").exists()),
-        _ => eprintln!("SKIPPED: pip is not installed"),
+        _ => bench::skipped("pip is not installed"),
     }
     std::fs::remove_dir_all(out).unwrap();
 }

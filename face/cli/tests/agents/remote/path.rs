@@ -195,7 +195,7 @@ fn a_path_over_three_machines_while_an_agent_goes_and_comes() {
 #[test]
 fn python_over_three_machines() {
     if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: python3 is not installed");
+        bench::skipped("python3 is not installed");
         return;
     }
     let Some(site) = Site::up() else { return };
