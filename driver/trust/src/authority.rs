@@ -8,7 +8,7 @@
 
 use crate::error::Error;
 use crate::gate::revoked_serials;
-use crate::identity::{Identity, Role, check_name};
+use crate::identity::{Identity, Role, check_groups, check_name};
 use crate::pem;
 use crate::source::Disk;
 use rcgen::string::Ia5String;
@@ -54,6 +54,8 @@ pub struct Request {
     pub name: String,
     /// DNS names and addresses under which it is called; needed by brokers and agents, ignored for others.
     pub hosts: Vec<String>,
+    /// The groups that the holder is in.
+    pub groups: Vec<String>,
     /// How long it is good.
     pub life: Span,
 }
@@ -146,6 +148,7 @@ impl Authority {
     /// [`Error::Misuse`]: the name or a host is none, or there is already one of that name; a file cannot be written.
     pub fn issue(&self, request: &Request, now: Time) -> Result<Issued, Error> {
         check_name(&request.name)?;
+        check_groups(&request.groups)?;
         let files = self.files_of(request.role, &request.name);
         if files.certificate.exists() || files.key.exists() {
             let what = format!("{} is already there: revoke it, and move it away", files.certificate.display());
@@ -252,6 +255,9 @@ fn alternative_names(request: &Request) -> Result<Vec<SanType>, Error> {
         Ia5String::try_from(text.to_owned()).map_err(|_| Error::Misuse(format!("{text:?} is no host name")))
     };
     let mut names = vec![SanType::URI(text(&Identity::uri(request.role, &request.name))?)];
+    for group in &request.groups {
+        names.push(SanType::URI(text(&Identity::group_uri(group))?));
+    }
     if !request.role.serves() {
         return Ok(names);
     }

@@ -1,9 +1,12 @@
-//! A peer's name and role, as its certificate says them.
+//! A peer's domain, role and name, and its groups.
 //!
-//! The subject alternative name (RFC 5280 section 4.2.1.6) holds one URI of ours, `sluice://ROLE/NAME`. A certificate
-//! without it, with two of them, or with a role that does not exist is nobody's, whoever signed it: the default is no.
+//! The subject alternative name (RFC 5280 section 4.2.1.6) holds one URI of ours, `sluice://ROLE/NAME`, and one
+//! `sluice://group/NAME` for each group that the authority vouches for. A certificate without the first, with two of them, or with a
+//! role that does not exist is nobody's, whoever signed it: the default is no. The domain stands in no certificate: it is
+//! whose authority signed, which [`crate::Gate`] knows.
 
 use crate::error::Error;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use terms::Time;
 use x509_parser::extensions::GeneralName;
@@ -15,9 +18,14 @@ const MAX_NAME: usize = 64;
 const MAX_SERIAL: usize = 21;
 /// How our URIs begin.
 const SCHEME: &str = "sluice://";
+/// How the URI of a group goes on.
+const GROUP: &str = "group/";
+/// Most groups of a certificate.
+pub(crate) const MAX_GROUPS: usize = 32;
 
 /// What a peer may be.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Reserves, and sees what is its own.
     Requester,
@@ -66,10 +74,14 @@ impl fmt::Display for Role {
 /// Who a peer is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
+    /// The partner's domain whose authority signed; `None`: our own.
+    pub domain: Option<String>,
     /// What it may be.
     pub role: Role,
     /// Its name: letters, digits, `-`, `_`, `.` and `@` only, so that it can stand in a log and in a policy as it is.
     pub name: String,
+    /// The groups that the authority says it is in, in the form of names.
+    pub groups: Vec<String>,
     /// The certificate's serial number, big-endian.
     pub serial: Vec<u8>,
     /// From when it is good.
@@ -79,7 +91,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads it out of a certificate, DER. Whether the certificate is to be trusted is another question.
+    /// Reads it out of a certificate, DER, as of our own domain. Whether the certificate is to be trusted, and whose it is, are
+    /// other questions: [`crate::Gate::client`].
     ///
     /// # Errors
     /// [`Error::Refused`]: it is no certificate, or it names nobody.
@@ -87,25 +100,50 @@ impl Identity {
         let refused = |what: &str| Error::Refused(format!("this certificate names nobody: {what}"));
         let (_, certificate) = X509Certificate::from_der(der).map_err(|_| refused("it cannot be read"))?;
         let names = certificate.subject_alternative_name().map_err(|_| refused("its alternative name is malformed"))?;
-        let mut ours = names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
+        let ours = names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
             GeneralName::URI(uri) => uri.strip_prefix(SCHEME),
             _ => None,
         });
-        let (Some(name), None) = (ours.next(), ours.next()) else {
+        let (groups, names): (Vec<&str>, Vec<&str>) = ours.partition(|uri| uri.starts_with(GROUP));
+        let [name] = names[..] else {
             return Err(refused("it must have exactly one alternative name of the form sluice://ROLE/NAME"));
         };
         let (role, name) = name.split_once('/').ok_or_else(|| refused("after sluice:// comes ROLE/NAME"))?;
         let role = Role::named(role).ok_or_else(|| refused("its role is none of ours"))?;
         check_name(name)?;
+        let groups: Vec<String> = groups.into_iter().map(|group| group[GROUP.len()..].to_owned()).collect();
+        check_groups(&groups)?;
         let at = |seconds: i64| Time::from_nanos(u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000));
         let validity = certificate.validity();
         Ok(Identity {
+            domain: None,
             role,
             name: name.to_owned(),
+            groups,
             serial: certificate.raw_serial().to_vec(),
             not_before: at(validity.not_before.timestamp()),
             not_after: at(validity.not_after.timestamp()),
         })
+    }
+
+    /// Its name as policies, owners and audits have it: `alice` of our own domain, `anl/alice` of a partner's. No name and no
+    /// group that a certificate carries has a slash, so the two never meet.
+    pub fn known_as(&self) -> String {
+        self.qualified(&self.name)
+    }
+
+    /// Its groups in the same form.
+    pub fn groups(&self) -> Vec<String> {
+        self.groups.iter().map(|group| self.qualified(group)).collect()
+    }
+
+    fn qualified(&self, name: &str) -> String {
+        self.domain.as_ref().map_or_else(|| name.to_owned(), |domain| format!("{domain}/{name}"))
+    }
+
+    /// The URI that says in a certificate that its holder is in a group.
+    pub fn group_uri(group: &str) -> String {
+        format!("{SCHEME}{GROUP}{group}")
     }
 
     /// One that another process read out of a certificate: what it says is looked at again, whether it could stand in one.
@@ -114,6 +152,8 @@ impl Identity {
     /// [`Error::Misuse`]: it could not.
     pub fn checked(self) -> Result<Identity, Error> {
         check_name(&self.name)?;
+        check_groups(&self.groups)?;
+        self.domain.iter().try_for_each(|domain| check_name(domain))?;
         if self.serial.is_empty() || self.serial.len() > MAX_SERIAL {
             return Err(Error::Misuse("a serial number has 1 to 20 bytes (RFC 5280 section 4.1.2.2)".to_owned()));
         }
@@ -133,6 +173,7 @@ impl Identity {
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.domain.iter().try_for_each(|domain| write!(f, "{domain}/"))?;
         write!(f, "{}/{}", self.role, self.name)
     }
 }
@@ -145,4 +186,12 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
         return Err(Error::Misuse(what));
     }
     Ok(())
+}
+
+/// Groups that a certificate can carry.
+pub(crate) fn check_groups(groups: &[String]) -> Result<(), Error> {
+    if groups.len() > MAX_GROUPS {
+        return Err(Error::Misuse(format!("a certificate has at most {MAX_GROUPS} groups")));
+    }
+    groups.iter().try_for_each(|group| check_name(group))
 }

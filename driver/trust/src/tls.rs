@@ -1,8 +1,8 @@
-//! Mutual TLS 1.3, and nothing older: both sides show a certificate of the same authority.
+//! Mutual TLS 1.3, and nothing older: each side shows a certificate of an authority that the other trusts.
 
 use crate::Now;
 use crate::error::Error;
-use crate::gate::Gate;
+use crate::gate::{Domain, Gate};
 use crate::pem;
 use crate::source::{Disk, Source};
 use rustls::client::Resumption;
@@ -20,7 +20,7 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
-    /// The authority's certificate.
+    /// Our own domain's authority: its certificate.
     pub ca: PathBuf,
     /// Our own certificate; intermediate ones may follow.
     pub certificate: PathBuf,
@@ -28,13 +28,17 @@ pub struct Files {
     pub key: PathBuf,
     /// Which certificates are good no more; read again whenever it changes.
     pub revoked: Option<PathBuf>,
+    /// Other domains whose certificates are taken too, each for its own names only.
+    #[serde(default)]
+    pub partners: Vec<Domain>,
 }
 
 impl Files {
     /// All of them.
     pub fn paths(&self) -> Vec<&Path> {
         let fixed = [&self.ca, &self.certificate, &self.key];
-        fixed.into_iter().chain(&self.revoked).map(PathBuf::as_path).collect()
+        let theirs = self.partners.iter().flat_map(|one| std::iter::once(&one.ca).chain(&one.revoked));
+        fixed.into_iter().chain(&self.revoked).chain(theirs).map(PathBuf::as_path).collect()
     }
 }
 
@@ -74,7 +78,7 @@ pub fn server_from(
     now: Now,
     speaks: Speaks,
 ) -> Result<(Arc<ServerConfig>, Arc<Gate>), Error> {
-    let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), source.clone(), now.clone())?);
+    let gate = Arc::new(Gate::open(files, source.clone(), now.clone())?);
     let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Clock(now)))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| Error::Misuse(error.to_string()))?
@@ -87,7 +91,7 @@ pub fn server_from(
     Ok((Arc::new(config), gate))
 }
 
-/// For a caller: the other side must be a broker or an agent of the same authority, under the name that was called.
+/// For a caller: the other side must be a broker or an agent of an authority that we trust, under the name that was called.
 ///
 /// # Errors
 /// A file is missing, or does not hold what it should.
@@ -105,7 +109,7 @@ pub fn client_from(
     now: Now,
     speaks: Speaks,
 ) -> Result<Arc<ClientConfig>, Error> {
-    let gate = Arc::new(Gate::open(&files.ca, files.revoked.as_deref(), source.clone(), now.clone())?);
+    let gate = Arc::new(Gate::open(files, source.clone(), now.clone())?);
     let mut config = ClientConfig::builder_with_details(provider(), Arc::new(Clock(now)))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| Error::Misuse(error.to_string()))?

@@ -16,7 +16,7 @@ fn folder(name: &str) -> PathBuf {
 
 fn request(role: Role, name: &str, hosts: &[&str]) -> Request {
     let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-    Request { role, name: name.to_owned(), hosts, life: Span::from_secs(86_400) }
+    Request { role, name: name.to_owned(), hosts, groups: Vec::new(), life: Span::from_secs(86_400) }
 }
 
 #[test]

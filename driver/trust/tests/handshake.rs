@@ -32,7 +32,9 @@ impl Site {
         let (authority, made) = Authority::open_or_make(&site.dir, "site", site.now()).unwrap();
         assert!(made);
         let hosts = vec!["broker.example".to_owned(), "127.0.0.1".to_owned()];
-        authority.issue(&Request { role: Role::Broker, name: "b".into(), hosts, life: YEAR }, site.now()).unwrap();
+        authority
+            .issue(&Request { role: Role::Broker, name: "b".into(), hosts, groups: Vec::new(), life: YEAR }, site.now())
+            .unwrap();
         site.issue(Role::Requester, "alice");
         site
     }
@@ -48,7 +50,7 @@ impl Site {
 
     fn issue(&self, role: Role, name: &str) {
         let hosts = vec!["elsewhere.example".to_owned()];
-        let request = Request { role, name: name.into(), hosts, life: YEAR };
+        let request = Request { role, name: name.into(), hosts, groups: Vec::new(), life: YEAR };
         Authority::open(&self.dir).unwrap().issue(&request, self.now()).unwrap();
     }
 
@@ -59,6 +61,7 @@ impl Site {
             certificate: file(format!("{who}.pem")),
             key: file(format!("{who}.key")),
             revoked: Some(file("revoked.pem".into())),
+            partners: Vec::new(),
         }
     }
 
@@ -91,10 +94,7 @@ impl Site {
             }
         }
         assert!(!server.is_handshaking(), "the handshake ended");
-        let chain = server.peer_certificates().expect("a caller without a certificate does not come so far");
-        let identity = Identity::of(&chain[0]).map_err(|error| error.to_string())?;
-        gate.admit(&identity).map_err(|error| error.to_string())?;
-        Ok(identity)
+        gate.client(server.peer_certificates()).map_err(|error| error.to_string())
     }
 
     fn caller(&self, who: &str) -> Arc<ClientConfig> {
@@ -180,7 +180,13 @@ fn expired_and_not_yet_good() {
     let caller = site.caller("requester-alice");
     // The broker's own certificate would have run out as well: it gets a longer one.
     let hosts = vec!["broker.example".to_owned()];
-    let request = Request { role: Role::Broker, name: "old".into(), hosts, life: Span::from_secs(3 * 365 * 86_400) };
+    let request = Request {
+        role: Role::Broker,
+        name: "old".into(),
+        hosts,
+        groups: Vec::new(),
+        life: Span::from_secs(3 * 365 * 86_400),
+    };
     Authority::open(&site.dir).unwrap().issue(&request, site.now()).unwrap();
     site.clock.store(TODAY + 366 * 86_400, Ordering::Relaxed);
     refused(site.meets_as("broker-old", "broker.example", caller.clone()), "xpired");

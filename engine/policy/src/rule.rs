@@ -5,7 +5,7 @@ use crate::pattern::Pattern;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use terms::book::{Caller, Kind};
+use terms::book::{Caller, Kind, foreign};
 use terms::ports::book::Question;
 use terms::{Rate, Span, Time};
 
@@ -29,7 +29,7 @@ pub struct Rule {
 /// Whom a rule is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Who {
-    /// Everybody.
+    /// Everybody of this domain.
     Anyone,
     /// Whose name is like this.
     Name(Pattern),
@@ -68,12 +68,16 @@ pub struct Limits {
 }
 
 impl Who {
-    /// Whether somebody is meant.
+    /// Whether somebody is meant. Who is of a partner's domain is meant only where a slash is written: `anl/*`, `anl/alice`,
+    /// `@anl/physics`. So a partner that is trusted to say who its people are gets nothing by that alone.
     pub fn is(&self, caller: &Caller) -> bool {
+        let like = |pattern: &Pattern, name: &str| {
+            (foreign(name).is_none() || pattern.as_str().contains('/')) && pattern.matches(name)
+        };
         match self {
-            Who::Anyone => true,
-            Who::Name(pattern) => pattern.matches(&caller.name),
-            Who::Group(pattern) => caller.groups.iter().any(|group| pattern.matches(group)),
+            Who::Anyone => caller.domain().is_none(),
+            Who::Name(pattern) => like(pattern, &caller.name),
+            Who::Group(pattern) => caller.groups.iter().any(|group| like(pattern, group)),
         }
     }
 }

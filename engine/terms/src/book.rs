@@ -117,6 +117,20 @@ pub struct Caller {
     pub role: Role,
 }
 
+impl Caller {
+    /// The partner's domain that they belong to; `None`: this one. See [`foreign`].
+    pub fn domain(&self) -> Option<&str> {
+        foreign(&self.name)
+    }
+}
+
+/// The partner's domain of a caller's or group's name: `anl` of `anl/alice`. Our own names have no slash; what the kernel of a
+/// broker's machine calls somebody (`main/uid:0`) is our own broker's word, and has a colon after its only slash.
+pub fn foreign(name: &str) -> Option<&str> {
+    let (first, rest) = name.split_once('/')?;
+    (!rest.contains(':') || rest.contains('/')).then_some(first)
+}
+
 /// What a caller may do with what is others'.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Role {

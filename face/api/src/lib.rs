@@ -11,6 +11,7 @@ pub mod boomerang;
 pub mod client;
 pub mod convert;
 pub mod document;
+pub mod domains;
 pub mod event;
 pub mod links;
 pub mod place;

@@ -63,7 +63,7 @@ impl Papers {
                  as `sluice ca` makes them, here or in the environment ({missing} is not set)"
             )
         })?;
-        Ok(Files { ca, certificate, key, revoked: None })
+        Ok(Files { ca, certificate, key, revoked: None, partners: Vec::new() })
     }
 }
 

@@ -126,7 +126,7 @@ fn files(args: &BrokerArgs) -> Result<Option<Files>, Complaint> {
     let PapersArgs { ca, certificate, certificate_key } = args.papers.clone();
     match (ca, certificate, certificate_key) {
         (Some(ca), Some(certificate), Some(key)) => {
-            Ok(Some(Files { ca, certificate, key, revoked: args.revoked.clone() }))
+            Ok(Some(Files { ca, certificate, key, revoked: args.revoked.clone(), partners: Vec::new() }))
         }
         (None, None, None) => Ok(None),
         _ => Err(Complaint::usage("--ca, --certificate and --certificate-key go together")),
@@ -141,7 +141,7 @@ fn agent(text: &str) -> Result<AgentAt, Complaint> {
     };
     let (name, place) = text.split_once('=').filter(|(name, _)| rest::config::is_name(name)).ok_or_else(wrong)?;
     let at = match place.strip_prefix("tls://") {
-        Some(address) => api::place::split(address).map(|(host, port)| At::Tls { host, port }),
+        Some(address) => api::place::split(address).map(|(host, port)| At::Tls { host, port, domain: None }),
         None => Some(At::Socket(place.into())).filter(|_| !place.is_empty()),
     };
     Ok(AgentAt { name: name.to_owned(), at: at.ok_or_else(wrong)? })

@@ -18,6 +18,7 @@ const DIR: &str = "/etc/sluice/trust";
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  sluice ca                                     an authority, a broker for this machine, an operator `root`\n  \
                   sluice ca --broker broker.example.org --requester alice --requester bob --agent maui=10.0.0.1\n  \
+                  sluice ca --requester alice --group alice=physics  policies say @physics for all of them\n  \
                   sluice ca list\n  \
                   sluice ca revoke requester/bob                brokers refuse it from now on, on open connections too\n\n\
                   Give a broker: ca.pem, revoked.pem, broker-*.pem, broker-*.key. Give an agent that listens: ca.pem, revoked.pem, agent-*.pem, agent-*.key.\n\
@@ -49,6 +50,9 @@ pub struct CaArgs {
     /// An agent and a host name or address of it; may be repeated
     #[arg(long, value_name = "NAME=HOST")]
     pub agent: Vec<String>,
+    /// A group of somebody named here, as in alice=physics; may be repeated. Policies write it @physics
+    #[arg(long, value_name = "NAME=GROUP")]
+    pub group: Vec<String>,
     /// How long the new certificates are good
     #[arg(long, value_name = "TIME", value_parser = api::units::parse_span, default_value = "365d")]
     pub life: Span,
@@ -88,6 +92,8 @@ fn make(args: &CaArgs, now: Time) -> Result<ExitCode, Complaint> {
         let made = !files.certificate.exists();
         if made {
             authority.issue(&request, now).map_err(complaint)?;
+        } else if !request.groups.is_empty() {
+            has_groups(&authority, &request)?;
         }
         rows.push((format!("{}/{}", request.role, request.name), files, made));
     }
@@ -109,9 +115,23 @@ fn make(args: &CaArgs, now: Time) -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A certificate that was there is left alone, so it must have the groups that are asked for.
+fn has_groups(authority: &Authority, request: &Request) -> Result<(), Complaint> {
+    let file = authority.files_of(request.role, &request.name).certificate;
+    let all = authority.list().map_err(complaint)?;
+    let has = all.into_iter().find(|one| one.certificate == file).map(|one| one.identity.groups).unwrap_or_default();
+    if request.groups.iter().all(|group| has.contains(group)) {
+        return Ok(());
+    }
+    let (who, has) = (format!("{}/{}", request.role, request.name), has.join(", "));
+    let what = format!("{who} was there, with the groups [{has}]: revoke it, and move {} away", file.display());
+    Err(Complaint::usage(what))
+}
+
 /// What the arguments ask for.
 fn wanted(args: &CaArgs) -> Result<Vec<Request>, Complaint> {
-    let request = |role, name: &str, hosts| Request { role, name: name.to_owned(), hosts, life: args.life };
+    let request =
+        |role, name: &str, hosts| Request { role, name: name.to_owned(), hosts, groups: Vec::new(), life: args.life };
     let brokers = if args.broker.is_empty() { own_names() } else { args.broker.clone() };
     let mut wanted = vec![request(Role::Broker, "main", brokers)];
     let root = ["root".to_owned()];
@@ -129,6 +149,15 @@ fn wanted(args: &CaArgs) -> Result<Vec<Request>, Complaint> {
             Some(same) => same.hosts.push(host.to_owned()),
             None => wanted.push(request(Role::Agent, name, vec![host.to_owned()])),
         }
+    }
+    for group in &args.group {
+        let wrong = |what: &str| Complaint::usage(format!("--group {group}: {what}"));
+        let (name, group) = group.split_once('=').ok_or_else(|| wrong("write NAME=GROUP, as in alice=physics"))?;
+        let mut named = wanted.iter_mut().filter(|one| !one.role.serves() && one.name == name).peekable();
+        if named.peek().is_none() {
+            return Err(wrong("name the requester, operator or auditor beside it, as in --requester alice"));
+        }
+        named.for_each(|one| one.groups.push(group.to_owned()));
     }
     Ok(wanted)
 }
@@ -156,19 +185,26 @@ fn list(args: &CaArgs, now: Time) -> Result<ExitCode, Complaint> {
             .iter()
             .map(|one| {
                 let who = &one.identity;
-                json!({"who": who.to_string(), "serial": who.serial_text(), "not_after_s": who.not_after.as_secs(),
+                json!({"who": who.to_string(), "groups": who.groups, "serial": who.serial_text(), "not_after_s": who.not_after.as_secs(),
                        "state": state(who, one.revoked), "certificate": one.certificate})
             })
             .collect();
         println!("{}", json!({"dir": args.dir, "certificates": rows}));
         return Ok(ExitCode::SUCCESS);
     }
-    let head = [("who", Align::Left), ("is", Align::Left), ("days left", Align::Right), ("serial", Align::Left)];
+    let head = [
+        ("who", Align::Left),
+        ("groups", Align::Left),
+        ("is", Align::Left),
+        ("days left", Align::Right),
+        ("serial", Align::Left),
+    ];
     let mut table = Table::new(&head);
     for one in all {
         let days = one.identity.not_after.since(now).as_nanos() / 86_400_000_000_000;
         let is = state(&one.identity, one.revoked).to_owned();
-        table.row([one.identity.to_string(), is, days.to_string(), one.identity.serial_text()]);
+        let groups = one.identity.groups.join(",");
+        table.row([one.identity.to_string(), groups, is, days.to_string(), one.identity.serial_text()]);
     }
     print!("{table}");
     Ok(ExitCode::SUCCESS)

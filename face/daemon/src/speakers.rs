@@ -4,6 +4,10 @@
 //! user are taken at their word; from another machine, brokers that the policy names (`brokers = ["main"]`). Everybody else is
 //! who the kernel or their certificate says they are. A name that the kernel of a broker's machine gave, such as
 //! `uid:0`, says nothing here: it becomes `main/uid:0`.
+//!
+//! Names belong to the authority that signed for them. Our own domain's are plain, a partner's stand behind its name: `anl/alice`. A
+//! broker of a partner's domain is taken at its word only where the policy writes it so (`brokers = ["anl/main"]`), only for
+//! names of its own domain, and never for operators or auditors of ours.
 
 use crate::agent::Agent;
 use crate::calls::problem;
@@ -66,7 +70,7 @@ impl Speakers {
             trust::Role::Auditor => Role::Auditor,
             trust::Role::Requester | trust::Role::Agent | trust::Role::Broker => Role::Owner,
         };
-        let peer = Caller { name: identity.name.clone(), groups: Vec::new(), role };
+        let peer = Caller { name: identity.known_as(), groups: identity.groups(), role };
         self.all.insert(client, Speaker { peer, door: Door::Afar(identity), instead: None });
     }
 
@@ -89,7 +93,7 @@ impl Speakers {
         let mut silenced = Vec::new();
         for (client, speaker) in &mut self.all {
             let Door::Afar(identity) = &speaker.door else { continue };
-            if !brokers.contains(&identity.name) && speaker.instead.take().is_some() {
+            if !brokers.contains(&identity.known_as()) && speaker.instead.take().is_some() {
                 silenced.push(*client);
             }
         }
@@ -116,11 +120,11 @@ impl Speakers {
         match self.all.get_mut(&client) {
             Some(Speaker { door: Door::Here { trusted: true }, instead: now, .. }) => *now = instead,
             Some(Speaker { door: Door::Afar(identity), instead: now, .. }) => {
-                if identity.role != trust::Role::Broker || !brokers.contains(&identity.name) {
+                if identity.role != trust::Role::Broker || !brokers.contains(&identity.known_as()) {
                     let what = "only brokers that this agent's policy names may speak for others: brokers = [\"NAME\"]";
                     return Err(problem("refused", what));
                 }
-                *now = instead.map(|caller| through(&identity.name, caller));
+                *now = instead.map(|caller| through(identity, caller)).transpose()?;
             }
             _ => return Err(problem("refused", "only root and the agent's own user may speak for others")),
         }
@@ -128,11 +132,27 @@ impl Speakers {
     }
 }
 
-/// What the kernel of a broker's machine says is true there; a name of certificates is true everywhere.
-fn through(broker: &str, caller: Caller) -> Caller {
-    let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@".contains(c));
-    let here = |name: String| if plain(&name) { name } else { format!("{broker}/{name}") };
-    Caller { name: here(caller.name), groups: caller.groups.into_iter().map(here).collect(), role: caller.role }
+/// Somebody as a broker's certificate lets it name them. What the kernel of its machine says is true there. A broker of our own
+/// domain knows the names of certificates as we do, a partner's those of its own domain alone.
+fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
+    let by = broker.known_as();
+    if broker.domain.is_some() && caller.role != Role::Owner {
+        let what =
+            format!("{by} is a partner's broker: it speaks for those who reserve, not for operators or auditors");
+        return Err(problem("refused", what));
+    }
+    let plain = |name: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+        !name.is_empty() && name.chars().all(allowed)
+    };
+    let here = |name: String| match (&broker.domain, name.split_once('/')) {
+        (None, None) if plain(&name) => name,
+        (None, Some((domain, rest))) if plain(domain) && plain(rest) => name,
+        (Some(domain), None) if plain(&name) => format!("{domain}/{name}"),
+        _ => format!("{by}/{name}"),
+    };
+    let groups = caller.groups.into_iter().map(here).collect();
+    Ok(Caller { name: here(caller.name), groups, role: caller.role })
 }
 
 fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
@@ -228,8 +248,10 @@ mod tests {
     #[test]
     fn from_afar_only_brokers_that_the_policy_names() {
         let identity = |role, name: &str| Identity {
+            domain: None,
             role,
             name: name.to_owned(),
+            groups: vec!["staff".to_owned()],
             serial: vec![1],
             not_before: terms::Time::ZERO,
             not_after: terms::Time::FOREVER,
@@ -258,5 +280,53 @@ mod tests {
         assert_eq!(speakers.renew(&brokers), Vec::<u64>::new());
         assert_eq!(speakers.renew(&[]), [1]);
         assert_eq!(speakers.of(1).name, "main");
+    }
+
+    #[test]
+    fn a_partners_names_are_its_own() {
+        let identity = |domain: Option<&str>, role, name: &str| Identity {
+            domain: domain.map(str::to_owned),
+            role,
+            name: name.to_owned(),
+            groups: vec!["physics".to_owned()],
+            serial: vec![1],
+            not_before: terms::Time::ZERO,
+            not_after: terms::Time::FOREVER,
+        };
+        let mut speakers = Speakers::default();
+        speakers.came_from_afar(1, identity(Some("anl"), trust::Role::Requester, "alice"));
+        let alice = speakers.of(1);
+        assert_eq!((alice.name.as_str(), alice.groups), ("anl/alice", vec!["anl/physics".to_owned()]));
+        // Its broker `main` is not ours, whatever the policy says of ours.
+        speakers.came_from_afar(2, identity(Some("anl"), trust::Role::Broker, "main"));
+        let said = speakers.speak_for(2, Some(&doc("bob", "owner")), &["main".to_owned()]);
+        assert_eq!(said.unwrap_err().kind, "refused");
+        // Where the policy takes it at its word, that is for its own people.
+        let brokers = ["anl/main".to_owned()];
+        for (said, known) in [
+            ("bob", "anl/bob"),
+            ("uid:0", "anl/main/uid:0"),
+            ("home/root", "anl/main/home/root"),
+            ("/root", "anl/main//root"),
+        ] {
+            speakers.speak_for(2, Some(&doc(said, "owner")), &brokers).unwrap();
+            assert_eq!(speakers.of(2).name, known);
+            assert_eq!(speakers.of(2).domain(), Some("anl"));
+        }
+        for role in ["operator", "auditor"] {
+            assert_eq!(speakers.speak_for(2, Some(&doc("bob", role)), &brokers).unwrap_err().kind, "refused");
+        }
+        // Our own broker knows partners' people as we do; what it makes up of its own machine is not a partner's.
+        speakers.came_from_afar(3, identity(None, trust::Role::Broker, "main"));
+        for (said, known, domain) in [
+            ("anl/alice", "anl/alice", Some("anl")),
+            ("bob", "bob", None),
+            ("uid:7", "main/uid:7", None),
+            ("anl/uid:0", "main/anl/uid:0", Some("main")),
+        ] {
+            speakers.speak_for(3, Some(&doc(said, "owner")), &["main".to_owned()]).unwrap();
+            let caller = speakers.of(3);
+            assert_eq!((caller.name.as_str(), caller.domain()), (known, domain));
+        }
     }
 }

@@ -54,7 +54,7 @@ impl Peer {
                         return Err(Problem::forbidden(what));
                     }
                 };
-                Ok(doc(identity.name.clone(), Vec::new(), role))
+                Ok(doc(identity.known_as(), identity.groups(), role))
             }
             Peer::Local { uid, gid } => {
                 let role = if *uid == 0 || *uid == own_uid() { "operator" } else { "owner" };

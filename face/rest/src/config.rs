@@ -13,6 +13,7 @@
 //! certificate = "trust/broker-main.pem"
 //! key = "trust/broker-main.key"
 //! revoked = "trust/revoked.pem"        # read again whenever it changes
+//! [[tls.domain]]                       # partners, each with its own authority: see `api::domains`
 //!
 //! [[agent]]                            # default: the one of this machine
 //! name = "maui"
@@ -20,6 +21,7 @@
 //! [[agent]]
 //! name = "glenwood"
 //! address = "10.0.2.1:4711"            # on another machine: mutual TLS, with what `tls` says
+//! domain = "anl"                       # whose agent it is; default: our own domain's
 //!
 //! [webhooks]                           # default: none are allowed
 //! allow = ["https://hooks.example.org/sluice/"]
@@ -34,6 +36,7 @@
 //! ```
 
 use api::document::{Document, Mistake, read};
+use api::domains::{self, DomainFile};
 use api::units;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -97,6 +100,8 @@ pub enum At {
         host: String,
         /// The port.
         port: u16,
+        /// The partner's domain whose agent it is; `None`: our own.
+        domain: Option<String>,
     },
 }
 
@@ -172,6 +177,8 @@ struct TlsFile {
     certificate: PathBuf,
     key: PathBuf,
     revoked: Option<PathBuf>,
+    #[serde(default)]
+    domain: Vec<DomainFile>,
 }
 
 #[derive(Deserialize)]
@@ -180,6 +187,7 @@ struct AgentFile {
     name: Spanned<String>,
     socket: Option<PathBuf>,
     address: Option<Spanned<String>>,
+    domain: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -232,8 +240,9 @@ impl BrokerConfig {
         if let Some(name) = found.plain_as.as_ref().filter(|name| !is_name(name.get_ref())) {
             return Err(document.at(name.span(), "a name has 1 to 64 letters, digits, - _ . @"));
         }
+        let tls = found.tls.map(|tls| files(&document, &tls)).transpose()?;
         let own_agent = found.agent.is_empty();
-        let agents = if own_agent { usual.agents } else { agents(&document, found.agent, found.tls.is_some())? };
+        let agents = if own_agent { usual.agents } else { agents(&document, found.agent, tls.as_ref())? };
         let (hooks, hooks_ca) = match found.webhooks {
             Some(hooks) => (allowed(&document, hooks.allow)?, hooks.ca.map_or(usual.hooks_ca, from)),
             None => (Vec::new(), usual.hooks_ca),
@@ -242,12 +251,7 @@ impl BrokerConfig {
             socket: found.socket.unwrap_or(usual.socket),
             state: found.state.unwrap_or(usual.state),
             listen: found.listen.into_iter().map(Spanned::into_inner).collect(),
-            tls: found.tls.map(|tls| Files {
-                ca: from(tls.ca),
-                certificate: from(tls.certificate),
-                key: from(tls.key),
-                revoked: tls.revoked.map(from),
-            }),
+            tls,
             plain: found.plain.into_iter().map(Spanned::into_inner).collect(),
             plain_as: found.plain_as.map(Spanned::into_inner).unwrap_or_default(),
             agents,
@@ -265,7 +269,18 @@ pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
 }
 
-fn agents(document: &Document<'_>, found: Vec<AgentFile>, tls: bool) -> Result<Vec<AgentAt>, Mistake> {
+fn files(document: &Document<'_>, found: &TlsFile) -> Result<Files, Mistake> {
+    let from = |path: &PathBuf| document.file().parent().map_or_else(|| path.clone(), |dir| dir.join(path));
+    Ok(Files {
+        ca: from(&found.ca),
+        certificate: from(&found.certificate),
+        key: from(&found.key),
+        revoked: found.revoked.as_ref().map(from),
+        partners: domains::read(document, &found.domain)?,
+    })
+}
+
+fn agents(document: &Document<'_>, found: Vec<AgentFile>, tls: Option<&Files>) -> Result<Vec<AgentAt>, Mistake> {
     let mut seen = BTreeSet::new();
     if found.len() > MAX_AGENTS {
         return Err(document.whole(format!("more than {MAX_AGENTS} agents")));
@@ -281,26 +296,38 @@ fn agents(document: &Document<'_>, found: Vec<AgentFile>, tls: bool) -> Result<V
             return Err(document.at(agent.name.span(), what));
         }
         let at = match (agent.socket, &agent.address) {
-            (Some(socket), None) => At::Socket(socket),
-            (None, Some(address)) => elsewhere(document, address, tls)?,
-            _ => return Err(document.at(agent.name.span(), "an agent has either a socket or an address")),
+            (Some(socket), None) if agent.domain.is_none() => At::Socket(socket),
+            (None, Some(address)) => elsewhere(document, address, tls, agent.domain.as_ref())?,
+            _ => {
+                return Err(document
+                    .at(agent.name.span(), "an agent has either a socket or an address, and only there a domain"));
+            }
         };
         Ok(AgentAt { name: name.clone(), at })
     };
     found.into_iter().map(read).collect()
 }
 
-fn elsewhere(document: &Document<'_>, address: &Spanned<String>, tls: bool) -> Result<At, Mistake> {
+fn elsewhere(
+    document: &Document<'_>,
+    address: &Spanned<String>,
+    tls: Option<&Files>,
+    domain: Option<&Spanned<String>>,
+) -> Result<At, Mistake> {
     let text = address.get_ref();
     let found = api::place::split(text.strip_prefix("tls://").unwrap_or(text));
     let (host, port) = found.ok_or_else(|| {
         document.at(address.span(), format!("{text:?} is no HOST:PORT, such as 10.0.2.1:4711 or [fd00::1]:4711"))
     })?;
-    if !tls {
+    let Some(tls) = tls else {
         let what = "an agent on another machine needs [tls] with ca, certificate and key: `sluice ca` makes them";
         return Err(document.at(address.span(), what));
+    };
+    let known = |name: &str| tls.partners.iter().any(|partner| partner.name == name);
+    if let Some(domain) = domain.filter(|domain| !known(domain.get_ref())) {
+        return Err(document.at(domain.span(), format!("{:?} is no [[tls.domain]]", domain.get_ref())));
     }
-    Ok(At::Tls { host, port })
+    Ok(At::Tls { host, port, domain: domain.map(|domain| domain.get_ref().clone()) })
 }
 
 fn allowed(document: &Document<'_>, found: Vec<Spanned<String>>) -> Result<Vec<String>, Mistake> {
@@ -374,7 +401,7 @@ mod tests {
             config.agents,
             [
                 AgentAt { name: "maui".into(), at: At::Socket("/run/maui".into()) },
-                AgentAt { name: "far".into(), at: At::Tls { host: "fd00::1".into(), port: 4711 } },
+                AgentAt { name: "far".into(), at: At::Tls { host: "fd00::1".into(), port: 4711, domain: None } },
             ]
         );
         assert!(!config.own_agent);

@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-use trust::{Gate, Identity};
+use trust::Gate;
 
 /// The most that is read of a head, bytes.
 const MAX_HEAD: usize = 32 << 10;
@@ -101,8 +101,7 @@ impl House {
             tokio::spawn(async move {
                 // Whoever does not pass is told so by TLS itself; there is nobody to tell more.
                 let Ok(Ok(stream)) = timeout(house.limits.head_time, acceptor.accept(stream)).await else { return };
-                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                let Some(Ok(identity)) = chain.first().map(|end| Identity::of(end)) else { return };
+                let Ok(identity) = gate.client(stream.get_ref().1.peer_certificates()) else { return };
                 house.serve(stream, Peer::Certificate { identity, gate }, seat).await;
             });
         }

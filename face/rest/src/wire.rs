@@ -62,28 +62,32 @@ impl Way {
     /// # Errors
     /// Nobody answers there, or it is not whom we look for, or that was so a moment ago.
     pub async fn connect(&self) -> io::Result<Talk> {
-        let (host, port) = match &self.at {
+        let (host, port, domain) = match &self.at {
             At::Socket(path) => return Ok(Talk::new(Box::new(UnixStream::connect(path).await?), None)),
-            At::Tls { host, port } => (host, *port),
+            At::Tls { host, port, domain } => (host, *port, domain.as_deref()),
         };
         if let Some(left) = self.pause() {
             let what = format!("{}; tried again in {:.1} s", self.locked().why, left.as_secs_f64());
             return Err(io::Error::other(what));
         }
-        let found = timeout(PATIENCE, self.handshake(host, port)).await;
+        let found = timeout(PATIENCE, self.handshake(host, port, domain)).await;
         let found = found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         self.note(found.as_ref().err());
         found
     }
 
-    async fn handshake(&self, host: &str, port: u16) -> io::Result<Talk> {
-        let config = self.outward.as_ref().map(|outward| outward.config.clone());
-        let config = config.ok_or_else(|| io::Error::other("the broker has no [tls]"))?;
+    async fn handshake(&self, host: &str, port: u16, domain: Option<&str>) -> io::Result<Talk> {
+        let outward = self.outward.as_ref().ok_or_else(|| io::Error::other("the broker has no [tls]"))?;
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let stream = TcpStream::connect((host, port)).await?;
         stream.set_nodelay(true)?;
-        let stream = TlsConnector::from(config).connect(name, stream).await?;
-        let identity = trust::is_a(Role::Agent, stream.get_ref().1.peer_certificates()).map_err(io::Error::other)?;
+        let stream = TlsConnector::from(outward.config.clone()).connect(name.clone(), stream).await?;
+        let identity = outward.gate.server(stream.get_ref().1.peer_certificates(), &name).map_err(io::Error::other)?;
+        // A partner's agent is one only where the configuration says so.
+        if identity.role != Role::Agent || identity.domain.as_deref() != domain {
+            let what = format!("{identity} is no agent of {}", domain.unwrap_or(trust::HOME));
+            return Err(io::Error::other(what));
+        }
         Ok(Talk::new(Box::new(stream), Some(identity)))
     }
 

@@ -7,8 +7,8 @@ use crate::engine::Rsvp;
 use crate::io::{Event, NeighbourNews};
 use crate::receive::Arrival;
 use core::net::IpAddr;
-use terms::{IfIndex, Time};
 use terms::probe::Probe;
+use terms::{IfIndex, Time};
 use wire::message::COMMON_HEADER;
 use wire::{MessageType, Outline};
 

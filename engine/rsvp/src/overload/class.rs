@@ -29,15 +29,8 @@ pub enum Class {
 
 impl Class {
     /// In the order of service.
-    pub const ALL: [Class; 7] = [
-        Class::Liveness,
-        Class::Tear,
-        Class::Refresh,
-        Class::Known,
-        Class::Challenge,
-        Class::NewResv,
-        Class::NewPath,
-    ];
+    pub const ALL: [Class; 7] =
+        [Class::Liveness, Class::Tear, Class::Refresh, Class::Known, Class::Challenge, Class::NewResv, Class::NewPath];
 
     /// What it holds, for people.
     pub fn name(self) -> &'static str {

@@ -1,12 +1,14 @@
 //! The file of policy: who may reserve what. Without one, only root and the agent's own user may reserve anything.
 //!
 //! ```toml
-//! brokers = ["main"]                   # certificates of the role broker that say for whom they ask; default: none does
+//! brokers = ["main"]                   # certificates of the role broker that say for whom they ask; default: none does;
+//!                                      # a partner's with its domain, "anl/main": for its own people only
 //! auditors = ["uid:1001", "@gid:27"]   # may read the audit of all decisions; default: root and the agent's own user alone
 //!
 //! [[rule]]                             # the first rule that is about a request decides; what no rule is about is denied
 //! name = "physics"                     # refusals and the audit name it
-//! who = ["uid:1000", "@gid:100"]       # names and groups (@), with * and ?; "*" is everybody
+//! who = ["uid:1000", "@gid:100"]       # names and groups (@), with * and ?; "*" is everybody of this domain;
+//!                                      # partners' people only where a slash is written: "anl/*", "@anl/physics"
 //! resource = ["net/eth1", "disk/*"]    # default: every resource
 //! label = ["HEP*"]                     # default: any or none
 //! background = true                    # only background parts; false: only foreground; default: both
@@ -125,13 +127,20 @@ pub fn parse(file: &Path, text: &str) -> Result<Rules, Mistake> {
 fn broker(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
     let text = name.get_ref();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
-    if text.is_empty() || text.len() > MAX_TEXT || !text.chars().all(plain) {
-        let wrong = format!(
-            "{text:?} is no broker: write NAME of its certificate, sluice://broker/NAME; none stands for others"
-        );
-        return Err(document.at(name.span(), wrong));
+    let is_name = |text: &str| !text.is_empty() && text.len() <= MAX_TEXT && text.chars().all(plain);
+    match text.split_once('/') {
+        // Our own domain's are known without it.
+        Some((trust::HOME, own)) if is_name(own) => Ok(own.to_owned()),
+        Some((domain, theirs)) if is_name(domain) && is_name(theirs) => Ok(text.clone()),
+        None if is_name(text) => Ok(text.clone()),
+        _ => {
+            let wrong = format!(
+                "{text:?} is no broker: write NAME of its certificate, sluice://broker/NAME, or DOMAIN/NAME of a partner's; \
+                 none stands for others"
+            );
+            Err(document.at(name.span(), wrong))
+        }
     }
-    Ok(text.clone())
 }
 
 fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
@@ -317,6 +326,8 @@ deny = true
         assert_eq!(read("").unwrap(), Policy::default());
         assert_eq!((usual().policy.rules().len(), usual().brokers.len()), (1, 0));
         assert_eq!(whole("brokers = [\"main\", \"b-2\"]").unwrap().brokers, ["main", "b-2"]);
+        assert_eq!(whole("brokers = [\"home/main\", \"anl/main\"]").unwrap().brokers, ["main", "anl/main"]);
+        assert!(whole("brokers = [\"a/b/c\"]").is_err() && whole("brokers = [\"/main\"]").is_err());
     }
 
     #[test]

@@ -7,9 +7,11 @@
 //! certificate = "trust/agent-maui.pem"
 //! key = "trust/agent-maui.key"
 //! revoked = "trust/revoked.pem"        # read again whenever it changes; default: nothing is revoked
+//! [[listen.domain]]                    # partners, each with its own authority: see `api::domains`
 //! ```
 
 use crate::document::{Document, Mistake};
+use api::domains::{self, DomainFile};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,8 @@ pub(crate) struct ListenFile {
     certificate: PathBuf,
     key: PathBuf,
     revoked: Option<PathBuf>,
+    #[serde(default)]
+    domain: Vec<DomainFile>,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +69,7 @@ pub(crate) fn read(document: &Document<'_>, file: &Path, found: &ListenFile) -> 
             certificate: from(&found.certificate),
             key: from(&found.key),
             revoked: found.revoked.as_ref().map(from),
+            partners: domains::read(document, &found.domain)?,
         },
     })
 }

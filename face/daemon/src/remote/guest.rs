@@ -117,9 +117,7 @@ impl Guest {
         if self.tls.is_handshaking() {
             return if self.heard_all { Turn::Gone } else { Turn::Stays };
         }
-        let shown = self.tls.peer_certificates().and_then(<[_]>::first);
-        let Some(end) = shown else { return Turn::Refused("it shows no certificate".to_owned()) };
-        let identity = Identity::of(end).and_then(|identity| gate.admit(&identity).map(|()| identity));
+        let identity = gate.client(self.tls.peer_certificates());
         identity.map_or_else(|error| Turn::Refused(error.to_string()), Turn::Is)
     }
 

@@ -72,6 +72,8 @@ struct Kept {
 /// What is remembered of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Certificate {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    domain: Option<String>,
     role: String,
     name: String,
     serial: Vec<u8>,
@@ -82,6 +84,7 @@ struct Certificate {
 impl Certificate {
     fn of(identity: &Identity) -> Certificate {
         Certificate {
+            domain: identity.domain.clone(),
             role: identity.role.name().to_owned(),
             name: identity.name.clone(),
             serial: identity.serial.clone(),
@@ -92,6 +95,8 @@ impl Certificate {
 
     fn identity(&self) -> Option<Identity> {
         Some(Identity {
+            domain: self.domain.clone(),
+            groups: Vec::new(),
             role: Role::named(&self.role)?,
             name: self.name.clone(),
             serial: self.serial.clone(),

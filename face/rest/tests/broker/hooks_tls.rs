@@ -43,7 +43,8 @@ fn now() -> Time {
 fn issued(dir: &Path, name: &str, host: &str, from: Time) -> Issued {
     let (authority, _) = Authority::open_or_make(dir, dir.file_name().unwrap().to_str().unwrap(), now()).unwrap();
     let hosts = vec![host.to_owned()];
-    let request = Request { role: Role::Broker, name: name.into(), hosts, life: Span::from_secs(3600) };
+    let request =
+        Request { role: Role::Broker, name: name.into(), hosts, groups: Vec::new(), life: Span::from_secs(3600) };
     authority.issue(&request, from).unwrap()
 }
 

@@ -48,7 +48,13 @@ fn every_call_over_mutual_tls() {
     let (authority, _) = Authority::open_or_make(&dir, "test", clock.now()).unwrap();
     let mut made = Vec::new();
     for (role, name) in [(Role::Broker, "main"), (Role::Operator, "olga")] {
-        let request = Request { role, name: name.into(), hosts: vec!["localhost".into()], life: Span::from_secs(3600) };
+        let request = Request {
+            role,
+            name: name.into(),
+            hosts: vec!["localhost".into()],
+            groups: Vec::new(),
+            life: Span::from_secs(3600),
+        };
         made.push(authority.issue(&request, clock.now()).unwrap());
     }
     let agents = Bed::five("python-tls");
@@ -57,7 +63,13 @@ fn every_call_over_mutual_tls() {
     config.plain = Vec::new();
     config.listen = vec!["127.0.0.1:0".parse().unwrap()];
     let (certificate, key) = (made[0].certificate.clone(), made[0].key.clone());
-    config.tls = Some(Files { ca: dir.join("ca.pem"), certificate, key, revoked: Some(authority.revoked_file()) });
+    config.tls = Some(Files {
+        ca: dir.join("ca.pem"),
+        certificate,
+        key,
+        revoked: Some(authority.revoked_file()),
+        partners: Vec::new(),
+    });
     let running = agents.runtime.block_on(rest::start(&config)).unwrap();
     if let Some(wheel) = wheel(&agents.dir) {
         let place = format!("https://localhost:{}", running.listens[0].port());

@@ -25,6 +25,7 @@ fn files(dir: &Path, who: &str) -> Files {
         certificate: dir.join(format!("{who}.pem")),
         key: dir.join(format!("{who}.key")),
         revoked: Some(dir.join("revoked.pem")),
+        partners: Vec::new(),
     }
 }
 
@@ -40,7 +41,12 @@ fn bed(name: &str) -> Bed {
             (Role::Agent, "maui"),
         ] {
             let hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-            authority.issue(&Request { role, name: name.into(), hosts, life: Span::from_secs(3600) }, now()()).unwrap();
+            authority
+                .issue(
+                    &Request { role, name: name.into(), hosts, groups: Vec::new(), life: Span::from_secs(3600) },
+                    now()(),
+                )
+                .unwrap();
         }
         vec![Stub::start(&dir.join("here"), "here", &[("cpu", 8.0)], Vec::new())]
     };
@@ -94,7 +100,13 @@ fn whoever_shows_nothing_or_the_wrong_thing_gets_nothing() {
     let (authority, _) = Authority::open_or_make(&stranger.join("trust"), "other", now()()).unwrap();
     authority
         .issue(
-            &Request { role: Role::Operator, name: "olga".into(), hosts: Vec::new(), life: Span::from_secs(3600) },
+            &Request {
+                role: Role::Operator,
+                name: "olga".into(),
+                hosts: Vec::new(),
+                groups: Vec::new(),
+                life: Span::from_secs(3600),
+            },
             now()(),
         )
         .unwrap();

@@ -33,7 +33,7 @@ fn far() -> Option<Far> {
 fn issue(dir: &Path, role: Role, name: &str, life: Span) {
     let (authority, _) = Authority::open_or_make(dir, "test", now()()).unwrap();
     let hosts = vec![HERE.to_owned()];
-    authority.issue(&trust::Request { role, name: name.to_owned(), hosts, life }, now()()).unwrap();
+    authority.issue(&trust::Request { role, name: name.to_owned(), hosts, groups: Vec::new(), life }, now()()).unwrap();
 }
 
 fn kind(said: Result<Answer, Error>) -> String {

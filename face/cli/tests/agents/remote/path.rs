@@ -75,6 +75,7 @@ impl Site {
             certificate: papers.certificate.unwrap(),
             key: papers.key.unwrap(),
             revoked: None,
+            partners: Vec::new(),
         };
         let config = trust::client(&files, now(), Speaks::Http).unwrap();
         let body = if body.is_null() { String::new() } else { body.to_string() };
