@@ -1,5 +1,6 @@
 //! The engine's state, its three doors (`handle`, `poll`, `wake_at`), and what all procedures share.
 
+use crate::catch_up::CatchUps;
 use crate::counters::Counters;
 use crate::heard::{Heard, Hearing};
 use crate::integrity::Security;
@@ -55,6 +56,7 @@ pub struct Rsvp<P = Off> {
     pub(crate) counters: Counters,
     pub(crate) security: Security,
     pub(crate) neighbours: Neighbours,
+    pub(crate) catch_ups: CatchUps,
     /// The time of the present input.
     pub(crate) now: Time,
     out: VecDeque<Output>,
@@ -74,6 +76,8 @@ pub(crate) enum Timer {
     Neighbour(u32),
     /// Neighbours that have challenged us: what they missed is said again.
     Again,
+    /// Neighbours that are told again what we keep up there.
+    CatchUp,
 }
 
 impl Rsvp {
@@ -94,6 +98,7 @@ impl<P: Probe> Rsvp<P> {
         let mut keys = || (pcg.next_u64(), pcg.next_u64());
         Rsvp {
             neighbours: Neighbours::new(config.refresh_reduction, [chance.next_u64(), chance.next_u64()]),
+            catch_ups: CatchUps::default(),
             security: Security::new(&config.auth, secret),
             now: Time::ZERO,
             config,
@@ -154,6 +159,7 @@ impl<P: Probe> Rsvp<P> {
             Input::Interface { interface, state } => {
                 if state.is_none() {
                     self.security.forget(interface);
+                    self.catch_ups.forget(interface);
                     self.forget_neighbours(interface);
                 }
                 self.interface_changed(now, env, interface, state);

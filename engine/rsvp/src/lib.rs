@@ -44,6 +44,7 @@
 extern crate alloc;
 
 mod bsb;
+mod catch_up;
 pub mod counters;
 mod engine;
 mod few;

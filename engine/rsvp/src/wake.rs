@@ -22,6 +22,7 @@ impl<P: Probe> Rsvp<P> {
                 Some(Timer::Session(id)) => self.adoption_ends(id),
                 Some(Timer::Neighbour(n)) => self.neighbour_alarm(now, n),
                 Some(Timer::Again) => self.again_alarm(now),
+                Some(Timer::CatchUp) => self.catch_up_alarm(now),
                 None => return,
             }
         }

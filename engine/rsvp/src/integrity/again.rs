@@ -3,14 +3,19 @@
 //! Not in the same breath as the answer, but a moment after it: the neighbour may read what is addressed to it and what
 //! it only looks into from two sockets, and several of our messages may have made it ask. As long as it goes on asking,
 //! the moments grow; so a contact costs few messages, whatever is lost or overtaken on the way.
+//!
+//! A challenge cannot be signed, so that anybody can send one. It brings back what was sent in the last two seconds, so
+//! many messages a second on an interface at most, and each a few times. What else we keep up there waits until the
+//! neighbour has said something *signed* ([`crate::catch_up`]).
 
 use super::bucket::Bucket;
+use crate::catch_up::Kept;
 use crate::engine::{Rsvp, Timer};
 use crate::io::Datagram;
 use crate::receive::Arrival;
 use crate::timers::Alarm;
 use alloc::collections::btree_map::Entry;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::probe::Probe;
@@ -29,13 +34,25 @@ pub(super) const MOMENT: (Span, Span) = (Span::from_millis(2), Span::from_millis
 /// How many challenges at once, and how often after that, may make us say again across one interface what was missed.
 const RATION: (u64, Span) = (8, Span::from_millis(500));
 
+/// How many messages at once, and how often after that, are said again across one interface: with it, whoever forges
+/// challenges makes us send sixteen messages a second.
+const MESSAGES: (u64, Span) = (256, Span::from_micros(62_500));
+
+/// Most state that is remembered to have been said again; what is beyond is said once more.
+const MOST_KEPT: usize = 1024;
+
+/// How often one message is said again.
+const MOST_AGAIN: u8 = 4;
+
 /// What is there to be said again, and to whom.
 #[derive(Default)]
 pub(super) struct Again {
     /// What was sent lately, unsigned.
     lately: BTreeMap<IfIndex, VecDeque<Sent>>,
     asking: BTreeMap<(IfIndex, IpAddr), Asking>,
-    rations: BTreeMap<IfIndex, Bucket>,
+    rations: BTreeMap<IfIndex, (Bucket, Bucket)>,
+    /// How often the message that is being said was said before.
+    before: u8,
     alarm: Alarm,
 }
 
@@ -43,6 +60,8 @@ struct Sent {
     at: Time,
     kind: MessageType,
     unsigned: Datagram,
+    /// How often it was said again.
+    again: u8,
 }
 
 /// A neighbour that has challenged us.
@@ -54,10 +73,10 @@ struct Asking {
     /// When it hears again what it missed, and how long after the challenge that is.
     due: Time,
     moment: Span,
+    /// What it heard again, until something signed by it tells that it is there; then it hears the rest.
+    owed: Option<Kept>,
+    heard: bool,
 }
-
-/// State that a message has just kept up: of a session (`None`: any sender's).
-type Kept = BTreeSet<(bool, Session, Option<FilterSpec>)>;
 
 impl Again {
     /// Keeps what was just sent, as it was before it was signed.
@@ -66,7 +85,9 @@ impl Again {
         while lately.len() >= MOST_LATELY.0 || lately.front().is_some_and(|s| now.since(s.at) > MOST_LATELY.1) {
             lately.pop_front();
         }
-        lately.push_back(Sent { at: now, kind, unsigned });
+        if self.before < MOST_AGAIN {
+            lately.push_back(Sent { at: now, kind, unsigned, again: self.before });
+        }
     }
 
     pub fn forget(&mut self, interface: IfIndex) {
@@ -78,11 +99,12 @@ impl Again {
     /// A neighbour asks. Whether it is to be answered: not if it has just been, and has not heard yet what it missed.
     fn asked(&mut self, now: Time, from: &Arrival, cookie: &[u8]) -> bool {
         let settled = |a: &Asking| a.due == Time::FOREVER && now.since(a.at) > MOST_LATELY.1;
+        let ours = (from.iif, from.src);
         if self.asking.len() >= MOST_ASKING {
-            self.asking.retain(|_, asking| !settled(asking));
+            self.asking.retain(|who, asking| *who == ours || !settled(asking));
         }
         let room = self.asking.len() < MOST_ASKING;
-        let asking = match self.asking.entry((from.iif, from.src)) {
+        let asking = match self.asking.entry(ours) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) if room => place.insert(Asking {
                 at: now,
@@ -90,6 +112,8 @@ impl Again {
                 cookie: Vec::new(),
                 due: Time::FOREVER,
                 moment: Span::ZERO,
+                owed: None,
+                heard: false,
             }),
             Entry::Vacant(_) => return true,
         };
@@ -102,6 +126,7 @@ impl Again {
         asking.cookie.clear();
         asking.cookie.extend_from_slice(cookie);
         if !pending {
+            asking.heard = false;
             asking.moment = Span::from_nanos(asking.moment.as_nanos() * 4).max(MOMENT.0).min(MOMENT.1);
             asking.due = now + asking.moment;
         }
@@ -110,10 +135,11 @@ impl Again {
 
     /// A neighbour that is due: where it is, and what it has missed. What carries state is said up to the last word, so
     /// that the last word stays the last; of the rest only what was sent before we answered.
-    fn due(&mut self, now: Time) -> Option<(IfIndex, VecDeque<Sent>)> {
+    fn due(&mut self, now: Time) -> Option<(IfIndex, IpAddr, VecDeque<Sent>)> {
         loop {
             let (&(interface, peer), asking) = self.asking.iter_mut().find(|(_, a)| a.due <= now)?;
-            let ration = self.rations.entry(interface).or_insert_with(|| Bucket::new(RATION.0, RATION.1));
+            let fresh = || (Bucket::new(RATION.0, RATION.1), Bucket::new(MESSAGES.0, MESSAGES.1));
+            let (ration, messages) = self.rations.entry(interface).or_insert_with(fresh);
             if !ration.take(now) {
                 asking.due = now + RATION.1;
                 continue;
@@ -127,9 +153,11 @@ impl Again {
                     && sender(to) == asking.own
             };
             let lately = self.lately.remove(&interface).unwrap_or_default();
-            let (again, rest): (VecDeque<_>, VecDeque<_>) = lately.into_iter().partition(missed);
+            let (mut again, rest): (VecDeque<_>, VecDeque<_>) = lately.into_iter().partition(missed);
             self.lately.insert(interface, rest);
-            return Some((interface, again));
+            let count = (0..again.len()).take_while(|_| messages.take(now)).count();
+            again.truncate(count);
+            return Some((interface, peer, again));
         }
     }
 
@@ -150,16 +178,24 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Neighbours that have challenged us hear again what they missed: what was sent in the last moments goes out once
-    /// more, with new numbers (tears, errors and confirmations too, which no refresh would bring back), and what else we
-    /// keep up there is refreshed.
+    /// more, with new numbers (tears, errors and confirmations too, which no refresh would bring back).
     pub(crate) fn again_alarm(&mut self, now: Time) {
         self.timers.clear(&mut self.security.again.alarm);
-        while let Some((interface, missed)) = self.security.again.due(now) {
-            let kept = missed.iter().flat_map(|sent| keeps(&sent.unsigned.bytes)).collect();
-            for Sent { kind, unsigned, .. } in missed {
+        while let Some((interface, peer, missed)) = self.security.again.due(now) {
+            let kept: Kept = missed.iter().flat_map(|sent| keeps(&sent.unsigned.bytes)).collect();
+            for Sent { kind, unsigned, again, .. } in missed {
+                self.security.again.before = again + 1;
                 self.send_signed(kind, unsigned);
             }
-            self.refresh_but(now, interface, &kept);
+            self.security.again.before = 0;
+            let Some(asking) = self.security.again.asking.get_mut(&(interface, peer)) else { continue };
+            let owed = asking.owed.get_or_insert_default();
+            if owed.len() < MOST_KEPT {
+                owed.extend(kept);
+            }
+            if asking.heard {
+                self.heard_signed(now, interface, peer);
+            }
         }
         let next = self.security.again.next();
         if next != Time::FOREVER {
@@ -167,31 +203,15 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    /// What we keep up across an interface is refreshed soon, a few messages a millisecond.
-    pub(crate) fn catch_up(&mut self, now: Time, interface: IfIndex) {
-        self.refresh_but(now, interface, &Kept::new());
-    }
-
-    /// What has just been said is not refreshed too.
-    fn refresh_but(&mut self, now: Time, interface: IfIndex, but: &Kept) {
-        let paths: Vec<_> = self.psbs.iter().map(|(id, _, _)| id).collect();
-        let mut at = now;
-        for id in paths {
-            let (_, session, template) = self.sender_of(id);
-            let said = |path| [Some(template), None].into_iter().any(|who| but.contains(&(path, session, who)));
-            let psb = &mut self.psbs[id];
-            let down = psb.out.takes(interface) && !said(true);
-            let up = psb.phop().is_some_and(|p| p.iif == interface) && !said(false);
-            if down && psb.path_refresh_at != Time::FOREVER {
-                psb.path_refresh_at = psb.path_refresh_at.min(at);
-            }
-            if let Some(request) = psb.request.as_mut().filter(|_| up) {
-                request.refresh_at = request.refresh_at.min(at);
-            }
-            if down || up {
-                at = at + Span::from_micros(50);
-                self.arm_path(id);
-            }
+    /// A neighbour has said something signed: if it asked before, it hears what else we keep up there.
+    pub(super) fn heard_signed(&mut self, now: Time, interface: IfIndex, peer: IpAddr) {
+        let Some(asking) = self.security.again.asking.get_mut(&(interface, peer)) else { return };
+        asking.heard = true;
+        // What it missed lately comes first.
+        if asking.due == Time::FOREVER
+            && let Some(kept) = asking.owed.take()
+        {
+            self.catch_up(now, interface, peer, kept);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::handshake::Asked;
 use super::replay::Window;
-use super::{MOST_SENDERS, Sender};
+use super::{MOST_SENDERS, SILENT, Sender};
 use crate::engine::Rsvp;
 use crate::io::{Event, NeighbourNews};
 use crate::receive::Arrival;
@@ -118,6 +118,8 @@ impl<P: Probe> Rsvp<P> {
         let at = (from.iif, sender, integrity.key_id);
         if let Some(known) = self.security.senders.get_mut(&at) {
             if known.window.take(integrity.sequence, width) {
+                known.heard = now;
+                self.heard_signed(now, from.iif, sender);
                 return Checked::Good;
             }
             // It may have lost its numbers: it can show that, but not too often.
@@ -130,7 +132,10 @@ impl<P: Probe> Rsvp<P> {
         }
         if !challenge || (!integrity.handshake() && unwilling) {
             return match self.admit_sender(at, integrity.sequence) {
-                true => Checked::Good,
+                true => {
+                    self.heard_signed(now, from.iif, sender);
+                    Checked::Good
+                }
                 false => Checked::Bad("more authenticated senders than can be remembered"),
             };
         }
@@ -145,11 +150,17 @@ impl<P: Probe> Rsvp<P> {
 
     /// Remembers a sender, with the first of its numbers.
     pub(super) fn admit_sender(&mut self, at: (IfIndex, IpAddr, u64), first: u64) -> bool {
+        let (now, shields) = (self.now, &self.security.shields);
         let senders = &mut self.security.senders;
         if senders.len() >= MOST_SENDERS && !senders.contains_key(&at) {
-            return false;
+            // Who comes back is challenged again. Without challenges a number once forgotten could be played back.
+            let challenged = |at: IfIndex| shields.on(at).is_none_or(|shield| shield.table.handshake);
+            senders.retain(|(at, ..), sender| now.since(sender.heard) < SILENT || !challenged(*at));
+            if senders.len() >= MOST_SENDERS {
+                return false;
+            }
         }
-        senders.insert(at, Sender { window: Window::new(first), challenged: None });
+        senders.insert(at, Sender { window: Window::new(first), challenged: None, heard: now });
         true
     }
 
@@ -165,6 +176,33 @@ impl<P: Probe> Rsvp<P> {
     pub(super) fn key_overdue(&mut self, now: Time, interface: IfIndex, addr: IpAddr, key_id: u64) {
         if self.security.events.take(now) {
             self.say(Event::Neighbour { interface, addr, news: NeighbourNews::KeyOverdue { key_id } });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::integrity::{Algorithm, Auth, Key, KeyTable};
+    use crate::io::Config;
+    use terms::Span;
+
+    #[test]
+    fn senders_that_are_silent_make_room_where_all_are_challenged() {
+        for handshake in [true, false] {
+            let mut table = KeyTable::new(alloc::vec![Key::new(7, Algorithm::HmacSha256, b"key")]).unwrap();
+            table.handshake = handshake;
+            let mut engine = Rsvp::new(Config { auth: Auth::Keys(table), ..Config::default() }, 1);
+            let at = |n: u32| (IfIndex(1), IpAddr::from(n.to_be_bytes()), 7);
+            engine.now = Time::from_nanos(1);
+            assert!((0..MOST_SENDERS as u32).all(|n| engine.admit_sender(at(n), 1)));
+            engine.now = engine.now + Span::from_secs(599);
+            assert!(!engine.admit_sender(at(10_000), 1), "all were heard lately");
+            assert!(engine.admit_sender(at(5), 9), "one that is known has its place");
+            engine.now = engine.now + Span::from_secs(2);
+            assert_eq!(engine.admit_sender(at(10_000), 1), handshake, "what is forgotten must not come back unasked");
+            let left = engine.security.senders.len();
+            assert_eq!(left, if handshake { 2 } else { MOST_SENDERS }, "who was heard lately stays");
         }
     }
 }

@@ -44,6 +44,9 @@ use terms::{IfIndex, Span, Time};
 /// Most senders (by interface, address and key) whose numbers are remembered. Each has shown that it has a key.
 const MOST_SENDERS: usize = 4096;
 
+/// How long a sender has said nothing when its place may be given to another.
+const SILENT: Span = Span::from_secs(600);
+
 /// Most senders never heard that are remembered, for the moment that they need for an answer.
 const MOST_STRANGERS: usize = 32;
 
@@ -73,6 +76,8 @@ struct Sender {
     window: Window,
     /// When it was last asked to prove that its numbers are fresh, if it has not answered.
     challenged: Option<Time>,
+    /// When it last said something signed.
+    heard: Time,
 }
 
 impl Sender {

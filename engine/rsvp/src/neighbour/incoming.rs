@@ -1,6 +1,7 @@
 //! Named messages, acknowledgements and summaries come in: RFC 2961 sections 4.5, 4.6, 5.3 and 5.4.
 
 use super::About;
+use crate::catch_up::Kept;
 use crate::engine::{Env, Rsvp};
 use crate::heard::State;
 use crate::io::NeighbourNews;
@@ -359,8 +360,8 @@ impl<P: Probe> Rsvp<P> {
     /// The neighbour has shown that it can do without what it was told: news, for people.
     pub(super) fn neighbour_restarted(&mut self, now: Time, n: usize) {
         self.neighbours.all[n].forget_names();
-        let at = self.neighbours.all[n].at;
+        let (at, addr) = (self.neighbours.all[n].at, self.neighbours.all[n].addr);
         self.neighbour_news(n, NeighbourNews::Restarted);
-        self.catch_up(now, at);
+        self.catch_up(now, at, addr, Kept::new());
     }
 }

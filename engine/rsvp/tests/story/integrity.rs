@@ -346,6 +346,43 @@ fn challenges_cost_nothing() {
     assert!(events <= 32, "{events} lines in the log for 100,000 messages");
 }
 
+/// Two forged challenges a second, in a neighbour's name and with ever new cookies, at a node with 400 sessions: it says
+/// no more than its answers, a few messages again, and one more round of refreshes in R. The peer's own signed messages
+/// go on all the while.
+#[test]
+fn forged_challenges_bring_no_storm_of_refreshes() {
+    const SECONDS: u64 = 120;
+    let sent = |forged: bool| {
+        let mut net = line(&auth(Algorithm::HmacSha256));
+        let to = net.session_at(3);
+        for port in 0..400 {
+            let session = terms::Session { dst_port: 6000 + port, ..to };
+            net.sends(0, 1, session, 6000, 1);
+        }
+        net.ask(0, 3, cl(1));
+        net.run(Span::from_secs(40));
+        let (src, dst) = (net.interface(2, 1).addresses[0], net.interface(1, 2).addresses[0]);
+        net.log.clear();
+        for i in 0..SECONDS * 2 {
+            let cookie: Vec<u8> = (0..16).map(|n| (i >> n) as u8 ^ n as u8).collect();
+            let challenge = wire::Builder::new(MessageType::IntegrityChallenge, 255)
+                .challenge(&wire::Challenge { key_id: 7, cookie: &cookie })
+                .finish()
+                .unwrap();
+            if forged {
+                net.tell(1, Input::Message { iif: IfIndex(2), src, dst, ttl: 255, bytes: &challenge });
+            }
+            net.run(Span::from_millis(500));
+        }
+        net.log.len() as u64
+    };
+    let (quiet, forged) = (sent(false), sent(true));
+    let (answers, again, rounds) = (SECONDS * 2, 256 + SECONDS * 16, (SECONDS / 30 + 1) * 400);
+    // What r1 says again goes on through r2 only where it changes something: it does not.
+    assert!(forged - quiet <= answers + again + rounds, "{quiet} messages without, {forged} with");
+    assert!(forged > quiet + SECONDS, "the challenges were taken for real: {quiet} {forged}");
+}
+
 #[test]
 fn a_guessed_answer_is_none() {
     // The attacker has the key of the link (it is a neighbour), but not the cookie.

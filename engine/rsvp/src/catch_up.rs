@@ -1,0 +1,175 @@
+//! A neighbour has shown, by a message that counts, that it may have lost what we keep up there: it is told again soon.
+//!
+//! At most once in R for each neighbour, only what leads to it, a few messages a millisecond, and the table of path states
+//! is walked a piece at a time: whoever makes a neighbour ask makes us send no more than one more round of refreshes,
+//! and nothing else waits for it.
+
+use crate::engine::{Rsvp, Timer};
+use crate::psb::{Out, Psb};
+use crate::rsb::NextHop;
+use crate::table::Id;
+use crate::timers::Alarm;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use terms::probe::Probe;
+use terms::{FilterSpec, IfIndex, Session, Span, Time};
+
+/// Most path states that are looked at at once, and how long until the next.
+const AT_ONCE: (u32, Span) = (1024, Span::from_millis(1));
+
+/// Between two messages.
+const APART: Span = Span::from_micros(50);
+
+/// Most neighbours that are remembered here.
+const MOST: usize = 4096;
+
+/// Most reservations of a session that are asked whose they are.
+const MOST_ASKED: usize = 64;
+
+/// State that a message has just kept up: of a session (`None`: any sender's).
+pub(crate) type Kept = BTreeSet<(bool, Session, Option<FilterSpec>)>;
+
+/// Neighbours that are told again, or were in the last R.
+#[derive(Default)]
+pub(crate) struct CatchUps {
+    all: BTreeMap<(IfIndex, IpAddr), CatchUp>,
+    alarm: Alarm,
+}
+
+struct CatchUp {
+    /// When the last one began.
+    began: Option<Time>,
+    /// When the next piece has its turn; [`Time::FOREVER`]: none has.
+    due: Time,
+    /// The first place of that piece.
+    next: u32,
+    /// Once more afterwards.
+    owed: bool,
+    /// What it has just heard.
+    but: Kept,
+}
+
+impl CatchUps {
+    fn next(&self) -> Time {
+        self.all.values().map(|one| one.due).min().unwrap_or(Time::FOREVER)
+    }
+
+    pub fn forget(&mut self, interface: IfIndex) {
+        self.all.retain(|(at, _), _| *at != interface);
+    }
+
+    /// Begins, now or when R is over.
+    fn begin(&mut self, now: Time, at: (IfIndex, IpAddr), period: Span, but: Kept) {
+        if self.all.len() >= MOST && !self.all.contains_key(&at) {
+            let over = |one: &CatchUp| one.due == Time::FOREVER && one.began.is_none_or(|t| now.since(t) >= period);
+            self.all.retain(|_, one| !over(one));
+            if self.all.len() >= MOST {
+                return;
+            }
+        }
+        let fresh = CatchUp { began: None, due: Time::FOREVER, next: 0, owed: false, but: Kept::new() };
+        let one = self.all.entry(at).or_insert(fresh);
+        if one.due == Time::FOREVER {
+            (one.due, one.next) = (one.began.map_or(now, |began| now.max(began + period)), 0);
+            // What it heard just now is old by the time that it has to wait for.
+            one.but = if one.due == now { but } else { Kept::new() };
+        } else {
+            one.owed |= one.next > 0;
+        }
+    }
+
+    /// A piece that is due: whose, from where on, and what is left out.
+    fn take(&mut self, now: Time) -> Option<((IfIndex, IpAddr), u32, Kept)> {
+        let (&at, one) = self.all.iter_mut().find(|(_, one)| one.due <= now)?;
+        if one.next == 0 {
+            one.began = Some(now);
+        }
+        Some((at, one.next, core::mem::take(&mut one.but)))
+    }
+
+    /// It was told; the rest, if any, begins at `next`.
+    fn told(&mut self, now: Time, at: (IfIndex, IpAddr), period: Span, next: Option<u32>, but: Kept) {
+        let Some(one) = self.all.get_mut(&at) else { return };
+        one.next = next.unwrap_or(0);
+        one.due = match next {
+            Some(_) => now + AT_ONCE.1,
+            None if core::mem::take(&mut one.owed) => one.began.unwrap_or(now) + period,
+            None => Time::FOREVER,
+        };
+        if next.is_some() {
+            one.but = but;
+        }
+    }
+}
+
+impl<P: Probe> Rsvp<P> {
+    /// What we keep up towards a neighbour is refreshed soon, but for what it has just heard.
+    pub(crate) fn catch_up(&mut self, now: Time, interface: IfIndex, peer: IpAddr, but: Kept) {
+        let period = self.config.refresh;
+        self.catch_ups.begin(now, (interface, peer), period, but);
+        self.arm_catch_up();
+    }
+
+    fn arm_catch_up(&mut self) {
+        let next = self.catch_ups.next();
+        if next != Time::FOREVER {
+            self.timers.set_by(&mut self.catch_ups.alarm, next, Timer::CatchUp);
+        }
+    }
+
+    /// The next piece of each that is due.
+    pub(crate) fn catch_up_alarm(&mut self, now: Time) {
+        self.timers.clear(&mut self.catch_ups.alarm);
+        while let Some((at, from, but)) = self.catch_ups.take(now) {
+            let end = from.saturating_add(AT_ONCE.0);
+            let paths: Vec<_> = self.psbs.between(from..end).collect();
+            let mut when = now;
+            for id in paths {
+                if self.refresh_towards(id, at, when, &but) {
+                    when = when + APART;
+                }
+            }
+            let next = (end < self.psbs.places()).then_some(end);
+            self.catch_ups.told(now, at, self.config.refresh, next, but);
+        }
+        self.arm_catch_up();
+    }
+
+    /// What a path state keeps up at a neighbour is refreshed by `when`. Whether it keeps up anything there.
+    fn refresh_towards(&mut self, id: Id<Psb>, at: (IfIndex, IpAddr), when: Time, but: &Kept) -> bool {
+        let (_, session, template) = self.sender_of(id);
+        let said = |path| [Some(template), None].into_iter().any(|who| but.contains(&(path, session, who)));
+        let down = self.leads_to(id, at) && !said(true);
+        let psb = &mut self.psbs[id];
+        let up = psb.phop().is_some_and(|p| (p.iif, p.addr) == at) && !said(false);
+        if down && psb.path_refresh_at != Time::FOREVER {
+            psb.path_refresh_at = psb.path_refresh_at.min(when);
+        }
+        if let Some(request) = psb.request.as_mut().filter(|_| up) {
+            request.refresh_at = request.refresh_at.min(when);
+        }
+        if down || up {
+            self.arm_path(id);
+        }
+        down || up
+    }
+
+    /// Whether the Paths of a sender go to this neighbour, as far as can be known: it is the gateway or the end, or it has
+    /// asked for a reservation.
+    fn leads_to(&self, id: Id<Psb>, (interface, peer): (IfIndex, IpAddr)) -> bool {
+        let (sid, session, _) = self.sender_of(id);
+        match &self.psbs[id].out {
+            out if !out.takes(interface) => false,
+            Out::Interface { gateway, .. } => {
+                let local = |addr: IpAddr| matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
+                // A gateway of link-local address is known by another as a hop.
+                let gateway = gateway.is_some_and(|addr| addr == peer || (local(addr) && !local(peer)));
+                let asks = |hop: NextHop| hop == NextHop::Hop { oif: interface, addr: peer };
+                let mut requests = self.rsbs.chain(&self.sessions[sid].rsbs).take(MOST_ASKED);
+                gateway || session.dst == peer || requests.any(|rsb| asks(self.rsbs.key(rsb).1))
+            }
+            _ => true,
+        }
+    }
+}
