@@ -6,7 +6,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -267,8 +266,8 @@ pub fn missing_capabilities(wanted: &[Capability]) -> Vec<Capability> {
     wanted.iter().copied().filter(|&capability| bits & (1 << capability as u32) == 0).collect()
 }
 
-/// Who is at the other end of a local socket (SO_PEERCRED, unix(7)).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Who is at the other end of a local socket (SO_PEERCRED, SO_PEERGROUPS, unix(7)), as it was when it connected.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
     /// Process.
     pub pid: i32,
@@ -276,13 +275,18 @@ pub struct Peer {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// The other groups that it is a member of.
+    pub groups: Vec<u32>,
 }
+
+/// Most groups that a process can have (NGROUPS_MAX of the kernel).
+const MOST_GROUPS: usize = 65_536;
 
 /// Asks the kernel who connected.
 ///
 /// # Errors
 /// The socket is no connected Unix socket.
-pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+pub fn peer(stream: &impl AsRawFd) -> io::Result<Peer> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `found` is as large as `size` says and outlives the call; the descriptor is open.
@@ -293,11 +297,39 @@ pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     if rc != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Peer { pid: found.pid, uid: found.uid, gid: found.gid })
+    Ok(Peer { pid: found.pid, uid: found.uid, gid: found.gid, groups: peer_groups(stream)? })
 }
 
-/// The number of a group of `/etc/group`, if there is one of that name.
+/// The supplementary groups of the process that connected.
+fn peer_groups(stream: &impl AsRawFd) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<u32> = vec![0; 64];
+    loop {
+        let room = groups.len() * size_of::<u32>();
+        let mut size = room as libc::socklen_t;
+        // SAFETY: `groups` has `size` bytes of room and outlives the call; the descriptor is open.
+        let rc = unsafe {
+            let value = groups.as_mut_ptr().cast();
+            libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, value, &mut size)
+        };
+        let found = size as usize / size_of::<u32>();
+        if rc == 0 {
+            groups.truncate(found);
+            return Ok(groups);
+        }
+        // The kernel says how much room it takes.
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::ERANGE) || found <= groups.len() || found > MOST_GROUPS {
+            return Err(error);
+        }
+        groups.resize(found, 0);
+    }
+}
+
+/// The number of a group of `/etc/group`, if there is one of that name; a number stands for itself.
 pub fn group_id(name: &str) -> Option<u32> {
+    if let Ok(number) = name.parse() {
+        return Some(number);
+    }
     let groups = fs::read_to_string("/etc/group").ok()?;
     groups.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -308,6 +340,7 @@ pub fn group_id(name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn a_process_is_known_by_its_start_too() {

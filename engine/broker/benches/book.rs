@@ -35,9 +35,8 @@ impl World {
             name: format!("rule {n}"),
             who: vec![Who::Name(Pattern::new(who).expect("a pattern"))],
             resources: vec![Pattern::new("net/*").expect("a pattern")],
-            labels: Vec::new(),
-            background: None,
             effect: Effect::Allow(policy::Limits { together: summed.then_some(u64::MAX), ..policy::Limits::default() }),
+            ..Rule::default()
         };
         let rules = (0..9).map(|n| rule(n, &format!("*@domain-{n}"))).chain([rule(9, "owner-*")]);
         let limits = Limits { slots: 4 << 20, ..Limits::default() };

@@ -13,13 +13,17 @@ extern crate alloc;
 
 mod hours;
 mod pattern;
+pub mod rights;
 mod rule;
+mod signal;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 pub use hours::{BadHours, Hours};
 pub use pattern::{BadPattern, MOST_PATTERN, Pattern};
+use rights::{Call, Right, Seat, Whose};
 pub use rule::{Effect, Limits, Rule, Who};
+pub use signal::{Prefix, Signals};
 use terms::book::{Caller, Role};
 use terms::ports::book::{Question, Verdict};
 
@@ -64,15 +68,30 @@ impl Policy {
         caller.role != Role::Owner || self.auditors.iter().any(|who| who.is(caller))
     }
 
+    /// Whether somebody may ask this at all. Where the table says that a rule decides and amounts are in it, the rules are
+    /// asked when these are known.
+    ///
+    /// # Errors
+    /// The refusal: who they are, and who may.
+    pub fn may_ask(&self, seat: Seat, call: Call, caller: &Caller) -> Result<(), String> {
+        match call.at_most(seat) {
+            Right::Yes => Ok(()),
+            Right::No => Err(call.refusal(seat, Whose::Any, caller)),
+            Right::Rule if !call.is_for_auditors() || self.may_audit(caller) => Ok(()),
+            Right::Rule => {
+                let why = call.refusal(seat, Whose::Any, caller);
+                Err(alloc::format!("{why}: the policy's `auditors` do not name you"))
+            }
+        }
+    }
+
     /// Everybody may have everything: for one machine without a policy of its own. It is written out, never assumed.
     pub fn open() -> Policy {
         let rule = Rule {
             name: String::from("open"),
             who: alloc::vec![Who::Anyone],
-            resources: Vec::new(),
-            labels: Vec::new(),
-            background: None,
             effect: Effect::Allow(Limits::default()),
+            ..Rule::default()
         };
         Policy { rules: alloc::vec![rule], sums: false, auditors: Vec::new() }
     }

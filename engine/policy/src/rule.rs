@@ -2,6 +2,7 @@
 
 use crate::hours::Hours;
 use crate::pattern::Pattern;
+use crate::signal::Signals;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,8 +10,8 @@ use terms::book::{Caller, Kind, foreign};
 use terms::ports::book::Question;
 use terms::{Rate, Span, Time};
 
-/// A rule. It is about a question if its `who`, `resources`, `labels` and `background` all are.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A rule. It is about a question if its `who`, `resources`, `labels` and `background` all are. The default is about nobody.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
     /// Its name, which audits and refusals tell.
     pub name: String,
@@ -22,6 +23,11 @@ pub struct Rule {
     pub labels: Vec<Pattern>,
     /// About background parts only, about foreground parts only; `None`: about both.
     pub background: Option<bool>,
+    /// About what is signalled (RSVP, Boomerang), about bookings; `None`: a rule that denies is about both, one that allows
+    /// about bookings only.
+    pub signal: Option<bool>,
+    /// Of what is signalled: whose packets, and how urgent.
+    pub signals: Signals,
     /// What it says.
     pub effect: Effect,
 }
@@ -38,9 +44,10 @@ pub enum Who {
 }
 
 /// What a rule says.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Effect {
     /// No.
+    #[default]
     Deny,
     /// Yes, within limits.
     Allow(Limits),

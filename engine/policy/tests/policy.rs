@@ -39,7 +39,7 @@ fn patterns(all: &[&str]) -> Vec<Pattern> {
 }
 
 fn rule(name: &str, who: Who, effect: Effect) -> Rule {
-    Rule { name: name.into(), who: vec![who], resources: Vec::new(), labels: Vec::new(), background: None, effect }
+    Rule { name: name.into(), who: vec![who], effect, ..Rule::default() }
 }
 
 fn named(text: &str) -> Who {

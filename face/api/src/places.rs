@@ -8,6 +8,9 @@ pub const AGENT_SOCKET: &str = "/run/sluice/agent.sock";
 /// The state directory of this machine's own agent.
 pub const AGENT_STATE: &str = "/var/lib/sluice";
 
+/// The group whose members are operators, unless the configuration names another.
+pub const OPERATORS: &str = "sluice-operators";
+
 /// One folder per testbed that is up, in it one folder per node.
 pub const TESTBEDS: &str = "/run/sluice/testbeds";
 

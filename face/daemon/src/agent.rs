@@ -155,7 +155,7 @@ impl Agent {
             signalling: Signalling::default(),
             tracers: Tracers::default(),
             statics,
-            speakers: Speakers::default(),
+            speakers: Speakers::new(linux::process::group_id(&config.operators)),
             echo: None,
             mroutes: MulticastRoutes::default(),
             auth,

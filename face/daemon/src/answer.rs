@@ -36,7 +36,7 @@ impl Agent {
 
     /// The answer to a call of this connection; `None`: it comes later.
     fn asked(&mut self, client: u64, id: u64, request: &Request) -> Result<Option<Answer>, api::agent::Problem> {
-        self.speakers.may(client, request)?;
+        self.may(client, request)?;
         match self.call_book(client, id, request)? {
             true => Ok(None),
             false => self.answer(client, request).map(Some),

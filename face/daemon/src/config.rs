@@ -6,6 +6,7 @@
 //!                                      # or auth = "none": messages are neither signed nor checked
 //! socket = "/run/sluice/agent.sock"    # the default
 //! state = "/var/lib/sluice"            # the default
+//! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
 //! policy = "policy.toml"               # who may reserve what (see book/policy_file.rs); default: root and our own user
 //! log = "info"                         # error, warn, info (the default) or debug
 //!
@@ -62,6 +63,7 @@ use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsCon
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
 use crate::own::host_name;
 use crate::remote::config::{self as remote, ListenConfig, ListenFile};
+pub(crate) use crate::rsvp_file::{RsvpFile, rsvp_config};
 use crate::statics_file::{ReservationFile, SenderFile};
 use api::agent::StaticDoc;
 use api::units;
@@ -80,6 +82,8 @@ pub struct AgentConfig {
     pub socket: PathBuf,
     /// Where what outlives the process is kept.
     pub state: PathBuf,
+    /// The group whose members are operators, by name or number; it need not exist.
+    pub operators: String,
     /// How much is logged.
     pub log: Level,
     /// Timing and limits of RSVP.
@@ -197,8 +201,6 @@ pub const DEFAULT_KEPT_BACK: Share = Share::PerMille(20);
 pub const DEFAULT_OVERHEAD: u32 = 14;
 /// Foreground and background together have nine tenths of premium (seed 002 section 5.2).
 const DEFAULT_BACKGROUND: u32 = 900;
-/// Most that a table of states may be allowed to hold.
-const MAX_STATES: usize = 1 << 24;
 /// Most interfaces in a file.
 const MAX_INTERFACES: usize = 1024;
 
@@ -210,6 +212,7 @@ struct File {
     keys: Option<Spanned<PathBuf>>,
     socket: Option<PathBuf>,
     state: Option<PathBuf>,
+    operators: Option<Spanned<String>>,
     log: Option<Spanned<String>>,
     rsvp: Option<RsvpFile>,
     #[serde(default)]
@@ -238,20 +241,6 @@ struct File {
 struct StoreFile {
     #[serde(default)]
     any_filesystem: bool,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RsvpFile {
-    refresh: Option<Spanned<String>>,
-    keep: Option<Spanned<u32>>,
-    repair_wait: Option<Spanned<String>>,
-    blockade: Option<Spanned<u32>>,
-    max_sessions: Option<Spanned<usize>>,
-    max_paths: Option<Spanned<usize>>,
-    max_reservations: Option<Spanned<usize>>,
-    refresh_reduction: Option<bool>,
-    hello: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -305,6 +294,7 @@ impl AgentConfig {
             name,
             socket: found.socket.unwrap_or_else(|| api::places::AGENT_SOCKET.into()),
             state: found.state.unwrap_or_else(|| api::places::AGENT_STATE.into()),
+            operators: operators(&document, found.operators.as_ref())?,
             log,
             rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
             multicast_routes: crate::mroutes::read(&document, &found.multicast_route)?,
@@ -327,6 +317,17 @@ fn beside(file: &Path, path: &Path) -> PathBuf {
     file.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
 }
 
+/// The name or number of a group.
+fn operators(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<String, Mistake> {
+    let Some(group) = found else { return Ok(api::places::OPERATORS.to_owned()) };
+    let text = group.get_ref();
+    if text.is_empty() || text.len() > 32 || !text.chars().all(|c| c.is_ascii_graphic() && !":,@".contains(c)) {
+        let wrong = format!("{text:?} is no group: its name, as /etc/group has it, or its number");
+        return Err(document.at(group.span(), wrong));
+    }
+    Ok(text.clone())
+}
+
 /// A name that can be part of a file name, a namespace name and a refusal.
 pub(crate) fn node_name(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
     let text = name.get_ref();
@@ -336,58 +337,6 @@ pub(crate) fn node_name(document: &Document<'_>, name: &Spanned<String>) -> Resu
         return Err(document.at(name.span(), wrong));
     }
     Ok(text.clone())
-}
-
-pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
-    let mut config = rsvp::io::Config::default();
-    let Some(found) = found else { return Ok(config) };
-    if let Some(refresh) = &found.refresh {
-        config.refresh = unit(document, refresh, units::parse_span)?;
-        let (least, most) = (Span::from_millis(100), Span::from_secs(3600));
-        if config.refresh < least || config.refresh > most {
-            return Err(document.at(refresh.span(), "a refresh period is 100ms to 1h (RFC 2205 proposes 30s)"));
-        }
-    }
-    if let Some(keep) = &found.keep {
-        config.keep = *keep.get_ref();
-        if !(1..=100).contains(&config.keep) {
-            return Err(document.at(keep.span(), "keep is 1 to 100 (RFC 2205 proposes 3)"));
-        }
-    }
-    if let Some(wait) = &found.repair_wait {
-        config.repair_wait = unit(document, wait, units::parse_span)?;
-        if config.repair_wait > Span::from_secs(60) {
-            return Err(document.at(wait.span(), "repair_wait is at most 1m (RFC 2205 proposes 2s)"));
-        }
-    }
-    if let Some(blockade) = &found.blockade {
-        config.blockade = *blockade.get_ref();
-        if !(1..=100).contains(&config.blockade) {
-            return Err(document.at(blockade.span(), "blockade is 1 to 100 refresh periods (RFC 2205 proposes 3)"));
-        }
-    }
-    config.refresh_reduction = found.refresh_reduction.unwrap_or(config.refresh_reduction);
-    if let Some(hello) = &found.hello {
-        let every = unit(document, hello, units::parse_span)?;
-        if every < Span::from_millis(100) || !config.refresh_reduction {
-            let what = "hello is 100ms or more, and goes with refresh_reduction = true";
-            return Err(document.at(hello.span(), what));
-        }
-        config.hello = Some(every);
-    }
-    let limits = [
-        (&found.max_sessions, &mut config.max_sessions),
-        (&found.max_paths, &mut config.max_paths),
-        (&found.max_reservations, &mut config.max_resvs),
-    ];
-    for (limit, to) in limits {
-        let Some(limit) = limit else { continue };
-        if !(1..=MAX_STATES).contains(limit.get_ref()) {
-            return Err(document.at(limit.span(), format!("a limit is 1 to {MAX_STATES}")));
-        }
-        *to = *limit.get_ref();
-    }
-    Ok(config)
 }
 
 fn interfaces(

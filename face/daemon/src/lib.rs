@@ -21,6 +21,8 @@ mod mroutes;
 mod news;
 pub mod own;
 pub mod remote;
+mod rights;
+mod rsvp_file;
 mod sequences;
 mod show;
 mod signalling;

@@ -12,10 +12,10 @@
 use crate::agent::Agent;
 use crate::calls::problem;
 use crate::config::Level;
-use crate::remote::rights;
-use api::agent::{Problem, Request};
+use api::agent::Problem;
 use api::links::{CallerDoc, LinkRow};
 use linux::process::Peer;
+use policy::rights::{Call, Right, Seat, Whose};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use terms::book::{Caller, Role};
@@ -30,69 +30,72 @@ const MAX_GROUPS: usize = 64;
 #[derive(Debug, Default)]
 pub struct Speakers {
     all: BTreeMap<u64, Speaker>,
+    /// The group whose members are operators.
+    operators: Option<u32>,
 }
 
 #[derive(Debug)]
 struct Speaker {
     peer: Caller,
-    door: Door,
+    /// Of the peer itself, whomever it speaks for.
+    seat: Seat,
+    /// Who came from another machine.
+    identity: Option<Identity>,
     instead: Option<Caller>,
 }
 
-/// Where a peer came in.
-#[derive(Debug)]
-enum Door {
-    /// On this machine.
-    Here {
-        /// Root, or the agent's own user.
-        trusted: bool,
-    },
-    /// From another.
-    Afar(Identity),
-}
-
 impl Speakers {
+    /// Members of this group are operators, beside root and our own user.
+    pub fn new(operators: Option<u32>) -> Speakers {
+        Speakers { all: BTreeMap::new(), operators }
+    }
+
     /// A connection came.
     pub fn came(&mut self, client: u64, peer: &Peer) {
-        let trusted = peer.uid == 0 || own_uid() == Some(peer.uid);
+        let in_group = |group: u32| peer.gid == group || peer.groups.contains(&group);
+        let seat = match peer.uid {
+            0 => Seat::Root,
+            uid if own_uid() == Some(uid) => Seat::Root,
+            _ if self.operators.is_some_and(in_group) => Seat::Operator,
+            _ => Seat::Member,
+        };
+        let others = peer.groups.iter().filter(|group| **group != peer.gid);
         let caller = Caller {
             name: format!("uid:{}", peer.uid),
-            groups: vec![format!("gid:{}", peer.gid)],
-            role: if trusted { Role::Operator } else { Role::Owner },
+            groups: std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect(),
+            role: if seat == Seat::Member { Role::Owner } else { Role::Operator },
         };
-        self.all.insert(client, Speaker { peer: caller, door: Door::Here { trusted }, instead: None });
+        self.all.insert(client, Speaker { peer: caller, seat, identity: None, instead: None });
     }
 
     /// A connection came from another machine.
     pub fn came_from_afar(&mut self, client: u64, identity: Identity) {
-        let role = match identity.role {
-            trust::Role::Operator => Role::Operator,
-            trust::Role::Auditor => Role::Auditor,
-            trust::Role::Requester | trust::Role::Agent | trust::Role::Broker => Role::Owner,
+        let (seat, role) = match identity.role {
+            trust::Role::Operator => (Seat::FarOperator, Role::Operator),
+            trust::Role::Auditor => (Seat::Auditor, Role::Auditor),
+            trust::Role::Requester => (Seat::Requester, Role::Owner),
+            trust::Role::Agent => (Seat::Agent, Role::Owner),
+            trust::Role::Broker => (Seat::Broker, Role::Owner),
         };
         let peer = Caller { name: identity.known_as(), groups: identity.groups(), role };
-        self.all.insert(client, Speaker { peer, door: Door::Afar(identity), instead: None });
+        self.all.insert(client, Speaker { peer, seat, identity: Some(identity), instead: None });
     }
 
-    /// Whether a connection may ask this at all, before anybody looks at what it asks.
-    ///
-    /// # Errors
-    /// It may not.
-    pub fn may(&self, client: u64, request: &Request) -> Result<(), Problem> {
-        match self.all.get(&client) {
-            Some(Speaker { door: Door::Afar(identity), instead, .. }) => {
-                rights::may(identity.role, instead.as_ref().map(|caller| caller.role), request)
-            }
-            Some(_) => Ok(()),
-            None => Err(problem("refused", "nobody speaks here")),
-        }
+    /// Who asks this on a connection, and how they came in; `None`: nobody is there. Whether a peer may speak for others is
+    /// asked of the peer itself.
+    pub fn seat(&self, client: u64, call: Call) -> Option<(Seat, &Caller)> {
+        let speaker = self.all.get(&client)?;
+        Some(match &speaker.instead {
+            Some(caller) if call != Call::SpeakFor => (spoken_for(caller), caller),
+            _ => (speaker.seat, &speaker.peer),
+        })
     }
 
     /// Other brokers are taken at their word from now on; the connections that are so no longer, and speak for themselves again.
     pub fn renew(&mut self, brokers: &[String]) -> Vec<u64> {
         let mut silenced = Vec::new();
         for (client, speaker) in &mut self.all {
-            let Door::Afar(identity) = &speaker.door else { continue };
+            let Some(identity) = &speaker.identity else { continue };
             if !brokers.contains(&identity.known_as()) && speaker.instead.take().is_some() {
                 silenced.push(*client);
             }
@@ -117,18 +120,31 @@ impl Speakers {
     /// It may not, or what it says is no caller.
     pub fn speak_for(&mut self, client: u64, who: Option<&CallerDoc>, brokers: &[String]) -> Result<(), Problem> {
         let instead = who.map(read).transpose()?;
-        match self.all.get_mut(&client) {
-            Some(Speaker { door: Door::Here { trusted: true }, instead: now, .. }) => *now = instead,
-            Some(Speaker { door: Door::Afar(identity), instead: now, .. }) => {
-                if identity.role != trust::Role::Broker || !brokers.contains(&identity.known_as()) {
-                    let what = "only brokers that this agent's policy names may speak for others: brokers = [\"NAME\"]";
-                    return Err(problem("refused", what));
-                }
-                *now = instead.map(|caller| through(identity, caller)).transpose()?;
+        let nobody = || problem("refused", "nobody speaks here");
+        let speaker = self.all.get_mut(&client).ok_or_else(nobody)?;
+        speaker.instead = match (Call::SpeakFor.at_most(speaker.seat), &speaker.identity) {
+            (Right::Yes, _) => instead,
+            (Right::Rule, Some(identity)) if brokers.contains(&identity.known_as()) => {
+                instead.map(|caller| through(identity, caller)).transpose()?
             }
-            _ => return Err(problem("refused", "only root and the agent's own user may speak for others")),
-        }
+            (Right::Rule, _) => {
+                let what = "only brokers that this agent's policy names may speak for others: brokers = [\"NAME\"]";
+                return Err(problem("refused", what));
+            }
+            (Right::No, _) => {
+                return Err(problem("refused", Call::SpeakFor.refusal(speaker.seat, Whose::Any, &speaker.peer)));
+            }
+        };
         Ok(())
+    }
+}
+
+/// Somebody for whom another speaks has the rights of their role, as if they had come by a certificate.
+fn spoken_for(caller: &Caller) -> Seat {
+    match caller.role {
+        Role::Owner => Seat::Requester,
+        Role::Auditor => Seat::Auditor,
+        Role::Operator => Seat::FarOperator,
     }
 }
 
@@ -226,8 +242,8 @@ mod tests {
     #[test]
     fn only_the_trusted_speak_for_others() {
         let mut speakers = Speakers::default();
-        speakers.came(16, &Peer { pid: 1, uid: 0, gid: 0 });
-        speakers.came(17, &Peer { pid: 2, uid: 65_533, gid: 100 });
+        speakers.came(16, &Peer { pid: 1, uid: 0, gid: 0, groups: Vec::new() });
+        speakers.came(17, &Peer { pid: 2, uid: 65_533, gid: 100, groups: vec![27] });
         assert_eq!((speakers.of(16).name.as_str(), speakers.of(16).role), ("uid:0", Role::Operator));
         assert_eq!((speakers.of(17).name.as_str(), speakers.of(17).role), ("uid:65533", Role::Owner));
         speakers.speak_for(16, Some(&doc("alice", "owner")), &[]).unwrap();

@@ -3,7 +3,9 @@
 use crate::problem::{Answer, Problem};
 use api::links::CallerDoc;
 use axum::http::StatusCode;
+use policy::rights::{Call, Right, Seat, Whose};
 use std::sync::Arc;
+use terms::book::{Caller, Role as Seen};
 use trust::{Gate, Identity, Role};
 
 /// Who is at the other end of a connection.
@@ -18,10 +20,10 @@ pub enum Peer {
     },
     /// A process of this machine, on the Unix socket.
     Local {
-        /// Its user.
-        uid: u32,
-        /// Its group.
-        gid: u32,
+        /// Who the kernel says that it is.
+        peer: Arc<linux::process::Peer>,
+        /// Whether it is a member of the operators' group.
+        operator: bool,
     },
     /// Somebody on the loopback, taken for this name.
     Plain(Arc<str>),
@@ -34,33 +36,73 @@ pub fn own_uid() -> u32 {
 }
 
 impl Peer {
+    /// Where it sits in the table of rights. Whom the configuration names on the loopback is a requester.
+    pub fn seat(&self) -> Seat {
+        match self {
+            Peer::Certificate { identity, .. } => match identity.role {
+                Role::Requester => Seat::Requester,
+                Role::Auditor => Seat::Auditor,
+                Role::Operator => Seat::FarOperator,
+                Role::Agent => Seat::Agent,
+                Role::Broker => Seat::Broker,
+            },
+            Peer::Local { peer, .. } if peer.uid == 0 || peer.uid == own_uid() => Seat::Root,
+            Peer::Local { operator: true, .. } => Seat::Operator,
+            Peer::Local { .. } => Seat::Member,
+            Peer::Plain(_) => Seat::Requester,
+        }
+    }
+
+    /// Whether it may ask this at all, before anybody looks at what it asks.
+    ///
+    /// # Errors
+    /// 401: the certificate is good no more; 403: the table says no.
+    pub fn may(&self, call: Call) -> Answer<()> {
+        self.is_good()?;
+        let seat = self.seat();
+        match call.at_most(seat) {
+            Right::No => Err(Problem::forbidden(call.refusal(seat, Whose::Any, &self.named()))),
+            Right::Yes | Right::Rule => Ok(()), // rules are the agents'
+        }
+    }
+
     /// Who asks, as agents are told; asked for every request.
     ///
     /// # Errors
-    /// 401: the certificate is good no more; 403: a certificate of an agent or broker is not for asking.
+    /// 401: the certificate is good no more.
     pub fn caller(&self) -> Answer<CallerDoc> {
-        let doc = |name: String, groups: Vec<String>, role: &str| CallerDoc { name, groups, role: role.to_owned() };
+        self.is_good()?;
+        let Caller { name, groups, role } = self.named();
+        let role = match role {
+            Seen::Owner => "owner",
+            Seen::Auditor => "auditor",
+            Seen::Operator => "operator",
+        };
+        Ok(CallerDoc { name, groups, role: role.to_owned() })
+    }
+
+    /// A certificate is asked for at every request: it may be revoked, or over.
+    fn is_good(&self) -> Answer<()> {
+        let Peer::Certificate { identity, gate } = self else { return Ok(()) };
+        gate.admit(identity).map_err(|error| {
+            Problem::new(StatusCode::UNAUTHORIZED, "certificate", "Certificate not good", error.to_string())
+        })
+    }
+
+    fn named(&self) -> Caller {
+        let role = match self.seat() {
+            Seat::Root | Seat::Operator | Seat::FarOperator => Seen::Operator,
+            Seat::Auditor => Seen::Auditor,
+            Seat::Member | Seat::Requester | Seat::Agent | Seat::Broker => Seen::Owner,
+        };
         match self {
-            Peer::Certificate { identity, gate } => {
-                gate.admit(identity).map_err(|error| {
-                    Problem::new(StatusCode::UNAUTHORIZED, "certificate", "Certificate not good", error.to_string())
-                })?;
-                let role = match identity.role {
-                    Role::Requester => "owner",
-                    Role::Auditor => "auditor",
-                    Role::Operator => "operator",
-                    Role::Agent | Role::Broker => {
-                        let what = format!("a certificate of the role {} is not for asking", identity.role);
-                        return Err(Problem::forbidden(what));
-                    }
-                };
-                Ok(doc(identity.known_as(), identity.groups(), role))
+            Peer::Certificate { identity, .. } => Caller { name: identity.known_as(), groups: identity.groups(), role },
+            Peer::Local { peer, .. } => {
+                let others = peer.groups.iter().filter(|group| **group != peer.gid);
+                let groups = std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect();
+                Caller { name: format!("uid:{}", peer.uid), groups, role }
             }
-            Peer::Local { uid, gid } => {
-                let role = if *uid == 0 || *uid == own_uid() { "operator" } else { "owner" };
-                Ok(doc(format!("uid:{uid}"), vec![format!("gid:{gid}")], role))
-            }
-            Peer::Plain(name) => Ok(doc(name.to_string(), Vec::new(), "owner")),
+            Peer::Plain(name) => Caller { name: name.to_string(), groups: Vec::new(), role },
         }
     }
 }

@@ -4,6 +4,7 @@
 //! ```toml
 //! socket = "/run/sluice/broker.sock"   # the default; mode 0660, group `sluice`
 //! state = "/var/lib/sluice/broker"     # the default: webhooks are kept there
+//! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
 //! listen = ["0.0.0.0:8443"]            # mutual TLS, with what `tls` says
 //! plain = ["127.0.0.1:8080"]           # without TLS: loopback only, and everybody there is `plain_as`
 //! plain_as = "demo"
@@ -58,6 +59,8 @@ const MAX_AGENTS: usize = 256;
 pub struct BrokerConfig {
     /// The Unix socket.
     pub socket: PathBuf,
+    /// The group whose members are operators, by name or number; it need not exist.
+    pub operators: String,
     /// Where webhooks are kept.
     pub state: PathBuf,
     /// Where it listens with mutual TLS.
@@ -139,6 +142,7 @@ impl Default for BrokerConfig {
     fn default() -> BrokerConfig {
         BrokerConfig {
             socket: SOCKET.into(),
+            operators: api::places::OPERATORS.to_owned(),
             state: STATE.into(),
             listen: Vec::new(),
             tls: None,
@@ -157,6 +161,7 @@ impl Default for BrokerConfig {
 #[serde(deny_unknown_fields)]
 struct File {
     socket: Option<PathBuf>,
+    operators: Option<String>,
     state: Option<PathBuf>,
     #[serde(default)]
     listen: Vec<Spanned<SocketAddr>>,
@@ -249,6 +254,7 @@ impl BrokerConfig {
         };
         Ok(BrokerConfig {
             socket: found.socket.unwrap_or(usual.socket),
+            operators: found.operators.unwrap_or(usual.operators),
             state: found.state.unwrap_or(usual.state),
             listen: found.listen.into_iter().map(Spanned::into_inner).collect(),
             tls,

@@ -24,6 +24,7 @@ pub mod openapi;
 pub mod paths;
 pub mod plan;
 pub mod problem;
+mod query;
 pub mod routes;
 mod run;
 pub mod stream;

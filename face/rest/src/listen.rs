@@ -69,8 +69,8 @@ impl House {
         House { router, limits, guests: Arc::default(), stop }
     }
 
-    /// Serves the Unix socket until told to stop.
-    pub async fn unix(self, listener: UnixListener) {
+    /// Serves the Unix socket until told to stop; members of the group `operators` are operators.
+    pub async fn unix(self, listener: UnixListener, operators: Option<u32>) {
         let mut stop = self.stop.clone();
         loop {
             let accepted = tokio::select! {
@@ -81,8 +81,9 @@ impl House {
                 sleep(Duration::from_millis(50)).await; // no more files: those who are there may leave first
                 continue;
             };
-            let (Some(seat), Ok(peer)) = (self.seat(None), stream.peer_cred()) else { continue };
-            let peer = Peer::Local { uid: peer.uid(), gid: peer.gid() };
+            let (Some(seat), Ok(peer)) = (self.seat(None), linux::process::peer(&stream)) else { continue };
+            let operator = operators.is_some_and(|group| peer.gid == group || peer.groups.contains(&group));
+            let peer = Peer::Local { peer: Arc::new(peer), operator };
             tokio::spawn(self.clone().serve(stream, peer, seat));
         }
     }

@@ -9,6 +9,7 @@ use crate::gather::{self, Found, Member, document, each, find, id_of};
 use crate::group;
 use crate::id::Id;
 use crate::problem::{Answer, Out, Problem};
+use crate::query::Query;
 use crate::stream;
 use crate::strict;
 use api::agent::Request;
@@ -16,10 +17,12 @@ use api::book::{BookAnswer, BookFilter, Instant, WindowDoc};
 use axum::body::Body;
 use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Request as Http, Response, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
-use axum::routing::{delete, get, post};
+use axum::routing::{MethodRouter, delete, get, patch, post};
 use axum::{Json, Router};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use policy::rights::Call;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -32,24 +35,87 @@ const MAX_KEY: usize = 96;
 type Here = State<Arc<Broker>>;
 type Result_<T> = Result<T, Out>;
 
-/// All of them.
+/// All of them: each stands behind the table of rights.
 pub fn router(broker: Arc<Broker>) -> Router {
-    Router::new()
-        .route("/openapi.json", get(openapi))
-        .route("/v1/resources", get(resources))
-        .route("/v1/enquiries", post(enquire))
-        .route("/v1/reservations", get(list).post(create))
-        .route("/v1/reservations/{id}", get(show).patch(modify).delete(cancel))
-        .route("/v1/reservations/{id}/bind", post(bind))
-        .route("/v1/reservations/{id}/commit", post(commit))
-        .route("/v1/reservations/{id}/history", get(history))
-        .route("/v1/paths", get(paths))
-        .route("/v1/events", get(events))
-        .route("/v1/webhooks", get(webhooks).post(add_webhook))
-        .route("/v1/webhooks/{id}", delete(remove_webhook))
+    let routes = Call::ALL.iter().filter_map(|call| {
+        let (_, path) = call.name().split_once(' ')?;
+        let asked = move |request: Http<Body>, next: Next| ask_table(*call, request, next);
+        Some((path, handler(*call)?.layer(middleware::from_fn(asked))))
+    });
+    routes
+        .fold(Router::new(), |router, (path, handler)| router.route(path, handler))
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
         .with_state(broker)
+}
+
+/// What answers a call; `None`: it is not one of ours. No wildcard: a new call does not compile without an answer.
+fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
+    Some(match call {
+        Call::GetOpenapi => get(openapi),
+        Call::GetResources => get(resources),
+        Call::GetPaths => get(paths),
+        Call::PostEnquiry => post(enquire),
+        Call::PostReservation => post(create),
+        Call::GetReservations => get(list),
+        Call::GetReservation => get(show),
+        Call::PatchReservation => patch(modify),
+        Call::DeleteReservation => delete(cancel),
+        Call::PostBind => post(bind),
+        Call::PostCommit => post(commit),
+        Call::GetHistory => get(history),
+        Call::GetEvents => get(events),
+        Call::GetWebhooks => get(webhooks),
+        Call::PostWebhook => post(add_webhook),
+        Call::DeleteWebhook => delete(remove_webhook),
+        Call::Hello
+        | Call::Resources
+        | Call::Links
+        | Call::May
+        | Call::Status
+        | Call::Sessions
+        | Call::Senders
+        | Call::Reservations
+        | Call::Counters
+        | Call::Show
+        | Call::Statics
+        | Call::BoomerangSessions
+        | Call::Watch
+        | Call::Sender
+        | Call::Receiver
+        | Call::Reserve
+        | Call::Priority
+        | Call::SenderGone
+        | Call::Release
+        | Call::BoomerangReserve
+        | Call::BoomerangRelease
+        | Call::BookEnquire
+        | Call::BookCreate
+        | Call::BookCommit
+        | Call::BookModify
+        | Call::BookBind
+        | Call::BookCancel
+        | Call::BookShow
+        | Call::BookHistory
+        | Call::BookFollow
+        | Call::BookAudit
+        | Call::SpeakFor
+        | Call::AddStatic
+        | Call::RemoveStatic
+        | Call::Trace
+        | Call::BoomerangTrace
+        | Call::ReloadKeys
+        | Call::Stop => return None,
+    })
+}
+
+/// Nobody's request is looked at before the table allows them the call.
+async fn ask_table(call: Call, request: Http<Body>, next: Next) -> Response<Body> {
+    let Some(peer) = request.extensions().get::<Peer>() else { return nothing().await.into_response() };
+    match peer.may(call) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => Out(problem).into_response(),
+    }
 }
 
 async fn nothing() -> Out {
@@ -414,55 +480,4 @@ async fn body<T: DeserializeOwned>(broker: &Broker, request: Http<Body>) -> Answ
         }
     };
     strict::read(&text).map_err(Problem::malformed)
-}
-
-/// What stands behind the question mark: each name once, and none that is not known.
-struct Query(BTreeMap<String, String>);
-
-impl Query {
-    fn read(text: Option<String>, known: &[&str]) -> Answer<Query> {
-        let mut all = BTreeMap::new();
-        for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = decoded(value).ok_or_else(|| Problem::malformed(format!("{name:?} is encoded wrongly")))?;
-            if !known.contains(&name) {
-                return Err(Problem::malformed(format!("{name:?} is not known here: {}", known.join(", "))));
-            }
-            if all.insert(name.to_owned(), value).is_some() {
-                return Err(Problem::malformed(format!("{name:?} is there twice")));
-            }
-        }
-        Ok(Query(all))
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        self.0.get(name).cloned()
-    }
-
-    fn parsed<T: std::str::FromStr>(&self, name: &str) -> Answer<Option<T>> {
-        let parse =
-            |text: &String| text.parse().map_err(|_| Problem::malformed(format!("{name}: {text:?} is no such thing")));
-        self.0.get(name).map(parse).transpose()
-    }
-}
-
-/// Percent-decoding; a plus is a plus, as in an RFC 3339 offset.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        match (first, after) {
-            (b'%', [high, low, after @ ..]) => {
-                let digit = |b: &u8| char::from(*b).to_digit(16);
-                bytes.push((digit(high)? * 16 + digit(low)?) as u8);
-                rest = after;
-            }
-            (b'%', _) => return None,
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).ok()
 }

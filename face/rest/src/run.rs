@@ -76,7 +76,7 @@ pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
     for listener in without {
         tasks.spawn(house.clone().plain(listener, config.plain_as.as_str().into()));
     }
-    tasks.spawn(house.unix(unix));
+    tasks.spawn(house.unix(unix, linux::process::group_id(&config.operators)));
     Ok(Running { listens, finished, stop, tasks, socket: config.socket.clone() })
 }
 

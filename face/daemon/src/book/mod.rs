@@ -28,7 +28,7 @@ use terms::Time;
 /// The book and everything around it.
 pub(crate) struct Book {
     pub(crate) broker: Broker,
-    policy: Policy,
+    pub(crate) policy: Policy,
     /// Brokers on other machines that are taken at their word.
     pub(crate) brokers: Vec<String>,
     pub(crate) enforcers: Enforcers,
@@ -54,7 +54,7 @@ impl Book {
     pub(crate) fn open(config: &AgentConfig) -> Result<Book, StartError> {
         let policy_file::Rules { policy, brokers } = match &config.policy {
             Some(file) => policy_file::load(file).map_err(StartError::Policy)?,
-            None => policy_file::usual(),
+            None => policy_file::usual(linux::process::group_id(&config.operators)),
         };
         let (desk, found) = Desk::open(config)?;
         let mut seed = [0; 32];

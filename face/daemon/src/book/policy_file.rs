@@ -1,4 +1,5 @@
-//! The file of policy: who may reserve what. Without one, only root and the agent's own user may reserve anything.
+//! The file of policy: who may reserve what. Without one, only operators may: root, the agent's own user,
+//! and the group that `operators` of the agent's file names.
 //!
 //! ```toml
 //! brokers = ["main"]                   # certificates of the role broker that say for whom they ask; default: none does;
@@ -83,17 +84,18 @@ pub struct Rules {
     pub brokers: Vec<String>,
 }
 
-/// Where no file says anything: root and the agent's own user may do everything, nobody else anything.
-pub fn usual() -> Rules {
+/// Where no file says anything: root, the agent's own user and the operators' group may reserve everything, nobody else
+/// anything.
+pub fn usual(operators: Option<u32>) -> Rules {
     let own = crate::speakers::own_uid().unwrap_or(0);
     let names = ["uid:0".to_owned(), format!("uid:{own}")];
+    let names = names.iter().filter_map(|name| Pattern::new(name).ok()).map(Who::Name);
+    let group = operators.and_then(|group| Pattern::new(&format!("gid:{group}")).ok()).map(Who::Group);
     let rule = Rule {
-        name: "root-and-own-user".to_owned(),
-        who: names.iter().filter_map(|name| Pattern::new(name).ok()).map(Who::Name).collect(),
-        resources: Vec::new(),
-        labels: Vec::new(),
-        background: None,
+        name: "operators".to_owned(),
+        who: names.chain(group).collect(),
         effect: Effect::Allow(Limits::default()),
+        ..Rule::default()
     };
     Rules { policy: Policy::new(vec![rule]).unwrap_or_default(), brokers: Vec::new() }
 }
@@ -172,6 +174,7 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
         labels: patterns(&entry.label)?,
         background: entry.background,
         effect,
+        ..Rule::default()
     })
 }
 
@@ -324,7 +327,7 @@ deny = true
         assert_eq!((limits(1).amount, limits(2).amount), (Some(160_000_000), Some(500_000)));
         assert_eq!(policy.rules()[3].effect, Effect::Deny);
         assert_eq!(read("").unwrap(), Policy::default());
-        assert_eq!((usual().policy.rules().len(), usual().brokers.len()), (1, 0));
+        assert_eq!((usual(None).policy.rules().len(), usual(None).brokers.len()), (1, 0));
         assert_eq!(whole("brokers = [\"main\", \"b-2\"]").unwrap().brokers, ["main", "b-2"]);
         assert_eq!(whole("brokers = [\"home/main\", \"anl/main\"]").unwrap().brokers, ["main", "anl/main"]);
         assert!(whole("brokers = [\"a/b/c\"]").is_err() && whole("brokers = [\"/main\"]").is_err());
@@ -343,7 +346,7 @@ deny = true
         ] {
             assert_eq!(policy.may_audit(&caller(name, group, role)), may, "{name} {group}");
         }
-        assert!(!usual().policy.may_audit(&caller("uid:8", "gid:8", Role::Owner)), "default deny");
+        assert!(!usual(None).policy.may_audit(&caller("uid:8", "gid:8", Role::Owner)), "default deny");
         assert!(read("auditors = [\"\"]\n").unwrap_err().starts_with("policy.toml:1: \"\" names nothing"));
     }
 

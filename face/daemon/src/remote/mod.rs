@@ -1,13 +1,12 @@
 //! Callers from other machines: mutual TLS beside the local socket, for the same calls.
 //!
 //! [`bridge`] is a thread of its own that does the cryptography; what comes in through it is, for the agent's loop, one more
-//! local connection, of which it is known who speaks there: whoever the certificate names. [`rights`] says what such a caller may ask
-//! at all. No configuration, no door.
+//! local connection, of which it is known who speaks there: whoever the certificate names. The table of rights
+//! ([`policy::rights`]) says what such a caller may ask at all. No configuration, no door.
 
 mod bridge;
 pub mod config;
 mod guest;
-pub(crate) mod rights;
 
 use crate::agent::Agent;
 use crate::config::Level;

@@ -1,0 +1,360 @@
+//! The table of rights: who may ask what, at every door. Default deny; the page `docs/rights.md` is this table.
+//!
+//! A row is a call and about whose things it is, a column is who asks and how they came in. A cell is no, yes, or as far as a
+//! rule of the policy file allows. Every call of the agent's socket and every route of the broker is a [`Call`]; one
+//! without a row does not compile.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use terms::book::Caller;
+
+/// Who asks, and how they came in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Seat {
+    /// This machine: root, and the user as whom agent or broker run.
+    Root,
+    /// This machine: members of the operators' group.
+    Operator,
+    /// This machine: everybody else whom the socket lets in.
+    Member,
+    /// A certificate of the role requester, or an owner for whom a broker speaks.
+    Requester,
+    /// A certificate of the role auditor, or an auditor for whom a broker speaks.
+    Auditor,
+    /// A certificate of the role operator, or an operator for whom a broker speaks.
+    FarOperator,
+    /// A certificate of the role agent.
+    Agent,
+    /// A certificate of the role broker, while it speaks for nobody.
+    Broker,
+}
+
+impl Seat {
+    /// All, in the order of the columns.
+    pub const ALL: [Seat; 8] = [
+        Seat::Root,
+        Seat::Operator,
+        Seat::Member,
+        Seat::Requester,
+        Seat::Auditor,
+        Seat::FarOperator,
+        Seat::Agent,
+        Seat::Broker,
+    ];
+
+    /// The column's head; who came by a certificate has a capital letter.
+    pub fn name(self) -> &'static str {
+        match self {
+            Seat::Root => "root",
+            Seat::Operator => "operator",
+            Seat::Member => "member",
+            Seat::Requester => "Requester",
+            Seat::Auditor => "Auditor",
+            Seat::FarOperator => "Operator",
+            Seat::Agent => "Agent",
+            Seat::Broker => "Broker",
+        }
+    }
+
+    /// In words, of several.
+    fn words(self) -> &'static str {
+        match self {
+            Seat::Root => "root",
+            Seat::Operator => "the operators' group",
+            Seat::Member => "users of this machine",
+            Seat::Requester => "requesters",
+            Seat::Auditor => "auditors",
+            Seat::FarOperator => "operators by certificate",
+            Seat::Agent => "agents",
+            Seat::Broker => "brokers",
+        }
+    }
+
+    /// Whether they came from another machine, or somebody who did speaks for them.
+    pub fn is_far(self) -> bool {
+        self >= Seat::Requester
+    }
+}
+
+/// What a cell says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Right {
+    /// Refused.
+    No,
+    /// Allowed.
+    Yes,
+    /// As far as the policy file allows.
+    Rule,
+}
+
+impl Right {
+    /// As the page writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Right::No => "-",
+            Right::Yes => "yes",
+            Right::Rule => "rule",
+        }
+    }
+}
+
+/// About whose things a call is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// Nobody's in particular.
+    Any,
+    /// The caller's own.
+    Own,
+    /// Somebody else's.
+    Others,
+}
+
+impl Whose {
+    /// As the page writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Whose::Any => "",
+            Whose::Own => "own",
+            Whose::Others => "others'",
+        }
+    }
+}
+
+/// A row: about whose things, and what each column says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// About whose.
+    pub whose: Whose,
+    /// In the order of [`Seat::ALL`].
+    pub rights: [Right; 8],
+}
+
+macro_rules! calls {
+    ($($variant:ident $name:literal)*) => {
+        /// A call of the agent's socket, or a route of the broker.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Call {
+            $(
+                #[doc = concat!("`", $name, "`")]
+                $variant,
+            )*
+        }
+
+        impl Call {
+            /// Every one, in the order of the page.
+            pub const ALL: &'static [Call] = &[$(Call::$variant),*];
+
+            /// As it is asked: `book_create`, `GET /v1/resources`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Call::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+calls! {
+    Hello "hello"
+    Resources "resources"
+    Links "links"
+    May "may"
+    Status "status"
+    Sessions "sessions"
+    Senders "senders"
+    Reservations "reservations"
+    Counters "counters"
+    Show "show"
+    Statics "statics"
+    BoomerangSessions "boomerang_sessions"
+    Watch "watch"
+    Sender "sender"
+    Receiver "receiver"
+    Reserve "reserve"
+    Priority "priority"
+    SenderGone "sender_gone"
+    Release "release"
+    BoomerangReserve "boomerang_reserve"
+    BoomerangRelease "boomerang_release"
+    BookEnquire "book_enquire"
+    BookCreate "book_create"
+    BookCommit "book_commit"
+    BookModify "book_modify"
+    BookBind "book_bind"
+    BookCancel "book_cancel"
+    BookShow "book_show"
+    BookHistory "book_history"
+    BookFollow "book_follow"
+    BookAudit "book_audit"
+    SpeakFor "speak_for"
+    AddStatic "add_static"
+    RemoveStatic "remove_static"
+    Trace "trace"
+    BoomerangTrace "boomerang_trace"
+    ReloadKeys "reload_keys"
+    Stop "stop"
+    GetOpenapi "GET /openapi.json"
+    GetResources "GET /v1/resources"
+    GetPaths "GET /v1/paths"
+    PostEnquiry "POST /v1/enquiries"
+    PostReservation "POST /v1/reservations"
+    GetReservations "GET /v1/reservations"
+    GetReservation "GET /v1/reservations/{id}"
+    PatchReservation "PATCH /v1/reservations/{id}"
+    DeleteReservation "DELETE /v1/reservations/{id}"
+    PostBind "POST /v1/reservations/{id}/bind"
+    PostCommit "POST /v1/reservations/{id}/commit"
+    GetHistory "GET /v1/reservations/{id}/history"
+    GetEvents "GET /v1/events"
+    GetWebhooks "GET /v1/webhooks"
+    PostWebhook "POST /v1/webhooks"
+    DeleteWebhook "DELETE /v1/webhooks/{id}"
+}
+
+const fn any(cells: &str) -> [Row; 1] {
+    [Row { whose: Whose::Any, rights: read(cells) }]
+}
+
+const fn own(cells: &str) -> [Row; 1] {
+    [Row { whose: Whose::Own, rights: read(cells) }]
+}
+
+const fn by_owner(own: &str, others: &str) -> [Row; 2] {
+    [Row { whose: Whose::Own, rights: read(own) }, Row { whose: Whose::Others, rights: read(others) }]
+}
+
+/// Eight cells: `-`, `y` or `r`.
+const fn read(cells: &str) -> [Right; 8] {
+    let bytes = cells.as_bytes();
+    let (mut rights, mut at, mut n) = ([Right::No; 8], 0, 0);
+    while at < bytes.len() {
+        if bytes[at] != b' ' {
+            rights[n] = match bytes[at] {
+                b'-' => Right::No,
+                b'y' => Right::Yes,
+                b'r' => Right::Rule,
+                _ => panic!("a cell is -, y or r"),
+            };
+            n += 1;
+        }
+        at += 1;
+    }
+    assert!(n == 8, "a row has eight cells");
+    rights
+}
+
+/// Everybody, to say who is there and what may be asked.
+const OPEN: &[Row] = &any("yyy yyyyy");
+/// What there is to reserve.
+const OFFER: &[Row] = &any("yyy yyy--");
+/// Who talks to whom: for those who see everything.
+const TABLES: &[Row] = &any("yyr -yy--");
+/// Signalling speaks for this host's own addresses: nobody from elsewhere.
+const SIGNAL: &[Row] = &any("yyr -----");
+/// What others have, how everything is set up, and messages as they are on the wire.
+const SYSTEM: &[Row] = &any("yy- -----");
+/// Asks policy anew, changes nothing.
+const ENQUIRE: &[Row] = &any("rrr rrr--");
+/// Asks policy anew, and changes something.
+const RESERVE: &[Row] = &any("rrr r-r--");
+/// The same, of a reservation.
+const CHANGE: &[Row] = &by_owner("rrr r-r--", "rr- --r--");
+/// Gives something back.
+const GIVE_BACK: &[Row] = &by_owner("yyy y-y--", "yy- --y--");
+/// Reads a reservation.
+const READ: &[Row] = &by_owner("yyy yyy--", "yy- -yy--");
+/// What is the caller's and nobody else's.
+const PRIVATE: &[Row] = &by_owner("yyy yyy--", "--- -----");
+
+impl Call {
+    /// Its rows of the table.
+    pub fn rows(self) -> &'static [Row] {
+        match self {
+            Call::Hello | Call::GetOpenapi => OPEN,
+            Call::Resources | Call::Links | Call::GetResources | Call::GetPaths => OFFER,
+            Call::May => const { &by_owner("yyy yyy--", "yyr ryy--") },
+            Call::Status
+            | Call::Sessions
+            | Call::Senders
+            | Call::Reservations
+            | Call::Counters
+            | Call::Show
+            | Call::Statics
+            | Call::BoomerangSessions
+            | Call::Watch => TABLES,
+            Call::Sender | Call::Receiver | Call::Reserve | Call::Priority => SIGNAL,
+            Call::SenderGone | Call::Release => const { &own("yyy -----") },
+            Call::BoomerangReserve => const { &by_owner("yyr -----", "yy- -----") },
+            Call::BoomerangRelease => const { &by_owner("yyy -----", "yy- -----") },
+            Call::BookEnquire | Call::PostEnquiry => ENQUIRE,
+            Call::BookCreate | Call::PostReservation => RESERVE,
+            Call::BookCommit | Call::BookModify | Call::BookBind => CHANGE,
+            Call::PatchReservation | Call::PostBind | Call::PostCommit => CHANGE,
+            Call::BookCancel | Call::DeleteReservation => GIVE_BACK,
+            Call::BookShow | Call::BookHistory | Call::BookFollow => READ,
+            Call::GetReservations | Call::GetReservation | Call::GetHistory | Call::GetEvents => READ,
+            Call::BookAudit => const { &any("yyr ryy--") },
+            Call::SpeakFor => const { &any("y-- ----r") },
+            Call::AddStatic
+            | Call::RemoveStatic
+            | Call::Trace
+            | Call::BoomerangTrace
+            | Call::ReloadKeys
+            | Call::Stop => SYSTEM,
+            Call::GetWebhooks | Call::PostWebhook => const { &own("yyy yyy--") },
+            Call::DeleteWebhook => PRIVATE,
+        }
+    }
+
+    /// Whether its rule is the policy's list of `auditors`: it reads, and names no amount.
+    pub fn is_for_auditors(self) -> bool {
+        self == Call::BookAudit || self.rows() == TABLES
+    }
+
+    /// What the table says to somebody about things of whoever it is.
+    pub fn right(self, seat: Seat, whose: Whose) -> Right {
+        let row = self.rows().iter().find(|row| row.whose == whose);
+        row.map_or(Right::No, |row| row.rights[seat as usize])
+    }
+
+    /// What it says before anybody looks whose things it is about: the most that any row says.
+    pub fn at_most(self, seat: Seat) -> Right {
+        let cells = || self.rows().iter().map(|row| row.rights[seat as usize]);
+        match (cells().any(|cell| cell == Right::Yes), cells().any(|cell| cell == Right::Rule)) {
+            (true, _) => Right::Yes,
+            (false, true) => Right::Rule,
+            (false, false) => Right::No,
+        }
+    }
+
+    /// Why somebody may not: who they are, and who may.
+    pub fn refusal(self, seat: Seat, whose: Whose, caller: &Caller) -> String {
+        let of = |row: &&Row| whose == Whose::Any || row.whose == whose;
+        let rows: Vec<&Row> = self.rows().iter().filter(of).collect();
+        let may = |seat: &&Seat| rows.iter().any(|row| row.rights[**seat as usize] != Right::No);
+        let who: Vec<&str> = Seat::ALL.iter().filter(may).map(|seat| seat.words()).collect();
+        let things = if whose == Whose::Others { " of what is somebody else's" } else { "" };
+        let only_here = seat.is_far() && !Seat::ALL.iter().filter(may).any(|seat| seat.is_far());
+        let place = if only_here { ", on the agent's own socket" } else { "" };
+        let who = if who.is_empty() { String::from("nobody") } else { who.join(", ") };
+        format!("{}{things} is for {who}{place}; you are {}", self.name(), seated(seat, caller))
+    }
+}
+
+/// Who somebody is, for them to read: name, groups, and how they came in.
+pub fn seated(seat: Seat, caller: &Caller) -> String {
+    let place = match seat {
+        Seat::Root | Seat::Operator | Seat::Member => "on this machine",
+        _ => "by certificate",
+    };
+    format!("{}, {} {place}", named(caller), seat.name().to_lowercase())
+}
+
+/// Who somebody is: `uid:1000 (groups gid:1000, gid:27)`.
+pub fn named(caller: &Caller) -> String {
+    match caller.groups.is_empty() {
+        true => format!("{} (no groups)", caller.name),
+        false => format!("{} (groups {})", caller.name, caller.groups.join(", ")),
+    }
+}

@@ -1,0 +1,77 @@
+//! Timing and limits of RSVP in the agent's file: `[rsvp]`.
+
+use crate::config::unit;
+use crate::document::{Document, Mistake};
+use api::units;
+use serde::Deserialize;
+use terms::Span;
+use toml::Spanned;
+
+/// Most that a table of states may be allowed to hold.
+const MAX_STATES: usize = 1 << 24;
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RsvpFile {
+    refresh: Option<Spanned<String>>,
+    keep: Option<Spanned<u32>>,
+    repair_wait: Option<Spanned<String>>,
+    blockade: Option<Spanned<u32>>,
+    max_sessions: Option<Spanned<usize>>,
+    max_paths: Option<Spanned<usize>>,
+    max_reservations: Option<Spanned<usize>>,
+    refresh_reduction: Option<bool>,
+    hello: Option<Spanned<String>>,
+}
+
+pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
+    let mut config = rsvp::io::Config::default();
+    let Some(found) = found else { return Ok(config) };
+    if let Some(refresh) = &found.refresh {
+        config.refresh = unit(document, refresh, units::parse_span)?;
+        let (least, most) = (Span::from_millis(100), Span::from_secs(3600));
+        if config.refresh < least || config.refresh > most {
+            return Err(document.at(refresh.span(), "a refresh period is 100ms to 1h (RFC 2205 proposes 30s)"));
+        }
+    }
+    if let Some(keep) = &found.keep {
+        config.keep = *keep.get_ref();
+        if !(1..=100).contains(&config.keep) {
+            return Err(document.at(keep.span(), "keep is 1 to 100 (RFC 2205 proposes 3)"));
+        }
+    }
+    if let Some(wait) = &found.repair_wait {
+        config.repair_wait = unit(document, wait, units::parse_span)?;
+        if config.repair_wait > Span::from_secs(60) {
+            return Err(document.at(wait.span(), "repair_wait is at most 1m (RFC 2205 proposes 2s)"));
+        }
+    }
+    if let Some(blockade) = &found.blockade {
+        config.blockade = *blockade.get_ref();
+        if !(1..=100).contains(&config.blockade) {
+            return Err(document.at(blockade.span(), "blockade is 1 to 100 refresh periods (RFC 2205 proposes 3)"));
+        }
+    }
+    config.refresh_reduction = found.refresh_reduction.unwrap_or(config.refresh_reduction);
+    if let Some(hello) = &found.hello {
+        let every = unit(document, hello, units::parse_span)?;
+        if every < Span::from_millis(100) || !config.refresh_reduction {
+            let what = "hello is 100ms or more, and goes with refresh_reduction = true";
+            return Err(document.at(hello.span(), what));
+        }
+        config.hello = Some(every);
+    }
+    let limits = [
+        (&found.max_sessions, &mut config.max_sessions),
+        (&found.max_paths, &mut config.max_paths),
+        (&found.max_reservations, &mut config.max_resvs),
+    ];
+    for (limit, to) in limits {
+        let Some(limit) = limit else { continue };
+        if !(1..=MAX_STATES).contains(limit.get_ref()) {
+            return Err(document.at(limit.span(), format!("a limit is 1 to {MAX_STATES}")));
+        }
+        *to = *limit.get_ref();
+    }
+    Ok(config)
+}

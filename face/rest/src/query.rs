@@ -1,0 +1,55 @@
+//! What stands behind the question mark of a request.
+
+use crate::problem::{Answer, Problem};
+use std::collections::BTreeMap;
+
+/// What stands behind the question mark: each name once, and none that is not known.
+pub(crate) struct Query(BTreeMap<String, String>);
+
+impl Query {
+    pub(crate) fn read(text: Option<String>, known: &[&str]) -> Answer<Query> {
+        let mut all = BTreeMap::new();
+        for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = decoded(value).ok_or_else(|| Problem::malformed(format!("{name:?} is encoded wrongly")))?;
+            if !known.contains(&name) {
+                return Err(Problem::malformed(format!("{name:?} is not known here: {}", known.join(", "))));
+            }
+            if all.insert(name.to_owned(), value).is_some() {
+                return Err(Problem::malformed(format!("{name:?} is there twice")));
+            }
+        }
+        Ok(Query(all))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned()
+    }
+
+    pub(crate) fn parsed<T: std::str::FromStr>(&self, name: &str) -> Answer<Option<T>> {
+        let parse =
+            |text: &String| text.parse().map_err(|_| Problem::malformed(format!("{name}: {text:?} is no such thing")));
+        self.0.get(name).map(parse).transpose()
+    }
+}
+
+/// Percent-decoding; a plus is a plus, as in an RFC 3339 offset.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        match (first, after) {
+            (b'%', [high, low, after @ ..]) => {
+                let digit = |b: &u8| char::from(*b).to_digit(16);
+                bytes.push((digit(high)? * 16 + digit(low)?) as u8);
+                rest = after;
+            }
+            (b'%', _) => return None,
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
