@@ -1,7 +1,8 @@
 //! Sluice on the Linux kernel. This crate acts; it decides nothing.
 //!
 //! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
-//! and knows processes, [`channel`] joins two of them, [`privilege`] gives power away, [`poll`] waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
+//! and knows processes, [`owner`] whose they are, [`channel`] joins two of them, [`privilege`] gives power away, [`poll`]
+//! waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
 //! [`cgroup`] knows control groups, [`cpu`] and [`storage`] reserve processors and disks, [`gauge`] makes rates of counts;
 //! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces;
 //! [`tsc`] measures the steps of an engine.
@@ -23,6 +24,7 @@ pub mod mroute;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
+pub mod owner;
 pub mod plane;
 pub mod poll;
 pub mod privilege;

@@ -11,7 +11,7 @@ use node::io::{Event as NodeEvent, Premium, Reservable};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use terms::book::{Binding, Caller, Handle, ResourceId, Role, burst};
 use terms::ports::Policy;
-use terms::ports::book::{Question, Verdict};
+use terms::ports::book::{BindQuestion, Question, Verdict};
 use terms::{Dscp, IfIndex, Rate, Span, Time};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, PlanOp};
@@ -64,6 +64,10 @@ struct Anybody;
 
 impl Policy for Anybody {
     fn decide(&self, _: &Question<'_>) -> Verdict {
+        Verdict { rule: "anybody".into(), denied: None }
+    }
+
+    fn may_bind(&self, _: &BindQuestion<'_>) -> Verdict {
         Verdict { rule: "anybody".into(), denied: None }
     }
 }

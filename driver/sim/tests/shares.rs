@@ -10,7 +10,7 @@ use node::io::{Input as Told, InterfaceState, Reservable};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use terms::book::{Background, Caller, Handle, Role, Shape};
-use terms::ports::book::{Question, Verdict};
+use terms::ports::book::{BindQuestion, Question, Verdict};
 use terms::ports::{Policy, Route, Way};
 use terms::{IfIndex, Rate, Span, Time};
 use traffic::plan::LinkSpec;
@@ -33,6 +33,10 @@ struct Open;
 
 impl Policy for Open {
     fn decide(&self, _: &Question<'_>) -> Verdict {
+        Verdict { rule: "open".into(), denied: None }
+    }
+
+    fn may_bind(&self, _: &BindQuestion<'_>) -> Verdict {
         Verdict { rule: "open".into(), denied: None }
     }
 }

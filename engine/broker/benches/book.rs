@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use terms::book::{Caller, Guarantee, Handle, Kind, ResourceId, Role, Shape};
 use terms::ports::Ledger;
-use terms::ports::book::{Missing, NoRoom, Offer, Question, SlotKey, Verdict, Want};
+use terms::ports::book::{BindQuestion, Missing, NoRoom, Offer, Question, SlotKey, Verdict, Want};
 use terms::{Rate, Span, Time, Window};
 
 const YEAR: u64 = 365 * 86_400;
@@ -117,6 +117,10 @@ impl terms::ports::Policy for World {
 
     fn decide(&self, question: &Question<'_>) -> Verdict {
         self.policy.decide(question)
+    }
+
+    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+        self.policy.may_bind(question)
     }
 }
 

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::book::{Background, Binding, Flow, Handle, Kind, Shape, Step};
+use terms::book::{Background, Binding, Flow, Handle, Kind, Shape, Step, Task};
 use terms::{Span, Time, Window};
 
 const VERSION: u8 = 1;
@@ -206,18 +206,21 @@ pub(crate) fn write_binding(w: &mut Writer, binding: &Binding) {
             w.option(&flow.src_port, |w, port| w.number((*port).into()));
             w.option(&flow.dst_port, |w, port| w.number((*port).into()));
         }
-        Binding::Process(pid) => {
-            w.byte(1);
-            w.number((*pid).into());
-        }
-        Binding::Thread(tid) => {
-            w.byte(2);
-            w.number((*tid).into());
-        }
+        Binding::Process(task) => write_task(w, [1, 4], task),
+        Binding::Thread(task) => write_task(w, [2, 5], task),
         Binding::Cgroup(path) => {
             w.byte(3);
             w.text(path);
         }
+    }
+}
+
+/// As it always was where its start is not known; else with that behind it.
+fn write_task(w: &mut Writer, [plain, started]: [u8; 2], task: &Task) {
+    w.byte(if task.start == 0 { plain } else { started });
+    w.number(task.number.into());
+    if task.start != 0 {
+        w.number(task.start);
     }
 }
 
@@ -230,9 +233,11 @@ pub(crate) fn read_binding(r: &mut Reader<'_>) -> Result<Binding, Corrupt> {
             src_port: r.option(|r| r.small())?,
             dst_port: r.option(|r| r.small())?,
         }),
-        1 => Binding::Process(r.small()?),
-        2 => Binding::Thread(r.small()?),
+        1 => Binding::Process(Task::numbered(r.small()?)),
+        2 => Binding::Thread(Task::numbered(r.small()?)),
         3 => Binding::Cgroup(r.text()?),
+        4 => Binding::Process(Task { number: r.small()?, start: r.number()? }),
+        5 => Binding::Thread(Task { number: r.small()?, start: r.number()? }),
         _ => return Err(Corrupt("a binding of no known sort")),
     })
 }

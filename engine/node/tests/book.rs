@@ -8,7 +8,7 @@ use node::io::{Event, Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
 use std::net::IpAddr;
 use terms::book::{Guarantee, Kind};
-use terms::ports::book::{NoRoom, Question, Verdict, Want};
+use terms::ports::book::{BindQuestion, NoRoom, Question, Verdict, Want};
 use terms::ports::{Ledger, Policy, Route, Way};
 use terms::{IfIndex, Misuse, Rate, Span, Time, Window};
 use traffic::plan::{ClassId, LinkSpec};
@@ -27,6 +27,10 @@ struct Open;
 
 impl Policy for Open {
     fn decide(&self, _: &Question<'_>) -> Verdict {
+        Verdict { rule: "open".into(), denied: None }
+    }
+
+    fn may_bind(&self, _: &BindQuestion<'_>) -> Verdict {
         Verdict { rule: "open".into(), denied: None }
     }
 }

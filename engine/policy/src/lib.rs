@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+mod binding;
 mod hours;
 mod pattern;
 pub mod rights;
@@ -19,13 +20,14 @@ mod signal;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+pub use binding::{BadFlows, Bindings, FlowPattern, Seen, Sort, check};
 pub use hours::{BadHours, Hours};
 pub use pattern::{BadPattern, MOST_PATTERN, Pattern};
 use rights::{Call, Right, Seat, Whose};
 pub use rule::{Effect, Limits, Rule, Who};
 pub use signal::{Prefix, Signals};
 use terms::book::{Caller, Role};
-use terms::ports::book::{Question, Verdict};
+use terms::ports::book::{BindQuestion, Question, Verdict};
 
 /// The most rules of a policy.
 pub const MOST_RULES: usize = 4_096;
@@ -90,6 +92,7 @@ impl Policy {
         let rule = Rule {
             name: String::from("open"),
             who: alloc::vec![Who::Anyone],
+            bindings: Bindings::any(),
             effect: Effect::Allow(Limits::default()),
             ..Rule::default()
         };
@@ -113,6 +116,11 @@ impl terms::ports::Policy for Policy {
             return Verdict { rule: String::new(), denied };
         };
         Verdict { rule: rule.name.clone(), denied: rule.denies(question) }
+    }
+
+    /// Without an eye on the machine: of processes nothing is known, so that none is allowed.
+    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+        self.binding(question, None)
     }
 }
 

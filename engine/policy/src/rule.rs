@@ -1,5 +1,6 @@
 //! A rule: about whom and what it is, and what it says.
 
+use crate::binding::Bindings;
 use crate::hours::Hours;
 use crate::pattern::Pattern;
 use crate::signal::Signals;
@@ -28,6 +29,8 @@ pub struct Rule {
     pub signal: Option<bool>,
     /// Of what is signalled: whose packets, and how urgent.
     pub signals: Signals,
+    /// Whose packets and processes its callers may name.
+    pub bindings: Bindings,
     /// What it says.
     pub effect: Effect,
 }
@@ -92,11 +95,16 @@ impl Who {
 impl Rule {
     /// Whether it is about this question.
     pub fn is_about(&self, question: &Question<'_>) -> bool {
+        self.concerns(question.caller, question.resource, question.label, question.background)
+    }
+
+    /// The same, of what a question is about.
+    pub(crate) fn concerns(&self, caller: &Caller, resource: &str, label: &str, background: bool) -> bool {
         let any = |patterns: &[Pattern], text: &str| patterns.is_empty() || patterns.iter().any(|p| p.matches(text));
-        self.background.is_none_or(|background| background == question.background)
-            && self.who.iter().any(|who| who.is(question.caller))
-            && any(&self.resources, question.resource)
-            && any(&self.labels, question.label)
+        self.background.is_none_or(|wanted| wanted == background)
+            && self.who.iter().any(|who| who.is(caller))
+            && any(&self.resources, resource)
+            && any(&self.labels, label)
     }
 
     /// Why it says no to a question that it is about; `None`: it says yes.

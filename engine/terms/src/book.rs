@@ -10,7 +10,7 @@ mod handle;
 use crate::{Bytes, Rate, Span, Time, Window};
 use alloc::string::String;
 use alloc::vec::Vec;
-pub use binding::{Binding, Flow};
+pub use binding::{Binding, Flow, Task};
 pub use handle::{BadHandle, Handle};
 
 /// A resource of this agent, by a number that its ledger gives out; `u32::MAX` is never one.

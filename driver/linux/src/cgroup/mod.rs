@@ -12,4 +12,5 @@ mod tree;
 
 pub use find::{Mounted, Version, all_mounted, find, for_cpu, for_disk, home_of};
 pub use group::{Group, is_kernel_thread};
+pub(crate) use tree::family;
 pub use tree::{Gathered, Place, Tree};

@@ -324,7 +324,8 @@ impl Tree {
         // A child that was born while its parent was moved is found in the next round.
         for _ in 0..ROUNDS {
             let there = self.group(name).processes()?;
-            let missing: Vec<u32> = family(pid).into_iter().filter(|child| !there.contains(child)).collect();
+            let goes = |child: &u32| !there.contains(child) && goes_along(pid, *child);
+            let missing: Vec<u32> = family(pid).into_iter().filter(goes).collect();
             // One that ends in the meantime, or is another reservation's, is none of ours.
             if missing.into_iter().filter(|&child| self.put_one(name, child).is_ok()).count() == 0 {
                 break;
@@ -337,8 +338,8 @@ impl Tree {
         let what = || format!("bind process {pid} to reservation {name}");
         let refused = |why: String| Err(Failed::because(what(), io::Error::other(why)));
         let Some(process) = ProcessId::of(pid) else { return refused("it does not run".into()) };
-        if is_kernel_thread(pid) {
-            return refused("it is a thread of the kernel".into());
+        if is_kernel_thread(pid) || pid == 1 {
+            return refused("it is process 1 or a thread of the kernel".into());
         }
         let mut moves = Vec::new();
         for (hierarchy, mounted) in self.mounted.iter().enumerate() {
@@ -443,7 +444,7 @@ fn move_all(from: &Group, to: impl Fn(u32) -> Group) -> Result<(), Failed> {
 }
 
 /// The children of a process, and theirs (`/proc/PID/task/TID/children`), without itself.
-fn family(pid: u32) -> Vec<u32> {
+pub(crate) fn family(pid: u32) -> Vec<u32> {
     let mut all = vec![pid];
     let mut next = 0;
     while let Some(&parent) = all.get(next) {
@@ -457,6 +458,13 @@ fn family(pid: u32) -> Vec<u32> {
         }
     }
     all.split_off(1)
+}
+
+/// Whether a child goes where its parent is put: one that runs with other rights is not the parent's to bind (`sudo` of a
+/// user's shell), unless that is root's; this process never goes.
+fn goes_along(parent: u32, child: u32) -> bool {
+    let uid = |pid: u32| crate::owner::look(pid).and_then(|found| found.uid);
+    child != std::process::id() && (uid(parent) == Some(0) || uid(parent).is_some() && uid(parent) == uid(child))
 }
 
 /// The reservation whose group `dir` is, or is in.

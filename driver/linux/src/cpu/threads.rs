@@ -6,6 +6,7 @@
 
 use super::deadline::{self, Scheduling};
 use super::measure;
+use crate::cgroup::is_kernel_thread;
 use crate::error::Failed;
 use crate::process::ProcessId;
 use std::collections::BTreeMap;
@@ -45,6 +46,8 @@ pub struct Threads {
 #[derive(Debug, Default)]
 struct Reservation {
     target: Option<Target>,
+    /// When that started: a later process of its number is none of this reservation's.
+    started: Option<u64>,
     share: u64,
     /// What each of its threads had before. The process identity is that of the thread.
     before: BTreeMap<u32, (ProcessId, Scheduling)>,
@@ -96,16 +99,21 @@ impl Threads {
     /// # Errors
     /// It does not run, has too many threads, or the kernel admits no more: then nothing has changed.
     pub fn reserve(&mut self, name: &str, target: Target, share: u64) -> Result<(), Failed> {
-        let had = self.reservations.get(name).map(|found| (found.target, found.share));
+        let (Target::Process(number) | Target::Thread(number)) = target;
+        if number == 1 || is_kernel_thread(number) {
+            let error = io::Error::other("it is process 1 or a thread of the kernel");
+            return Err(Failed::because(format!("reserve for {target}"), error));
+        }
+        let had = self.reservations.get(name).map(|found| (found.target, found.started, found.share));
         let entry = self.reservations.entry(name.to_owned()).or_default();
-        (entry.target, entry.share) = (Some(target), share);
+        (entry.target, entry.started, entry.share) = (Some(target), started(number), share);
         let covered = self.cover_one(name);
         if covered.is_err() {
             match had {
-                None | Some((None, _)) => self.release(name)?,
-                Some((target, share)) => {
+                None | Some((None, ..)) => self.release(name)?,
+                Some((target, started, share)) => {
                     let entry = self.reservations.entry(name.to_owned()).or_default();
-                    (entry.target, entry.share) = (target, share);
+                    (entry.target, entry.started, entry.share) = (target, started, share);
                     // What was there before fits still.
                     let _ = self.cover_one(name);
                 }
@@ -132,6 +140,7 @@ impl Threads {
         let Some(target) = reservation.target else { return Ok(0) };
         let refused = |why: String| Err(Failed::because(format!("reserve for {target}"), io::Error::other(why)));
         let wanted = match target {
+            Target::Process(pid) | Target::Thread(pid) if started(pid) != reservation.started => Vec::new(),
             Target::Process(pid) => measure::threads(pid),
             Target::Thread(tid) => ProcessId::of(tid).map(|thread| thread.pid).into_iter().collect(),
         };
@@ -232,6 +241,12 @@ impl Threads {
         let new = self.file.with_extension("new");
         fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).map_err(Failed::doing(what()))
     }
+}
+
+/// When the process or thread of this number started, also if only other threads of it run on; `None`: there is none.
+fn started(number: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 fn parse(line: &str) -> Option<(String, ProcessId, Scheduling)> {

@@ -86,7 +86,9 @@ pub(crate) fn check_binding(n: usize, kind: Kind, binding: &Binding) -> Result<(
             Some(fault) => no(format!("the flow {fault}")),
             None => Ok(()),
         },
-        (Kind::Cpu | Kind::Disk, Binding::Process(0) | Binding::Thread(0)) => no("process 0 is no process".into()),
+        (Kind::Cpu | Kind::Disk, Binding::Process(task) | Binding::Thread(task)) if task.number == 0 => {
+            no("process 0 is no process".into())
+        }
         (Kind::Cpu, Binding::Process(_) | Binding::Thread(_)) | (Kind::Disk, Binding::Process(_)) => Ok(()),
         (Kind::Cpu | Kind::Disk, Binding::Cgroup(path)) => {
             let bad = path.is_empty() || path.len() > 4_096 || path.chars().any(char::is_control);

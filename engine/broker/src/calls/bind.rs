@@ -1,5 +1,7 @@
-//! `bind`: whose packets or processes a part is for, known only when the connection is there; and another time.
+//! `bind`: whose packets or processes a part is for, known only when the connection is there; and another time. Policy
+//! is asked: what somebody else lives on is not theirs to bind (`engine/policy`).
 
+use super::permit::{allowed, rules_of};
 use crate::ask::check_binding;
 use crate::broker::Broker;
 use crate::io::{Answer, CallId, What};
@@ -9,6 +11,7 @@ use crate::reservation::Number;
 use crate::state::Act;
 use alloc::vec::Vec;
 use terms::book::{Binding, Caller, Step};
+use terms::ports::book::BindQuestion;
 use terms::ports::{Ledger, Policy};
 
 impl Broker {
@@ -32,14 +35,26 @@ impl Broker {
             let view = self.view(world, number).map(Answer::Reservation);
             return self.reply(id, view.ok_or_else(|| Refusal::plain(Why::UnknownHandle)));
         }
+        let mut decided = Decided { caller, verb: "bind", handle: Some(r.handle), rules: Vec::new() };
         if let Some(binding) = &binding {
-            let fits = check_binding(part, self.resources.get(at.resource).kind, binding);
-            let free = fits.and_then(|()| self.free_to_bind(part, at.resource, binding, &at.steps, Some(number)));
-            if let Err(refusal) = free {
+            let named = self.resources.get(at.resource);
+            if let Err(refusal) = check_binding(part, named.kind, binding) {
+                return self.reply(id, Err(refusal));
+            }
+            let (resource, background) = (&*named.name, at.background.is_some());
+            let question = BindQuestion { caller, resource, label: &r.label, background, binding };
+            match allowed(part, world.may_bind(&question)) {
+                Ok(rule) => decided.rules.push(rule),
+                Err(refusal) => {
+                    decided.rules = rules_of(&refusal);
+                    return self.refuse(id, refusal, &decided);
+                }
+            }
+            // Asked after policy: who may not bind them does not learn that somebody has.
+            if let Err(refusal) = self.free_to_bind(part, at.resource, binding, &at.steps, Some(number)) {
                 return self.reply(id, Err(refusal));
             }
         }
-        let decided = Decided { caller, verb: "bind", handle: Some(r.handle), rules: Vec::new() };
         let mut next = (**r).clone();
         next.parts[part].binding = binding.clone();
         next.version += 1;

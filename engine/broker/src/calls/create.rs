@@ -13,7 +13,7 @@ use crate::reservation::{KeyMark, Number, Part, Reservation};
 use crate::state::State;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use terms::book::{Caller, Handle, ResourceId, Step};
+use terms::book::{Binding, Caller, Handle, ResourceId, Step, Task};
 use terms::ports::book::{NoRoom, SlotKey, Want};
 use terms::ports::{Ledger, Policy};
 use terms::{Span, Time};
@@ -116,6 +116,7 @@ impl Broker {
         };
         let whose = self.owners.find(&caller.name);
         *rules = self.permitted(world, caller, whose, &ask.label, &sought(&wanted, &plan), 1)?;
+        rules.extend(self.may_bind_all(world, caller, ask)?);
         for (n, part) in wanted.iter().enumerate() {
             self.not_bound_twice(n, part, &plan[n])?;
         }
@@ -242,6 +243,15 @@ pub(crate) fn sought<'a>(wanted: &'a [Wanted<'_>], plan: &'a Plan) -> Vec<Sought
     wanted.iter().zip(plan).map(part).collect()
 }
 
+/// A binding as it was said: when the process started is what the machine adds.
+fn as_asked(binding: &Binding) -> Binding {
+    match binding {
+        Binding::Process(task) => Binding::Process(Task::numbered(task.number)),
+        Binding::Thread(task) => Binding::Thread(Task::numbered(task.number)),
+        other => other.clone(),
+    }
+}
+
 /// The request as bytes, so that the same again can be told from another.
 fn request(ask: &Ask, hold: Option<Span>) -> Vec<u8> {
     let mut w = Writer::default();
@@ -255,7 +265,7 @@ fn request(ask: &Ask, hold: Option<Span>) -> Vec<u8> {
         });
         w.number(part.shape.packet.into());
         w.number(part.shape.rtt.as_nanos());
-        w.option(&part.binding, write_binding);
+        w.option(&part.binding.as_ref().map(as_asked), write_binding);
     });
     let time = |w: &mut Writer, t: &Option<Time>| w.option(t, |w, t| w.number(t.as_nanos()));
     match &ask.when {

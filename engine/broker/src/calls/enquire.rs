@@ -38,6 +38,7 @@ impl Broker {
         let answer = room.resolve(&ask).and_then(|(wanted, plan)| {
             let whose = self.owners.find(&caller.name);
             self.permitted(world, caller, whose, &ask.label, &sought(&wanted, &plan), 1)?;
+            self.may_bind_all(world, caller, &ask)?;
             Ok(offered(&wanted, &plan))
         });
         match answer {

@@ -1,15 +1,15 @@
 //! Whether the clock, the limits and the policy allow what is asked. Nothing is changed here.
 
 use crate::broker::Broker;
-use crate::io::{Ask, When};
+use crate::io::{Ask, PartAsk, When};
 use crate::refusal::{Refusal, Why};
 use crate::reservation::Reservation;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use terms::book::{Caller, Step};
+use terms::book::{Binding, Caller, Step};
 use terms::ports::Policy;
-use terms::ports::book::Question;
+use terms::ports::book::{BindQuestion, Question, Verdict};
 use terms::{Span, Time, Window};
 
 /// A part as policy sees it.
@@ -62,12 +62,25 @@ impl Broker {
                 together: owner.map_or(own, summed).saturating_add(beside),
                 reservations: owner.map_or(0, |owner| owner.live) + more,
             });
-            if let Some(text) = verdict.denied {
-                return Err(Refusal::plain(Why::Policy { part: n, rule: verdict.rule, text }));
-            }
-            rules.push(verdict.rule.into_boxed_str());
+            rules.push(allowed(n, verdict)?);
         }
         Ok(rules)
+    }
+
+    /// Whether policy lets somebody say whose the parts of a request are, where it says so, and by which rules.
+    pub(crate) fn may_bind_all<P: Policy>(
+        &self,
+        policy: &P,
+        caller: &Caller,
+        ask: &Ask,
+    ) -> Result<Vec<Box<str>>, Refusal> {
+        let bound = ask.parts.iter().enumerate().filter_map(|(n, part)| Some((n, part, part.binding.as_ref()?)));
+        let one = |(n, part, binding): (usize, &PartAsk, &Binding)| {
+            let background = part.background.is_some();
+            let (resource, label) = (part.resource.as_str(), ask.label.as_str());
+            allowed(n, policy.may_bind(&BindQuestion { caller, resource, label, background, binding }))
+        };
+        bound.map(one).collect()
     }
 
     /// Whether policy allows `next` in place of `old`, both of one owner: what the owner has of `old` is not summed up.
@@ -115,6 +128,14 @@ impl Broker {
             .map(|(part, steps)| Sought { resource: &part.resource, background: part.background.is_some(), steps })
             .collect();
         self.permitted(policy, caller, self.owners.find(&caller.name), &ask.label, &parts, 1).err()
+    }
+}
+
+/// The rule that allows it.
+pub(super) fn allowed(part: usize, verdict: Verdict) -> Result<Box<str>, Refusal> {
+    match verdict.denied {
+        Some(text) => Err(Refusal::plain(Why::Policy { part, rule: verdict.rule, text })),
+        None => Ok(verdict.rule.into_boxed_str()),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{ask, create, flow, granted, part};
 use broker::io::{Answer, Change, Clock, Matching, What};
 use broker::view::Enforced;
 use broker::{Act, Ask, Call, Config, Input, State, When, Why};
-use terms::book::{Background, Binding, Flow, Kind, ResourceId};
+use terms::book::{Background, Binding, Flow, Kind, ResourceId, Task};
 use terms::{Rate, Span, Time, Window};
 
 const NET: &[(&str, u64)] = &[("net/eth1", 100), ("cpu", 2_000_000), ("disk/sda", 800), ("licence/x", 2)];
@@ -326,7 +326,7 @@ fn bindings_that_make_no_sense() {
         flow_of(Flow { dst_port: Some(5), ..Flow::default() }),
         flow_of(Flow { protocol: Some(1), dst_port: Some(5), ..Flow::default() }),
         flow_of(Flow { src: Some([1, 2, 3, 4].into()), dst: Some("::1".parse().unwrap()), ..Flow::default() }),
-        Binding::Process(1),
+        Binding::Process(Task::numbered(1)),
         Binding::Cgroup("x".into()),
     ] {
         assert!(meaningless(&why(&mut d, bind(0, binding))));

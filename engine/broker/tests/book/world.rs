@@ -6,7 +6,7 @@ use broker::io::{Action, Answer, CallId, Clock, Order, Table};
 use broker::{Batch, Broker, Call, Config, Event, Input, Output, Record, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use terms::book::{Binding, Caller, Guarantee, Handle, Kind, ResourceId, Role};
-use terms::ports::book::{Missing, NoRoom, Offer, Question, SlotKey, Verdict, Want};
+use terms::ports::book::{BindQuestion, Missing, NoRoom, Offer, Question, SlotKey, Verdict, Want};
 use terms::ports::{Ledger, Policy};
 use terms::{Rate, Span, Time, Window};
 
@@ -20,6 +20,8 @@ pub struct Tables {
     pub together: u64,
     /// Whether policy asks for that.
     pub sums: bool,
+    /// Whether policy lets anybody bind anything.
+    pub binds: bool,
 }
 
 impl Tables {
@@ -28,7 +30,7 @@ impl Tables {
             let table = SlotTable::new(Capacity::of(Rate::from_bps(capacity)), Limits::default());
             (name.to_owned(), Some(table), capacity * 9 / 10)
         };
-        Tables { tables: resources.iter().map(table).collect(), most: u64::MAX, together: u64::MAX, sums: true }
+        Tables { tables: resources.iter().map(table).collect(), most: u64::MAX, together: u64::MAX, sums: true, binds: true }
     }
 
     pub fn table(&self, resource: u32) -> &SlotTable {
@@ -135,6 +137,11 @@ impl Policy for Tables {
             None
         };
         Verdict { rule: "the test's".to_owned(), denied }
+    }
+
+    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+        let denied = (!self.binds).then(|| format!("{} binds nothing", question.caller.name));
+        Verdict { rule: "of bindings".to_owned(), denied }
     }
 }
 

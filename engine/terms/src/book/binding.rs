@@ -10,11 +10,27 @@ pub enum Binding {
     /// A network part: these packets.
     Flow(Flow),
     /// A processor or disk part: all threads of this process, also those to come.
-    Process(u32),
+    Process(Task),
     /// A processor part: this one thread.
-    Thread(u32),
+    Thread(Task),
     /// A processor or disk part: all in this control group, by its path below the hierarchy's root.
     Cgroup(String),
+}
+
+/// A process or thread, named so that a later one of the same number is not taken for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Task {
+    /// Its number.
+    pub number: u32,
+    /// When it started, clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)); zero: nobody has looked.
+    pub start: u64,
+}
+
+impl Task {
+    /// The one of this number, whichever that is when somebody looks.
+    pub const fn numbered(number: u32) -> Task {
+        Task { number, start: 0 }
+    }
 }
 
 /// Packets by their five-tuple; what is left out may be anything.
@@ -65,6 +81,8 @@ impl Flow {
             _ if *self == Flow::default() => Some("names no packets: give at least an address or a port"),
             ([Some(a), Some(b)], _) if a != b => Some("source and destination are of different address families"),
             (_, Some(0)) => Some("protocol 0 is no protocol"),
+            // Whoever had these could silence the signalling of everybody.
+            (_, Some(46)) => Some("is of RSVP, which belongs to no reservation"),
             (_, None) if ports => Some("has ports but no protocol: say udp or tcp"),
             (_, Some(protocol)) if ports && !matches!(protocol, 6 | 17 | 33 | 132 | 136) => {
                 Some("has ports of a protocol that has none")

@@ -1,6 +1,6 @@
 //! What the book may ask of the memory beside it: how much there is of a resource and when, and who may have it.
 
-use crate::book::{Caller, Guarantee, Kind, ResourceId};
+use crate::book::{Binding, Caller, Guarantee, Kind, ResourceId};
 use crate::{Misuse, Span, Time, Window};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -145,6 +145,21 @@ pub struct Question<'a> {
     pub reservations: usize,
 }
 
+/// Whose packets or processes somebody says that a part is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BindQuestion<'a> {
+    /// Who says so.
+    pub caller: &'a Caller,
+    /// Of which resource the part is.
+    pub resource: &'a str,
+    /// The label of the reservation.
+    pub label: &'a str,
+    /// Whether the part shares what others leave.
+    pub background: bool,
+    /// Whose it is to be.
+    pub binding: &'a Binding,
+}
+
 /// What policy says, and which rule said it; both go into the audit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
@@ -163,4 +178,7 @@ pub trait Policy {
 
     /// May they?
     fn decide(&self, question: &Question<'_>) -> Verdict;
+
+    /// May they say that it is for these packets or processes?
+    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict;
 }

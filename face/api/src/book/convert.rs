@@ -4,7 +4,7 @@ use super::{AmountDoc, AskDoc, BindingDoc, BookFilter, ChangeDoc, FlowDoc, PartD
 use crate::agent::{Problem, Request};
 use broker::io::Matching;
 use broker::{Ask, Call, PartAsk, State, When};
-use terms::book::{Background, Binding, Flow, Handle, Kind, Shape};
+use terms::book::{Background, Binding, Flow, Handle, Kind, Shape, Task};
 use terms::{Span, Window};
 
 /// The call that a request makes of the book; `None`: it is not one of the book's.
@@ -267,8 +267,8 @@ impl From<BindingDoc> for Binding {
                 src_port: f.src_port,
                 dst_port: f.dst_port,
             }),
-            BindingDoc::Pid(pid) => Binding::Process(pid),
-            BindingDoc::Tid(tid) => Binding::Thread(tid),
+            BindingDoc::Pid(pid) => Binding::Process(Task::numbered(pid)),
+            BindingDoc::Tid(tid) => Binding::Thread(Task::numbered(tid)),
             BindingDoc::Cgroup(path) => Binding::Cgroup(path),
         }
     }
@@ -284,8 +284,8 @@ impl From<Binding> for BindingDoc {
                 src_port: f.src_port,
                 dst_port: f.dst_port,
             }),
-            Binding::Process(pid) => BindingDoc::Pid(pid),
-            Binding::Thread(tid) => BindingDoc::Tid(tid),
+            Binding::Process(task) => BindingDoc::Pid(task.number),
+            Binding::Thread(task) => BindingDoc::Tid(task.number),
             Binding::Cgroup(path) => BindingDoc::Cgroup(path),
         }
     }

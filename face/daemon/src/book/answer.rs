@@ -48,7 +48,8 @@ impl Agent {
         if let Request::BookAudit(ask) = request {
             return self.call_audit(client, id, ask).map(|()| true);
         }
-        let Some(call) = api::book::convert::call(request)? else { return Ok(false) };
+        let Some(mut call) = api::book::convert::call(request)? else { return Ok(false) };
+        super::sight::identify(&mut call);
         let number = self.book.wait_for(client, id)?;
         if let (Request::BookFollow { .. }, Some(waiting)) = (request, self.book.calls.get_mut(&number)) {
             waiting.follows = true;

@@ -10,6 +10,7 @@ mod follow;
 pub mod journal;
 pub mod policy_file;
 pub mod resources;
+mod sight;
 mod turn;
 
 use crate::config::AgentConfig;

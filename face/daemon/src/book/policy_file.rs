@@ -22,6 +22,9 @@
 //! hours = "08:00-18:00"
 //! from = "2026-11-01T00:00:00Z"
 //! until = "2027-01-01T00:00:00Z"
+//! flows = ["10.0.0.0/24 > *:5000-5100 udp", "host > 10.0.2.2"]   # whose packets a part may be bound to; default: any
+//!                                      # two hosts' ("host > host"); only here may `*` leave an end open
+//! cgroups = ["batch/*"]                # control groups that may be bound, and whose processes may; default: own processes
 //! deny = true                          # none of the limits then
 //! ```
 
@@ -29,7 +32,7 @@ use crate::config::unit;
 use crate::document::{Document, Mistake, read};
 use api::book::Instant;
 use api::units;
-use policy::{Effect, Hours, Limits, Pattern, Policy, Rule, Who};
+use policy::{Bindings, Effect, FlowPattern, Hours, Limits, Pattern, Policy, Rule, Who};
 use serde::Deserialize;
 use std::path::Path;
 use terms::Time;
@@ -71,6 +74,9 @@ struct RuleFile {
     hours: Option<Spanned<String>>,
     from: Option<Spanned<String>>,
     until: Option<Spanned<String>>,
+    flows: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    cgroups: Vec<Spanned<String>>,
     #[serde(default)]
     deny: bool,
 }
@@ -94,6 +100,7 @@ pub fn usual(operators: Option<u32>) -> Rules {
     let rule = Rule {
         name: "operators".to_owned(),
         who: names.chain(group).collect(),
+        bindings: Bindings::any(),
         effect: Effect::Allow(Limits::default()),
         ..Rule::default()
     };
@@ -159,7 +166,8 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
         return Err(document.at(entry.name.span(), format!("at most {MOST_NAMES} names in a rule")));
     }
     let limits = limits(document, entry)?;
-    let effect = match (entry.deny, limits == Limits::default()) {
+    let bindings = bindings(document, entry)?;
+    let effect = match (entry.deny, limits == Limits::default() && bindings == Bindings::default()) {
         (true, true) => Effect::Deny,
         (true, false) => return Err(document.at(entry.name.span(), "a rule that denies has no limits")),
         (false, _) => Effect::Allow(limits),
@@ -173,8 +181,25 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
         resources: patterns(&entry.resource)?,
         labels: patterns(&entry.label)?,
         background: entry.background,
+        bindings,
         effect,
         ..Rule::default()
+    })
+}
+
+/// Whose packets and processes its callers may name.
+fn bindings(document: &Document<'_>, entry: &RuleFile) -> Result<Bindings, Mistake> {
+    if entry.cgroups.len().max(entry.flows.as_ref().map_or(0, Vec::len)) > MOST_NAMES {
+        return Err(document.at(entry.name.span(), format!("at most {MOST_NAMES} flows or control groups in a rule")));
+    }
+    let flow = |text: &Spanned<String>| {
+        let found = text.get_ref().parse::<FlowPattern>();
+        found.map_err(|bad| document.at(text.span(), format!("{:?} names no flows: {bad}", text.get_ref())))
+    };
+    let cgroup = |text: &Spanned<String>| pattern(document, text, text.get_ref().trim_start_matches('/'));
+    Ok(Bindings {
+        flows: entry.flows.as_ref().map(|all| all.iter().map(flow).collect()).transpose()?,
+        cgroups: entry.cgroups.iter().map(cgroup).collect::<Result<_, _>>()?,
     })
 }
 

@@ -1,6 +1,7 @@
 //! What the book is told and says, in the agent's loop.
 
 use super::Book;
+use super::sight::Sight;
 use crate::agent::Agent;
 use crate::config::Level;
 use crate::enforce::{Enforcers, Ground};
@@ -43,7 +44,7 @@ impl Agent {
     fn recover(&mut self) -> Vec<Output> {
         let (now, found) = (self.clock.now(), std::mem::take(&mut self.book.found));
         let Book { broker, policy, .. } = &mut self.book;
-        self.node.with_book(now, &*policy, |world| {
+        self.node.with_book(now, &Sight(policy), |world| {
             let told = found.into_iter().flat_map(|record| said(broker, world, now, Input::Recovering(record)));
             told.collect()
         })
@@ -166,7 +167,7 @@ impl Agent {
     pub(super) fn ask_book(&mut self, input: Input) -> Vec<Output> {
         let now = self.clock.now();
         let Book { broker, policy, .. } = &mut self.book;
-        let said = self.node.with_book(now, &*policy, |world| said(broker, world, now, input));
+        let said = self.node.with_book(now, &Sight(policy), |world| said(broker, world, now, input));
         self.after();
         said
     }

@@ -3,7 +3,7 @@
 //! A group is called as its reservation and part. Where processors and disks share groups (version 2) it is called as
 //! the reservation alone, so that a reservation of both is one group.
 
-use super::host::group_name;
+use super::host::{group_name, number_of};
 use super::{Enforcer, Found, Ground, Usage};
 use crate::config::Level;
 use broker::io::{Action, Order};
@@ -33,8 +33,8 @@ impl Processors {
     fn serve(&mut self, name: &str, binding: Option<&Binding>, share: u64) -> Result<(), String> {
         let told = |failed: linux::error::Failed| failed.to_string();
         let target = match binding {
-            Some(Binding::Process(pid)) => Target::Process(*pid),
-            Some(Binding::Thread(tid)) => Target::Thread(*tid),
+            Some(Binding::Process(task)) => Target::Process(number_of(task)?),
+            Some(Binding::Thread(task)) => Target::Thread(number_of(task)?),
             Some(Binding::Cgroup(path)) => {
                 self.cpu.enable(name, share).map_err(told)?;
                 return self.cpu.bind_group(name, path).map(|_| ()).map_err(told);

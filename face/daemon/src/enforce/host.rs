@@ -11,7 +11,20 @@ use node::book::Stock;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
-use terms::book::{Guarantee, Handle};
+use terms::book::{Guarantee, Handle, Task};
+
+/// The number of what was bound, if that still runs: a later process of its number is not what anybody asked for.
+///
+/// # Errors
+/// It has ended.
+pub(super) fn number_of(task: &Task) -> Result<u32, String> {
+    match (task.start, linux::owner::started(task.number)) {
+        (0, _) => Ok(task.number), // bound by an agent that did not look yet
+        (bound, now) if now == Some(bound) => Ok(task.number),
+        (_, None) => Err(format!("process {} has ended", task.number)),
+        (_, Some(_)) => Err(format!("process {} has ended, and another has its number now", task.number)),
+    }
+}
 
 /// What there is.
 #[derive(Debug, Default)]

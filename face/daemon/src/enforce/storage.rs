@@ -1,6 +1,6 @@
 //! Disks: the book's orders as limits of what is not reserved (see `linux::storage`). Amounts come as bit/s.
 
-use super::host::group_name;
+use super::host::{group_name, number_of};
 use super::{Enforcer, Found, Ground, Usage};
 use crate::config::Level;
 use broker::io::{Action, Order};
@@ -30,9 +30,10 @@ impl Disks {
         let told = |failed: linux::error::Failed| failed.to_string();
         let rate = bits.div_ceil(8);
         match binding {
-            Some(Binding::Process(pid)) => {
+            Some(Binding::Process(task)) => {
+                let pid = number_of(task)?;
                 self.storage.enable(disk, name, rate).map_err(told)?;
-                self.storage.bind(disk, name, *pid).map(|_| ()).map_err(told)
+                self.storage.bind(disk, name, pid).map(|_| ()).map_err(told)
             }
             Some(Binding::Cgroup(path)) => {
                 self.storage.enable(disk, name, rate).map_err(told)?;
