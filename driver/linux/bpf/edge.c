@@ -7,8 +7,14 @@
 // A packet belongs to the rule that names it most closely: the five-tuple with the fewest wildcards.
 //
 //   conforming     its code point is the rule's; ECN bits stay (RFC 3168)
-//   in excess      dropped
+//   in excess      dropped; of a rule that leaves a field open: its mark is wiped, it may well be somebody else's
+//   signalling     RSVP, Boomerang and what ICMP says beside echoes is no rule's
 //   of no rule     a premium code point is wiped: only a reservation makes a packet premium
+//   unreadable     the same
+//
+// What comes in by an interface that is believed (`core` of the configuration) keeps its code point. On the way out the
+// code points of packets that came in by such an interface, or past this program, stay; what this host sends itself and
+// what came in by an interface that nobody looks after is of no rule.
 //
 // User space alone writes `rules` and `rule_kinds`, this program alone writes `rule_states` and the counts of `edges`.
 // `traffic::edge` decides the same in Rust and a test holds the two together.
@@ -22,6 +28,16 @@
 
 #define INGRESS 0
 #define EGRESS 1
+#define BELIEVED 2 // no side: an entry of `edges` that says that the interface's code points are believed
+
+#define EXACT 0 // the kind without wildcards
+
+#define ICMP 1
+#define ICMP_ECHO_REPLY 0
+#define ICMP_ECHO 8
+#define ICMPV6_ECHO 128
+#define ICMPV6_ECHO_REPLY 129
+#define BOOMERANG 0x47114711
 
 // The bits of a kind: which fields stand for anything.
 #define ANY_SRC 0
@@ -176,13 +192,33 @@ static __always_inline void widen(const struct packet *p, __u8 side, __u32 kind,
     k->zero[0] = k->zero[1] = 0;
 }
 
-static __always_inline struct rule *find(const struct packet *p, __u8 side)
+// What belongs to no rule: whoever had it could silence everybody's signalling, or hide that a packet was too big.
+static __always_inline int is_control(struct __sk_buff *skb, const struct packet *p)
+{
+    __u8 type = 0;
+    __be32 magic = 0;
+    if (p->key.protocol == RSVP)
+        return 1;
+    if ((p->key.protocol != ICMP && p->key.protocol != ICMPV6) || p->fragment == 2)
+        return 0;
+    if (load(skb, p->transport, &type, 1))
+        return 0;
+    if (p->key.protocol == ICMP && type != ICMP_ECHO && type != ICMP_ECHO_REPLY)
+        return 1;
+    if (p->key.protocol == ICMPV6 && type != ICMPV6_ECHO && type != ICMPV6_ECHO_REPLY)
+        return 1;
+    return !p->fragment && !load(skb, p->transport + 8, &magic, 4) && magic == bpf_htonl(BOOMERANG);
+}
+
+static __always_inline struct rule *find(struct __sk_buff *skb, const struct packet *p, __u8 side, __u32 *of_kind)
 {
     __u32 zero = 0;
     __u64 *there = bpf_map_lookup_elem(&rule_kinds, &zero);
     if (!there)
         return 0;
     __u64 left = *there;
+    if ((left & 255) == NO_KIND || is_control(skb, p))
+        return 0;
 #pragma unroll
     for (int i = 0; i < KINDS; i++) {
         struct rule_key k;
@@ -192,8 +228,10 @@ static __always_inline struct rule *find(const struct packet *p, __u8 side)
         left >>= 8;
         widen(p, side, kind, &k);
         struct rule *rule = bpf_map_lookup_elem(&rules, &k);
-        if (rule)
+        if (rule) {
+            *of_kind = kind;
             return rule;
+        }
     }
     return 0;
 }
@@ -222,6 +260,34 @@ static __always_inline void mark_ipv6(struct __sk_buff *skb, __u32 at, __u8 mark
     bpf_skb_store_bytes(skb, at, h, sizeof(h), 0);
 }
 
+static __always_inline int is_noted(__u32 ifindex, __u32 side)
+{
+    struct edge_key k = {.ifindex = ifindex, .side = side};
+    return bpf_map_lookup_elem(&edges, &k) != 0;
+}
+
+// Whether somebody answers for the packet's code point: the interface that it came in by is believed, or is an edge,
+// where a premium one was wiped or given by a rule.
+static __always_inline int is_vouched_for(struct __sk_buff *skb, __u8 side)
+{
+    if (side == INGRESS)
+        return is_noted(skb->ifindex, BELIEVED);
+    __u32 from = skb->ingress_ifindex; // none: this host sends it
+    return from && (is_noted(from, INGRESS) || is_noted(from, BELIEVED));
+}
+
+// Reads no more than the code point; for packets whose headers make no sense further on.
+static __always_inline int read_mark(struct __sk_buff *skb, struct packet *p, __u32 protocol)
+{
+    __u8 h[2];
+    if (load(skb, 0, h, sizeof(h)))
+        return -1;
+    p->key.family = protocol == ETH_IPV4 ? 4 : 6;
+    p->dscp = protocol == ETH_IPV4 ? h[1] >> 2 : (h[0] & 15) << 2 | h[1] >> 6;
+    p->length = 0;
+    return 0;
+}
+
 static __always_inline int condition(struct __sk_buff *skb, __u8 side)
 {
     struct edge_key where = {.ifindex = skb->ifindex, .side = side};
@@ -230,21 +296,19 @@ static __always_inline int condition(struct __sk_buff *skb, __u8 side)
     struct packet *p = bpf_map_lookup_elem(&scratch, &zero);
     struct bill bill;
     __u32 protocol = bpf_ntohs(skb->protocol);
-    if (!edge || !p)
+    if (!edge || !p || (protocol != ETH_IPV4 && protocol != ETH_IPV6))
         return TCX_NEXT;
     __builtin_memset(p, 0, sizeof(*p));
     p->key.ifindex = skb->ifindex;
-    if (protocol == ETH_IPV4) {
-        if (parse_ipv4(skb, p))
+    struct rule *rule = 0;
+    __u32 mark = 0, kind = EXACT;
+    int unreadable = protocol == ETH_IPV4 ? parse_ipv4(skb, p) : parse_ipv6(skb, p);
+    if (unreadable) {
+        if (read_mark(skb, p, protocol))
             return TCX_NEXT;
-    } else if (protocol == ETH_IPV6) {
-        if (parse_ipv6(skb, p))
-            return TCX_NEXT;
-    } else {
-        return TCX_NEXT;
+    } else if (!find_ports(skb, p)) {
+        rule = find(skb, p, side, &kind);
     }
-    struct rule *rule = find_ports(skb, p) ? 0 : find(p, side);
-    __u32 mark = 0;
     if (rule) {
         __u32 slot = rule->slot;
         struct state *state = bpf_map_lookup_elem(&rule_states, &slot);
@@ -253,11 +317,14 @@ static __always_inline int condition(struct __sk_buff *skb, __u8 side)
         if (p->fragment == 1)
             remember_ports(p);
         draw_up(skb, p, rule->min_unit, &bill);
-        if (!police(&rule->bucket, state, &bill))
+        if (police(&rule->bucket, state, &bill))
+            mark = rule->mark & 63;
+        else if (kind == EXACT)
             return TCX_DROP;
-        mark = rule->mark & 63;
     } else {
         if (p->dscp != EF && p->dscp != AF11 && p->dscp != AF12 && p->dscp != AF13)
+            return TCX_NEXT;
+        if (is_vouched_for(skb, side))
             return TCX_NEXT;
         draw_up(skb, p, 0, &bill);
         __sync_fetch_and_add(&edge->stripped_packets, bill.packets);

@@ -94,7 +94,8 @@ fn the_verdict_on_processes() {
     let others = seen(Sort::Ordinary, Some(1001), "user/1001");
     let setuid = seen(Sort::Ordinary, None, "user/1000");
     let job = seen(Sort::Ordinary, Some(1001), "batch/7");
-    let table: [(&str, &Caller, &[Pattern], &Option<Seen>, bool); 15] = [
+    type Case<'a> = (&'a str, &'a Caller, &'a [Pattern], &'a Option<Seen>, bool);
+    let table: [Case<'_>; 15] = [
         ("one's own", &alice, &[], &own, true),
         ("one's own, as an auditor", &auditor, &[], &own, true),
         ("another's", &alice, &[], &others, false),
@@ -109,7 +110,13 @@ fn the_verdict_on_processes() {
         ("by an operator from afar", &far, &[], &others, true),
         ("what is not there", &alice, &batch, &None, false),
         ("what is not there, by root", &root, &batch, &None, false),
-        ("in no group that is known", &remote, &batch, &Some(Seen { sort: Sort::Ordinary, uid: None, cgroups: vec![] }), false),
+        (
+            "in no group that is known",
+            &remote,
+            &batch,
+            &Some(Seen { sort: Sort::Ordinary, uid: None, cgroups: vec![] }),
+            false,
+        ),
     ];
     for (what, caller, groups, seen, may) in table {
         assert_eq!(check(caller, groups, seen.as_ref()).is_ok(), may, "{what}");
@@ -144,8 +151,13 @@ fn the_first_rule_that_is_about_it_says_so() {
     let ask = |name: &str, role, resource: &str, named: &str| {
         let binding = Binding::Flow(flow(named));
         let caller = caller(name, role);
-        let verdict =
-            policy.may_bind(&BindQuestion { caller: &caller, resource, label: "", background: false, binding: &binding });
+        let verdict = policy.may_bind(&BindQuestion {
+            caller: &caller,
+            resource,
+            label: "",
+            background: false,
+            binding: &binding,
+        });
         (verdict.rule, verdict.denied.is_none())
     };
     let said = |rule: &str, may| (rule.to_owned(), may);
@@ -153,7 +165,11 @@ fn the_first_rule_that_is_about_it_says_so() {
     assert_eq!(ask("mallory", Role::Owner, "net/eth1", exact), said("barred", false));
     assert_eq!(ask("web", Role::Owner, "net/eth1", exact), said("web", true));
     assert_eq!(ask("web", Role::Owner, "net/eth1", "10.0.0.1#80 - 6"), said("web", true));
-    assert_eq!(ask("web", Role::Owner, "net/eth1", "10.0.0.1 10.0.0.2"), said("web", false), "hosts are not what it names");
+    assert_eq!(
+        ask("web", Role::Owner, "net/eth1", "10.0.0.1 10.0.0.2"),
+        said("web", false),
+        "hosts are not what it names"
+    );
     assert_eq!(ask("ann", Role::Owner, "net/eth1", exact), said("rest", true));
     // The finding: a protocol alone takes everybody's packets.
     for protocol in ["6", "17", "46"] {

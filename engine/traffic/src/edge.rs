@@ -1,8 +1,9 @@
 //! The edge of a DiffServ domain: where flows enter it they are told apart, policed and marked (RFC 2475 section 2.3;
 //! seed 002 section 4.2, there the committed access rate of edge routers). What exceeds a flow's bucket is dropped, so
-//! that the aggregate which leaves the edge is what was reserved; what conforms carries the code point of its service,
+//! that the aggregate which leaves the edge is what was reserved; what exceeds a rule that leaves a field open goes on
+//! without a mark, because it may well be somebody else's. What conforms carries the code point of its service,
 //! and nodes behind the edge know code points alone. A premium code point that no rule gives is wiped: only a
-//! reservation makes a packet premium.
+//! reservation makes a packet premium. Signalling and the errors of ICMP belong to no rule ([`is_control`]).
 //!
 //! A packet belongs to the rule that names it most closely: the one with the fewest wildcards, in the order of [`ORDER`].
 
@@ -52,6 +53,9 @@ const ANY_DST: u8 = 2;
 const ANY_PROTOCOL: u8 = 4;
 const ANY_SRC_PORT: u8 = 8;
 const ANY_DST_PORT: u8 = 16;
+
+/// The kind without wildcards.
+const EXACT: u8 = 0;
 
 /// How many kinds of wildcards there are.
 pub const KINDS: usize = 32;
@@ -128,18 +132,27 @@ impl MultiField {
 /// What happens to a rule's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EdgeRule {
-    /// What exceeds it is dropped.
+    /// What exceeds it is dropped, or loses its mark where the rule leaves a field open.
     pub bucket: BucketSpec,
     /// What conforms carries this code point.
     pub mark: Dscp,
 }
+
+/// Whether packets of this protocol are signalling, which no rule has: whoever had them could silence everybody's
+/// reservations. (Of ICMP the engine sees no types: the kernel's program lets rules have echoes alone.)
+pub fn is_control(flow: &FlowKey) -> bool {
+    flow.protocol == RSVP
+}
+
+/// RFC 2205.
+const RSVP: u8 = 46;
 
 /// What became of a packet at an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conditioned {
     /// It goes on with this code point.
     Passed(Dscp),
-    /// It exceeded its rule's bucket.
+    /// It exceeded the bucket of a rule that names its whole five-tuple.
     Dropped,
 }
 
@@ -181,9 +194,16 @@ impl Edge {
         Edge { tables: Vec::new(), key, rules: 0, stripped: Counters::default() }
     }
 
-    /// A packet passes the edge.
+    /// A packet passes the edge, for whose code point nobody answers: it has come from a host, or this node sends it.
     pub fn condition(&mut self, now: Time, packet: &PacketMeta) -> Conditioned {
-        for (kind, table) in &mut self.tables {
+        self.condition_from(now, packet, false)
+    }
+
+    /// The same; `vouched`: it came in by another edge, or from a neighbour whose code points are believed, and keeps its
+    /// code point where no rule has it.
+    pub fn condition_from(&mut self, now: Time, packet: &PacketMeta, vouched: bool) -> Conditioned {
+        let tables = if is_control(&packet.flow) { &mut [] } else { self.tables.as_mut_slice() };
+        for (kind, table) in tables {
             let key = MultiField::of(*kind, &packet.flow).key();
             let Some(entry) = table.get_mut(&key) else { continue };
             let counters = &mut entry.counters;
@@ -194,9 +214,13 @@ impl Edge {
             };
             *packets += 1;
             *bytes += u64::from(packet.len);
-            return if conforms { Conditioned::Passed(entry.rule.mark) } else { Conditioned::Dropped };
+            return match (conforms, *kind) {
+                (true, _) => Conditioned::Passed(entry.rule.mark),
+                (false, EXACT) => Conditioned::Dropped,
+                (false, _) => Conditioned::Passed(Dscp::DEFAULT),
+            };
         }
-        if !packet.dscp.is_premium() {
+        if vouched || !packet.dscp.is_premium() {
             return Conditioned::Passed(packet.dscp);
         }
         self.stripped.packets += 1;
@@ -250,7 +274,7 @@ impl Edge {
         self.tables.iter().flat_map(|(_, table)| table.iter().map(|(_, entry)| (entry.fields, entry.rule)))
     }
 
-    /// What a rule let through and what it dropped, IP bytes.
+    /// What a rule let through with its mark, and what exceeded it, IP bytes.
     pub fn counters(&self, fields: &MultiField) -> Option<Counters> {
         let table = self.tables.iter().find(|(kind, _)| *kind == fields.kind());
         table.and_then(|(_, table)| table.get(&fields.key())).map(|entry| entry.counters)

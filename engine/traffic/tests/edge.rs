@@ -121,7 +121,12 @@ fn the_way_in_is_another_edge_and_what_cannot_be_is_refused() {
     port.apply(now, &PlanOp::Edge { at: IN }).unwrap();
     port.apply(now, &op).unwrap();
     assert_eq!(port.arrive(now, packet(7, 100, Dscp::EF)), Some(packet(7, 100, Dscp(34))));
-    assert_eq!(port.arrive(now, packet(8, 100, Dscp::EF)), None, "they share the rule's bucket");
+    let excess = port.arrive(now, packet(8, 100, Dscp::EF));
+    assert_eq!(
+        excess,
+        Some(packet(8, 100, Dscp::DEFAULT)),
+        "they share the rule's bucket, and nothing of others is lost"
+    );
     let v6 = Some(IpAddr::from([0; 16]));
     let mixed = MultiField { src: v6, dst: Some(flow(1).dst), ..MultiField::default() };
     let op = PlanOp::Rule { at: IN, fields: mixed, rule: rule(1, 100, Dscp::EF) };
@@ -139,4 +144,34 @@ fn the_order_of_kinds_is_by_wildcards() {
     let mut sorted: Vec<u8> = (0..32).collect();
     sorted.sort_by_key(|kind: &u8| (kind.count_ones(), *kind));
     assert_eq!(sorted, ORDER);
+}
+
+/// The finding: one bit a second bound to a protocol alone took everybody's packets away.
+#[test]
+fn what_exceeds_a_wildcard_is_best_effort_and_signalling_is_nobodys() {
+    let mut edge = Edge::new([1, 2]);
+    let tiny = EdgeRule {
+        bucket: BucketSpec { rate: Rate::from_bps(1), depth: Bytes::new(100), min_unit: 0 },
+        mark: Dscp::EF,
+    };
+    for protocol in [17, 46] {
+        let fields = MultiField { protocol: Some(protocol), ..MultiField::default() };
+        edge.set(Time::ZERO, fields, tiny).unwrap();
+    }
+    edge.set(Time::ZERO, MultiField::exactly(&flow(1)), tiny).unwrap();
+    let mut pass = |packet: PacketMeta| edge.condition(Time::ZERO, &packet);
+    assert_eq!(pass(packet(9, 100, Dscp::EF)), Conditioned::Passed(Dscp::EF), "conforms");
+    for _ in 0..3 {
+        assert_eq!(pass(packet(9, 100, Dscp::EF)), Conditioned::Passed(Dscp::DEFAULT), "and what exceeds it goes on");
+    }
+    assert_eq!(pass(packet(1, 100, Dscp::EF)), Conditioned::Passed(Dscp::EF));
+    assert_eq!(pass(packet(1, 100, Dscp::EF)), Conditioned::Dropped, "of one's own conversation it is dropped");
+    let rsvp = PacketMeta { flow: FlowKey { protocol: 46, ..flow(1) }, ..packet(1, 100, Dscp(48)) };
+    for _ in 0..3 {
+        assert_eq!(pass(rsvp), Conditioned::Passed(Dscp(48)));
+    }
+    let core = packet(3, 100, Dscp::EF);
+    let mut edge = Edge::new([1, 2]);
+    assert_eq!(edge.condition_from(Time::ZERO, &core, true), Conditioned::Passed(Dscp::EF));
+    assert_eq!(edge.condition_from(Time::ZERO, &core, false), Conditioned::Passed(Dscp::DEFAULT));
 }

@@ -41,7 +41,10 @@ fn a_request_with_parts_of_every_kind() {
     assert_eq!(ask.parts[2].background.map(|b| (b.weight, b.floor)), Some((1, 80)));
     let flow = Flow { dst: Some([10, 0, 0, 2].into()), protocol: Some(6), dst_port: Some(80), ..Flow::default() };
     assert_eq!(ask.parts[0].binding, Some(Binding::Flow(flow)));
-    assert_eq!((ask.parts[1].binding.clone(), ask.parts[0].shape), (Some(Binding::Process(Task::numbered(77))), Shape::default()));
+    assert_eq!(
+        (ask.parts[1].binding.clone(), ask.parts[0].shape),
+        (Some(Binding::Process(Task::numbered(77))), Shape::default())
+    );
 }
 
 #[test]

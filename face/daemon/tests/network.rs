@@ -177,7 +177,11 @@ fn a_flow_is_policed_and_marked_where_it_enters_and_its_class_carries_it() {
         let egress = EdgeAt { interface: outside, side: Side::Egress };
         assert_eq!(bench.plan().edges[&egress].len(), 2);
         assert!(bench.enable(5, false, flow(None, 82), 1).is_err_and(|why| why.contains("same packets")));
-        assert!(bench.order(6, false, Action::Enable { binding: Some(Binding::Process(Task::numbered(1))), amount: 1 }).is_err());
+        assert!(
+            bench
+                .order(6, false, Action::Enable { binding: Some(Binding::Process(Task::numbered(1))), amount: 1 })
+                .is_err()
+        );
         let counted = bench.with(|networks, ground| networks.counters(ground, Handle([2; 16]), 0));
         assert_eq!(counted, Some(Default::default()), "nothing was sent");
         for n in 1..=6 {

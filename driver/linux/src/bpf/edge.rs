@@ -9,6 +9,7 @@ use super::{BPF_F_LOCK, broken, map, present, program_name, refused, sys};
 use aya::EbpfLoader;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use aya::programs::SchedClassifier;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -32,6 +33,8 @@ const BYTE: u64 = 8_000_000_000;
 /// Stands behind the last kind.
 const NO_KIND: u8 = 255;
 const SIDES: [Side; 2] = [Side::Ingress, Side::Egress];
+/// In the place of a side: the interface's code points are believed.
+const BELIEVED: u32 = 2;
 
 /// `struct rule_key`.
 #[repr(C)]
@@ -248,6 +251,21 @@ impl EdgeTable {
     pub fn note(&mut self, at: EdgeAt, header: u32) -> Result<(), Fault> {
         let edge = RawEdge { header, zero: 0, stripped_packets: 0, stripped_bytes: 0 };
         self.edges.insert(raw_at(at), edge, 0).map_err(|error| broken("write the map of edges", &error))
+    }
+
+    /// The code points of exactly these interfaces are believed: what comes in there keeps them.
+    pub fn believe(&mut self, interfaces: &BTreeSet<IfIndex>) -> Result<(), Fault> {
+        let keys: Result<Vec<RawEdgeKey>, MapError> = self.edges.keys().collect();
+        let keys = keys.map_err(|error| broken("read the map of edges", &error))?;
+        for key in keys.iter().filter(|key| key.side == BELIEVED && !interfaces.contains(&IfIndex(key.ifindex))) {
+            present(self.edges.remove(key), "remove from the map of edges")?;
+        }
+        let edge = RawEdge { header: 0, zero: 0, stripped_packets: 0, stripped_bytes: 0 };
+        for interface in interfaces {
+            let key = RawEdgeKey { ifindex: interface.0, side: BELIEVED };
+            self.edges.insert(key, edge, 0).map_err(|error| broken("write the map of edges", &error))?;
+        }
+        Ok(())
     }
 
     /// Takes the program from an edge and forgets it. What is not there is no error.

@@ -208,6 +208,13 @@ impl SkBuff {
         SkBuff { words }
     }
 
+    /// The same of one that came in by this interface; as [`SkBuff::leaving`] makes it, this host sends it.
+    #[must_use]
+    pub fn from(mut self, ifindex: u32) -> SkBuff {
+        self.words[9] = ifindex;
+        self
+    }
+
     /// The priority that it leaves with.
     pub fn priority(&self) -> u32 {
         self.words[8]

@@ -224,6 +224,14 @@ impl Kernel {
         }
     }
 
+    /// The code points of exactly these interfaces are believed (`core`), and stay where they came in there.
+    pub fn believe(&mut self, interfaces: &BTreeSet<IfIndex>) -> Result<(), Fault> {
+        if interfaces.is_empty() && self.edges.table.is_none() {
+            return Ok(());
+        }
+        self.edges.loaded()?.believe(interfaces)
+    }
+
     /// One rule's counters.
     pub fn rule_counters(&self, at: EdgeAt, fields: &MultiField) -> Result<Option<Counters>, Fault> {
         let there = self.rule(at, fields).zip(self.edges.table.as_ref());

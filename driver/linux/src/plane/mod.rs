@@ -195,6 +195,15 @@ impl KernelPlane {
         self.kernel.rule_counters(at, fields)
     }
 
+    /// The code points of exactly these interfaces are believed: what comes in there keeps them. Every other interface is
+    /// an edge ([`PlanOp::Edge`](traffic::plan::PlanOp)) or nobody looks after it.
+    ///
+    /// # Errors
+    /// The programs cannot be loaded, or the map is full.
+    pub fn believe(&mut self, interfaces: &BTreeSet<IfIndex>) -> Result<(), Fault> {
+        self.kernel.believe(interfaces)
+    }
+
     /// How many flows there can be.
     pub fn flow_limit(&self) -> u32 {
         self.kernel.table.limit()

@@ -4,7 +4,7 @@ use crate::world::{Driver, T0, Tables, at, window};
 use crate::{ask, create, flow, granted, part};
 use broker::io::{Answer, Change, Clock, Matching, What};
 use broker::view::Enforced;
-use broker::{Act, Ask, Call, Config, Input, State, When, Why};
+use broker::{Act, Ask, Call, Config, Input, Refusal, State, When, Why};
 use terms::book::{Background, Binding, Flow, Kind, ResourceId, Task};
 use terms::{Rate, Span, Time, Window};
 
@@ -344,6 +344,48 @@ fn bindings_that_make_no_sense() {
         let call = Call::Bind { handle: disk.handle, part: 0, binding: Some(Binding::Cgroup(path.into())) };
         assert!(meaningless(&why(&mut d, call)), "{path:?}");
     }
+    d.check();
+}
+
+/// Whose packets or processes a part is for is asked of policy as how much is: at creation, in an enquiry, and whenever
+/// it is said; what is bound stays bound when policy changes its mind, also over a restart.
+#[test]
+fn policy_is_asked_about_bindings() {
+    let mut d = Driver::new(NET);
+    let early = granted(d.call("ann", create(ask("net/eth1", 10, window(10, 20)))));
+    let bind = |binding| Call::Bind { handle: early.handle, part: 0, binding };
+    granted(d.call("ann", bind(Some(flow(1)))));
+    d.world.binds = false;
+    let policy =
+        |refusal: Refusal| matches!(refusal.why, Why::Policy { part: 0, ref rule, .. } if rule == "of bindings");
+    assert!(policy(d.call("ann", bind(Some(flow(2)))).unwrap_err()));
+    assert_eq!(d.view("ann", early.handle).parts[0].binding, Some(flow(1)), "what was stays");
+    granted(d.call("ann", bind(Some(flow(1))))); // the same again is no new binding
+    let mut with = ask("net/eth1", 10, window(30, 40));
+    with.parts[0].binding = Some(flow(3));
+    assert!(policy(d.call("ann", create(with.clone())).unwrap_err()));
+    let Ok(Answer::Enquired(said)) = d.call("ann", Call::Enquire(with)) else { panic!() };
+    assert!(policy(said.refusal.unwrap()));
+    // Who asks for it may not learn who has it.
+    let other = granted(d.call("bob", create(ask("net/eth1", 10, window(10, 20)))));
+    let taken = Call::Bind { handle: other.handle, part: 0, binding: Some(flow(1)) };
+    assert!(policy(d.call("bob", taken).unwrap_err()));
+    // An amount may change without a word about the binding, and nobody's it may always be.
+    let rate = Change { amounts: vec![(0, Kind::Network, 11)], ..Change::default() };
+    granted(d.call("ann", Call::Modify { handle: early.handle, change: rate }));
+    let tables = Tables { binds: false, ..Tables::new(NET) };
+    let mut d = Driver::asleep(Config::default(), tables, d.disk.clone(), 2);
+    d.wake_up();
+    assert_eq!(d.view("ann", early.handle).parts[0].binding, Some(flow(1)));
+    let cpu = granted(d.call("ann", create(ask("cpu", 1, window(10, 20)))));
+    d.world.binds = true;
+    for binding in [Binding::Process(Task { number: 7, start: 1 << 40 }), Binding::Thread(Task::numbered(7))] {
+        granted(d.call("ann", Call::Bind { handle: cpu.handle, part: 0, binding: Some(binding.clone()) }));
+        let mut again = Driver::asleep(Config::default(), Tables::new(NET), d.disk.clone(), 3);
+        again.wake_up();
+        assert_eq!(again.view("ann", cpu.handle).parts[0].binding, Some(binding), "with its start, from the journal");
+    }
+    granted(d.call("ann", bind(None)));
     d.check();
 }
 

@@ -30,7 +30,13 @@ impl Tables {
             let table = SlotTable::new(Capacity::of(Rate::from_bps(capacity)), Limits::default());
             (name.to_owned(), Some(table), capacity * 9 / 10)
         };
-        Tables { tables: resources.iter().map(table).collect(), most: u64::MAX, together: u64::MAX, sums: true, binds: true }
+        Tables {
+            tables: resources.iter().map(table).collect(),
+            most: u64::MAX,
+            together: u64::MAX,
+            sums: true,
+            binds: true,
+        }
     }
 
     pub fn table(&self, resource: u32) -> &SlotTable {

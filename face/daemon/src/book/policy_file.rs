@@ -325,6 +325,8 @@ days = ["mon", "sun"]
 hours = "22:00-06:00"
 from = "2026-11-01T00:00:00Z"
 until = "2027-01-01T00:00:00Z"
+flows = ["10.0.0.0/24 > *:5000-5100 udp", "host > 10.0.2.2"]
+cgroups = ["/batch/*"]
 [[rule]]
 name = "discs"
 who = ["*"]
@@ -348,6 +350,10 @@ deny = true
         };
         assert_eq!((limits(0).amount, limits(0).together), (Some(30_000_000), Some(100_000_000)));
         assert!(limits(0).hours.is_some() && limits(0).from.is_some());
+        let bindings = &policy.rules()[0].bindings;
+        assert_eq!(bindings.flows.as_ref().unwrap()[1], "host > 10.0.2.2".parse().unwrap());
+        assert_eq!(bindings.cgroups, [Pattern::new("batch/*").unwrap()]);
+        assert_eq!(policy.rules()[1].bindings, Bindings::default());
         assert_eq!((policy.rules()[0].who.len(), policy.rules()[0].background), (3, Some(false)));
         assert_eq!((limits(1).amount, limits(2).amount), (Some(160_000_000), Some(500_000)));
         assert_eq!(policy.rules()[3].effect, Effect::Deny);
@@ -386,6 +392,12 @@ deny = true
             (rule("hours = \"08:00-24:01\""), "policy.toml:5: \"08:00-24:01\" are no hours"),
             (rule("days = [\"noday\"]"), "policy.toml:5: \"noday\" is no day"),
             (rule("deny = true\nmost = \"1mbit\""), "policy.toml:2: a rule that denies has no limits"),
+            (
+                rule("flows = [\"* > * rsvp\"]"),
+                "policy.toml:5: \"* > * rsvp\" names no flows: flows are written SOURCE",
+            ),
+            (rule("cgroups = [\"/\"]"), "policy.toml:5: \"\" names nothing"),
+            (rule("deny = true\nflows = [\"* > *\"]"), "policy.toml:2: a rule that denies has no limits"),
             (rule("colour = \"red\""), "policy.toml:5: unknown field `colour`"),
             (rule("longest = \"8\""), "policy.toml:5: \"8\" has no unit"),
             ("[[rule]]\nname = \"r\"\nwho = []\n".to_owned(), "policy.toml:3: a rule is about somebody"),
