@@ -7,6 +7,7 @@
 //! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces;
 //! [`tsc`] measures the steps of an engine.
 
+pub mod anomaly;
 pub mod bell;
 pub mod boomerang;
 pub mod bpf;

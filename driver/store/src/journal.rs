@@ -37,9 +37,21 @@ pub struct Journal {
 }
 
 enum Work {
-    Append(Vec<(Ticket, Batch)>),
+    Append(Vec<Piece>),
     Backup(Ticket, PathBuf),
     Look(Look),
+}
+
+/// A batch that is handed in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// What its answer is called.
+    pub ticket: Ticket,
+    /// What is written.
+    pub batch: Batch,
+    /// It gives something back, or says what has happened already: on a full disk it is written into the room that is kept
+    /// for that.
+    pub urgent: bool,
 }
 
 /// Something that reads.
@@ -79,24 +91,24 @@ impl Journal {
     /// It is too large ([`Error::TooLarge`]) or too many wait ([`Error::Busy`]): there will be no answer. How it went
     /// otherwise comes as an [`Answer`].
     pub fn append(&self, ticket: Ticket, batch: Batch) -> Result<(), Error> {
-        self.append_all(vec![(ticket, batch)]).pop().map_or(Ok(()), |(_, error)| Err(error))
+        self.append_all(vec![Piece { ticket, batch, urgent: false }]).pop().map_or(Ok(()), |(_, error)| Err(error))
     }
 
     /// Queues several batches in one hand-over, because waking the thread for each costs more than what it then does for one;
     /// never waits. What is not taken comes back, with the reason; how it went with the others comes as an [`Answer`] each.
-    pub fn append_all(&self, mut batches: Vec<(Ticket, Batch)>) -> Vec<(Ticket, Error)> {
+    pub fn append_all(&self, mut batches: Vec<Piece>) -> Vec<(Ticket, Error)> {
         let mut refused = Vec::new();
-        batches.retain(|(ticket, batch)| match record::check(batch) {
+        batches.retain(|piece| match record::check(&piece.batch) {
             Ok(()) => true,
             Err(error) => {
-                refused.push((*ticket, error));
+                refused.push((piece.ticket, error));
                 false
             }
         });
         if batches.is_empty() {
             return refused;
         }
-        let tickets: Vec<Ticket> = batches.iter().map(|(ticket, _)| *ticket).collect();
+        let tickets: Vec<Ticket> = batches.iter().map(|piece| piece.ticket).collect();
         if let Err(error) = self.queue(Work::Append(batches), tickets.len()) {
             refused.extend(tickets.into_iter().map(|ticket| (ticket, error.clone())));
         }
@@ -161,7 +173,7 @@ struct Writer<S, F> {
 
 impl<S: Store, F: FnMut(&mut Vec<Answer>)> Writer<S, F> {
     fn run(mut self, work: &Receiver<Work>) {
-        let mut group: Vec<(Ticket, Batch)> = Vec::new();
+        let mut group: Vec<Piece> = Vec::new();
         while let Ok(first) = work.recv() {
             let mut next = Some(first);
             while let Some(work_item) = next.take() {
@@ -190,15 +202,33 @@ impl<S: Store, F: FnMut(&mut Vec<Answer>)> Writer<S, F> {
         }
     }
 
-    fn write(&mut self, group: &mut Vec<(Ticket, Batch)>) {
+    fn write(&mut self, group: &mut Vec<Piece>) {
         if group.is_empty() {
             return;
         }
-        let result = self.store.commit(&mut group.iter().map(|(_, batch)| batch));
-        for (ticket, _) in group.drain(..) {
-            self.answer(ticket, result.clone());
+        let mut result = Err(Error::Full);
+        if !self.store.is_short() {
+            result = self.store.commit(&mut group.iter().map(|piece| &piece.batch));
+        }
+        let mut urgent = result.clone();
+        if result == Err(Error::Full) && group.iter().any(|piece| piece.urgent) {
+            urgent = self.write_urgent(group);
+        }
+        for piece in group.drain(..) {
+            self.answer(piece.ticket, if piece.urgent { urgent.clone() } else { result.clone() });
         }
         self.tell();
+    }
+
+    /// The disk is full: what must be written goes alone, into what room is left, or else into the room that is kept.
+    fn write_urgent(&mut self, group: &[Piece]) -> Result<(), Error> {
+        let mut urgent = || self.store.commit(&mut group.iter().filter(|piece| piece.urgent).map(|piece| &piece.batch));
+        match urgent() {
+            Err(Error::Full) if self.store.relieve() => {
+                self.store.commit(&mut group.iter().filter(|piece| piece.urgent).map(|piece| &piece.batch))
+            }
+            result => result,
+        }
     }
 
     fn answer(&mut self, ticket: Ticket, result: Result<(), Error>) {

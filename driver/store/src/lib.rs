@@ -18,7 +18,7 @@ mod store;
 
 pub use chain::Link;
 pub use error::{Damage, Error};
-pub use journal::{Answer, Journal, MOST_WAITING, Ticket};
+pub use journal::{Answer, Journal, MOST_WAITING, Piece, Ticket};
 pub use place::{Filesystem, filesystem};
 pub use record::{Batch, MAX_BATCH, MAX_KEY, MAX_VALUE, Record, Table};
 pub use store::{Store, Visit};

@@ -14,6 +14,16 @@ pub trait Store: Send {
     /// [`Error::Full`]: nothing was written. [`Error::Dead`]: nobody knows; every later call says the same.
     fn commit(&mut self, batches: &mut dyn Iterator<Item = &Batch>) -> Result<(), Error>;
 
+    /// The disk was full for something that must be written: gives room away that was kept for that. Whether there was any.
+    fn relieve(&mut self) -> bool {
+        false
+    }
+
+    /// Whether room that was given away cannot be had back yet: until then only what must be written should be.
+    fn is_short(&mut self) -> bool {
+        false
+    }
+
     /// Hands over every record of every table, in the order of tables and keys, each with its checksum proved.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::enforce::Force;
 use crate::io::{Call, CallId, Clock, Event, Input, Output, Record, Reply, What};
 use crate::journal::Pending;
 use crate::refusal::{Refusal, Why};
+use crate::refusals::Refusals;
 use crate::reservation::{Number, Reservation};
 use crate::tables::{Owners, Resources};
 use alloc::boxed::Box;
@@ -56,6 +57,8 @@ pub struct Broker {
     /// Whether the oldest events are not kept any more.
     pub(crate) lost_events: bool,
     pub(crate) force: Force,
+    /// How often whom something is refused.
+    pub(crate) refusals: Refusals,
     pub(crate) out: VecDeque<Output>,
 }
 
@@ -88,6 +91,7 @@ impl Broker {
             next_seq: 1,
             lost_events: false,
             force: Force::default(),
+            refusals: Refusals::default(),
             out: VecDeque::new(),
         }
     }
@@ -122,6 +126,7 @@ impl Broker {
             self.share_out(world);
             self.press_all();
             self.flush();
+            self.count_refusals();
         }
     }
 
@@ -137,7 +142,8 @@ impl Broker {
         }
         let edge = self.agenda.first().map(|(at, _)| self.clock.agents(*at));
         let write = (self.pending.is_empty() && !self.facts.is_empty()).then_some(self.write_again);
-        [edge, self.force.wake_at(), write].into_iter().flatten().min()
+        let count = self.refusals.wake_at().map(|due| due.max(self.write_again));
+        [edge, self.force.wake_at(), write, count].into_iter().flatten().min()
     }
 
     /// Whether every record has been read.

@@ -31,6 +31,13 @@ pub struct Config {
     pub rows: usize,
     /// Most calls that wait for one reservation to be written.
     pub waiting: usize,
+    /// Refusals of one caller that have a row each in the audit, if they come at once; and how soon there is another row for one
+    /// who is refused all the time. The others are counted together.
+    pub refusals: u32,
+    /// See [`Config::refusals`].
+    pub refusal_every: Span,
+    /// Most callers whose refusals are counted apart.
+    pub refused_callers: usize,
     /// How uncertain the clock may be.
     pub uncertainty: Span,
     /// How far ahead of what was asked an alternative is looked for.
@@ -56,6 +63,9 @@ impl Default for Config {
             events: 100_000,
             rows: 1_000,
             waiting: 64,
+            refusals: 64,
+            refusal_every: Span::from_secs(60),
+            refused_callers: 1_024,
             uncertainty: Span::from_secs(1),
             look_ahead: Span::from_secs(31 * DAY),
         }

@@ -335,6 +335,8 @@ pub struct Batch {
     pub id: BatchId,
     /// In no order that matters; a key is named once.
     pub records: Vec<Record>,
+    /// It gives something back, or says what has happened already: a store that keeps room for the worst day uses it for this.
+    pub urgent: bool,
 }
 
 /// A record: what a store keeps without understanding it.

@@ -53,6 +53,8 @@ pub(crate) enum Written {
     /// Only the audit knows of it.
     Refused(Refusal),
     Facts(Vec<(Number, Vec<What>)>),
+    /// How many refusals of whom had no row of their own.
+    Counted(Vec<(Box<str>, u64)>),
 }
 
 impl Written {
@@ -63,7 +65,7 @@ impl Written {
             | Written::Modify { number, .. }
             | Written::Bind { number, .. }
             | Written::Cancel(number) => Some(*number),
-            Written::Refused(_) | Written::Facts(_) => None,
+            Written::Refused(_) | Written::Facts(_) | Written::Counted(_) => None,
         }
     }
 }
@@ -102,13 +104,7 @@ impl Broker {
         id
     }
 
-    /// A refusal that policy or the ledger decided goes into the audit before it is said.
-    pub(crate) fn refuse(&mut self, reply: CallId, refusal: Refusal, decided: &Decided<'_>) {
-        let record = self.audit_record(decided, refusal.why.name());
-        self.append(alloc::vec![record], Written::Refused(refusal), Some(reply), Vec::new());
-    }
-
-    fn append(
+    pub(crate) fn append(
         &mut self,
         mut records: Vec<Record>,
         change: Written,
@@ -124,7 +120,8 @@ impl Broker {
             key: event.seq.to_be_bytes().to_vec(),
             value: Some(event.encode()),
         }));
-        self.say(Output::Append(Batch { id, records }));
+        let urgent = matches!(change, Written::Cancel(_) | Written::Facts(_));
+        self.say(Output::Append(Batch { id, records, urgent }));
         self.pending.push_back(Pending { id, change, reply, events });
         id
     }
@@ -172,7 +169,7 @@ impl Broker {
                 self.finish(world, number, State::Cancelled);
             }
             Written::Refused(refusal) => return Some(refusal),
-            Written::Facts(_) => {}
+            Written::Facts(_) | Written::Counted(_) => {}
         }
         None
     }
@@ -191,6 +188,7 @@ impl Broker {
             }
             Written::Commit(number) | Written::Bind { number, .. } | Written::Cancel(number) => self.settled(number),
             Written::Refused(refused) => refusal = refused,
+            Written::Counted(counted) => self.not_counted(counted),
             Written::Facts(facts) => {
                 for (number, whats) in facts {
                     self.facts.entry(number).or_default().splice(0..0, whats);
@@ -322,12 +320,22 @@ impl Broker {
         }
     }
 
-    fn audit_record(&mut self, decided: &Decided<'_>, outcome: &str) -> Record {
-        let today = self.today();
-        let mut key = today.as_nanos().to_be_bytes().to_vec();
+    pub(crate) fn audit_record(&mut self, decided: &Decided<'_>, outcome: &str) -> Record {
+        let Decided { caller, verb, handle, rules } = decided;
+        let value = audit(self.today(), &caller.name, verb, *handle, outcome, rules);
+        Record { table: Table::Audit, key: self.audit_key(), value: Some(value) }
+    }
+
+    /// A row of the audit about many calls of one caller.
+    pub(crate) fn count_record(&mut self, who: &str, verb: &str, outcome: &str) -> Record {
+        let value = audit(self.today(), who, verb, None, outcome, &[]);
+        Record { table: Table::Audit, key: self.audit_key(), value: Some(value) }
+    }
+
+    fn audit_key(&mut self) -> Vec<u8> {
+        let mut key = self.today().as_nanos().to_be_bytes().to_vec();
         key.extend(self.next_seq.to_be_bytes());
         self.next_seq += 1;
-        let Decided { caller, verb, handle, rules } = decided;
-        Record { table: Table::Audit, key, value: Some(audit(today, &caller.name, verb, *handle, outcome, rules)) }
+        key
     }
 }

@@ -27,6 +27,7 @@ pub mod path;
 pub mod record;
 mod recover;
 pub mod refusal;
+mod refusals;
 mod reservation;
 pub mod state;
 mod tables;

@@ -23,6 +23,7 @@
 //!
 //! [store]
 //! any_filesystem = true                # take network file systems and overlays for the state, which may forget; not unless said
+//! audit_keep = 1000000                 # so many entries of the audit are kept at least; older ones go
 //!
 //! [[interface]]
 //! name = "eth0"
@@ -65,6 +66,7 @@ use crate::own::host_name;
 use crate::remote::config::{self as remote, ListenConfig, ListenFile};
 pub(crate) use crate::rsvp_file::{RsvpFile, rsvp_config};
 use crate::statics_file::{ReservationFile, SenderFile};
+use crate::store_file::{self, StoreConfig, StoreFile};
 use api::agent::StaticDoc;
 use api::units;
 use serde::Deserialize;
@@ -104,8 +106,8 @@ pub struct AgentConfig {
     pub resources: Vec<ResourceConfig>,
     /// The file of policy; `None`: root and the agent's own user may reserve.
     pub policy: Option<PathBuf>,
-    /// Whether the store takes file systems that may forget.
-    pub any_filesystem: bool,
+    /// The journal of the book.
+    pub store: StoreConfig,
     /// Boomerang, where it is spoken.
     pub boomerang: Option<BoomerangConfig>,
     /// Where callers from other machines come in; `None`: nowhere.
@@ -230,17 +232,9 @@ struct File {
     #[serde(default)]
     resource: Vec<ResourceFile>,
     policy: Option<PathBuf>,
-    #[serde(default)]
-    store: StoreFile,
+    store: Option<Spanned<StoreFile>>,
     boomerang: Option<BoomerangFile>,
     listen: Option<ListenFile>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoreFile {
-    #[serde(default)]
-    any_filesystem: bool,
 }
 
 #[derive(Deserialize)]
@@ -305,7 +299,7 @@ impl AgentConfig {
             disks: host_file::disks(&document, &found.disk)?,
             resources: resources::read(&document, &found.resource)?,
             policy: found.policy.map(|path| beside(file, &path)),
-            any_filesystem: found.store.any_filesystem,
+            store: store_file::read(&document, found.store.as_ref())?,
             boomerang: found.boomerang.as_ref().map(|found| echo::config::read(&document, found)).transpose()?,
             listen: found.listen.as_ref().map(|found| remote::read(&document, file, found)).transpose()?,
         })

@@ -31,6 +31,7 @@ mod start;
 mod statics;
 mod statics_file;
 mod status;
+pub mod store_file;
 pub mod testbed;
 pub mod topology;
 mod trace;

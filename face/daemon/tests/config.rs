@@ -63,7 +63,7 @@ to = ["eth0", "eth2"]
     assert_eq!((config.rsvp.repair_wait, config.rsvp.blockade), (Span::from_millis(500), 5));
     let eth0 = &config.interfaces[0];
     assert_eq!((eth0.premium, eth0.background), (Some(Share::Rate(Rate::from_kbps(4500))), 800));
-    assert_eq!((config.any_filesystem, config.policy.as_deref()), (true, Some(Path::new("policy.toml"))));
+    assert_eq!((config.store.any_filesystem, config.policy.as_deref()), (true, Some(Path::new("policy.toml"))));
     let resources: Vec<_> = config.resources.iter().map(|r| (r.name.as_str(), r.capacity)).collect();
     assert_eq!(resources, [("licence/solver", 4)]);
     assert_eq!((eth0.rate, eth0.overhead), (Some(Rate::from_mbps(10)), 38));

@@ -19,7 +19,7 @@ pub(super) fn commit(store: &mut Sqlite, batches: &mut dyn Iterator<Item = &Batc
     let size = body.len();
     if size > LARGE || store.daybook.bytes() + size > MOST {
         store.daybook.push(body, head);
-        return match post::write(&store.connection, &store.daybook) {
+        return match post::write(&store.connection, &store.daybook, store.options.audit_keep) {
             Ok(()) => {
                 store.daybook.clear();
                 measure(store)

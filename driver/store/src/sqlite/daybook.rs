@@ -212,21 +212,16 @@ impl Anchor {
     fn parse(text: &str) -> Option<Anchor> {
         let mut words = text.split(' ');
         let (posted_row, last) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let (number, digits) = (words.next()?.parse().ok()?, words.next()?.as_bytes());
-        let mut hash = [0; 32];
-        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        let whole = digits.len() == 64 && words.next().is_none() && 0 <= posted_row && posted_row <= last;
-        whole.then_some(Anchor { posted_row, last, posted: Link { number, hash } })
+        let posted = parse_link(&mut words)?;
+        let whole = words.next().is_none() && 0 <= posted_row && posted_row <= last;
+        whole.then_some(Anchor { posted_row, last, posted })
     }
 
     /// Writes it, in the transaction that is open.
     pub(super) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let Anchor { posted_row, last, posted: Link { number, hash } } = self;
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let Anchor { posted_row, last, posted } = self;
         let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('anchor', ?1)";
-        connection.prepare_cached(sql)?.execute([format!("{posted_row} {last} {number} {hash}")]).map(|_| ())
+        connection.prepare_cached(sql)?.execute([format!("{posted_row} {last} {}", link_text(posted))]).map(|_| ())
     }
 
     /// Whether this is the last entry in the table of the audit trail.
@@ -238,6 +233,22 @@ impl Anchor {
         }
         if self.posted == *found { Ok(()) } else { Err(Error::Damaged(Damage::Audit(number))) }
     }
+}
+
+/// A place in the audit trail as text: its number, its hash in hexadecimal.
+pub(super) fn link_text(Link { number, hash }: &Link) -> String {
+    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{number} {hash}")
+}
+
+/// The same, read back.
+pub(super) fn parse_link<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Link> {
+    let (number, digits) = (words.next()?.parse().ok()?, words.next()?.as_bytes());
+    let mut hash = [0; 32];
+    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    (digits.len() == 64).then_some(Link { number, hash })
 }
 
 /// The last entry of the audit trail after a group; `None`: it is none.

@@ -5,6 +5,7 @@
 //! lose. The log is filled with zeros once and never shortened: appending to a file costs a second write of its length with
 //! each fsync, overwriting does not. What is committed is one row of a daybook first, and in the tables later ([`daybook`]).
 
+mod ballast;
 mod commit;
 mod daybook;
 mod group;
@@ -15,11 +16,13 @@ mod pragma;
 mod read;
 mod schema;
 mod seal;
+mod trail;
 
 pub use open::{restore, verify};
 pub use pragma::set as configure;
 
 use crate::{Batch, Damage, Error, Link, Store, Visit};
+use ballast::Ballast;
 use daybook::Daybook;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
@@ -50,6 +53,10 @@ pub struct Options {
     /// Up to which size a database is checked whole at each opening, bytes; of a larger one what the audit's older entries
     /// lie in is left to [`verify`].
     pub check_bytes: u64,
+    /// How many entries the audit trail keeps at least; the oldest beyond that go, some thousand at a time.
+    pub audit_keep: u64,
+    /// How much room is kept for what gives something back when the disk is full, bytes.
+    pub ballast_bytes: u64,
     /// Whether any file system will do: network file systems and overlays are refused otherwise.
     pub any_filesystem: bool,
     /// SQLite's own name of the layer between it and the files; `None`: its usual one.
@@ -57,7 +64,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 8 MiB of log, of which at most 6 are used before they are written back; up to 64 MiB are checked whole.
+    /// 8 MiB of log, of which at most 6 are used before they are written back; up to 64 MiB are checked whole; a million
+    /// entries of the audit (some 150 MB), 2 MiB of ballast.
     fn default() -> Options {
         Options {
             log_bytes: 8 << 20,
@@ -66,6 +74,8 @@ impl Default for Options {
             idle_bytes: 1 << 19,
             most_bytes: 2 << 20,
             check_bytes: 64 << 20,
+            audit_keep: 1_000_000,
+            ballast_bytes: 2 << 20,
             any_filesystem: false,
             vfs: None,
         }
@@ -79,6 +89,7 @@ pub struct Sqlite {
     options: Options,
     epoch: u64,
     daybook: Daybook,
+    ballast: Ballast,
     /// Pages in the log since it was last written back, as far as we know.
     logged: u64,
     /// Why nothing is written any more.
@@ -91,7 +102,11 @@ impl Sqlite {
     /// # Errors
     /// [`Error`]; a journal of a later version or of another owner has not been touched.
     pub fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> {
-        open::open(directory, options)
+        match open::open(directory, options.clone()) {
+            // On a full disk what was kept for this gives the room that an opening needs.
+            Err(Error::Full | Error::Failed { .. }) if ballast::free(directory) => open::open(directory, options),
+            opened => opened,
+        }
     }
 
     /// Asks the database a question of one number: for tests and diagnosis.
@@ -128,6 +143,14 @@ impl Store for Sqlite {
     fn commit(&mut self, batches: &mut dyn Iterator<Item = &Batch>) -> Result<(), Error> {
         self.is_alive()?;
         commit::commit(self, batches)
+    }
+
+    fn relieve(&mut self) -> bool {
+        self.ballast.throw()
+    }
+
+    fn is_short(&mut self) -> bool {
+        !self.ballast.is_there()
     }
 
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<(), Error> {

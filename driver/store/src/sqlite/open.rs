@@ -1,9 +1,10 @@
 //! Opening: what is there is looked at before anything is written, and each way in which it may be wrong has its word.
 
+use super::ballast::Ballast;
 use super::commit::run;
 use super::daybook::Daybook;
 use super::seal::{Found, Seal};
-use super::{FILE, OLDEST, Options, SEAL, Sqlite, damaged, log, log_of, pragma, schema};
+use super::{FILE, OLDEST, Options, SEAL, Sqlite, damaged, log, log_of, pragma, schema, trail};
 use crate::{Damage, Error, Link, Store, filesystem};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::{self, File, OpenOptions};
@@ -48,7 +49,8 @@ pub(super) fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> 
     begin(&connection, epoch, &daybook).map_err(|error| translated(&database, error))?;
     Seal { id, epoch, opening: false }.write(&seal)?;
     log::extend(&log, options.log_bytes)?;
-    Ok(Sqlite { connection, options, epoch, daybook, logged: 0, dead: None })
+    let ballast = Ballast::lay(directory, options.ballast_bytes);
+    Ok(Sqlite { connection, options, epoch, daybook, ballast, logged: 0, dead: None })
 }
 
 /// What the seal says, and the ground made ready for it; the seal of a journal that is there.
@@ -167,8 +169,9 @@ pub(super) fn walk_audit(
     let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let sql = "SELECT number, hash, body FROM audit WHERE number >= ?1 ORDER BY number LIMIT ?2";
     let mut statement = connection.prepare(sql).map_err(damaged)?;
-    let mut before = Link::default();
-    if from > 1 {
+    let mut before = trail::begins(connection)?;
+    let from = from.max(before.number + 1);
+    if from > before.number + 1 {
         let sql = "SELECT number, hash FROM audit WHERE number = ?1";
         let found = connection.query_row(sql, [signed(from - 1)], link);
         before = found.map_err(|_| Error::Damaged(Damage::Audit(from - 1)))?;

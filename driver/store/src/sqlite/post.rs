@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 /// Posts everything, if there is room; if there is none, everything stays as it is.
 pub(super) fn post(store: &mut Sqlite) -> Result<(), Error> {
-    match write(&store.connection, &store.daybook) {
+    match write(&store.connection, &store.daybook, store.options.audit_keep) {
         Ok(()) => {
             store.daybook.clear();
             measure(store)
@@ -27,7 +27,7 @@ pub(super) fn post(store: &mut Sqlite) -> Result<(), Error> {
 }
 
 /// Writes everything in the daybook to the tables, and leaves nothing in its own.
-pub(super) fn write(connection: &Connection, daybook: &Daybook) -> rusqlite::Result<()> {
+pub(super) fn write(connection: &Connection, daybook: &Daybook, audit_keep: u64) -> rusqlite::Result<()> {
     run(connection, "BEGIN IMMEDIATE")?;
     let mut put =
         connection.prepare_cached("INSERT OR REPLACE INTO record (tbl, key, sum, value) VALUES (?1, ?2, ?3, ?4)")?;
@@ -42,6 +42,7 @@ pub(super) fn write(connection: &Connection, daybook: &Daybook) -> rusqlite::Res
     for (Link { number, hash }, body) in daybook.audit() {
         entry.execute((i64::try_from(number).unwrap_or(i64::MAX), hash, body))?;
     }
+    super::trail::shorten(connection, daybook.head().number, audit_keep)?;
     run(connection, "DELETE FROM daybook")?;
     daybook.anchor(true).write(connection)?;
     run(connection, "COMMIT")

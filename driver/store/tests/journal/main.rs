@@ -7,6 +7,7 @@ mod found;
 mod loss;
 mod many;
 mod posts;
+mod room;
 mod script;
 mod syncs;
 mod vfs;

@@ -3,6 +3,7 @@
 use super::audit::Wanted;
 use crate::config::AgentConfig;
 use crate::start::StartError;
+use crate::store_file::StoreConfig;
 use api::book::AuditPage;
 use broker::io::{Batch, BatchId, Table};
 use broker::{Input, Record};
@@ -10,7 +11,7 @@ use linux::bell::Bell;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use store::sqlite::{Options, Sqlite};
-use store::{Answer, Error, Journal, Store, Ticket};
+use store::{Answer, Error, Journal, Piece, Store, Ticket};
 
 /// So many batches are handed in at once even though more may come: the disk need not wait for them.
 const MOST_GATHERED: usize = 32;
@@ -27,7 +28,7 @@ pub struct Desk {
     journal: Journal,
     tray: Arc<Tray>,
     /// What the next [`Desk::send`] hands in.
-    gathered: Vec<(Ticket, store::Batch)>,
+    gathered: Vec<Piece>,
 }
 
 /// What was read of the audit, for the call of this number.
@@ -46,7 +47,8 @@ impl Desk {
     /// # Errors
     /// [`StartError::Store`].
     pub fn open(config: &AgentConfig) -> Result<(Desk, Vec<Record>), StartError> {
-        let options = Options { any_filesystem: config.any_filesystem, ..Options::default() };
+        let StoreConfig { any_filesystem, audit_keep } = config.store;
+        let options = Options { any_filesystem, audit_keep, ..Options::default() };
         Desk::in_folder(&config.state.join(FOLDER), options)
     }
 
@@ -86,7 +88,9 @@ impl Desk {
     /// Takes a batch, to be handed in with others by [`Desk::send`], which has to follow before anybody waits; what to tell the
     /// book of those that are not even taken.
     pub fn hand_in(&mut self, batch: Batch) -> Vec<Input> {
-        self.gathered.push((Ticket(batch.id.0), batch.records.into_iter().map(record).collect()));
+        let (ticket, urgent) = (Ticket(batch.id.0), batch.urgent);
+        let batch = batch.records.into_iter().map(record).collect();
+        self.gathered.push(Piece { ticket, batch, urgent });
         if self.gathered.len() < MOST_GATHERED { Vec::new() } else { self.send() }
     }
 

@@ -1,0 +1,370 @@
+//! Anomalies: a supervisor between a program and its kernel counts system calls of a kind, and answers one of them, or all from
+//! one on, with an error. The program is the one that users run; nothing in it knows.
+//!
+//! By seccomp's user notification (seccomp_unotify(2)), so that raw system calls are seen too: SQLite's, those of libraries,
+//! those of threads and children.
+
+use crate::error::Failed;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// The descriptor at which a watched program finds itself watched; out of the way of its own.
+const LISTENER: RawFd = 700;
+/// How often the supervisor looks whether it is still wanted, milliseconds.
+const LOOK: i32 = 50;
+
+/// What kind of system call fails.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// Writing to a regular file: write, writev, pwrite64, pwritev, ftruncate, fallocate.
+    Write,
+    /// fsync and fdatasync.
+    Sync,
+    /// Opening a file.
+    Open,
+    /// Renaming one.
+    Rename,
+    /// A descriptor that is no file's: socket, accept, eventfd, timerfd, epoll, pipe, memfd, fcntl's copy.
+    Descriptor,
+    /// A message to the kernel by netlink.
+    Netlink,
+}
+
+impl Kind {
+    /// Each.
+    pub const ALL: [Kind; 6] = [Kind::Write, Kind::Sync, Kind::Open, Kind::Rename, Kind::Descriptor, Kind::Netlink];
+
+    /// The errors that the kernel gives for such a call.
+    pub fn errors(self) -> &'static [(&'static str, i32)] {
+        match self {
+            Kind::Write => &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO)],
+            Kind::Sync => &[("EIO", libc::EIO), ("ENOSPC", libc::ENOSPC)],
+            Kind::Open => &[("EMFILE", libc::EMFILE), ("EINTR", libc::EINTR), ("ENOSPC", libc::ENOSPC)],
+            Kind::Rename => &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO)],
+            Kind::Descriptor => &[("EMFILE", libc::EMFILE), ("ENOBUFS", libc::ENOBUFS)],
+            Kind::Netlink => &[("ENOBUFS", libc::ENOBUFS), ("EINTR", libc::EINTR)],
+        }
+    }
+
+    fn of(call: libc::c_int) -> Option<Kind> {
+        CALLS.iter().find(|(number, _)| *number == libc::c_long::from(call)).map(|(_, kind)| *kind)
+    }
+}
+
+/// The system calls of each kind; those of netlink and of descriptors' copies are looked at once more.
+const CALLS: [(libc::c_long, Kind); 27] = [
+    (libc::SYS_write, Kind::Write),
+    (libc::SYS_writev, Kind::Write),
+    (libc::SYS_pwrite64, Kind::Write),
+    (libc::SYS_pwritev, Kind::Write),
+    (libc::SYS_pwritev2, Kind::Write),
+    (libc::SYS_ftruncate, Kind::Write),
+    (libc::SYS_fallocate, Kind::Write),
+    (libc::SYS_fsync, Kind::Sync),
+    (libc::SYS_fdatasync, Kind::Sync),
+    (libc::SYS_openat, Kind::Open),
+    (libc::SYS_openat2, Kind::Open),
+    (libc::SYS_renameat2, Kind::Rename),
+    (libc::SYS_renameat, Kind::Rename),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_rename, Kind::Rename),
+    #[cfg(not(target_arch = "x86_64"))]
+    (-1, Kind::Rename),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, Kind::Open),
+    #[cfg(not(target_arch = "x86_64"))]
+    (-1, Kind::Open),
+    (libc::SYS_socket, Kind::Descriptor),
+    (libc::SYS_socketpair, Kind::Descriptor),
+    (libc::SYS_accept, Kind::Descriptor),
+    (libc::SYS_accept4, Kind::Descriptor),
+    (libc::SYS_eventfd2, Kind::Descriptor),
+    (libc::SYS_timerfd_create, Kind::Descriptor),
+    (libc::SYS_epoll_create1, Kind::Descriptor),
+    (libc::SYS_pipe2, Kind::Descriptor),
+    (libc::SYS_memfd_create, Kind::Descriptor),
+    (libc::SYS_fcntl, Kind::Descriptor),
+    (libc::SYS_sendto, Kind::Netlink),
+    (libc::SYS_sendmsg, Kind::Netlink),
+];
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Fault {
+    /// Calls of this kind are counted.
+    pub kind: Kind,
+    /// The first that fails, from 1.
+    pub nth: u64,
+    /// With this error number.
+    pub error: i32,
+    /// Whether all that follow fail too, until it is lifted.
+    pub lasting: bool,
+}
+
+/// A program that is watched.
+#[derive(Debug)]
+pub struct Watch {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    listener: OwnedFd,
+    process: OwnedFd,
+    pid: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fault: Option<Fault>,
+    counts: BTreeMap<Kind, u64>,
+    struck: Vec<String>,
+    over: bool,
+}
+
+/// Has the program watched from its exec on. To be the last thing that is asked of `command` before it is started; whoever
+/// starts it calls [`Watch::of`] at once, because the program stands still until then.
+pub fn watch_at_exec(command: &mut Command) {
+    let filter = filter();
+    // SAFETY: between fork and exec only seccomp and dup2 are called, which are async-signal-safe; `filter` is owned by the
+    // closure, so that the pointer in the program is good.
+    unsafe {
+        command.pre_exec(move || {
+            let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+            let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+            let listener = libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program);
+            if listener < 0 || libc::dup2(listener as RawFd, LISTENER) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Those calls ask, all others go on.
+fn filter() -> Vec<libc::sock_filter> {
+    let statement = |code: u32, k: u32, jt: u8| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+    // The number of the call is the first word of what a filter sees.
+    let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
+    let calls: Vec<u32> = CALLS.iter().filter_map(|(number, _)| u32::try_from(*number).ok()).collect();
+    for (place, number) in calls.iter().enumerate() {
+        // Over the other comparisons and the word that lets a call go on.
+        let jump = (calls.len() - place) as u8;
+        filter.push(statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, *number, jump));
+    }
+    filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0));
+    filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF, 0));
+    filter
+}
+
+impl Watch {
+    /// Watches the program that was started as process `pid` with [`watch_at_exec`].
+    ///
+    /// # Errors
+    /// It is gone, is not watched, or is not ours to watch.
+    pub fn of(pid: u32) -> Result<Watch, Failed> {
+        let number = i32::try_from(pid).unwrap_or(-1);
+        // SAFETY: no memory is passed; the descriptor is new and ours alone.
+        let process = unsafe { descriptor(libc::syscall(libc::SYS_pidfd_open, number, 0), "know the program")? };
+        let listener = copy(&process, LISTENER, "watch the program")?;
+        let shared = Arc::new(Shared { listener, process, pid, state: Mutex::default() });
+        let theirs = shared.clone();
+        let thread = std::thread::Builder::new().name("anomalies".to_owned());
+        let thread = thread.spawn(move || supervise(&theirs)).map_err(Failed::doing("start a thread"))?;
+        Ok(Watch { shared, thread: Some(thread) })
+    }
+
+    /// From now on this goes wrong, or nothing; counting begins anew.
+    pub fn arm(&self, fault: Option<Fault>) {
+        let mut state = self.shared.state();
+        (state.fault, state.counts, state.struck) = (fault, BTreeMap::new(), Vec::new());
+    }
+
+    /// Nothing goes wrong any more; what was counted stays.
+    pub fn lift(&self) {
+        self.shared.state().fault = None;
+    }
+
+    /// How many calls of a kind there were since [`Watch::arm`].
+    pub fn count(&self, kind: Kind) -> u64 {
+        self.shared.state().counts.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// The first calls that failed since [`Watch::arm`], in words; none if there were not so many.
+    pub fn struck(&self) -> Vec<String> {
+        self.shared.state().struck.clone()
+    }
+}
+
+impl Drop for Watch {
+    /// A program that still runs goes on undisturbed only as long as somebody watches: it is to be ended before.
+    fn drop(&mut self) {
+        self.shared.state().over = true;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What to answer a call with: an error number, or zero to let it go on.
+    fn judge(&self, asked: &libc::seccomp_notif) -> i32 {
+        let Some(kind) = self.kind(&asked.data) else { return 0 };
+        let mut state = self.state();
+        let count = state.counts.entry(kind).or_insert(0);
+        *count += 1;
+        let count = *count;
+        let Some(fault) = state.fault.filter(|fault| fault.kind == kind) else { return 0 };
+        if count != fault.nth && !(fault.lasting && count > fault.nth) {
+            return 0;
+        }
+        if state.struck.len() < 4 {
+            let text = self.words(asked);
+            state.struck.push(text);
+        }
+        fault.error
+    }
+
+    fn kind(&self, data: &libc::seccomp_data) -> Option<Kind> {
+        let fd = data.args[0] as RawFd;
+        match Kind::of(data.nr)? {
+            Kind::Write if !self.path(fd).is_some_and(|path| path.is_file()) => None,
+            Kind::Netlink if !self.is_netlink(fd) => None,
+            Kind::Descriptor if libc::c_long::from(data.nr) == libc::SYS_fcntl => {
+                let wanted = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&(data.args[1] as i32));
+                wanted.then_some(Kind::Descriptor)
+            }
+            kind => Some(kind),
+        }
+    }
+
+    /// The file behind one of its descriptors; a link that the kernel follows.
+    fn path(&self, fd: RawFd) -> Option<PathBuf> {
+        (fd >= 0).then(|| PathBuf::from(format!("/proc/{}/fd/{fd}", self.pid)))
+    }
+
+    fn is_netlink(&self, fd: RawFd) -> bool {
+        let Ok(copy) = copy(&self.process, fd, "look at a socket") else { return false };
+        let (mut domain, mut size) = (0i32, 4 as libc::socklen_t);
+        // SAFETY: `domain` and `size` are valid and outlive the call.
+        let rc = unsafe {
+            let place = (&raw mut domain).cast();
+            libc::getsockopt(copy.as_raw_fd(), libc::SOL_SOCKET, libc::SO_DOMAIN, place, &raw mut size)
+        };
+        rc == 0 && domain == libc::AF_NETLINK
+    }
+
+    /// A call for people: its number, and the file that it is about, if it is about one.
+    fn words(&self, asked: &libc::seccomp_notif) -> String {
+        let data = &asked.data;
+        let about = match Kind::of(data.nr) {
+            Some(Kind::Write | Kind::Sync) => {
+                self.path(data.args[0] as RawFd).and_then(|path| std::fs::read_link(path).ok())
+            }
+            Some(Kind::Open | Kind::Rename) => self.text(data.args[usize::from(data.nr as i64 != libc::SYS_rename)]),
+            _ => None,
+        };
+        format!("call {} {}", data.nr, about.unwrap_or_default().display())
+    }
+
+    /// A text in its memory.
+    fn text(&self, at: u64) -> Option<PathBuf> {
+        use std::os::unix::ffi::OsStrExt;
+        use std::os::unix::fs::FileExt;
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid)).ok()?;
+        let mut bytes = [0; 200];
+        let read = memory.read_at(&mut bytes, at).ok()?;
+        let end = bytes[..read].iter().position(|byte| *byte == 0).unwrap_or(read);
+        Some(PathBuf::from(std::ffi::OsStr::from_bytes(&bytes[..end])))
+    }
+}
+
+/// Answers calls until the program has ended or is watched no more.
+fn supervise(shared: &Shared) {
+    let listener = shared.listener.as_raw_fd();
+    loop {
+        let mut poll = libc::pollfd { fd: listener, events: libc::POLLIN, revents: 0 };
+        // SAFETY: `poll` is one valid entry that outlives the call.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, LOOK) };
+        if shared.state().over || (ready > 0 && poll.revents & libc::POLLIN == 0) {
+            return;
+        }
+        if ready > 0 {
+            answer(shared, listener);
+        }
+    }
+}
+
+fn answer(shared: &Shared, listener: RawFd) {
+    // SAFETY: an all-zero notification is what the kernel wants to be given.
+    let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: `asked` is valid and outlives the call. It fails where whoever asked is gone.
+    if unsafe { libc::ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut asked) } != 0 {
+        return;
+    }
+    let error = shared.judge(&asked);
+    let flags = if error == 0 { libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 } else { 0 };
+    let mut said = libc::seccomp_notif_resp { id: asked.id, val: 0, error: -error, flags };
+    // SAFETY: `said` is valid and outlives the call. It fails where whoever asked is gone.
+    unsafe { libc::ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut said) };
+}
+
+/// A descriptor of the program as one of ours.
+fn copy(process: &OwnedFd, fd: RawFd, what: &str) -> Result<OwnedFd, Failed> {
+    // SAFETY: no memory is passed; the descriptor is new and ours alone.
+    unsafe { descriptor(libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0), what) }
+}
+
+/// What a system call gave.
+///
+/// # Safety
+/// It is a new descriptor that nobody else has, or an error.
+unsafe fn descriptor(given: libc::c_long, what: &str) -> Result<OwnedFd, Failed> {
+    if given < 0 {
+        return Err(Failed::last(what));
+    }
+    // SAFETY: by the caller's word.
+    Ok(unsafe { OwnedFd::from_raw_fd(given as RawFd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+
+    /// A shell that writes three lines, each by a call of its own: the second fails, or all from the second on.
+    #[test]
+    fn the_second_write_fails() {
+        let place = std::env::temp_dir().join(format!("sluice-anomaly-{}", std::process::id()));
+        for (lasting, expected) in [(false, "one\nthree\n"), (true, "one\n")] {
+            let mut command = Command::new("sh");
+            command.args(["-c", "read go; for word in one two three; do echo $word; done >$0"]).arg(&place);
+            command.stdin(Stdio::piped()).stderr(Stdio::null());
+            watch_at_exec(&mut command);
+            let Ok(mut child) = command.spawn() else {
+                eprintln!("SKIPPED: seccomp user notification is not to be had here");
+                return;
+            };
+            let watch = Watch::of(child.id()).unwrap();
+            watch.arm(Some(Fault { kind: Kind::Write, nth: 2, error: libc::ENOSPC, lasting }));
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            assert_eq!(std::fs::read_to_string(&place).unwrap(), expected);
+            assert_eq!(watch.count(Kind::Write), 3);
+            assert!(watch.struck()[0].contains("sluice-anomaly"), "{:?}", watch.struck());
+        }
+        std::fs::remove_file(&place).unwrap();
+    }
+}
