@@ -31,3 +31,9 @@ pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
     })?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// Serves callers from other machines for the agent that started this process.
+pub fn front() -> Result<ExitCode, Complaint> {
+    daemon::remote::front::run().map_err(|failed| Complaint::world(failed.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -59,6 +59,9 @@ pub enum Command {
                             name = \"eth0\"\n  rate = \"100mbit\""
     )]
     Agent(AgentRunArgs),
+    /// The process of an agent that speaks with callers from other machines; only an agent starts it
+    #[command(hide = true, name = daemon::remote::COMMAND)]
+    RemoteFront,
     /// Run a broker, in the foreground: REST, event streams and webhooks over one or more agents
     Broker(BrokerArgs),
     /// Reserve network, processor, disk or licences, now or for later: all or nothing

@@ -47,6 +47,7 @@ fn only_reads(command: &Command) -> bool {
     !matches!(
         command,
         Command::Agent(_)
+            | Command::RemoteFront
             | Command::Broker(_)
             | Command::Up(_)
             | Command::Down(_)
@@ -68,6 +69,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Torture(command) => torture::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::RemoteFront => agent::front(),
         Command::Broker(args) => broker::run(args),
         Command::Reserve(args) => book::reserve(args),
         Command::Enquire(args) => book::enquire(args),

@@ -475,6 +475,7 @@ impl Agent {
                 SIGHUP => {
                     let _ = self.reload_keys();
                     self.reload_policy();
+                    self.remote.iter().for_each(Remote::renew);
                 }
                 _ => self.stopping = true,
             }

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// Most connections at once.
 pub const MAX_CLIENTS: usize = 256;
+/// Most that came through another door, whatever that door counts.
+const MAX_ADOPTED: usize = 192;
 /// Above this much unread, a client's calls are not answered and its events not kept, bytes.
 const MAX_UNREAD: usize = 1 << 20;
 /// Most calls of one client that are carried out before others have their turn.
@@ -42,7 +44,7 @@ struct Client {
     read: Vec<u8>,
     write: Vec<u8>,
     lost_events: u64,
-    /// It came through another door, which counts its own.
+    /// It came through another door.
     adopted: bool,
     watches: bool,
     /// Answers that come later.
@@ -104,8 +106,12 @@ impl Local {
         new
     }
 
-    /// Takes a connection that came through another door; its number. It is not counted here.
+    /// Takes a connection that came through another door, if that door has not too many already; its number.
     pub fn adopt(&mut self, stream: UnixStream, poll: &mut Poll) -> Option<u64> {
+        if self.clients.values().filter(|client| client.adopted).count() >= MAX_ADOPTED {
+            refuse(&stream);
+            return None;
+        }
         self.take(stream, true, poll)
     }
 

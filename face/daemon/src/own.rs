@@ -38,7 +38,7 @@ fn interfaces() -> Result<Vec<String>, linux::netlink::Error> {
 
 fn make_key(state: &Path, key: &Path) -> Result<(), Failed> {
     let what = || format!("make {}", key.display());
-    fs::create_dir_all(state).map_err(Failed::doing(what()))?;
+    crate::start::make_state(state)?;
     let mut secret = [0; 32];
     let mut random = fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;
     random.read_exact(&mut secret).map_err(Failed::doing("read /dev/urandom"))?;

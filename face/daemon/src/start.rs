@@ -9,11 +9,14 @@ use linux::error::Failed;
 use linux::netlink::Socket;
 use linux::netlink::link::Link;
 use linux::netlink::tc::Handle;
+use linux::privilege::User;
 use linux::process::{Capability, Lock, LockError, missing_capabilities};
 use std::fs;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::Path;
 
 /// Why an agent did not start.
 #[derive(Debug)]
@@ -90,6 +93,9 @@ impl From<linux::netlink::Error> for StartError {
 /// What an agent needs to be allowed.
 const NEEDED: [Capability; 4] = [Capability::NetRaw, Capability::NetAdmin, Capability::Bpf, Capability::SysAdmin];
 
+/// And what its front needs to give everything up, where callers come from other machines.
+const NEEDED_BY_FRONT: [Capability; 3] = [Capability::SetUid, Capability::SetGid, Capability::SetPcap];
+
 /// What makes this agent the only one; it ends with the process.
 #[derive(Debug)]
 pub struct Sole {
@@ -102,7 +108,11 @@ pub struct Sole {
 /// # Errors
 /// [`StartError`]; nothing but the state directory and its lock file has been made.
 pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
-    let missing = missing_capabilities(&NEEDED);
+    let mut needed = NEEDED.to_vec();
+    if config.listen.as_ref().is_some_and(|listen| listen.user != User::own()) {
+        needed.extend(NEEDED_BY_FRONT);
+    }
+    let missing = missing_capabilities(&needed);
     if !missing.is_empty() {
         return Err(StartError::NotAllowed(missing));
     }
@@ -114,13 +124,37 @@ pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
         return Err(StartError::Interfaces(wrong));
     }
     let state = &config.state;
-    fs::create_dir_all(state).map_err(Failed::doing(format!("make the state directory {}", state.display())))?;
+    make_state(state)?;
     let lock = Lock::take(&state.join("agent.lock")).map_err(|error| match error {
         LockError::Held(pid) => StartError::AlreadyRunning { what: format!("the state in {}", state.display()), pid },
         LockError::Failed(failed) => failed.into(),
     })?;
     Ok(Sole { _state: lock, _namespace: claim_namespace()? })
 }
+
+/// Makes the state directory, which nobody but the agent's user and group looks into; one that is there already is closed to others
+/// if it was an agent's.
+pub(crate) fn make_state(state: &Path) -> Result<(), Failed> {
+    let what = || format!("make the state directory {}", state.display());
+    if let Some(parent) = state.parent() {
+        fs::create_dir_all(parent).map_err(Failed::doing(what()))?;
+    }
+    match fs::DirBuilder::new().mode(0o750).create(state) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(Failed::because(what(), error)),
+        Ok(()) => return Ok(()),
+        Err(_) => {}
+    }
+    let mode = fs::metadata(state).map_err(Failed::doing(what()))?.permissions().mode();
+    let ours = mode & STICKY == 0 && (state.join("agent.lock").exists() || state.join("own.keys").exists());
+    if ours && mode & 0o007 != 0 {
+        let closed = fs::Permissions::from_mode(mode & 0o7770);
+        fs::set_permissions(state, closed).map_err(Failed::doing(what()))?;
+    }
+    Ok(())
+}
+
+/// The bit by which a directory is for everybody, as /tmp is.
+const STICKY: u32 = 0o1000;
 
 /// Interfaces on which another program has set traffic control up: refused, not fought. The kernel's own default has
 /// the handle 0, ours has our number.

@@ -1,30 +1,28 @@
-//! The thread that does the cryptography of callers from other machines, so that the agent's loop never waits for it.
+//! The front's loop: callers on one side, the agent on the other.
 //!
-//! It takes TCP connections, does the handshakes, and passes what a caller says through a pair of local sockets to the
-//! agent, which is told beside it who speaks there: for the loop it is one more local connection. Everything has a
+//! It takes TCP connections, does the handshakes, and asks the agent for a seat for whoever shows a good certificate: one end of a pair of
+//! local sockets, which for the agent's loop is one more connection, of which it knows who speaks there. Everything has a
 //! bound: callers in all, of one address, and with unfinished handshakes, of which a new one displaces the oldest, so that whoever shows no
 //! certificate keeps nobody out who does.
 
-use super::News;
+use super::frames::{self, Order, Shown, Word};
 use super::guest::{Guest, Stage, Turn, Wants};
-use api::agent::{Line, Problem};
-use linux::bell::Bell;
+use linux::channel::{Channel, Message};
 use linux::clock::Clock;
 use linux::error::Failed;
 use linux::poll::{Poll, Token, Want};
 use linux::tcp::keep_alive;
 use rustls::{ServerConfig, ServerConnection};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::ErrorKind;
-use std::net::TcpListener;
-use std::os::fd::AsRawFd;
+use std::net::{IpAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use terms::{Span, Time};
-use trust::{Gate, Identity};
+use trust::{Files, Gate, Handed, Identity, Speaks};
 
 /// Most callers.
 pub(super) const MAX_GUESTS: usize = 128;
@@ -45,25 +43,22 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// How long those who are there have to read the last words.
 const FAREWELL: Span = Span::from_millis(500);
 
-const STOP: Token = Token(0);
+/// Most refusals that the agent is told of in a second; the rest is counted in the next one.
+const MOST_TOLD: u64 = 100;
+
+const CHANNEL: Token = Token(0);
 const FIRST_LISTENER: u64 = 1;
 const FIRST_GUEST: u64 = 64;
 
-/// What both threads have.
-pub(super) struct Shared {
-    /// Rung when there is news for the agent.
-    pub(super) news: Bell,
-    /// Rung when the agent stops.
-    pub(super) end: Bell,
-    pub(super) ending: AtomicBool,
-}
-
-/// The thread's state.
+/// The loop's state.
 pub(super) struct Bridge {
     poll: Poll,
     clock: Clock,
-    gate: Arc<Gate>,
-    config: Arc<ServerConfig>,
+    channel: Channel,
+    files: Files,
+    handed: Handed,
+    /// Nobody is taken before every file was handed over.
+    open: Option<(Arc<ServerConfig>, Arc<Gate>)>,
     listeners: Vec<TcpListener>,
     deaf_until: Option<Time>,
     guests: BTreeMap<u64, Seat>,
@@ -71,8 +66,12 @@ pub(super) struct Bridge {
     admit_at: Time,
     /// What was wrong with the list of revocations when it was last looked at.
     complaint: Option<String>,
-    door: SyncSender<News>,
-    shared: Arc<Shared>,
+    /// Refusals since `admit_at`, and those of them that were not told.
+    refusals: u64,
+    untold: u64,
+    closing: bool,
+    /// System calls are restricted: told when it serves.
+    restricted: bool,
 }
 
 /// A guest and what is waited for on its two sockets.
@@ -83,70 +82,127 @@ struct Seat {
 }
 
 impl Bridge {
-    pub(super) fn new(
-        listeners: Vec<TcpListener>,
-        config: Arc<ServerConfig>,
-        gate: Arc<Gate>,
-        door: SyncSender<News>,
-        shared: Arc<Shared>,
-    ) -> Result<Bridge, Failed> {
-        let clock = Clock::start();
+    pub(super) fn new(channel: Channel, files: Files, clock: Clock) -> Result<Bridge, Failed> {
         let mut poll = Poll::new(clock)?;
-        poll.add(&shared.end, STOP, Want::Read)?;
-        for (number, listener) in (FIRST_LISTENER..).zip(&listeners) {
-            poll.add(listener, Token(number), Want::Read)?;
-        }
-        let (guests, admit_at) = (BTreeMap::new(), clock.now());
+        poll.add(&channel, CHANNEL, Want::Read)?;
         Ok(Bridge {
             poll,
             clock,
-            gate,
-            config,
-            listeners,
+            channel,
+            files,
+            handed: Handed::default(),
+            open: None,
+            listeners: Vec::new(),
             deaf_until: None,
-            guests,
+            guests: BTreeMap::new(),
             next: 0,
-            admit_at,
+            admit_at: clock.now(),
             complaint: None,
-            door,
-            shared,
+            refusals: 0,
+            untold: 0,
+            closing: false,
+            restricted: false,
         })
     }
 
-    /// Until the agent stops.
-    pub(super) fn run(mut self) {
+    /// Until the agent says so, or has gone.
+    ///
+    /// # Errors
+    /// The kernel or the channel broke.
+    pub(super) fn run(mut self, restricted: bool) -> Result<(), Failed> {
+        self.restricted = restricted;
         let mut last = None;
         loop {
-            if let Err(failed) = self.turn(last) {
-                return self.tell(News::Broken(failed.to_string()));
+            if !self.turn(last)? {
+                return Ok(());
             }
-            if self.shared.ending.load(Ordering::Acquire) && last.is_none() {
+            if self.closing && last.is_none() {
                 self.listeners.clear();
-                self.shared.end.hush();
                 last = Some(self.clock.now().saturating_add(FAREWELL));
             }
             if last.is_some_and(|last| self.guests.is_empty() || last <= self.clock.now()) {
-                return;
+                return Ok(());
             }
         }
     }
 
-    fn turn(&mut self, last: Option<Time>) -> Result<(), Failed> {
-        let idle = self.guests.is_empty() && self.deaf_until.is_none() && last.is_none();
+    /// Reads what the agent says; whether it is still there.
+    fn obey(&mut self) -> Result<bool, Failed> {
+        loop {
+            match self.channel.receive(true) {
+                Ok(Some(Message { bytes, fd })) => {
+                    let order = frames::read(&bytes).map_err(|what| broken(&what))?;
+                    self.carry_out(order, fd)?;
+                }
+                Ok(None) => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Failed::because("hear the agent", error)),
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: Order, fd: Option<OwnedFd>) -> Result<(), Failed> {
+        match (order, fd) {
+            (Order::Listener {}, Some(fd)) => {
+                let listener = TcpListener::from(fd);
+                listener.set_nonblocking(true).map_err(Failed::doing("use a listening socket"))?;
+                self.poll.add(&listener, Token(FIRST_LISTENER + self.listeners.len() as u64), Want::Read)?;
+                self.listeners.push(listener);
+            }
+            (Order::File { path, missing }, fd) => {
+                let text = match (fd, missing) {
+                    (Some(fd), None) => trust::take(&File::from(fd)).map_err(|error| error.to_string()),
+                    (_, why) => Err(why.unwrap_or_else(|| "it was not handed over".to_owned())),
+                };
+                self.handed.put(path, text);
+            }
+            (Order::Open {}, _) => self.open()?,
+            (Order::Seat { guest }, Some(fd)) => self.enter(guest, UnixStream::from(fd)),
+            (Order::NoSeat { guest, why }, _) => {
+                self.refuse(guest, &why);
+                self.settle(guest);
+            }
+            (Order::Close {}, _) => self.closing = true,
+            (other, _) => return Err(broken(&format!("{other:?} is not expected here"))),
+        }
+        Ok(())
+    }
+
+    /// Takes what was handed over into force. Where it is not what it should be, what was before stays.
+    fn open(&mut self) -> Result<(), Failed> {
+        let clock = self.clock;
+        let source = Arc::new(self.handed.clone());
+        match trust::server_from(&self.files, source, Arc::new(move || clock.now()), Speaks::Agent) {
+            Ok(opened) => {
+                if self.open.replace(opened).is_none() {
+                    self.tell(&Word::Ready { restricted: self.restricted });
+                }
+            }
+            Err(error) if self.open.is_none() => return Err(broken(&error.to_string())),
+            Err(error) => self.tell(&Word::Complaint { text: error.to_string() }),
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, last: Option<Time>) -> Result<bool, Failed> {
+        let idle = self.guests.is_empty() && self.deaf_until.is_none() && last.is_none() && self.untold == 0;
         let look = (!idle).then(|| self.clock.now().saturating_add(LOOK_EVERY).min(last.unwrap_or(Time::FOREVER)));
         let ready: Vec<u64> = self.poll.wait(look)?.iter().map(|ready| ready.token.0).collect();
         for token in ready {
             match token {
+                0 if !self.obey()? => return Ok(false),
                 0 => {}
                 FIRST_LISTENER..FIRST_GUEST => self.accept((token - FIRST_LISTENER) as usize),
                 _ => self.serve((token - FIRST_GUEST) / 2),
             }
         }
         self.look();
-        Ok(())
+        Ok(true)
     }
 
     fn accept(&mut self, number: usize) {
+        let Some((config, _)) = self.open.clone() else { return self.go_deaf() };
         for _ in 0..AT_ONCE {
             let Some(listener) = self.listeners.get(number) else { return };
             let (tcp, from) = match listener.accept() {
@@ -157,13 +213,13 @@ impl Bridge {
                 Err(_) => return self.go_deaf(),
             };
             if self.guests.values().filter(|seat| seat.guest.from == from).count() >= MAX_OF_ONE || !self.make_room() {
-                self.tell(News::Refused { from, why: "too many connections".to_owned() });
+                self.tell_refused(from, "too many connections");
                 continue;
             }
             let now = self.clock.now();
             let ready = tcp.set_nonblocking(true).and_then(|()| tcp.set_nodelay(true)).is_ok();
             let ready = ready && keep_alive(&tcp, SILENCE).is_ok();
-            let Ok(tls) = ServerConnection::new(self.config.clone()) else { continue };
+            let Ok(tls) = ServerConnection::new(config.clone()) else { continue };
             let id = self.next;
             if ready && self.poll.add(&tcp, outside(id), Want::Read).is_ok() {
                 self.next += 1;
@@ -194,39 +250,42 @@ impl Bridge {
 
     fn serve(&mut self, id: u64) {
         let now = self.clock.now();
-        let Some(seat) = self.guests.get_mut(&id) else { return };
-        match seat.guest.turn(now, &self.gate) {
+        let (Some(seat), Some((_, gate))) = (self.guests.get_mut(&id), &self.open) else { return };
+        match seat.guest.turn(now, gate) {
             Turn::Stays => {}
-            Turn::Is(identity) => self.enter(id, identity),
+            Turn::Is(identity) => self.ask(id, identity),
             Turn::Refused(why) => self.refuse(id, &why),
             Turn::Gone => return drop(self.guests.remove(&id)),
         }
         self.settle(id);
     }
 
-    /// Into the agent, which is told who it is.
-    fn enter(&mut self, id: u64, identity: Identity) {
+    /// Asks the agent for a seat.
+    fn ask(&mut self, id: u64, identity: Identity) {
+        let now = self.clock.now();
         let Some(seat) = self.guests.get_mut(&id) else { return };
-        let pair = UnixStream::pair().and_then(|(ours, theirs)| ours.set_nonblocking(true).map(|()| (ours, theirs)));
-        let Ok((ours, theirs)) = pair else { return drop(self.guests.remove(&id)) };
-        let from = seat.guest.from;
-        seat.guest.enter(identity.clone(), ours);
-        let news = News::Came { stream: theirs, identity, from };
-        if self.door.try_send(news).is_err() {
-            self.guests.remove(&id);
+        let word = Word::Enter { guest: id, from: seat.guest.from, who: Shown::from(&identity) };
+        seat.guest.ask(now, identity);
+        if self.channel.send(&frames::write(&word), None).is_err() {
+            self.refuse(id, "the agent is busy: try again");
         }
-        self.shared.news.ring();
+    }
+
+    /// Into the agent, which knows who it is.
+    fn enter(&mut self, id: u64, inside: UnixStream) {
+        let Some(seat) = self.guests.get_mut(&id) else { return };
+        if inside.set_nonblocking(true).is_err() || !seat.guest.enter(inside) {
+            return drop(self.guests.remove(&id));
+        }
         // What it has said already was read with its last words of the handshake.
-        self.serve_again(id);
+        self.serve(id);
     }
 
     fn serve_again(&mut self, id: u64) {
         let now = self.clock.now();
-        let Some(seat) = self.guests.get_mut(&id) else { return };
-        match seat.guest.turn(now, &self.gate) {
-            Turn::Gone => drop(self.guests.remove(&id)),
-            Turn::Refused(why) => self.refuse(id, &why),
-            Turn::Stays | Turn::Is(_) => {}
+        let (Some(seat), Some((_, gate))) = (self.guests.get_mut(&id), &self.open) else { return };
+        if let Turn::Gone = seat.guest.turn(now, gate) {
+            self.guests.remove(&id);
         }
     }
 
@@ -234,11 +293,8 @@ impl Bridge {
         let now = self.clock.now();
         let Some(seat) = self.guests.get_mut(&id) else { return };
         let from = seat.guest.from;
-        let error = Problem { kind: "refused".to_owned(), message: why.to_owned(), refusal: None };
-        let mut line = serde_json::to_vec(&Line::Error { id: 0, error }).unwrap_or_default();
-        line.push(b'\n');
-        seat.guest.refuse(now, &line);
-        self.tell(News::Refused { from, why: why.to_owned() });
+        seat.guest.refuse(now, why);
+        self.tell_refused(from, why);
         self.serve_again(id);
     }
 
@@ -256,20 +312,22 @@ impl Bridge {
         for id in over {
             let Some(seat) = self.guests.remove(&id) else { continue };
             if !matches!(seat.guest.stage, Stage::Leaving { .. }) {
-                self.tell(News::Refused { from: seat.guest.from, why: seat.guest.overdue().1.to_owned() });
+                self.tell_refused(seat.guest.from, seat.guest.overdue().1);
             }
         }
         if now < self.admit_at {
             return;
         }
         self.admit_at = now.saturating_add(ADMIT_EVERY);
-        let complaint = self.gate.complaint();
+        self.count_refusals();
+        let Some((_, gate)) = self.open.clone() else { return };
+        let complaint = gate.complaint();
         if complaint != self.complaint {
             self.complaint.clone_from(&complaint);
-            complaint.into_iter().for_each(|what| self.tell(News::Complaint(what)));
+            complaint.into_iter().for_each(|text| self.tell(&Word::Complaint { text }));
         }
         let bad = |seat: &Seat| match &seat.guest.stage {
-            Stage::Inside { identity, .. } => self.gate.admit(identity).err().map(|error| error.to_string()),
+            Stage::Inside { identity, .. } => gate.admit(identity).err().map(|error| error.to_string()),
             _ => None,
         };
         let bad: Vec<(u64, String)> = self.guests.iter().filter_map(|(&id, seat)| Some((id, bad(seat)?))).collect();
@@ -291,11 +349,33 @@ impl Bridge {
         (seat.outside, seat.inside) = (out, inner);
     }
 
-    fn tell(&self, news: News) {
-        // News that finds no room is about callers that were refused: the agent has heard of enough of them.
-        let _ = self.door.try_send(news);
-        self.shared.news.ring();
+    fn tell(&self, word: &Word) {
+        // One that finds no room is about callers that were refused: the agent has heard of enough of them.
+        let _ = self.channel.send(&frames::write(word), None);
     }
+
+    fn tell_refused(&mut self, from: IpAddr, why: &str) {
+        self.refusals += 1;
+        if self.refusals > MOST_TOLD {
+            self.untold += 1;
+            return;
+        }
+        self.tell(&Word::Refused { from, why: why.to_owned() });
+    }
+
+    /// What was not told one by one.
+    fn count_refusals(&mut self) {
+        let untold = std::mem::take(&mut self.untold);
+        self.refusals = 0;
+        if untold > 0 {
+            let why = format!("{untold} more callers were refused in a second");
+            self.tell(&Word::Refused { from: IpAddr::from([0; 4]), why });
+        }
+    }
+}
+
+fn broken(what: &str) -> Failed {
+    Failed::because("serve callers", std::io::Error::other(what.to_owned()))
 }
 
 fn outside(id: u64) -> Token {

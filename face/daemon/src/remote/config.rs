@@ -7,17 +7,21 @@
 //! certificate = "trust/agent-maui.pem"
 //! key = "trust/agent-maui.key"
 //! revoked = "trust/revoked.pem"        # read again whenever it changes; default: nothing is revoked
+//! user = "sluice-door"                 # who reads what callers send, or UID:GID; default: sluice-door, or else nobody
 //! [[listen.domain]]                    # partners, each with its own authority: see `api::domains`
 //! ```
 
 use crate::document::{Document, Mistake};
 use api::domains::{self, DomainFile};
+use linux::privilege::{NOBODY, User};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use trust::Files;
 
+/// Who speaks with callers, if nothing is said and there is such a user.
+const USER: &str = "sluice-door";
 /// Most addresses.
 const MOST: usize = 16;
 
@@ -28,6 +32,8 @@ pub struct ListenConfig {
     pub addresses: Vec<SocketAddr>,
     /// Authority, certificate, key, revocations.
     pub files: Files,
+    /// As whom the process runs that speaks with them.
+    pub user: User,
 }
 
 #[derive(Deserialize)]
@@ -38,6 +44,7 @@ pub(crate) struct ListenFile {
     certificate: PathBuf,
     key: PathBuf,
     revoked: Option<PathBuf>,
+    user: Option<Spanned<String>>,
     #[serde(default)]
     domain: Vec<DomainFile>,
 }
@@ -61,6 +68,11 @@ pub(crate) fn read(document: &Document<'_>, file: &Path, found: &ListenFile) -> 
         let wrong = || document.at(found.address.span(), format!("{text:?} is no ADDRESS:PORT, such as 10.0.0.1:4711"));
         text.parse::<SocketAddr>().map_err(|_| wrong())
     };
+    let user = found.user.as_ref().map_or(Ok(User::named(USER).unwrap_or(NOBODY)), |name| {
+        let found = User::named(name.get_ref()).filter(|user| user.uid != 0 && user.gid != 0);
+        let what = || format!("{:?} is no user of /etc/passwd but root, and no UID:GID", name.get_ref());
+        found.ok_or_else(|| document.at(name.span(), what()))
+    })?;
     let from = |path: &PathBuf| file.parent().map_or_else(|| path.clone(), |dir| dir.join(path));
     Ok(ListenConfig {
         addresses: texts.iter().map(address).collect::<Result<_, _>>()?,
@@ -71,5 +83,6 @@ pub(crate) fn read(document: &Document<'_>, file: &Path, found: &ListenFile) -> 
             revoked: found.revoked.as_ref().map(from),
             partners: domains::read(document, &found.domain)?,
         },
+        user,
     })
 }

@@ -1,6 +1,9 @@
 //! One caller from another machine: TLS on one side, a pair of local sockets into the agent's loop on the other, and a
 //! bounded amount of bytes between them. Nothing here waits; what one side does not take, the other is not asked for.
+//!
+//! A caller's bytes end here. Each line is read as the call that it is and written anew for the agent; what is no call is answered at once.
 
+use super::said::Said;
 use rustls::ServerConnection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -10,6 +13,8 @@ use trust::{Gate, Identity};
 
 /// How long a handshake may take.
 const GREETING: Span = Span::from_secs(10);
+/// How long the agent may take to give a seat.
+const SEATING: Span = Span::from_secs(10);
 /// How long a caller may read nothing of what is ready for it.
 const UNREAD: Span = Span::from_secs(30);
 /// How long the reason of a refusal waits until the caller has read it.
@@ -24,8 +29,10 @@ pub(super) struct Guest {
     pub(super) from: IpAddr,
     pub(super) stage: Stage,
     tls: ServerConnection,
-    /// Said by the caller, not yet taken by the agent.
-    inward: Vec<u8>,
+    /// Said by the caller, and what of it the agent has not yet taken.
+    said: Said,
+    /// The next byte of the agent's begins a line.
+    at_line: bool,
     /// The caller has said its last.
     heard_all: bool,
     /// The agent has.
@@ -38,7 +45,9 @@ pub(super) struct Guest {
 pub(super) enum Stage {
     /// The handshake is not done.
     Greeting { until: Time },
-    /// It is somebody, and this is its way into the agent.
+    /// It is somebody; the agent was asked for a seat.
+    Asked { identity: Identity, until: Time },
+    /// This is its way into the agent.
     Inside { identity: Identity, inside: UnixStream },
     /// It was refused, and is told so.
     Leaving { until: Time },
@@ -62,16 +71,18 @@ pub(super) type Wants = (bool, bool);
 impl Guest {
     pub(super) fn new(tcp: TcpStream, from: IpAddr, tls: ServerConnection, now: Time) -> Guest {
         let stage = Stage::Greeting { until: now.saturating_add(GREETING) };
-        Guest { tcp, from, stage, tls, inward: Vec::new(), heard_all: false, said_all: false, unread: None }
+        let (said, at_line) = (Said::default(), true);
+        Guest { tcp, from, stage, tls, said, at_line, heard_all: false, said_all: false, unread: None }
     }
 
     /// What is waited for outside, and inside.
     pub(super) fn wants(&self) -> (Wants, Wants) {
         let unsent = self.tls.wants_write();
-        let outside = (!self.heard_all && self.inward.is_empty(), unsent);
+        let outside = (!self.heard_all && self.said.takes_more(), unsent);
         match self.stage {
-            Stage::Inside { .. } => (outside, (!unsent && !self.said_all, !self.inward.is_empty())),
+            Stage::Inside { .. } => (outside, (!unsent && !self.said_all, self.said.has_work())),
             Stage::Greeting { .. } => (outside, (false, false)),
+            Stage::Asked { .. } => ((false, unsent), (false, false)),
             Stage::Leaving { .. } => ((!self.heard_all, unsent), (false, false)),
         }
     }
@@ -89,7 +100,10 @@ impl Guest {
         if let Stage::Leaving { .. } = self.stage {
             return self.leave();
         }
-        if !self.heard_all && self.inward.is_empty() {
+        if let Stage::Asked { .. } = self.stage {
+            return Ok(Turn::Stays);
+        }
+        if !self.heard_all && self.said.takes_more() {
             match self.hear() {
                 Ok(()) => {}
                 Err(error) if is_passing(&error) => {}
@@ -101,7 +115,7 @@ impl Guest {
             self.send(now)?;
             return Ok(self.greeted(gate));
         }
-        if let (Stage::Inside { identity, .. }, false) = (&self.stage, self.inward.is_empty())
+        if let (Stage::Inside { identity, .. }, true) = (&self.stage, self.said.has_work())
             && let Err(error) = gate.admit(identity)
         {
             return Ok(Turn::Refused(error.to_string()));
@@ -121,18 +135,25 @@ impl Guest {
         identity.map_or_else(|error| Turn::Refused(error.to_string()), Turn::Is)
     }
 
-    /// From now on what it says goes in there.
-    pub(super) fn enter(&mut self, identity: Identity, inside: UnixStream) {
-        self.stage = Stage::Inside { identity, inside };
+    /// The agent is asked for a seat.
+    pub(super) fn ask(&mut self, now: Time, identity: Identity) {
+        self.stage = Stage::Asked { identity, until: now.saturating_add(SEATING) };
+    }
+
+    /// From now on what it says goes in there; whether it was waited for.
+    pub(super) fn enter(&mut self, inside: UnixStream) -> bool {
+        let Stage::Asked { identity, .. } = &self.stage else { return false };
+        self.stage = Stage::Inside { identity: identity.clone(), inside };
+        true
     }
 
     /// The reason is said where it can be, and the caller has a moment to read it.
-    pub(super) fn refuse(&mut self, now: Time, line: &[u8]) {
+    pub(super) fn refuse(&mut self, now: Time, why: &str) {
         if !self.tls.is_handshaking() {
-            let _ = self.tls.writer().write_all(line);
+            let _ = self.tls.writer().write_all(&super::said::refusal(why));
         }
         self.tls.send_close_notify();
-        self.inward.clear();
+        self.said = Said::default();
         self.stage = Stage::Leaving { until: now.saturating_add(LEAVING) };
     }
 
@@ -141,6 +162,7 @@ impl Guest {
         let unread = self.unread.map_or(Time::FOREVER, |since| since.saturating_add(UNREAD));
         match self.stage {
             Stage::Greeting { until } => (until, "the handshake took too long"),
+            Stage::Asked { until, .. } => (until, "the agent gave it no seat in time"),
             Stage::Leaving { until } => (until, "it was refused"),
             Stage::Inside { .. } => (unread, "it reads nothing"),
         }
@@ -153,8 +175,12 @@ impl Guest {
         let state = self.tls.process_new_packets().map_err(wrong)?;
         let came = state.plaintext_bytes_to_read();
         if came > 0 {
-            self.inward.resize(came, 0);
-            self.tls.reader().read_exact(&mut self.inward)?;
+            let mut bytes = vec![0; came];
+            self.tls.reader().read_exact(&mut bytes)?;
+            self.said.hear(&bytes);
+        }
+        if self.said.is_over() {
+            self.heard_all = true; // what comes after too long a line means nothing
         }
         match (state.peer_has_closed(), read) {
             (true, _) => self.heard_all = true,
@@ -182,18 +208,44 @@ impl Guest {
 
     fn pass_in(&mut self) -> io::Result<()> {
         let Stage::Inside { inside, .. } = &mut self.stage else { return Ok(()) };
+        self.said.read();
         let mut done = 0;
-        while done < self.inward.len() {
-            match inside.write(&self.inward[done..]) {
+        let inward = self.said.inward();
+        while done < inward.len() {
+            match inside.write(&inward[done..]) {
                 Ok(n) => done += n,
                 Err(error) if is_passing(&error) => break,
                 Err(error) => return Err(error),
             }
         }
-        self.inward.drain(..done);
-        if self.heard_all && self.inward.is_empty() {
+        self.said.taken(done);
+        if self.heard_all && self.said.is_done() {
             // Its answers may still come. Doing it again does no harm.
             let _ = inside.shutdown(Shutdown::Write);
+        }
+        Ok(())
+    }
+
+    /// Our own answers go between two lines of the agent's.
+    fn interject(&mut self) -> io::Result<()> {
+        if self.at_line && self.said.has_answers() {
+            self.tls.writer().write_all(&self.said.answers())?;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, mut piece: &[u8]) -> io::Result<()> {
+        if self.said.has_answers()
+            && let Some(end) = piece.iter().position(|&byte| byte == b'\n')
+        {
+            self.tls.writer().write_all(&piece[..=end])?;
+            self.at_line = true;
+            self.interject()?;
+            piece = &piece[end + 1..];
+        }
+        if let Some(&last) = piece.last() {
+            self.tls.writer().write_all(piece)?;
+            self.at_line = last == b'\n';
         }
         Ok(())
     }
@@ -201,16 +253,19 @@ impl Guest {
     fn pass_out(&mut self, now: Time) -> io::Result<()> {
         let mut piece = [0; PIECE];
         for _ in 0..PIECES {
+            self.interject()?;
+            self.send(now)?;
             let Stage::Inside { inside, .. } = &mut self.stage else { return Ok(()) };
             if self.said_all || self.tls.wants_write() {
                 return Ok(());
             }
             match inside.read(&mut piece) {
                 Ok(0) => {
-                    self.said_all = true;
+                    (self.said_all, self.at_line) = (true, true);
+                    self.interject()?;
                     self.tls.send_close_notify();
                 }
-                Ok(n) => self.tls.writer().write_all(&piece[..n])?,
+                Ok(n) => self.say(&piece[..n])?,
                 Err(error) if is_passing(&error) => return Ok(()),
                 Err(error) => return Err(error),
             }

@@ -1,17 +1,24 @@
 //! Callers from other machines: mutual TLS beside the local socket, for the same calls.
 //!
-//! [`bridge`] is a thread of its own that does the cryptography; what comes in through it is, for the agent's loop, one more
-//! local connection, of which it is known who speaks there: whoever the certificate names. The table of rights
-//! ([`policy::rights`]) says what such a caller may ask at all. No configuration, no door.
+//! What they send is read by a process of its own that may nothing ([`front`], its loop [`bridge`]); it is started, fed and watched by a
+//! thread of the agent ([`keeper`]), over a channel on which alone a certificate's name is believed ([`frames`]). What comes
+//! in through it is, for the agent's loop, one more local connection. The table of rights ([`policy::rights`]) says what such a
+//! caller may ask at all. No configuration, no door.
 
 mod bridge;
 pub mod config;
+mod frames;
+pub mod front;
 mod guest;
+mod keeper;
+mod said;
+
+pub use keeper::COMMAND;
 
 use crate::agent::Agent;
 use crate::config::Level;
-use bridge::{Bridge, Shared};
 use config::ListenConfig;
+use keeper::Keeper;
 use linux::bell::Bell;
 use linux::clock::Clock;
 use linux::error::Failed;
@@ -22,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
+use terms::Span;
 use trust::{Identity, Speaks};
 
 /// Most news that wait for the agent.
@@ -29,14 +37,27 @@ const MAX_NEWS: usize = 512;
 
 /// What the thread tells the agent.
 pub(crate) enum News {
+    /// The front serves.
+    Ready { pid: u32, restricted: bool },
     /// Somebody came in: what they say comes out of this socket.
     Came { stream: UnixStream, identity: Identity, from: IpAddr },
     /// Somebody did not, or was put out.
     Refused { from: IpAddr, why: String },
-    /// The list of revocations cannot be read; the one before stays in force.
+    /// A certificate or the list of revocations is not what it should be; what was before stays in force.
     Complaint(String),
-    /// Nobody comes in any more.
-    Broken(String),
+    /// The front has ended, and with it every conversation; another one starts after this time.
+    Ended { why: String, again_in: Span },
+}
+
+/// What the agent and the thread have in common.
+struct Shared {
+    /// Rung when there is news for the agent.
+    news: Bell,
+    /// Rung when something below changes.
+    end: Bell,
+    ending: AtomicBool,
+    /// Certificates are to be read again.
+    renew: AtomicBool,
 }
 
 /// The door, while it is open.
@@ -53,25 +74,33 @@ impl Remote {
     /// A certificate, a key or an address is not to be had.
     pub(crate) fn open(config: &ListenConfig) -> Result<Remote, Failed> {
         let clock = Clock::start();
+        // Mistakes in our own files are told at once, before anybody comes.
         let tls = trust::server(&config.files, Arc::new(move || clock.now()), Speaks::Agent);
-        let (tls, gate) = tls.map_err(|error| Failed::because("open [listen]", io::Error::other(error)))?;
+        tls.map_err(|error| Failed::because("open [listen]", io::Error::other(error)))?;
         let listen = |address: &std::net::SocketAddr| {
             let listener = TcpListener::bind(address).map_err(Failed::doing(format!("listen on {address}")))?;
             listener.set_nonblocking(true).map_err(Failed::doing(format!("listen on {address}")))?;
             Ok(listener)
         };
         let listeners = config.addresses.iter().map(listen).collect::<Result<Vec<_>, Failed>>()?;
-        let shared = Arc::new(Shared { news: Bell::new()?, end: Bell::new()?, ending: AtomicBool::new(false) });
+        let (ending, renew) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Arc::new(Shared { news: Bell::new()?, end: Bell::new()?, ending, renew });
         let (door, news) = sync_channel(MAX_NEWS);
-        let bridge = Bridge::new(listeners, tls, gate, door, shared.clone())?;
+        let keeper = Keeper { config: config.clone(), listeners, door, shared: shared.clone(), clock };
         let thread = std::thread::Builder::new().name("remote".to_owned());
-        let thread = thread.spawn(move || bridge.run()).map_err(Failed::doing("start a thread"))?;
+        let thread = thread.spawn(move || keeper.run()).map_err(Failed::doing("start a thread"))?;
         Ok(Remote { news, shared, thread: Some(thread) })
     }
 
     /// Rings when there is news.
     pub(crate) fn bell(&self) -> &Bell {
         &self.shared.news
+    }
+
+    /// Certificates, key and revocations are read again.
+    pub(crate) fn renew(&self) {
+        self.shared.renew.store(true, Ordering::Release);
+        self.shared.end.ring();
     }
 }
 
@@ -107,9 +136,19 @@ impl Agent {
                     self.log.line(now, Level::Warn, "caller_refused", &fields);
                 }
                 News::Complaint(what) => {
-                    self.announce(Level::Error, "revocations", &format!("{what}; the list before holds"))
+                    self.announce(Level::Error, "revocations", &format!("{what}; what was before holds"))
                 }
-                News::Broken(why) => self.announce(Level::Error, "nobody_comes_in", &why),
+                News::Ready { pid, restricted } => {
+                    let fields: [(&str, &dyn std::fmt::Display); 2] = [("pid", &pid), ("restricted", &restricted)];
+                    self.log.line(now, Level::Info, "front_serves", &fields);
+                }
+                News::Ended { why, again_in } => {
+                    let text = format!(
+                        "{why}; callers from other machines are cut off, another starts in {} ms",
+                        again_in.as_millis()
+                    );
+                    self.announce(Level::Error, "front_ended", &text);
+                }
             }
         }
     }

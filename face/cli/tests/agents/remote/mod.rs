@@ -3,6 +3,7 @@
 
 mod command;
 mod door;
+mod front;
 mod kept;
 mod path;
 

@@ -1,0 +1,59 @@
+//! The front: a process of its own that speaks TLS and reads JSON of callers from other machines, without any right.
+//!
+//! Its standard input is the channel to the agent that started it. The first message says who to become; before it reads a byte
+//! of anybody else it has given up user, groups and every capability, and may use the few system calls that serving
+//! takes: it cannot open a file, make a socket, or start a program. Certificates, listening sockets and each
+//! caller's way into the agent are handed to it. What goes on to the agent is what it understood, written anew.
+
+use super::bridge::Bridge;
+use super::frames::{self, Order, VERSION};
+use linux::channel::{Channel, Message};
+use linux::clock::Clock;
+use linux::error::Failed;
+use linux::poll::{Poll, Token, Want};
+use linux::privilege::{User, give_up, only_serve};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use terms::Span;
+
+/// How long the agent may take for its first message.
+const PATIENCE: Span = Span::from_secs(10);
+
+/// Serves until the agent closes the channel.
+///
+/// # Errors
+/// Standard input is no channel of an agent, privileges cannot be given up, or the kernel broke.
+pub fn run() -> Result<(), Failed> {
+    let input = io::stdin().as_fd().try_clone_to_owned().map_err(Failed::doing("use the inherited socket"))?;
+    let channel = Channel::inherited(input)?;
+    let _ = std::fs::write("/proc/self/comm", "sluice-front"); // for people who look at processes
+    let clock = Clock::start();
+    let (user, files) = match first(&channel, clock)? {
+        Order::Begin { version: VERSION, uid, gid, files } => (User { uid, gid }, files),
+        other => return Err(wrong(&format!("{other:?} instead of the beginning"))),
+    };
+    give_up(user)?;
+    let bridge = Bridge::new(channel, files, clock)?;
+    let restricted = only_serve()?;
+    bridge.run(restricted)
+}
+
+fn first(channel: &Channel, clock: Clock) -> Result<Order, Failed> {
+    let mut poll = Poll::new(clock)?;
+    poll.add(channel, Token(0), Want::Read)?;
+    let until = clock.now().saturating_add(PATIENCE);
+    while clock.now() < until {
+        poll.wait(Some(until))?;
+        match channel.receive(false) {
+            Ok(Some(Message { bytes, .. })) => return frames::read(&bytes).map_err(|what| wrong(&what)),
+            Ok(None) => break,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(Failed::because("hear the agent", error)),
+        }
+    }
+    Err(wrong("nothing came"))
+}
+
+fn wrong(what: &str) -> Failed {
+    Failed::because("hear the agent", io::Error::other(what.to_owned()))
+}
