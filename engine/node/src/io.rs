@@ -65,6 +65,8 @@ pub enum Input<'a> {
     InterfaceGone(IfIndex),
     /// Routes may have changed, to this destination or (`None`) to any.
     RouteChanged(Option<IpAddr>),
+    /// Routes to destinations in the network with these first bits may have changed.
+    RoutesChangedWithin(IpAddr, u8),
     /// The data plane carried a batch out (every change read back), or could not; then nothing of it is left.
     PlanDone {
         /// Which.

@@ -108,6 +108,9 @@ impl<R: Route, P: Probe> Node<R, P> {
             }
             Input::SequencesFailed => self.tell(now, protocol::Input::SequencesFailed),
             Input::RouteChanged(dst) => self.tell(now, protocol::Input::RouteChanged { dst }),
+            Input::RoutesChangedWithin(network, bits) => {
+                self.tell(now, protocol::Input::RoutesChangedWithin { network, bits });
+            }
             Input::Premium { oif, premium } => self.world.tc.premium(oif, premium),
             Input::FoundClass { oif, class, spec } => self.world.tc.found_class(oif, class, &spec),
             Input::Adopt { oif, flow, entry } => self.world.tc.adopt(now, oif, flow, entry),

@@ -156,6 +156,7 @@ impl<P: Probe> Rsvp<P> {
             Input::Installed { handle, result } => self.installed(now, env, handle, result),
             Input::Displaced { handle, by } => self.displaced(now, env, handle, by),
             Input::RouteChanged { dst } => self.route_changed(now, env, dst),
+            Input::RoutesChangedWithin { network, bits } => self.routes_changed_within(now, env, network, bits),
             Input::Interface { interface, state } => {
                 if state.is_none() {
                     self.security.forget(interface);

@@ -66,6 +66,13 @@ pub enum Input<'a> {
         /// `None`: any.
         dst: Option<IpAddr>,
     },
+    /// The ways to destinations in this network may have changed.
+    RoutesChangedWithin {
+        /// Its address.
+        network: IpAddr,
+        /// How many of its first bits count.
+        bits: u8,
+    },
     /// An interface came, changed or went.
     Interface {
         /// Which.

@@ -14,20 +14,54 @@ use terms::{IfIndex, Time};
 /// else for as long as a million look-ups take: the rest has its turn at the next wake-ups, which are at once.
 const MOST_AT_ONCE: u32 = 1024;
 
-/// A walk over all path states that is under way.
+/// Most changes that are told apart while a walk is under way; with more, everything is asked after.
+const MOST_CHANGES: usize = 32;
+
+/// A walk over all path states that is under way. It goes round: what changes meanwhile is looked for from where the walk is, and
+/// until it is there again. It does not begin anew, or whatever lies far from the beginning would never have its turn while changes go on.
 pub(crate) struct Sweep {
     /// The next place in their table.
     next: u32,
-    /// Interfaces that changed: what they export may have, and Paths through them say so.
-    changed: Vec<IfIndex>,
+    changes: Vec<Change>,
+}
+
+/// What may have changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// Any route.
+    Everything,
+    /// Routes to these destinations.
+    Within(IpAddr, u8),
+    /// An interface, and with it any route: what it exports may have changed too, and Paths through it say so.
+    Interface(IfIndex),
+}
+
+/// A change, and which part of the walk is still about it.
+struct Change {
+    what: What,
+    /// Where the walk was when it came.
+    from: u32,
+    /// How often the walk has come to the end of the table since.
+    ends: u8,
+}
+
+impl Change {
+    /// Whether the walk, which is at `next`, has been everywhere since it came.
+    fn is_over(&self, next: u32) -> bool {
+        self.ends > 1 || (self.ends == 1 && next >= self.from)
+    }
 }
 
 impl<P: Probe> Rsvp<P> {
     pub(crate) fn route_changed<E: Env>(&mut self, now: Time, env: &mut E, dst: Option<IpAddr>) {
-        let Some(dst) = dst else { return self.begin_sweep(now, env, None) };
+        let Some(dst) = dst else { return self.begin_sweep(now, env, What::Everything) };
         let chosen = self.psbs.iter().filter(|(_, key, _)| key.2.is_none() && self.sessions.key(key.0).dst == dst);
         let chosen: Vec<_> = chosen.map(|(id, _, _)| id).collect();
         chosen.into_iter().for_each(|id| self.repair(now, env, id));
+    }
+
+    pub(crate) fn routes_changed_within<E: Env>(&mut self, now: Time, env: &mut E, network: IpAddr, bits: u8) {
+        self.begin_sweep(now, env, What::Within(network, bits));
     }
 
     pub(crate) fn interface_changed<E: Env>(
@@ -44,14 +78,18 @@ impl<P: Probe> Rsvp<P> {
             Some(state) => drop(all.insert(interface, state)),
             None => drop(all.remove(&interface)),
         });
-        self.begin_sweep(now, env, Some(interface));
+        self.begin_sweep(now, env, What::Interface(interface));
     }
 
-    /// All path states are asked after from the first on, once more where that is under way.
-    fn begin_sweep<E: Env>(&mut self, now: Time, env: &mut E, interface: Option<IfIndex>) {
-        let mut changed = self.sweep.take().map_or(Vec::new(), |sweep| sweep.changed);
-        changed.extend(interface.filter(|interface| !changed.contains(interface)));
-        self.sweep = Some(Sweep { next: 0, changed });
+    /// All path states that this may be about are asked after, from where a walk is that is under way.
+    fn begin_sweep<E: Env>(&mut self, now: Time, env: &mut E, what: What) {
+        let mut sweep = self.sweep.take().unwrap_or(Sweep { next: 0, changes: Vec::new() });
+        let full = sweep.changes.len() >= MOST_CHANGES;
+        let what = if full && !matches!(what, What::Interface(_)) { What::Everything } else { what };
+        let asks_all = |change: &Change| !matches!(change.what, What::Interface(_));
+        sweep.changes.retain(|change| change.what != what && !(full && asks_all(change)));
+        sweep.changes.push(Change { what, from: sweep.next, ends: 0 });
+        self.sweep = Some(sweep);
         self.sweep_on(now, env);
     }
 
@@ -60,22 +98,37 @@ impl<P: Probe> Rsvp<P> {
         let Some(mut sweep) = self.sweep.take() else { return };
         let end = sweep.next.saturating_add(MOST_AT_ONCE);
         let chosen: Vec<_> = self.psbs.between(sweep.next..end).collect();
-        for &id in chosen.iter().filter(|id| self.psbs.key(**id).2.is_none()).collect::<Vec<_>>() {
+        for &id in &chosen {
             // One repair may end another's state.
-            if self.psbs.get(id).is_some() {
+            if self.psbs.get(id).is_some() && self.psbs.key(id).2.is_none() && self.is_asked_after(&sweep, id) {
                 self.repair(now, env, id);
             }
         }
         for id in chosen {
-            let through = |psb: &Psb| sweep.changed.iter().any(|interface| psb.out.takes(*interface));
+            let told = |psb: &Psb, what| matches!(what, What::Interface(interface) if psb.out.takes(interface));
+            let through = |psb: &Psb| sweep.changes.iter().any(|change| told(psb, change.what));
             if self.psbs.get(id).is_some_and(through) {
                 self.path_soon(now, id);
             }
         }
-        if end < self.psbs.places() {
-            sweep.next = end;
+        sweep.next = end;
+        if end >= self.psbs.places() {
+            sweep.next = 0;
+            sweep.changes.iter_mut().for_each(|change| change.ends += 1);
+        }
+        sweep.changes.retain(|change| !change.is_over(sweep.next));
+        if !sweep.changes.is_empty() {
             self.sweep = Some(sweep);
         }
+    }
+
+    /// Whether its way may be another one.
+    fn is_asked_after(&self, sweep: &Sweep, id: Id<Psb>) -> bool {
+        let dst = self.sessions.key(self.psbs.key(id).0).dst;
+        sweep.changes.iter().any(|change| match change.what {
+            What::Everything | What::Interface(_) => true,
+            What::Within(network, bits) => is_within(dst, network, bits),
+        })
     }
 
     fn repair<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
@@ -123,5 +176,15 @@ impl<P: Probe> Rsvp<P> {
         psb.path_refresh_at = psb.path_refresh_at.min(now + self.config.repair_wait);
         let (at, alarm) = (psb.next_deadline(), &mut psb.alarm);
         self.timers.set_by(alarm, at, Timer::Path(id));
+    }
+}
+
+/// Whether an address begins with the first bits of a network's. Of another family it does not.
+fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
+    let same = |differing_from: u32| differing_from >= u32::from(bits);
+    match (address, network) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => same((u32::from(a) ^ u32::from(b)).leading_zeros()),
+        (IpAddr::V6(a), IpAddr::V6(b)) => same((u128::from(a) ^ u128::from(b)).leading_zeros()),
+        _ => false,
     }
 }

@@ -380,3 +380,58 @@ fn a_changed_route_is_followed_a_thousand_paths_at_a_time() {
     assert_eq!(node.rerouted, 3_000, "each once");
     assert!(node.engine.paths().all(|p| p.out.takes(IfIndex(3))));
 }
+
+/// Notices that never end, one before each wake-up: those far from the beginning of the table have their turn all the same.
+#[test]
+fn routes_that_change_all_the_time_leave_no_path_behind() {
+    let mut node = Node::new(true);
+    (0..5_000).for_each(|n| node.message(&path(n)));
+    node.world.1 = 3;
+    for _ in 0..5 {
+        node.tell(Input::RouteChanged { dst: None });
+        node.tell(Input::Wake);
+    }
+    assert_eq!(node.rerouted, 5_000, "each once");
+    // Back, while an interface changes beside it and paths come: a change is looked for until the walk is round.
+    node.world.1 = 2;
+    for n in 0..6 {
+        node.tell(Input::RouteChanged { dst: None });
+        node.message(&path(6_000 + n));
+    }
+    assert_eq!(node.rerouted, 10_000);
+    assert!(node.engine.paths().all(|p| p.out.takes(IfIndex(2))));
+    let mut wakes = 0;
+    while node.engine.wake_at().is_some_and(|at| at <= node.now) {
+        node.tell(Input::Wake);
+        wakes += 1;
+        assert!(wakes < 10, "it ends when nothing changes any more");
+    }
+}
+
+/// Routes to other networks are none of its business.
+#[test]
+fn a_change_elsewhere_asks_after_nothing() {
+    let mut node = Node::new(true);
+    (0..2_000).for_each(|n| node.message(&path(n)));
+    node.world.1 = 3;
+    let settled = |node: &mut Node| {
+        while node.engine.wake_at().is_some_and(|at| at <= node.now) {
+            node.tell(Input::Wake);
+        }
+        node.rerouted
+    };
+    let dst = node.engine.paths().next().expect("a path").session.dst;
+    for (network, bits) in [("203.0.113.0", 24), ("2001:db8::", 0)] {
+        node.tell(Input::RoutesChangedWithin { network: network.parse().expect("an address"), bits });
+        assert_eq!(settled(&mut node), 0, "{network}");
+    }
+    node.tell(Input::RoutesChangedWithin { network: dst, bits: 32 });
+    let one = settled(&mut node);
+    assert!((1..2_000).contains(&one), "{one}");
+    // A hundred networks at once are as good as all.
+    (0..100).for_each(|n| {
+        node.tell(Input::RoutesChangedWithin { network: [198, 51, 100, n].into(), bits: 32 });
+    });
+    node.tell(Input::RoutesChangedWithin { network: [0, 0, 0, 0].into(), bits: 0 });
+    assert_eq!(settled(&mut node), 2_000);
+}
