@@ -27,6 +27,7 @@ pub fn run() -> Result<(), Failed> {
     let input = io::stdin().as_fd().try_clone_to_owned().map_err(Failed::doing("use the inherited socket"))?;
     let channel = Channel::inherited(input)?;
     let _ = std::fs::write("/proc/self/comm", "sluice-front"); // for people who look at processes
+    let _ = std::fs::write("/proc/self/oom_score_adj", "500"); // before the agent, whose unit says that it goes last
     let clock = Clock::start();
     let (user, files) = match first(&channel, clock)? {
         Order::Begin { version: VERSION, uid, gid, files } => (User { uid, gid }, files),

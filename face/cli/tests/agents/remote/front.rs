@@ -140,6 +140,7 @@ fn files_that_are_wrong_later_change_nothing_and_a_new_certificate_is_shown() {
         role: Role::Agent,
         name: "b".to_owned(),
         hosts: vec![HERE.to_owned()],
+        groups: Vec::new(),
         life: terms::Span::from_secs(600),
     };
     authority.issue(&request, now()()).unwrap();
@@ -162,6 +163,7 @@ fn dial(far: &Far) -> trust::Dialled {
         certificate: papers.certificate.unwrap(),
         key: papers.key.unwrap(),
         revoked: None,
+        partners: Vec::new(),
     };
     let config = trust::client(&files, now(), Speaks::Agent).unwrap();
     far.bed.netns("a").run(|| trust::dial(HERE, PORT, config, Role::Agent)).unwrap().unwrap()
