@@ -63,10 +63,8 @@ pub enum Input<'a> {
     Interface(InterfaceState),
     /// An interface went, or is down.
     InterfaceGone(IfIndex),
-    /// Routes may have changed, to this destination or (`None`) to any.
-    RouteChanged(Option<IpAddr>),
-    /// Routes to destinations in the network with these first bits may have changed.
-    RoutesChangedWithin(IpAddr, u8),
+    /// Routes may have changed, to destinations that begin with so many bits of this address or (`None`) to any.
+    RouteChanged(Option<(IpAddr, u8)>),
     /// The data plane carried a batch out (every change read back), or could not; then nothing of it is left.
     PlanDone {
         /// Which.

@@ -107,10 +107,7 @@ impl<R: Route, P: Probe> Node<R, P> {
                 self.tell(now, protocol::Input::SequencesReserved { from, upto });
             }
             Input::SequencesFailed => self.tell(now, protocol::Input::SequencesFailed),
-            Input::RouteChanged(dst) => self.tell(now, protocol::Input::RouteChanged { dst }),
-            Input::RoutesChangedWithin(network, bits) => {
-                self.tell(now, protocol::Input::RoutesChangedWithin { network, bits });
-            }
+            Input::RouteChanged(within) => self.tell(now, protocol::Input::RouteChanged(within)),
             Input::Premium { oif, premium } => self.world.tc.premium(oif, premium),
             Input::FoundClass { oif, class, spec } => self.world.tc.found_class(oif, class, &spec),
             Input::Adopt { oif, flow, entry } => self.world.tc.adopt(now, oif, flow, entry),

@@ -155,8 +155,7 @@ impl<P: Probe> Rsvp<P> {
             Input::App(call) => self.call(now, env, call),
             Input::Installed { handle, result } => self.installed(now, env, handle, result),
             Input::Displaced { handle, by } => self.displaced(now, env, handle, by),
-            Input::RouteChanged { dst } => self.route_changed(now, env, dst),
-            Input::RoutesChangedWithin { network, bits } => self.routes_changed_within(now, env, network, bits),
+            Input::RouteChanged(within) => self.route_changed(now, env, within),
             Input::Interface { interface, state } => {
                 if state.is_none() {
                     self.security.forget(interface);

@@ -61,18 +61,8 @@ pub enum Input<'a> {
         /// Whose request took its place; `None`: an advance booking.
         by: Option<Preemption>,
     },
-    /// The way to this destination may have changed.
-    RouteChanged {
-        /// `None`: any.
-        dst: Option<IpAddr>,
-    },
-    /// The ways to destinations in this network may have changed.
-    RoutesChangedWithin {
-        /// Its address.
-        network: IpAddr,
-        /// How many of its first bits count.
-        bits: u8,
-    },
+    /// The ways to destinations that begin with so many bits of this address may have changed; `None`: to any.
+    RouteChanged(Option<(IpAddr, u8)>),
     /// An interface came, changed or went.
     Interface {
         /// Which.

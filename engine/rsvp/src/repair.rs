@@ -53,15 +53,9 @@ impl Change {
 }
 
 impl<P: Probe> Rsvp<P> {
-    pub(crate) fn route_changed<E: Env>(&mut self, now: Time, env: &mut E, dst: Option<IpAddr>) {
-        let Some(dst) = dst else { return self.begin_sweep(now, env, What::Everything) };
-        let chosen = self.psbs.iter().filter(|(_, key, _)| key.2.is_none() && self.sessions.key(key.0).dst == dst);
-        let chosen: Vec<_> = chosen.map(|(id, _, _)| id).collect();
-        chosen.into_iter().for_each(|id| self.repair(now, env, id));
-    }
-
-    pub(crate) fn routes_changed_within<E: Env>(&mut self, now: Time, env: &mut E, network: IpAddr, bits: u8) {
-        self.begin_sweep(now, env, What::Within(network, bits));
+    pub(crate) fn route_changed<E: Env>(&mut self, now: Time, env: &mut E, within: Option<(IpAddr, u8)>) {
+        let what = within.map_or(What::Everything, |(network, bits)| What::Within(network, bits));
+        self.begin_sweep(now, env, what);
     }
 
     pub(crate) fn interface_changed<E: Env>(

@@ -166,7 +166,7 @@ impl Node {
         match *step {
             Step::Route(other) => {
                 self.world.oif = if other { 3 } else { 2 };
-                self.tell(now, Input::RouteChanged { dst: None });
+                self.tell(now, Input::RouteChanged(None));
             }
             Step::Room(room) => self.world.room = room.into(),
             Step::Interface(n) => self.interface(now, 3, 1400 + u32::from(n)),

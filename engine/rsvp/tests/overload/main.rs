@@ -364,13 +364,13 @@ fn a_changed_route_is_followed_a_thousand_paths_at_a_time() {
     (0..3_000).for_each(|n| node.message(&path(n)));
     assert!(node.engine.wake_at().is_some_and(|at| at > node.now), "nothing is due at once");
     node.world.1 = 3;
-    node.tell(Input::RouteChanged { dst: None });
+    node.tell(Input::RouteChanged(None));
     assert_eq!(node.rerouted, 1_024);
     assert!(node.engine.wake_at().is_some_and(|at| at <= node.now), "the rest is due at once");
     node.message(&path(5_000));
     assert_eq!((node.created, node.rerouted), (3_001, 1_024), "a message does not wait for it");
     // Another notice in between begins anew, and what has been asked after is as it should be.
-    node.tell(Input::RouteChanged { dst: None });
+    node.tell(Input::RouteChanged(None));
     let mut wakes = 0;
     while node.engine.wake_at().is_some_and(|at| at <= node.now) {
         node.tell(Input::Wake);
@@ -388,14 +388,14 @@ fn routes_that_change_all_the_time_leave_no_path_behind() {
     (0..5_000).for_each(|n| node.message(&path(n)));
     node.world.1 = 3;
     for _ in 0..5 {
-        node.tell(Input::RouteChanged { dst: None });
+        node.tell(Input::RouteChanged(None));
         node.tell(Input::Wake);
     }
     assert_eq!(node.rerouted, 5_000, "each once");
     // Back, while an interface changes beside it and paths come: a change is looked for until the walk is round.
     node.world.1 = 2;
     for n in 0..6 {
-        node.tell(Input::RouteChanged { dst: None });
+        node.tell(Input::RouteChanged(None));
         node.message(&path(6_000 + n));
     }
     assert_eq!(node.rerouted, 10_000);
@@ -422,16 +422,16 @@ fn a_change_elsewhere_asks_after_nothing() {
     };
     let dst = node.engine.paths().next().expect("a path").session.dst;
     for (network, bits) in [("203.0.113.0", 24), ("2001:db8::", 0)] {
-        node.tell(Input::RoutesChangedWithin { network: network.parse().expect("an address"), bits });
+        node.tell(Input::RouteChanged(Some((network.parse().expect("an address"), bits))));
         assert_eq!(settled(&mut node), 0, "{network}");
     }
-    node.tell(Input::RoutesChangedWithin { network: dst, bits: 32 });
+    node.tell(Input::RouteChanged(Some((dst, 32))));
     let one = settled(&mut node);
     assert!((1..2_000).contains(&one), "{one}");
     // A hundred networks at once are as good as all.
     (0..100).for_each(|n| {
-        node.tell(Input::RoutesChangedWithin { network: [198, 51, 100, n].into(), bits: 32 });
+        node.tell(Input::RouteChanged(Some(([198, 51, 100, n].into(), 32))));
     });
-    node.tell(Input::RoutesChangedWithin { network: [0, 0, 0, 0].into(), bits: 0 });
+    node.tell(Input::RouteChanged(Some(([0, 0, 0, 0].into(), 0))));
     assert_eq!(settled(&mut node), 2_000);
 }

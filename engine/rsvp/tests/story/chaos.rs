@@ -83,7 +83,7 @@ impl World {
     }
 
     fn reroute_all(&mut self) {
-        (0..5).for_each(|node| self.net.tell(node, Input::RouteChanged { dst: None }));
+        (0..5).for_each(|node| self.net.tell(node, Input::RouteChanged(None)));
     }
 
     fn step(&mut self) {

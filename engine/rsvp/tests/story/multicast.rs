@@ -183,7 +183,7 @@ fn a_path_on_the_wrong_interface_goes_nowhere() {
 
     // Routing turns: packets come in from r2 now. The old branch is torn, the new one asked.
     net.nodes[2].env.trees.insert(key, Tree { iif: Some(IfIndex(3)), oifs: oifs(&[2]) });
-    net.tell(2, Input::RouteChanged { dst: Some(session.dst) });
+    net.tell(2, Input::RouteChanged(Some((session.dst, 32))));
     net.run(ms(30));
     assert_eq!((net.on(1, 2), net.on(1, 3), net.on(4, 2), net.on(2, 2)), (0, 2, 2, 2));
     // A PathTear by the way that is only remembered takes nothing along.

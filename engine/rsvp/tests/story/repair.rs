@@ -30,8 +30,8 @@ fn the_reservation_follows_a_changed_route() {
     for wait in [Span::ZERO, Span::from_secs(2)] {
         let mut net = diamond(wait);
         net.set_link(1, false);
-        let (dst, at) = (Some(net.addr(3)), net.now);
-        net.tell(1, Input::RouteChanged { dst });
+        let (dst, at) = (Some((net.addr(3), 32)), net.now);
+        net.tell(1, Input::RouteChanged(dst));
         assert_eq!(net.nodes[1].env.held.len(), 0, "the old interface is free at once");
         net.run_until(at + wait + Span::from_millis(20));
         assert_eq!((net.held(), net.errors(3).len()), (vec![3, 3, 3, 0, 3], 0));
@@ -57,8 +57,8 @@ fn a_dying_branch_takes_nothing_with_it() {
         let mut net = diamond(Span::ZERO);
         net.run(Span::from_millis(phase * 1_130));
         net.set_link(1, false);
-        let dst = Some(net.addr(3));
-        net.tell(1, Input::RouteChanged { dst });
+        let dst = Some((net.addr(3), 32));
+        net.tell(1, Input::RouteChanged(dst));
         net.run(Span::from_millis(30));
         for _ in 0..230 {
             net.run(Span::from_secs(1));
@@ -79,8 +79,8 @@ fn the_upstream_part_is_held_while_the_route_settles() {
         let mut net = diamond(Span::from_secs(10));
         net.run(Span::from_millis(phase * 1_510));
         net.set_link(1, false);
-        let dst = Some(net.addr(3));
-        net.tell(1, Input::RouteChanged { dst });
+        let dst = Some((net.addr(3), 32));
+        net.tell(1, Input::RouteChanged(dst));
         net.run(Span::from_millis(10_030));
         assert_eq!(net.held()[4], 3, "phase {phase}");
         let torn = |e: &Event| matches!(e, Event::ResvRemoved { .. });
@@ -93,8 +93,8 @@ fn the_upstream_part_is_held_while_the_route_settles() {
 fn a_release_reaches_both_branches() {
     let mut net = diamond(Span::ZERO);
     net.set_link(1, false);
-    let dst = Some(net.addr(3));
-    net.tell(1, Input::RouteChanged { dst });
+    let dst = Some((net.addr(3), 32));
+    net.tell(1, Input::RouteChanged(dst));
     net.run(Span::from_millis(30));
     assert_eq!(net.held(), [3, 3, 3, 0, 3]);
     net.release(3);
@@ -117,8 +117,8 @@ fn a_new_way_without_room_is_told_to_the_receiver() {
     let mut net = diamond(Span::ZERO);
     net.nodes[4].env.capacity.values_mut().for_each(|c| *c = terms::Rate::from_mbps(1));
     net.set_link(1, false);
-    let dst = Some(net.addr(3));
-    net.tell(1, Input::RouteChanged { dst });
+    let dst = Some((net.addr(3), 32));
+    net.tell(1, Input::RouteChanged(dst));
     net.run(Span::from_secs(31 + 1));
     assert_eq!((net.errors(3)[0].code, net.errors(3)[0].value), (1, 2));
     assert_eq!(net.held(), [0; 5], "the receiver's tear goes to both previous hops");
@@ -129,8 +129,8 @@ fn a_new_way_without_room_is_told_to_the_receiver() {
 fn a_notice_about_nothing_changes_nothing() {
     let mut net = diamond(Span::ZERO);
     let (before, sent) = (net.digests(), net.log.len());
-    for dst in [None, Some(net.addr(3)), Some(net.addr(0))] {
-        net.tell(1, Input::RouteChanged { dst });
+    for dst in [None, Some((net.addr(3), 32)), Some((net.addr(0), 32))] {
+        net.tell(1, Input::RouteChanged(dst));
     }
     assert_eq!((net.digests(), net.log.len()), (before, sent));
 }
@@ -141,12 +141,12 @@ fn a_way_that_goes_and_comes_back() {
     let mut net = diamond(Span::ZERO);
     net.set_link(1, false);
     net.set_link(3, false);
-    net.tell(1, Input::RouteChanged { dst: None });
+    net.tell(1, Input::RouteChanged(None));
     assert_eq!(net.held()[1], 0);
     assert_eq!(net.engine(1).paths().next().expect("stays").out, rsvp::Out::Nowhere);
     net.run(Span::from_secs(3));
     net.set_link(1, true);
-    net.tell(1, Input::RouteChanged { dst: None });
+    net.tell(1, Input::RouteChanged(None));
     net.run(Span::from_secs(46));
     assert_eq!((net.held()[..4].to_vec(), net.errors(3).len()), (vec![3, 3, 3, 0], 0));
 }

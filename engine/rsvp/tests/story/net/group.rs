@@ -19,7 +19,7 @@ impl Net {
         self.members.insert(session.dst, members.iter().copied().collect());
         self.learn_trees();
         for node in 0..self.nodes.len() {
-            self.tell(node, rsvp::io::Input::RouteChanged { dst: Some(session.dst) });
+            self.tell(node, rsvp::io::Input::RouteChanged(Some((session.dst, 32))));
         }
     }
 
