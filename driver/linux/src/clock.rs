@@ -54,6 +54,11 @@ pub fn monotonic_coarse() -> u64 {
     read(libc::CLOCK_MONOTONIC_COARSE)
 }
 
+/// Processor time of the calling thread so far, ns.
+pub fn thread_cpu() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// What the machine has slept: the boot clock less the monotonic clock, ns.
 pub fn slept() -> u64 {
     read(libc::CLOCK_BOOTTIME).saturating_sub(read(libc::CLOCK_MONOTONIC))

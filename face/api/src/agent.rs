@@ -12,7 +12,8 @@ pub use crate::event::{Direction, EventDoc, TraceFilter};
 pub use crate::links::{CallerDoc, LinkRow};
 pub use crate::proxy::{StaticDoc, StaticRow};
 pub use crate::rows::{ClassRow, CounterRow, InterfaceRow};
-pub use crate::show::{Filter, Rows, Shown, View};
+pub use crate::show::{Filter, Rows, Shown, Skip, View};
+pub use crate::turns::TurnsDoc;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -37,12 +38,12 @@ pub enum Request {
     Hello,
     /// Everything about every reservation and interface: [`Answer::Status`].
     Status,
-    /// The sessions known: [`Answer::Sessions`].
-    Sessions,
-    /// Path states: [`Answer::Senders`].
-    Senders,
-    /// Reservation states: [`Answer::Reservations`].
-    Reservations,
+    /// The sessions known: [`Answer::Sessions`], a page.
+    Sessions(Skip),
+    /// Path states: [`Answer::Senders`], a page.
+    Senders(Skip),
+    /// Reservation states: [`Answer::Reservations`], a page.
+    Reservations(Skip),
     /// Messages by type: [`Answer::Counters`].
     Counters,
     /// "I send this": SENDER of RFC 2205 section 3.11.1.
@@ -490,4 +491,7 @@ pub struct Status {
     pub reservations: Vec<ReservationRow>,
     /// What the operator should know: guarantees that this kernel cannot give, classes that were changed by others.
     pub notes: Vec<String>,
+    /// How long the turns of the agent's loop took; an older agent does not say.
+    #[serde(default)]
+    pub turns: TurnsDoc,
 }

@@ -20,4 +20,5 @@ pub mod proxy;
 pub mod rows;
 pub mod show;
 pub mod table;
+pub mod turns;
 pub mod units;

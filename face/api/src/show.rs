@@ -69,6 +69,17 @@ impl Filter {
     }
 }
 
+/// Most rows of an answer, so that a line stays within [`MAX_LINE`](crate::agent::MAX_LINE).
+pub const PAGE: usize = 1000;
+
+/// Which page of a list: what is behind its first rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Skip {
+    /// So many rows are left out; at most [`PAGE`] follow. A page that is not full is the last.
+    #[serde(default)]
+    pub skip: u64,
+}
+
 /// A table, and how many of its rows were left out for its length.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Shown {

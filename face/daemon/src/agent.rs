@@ -19,13 +19,14 @@ use crate::speakers::Speakers;
 use crate::start::{self, Sole, StartError, seed};
 use crate::statics::{self, Statics};
 use crate::trace::{Seen, Tracers};
+use crate::turn::Turns;
 use api::agent::{Direction, Line};
 use linux::clock::Clock;
 use linux::error::Failed;
 use linux::netlink::Socket;
 use linux::netlink::notice::{Notice, Notices};
 use linux::plane::KernelPlane;
-use linux::poll::{Poll, Ready, Signals, Token, Want};
+use linux::poll::{Poll, Signals, Token, Want};
 use linux::route::KernelRoutes;
 use linux::sockets::{Outgoing, Receiver, RsvpSockets, Sender};
 use linux::testbed::record::unmount_below;
@@ -33,24 +34,21 @@ use node::Node;
 use node::io::{Input, InterfaceState, Output};
 use rsvp::integrity::Auth;
 use rsvp::io::Datagram;
-use rsvp::overload::{Incoming, Intake, Limits, Offered};
+use rsvp::overload::{Intake, Limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use terms::{Fault, IfIndex, Span, Time};
 use traffic::plan::PlanOp;
 
-const RSVP: Token = Token(0);
-const NOTICES: Token = Token(1);
-const SIGNALS: Token = Token(2);
-const LOCAL: Token = Token(3);
-const JOURNAL: Token = Token(4);
+pub(crate) const RSVP: Token = Token(0);
+pub(crate) const NOTICES: Token = Token(1);
+pub(crate) const SIGNALS: Token = Token(2);
+pub(crate) const LOCAL: Token = Token(3);
+pub(crate) const JOURNAL: Token = Token(4);
 pub(crate) const ECHO: Token = Token(5);
-const REMOTE: Token = Token(6);
-const SEQUENCES: Token = Token(7);
+pub(crate) const REMOTE: Token = Token(6);
+pub(crate) const SEQUENCES: Token = Token(7);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
-/// Most batches that are read, and most messages that the node is told, before something else has its turn.
-const MOST_READS: usize = 16;
-const MOST_TAKEN: usize = 64;
 /// And how soon after a notice that somebody did.
 const LOOK_SOON: Span = Span::from_millis(100);
 
@@ -84,15 +82,17 @@ pub(crate) struct Agent {
     pub(crate) look_at: Time,
     notices: Notices,
     pub(crate) netlink: Socket,
-    receiver: Option<Receiver>,
+    pub(crate) receiver: Option<Receiver>,
     pub(crate) sender: Option<Sender>,
     /// Messages that were read and wait for the node.
     pub(crate) intake: Intake,
-    signals: Signals,
+    pub(crate) signals: Signals,
     pub(crate) local: Local,
     /// The door for callers from other machines.
     pub(crate) remote: Option<Remote>,
     pub(crate) poll: Poll,
+    /// How long turns may take for whom, and how long they took.
+    pub(crate) turns: Turns,
     pub(crate) log: Log,
     /// Answers of the plane that the node has yet to be told.
     done: VecDeque<(node::io::PlanId, Result<(), Fault>)>,
@@ -173,6 +173,7 @@ impl Agent {
             local,
             remote: None,
             poll,
+            turns: Turns::default(),
         })
     }
 
@@ -226,51 +227,6 @@ impl Agent {
         match result {
             Ok(()) => self.announce(Level::Info, "given_back", &format!("{name}: no longer in the configuration")),
             Err(fault) => self.announce(Level::Error, "plane_fault", &format!("{name}: {fault}")),
-        }
-    }
-
-    /// One round: wait, then whatever is ready.
-    fn turn(&mut self) -> Result<(), Failed> {
-        self.send_batches();
-        let waiting = self.local.waiting();
-        let sweep = self.echo.as_ref().and_then(Echo::wake_at);
-        let wakes = [self.node.wake_at(), self.book.wake_at(), sweep].into_iter().flatten();
-        let next = wakes.fold(self.look_at, Time::min);
-        let deadline = Some(if waiting.is_empty() && self.intake.is_empty() { next } else { Time::ZERO });
-        let ready: Vec<Ready> = self.poll.wait(deadline)?.to_vec();
-        for one in ready {
-            match one.token {
-                RSVP => self.receive()?,
-                NOTICES => self.notice(),
-                SIGNALS => self.signal(),
-                LOCAL => self.accept(),
-                JOURNAL => self.pick_up(),
-                ECHO => self.take_echoes(),
-                REMOTE => self.answer_door(),
-                SEQUENCES => self.take_sequences(),
-                Token(client) => self.serve(client, one.readable),
-            }
-        }
-        self.take_in();
-        if let Some(echo) = &self.echo {
-            echo.is_alive(&self.clock);
-        }
-        self.sweep_fast();
-        for client in waiting {
-            self.serve(client, false);
-        }
-        if self.node.wake_at().is_some_and(|at| at <= self.clock.now()) {
-            self.tell(Input::Wake);
-        }
-        self.turn_book();
-        if self.look_at <= self.clock.now() {
-            self.look();
-        }
-        self.flush();
-        match self.book.broken.take() {
-            // What is in force stays in force, as if we had been killed: the next agent reads what is on the disk.
-            Some(why) => Err(Failed::because("go on", std::io::Error::other(why))),
-            None => Ok(()),
         }
     }
 
@@ -373,42 +329,8 @@ impl Agent {
         sender.flush(|failed| not_sent(unsent, log, clock, &failed));
     }
 
-    /// Reads what has come, so that it is chosen here what waits and what is shed, and not by the kernel's queue.
-    fn receive(&mut self) -> Result<(), Failed> {
-        let Some(mut receiver) = self.receiver.take() else { return Ok(()) };
-        let mut filled = Ok(true);
-        for _ in 0..MOST_READS {
-            filled = receiver.fill();
-            let now = self.clock.now();
-            for message in receiver.messages() {
-                let linux::sockets::Received { iif, src, dst, ttl, bytes } = message;
-                let seen = Seen { direction: Direction::In, interface: Some(iif), src, dst, ttl, router_alert: None };
-                self.see(&seen, bytes);
-                let incoming = Incoming { iif, src, dst, ttl, bytes };
-                if let Offered::Refused(why) = self.intake.offer(self.node.rsvp(), now, &incoming) {
-                    self.tell(Input::Refused { iif, src, why });
-                }
-            }
-            if !matches!(filled, Ok(true)) {
-                break;
-            }
-        }
-        self.receiver = Some(receiver);
-        filled.map(|_| ())
-    }
-
-    /// Tells the node some of the messages that wait; the rest comes next time round, after another look at the sockets.
-    fn take_in(&mut self) {
-        for _ in 0..MOST_TAKEN {
-            let Some(waiting) = self.intake.take() else { return };
-            let begun = self.clock.now();
-            self.tell(Input::Waited(&waiting));
-            self.intake.give_back(waiting, self.clock.now().since(begun));
-        }
-    }
-
     /// Something changed in the kernel: look again, and tell what is different.
-    fn notice(&mut self) {
+    pub(crate) fn notice(&mut self) {
         let notices = match self.notices.take() {
             Ok(notices) => notices,
             Err(error) => {
@@ -468,7 +390,7 @@ impl Agent {
         self.tell(Input::Interface(state));
     }
 
-    fn signal(&mut self) {
+    pub(crate) fn signal(&mut self) {
         while let Some(signal) = self.signals.take_next() {
             match signal {
                 // Keys alone: the rest of a configuration is read at start. How it went is announced.

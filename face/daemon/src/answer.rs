@@ -4,27 +4,51 @@ use crate::agent::Agent;
 use crate::calls::{self, AppRequest, problem};
 use crate::config::Level;
 use crate::status;
-use api::agent::{Answer, Hello, Line, Request};
+use api::agent::{Answer, Hello, Line, Request, Skip};
+use api::show::PAGE;
 use node::io::{AppCall, Input};
 use rsvp::io::AppId;
 use terms::Fault;
 
+/// Most calls of one client that are carried out before others have their turn.
+const CALLS_PER_TURN: usize = 64;
+
+/// Whether a call looks at so much that it takes long where there is much.
+fn is_look(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Status
+            | Request::Sessions(_)
+            | Request::Senders(_)
+            | Request::Reservations(_)
+            | Request::Show { .. }
+            | Request::BookShow { .. }
+            | Request::BookAudit(_)
+            | Request::Resources { .. }
+    )
+}
+
+/// The rows of a page.
+fn page<T>(rows: impl Iterator<Item = T>, at: &Skip) -> Vec<T> {
+    rows.skip(usize::try_from(at.skip).unwrap_or(usize::MAX)).take(PAGE).collect()
+}
+
 impl Agent {
+    /// A client's turn: what it has room for is written, what it sent is read, and its calls are carried out while there
+    /// is time for calls.
     pub(crate) fn serve(&mut self, client: u64, readable: bool) {
-        let turn = self.local.turn(client, readable, &mut self.poll);
-        for line in turn.lines {
-            let answer = match calls::read(&line) {
-                Ok(call) => match self.asked(client, call.id, &call.request) {
-                    Ok(None) => continue,
-                    Ok(Some(ok)) => Line::Ok { id: call.id, ok: Box::new(ok) },
-                    Err(error) => Line::Error { id: call.id, error },
-                },
-                Err((id, error)) => Line::Error { id, error },
-            };
-            self.local.say(client, &answer, &mut self.poll);
+        let alive = self.local.open_turn(client, readable);
+        for _ in 0..CALLS_PER_TURN {
+            if !alive || !self.turns.calls_go_on(self.clock.now()) {
+                break;
+            }
+            let Some(line) = self.local.next_line(client) else { break };
+            if !self.one_call(client, &line) {
+                break;
+            }
         }
         self.catch_up(client);
-        if turn.gone {
+        if self.local.end_turn(client, alive, &mut self.poll) {
             self.tracers.remove(client);
             self.speakers.went(client);
             self.forget_follower(client);
@@ -32,6 +56,30 @@ impl Agent {
             self.log.line(self.clock.now(), Level::Info, "disconnected", &[("client", &client)]);
             self.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
         }
+    }
+
+    /// Carries out one call. `false`: it has to wait, and what its client says after it too.
+    fn one_call(&mut self, client: u64, line: &[u8]) -> bool {
+        let begun = self.clock.now();
+        let call = calls::read(line);
+        let looks = call.as_ref().is_ok_and(|call| is_look(&call.request));
+        if looks && !self.turns.may_look(begun) {
+            self.local.hold(client, line);
+            return false;
+        }
+        let answer = match call {
+            Ok(call) => match self.asked(client, call.id, &call.request) {
+                Ok(None) => return true,
+                Ok(Some(ok)) => Line::Ok { id: call.id, ok: Box::new(ok) },
+                Err(error) => Line::Error { id: call.id, error },
+            },
+            Err((id, error)) => Line::Error { id, error },
+        };
+        self.local.say(client, &answer, &mut self.poll);
+        if looks {
+            self.turns.looked(begun, self.clock.now());
+        }
+        true
     }
 
     /// The answer to a call of this connection; `None`: it comes later.
@@ -52,9 +100,11 @@ impl Agent {
         match request {
             Request::Hello => Ok(Answer::Hello(self.hello())),
             Request::Status => status::status(self).map(Answer::Status).map_err(fault),
-            Request::Sessions => Ok(Answer::Sessions(status::sessions(self).collect())),
-            Request::Senders => Ok(Answer::Senders(status::senders(self).collect())),
-            Request::Reservations => status::reservations(self).map(Answer::Reservations).map_err(fault),
+            Request::Sessions(at) => Ok(Answer::Sessions(page(status::sessions(self), at))),
+            Request::Senders(at) => Ok(Answer::Senders(page(status::senders(self), at))),
+            Request::Reservations(at) => {
+                status::reservations(self).map(|rows| Answer::Reservations(page(rows.into_iter(), at))).map_err(fault)
+            }
             Request::Counters => Ok(Answer::Counters(status::counters(self))),
             Request::Show { view, filter } => crate::show::show(self, *view, filter).map(Answer::Shown).map_err(fault),
             Request::AddStatic { what } => self.add_static(what).map(|row| Answer::Statics(vec![row])),

@@ -35,6 +35,7 @@ pub mod store_file;
 pub mod testbed;
 pub mod topology;
 mod trace;
+mod turn;
 
 pub use agent::run;
 pub use api::document;

@@ -21,8 +21,6 @@ pub const MAX_CLIENTS: usize = 256;
 const MAX_ADOPTED: usize = 192;
 /// Above this much unread, a client's calls are not answered and its events not kept, bytes.
 const MAX_UNREAD: usize = 1 << 20;
-/// Most calls of one client that are carried out before others have their turn.
-const CALLS_PER_TURN: usize = 64;
 /// Most calls of one client whose answers wait for the disk; it is read again when there are fewer.
 const MOST_OWED: usize = 1024;
 /// Who may speak to the agent besides root.
@@ -42,6 +40,11 @@ pub struct Local {
 struct Client {
     stream: UnixStream,
     read: Vec<u8>,
+    /// So many bytes of it have been taken, and so many looked through for the end of a line.
+    taken: usize,
+    scanned: usize,
+    /// Its next call has to wait, though it is there.
+    held: bool,
     write: Vec<u8>,
     lost_events: u64,
     /// It came through another door.
@@ -52,15 +55,6 @@ struct Client {
     /// It sent its last byte, or something unreadable: it goes when all is written.
     closing: bool,
     want: Want,
-}
-
-/// What a turn of a client brought.
-#[derive(Debug, Default)]
-pub struct Turn {
-    /// Whole lines, without their ends.
-    pub lines: Vec<Vec<u8>>,
-    /// It is gone: its application has ended.
-    pub gone: bool,
 }
 
 impl Local {
@@ -118,9 +112,20 @@ impl Local {
     fn take(&mut self, stream: UnixStream, adopted: bool, poll: &mut Poll) -> Option<u64> {
         let id = self.next;
         let watched = stream.set_nonblocking(true).is_ok() && poll.add(&stream, Token(id), Want::Read).is_ok();
-        let (read, write) = (Vec::new(), Vec::new());
-        let (lost_events, watches, owed, closing, want) = (0, false, 0, false, Want::Read);
-        let client = Client { stream, read, write, lost_events, adopted, watches, owed, closing, want };
+        let client = Client {
+            stream,
+            read: Vec::new(),
+            taken: 0,
+            scanned: 0,
+            held: false,
+            write: Vec::new(),
+            lost_events: 0,
+            adopted,
+            watches: false,
+            owed: 0,
+            closing: false,
+            want: Want::Read,
+        };
         watched.then(|| {
             self.next += 1;
             self.clients.insert(id, client);
@@ -128,25 +133,52 @@ impl Local {
         })
     }
 
-    /// Reads what a client sent, and writes what it has room for.
-    pub fn turn(&mut self, id: u64, readable: bool, poll: &mut Poll) -> Turn {
-        let Some(client) = self.clients.get_mut(&id) else { return Turn::default() };
-        let mut turn = Turn::default();
-        let mut alive = client.flush();
+    /// Writes what a client has room for, and reads what it sent. Whether it is still there.
+    pub fn open_turn(&mut self, id: u64, readable: bool) -> bool {
+        let Some(client) = self.clients.get_mut(&id) else { return false };
+        let alive = client.flush();
         if alive && readable && client.has_room() {
-            alive = client.fill();
+            return client.fill();
         }
-        if alive && client.takes_calls() {
-            turn.lines = client.lines();
+        alive
+    }
+
+    /// Its next call, if it may have one carried out: a whole line, without its end.
+    pub fn next_line(&mut self, id: u64) -> Option<Vec<u8>> {
+        let client = self.clients.get_mut(&id)?;
+        if client.takes_calls() { client.line() } else { None }
+    }
+
+    /// The call that was taken last waits, until [`Local::go_on`].
+    pub fn hold(&mut self, id: u64, line: &[u8]) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.taken = client.taken.saturating_sub(line.len() + 1);
+            client.scanned = client.taken;
+            client.held = true;
         }
+    }
+
+    /// Nobody's call waits any longer.
+    pub fn go_on(&mut self) {
+        self.clients.values_mut().for_each(|client| client.held = false);
+    }
+
+    /// Whether anybody's call waits.
+    pub fn holds(&self) -> bool {
+        self.clients.values().any(|client| client.held)
+    }
+
+    /// The end of a client's turn. `true`: it is gone, and its application has ended.
+    pub fn end_turn(&mut self, id: u64, alive: bool, poll: &mut Poll) -> bool {
+        let Some(client) = self.clients.get_mut(&id) else { return false };
         // A client that closed its side may still want its answers; one that broke is gone.
-        turn.gone = !alive || (client.closing && client.write.is_empty() && turn.lines.is_empty() && client.owed == 0);
-        if turn.gone {
+        let over = client.closing && client.write.is_empty() && !client.has_line() && client.owed == 0;
+        if !alive || over {
             self.clients.remove(&id);
-        } else {
-            self.settle(id, poll);
+            return true;
         }
-        turn
+        self.settle(id, poll);
+        false
     }
 
     /// Queues a line for a client. Answers are always kept; events only while it reads.
@@ -214,21 +246,21 @@ impl Local {
     }
 
     /// Clients with whole lines still waiting for their turn.
-    pub fn waiting(&self) -> Vec<u64> {
-        let ready = |client: &Client| !client.closing && client.takes_calls() && client.read.contains(&b'\n');
-        self.clients.iter().filter(|(_, client)| ready(client)).map(|(&id, _)| id).collect()
+    pub fn waiting(&mut self) -> Vec<u64> {
+        let ready = |client: &mut Client| client.takes_calls() && !client.held && client.has_line();
+        self.clients.iter_mut().filter_map(|(&id, client)| ready(client).then_some(id)).collect()
     }
 
     /// Watches for what the client's state asks for.
     fn settle(&mut self, id: u64, poll: &mut Poll) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.flush();
-        let want = match (client.closing || !client.takes_calls(), client.write.is_empty()) {
+        let want = match (client.closing || client.held || !client.takes_calls(), client.write.is_empty()) {
             (false, true) => Want::Read,
             (false, false) => Want::ReadWrite,
             (true, false) => Want::Write,
             // One that sent its last byte and waits for an answer that is still to come, or one that waits for all of them.
-            (true, true) if client.owed > 0 => Want::End,
+            (true, true) if client.owed > 0 || client.held => Want::End,
             (true, true) => Want::Write,
         };
         if want != client.want && poll.change(&client.stream, Token(id), want).is_ok() {
@@ -250,12 +282,22 @@ impl Client {
     }
 
     /// Whether more may be read: what was read before has no whole line any more.
-    fn has_room(&self) -> bool {
-        !self.closing && self.takes_calls() && !self.read.contains(&b'\n')
+    fn has_room(&mut self) -> bool {
+        !self.closing && self.takes_calls() && !self.has_line()
+    }
+
+    /// Whether what was read has a whole line that was not taken. Each byte is looked at once.
+    fn has_line(&mut self) -> bool {
+        let rest = self.read.get(self.scanned..).unwrap_or_default();
+        let end = rest.iter().position(|&b| b == b'\n');
+        self.scanned += end.unwrap_or(rest.len());
+        end.is_some()
     }
 
     /// Reads once; false if the connection is broken. What is left is there the next time round.
     fn fill(&mut self) -> bool {
+        self.read.drain(..self.taken);
+        (self.taken, self.scanned) = (0, self.scanned - self.taken);
         let mut buffer = [0; 1 << 14];
         match self.stream.read(&mut buffer) {
             Ok(0) => self.closing = true,
@@ -265,27 +307,19 @@ impl Client {
         true
     }
 
-    /// Takes the whole lines out of what was read; too long a one ends the connection.
-    fn lines(&mut self) -> Vec<Vec<u8>> {
-        let mut lines = Vec::new();
-        let mut start = 0;
-        while let Some(len) = self.read[start..].iter().position(|&b| b == b'\n') {
-            if lines.len() == CALLS_PER_TURN {
-                break;
-            }
-            lines.push(self.read[start..start + len].to_vec());
-            start += len + 1;
-        }
-        self.read.drain(..start);
-        let endless = self.read.len() > MAX_LINE && !self.read.contains(&b'\n');
-        if endless || lines.iter().any(|line| line.len() > MAX_LINE) {
-            lines.retain(|line| line.len() <= MAX_LINE);
+    /// Takes the next whole line out of what was read; too long a one ends the connection.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let whole = self.has_line();
+        if self.scanned - self.taken > MAX_LINE {
             let message = format!("a line is longer than {MAX_LINE} bytes");
             self.push(&Line::Error { id: 0, error: Problem { kind: "malformed".to_owned(), message, refusal: None } });
             self.read.clear();
-            self.closing = true;
+            (self.taken, self.scanned, self.closing) = (0, 0, true);
+            return None;
         }
-        lines
+        let line = self.read.get(self.taken..self.scanned).filter(|_| whole)?.to_vec();
+        (self.taken, self.scanned) = (self.scanned + 1, self.scanned + 1);
+        Some(line)
     }
 
     fn push(&mut self, line: &Line) {
@@ -352,7 +386,8 @@ mod tests {
         assert!(lost > 800, "{lost}");
         let mut reader = BufReader::new(stream);
         let mut next = |local: &mut Local, poll: &mut Poll| {
-            local.turn(id, false, poll);
+            local.open_turn(id, false);
+            local.end_turn(id, true, poll);
             let mut line = String::new();
             reader.read_line(&mut line).unwrap();
             serde_json::from_str::<Line>(&line).unwrap()
@@ -370,5 +405,45 @@ mod tests {
         assert!(matches!(next(&mut local, &mut poll), Line::Event { at_ns: 2000, .. }));
         drop(local);
         assert!(!path.exists(), "the name goes with the agent");
+    }
+
+    /// A line that comes in a thousand pieces is looked through once, and not once for each piece.
+    #[test]
+    fn a_line_in_pieces_is_looked_through_once() {
+        let path = std::env::temp_dir().join(format!("agent-pieces-{}", std::process::id()));
+        let mut poll = Poll::new(Clock::start()).unwrap();
+        let mut local = Local::listen(&path, &mut poll, Token(1), 10).unwrap();
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let id = local.accept(&mut poll)[0].0;
+        let mut sent = 0;
+        while sent < 200_000 {
+            stream.write_all(&[b'x'; 200]).unwrap();
+            sent += 200;
+            assert!(local.open_turn(id, true));
+            assert_eq!(local.next_line(id), None);
+            assert_eq!(
+                local.clients[&id].scanned, sent,
+                "all of it has been looked at, nothing waits for another look"
+            );
+            assert!(!local.end_turn(id, true, &mut poll));
+        }
+        stream.write_all(b"y\nab\n\nrest").unwrap();
+        assert!(local.open_turn(id, true));
+        assert_eq!(local.waiting(), [id]);
+        assert_eq!(local.next_line(id).map(|line| line.len()), Some(200_001));
+        let second = local.next_line(id).unwrap();
+        assert_eq!(second, b"ab");
+        local.hold(id, &second);
+        assert_eq!((local.waiting(), local.holds()), (vec![], true), "a call that is held waits");
+        local.go_on();
+        assert_eq!(local.next_line(id), Some(b"ab".to_vec()));
+        assert_eq!((local.next_line(id), local.next_line(id)), (Some(vec![]), None));
+        stream.set_nonblocking(true).unwrap();
+        for _ in 0..MAX_LINE / 4000 {
+            local.open_turn(id, true);
+            assert_eq!(local.next_line(id), None);
+            let _ = stream.write(&[b'z'; 16_000]);
+        }
+        assert!(local.clients[&id].closing, "a line without an end");
     }
 }

@@ -1,14 +1,21 @@
 //! The agent's log: one line an event on standard error, `key=value`, so that both eyes and programs can read it.
 //!
-//! Lines are limited in number, because a flood of bad messages must not fill a disk or slow the loop.
+//! Lines are limited in number, because a flood of bad messages must not fill a disk or slow the loop. A thread of its own
+//! writes them: whoever reads standard error slowly, or not at all, stops nothing else. What finds no room is counted.
 
 use crate::config::Level;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::time::Duration;
 use terms::{Span, Time};
 
 /// Most lines a second below the level of errors.
 const MAX_LINES_PER_SECOND: u32 = 500;
+
+/// Most lines that wait to be written, and how long the end of the agent waits for them.
+const MOST_WAITING: usize = 4096;
+const AT_END: Duration = Duration::from_secs(1);
 
 /// Where events are written.
 #[derive(Debug)]
@@ -18,12 +25,52 @@ pub struct Log {
     second: Time,
     lines: u32,
     suppressed: u64,
+    writer: Option<Writer>,
+}
+
+/// The thread that writes.
+#[derive(Debug)]
+struct Writer {
+    lines: SyncSender<String>,
+    /// Says nothing, and closes when all is written.
+    done: Receiver<()>,
+}
+
+impl Writer {
+    /// Starts one; `None`: there is no thread to be had, and lines are written where they are made.
+    fn start(mut to: impl std::io::Write + Send + 'static) -> Option<Writer> {
+        let (lines, written) = mpsc::sync_channel::<String>(MOST_WAITING);
+        let (closes, done) = mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("log".to_owned());
+        let started = thread.spawn(move || {
+            for line in written {
+                // Where not even the log can be written there is nobody left to tell.
+                let _ = to.write_all(line.as_bytes());
+            }
+            drop(closes);
+        });
+        started.ok().map(|_| Writer { lines, done })
+    }
+}
+
+impl Drop for Log {
+    /// What waits is written, as far as somebody reads it.
+    fn drop(&mut self) {
+        if let Some(Writer { lines, done }) = self.writer.take() {
+            drop(lines);
+            let _ = done.recv_timeout(AT_END);
+        }
+    }
 }
 
 impl Log {
     /// The log of a node; what is less important than `level` is left out.
     pub fn new(node: &str, level: Level) -> Log {
-        Log { node: node.to_owned(), level, second: Time::ZERO, lines: 0, suppressed: 0 }
+        Log::to(Writer::start(std::io::stderr()), node, level)
+    }
+
+    fn to(writer: Option<Writer>, node: &str, level: Level) -> Log {
+        Log { node: node.to_owned(), level, second: Time::ZERO, lines: 0, suppressed: 0, writer }
     }
 
     /// Whether a line of this level would be written.
@@ -60,15 +107,17 @@ impl Log {
         room
     }
 
-    fn write(&self, now: Time, level: Level, event: &str, fields: &[(&str, &dyn std::fmt::Display)]) {
+    fn write(&mut self, now: Time, level: Level, event: &str, fields: &[(&str, &dyn std::fmt::Display)]) {
         let mut line = String::with_capacity(160);
         let _ = write!(line, "time={} level={} node={} event={event}", stamp(now), level.name(), self.node);
         for (key, value) in fields {
             let _ = write!(line, " {key}={}", quoted(&value.to_string()));
         }
         line.push('\n');
-        // Where not even the log can be written there is nobody left to tell.
-        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+        match &self.writer {
+            Some(writer) => self.suppressed += u64::from(writer.lines.try_send(line).is_err()),
+            None => drop(std::io::stderr().lock().write_all(line.as_bytes())),
+        }
     }
 }
 
@@ -123,6 +172,22 @@ mod tests {
         assert_eq!(quoted("no such link"), "\"no such link\"");
         assert_eq!(quoted("a\nb"), "\"a\\nb\"");
         assert_eq!(quoted(""), "\"\"");
+    }
+
+    /// Nobody reads the other end: the agent goes on, and what found no room is counted.
+    #[test]
+    fn a_reader_that_stands_still_stops_nobody() {
+        let (reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut log = Log::to(Writer::start(writer), "a", Level::Info);
+        let begun = std::time::Instant::now();
+        for n in 0..20_000 {
+            let now = Time::from_nanos(n * Span::NANOS_PER_SEC);
+            log.line(now, Level::Info, "news", &[("text", &"x".repeat(1_000))]);
+        }
+        assert!(log.suppressed > 0 || log.lines > 0);
+        drop(log);
+        assert!(begun.elapsed() < Duration::from_secs(20), "neither the lines nor the end wait for the reader");
+        drop(reader);
     }
 
     #[test]

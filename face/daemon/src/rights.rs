@@ -10,9 +10,9 @@ pub(crate) fn call(request: &Request) -> Call {
     match request {
         Request::Hello => Call::Hello,
         Request::Status => Call::Status,
-        Request::Sessions => Call::Sessions,
-        Request::Senders => Call::Senders,
-        Request::Reservations => Call::Reservations,
+        Request::Sessions(_) => Call::Sessions,
+        Request::Senders(_) => Call::Senders,
+        Request::Reservations(_) => Call::Reservations,
         Request::Counters => Call::Counters,
         Request::Sender { .. } => Call::Sender,
         Request::SenderGone { .. } => Call::SenderGone,

@@ -3,6 +3,7 @@
 
 use crate::agent::Agent;
 use api::agent::{ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status};
+use api::show::PAGE;
 use linux::plane;
 use node::status::{LinkView, ReservationView};
 use rsvp::overload::Class;
@@ -69,8 +70,13 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
         }
     });
     let interfaces = interfaces.collect();
-    let reservations = rows(agent, &read)?;
-    Ok(Status { agent: agent.hello(), interfaces, reservations, notes: notes(agent, &read) })
+    let mut reservations = rows(agent, &read)?;
+    let mut notes = notes(agent, &read);
+    if let Some(more @ 1..) = reservations.len().checked_sub(PAGE) {
+        reservations.truncate(PAGE);
+        notes.push(format!("{more} more reservations: `sluice rsvp show reservation` and `sluice list` find them"));
+    }
+    Ok(Status { agent: agent.hello(), interfaces, reservations, notes, turns: agent.turns.doc() })
 }
 
 /// Reservations alone.

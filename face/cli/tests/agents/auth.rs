@@ -73,7 +73,7 @@ fn a_neighbour_with_another_key_is_not_heard_until_the_keys_fit() {
     let told = refused(maui.call(Request::ReloadKeys));
     assert!(told.message.contains(file.to_str().unwrap()) && told.message.contains("as they were"), "{told:?}");
     drop(confirmed(&bed)); // the old keys are in use
-    let senders = |client: &mut api::client::Client| match client.call(Request::Senders).unwrap() {
+    let senders = |client: &mut api::client::Client| match client.call(Request::Senders(Default::default())).unwrap() {
         Answer::Senders(senders) => senders,
         other => panic!("{other:?}"),
     };

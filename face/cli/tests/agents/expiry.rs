@@ -36,7 +36,7 @@ fn a_dead_receiver_s_reservation_lives_exactly_its_lifetime() {
             (status.reservations.is_empty() && status.interfaces.iter().all(|i| i.slots == 0)).then_some(())
         });
     }
-    let senders = |node| match bed.client(node).call(Request::Senders).unwrap() {
+    let senders = |node| match bed.client(node).call(Request::Senders(Default::default())).unwrap() {
         api::agent::Answer::Senders(rows) => rows.len(),
         other => panic!("{other:?}"),
     };

@@ -43,7 +43,7 @@ fn about(kind: MessageType, port: u16) -> Vec<u8> {
 }
 
 fn senders(bed: &Bed) -> Vec<SenderRow> {
-    match bed.client("a").call(Request::Senders).unwrap() {
+    match bed.client("a").call(Request::Senders(Default::default())).unwrap() {
         Answer::Senders(rows) => rows,
         other => panic!("{other:?}"),
     }

@@ -61,7 +61,7 @@ pub fn run(bed: &Bed, refresh: Span, patience: &Patience) -> Result<KillReceiver
         }
     };
     let emptied = wait_until_empty(bed, patience)?;
-    let path_states = match far.call(Request::Senders)? {
+    let path_states = match far.call(Request::Senders(Default::default()))? {
         Answer::Senders(rows) => rows.iter().filter(|row| row.session == stream.flow.session).count(),
         _ => 0,
     };
