@@ -181,12 +181,14 @@ impl Broker {
         let reply = match call {
             Call::Enquire(ask) => self.enquire(world, &caller, ask),
             Call::Create { ask, hold, key } => return self.create(world, id, caller, ask, hold, key),
-            Call::Commit(handle) | Call::Modify { handle, .. } | Call::Bind { handle, .. } | Call::Cancel(handle) => {
-                match self.find(&caller, handle, true) {
-                    Ok(number) => return self.change(world, id, number, caller, call),
-                    Err(refusal) => Err(refusal),
-                }
-            }
+            Call::Commit(handle)
+            | Call::Decided(handle)
+            | Call::Modify { handle, .. }
+            | Call::Bind { handle, .. }
+            | Call::Cancel(handle) => match self.find(&caller, handle, true) {
+                Ok(number) => return self.change(world, id, number, caller, call),
+                Err(refusal) => Err(refusal),
+            },
             Call::Show(handle) => self.show(world, &caller, handle),
             Call::List(matching) => self.list(world, &caller, &matching),
             Call::History(handle) => self.history(&caller, handle),
@@ -212,7 +214,8 @@ impl Broker {
             return self.wait(number, id, caller, call);
         }
         match call {
-            Call::Commit(_) => self.commit(world, id, number, &caller),
+            Call::Commit(_) => self.commit(world, id, number, &caller, false),
+            Call::Decided(_) => self.commit(world, id, number, &caller, true),
             Call::Modify { change, .. } => self.modify(world, id, number, &caller, change),
             Call::Bind { part, binding, .. } => self.bind(world, id, number, &caller, part, binding),
             Call::Cancel(_) => self.cancel(world, id, number, &caller),

@@ -21,6 +21,8 @@ pub struct Config {
     pub steps: usize,
     /// Most bytes of a label, a group or a key.
     pub text: usize,
+    /// Most members of a group that a reservation names.
+    pub members: usize,
     /// The longest hold.
     pub hold: Span,
     /// How far ahead a window may begin or, if it is not open, end.
@@ -58,6 +60,7 @@ impl Default for Config {
             parts: 16,
             steps: 1_024,
             text: 256,
+            members: 1_024,
             hold: Span::from_secs(3_600),
             horizon: Span::from_secs(3_653 * DAY),
             events: 100_000,

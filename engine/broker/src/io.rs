@@ -95,6 +95,9 @@ pub enum Call {
     },
     /// Book what is held.
     Commit(Handle),
+    /// Book what is held, because whoever coordinates its group has decided so when all held: the hold was this book's word,
+    /// so neither policy nor the clock is asked again. Who may say this, the driver knows.
+    Decided(Handle),
     /// Change amounts or windows; if the new does not fit, the old stays.
     Modify {
         /// Which.
@@ -144,6 +147,8 @@ pub struct Ask {
     pub label: String,
     /// What it belongs to.
     pub group: String,
+    /// All that the group has, this one as well, as whoever made the group names them; none: nobody says.
+    pub members: Vec<String>,
 }
 
 /// How much of one resource.

@@ -292,6 +292,7 @@ impl Broker {
             owner: &self.owners.get(r.owner).name,
             label: &r.label,
             group: &r.group,
+            members: &r.members,
             key: r.key.as_deref(),
             created: r.created,
             over: r.over,

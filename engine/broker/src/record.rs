@@ -13,6 +13,8 @@ use terms::book::{Background, Binding, Flow, Handle, Kind, Shape, Step, Task};
 use terms::{Span, Time, Window};
 
 const VERSION: u8 = 1;
+/// Of a reservation whose group names its members.
+const WITH_MEMBERS: u8 = 2;
 
 /// A reservation as the journal has it: with names, and without what is made anew when the book is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +24,7 @@ pub struct Stored {
     pub(crate) owner: String,
     pub(crate) label: String,
     pub(crate) group: String,
+    pub(crate) members: Vec<Box<str>>,
     pub(crate) key: Option<KeyMark>,
     pub(crate) created: Time,
     pub(crate) over: Time,
@@ -48,6 +51,7 @@ pub(crate) struct Writing<'a, P> {
     pub(crate) owner: &'a str,
     pub(crate) label: &'a str,
     pub(crate) group: &'a str,
+    pub(crate) members: &'a [Box<str>],
     pub(crate) key: Option<&'a KeyMark>,
     pub(crate) created: Time,
     pub(crate) over: Time,
@@ -70,12 +74,15 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>>> Writing<'_, P> {
     /// As bytes.
     pub(crate) fn encode(self) -> Vec<u8> {
         let mut w = Writer { bytes: Vec::with_capacity(160) };
-        w.byte(VERSION);
+        w.byte(if self.members.is_empty() { VERSION } else { WITH_MEMBERS });
         w.raw(&self.handle.0);
         w.number(self.number);
         w.text(self.owner);
         w.text(self.label);
         w.text(self.group);
+        if !self.members.is_empty() {
+            w.list(self.members, |w, member| w.text(member));
+        }
         w.option(&self.key, |w, mark| {
             w.text(&mark.key);
             w.raw(&mark.digest);
@@ -117,6 +124,7 @@ impl Stored {
             owner: &self.owner,
             label: &self.label,
             group: &self.group,
+            members: &self.members,
             key: self.key.as_ref(),
             created: self.created,
             over: self.over,
@@ -134,13 +142,18 @@ impl Stored {
     /// [`Corrupt`]: what is wrong with them.
     pub fn decode(bytes: &[u8]) -> Result<Stored, Corrupt> {
         let mut r = Reader::new(bytes);
-        version(&mut r)?;
+        let with_members = match r.byte()? {
+            VERSION => false,
+            WITH_MEMBERS => true,
+            _ => return Err(Corrupt("a version that this program does not know")),
+        };
         let stored = Stored {
             handle: Handle(r.array()?),
             number: r.number()?,
             owner: r.text()?,
             label: r.text()?,
             group: r.text()?,
+            members: if with_members { r.list(|r| Ok(r.text()?.into_boxed_str()))? } else { Vec::new() },
             key: r.option(|r| Ok(KeyMark { key: r.text()?.into_boxed_str(), digest: r.array()? }))?,
             created: time(&mut r)?,
             over: time(&mut r)?,
@@ -150,6 +163,9 @@ impl Stored {
             parts: r.list(read_part)?,
         };
         r.end()?;
+        if with_members && stored.members.is_empty() {
+            return Err(Corrupt("a group without members"));
+        }
         if stored.parts.is_empty() {
             return Err(Corrupt("a reservation without parts"));
         }

@@ -90,6 +90,7 @@ impl Broker {
             owner: self.owners.place(&stored.owner),
             label: stored.label.into_boxed_str(),
             group: stored.group.into_boxed_str(),
+            members: stored.members.into(),
             key: stored.key.map(Box::new),
             created: stored.created,
             over: stored.over,

@@ -52,6 +52,13 @@ pub enum Why {
     WrongState(crate::State),
     /// The key was used for another request.
     KeyUsed,
+    /// What the key made is over; it does not come back.
+    KeyOver {
+        /// That.
+        handle: terms::book::Handle,
+        /// How it ended.
+        state: crate::State,
+    },
     /// A limit is reached.
     Limit {
         /// Of what.
@@ -121,6 +128,7 @@ impl Why {
             Why::UnknownHandle => "unknown_handle",
             Why::WrongState(_) => "wrong_state",
             Why::KeyUsed => "key_used",
+            Why::KeyOver { .. } => "key_over",
             Why::Limit { .. } => "limit",
             Why::Meaningless { .. } => "meaningless",
             Why::Clock { .. } => "clock",

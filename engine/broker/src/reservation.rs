@@ -28,6 +28,8 @@ pub(crate) struct Reservation {
     pub(crate) owner: u32,
     pub(crate) label: Box<str>,
     pub(crate) group: Box<str>,
+    /// All that its group has, itself as well; none: it stands alone, or nobody said.
+    pub(crate) members: Box<[Box<str>]>,
     pub(crate) key: Option<Box<KeyMark>>,
     pub(crate) created: Time,
     /// When it was over; of no meaning before.

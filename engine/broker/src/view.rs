@@ -17,6 +17,8 @@ pub struct View {
     pub label: String,
     /// What it belongs to, with reservations of other agents; empty: nothing.
     pub group: String,
+    /// All that its group has, as whoever made it named them.
+    pub members: Vec<String>,
     /// Where it is in its life.
     pub state: State,
     /// Until when it is held, while it is.

@@ -152,6 +152,10 @@ pub enum Request {
     BookCommit {
         /// Which.
         handle: String,
+        /// All members of its group hold, and whoever coordinates them has decided: policy is not asked again. Only those who
+        /// may speak for others may say so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
     },
     /// Change it; if the new does not fit the old stays. [`BookAnswer::Reservation`].
     BookModify {

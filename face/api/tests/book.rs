@@ -112,6 +112,7 @@ fn the_other_calls() {
     let handle = HANDLE.text();
     let said = |rest: &str| read(&format!(r#"{{"id":1,{}}}"#, rest.replace("HANDLE", &handle))).unwrap();
     assert_eq!(said(r#""call":"book_commit","handle":"HANDLE""#), broker::Call::Commit(HANDLE));
+    assert_eq!(said(r#""call":"book_commit","handle":"HANDLE","decided":true"#), broker::Call::Decided(HANDLE));
     assert_eq!(said(r#""call":"book_cancel","handle":"HANDLE""#), broker::Call::Cancel(HANDLE));
     let nobody = broker::Call::Bind { handle: HANDLE, part: 0, binding: None };
     assert_eq!(said(r#""call":"book_bind","handle":"HANDLE","binding":null"#), nobody);
@@ -134,7 +135,8 @@ fn what_the_book_says_is_read_again() {
         handle: HANDLE,
         owner: "uid:0".into(),
         label: "l".into(),
-        group: String::new(),
+        group: "g.f".into(),
+        members: vec!["maui.f".into(), "glenwood.f".into()],
         state: State::Held,
         hold_until: Some(START),
         created: START,

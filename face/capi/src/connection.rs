@@ -102,7 +102,7 @@ impl Connection {
 
     /// Books what is held.
     pub fn commit(&mut self, handle: &str) -> Result<ReservationDoc, Ended> {
-        self.reservation(Request::BookCommit { handle: handle.to_owned() })
+        self.reservation(Request::BookCommit { handle: handle.to_owned(), decided: false })
     }
 
     /// As it is now.

@@ -103,6 +103,15 @@ impl Speakers {
         silenced
     }
 
+    /// Whether whoever is there may speak for others, and so coordinate what is held at several agents.
+    pub fn coordinates(&self, client: u64, brokers: &[String]) -> bool {
+        match self.all.get(&client).map(|speaker| &speaker.door) {
+            Some(Door::Here { trusted }) => *trusted,
+            Some(Door::Afar(identity)) => identity.role == trust::Role::Broker && brokers.contains(&identity.name),
+            None => false,
+        }
+    }
+
     /// It went.
     pub fn went(&mut self, client: u64) {
         self.all.remove(&client);
@@ -285,6 +294,11 @@ mod tests {
             let said = speakers.speak_for(client, Some(&doc("alice", "owner")), &brokers);
             assert_eq!(said.is_ok(), client == 1, "{role} {name}");
         }
+        assert_eq!(
+            (1..=6).map(|client| speakers.coordinates(client, &brokers)).collect::<Vec<_>>(),
+            [true, false, false, false, false, false]
+        );
+        assert!(!speakers.coordinates(1, &[]));
         assert_eq!((speakers.of(1).name.as_str(), speakers.of(3).name.as_str()), ("alice", "main"));
         assert_eq!((speakers.of(4).role, speakers.of(5).role), (Role::Operator, Role::Owner));
         // Root of the broker's machine is not root here.

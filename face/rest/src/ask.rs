@@ -3,12 +3,13 @@
 
 use crate::broker::{Broker, KEY_BYTES};
 use crate::documents::{EnquiredPart, Enquiry, Reservation, Wish};
-use crate::gather::{document, each, find};
+use crate::gather::{Found, document, each, find};
 use crate::group;
 use crate::id::{Group, Id, Way};
 use crate::paths::Map;
 use crate::plan::{self, Piece};
 use crate::problem::{Answer, Problem};
+use crate::recover::{self, Verdict};
 use api::agent::Request;
 use api::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, RefusalDoc, StepDoc};
 use api::links::CallerDoc;
@@ -62,24 +63,20 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
     } else {
         let group = keyed(caller, key, wish);
         broker.use_key(group)?;
-        // What came of it before is the answer, as long as it is there.
-        match find(&broker.agents, caller, &Id::Group(group)).await {
-            Ok(found)
-                if found.away.is_empty()
-                    && found.members.iter().all(|member| member.doc.state != "held" || wish.hold_s.is_some()) =>
-            {
-                return Ok(document(&broker.agents, &Id::Group(group), &found.members));
-            }
-            Ok(_) => group,
-            Err(problem) if problem.status == 404 => group,
-            Err(problem) => return Err(problem),
-        }
+        group
     };
+    let id = Id::Group(group);
+    let _lock = broker.lock(&id).await;
+    let before = if key.is_empty() { Before::default() } else { before(broker, caller, &group, wish).await? };
+    if let Some(found) = &before.whole {
+        return Ok(document(&broker.agents, &id, found));
+    }
     let mut choices = choices(broker, wish, false).await?;
     let mut pieces = choices.swap_remove(0);
     let result = match settle(broker, caller, wish, &mut pieces).await {
         Ok(()) => {
-            plan::name(&mut pieces, &group, key);
+            let names = broker.names();
+            plan::name(&names, &mut pieces, &group, key, before.attempt);
             group::create(broker, caller, &group, pieces.clone(), wish.hold_s).await
         }
         Err(problem) => Err(problem),
@@ -98,6 +95,64 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
         }
         made => made,
     }
+}
+
+/// What came of a key before.
+#[derive(Default)]
+struct Before {
+    /// All of it is there: this is the answer.
+    whole: Option<Found>,
+    /// It came to nothing, so it is tried anew under another name: when it was made.
+    attempt: u64,
+}
+
+/// Repairs what a request with this key left, so that it is whole, only held, or not there.
+///
+/// # Errors
+/// 409: it was whole once, and is over; 503: an agent that may have a part of it does not answer.
+async fn before(broker: &Broker, caller: &CallerDoc, group: &Group, wish: &Wish) -> Answer<Before> {
+    let id = Id::Group(*group);
+    let mut found = match find(&broker.agents, caller, &id).await {
+        Err(problem) if problem.status == 404 => return Ok(Before::default()),
+        found => found?,
+    };
+    if recover::settle(broker, caller, group).await? {
+        found = find(&broker.agents, caller, &id).await?;
+    }
+    if recover::judge(broker, &found).await? == Verdict::Broken {
+        // Whoever asks again for what is broken gets a whole one or none.
+        group::give_back(broker, caller, group, &found).await?;
+        found = find(&broker.agents, caller, &id).await?;
+    }
+    let held = found.live().filter(|member| member.doc.state == "held").count();
+    match (found.live().count(), held) {
+        (0, _) => {}
+        (live, held)
+            if live == found.members.len() && found.missing.is_empty() && (held == 0 || wish.hold_s.is_some()) =>
+        {
+            return Ok(Before { whole: Some(found), ..Before::default() });
+        }
+        (live, held) if live == held && live == found.members.len() && found.missing.is_empty() => {
+            // All held, and nobody came to decide.
+            group::commit_all(broker, caller, &id, &mut found.members, true).await?;
+            return Ok(Before { whole: Some(found), ..Before::default() });
+        }
+        // A part of what was asked, which cannot become the whole.
+        _ => {
+            group::give_back(broker, caller, group, &found).await?;
+            found = find(&broker.agents, caller, &id).await?;
+        }
+    }
+    let mut in_vain = false;
+    for member in &found.members {
+        in_vain |= recover::never_booked(broker, member).await?;
+    }
+    let state = document(&broker.agents, &id, &found).state;
+    if !in_vain {
+        return Err(Problem::key_over(&id.to_string(), &state));
+    }
+    let attempt = found.members.iter().map(|member| member.doc.created.0.as_nanos()).max().unwrap_or(0);
+    Ok(Before { attempt, ..Before::default() })
 }
 
 /// The group that a key and a request stand for: the name says both, so every broker knows them again.

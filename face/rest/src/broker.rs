@@ -2,27 +2,29 @@
 
 use crate::agents::Agent;
 use crate::config::{BrokerConfig, Limits};
-use crate::gather::{self, each};
+use crate::gather::each;
 use crate::id::{Group, Id};
+use crate::intent::Intents;
 use crate::paths::Map;
 use crate::plan::Names;
 use crate::problem::{Answer, Problem};
 use crate::webhook::Hooks;
 use crate::wire::Outward;
 use api::agent::{Answer as Said, Request};
-use api::book::BookFilter;
 use api::links::CallerDoc;
 use linux::clock::Clock;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard, Semaphore};
 use tokio::time::Instant;
 
 /// How long the map of links is taken as it was read.
 const MAP_LIFE: Duration = Duration::from_secs(2);
 /// Most keys that are remembered here; the agents remember theirs as well.
 const MAX_KEYS: usize = 100_000;
+/// Most locks of reservations that are remembered before those that nobody holds are forgotten.
+const MAX_LOCKS: usize = 1_000;
 /// What all of a key's digest is, and what of it names the key; the rest names the request.
 pub const KEY_BYTES: usize = 12;
 
@@ -39,6 +41,11 @@ pub struct Broker {
     pub streams: Arc<Semaphore>,
     /// Webhooks.
     pub hooks: Hooks,
+    /// What is still to be done at agents.
+    pub intents: Intents,
+    /// Something of that was left open.
+    pub nudge: Notify,
+    locks: Mutex<BTreeMap<Id, Weak<Turns<()>>>>,
     map: Mutex<Option<(Instant, Arc<Map>)>>,
     keys: Mutex<Keys>,
 }
@@ -56,14 +63,17 @@ pub fn own_voice() -> CallerDoc {
 }
 
 impl Broker {
-    /// As configured, with these webhooks; `outward`: who we are to agents on other machines.
-    pub fn new(config: &BrokerConfig, hooks: Hooks, outward: Option<Outward>) -> Broker {
+    /// As configured, with these webhooks and what an earlier broker left to do; `outward`: who we are to agents on other machines.
+    pub fn new(config: &BrokerConfig, hooks: Hooks, intents: Intents, outward: Option<Outward>) -> Broker {
         Broker {
             agents: config.agents.iter().map(|at| Agent::new(at.clone(), outward.clone())).collect(),
             limits: config.limits,
             clock: Clock::start(),
             streams: Arc::new(Semaphore::new(config.limits.streams)),
             hooks,
+            intents,
+            nudge: Notify::new(),
+            locks: Mutex::default(),
             map: Mutex::default(),
             keys: Mutex::default(),
         }
@@ -143,45 +153,18 @@ impl Broker {
         Ok(())
     }
 
-    /// Reads again what agents hold in groups: keys are known from before, and a group of which some members were committed
-    /// before the last broker ended, and others not yet, is committed to its end. Says how many were.
-    pub async fn recover(&self) -> usize {
-        let mut groups: BTreeMap<Group, bool> = BTreeMap::new();
-        for rows in each(&self.agents, |_, agent| async move { all_of(&agent).await }).await.into_iter().flatten() {
-            for (group, held) in rows {
-                *groups.entry(group).or_default() |= held;
+    /// Nobody else changes this reservation through this broker while the guard is there.
+    pub async fn lock(&self, id: &Id) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut all = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            if all.len() > MAX_LOCKS {
+                all.retain(|_, lock| lock.strong_count() > 0);
             }
-        }
-        let mut finished = 0;
-        for (group, held) in groups {
-            let _ = self.use_key(group);
-            if !held {
-                continue;
-            }
-            let Ok(found) = gather::members(&self.agents, &own_voice(), &group).await else { continue };
-            let decided = found.members.iter().any(|member| member.doc.state != "held" && !member.is_over());
-            if decided && crate::group::commit(self, &own_voice(), &Id::Group(group)).await.is_ok() {
-                finished += 1;
-            }
-        }
-        finished
-    }
-}
-
-/// The groups of an agent, and whether something of them is only held there.
-async fn all_of(agent: &Agent) -> Answer<Vec<(Group, bool)>> {
-    let mut conversation = agent.speak(&own_voice()).await?;
-    let mut groups = Vec::new();
-    let mut after = None;
-    loop {
-        let filter = BookFilter { after: after.take(), ..BookFilter::default() };
-        let (rows, more) = gather::list(&mut conversation, filter).await?;
-        for row in &rows {
-            groups.extend(Group::of_member(&row.group).map(|(group, _)| (group, row.state == "held")));
-        }
-        match rows.last() {
-            Some(last) if more => after = Some(last.handle.clone()),
-            _ => return Ok(groups),
-        }
+            let known = all.get(id).and_then(Weak::upgrade);
+            let lock = known.unwrap_or_default();
+            all.insert(id.clone(), Arc::downgrade(&lock));
+            lock
+        };
+        lock.lock_owned().await
     }
 }

@@ -112,9 +112,15 @@ pub struct Reservation {
     pub owner: String,
     /// What its owner calls it.
     pub label: String,
-    /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled`, `expired`; `broken`: some of its parts are over
-    /// and others are not.
+    /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled`, `expired`; `broken`: some of its parts are over or
+    /// missing and others are not, or they do not have what they should have together.
     pub state: String,
+    /// Agents that know nothing of their part of it (any more).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// Agents that have a part of it and do not answer now: how it stands there is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub away: Vec<String>,
     /// When it was created.
     pub created: Instant,
     /// Until when it is held.

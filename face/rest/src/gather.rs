@@ -38,6 +38,40 @@ pub struct Found {
     pub members: Vec<Member>,
     /// Agents that are away.
     pub away: Vec<usize>,
+    /// Members that the others name and that their agents do not know (any more).
+    pub missing: Vec<(usize, Way)>,
+    /// Members that the others name, at agents that do not answer or that this broker does not have: by the agent's name.
+    pub unknown: Vec<(String, Way)>,
+}
+
+impl Found {
+    /// All members, as the newest of them names them; what belongs to an earlier attempt of the same key is left out.
+    fn complete(agents: &[Agent], mut members: Vec<Member>, away: Vec<usize>) -> Found {
+        let newest = members.iter().max_by_key(|member| (!member.is_over(), member.doc.created));
+        let names = newest.map(|newest| newest.doc.members.clone()).unwrap_or_default();
+        members.sort_by_key(|member| (member.way, member.agent));
+        let mut found = Found { away, ..Found::default() };
+        if names.is_empty() {
+            found.members = members;
+            return found;
+        }
+        for (name, way) in names.iter().filter_map(|name| Group::of_member_name(name)) {
+            let number = agents.iter().position(|agent| *agent.name == *name);
+            match number {
+                Some(number) if members.iter().any(|member| (member.agent, member.way) == (number, way)) => {}
+                Some(number) if !found.away.contains(&number) => found.missing.push((number, way)),
+                _ => found.unknown.push((name.to_owned(), way)),
+            }
+        }
+        members.retain(|member| names.contains(&Group::member_name(&agents[member.agent].name, member.way)));
+        found.members = members;
+        found
+    }
+
+    /// Those that are not over.
+    pub fn live(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| !member.is_over())
+    }
 }
 
 /// Asks every agent the same at once; the answers come in their order.
@@ -84,7 +118,7 @@ async fn lone(agents: &[Agent], caller: &CallerDoc, agent: &str, handle: &str) -
     match agents[number].ask(caller, ask).await {
         // A reservation has one name here: what belongs to a group of ours is called by that.
         Ok(BookAnswer::Reservation(doc)) if Group::of_member(&doc.group).is_none() => {
-            Ok(Found { members: vec![Member { agent: number, way: Way::Alone, doc }], away: Vec::new() })
+            Ok(Found { members: vec![Member { agent: number, way: Way::Alone, doc }], ..Found::default() })
         }
         Ok(_) => Err(Problem::not_found()),
         // A handle that is mistyped is as unknown as one that is not there.
@@ -113,16 +147,15 @@ pub async fn members(agents: &[Agent], caller: &CallerDoc, group: &Group) -> Ans
             Ok(found)
         }
     });
-    let mut found = Found::default();
+    let (mut all, mut away) = (Vec::new(), Vec::new());
     for (number, answer) in answers.await.into_iter().enumerate() {
         match answer {
-            Ok(members) => found.members.extend(members),
-            Err(problem) if problem.status == 503 => found.away.push(number),
+            Ok(members) => all.extend(members),
+            Err(problem) if problem.status == 503 => away.push(number),
             Err(problem) => return Err(problem),
         }
     }
-    found.members.sort_by_key(|member| (member.way, member.agent));
-    Ok(found)
+    Ok(Found::complete(agents, all, away))
 }
 
 fn newest(rows: Vec<ReservationDoc>) -> Option<ReservationDoc> {
@@ -154,8 +187,9 @@ pub fn id_of(agent: &str, group: &str, handle: &str) -> (Id, Way) {
     }
 }
 
-/// The members as one document. There is at least one.
-pub fn document(agents: &[Agent], id: &Id, members: &[Member]) -> Reservation {
+/// What was found as one document. There is at least one member.
+pub fn document(agents: &[Agent], id: &Id, found: &Found) -> Reservation {
+    let members = &found.members;
     let first = &members[0].doc;
     let amount = |way: Way| {
         let parts = members.iter().filter(move |member| member.way == way).flat_map(|member| &member.doc.parts);
@@ -181,7 +215,9 @@ pub fn document(agents: &[Agent], id: &Id, members: &[Member]) -> Reservation {
         id: id.to_string(),
         owner: first.owner.clone(),
         label: first.label.clone(),
-        state: state(members).to_owned(),
+        state: state(found).to_owned(),
+        missing: names(found.missing.iter().map(|(agent, _)| agents[*agent].name.to_string())),
+        away: names(found.unknown.iter().map(|(agent, _)| agent.clone())),
         created: members.iter().map(|member| member.doc.created).min().unwrap_or(first.created),
         hold_until: members.iter().filter_map(|member| member.doc.hold_until).min(),
         path: ends,
@@ -189,11 +225,34 @@ pub fn document(agents: &[Agent], id: &Id, members: &[Member]) -> Reservation {
     }
 }
 
+/// Whether all hops of a way have the same: a change that came half through leaves them with different amounts.
+fn of_one_amount(found: &Found) -> bool {
+    [Way::Forward, Way::Reverse].into_iter().all(|way| {
+        let amounts = |member: &Member| -> Vec<f64> {
+            let steps = member.doc.parts.iter().flat_map(|part| &part.steps);
+            steps.map(|step| step.amount).collect()
+        };
+        let mut all = found.live().filter(|member| member.way == way).map(amounts);
+        let first = all.next();
+        all.all(|amounts| Some(&amounts) == first.as_ref())
+    })
+}
+
+/// Each once.
+fn names(all: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = all.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 /// The one state of all.
-fn state(members: &[Member]) -> &'static str {
+fn state(found: &Found) -> &'static str {
+    let members = &found.members;
     let any = |state: &str| members.iter().any(|member| member.doc.state == state);
     let over = members.iter().filter(|member| member.is_over()).count();
-    if over > 0 && over < members.len() {
+    let halved = over > 0 || !found.missing.is_empty() || !of_one_amount(found);
+    if halved && over < members.len() {
         return "broken";
     }
     // In this order the first that any of them is in is the state of the whole.

@@ -1,24 +1,29 @@
 //! One reservation over several agents: held at all, then booked at all; or given back at all.
 //!
 //! Agents are asked in their order, so that two brokers that want the same do not wait for each other. What is held
-//! has a deadline of its own: if the broker ends in the middle, the agents give it back, or the next broker finishes
-//! what was decided ([`crate::broker::Broker::recover`]).
+//! has a deadline of its own, and each agent keeps the names of all members. So whoever reads it again can tell what was decided: nothing as long as
+//! all only hold, to book as soon as one has booked, to give back as soon as one has not and never will ([`crate::recover`]).
 
 use crate::agents::Agent;
 use crate::broker::Broker;
-use crate::documents::{BindWish, Change, Reservation};
-use crate::gather::{self, Found, Member, document, find};
-use crate::id::{Group, Id, Way};
-use crate::plan::{Piece, flow};
+use crate::documents::Reservation;
+use crate::gather::{Found, Member, document, find};
+use crate::id::{Group, Id};
+use crate::intent::{self, Act, Carried, Intent, Step};
+use crate::plan::Piece;
 use crate::problem::{Answer, Problem};
 use api::agent::Request;
-use api::book::{AmountDoc, BindingDoc, BookAnswer, ChangeDoc, ReservationDoc};
+use api::book::{BookAnswer, ReservationDoc};
 use api::links::CallerDoc;
+use axum::http::StatusCode;
+use terms::{Span, Time};
 
 /// How long the agents hold while the others are asked, seconds.
 const HOLD_S: f64 = 30.0;
+/// How far the clocks of two agents may be apart: their windows would not meet.
+const MOST_SKEW: Span = Span::from_secs(1);
 
-/// Reserves these pieces under a group's name.
+/// Reserves these pieces under a group's name. The caller of this has the lock of the group.
 ///
 /// # Errors
 /// What the first agent said that said no; all others have given back what they held.
@@ -31,66 +36,148 @@ pub async fn create(
 ) -> Answer<Reservation> {
     let one = pieces.len() == 1;
     let mut members: Vec<Member> = Vec::new();
+    let mut clocks = Clocks::default();
     for piece in pieces {
         let mut ask = piece.ask;
         ask.hold_s = hold.or((!one).then_some(HOLD_S));
         let agent = &broker.agents[piece.agent];
-        match reservation(agent, caller, Request::BookCreate(ask)).await {
+        let before = broker.clock.now();
+        let held = reservation(agent, caller, Request::BookCreate(ask)).await.and_then(|doc| {
+            if !one {
+                clocks.note(&agent.name, doc.created.0, before, broker.clock.now())?;
+            }
+            Ok(doc)
+        });
+        match held {
             Ok(doc) => members.push(Member { agent: piece.agent, way: piece.way, doc }),
             Err(problem) => {
-                give_back(broker, caller, &members).await;
+                let_go(broker, caller, &members).await;
                 return Err(problem);
             }
         }
     }
+    let id = Id::Group(*group);
     if hold.is_none() && !one {
-        commit_all(broker, caller, &mut members).await?;
+        commit_all(broker, caller, &id, &mut members, true).await?;
     }
     members.sort_by_key(|member| (member.way, member.agent));
-    Ok(document(&broker.agents, &Id::Group(*group), &members))
+    Ok(document(&broker.agents, &id, &Found { members, ..Found::default() }))
+}
+
+/// How far the clocks of agents are from ours: only the differences between them matter.
+#[derive(Default)]
+struct Clocks {
+    /// The agent, the least and the most that it may be ahead of us by, nanoseconds.
+    first: Option<(String, i128, i128)>,
+}
+
+impl Clocks {
+    /// An agent made something at `made` by its clock, between these instants of ours.
+    fn note(&mut self, agent: &str, made: Time, before: Time, after: Time) -> Answer<()> {
+        let made = i128::from(made.as_nanos());
+        let (least, most) = (made - i128::from(after.as_nanos()), made - i128::from(before.as_nanos()));
+        let Some((first, first_least, first_most)) = &self.first else {
+            self.first = Some((agent.to_owned(), least, most));
+            return Ok(());
+        };
+        // So far apart at least, however long the answers were on their way.
+        let apart = (least - first_most).max(first_least - most);
+        if apart <= i128::from(MOST_SKEW.as_nanos()) {
+            return Ok(());
+        }
+        Err(Problem::unavailable(format!(
+            "the clocks of the agents {first} and {agent} are {:.1} s apart, so their windows would not meet: set them (at most {} s)",
+            apart as f64 / 1e9,
+            MOST_SKEW.as_nanos() / Span::NANOS_PER_SEC,
+        )))
+    }
 }
 
 /// Books what is held.
 ///
 /// # Errors
-/// 404; what an agent said, and then all is given back.
+/// 404; 409: it is not whole; what an agent said: before anything was booked all stays held, afterwards all is given back.
 pub async fn commit(broker: &Broker, caller: &CallerDoc, id: &Id) -> Answer<Reservation> {
-    let mut members = complete(broker, caller, id).await?;
-    commit_all(broker, caller, &mut members).await?;
-    Ok(document(&broker.agents, id, &members))
+    let _lock = broker.lock(id).await;
+    let mut found = complete(broker, caller, id).await?;
+    let halved = found.live().count() < found.members.len() || !found.missing.is_empty();
+    if halved && found.live().count() > 0 {
+        let what = "it is not whole any more: some of its parts are over or missing; give it back and reserve again";
+        return Err(Problem::new(StatusCode::CONFLICT, "wrong_state", "Not in this state", what));
+    }
+    commit_all(broker, caller, id, &mut found.members, false).await?;
+    Ok(document(&broker.agents, id, &found))
 }
 
-async fn commit_all(broker: &Broker, caller: &CallerDoc, members: &mut [Member]) -> Answer<()> {
+/// Books at all where it is not booked yet. `decided`: the agents' holds were their word a moment ago; otherwise they ask their policy again.
+pub(crate) async fn commit_all(
+    broker: &Broker,
+    caller: &CallerDoc,
+    id: &Id,
+    members: &mut [Member],
+    decided: bool,
+) -> Answer<()> {
+    let several = members.len() > 1;
+    let mut booked = members.iter().any(|member| !member.is_over() && member.doc.state != "held");
+    let mut open = false;
     for number in 0..members.len() {
         let Member { agent, doc, .. } = &members[number];
+        // One that has not answered may have booked it: from there on there is no way back but for all.
         if doc.state != "held" {
             continue;
         }
-        let agent = &broker.agents[*agent];
-        let handle = doc.handle.clone();
-        match reservation(agent, caller, Request::BookCommit { handle: handle.clone() }).await {
-            Ok(doc) => members[number].doc = doc,
+        let request = Request::BookCommit { handle: doc.handle.clone(), decided: several && (decided || booked) };
+        match reservation(&broker.agents[*agent], caller, request).await {
+            Ok(doc) => (members[number].doc, booked) = (doc, true),
+            Err(problem) if several && matches!(problem.status, 429 | 503) => open = true,
+            Err(problem) if several && (booked || open) => return give_up(broker, id, members, problem).await,
             Err(problem) => {
-                // Somebody with the same key may have committed it meanwhile.
-                let now = reservation(agent, caller, show(&handle)).await;
-                match now {
-                    Ok(doc) if matches!(doc.state.as_str(), "booked" | "active" | "suspended") => {
-                        members[number].doc = doc
-                    }
-                    _ => {
-                        give_back(broker, caller, members).await;
-                        return Err(problem);
-                    }
+                if decided {
+                    let_go(broker, caller, members).await;
                 }
+                return Err(problem);
             }
         }
     }
-    Ok(())
+    if !open {
+        return Ok(());
+    }
+    let step = |member: &Member| Step {
+        agent: broker.agents[member.agent].name.to_string(),
+        forward: Act::Ask(Request::BookCommit { handle: member.doc.handle.clone(), decided: true }),
+        back: Some(Act::GiveBack(member.doc.group.clone())),
+    };
+    let steps = members.iter().map(step).collect();
+    let (id, what, caller) = (id.to_string(), "commit".to_owned(), crate::broker::own_voice());
+    let intent = Intent { id: id.clone(), what, caller, back: false, steps };
+    match intent::undertake(broker, intent).await? {
+        Carried::Done(docs) => {
+            renew(broker, members, docs);
+            Ok(())
+        }
+        Carried::Refused(problem) | Carried::Stuck(problem) => Err(problem),
+        Carried::Open(mut problem) => {
+            problem.detail += &format!(
+                "; it is booked everywhere or nowhere as soon as it does: ask for {id}, or again with the same key, or give it back"
+            );
+            Err(problem)
+        }
+    }
 }
 
-/// Gives all back. What cannot be reached now is only held, and ends by itself.
-async fn give_back(broker: &Broker, caller: &CallerDoc, members: &[Member]) {
-    for member in members.iter().filter(|member| !member.is_over()) {
+/// One will never be booked, others are: all is given back, written down first.
+async fn give_up(broker: &Broker, id: &Id, members: &[Member], mut problem: Box<Problem>) -> Answer<()> {
+    let all = members.iter().map(|member| (broker.agents[member.agent].name.to_string(), member.doc.group.clone()));
+    let intent = intent::giving_back(id, &crate::broker::own_voice(), all.collect());
+    if let Carried::Open(open) = intent::undertake(broker, intent).await? {
+        problem.detail += &format!("; all is given back, also there, as soon as it answers: {}", open.detail);
+    }
+    Err(problem)
+}
+
+/// Lets go of what is only held. What cannot be reached now ends by itself: nobody decides for it any more.
+async fn let_go(broker: &Broker, caller: &CallerDoc, members: &[Member]) {
+    for member in members.iter().filter(|member| member.doc.state == "held") {
         let handle = member.doc.handle.clone();
         let _ = reservation(&broker.agents[member.agent], caller, Request::BookCancel { handle }).await;
     }
@@ -99,207 +186,76 @@ async fn give_back(broker: &Broker, caller: &CallerDoc, members: &[Member]) {
 /// Gives a reservation back.
 ///
 /// # Errors
-/// 404; 409: it is over; 503: an agent that may hold a part of it is away, and the rest is given back.
+/// 404; 409: it is over; 503: an agent that may hold a part of it is away: it is given back there as soon as it answers.
 pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &Id) -> Answer<Reservation> {
-    let Found { mut members, away } = find(&broker.agents, caller, id).await?;
-    let mut first = None;
-    let several = members.iter().filter(|member| !member.is_over()).count() > 0;
-    for member in members.iter_mut().filter(|member| !several || !member.is_over()) {
-        let handle = member.doc.handle.clone();
-        match reservation(&broker.agents[member.agent], caller, Request::BookCancel { handle }).await {
-            Ok(doc) => member.doc = doc,
-            Err(problem) => first = first.or(Some(problem)),
-        }
+    let _lock = broker.lock(id).await;
+    let found = find(&broker.agents, caller, id).await?;
+    let (Id::Group(group), true) = (id, found.members.len() + found.unknown.len() + found.away.len() > 1) else {
+        let member = &found.members[0];
+        let request = Request::BookCancel { handle: member.doc.handle.clone() };
+        let doc = reservation(&broker.agents[member.agent], caller, request).await?;
+        let members = vec![Member { doc, ..member.clone() }];
+        return Ok(document(&broker.agents, id, &Found { members, ..Found::default() }));
+    };
+    if found.live().count() == 0 && found.unknown.is_empty() && found.away.is_empty() {
+        let state = document(&broker.agents, id, &found).state;
+        let what = format!("not possible: the reservation is {state}");
+        return Err(Problem::new(StatusCode::CONFLICT, "wrong_state", "Not in this state", what));
     }
-    if let Some(problem) = first {
-        return Err(problem);
-    }
-    if let Some(&away) = away.first() {
-        let what = format!("given back, except at {}, which does not answer: ask again", broker.agents[away].name);
-        return Err(Problem::unavailable(what));
-    }
-    Ok(document(&broker.agents, id, &members))
+    give_back(broker, caller, group, &found).await?;
+    let found = find(&broker.agents, caller, id).await?;
+    Ok(document(&broker.agents, id, &found))
 }
 
-/// Changes amounts, window or label everywhere; if the new does not fit somewhere, the old stays everywhere.
+/// Gives back whatever lives of a group, and what agents that are away may keep of it. The caller of this has its lock.
 ///
 /// # Errors
-/// 404; 422: the change does not fit the reservation; what an agent said.
-pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &Id, change: &Change) -> Answer<Reservation> {
-    let mut members = complete(broker, caller, id).await?;
-    let mut steps = Vec::new();
-    for (number, member) in members.iter().enumerate() {
-        let doc = member_change(&members, number, member, change)?;
-        if doc != ChangeDoc::default() {
-            steps.push((grows(member, &doc), number, doc));
-        }
+/// 503: one has not answered yet; it is given back there as soon as it does.
+pub(crate) async fn give_back(broker: &Broker, caller: &CallerDoc, group: &Group, found: &Found) -> Answer<()> {
+    let name = |agent: usize| broker.agents[agent].name.to_string();
+    let mut all: Vec<(String, String)> =
+        found.live().map(|member| (name(member.agent), member.doc.group.clone())).collect();
+    all.extend(found.unknown.iter().map(|(agent, way)| (agent.clone(), group.member(*way))));
+    // Where nobody says which members there are, each agent that is away may keep some.
+    if found.members.iter().all(|member| member.doc.members.is_empty()) {
+        let away = found.away.iter().flat_map(|&agent| crate::id::Way::ALL.map(|way| (name(agent), group.member(way))));
+        all.extend(away);
     }
-    if steps.is_empty() {
-        return Err(Problem::misuse("nothing is to be changed: name forward, reverse, amounts, start, end or label"));
-    }
-    // What asks for more comes first: if it is refused, what has been done is undone by asking for less.
-    steps.sort_by_key(|(grows, number, _)| (!grows, *number));
-    let before = members.clone();
-    let mut done: Vec<usize> = Vec::new();
-    for (_, number, change) in steps {
-        let member = &mut members[number];
-        let (agent, handle) = (&broker.agents[member.agent], member.doc.handle.clone());
-        match reservation(agent, caller, Request::BookModify { handle, change }).await {
-            Ok(doc) => member.doc = doc,
-            Err(mut problem) => {
-                for undone in done {
-                    if let Err(again) = restore(broker, caller, &before[undone]).await {
-                        problem.detail +=
-                            &format!("; and what was changed before could not be undone: {}", again.detail);
-                    }
-                }
-                return Err(problem);
-            }
+    let id = Id::Group(*group);
+    match intent::undertake(broker, intent::giving_back(&id, caller, all)).await? {
+        Carried::Open(problem) => {
+            let what =
+                format!("given back, except where nobody answers; there as soon as somebody does: {}", problem.detail);
+            Err(Problem::unavailable(what))
         }
-        done.push(number);
-    }
-    Ok(document(&broker.agents, id, &members))
-}
-
-/// The parts of a change that are this member's.
-fn member_change(members: &[Member], number: usize, member: &Member, change: &Change) -> Answer<ChangeDoc> {
-    let mut doc = ChangeDoc { amounts: Vec::new(), start: change.start, end: change.end, label: change.label.clone() };
-    let rate = match member.way {
-        Way::Forward => change.forward,
-        Way::Reverse => change.reverse,
-        Way::Alone => None,
-    };
-    if let Some(rate) = rate {
-        let amount = |part| AmountDoc { part, rate: Some(rate), ..AmountDoc::default() };
-        doc.amounts.extend((0..member.doc.parts.len()).map(amount));
-    }
-    for (way, said) in [(Way::Forward, change.forward), (Way::Reverse, change.reverse)] {
-        if said.is_some() && !members.iter().any(|member| member.way == way) {
-            let what = format!("nothing is reserved {} here", way.name().unwrap_or_default());
-            return Err(Problem::misuse(what));
-        }
-    }
-    let first: usize = members[..number].iter().map(|member| member.doc.parts.len()).sum();
-    let all: usize = members.iter().map(|member| member.doc.parts.len()).sum();
-    for amount in &change.amounts {
-        if amount.part >= all {
-            return Err(Problem::misuse(format!("there is no part {}: there are {all}", amount.part)));
-        }
-        if (first..first + member.doc.parts.len()).contains(&amount.part) {
-            if let Some(way) = member.way.name() {
-                let what = format!("part {} is one hop of a path, which keeps one rate: name `{way}`", amount.part);
-                return Err(Problem::misuse(what));
-            }
-            doc.amounts.push(AmountDoc { part: amount.part - first, ..*amount });
-        }
-    }
-    Ok(doc)
-}
-
-/// Whether a change asks for more than there is, of anything.
-fn grows(member: &Member, change: &ChangeDoc) -> bool {
-    let more = |amount: &AmountDoc| {
-        let wanted = [
-            amount.rate.map(|n| n as f64),
-            amount.cores,
-            amount.bytes_per_s.map(|n| n as f64),
-            amount.count.map(|n| n as f64),
-        ];
-        let row = member.doc.parts.get(amount.part);
-        let had = row.and_then(|row| row.steps.iter().map(|step| step.amount).reduce(f64::max)).unwrap_or(0.0);
-        wanted.into_iter().flatten().any(|wanted| wanted > had)
-    };
-    change.start.is_some() || change.end.is_some() || change.amounts.iter().any(more)
-}
-
-/// Makes a member as it was.
-async fn restore(broker: &Broker, caller: &CallerDoc, member: &Member) -> Answer<ReservationDoc> {
-    let parts = member.doc.parts.iter().enumerate();
-    let amount = |(part, row): (usize, &api::book::PartRow)| {
-        let had = row.steps.first().map_or(0.0, |step| step.amount);
-        let empty = AmountDoc { part, ..AmountDoc::default() };
-        match row.unit.as_str() {
-            "bit/s" => AmountDoc { rate: Some(had as u64), ..empty },
-            "cores" => AmountDoc { cores: Some(had), ..empty },
-            "bytes/s" => AmountDoc { bytes_per_s: Some(had as u64), ..empty },
-            _ => AmountDoc { count: Some(had as u64), ..empty },
-        }
-    };
-    let steps = || member.doc.parts.iter().flat_map(|row| &row.steps);
-    let change = ChangeDoc {
-        amounts: parts.map(amount).collect(),
-        // A window that has begun keeps its start; the agent refuses to move it, and it was not moved.
-        start: (member.doc.state == "booked").then(|| steps().map(|step| step.start).min()).flatten(),
-        end: steps().map(|step| step.end.unwrap_or(api::book::Instant(terms::Time::FOREVER))).max(),
-        label: Some(member.doc.label.clone()),
-    };
-    let handle = member.doc.handle.clone();
-    reservation(&broker.agents[member.agent], caller, Request::BookModify { handle, change }).await
-}
-
-/// Says whose packets or processes parts are for.
-///
-/// # Errors
-/// 404; 422: it does not fit the reservation; what an agent said.
-pub async fn bind(broker: &Broker, caller: &CallerDoc, id: &Id, wish: &BindWish) -> Answer<Reservation> {
-    let mut members = complete(broker, caller, id).await?;
-    let ends = match id {
-        Id::Group(group) => group.ends,
-        Id::Lone { .. } => None,
-    };
-    let orders: Vec<(usize, usize, Option<BindingDoc>)> = match (wish.flow, wish.part, ends) {
-        (Some(ports), None, Some(ends)) if wish.binding.is_none() => {
-            let of_path = members.iter().enumerate().filter(|(_, member)| member.way != Way::Alone);
-            of_path
-                .flat_map(|(number, member)| {
-                    let binding = BindingDoc::Flow(flow(ends, ports, member.way));
-                    (0..member.doc.parts.len()).map(move |part| (number, part, Some(binding.clone())))
-                })
-                .collect()
-        }
-        (Some(_), None, None) => {
-            return Err(Problem::misuse("a flow is bound to a reservation between two hosts: name part and binding"));
-        }
-        (None, Some(part), _) => {
-            vec![located(&members, part).map(|(member, part)| (member, part, wish.binding.clone()))?]
-        }
-        _ => return Err(Problem::misuse("name either flow, or part and binding")),
-    };
-    for (number, part, binding) in orders {
-        let member = &mut members[number];
-        let (agent, handle) = (&broker.agents[member.agent], member.doc.handle.clone());
-        member.doc = reservation(agent, caller, Request::BookBind { handle, part, binding }).await?;
-    }
-    Ok(document(&broker.agents, id, &members))
-}
-
-/// The member of a part, and its number there.
-fn located(members: &[Member], part: usize) -> Answer<(usize, usize)> {
-    let mut first = 0;
-    for (number, member) in members.iter().enumerate() {
-        if part < first + member.doc.parts.len() {
-            return Ok((number, part - first));
-        }
-        first += member.doc.parts.len();
-    }
-    Err(Problem::misuse(format!("there is no part {part}: there are {first}")))
-}
-
-/// All members; nobody is away.
-async fn complete(broker: &Broker, caller: &CallerDoc, id: &Id) -> Answer<Vec<Member>> {
-    let Found { members, away } = find(&broker.agents, caller, id).await?;
-    match away.first() {
-        Some(&away) => Err(Problem::unavailable(format!("the agent {} does not answer", broker.agents[away].name))),
-        None => Ok(members),
+        _ => Ok(()),
     }
 }
 
-fn show(handle: &str) -> Request {
-    Request::BookShow { handle: Some(handle.to_owned()), filter: gather::all() }
+/// The members as agents have just said that they are.
+pub(crate) fn renew(broker: &Broker, members: &mut [Member], docs: Vec<(String, ReservationDoc)>) {
+    for (agent, doc) in docs {
+        let same =
+            |member: &&mut Member| *broker.agents[member.agent].name == *agent && member.doc.handle == doc.handle;
+        if let Some(member) = members.iter_mut().find(same) {
+            member.doc = doc;
+        }
+    }
+}
+
+/// All members; none of those that may have one is away.
+pub(crate) async fn complete(broker: &Broker, caller: &CallerDoc, id: &Id) -> Answer<Found> {
+    let found = find(&broker.agents, caller, id).await?;
+    let nobody_says = found.members.iter().all(|member| member.doc.members.is_empty());
+    let away = found.away.first().filter(|_| nobody_says).map(|&away| broker.agents[away].name.to_string());
+    match away.or_else(|| found.unknown.first().map(|(agent, _)| agent.clone())) {
+        Some(away) => Err(Problem::unavailable(format!("the agent {away} does not answer"))),
+        None => Ok(found),
+    }
 }
 
 /// One call about one reservation.
-async fn reservation(agent: &Agent, caller: &CallerDoc, request: Request) -> Answer<ReservationDoc> {
+pub(crate) async fn reservation(agent: &Agent, caller: &CallerDoc, request: Request) -> Answer<ReservationDoc> {
     match agent.ask(caller, request).await? {
         BookAnswer::Reservation(doc) => Ok(doc),
         _ => Err(Problem::unavailable(format!("the agent {} says what makes no sense", agent.name))),

@@ -58,6 +58,10 @@ impl Way {
         }
     }
 
+    fn lettered(text: &str) -> Option<Way> {
+        Way::ALL.into_iter().find(|way| text.len() == 1 && text.starts_with(way.letter()))
+    }
+
     fn letter(self) -> char {
         match self {
             Way::Alone => 'a',
@@ -95,8 +99,19 @@ impl Group {
     /// The group and way of what an agent holds as `group`; `None`: it is none of ours.
     pub fn of_member(text: &str) -> Option<(Group, Way)> {
         let (name, letter) = text.rsplit_once('.')?;
-        let way = Way::ALL.into_iter().find(|way| letter.len() == 1 && letter.starts_with(way.letter()))?;
+        let way = Way::lettered(letter)?;
         Some((Group::parse(name)?, way))
+    }
+
+    /// What a member is called in the lists that agents keep.
+    pub fn member_name(agent: &str, way: Way) -> String {
+        format!("{agent}.{}", way.letter())
+    }
+
+    /// The agent and way of a member's name.
+    pub fn of_member_name(text: &str) -> Option<(&str, Way)> {
+        let (agent, letter) = text.rsplit_once('.')?;
+        Way::lettered(letter).map(|way| (agent, way))
     }
 
     fn text(&self) -> String {

@@ -129,12 +129,16 @@ fn asked(wish: &Wish) -> AskDoc {
     }
 }
 
-/// Gives every piece the group's name, and its own key where there is one.
-pub fn name(pieces: &mut [Piece], group: &Group, key: &str) {
+/// Gives every piece the group's name, the names of all its members, and its own key where there is one. `attempt`: what tells this
+/// one from an earlier one of the same key that came to nothing; 0: there was none.
+pub fn name(names: Names<'_>, pieces: &mut [Piece], group: &Group, key: &str, attempt: u64) {
+    let members: Vec<String> = pieces.iter().map(|piece| Group::member_name(names[piece.agent], piece.way)).collect();
     for piece in pieces {
         piece.ask.group = group.member(piece.way);
+        piece.ask.members = members.clone();
         if !key.is_empty() {
-            piece.ask.key = format!("{key}.{}", piece.ask.group);
+            let again = if attempt == 0 { String::new() } else { format!(".{attempt}") };
+            piece.ask.key = format!("{key}.{}{again}", piece.ask.group);
         }
     }
 }

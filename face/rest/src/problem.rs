@@ -65,6 +65,12 @@ impl Problem {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", "Too much", detail)
     }
 
+    /// What an idempotency key made is over; it does not come back.
+    pub fn key_over(id: &str, state: &str) -> Box<Problem> {
+        let what = format!("what this idempotency key made, {id}, is {state}: use another key for another reservation");
+        Problem::new(StatusCode::CONFLICT, "key_over", "What the key made is over", what)
+    }
+
     /// An agent is away, or something broke.
     pub fn unavailable(detail: impl Into<String>) -> Box<Problem> {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not available now", detail)
@@ -85,6 +91,7 @@ impl Problem {
             ("no_resource", _) => (StatusCode::UNPROCESSABLE_ENTITY, "no_resource", "No such resource"),
             ("wrong_state", _) => (StatusCode::CONFLICT, "wrong_state", "Not in this state"),
             ("key_used", _) => (StatusCode::UNPROCESSABLE_ENTITY, "key_used", "Key used for another request"),
+            ("key_over", _) => (StatusCode::CONFLICT, "key_over", "What the key made is over"),
             ("limit", _) => (StatusCode::TOO_MANY_REQUESTS, "limit", "Too much"),
             ("clock" | "starting" | "not_written", _) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not available now")

@@ -3,17 +3,19 @@
 use crate::ask;
 use crate::broker::Broker;
 use crate::caller::Peer;
+use crate::change;
 use crate::documents::*;
 use crate::follow::{self, Place};
 use crate::gather::{self, Found, Member, document, each, find, id_of};
 use crate::group;
-use crate::id::Id;
+use crate::id::{Group, Id};
 use crate::problem::{Answer, Out, Problem};
 use crate::query::Query;
 use crate::stream;
 use crate::strict;
 use api::agent::Request;
 use api::book::{BookAnswer, BookFilter, Instant, WindowDoc};
+use api::links::CallerDoc;
 use axum::body::Body;
 use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Request as Http, Response, StatusCode, header};
@@ -263,10 +265,38 @@ async fn list(
     let mut rows: Vec<Reservation> = Vec::new();
     for (id, mut members) in groups {
         members.sort_by_key(|member| (member.way, member.agent));
-        rows.push(document(&broker.agents, &id, &members));
+        let found = whole(&broker, &caller, &id, members).await?;
+        rows.push(shown(&broker, &id, &found));
     }
     rows.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
     Ok(Json(Reservations { reservations: rows, more, away }))
+}
+
+/// The members of a row of a list, with those that the list does not show: what is over, of another page, or at another agent than
+/// the one that was asked about.
+async fn whole(broker: &Broker, caller: &CallerDoc, id: &Id, members: Vec<Member>) -> Answer<Found> {
+    let listed = |name: &String| {
+        let is = |member: &Member| *name == Group::member_name(&broker.agents[member.agent].name, member.way);
+        members.iter().any(is)
+    };
+    match (id, members.first()) {
+        (Id::Group(group), Some(first)) if !first.doc.members.iter().all(listed) => {
+            let found = gather::members(&broker.agents, caller, group).await?;
+            // It may have gone since.
+            Ok(if found.members.is_empty() { Found { members, ..Found::default() } } else { found })
+        }
+        _ => Ok(Found { members, ..Found::default() }),
+    }
+}
+
+/// As one document. What several agents are still to do is not done.
+fn shown(broker: &Broker, id: &Id, found: &Found) -> Reservation {
+    let mut doc = document(&broker.agents, id, found);
+    let open = broker.intents.of(&doc.id).is_some_and(|intent| intent.what != "commit");
+    if open && (found.live().next().is_some() || !found.unknown.is_empty()) {
+        "broken".clone_into(&mut doc.state);
+    }
+    doc
 }
 
 /// One reservation.
@@ -279,8 +309,8 @@ async fn show(
 ) -> Result_<Json<Reservation>> {
     let caller = peer.caller()?;
     let id = named(&id)?;
-    let Found { members, .. } = find(&broker.agents, &caller, &id).await?;
-    Ok(Json(document(&broker.agents, &id, &members)))
+    let found = find(&broker.agents, &caller, &id).await?;
+    Ok(Json(shown(&broker, &id, &found)))
 }
 
 /// Change it; if the new does not fit, the old stays.
@@ -294,7 +324,7 @@ async fn modify(
 ) -> Result_<Json<Reservation>> {
     let caller = peer.caller()?;
     let change: Change = body(&broker, request).await?;
-    Ok(Json(group::modify(&broker, &caller, &named(&id)?, &change).await?))
+    Ok(Json(change::modify(&broker, &caller, &named(&id)?, &change).await?))
 }
 
 /// Give it back.
@@ -320,7 +350,7 @@ async fn bind(
 ) -> Result_<Json<Reservation>> {
     let caller = peer.caller()?;
     let wish: BindWish = body(&broker, request).await?;
-    Ok(Json(group::bind(&broker, &caller, &named(&id)?, &wish).await?))
+    Ok(Json(change::bind(&broker, &caller, &named(&id)?, &wish).await?))
 }
 
 /// Book what is held.

@@ -2,7 +2,9 @@
 
 use crate::broker::Broker;
 use crate::config::BrokerConfig;
+use crate::intent::Intents;
 use crate::listen::House;
+use crate::recover::{self, Recovery};
 use crate::routes;
 use crate::webhook::Hooks;
 use crate::wire::Outward;
@@ -52,9 +54,10 @@ pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
     let hooks = Hooks::open(config, tls.as_ref().map(|(_, gate)| gate.clone()))?;
     let gate = tls.as_ref().map(|(_, gate)| gate.clone());
     let outward = client.zip(gate).map(|(config, gate)| Outward { config, gate });
-    let broker = Arc::new(Broker::new(config, hooks, outward));
+    let intents = Intents::open(&config.state)?;
+    let broker = Arc::new(Broker::new(config, hooks, intents, outward));
     let (stop, stopped) = watch::channel(false);
-    let house = House::new(routes::router(broker.clone()), config.limits, stopped);
+    let house = House::new(routes::router(broker.clone()), config.limits, stopped.clone());
     let mut tasks = JoinSet::new();
     let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let unix =
@@ -68,7 +71,10 @@ pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
         without.push(tcp(address, &mut listens).await?);
     }
     // First what an earlier broker left half done, then the first request.
-    let finished = broker.recover().await;
+    let mut recovery = Recovery::default();
+    let done = recovery.pass(&broker).await;
+    let finished = recovery.finished;
+    tasks.spawn(recover::run(broker.clone(), recovery, done, stopped));
     broker.hooks.start(&broker);
     for (listener, acceptor, gate) in with_tls {
         tasks.spawn(house.clone().tls(listener, acceptor, gate));

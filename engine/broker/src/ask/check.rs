@@ -19,7 +19,14 @@ pub(super) fn shape(ask: &Ask, config: &Config) -> Result<(), Refusal> {
         _ => {}
     }
     check_text("label", &ask.label, config)?;
-    check_text("group", &ask.group, config)
+    check_text("group", &ask.group, config)?;
+    if ask.members.len() > config.members {
+        return Err(limit("members of a group", config.members));
+    }
+    match ask.members.iter().any(String::is_empty) {
+        true => Err(Refusal::meaningless(None, "members: one without a name")),
+        false => ask.members.iter().try_for_each(|member| check_text("members", member, config)),
+    }
 }
 
 /// What people name things: not too long, no control characters (they go into logs and terminals).

@@ -1,4 +1,5 @@
-//! What is held becomes booked. Policy is asked again: it may have changed since (FAULTS.md T13).
+//! What is held becomes booked. Policy is asked again: it may have changed since (FAULTS.md T13). It is not where a coordinator
+//! has decided over several agents: what one of them would refuse then, the others have booked.
 
 use super::permit::rules_of;
 use crate::broker::Broker;
@@ -11,8 +12,18 @@ use alloc::vec::Vec;
 use terms::book::Caller;
 use terms::ports::{Ledger, Policy};
 
+/// In the audit, in place of a rule: the group's coordinator decided.
+const DECIDED: &str = "(decided when all held)";
+
 impl Broker {
-    pub(crate) fn commit<W: Ledger + Policy>(&mut self, world: &mut W, id: CallId, number: Number, caller: &Caller) {
+    pub(crate) fn commit<W: Ledger + Policy>(
+        &mut self,
+        world: &mut W,
+        id: CallId,
+        number: Number,
+        caller: &Caller,
+        decided_by_all: bool,
+    ) {
         let Some(r) = self.all.get(&number) else { return };
         let mut decided = Decided { caller, verb: "commit", handle: Some(r.handle), rules: Vec::new() };
         let state = match r.state.after(Act::Commit) {
@@ -24,10 +35,16 @@ impl Broker {
             }
             Err(_) => return self.reply(id, Err(Refusal::plain(Why::WrongState(r.state)))),
         };
+        let mut next = (**r).clone();
+        if decided_by_all {
+            decided.rules = alloc::vec![DECIDED.into()];
+            (next.state, next.version) = (state, next.version + 1);
+            self.write(&next, Written::Commit(number), &[What::Committed], id, &decided);
+            return;
+        }
         if let Err(refusal) = self.clock_is_good() {
             return self.reply(id, Err(refusal));
         }
-        let mut next = (**r).clone();
         match self.permitted_anew(world, caller, next.owner, &next, &next) {
             Ok(rules) => decided.rules = rules,
             Err(refusal) => {

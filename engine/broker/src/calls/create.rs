@@ -43,6 +43,10 @@ impl Broker {
             if r.unborn {
                 return self.wait(number, id, caller, crate::io::Call::Create { ask, hold, key });
             }
+            if same && r.state.is_over() {
+                let (handle, state) = (r.handle, r.state);
+                return self.reply(id, Err(Refusal::plain(Why::KeyOver { handle, state })));
+            }
             let view = self.view(world, number).filter(|_| same).map(Answer::Reservation);
             return self.reply(id, view.ok_or_else(|| Refusal::plain(Why::KeyUsed)));
         }
@@ -130,6 +134,7 @@ impl Broker {
             owner: self.owners.place(&caller.name),
             label: ask.label.as_str().into(),
             group: ask.group.as_str().into(),
+            members: ask.members.iter().map(|member| member.as_str().into()).collect(),
             key: mark.map(Box::new),
             created: today,
             over: Time::ZERO,
@@ -301,6 +306,8 @@ fn request(ask: &Ask, hold: Option<Span>) -> Vec<u8> {
     }
     w.text(&ask.label);
     w.text(&ask.group);
+    // Where there are none the bytes are as they were before there were members.
+    ask.members.iter().for_each(|member| w.text(member));
     w.option(&hold, |w, hold| w.number(hold.as_nanos()));
     w.bytes
 }

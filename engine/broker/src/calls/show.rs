@@ -53,6 +53,7 @@ impl Broker {
             owner: self.owners.get(r.owner).name.to_string(),
             label: r.label.to_string(),
             group: r.group.to_string(),
+            members: r.members.iter().map(ToString::to_string).collect(),
             state: r.state,
             hold_until: (r.state == State::Held).then_some(r.hold_until),
             created: r.created,

@@ -50,6 +50,7 @@ impl Run {
                 let ask = Ask {
                     parts: rows.iter().map(|row| part(RESOURCES[row.resource].0, row.amount)).collect(),
                     when: When::Window { start: Some(at(rows[0].start)), end: Some(at(rows[0].end)) },
+                    members: if key.is_empty() { Vec::new() } else { vec!["a.f".into(), "b.f".into()] },
                     ..Ask::default()
                 };
                 (*owner, Call::Create { ask, hold: hold.map(Span::from_secs), key: key.clone() })

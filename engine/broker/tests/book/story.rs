@@ -83,6 +83,10 @@ fn a_hold_is_committed_or_expires() {
     d.world.most = 5;
     assert!(matches!(d.call("ann", Call::Commit(third.handle)).unwrap_err().why, Why::Policy { part: 0, .. }));
     assert_eq!(d.view("ann", third.handle).state, State::Held);
+    // What was decided over several agents when all held is booked all the same: the hold was the word.
+    assert_eq!(granted(d.call("ann", Call::Decided(third.handle))).state, State::Booked);
+    assert_eq!(granted(d.call("ann", Call::Decided(third.handle))).state, State::Booked, "the same again");
+    assert!(matches!(d.call("ann", Call::Decided(first.handle)).unwrap_err().why, Why::WrongState(State::Expired)));
     d.check();
 }
 
@@ -103,6 +107,11 @@ fn one_key_one_effect() {
     assert_eq!(d.call("ann", keyed(31)).unwrap_err().why, Why::KeyUsed);
     assert_ne!(granted(d.call("bob", keyed(30))).handle, a.handle, "a key is its owner's own");
     assert_eq!(d.broker.live(), 2);
+    // What is over does not come back for its key without a word.
+    granted(d.call("ann", Call::Cancel(a.handle)));
+    let over = Why::KeyOver { handle: a.handle, state: State::Cancelled };
+    assert_eq!(d.call("ann", keyed(30)).unwrap_err().why, over);
+    assert_eq!(d.call("ann", keyed(31)).unwrap_err().why, Why::KeyUsed);
     d.check();
 }
 

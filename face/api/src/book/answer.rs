@@ -16,6 +16,9 @@ pub struct ReservationDoc {
     pub label: String,
     /// What it belongs to.
     pub group: String,
+    /// All members of that, as whoever made it named them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
     /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled` or `expired`.
     pub state: String,
     /// Until when it is held.
@@ -120,7 +123,7 @@ pub struct EnquiredDoc {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RefusalDoc {
-    /// For programs: `no_room`, `policy`, `no_resource`, `unknown_handle`, `wrong_state`, `key_used`, `limit`,
+    /// For programs: `no_room`, `policy`, `no_resource`, `unknown_handle`, `wrong_state`, `key_used`, `key_over`, `limit`,
     /// `meaningless`, `clock`, `not_written`, `starting`.
     pub reason: String,
     /// For people.

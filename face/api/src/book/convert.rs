@@ -18,7 +18,8 @@ pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
             let hold = doc.hold_s.map(|s| seconds(s, "hold_s")).transpose()?;
             Call::Create { ask: asked(doc)?, hold, key: doc.key.clone() }
         }
-        Request::BookCommit { handle } => Call::Commit(handled(handle)?),
+        Request::BookCommit { handle, decided: false } => Call::Commit(handled(handle)?),
+        Request::BookCommit { handle, decided: true } => Call::Decided(handled(handle)?),
         Request::BookModify { handle, change } => Call::Modify { handle: handled(handle)?, change: changed(change)? },
         Request::BookBind { handle, part, binding } => Call::Bind {
             handle: handled(handle)?,
@@ -67,6 +68,7 @@ fn read(doc: &AskDoc, open: bool) -> Result<Ask, Problem> {
         when: when(doc)?,
         label: doc.label.clone(),
         group: doc.group.clone(),
+        members: doc.members.clone(),
     })
 }
 

@@ -53,6 +53,9 @@ pub struct AskDoc {
     /// What it belongs to, with reservations of other agents.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
+    /// All members of the group, this one as well, as whoever makes it names them: from any one it can be told whether all are there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
     /// Only held, for so many seconds, until `book_commit`; of no meaning to an enquiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_s: Option<f64>,

@@ -56,6 +56,7 @@ impl From<View> for ReservationDoc {
             owner: view.owner,
             label: view.label,
             group: view.group,
+            members: view.members,
             state: view.state.name().to_owned(),
             hold_until: view.hold_until.map(Instant),
             created: Instant(view.created),
@@ -215,6 +216,11 @@ fn words(why: &Why) -> String {
         Why::UnknownHandle => "no such reservation".to_owned(),
         Why::WrongState(state) => format!("not possible: the reservation is {}", state.name()),
         Why::KeyUsed => "this idempotency key was used for another request".to_owned(),
+        Why::KeyOver { handle, state } => format!(
+            "what this idempotency key made, {}, is {}: use another key for another reservation",
+            handle.text(),
+            state.name()
+        ),
         Why::Limit { what, limit } => format!("{what}: the limit of {limit} is reached"),
         Why::Meaningless { part: Some(part), text } => format!("part {part}: {text}"),
         Why::Meaningless { part: None, text } => text.clone(),

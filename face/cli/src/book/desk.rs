@@ -247,7 +247,7 @@ impl Desk {
     /// Books what is held.
     pub fn commit(&mut self, handle: &str) -> Told<Kept> {
         match self {
-            Desk::Agent(client) => call(client, Request::BookCommit { handle: handle.to_owned() }),
+            Desk::Agent(client) => call(client, Request::BookCommit { handle: handle.to_owned(), decided: false }),
             Desk::Broker(client) => Ok(Kept::Broker(Box::new(client.commit(handle)?))),
         }
     }

@@ -59,6 +59,7 @@ impl Kept {
                 owner: doc.owner.clone(),
                 label: doc.label.clone(),
                 group: String::new(),
+                members: Vec::new(),
                 state: doc.state.clone(),
                 hold_until: doc.hold_until,
                 created: doc.created,

@@ -8,7 +8,7 @@ use api::agent::{Answer, BookAnswer, Line, Problem, Request};
 use api::book::shown::amount;
 use api::book::{MeasuredDoc, ReservationDoc};
 use broker::io::{Answer as Said, CallId};
-use broker::{Input, Reply, View};
+use broker::{Call, Input, Reply, View};
 
 /// Most calls whose answers are to come, of all connections.
 const MOST_CALLS: usize = 1 << 16;
@@ -49,6 +49,10 @@ impl Agent {
             return self.call_audit(client, id, ask).map(|()| true);
         }
         let Some(mut call) = api::book::convert::call(request)? else { return Ok(false) };
+        if matches!(call, Call::Decided(_)) && !self.speakers.coordinates(client, &self.book.brokers) {
+            let what = "only who may speak for others decides over several agents: root, or a broker that this agent's policy names";
+            return Err(problem("refused", what));
+        }
         super::sight::identify(&mut call);
         let number = self.book.wait_for(client, id)?;
         if let (Request::BookFollow { .. }, Some(waiting)) = (request, self.book.calls.get_mut(&number)) {

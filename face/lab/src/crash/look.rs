@@ -55,10 +55,7 @@ impl<'a> Look<'a> {
                     self.report.lost += 1;
                     self.finding(format!("{handle} is {} with {}, known was {known:?}", doc.state, count(&doc)));
                 }
-                if doc.parts.len() != 2 || doc.parts.iter().any(|part| part.steps.is_empty()) {
-                    self.report.half += 1;
-                    self.finding(format!("{handle} is not whole: {:?}", doc.parts));
-                }
+                self.at_parts(&doc);
                 (known.cancelled, known.counts) = (Some(is), vec![count(&doc)]);
                 if matches!(doc.state.as_str(), "cancelled" | "ended") {
                     over.push(handle.clone());
@@ -67,6 +64,14 @@ impl<'a> Look<'a> {
             over.iter().for_each(|handle| drop(all.remove(handle)));
         }
         Ok(())
+    }
+
+    /// Whether all is there that was reserved as one.
+    fn at_parts(&mut self, doc: &ReservationDoc) {
+        if let Some(why) = half(doc) {
+            self.report.half += 1;
+            self.finding(format!("{} is not whole: {why}: {:?}", doc.handle, doc.parts));
+        }
     }
 
     /// At no instant is more given away than there is, by the agent's account and by our own.
@@ -147,4 +152,69 @@ fn rules(plan: &Plan) -> usize {
 fn premium(plan: &Plan) -> Rate {
     let classes = plan.links.values().filter_map(|link| link.classes.get(&ClassId::PREMIUM));
     classes.filter_map(|class| class.real_time).fold(Rate::ZERO, |sum, curve| sum.saturating_add(curve.m2))
+}
+
+/// What is missing of a reservation of licences and packets for one window; nothing: it is whole.
+fn half(doc: &ReservationDoc) -> Option<&'static str> {
+    let [licence, net] = doc.parts.as_slice() else { return Some("it has another number of parts") };
+    if licence.resource != LICENCE || !net.resource.starts_with("net/") {
+        return Some("a part is of another resource");
+    }
+    let ([one], [other]) = (licence.steps.as_slice(), net.steps.as_slice()) else {
+        return Some("a part has another number of windows");
+    };
+    if (one.start, one.end) != (other.start, other.end) {
+        return Some("its parts have different windows");
+    }
+    // Nobody here makes groups: who names other members has lost them.
+    (doc.members.len() > 1).then_some("other members of its group are missing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::book::{Instant, PartRow, StepDoc};
+
+    fn part(resource: &str, end: u64) -> PartRow {
+        let (start, end) = (Instant(Time::from_nanos(1)), Some(Instant(Time::from_nanos(end))));
+        let steps = vec![StepDoc { start, end, amount: 1.0 }];
+        let row = serde_json::json!({"resource": resource, "unit": "pieces", "kind": "reserved", "steps": steps, "packet_bytes": 1000,
+            "rtt_ms": 100.0, "binding": null, "now": 1.0, "enforced": "in_force", "fault": null});
+        serde_json::from_value(row).unwrap()
+    }
+
+    fn doc(parts: Vec<PartRow>, members: &[&str]) -> ReservationDoc {
+        ReservationDoc {
+            handle: "h".to_owned(),
+            owner: "uid:0".to_owned(),
+            label: String::new(),
+            group: String::new(),
+            members: members.iter().map(|name| (*name).to_owned()).collect(),
+            state: "active".to_owned(),
+            hold_until: None,
+            created: Instant(Time::from_nanos(1)),
+            version: 1,
+            parts,
+        }
+    }
+
+    /// Each sort of half that a journal could come back with is counted; a whole one is not.
+    #[test]
+    fn a_half_is_counted() {
+        let net = "net/crash0";
+        let halves = [
+            doc(vec![part(LICENCE, 9)], &[]),
+            doc(vec![part(net, 9)], &[]),
+            doc(vec![part(LICENCE, 9), part(LICENCE, 9)], &[]),
+            doc(vec![part(LICENCE, 9), part(net, 8)], &[]),
+            doc(vec![part(LICENCE, 9), PartRow { steps: Vec::new(), ..part(net, 9) }], &[]),
+            doc(vec![part(LICENCE, 9), part(net, 9)], &["here.a", "there.a"]),
+        ];
+        let (mut report, mut findings) = (Report::default(), Vec::new());
+        let mut look = Look::of(Path::new("/nowhere"), &mut report, &mut findings, 1);
+        halves.iter().for_each(|half| look.at_parts(half));
+        look.at_parts(&doc(vec![part(LICENCE, 9), part(net, 9)], &[]));
+        assert_eq!(report.half, halves.len() as u64, "{findings:?}");
+        assert!(!report.is_clean());
+    }
 }

@@ -3,6 +3,7 @@
 mod bad;
 mod bed;
 mod events;
+mod halves;
 mod hooks;
 mod hooks_tls;
 mod life;

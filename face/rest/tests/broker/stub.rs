@@ -32,6 +32,10 @@ pub struct Book {
     pub told: Vec<String>,
     /// Calls of this name fail once.
     pub fail_once: Option<&'static str>,
+    /// It goes away just before it is asked this (`true`: just after it has done it), as one that is cut off.
+    pub leave_at: Option<(&'static str, bool)>,
+    /// How far its clock is ahead, seconds.
+    pub ahead: u64,
     keys: BTreeMap<(String, String), (AskDoc, String)>,
     followers: Vec<(UnixStream, CallerDoc)>,
     streams: Vec<UnixStream>,
@@ -73,13 +77,7 @@ impl Stub {
 
     /// Goes away: every connection breaks.
     pub fn go(&self) {
-        let mut book = self.book.lock().unwrap();
-        book.gone = true;
-        for stream in std::mem::take(&mut book.streams) {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
-        book.followers.clear();
-        drop(book);
+        self.book.lock().unwrap().go();
         let _ = UnixStream::connect(&self.socket);
         let _ = std::fs::remove_file(&self.socket);
     }
@@ -105,6 +103,10 @@ fn serve(book: &Mutex<Book>, stream: UnixStream) {
             return;
         }
         book.told.push(format!("{} {name}", caller.name));
+        let leaves = book.leave_at.filter(|(call, _)| *call == name);
+        if leaves.is_some_and(|(_, after)| !after) {
+            return book.go();
+        }
         let answer = match call.request {
             Request::SpeakFor { who: Some(who) } => {
                 caller = who;
@@ -121,6 +123,9 @@ fn serve(book: &Mutex<Book>, stream: UnixStream) {
             }
             request => book.answer(&caller, request),
         };
+        if leaves.is_some() {
+            return book.go();
+        }
         let line = match answer {
             Ok(ok) => Line::Ok { id: call.id, ok: Box::new(ok) },
             Err(error) => Line::Error { id: call.id, error },
@@ -148,6 +153,9 @@ fn refusal(reason: &str, message: &str) -> Problem {
     Problem { kind: kind.into(), message: message.into(), refusal: Some(Box::new(doc)) }
 }
 
+/// What its clock says: it stands still.
+const NOW: u64 = 1_000_000_000_000;
+
 fn over(row: &ReservationDoc) -> bool {
     matches!(row.state.as_str(), "cancelled" | "ended" | "expired")
 }
@@ -157,6 +165,14 @@ fn amount(part: &PartDoc) -> f64 {
 }
 
 impl Book {
+    fn go(&mut self) {
+        (self.gone, self.leave_at) = (true, None);
+        for stream in std::mem::take(&mut self.streams) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        self.followers.clear();
+    }
+
     fn free(&self, resource: &str, but: Option<&str>) -> Option<f64> {
         let held =
             self.rows.iter().filter(|row| !over(row) && Some(row.handle.as_str()) != but).flat_map(|row| &row.parts);
@@ -177,7 +193,7 @@ impl Book {
             from: None,
             to: None,
             binding: None,
-            text: None,
+            text: (event == "created").then(|| row.state.clone()),
         };
         let line =
             serde_json::to_string(&Line::Event { at_ns: 0, event: EventDoc::Book(event.clone()) }).unwrap() + "\n";
@@ -215,6 +231,9 @@ impl Book {
         let key = (caller.name.clone(), ask.key.clone());
         if let Some((before, handle)) = self.keys.get(&key).filter(|_| !ask.key.is_empty()) {
             let row = self.rows.iter().find(|row| row.handle == *handle).unwrap();
+            if *before == ask && over(row) {
+                return Err(refusal("key_over", "what this key made is over"));
+            }
             return if *before == ask { Ok(row.clone()) } else { Err(refusal("key_used", "this key was used")) };
         }
         let said = self.enquire(&ask);
@@ -251,9 +270,10 @@ impl Book {
             owner: caller.name.clone(),
             label: ask.label.clone(),
             group: ask.group.clone(),
+            members: ask.members.clone(),
             state: if ask.hold_s.is_some() { "held" } else { "active" }.into(),
             hold_until: None,
-            created: Instant(Time::from_nanos(self.rows.len() as u64)),
+            created: Instant(Time::from_nanos(NOW + self.ahead * 1_000_000_000 + self.rows.len() as u64)),
             version: 1,
             parts: parts.collect(),
         };
@@ -286,10 +306,17 @@ impl Book {
 
     fn about_one(&mut self, caller: &CallerDoc, request: Request) -> Result<ReservationDoc, Problem> {
         match request {
-            Request::BookCommit { handle } => {
+            Request::BookCommit { handle, decided } => {
                 let at = self.mine(caller, &handle)?;
+                if over(&self.rows[at]) {
+                    return Err(refusal("wrong_state", "it is over"));
+                }
                 if self.rows[at].state != "held" {
-                    return Err(refusal("wrong_state", "it is not held"));
+                    return Ok(self.rows[at].clone());
+                }
+                // As a policy that has no rule for a broker.
+                if !decided && caller.name == "broker" {
+                    return Err(refusal("policy", "no rule allows it"));
                 }
                 self.rows[at].state = "active".into();
                 self.event(&handle, "committed");
