@@ -85,6 +85,7 @@ wheel:
 
 install: build
 	install -D -m 755 $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice
+	install -d -m 755 $(DESTDIR)/etc/sluice
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/bin|$(PREFIX)/bin|' dist/sluice-agent.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1

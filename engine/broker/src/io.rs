@@ -89,14 +89,12 @@ pub enum Call {
         ask: Ask,
         /// For how long it is only held, until [`Call::Commit`]; `None`: it is booked at once.
         hold: Option<Span>,
-        /// The same key of the same owner with the same request has one effect and the same answer; with another
-        /// request it is refused. Empty: none.
+        /// The same key of an owner with the same request has one effect; with another it is refused. Empty: none.
         key: String,
     },
     /// Book what is held.
     Commit(Handle),
-    /// Book what is held, because whoever coordinates its group has decided so when all held: the hold was this book's word,
-    /// so neither policy nor the clock is asked again. Who may say this, the driver knows.
+    /// The same, as its coordinator decided when all held: neither policy nor the clock is asked again.
     Decided(Handle),
     /// Change amounts or windows; if the new does not fit, the old stays.
     Modify {
@@ -147,7 +145,7 @@ pub struct Ask {
     pub label: String,
     /// What it belongs to.
     pub group: String,
-    /// All that the group has, this one as well, as whoever made the group names them; none: nobody says.
+    /// All that the group has, as whoever made it names them.
     pub members: Vec<String>,
 }
 

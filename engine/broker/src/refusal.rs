@@ -59,6 +59,15 @@ pub enum Why {
         /// How it ended.
         state: crate::State,
     },
+    /// These packets or processes have a reservation at that time already.
+    Taken {
+        /// Which part.
+        part: usize,
+        /// That reservation and its owner; `None`: somebody else's, whom the caller may not see.
+        by: Option<(terms::book::Handle, String)>,
+        /// Until when it has them; calendar time.
+        until: Time,
+    },
     /// A limit is reached.
     Limit {
         /// Of what.
@@ -129,6 +138,7 @@ impl Why {
             Why::WrongState(_) => "wrong_state",
             Why::KeyUsed => "key_used",
             Why::KeyOver { .. } => "key_over",
+            Why::Taken { .. } => "taken",
             Why::Limit { .. } => "limit",
             Why::Meaningless { .. } => "meaningless",
             Why::Clock { .. } => "clock",

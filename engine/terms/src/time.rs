@@ -45,6 +45,15 @@ impl Time {
         Time(self.0.saturating_add(span.0))
     }
 
+    /// The same if it is a whole second, otherwise the next one.
+    pub const fn whole_second(self) -> Time {
+        let second = Span::NANOS_PER_SEC;
+        match self.0 % second {
+            0 => self,
+            past => Time(self.0.saturating_add(second - past)),
+        }
+    }
+
     /// `self - span`, or [`Time::ZERO`].
     pub const fn saturating_sub(self, span: Span) -> Time {
         Time(self.0.saturating_sub(span.0))

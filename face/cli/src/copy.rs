@@ -50,7 +50,7 @@ pub struct CopyArgs {
     /// What the file is called there [default: as here]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// What to reserve of: net/IFACE, where the agent sends the file out [default: the agent's only one]
+    /// What to reserve of: net/IFACE, where the agent sends the file out [default: the agent's only one, or the one of the route there]
     #[arg(long, value_name = "NET")]
     pub resource: Option<String>,
     /// A rate of its own; without it, and without --by, the transfer is in the background
@@ -71,6 +71,9 @@ pub struct CopyArgs {
     /// In the background: with less it would rather wait
     #[arg(long, value_parser = parse_rate, default_value = "64kbit", conflicts_with_all = ["rate", "by", "reservation"])]
     pub floor: Rate,
+    /// How long its reservation lasts at most [default: as long as the transfer goes on]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_span, conflicts_with_all = ["by", "reservation"])]
+    pub lasts: Option<Span>,
     /// Use this reservation, which is there already, and leave it there
     #[arg(long, value_name = "HANDLE")]
     pub reservation: Option<String>,
@@ -188,7 +191,8 @@ fn wish(args: &CopyArgs, source: &Source) -> Result<Wish, Complaint> {
         _ => Terms::Background { weight: args.weight, floor: args.floor.as_bps(), most },
     };
     let rtt_ms = Some(args.rtt.as_nanos() as f64 / 1e6);
-    Ok(Wish { resource: args.resource.clone(), terms, rtt_ms, label: format!("copy {}", source.id()) })
+    let lasts = args.lasts.map(|span| span.as_nanos() as f64 / 1e9);
+    Ok(Wish { resource: args.resource.clone(), terms, lasts, rtt_ms, label: format!("copy {}", source.id()) })
 }
 
 /// A time of day, or a while from now.

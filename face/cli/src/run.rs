@@ -79,7 +79,12 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Complaint> {
     let ran = started(args).and_then(|child| {
         let mut child = Stopped(child);
         bind(&mut client, reserved, child.0.id())?;
-        attend(args, &mut client, &handle, &mut child.0)
+        let begun = Instant::now();
+        let status = attend(args, &mut client, &handle, &mut child.0)?;
+        if args.verbose {
+            got(&mut client, &handle, begun.elapsed().as_secs_f64());
+        }
+        Ok(status)
     });
     let status = match ran {
         Ok(status) => status,
@@ -193,6 +198,40 @@ fn attend(args: &RunArgs, client: &mut Client, handle: &str, child: &mut Child) 
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// Says what the command got, beside what was reserved. What cannot be found out any more is left out.
+fn got(client: &mut Client, handle: &str, took: f64) {
+    let show = Request::BookShow { handle: Some(handle.to_owned()), filter: Default::default() };
+    let Ok(Answer::Book(BookAnswer::Reservation(doc))) = client.call(show) else { return };
+    for part in doc.parts {
+        match (part.resource.as_str(), part.measured) {
+            ("cpu", _) => {
+                let Some(seconds) = children_s() else { continue };
+                eprintln!(
+                    "sluice: cpu: got {:.3} cores over {took:.1} s, {} reserved",
+                    seconds / took.max(0.01),
+                    part.now
+                );
+            }
+            (resource, Some(seen)) => eprintln!(
+                "sluice: {resource}: got {:.2}MB/s in its last {:.0} s, {:.2}MB/s reserved",
+                seen.amount / 1e6,
+                seen.interval_s,
+                part.now / 1e6
+            ),
+            (resource, None) => eprintln!("sluice: {resource}: was not measured: it ended within a second"),
+        }
+    }
+}
+
+/// Processor time of the command and of all whose end it waited for, seconds (proc_pid_stat(5), fields 16 and 17).
+fn children_s() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.get(stat.rfind(')')? + 2..)?.split_whitespace().collect();
+    let ticks = |n: usize| fields.get(n)?.parse::<f64>().ok();
+    // USER_HZ is 100 on every architecture that Linux has for users.
+    Some((ticks(13)? + ticks(14)?) / 100.0)
 }
 
 fn renew(client: &mut Client, handle: &str) -> Result<(), Complaint> {

@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::pace;
 use api::agent::{Answer, EventDoc, Problem, Request};
 use api::book::{
-    AlternativeDoc, AskDoc, BackgroundDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, FlowDoc, Instant as Stamp,
-    PartDoc, PartRow, ReservationDoc, VolumeDoc,
+    AlternativeDoc, AskDoc, BackgroundDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, ChangeDoc, FlowDoc,
+    Instant as Stamp, PartDoc, PartRow, ReservationDoc, VolumeDoc,
 };
 use api::client::Client;
 use api::place::Place;
@@ -20,6 +20,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How long a reservation lasts that nobody limits, seconds: it is made longer while the transfer goes on, so that one whose sender was
+/// killed ends by itself. And how much of it may be left when that is done.
+const LEASE_S: u64 = 300;
+const RENEW: terms::Span = terms::Span::from_secs(200);
 /// IP's number of TCP.
 const TCP: u8 = 6;
 /// How often the reservation is looked at although nothing is heard of it.
@@ -71,6 +75,8 @@ pub struct Wish {
     pub resource: Option<String>,
     /// On what terms.
     pub terms: Terms,
+    /// For how long, seconds; `None`: as long as the transfer goes on. Of no meaning by a deadline.
+    pub lasts: Option<f64>,
     /// The longest round trip, milliseconds; `None`: the book's default.
     pub rtt_ms: Option<f64>,
     /// What the owner calls it; transfers that broke off find their reservation by it.
@@ -86,6 +92,8 @@ pub struct Booking {
     part: usize,
     /// Of the events that have been seen, the last.
     seen: Option<u64>,
+    /// Whether it is made longer while it is used.
+    lease: bool,
 }
 
 impl Booking {
@@ -108,7 +116,9 @@ impl Booking {
             Error::Usage(format!("the reservation {} has no part of a network: it cannot carry a file", doc.handle))
         })?;
         let handle = doc.handle.clone();
-        Ok((Booking { place: place.clone(), client, handle, part, seen }, doc))
+        let open = !matches!(wish.terms, Terms::Existing { .. } | Terms::By { .. });
+        let lease = open && wish.lasts.is_none();
+        Ok((Booking { place: place.clone(), client, handle, part, seen, lease }, doc))
     }
 
     /// Its handle.
@@ -154,7 +164,8 @@ impl Booking {
         let (place, handle, part, seen) = (self.place.clone(), self.handle.clone(), self.part, self.seen);
         let client = Some(Client::reach(&place)?);
         let (allowance, clock) = (allowance.clone(), Clock::start());
-        let mut listener = Listener { place, client, handle, part, seen, known: None, allowance, clock };
+        let lease = self.lease;
+        let mut listener = Listener { place, client, handle, part, seen, known: None, allowance, clock, lease };
         let thread = std::thread::Builder::new().name("copy-callbacks".into());
         thread.spawn(move || listener.run()).map_err(Error::doing("start a thread"))
     }
@@ -196,7 +207,7 @@ impl Booking {
 fn create(client: &mut Client, wish: &Wish, bytes: u64, to: &SocketAddr) -> Result<ReservationDoc, Error> {
     let resource = match &wish.resource {
         Some(resource) => resource.clone(),
-        None => only_network(client)?,
+        None => only_network(client, to)?,
     };
     let mut part = PartDoc { resource, rtt_ms: wish.rtt_ms, ..PartDoc::default() };
     let mut ask = AskDoc { label: wish.label.clone(), ..AskDoc::default() };
@@ -215,6 +226,9 @@ fn create(client: &mut Client, wish: &Wish, bytes: u64, to: &SocketAddr) -> Resu
             ask.volume = Some(VolumeDoc { bytes: pace::volume(bytes, to, left), deadline: *deadline });
         }
         Terms::Existing { .. } => {}
+    }
+    if !matches!(wish.terms, Terms::By { .. }) {
+        ask.duration_s = Some(wish.lasts.unwrap_or(LEASE_S as f64));
     }
     ask.parts = vec![part];
     match client.call(Request::BookCreate(ask)) {
@@ -258,7 +272,8 @@ fn unfinished(client: &mut Client, label: &str) -> Result<Option<ReservationDoc>
     }
 }
 
-fn only_network(client: &mut Client) -> Result<String, Error> {
+/// The network that the file leaves by: the agent's only one, or the one that this machine's route to the receiver takes.
+fn only_network(client: &mut Client, to: &SocketAddr) -> Result<String, Error> {
     let Answer::Book(BookAnswer::Resources(rows)) = client.call(Request::Resources { timeline: None })? else {
         return Err(Error::World("the agent did not say what there is to reserve".into()));
     };
@@ -266,8 +281,24 @@ fn only_network(client: &mut Client) -> Result<String, Error> {
     match names.as_slice() {
         [only] => Ok(only.clone()),
         [] => Err(Error::Usage("this agent has no network to reserve".into())),
-        _ => Err(Error::Usage(format!("which way does it go? --resource {}", names.join(" or ")))),
+        _ => match by_route(client, to).filter(|name| names.contains(name)) {
+            Some(name) => Ok(name),
+            None => Err(Error::Usage(format!("which way does it go? --resource {}", names.join(" or ")))),
+        },
     }
+}
+
+/// The agent's resource with the address that this machine would send from; none if the agent is another machine's.
+fn by_route(client: &mut Client, to: &SocketAddr) -> Option<String> {
+    let any: SocketAddr =
+        if to.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (std::net::Ipv6Addr::UNSPECIFIED, 0).into() };
+    // Nothing is sent: to connect is to ask the routes.
+    let socket = std::net::UdpSocket::bind(any).ok()?;
+    socket.connect(to).ok()?;
+    let own = socket.local_addr().ok()?.ip().to_string();
+    let Answer::Links(rows) = client.call(Request::Links).ok()? else { return None };
+    let has = |address: &String| address.split('/').next() == Some(own.as_str());
+    rows.into_iter().find(|row| row.addresses.iter().any(has)).and_then(|row| row.resource)
 }
 
 fn capacity(client: &mut Client, resource: &str) -> Result<u64, Error> {
@@ -322,6 +353,7 @@ struct Listener {
     known: Option<PartRow>,
     allowance: Allowance,
     clock: Clock,
+    lease: bool,
 }
 
 impl Listener {
@@ -360,6 +392,7 @@ impl Listener {
         if is_over(&doc.state) {
             return Err(Error::Over(format!("the reservation {} has {}", doc.handle, over_how(&doc.state))));
         }
+        self.renew(&mut client, &doc)?;
         let open = matches!(doc.state.as_str(), "active");
         self.allowance.set(if open { doc.parts[self.part].now as u64 } else { 0 });
         self.known = Some(doc.parts[self.part].clone());
@@ -373,6 +406,18 @@ impl Listener {
         }
         self.client = Some(client);
         Ok(())
+    }
+
+    /// Makes a lease longer that is soon over. Where that is refused it ends when it ends, and the transfer hears of it.
+    fn renew(&self, client: &mut Client, doc: &ReservationDoc) -> Result<(), Error> {
+        let end = doc.parts[self.part].steps.last().and_then(|step| step.end);
+        let Some(end) = end.filter(|end| self.lease && end.0.since(self.clock.now()) < RENEW) else { return Ok(()) };
+        let longer = Stamp(self.clock.now().saturating_add(terms::Span::from_secs(LEASE_S)));
+        let change = ChangeDoc { end: Some(longer.max(end)), ..ChangeDoc::default() };
+        match client.call(Request::BookModify { handle: self.handle.clone(), change }) {
+            Ok(_) | Err(api::client::Error::Agent(_)) => Ok(()),
+            Err(gone) => Err(gone.into()),
+        }
     }
 
     /// Whether the event has said all that there is to know.

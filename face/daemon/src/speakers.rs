@@ -105,10 +105,11 @@ impl Speakers {
 
     /// Whether whoever is there may speak for others, and so coordinate what is held at several agents.
     pub fn coordinates(&self, client: u64, brokers: &[String]) -> bool {
-        match self.all.get(&client).map(|speaker| &speaker.door) {
-            Some(Door::Here { trusted }) => *trusted,
-            Some(Door::Afar(identity)) => identity.role == trust::Role::Broker && brokers.contains(&identity.name),
-            None => false,
+        let Some(speaker) = self.all.get(&client) else { return false };
+        match (Call::SpeakFor.at_most(speaker.seat), &speaker.identity) {
+            (Right::Yes, _) => true,
+            (Right::Rule, Some(identity)) => brokers.contains(&identity.known_as()),
+            _ => false,
         }
     }
 

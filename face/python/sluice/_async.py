@@ -66,9 +66,20 @@ class AsyncReservation(d.State):
         doc = await self._broker.call("GET", "/v1/reservations/%s/history" % self.id)
         return [d.Event.read("%s:%d" % (one["agent"], one["seq"]), one["event"], one) for one in doc["events"]]
 
-    def events(self, after: Optional[str] = None) -> AsyncIterator[d.Event]:
-        """What happens to it, as it happens."""
-        return self._broker.events(after=after, reservation=self.id)
+    async def events(self, after: Optional[str] = None) -> AsyncIterator[d.Event]:
+        """How it is (``state``), and what happens to it, as it happens, until it is over."""
+        lines, said = Lines(after), None
+        async for event in self._broker._events(lines, self.id):
+            if event.event != "begins":
+                yield event
+            # From here on nothing is missed; and what is over has ended at every agent.
+            if event.event == "begins" or event.event in d.OVER:
+                state = (await self.refresh()).state
+                if state != said:
+                    said = state
+                    yield d.Event.of_state(lines.last or "", self.id, state)
+                if state in d.OVER:
+                    return
 
     async def __aenter__(self) -> "AsyncReservation":
         return self
@@ -165,7 +176,8 @@ class AsyncBroker:
         **more: Any,
     ) -> AsyncReservation:
         """Reserves, all or nothing: see :meth:`sluice.Broker.reserve`."""
-        doc = d.wish(a, b, forward=forward, reverse=reverse, parts=parts, start=start, end=end, duration_=duration, **more)
+        span = d.limited(end, duration, more)
+        doc = d.wish(a, b, forward=forward, reverse=reverse, parts=parts, start=start, end=end, duration_=span, **more)
         return AsyncReservation(self, await self.call("POST", "/v1/reservations", doc, key))
 
     async def reservation(self, ident: str) -> AsyncReservation:
@@ -185,7 +197,11 @@ class AsyncBroker:
 
     async def events(self, after: Optional[str] = None, reservation: Optional[str] = None) -> AsyncIterator[d.Event]:
         """What happens, as it happens, for ever; a broken connection is taken up where it broke off."""
-        lines = Lines(after)
+        async for event in self._events(Lines(after), reservation):
+            if event.event != "begins":
+                yield event
+
+    async def _events(self, lines: Lines, reservation: Optional[str]) -> AsyncIterator[d.Event]:
         while True:
             try:
                 async for event in self._stream(lines, reservation):

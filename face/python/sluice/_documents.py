@@ -185,7 +185,8 @@ class Event:
 
     #: Where the stream goes on after it: ``events(after=event.id)``.
     id: str
-    #: ``created``, ``opened``, ``share``, ``ended``, ...; ``lost``: some before the next are not kept any more.
+    #: ``created``, ``opened``, ``share``, ``ended``, ...; ``lost``: some before the next are not kept any more; ``state`` (of a
+    #: reservation's own events): how it is, in ``text``.
     event: str
     reservation: str
     agent: str
@@ -196,6 +197,10 @@ class Event:
     before: Optional[float]
     now: Optional[float]
     text: Optional[str]
+
+    @staticmethod
+    def of_state(ident: str, reservation: str, state: str) -> "Event":
+        return Event(ident, "state", reservation, "", None, None, datetime.now(timezone.utc), None, None, state)
 
     @staticmethod
     def read(ident: str, kind: str, doc: Mapping[str, Any]) -> "Event":
@@ -254,6 +259,10 @@ class Webhook:
         return Webhook(doc["id"], doc["url"], doc.get("secret"), doc.get("reservation"), doc["failures"], doc.get("last_failure"))
 
 
+#: States in which a reservation is no more.
+OVER = ("ended", "cancelled", "expired")
+
+
 @dataclass
 class State:
     """A reservation as a document says it; brokers' reservations are kept up to date by their own calls."""
@@ -269,6 +278,10 @@ class State:
     forward: Optional[int] = None
     reverse: Optional[int] = None
     parts: List[Part] = field(default_factory=list)
+
+    def is_over(self) -> bool:
+        """Whether it has ended, was cancelled, or its hold expired."""
+        return self.state in OVER
 
     def take(self, doc: Mapping[str, Any]) -> None:
         """Becomes what a document says."""
@@ -291,6 +304,13 @@ def flow(from_port: Optional[int], to_port: Optional[int], of: Union[int, str, N
     """Which packets between two hosts."""
     said = {"from_port": from_port, "to_port": to_port, "protocol": None if of is None else protocol(of)}
     return {name: value for name, value in said.items() if value is not None}
+
+
+def limited(end: Optional[When], duration_: Optional[Duration], more: Mapping[str, Any]) -> Optional[Duration]:
+    """For how long; nothing is reserved for ever unless that is said."""
+    if end is None and duration_ is None and not more.get("deadline") and not more.get("windows"):
+        raise ValueError("for how long? duration=3600, duration=\"1h\", end=..., or duration=\"forever\"")
+    return None if duration_ == "forever" else duration_
 
 
 def wish(

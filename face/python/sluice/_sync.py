@@ -77,8 +77,19 @@ class Reservation(d.State):
         return [d.Event.read("%s:%d" % (one["agent"], one["seq"]), one["event"], one) for one in doc["events"]]
 
     def events(self, after: Optional[str] = None) -> Iterator[d.Event]:
-        """What happens to it, as it happens."""
-        return self._broker.events(after=after, reservation=self.id)
+        """How it is (``state``), and what happens to it, as it happens, until it is over."""
+        lines, said = Lines(after), None
+        for event in self._broker._events(lines, self.id):
+            if event.event != "begins":
+                yield event
+            # From here on nothing is missed; and what is over has ended at every agent.
+            if event.event == "begins" or event.event in d.OVER:
+                state = self.refresh().state
+                if state != said:
+                    said = state
+                    yield d.Event.of_state(lines.last or "", self.id, state)
+                if state in d.OVER:
+                    return
 
     def __enter__(self) -> "Reservation":
         return self
@@ -163,9 +174,11 @@ class Broker:
         """Reserves between two hosts, or single resources (``parts=[{"resource": "cpu", "cores": 0.5}]``), or both: all or nothing.
 
         More: ``earliest=True``, ``volume=BYTES, deadline=WHEN``, ``windows=[(start, end), ...]``, ``forward_at_least=RATE``,
-        ``background=True``, ``hold=SECONDS``, ``label=TEXT``. ``key`` is an idempotency key.
+        ``background=True``, ``hold=SECONDS``, ``label=TEXT``. ``key`` is an idempotency key. For how long must be said;
+        ``duration="forever"`` has no end.
         """
-        doc = d.wish(a, b, forward=forward, reverse=reverse, parts=parts, start=start, end=end, duration_=duration, **more)
+        span = d.limited(end, duration, more)
+        doc = d.wish(a, b, forward=forward, reverse=reverse, parts=parts, start=start, end=end, duration_=span, **more)
         return Reservation(self, self.call("POST", "/v1/reservations", doc, key))
 
     def reservation(self, ident: str) -> Reservation:
@@ -183,7 +196,9 @@ class Broker:
 
     def events(self, after: Optional[str] = None, reservation: Optional[str] = None) -> Iterator[d.Event]:
         """What happens, as it happens, for ever; a broken connection is taken up where it broke off."""
-        lines = Lines(after)
+        return (event for event in self._events(Lines(after), reservation) if event.event != "begins")
+
+    def _events(self, lines: Lines, reservation: Optional[str]) -> Iterator[d.Event]:
         while True:
             try:
                 for event in self._stream(lines, reservation):

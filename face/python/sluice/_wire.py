@@ -89,11 +89,11 @@ class Lines:
         self._data = ""
 
     def take(self, line: str) -> Iterator[Event]:
-        """Takes a line without its end; gives the event that it completes."""
+        """Takes a line without its end; gives the event that it completes; ``begins`` is where an agent is followed from."""
         if not line:
             kind, data = self._kind, self._data
             self._kind = self._data = ""
-            if data and kind not in ("", "begins"):
+            if data and kind:
                 yield Event.read(self.last or "", kind, json.loads(data))
             return
         name, _, value = line.partition(":")

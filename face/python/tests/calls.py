@@ -44,7 +44,7 @@ def synchronous():
     assert [one.id for one in broker.reservations(label="film")] == [film.id]
     assert broker.reservation(film.id).label == "film"
     refused(sluice.NotFound, lambda: broker.reservation("0" * 26))
-    refused(sluice.Malformed, lambda: broker.reserve(A, "192.0.2.1", forward=1))
+    refused(sluice.Malformed, lambda: broker.reserve(A, "192.0.2.1", forward=1, duration=60))
     refused(ValueError, lambda: broker.enquire(A, B, start=datetime.datetime(2026, 1, 1)))
     refused(sluice.NotAllowed, lambda: broker.webhook("https://example.org/x"))
     assert broker.webhooks() == []
@@ -55,10 +55,22 @@ def synchronous():
     while not heard or heard[-1].event != "modified":
         heard.append(next(stream))
     assert heard[0].event == "created" and heard[0].reservation == film.id
+    # Its own events begin with how it is, and end when it is over.
+    own = film.events()
+    first = next(own)
+    assert (first.event, first.text, first.reservation) == ("state", "active", film.id), first
     film.cancel()
+    rest = list(own)
+    assert rest[-1].event == "state" and rest[-1].text == "cancelled", rest
+    # What a key made and is over does not come back without a word; for how long must be said.
+    over = refused(sluice.Problem, lambda: broker.reserve(A, B, forward="6mbit", reverse=500_000, duration=3600, label="film", key="film-1"))
+    assert over.kind == "key_over" and film.id in str(over), over
+    assert "for how long" in str(refused(ValueError, lambda: broker.reserve(A, B, forward=1)))
+    with broker.reserve(A, B, forward=1000, duration="forever") as endless:
+        assert endless.parts[0].steps[0].end is None, endless.parts
     assert film.state == "cancelled" and film.history()[-1].event == "cancelled"
     assert next(event for event in stream if event.event == "cancelled").reservation == film.id
-    with broker.reserve(parts=[{"resource": "a/net/in", "rate": 1000}], hold=60) as held:
+    with broker.reserve(parts=[{"resource": "a/net/in", "rate": 1000}], duration=60, hold=60) as held:
         assert held.state == "held" and held.commit().state == "active"
     assert held.state == "cancelled"
 
@@ -79,6 +91,10 @@ async def asynchronous():
             assert problem.refusal["resource"].endswith("net/b"), problem.refusal
         await film.modify(forward="1mbit")
         assert (await film.refresh()).forward == 1_000_000
+        async for event in film.events():
+            if (event.event, event.text) == ("state", "active"):
+                await film.cancel()
+        assert film.is_over()
     assert film.state == "cancelled"
     assert await broker.reservations() == []
     assert (await broker.paths(A, B)).reverse[0].hops[0].agent == "e"

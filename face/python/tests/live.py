@@ -67,7 +67,7 @@ def synchronous():
     assert (first.state, later.state) == ("active", "booked"), (first, later)
     first.cancel()
     later.cancel()
-    share = broker.reserve(A, B, forward="4mbit", background=True)
+    share = broker.reserve(A, B, forward="4mbit", background=True, duration="forever")
     share.cancel()
 
 

@@ -36,8 +36,8 @@ pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &Id, change: &Chang
     let several = changes.len() > 1;
     let step = |(_, number, change): (bool, usize, ChangeDoc)| {
         let member = &members[number];
-        let back = if several { Some(Act::Ask(undone(member, &change)?)) } else { None };
-        let forward = Act::Ask(Request::BookModify { handle: member.doc.handle.clone(), change });
+        let back = if several { Some(Act::Ask(Box::new(undone(member, &change)?))) } else { None };
+        let forward = Act::Ask(Box::new(Request::BookModify { handle: member.doc.handle.clone(), change }));
         Ok(Step { agent: broker.agents[member.agent].name.to_string(), forward, back })
     };
     let steps = changes.into_iter().map(step).collect::<Answer<Vec<Step>>>()?;
@@ -59,7 +59,7 @@ async fn carried(
         let Some(known) = broker.agents.iter().find(|known| *known.name == *agent) else {
             return Err(Problem::not_found());
         };
-        let doc = reservation(known, caller, request).await?;
+        let doc = reservation(known, caller, *request).await?;
         renew(broker, &mut found.members, vec![(agent, doc)]);
         return Ok(());
     }
@@ -196,7 +196,7 @@ pub async fn bind(broker: &Broker, caller: &CallerDoc, id: &Id, wish: &BindWish)
     };
     let step = |(number, part, binding): (usize, usize, Option<BindingDoc>)| {
         let doc = &members[number].doc;
-        let ask = |binding| Act::Ask(Request::BookBind { handle: doc.handle.clone(), part, binding });
+        let ask = |binding| Act::Ask(Box::new(Request::BookBind { handle: doc.handle.clone(), part, binding }));
         let had = doc.parts.get(part).and_then(|row| row.binding.clone());
         Step {
             agent: broker.agents[members[number].agent].name.to_string(),

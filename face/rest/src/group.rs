@@ -144,7 +144,7 @@ pub(crate) async fn commit_all(
     }
     let step = |member: &Member| Step {
         agent: broker.agents[member.agent].name.to_string(),
-        forward: Act::Ask(Request::BookCommit { handle: member.doc.handle.clone(), decided: true }),
+        forward: Act::Ask(Box::new(Request::BookCommit { handle: member.doc.handle.clone(), decided: true })),
         back: Some(Act::GiveBack(member.doc.group.clone())),
     };
     let steps = members.iter().map(step).collect();

@@ -33,7 +33,7 @@ const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(
 #[serde(rename_all = "snake_case")]
 pub enum Act {
     /// This.
-    Ask(Request),
+    Ask(Box<Request>),
     /// To give back whatever it keeps under this name of a group.
     GiveBack(String),
 }
@@ -283,7 +283,7 @@ async fn act(broker: &Broker, caller: &CallerDoc, agent: &str, act: &Act) -> Ans
         return Err(Problem::unavailable(what));
     };
     match act {
-        Act::Ask(request) => match agent.ask(caller, request.clone()).await {
+        Act::Ask(request) => match agent.ask(caller, request.as_ref().clone()).await {
             Ok(BookAnswer::Reservation(doc)) => Ok(Some(doc)),
             Ok(_) => Err(Problem::unavailable(format!("the agent {} says what makes no sense", agent.name))),
             Err(problem) => Err(problem),

@@ -30,6 +30,7 @@ mod query;
 pub mod recover;
 pub mod routes;
 mod run;
+mod shown;
 pub mod stream;
 pub mod strict;
 mod unread;

@@ -6,16 +6,16 @@ use crate::caller::Peer;
 use crate::change;
 use crate::documents::*;
 use crate::follow::{self, Place};
-use crate::gather::{self, Found, Member, document, each, find, id_of};
+use crate::gather::{self, Found, Member, each, find, id_of};
 use crate::group;
-use crate::id::{Group, Id};
+use crate::id::Id;
 use crate::problem::{Answer, Out, Problem};
 use crate::query::Query;
+use crate::shown::{shown, whole};
 use crate::stream;
 use crate::strict;
 use api::agent::Request;
 use api::book::{BookAnswer, BookFilter, Instant, WindowDoc};
-use api::links::CallerDoc;
 use axum::body::Body;
 use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Request as Http, Response, StatusCode, header};
@@ -270,33 +270,6 @@ async fn list(
     }
     rows.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
     Ok(Json(Reservations { reservations: rows, more, away }))
-}
-
-/// The members of a row of a list, with those that the list does not show: what is over, of another page, or at another agent than
-/// the one that was asked about.
-async fn whole(broker: &Broker, caller: &CallerDoc, id: &Id, members: Vec<Member>) -> Answer<Found> {
-    let listed = |name: &String| {
-        let is = |member: &Member| *name == Group::member_name(&broker.agents[member.agent].name, member.way);
-        members.iter().any(is)
-    };
-    match (id, members.first()) {
-        (Id::Group(group), Some(first)) if !first.doc.members.iter().all(listed) => {
-            let found = gather::members(&broker.agents, caller, group).await?;
-            // It may have gone since.
-            Ok(if found.members.is_empty() { Found { members, ..Found::default() } } else { found })
-        }
-        _ => Ok(Found { members, ..Found::default() }),
-    }
-}
-
-/// As one document. What several agents are still to do is not done.
-fn shown(broker: &Broker, id: &Id, found: &Found) -> Reservation {
-    let mut doc = document(&broker.agents, id, found);
-    let open = broker.intents.of(&doc.id).is_some_and(|intent| intent.what != "commit");
-    if open && (found.live().next().is_some() || !found.unknown.is_empty()) {
-        "broken".clone_into(&mut doc.state);
-    }
-    doc
 }
 
 /// One reservation.

@@ -6,7 +6,7 @@ use crate::refusal::{Alternative, Offered, Refusal, Sort};
 use alloc::vec::Vec;
 use terms::book::Step;
 use terms::ports::Ledger;
-use terms::{Time, Window};
+use terms::{Span, Time, Window};
 
 /// Where a shorter window is looked for.
 const STRETCHES: usize = 64;
@@ -26,9 +26,21 @@ impl<L: Ledger> Room<'_, L> {
         }
         let by = window.end().saturating_add(self.config.look_ahead);
         let by = by.min(self.today.saturating_add(self.config.horizon));
-        let found = self.meet(wanted, window.span(), window.start(), by)?;
-        let plan = self.fit(wanted, found).ok()?;
-        Some(Alternative { sort: Sort::Later, parts: offered(wanted, &plan) })
+        // Whoever types what they read types whole seconds. What was to begin now was made to end at one: it is no longer for that.
+        let mut span = Time::ZERO.saturating_add(window.span()).whole_second().since(Time::ZERO);
+        if window.start().whole_second() != window.start() && window.end().whole_second() == window.end() {
+            span = span.saturating_sub(Span::from_secs(1)).max(Span::from_secs(1));
+        }
+        let mut from = window.start().whole_second();
+        for _ in 0..STRETCHES {
+            let found = self.meet(wanted, span, from, by)?;
+            from = found.start().whole_second();
+            if found.start() == from {
+                let plan = self.fit(wanted, found).ok()?;
+                return Some(Alternative { sort: Sort::Later, parts: offered(wanted, &plan) });
+            }
+        }
+        None
     }
 
     fn slower(&self, wanted: &[Wanted<'_>], window: Window) -> Option<Alternative> {
@@ -53,6 +65,9 @@ impl<L: Ledger> Room<'_, L> {
             let short = stretches.iter().find(|(_, free)| *free < part.ask.least);
             let known = stretches.last().map_or(window.start(), |(last, _)| last.end());
             end = end.min(short.map_or(known, |(first, _)| first.start()));
+        }
+        if end != Time::FOREVER {
+            end = Time::from_nanos(end.as_nanos() / Span::NANOS_PER_SEC * Span::NANOS_PER_SEC);
         }
         let plan = self.fit(wanted, Window::new(window.start(), end).ok()?).ok()?;
         Some(Alternative { sort: Sort::Shorter, parts: offered(wanted, &plan) })

@@ -71,7 +71,8 @@ impl<'a, L: Ledger> Room<'a, L> {
         let wanted = self.check(ask)?;
         let plan = match &ask.when {
             When::Window { start, end } => self.in_window(&wanted, *start, end.unwrap_or(Time::FOREVER)),
-            When::Now { span } => self.in_window(&wanted, None, self.today.saturating_add(*span)),
+            // Whole seconds are what people read and type again.
+            When::Now { span } => self.in_window(&wanted, None, self.today.saturating_add(*span).whole_second()),
             When::Earliest { span, not_before, by } => self.earliest(&wanted, *span, *not_before, *by),
             When::Volume { bytes, not_before, deadline } => self.volume(&wanted, *bytes, *not_before, *deadline),
             When::Series { windows, may_fail } => self.series(&wanted, windows, may_fail),

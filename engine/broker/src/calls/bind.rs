@@ -9,7 +9,9 @@ use crate::journal::{Decided, Written};
 use crate::refusal::{Refusal, Why};
 use crate::reservation::Number;
 use crate::state::Act;
+use alloc::string::ToString;
 use alloc::vec::Vec;
+use terms::Time;
 use terms::book::{Binding, Caller, Step};
 use terms::ports::book::BindQuestion;
 use terms::ports::{Ledger, Policy};
@@ -51,7 +53,7 @@ impl Broker {
                 }
             }
             // Asked after policy: who may not bind them does not learn that somebody has.
-            if let Err(refusal) = self.free_to_bind(part, at.resource, binding, &at.steps, Some(number)) {
+            if let Err(refusal) = self.free_to_bind(caller, part, at.resource, binding, &at.steps, Some(number)) {
                 return self.reply(id, Err(refusal));
             }
         }
@@ -65,6 +67,7 @@ impl Broker {
     /// Nobody else whose windows meet these has the same packets or processes.
     pub(crate) fn free_to_bind(
         &self,
+        caller: &Caller,
         n: usize,
         resource: u32,
         binding: &Binding,
@@ -82,11 +85,14 @@ impl Broker {
             false
         };
         let others = self.force.bound(resource, binding).iter().filter(|place| but != Some(place.0));
-        let mut parts = others.filter_map(|place| self.all.get(&place.0)?.parts.get(place.1));
-        if parts.any(|part| meets(&part.steps)) {
-            return Err(Refusal::meaningless(Some(n), "these have a reservation at that time already"));
-        }
-        Ok(())
+        let mut parts = others.filter_map(|place| {
+            let r = self.all.get(&place.0)?;
+            Some((r, r.parts.get(place.1)?))
+        });
+        let Some((r, part)) = parts.find(|(_, part)| meets(&part.steps)) else { return Ok(()) };
+        let by = self.may(caller, r, false).then(|| (r.handle, self.owners.get(r.owner).name.to_string()));
+        let until = part.steps.last().map_or(Time::FOREVER, |step| step.window.end());
+        Err(Refusal::plain(Why::Taken { part: n, by, until }))
     }
 
     pub(crate) fn bound(&mut self, number: Number, part: usize, binding: Option<Binding>) {

@@ -122,7 +122,7 @@ impl Broker {
         *rules = self.permitted(world, caller, whose, &ask.label, &sought(&wanted, &plan), 1)?;
         rules.extend(self.may_bind_all(world, caller, ask)?);
         for (n, part) in wanted.iter().enumerate() {
-            self.not_bound_twice(n, part, &plan[n])?;
+            self.not_bound_twice(caller, n, part, &plan[n])?;
         }
         let ids: Vec<(ResourceId, u32)> = wanted.iter().map(|part| (part.id, part.packet())).collect();
         drop(wanted);
@@ -218,11 +218,17 @@ impl Broker {
     }
 
     /// Two parts whose windows meet are not for the same packets or processes.
-    pub(crate) fn not_bound_twice(&self, n: usize, part: &Wanted<'_>, steps: &[Step]) -> Result<(), Refusal> {
+    pub(crate) fn not_bound_twice(
+        &self,
+        caller: &Caller,
+        n: usize,
+        part: &Wanted<'_>,
+        steps: &[Step],
+    ) -> Result<(), Refusal> {
         let (Some(binding), Some(resource)) = (&part.ask.binding, self.resources.find(&part.ask.resource)) else {
             return Ok(());
         };
-        self.free_to_bind(n, resource, binding, steps, None)
+        self.free_to_bind(caller, n, resource, binding, steps, None)
     }
 }
 

@@ -4,9 +4,9 @@ use crate::world::{Driver, at, window};
 use crate::{ask, create, granted, part};
 use broker::io::{Answer, Enquired};
 use broker::refusal::Sort;
-use broker::{Ask, Call, Refusal, When, Why};
-use terms::Span;
+use broker::{Ask, Call, Input, Refusal, When, Why};
 use terms::book::Step;
+use terms::{Span, Window};
 
 const NET: &[(&str, u64)] = &[("net/eth1", 1_000), ("net/eth2", 1_000)];
 
@@ -124,5 +124,29 @@ fn a_series_all_or_the_named_subset() {
     d.until(215);
     let whats: Vec<_> = d.events.iter().filter(|e| e.handle == v.handle).map(|e| e.what.name()).collect();
     assert_eq!(whats, ["created", "opened", "paused", "opened"]);
+    d.check();
+}
+
+/// Whoever types what is offered types whole seconds.
+#[test]
+fn what_is_offered_begins_and_ends_at_whole_seconds() {
+    let mut d = Driver::new(NET);
+    let fraction = Span::from_millis(262);
+    let end = at(20).saturating_add(fraction);
+    let held = Window::new(at(0), end).unwrap();
+    granted(d.call("bob", create(ask("net/eth1", 700, held))));
+    d.now = at(3).saturating_add(fraction);
+    d.tell(Input::Wake);
+    let span = Span::from_secs(60);
+    let refusal = refused(&mut d, with(When::Now { span }));
+    let later = refusal.alternatives.iter().find(|one| one.sort == Sort::Later).unwrap();
+    let window = later.parts[0].steps[0].window;
+    assert_eq!((window.start(), window.end()), (at(21), at(81)), "{refusal:?}");
+    granted(d.call("ann", create(with(When::Window { start: Some(at(21)), end: Some(at(81)) }))));
+    // What lasts a while from now on ends at a whole second, too.
+    let mut small = with(When::Now { span });
+    small.parts[0].amount = 100;
+    small.parts[0].least = 100;
+    assert_eq!(granted(d.call("ann", create(small))).parts[0].steps[0].window.end(), at(64));
     d.check();
 }

@@ -243,6 +243,22 @@ fn background_takes_what_foreground_leaves() {
 }
 
 #[test]
+fn packets_belong_to_one_reservation_at_a_time() {
+    let mut d = Driver::new(NET);
+    let mut mine = ask("net/eth1", 10, window(10, 300));
+    mine.parts[0].binding = Some(flow(1));
+    let first = granted(d.call("ann", create(mine.clone())));
+    // Its owner hears which reservation has them; somebody else only until when.
+    let taken = |by| Why::Taken { part: 0, by, until: at(300) };
+    assert_eq!(d.call("ann", create(mine.clone())).unwrap_err().why, taken(Some((first.handle, "ann".into()))));
+    assert_eq!(d.call("bob", create(mine)).unwrap_err().why, taken(None));
+    let other = granted(d.call("bob", create(ask("net/eth1", 10, window(20, 30)))));
+    let bind = Call::Bind { handle: other.handle, part: 0, binding: Some(flow(1)) };
+    assert_eq!(d.call("bob", bind).unwrap_err().why, taken(None));
+    d.check();
+}
+
+#[test]
 fn adjacent_windows_never_overlap_in_the_kernel() {
     let mut d = Driver::new(NET);
     let (mut a, mut b) = (ask("net/eth1", 100, window(10, 20)), ask("net/eth1", 100, window(20, 30)));

@@ -123,7 +123,7 @@ pub struct EnquiredDoc {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RefusalDoc {
-    /// For programs: `no_room`, `policy`, `no_resource`, `unknown_handle`, `wrong_state`, `key_used`, `key_over`, `limit`,
+    /// For programs: `no_room`, `policy`, `no_resource`, `unknown_handle`, `wrong_state`, `key_used`, `key_over`, `taken`, `limit`,
     /// `meaningless`, `clock`, `not_written`, `starting`.
     pub reason: String,
     /// For people.

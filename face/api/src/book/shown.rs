@@ -197,6 +197,10 @@ fn refused(refusal: &Refusal) -> RefusalDoc {
         Why::Policy { part, rule, .. } => (doc.part, doc.rule) = (Some(*part), Some(rule.clone())),
         Why::NoResource { part, name } => (doc.part, doc.resource) = (Some(*part), Some(name.clone())),
         Why::Meaningless { part, .. } => doc.part = *part,
+        Why::Taken { part, until, .. } => {
+            doc.part = Some(*part);
+            doc.end = Some(*until).filter(|end| *end != Time::FOREVER).map(Instant);
+        }
         _ => {}
     }
     doc
@@ -221,6 +225,16 @@ fn words(why: &Why) -> String {
             handle.text(),
             state.name()
         ),
+        Why::Taken { by, until, .. } => {
+            let whose = by.as_ref().map_or("a reservation of somebody else's".to_owned(), |(handle, owner)| {
+                format!("reservation {} of {owner}", handle.text())
+            });
+            let until =
+                if *until == Time::FOREVER { "for ever".to_owned() } else { format!("until {}", Instant(*until)) };
+            format!(
+                "these packets or processes belong to {whose} {until}: cancel that, or take others (another port), or another time"
+            )
+        }
         Why::Limit { what, limit } => format!("{what}: the limit of {limit} is reached"),
         Why::Meaningless { part: Some(part), text } => format!("part {part}: {text}"),
         Why::Meaningless { part: None, text } => text.clone(),

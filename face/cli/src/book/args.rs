@@ -28,9 +28,9 @@ pub struct WantArgs {
     /// From when [default: now]; with an address: from which host, as --source
     #[arg(long, value_name = "WHEN|ADDR[:PORT]")]
     pub from: Vec<String>,
-    /// For how long
-    #[arg(long = "for", value_name = "TIME", value_parser = api::units::parse_span)]
-    pub duration: Option<Span>,
+    /// For how long: 10m, 2h; or ever
+    #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
+    pub duration: Option<Lasting>,
     /// As early as it fits, not before --from, over by --by
     #[arg(long, requires = "duration", conflicts_with = "window")]
     pub earliest: bool,
@@ -78,6 +78,7 @@ pub struct WantArgs {
 /// `sluice reserve`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice reserve net/eth1=3mbit cpu=0.5 --for 1h          now, both or neither\n  \
+                        sluice reserve net/eth1=3mbit --for ever                until it is given back\n  \
                         sluice reserve net/eth1=40mbit -w \"friday 14:00..15:30\" --to 10.0.2.2:5001 --protocol tcp\n  \
                         sluice reserve net/eth1=30mbit:10mbit --for 2h --earliest --by \"tomorrow 08:00\"\n  \
                         sluice reserve net/eth1 --volume 200gb --by \"friday 08:00\"\n  \
@@ -159,6 +160,23 @@ pub struct End {
     pub port: Option<u16>,
 }
 
+/// For how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lasting {
+    /// So long.
+    Span(Span),
+    /// Until it is given back.
+    Ever,
+}
+
+/// Reads `2h`, or `ever`.
+pub fn lasting(text: &str) -> Result<Lasting, String> {
+    match text {
+        "ever" | "forever" => Ok(Lasting::Ever),
+        text => api::units::parse_span(text).map(Lasting::Span),
+    }
+}
+
 /// Reads one.
 pub fn end(text: &str) -> Result<End, String> {
     if let Ok(address) = text.parse() {
@@ -171,9 +189,11 @@ pub fn end(text: &str) -> Result<End, String> {
 
 /// `sluice modify`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  sluice modify HANDLE --amount 5mbit\n  sluice modify HANDLE --end +1h\n  \
+#[command(
+    after_help = "Examples:\n  sluice modify HANDLE --amount 5mbit\n  sluice modify HANDLE --end +1h           an hour longer\n  \
                         sluice modify HANDLE --forward 5mbit     between two hosts, at every agent on the way\n  \
-                        If the new does not fit, the old stays.")]
+                        If the new does not fit, the old stays."
+)]
 pub struct ModifyArgs {
     /// Whose book.
     #[command(flatten)]
@@ -195,7 +215,7 @@ pub struct ModifyArgs {
     /// A new start
     #[arg(long, value_name = "WHEN")]
     pub start: Option<String>,
-    /// A new end; "forever": open
+    /// A new end; +1h: so much later than now planned; "forever": open
     #[arg(long, value_name = "WHEN")]
     pub end: Option<String>,
     /// Another label
@@ -252,7 +272,7 @@ pub struct HandleArgs {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  sluice list                      what is not over\n  sluice list HANDLE               one, and what happened to it\n  \
-                        sluice list --resource net/eth1 --window \"friday 00:00..24h\" --json"
+                        sluice list --resource net/eth1 --window \"friday 00:00..24:00\" --json"
 )]
 pub struct ListArgs {
     /// Whose book.
@@ -275,7 +295,7 @@ pub struct ListArgs {
     /// In this state: held, booked, active, suspended, ended, cancelled, expired
     #[arg(long = "state", value_name = "STATE")]
     pub states: Vec<String>,
-    /// With a window that meets this one: 14:00..15:30, "friday 00:00..24h"
+    /// With a window that meets this one: 14:00..15:30, "friday 00:00..24:00"
     #[arg(long, short = 'w', value_name = "FROM..UNTIL")]
     pub window: Option<String>,
     /// Also what is over
@@ -303,7 +323,7 @@ pub struct AuditArgs {
     /// Asked by this caller: uid:1000, alice
     #[arg(long, alias = "owner", value_name = "NAME")]
     pub who: Option<String>,
-    /// Made at this time or later
+    /// Made at this time or later; a time of day alone is when it was last that
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
     /// Only the last so many of them [default: 50, or all with --since, --handle or --who]

@@ -1,6 +1,6 @@
 //! From arguments to the book's documents.
 
-use super::args::{End, PacketArgs, WantArgs, WhoseArgs, end};
+use super::args::{End, Lasting, PacketArgs, WantArgs, WhoseArgs, end};
 use super::desk::Asked;
 use super::show::kind_of;
 use super::times::Calendar;
@@ -103,7 +103,13 @@ fn windows(want: &WantArgs, from: Option<&String>, calendar: &Calendar) -> Resul
     let mut ask = AskDoc {
         parts: want.parts.iter().map(|text| part(text, want)).collect::<Result<_, _>>().map_err(bad)?,
         start: time(from)?,
-        duration_s: want.duration.map(|span| span.as_nanos() as f64 / 1e9),
+        duration_s: match want.duration {
+            Some(Lasting::Span(span)) => Some(span.as_nanos() as f64 / 1e9),
+            Some(Lasting::Ever) if want.earliest => {
+                return Err(Complaint::usage("as early as it fits, and for how long?"));
+            }
+            Some(Lasting::Ever) | None => None,
+        },
         earliest: want.earliest,
         label: want.label.clone(),
         ..AskDoc::default()

@@ -66,8 +66,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Complaint> {
 
 /// A time that has passed: of a time of day alone the last one, where elsewhere it is the next.
 fn past(calendar: &Calendar, text: &str) -> Result<Instant, Complaint> {
-    let today = calendar.time(&format!("today {text}"));
-    let at = today.or_else(|_| calendar.time(text)).map_err(Complaint::usage)?;
+    let at = calendar.last(text).map_err(Complaint::usage)?;
     if at > calendar.now() {
         return Err(Complaint::usage(format!("{text:?} is ahead: nothing was decided since then")));
     }

@@ -7,11 +7,12 @@ pub mod calendar;
 pub mod desk;
 pub mod kept;
 pub mod show;
+mod take;
 pub mod times;
 
 use crate::complain::Complaint;
 use api::agent::{Answer, BookAnswer, Request};
-use api::book::{AmountDoc, BindingDoc, BookFilter, Instant, ReservationDoc, WindowDoc};
+use api::book::{AlternativeDoc, AmountDoc, BindingDoc, BookFilter, Instant, ReservationDoc, WindowDoc};
 use api::client::Client;
 use api::units;
 use args::{BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, PacketArgs, ReserveArgs, WantArgs, WhoseArgs};
@@ -57,6 +58,9 @@ fn from_as_source(want: &WantArgs, packets: PacketArgs) -> PacketArgs {
 pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
     let (want, whose) = (&args.want, &args.whose);
     let calendar = here(want.zone.as_deref())?;
+    if want.duration.is_none() && want.window.is_none() && want.volume.is_none() {
+        return Err(Complaint::usage("for how long? --for 1h, a window (-w 14:00..15:30), or --for ever"));
+    }
     let mut asked = ask::asked(want, &whose.packets, &calendar)?;
     let processes = WhoseArgs { packets: PacketArgs::default(), ..whose.clone() };
     // Between two hosts the addresses are of the path.
@@ -68,7 +72,17 @@ pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
     (asked.ask.key, asked.ask.group) = (args.key.clone(), args.group.clone());
     let resources = asked.resources();
     let mut desk = Desk::open(&want.book, asked.path.is_some())?;
-    print(desk.create(asked), &resources, &calendar, want.json)
+    let single = asked.ask.windows.is_empty() && asked.ask.volume.is_none();
+    let path = asked.path.is_some();
+    let typed = take::typed();
+    let command = |offered: &AlternativeDoc| match single {
+        true => take::command(&typed, offered, path, &calendar),
+        false => None,
+    };
+    match desk.create(asked) {
+        Err(Failed::Said(problem)) => Err(show::complaint_with(problem, &resources, &calendar, want.json, &command)),
+        told => print(told, &resources, &calendar, want.json),
+    }
 }
 
 /// `sluice enquire`: exit status 1 if it would be refused.
@@ -121,7 +135,18 @@ pub fn modify(args: &ModifyArgs) -> Result<ExitCode, Complaint> {
             Some(text) => calendar.time(text).map(Some).map_err(Complaint::usage),
         }
     };
-    (changed.doc.start, changed.doc.end) = (time(&args.start)?, time(&args.end)?);
+    // `--end +1h` is an hour more than there is.
+    let ends = found.doc().parts.iter().flat_map(|part| &part.steps).map(|step| step.end).collect::<Option<Vec<_>>>();
+    let longer = match (args.end.as_deref().and_then(|text| text.trim().strip_prefix('+')), ends) {
+        (Some(_), None) => return Err(Complaint::usage("it has no end that could be later")),
+        (Some(span), Some(ends)) => {
+            let span = units::parse_span(span).map_err(Complaint::usage)?;
+            ends.into_iter().max().map(|end| Instant(end.0.saturating_add(span)))
+        }
+        (None, _) => None,
+    };
+    changed.doc.start = time(&args.start)?;
+    changed.doc.end = if longer.is_some() { longer } else { time(&args.end)? };
     if changed == Changed::default() {
         return Err(Complaint::usage(
             "what is to change? give --amount, --forward, --reverse, --start, --end or --label",

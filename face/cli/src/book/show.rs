@@ -4,7 +4,7 @@ use super::times::Calendar;
 use crate::complain::Complaint;
 use crate::watch::rate;
 use api::agent::Problem;
-use api::book::{BindingDoc, BookEvent, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, StepDoc};
+use api::book::{AlternativeDoc, BindingDoc, BookEvent, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, StepDoc};
 use api::table::{Align, Table};
 use rest::documents::{Enquiry, Event};
 use std::fmt::Write;
@@ -243,6 +243,11 @@ pub fn enquired_of(doc: &Enquiry, calendar: &Calendar) -> String {
 
 /// Why not, and what would be possible.
 pub fn refused(refusal: &RefusalDoc, resources: &[String], calendar: &Calendar) -> String {
+    refused_with(refusal, resources, calendar, &|_| None)
+}
+
+/// The same, each alternative with the command that takes it.
+fn refused_with(refusal: &RefusalDoc, resources: &[String], calendar: &Calendar, command: Commands<'_>) -> String {
     let mut text = format!("{}\n", reason(refusal, calendar));
     for alternative in &refusal.alternatives {
         for (n, part) in alternative.parts.iter().enumerate() {
@@ -250,6 +255,9 @@ pub fn refused(refusal: &RefusalDoc, resources: &[String], calendar: &Calendar) 
             for line in steps(unit_of(resource), part, calendar) {
                 let _ = writeln!(text, "  {}: {resource}  {line}", alternative.sort.replace('_', " "));
             }
+        }
+        if let Some(command) = command(alternative) {
+            let _ = writeln!(text, "    {command}");
         }
     }
     text
@@ -268,15 +276,29 @@ fn reason(refusal: &RefusalDoc, calendar: &Calendar) -> String {
     format!("{resource}: asked {asked}, free {free} from {} to {end}", calendar.show(start))
 }
 
+/// What is typed to take an alternative, where that can be said.
+pub type Commands<'a> = &'a dyn Fn(&AlternativeDoc) -> Option<String>;
+
 /// A refusal, with its alternatives; on standard output as JSON where that was asked for.
 pub fn complaint(problem: Problem, resources: &[String], calendar: &Calendar, json: bool) -> Complaint {
+    complaint_with(problem, resources, calendar, json, &|_| None)
+}
+
+/// The same, each alternative with the command that takes it.
+pub fn complaint_with(
+    problem: Problem,
+    resources: &[String],
+    calendar: &Calendar,
+    json: bool,
+    command: Commands<'_>,
+) -> Complaint {
     let Problem { kind, message, refusal } = problem;
     let text = match &refusal {
         Some(refusal) => {
             if json {
                 println!("{}", serde_json::json!({ "kind": kind, "message": message, "refusal": refusal }));
             }
-            refused(refusal, resources, calendar).trim_end().to_owned()
+            refused_with(refusal, resources, calendar, command).trim_end().to_owned()
         }
         None => message,
     };

@@ -76,6 +76,27 @@ impl Calendar {
         found.strftime(&format!("{day}%H:%M{seconds}")).to_string()
     }
 
+    /// An instant as [`Calendar::time`] reads it, to the second.
+    pub fn typed(&self, at: Instant) -> Option<String> {
+        let found = Timestamp::from_nanosecond(at.0.as_nanos().into()).ok()?.to_zoned(self.now.time_zone().clone());
+        let day = if found.date() == self.now.date() { "" } else { "%Y-%m-%d " };
+        Some(found.strftime(&format!("{day}%H:%M:%S")).to_string())
+    }
+
+    /// A time of day when it was last that; any other time as always.
+    ///
+    /// # Errors
+    /// It is none, or the clocks skip it.
+    pub fn last(&self, text: &str) -> Result<Instant, BadTime> {
+        let Some(of_day) = time_of_day(text) else { return self.time(text) };
+        let at = self.exact(self.now.date().to_datetime(of_day))?;
+        if at <= self.now() {
+            return Ok(at);
+        }
+        let before = self.now.date().yesterday().map_err(|error| error.to_string())?;
+        self.exact(before.to_datetime(of_day))
+    }
+
     /// A time as people write it; a time of day alone, or a day of the week, is the next one.
     ///
     /// # Errors
@@ -109,7 +130,9 @@ impl Calendar {
             Some((day, of_day)) => (Some(day.trim()), of_day),
             None => (None, text),
         };
-        let of_day = time_of_day(of_day).ok_or_else(bad)?;
+        // The midnight after a day may be written as its end.
+        let midnight = matches!(of_day.trim(), "24:00" | "24h" | "24:00:00");
+        let of_day = if midnight { Some(OfDay::midnight()) } else { time_of_day(of_day) }.ok_or_else(bad)?;
         let today = from.date();
         let date = match day.map(str::to_lowercase).as_deref() {
             None => today,
@@ -120,6 +143,7 @@ impl Calendar {
                 None => day.parse::<Date>().map_err(|_| bad())?,
             },
         };
+        let date = if midnight { date.tomorrow().map_err(|_| bad())? } else { date };
         let at = self.exact(date.to_datetime(of_day))?;
         let moves_on = day.is_none() || day.is_some_and(|day| weekday(&day.to_lowercase()).is_some());
         if moves_on && at <= instant(from) {
@@ -307,6 +331,9 @@ mod tests {
             ("saturday 16:00", "2026-11-21T15:00:00Z"),
             ("saturday 14:00", "2026-11-28T13:00:00Z"),
             ("2027-07-01 08:00", "2027-07-01T06:00:00Z"),
+            ("2027-07-01 24:00", "2027-07-01T22:00:00Z"),
+            ("24:00", "2026-11-21T23:00:00Z"),
+            ("friday 24h", "2026-11-27T23:00:00Z"),
             ("2027-07-01T08:00:00-04:00", "2027-07-01T12:00:00Z"),
             ("2027-03-28 02:30", "2027-03-28T02:30:00 does not exist here: the clocks are set forward then"),
             ("2027-10-31 02:30", "2027-10-31T00:30:00Z"),
@@ -320,6 +347,9 @@ mod tests {
             assert!(berlin().time(text).is_err(), "{text}");
         }
         assert!(Calendar::here(Some("Mars/Olympus")).is_err());
+        // It is Saturday, 15:00 there: an hour ago, and yesterday.
+        let last = |text: &str| berlin().last(text).unwrap().to_string();
+        assert_eq!((last("14:00"), last("16:00")), ("2026-11-21T13:00:00Z".into(), "2026-11-20T15:00:00Z".into()));
     }
 
     #[test]

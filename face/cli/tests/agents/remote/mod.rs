@@ -4,6 +4,7 @@
 mod command;
 mod door;
 mod front;
+mod halves;
 mod kept;
 mod path;
 
@@ -84,6 +85,12 @@ pub struct Running(ProcessId);
 impl Running {
     pub fn start(command: &mut Command, log: &Path) -> Running {
         Running(detached(command, log))
+    }
+
+    /// At once, as by a power cut.
+    pub fn kill(self) {
+        let _ = self.0.signal(9);
+        wait_for("it is gone", || (!self.0.is_running()).then_some(()));
     }
 }
 

@@ -1,0 +1,38 @@
+//! A reservation as lists and documents show it: all of its members, and whether something is still to be done to them.
+
+use crate::broker::Broker;
+use crate::documents::Reservation;
+use crate::gather::{self, Found, Member, document};
+use crate::id::{Group, Id};
+use crate::problem::Answer;
+use api::links::CallerDoc;
+
+/// The members of a row of a list, with those that the list does not show: what is over, of another page, or at another agent than
+/// the one that was asked about.
+///
+/// # Errors
+/// An agent answered something else than what it was asked.
+pub(crate) async fn whole(broker: &Broker, caller: &CallerDoc, id: &Id, members: Vec<Member>) -> Answer<Found> {
+    let listed = |name: &String| {
+        let is = |member: &Member| *name == Group::member_name(&broker.agents[member.agent].name, member.way);
+        members.iter().any(is)
+    };
+    match (id, members.first()) {
+        (Id::Group(group), Some(first)) if !first.doc.members.iter().all(listed) => {
+            let found = gather::members(&broker.agents, caller, group).await?;
+            // It may have gone since.
+            Ok(if found.members.is_empty() { Found { members, ..Found::default() } } else { found })
+        }
+        _ => Ok(Found { members, ..Found::default() }),
+    }
+}
+
+/// As one document. What several agents are still to do is not done.
+pub(crate) fn shown(broker: &Broker, id: &Id, found: &Found) -> Reservation {
+    let mut doc = document(&broker.agents, id, found);
+    let open = broker.intents.of(&doc.id).is_some_and(|intent| intent.what != "commit");
+    if open && (found.live().next().is_some() || !found.unknown.is_empty()) {
+        "broken".clone_into(&mut doc.state);
+    }
+    doc
+}
