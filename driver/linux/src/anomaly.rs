@@ -43,13 +43,18 @@ impl Kind {
     /// The errors that the kernel gives for such a call.
     pub fn errors(self) -> &'static [(&'static str, i32)] {
         match self {
-            Kind::Write => &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO)],
+            Kind::Write => &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO), ("EROFS", libc::EROFS)],
             Kind::Sync => &[("EIO", libc::EIO), ("ENOSPC", libc::ENOSPC)],
             Kind::Open => &[("EMFILE", libc::EMFILE), ("EINTR", libc::EINTR), ("ENOSPC", libc::ENOSPC)],
             Kind::Rename => &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO)],
             Kind::Descriptor => &[("EMFILE", libc::EMFILE), ("ENOBUFS", libc::ENOBUFS)],
             Kind::Netlink => &[("ENOBUFS", libc::ENOBUFS), ("EINTR", libc::EINTR)],
         }
+    }
+
+    /// Whether an error of the kernel's stays until somebody does something about it: a disk that is full, or read only.
+    pub fn lasts(error: i32) -> bool {
+        [libc::ENOSPC, libc::EROFS].contains(&error)
     }
 
     fn of(call: libc::c_int) -> Option<Kind> {
@@ -166,16 +171,17 @@ fn filter() -> Vec<libc::sock_filter> {
 }
 
 impl Watch {
-    /// Watches the program that was started as process `pid` with [`watch_at_exec`].
+    /// Watches the program that was started as process `pid` with [`watch_at_exec`]; the fault is there from its first call on.
     ///
     /// # Errors
     /// It is gone, is not watched, or is not ours to watch.
-    pub fn of(pid: u32) -> Result<Watch, Failed> {
+    pub fn of(pid: u32, fault: Option<Fault>) -> Result<Watch, Failed> {
         let number = i32::try_from(pid).unwrap_or(-1);
         // SAFETY: no memory is passed; the descriptor is new and ours alone.
         let process = unsafe { descriptor(libc::syscall(libc::SYS_pidfd_open, number, 0), "know the program")? };
         let listener = copy(&process, LISTENER, "watch the program")?;
-        let shared = Arc::new(Shared { listener, process, pid, state: Mutex::default() });
+        let shared =
+            Arc::new(Shared { listener, process, pid, state: Mutex::new(State { fault, ..State::default() }) });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("anomalies".to_owned());
         let thread = thread.spawn(move || supervise(&theirs)).map_err(Failed::doing("start a thread"))?;
@@ -357,8 +363,8 @@ mod tests {
                 eprintln!("SKIPPED: seccomp user notification is not to be had here");
                 return;
             };
-            let watch = Watch::of(child.id()).unwrap();
-            watch.arm(Some(Fault { kind: Kind::Write, nth: 2, error: libc::ENOSPC, lasting }));
+            let fault = Fault { kind: Kind::Write, nth: 2, error: libc::ENOSPC, lasting };
+            let watch = Watch::of(child.id(), Some(fault)).unwrap();
             drop(child.stdin.take());
             child.wait().unwrap();
             assert_eq!(std::fs::read_to_string(&place).unwrap(), expected);

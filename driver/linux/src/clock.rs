@@ -3,20 +3,52 @@
 //! [`Clock::now`] is the boot clock (it counts suspended time and never steps) plus an offset to Unix time that is
 //! fixed when the process starts. Calendar edges are another matter: see `ARCHITECTURE.md`, "Time".
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use terms::{Span, Time};
 
 /// The boot clock with a fixed offset.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     offset_ns: u64,
+    step: Option<&'static Step>,
+}
+
+/// By how much the wall clock is off what the machine's says, nanoseconds: so that tests step a clock, and never the machine's.
+#[derive(Debug, Default)]
+pub struct Step(AtomicI64);
+
+impl Step {
+    /// Off by so much from now on.
+    pub fn set(&self, nanos: i64) {
+        self.0.store(nanos, Ordering::SeqCst);
+    }
 }
 
 impl Clock {
     /// Fixes the offset now.
     pub fn start() -> Clock {
-        let wall = read(libc::CLOCK_REALTIME);
-        let boot = read(libc::CLOCK_BOOTTIME);
-        Clock { offset_ns: wall.saturating_sub(boot) }
+        Clock::begin(None)
+    }
+
+    /// The same with a wall clock that a test can step.
+    pub fn stepped(step: &'static Step) -> Clock {
+        Clock::begin(Some(step))
+    }
+
+    fn begin(step: Option<&'static Step>) -> Clock {
+        let clock = Clock { offset_ns: 0, step };
+        Clock { offset_ns: clock.wall().saturating_sub(read(libc::CLOCK_BOOTTIME)), step }
+    }
+
+    fn wall(&self) -> u64 {
+        let step = self.step.map_or(0, |step| step.0.load(Ordering::SeqCst));
+        read(libc::CLOCK_REALTIME).saturating_add_signed(step)
+    }
+
+    /// Calendar time as it is known now, which steps when somebody sets the clock: for what is dated by others, as
+    /// certificates and keys are, and for what people read. Nothing is timed by it.
+    pub fn today(&self) -> Time {
+        Time::from_nanos(self.wall())
     }
 
     /// Nanoseconds that look like Unix time but never step and never run backwards.
@@ -27,7 +59,7 @@ impl Clock {
     /// Our time of an instant of the recent past that the kernel named by the wall clock, nanoseconds; without one,
     /// now. A step of the wall clock in between is the only error.
     pub fn from_wall(&self, stamp: Option<u64>) -> Time {
-        let age = stamp.map_or(0, |stamp| read(libc::CLOCK_REALTIME).saturating_sub(stamp));
+        let age = stamp.map_or(0, |stamp| self.wall().saturating_sub(stamp));
         Time::from_nanos(self.now().as_nanos().saturating_sub(age))
     }
 
@@ -36,7 +68,7 @@ impl Clock {
     /// what this machine's clock says, and by that measure it is exact.
     pub fn calendar(&self) -> (i64, Span) {
         let before = read(libc::CLOCK_BOOTTIME);
-        let wall = read(libc::CLOCK_REALTIME);
+        let wall = self.wall();
         let after = read(libc::CLOCK_BOOTTIME);
         let ours = (before + (after - before) / 2).saturating_add(self.offset_ns);
         let ahead = i128::from(wall) - i128::from(ours);
@@ -91,6 +123,29 @@ mod tests {
     fn calendar_time_is_where_it_was_at_the_start() {
         let (ahead, _) = Clock::start().calendar();
         assert!(ahead.abs() < 1_000_000_000, "{ahead} ns since a moment ago");
+    }
+
+    /// A machine that boots in 1970 and is told the time later: timers go on as they were, the calendar is right at once.
+    #[test]
+    fn a_step_moves_the_calendar_and_no_timer() {
+        const DAY: u64 = 86_400_000_000_000;
+        let step: &'static Step = Box::leak(Box::default());
+        let right = Clock::start().today();
+        step.set(-(right.as_nanos() as i64) + 5_000_000_000);
+        let clock = Clock::stepped(step);
+        let (before, young) = (clock.now(), clock.today());
+        assert!(young.as_nanos() < DAY && before.as_nanos() < DAY, "1970");
+        assert!(clock.calendar().0.abs() < 1_000_000_000);
+        step.set(0);
+        assert!(clock.today().since(right).as_nanos() < DAY && clock.today() >= right);
+        assert!(clock.now().since(before).as_nanos() < DAY, "timers do not step");
+        let (ahead, _) = clock.calendar();
+        let calendar = clock.now().as_nanos().saturating_add_signed(ahead);
+        assert!(calendar.abs_diff(clock.today().as_nanos()) < 1_000_000_000);
+        // And back again: timers do not run backwards.
+        let last = clock.now();
+        step.set(-3_600_000_000_000);
+        assert!(clock.now() >= last && clock.today() < right);
     }
 
     #[test]

@@ -131,13 +131,16 @@ impl Lock {
     pub fn take(path: &Path) -> Result<Lock, LockError> {
         let what = || format!("lock {}", path.display());
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o644);
+        // Whoever can open it can hold it (flock(2)): nobody else may, not even for reading.
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let mut file = options.open(path).map_err(|error| LockError::Failed(Failed::because(what(), error)))?;
+        let private = file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600));
+        private.map_err(|error| LockError::Failed(Failed::because(what(), error)))?;
         if !claim(&file).map_err(|error| LockError::Failed(Failed::because(what(), error)))? {
             return Err(LockError::Held(fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())));
         }
-        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        written.map_err(|error| LockError::Failed(Failed::because(what(), error)))?;
+        // For people alone: on a full disk the lock holds without it.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Lock { _file: file })
     }
 }

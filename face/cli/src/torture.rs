@@ -1,6 +1,7 @@
 //! `sluice torture ...`: long runs in which everything goes wrong, with laws that are checked all the time.
 
 use crate::complain::{Complaint, INTERRUPTED};
+use ::lab::anomalies;
 use ::lab::crash;
 use ::lab::error::Error;
 use ::lab::patience::Patience;
@@ -9,6 +10,9 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// How many faults the short form has.
+const QUICK: u64 = 40;
+
 /// `sluice torture`.
 #[derive(Subcommand, Debug)]
 pub enum TortureCommand {
@@ -16,6 +20,8 @@ pub enum TortureCommand {
     SoftState(SoftStateArgs),
     /// A real agent in a namespace, under load: kill -9 at random instants, and nothing acknowledged is lost (root)
     Crash(CrashArgs),
+    /// A real agent whose n-th system call of a kind fails, for every n, at start and while it runs (root)
+    Anomalies(AnomaliesArgs),
 }
 
 /// `sluice torture crash`.
@@ -35,6 +41,30 @@ pub struct CrashArgs {
     /// End with one JSON object on a line of its own
     #[arg(long)]
     pub json: bool,
+}
+
+/// `sluice torture anomalies`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice torture anomalies --quick           some of each kind\n  \
+                        sluice torture anomalies --json            every write, fsync, open, rename, descriptor, netlink message\n\n\
+                        After each fault the agent is started twice, and all must be as it was acknowledged.\n\
+                        Prints what was found, and exits with status 1 if anything was.")]
+pub struct AnomaliesArgs {
+    /// About 40 faults of all that there are
+    #[arg(long)]
+    pub quick: bool,
+    /// About so many faults of all that there are
+    #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = clap::value_parser!(u64).range(1..))]
+    pub faults: Option<u64>,
+    /// No progress on standard error
+    #[arg(long)]
+    pub silent: bool,
+    /// End with one JSON object on a line of its own
+    #[arg(long)]
+    pub json: bool,
+    /// A mistake on purpose, which has to be found: for the test of this test
+    #[arg(long, hide = true)]
+    pub plant: bool,
 }
 
 /// `sluice torture soft-state`.
@@ -67,6 +97,7 @@ pub fn run(command: &TortureCommand) -> Result<ExitCode, Complaint> {
     match command {
         TortureCommand::SoftState(args) => soft_state(args),
         TortureCommand::Crash(args) => crash(args),
+        TortureCommand::Anomalies(args) => anomalies(args),
     }
 }
 
@@ -77,6 +108,21 @@ fn crash(args: &CrashArgs) -> Result<ExitCode, Complaint> {
     print!("{}", told.text());
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(|error| Complaint::world(error.to_string()))?);
+    }
+    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn anomalies(args: &AnomaliesArgs) -> Result<ExitCode, Complaint> {
+    let faults = if args.quick { Some(QUICK) } else { args.faults };
+    let program = std::env::current_exe()?;
+    let options = anomalies::Options { program, faults, progress: !args.silent, plant: args.plant };
+    let (report, findings) = anomalies::run(&options, &Patience::until_signalled()?)?;
+    findings.iter().for_each(|finding| println!("{finding}"));
+    if args.json {
+        println!("{}", serde_json::to_string(&report).map_err(|error| Complaint::world(error.to_string()))?);
+    } else {
+        let anomalies::Report { faults, lost, stuck } = report;
+        println!("{faults} faults: {lost} lost, {stuck} stuck");
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

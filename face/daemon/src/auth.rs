@@ -146,8 +146,18 @@ pub(crate) fn words(auth: Option<&Auth>) -> String {
 impl Agent {
     /// Tells the node whose messages an interface takes; before anything else of the interface.
     pub(crate) fn tell_auth(&mut self, interface: IfIndex, name: &str) {
-        if let Some(auth) = self.auth.get(name).cloned() {
+        if let Some(auth) = self.auth.get(name) {
+            let auth = auth.by_clock(self.book.clock.ahead_ns);
             self.tell(Input::Auth { interface, auth });
+        }
+    }
+
+    /// Calendar time has moved: keys begin and end at other times of ours. What neighbours have shown stays.
+    pub(crate) fn date_keys(&mut self) {
+        let there: Vec<(IfIndex, String)> =
+            self.interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect();
+        for (index, name) in there {
+            self.tell_auth(index, &name);
         }
     }
 
@@ -158,11 +168,7 @@ impl Agent {
             problem("refused", format!("{mistake}; the keys are as they were"))
         })?;
         self.auth = fresh;
-        let there: Vec<(IfIndex, String)> =
-            self.interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect();
-        for (index, name) in there {
-            self.tell_auth(index, &name);
-        }
+        self.date_keys();
         self.announce(Level::Info, "keys_reloaded", "each file of keys was read again");
         Ok(())
     }

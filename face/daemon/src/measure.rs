@@ -102,4 +102,22 @@ mod tests {
         assert_eq!(read(3_000, 380_000, 1_000), (2_000, 1_000_000.0, 0.0, 380_000));
         assert_eq!(read(4_000, 1_000, 0), (0, 0.0, 0.0, 1_000), "installed anew");
     }
+
+    /// The wall clock steps by an hour inside a window, either way (FAULTS.md M7): the rate is what went by.
+    #[test]
+    fn a_clock_that_steps_inside_a_window_changes_no_rate() {
+        let step: &'static linux::clock::Step = Box::leak(Box::default());
+        let clock = linux::clock::Clock::stepped(step);
+        for hours in [1, -1, 24 * 365] {
+            let mut meter = Meter::default();
+            let begun = clock.now();
+            meter.read(begun, IfIndex(3), &FLOW, counters(1_000_000, 0));
+            step.set(hours * 3_600_000_000_000);
+            std::thread::sleep(std::time::Duration::from_millis(210));
+            let now = clock.now();
+            let told = meter.read(now, IfIndex(3), &FLOW, counters(2_000_000, 0));
+            let expected = 8e6 / (now.since(begun).as_nanos() as f64 / 1e9);
+            assert!((told.bps / expected - 1.0).abs() < 1e-9 && told.interval_ms < 60_000, "{told:?}");
+        }
+    }
 }

@@ -13,9 +13,7 @@ use linux::privilege::User;
 use linux::process::{Capability, Lock, LockError, missing_capabilities};
 use std::fs;
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Why an agent did not start.
@@ -100,7 +98,7 @@ const NEEDED_BY_FRONT: [Capability; 3] = [Capability::SetUid, Capability::SetGid
 #[derive(Debug)]
 pub struct Sole {
     _state: Lock,
-    _namespace: UnixListener,
+    _namespace: Lock,
 }
 
 /// Looks at everything that an agent needs, and takes the locks.
@@ -129,7 +127,7 @@ pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
         LockError::Held(pid) => StartError::AlreadyRunning { what: format!("the state in {}", state.display()), pid },
         LockError::Failed(failed) => failed.into(),
     })?;
-    Ok(Sole { _state: lock, _namespace: claim_namespace()? })
+    Ok(Sole { _state: lock, _namespace: claim_namespace(Path::new(LOCKS))? })
 }
 
 /// Makes the state directory, which nobody but the agent's user and group looks into; one that is there already is closed to others
@@ -174,20 +172,36 @@ fn foreign_roots(netlink: &mut Socket, links: &[Link], config: &AgentConfig) -> 
     Ok(wrong)
 }
 
-/// One agent per network namespace, because two would fight over its interfaces. Abstract socket names belong to a
-/// network namespace and end with their holder (unix(7)).
-fn claim_namespace() -> Result<UnixListener, StartError> {
+/// Where the locks of network namespaces are. A socket's abstract name would end with the namespace by itself, but any user
+/// can have it first; into `/run` and this directory only root writes.
+const LOCKS: &str = "/run/sluice.locks";
+
+/// One agent per network namespace, because two would fight over its interfaces.
+fn claim_namespace(locks: &Path) -> Result<Lock, StartError> {
     let what = "claim this network namespace";
-    let name = SocketAddr::from_abstract_name("sluice-agent").map_err(Failed::doing(what))?;
-    match UnixListener::bind_addr(&name) {
-        Ok(listener) => Ok(listener),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let holder = UnixStream::connect_addr(&name).and_then(|stream| linux::process::peer(&stream));
-            let pid = holder.ok().and_then(|peer| u32::try_from(peer.pid).ok());
-            Err(StartError::AlreadyRunning { what: "this network namespace".to_owned(), pid })
-        }
-        Err(error) => Err(Failed::because(what, error).into()),
+    let namespace = fs::metadata("/proc/self/ns/net").map_err(Failed::doing(what))?;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(locks);
+    made.map_err(Failed::doing(format!("make {}", locks.display())))?;
+    let found = fs::symlink_metadata(locks).map_err(Failed::doing(format!("look at {}", locks.display())))?;
+    if !found.is_dir() || !is_ours(found.uid()) || found.mode() & 0o022 != 0 {
+        let why = format!(
+            "{} has to be a directory of root's that nobody else writes to: chown root {0}; chmod 755 {0}",
+            locks.display()
+        );
+        return Err(Failed::because(what, std::io::Error::other(why)).into());
     }
+    // The kernel's name of the namespace; while its agent runs no other gets that number.
+    let file = locks.join(format!("netns-{}-{}.lock", namespace.dev(), namespace.ino()));
+    Lock::take(&file).map_err(|error| match error {
+        LockError::Held(pid) => StartError::AlreadyRunning { what: "this network namespace".to_owned(), pid },
+        LockError::Failed(failed) => failed.into(),
+    })
+}
+
+/// Root's, or of the user that this agent runs as.
+fn is_ours(uid: u32) -> bool {
+    let own = fs::metadata("/proc/self").map(|found| found.uid());
+    uid == 0 || own.is_ok_and(|own| own == uid)
 }
 
 /// Chance for refresh jitter, from the kernel.
@@ -197,4 +211,25 @@ pub(crate) fn seed() -> Result<u64, Failed> {
     let mut random = std::fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;
     random.read_exact(&mut bytes).map_err(Failed::doing("read /dev/urandom"))?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that others write to is refused, with the remedy; the lock is nobody else's to open.
+    #[test]
+    fn a_namespace_is_claimed_where_only_root_writes() {
+        let place = std::env::temp_dir().join(format!("sluice-locks-{}", std::process::id()));
+        let lock = claim_namespace(&place).unwrap();
+        let again = claim_namespace(&place);
+        assert!(matches!(again, Err(StartError::AlreadyRunning { pid: Some(pid), .. }) if pid == std::process::id()));
+        let file = fs::read_dir(&place).unwrap().next().unwrap().unwrap();
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+        drop(lock);
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = claim_namespace(&place).unwrap_err().to_string();
+        assert!(error.contains("chmod 755"), "{error}");
+        fs::remove_dir_all(&place).unwrap();
+    }
 }

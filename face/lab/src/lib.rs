@@ -6,6 +6,7 @@
 //! published; [`gara`] books premium flows on real packets; [`figure`] draws, [`pictures`] the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
 #![forbid(unsafe_code)]
 
+pub mod anomalies;
 pub mod bed;
 pub mod capture;
 pub mod cbr;

@@ -319,7 +319,7 @@ async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [
 /// A volume over several agents is moved at one constant rate.
 fn constant(broker: &Broker, wish: &Wish, pieces: &mut [Piece]) -> Answer<()> {
     let Some(volume) = wish.volume else { return Ok(()) };
-    let now = broker.clock.now();
+    let now = broker.clock.today();
     let start = wish.start.map_or(now, |start| start.0.max(now));
     let span = volume.deadline.0.since(start).as_nanos();
     if volume.deadline.0 <= start || volume.bytes == 0 {
@@ -442,7 +442,7 @@ fn name_alternatives(broker: &Broker, pieces: &[Piece], refusal: Option<&mut Ref
 
 /// The same, as early as it fits.
 async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[Piece]) -> Option<AlternativeDoc> {
-    let now = broker.clock.now();
+    let now = broker.clock.today();
     let span = match (wish.duration_s, wish.start, wish.end) {
         (Some(seconds), _, _) => seconds,
         (None, start, Some(end)) if end.0 != Time::FOREVER => {

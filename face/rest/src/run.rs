@@ -42,7 +42,7 @@ pub struct Running {
 /// A file, a port or the socket is not to be had.
 pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
     let clock = Clock::start();
-    let now: trust::Now = Arc::new(move || clock.now());
+    let now: trust::Now = Arc::new(move || clock.today());
     let tls = config
         .tls
         .as_ref()

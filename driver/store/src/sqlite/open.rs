@@ -16,9 +16,7 @@ use std::path::Path;
 const AUDIT_TAIL: u64 = 10_000;
 
 pub(super) fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> {
-    if rusqlite::version_number() < OLDEST {
-        return Err(Error::OldSqlite(rusqlite::version().to_owned()));
-    }
+    check_version(rusqlite::version_number(), rusqlite::version())?;
     let mut make = fs::DirBuilder::new();
     let made = make.recursive(true).mode(0o750).create(directory);
     made.map_err(Error::doing(format!("make the directory {}", directory.display())))?;
@@ -75,6 +73,11 @@ fn prepare(database: &Path, log: &Path, seal: &Path) -> Result<Option<Seal>, Err
         }
     }
     Ok(None)
+}
+
+/// A program that is linked with the system's SQLite may have got one that spoils its log.
+fn check_version(number: i32, text: &str) -> Result<(), Error> {
+    if number < OLDEST { Err(Error::OldSqlite(text.to_owned())) } else { Ok(()) }
 }
 
 fn check_place(directory: &Path, options: &Options) -> Result<(), Error> {
@@ -246,5 +249,21 @@ fn translated(database: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(error),
         Some(ErrorCode::DiskFull) => Error::Full,
         _ => Error::doing(format!("open {}", database.display()))(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FAULTS.md D15: Debian 12 has 3.40.1; 3.51.3 is the first without the fault.
+    #[test]
+    fn an_old_sqlite_is_refused_by_its_number() {
+        for (number, text, good) in [(3_040_001, "3.40.1", false), (3_051_002, "3.51.2", false), (3_051_003, "", true)]
+        {
+            assert_eq!(check_version(number, text).is_ok(), good, "{number}");
+        }
+        assert_eq!(check_version(3_040_001, "3.40.1"), Err(Error::OldSqlite("3.40.1".to_owned())));
+        assert!(check_version(rusqlite::version_number(), "ours").is_ok());
     }
 }

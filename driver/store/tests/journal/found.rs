@@ -289,3 +289,26 @@ fn what_is_too_large_is_refused_and_there_is_room_for_much() {
     Sqlite::open(&place.0, options(None)).unwrap().scan(&mut |_, _, value| bytes += value.len()).unwrap();
     assert_eq!(bytes, 100 << 20);
 }
+
+/// A real overlay (FAULTS.md D10): refused before anything is made there, and taken where that is said.
+#[test]
+fn an_overlay_is_refused() {
+    let place = scratch("overlay");
+    let dirs = ["lower", "upper", "work", "merged"].map(|name| place.0.join(name));
+    dirs.iter().for_each(|dir| fs::create_dir_all(dir).unwrap());
+    let [lower, upper, work, merged] = dirs.each_ref().map(|dir| dir.display());
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "overlay", "sluice-test", "-o", &format!("lowerdir={lower},upperdir={upper},workdir={work}")]);
+    if !mount.arg(merged.to_string()).output().is_ok_and(|output| output.status.success()) {
+        return bench::skipped("an overlay cannot be mounted here (root, a kernel that has it)");
+    }
+    let journal = dirs[3].join("book");
+    let refused = Sqlite::open(&journal, store::sqlite::Options { any_filesystem: false, ..options(None) });
+    let left = fs::read_dir(&journal).map_or(0, |files| files.count());
+    let taken = Sqlite::open(&journal, store::sqlite::Options { any_filesystem: true, ..options(None) });
+    let taken = taken.map(drop);
+    assert!(std::process::Command::new("umount").arg("-l").arg(&dirs[3]).status().unwrap().success());
+    assert!(matches!(&refused, Err(Error::Place { filesystem, .. }) if filesystem == "overlay"), "{refused:?}");
+    assert_eq!(left, 0);
+    taken.unwrap();
+}

@@ -123,6 +123,24 @@ impl Key {
     }
 }
 
+impl Auth {
+    /// The same by a clock that calendar time is ahead of by so many nanoseconds: lifetimes of keys are calendar time, and what
+    /// the engine is told is the node's own.
+    #[must_use]
+    pub fn by_clock(&self, ahead_ns: i64) -> Auth {
+        let Auth::Keys(table) = self else { return self.clone() };
+        let mut table = table.clone();
+        for key in &mut table.keys {
+            let moved = |at: Time| match at {
+                Time::ZERO | Time::FOREVER => at,
+                at => Time::from_nanos(at.as_nanos().saturating_add_signed(ahead_ns.saturating_neg())),
+            };
+            (key.from, key.until) = (moved(key.from), moved(key.until));
+        }
+        Auth::Keys(table)
+    }
+}
+
 impl KeyTable {
     /// Out of keys; strict: handshake required, 64 sequence numbers of reordering, two seconds of clock difference.
     ///
@@ -253,5 +271,34 @@ fn shield(auth: &Auth) -> Option<Shield> {
     match auth {
         Auth::None => None,
         Auth::Keys(table) => Some(Shield::new(table.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// A key of 2026 on a node that booted in 1970 and was told the time later: good from then on, and not before.
+    #[test]
+    fn keys_are_dated_by_the_calendar() {
+        const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
+        let lifetime = |from: u64, until: u64| {
+            let mut key = Key::new(1, Algorithm::HmacSha256, b"a secret of the link");
+            (key.from, key.until) = (Time::from_nanos(from * YEAR), Time::from_nanos(until * YEAR));
+            Auth::Keys(KeyTable::new(vec![key]).unwrap())
+        };
+        let good = |auth: &Auth, now: Time| match auth {
+            Auth::Keys(table) => table.keys[0].is_valid(now, Span::ZERO),
+            Auth::None => false,
+        };
+        let (auth, now) = (lifetime(56, 57), Time::from_nanos(60_000_000_000));
+        assert!(!good(&auth.by_clock(0), now));
+        let ahead = (YEAR * 56 + YEAR / 2) as i64;
+        assert!(good(&auth.by_clock(ahead), now));
+        assert!(!good(&lifetime(50, 51).by_clock(ahead), now), "over");
+        assert!(!good(&auth.by_clock(-ahead), now), "back again");
+        let always = Auth::Keys(KeyTable::new(vec![Key::new(1, Algorithm::HmacSha256, b"always")]).unwrap());
+        assert_eq!(always.by_clock(ahead), always);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Everything here needs root and network namespaces; without them each test says so and is skipped.
 
+mod anomalies;
 mod audit;
 mod auth;
 mod bed;

@@ -40,7 +40,7 @@ pub(crate) struct Book {
     calls: BTreeMap<u64, answer::Waiting>,
     next_call: u64,
     followers: Followers,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// What the journal held, until the book has been told.
     found: Vec<Record>,
     /// Why nothing can be written any more.

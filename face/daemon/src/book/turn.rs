@@ -70,9 +70,13 @@ impl Agent {
     fn tell_clock(&mut self) {
         let (ahead_ns, uncertainty) = self.clock.calendar();
         let told = self.book.clock;
-        if ahead_ns.abs_diff(told.ahead_ns) >= CLOCK_MOVED || uncertainty != told.uncertainty {
+        let moved = ahead_ns.abs_diff(told.ahead_ns) >= CLOCK_MOVED;
+        if moved || uncertainty != told.uncertainty {
             self.book.clock = Clock { ahead_ns, uncertainty };
             self.book.due.push_back(Input::Clock(self.book.clock));
+        }
+        if moved {
+            self.date_keys();
         }
     }
 

@@ -173,7 +173,7 @@ impl Bridge {
     fn open(&mut self) -> Result<(), Failed> {
         let clock = self.clock;
         let source = Arc::new(self.handed.clone());
-        match trust::server_from(&self.files, source, Arc::new(move || clock.now()), Speaks::Agent) {
+        match trust::server_from(&self.files, source, Arc::new(move || clock.today()), Speaks::Agent) {
             Ok(opened) => {
                 if self.open.replace(opened).is_none() {
                     self.tell(&Word::Ready { restricted: self.restricted });

@@ -186,7 +186,7 @@ impl Keeper {
             Word::Refused { from, why } => self.tell(News::Refused { from, why: frames::plain(&why) }),
             Word::Complaint { text } => self.tell(News::Complaint(frames::plain(&text))),
             Word::Enter { guest, from, who } => {
-                let Some(identity) = who.identity(self.clock.now(), &self.config.files.partners) else {
+                let Some(identity) = who.identity(self.clock.today(), &self.config.files.partners) else {
                     return Err(Failed::because("hear the front", io::Error::other("a caller who cannot be")));
                 };
                 let no = |why: &str| Order::NoSeat { guest, why: why.to_owned() };

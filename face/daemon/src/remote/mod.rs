@@ -75,7 +75,7 @@ impl Remote {
     pub(crate) fn open(config: &ListenConfig) -> Result<Remote, Failed> {
         let clock = Clock::start();
         // Mistakes in our own files are told at once, before anybody comes.
-        let tls = trust::server(&config.files, Arc::new(move || clock.now()), Speaks::Agent);
+        let tls = trust::server(&config.files, Arc::new(move || clock.today()), Speaks::Agent);
         tls.map_err(|error| Failed::because("open [listen]", io::Error::other(error)))?;
         let listen = |address: &std::net::SocketAddr| {
             let listener = TcpListener::bind(address).map_err(Failed::doing(format!("listen on {address}")))?;

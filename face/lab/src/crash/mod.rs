@@ -10,11 +10,13 @@ use crate::program::{Running, start};
 use crate::scratch::Scratch;
 use api::agent::Request;
 use api::client::Client;
+use linux::anomaly::{Fault, Watch, watch_at_exec};
 use linux::error::Failed;
 use linux::netlink::Socket;
 use linux::netns::{Guarded, Namespace};
 use load::Load;
-use look::Look;
+pub(crate) use load::{INTERFACE, LICENCE, count};
+pub(crate) use look::Look;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -72,14 +74,14 @@ pub struct Told {
 }
 
 /// Where the agent runs.
-struct Bed {
+pub(crate) struct Bed {
     place: Scratch,
     namespace: Guarded,
     program: PathBuf,
 }
 
 impl Bed {
-    fn make(program: &Path) -> Result<Bed, Error> {
+    pub(crate) fn make(program: &Path) -> Result<Bed, Error> {
         let place = Scratch::create()?;
         let namespace = Guarded::create(place.name())?;
         namespace.run(wire)??;
@@ -96,32 +98,80 @@ impl Bed {
         Ok(Bed { place, namespace, program: program.to_owned() })
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.place.path().join("agent.sock")
     }
 
-    fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.place.path().join("state")
     }
 
-    /// Starts the agent and waits until it answers.
-    fn start(&self, patience: &Patience) -> Result<(Running, Duration), Error> {
+    pub(crate) fn namespace(&self) -> &Place {
+        &self.namespace
+    }
+
+    /// The last line of what the agent said on standard error.
+    pub(crate) fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(self.log()).unwrap_or_default();
+        text.lines().last().unwrap_or("it said nothing").to_owned()
+    }
+
+    fn log(&self) -> PathBuf {
+        self.place.path().join("agent.log")
+    }
+
+    /// Away with the state: the next agent finds none.
+    pub(crate) fn begin_anew(&self) -> Result<(), Error> {
+        let _ = linux::testbed::record::unmount_below(&self.state());
+        match std::fs::remove_dir_all(self.state()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Failed::because(format!("remove {}", self.state().display()), error).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn command(&self) -> Result<Command, Error> {
+        let log = std::fs::File::create(self.log()).map_err(Failed::doing("write the agent's log"))?;
         let mut command = Command::new(&self.program);
-        command.arg("agent").arg("--config").arg(self.place.path().join("agent.toml")).stdout(Stdio::null());
+        command.arg("agent").arg("--config").arg(self.place.path().join("agent.toml"));
+        command.stdout(Stdio::null()).stderr(log);
         self.namespace.enter_at_exec(&mut command);
+        Ok(command)
+    }
+
+    /// Starts the agent under supervision, and does not wait.
+    pub(crate) fn start_watched(&self, fault: Option<Fault>) -> Result<(Running, Watch), Error> {
+        let mut command = self.command()?;
+        watch_at_exec(&mut command);
+        let agent = start(&mut command)?;
+        let watch = Watch::of(agent.id(), fault)?;
+        Ok((agent, watch))
+    }
+
+    /// Waits until the agent answers.
+    pub(crate) fn answers(&self, agent: &mut Running, most: Duration, patience: &Patience) -> Result<(), Error> {
         let begun = Instant::now();
-        let mut agent = start(&mut command)?;
-        while begun.elapsed() < START {
-            let answers = Client::connect(&self.socket()).and_then(|mut client| client.call(Request::Hello));
-            if answers.is_ok() {
-                return Ok((agent, begun.elapsed()));
+        while begun.elapsed() < most {
+            // Whoever cannot answer is not waited for: it may never do.
+            let client = Client::connect(&self.socket());
+            if client.and_then(|mut client| client.call(Request::Hello)).is_ok() {
+                return Ok(());
             }
             if !agent.is_running() {
-                return Err(Error::Void("the agent ended by itself".to_owned()));
+                return Err(Error::Void(format!("the agent ended by itself: {}", self.last_words())));
             }
             patience.wait(Duration::from_millis(1))?;
         }
-        Err(Error::Void(format!("the agent does not answer within {START:?}")))
+        Err(Error::Void(format!("the agent does not answer within {most:?}")))
+    }
+
+    /// Starts the agent and waits until it answers.
+    pub(crate) fn start(&self, patience: &Patience) -> Result<(Running, Duration), Error> {
+        let begun = Instant::now();
+        let mut agent = start(&mut self.command()?)?;
+        self.answers(&mut agent, START, patience)?;
+        Ok((agent, begun.elapsed()))
     }
 }
 

@@ -81,7 +81,7 @@ async fn follow(broker: &Broker, kept: &Kept) -> Result<(), String> {
             let Gathered { place, lost, events } = &gathered;
             let body = Body { webhook: &kept.id, place: place.to_string(), lost: *lost, events };
             let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
-            let at_s = broker.clock.now().as_secs();
+            let at_s = broker.clock.today().as_secs();
             let delivery = Delivery { id: &kept.id, secret: &kept.secret, at_s, body };
             broker.hooks.poster.post(&target, delivery).await?;
         }

@@ -4,6 +4,7 @@
 //! piles up here. Webhooks and their places are kept in one file of the state folder.
 
 mod deliver;
+mod file;
 mod post;
 mod target;
 
@@ -21,9 +22,8 @@ use post::Poster;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use terms::Time;
 use tokio::task::JoinHandle;
@@ -114,10 +114,18 @@ impl Hooks {
     pub fn open(config: &BrokerConfig, gate: Option<Arc<Gate>>) -> Result<Hooks, String> {
         let file = config.state.join("webhooks.json");
         let wrong = |what: String| format!("{}: {what}", file.display());
-        let kept: Vec<Kept> = match read(&file) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(wrong(error.to_string())),
+        let kept: Vec<Kept> = match file::read(&file).map_err(|error| wrong(error.to_string()))? {
+            None => Vec::new(),
+            Some(text) => match serde_json::from_slice(&text) {
+                Ok(kept) => kept,
+                // No webhook is worth a broker that does not start.
+                Err(error) => {
+                    let aside =
+                        file::set_aside(&file).map_err(|why| wrong(format!("{error}; to set it aside: {why}")))?;
+                    eprintln!("sluice: {}: {error}; it is kept as {}", file.display(), aside.display());
+                    Vec::new()
+                }
+            },
         };
         let hook = |kept: Kept| (kept.id.clone(), Hook { kept, failures: 0, last_failure: None, task: None });
         Ok(Hooks {
@@ -180,7 +188,7 @@ impl Hooks {
             return Err(Problem::limit(format!("at most {MAX_OF_ONE} webhooks of one owner, {MAX_HOOKS} of all")));
         }
         all.insert(id.clone(), Hook { kept, failures: 0, last_failure: None, task: None });
-        if let Err(error) = self.write(&all, true) {
+        if let Err(error) = self.write(&all) {
             all.remove(&id);
             return Err(Problem::unavailable(format!("the webhook cannot be written down: {error}")));
         }
@@ -202,7 +210,7 @@ impl Hooks {
             return Err(Problem::not_found());
         }
         let Some(hook) = all.remove(id) else { return Err(Problem::not_found()) };
-        if let Err(error) = self.write(&all, true) {
+        if let Err(error) = self.write(&all) {
             all.insert(id.to_owned(), hook);
             return Err(Problem::unavailable(format!("that cannot be written down: {error}")));
         }
@@ -240,7 +248,7 @@ impl Hooks {
             (hook.failures, hook.last_failure) = (0, None);
         }
         // What cannot be written now is delivered twice after a restart, which receivers must bear anyway.
-        let _ = self.write(&all, false);
+        let _ = self.write(&all);
     }
 
     /// They were not; says how often that has been.
@@ -256,20 +264,11 @@ impl Hooks {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of them into the file: the old one or the whole new one; `surely`: on the disk.
-    fn write(&self, all: &BTreeMap<String, Hook>, surely: bool) -> io::Result<()> {
+    /// All of them into the file, on the disk.
+    fn write(&self, all: &BTreeMap<String, Hook>) -> io::Result<()> {
         let kept: Vec<&Kept> = all.values().map(|hook| &hook.kept).collect();
         let text = serde_json::to_vec_pretty(&kept)?;
-        if let Some(dir) = self.file.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        let new = self.file.with_extension("new");
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&text)?;
-        if surely {
-            file.sync_all()?;
-        }
-        fs::rename(&new, &self.file)
+        file::write(&self.file, &text)
     }
 }
 
@@ -287,15 +286,6 @@ fn row(hook: &Hook, secret: Option<String>) -> Webhook {
         failures: hook.failures,
         last_failure: hook.last_failure.clone(),
     }
-}
-
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    fs::File::open(file)?.take(MAX_FILE + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_FILE {
-        return Err(io::Error::other("too large"));
-    }
-    Ok(text)
 }
 
 /// 160 random bits as text.

@@ -188,3 +188,24 @@ fn who_may_have_which() {
     }
     bed.alice("POST", "/v1/webhooks", json!({"url": receiver.url()})).problem(429);
 }
+
+/// What a power loss may leave of the file, empty or half of it, keeps no broker from starting; it is kept for people.
+#[test]
+fn a_torn_file_of_webhooks_keeps_no_broker_from_starting() {
+    let receiver = Receiver::start(&[]);
+    let mut bed = bed("hooktorn", &receiver);
+    let state = bed.config.state.clone();
+    let hooks = |bed: &Bed| bed.alice("GET", "/v1/webhooks", Value::Null).ok(200)["webhooks"].as_array().unwrap().len();
+    for (left, aside) in [(0, "webhooks.bad"), (40, "webhooks.bad-1")] {
+        bed.alice("POST", "/v1/webhooks", json!({"url": receiver.url()})).ok(201);
+        bed.stop();
+        bed.start();
+        assert_eq!(hooks(&bed), 1, "kept over a restart");
+        bed.stop();
+        let whole = std::fs::read(state.join("webhooks.json")).unwrap();
+        std::fs::write(state.join("webhooks.json"), &whole[..left]).unwrap();
+        bed.start();
+        assert_eq!(hooks(&bed), 0);
+        assert_eq!(std::fs::read(state.join(aside)).unwrap(), &whole[..left]);
+    }
+}
