@@ -13,6 +13,7 @@ extern crate alloc;
 
 mod binding;
 mod hours;
+mod nearest;
 mod pattern;
 pub mod rights;
 mod rule;
@@ -25,7 +26,7 @@ pub use hours::{BadHours, Hours};
 pub use pattern::{BadPattern, MOST_PATTERN, Pattern};
 use rights::{Call, Right, Seat, Whose};
 pub use rule::{Effect, Limits, Rule, Who};
-pub use signal::{Prefix, Signals};
+pub use signal::{Asker, Claim, End, Key, Prefix, Signalled, Signals};
 use terms::book::{Caller, Role};
 use terms::ports::book::{BindQuestion, Question, Verdict};
 
@@ -112,7 +113,7 @@ impl terms::ports::Policy for Policy {
 
     fn decide(&self, question: &Question<'_>) -> Verdict {
         let Some(rule) = self.rules.iter().find(|rule| rule.is_about(question)) else {
-            let denied = Some(String::from("what nobody allows is denied"));
+            let denied = Some(nearest::of_question(self, question));
             return Verdict { rule: String::new(), denied };
         };
         Verdict { rule: rule.name.clone(), denied: rule.denies(question) }

@@ -101,7 +101,8 @@ impl Rule {
     /// The same, of what a question is about.
     pub(crate) fn concerns(&self, caller: &Caller, resource: &str, label: &str, background: bool) -> bool {
         let any = |patterns: &[Pattern], text: &str| patterns.is_empty() || patterns.iter().any(|p| p.matches(text));
-        self.background.is_none_or(|wanted| wanted == background)
+        self.signal != Some(true)
+            && self.background.is_none_or(|wanted| wanted == background)
             && self.who.iter().any(|who| who.is(caller))
             && any(&self.resources, resource)
             && any(&self.labels, label)
@@ -144,7 +145,7 @@ impl Rule {
 }
 
 /// An amount as people count it.
-fn words(resource: &str, amount: u64) -> String {
+pub(crate) fn words(resource: &str, amount: u64) -> String {
     match Kind::of(resource) {
         Kind::Network => format!("{}", Rate::from_bps(amount)),
         Kind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),

@@ -1,7 +1,17 @@
-//! What is signalled through the local socket (RSVP, Boomerang), as policy sees it.
+//! What is signalled through the local socket (RSVP, Boomerang): who may signal how much, for whom, how urgently; and what
+//! each caller has signalled, so that sums hold over all connections of one caller.
 
+use crate::rights::Seat;
+use crate::rule::{Effect, Rule, words};
+use crate::{Policy, nearest};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::book::Caller;
+use terms::ports::book::Verdict;
+use terms::{SenderTemplate, Session, Time};
 
 /// Addresses that begin alike.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,6 +33,71 @@ pub struct Signals {
     pub priority: Option<u16>,
 }
 
+/// An end of what is signalled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// These addresses.
+    Of(Prefix),
+    /// Any address at all.
+    Anywhere,
+    /// It is not said yet: who only registers to receive names no sender.
+    Unsaid,
+}
+
+/// One thing that somebody wants to signal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The interface as a resource, `net/eth1`; empty: none is known; `None`: not said yet.
+    pub resource: Option<String>,
+    /// Whether the packets come in there (a receiver's), rather than leave.
+    pub inward: bool,
+    /// From where.
+    pub src: End,
+    /// To where.
+    pub dst: End,
+    /// How much, bit/s of IP bytes; zero: nothing is reserved.
+    pub amount: u64,
+}
+
+/// Who asks to signal, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// Who.
+    pub caller: &'a Caller,
+    /// How they came in.
+    pub seat: Seat,
+    /// The priority at which they ask: the higher of preempting and defending.
+    pub priority: Option<u16>,
+    /// What day it is; calendar time.
+    pub now: Time,
+}
+
+/// What claims belong to; a later call with the same key takes the place of the one before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Key {
+    /// A sender that a connection offered.
+    Sender(u64, Session, SenderTemplate),
+    /// What a connection reserves for a session.
+    Reserve(u64, Session),
+    /// A session of Boomerang.
+    Boomerang(u64),
+}
+
+impl Key {
+    fn connection(&self) -> Option<u64> {
+        match self {
+            Key::Sender(connection, ..) | Key::Reserve(connection, _) => Some(*connection),
+            Key::Boomerang(_) => None,
+        }
+    }
+}
+
+/// What every caller signals now.
+#[derive(Clone, Debug, Default)]
+pub struct Signalled {
+    all: BTreeMap<Key, (String, Vec<Claim>)>,
+}
+
 impl Prefix {
     /// One address.
     pub fn host(addr: IpAddr) -> Prefix {
@@ -31,15 +106,213 @@ impl Prefix {
 
     /// Whether all of `other` lie in it.
     pub fn contains(&self, other: &Prefix) -> bool {
-        let same = match (self.addr, other.addr) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => {
-                (a.to_bits() ^ b.to_bits()).checked_shr(32 - u32::from(self.length.min(32))).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(a), IpAddr::V6(b)) => {
-                (a.to_bits() ^ b.to_bits()).checked_shr(128 - u32::from(self.length.min(128))).unwrap_or(0) == 0
-            }
+        self.length <= other.length && self.meets(other)
+    }
+
+    /// Whether some address lies in both: the shorter one's bits are the same.
+    pub fn meets(&self, other: &Prefix) -> bool {
+        let length = u32::from(self.length.min(other.length));
+        match (self.addr, other.addr) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() >= length,
+            (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() >= length,
             _ => false,
+        }
+    }
+}
+
+impl core::fmt::Display for Prefix {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self == Prefix::host(self.addr) {
+            true => write!(f, "{}", self.addr),
+            false => write!(f, "{}/{}", self.addr, self.length),
+        }
+    }
+}
+
+impl core::fmt::Display for End {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            End::Of(prefix) => write!(f, "{prefix}"),
+            End::Anywhere => f.write_str("anywhere"),
+            End::Unsaid => f.write_str("nobody in particular"),
+        }
+    }
+}
+
+/// Whether a rule's prefixes are about an end. A rule that allows must hold all of it, one that denies may meet a part.
+pub(crate) fn about(prefixes: &[Prefix], end: &End, denies: bool) -> bool {
+    prefixes.is_empty()
+        || match end {
+            End::Of(whose) if denies => prefixes.iter().any(|prefix| prefix.meets(whose)),
+            End::Of(whose) => prefixes.iter().any(|prefix| prefix.contains(whose)),
+            End::Anywhere => denies,
+            End::Unsaid => !denies,
+        }
+}
+
+impl Rule {
+    /// Whether it is about what is signalled at all.
+    pub(crate) fn is_for_signals(&self) -> bool {
+        self.signal.unwrap_or(self.effect == Effect::Deny)
+    }
+
+    /// Whether it is about this claim.
+    fn is_about_claim(&self, caller: &Caller, claim: &Claim) -> bool {
+        let denies = self.effect == Effect::Deny;
+        let named = |name: &String| self.resources.iter().any(|pattern| pattern.matches(name));
+        self.is_for_signals()
+            && self.labels.is_empty()
+            && self.background != Some(true)
+            && self.who.iter().any(|who| who.is(caller))
+            && (self.resources.is_empty() || claim.resource.as_ref().map_or(!denies, named))
+            && about(&self.signals.sources, &claim.src, denies)
+            && about(&self.signals.destinations, &claim.dst, denies)
+    }
+
+    /// Why it says no to a claim that it is about. `together` and `count`: what the caller has at that interface, with this.
+    fn denies_claim(&self, asker: &Asker<'_>, claim: &Claim, together: u64, count: usize) -> Option<String> {
+        let limits = match &self.effect {
+            Effect::Deny => return Some(String::from("denied")),
+            Effect::Allow(limits) => limits,
         };
-        same && self.length <= other.length
+        let amount = |amount: u64| words("net/", amount);
+        if let Some(most) = limits.amount.filter(|most| claim.amount > *most) {
+            return Some(format!("{} is asked, {} at once are allowed", amount(claim.amount), amount(most)));
+        }
+        if let Some(most) = limits.together.filter(|most| together > *most) {
+            return Some(format!("it would be {} together, {} are allowed", amount(together), amount(most)));
+        }
+        if let Some(most) = limits.reservations.filter(|most| count > *most) {
+            return Some(format!("{most} reservations of one owner are allowed"));
+        }
+        if limits.hours.as_ref().is_some_and(|hours| !hours.contain(asker.now)) {
+            return Some(String::from("these are not the hours in which it is allowed"));
+        }
+        if limits.from.is_some_and(|from| asker.now < from) {
+            return Some(String::from("it is not allowed yet"));
+        }
+        if limits.until.is_some_and(|until| asker.now >= until) {
+            return Some(String::from("it is allowed no more"));
+        }
+        match (asker.priority, self.signals.priority) {
+            (Some(_), None) => Some(String::from("no priority is allowed")),
+            (Some(asked), Some(most)) if asked > most => {
+                Some(format!("the priority {asked} is asked, {most} is allowed"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Policy {
+    /// May they signal this? The first rule that is about it decides; without one operators may, nobody else.
+    pub fn decide_claim(&self, asker: &Asker<'_>, claim: &Claim, together: u64, count: usize) -> Verdict {
+        if let Some(rule) = self.rules().iter().find(|rule| rule.is_about_claim(asker.caller, claim)) {
+            return Verdict { rule: rule.name.clone(), denied: rule.denies_claim(asker, claim, together, count) };
+        }
+        let is_operator = matches!(asker.seat, Seat::Root | Seat::Operator);
+        let denied = (!is_operator).then(|| nearest::of_claim(self, asker.caller, claim));
+        Verdict { rule: String::new(), denied }
+    }
+}
+
+impl Signalled {
+    /// May they signal this, in place of what the key stood for? If so it counts from now on.
+    ///
+    /// # Errors
+    /// The rule (empty: none is about it), and why not. Nothing has changed then.
+    pub fn ask(
+        &mut self,
+        policy: &Policy,
+        asker: &Asker<'_>,
+        key: Key,
+        claims: Vec<Claim>,
+    ) -> Result<(), (String, String)> {
+        self.may(policy, asker, Some(key), &claims).map(|_| ())?;
+        self.count(key, asker.caller.name.clone(), claims);
+        Ok(())
+    }
+
+    /// It counts from now on; whose it was before, that it stays.
+    pub fn count(&mut self, key: Key, owner: String, claims: Vec<Claim>) {
+        let owner = self.all.remove(&key).map_or(owner, |(before, _)| before);
+        self.all.insert(key, (owner, claims));
+    }
+
+    /// May they? Nothing changes. The verdicts, claim by claim.
+    ///
+    /// # Errors
+    /// The first rule that says no, and why.
+    pub fn may(
+        &self,
+        policy: &Policy,
+        asker: &Asker<'_>,
+        key: Option<Key>,
+        claims: &[Claim],
+    ) -> Result<Vec<Verdict>, (String, String)> {
+        let name = &asker.caller.name;
+        let others = self.all.iter().filter(|(other, (owner, _))| owner == name && Some(**other) != key);
+        let others: Vec<&Claim> = others.flat_map(|(_, (_, claims))| claims).collect();
+        let mut verdicts = Vec::new();
+        for claim in claims {
+            let same = |other: &&Claim| other.resource == claim.resource && other.inward == claim.inward;
+            let beside = others.iter().copied().filter(same);
+            let (sum, count) = beside.fold((0_u64, 1), |(sum, n), other| (sum.saturating_add(other.amount), n + 1));
+            let asked = claims.iter().filter(same).fold(0_u64, |sum, one| sum.saturating_add(one.amount));
+            let verdict = policy.decide_claim(asker, claim, sum.saturating_add(asked), count);
+            match verdict.denied {
+                Some(why) => return Err((verdict.rule, why)),
+                None => verdicts.push(verdict),
+            }
+        }
+        Ok(verdicts)
+    }
+
+    /// May a connection ask at this priority from now on? What it signals already is asked about again, and without that
+    /// some rule about the caller must allow it.
+    ///
+    /// # Errors
+    /// As [`Signalled::may`].
+    pub fn may_be_urgent(&self, policy: &Policy, asker: &Asker<'_>, connection: u64) -> Result<(), (String, String)> {
+        for (key, (_, claims)) in self.all.iter().filter(|(key, _)| key.connection() == Some(connection)) {
+            self.may(policy, asker, Some(*key), claims)?;
+        }
+        let Some(asked) = asker.priority else { return Ok(()) };
+        if matches!(asker.seat, Seat::Root | Seat::Operator) {
+            return Ok(());
+        }
+        let rules = policy.rules().iter().filter(|rule| {
+            rule.is_for_signals() && rule.effect != Effect::Deny && rule.who.iter().any(|who| who.is(asker.caller))
+        });
+        let most = rules.filter_map(|rule| Some((rule.signals.priority?, &rule.name))).max();
+        match most {
+            Some((most, _)) if most >= asked => Ok(()),
+            Some((most, name)) => {
+                Err((name.clone(), format!("the priority {asked} is asked, {most} is the highest allowed")))
+            }
+            None => {
+                let who = crate::rights::named(asker.caller);
+                Err((String::new(), format!("you are {who}: no rule with a `priority` is about you")))
+            }
+        }
+    }
+
+    /// It signals that no more.
+    pub fn gone(&mut self, key: Key) {
+        self.all.remove(&key);
+    }
+
+    /// A connection released a session; `None`: everything of it.
+    pub fn released(&mut self, connection: u64, session: Option<Session>) {
+        self.all.retain(|key, _| match (key, session) {
+            (Key::Sender(of, one, _) | Key::Reserve(of, one), Some(session)) => *of != connection || *one != session,
+            (Key::Sender(of, ..) | Key::Reserve(of, _), None) => *of != connection,
+            (Key::Boomerang(_), _) => true,
+        });
+    }
+
+    /// Whose a session of Boomerang is.
+    pub fn owner(&self, number: u64) -> Option<&str> {
+        self.all.get(&Key::Boomerang(number)).map(|(owner, _)| owner.as_str())
     }
 }

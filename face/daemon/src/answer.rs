@@ -93,6 +93,7 @@ impl Agent {
 
     fn answer(&mut self, client: u64, request: &Request) -> Result<Answer, api::agent::Problem> {
         if let Some(request) = calls::app_request(request)? {
+            self.may_signal(client, &request)?;
             self.application(AppId(client), &request);
             return Ok(Answer::Done);
         }

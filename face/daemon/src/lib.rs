@@ -26,6 +26,7 @@ mod rsvp_file;
 mod sequences;
 mod show;
 mod signalling;
+mod signals;
 mod speakers;
 mod start;
 mod statics;

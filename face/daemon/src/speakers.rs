@@ -16,6 +16,7 @@ use api::agent::Problem;
 use api::links::{CallerDoc, LinkRow};
 use linux::process::Peer;
 use policy::rights::{Call, Right, Seat, Whose};
+use policy::{Claim, Key, Signalled};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use terms::book::{Caller, Role};
@@ -32,6 +33,8 @@ pub struct Speakers {
     all: BTreeMap<u64, Speaker>,
     /// The group whose members are operators.
     operators: Option<u32>,
+    /// What they signal.
+    pub(crate) signalled: Signalled,
 }
 
 #[derive(Debug)]
@@ -42,12 +45,14 @@ struct Speaker {
     /// Who came from another machine.
     identity: Option<Identity>,
     instead: Option<Caller>,
+    /// The priority at which it signals: the higher of preempting and defending (RFC 3181).
+    urgency: Option<u16>,
 }
 
 impl Speakers {
     /// Members of this group are operators, beside root and our own user.
     pub fn new(operators: Option<u32>) -> Speakers {
-        Speakers { all: BTreeMap::new(), operators }
+        Speakers { operators, ..Speakers::default() }
     }
 
     /// A connection came.
@@ -65,7 +70,7 @@ impl Speakers {
             groups: std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect(),
             role: if seat == Seat::Member { Role::Owner } else { Role::Operator },
         };
-        self.all.insert(client, Speaker { peer: caller, seat, identity: None, instead: None });
+        self.all.insert(client, Speaker { peer: caller, seat, identity: None, instead: None, urgency: None });
     }
 
     /// A connection came from another machine.
@@ -78,7 +83,7 @@ impl Speakers {
             trust::Role::Broker => (Seat::Broker, Role::Owner),
         };
         let peer = Caller { name: identity.known_as(), groups: identity.groups(), role };
-        self.all.insert(client, Speaker { peer, seat, identity: Some(identity), instead: None });
+        self.all.insert(client, Speaker { peer, seat, identity: Some(identity), instead: None, urgency: None });
     }
 
     /// Who asks this on a connection, and how they came in; `None`: nobody is there. Whether a peer may speak for others is
@@ -113,9 +118,27 @@ impl Speakers {
         }
     }
 
+    /// A session of Boomerang that policy let a connection have counts from now on.
+    pub(crate) fn count_echo(&mut self, client: u64, number: u64, claims: Vec<Claim>) {
+        let owner = self.of(client).name;
+        self.signalled.count(Key::Boomerang(number), owner, claims);
+    }
+
+    /// The priority at which a connection signals.
+    pub(crate) fn urgent(&self, client: u64) -> Option<u16> {
+        self.all.get(&client).and_then(|speaker| speaker.urgency)
+    }
+
+    /// It signals at this one from now on; the one before.
+    pub(crate) fn urgency(&mut self, client: u64, urgency: Option<u16>) -> Option<u16> {
+        let speaker = self.all.get_mut(&client)?;
+        std::mem::replace(&mut speaker.urgency, urgency)
+    }
+
     /// It went.
     pub fn went(&mut self, client: u64) {
         self.all.remove(&client);
+        self.signalled.released(client, None);
     }
 
     /// Who speaks there now; of a connection that is not known, nobody in particular.

@@ -63,7 +63,7 @@ impl Broker {
 }
 
 /// The window whose least free amount is told.
-fn first_window(when: &When, today: Time) -> Option<Window> {
+pub(super) fn first_window(when: &When, today: Time) -> Option<Window> {
     match when {
         When::Window { start, end } => Window::new(start.unwrap_or(today).max(today), end.unwrap_or(Time::FOREVER)),
         When::Now { span } => Window::new(today, today.saturating_add(*span)),

@@ -6,6 +6,7 @@ mod commit;
 mod create;
 mod enquire;
 mod instead;
+mod may;
 mod modify;
 mod permit;
 mod show;

@@ -9,6 +9,7 @@ mod audit;
 mod follow;
 pub mod journal;
 pub mod policy_file;
+mod policy_signal;
 pub mod resources;
 mod sight;
 mod turn;
@@ -75,6 +76,11 @@ impl Book {
             found,
             broken: None,
         })
+    }
+
+    /// The time of day.
+    pub(crate) fn calendar(&self, now: Time) -> Time {
+        self.clock.calendar(now)
     }
 
     /// When it wants to be woken; the agent's clock.

@@ -26,8 +26,20 @@
 //!                                      # two hosts' ("host > host"); only here may `*` leave an end open
 //! cgroups = ["batch/*"]                # control groups that may be bound, and whose processes may; default: own processes
 //! deny = true                          # none of the limits then
+//!
+//! [[rule]]                             # what is signalled (RSVP, Boomerang) through the local socket; operators need no rule for it
+//! name = "calls"
+//! who = ["@gid:100"]
+//! signal = true                        # about what is signalled, and not about bookings; a rule that denies is about both
+//!                                      # unless it says true or false
+//! resource = ["net/eth1"]              # where the packets leave, or a receiver's come in; default: anywhere
+//! source = ["10.0.0.5"]                # whose packets, an address or a prefix; default: anybody's
+//! destination = ["10.0.2.0/24"]
+//! most = "3mbit"                       # and `together`, `reservations`, `days`, `hours`, `from`, `until` as above
+//! priority = 3                         # the highest pre-emption priority (RFC 3181); default: none may be said
 //! ```
 
+use super::policy_signal::signals;
 use crate::config::unit;
 use crate::document::{Document, Mistake, read};
 use api::book::Instant;
@@ -40,7 +52,7 @@ use terms::book::Kind;
 use toml::Spanned;
 
 /// Most names, resources or labels in a rule.
-const MOST_NAMES: usize = 256;
+pub(super) const MOST_NAMES: usize = 256;
 /// The longest name of a rule.
 const MAX_TEXT: usize = 128;
 
@@ -57,19 +69,19 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RuleFile {
-    name: Spanned<String>,
+pub(super) struct RuleFile {
+    pub(super) name: Spanned<String>,
     who: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
     resource: Vec<Spanned<String>>,
     #[serde(default)]
-    label: Vec<Spanned<String>>,
-    background: Option<bool>,
+    pub(super) label: Vec<Spanned<String>>,
+    pub(super) background: Option<bool>,
     most: Option<Spanned<String>>,
     together: Option<Spanned<String>>,
     reservations: Option<usize>,
-    longest: Option<Spanned<String>>,
-    ahead: Option<Spanned<String>>,
+    pub(super) longest: Option<Spanned<String>>,
+    pub(super) ahead: Option<Spanned<String>>,
     days: Option<Spanned<Vec<Spanned<String>>>>,
     hours: Option<Spanned<String>>,
     from: Option<Spanned<String>>,
@@ -77,8 +89,14 @@ struct RuleFile {
     flows: Option<Vec<Spanned<String>>>,
     #[serde(default)]
     cgroups: Vec<Spanned<String>>,
+    pub(super) signal: Option<bool>,
     #[serde(default)]
-    deny: bool,
+    pub(super) source: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) destination: Vec<Spanned<String>>,
+    pub(super) priority: Option<u16>,
+    #[serde(default)]
+    pub(super) deny: bool,
 }
 
 /// What a file says.
@@ -182,8 +200,9 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
         labels: patterns(&entry.label)?,
         background: entry.background,
         bindings,
+        signal: entry.signal,
+        signals: signals(document, entry)?,
         effect,
-        ..Rule::default()
     })
 }
 
@@ -365,6 +384,21 @@ deny = true
     }
 
     #[test]
+    fn a_rule_about_what_is_signalled() {
+        let policy = read(
+            "[[rule]]\nname = \"calls\"\nwho = [\"uid:7\"]\nsignal = true\nresource = [\"net/eth1\"]\n\
+             source = [\"10.0.0.5\"]\ndestination = [\"10.0.2.0/24\", \"fd00::/64\"]\nmost = \"3mbit\"\npriority = 3\n",
+        )
+        .unwrap();
+        let rule = &policy.rules()[0];
+        assert_eq!((rule.signal, rule.signals.priority), (Some(true), Some(3)));
+        assert_eq!(
+            rule.signals.destinations.iter().map(policy::Prefix::to_string).collect::<Vec<_>>(),
+            ["10.0.2.0/24", "fd00::/64"]
+        );
+    }
+
+    #[test]
     fn who_is_named_may_read_the_audit_and_nobody_else() {
         let caller = |name: &str, group: &str, role| Caller { name: name.into(), groups: vec![group.into()], role };
         let policy = read("auditors = [\"uid:7\", \"@gid:27\"]\n").unwrap();
@@ -407,6 +441,15 @@ deny = true
                 "[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmost = \"1mbit\"\n".to_owned(),
                 "policy.toml:4: an amount needs resources of one kind",
             ),
+            (
+                rule("source = [\"10.0.0.1\"]"),
+                "policy.toml:2: source, destination and priority are of what is signalled",
+            ),
+            (rule("signal = true\nsource = [\"10.0.0.1/24\"]"), "policy.toml:6: \"10.0.0.1/24\" says something behind"),
+            (rule("signal = true\nlongest = \"8h\""), "policy.toml:2: what is signalled begins now"),
+            (rule("signal = true\nlabel = [\"x\"]"), "policy.toml:2: what is signalled has no label"),
+            (rule("signal = true\ndeny = true\npriority = 1"), "policy.toml:2: a rule that denies has no priority"),
+            (rule("priority = 65536"), "policy.toml:5: invalid value"),
             ("brokers = [\"*\"]\n".to_owned(), "policy.toml:1: \"*\" is no broker"),
             ("[[rule]]\nname = \"r\"\n".to_owned(), "policy.toml:1: missing field `who`"),
         ];

@@ -8,6 +8,7 @@ use api::boomerang::{MaskDoc, RatesDoc};
 use boomerang::{AppId, Asked, Call, Upcall, is_told_apart};
 use linux::route::KernelRoutes;
 use node::io::Input;
+use policy::rights::Call as Asks;
 use std::net::IpAddr;
 use terms::ports::{Route, Way};
 use wire::boomerang::{Family, Rates, Selector, Uid};
@@ -41,6 +42,10 @@ impl Agent {
         }) {
             return Err(misuse("there is no such key: `keys` in [boomerang] names the file that they are in"));
         }
+        if let Some(number) = number.filter(|number| self.owns(*number)) {
+            self.may_touch_echo(client, Asks::BoomerangReserve, number)?;
+        }
+        let claims = self.may_echo(client, number, &asked)?;
         let Some(echo) = &mut self.echo else { return Err(misuse("this agent does not speak Boomerang")) };
         let app = match number {
             Some(number) if !echo.owners.contains_key(&AppId(number)) => return Err(unknown(number)),
@@ -51,10 +56,16 @@ impl Agent {
             }
         };
         echo.owners.insert(app, Owner { client: Some(client), bound: ask.bound });
+        self.speakers.count_echo(client, app.0, claims);
         self.tell(Input::Boomerang(Call::Reserve { app, asked }));
         let sessions: Vec<_> = show::sessions(self).filter(|session| session.number == app.0).collect();
         let all_sessions = sessions.len() as u64;
         Ok(Answer::Boomerang(BoomerangDoc { sessions, blocks: Vec::new(), all_sessions, all_blocks: 0 }))
+    }
+
+    /// Whether an application here asked for that session.
+    fn owns(&self, number: u64) -> bool {
+        self.echo.as_ref().is_some_and(|echo| echo.owners.contains_key(&AppId(number)))
     }
 
     pub(crate) fn boomerang_sessions(&mut self, skip: u64) -> Result<Answer, Problem> {
@@ -72,6 +83,9 @@ impl Agent {
     pub(crate) fn boomerang_release(&mut self, client: u64, number: u64) -> Result<Answer, Problem> {
         self.speaks_boomerang()?;
         let app = AppId(number);
+        if self.owns(number) {
+            self.may_touch_echo(client, Asks::BoomerangRelease, number)?;
+        }
         let Some(owner) = self.echo.as_mut().and_then(|echo| echo.owners.get_mut(&app)) else {
             return Err(unknown(number));
         };

@@ -269,6 +269,7 @@ impl Agent {
         let owner = echo.owners.get(&app).copied();
         if ends(&upcall) {
             echo.owners.remove(&app);
+            self.speakers.signalled.gone(policy::Key::Boomerang(app.0));
         }
         let event = EventDoc::Boomerang { number: app.0, news: calls::news(upcall) };
         if let Some(client) = owner.and_then(|owner| owner.client) {

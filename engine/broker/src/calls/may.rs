@@ -1,0 +1,57 @@
+//! `may`: which rule would decide, and what it would say, without asking for anything. Nothing is looked up but what policy
+//! needs, so that nobody learns what is free.
+
+use super::enquire::first_window;
+use super::permit::Sought;
+use crate::broker::Broker;
+use crate::io::{Ask, When};
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use terms::book::{Caller, Step};
+use terms::ports::Policy;
+use terms::ports::book::{Question, Verdict};
+
+/// Writes down what a policy says, and goes on whatever that is.
+struct Noted<'a, P> {
+    policy: &'a P,
+    said: RefCell<Vec<Verdict>>,
+}
+
+impl<P: Policy> Policy for Noted<'_, P> {
+    fn sums(&self) -> bool {
+        self.policy.sums()
+    }
+
+    fn decide(&self, question: &Question<'_>) -> Verdict {
+        let verdict = self.policy.decide(question);
+        let going_on = Verdict { rule: verdict.rule.clone(), denied: None };
+        self.said.borrow_mut().push(verdict);
+        going_on
+    }
+}
+
+impl Broker {
+    /// What policy would say to somebody about each part; where a part does not say how much, about the least of it. `None`: the
+    /// windows are over.
+    pub fn may<P: Policy>(&self, policy: &P, caller: &Caller, ask: &Ask) -> Option<Vec<Verdict>> {
+        let today = self.today();
+        let steps_of = |amount: u64| -> Option<Vec<Step>> {
+            Some(match &ask.when {
+                When::Series { windows, .. } => windows.iter().map(|window| Step { window: *window, amount }).collect(),
+                other => alloc::vec![Step { window: first_window(other, today)?, amount }],
+            })
+        };
+        let steps = ask.parts.iter().map(|part| steps_of(part.amount.max(part.least).max(1)));
+        let steps: Vec<Vec<Step>> = steps.collect::<Option<_>>()?;
+        let parts: Vec<Sought<'_>> = ask
+            .parts
+            .iter()
+            .zip(&steps)
+            .map(|(part, steps)| Sought { resource: &part.resource, background: part.background.is_some(), steps })
+            .collect();
+        let noted = Noted { policy, said: RefCell::default() };
+        // It denies nothing, so that every part is asked about.
+        let _ = self.permitted(&noted, caller, self.owners.find(&caller.name), &ask.label, &parts, 1);
+        Some(noted.said.into_inner())
+    }
+}

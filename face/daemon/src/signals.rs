@@ -1,0 +1,164 @@
+//! What connections of this machine signal, as policy is asked about it. The decision is the engine's ([`policy::Signalled`]).
+
+use crate::agent::Agent;
+use crate::calls::{AppRequest, problem};
+use api::agent::Problem;
+use boomerang::Asked;
+use policy::rights::{Call, Right, Whose};
+use policy::{Asker, Claim, End, Key, Prefix};
+use std::net::IpAddr;
+use terms::ports::{Route, Way};
+use terms::{FilterSpec, FlowSpec, Session, Style};
+use wire::boomerang::Selector;
+
+impl Agent {
+    /// Whether policy lets a connection signal this; what it lets counts from now on.
+    ///
+    /// # Errors
+    /// It does not, and why.
+    pub(crate) fn may_signal(&mut self, client: u64, request: &AppRequest) -> Result<(), Problem> {
+        match *request {
+            AppRequest::Sender(session, template, tspec, _) => {
+                let claim = Claim {
+                    resource: Some(self.towards(session.dst)),
+                    inward: false,
+                    src: host(template.src),
+                    dst: host(session.dst),
+                    amount: tspec.r.as_bps(),
+                };
+                self.ask_policy(client, Some(Key::Sender(client, session, template)), vec![claim])
+            }
+            AppRequest::SenderGone(session, template) => {
+                self.speakers.signalled.gone(Key::Sender(client, session, template));
+                Ok(())
+            }
+            AppRequest::Receiver(session) => {
+                let (src, dst) = (End::Unsaid, host(session.dst));
+                self.ask_policy(client, None, vec![Claim { resource: None, inward: true, src, dst, amount: 0 }])
+            }
+            AppRequest::Reserve { session, style, ref filters, ref flowspecs, .. } => {
+                let claims = self.reserved(&session, style, filters, flowspecs);
+                self.ask_policy(client, Some(Key::Reserve(client, session)), claims)
+            }
+            AppRequest::Priority(priority) => {
+                let asked = priority.map(|said| said.preempting.max(said.defending));
+                let before = self.speakers.urgency(client, asked);
+                let told = self.as_asker(client, |agent, asker| {
+                    agent.speakers.signalled.may_be_urgent(&agent.book.policy, asker, client)
+                });
+                if told.is_err() {
+                    self.speakers.urgency(client, before);
+                }
+                told
+            }
+            AppRequest::Release(session) => {
+                self.speakers.signalled.released(client, session);
+                Ok(())
+            }
+        }
+    }
+
+    /// The same of a session of Boomerang. It is counted when it has a number.
+    pub(crate) fn may_echo(&mut self, client: u64, number: Option<u64>, asked: &Asked) -> Result<Vec<Claim>, Problem> {
+        let out = self.towards(asked.far_end);
+        let most = |of: fn(&wire::boomerang::Rates) -> u32| asked.rates.iter().map(of).max().unwrap_or(0);
+        let (src, dst) = ends(&asked.classifier, &asked.mask);
+        let forward =
+            Claim { resource: Some(out.clone()), inward: false, src, dst, amount: most(|r| r.forward).into() };
+        let reverse =
+            Claim { resource: Some(out), inward: true, src: dst, dst: src, amount: most(|r| r.reverse).into() };
+        let claims: Vec<Claim> = [forward, reverse].into_iter().filter(|claim| claim.amount > 0).collect();
+        let key = number.map(Key::Boomerang);
+        self.as_asker(client, |agent, asker| {
+            agent.speakers.signalled.may(&agent.book.policy, asker, key, &claims).map(|_| ())
+        })?;
+        Ok(claims)
+    }
+
+    /// Whether a session of Boomerang may be changed or given back by a connection: by its owner, and by operators.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(crate) fn may_touch_echo(&self, client: u64, call: Call, number: u64) -> Result<(), Problem> {
+        let nobody = || problem("refused", "nobody speaks here");
+        let (seat, caller) = self.speakers.seat(client, call).ok_or_else(nobody)?;
+        let own = self.speakers.signalled.owner(number) == Some(&caller.name);
+        let whose = if own { Whose::Own } else { Whose::Others };
+        match call.right(seat, whose) {
+            Right::No => Err(problem("refused", call.refusal(seat, whose, caller))),
+            Right::Yes | Right::Rule => Ok(()),
+        }
+    }
+
+    fn ask_policy(&mut self, client: u64, key: Option<Key>, claims: Vec<Claim>) -> Result<(), Problem> {
+        self.as_asker(client, |agent, asker| {
+            let (policy, signalled) = (&agent.book.policy, &mut agent.speakers.signalled);
+            match key {
+                Some(key) => signalled.ask(policy, asker, key, claims),
+                None => signalled.may(policy, asker, None, &claims).map(|_| ()),
+            }
+        })
+    }
+
+    fn as_asker(
+        &mut self,
+        client: u64,
+        ask: impl FnOnce(&mut Agent, &Asker<'_>) -> Result<(), (String, String)>,
+    ) -> Result<(), Problem> {
+        let nobody = || problem("refused", "nobody speaks here");
+        let (seat, caller) = self.speakers.seat(client, Call::Reserve).ok_or_else(nobody)?;
+        let caller = caller.clone();
+        let now = self.book.calendar(self.clock.now());
+        let asker = Asker { caller: &caller, seat, priority: self.speakers.urgent(client), now };
+        ask(self, &asker).map_err(|(rule, why)| match rule.is_empty() {
+            true => problem("refused", why),
+            false => problem("refused", format!("the rule \"{rule}\" says no: {why}")),
+        })
+    }
+
+    /// The interface by which packets leave for there, and by which those from there come in; empty: none is known.
+    fn towards(&mut self, there: IpAddr) -> String {
+        match self.node.route_mut().route(there, None, None) {
+            Way::Out { oif, .. } => self.names.get(&oif).map(|name| format!("net/{name}")).unwrap_or_default(),
+            _ => String::new(),
+        }
+    }
+
+    /// What a receiver reserves: of each sender what is its own, or what all share.
+    fn reserved(&mut self, session: &Session, style: Style, from: &[FilterSpec], much: &[FlowSpec]) -> Vec<Claim> {
+        let dst = host(session.dst);
+        let most = much.iter().map(|flowspec| flowspec.rate().as_bps()).max().unwrap_or(0);
+        if from.is_empty() || style == Style::Wf {
+            return vec![Claim { resource: Some(String::new()), inward: true, src: End::Anywhere, dst, amount: most }];
+        }
+        let mut claims: Vec<Claim> = Vec::new();
+        for (n, sender) in from.iter().enumerate() {
+            let resource = Some(self.towards(sender.src));
+            let shared = style == Style::Se && claims.iter().any(|claim| claim.resource == resource);
+            let own = much.get(n).map_or(most, |flowspec| flowspec.rate().as_bps());
+            let amount = match style {
+                _ if shared => 0,
+                Style::Ff => own,
+                Style::Se | Style::Wf => most,
+            };
+            claims.push(Claim { resource, inward: true, src: host(sender.src), dst, amount });
+        }
+        claims
+    }
+}
+
+fn host(addr: IpAddr) -> End {
+    End::Of(Prefix::host(addr))
+}
+
+/// From where and to where the forward packets of a session go.
+fn ends(flow: &Selector, mask: &Selector) -> (End, End) {
+    let end = |addr, mask| {
+        let length = match mask {
+            IpAddr::V4(mask) => mask.to_bits().leading_ones(),
+            IpAddr::V6(mask) => mask.to_bits().leading_ones(),
+        };
+        End::Of(Prefix { addr, length: length as u8 })
+    };
+    (end(flow.src, mask.src), end(flow.dst, mask.dst))
+}
