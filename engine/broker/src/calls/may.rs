@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use terms::book::{Caller, Step};
 use terms::ports::Policy;
-use terms::ports::book::{Question, Verdict};
+use terms::ports::book::{BindQuestion, Question, Verdict};
 
 /// Writes down what a policy says, and goes on whatever that is.
 struct Noted<'a, P> {
@@ -28,12 +28,16 @@ impl<P: Policy> Policy for Noted<'_, P> {
         self.said.borrow_mut().push(verdict);
         going_on
     }
+
+    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+        self.policy.may_bind(question)
+    }
 }
 
 impl Broker {
     /// What policy would say to somebody about each part; where a part does not say how much, about the least of it. `None`: the
     /// windows are over.
-    pub fn may<P: Policy>(&self, policy: &P, caller: &Caller, ask: &Ask) -> Option<Vec<Verdict>> {
+    pub fn would_allow<P: Policy>(&self, policy: &P, caller: &Caller, ask: &Ask) -> Option<Vec<Verdict>> {
         let today = self.today();
         let steps_of = |amount: u64| -> Option<Vec<Step>> {
             Some(match &ask.when {
