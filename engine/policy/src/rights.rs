@@ -197,6 +197,7 @@ calls! {
     GetOpenapi "GET /openapi.json"
     GetResources "GET /v1/resources"
     GetPaths "GET /v1/paths"
+    GetMay "GET /v1/may"
     PostEnquiry "POST /v1/enquiries"
     PostReservation "POST /v1/reservations"
     GetReservations "GET /v1/reservations"
@@ -273,7 +274,7 @@ impl Call {
         match self {
             Call::Hello | Call::GetOpenapi => OPEN,
             Call::Resources | Call::Links | Call::GetResources | Call::GetPaths => OFFER,
-            Call::May => const { &by_owner("yyy yyy--", "yyr ryy--") },
+            Call::May | Call::GetMay => const { &by_owner("yyy yyy--", "yyr ryy--") },
             Call::Status
             | Call::Sessions
             | Call::Senders

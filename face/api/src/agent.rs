@@ -10,8 +10,9 @@ pub use crate::book::{
 pub use crate::boomerang::{BoomerangAsk, BoomerangDoc, BoomerangNews, BoomerangSession};
 pub use crate::event::{Direction, EventDoc, TraceFilter};
 pub use crate::links::{CallerDoc, LinkRow};
+pub use crate::may::MayDoc;
 pub use crate::proxy::{StaticDoc, StaticRow};
-pub use crate::rows::{ClassRow, CounterRow, InterfaceRow};
+pub use crate::rows::{ClassRow, CounterRow, InterfaceRow, SenderRow, SessionRow};
 pub use crate::show::{Filter, Rows, Shown, Skip, View};
 pub use crate::turns::TurnsDoc;
 use serde::{Deserialize, Serialize};
@@ -208,6 +209,14 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeline: Option<WindowDoc>,
     },
+    /// Which rule would decide about that, and what it would say; nothing is asked for. [`Answer::May`].
+    May {
+        /// About whom; null: the caller. Operators, auditors, and whom policy names may ask about others.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        who: Option<CallerDoc>,
+        /// What.
+        ask: AskDoc,
+    },
     /// From now on this connection speaks for somebody else; null: for itself again. Root and the agent's own user only.
     SpeakFor {
         /// For whom.
@@ -274,6 +283,8 @@ pub enum Answer {
     Audit(AuditPage),
     /// Links.
     Links(Vec<LinkRow>),
+    /// What policy would say.
+    May(MayDoc),
     /// Boomerang.
     Boomerang(BoomerangDoc),
 }
@@ -380,43 +391,6 @@ pub struct PriorityDoc {
     pub preempting: u16,
     /// What it takes to displace it; at least `preempting`.
     pub defending: u16,
-}
-
-/// A session and how much state it has.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SessionRow {
-    /// The session.
-    #[serde(flatten)]
-    pub session: SessionId,
-    /// Path states.
-    pub senders: usize,
-    /// Reservation states.
-    pub reservations: usize,
-    /// Local applications that registered to receive.
-    pub receivers: usize,
-}
-
-/// A path state.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SenderRow {
-    /// The session.
-    #[serde(flatten)]
-    pub session: SessionId,
-    /// The sender.
-    #[serde(flatten)]
-    pub sender: SenderId,
-    /// What it sends.
-    pub tspec: TspecDoc,
-    /// Previous hop; null: a local application.
-    pub phop: Option<IpAddr>,
-    /// Interface it comes in by; null: a local application.
-    pub iif: Option<String>,
-    /// Interface it goes out by; null: it ends here.
-    pub oif: Option<String>,
-    /// Milliseconds until it dies unrefreshed; null: local.
-    pub expires_in_ms: Option<u64>,
-    /// Whether a hop without RSVP lies before us.
-    pub non_rsvp_hop: bool,
 }
 
 /// A reservation: asked / admitted / installed / measured.

@@ -14,6 +14,7 @@ pub mod document;
 pub mod domains;
 pub mod event;
 pub mod links;
+pub mod may;
 pub mod place;
 pub mod places;
 pub mod proxy;

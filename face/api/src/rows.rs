@@ -1,5 +1,6 @@
-//! Rows of the agent's status: interfaces and their classes.
+//! Rows of the agent's status: interfaces and their classes, sessions, path states.
 
+use crate::agent::{SenderId, SessionId, TspecDoc};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -60,4 +61,41 @@ pub struct CounterRow {
     pub received: u64,
     /// Sent.
     pub sent: u64,
+}
+
+/// A session and how much state it has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// The session.
+    #[serde(flatten)]
+    pub session: SessionId,
+    /// Path states.
+    pub senders: usize,
+    /// Reservation states.
+    pub reservations: usize,
+    /// Local applications that registered to receive.
+    pub receivers: usize,
+}
+
+/// A path state.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SenderRow {
+    /// The session.
+    #[serde(flatten)]
+    pub session: SessionId,
+    /// The sender.
+    #[serde(flatten)]
+    pub sender: SenderId,
+    /// What it sends.
+    pub tspec: TspecDoc,
+    /// Previous hop; null: a local application.
+    pub phop: Option<IpAddr>,
+    /// Interface it comes in by; null: a local application.
+    pub iif: Option<String>,
+    /// Interface it goes out by; null: it ends here.
+    pub oif: Option<String>,
+    /// Milliseconds until it dies unrefreshed; null: local.
+    pub expires_in_ms: Option<u64>,
+    /// Whether a hop without RSVP lies before us.
+    pub non_rsvp_hop: bool,
 }

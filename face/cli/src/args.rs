@@ -1,7 +1,7 @@
 //! The command line: every command, option and example in one definition; help, completion and man pages come from it.
 
 use crate::book::args::{
-    AuditArgs, BindArgs, CalendarArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, ReserveArgs,
+    AuditArgs, BindArgs, CalendarArgs, EnquireArgs, HandleArgs, ListArgs, MayArgs, ModifyArgs, ReserveArgs,
 };
 use crate::boomerang::args::BoomerangCommand;
 use crate::broker::BrokerArgs;
@@ -68,6 +68,8 @@ pub enum Command {
     Reserve(Box<ReserveArgs>),
     /// What would be granted; nothing is held
     Enquire(Box<EnquireArgs>),
+    /// Which rule of the policy would decide, and why; nothing is asked for
+    May(Box<MayArgs>),
     /// Change a reservation, also while it runs
     Modify(ModifyArgs),
     /// Say whose packets or processes a reservation is for

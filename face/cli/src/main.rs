@@ -73,6 +73,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Broker(args) => broker::run(args),
         Command::Reserve(args) => book::reserve(args),
         Command::Enquire(args) => book::enquire(args),
+        Command::May(args) => book::may::may(args),
         Command::Modify(args) => book::modify(args),
         Command::Bind(args) => book::bind(args),
         Command::Commit(args) => book::commit(args),

@@ -42,6 +42,7 @@ pub(crate) fn call(request: &Request) -> Call {
         Request::BookFollow { .. } => Call::BookFollow,
         Request::BookAudit(_) => Call::BookAudit,
         Request::Resources { .. } => Call::Resources,
+        Request::May { .. } => Call::May,
         Request::SpeakFor { .. } => Call::SpeakFor,
         Request::Links => Call::Links,
         Request::Stop => Call::Stop,

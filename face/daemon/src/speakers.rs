@@ -204,7 +204,11 @@ fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
     Ok(Caller { name: here(caller.name), groups, role: caller.role })
 }
 
-fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
+/// Somebody as a document names them.
+///
+/// # Errors
+/// It names nobody.
+pub(crate) fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
     let role = match doc.role.as_str() {
         "owner" => Role::Owner,
         "auditor" => Role::Auditor,

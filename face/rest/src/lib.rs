@@ -22,6 +22,7 @@ pub mod id;
 pub mod intent;
 mod kept;
 pub mod listen;
+mod may;
 pub mod openapi;
 pub mod paths;
 pub mod plan;

@@ -23,6 +23,7 @@ use utoipa::OpenApi;
         crate::routes::commit,
         crate::routes::history,
         crate::routes::paths,
+        crate::may::may,
         crate::routes::events,
         crate::routes::webhooks,
         crate::routes::add_webhook,

@@ -57,6 +57,7 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetOpenapi => get(openapi),
         Call::GetResources => get(resources),
         Call::GetPaths => get(paths),
+        Call::GetMay => get(crate::may::may),
         Call::PostEnquiry => post(enquire),
         Call::PostReservation => post(create),
         Call::GetReservations => get(list),

@@ -120,6 +120,24 @@ pub struct EnquireArgs {
     pub packets: PacketArgs,
 }
 
+/// `sluice may`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice may me net/eth1=3mbit --for 1h                     what am I allowed?\n  \
+                  sluice may uid:1000 net/eth1=3mbit -w 14:00..15:30         a user of the agent's machine\n  \
+                  sluice may alice --member hep maui/net/eth1=3mbit --broker https://broker:8443\n\n\
+                  Everybody may ask about themselves; about others operators, auditors, and whom the policy's `auditors` name.\n\
+                  Exit status 1: some of it would be refused. Whether there is room is what `sluice enquire` asks.")]
+pub struct MayArgs {
+    /// Whom: the name of a certificate, uid:1000 of a user of the agent's machine, or me
+    pub who: String,
+    /// A group that they are in: of their certificate, or gid:27
+    #[arg(long, value_name = "GROUP")]
+    pub member: Vec<String>,
+    /// What.
+    #[command(flatten)]
+    pub want: WantArgs,
+}
+
 /// Which packets.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct PacketArgs {

@@ -5,7 +5,7 @@ use super::show;
 use super::times::Calendar;
 use crate::complain::Complaint;
 use crate::places::BookArgs;
-use api::agent::{Answer, BookAnswer, Problem, Request};
+use api::agent::{Answer, BookAnswer, CallerDoc, MayDoc, Problem, Request};
 use api::book::{AskDoc, BindingDoc, BookFilter, ChangeDoc, EnquiredDoc, ResourceRow, StepDoc, WindowDoc};
 use api::client::{self, Client};
 use rest::client as broker;
@@ -180,6 +180,35 @@ impl Desk {
                 other => nonsense(&other),
             },
             Desk::Broker(client) => Ok(Said::Broker(client.enquire(&asked.wish())?)),
+        }
+    }
+
+    /// What policy would say; `who`: to somebody else, of these groups.
+    pub fn may(&mut self, who: Option<(&str, &[String])>, ask: AskDoc) -> Told<MayDoc> {
+        match self {
+            Desk::Agent(client) => {
+                let doc = |(name, groups): (&str, &[String])| CallerDoc {
+                    name: name.to_owned(),
+                    groups: groups.to_vec(),
+                    role: "owner".to_owned(),
+                };
+                match client.call(Request::May { who: who.map(doc), ask })? {
+                    Answer::May(doc) => Ok(doc),
+                    other => nonsense(&other),
+                }
+            }
+            // A resource is asked about where it is; each may be another agent's.
+            Desk::Broker(client) => {
+                let mut all: Option<MayDoc> = None;
+                for part in &ask.parts {
+                    let said = client.may(who, &AskDoc { parts: vec![part.clone()], ..ask.clone() })?;
+                    match &mut all {
+                        Some(all) => all.parts.extend(said.parts),
+                        None => all = Some(said),
+                    }
+                }
+                all.map_or_else(|| misuse("name a resource"), Ok)
+            }
         }
     }
 

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod calendar;
 pub mod desk;
 pub mod kept;
+pub mod may;
 pub mod show;
 mod take;
 pub mod times;

@@ -8,6 +8,7 @@ mod answer;
 mod audit;
 mod follow;
 pub mod journal;
+mod may;
 pub mod policy_file;
 mod policy_signal;
 pub mod resources;

@@ -9,7 +9,8 @@ pub use stream::{Heard, Listener};
 
 use crate::documents::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
 use crate::problem::Problem;
-use api::book::{BookFilter, WindowDoc};
+use api::book::{AskDoc, BookFilter, WindowDoc};
+use api::may::MayDoc;
 use http::{Reply, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -94,6 +95,33 @@ impl Client {
     /// Any [`Error`].
     pub fn show(&self, id: &str) -> Answer<Reservation> {
         self.get(&at(id, ""))
+    }
+
+    /// What the policy of a resource's agent would say about a request with one part; `who`: to somebody else, of these groups.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn may(&self, who: Option<(&str, &[String])>, ask: &AskDoc) -> Answer<MayDoc> {
+        let [part] = ask.parts.as_slice() else {
+            return Err(Error::Nonsense("one part is asked about at once".to_owned()));
+        };
+        let (start, end) = (ask.start.map(|at| at.to_string()), ask.end.map(|at| at.to_string()));
+        self.get(&query(
+            "/v1/may",
+            &[
+                ("resource", Some(part.resource.clone())),
+                ("rate", part.rate.map(|rate| rate.to_string())),
+                ("cores", part.cores.map(|cores| cores.to_string())),
+                ("bytes_per_s", part.bytes_per_s.map(|bytes| bytes.to_string())),
+                ("count", part.count.map(|count| count.to_string())),
+                ("start", start),
+                ("end", end),
+                ("duration_s", ask.duration_s.map(|seconds| seconds.to_string())),
+                ("label", Some(ask.label.clone()).filter(|label| !label.is_empty())),
+                ("who", who.map(|(name, _)| name.to_owned())),
+                ("groups", who.map(|(_, groups)| groups.join(",")).filter(|groups| !groups.is_empty())),
+            ],
+        ))
     }
 
     /// Those that match, and whether there are more; groups of agents mean nothing to a broker.
