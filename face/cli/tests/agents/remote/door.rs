@@ -87,7 +87,7 @@ fn certificates_say_who_and_the_policy_says_what() {
     assert_eq!(kind(bob.call(show(&handle))), "unknown_handle");
     let mut arno = client("auditor-arno");
     assert_eq!((kind(arno.call(show(&handle))), kind(arno.call(Request::Status))), ("ok".into(), "ok".into()));
-    assert_eq!(kind(arno.call(Request::BookCancel { handle: handle.clone() })), "unknown_handle");
+    assert_eq!(kind(arno.call(Request::BookCancel { handle: handle.clone() })), "refused");
     let mut root = client("operator-root");
     assert_eq!((kind(root.call(Request::Status)), kind(root.call(Request::Stop))), ("ok".into(), "refused".into()));
     let mut agent = client("agent-b");
