@@ -52,6 +52,8 @@ pub struct Domain {
 pub struct Gate {
     /// Our own first.
     domains: Vec<Trusted>,
+    /// Who we are.
+    own: Option<Identity>,
     hints: Vec<DistinguishedName>,
     now: Now,
 }
@@ -109,7 +111,9 @@ impl Gate {
             domains.push(new);
         }
         let hints = domains.iter().flat_map(|domain| domain.roots.subjects()).collect();
-        Ok(Gate { domains, hints, now })
+        let own = pem::certificates(&*source, &files.certificate)?;
+        let own = own.first().and_then(|certificate| Identity::of(certificate).ok());
+        Ok(Gate { domains, own, hints, now })
     }
 
     /// Who a caller is whose chain has passed the handshake: the domain is the one whose authority signed.
@@ -152,6 +156,11 @@ impl Gate {
             return Err(Error::Refused(format!("the certificate of {identity} has been revoked")));
         }
         Ok(())
+    }
+
+    /// Who our own certificate says that we are; `None`: nobody of ours.
+    pub fn own(&self) -> Option<&Identity> {
+        self.own.as_ref()
     }
 
     /// What is wrong with a revocation list, if one could not be read when it last changed.

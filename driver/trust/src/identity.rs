@@ -137,6 +137,22 @@ impl Identity {
         self.groups.iter().map(|group| self.qualified(group)).collect()
     }
 
+    /// What somebody is called where this broker speaks for them. What the kernel of its machine says (`uid:0`) is true there alone, and
+    /// stands behind the broker's name. A broker of our own domain knows the names of certificates as we do, a partner's those of
+    /// its own domain alone.
+    pub fn vouches_for(&self, name: &str) -> String {
+        let plain = |name: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+            !name.is_empty() && name.chars().all(allowed)
+        };
+        match (&self.domain, name.split_once('/')) {
+            (None, None) if plain(name) => name.to_owned(),
+            (None, Some((domain, rest))) if plain(domain) && plain(rest) => name.to_owned(),
+            (Some(_), None) if plain(name) => self.qualified(name),
+            _ => format!("{}/{name}", self.known_as()),
+        }
+    }
+
     fn qualified(&self, name: &str) -> String {
         self.domain.as_ref().map_or_else(|| name.to_owned(), |domain| format!("{domain}/{name}"))
     }

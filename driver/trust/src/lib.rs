@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod authority;
+mod crowd;
 mod dial;
 mod error;
 mod gate;
@@ -16,6 +17,7 @@ mod source;
 mod tls;
 
 pub use authority::{Authority, Issued, Listed, Request};
+pub use crowd::{displaced, source_of};
 pub use dial::{Dialled, dial, is_a};
 pub use error::Error;
 pub use gate::{Domain, Gate, HOME, MAX_CHAIN};

@@ -181,8 +181,7 @@ fn spoken_for(caller: &Caller) -> Seat {
     }
 }
 
-/// Somebody as a broker's certificate lets it name them. What the kernel of its machine says is true there. A broker of our own
-/// domain knows the names of certificates as we do, a partner's those of its own domain alone.
+/// Somebody as a broker's certificate lets it name them.
 fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
     let by = broker.known_as();
     if broker.domain.is_some() && caller.role != Role::Owner {
@@ -190,16 +189,7 @@ fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
             format!("{by} is a partner's broker: it speaks for those who reserve, not for operators or auditors");
         return Err(problem("refused", what));
     }
-    let plain = |name: &str| {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
-        !name.is_empty() && name.chars().all(allowed)
-    };
-    let here = |name: String| match (&broker.domain, name.split_once('/')) {
-        (None, None) if plain(&name) => name,
-        (None, Some((domain, rest))) if plain(domain) && plain(rest) => name,
-        (Some(domain), None) if plain(&name) => format!("{domain}/{name}"),
-        _ => format!("{by}/{name}"),
-    };
+    let here = |name: String| broker.vouches_for(&name);
     let groups = caller.groups.into_iter().map(here).collect();
     Ok(Caller { name: here(caller.name), groups, role: caller.role })
 }

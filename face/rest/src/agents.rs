@@ -2,12 +2,14 @@
 //! conversation a request.
 //!
 //! A conversation speaks for one caller from its first line on, so that no answer can reach another. How many there
-//! are at once is bounded per agent; how long an answer may take as well. The connection of one that is over is kept for the next
+//! are at once is bounded per agent, and per caller at an agent; how long an answer may take as well. The connection of one that is over is kept for the next
 //! ([`crate::kept`]), if it is to another machine and nothing is on its way any more.
 
 use crate::config::{AgentAt, At};
+use crate::hub::{Hub, Live};
 use crate::kept::{Kept, Talk};
 use crate::problem::{Answer, Problem};
+use crate::rooms::{Room, Rooms};
 use crate::wire::{Outward, Way};
 use api::agent::{Answer as Ok_, Call, EventDoc, Line, MAX_LINE, Request};
 use api::book::{BookAnswer, BookEvent};
@@ -18,12 +20,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::broadcast;
 use tokio::time::timeout;
+use trust::Identity;
 
 /// Most conversations with one agent at once; an agent takes 256 on its own machine, and 96 of one other.
 const CONVERSATIONS: usize = 128;
 const CONVERSATIONS_AFAR: usize = 80;
+/// What of them one caller may have: a quarter.
+const SHARE: usize = 4;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most events that wait in a conversation until somebody takes them.
@@ -35,8 +40,12 @@ pub struct Agent {
     /// Its name in documents.
     pub name: Arc<str>,
     way: Arc<Way>,
-    room: Arc<Semaphore>,
+    room: Arc<Rooms>,
     kept: Arc<Kept>,
+    /// `None`: a partner's agent, which tells us nothing of others.
+    hub: Option<Arc<Hub>>,
+    /// Who we are to an agent on another machine.
+    own: Option<Arc<Identity>>,
 }
 
 /// A connection that speaks for one caller.
@@ -45,7 +54,8 @@ pub struct Conversation {
     agent: Agent,
     talk: Talk,
     events: VecDeque<BookEvent>,
-    room: OwnedSemaphorePermit,
+    /// None for the broker's own follower.
+    room: Option<Room>,
 }
 
 impl Agent {
@@ -53,9 +63,33 @@ impl Agent {
     pub fn new(at: AgentAt, outward: Option<Outward>) -> Agent {
         let here = matches!(at.at, At::Socket(_));
         let kept = Arc::new(Kept::new(outward.as_ref().filter(|_| !here).map(|outward| outward.gate.clone())));
+        let partner = matches!(at.at, At::Tls { domain: Some(_), .. });
+        let own = outward.as_ref().filter(|_| !here).and_then(|outward| outward.gate.own().cloned()).map(Arc::new);
         let way = Arc::new(Way::new(at.at, outward));
         let most = if here { CONVERSATIONS } else { CONVERSATIONS_AFAR };
-        Agent { name: at.name.as_str().into(), way, room: Arc::new(Semaphore::new(most)), kept }
+        let room = Arc::new(Rooms::new(most, most / SHARE));
+        Agent { name: at.name.as_str().into(), way, room, kept, hub: (!partner).then(Arc::default), own }
+    }
+
+    /// Hears what happens at the agent from now on, with all others who do. `None`: it tells nobody what is others'.
+    pub fn listen(&self) -> Option<broadcast::Receiver<Live>> {
+        self.hub.as_ref().map(|hub| hub.listen(self))
+    }
+
+    /// What the agent calls a caller for whom we speak.
+    pub fn known_as(&self, name: &str) -> String {
+        self.own.as_ref().map_or_else(|| name.to_owned(), |own| own.vouches_for(name))
+    }
+
+    /// Begins to speak for nobody's request: it takes no room from those.
+    ///
+    /// # Errors
+    /// 503: nobody answers there.
+    pub async fn speak_apart(&self, caller: &CallerDoc) -> Answer<Conversation> {
+        let talk = self.way.connect().await.map_err(|error| self.away(&error))?;
+        let mut conversation = self.conversation(talk, None);
+        conversation.call(Request::SpeakFor { who: Some(caller.clone()) }).await?;
+        Ok(conversation)
     }
 
     /// Begins to speak for a caller.
@@ -63,10 +97,10 @@ impl Agent {
     /// # Errors
     /// 503: nobody answers there; 429: too many speak to it already.
     pub async fn speak(&self, caller: &CallerDoc) -> Answer<Conversation> {
-        let room = timeout(PATIENCE, self.room.clone().acquire_owned()).await;
-        let Ok(Ok(mut room)) = room else {
+        let Ok(Some(room)) = timeout(PATIENCE, self.room.enter(&caller.name)).await else {
             return Err(Problem::limit(format!("{}: too many requests at once", self.name)));
         };
+        let mut room = Some(room);
         let who = || Request::SpeakFor { who: Some(caller.clone()) };
         // The agent may have gone meanwhile, or trust us no more: nothing was asked yet, so a new connection tells.
         while let Some(talk) = self.kept.take() {
@@ -82,7 +116,7 @@ impl Agent {
         Ok(conversation)
     }
 
-    fn conversation(&self, talk: Talk, room: OwnedSemaphorePermit) -> Conversation {
+    fn conversation(&self, talk: Talk, room: Option<Room>) -> Conversation {
         Conversation { agent: self.clone(), talk, events: VecDeque::new(), room }
     }
 

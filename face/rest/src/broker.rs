@@ -8,6 +8,7 @@ use crate::intent::Intents;
 use crate::paths::Map;
 use crate::plan::Names;
 use crate::problem::{Answer, Problem};
+use crate::rooms::Rooms;
 use crate::webhook::Hooks;
 use crate::wire::Outward;
 use api::agent::{Answer as Said, Request};
@@ -16,7 +17,7 @@ use linux::clock::Clock;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard, Semaphore};
+use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 use tokio::time::Instant;
 
 /// How long the map of links is taken as it was read.
@@ -38,7 +39,7 @@ pub struct Broker {
     /// Our time.
     pub clock: Clock,
     /// Room for event streams.
-    pub streams: Arc<Semaphore>,
+    pub streams: Rooms,
     /// Webhooks.
     pub hooks: Hooks,
     /// What is still to be done at agents.
@@ -69,7 +70,7 @@ impl Broker {
             agents: config.agents.iter().map(|at| Agent::new(at.clone(), outward.clone())).collect(),
             limits: config.limits,
             clock: Clock::start(),
-            streams: Arc::new(Semaphore::new(config.limits.streams)),
+            streams: Rooms::new(config.limits.streams, config.limits.streams_of_one),
             hooks,
             intents,
             nudge: Notify::new(),

@@ -25,8 +25,13 @@ pub enum Peer {
         /// Whether it is a member of the operators' group.
         operator: bool,
     },
-    /// Somebody on the loopback, taken for this name.
-    Plain(Arc<str>),
+    /// Somebody on the loopback.
+    Plain {
+        /// For whom they are taken.
+        name: Arc<str>,
+        /// The port that they called.
+        port: u16,
+    },
 }
 
 /// The user of whom this process is.
@@ -49,7 +54,7 @@ impl Peer {
             Peer::Local { peer, .. } if peer.uid == 0 || peer.uid == own_uid() => Seat::Root,
             Peer::Local { operator: true, .. } => Seat::Operator,
             Peer::Local { .. } => Seat::Member,
-            Peer::Plain(_) => Seat::Requester,
+            Peer::Plain { .. } => Seat::Requester,
         }
     }
 
@@ -102,7 +107,7 @@ impl Peer {
                 let groups = std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect();
                 Caller { name: format!("uid:{}", peer.uid), groups, role }
             }
-            Peer::Plain(name) => Caller { name: name.to_string(), groups: Vec::new(), role },
+            Peer::Plain { name, .. } => Caller { name: name.to_string(), groups: Vec::new(), role },
         }
     }
 }

@@ -29,11 +29,13 @@
 //! ca = "/etc/ssl/certs/ca-certificates.crt"   # the default: who signs for the targets
 //!
 //! [limits]                             # the defaults
-//! connections = 1024
-//! connections_of_one = 64              # from one address
+//! connections = 1024                   # of each listener
+//! connections_of_one = 64              # from one address, one /64 of IPv6, one user on the socket, of one certificate's name
+//! handshakes = 256                     # of them, those that have not shown a certificate yet
 //! body = "256kb"
 //! head_time = "10s"                    # for TLS, a request's head, and its body, each
-//! streams = 64                         # event streams at once
+//! streams = 256                        # event streams at once
+//! streams_of_one = 16                  # of one caller
 //! ```
 
 use api::document::{Document, Mistake, read};
@@ -111,10 +113,12 @@ pub enum At {
 /// What one broker bears.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Most connections.
+    /// Most connections of each listener.
     pub connections: usize,
-    /// Most from one address.
+    /// Most from one source, and of one certificate's name.
     pub connections_of_one: usize,
+    /// Most of them whose TLS handshake is not done.
+    pub handshakes: usize,
     /// The largest body of a request, bytes.
     pub body: usize,
     /// How long a handshake, a head or a body may take, each.
@@ -123,6 +127,8 @@ pub struct Limits {
     pub unread_time: Duration,
     /// Most event streams.
     pub streams: usize,
+    /// Most of them of one caller.
+    pub streams_of_one: usize,
 }
 
 impl Default for Limits {
@@ -130,10 +136,12 @@ impl Default for Limits {
         Limits {
             connections: 1024,
             connections_of_one: 64,
+            handshakes: 256,
             body: 256 << 10,
             head_time: Duration::from_secs(10),
             unread_time: Duration::from_secs(30),
-            streams: 64,
+            streams: 256,
+            streams_of_one: 16,
         }
     }
 }
@@ -208,9 +216,11 @@ struct HooksFile {
 struct LimitsFile {
     connections: Option<Spanned<usize>>,
     connections_of_one: Option<Spanned<usize>>,
+    handshakes: Option<Spanned<usize>>,
     body: Option<Spanned<String>>,
     head_time: Option<Spanned<String>>,
     streams: Option<Spanned<usize>>,
+    streams_of_one: Option<Spanned<usize>>,
 }
 
 impl BrokerConfig {
@@ -351,7 +361,9 @@ fn limits(document: &Document<'_>, found: Option<LimitsFile>) -> Result<Limits, 
     let counts = [
         (&found.connections, &mut limits.connections),
         (&found.connections_of_one, &mut limits.connections_of_one),
+        (&found.handshakes, &mut limits.handshakes),
         (&found.streams, &mut limits.streams),
+        (&found.streams_of_one, &mut limits.streams_of_one),
     ];
     for (count, to) in counts {
         let Some(count) = count else { continue };

@@ -6,19 +6,17 @@
 use crate::agents::{Agent, Conversation};
 use crate::documents::Event;
 use crate::gather::id_of;
+use crate::hub::{AWAY, Live, asked};
 use crate::problem::Answer;
-use api::agent::Request;
-use api::book::{BookAnswer, BookEvent, BookEvents};
+use api::book::{BookEvent, BookEvents};
 use api::links::CallerDoc;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// How long an agent that is away is left alone.
-const AWAY: Duration = Duration::from_secs(1);
 /// Most events that wait for whoever follows.
 const WAITING: usize = 256;
 /// The longest place that is read.
@@ -93,7 +91,7 @@ impl Follower {
         let mut tasks = JoinSet::new();
         for (number, agent) in agents.iter().cloned().enumerate() {
             let after = place.of(&agent.name);
-            tasks.spawn(follow(number, agent, caller.clone(), after, to.clone()));
+            tasks.spawn(Listener { number, agent, caller: caller.clone(), after, to: to.clone() }.run());
         }
         Follower { news, _tasks: tasks }
     }
@@ -104,71 +102,100 @@ impl Follower {
     }
 }
 
-async fn follow(
+/// Who listens to an agent, and how far they have heard it.
+struct Listener {
     number: usize,
     agent: Agent,
     caller: CallerDoc,
-    mut after: Option<u64>,
+    after: Option<u64>,
     to: mpsc::Sender<(usize, News)>,
-) {
-    loop {
-        // An agent that went away comes back; what happened meanwhile is told then.
-        let _ = follow_once(number, &agent, &caller, &mut after, &to).await;
-        if to.is_closed() {
+}
+
+impl Listener {
+    async fn run(mut self) {
+        loop {
+            // An agent that went away comes back; what happened meanwhile is told then.
+            let _ = match self.agent.listen() {
+                Some(live) => self.by_hub(live).await,
+                None => self.alone().await,
+            };
+            if self.to.is_closed() {
+                return;
+            }
+            sleep(AWAY).await;
+        }
+    }
+
+    /// What is kept from the agent, then what all hear, as far as this one may see it.
+    async fn by_hub(&mut self, mut live: broadcast::Receiver<Live>) -> Answer<()> {
+        self.catch_up().await?;
+        // Events carry the owner as the agent knows them.
+        let own = self.agent.known_as(&self.caller.name);
+        loop {
+            let heard = tokio::select! {
+                heard = live.recv() => heard,
+                () = self.to.closed() => return Ok(()),
+            };
+            let passed = self.after.unwrap_or(0);
+            match heard {
+                Ok(Live::At(seq)) if seq <= passed => {}
+                Ok(Live::Event { event, .. }) if event.seq <= passed => {}
+                Ok(Live::Event { after, event }) if after <= passed => {
+                    self.after = Some(event.seq);
+                    if self.caller.role != "owner" || event.owner == own {
+                        let _ = self.to.send((self.number, News::Event(Box::new((*event).clone())))).await;
+                    }
+                }
+                // Something lies between, or this one was slow.
+                Ok(_) | Err(RecvError::Lagged(_)) => drop(self.catch_up().await?),
+                Err(RecvError::Closed) => return Ok(()),
+            }
+        }
+    }
+
+    /// A partner's agent tells our broker nothing of others: it is asked for each caller.
+    async fn alone(&mut self) -> Answer<()> {
+        let mut conversation = self.catch_up().await?;
+        while !self.to.is_closed() {
+            let event = conversation.event().await?;
+            self.tell(event).await;
+        }
+        Ok(())
+    }
+
+    /// Reads what is kept after the last one seen; the conversation goes on telling.
+    async fn catch_up(&mut self) -> Answer<Conversation> {
+        let mut conversation = self.agent.speak(&self.caller).await?;
+        let began = self.after.is_none();
+        loop {
+            let BookEvents { events, last, lost } = asked(&mut conversation, self.after).await?;
+            if lost && self.to.send((self.number, News::Lost)).await.is_err() {
+                return Ok(conversation);
+            }
+            let whole = events.last().is_none_or(|event| event.seq >= last);
+            for event in events {
+                self.tell(event).await;
+            }
+            if whole {
+                // Nothing newer has happened; the numbers of others' events are passed as well.
+                self.after = Some(self.after.unwrap_or(0).max(last));
+                break;
+            }
+        }
+        if began {
+            let _ = self.to.send((self.number, News::Begins(self.after.unwrap_or(0)))).await;
+        }
+        Ok(conversation)
+    }
+
+    /// Once each: what came while the first answer was on its way may come twice.
+    async fn tell(&mut self, event: BookEvent) {
+        if self.after.is_some_and(|after| event.seq <= after) {
             return;
         }
-        sleep(AWAY).await;
+        self.after = Some(event.seq);
+        let _ = self.to.send((self.number, News::Event(Box::new(event)))).await;
     }
-}
-
-async fn follow_once(
-    number: usize,
-    agent: &Agent,
-    caller: &CallerDoc,
-    after: &mut Option<u64>,
-    to: &mpsc::Sender<(usize, News)>,
-) -> Answer<()> {
-    let mut conversation = agent.speak(caller).await?;
-    let began = after.is_none();
-    loop {
-        let BookEvents { events, last, lost } = asked(&mut conversation, *after).await?;
-        if lost && to.send((number, News::Lost)).await.is_err() {
-            return Ok(());
-        }
-        let whole = events.last().is_none_or(|event| event.seq >= last);
-        for event in events {
-            tell(number, event, after, to).await;
-        }
-        if whole {
-            // Nothing newer has happened; the numbers of others' events are passed as well.
-            *after = Some(after.unwrap_or(0).max(last));
-            break;
-        }
-    }
-    if began && to.send((number, News::Begins(after.unwrap_or(0)))).await.is_err() {
-        return Ok(());
-    }
-    while !to.is_closed() {
-        let event = conversation.event().await?;
-        tell(number, event, after, to).await;
-    }
-    Ok(())
-}
-
-async fn asked(conversation: &mut Conversation, after: Option<u64>) -> Answer<BookEvents> {
-    match conversation.book(Request::BookFollow { after }).await? {
-        BookAnswer::Events(events) => Ok(events),
-        _ => Err(conversation.nonsense("no events")),
-    }
-}
-
-/// Once each: what came while the first answer was on its way may come twice.
-async fn tell(number: usize, event: BookEvent, after: &mut Option<u64>, to: &mpsc::Sender<(usize, News)>) {
-    if after.is_some_and(|after| event.seq <= after) {
-        return;
-    }
-    *after = Some(event.seq);
-    let _ = to.send((number, News::Event(Box::new(event)))).await;
 }
 
 /// An agent's event as it is told here.

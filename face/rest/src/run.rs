@@ -76,8 +76,9 @@ pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
     let finished = recovery.finished;
     tasks.spawn(recover::run(broker.clone(), recovery, done, stopped));
     broker.hooks.start(&broker);
+    let seats = house.seats();
     for (listener, acceptor, gate) in with_tls {
-        tasks.spawn(house.clone().tls(listener, acceptor, gate));
+        tasks.spawn(house.clone().tls(listener, acceptor, gate, seats.clone()));
     }
     for listener in without {
         tasks.spawn(house.clone().plain(listener, config.plain_as.as_str().into()));

@@ -26,9 +26,10 @@ const UNREAD: usize = 16;
 /// 429: too many streams; 401 or 403: who asks may not.
 pub fn open(broker: &Arc<Broker>, peer: Peer, place: Place, only: Option<String>) -> Answer<Response<Body>> {
     let caller = peer.caller()?;
-    let room = broker.streams.clone().try_acquire_owned();
-    let room =
-        room.map_err(|_| Problem::limit(format!("{} event streams are open: the limit", broker.limits.streams)))?;
+    let room = broker.streams.try_enter(&caller.name).ok_or_else(|| {
+        let (most, of_one) = (broker.limits.streams, broker.limits.streams_of_one);
+        Problem::limit(format!("too many event streams are open: at most {most}, {of_one} of one caller"))
+    })?;
     let follower = Follower::new(&broker.agents, &caller, &place);
     let names: Vec<String> = broker.agents.iter().map(|agent| agent.name.to_string()).collect();
     let (to, from) = mpsc::channel(UNREAD);

@@ -2,8 +2,8 @@
 //!
 //! It takes TCP connections, does the handshakes, and asks the agent for a seat for whoever shows a good certificate: one end of a pair of
 //! local sockets, which for the agent's loop is one more connection, of which it knows who speaks there. Everything has a
-//! bound: callers in all, of one address, and with unfinished handshakes, of which a new one displaces the oldest, so that whoever shows no
-//! certificate keeps nobody out who does.
+//! bound: callers in all, of one source (an address, or a /64 of IPv6), of one certificate's name, and with unfinished handshakes, of which a new
+//! one displaces the oldest of the busiest source, so that whoever shows no certificate keeps nobody out who does.
 
 use super::frames::{self, Order, Shown, Word};
 use super::guest::{Guest, Stage, Turn, Wants};
@@ -22,12 +22,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 use terms::{Span, Time};
-use trust::{Files, Gate, Handed, Identity, Speaks};
+use trust::{Files, Gate, Handed, Identity, Role, Speaks, displaced, source_of};
 
 /// Most callers.
 pub(super) const MAX_GUESTS: usize = 128;
-/// Most from one address.
+/// Most from one source.
 pub(super) const MAX_OF_ONE: usize = 96;
+/// Most of one name, but for brokers, which speak for many.
+pub(super) const MAX_OF_NAME: usize = 32;
 /// Most whose handshake is not done.
 pub(super) const MAX_GREETING: usize = 32;
 /// Most that are taken before those who are there have their turn.
@@ -79,6 +81,16 @@ struct Seat {
     guest: Guest,
     outside: Wants,
     inside: Wants,
+}
+
+impl Seat {
+    fn is_greeting(&self) -> bool {
+        matches!(self.guest.stage, Stage::Greeting { .. } | Stage::Leaving { .. })
+    }
+
+    fn source(&self) -> IpAddr {
+        source_of(self.guest.from)
+    }
 }
 
 impl Bridge {
@@ -212,7 +224,7 @@ impl Bridge {
                 // No more descriptors: those who are there may leave first.
                 Err(_) => return self.go_deaf(),
             };
-            if self.guests.values().filter(|seat| seat.guest.from == from).count() >= MAX_OF_ONE || !self.make_room() {
+            if !self.make_room(from) {
                 self.tell_refused(from, "too many connections");
                 continue;
             }
@@ -229,16 +241,32 @@ impl Bridge {
         }
     }
 
-    /// A free seat; the oldest of too many unfinished handshakes gives its own.
-    fn make_room(&mut self) -> bool {
-        let greeting = |seat: &Seat| !matches!(seat.guest.stage, Stage::Inside { .. });
-        let unfinished = self.guests.values().filter(|seat| greeting(seat)).count();
-        if unfinished >= MAX_GREETING
-            && let Some((&oldest, _)) = self.guests.iter().find(|(_, seat)| greeting(seat))
-        {
-            self.guests.remove(&oldest);
-        }
-        self.guests.len() < MAX_GUESTS
+    /// A free seat. Too many unfinished handshakes, of all or where all seats are taken: the oldest of the busiest source gives its
+    /// own. Too many of this source: the oldest unfinished one of its own.
+    fn make_room(&mut self, from: IpAddr) -> bool {
+        let source = source_of(from);
+        let waiting: Vec<(u64, IpAddr)> =
+            self.guests.iter().filter(|(_, seat)| seat.is_greeting()).map(|(&id, seat)| (id, seat.source())).collect();
+        let of_one = self.guests.values().filter(|seat| seat.source() == source).count();
+        let goes = if of_one >= MAX_OF_ONE {
+            waiting.iter().find(|(_, of)| *of == source).map(|(id, _)| *id)
+        } else if waiting.len() >= MAX_GREETING || self.guests.len() >= MAX_GUESTS {
+            displaced(waiting)
+        } else {
+            return true;
+        };
+        goes.is_some_and(|goes| self.guests.remove(&goes).is_some())
+    }
+
+    /// How many there are of a name.
+    fn of_name(&self, identity: &Identity) -> usize {
+        let same = |seat: &&Seat| match &seat.guest.stage {
+            Stage::Asked { identity: one, .. } | Stage::Inside { identity: one, .. } => {
+                one.role == identity.role && one.known_as() == identity.known_as()
+            }
+            Stage::Greeting { .. } | Stage::Leaving { .. } => false,
+        };
+        self.guests.values().filter(same).count()
     }
 
     fn go_deaf(&mut self) {
@@ -253,6 +281,9 @@ impl Bridge {
         let (Some(seat), Some((_, gate))) = (self.guests.get_mut(&id), &self.open) else { return };
         match seat.guest.turn(now, gate) {
             Turn::Stays => {}
+            Turn::Is(identity) if identity.role != Role::Broker && self.of_name(&identity) >= MAX_OF_NAME => {
+                self.refuse(id, &format!("{identity} has {MAX_OF_NAME} connections already"));
+            }
             Turn::Is(identity) => self.ask(id, identity),
             Turn::Refused(why) => self.refuse(id, &why),
             Turn::Gone => return drop(self.guests.remove(&id)),

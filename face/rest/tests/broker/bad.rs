@@ -13,7 +13,7 @@ fn raw(bed: &Bed, text: &[u8]) -> crate::bed::Said {
 
 fn post(body: &[u8]) -> Vec<u8> {
     let head = format!(
-        "POST /v1/reservations HTTP/1.1\r\nHost: b\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        "POST /v1/reservations HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     [head.as_bytes(), body].concat()
@@ -48,14 +48,14 @@ fn bodies_that_are_no_request() {
     raw(&bed, &post(with("9007199254740993").as_bytes())).problem(409);
     raw(&bed, &post(with("18446744073709551615").as_bytes())).problem(409);
     assert_eq!(bed.agents[0].states(), Vec::<String>::new());
-    let text = "POST /v1/reservations HTTP/1.1\r\nHost: b\r\nConnection: close\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\r\n{}";
+    let text = "POST /v1/reservations HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\r\n{}";
     raw(&bed, text.as_bytes()).problem(415);
 }
 
 #[test]
 fn a_body_of_a_gigabyte_said_sent_or_chunked() {
     let bed = Bed::one("giga");
-    let head = "POST /v1/enquiries HTTP/1.1\r\nHost: b\r\nContent-Type: application/json\r\n";
+    let head = "POST /v1/enquiries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let mut stream = TcpStream::connect(bed.address()).unwrap();
     stream.write_all(format!("{head}Content-Length: 1073741824\r\n\r\n").as_bytes()).unwrap();
     let mut sent = 0;
@@ -87,14 +87,17 @@ fn methods_addresses_and_heads_that_are_none() {
         bed.alice("GET", path, Value::Null).problem(404);
     }
     let fields: String = (0..100).map(|n| format!("X-{n}: y\r\n")).collect();
-    assert_eq!(raw(&bed, format!("GET /v1/resources HTTP/1.1\r\nHost: b\r\n{fields}\r\n").as_bytes()).status, 431);
+    assert_eq!(
+        raw(&bed, format!("GET /v1/resources HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes()).status,
+        431
+    );
     let long = "a".repeat(100_000);
     assert!(matches!(
-        raw(&bed, format!("GET /v1/resources HTTP/1.1\r\nHost: b\r\nX: {long}\r\n\r\n").as_bytes()).status,
+        raw(&bed, format!("GET /v1/resources HTTP/1.1\r\nHost: localhost\r\nX: {long}\r\n\r\n").as_bytes()).status,
         400 | 431
     ));
     assert!(matches!(
-        raw(&bed, format!("GET /{long} HTTP/1.1\r\nHost: b\r\n\r\n").as_bytes()).status,
+        raw(&bed, format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).status,
         400 | 404 | 414 | 431
     ));
     // HTTP/2 is not spoken: its preface is no request.
@@ -151,7 +154,7 @@ fn closed_within(stream: &mut TcpStream, time: Duration) -> bool {
 #[test]
 fn slow_heads_and_bodies_end() {
     let bed = hasty("slow");
-    for start in ["", "GET /v1/res", "GET /v1/resources HTTP/1.1\r\nHost: b\r\nX-Slow: "] {
+    for start in ["", "GET /v1/res", "GET /v1/resources HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] {
         let mut stream = TcpStream::connect(bed.address()).unwrap();
         stream.write_all(start.as_bytes()).unwrap();
         assert!(closed_within(&mut stream, Duration::from_secs(5)), "{start:?}");
@@ -163,7 +166,7 @@ fn slow_heads_and_bodies_end() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(begun.elapsed() < Duration::from_secs(4), "a head that drips is cut off");
-    let head = "POST /v1/enquiries HTTP/1.1\r\nHost: b\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    let head = "POST /v1/enquiries HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
     assert_eq!(raw(&bed, head.as_bytes()).problem(408)["type"], "/problems/too_slow");
 }
 
@@ -171,7 +174,7 @@ fn slow_heads_and_bodies_end() {
 fn too_many_connections_leave_those_who_are_there_alone() {
     let bed = hasty("many");
     let mut keep = TcpStream::connect(bed.address()).unwrap();
-    keep.write_all(b"GET /v1/events HTTP/1.1\r\nHost: b\r\n\r\n").unwrap();
+    keep.write_all(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut start = [0; 12];
     keep.read_exact(&mut start).unwrap();
     let mut crowd: Vec<TcpStream> = (0..400).filter_map(|_| TcpStream::connect(bed.address()).ok()).collect();
@@ -212,14 +215,37 @@ fn a_client_that_does_not_read_is_closed() {
     let mut writer = stream.try_clone().unwrap();
     // Tens of megabytes of answers, none of them read.
     for _ in 0..80 {
-        let _ = writer.write_all(b"GET /v1/resources HTTP/1.1\r\nHost: b\r\n\r\n");
+        let _ = writer.write_all(b"GET /v1/resources HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(8) {
         std::thread::sleep(Duration::from_millis(100));
-        if writer.write_all(b"GET /v1/resources HTTP/1.1\r\nHost: b\r\n\r\n").is_err() {
+        if writer.write_all(b"GET /v1/resources HTTP/1.1\r\nHost: localhost\r\n\r\n").is_err() {
             return;
         }
     }
     panic!("a client that reads nothing was kept for 8 s");
+}
+
+/// A page from elsewhere in a browser of this machine: by a name of its own (DNS rebinding), or across origins.
+#[test]
+fn the_loopback_is_not_for_pages_from_elsewhere() {
+    let bed = Bed::one("rebinding");
+    let port = bed.address().port();
+    let post = |host: &str, fields: &str| {
+        let body = r#"{"parts": [{"resource": "cpu", "cores": 0.1}]}"#;
+        let text = format!(
+            "POST /v1/reservations HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n{fields}\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        raw(&bed, text.as_bytes())
+    };
+    post(&format!("evil.example:{port}"), "").problem(421);
+    post(&format!("localhost:{}", port ^ 1), "").problem(421);
+    post(&format!("localhost:{port}"), "Origin: http://evil.example\r\n").problem(403);
+    post(&format!("localhost:{port}"), "Origin: null\r\n").problem(403);
+    assert!(bed.agents[0].states().is_empty(), "nothing was reserved");
+    post(&format!("localhost:{port}"), &format!("Origin: http://localhost:{port}\r\n")).ok(201);
+    post(&format!("127.0.0.1:{port}"), "").ok(201);
 }

@@ -158,7 +158,7 @@ pub fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &Value) 
     let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
     format!(
-        "{method} {path} HTTP/1.1\r\nHost: broker\r\nConnection: close\r\nContent-Type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Content-Length: {length}\r\n{fields}\r\n{body}"
     )
     .into_bytes()
@@ -193,7 +193,7 @@ impl Stream {
         let mut stream = TcpStream::connect(bed.address()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let last = last.map_or(String::new(), |last| format!("Last-Event-ID: {last}\r\n"));
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: b\r\n{last}\r\n").as_bytes()).unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{last}\r\n").as_bytes()).unwrap();
         Stream { lines: BufReader::new(stream) }
     }
 

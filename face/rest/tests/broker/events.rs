@@ -80,7 +80,7 @@ fn streams_are_limited_and_their_room_comes_back() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         let mut stream = std::net::TcpStream::connect(bed.address()).unwrap();
         use std::io::{Read, Write};
-        stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: b\r\n\r\n").unwrap();
+        stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut start = [0; 12];
         stream.read_exact(&mut start).unwrap();
         if &start == b"HTTP/1.1 200" {

@@ -30,6 +30,8 @@ pub struct Book {
     pub events: Vec<BookEvent>,
     /// Every call, as `NAME call`.
     pub told: Vec<String>,
+    /// The groups of everybody for whom the broker spoke.
+    pub groups: Vec<Vec<String>>,
     /// Calls of this name fail once.
     pub fail_once: Option<&'static str>,
     /// It goes away just before it is asked this (`true`: just after it has done it), as one that is cut off.
@@ -37,7 +39,8 @@ pub struct Book {
     /// How far its clock is ahead, seconds.
     pub ahead: u64,
     keys: BTreeMap<(String, String), (AskDoc, String)>,
-    followers: Vec<(UnixStream, CallerDoc)>,
+    followers: Vec<(UnixStream, CallerDoc, usize)>,
+    connections: usize,
     streams: Vec<UnixStream>,
     gone: bool,
 }
@@ -68,9 +71,14 @@ impl Stub {
                     return;
                 }
                 now.streams.push(stream.try_clone().unwrap());
+                now.connections += 1;
+                let number = now.connections;
                 drop(now);
                 let book = book.clone();
-                std::thread::spawn(move || serve(&book, stream));
+                std::thread::spawn(move || {
+                    serve(&book, stream, number);
+                    book.lock().unwrap().followers.retain(|(_, _, of)| *of != number);
+                });
             }
         });
     }
@@ -86,12 +94,18 @@ impl Stub {
         self.book.lock().unwrap().rows.iter().map(|row| row.state.clone()).collect()
     }
 
+    /// Who follows on a connection that is open.
+    pub fn followers(&self) -> Vec<String> {
+        let book = self.book.lock().unwrap();
+        book.followers.iter().map(|(_, caller, _)| caller.name.clone()).collect()
+    }
+
     pub fn told(&self) -> Vec<String> {
         self.book.lock().unwrap().told.clone()
     }
 }
 
-fn serve(book: &Mutex<Book>, stream: UnixStream) {
+fn serve(book: &Mutex<Book>, stream: UnixStream, number: usize) {
     let mut caller = CallerDoc { name: "peer".into(), groups: Vec::new(), role: "operator".into() };
     let mut writer = stream.try_clone().unwrap();
     for line in BufReader::new(stream.try_clone().unwrap()).lines() {
@@ -109,12 +123,13 @@ fn serve(book: &Mutex<Book>, stream: UnixStream) {
         }
         let answer = match call.request {
             Request::SpeakFor { who: Some(who) } => {
+                book.groups.push(who.groups.clone());
                 caller = who;
                 Ok(Answer::Done)
             }
             Request::BookFollow { .. } => {
                 let answer = book.answer(&caller, call.request);
-                book.followers.push((stream.try_clone().unwrap(), caller.clone()));
+                book.followers.push((stream.try_clone().unwrap(), caller.clone(), number));
                 answer
             }
             _ if book.fail_once == Some(name.as_str()) => {
@@ -198,7 +213,7 @@ impl Book {
         let line =
             serde_json::to_string(&Line::Event { at_ns: 0, event: EventDoc::Book(event.clone()) }).unwrap() + "\n";
         self.followers
-            .retain_mut(|(stream, caller)| !sees(caller, &event.owner) || stream.write_all(line.as_bytes()).is_ok());
+            .retain_mut(|(stream, caller, _)| !sees(caller, &event.owner) || stream.write_all(line.as_bytes()).is_ok());
         self.events.push(event);
     }
 

@@ -9,9 +9,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use terms::Span;
-use trust::{Authority, Files, Now, Request, Role, Speaks};
+use trust::{Authority, Domain, Files, Now, Request, Role, Speaks};
 
 fn now() -> Now {
     let clock = linux::clock::Clock::start();
@@ -31,23 +31,7 @@ fn files(dir: &Path, who: &str) -> Files {
 
 fn bed(name: &str) -> Bed {
     let agent = |dir: &Path| {
-        let (authority, _) = Authority::open_or_make(&dir.join("trust"), "test", now()()).unwrap();
-        for (role, name) in [
-            (Role::Broker, "main"),
-            (Role::Requester, "alice"),
-            (Role::Requester, "bob"),
-            (Role::Operator, "olga"),
-            (Role::Auditor, "arno"),
-            (Role::Agent, "maui"),
-        ] {
-            let hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-            authority
-                .issue(
-                    &Request { role, name: name.into(), hosts, groups: Vec::new(), life: Span::from_secs(3600) },
-                    now()(),
-                )
-                .unwrap();
-        }
+        issue_all(dir);
         vec![Stub::start(&dir.join("here"), "here", &[("cpu", 8.0)], Vec::new())]
     };
     Bed::with(name, agent, |config| {
@@ -57,6 +41,27 @@ fn bed(name: &str) -> Bed {
         config.plain = Vec::new();
         config.limits.head_time = Duration::from_secs(1);
     })
+}
+
+/// An authority in `dir/trust`, and somebody of each role.
+fn issue_all(dir: &Path) {
+    let (authority, _) = Authority::open_or_make(&dir.join("trust"), "test", now()()).unwrap();
+    for (role, name) in [
+        (Role::Broker, "main"),
+        (Role::Requester, "alice"),
+        (Role::Requester, "bob"),
+        (Role::Operator, "olga"),
+        (Role::Auditor, "arno"),
+        (Role::Agent, "maui"),
+    ] {
+        let hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        authority
+            .issue(
+                &Request { role, name: name.into(), hosts, groups: Vec::new(), life: Span::from_secs(3600) },
+                now()(),
+            )
+            .unwrap();
+    }
 }
 
 fn connect(bed: &Bed, who: &str) -> StreamOwned<ClientConnection, TcpStream> {
@@ -214,4 +219,178 @@ fn a_hello_in_pieces_cut_off_or_never_sent() {
     slow.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     assert!(matches!(slow.read(&mut [0; 100]), Ok(0)), "a handshake has a second here");
     ask(&bed, "requester-alice", "GET", "/v1/resources", Value::Null).ok(200);
+}
+
+/// A connection that says nothing, and whether it is still open.
+fn silent(bed: &Bed) -> TcpStream {
+    let stream = TcpStream::connect(bed.address()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    stream
+}
+
+fn is_open(stream: &TcpStream) -> bool {
+    matches!(stream.peek(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+/// A bed whose TLS listener has few seats: 6, of which 4 for handshakes, 5 of one source.
+fn narrow(name: &str) -> Bed {
+    let agent = |dir: &Path| {
+        issue_all(dir);
+        vec![Stub::start(&dir.join("here"), "here", &[("cpu", 8.0)], Vec::new())]
+    };
+    Bed::with(name, agent, |config| {
+        let dir = config.socket.parent().unwrap();
+        config.tls = Some(files(dir, "broker-main"));
+        config.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        config.plain = Vec::new();
+        (config.limits.connections, config.limits.connections_of_one, config.limits.handshakes) = (6, 5, 4);
+    })
+}
+
+#[test]
+fn strangers_at_the_tls_door_keep_nobody_out() {
+    let bed = narrow("seats");
+    // Far more than there are seats, none of whom says a word.
+    let strangers: Vec<TcpStream> = (0..40).map(|_| silent(&bed)).collect();
+    let until = Instant::now() + Duration::from_secs(5);
+    while strangers.iter().filter(|one| is_open(one)).count() > 4 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(strangers.iter().filter(|one| is_open(one)).count() <= 4, "the oldest made way");
+    // The local operator has a door of their own, and whoever has a certificate comes in.
+    bed.root("GET", "/v1/resources", Value::Null).ok(200);
+    ask(&bed, "requester-alice", "GET", "/v1/resources", Value::Null).ok(200);
+}
+
+#[test]
+fn one_user_of_the_socket_leaves_the_other_doors_open() {
+    let bed = narrow("socket");
+    let held: Vec<_> = (0..5).map(|_| std::os::unix::net::UnixStream::connect(&bed.config.socket).unwrap()).collect();
+    let until = Instant::now() + Duration::from_secs(5);
+    // A sixth of the same user is closed at once.
+    loop {
+        let mut sixth = std::os::unix::net::UnixStream::connect(&bed.config.socket).unwrap();
+        sixth.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        if matches!(sixth.read(&mut [0]), Ok(0)) || Instant::now() > until {
+            break;
+        }
+    }
+    assert!(Instant::now() < until, "a sixth is served");
+    ask(&bed, "requester-alice", "GET", "/v1/resources", Value::Null).ok(200);
+    drop(held);
+}
+
+/// F11: one certificate opens all streams and webhooks that it can; the calls of others go on, and their streams too.
+#[test]
+fn one_requesters_streams_block_nobody() {
+    let bed = Bed::with(
+        "streams",
+        |dir| {
+            issue_all(dir);
+            vec![Stub::start(&dir.join("here"), "here", &[("cpu", 8.0)], Vec::new())]
+        },
+        |config| {
+            let dir = config.socket.parent().unwrap();
+            config.tls = Some(files(dir, "broker-main"));
+            config.listen = vec!["127.0.0.1:0".parse().unwrap()];
+            config.plain = Vec::new();
+            config.hooks = vec!["http://127.0.0.1:9/".to_owned()];
+        },
+    );
+    let open = |who: &str| {
+        let mut stream = connect(&bed, who);
+        stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: b\r\n\r\n").unwrap();
+        let mut part = [0; 4096];
+        let read = stream.read(&mut part).unwrap_or(0);
+        (part[..read].starts_with(b"HTTP/1.1 200"), stream)
+    };
+    let streams: Vec<_> = (0..40).map(|_| open("requester-bob")).filter(|(good, _)| *good).collect();
+    assert_eq!(streams.len(), 16, "as many as one caller has");
+    let hook = json!({"url": "http://127.0.0.1:9/x"});
+    let hooks = (0..40).filter(|_| ask(&bed, "requester-bob", "POST", "/v1/webhooks", hook.clone()).status == 201);
+    assert_eq!(hooks.count(), 32);
+    let began = Instant::now();
+    for _ in 0..20 {
+        ask(&bed, "requester-alice", "GET", "/v1/resources", Value::Null).ok(200);
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let (good, mut alice) = open("requester-alice");
+    assert!(good, "alice has a stream");
+    // All of them hear by one conversation: the agent has no follower for each.
+    let followers = || bed.agents[0].followers();
+    let until = Instant::now() + Duration::from_secs(10);
+    while followers() != ["broker"] && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(followers(), ["broker"]);
+    // And each hears what is theirs.
+    let wish = json!({"parts": [{"resource": "cpu", "cores": 0.5}]});
+    ask(&bed, "requester-alice", "POST", "/v1/reservations", wish.clone()).ok(201);
+    ask(&bed, "requester-bob", "POST", "/v1/reservations", wish).ok(201);
+    let hears = |stream: &mut StreamOwned<ClientConnection, TcpStream>| {
+        let (mut text, mut part) = (String::new(), [0; 4096]);
+        while !text.contains("event: created") {
+            let read = stream.read(&mut part).unwrap();
+            text.push_str(&String::from_utf8_lossy(&part[..read]));
+        }
+        text
+    };
+    assert!(hears(&mut alice).contains("\"owner\":\"alice\""));
+    for (_, mut stream) in streams {
+        let text = hears(&mut stream);
+        assert!(text.contains("\"owner\":\"bob\"") && !text.contains("alice"), "{text}");
+    }
+}
+
+/// A partner's authority at the broker's door: its people have names of their own, and none of its other roles comes in.
+#[test]
+fn a_partners_people_are_behind_its_name() {
+    let bed = Bed::with(
+        "partner",
+        |dir| {
+            issue_all(dir);
+            let (anl, _) = Authority::open_or_make(&dir.join("anl/trust"), "test", now()()).unwrap();
+            for (role, name) in [(Role::Requester, "alice"), (Role::Operator, "olga"), (Role::Broker, "main")] {
+                let hosts = vec!["localhost".to_owned()];
+                let groups = vec!["physics".to_owned()];
+                let life = Span::from_secs(3600);
+                anl.issue(&Request { role, name: name.into(), hosts, groups, life }, now()()).unwrap();
+            }
+            vec![Stub::start(&dir.join("here"), "here", &[("cpu", 8.0)], Vec::new())]
+        },
+        |config| {
+            let dir = config.socket.parent().unwrap();
+            let anl = dir.join("anl/trust");
+            let partner = Domain {
+                name: "anl".into(),
+                ca: anl.join("ca.pem"),
+                revoked: Some(anl.join("revoked.pem")),
+                roles: vec![Role::Requester],
+            };
+            config.tls = Some(Files { partners: vec![partner], ..files(dir, "broker-main") });
+            config.listen = vec!["127.0.0.1:0".parse().unwrap()];
+            config.plain = Vec::new();
+        },
+    );
+    let theirs = |who: &str| {
+        let anl = bed.dir.join("anl");
+        let shown = Files { ca: bed.dir.join("trust/ca.pem"), revoked: None, ..files(&anl, who) };
+        let config = trust::client(&shown, now(), Speaks::Http).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        StreamOwned::new(ClientConnection::new(config, name).unwrap(), TcpStream::connect(bed.address()).unwrap())
+    };
+    let wish = json!({"parts": [{"resource": "cpu", "cores": 1.0}]});
+    let made = crate::bed::talk(theirs("requester-alice"), &request("POST", "/v1/reservations", &[], &wish)).ok(201);
+    assert_eq!(made["owner"], "anl/alice");
+    assert!(bed.agents[0].book.lock().unwrap().groups.contains(&vec!["anl/physics".to_owned()]));
+    let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+    ask(&bed, "requester-alice", "GET", &at, Value::Null).problem(404);
+    assert_eq!(ask(&bed, "operator-olga", "GET", &at, Value::Null).ok(200)["owner"], "anl/alice");
+    for who in ["operator-olga", "broker-main"] {
+        let mut stream = theirs(who);
+        let _ = stream.write_all(&request("GET", "/v1/reservations", &[], &Value::Null));
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        assert!(all.is_empty(), "{who}: {}", String::from_utf8_lossy(&all));
+    }
 }
