@@ -2,6 +2,7 @@
 //! digest of the state (I5, I9).
 
 use crate::broker::Broker;
+use crate::grants::accounts;
 use crate::state::State;
 use alloc::collections::BTreeMap;
 use terms::Time;
@@ -57,6 +58,7 @@ impl Broker {
             return Err("the agenda");
         }
         self.audit_owners()?;
+        self.audit_grants()?;
         self.audit_resources()
     }
 
@@ -83,6 +85,24 @@ impl Broker {
                 {
                     return Err("the sum of an owner lacks an edge");
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn audit_grants(&self) -> Result<(), &'static str> {
+        let live = || self.all.values().filter(|r| !r.state.is_over()).flat_map(|r| &r.parts);
+        for (account, resource, total) in self.grants.totals() {
+            let counts = |part: &&crate::reservation::Part| {
+                let granted = || accounts(self.grants.get(part.grant));
+                part.resource == resource && part.background.is_none() && granted().any(|one| one == *account)
+            };
+            let sum = |t: Time| live().filter(counts).map(|part| part.amount(t)).sum::<u64>();
+            let edges = live().filter(counts).flat_map(|part| &part.steps).map(|step| step.window.start());
+            if total.steps().any(|(at, level)| level != sum(at))
+                || edges.into_iter().any(|at| total.level(at) != sum(at))
+            {
+                return Err("the sum of a rule");
             }
         }
         Ok(())

@@ -3,11 +3,12 @@
 use crate::config::Config;
 use crate::draw::{ByHandle, Draw};
 use crate::enforce::Force;
+use crate::grants::Grants;
 use crate::io::{Call, CallId, Clock, Event, Input, Output, Record, Reply, What};
 use crate::journal::Pending;
 use crate::refusal::{Refusal, Why};
 use crate::refusals::Refusals;
-use crate::reservation::{Number, Reservation};
+use crate::reservation::{Number, Part, Reservation};
 use crate::tables::{Owners, Resources};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,6 +31,7 @@ pub struct Broker {
     pub(crate) now: Time,
     pub(crate) started: bool,
     pub(crate) owners: Owners,
+    pub(crate) grants: Grants,
     pub(crate) resources: Resources,
     pub(crate) handles: HashMap<Handle, Number, ByHandle>,
     pub(crate) all: BTreeMap<Number, Box<Reservation>>,
@@ -73,6 +75,7 @@ impl Broker {
             now: Time::ZERO,
             started: false,
             owners: Owners::default(),
+            grants: Grants::default(),
             resources: Resources::default(),
             handles: HashMap::default(),
             all: BTreeMap::new(),
@@ -172,8 +175,19 @@ impl Broker {
             return;
         }
         self.owners.set_summed(wanted);
-        for r in self.all.values().filter(|r| wanted && !r.state.is_over()) {
-            r.parts.iter().for_each(|part| self.owners.sum(r.owner, part, 1));
+        self.grants.clear_sums();
+        let all = core::mem::take(&mut self.all);
+        for r in all.values().filter(|r| wanted && !r.state.is_over()) {
+            r.parts.iter().for_each(|part| self.sum(r.owner, part, 1));
+        }
+        self.all = all;
+    }
+
+    /// Counts a part of somebody's (or, with a sign of -1, no longer counts it) in all sums that policy may ask for.
+    pub(crate) fn sum(&mut self, owner: u32, part: &Part, sign: i64) {
+        self.owners.sum(owner, part, sign);
+        if self.owners.summed() {
+            self.grants.sum(part, sign);
         }
     }
 

@@ -285,6 +285,7 @@ impl Broker {
             background: part.background,
             shape: part.shape,
             binding: &part.binding,
+            grant: self.grants.get(part.grant),
         });
         Writing {
             handle: r.handle,

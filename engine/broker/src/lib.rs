@@ -20,6 +20,7 @@ pub mod codec;
 pub mod config;
 mod draw;
 mod enforce;
+mod grants;
 pub mod io;
 mod journal;
 mod life;

@@ -120,7 +120,7 @@ impl Broker {
         owner.live -= 1;
         owner.held -= usize::from(was == State::Held);
         for (n, part) in r.parts.iter_mut().enumerate() {
-            self.owners.sum(r.owner, part, -1);
+            self.sum(r.owner, part, -1);
             self.resources.get_mut(part.resource).users.remove(&number);
             for slot in core::mem::take(&mut part.slots) {
                 self.give_back(ledger, part.resource, slot);
@@ -154,7 +154,7 @@ impl Broker {
             owner.live += 1;
             owner.held += usize::from(r.state == State::Held);
             for (n, part) in r.parts.iter().enumerate() {
-                self.owners.sum(r.owner, part, 1);
+                self.sum(r.owner, part, 1);
                 self.resources.get_mut(part.resource).users.insert(number);
                 if let Some(binding) = &part.binding {
                     self.force.bind(part.resource, binding, number, n);

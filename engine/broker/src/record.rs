@@ -2,6 +2,7 @@
 //! would be written, to the bit, so that equal states have equal bytes.
 
 use crate::codec::{Corrupt, Reader, Writer};
+use crate::grants::Grant;
 use crate::io::{Event, What};
 use crate::reservation::KeyMark;
 use crate::state::State;
@@ -13,8 +14,11 @@ use terms::book::{Background, Binding, Flow, Handle, Kind, Shape, Step, Task};
 use terms::{Span, Time, Window};
 
 const VERSION: u8 = 1;
-/// Of a reservation whose group names its members.
-const WITH_MEMBERS: u8 = 2;
+/// What is added to it of a reservation whose group names its members, and of one whose parts say by which rule of policy they were
+/// granted.
+const WITH_MEMBERS: u8 = 1;
+const GRANTED: u8 = 2;
+const UNKNOWN: Corrupt = Corrupt("a version that this program does not know");
 
 /// A reservation as the journal has it: with names, and without what is made anew when the book is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +46,7 @@ pub struct StoredPart {
     pub(crate) background: Option<Background>,
     pub(crate) shape: Shape,
     pub(crate) binding: Option<Binding>,
+    pub(crate) grant: Grant,
 }
 
 /// What is written of a reservation, wherever it lies.
@@ -68,13 +73,17 @@ pub(crate) struct WritingPart<'a> {
     pub(crate) background: Option<Background>,
     pub(crate) shape: Shape,
     pub(crate) binding: &'a Option<Binding>,
+    pub(crate) grant: &'a Grant,
 }
 
-impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>>> Writing<'_, P> {
+impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
     /// As bytes.
     pub(crate) fn encode(self) -> Vec<u8> {
         let mut w = Writer { bytes: Vec::with_capacity(160) };
-        w.byte(if self.members.is_empty() { VERSION } else { WITH_MEMBERS });
+        // What is not known is not written: such a reservation is as earlier builds wrote it.
+        let granted = self.parts.clone().any(|part| *part.grant != Grant::default());
+        let members = if self.members.is_empty() { 0 } else { WITH_MEMBERS };
+        w.byte(VERSION + members + if granted { GRANTED } else { 0 });
         w.raw(&self.handle.0);
         w.number(self.number);
         w.text(self.owner);
@@ -103,6 +112,10 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>>> Writing<'_, P> {
             w.number(part.shape.packet.into());
             w.number(part.shape.rtt.as_nanos());
             w.option(part.binding, write_binding);
+            if granted {
+                w.text(&part.grant.rule);
+                w.list(&part.grant.groups, |w, group| w.text(group));
+            }
         }
         w.bytes
     }
@@ -117,6 +130,7 @@ impl Stored {
             background: part.background,
             shape: part.shape,
             binding: &part.binding,
+            grant: &part.grant,
         });
         Writing {
             handle: self.handle,
@@ -142,11 +156,8 @@ impl Stored {
     /// [`Corrupt`]: what is wrong with them.
     pub fn decode(bytes: &[u8]) -> Result<Stored, Corrupt> {
         let mut r = Reader::new(bytes);
-        let with_members = match r.byte()? {
-            VERSION => false,
-            WITH_MEMBERS => true,
-            _ => return Err(Corrupt("a version that this program does not know")),
-        };
+        let form = r.byte()?.checked_sub(VERSION).filter(|form| *form <= WITH_MEMBERS + GRANTED).ok_or(UNKNOWN)?;
+        let (with_members, granted) = (form & WITH_MEMBERS != 0, form & GRANTED != 0);
         let stored = Stored {
             handle: Handle(r.array()?),
             number: r.number()?,
@@ -160,7 +171,7 @@ impl Stored {
             version: r.number()?,
             state: one_of(&State::ALL, r.byte()?)?,
             hold_until: time(&mut r)?,
-            parts: r.list(read_part)?,
+            parts: r.list(|r| read_part(r, granted))?,
         };
         r.end()?;
         if with_members && stored.members.is_empty() {
@@ -169,18 +180,27 @@ impl Stored {
         if stored.parts.is_empty() {
             return Err(Corrupt("a reservation without parts"));
         }
+        if granted && stored.parts.iter().all(|part| part.grant == Grant::default()) {
+            return Err(Corrupt("a form that nothing needs"));
+        }
         Ok(stored)
     }
 }
 
-fn read_part(r: &mut Reader<'_>) -> Result<StoredPart, Corrupt> {
+fn read_part(r: &mut Reader<'_>, granted: bool) -> Result<StoredPart, Corrupt> {
     Ok(StoredPart {
         resource: r.text()?,
         steps: read_steps(r)?,
         background: r.option(|r| Ok(Background { weight: r.small()?, floor: r.number()? }))?,
         shape: Shape { packet: r.small()?, rtt: Span::from_nanos(r.number()?) },
         binding: r.option(read_binding)?,
+        grant: if granted { read_grant(r)? } else { Grant::default() },
     })
+}
+
+fn read_grant(r: &mut Reader<'_>) -> Result<Grant, Corrupt> {
+    let rule = r.text()?.into_boxed_str();
+    Ok(Grant { rule, groups: r.list(|r| Ok(r.text()?.into_boxed_str()))? })
 }
 
 /// Each step as the gap before it, its length, its amount.
@@ -375,7 +395,7 @@ fn read_what(r: &mut Reader<'_>) -> Result<What, Corrupt> {
 }
 
 fn version(r: &mut Reader<'_>) -> Result<(), Corrupt> {
-    if r.byte()? == VERSION { Ok(()) } else { Err(Corrupt("a version that this program does not know")) }
+    if r.byte()? == VERSION { Ok(()) } else { Err(UNKNOWN) }
 }
 
 fn time(r: &mut Reader<'_>) -> Result<Time, Corrupt> {

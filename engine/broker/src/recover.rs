@@ -1,6 +1,7 @@
 //! The book is read from its journal, a resource comes back, the clock is set: what was promised is counted again.
 
 use crate::broker::Broker;
+use crate::grants::accounts;
 use crate::io::{Clock, Event, Output, Record, Table, What};
 use crate::journal::key_of;
 use crate::record::Stored;
@@ -70,6 +71,15 @@ impl Broker {
             let together = owner.map_or(peak, |owner| self.owners.get(owner).together(place, &part.steps));
             sum.saturating_add(together)
         });
+        let of_rules = stored.parts.iter().filter(|part| part.background.is_none()).flat_map(|part| {
+            let place = self.resources.find(&part.resource);
+            let sum =
+                move |(rule, group): (Box<str>, Box<str>)| self.grants.together(&rule, &group, place, &part.steps);
+            accounts(&part.grant).map(sum)
+        });
+        // Parts of one reservation on one resource come together at most so often.
+        let of_rules = of_rules.fold(0_u64, u64::saturating_add);
+        let most = most.max(of_rules);
         let free = stored.number < u64::MAX && !self.all.contains_key(&stored.number);
         free && !keyed && (stored.state.is_over() || most <= MOST)
     }
@@ -82,6 +92,7 @@ impl Broker {
             background: part.background,
             shape: part.shape,
             binding: part.binding,
+            grant: self.grants.place(part.grant),
         });
         let parts: Vec<Part> = parts.collect();
         let r = Reservation {

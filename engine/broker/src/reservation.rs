@@ -58,6 +58,8 @@ pub(crate) struct Part {
     pub(crate) background: Option<Background>,
     pub(crate) shape: Shape,
     pub(crate) binding: Option<Binding>,
+    /// By what it was granted: in the book's table of grants.
+    pub(crate) grant: u32,
 }
 
 impl Reservation {

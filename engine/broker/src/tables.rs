@@ -91,10 +91,14 @@ impl Owners {
 impl Owner {
     /// The most that it has of a resource at any instant of these steps, with these steps added.
     pub(crate) fn together(&self, resource: Option<u32>, steps: &[Step]) -> u64 {
-        let total = resource.and_then(|resource| self.totals.get(&resource));
-        let had = |step: &Step| total.map_or(0, |total| total.peak(step.window.start(), step.window.end()));
-        steps.iter().map(|step| had(step).saturating_add(step.amount)).max().unwrap_or(0)
+        most_of(resource.and_then(|resource| self.totals.get(&resource)), steps)
     }
+}
+
+/// The most of a sum at any instant of these steps, with these steps added.
+pub(crate) fn most_of(total: Option<&Profile>, steps: &[Step]) -> u64 {
+    let had = |step: &Step| total.map_or(0, |total| total.peak(step.window.start(), step.window.end()));
+    steps.iter().map(|step| had(step).saturating_add(step.amount)).max().unwrap_or(0)
 }
 
 /// Every resource that a reservation has named.

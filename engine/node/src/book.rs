@@ -12,7 +12,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::book::{Guarantee, Kind, ResourceId, Shape};
-use terms::ports::book::{BindQuestion, Missing, NoRoom, Offer, Question, SlotKey, Verdict, Want};
+use terms::ports::book::{BindQuestion, Missing, NoRoom, Offer, Question, Shared, SlotKey, Verdict, Want};
 use terms::ports::{Ledger, Policy};
 use terms::{IfIndex, Rate, Span, Time, Window};
 
@@ -424,6 +424,10 @@ impl<P: Policy> Policy for World<'_, P> {
 
     fn decide(&self, question: &Question<'_>) -> Verdict {
         self.policy.decide(question)
+    }
+
+    fn shared(&self, question: &Question<'_>) -> Shared {
+        self.policy.shared(question)
     }
 
     fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {

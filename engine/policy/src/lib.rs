@@ -28,7 +28,7 @@ use rights::{Call, Right, Seat, Whose};
 pub use rule::{Effect, Limits, Rule, Who};
 pub use signal::{Asker, Claim, End, Key, Prefix, Signalled, Signals};
 use terms::book::{Caller, Role};
-use terms::ports::book::{BindQuestion, Question, Verdict};
+use terms::ports::book::{BindQuestion, Question, Shared, Verdict};
 
 /// The most rules of a policy.
 pub const MOST_RULES: usize = 4_096;
@@ -37,7 +37,7 @@ pub const MOST_RULES: usize = 4_096;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
-    /// Whether any of them limits what an owner has together.
+    /// Whether any of them limits what an owner, a group or all who use it have together.
     sums: bool,
     /// Who may read the audit.
     auditors: Vec<Who>,
@@ -56,7 +56,10 @@ impl Policy {
         if rules.len() > MOST_RULES {
             return Err(TooMany);
         }
-        let sums = |rule: &Rule| matches!(&rule.effect, Effect::Allow(limits) if limits.together.is_some());
+        let sums = |rule: &Rule| {
+            let Effect::Allow(limits) = &rule.effect else { return false };
+            limits.together.or(limits.in_all).or(limits.in_group).is_some()
+        };
         Ok(Policy { sums: rules.iter().any(sums), rules, auditors: Vec::new() })
     }
 
@@ -117,6 +120,11 @@ impl terms::ports::Policy for Policy {
             return Verdict { rule: String::new(), denied };
         };
         Verdict { rule: rule.name.clone(), denied: rule.denies(question) }
+    }
+
+    fn shared(&self, question: &Question<'_>) -> Shared {
+        let rule = self.rules.iter().find(|rule| rule.is_about(question));
+        rule.map_or_else(Shared::default, |rule| rule.shared(question.caller))
     }
 
     /// Without an eye on the machine: of processes nothing is known, so that none is allowed.

@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::book::{Caller, Kind, foreign};
-use terms::ports::book::Question;
+use terms::ports::book::{Question, Shared};
 use terms::{Rate, Span, Time};
 
 /// A rule. It is about a question if its `who`, `resources`, `labels` and `background` all are. The default is about nobody.
@@ -63,6 +63,10 @@ pub struct Limits {
     pub amount: Option<u64>,
     /// The most that an owner has of the resource at any instant.
     pub together: Option<u64>,
+    /// The most that all who use this rule have of the resource together, at any instant.
+    pub in_all: Option<u64>,
+    /// The most that all have who use this rule by one of its groups.
+    pub in_group: Option<u64>,
     /// The most reservations of an owner.
     pub reservations: Option<usize>,
     /// The longest, all windows together. A reservation that is open at its end is longer than any.
@@ -93,6 +97,19 @@ impl Who {
 }
 
 impl Rule {
+    /// What it limits beside what an owner has.
+    pub(crate) fn shared(&self, caller: &Caller) -> Shared {
+        let Effect::Allow(limits) = &self.effect else { return Shared::default() };
+        let alone =
+            |group: &String| Caller { name: String::new(), groups: alloc::vec![group.clone()], role: caller.role };
+        let names = |group: &String| {
+            let of_it = alone(group);
+            self.who.iter().any(|who| matches!(who, Who::Group(_)) && who.is(&of_it))
+        };
+        let groups = caller.groups.iter().filter(|group| names(group)).cloned().collect();
+        Shared { groups, in_all: limits.in_all, in_group: limits.in_group }
+    }
+
     /// Whether it is about this question.
     pub fn is_about(&self, question: &Question<'_>) -> bool {
         self.concerns(question.caller, question.resource, question.label, question.background)

@@ -1,7 +1,7 @@
 //! What is held becomes booked. Policy is asked again: it may have changed since (FAULTS.md T13). It is not where a coordinator
 //! has decided over several agents: what one of them would refuse then, the others have booked.
 
-use super::permit::rules_of;
+use super::permit::{rules, rules_of};
 use crate::broker::Broker;
 use crate::io::{Answer, CallId, What};
 use crate::journal::{Decided, Written};
@@ -46,7 +46,7 @@ impl Broker {
             return self.reply(id, Err(refusal));
         }
         match self.permitted_anew(world, caller, next.owner, &next, &next) {
-            Ok(rules) => decided.rules = rules,
+            Ok(granted) => decided.rules = rules(&granted),
             Err(refusal) => {
                 decided.rules = rules_of(&refusal);
                 return self.refuse(id, refusal, &decided);

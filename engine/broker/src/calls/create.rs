@@ -5,6 +5,7 @@ use crate::ask::{Plan, Room, Wanted, check_text};
 use crate::broker::Broker;
 use crate::codec::Writer;
 use crate::draw::digest;
+use crate::grants::Grant;
 use crate::io::{Answer, Ask, CallId, What, When};
 use crate::journal::{Decided, Written};
 use crate::record::write_binding;
@@ -119,7 +120,8 @@ impl Broker {
             Err(refusal) => return Err(refusal),
         };
         let whose = self.owners.find(&caller.name);
-        *rules = self.permitted(world, caller, whose, &ask.label, &sought(&wanted, &plan), 1)?;
+        let granted = self.permitted(world, caller, whose, &ask.label, &sought(&wanted, &plan), 1)?;
+        *rules = super::permit::rules(&granted);
         rules.extend(self.may_bind_all(world, caller, ask)?);
         for (n, part) in wanted.iter().enumerate() {
             self.not_bound_twice(caller, n, part, &plan[n])?;
@@ -141,7 +143,7 @@ impl Broker {
             version: 1,
             state,
             hold_until: hold.map_or(Time::ZERO, |hold| today.saturating_add(hold)),
-            parts: self.parts(world, ask, plan, slots),
+            parts: self.parts(world, ask, plan, slots, granted),
             busy: None,
             look: Time::FOREVER,
             unborn: true,
@@ -162,15 +164,23 @@ impl Broker {
         }
     }
 
-    fn parts<L: Ledger>(&mut self, ledger: &L, ask: &Ask, plan: Plan, slots: Vec<Vec<SlotKey>>) -> Vec<Part> {
-        let each = ask.parts.iter().zip(plan).zip(slots);
-        each.map(|((part, steps), slots)| Part {
+    fn parts<L: Ledger>(
+        &mut self,
+        ledger: &L,
+        ask: &Ask,
+        plan: Plan,
+        slots: Vec<Vec<SlotKey>>,
+        granted: Vec<Grant>,
+    ) -> Vec<Part> {
+        let each = ask.parts.iter().zip(plan).zip(slots).zip(granted);
+        each.map(|(((part, steps), slots), grant)| Part {
             resource: self.resources.place(&part.resource, ledger),
             steps,
             slots,
             background: part.background,
             shape: part.shape,
             binding: part.binding.clone(),
+            grant: self.grants.place(grant),
         })
         .collect()
     }

@@ -3,7 +3,7 @@
 //! Until the change is written, the ledger counts the greater of old and new at every instant: whichever of them it is
 //! to be, there is room for it.
 
-use super::permit::rules_of;
+use super::permit::{rules, rules_of};
 use crate::ask::{check_text, packet};
 use crate::broker::Broker;
 use crate::io::{Answer, CallId, Change, What};
@@ -34,7 +34,7 @@ impl Broker {
         }
         let mut decided = Decided { caller, verb: "modify", handle: Some(r.handle), rules: Vec::new() };
         let old = (**r).clone();
-        let next = match self.changed(&old, &change) {
+        let mut next = match self.changed(&old, &change) {
             Ok(next) => next,
             Err(refusal) => return self.reply(id, Err(refusal)),
         };
@@ -44,7 +44,7 @@ impl Broker {
         }
         let grown: Vec<Vec<Step>> =
             old.parts.iter().zip(&next.parts).map(|(o, n)| growth(&o.steps, &n.steps)).collect();
-        let granted = self.may_grow(world, caller, &old, &next, &grown);
+        let granted = self.may_grow(world, caller, &old, &mut next, &grown);
         match granted.and_then(|rules| Ok((rules, self.grow(world, &old, &grown)?))) {
             Ok((rules, slots)) => {
                 decided.rules = rules;
@@ -95,14 +95,21 @@ impl Broker {
         policy: &P,
         caller: &Caller,
         old: &Reservation,
-        next: &Reservation,
+        next: &mut Reservation,
         grown: &[Vec<Step>],
     ) -> Result<Vec<Box<str>>, Refusal> {
         if grown.iter().all(|steps| steps.is_empty()) && old.label == next.label {
             return Ok(Vec::new());
         }
         self.clock_is_good()?;
-        self.permitted_anew(policy, caller, old.owner, old, next)
+        let granted = self.permitted_anew(policy, caller, old.owner, old, next)?;
+        // Who changes what is another's does not take it out of the sums that the other's rule limits.
+        if *self.owners.get(old.owner).name == *caller.name {
+            for (part, grant) in next.parts.iter_mut().zip(&granted) {
+                part.grant = self.grants.place(grant.clone());
+            }
+        }
+        Ok(rules(&granted))
     }
 
     /// Counts what is more than before, or nothing.
@@ -168,10 +175,10 @@ impl Broker {
             for slot in core::mem::take(&mut part.slots) {
                 self.give_back(ledger, part.resource, slot);
             }
-            self.owners.sum(r.owner, part, -1);
+            self.sum(r.owner, part, -1);
             // While it was written its resource may have gone and come back; the part it is for may not have changed.
-            part.steps = next.steps;
-            self.owners.sum(r.owner, part, 1);
+            (part.steps, part.grant) = (next.steps, next.grant);
+            self.sum(r.owner, part, 1);
             self.place_slots(ledger, part);
         }
         self.all.insert(number, r);

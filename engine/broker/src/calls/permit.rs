@@ -1,16 +1,18 @@
 //! Whether the clock, the limits and the policy allow what is asked. Nothing is changed here.
 
 use crate::broker::Broker;
+use crate::grants::Grant;
 use crate::io::{Ask, PartAsk, When};
 use crate::refusal::{Refusal, Why};
 use crate::reservation::Reservation;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use terms::book::{Binding, Caller, Step};
+use terms::book::{Binding, Caller, Kind, Step};
 use terms::ports::Policy;
 use terms::ports::book::{BindQuestion, Question, Verdict};
-use terms::{Span, Time, Window};
+use terms::{Rate, Span, Time, Window};
 
 /// A part as policy sees it.
 pub(crate) struct Sought<'a> {
@@ -36,11 +38,14 @@ impl Broker {
         label: &str,
         parts: &[Sought<'_>],
         more: usize,
-    ) -> Result<Vec<Box<str>>, Refusal> {
-        let mut rules = Vec::with_capacity(parts.len());
+    ) -> Result<Vec<Grant>, Refusal> {
+        let mut granted = Vec::with_capacity(parts.len());
         let owner = whose.map(|whose| self.owners.get(whose));
         for (n, part) in parts.iter().enumerate() {
-            let Some(window) = whole(part.steps) else { continue };
+            let Some(window) = whole(part.steps) else {
+                granted.push(Grant::default());
+                continue;
+            };
             let beside = parts.iter().enumerate().filter(|(m, other)| *m != n && other.resource == part.resource);
             let others = beside.filter(|(_, other)| !other.background).map(|(_, other)| peak(other.steps));
             let beside = others.fold(0_u64, u64::saturating_add);
@@ -50,7 +55,7 @@ impl Broker {
                 true => 0,
                 false => owner.together(resource, part.steps),
             };
-            let verdict = policy.decide(&Question {
+            let question = Question {
                 caller,
                 resource: part.resource,
                 label,
@@ -61,10 +66,42 @@ impl Broker {
                 background: part.background,
                 together: owner.map_or(own, summed).saturating_add(beside),
                 reservations: owner.map_or(0, |owner| owner.live) + more,
-            });
-            rules.push(allowed(n, verdict)?);
+            };
+            let rule = allowed(n, policy.decide(&question))?;
+            let shared = policy.shared(&question);
+            let groups: Vec<Box<str>> = shared.groups.into_iter().map(String::into_boxed_str).collect();
+            let grant = Grant { rule, groups };
+            if !part.background {
+                self.is_below(n, part, beside, &grant, (shared.in_all, shared.in_group))?;
+            }
+            granted.push(grant);
         }
-        Ok(rules)
+        Ok(granted)
+    }
+
+    /// Whether a part, and what is asked beside it, leave the sums of its rule within the rule's limits: of all who use it, and of
+    /// each group by which it is used.
+    fn is_below(
+        &self,
+        n: usize,
+        part: &Sought<'_>,
+        beside: u64,
+        grant: &Grant,
+        (in_all, in_group): (Option<u64>, Option<u64>),
+    ) -> Result<(), Refusal> {
+        let resource = self.resources.find(part.resource);
+        let all = in_all.map(|most| ("", most));
+        let groups = grant.groups.iter().filter_map(|group| in_group.map(|most| (&**group, most)));
+        for (group, most) in all.into_iter().chain(groups) {
+            let sum = self.grants.together(&grant.rule, group, resource, part.steps).saturating_add(beside);
+            if sum > most {
+                let who = if group.is_empty() { "all who use this rule".into() } else { format!("the group {group}") };
+                let (sum, most) = (words(part.resource, sum), words(part.resource, most));
+                let text = format!("{who} would have {sum} together, {most} are allowed");
+                return Err(Refusal::plain(Why::Policy { part: n, rule: grant.rule.to_string(), text }));
+            }
+        }
+        Ok(())
     }
 
     /// Whether policy lets somebody say whose the parts of a request are, where it says so, and by which rules.
@@ -91,7 +128,7 @@ impl Broker {
         owner: u32,
         old: &Reservation,
         next: &Reservation,
-    ) -> Result<Vec<Box<str>>, Refusal> {
+    ) -> Result<Vec<Grant>, Refusal> {
         let names: Vec<String> = next.parts.iter().map(|p| self.resources.get(p.resource).name.to_string()).collect();
         let parts: Vec<Sought<'_>> = next
             .parts
@@ -99,9 +136,9 @@ impl Broker {
             .zip(&names)
             .map(|(part, resource)| Sought { resource, background: part.background.is_some(), steps: &part.steps })
             .collect();
-        old.parts.iter().for_each(|part| self.owners.sum(owner, part, -1));
+        old.parts.iter().for_each(|part| self.sum(owner, part, -1));
         let answer = self.permitted(policy, caller, Some(owner), &next.label, &parts, 0);
-        old.parts.iter().for_each(|part| self.owners.sum(owner, part, 1));
+        old.parts.iter().for_each(|part| self.sum(owner, part, 1));
         answer
     }
 
@@ -136,6 +173,21 @@ pub(super) fn allowed(part: usize, verdict: Verdict) -> Result<Box<str>, Refusal
     match verdict.denied {
         Some(text) => Err(Refusal::plain(Why::Policy { part, rule: verdict.rule, text })),
         None => Ok(verdict.rule.into_boxed_str()),
+    }
+}
+
+/// The rules, for the audit.
+pub(super) fn rules(granted: &[Grant]) -> Vec<Box<str>> {
+    granted.iter().map(|grant| grant.rule.clone()).collect()
+}
+
+/// An amount as people count it.
+fn words(resource: &str, amount: u64) -> String {
+    match Kind::of(resource) {
+        Kind::Network => format!("{}", Rate::from_bps(amount)),
+        Kind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
+        Kind::Disk => format!("{} bytes/s", amount / 8),
+        Kind::Countable => format!("{amount}"),
     }
 }
 

@@ -5,6 +5,7 @@ mod crash;
 mod faults;
 mod oracle;
 mod random;
+mod shared;
 mod story;
 mod world;
 

@@ -6,7 +6,7 @@ use broker::io::{Action, Answer, CallId, Clock, Order, Table};
 use broker::{Batch, Broker, Call, Config, Event, Input, Output, Record, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use terms::book::{Binding, Caller, Guarantee, Handle, Kind, ResourceId, Role};
-use terms::ports::book::{BindQuestion, Missing, NoRoom, Offer, Question, SlotKey, Verdict, Want};
+use terms::ports::book::{BindQuestion, Missing, NoRoom, Offer, Question, Shared, SlotKey, Verdict, Want};
 use terms::ports::{Ledger, Policy};
 use terms::{Rate, Span, Time, Window};
 
@@ -22,6 +22,8 @@ pub struct Tables {
     pub sums: bool,
     /// Whether policy lets anybody bind anything.
     pub binds: bool,
+    /// A real policy, which decides instead.
+    pub policy: Option<policy::Policy>,
 }
 
 impl Tables {
@@ -36,6 +38,7 @@ impl Tables {
             together: u64::MAX,
             sums: true,
             binds: true,
+            policy: None,
         }
     }
 
@@ -131,10 +134,17 @@ impl Ledger for Tables {
 
 impl Policy for Tables {
     fn sums(&self) -> bool {
-        self.sums
+        self.policy.as_ref().map_or(self.sums, Policy::sums)
+    }
+
+    fn shared(&self, question: &Question<'_>) -> Shared {
+        self.policy.as_ref().map_or_else(Shared::default, |policy| policy.shared(question))
     }
 
     fn decide(&self, question: &Question<'_>) -> Verdict {
+        if let Some(policy) = &self.policy {
+            return policy.decide(question);
+        }
         let denied = if question.amount > self.most {
             Some(format!("at most {} at once", self.most))
         } else if question.together > self.together {

@@ -169,15 +169,32 @@ pub struct Verdict {
     pub denied: Option<String>,
 }
 
+/// What a rule limits beside what one owner has: sums over all who use it. See [`Policy::shared`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Shared {
+    /// The groups of the caller by which the rule is about them.
+    pub groups: Vec<String>,
+    /// The most that all who use the rule have of the resource together, at any instant.
+    pub in_all: Option<u64>,
+    /// The most that all who use the rule by one of these groups have of it.
+    pub in_group: Option<u64>,
+}
+
 /// Who may reserve what, how much, when, for how long and how far ahead. Total, bounded and without side effects.
 pub trait Policy {
-    /// Whether anything that it says depends on [`Question::together`]; if not, nobody need know.
+    /// Whether anything that it says depends on [`Question::together`] or is a limit of [`Shared`]; if not, nobody need know.
     fn sums(&self) -> bool {
         true
     }
 
     /// May they?
     fn decide(&self, question: &Question<'_>) -> Verdict;
+
+    /// What the rule that decides limits beside. The book counts what was granted by each rule, and holds it against this.
+    fn shared(&self, question: &Question<'_>) -> Shared {
+        let _ = question;
+        Shared::default()
+    }
 
     /// May they say that it is for these packets or processes?
     fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict;

@@ -15,6 +15,8 @@
 //! background = true                    # only background parts; false: only foreground; default: both
 //! most = "30mbit"                      # in one request: 30mbit, 20mbps of a disk, 0.5 of a core, 2 licences
 //! together = "100mbit"                 # of an owner at any instant, all reservations together
+//! in_group = "200mbit"                 # of all who use this rule by one of its groups, at any instant
+//! in_all = "500mbit"                   # of all who use this rule
 //! reservations = 20                    # of an owner
 //! longest = "8h"
 //! ahead = "30d"
@@ -79,6 +81,8 @@ pub(super) struct RuleFile {
     pub(super) background: Option<bool>,
     most: Option<Spanned<String>>,
     together: Option<Spanned<String>>,
+    in_group: Option<Spanned<String>>,
+    in_all: Option<Spanned<String>>,
     reservations: Option<usize>,
     pub(super) longest: Option<Spanned<String>>,
     pub(super) ahead: Option<Spanned<String>>,
@@ -250,6 +254,8 @@ fn limits(document: &Document<'_>, entry: &RuleFile) -> Result<Limits, Mistake> 
     Ok(Limits {
         amount: amount(&entry.most)?,
         together: amount(&entry.together)?,
+        in_group: amount(&entry.in_group)?,
+        in_all: amount(&entry.in_all)?,
         reservations: entry.reservations,
         length: span(&entry.longest)?,
         ahead: span(&entry.ahead)?,

@@ -6,7 +6,7 @@ use linux::cgroup;
 use linux::owner::{self, Belongs};
 use policy::{Policy, Seen, Sort};
 use terms::book::{Binding, Kind, Task};
-use terms::ports::book::{BindQuestion, Question, Verdict};
+use terms::ports::book::{BindQuestion, Question, Shared, Verdict};
 
 /// A policy, and this machine.
 pub(super) struct Sight<'a>(pub(super) &'a Policy);
@@ -18,6 +18,10 @@ impl terms::ports::Policy for Sight<'_> {
 
     fn decide(&self, question: &Question<'_>) -> Verdict {
         self.0.decide(question)
+    }
+
+    fn shared(&self, question: &Question<'_>) -> Shared {
+        self.0.shared(question)
     }
 
     fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
