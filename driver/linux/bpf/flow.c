@@ -3,7 +3,8 @@
 // Classifies and polices what leaves an interface: flow -> (class, token bucket). One program for every interface
 // of a node, at the egress (TCX or clsact); the cost of a packet does not grow with the number of flows.
 //
-// A packet belongs to the flow that names it most closely: its five-tuple; else its addresses and protocol alone;
+// A packet belongs to the flow that names it most closely: its five-tuple; else its sender, from any port, to its
+// destination and port (a source port of zero is none: RFC 2205 section A.9); else its addresses and protocol alone;
 // else any sender to its destination and port; else any sender to its destination. What is not the five-tuple is
 // looked up only where such flows exist. Of ESP and AH the security parameter index stands where the ports would
 // (RFC 2207). Flows may name one slot, and are policed together then. Flows of prefixes come behind all of these, in a
@@ -48,7 +49,7 @@ struct kinds {
     __u32 without_ports;
     __u32 of_any_sender;
     __u32 of_any_sender_without_ports;
-    __u32 zero;
+    __u32 of_any_source_port;
 };
 
 struct {
@@ -110,10 +111,19 @@ static __always_inline struct flow *find_wider(const struct packet *p, int *with
     __u32 zero = 0;
     struct kinds *there = bpf_map_lookup_elem(&kinds, &zero);
     struct flow *flow = 0;
-    if (!there || !(there->without_ports | there->of_any_sender | there->of_any_sender_without_ports))
+    if (!there || !(there->without_ports | there->of_any_sender | there->of_any_sender_without_ports |
+                    there->of_any_source_port))
         return 0;
     struct flow_key k = p->key;
     k.src_port = 0;
+    // Of ESP and AH half an index stands there, which may be zero and counts.
+    if (there->of_any_source_port && k.dst_port && k.protocol != ESP && k.protocol != AH) {
+        flow = bpf_map_lookup_elem(&flows, &k);
+        if (flow) {
+            *with_ports = 1;
+            return flow;
+        }
+    }
     if (there->without_ports) {
         k.dst_port = 0;
         flow = bpf_map_lookup_elem(&flows, &k);

@@ -28,6 +28,10 @@ pub(crate) fn whose(flow: &FlowKey, mask: Option<&Selector>) -> Option<Whose> {
     };
     let named = |address: IpAddr| !address.is_unspecified() && !address.is_loopback();
     let anybody = style == Style::Wf || (flow.is_masked() && mask.is_some_and(|mask| mask.src.is_unspecified()));
+    // A source port of zero is any in a data plane, and this mask says that it counts.
+    if style == Style::Ff && flow.is_of_any_source_port() {
+        return None;
+    }
     let sender = anybody || (named(flow.src) && !flow.src.is_multicast());
     if !mask.map_or(flow.protocol != 0, meant) || !named(flow.dst) || !sender {
         return None;

@@ -63,6 +63,13 @@ impl FlowKey {
         self.wild != Wild::NONE || self.protocol == 0
     }
 
+    /// Whether it names a sender's packets to a port, from whatever port: a source port of zero is "none given" (RFC 2205
+    /// sections 3.2 and A.9). ESP and AH have a number that may begin with zeros in its place, and it counts.
+    pub fn is_of_any_source_port(&self) -> bool {
+        let spi = matches!(self.protocol, 50 | 51);
+        self.src_port == 0 && self.dst_port != 0 && !spi && !self.is_masked() && !self.src.is_unspecified()
+    }
+
     /// The packets of one sender of one session.
     pub fn of(session: &Session, sender: &SenderTemplate) -> FlowKey {
         let [s0, s1, s2, s3] = sender.src_port.to_be_bytes();

@@ -9,9 +9,9 @@
 //! At an *edge* ([`crate::edge`]) flows are policed and marked where they enter the network; behind it a class of the
 //! whole aggregate serves them by their code point, and no node there knows a single flow (RFC 2475).
 //!
-//! A packet belongs to the flow that names it most closely: its five-tuple; else its addresses and protocol alone;
-//! else any sender to its destination and port; else any sender to its destination; else the prefixes that it lies in, the
-//! closest first ([`crate::shapes`]).
+//! A packet belongs to the flow that names it most closely: its five-tuple; else its sender, from any port, to its
+//! destination and port; else its addresses and protocol alone; else any sender to its destination and port; else any
+//! sender to its destination; else the prefixes that it lies in, the closest first ([`crate::shapes`]).
 
 use crate::edge::{EdgeAt, EdgeRule, MultiField};
 use alloc::collections::BTreeMap;

@@ -55,13 +55,14 @@ fn packet() -> impl Strategy<Value = FlowKey> {
 /// A packet, cut down to some flow that has it.
 fn flow() -> impl Strategy<Value = FlowKey> {
     let wild = (prop::sample::select(vec![0u8, 1, 2, 4]), prop::sample::select(vec![0u8, 2, 4, 255]));
-    (packet(), 0..4u8, wild, prop::bool::ANY, prop::bool::ANY, prop::bool::ANY).prop_map(
+    (packet(), 0..5u8, wild, prop::bool::ANY, prop::bool::ANY, prop::bool::ANY).prop_map(
         |(packet, kind, (dst, src), protocol, dst_port, src_port)| {
             let is_ipv6 = packet.dst.is_ipv6();
             let any = if is_ipv6 { IpAddr::from([0; 16]) } else { IpAddr::from([0; 4]) };
             match kind {
                 0 => packet,
                 1 => FlowKey { src_port: 0, dst_port: 0, ..packet },
+                4 => FlowKey { src_port: 0, ..packet },
                 2 => FlowKey { src: any, src_port: 0, dst_port: if dst_port { 0 } else { packet.dst_port }, ..packet },
                 _ => {
                     let src_wild = if src == 255 { if is_ipv6 { 128 } else { 32 } } else { src };
@@ -95,11 +96,12 @@ fn alike(a: IpAddr, b: IpAddr, wild: u8) -> bool {
 }
 
 fn has(flow: &FlowKey, packet: &FlowKey) -> bool {
+    let (masked, spi) = (flow.wild != Wild::NONE || flow.protocol == 0, matches!(flow.protocol, 50 | 51));
     let any_sender = flow.src.is_unspecified() && flow.wild == Wild::NONE && flow.protocol != 0;
     let src = alike(flow.src, packet.src, flow.wild.src) || (any_sender && flow.src.is_ipv4() == packet.src.is_ipv4());
     src && alike(flow.dst, packet.dst, flow.wild.dst)
         && (flow.protocol == 0 || flow.protocol == packet.protocol)
-        && (flow.src_port == 0 || flow.src_port == packet.src_port)
+        && (flow.src_port == packet.src_port || (flow.src_port == 0 && (masked || flow.dst_port == 0 || !spi)))
         && (flow.dst_port == 0 || flow.dst_port == packet.dst_port)
 }
 

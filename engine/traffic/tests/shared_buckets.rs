@@ -51,8 +51,8 @@ fn some_flow() -> impl Strategy<Value = FlowKey> {
     (0..3u8, 1..3u8, 0..3u16, 0..3u16, prop::bool::ANY).prop_map(|(src, dst, src_port, dst_port, six)| {
         let host =
             |n: u8| if six { IpAddr::from([0, 0, 0, 0, 0, 0, 0, u16::from(n)]) } else { IpAddr::from([0, 0, 0, n]) };
-        // A wildcard has no source port, and only both ports can be left out.
-        let src_port = if src == 0 || dst_port == 0 { 0 } else { src_port.max(1) };
+        // A wildcard has no source port; a sender may leave out its own, or both.
+        let src_port = if src == 0 || dst_port == 0 { 0 } else { src_port };
         FlowKey { src: host(src), dst: host(dst), protocol: 17, src_port, dst_port, wild: terms::Wild::NONE }
     })
 }
@@ -116,11 +116,42 @@ impl Model {
                 && (flow.dst_port == 0 || flow.dst_port == packet.dst_port)
         };
         // A named sender before any sender, then with ports before without.
-        let closest = |flow: &&FlowKey| (flow.src.is_unspecified(), flow.dst_port == 0);
+        let closest = |flow: &&FlowKey| (flow.src.is_unspecified(), flow.dst_port == 0, flow.src_port == 0);
         let flow = self.flows.keys().filter(has).min_by_key(closest)?;
         let name = self.flows[flow];
         self.buckets.get_mut(&name).map(|bucket| bucket.take(now, len))
     }
+}
+
+/// A source port of zero is none given (RFC 2205 section A.9): the sender's packets to the port, from any; but half an index
+/// of ESP is what it says.
+#[test]
+fn a_sender_without_a_source_port_has_its_packets_from_any() {
+    let flow = |src: &str, protocol, src_port, dst_port| FlowKey {
+        src: src.parse().unwrap(),
+        dst: "10.0.0.2".parse().unwrap(),
+        protocol,
+        src_port,
+        dst_port,
+        wild: Wild::NONE,
+    };
+    let (open, esp) = (flow("10.0.0.1", 6, 0, 23), flow("10.0.0.1", 50, 0, 23));
+    let bucket = BucketSpec { rate: Rate::from_mbps(1), depth: Bytes::new(10_000), min_unit: 1 };
+    let mut port = port();
+    for flow in [open, esp] {
+        port.apply(Time::ZERO, &PlanOp::Flow { oif: OIF, flow, entry: entry(None, bucket) }).unwrap();
+    }
+    let mut send = |flow| {
+        let packet = PacketMeta { flow, len: 100, dscp: terms::Dscp(0), arrival: Time::ZERO, id: 0 };
+        port.enqueue(Time::ZERO, packet);
+        [open, esp].map(|flow| port.flow_counters(&flow).unwrap().packets)
+    };
+    assert_eq!(send(flow("10.0.0.1", 6, 1234, 23)), [1, 0]);
+    assert_eq!(send(open), [2, 0]);
+    for other in [flow("10.0.0.1", 6, 1234, 24), flow("10.0.0.9", 6, 1234, 23), flow("10.0.0.1", 17, 1234, 23)] {
+        assert_eq!(send(other), [2, 0], "{other:?}");
+    }
+    assert_eq!((send(flow("10.0.0.1", 50, 7, 23)), send(esp)), ([2, 0], [2, 1]));
 }
 
 proptest! {

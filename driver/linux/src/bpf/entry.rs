@@ -81,7 +81,8 @@ pub struct RawKinds {
     pub of_any_sender: u32,
     /// Any sender to a destination.
     pub of_any_sender_without_ports: u32,
-    zero: u32,
+    /// One sender, from any port, to a destination and port.
+    pub of_any_source_port: u32,
 }
 
 /// `struct class_key`.

@@ -45,6 +45,7 @@ impl RawKinds {
     pub fn count(&mut self, flow: &FlowKey, comes: bool) {
         let flows = match (flow.is_of_any_sender(), flow.src_port == 0 && flow.dst_port == 0) {
             _ if flow.is_masked() => return,
+            _ if flow.is_of_any_source_port() => &mut self.of_any_source_port,
             (true, true) => &mut self.of_any_sender_without_ports,
             (true, false) => &mut self.of_any_sender,
             (false, true) => &mut self.without_ports,

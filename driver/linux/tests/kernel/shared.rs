@@ -20,6 +20,10 @@ fn any(flow: &FlowKey) -> FlowKey {
     FlowKey { src, src_port: 0, ..*flow }
 }
 
+fn of_any_source_port(flow: &FlowKey) -> FlowKey {
+    FlowKey { src_port: 0, ..*flow }
+}
+
 fn without_ports(flow: &FlowKey) -> FlowKey {
     FlowKey { src_port: 0, dst_port: 0, ..*flow }
 }
@@ -51,10 +55,11 @@ fn a_packet_belongs_to_the_flow_that_names_it_most_closely() {
         for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "ff1e::2")] {
             let udp = key(src, dst, 17);
             // The closest first: the oracle takes the first of these that is installed and has the packet.
-            let all = [udp, without_ports(&udp), any(&udp), without_ports(&any(&udp))];
-            for installed in 0..16u32 {
+            let wild = any(&udp);
+            let all = [udp, of_any_source_port(&udp), without_ports(&udp), wild, without_ports(&wild)];
+            for installed in 0..32u32 {
                 let mut bench = Bench::new();
-                let there: Vec<FlowKey> = (0..4).filter(|n| installed >> n & 1 == 1).map(|n| all[n]).collect();
+                let there: Vec<FlowKey> = (0..5).filter(|n| installed >> n & 1 == 1).map(|n| all[n]).collect();
                 there.iter().enumerate().for_each(|(slot, flow)| {
                     bench.install(slot as u32, flow, DEEP);
                 });
@@ -85,7 +90,7 @@ fn a_packet_belongs_to_the_flow_that_names_it_most_closely() {
                             && (flow.src_port == 0 || flow.src_port == packet.src_port)
                     };
                     let wanted = there.iter().position(has).map(|n| n as u32);
-                    assert_eq!(hit(&bench, 4, &frame(&packet, 100)), wanted, "{packet:?} among {there:?}");
+                    assert_eq!(hit(&bench, 5, &frame(&packet, 100)), wanted, "{packet:?} among {there:?}");
                 }
             }
         }
@@ -131,6 +136,12 @@ fn esp_and_ah_are_told_apart_by_their_index() {
         later[14 + 7] = 40;
         assert_eq!(hit(&bench, 4, &later), None, "its first was never seen");
         assert_eq!((hit(&bench, 4, &first), hit(&bench, 4, &later)), (Some(0), Some(0)));
+        // An index that begins with zeros is no wildcard, whatever other flows there are.
+        let low = FlowKey { src_port: 0, ..flows[0] };
+        bench.install(4, &low, DEEP);
+        kinds(&mut bench, &[low, of_any_source_port(&key("10.0.0.9", "10.0.0.2", 17))]);
+        assert_eq!(hit(&bench, 5, &packet(&low, u32::from(low.dst_port))), Some(4));
+        assert_eq!(hit(&bench, 5, &packet(&low, 0x0bad_0000 | u32::from(low.dst_port))), None);
         // Whoever sends ESP there.
         let wild = without_ports(&any(&flows[1]));
         let raw = RawFlow::new(5, &entry(DEEP));

@@ -135,6 +135,45 @@ fn any_sender_has_a_wildcard_reservation() {
     });
 }
 
+/// As every sender of a certain large maker of routers asks: port 23, and none for the source (RFC 2205 section A.9).
+#[test]
+fn a_sender_without_a_source_port_has_its_packets_from_any() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        dual(&mut bed);
+        let mut plane = bed.open();
+        let flow = FlowKey { src_port: 0, dst_port: 23, ..key(0) };
+        let mut ops = bed.base(3_300);
+        ops.push(PlanOp::Flow { oif: bed.oif, flow, entry: deep() });
+        plane.apply(&ops).expect("fits");
+        let (a, b) = (bed.sender(1_234, 23), bed.sender(20_000, 23));
+        let (elsewhere, other) = (bed.sender(1_235, 24), sender_of(OTHER, 1_234, 23));
+        let (receiver, _sink) = (bed.receiver(23), bed.receiver(24));
+        (0..5).for_each(|_| assert!(a.send(&[0; 100]).expect("send") > 0));
+        (0..3).for_each(|_| assert!(b.send(&[0; 100]).expect("send") > 0));
+        (0..2).for_each(|_| assert!(a.send(&[7; 4000]).expect("three fragments") > 0));
+        (0..7).for_each(|_| assert!(elsewhere.send(&[0; 100]).expect("send") > 0));
+        (0..7).for_each(|_| assert!(other.send(&[0; 100]).expect("send") > 0));
+        drain(&mut bed);
+        assert_eq!(packets(&plane, &bed, &flow), (5 + 3 + 2 * 3, 0));
+        assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, 14);
+        // One that names its port is closer, and an agent that comes back finds both.
+        let named = FlowKey { src_port: 20_000, ..flow };
+        plane.apply(&[PlanOp::Flow { oif: bed.oif, flow: named, entry: deep() }]).expect("fits");
+        drop(plane);
+        let mut plane = bed.open();
+        (0..4).for_each(|_| assert!(a.send(&[0; 100]).expect("send") > 0));
+        (0..6).for_each(|_| assert!(b.send(&[0; 100]).expect("send") > 0));
+        drain(&mut bed);
+        assert_eq!((packets(&plane, &bed, &flow), packets(&plane, &bed, &named)), ((18, 0), (6, 0)));
+        assert!(arrived(&receiver) >= 8, "and they come there");
+        plane.apply(&[PlanOp::DropFlow { oif: bed.oif, flow }]).expect("goes");
+        a.send(&[0; 100]).expect("send");
+        drain(&mut bed);
+        assert_eq!(class(&mut plane, &bed, ClassId::CONTROLLED_LOAD).packets, 24, "and none when it has gone");
+    });
+}
+
 #[test]
 fn ipv6_flows_are_counted_where_they_belong() {
     scratch::in_netns(|| {

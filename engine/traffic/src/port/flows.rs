@@ -24,7 +24,7 @@ pub(super) struct Flows {
     shared: BTreeMap<BucketId, u32>,
     /// How many flows there are of each kind that is not a whole five-tuple: a packet is looked up again only for
     /// what exists.
-    kinds: [usize; 3],
+    kinds: [usize; KINDS.len()],
     /// The same of flows of prefixes.
     shapes: Shapes,
 }
@@ -50,7 +50,7 @@ impl Flows {
             buckets: Vec::new(),
             vacant: Vec::new(),
             shared: BTreeMap::new(),
-            kinds: [0; 3],
+            kinds: [0; KINDS.len()],
             shapes: Shapes::default(),
         }
     }
@@ -177,16 +177,28 @@ impl Flows {
     fn count(&mut self, key: &FlowKey, comes: bool) {
         if key.is_masked() {
             self.shapes.count(key, comes);
-        } else if let Some(kind) = KINDS.iter().rposition(|widen| widen(key) == *key) {
+        } else if let Some(kind) = kind(key) {
             let flows = &mut self.kinds[kind];
             *flows = if comes { *flows + 1 } else { *flows - 1 };
         }
     }
 }
 
+/// The widest kind that leaves the key as it is; none of a whole five-tuple.
+fn kind(key: &FlowKey) -> Option<usize> {
+    let widest = KINDS.iter().rposition(|widen| widen(key) == *key)?;
+    (widest > 0 || key.is_of_any_source_port()).then_some(widest)
+}
+
 /// From a packet to the flows that may have it besides its own five-tuple, the closest first. Each leaves a key of its
 /// own kind as it is.
-const KINDS: [fn(&FlowKey) -> FlowKey; 3] = [without_ports, of_any_sender, of_any_sender_without_ports];
+const KINDS: [fn(&FlowKey) -> FlowKey; 4] =
+    [of_any_source_port, without_ports, of_any_sender, of_any_sender_without_ports];
+
+fn of_any_source_port(key: &FlowKey) -> FlowKey {
+    let open = FlowKey { src_port: 0, ..*key };
+    if open.is_of_any_source_port() { open } else { *key }
+}
 
 fn without_ports(key: &FlowKey) -> FlowKey {
     FlowKey { src_port: 0, dst_port: 0, ..*key }
