@@ -5,7 +5,7 @@
 //! keep their promise only then), and best effort is guaranteed whatever nobody reserved.
 
 use crate::io::Reservable;
-use terms::{Bytes, FlowSpec, Rate, ServiceCurve, Span, Tspec};
+use terms::{Bytes, FlowSpec, Rate, ServiceCurve, Session, Span, Tspec};
 use traffic::plan::{BucketSpec, ClassSpec, LinkSpec, QueueSpec};
 
 /// Controlled load's guaranteed rate while it is empty, so that the class is there, with its counters, from the start.
@@ -218,6 +218,20 @@ pub fn inner_bucket(link: &LinkSpec, tspec: &Tspec) -> BucketSpec {
     let packet = if tspec.M == 0 { link.mtu } else { tspec.M.min(link.mtu) };
     let pushed = tspec.r.demands(JITTER) + Bytes::new(PACKETS_MERGED * u64::from(packet));
     BucketSpec { rate: tspec.r, depth: tspec.b + pushed, min_unit: tspec.m }
+}
+
+/// A flowspec as it is charged: whatever its minimum policed unit says, no packet of the session is shorter than its
+/// headers, which `m` includes (RFC 2215 section 3.6): 20 octets of IPv4 or 40 of IPv6, and 20 more of TCP. Some
+/// senders say `m` = 0 and mean that they do not know; packets of one octet would cost them 15 times their rate.
+pub fn charged(session: &Session, flowspec: &FlowSpec) -> FlowSpec {
+    const TCP: u8 = 6;
+    let ip = if session.dst.is_ipv6() { 40 } else { 20 };
+    let least = if session.protocol == TCP { ip + 20 } else { ip };
+    let raised = |tspec: Tspec| Tspec { m: tspec.m.max(least), ..tspec };
+    match *flowspec {
+        FlowSpec::ControlledLoad(tspec) => FlowSpec::ControlledLoad(raised(tspec)),
+        FlowSpec::Guaranteed(tspec, rspec) => FlowSpec::Guaranteed(raised(tspec), rspec),
+    }
 }
 
 /// What the ledger counts for a flowspec on this link: demand, so it rounds up.

@@ -70,6 +70,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// What it asks for, as it is counted and policed.
+    pub(crate) fn charged(&self) -> FlowSpec {
+        crate::classes::charged(&self.session, &self.flowspec)
+    }
+
     /// The entry of each of its flows in the plane.
     pub(crate) fn entry(&self) -> FlowSpecEntry {
         FlowSpecEntry {

@@ -202,7 +202,7 @@ impl Tc {
         let record = entry.record;
         let keep = Some(entry.class).filter(|class| !link.own.contains_key(class));
         let class = link.class_for(&record.flowspec, keep, self.plane.link(oif)).ok()?;
-        let admitted = classes::demand(&link.terms.spec, &record.flowspec);
+        let admitted = classes::demand(&link.terms.spec, &classes::charged(&record.session, &record.flowspec));
         let (slot, shortfall) = link.ledger.adopt(now, admitted).ok()?;
         if shortfall.is_some() {
             let released = link.ledger.release(now, slot);
@@ -261,7 +261,7 @@ impl Tc {
     fn count_again(&mut self, now: Time, handle: RHandle) -> bool {
         let Some(held) = self.held.get_mut(handle) else { return true };
         let Some(link) = self.links.get_mut(&held.oif) else { return true };
-        let admitted = classes::demand(&link.terms.spec, &held.flowspec);
+        let admitted = classes::demand(&link.terms.spec, &held.charged());
         let fits = admitted == held.admitted || link.ledger.modify(now, held.slot, admitted).is_ok();
         if fits && admitted != held.admitted {
             let before = held.entry();

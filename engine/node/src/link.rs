@@ -89,7 +89,7 @@ impl Link {
     }
 
     pub(crate) fn own_class(&self, held: &Held) -> ClassSpec {
-        classes::own(&self.terms.spec, &held.flowspec, held.admitted)
+        classes::own(&self.terms.spec, &held.charged(), held.admitted)
     }
 
     /// The class for a flowspec: the shared one, the one that it has (`keep`), or the next free one. An id is free
@@ -115,7 +115,7 @@ impl Link {
 
     /// Counts a reservation that lies at this place.
     pub(crate) fn count(&mut self, held: &mut Held, handle: RHandle, place: Place) {
-        self.load = self.load.plus(&held.flowspec, held.admitted, &self.terms.spec);
+        self.load = self.load.plus(&held.charged(), held.admitted, &self.terms.spec);
         if held.class >= ClassId::FIRST_OWN && self.own.insert(held.class, handle).is_none() {
             self.next_own = held.class.0 + 1;
         }
@@ -129,7 +129,7 @@ impl Link {
 
     /// Counts it no more. Returns whose rank has changed with that, if anyone's: it is the removed one's now.
     pub(crate) fn uncount(&mut self, held: &Held) -> Option<Place> {
-        self.load = self.load.minus(&held.flowspec, held.admitted, &self.terms.spec);
+        self.load = self.load.minus(&held.charged(), held.admitted, &self.terms.spec);
         self.own.remove(&held.class);
         if let Some(whose) = self.by_slot.get_mut(slot_place(held.slot)) {
             *whose = NOBODY;

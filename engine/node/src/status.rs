@@ -132,7 +132,7 @@ impl Tc {
         let (mut own, mut flows) = (0, 0);
         for (handle, held) in self.held.iter().filter(|(_, held)| held.oif == oif) {
             admitted = admitted.saturating_add(held.admitted);
-            load = load.plus(&held.flowspec, held.admitted, &link.terms.spec);
+            load = load.plus(&held.charged(), held.admitted, &link.terms.spec);
             own += usize::from(held.class >= ClassId::FIRST_OWN);
             flows += held.flows.as_slice().len();
             let mine = |flow: &FlowKey| {

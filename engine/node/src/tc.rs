@@ -92,7 +92,8 @@ impl TrafficControl for Tc {
 
     fn offers(&self, _: Time, oif: IfIndex, min_packet: u32) -> Rate {
         let Some(link) = self.links.get(&oif) else { return Rate::ZERO };
-        let (m, overhead) = (u64::from(min_packet.max(1)), u64::from(link.terms.spec.overhead));
+        // No packet is shorter than an IP header.
+        let (m, overhead) = (u64::from(min_packet.max(20)), u64::from(link.terms.spec.overhead));
         link.ledger.free_then().share(m, m + overhead)
     }
 
@@ -173,7 +174,7 @@ impl Tc {
         }
         let link = self.links.get(&interface).ok_or(Refused::NotReservable { interface })?;
         let class = link.class_for(&request.flowspec, None, self.plane.link(interface))?;
-        let admitted = classes::demand(&link.terms.spec, &request.flowspec);
+        let admitted = classes::demand(&link.terms.spec, &classes::charged(&request.session, &request.flowspec));
         let bucket = policer(&link.terms.spec, request);
         let slot = self.slot_for(now, request, admitted, None)?;
         let shared = (request.style == Style::Se).then(|| self.next_bucket());
@@ -266,7 +267,7 @@ impl Tc {
         let gone = Refused::NotReservable { interface };
         let (link, old) = self.links.get(&interface).zip(self.held.get(handle)).ok_or(gone)?;
         let class = link.class_for(&request.flowspec, Some(old.class), self.plane.link(interface))?;
-        let admitted = classes::demand(&link.terms.spec, &request.flowspec);
+        let admitted = classes::demand(&link.terms.spec, &classes::charged(&request.session, &request.flowspec));
         let bucket = policer(&link.terms.spec, request);
         let (before, slot, old_shared) = (old.entry(), old.slot, old.shared);
         if admitted != before.record.admitted {
@@ -390,6 +391,7 @@ fn flows_of(request: &TcRequest<'_>) -> Result<Flows, Refused> {
 }
 
 fn policer(link: &LinkSpec, request: &TcRequest<'_>) -> BucketSpec {
-    let tspec = request.flowspec.tspec();
+    let charged = classes::charged(&request.session, &request.flowspec);
+    let tspec = charged.tspec();
     if request.police.entry { classes::bucket(tspec) } else { classes::inner_bucket(link, tspec) }
 }

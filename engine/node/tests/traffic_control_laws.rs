@@ -173,6 +173,8 @@ impl Run {
         let ledger = self.tc.ledger_mut(OIF).expect("a link");
         ledger.expire(self.now);
         let _ = ledger.table_mut().grant(window, Rate::from_kbps(kbit));
+        // As the node does after every call of the book: who made way hears of it.
+        self.tc.wake(self.now);
     }
 
     /// The agent dies with a batch under way, of which the plane has done so much.
@@ -230,6 +232,30 @@ fn a_plane_that_said_no_three_times_while_a_class_was_removed() {
         Step::Answer { ok: false },
         Step::Pass { millis: 2_000 },
         Step::Answer { ok: false },
+    ] {
+        run.take(&step);
+    }
+    run.finish();
+}
+
+/// Found by chance: what a booking displaces at the very instant that it is made is read from the ledger, as the node does.
+#[test]
+fn a_booking_that_begins_at_once_displaces_at_once() {
+    let add = |port, flowspec, style, senders: &[u32]| {
+        let asked = Asked { flowspec, style, senders: senders.to_vec(), priority: None };
+        Step::Add { port, asked }
+    };
+    let mut run = Run::start();
+    for step in [
+        add(0, controlled_load(501), Style::Se, &[2]),
+        add(1, controlled_load(186), Style::Ff, &[0]),
+        Step::Answer { ok: true },
+        Step::Answer { ok: true },
+        add(0, controlled_load(2_010), Style::Se, &[0]),
+        add(0, guaranteed_service(1_274, 2_078), Style::Wf, &[]),
+        Step::Pass { millis: 2_000 },
+        add(0, guaranteed_service(1_958, 3_313), Style::Ff, &[1]),
+        Step::Book { kbit: 346, from: 0, span: 1 },
     ] {
         run.take(&step);
     }

@@ -11,6 +11,8 @@ use core::net::IpAddr;
 use terms::ports::{Preemption, RHandle};
 use terms::{Adspec, Fault, FilterSpec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style, Time, Tspec};
 
+pub use crate::neighbour::NeighbourNews;
+
 /// A local application, as the driver numbers it; its registrations end with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AppId(pub u64);
@@ -232,6 +234,8 @@ pub enum Upcall {
         tspec: Tspec,
         /// What the path can do, if it says so.
         adspec: Option<Adspec>,
+        /// The MTU of the link that it comes in by, bytes ([`terms::guaranteed::received`]); `None`: a sender of this node.
+        own_mtu: Option<u32>,
     },
     /// A sender went.
     PathGone {
@@ -409,25 +413,6 @@ pub enum Event {
     },
 }
 
-/// What happened between a neighbour and us.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NeighbourNews {
-    /// It has answered our challenge: from here on its messages are taken.
-    Authenticated {
-        /// By which key.
-        key_id: u64,
-    },
-    /// The last key that we share is over, and is used on for lack of another (RFC 2747 section 5.3).
-    KeyOverdue {
-        /// Which.
-        key_id: u64,
-    },
-    /// It has started anew (its epoch or its Hello instance is another one), and is told everything again.
-    Restarted,
-    /// It has not answered a Hello for three and a half intervals.
-    Silent,
-}
-
 /// Why state went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gone {
@@ -452,6 +437,8 @@ pub struct Config {
     pub node_name: String,
     /// R, the refresh period that we send in TIME_VALUES (RFC 2205 section 3.7; default 30 s).
     pub refresh: Span,
+    /// The longest R of a neighbour that its state lives by (default 1 h); TIME_VALUES has room for 49 days.
+    pub longest_refresh: Span,
     /// K, how many refreshes may be lost (default 3).
     pub keep: u32,
     /// Kb: for how many R a request that failed upstream is not merged with smaller ones (RFC 2205 section 3.5; 3).
@@ -483,6 +470,7 @@ impl Default for Config {
         Config {
             node_name: String::new(),
             refresh: Span::from_secs(30),
+            longest_refresh: Span::from_secs(3_600),
             keep: 3,
             blockade: 3,
             repair_wait: Span::from_secs(2),

@@ -12,7 +12,8 @@ use terms::Span;
 pub const LEAST_REFRESH: Span = Span::from_secs(1);
 
 /// `L` for state that its sender refreshes every `refresh`: `(K + 0.5) * 1.5 * R`, rounded up, saturating.
-/// `refresh` below [`LEAST_REFRESH`] is raised to it; a longer one is never lowered.
+/// `refresh` below [`LEAST_REFRESH`] is raised to it; of a neighbour's, what is above the bound of the configuration was
+/// lowered to that when the message came.
 pub fn lifetime(refresh: Span, keep: u32) -> Span {
     refresh.max(LEAST_REFRESH).mul_div_ceil(3 * (2 * u64::from(keep) + 1), 4)
 }

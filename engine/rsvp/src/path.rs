@@ -55,7 +55,7 @@ impl<P: Probe> Rsvp<P> {
             fragments: path.adspec.map(|a| a.unknown_onward()).unwrap_or_default().into(),
             ttl: from.ttl.saturating_sub(1),
             forward: forward.into(),
-            refresh: path.refresh,
+            refresh: path.refresh.min(self.config.longest_refresh),
             entry: path.session_flags & E_POLICE != 0,
         };
         if session.dst.is_multicast() {
@@ -260,6 +260,7 @@ impl<P: Probe> Rsvp<P> {
         let psb = &self.psbs[id];
         let broken = psb.phop().is_some_and(|p| p.non_rsvp);
         let adspec = psb.adspec.map(|a| Adspec { break_bit: a.break_bit || broken, ..a });
-        Upcall::Path { session, template, tspec: psb.tspec, adspec }
+        let own_mtu = psb.phop().and_then(|p| self.interfaces.get(&p.iif)).map(|at| at.mtu);
+        Upcall::Path { session, template, tspec: psb.tspec, adspec, own_mtu }
     }
 }

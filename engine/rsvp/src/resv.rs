@@ -84,7 +84,7 @@ impl<P: Probe> Rsvp<P> {
             nhop: NextHop::Hop { oif, addr: resv.hop.addr },
             oif,
             style: resv.style,
-            refresh: resv.refresh,
+            refresh: resv.refresh.min(self.config.longest_refresh),
             confirm: resv.confirm,
             direct: from.direct,
             forward,

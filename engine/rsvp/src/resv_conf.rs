@@ -28,8 +28,11 @@ impl<P: Probe> Rsvp<P> {
         };
         for flow in conf.flows() {
             let filter = flow.filter.and_then(|f| f.ports());
-            let Some(flowspec) = flow.flow.spec else { continue };
-            match (conf.style, filter) {
+            let Some(flowspec) = flow.flow.spec else {
+                self.drop_message(from, "a ResvConf that confirms a service that we do not know");
+                continue;
+            };
+            let unheard = match (conf.style, filter) {
                 (style, Some(filter)) => self.confirmed(sid, style, &[filter], flowspec, conf.error.node),
                 (style @ Style::Wf, None) => {
                     // It does not say whose side it comes from, but by the node that says it.
@@ -37,15 +40,18 @@ impl<P: Probe> Rsvp<P> {
                         let mut all = self.senders(sid).map(|id| self.psbs.key(id).1);
                         all.clone().find(|s| s.src == conf.error.node).or_else(|| all.next())
                     };
-                    self.confirmed(sid, style, near.as_slice(), flowspec, conf.error.node);
+                    self.confirmed(sid, style, near.as_slice(), flowspec, conf.error.node)
                 }
-                _ => {}
+                _ => Some("a ResvConf whose senders are not told apart by ports"),
+            };
+            if let Some(why) = unheard {
+                self.drop_message(from, why);
             }
         }
     }
 
     /// RESV_CONFIRM event for the local applications that wait for it and asked for no more than this: one for each
-    /// sender that is confirmed.
+    /// sender that is confirmed. Returns why nobody was told, if nobody was.
     pub(crate) fn confirmed(
         &mut self,
         sid: Id<SessionState>,
@@ -53,14 +59,22 @@ impl<P: Probe> Rsvp<P> {
         senders: &[FilterSpec],
         flowspec: FlowSpec,
         node: IpAddr,
-    ) {
+    ) -> Option<&'static str> {
         let session = self.sessions.key(sid);
         let waits = |rsb: &Rsb| {
             let waits = matches!(rsb.confirm, Some(Confirm::Application | Confirm::Answered));
-            waits && rsb.style == style && flowspec.serves(&rsb.flowspec)
+            waits && rsb.style == style
         };
-        let waiting: Vec<_> = self.rsbs.chain(&self.sessions[sid].rsbs).filter(|id| waits(&self.rsbs[*id])).collect();
+        let mut waiting: Vec<_> =
+            self.rsbs.chain(&self.sessions[sid].rsbs).filter(|id| waits(&self.rsbs[*id])).collect();
+        waiting.retain(|id| senders.iter().any(|sender| self.is_for(*id, sender)));
+        let mut why = Some("a ResvConf that no reservation of ours waits for");
         for id in waiting {
+            if !flowspec.serves(&self.rsbs[id].flowspec) {
+                why = why.and(Some("a ResvConf of less than was asked for: rate, bucket, or largest packet (M)"));
+                continue;
+            }
+            why = None;
             let NextHop::App(app) = self.rsbs.key(id).1 else { continue };
             let told: Vec<_> = senders.iter().copied().filter(|s| self.is_for(id, s)).collect();
             let flowspec = self.rsbs[id].flowspec;
@@ -71,6 +85,7 @@ impl<P: Probe> Rsvp<P> {
                 self.tell(app, Upcall::Confirm { session, template, flowspec, node });
             }
         }
+        why
     }
 
     /// Sends a confirmation to a receiver, in the name of the node nearest to the sender: this one.

@@ -57,12 +57,20 @@ pub fn rspec_for(tspec: &Tspec, adspec: &Adspec, wanted: Span) -> Option<Rspec> 
     Some(Rspec { R: Rate::from_bps(low), S: Span::from_nanos(slack) })
 }
 
+/// A sender's Tspec as a receiver asks for it: M is the least of what the sender says (zero: nothing), what the path carries and
+/// what the receiver's own link does (RFC 2210 section 3.2.1); `m` is not above it. Some senders say M = 2^31 - 1.
+pub fn received(tspec: &Tspec, path_mtu: Option<u32>, own_mtu: Option<u32>) -> Tspec {
+    let said = Some(tspec.M).filter(|m| *m > 0);
+    let least = [said, path_mtu, own_mtu].into_iter().flatten().filter(|mtu| *mtu > 0).min();
+    let most = least.unwrap_or(tspec.M);
+    Tspec { M: most, m: if most == 0 { tspec.m } else { tspec.m.min(most) }, ..*tspec }
+}
+
 /// The request of a receiver that wants its packets, the largest of which the path can carry whole, within `wanted` from
 /// end to end. `None`: this path cannot.
 pub fn request_for(tspec: &Tspec, adspec: &Adspec, wanted: Span) -> Option<FlowSpec> {
     let queueing = wanted.as_nanos().checked_sub(adspec.min_latency?.as_nanos())?;
-    let tspec = Tspec { M: if tspec.M == 0 { adspec.path_mtu } else { tspec.M.min(adspec.path_mtu) }, ..*tspec };
-    let tspec = Tspec { m: tspec.m.min(tspec.M), ..tspec };
+    let tspec = received(tspec, Some(adspec.path_mtu), None);
     let rspec = rspec_for(&tspec, adspec, Span::from_nanos(queueing))?;
     Some(FlowSpec::Guaranteed(tspec, rspec))
 }

@@ -48,6 +48,9 @@ pub enum EventDoc {
         path_bps: Option<u64>,
         /// Path MTU, if the path says so.
         path_mtu: Option<u32>,
+        /// MTU of the link that the path comes in by; none for a sender of the agent's own node.
+        #[serde(default)]
+        own_mtu: Option<u32>,
         /// Whether every hop offers guaranteed service.
         guaranteed: bool,
         /// `C_tot` of guaranteed service, bytes, where every hop offers it.

@@ -138,6 +138,8 @@ impl Agent {
         poll.add(book.desk.bell(), JOURNAL, Want::Read)?;
         let sequences = Sequences::open(&config.state)?;
         poll.add(sequences.bell(), SEQUENCES, Want::Read)?;
+        // Before the control socket is there: who finds it may send at once, and what comes early waits to be read.
+        let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
         let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
         Ok(Agent {
             started: clock.now(),
@@ -147,8 +149,8 @@ impl Agent {
             log: Log::new(&config.name, config.log),
             done: VecDeque::new(),
             sequences,
-            receiver: None,
-            sender: None,
+            receiver,
+            sender,
             intake: Intake::new(Limits::default(), seed()?),
             unsent: 0,
             foreign: BTreeSet::new(),
@@ -202,9 +204,7 @@ impl Agent {
         self.renew_multicast_routes();
         self.begin_book();
         self.first_sequences();
-        let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
-        self.poll.add(&receiver, RSVP, Want::Read)?;
-        (self.receiver, self.sender) = (Some(receiver), Some(sender));
+        self.poll.add(&self.receiver, RSVP, Want::Read)?;
         self.begin_echo()?;
         self.remote = self.config.listen.as_ref().map(Remote::open).transpose()?;
         if let Some(remote) = &self.remote {

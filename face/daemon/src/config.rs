@@ -13,6 +13,7 @@
 //! [rsvp]
 //! refresh = "30s"                      # R of RFC 2205 section 3.7; the default
 //! keep = 3                             # K; the default
+//! longest_refresh = "1h"               # of a neighbour that says a longer period, state lives as if it were this; the default
 //! repair_wait = "2s"                   # W of section 3.6: how long a changed route settles before Paths follow it; the default
 //! blockade = 3                         # Kb of section 3.5: for how many R a request that failed gives way to smaller ones
 //! max_sessions = 1048576               # limits of the tables; the defaults

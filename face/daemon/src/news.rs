@@ -242,12 +242,13 @@ pub fn meaning(code: u8) -> &'static str {
 /// An upcall as the socket's document.
 pub fn upcall(upcall: Upcall) -> EventDoc {
     match upcall {
-        Upcall::Path { session, template, tspec, adspec } => EventDoc::Path {
+        Upcall::Path { session, template, tspec, adspec, own_mtu } => EventDoc::Path {
             session: session.into(),
             sender: template.into(),
             tspec: tspec.into(),
             path_bps: adspec.map(|a| a.bandwidth).filter(|bandwidth| !bandwidth.is_infinite()).map(|b| b.as_bps()),
             path_mtu: adspec.map(|a| a.path_mtu),
+            own_mtu,
             guaranteed: adspec.and_then(guaranteed).is_some(),
             c_tot_bytes: adspec.and_then(guaranteed).map(|terms| terms.c_tot),
             d_tot_us: adspec.and_then(guaranteed).map(|terms| terms.d_tot),

@@ -14,6 +14,7 @@ const MAX_STATES: usize = 1 << 24;
 #[serde(deny_unknown_fields)]
 pub(crate) struct RsvpFile {
     refresh: Option<Spanned<String>>,
+    longest_refresh: Option<Spanned<String>>,
     keep: Option<Spanned<u32>>,
     repair_wait: Option<Spanned<String>>,
     blockade: Option<Spanned<u32>>,
@@ -32,6 +33,14 @@ pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> 
         let (least, most) = (Span::from_millis(100), Span::from_secs(3600));
         if config.refresh < least || config.refresh > most {
             return Err(document.at(refresh.span(), "a refresh period is 100ms to 1h (RFC 2205 proposes 30s)"));
+        }
+    }
+    if let Some(longest) = &found.longest_refresh {
+        config.longest_refresh = unit(document, longest, units::parse_span)?;
+        if config.longest_refresh < Span::from_secs(1) || config.longest_refresh > Span::from_secs(50 * 86_400) {
+            let what =
+                "longest_refresh is 1s to 50d: the longest refresh period of a neighbour that its state lives by";
+            return Err(document.at(longest.span(), what));
         }
     }
     if let Some(keep) = &found.keep {

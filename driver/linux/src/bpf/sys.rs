@@ -233,6 +233,21 @@ pub fn mount_bpffs(dir: &Path) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Whether the file system of `dir` is mounted in process 1's mount namespace too, and so outlives the processes of this one.
+/// `None`: that cannot be seen.
+pub fn outlives_us(dir: &Path) -> Option<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let device = std::fs::metadata(dir).ok()?.dev();
+    let mounts = std::fs::read_to_string("/proc/1/mountinfo").ok()?;
+    Some(is_mounted(&mounts, libc::major(device), libc::minor(device)))
+}
+
+/// Whether a text like `/proc/PID/mountinfo` (proc(5)) has this device: it is the third word of a line.
+fn is_mounted(mounts: &str, major: u32, minor: u32) -> bool {
+    let wanted = format!("{major}:{minor}");
+    mounts.lines().any(|line| line.split(' ').nth(2) == Some(wanted.as_str()))
+}
+
 /// Takes the bpffs from `dir`; everything pinned in it goes, unless something else holds it.
 pub fn unmount_bpffs(dir: &Path) -> io::Result<()> {
     let target = c_path(dir)?;

@@ -328,6 +328,7 @@ impl<P: Probe> Rsvp<P> {
                 continue;
             }
             let neighbour = &mut self.neighbours.all[n];
+            neighbour.acknowledges = true;
             neighbour.waiting.done(ack.id);
             let Some(number) = neighbour.ours.get(ack.id) else { continue };
             let Some(said) = neighbour.said.get_mut(number).filter(|said| said.name == ack.id) else { continue };

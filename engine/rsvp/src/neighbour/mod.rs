@@ -26,7 +26,7 @@ mod repeat;
 
 use crate::engine::{Rsvp, Timer};
 use crate::heard::State;
-use crate::io::{Datagram, Event, NeighbourNews};
+use crate::io::{Datagram, Event};
 use crate::psb::{Out, Psb, PsbKey};
 use crate::table::{Id, Table};
 use crate::timers::Alarm;
@@ -42,6 +42,25 @@ use wire::{Header, MessageType};
 
 /// Most neighbours. Whoever comes after is spoken to without names.
 pub(crate) const MOST_NEIGHBOURS: usize = 4096;
+
+/// What happened between a neighbour and us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NeighbourNews {
+    /// It has answered our challenge: from here on its messages are taken.
+    Authenticated {
+        /// By which key.
+        key_id: u64,
+    },
+    /// The last key that we share is over, and is used on for lack of another (RFC 2747 section 5.3).
+    KeyOverdue {
+        /// Which.
+        key_id: u64,
+    },
+    /// It has started anew (its epoch or its Hello instance is another one), and is told everything again.
+    Restarted,
+    /// It has not answered a Hello for three and a half intervals.
+    Silent,
+}
 
 /// What a message that we send keeps up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +98,9 @@ pub(crate) struct Neighbour {
     own: IpAddr,
     /// Whether its last message had the Refresh-Reduction-Capable flag.
     capable: bool,
+    /// Whether it has acknowledged anything. The flag alone is also set by some who know none of it: until then nothing
+    /// is bundled for them, and a tear goes once and unnamed, as RFC 2205 has it.
+    acknowledges: bool,
     /// Its epoch, and the largest name in it.
     epoch: Option<u32>,
     newest: u32,
@@ -197,6 +219,7 @@ impl<P: Probe> Rsvp<P> {
             let neighbour = &mut self.neighbours.all[n];
             if neighbour.capable && !capable {
                 neighbour.forget_names();
+                neighbour.acknowledges = false;
             }
             neighbour.capable = capable;
             return Some(n);
@@ -212,6 +235,7 @@ impl<P: Probe> Rsvp<P> {
             addr,
             own,
             capable,
+            acknowledges: false,
             epoch: None,
             newest: 0,
             names: Flat::new(key),
@@ -261,6 +285,7 @@ impl<P: Probe> Rsvp<P> {
             neighbour.forget_names();
             neighbour.forget_its_names();
             neighbour.instance = None;
+            neighbour.acknowledges = false;
             neighbour.acks.clear();
             neighbour.late.clear();
             neighbour.batch.clear();

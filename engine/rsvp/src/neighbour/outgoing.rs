@@ -36,7 +36,11 @@ impl<P: Probe> Rsvp<P> {
                 if let Some(about) = about {
                     self.let_go(n, about);
                 }
-                self.send_named(n, kind, datagram, None);
+                if self.neighbours.all[n].acknowledges {
+                    self.send_named(n, kind, datagram, None);
+                } else {
+                    self.put_in_batch(n, kind, datagram, None);
+                }
             }
             // A shared request has lives of several senders in it, which no name can tell apart.
             (MessageType::PathErr | MessageType::ResvErr | MessageType::Resv, _) => {
@@ -193,7 +197,7 @@ impl<P: Probe> Rsvp<P> {
             neighbour.is_ready = false;
             let (mut acks, mut batch) = (core::mem::take(&mut neighbour.acks), core::mem::take(&mut neighbour.batch));
             self.load(&mut acks, &mut batch, n);
-            if batch.len() > 1 && self.neighbours.all[n].capable {
+            if batch.len() > 1 && self.neighbours.all[n].capable && self.neighbours.all[n].acknowledges {
                 self.send_bundled(n, &mut batch);
             } else {
                 for (kind, datagram) in batch.drain(..) {

@@ -48,6 +48,7 @@ mod merging;
 mod modify;
 mod multicast;
 mod net;
+mod peers;
 mod policy;
 mod refresh_reduction;
 mod refusal;

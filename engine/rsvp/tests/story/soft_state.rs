@@ -129,11 +129,21 @@ fn lifetimes_follow_the_senders_refresh_period() {
     }
 }
 
-/// A neighbour that announces a period of 49.7 days gets it; one that announces less than a second gets a second.
+/// A neighbour that announces less than a second gets a second; one that announces 49.7 days gets the bound, and where that is
+/// 50 days all of it.
 #[test]
-fn extreme_periods_are_taken_at_their_word_but_not_below_a_second() {
-    for (ms, life) in [(0, Span::from_millis(5_250)), (u32::MAX, Span::from_micros(22_548_578_298_750))] {
-        let mut net = Net::line(&["snd", "r1", "rcv"], SECOND);
+fn extreme_periods_are_held_to_their_bounds() {
+    let (hour, all) = (Span::from_secs(3_600), Span::from_secs(50 * 86_400));
+    for (ms, longest_refresh, life) in [
+        (0, hour, Span::from_millis(5_250)),
+        (u32::MAX, hour, Span::from_millis(3_600 * 5_250)),
+        (u32::MAX, all, Span::from_micros(22_548_578_298_750)),
+    ] {
+        let mut net = Net::new(false);
+        for name in ["snd", "r1", "rcv"] {
+            net.node(name, rsvp::io::Config { longest_refresh, ..config(SECOND) });
+        }
+        net.link_up(1..3);
         net.inject_path(1, |m| m.refresh = Span::from_millis(u64::from(ms)));
         let path = net.engine(1).paths().next().expect("kept");
         assert_eq!(path.expires, net.now + life);

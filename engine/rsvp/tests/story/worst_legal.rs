@@ -6,9 +6,10 @@ use proptest::prelude::*;
 use rsvp::io::{Event, Gone, Input};
 use terms::{Span, Time};
 
-/// R as TIME_VALUES carries it, in ms, and the lifetime by RFC 2205 section 3.7, in ns, with K = 3.
+/// R as TIME_VALUES carries it, in ms, and the lifetime by RFC 2205 section 3.7, in ns, with K = 3; of an R beyond the bound of
+/// the configuration, as if it were that.
 fn life(refresh_ms: u64) -> Span {
-    Span::from_nanos(refresh_ms.max(1_000) * 5_250_000)
+    Span::from_nanos(refresh_ms.clamp(1_000, 3_600_000) * 5_250_000)
 }
 
 /// Feeds a transit node path and reservation refreshes at the given gaps (in 1/1000 R), waking it exactly when it asks.
@@ -17,7 +18,7 @@ fn feed(refresh_ms: u64, gaps: &[u64]) -> (Net, Time) {
     net.fate = Box::new(|_, _| Fate::Lose);
     let refresh = Span::from_millis(refresh_ms);
     for gap in core::iter::once(&0).chain(gaps) {
-        net.run(Span::from_nanos(refresh_ms.max(1_000) * 1_000 * gap));
+        net.run(Span::from_nanos(refresh_ms.clamp(1_000, 3_600_000) * 1_000 * gap));
         net.inject_path(1, |m| m.refresh = refresh);
         net.inject_resv(1, |m| m.refresh = refresh);
         assert_eq!((net.paths()[1], net.resvs()[1]), (1, 1));

@@ -7,12 +7,14 @@ use api::agent::{EventDoc, FlowSpecDoc, Request, SenderId, StyleDoc, TspecDoc};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::ExitCode;
-use terms::guaranteed::rspec_for;
+use terms::guaranteed::{received, rspec_for};
 use terms::{Adspec, GuaranteedTerms, Rate};
 
 /// A sender that is there: what it sends, and what the path adds.
 struct Sender {
     tspec: TspecDoc,
+    /// The largest packet that its path and our own link carry, bytes, as far as they say so.
+    mtu: Option<u32>,
     /// `C_tot` and `D_tot`, where every hop offers guaranteed service.
     terms: Option<GuaranteedTerms>,
 }
@@ -35,7 +37,7 @@ pub fn run(args: &ReceiveArgs) -> Result<ExitCode, Complaint> {
     let mut asked: Lists = Default::default();
     let mut pending = 0usize;
     follow(&mut client, args.patience, args.json, |client, event| match event {
-        EventDoc::Path { sender, tspec, c_tot_bytes, d_tot_us, .. } => {
+        EventDoc::Path { sender, tspec, path_mtu, own_mtu, c_tot_bytes, d_tot_us, .. } => {
             let Some(reserve) = args.reserve else { return Ok(None) };
             if !only.is_empty() && !only.contains(sender) {
                 return Ok(None);
@@ -45,7 +47,8 @@ pub fn run(args: &ReceiveArgs) -> Result<ExitCode, Complaint> {
                 d_tot,
                 ..GuaranteedTerms::default()
             });
-            there.insert((sender.src, sender.src_port), Sender { tspec: *tspec, terms });
+            let mtu = [*path_mtu, *own_mtu].into_iter().flatten().min();
+            there.insert((sender.src, sender.src_port), Sender { tspec: *tspec, mtu, terms });
             let lists = lists(args, reserve, &there)?;
             if lists == asked {
                 return Ok(None);
@@ -102,8 +105,10 @@ fn new_ones(ask: &AskArgs, now: &Lists, before: &Lists) -> usize {
 /// What is asked, now that these senders are there.
 fn lists(args: &ReceiveArgs, reserve: Reserve, there: &BTreeMap<(IpAddr, u32), Sender>) -> Result<Lists, Complaint> {
     let senders = there.keys().map(|&(src, src_port)| SenderId { src, src_port });
+    // Senders that share a reservation share its M, which every one of their paths must carry.
+    let least = there.values().filter_map(|sender| sender.mtu).min().filter(|_| args.ask.style != StyleDoc::Ff);
     let each: Vec<FlowSpecDoc> =
-        there.values().map(|sender| flowspec(args, reserve, sender)).collect::<Result<_, _>>()?;
+        there.values().map(|sender| flowspec(args, reserve, sender, least.or(sender.mtu))).collect::<Result<_, _>>()?;
     Ok(match args.ask.style {
         StyleDoc::Ff => (senders.collect(), each),
         StyleDoc::Se => (senders.collect(), vec![largest(&each)?]),
@@ -111,9 +116,9 @@ fn lists(args: &ReceiveArgs, reserve: Reserve, there: &BTreeMap<(IpAddr, u32), S
     })
 }
 
-fn flowspec(args: &ReceiveArgs, reserve: Reserve, sender: &Sender) -> Result<FlowSpecDoc, Complaint> {
+fn flowspec(args: &ReceiveArgs, reserve: Reserve, sender: &Sender, mtu: Option<u32>) -> Result<FlowSpecDoc, Complaint> {
     let tspec = match reserve {
-        Reserve::Same => sender.tspec,
+        Reserve::Same => received(&sender.tspec.into(), mtu, None).into(),
         Reserve::Rate(rate) => tspec(rate, &args.traffic)?,
     };
     if args.ask.service == Service::ControlledLoad {
