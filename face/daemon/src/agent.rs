@@ -140,6 +140,7 @@ impl Agent {
         poll.add(sequences.bell(), SEQUENCES, Want::Read)?;
         // Before the control socket is there: who finds it may send at once, and what comes early waits to be read.
         let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
+        poll.add(&receiver, RSVP, Want::Read)?;
         let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
         Ok(Agent {
             started: clock.now(),
@@ -149,8 +150,8 @@ impl Agent {
             log: Log::new(&config.name, config.log),
             done: VecDeque::new(),
             sequences,
-            receiver,
-            sender,
+            receiver: Some(receiver),
+            sender: Some(sender),
             intake: Intake::new(Limits::default(), seed()?),
             unsent: 0,
             foreign: BTreeSet::new(),
@@ -204,7 +205,6 @@ impl Agent {
         self.renew_multicast_routes();
         self.begin_book();
         self.first_sequences();
-        self.poll.add(&self.receiver, RSVP, Want::Read)?;
         self.begin_echo()?;
         self.remote = self.config.listen.as_ref().map(Remote::open).transpose()?;
         if let Some(remote) = &self.remote {
@@ -212,6 +212,7 @@ impl Agent {
         }
         self.tell_statics();
         self.flush();
+        self.warn_of_private_mounts();
         let now = self.clock.now();
         let version = env!("CARGO_PKG_VERSION");
         let took = now.since(self.started).as_micros();

@@ -39,6 +39,19 @@ impl Agent {
             self.local.say(client, &line, &mut self.poll);
         }
     }
+
+    /// The flow map must outlive the agent, and it does not where mounts are private: a start under `ip netns exec`.
+    pub(crate) fn warn_of_private_mounts(&mut self) {
+        let pins = self.config.state.join("bpf");
+        if linux::bpf::sys::outlives_us(&pins) == Some(false) {
+            let text = format!(
+                "{} is mounted in a mount namespace of our own (ip netns exec makes one): if this agent is killed, \
+                 reserved flows lose their classes until it is back; enter the network namespace by nsenter --net",
+                pins.display()
+            );
+            self.announce(Level::Warn, "private_mounts", &text);
+        }
+    }
 }
 
 /// Whether an event is one of those that every reservation sets off, all of [`Level::Info`].

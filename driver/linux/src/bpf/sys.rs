@@ -265,3 +265,18 @@ pub fn is_bpffs(dir: &Path) -> io::Result<bool> {
     let rc = unsafe { libc::statfs(path.as_ptr(), &mut about) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(about.f_type as i64 == BPF_FS_MAGIC) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_found_by_its_device() {
+        let mounts = "22 28 0:20 / /sys rw,nosuid shared:2 - sysfs sysfs rw\n\
+                      31 28 0:205 / /var/lib/sluice/bpf rw shared:9 - bpf sluice rw,mode=700\n";
+        assert!(is_mounted(mounts, 0, 205) && is_mounted(mounts, 0, 20));
+        assert!(!is_mounted(mounts, 0, 2) && !is_mounted(mounts, 20, 0) && !is_mounted("", 0, 20));
+        // proc(5) is mounted wherever a program looks at it by way of /proc.
+        assert_eq!(outlives_us(Path::new("/nowhere/at/all")), None);
+    }
+}

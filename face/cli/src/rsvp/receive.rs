@@ -168,3 +168,40 @@ fn both(a: TspecDoc, b: TspecDoc) -> TspecDoc {
         max_bytes: a.max_bytes.max(b.max_bytes),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ReceiveArgs,
+    }
+
+    /// As certain routers say it: M = 2^31 - 1, m = 0, and what the path carries in the Adspec alone.
+    fn router(mtu: Option<u32>) -> Sender {
+        let tspec = TspecDoc { r_bps: 128_000, b_bytes: 64_000, p_bps: None, m_bytes: 0, max_bytes: i32::MAX as u32 };
+        Sender { tspec, mtu, terms: None }
+    }
+
+    #[test]
+    fn the_same_is_asked_for_no_larger_packets_than_the_path_carries() {
+        let there: BTreeMap<_, _> = [("10.0.0.1", Some(1_500)), ("10.0.0.2", Some(1_400))]
+            .map(|(src, mtu)| ((src.parse().unwrap(), 0), router(mtu)))
+            .into();
+        let asked = |style: &str| {
+            let line = ["sluice", "--session", "10.0.2.2:23", "--reserve", "same", "--style", style];
+            let args = Line::try_parse_from(line).unwrap().args;
+            let (senders, flowspecs) = lists(&args, Reserve::Same, &there).unwrap();
+            let most = flowspecs.iter().map(|flowspec| match flowspec {
+                FlowSpecDoc::ControlledLoad { tspec } | FlowSpecDoc::Guaranteed { tspec, .. } => tspec.max_bytes,
+            });
+            (senders.len(), most.collect::<Vec<_>>())
+        };
+        assert_eq!(asked("ff"), (2, vec![1_500, 1_400]), "each by its own path");
+        assert_eq!(asked("se"), (2, vec![1_400]), "one that every path carries");
+        assert_eq!(asked("wf"), (0, vec![1_400]));
+    }
+}

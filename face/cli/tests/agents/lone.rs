@@ -68,12 +68,27 @@ impl Lone {
 
     /// The same by a line of shell, which has to end by becoming the program.
     pub fn start_with(&mut self, line: &str) -> ProcessId {
+        let agent = self.spawn(line);
+        wait_for("the agent answers", || Client::connect(&self.socket()).ok()?.call(Request::Hello).ok());
+        agent
+    }
+
+    /// Starts it, and looks at its namespace as soon as its socket takes connections.
+    pub fn start_and_look<T: Send>(&mut self, look: impl FnOnce() -> T + Send) -> T {
+        self.spawn("exec \"$@\"");
+        let until = Instant::now() + PATIENCE;
+        while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
+            assert!(Instant::now() < until, "the agent never listened: {}", self.log());
+        }
+        self.netns.run(look).unwrap()
+    }
+
+    fn spawn(&mut self, line: &str) -> ProcessId {
         let mut command = Command::new("sh");
         command.args(["-c", line, "sh", SLUICE, "agent", "--config"]).arg(self.place.join("agent.toml"));
         self.netns.enter_at_exec(&mut command);
         let agent = detached(&mut command, &self.place.join("agent.log"));
         self.agent = Some(agent);
-        wait_for("the agent answers", || Client::connect(&self.socket()).ok()?.call(Request::Hello).ok());
         agent
     }
 

@@ -1,6 +1,7 @@
 //! An agent that cannot start says why, in one line that names what to do, and changes nothing.
 
 use crate::bed::{Bed, PATIENCE, SLUICE, detached, place, skipped, wait_for};
+use crate::lone::Lone;
 use api::agent::Request;
 use api::client::Client;
 use linux::netns::Guarded;
@@ -218,4 +219,26 @@ fn a_socket_that_a_dead_agent_left_is_no_hindrance() {
     assert!(bed.home("maui").join("agent.sock").exists(), "a killed agent leaves it");
     bed.start("maui");
     wait_for("it answers", || (bed.status("maui").agent.node == "maui").then_some(()));
+}
+
+/// Who finds the control socket may signal at once: the socket of RSVP (protocol 46) is there before it, and what comes
+/// early waits in it. Paths that came in between were once answered by "protocol unreachable".
+#[test]
+fn signalling_is_open_before_the_control_socket() {
+    let Some(mut lone) = Lone::new("") else { return };
+    let sockets = lone.start_and_look(|| fs::read_to_string("/proc/thread-self/net/raw").unwrap());
+    assert!(sockets.lines().any(|line| line.contains(":002E ")), "no raw socket of protocol 46: {sockets}");
+}
+
+/// Where mounts are private the pinned maps end with the agent: it says so, and what to do.
+#[test]
+fn an_agent_under_private_mounts_says_what_that_costs() {
+    let Some(mut lone) = Lone::new("") else { return };
+    if Command::new("unshare").arg("--version").output().is_err() {
+        return bench::skipped("unshare is not installed");
+    }
+    lone.start_with("exec unshare -m --propagation private \"$@\"");
+    let log = lone.log();
+    let line = log.lines().find(|line| line.contains("private_mounts")).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("nsenter --net") && line.contains("/state/bpf"), "{line}");
 }
