@@ -55,6 +55,9 @@ fn page(name: &str, text: &str, functions: &BTreeMap<String, BTreeSet<String>>, 
         match (cells[2], cells[3]) {
             ("open", _) | (_, "open") => open += 1,
             (proof, _) if proof.starts_with("not ours: ") => not_ours += 1,
+            (proof, _) if proof.starts_with("none: ") => {
+                findings.push(format!("{at}: a clause without a proving test is \"open\", or \"not ours: \" and why"));
+            }
             (proof, violation) => {
                 tested += 1;
                 for cell in [proof, violation] {

@@ -64,28 +64,30 @@ fn property_tests(name: &str, text: &str, findings: &mut Vec<String>) {
     }
 }
 
-/// rustfmt puts a function's closing brace at the indent of its first line, so no parser is needed.
+/// rustfmt puts a function's closing brace, and the last line of its signature, at the indent of its first line, so no
+/// parser is needed.
 fn long_functions(name: &str, text: &str, findings: &mut Vec<String>) {
     let lines: Vec<&str> = text.lines().collect();
     for (start, line) in lines.iter().enumerate() {
         let Some(function) = function_name(line) else { continue };
-        if line.trim_end().ends_with('}') || line.trim_end().ends_with(';') {
-            continue;
-        }
-        let indent = &line[..line.len() - line.trim_start().len()];
-        let close = format!("{indent}}}");
-        let semicolon = |l: &str| l.starts_with(indent) && l.trim_end().ends_with(");") && !l.contains('{');
-        let mut length = 0;
-        for (offset, body) in lines[start..].iter().enumerate() {
-            if *body == close || (offset > 0 && lines[start + 1] == *body && semicolon(body)) {
-                length = offset + 1;
-                break;
-            }
-        }
-        if length > FUNCTION_LINES {
+        if let Some(length) = length(&lines[start..]).filter(|length| *length > FUNCTION_LINES) {
             findings.push(format!("{name}:{}: fn {function} has {length} lines; at most {FUNCTION_LINES}", start + 1));
         }
     }
+}
+
+/// Lines of the function that begins here; `None`: it has no body, or all of it on one line.
+fn length(lines: &[&str]) -> Option<usize> {
+    let first = lines.first()?;
+    let indent = &first[..first.len() - first.trim_start().len()];
+    let own = |line: &str| line.strip_prefix(indent).is_some_and(|rest| !rest.starts_with(' '));
+    let opens = lines.iter().position(|line| own(line) && line.ends_with(['{', '}', ';']))?;
+    if !lines[opens].ends_with('{') {
+        return None;
+    }
+    let close = format!("{indent}}}");
+    let body = lines[opens..].iter().position(|line| *line == close)?;
+    Some(opens + body + 1)
 }
 
 /// The name, if a function's definition begins on this line.
@@ -123,5 +125,24 @@ mod tests {
         assert_eq!(findings, Vec::<String>::new());
         long_functions("f.rs", &format!("fn long() {{\n{body}}}\n"), &mut findings);
         assert_eq!(findings, ["f.rs:1: fn long has 71 lines; at most 70"]);
+    }
+
+    #[test]
+    fn a_long_function_is_found_whatever_its_first_lines_are() {
+        let found = |text: &str| {
+            let mut findings = Vec::new();
+            long_functions("f.rs", text, &mut findings);
+            findings.len()
+        };
+        let rest = "    let x = 1;\n".repeat(80);
+        for begin in [
+            "fn long() {\n    call(1);\n",
+            "fn long(\n    a: u32,\n) -> u32 {\n    call(a);\n",
+            "fn long<T>(a: T)\nwhere\n    T: Copy,\n{\n    call(a);\n",
+        ] {
+            assert_eq!(found(&format!("{begin}{rest}}}\n")), 1, "{begin}");
+        }
+        let declared = "trait A {\n    fn far(\n        a: u32,\n    ) -> u32;\n\n    fn near();\n}\n";
+        assert_eq!(found(&format!("{declared}fn short() {{\n    call(1);\n}}\n")), 0);
     }
 }

@@ -298,3 +298,32 @@ fn a_host_on_two_links_sends_where_its_application_said() {
     }
     assert_eq!(net.paths(), [2, 1, 1, 2]);
 }
+
+/// RFC 2205 sections 3.1.5 to 3.1.9: the order of objects is that of a Path or a Resv, and is recommended, not required: each
+/// of the seven messages is read as well with its first two objects the other way round.
+#[test]
+fn the_first_objects_of_every_message_may_change_places() {
+    let net = Net::reserved_line(R, 3);
+    let mut m = net.upstream_of(1);
+    m.confirm = Some(net.addr(3));
+    let kinds = [
+        MessageType::Path,
+        MessageType::Resv,
+        MessageType::PathErr,
+        MessageType::ResvErr,
+        MessageType::PathTear,
+        MessageType::ResvTear,
+        MessageType::ResvConf,
+    ];
+    for kind in kinds {
+        let bytes = m.bytes(kind);
+        let length = |at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+        let second = 8 + length(8);
+        let third = second + length(second);
+        let turned = [&bytes[second..third], &bytes[8..second], &bytes[third..]].concat();
+        let turned = wire::Builder::new(kind, 255).sub_message(&turned).finish().unwrap();
+        assert_ne!(turned, bytes);
+        let read = Message::parse(&turned).unwrap_or_else(|error| panic!("{kind:?}: {error:?}"));
+        assert_eq!((read.kind(), read.session()), (kind, Some(m.session)), "{kind:?}");
+    }
+}

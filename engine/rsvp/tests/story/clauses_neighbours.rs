@@ -92,6 +92,27 @@ fn neighbours_are_spoken_to_without_router_alert() {
     }
 }
 
+/// RFC 2961 section 3.3: what is sent waits for nothing else to be bundled with, least of all a message that tells news: a
+/// new sender's Path, a changed request and a tear have crossed their first link within the link's own delay.
+#[test]
+fn nothing_waits_to_be_bundled() {
+    let mut net = reduced(&Auth::None);
+    net.run(Span::from_secs(120));
+    let session = net.session_at(3);
+    let first = |net: &Net, since: usize, from: usize| net.log[since..].iter().find(|line| line.1 == from).map(|l| l.0);
+    let (told, since) = (net.now, net.log.len());
+    net.sends(0, 1, session, 6000, 2);
+    assert_eq!(first(&net, since, 0), Some(told), "a Path");
+    net.run(ms(50));
+    let (told, since) = (net.now, net.log.len());
+    net.ask(0, 3, cl(5));
+    assert_eq!(first(&net, since, 3), Some(told), "a Resv");
+    net.run(ms(50));
+    let (told, since) = (net.now, net.log.len());
+    net.silence(0, 3);
+    assert_eq!(first(&net, since, 0), Some(told), "a PathTear");
+}
+
 /// RFC 2961 sections 4.1 and 4.4: acknowledgements, then one name, in front of everything but INTEGRITY; in an Ack no name.
 #[test]
 fn acknowledgements_and_names_come_first() {

