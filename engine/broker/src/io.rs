@@ -1,11 +1,9 @@
 //! What the book is told and what it says.
 //!
-//! One input, then drain. Every change is said as one [`Batch`] to be written durably; the reply to the call that made
-//! it, and the events that tell of it, come out only when the batch is [`Input::Appended`]. What happens by time alone
-//! (windows that open and close) is enforced at once and written behind.
+//! One input, then drain. Every change is said as one [`Batch`] to be written durably; the reply to the call that made it, and the
+//! events that tell of it, come out only when the batch is [`Input::Appended`]. What happens by time alone is enforced at once.
 //!
-//! Windows in calls, answers and events are calendar time (UTC); `now` is the agent's own clock, and
-//! [`Input::Clock`] tells how they differ.
+//! Windows in calls, answers and events are calendar time (UTC); `now` is the agent's own; [`Input::Clock`] tells how they differ.
 
 use crate::refusal::{Offered, Refusal};
 use crate::state::State;
