@@ -5,7 +5,7 @@
 //! waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
 //! [`cgroup`] knows control groups, [`cpu`] and [`storage`] reserve processors and disks, [`gauge`] makes rates of counts;
 //! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces;
-//! [`tsc`] measures the steps of an engine.
+//! [`tsc`] measures the steps of an engine; [`files`] are made where strangers may have been.
 
 pub mod anomaly;
 pub mod bell;
@@ -20,6 +20,7 @@ pub mod cpu;
 pub mod doctor;
 pub mod error;
 pub mod ethtool;
+pub mod files;
 pub mod gauge;
 pub mod mroute;
 pub mod netlink;

@@ -141,6 +141,13 @@ impl MulticastRouter {
     }
 }
 
+fn pifi(interface: IfIndex) -> Result<u16, Failed> {
+    u16::try_from(interface.0).map_err(|_| {
+        let why = format!("interface {} has a number above 65535, which multicast routes of IPv6 cannot name", interface.0);
+        Failed::because("take an interface for multicast routes", io::Error::other(why))
+    })
+}
+
 impl Family {
     /// The kernel's number of an interface, which is given one if it has none.
     fn vif(&mut self, interface: IfIndex) -> Result<u16, Failed> {
@@ -157,7 +164,8 @@ impl Family {
             let ask = VifCtl { vif, flags: USE_IFINDEX, threshold: 1, rate_limit: 0, ifindex, remote: 0 };
             self.set(ADD_VIF, &ask, what)?;
         } else {
-            let ifindex = interface.0 as u16;
+            // The kernel's own structure has no more room (mif6c_pifi); cut off, it would name another interface.
+            let ifindex = pifi(interface)?;
             let ask = Mif6Ctl { mif: vif, flags: 0, threshold: 1, ifindex, pad: 0, rate_limit: 0 };
             self.set(ADD_VIF, &ask, what)?;
         }
@@ -201,5 +209,16 @@ impl Family {
             return Err(Failed::last(what));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_ipv6_cannot_name_is_refused() {
+        assert_eq!(pifi(IfIndex(65_535)).unwrap(), 65_535);
+        assert!(pifi(IfIndex(65_536 + 7)).is_err(), "not taken for interface 7");
     }
 }

@@ -1,6 +1,6 @@
 //! Whose a process, thread or control group is (proc(5)), for whoever decides whether it may be bound.
 
-use crate::cgroup::{Mounted, family, home_of, is_kernel_thread};
+use crate::cgroup::{Mounted, below_root, family, home_of, is_kernel_thread};
 use crate::process::ProcessId;
 use std::fs;
 use std::path::Path;
@@ -68,23 +68,26 @@ impl Status {
     }
 }
 
-/// The worst that is in the group at `path` below a hierarchy's root, or below it; `None`: there is no such group.
-pub fn of_group(mounted: &Mounted, path: &str) -> Option<Belongs> {
-    let dir = mounted.at.join(path.trim_start_matches('/'));
+/// The worst that is in a group or below it, and its path below its hierarchy's root; of the hierarchies that a reservation
+/// uses, in the first. `None`: there is no such group.
+pub fn of_group(mounted: &[Mounted], path: &str) -> Option<(Belongs, String)> {
+    let (first, below) = (mounted.first()?, below_root(path, mounted)?);
+    let dir = first.at.join(&below);
     if !dir.is_dir() {
         return None;
     }
-    let holds = |pid: u32| home_of(pid, mounted).is_some_and(|home| home.starts_with(&dir));
+    let holds = |pid: u32| home_of(pid, first).is_some_and(|home| home.starts_with(&dir));
     let me = std::process::id();
     let ours = holds(me) || family(me).into_iter().any(holds);
-    Some(Belongs { uid: None, kernel: holds_kernel(mounted, &dir), first: holds(1), ours })
+    let found = Belongs { uid: None, kernel: holds_kernel(first, &dir), first: holds(1), ours };
+    Some((found, below.to_str()?.to_owned()))
 }
 
 /// The kernel's threads are in the root group and leave it only by root's own hand.
 fn holds_kernel(mounted: &Mounted, dir: &Path) -> bool {
     let procs = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-    let named = procs.lines().filter_map(|line| line.parse().ok());
-    dir.components().eq(mounted.at.components()) || named.into_iter().any(is_kernel_thread)
+    let mut named = procs.lines().filter_map(|line| line.parse().ok());
+    dir.components().eq(mounted.at.components()) || named.any(is_kernel_thread)
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@ pub struct InterfaceRow {
     pub mtu: u32,
     /// Whether RSVP is spoken.
     pub rsvp: bool,
+    /// Who is behind it: `edge`, `core` or `peer`; null: nobody has said, so it is an edge.
+    #[serde(default)]
+    pub role: Option<String>,
     /// Link rate, wire bit/s; null: unknown, so nothing is reservable.
     pub rate_wire_bps: Option<u64>,
     /// What the ledger holds, wire bit/s.

@@ -7,13 +7,13 @@ use crate::error::Error;
 use crate::protocol::{Answer, BLOCK, DIGEST, Hello, hear, say};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How many transfers there can be at once.
 pub const MOST: usize = 64;
@@ -52,15 +52,15 @@ pub fn serve(listener: &TcpListener, store: &Store, tell: impl Fn(Received) + Se
     std::thread::scope(|scope| {
         loop {
             let (stream, from) = listener.accept().map_err(Error::doing("accept a transfer"))?;
-            if under_way.count.fetch_add(1, Relaxed) >= MOST {
-                under_way.count.fetch_sub(1, Relaxed);
+            let seat = under_way.sit(&stream);
+            let Some(seat) = seat else {
                 // Told if it can be told; either way it ends here.
                 let _ = say(&mut &stream, &Answer::Error(format!("{MOST} transfers are under way: try again later")));
                 continue;
-            }
+            };
             scope.spawn(move || {
-                let (name, result) = take(stream, store, under_way);
-                under_way.count.fetch_sub(1, Relaxed);
+                let (name, result) = take_on(stream, store, under_way, &seat);
+                under_way.rise(&seat);
                 tell(Received { from, name, result });
             });
         }
@@ -70,25 +70,77 @@ pub fn serve(listener: &TcpListener, store: &Store, tell: impl Fn(Received) + Se
 /// What is being received.
 #[derive(Debug, Default)]
 pub struct UnderWay {
-    count: AtomicUsize,
+    /// Connections that are there.
+    seats: Mutex<Vec<Arc<Seat>>>,
     /// By id: two senders of one file would write over each other.
     files: Mutex<BTreeSet<String>>,
 }
 
+/// A connection, and when it was last heard.
+#[derive(Debug)]
+struct Seat {
+    /// `None`: it cannot be cut off from elsewhere.
+    stream: Option<TcpStream>,
+    begun: Instant,
+    /// Milliseconds after `begun`.
+    heard: AtomicU64,
+}
+
+impl Seat {
+    fn of(stream: &TcpStream) -> Seat {
+        Seat { stream: stream.try_clone().ok(), begun: Instant::now(), heard: AtomicU64::new(0) }
+    }
+
+    fn hear(&self) {
+        self.heard.store(u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    fn silent(&self) -> Duration {
+        self.begun.elapsed().saturating_sub(Duration::from_millis(self.heard.load(Relaxed)))
+    }
+}
+
 impl UnderWay {
+    /// A seat for a new connection. Where all are taken, the one that has been silent for longest makes room, if that is
+    /// longer than good manners allow: whoever it is goes on where it was when it comes again.
+    fn sit(&self, stream: &TcpStream) -> Option<Arc<Seat>> {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        if seats.len() >= MOST {
+            let longest = (0..seats.len()).max_by_key(|n| seats[*n].silent())?;
+            if seats[longest].silent() < MANNERS {
+                return None;
+            }
+            let idle = seats.swap_remove(longest);
+            // Its thread ends with the connection.
+            let _ = idle.stream.as_ref()?.shutdown(std::net::Shutdown::Both);
+        }
+        let seat = Arc::new(Seat::of(stream));
+        seats.push(seat.clone());
+        Some(seat)
+    }
+
+    fn rise(&self, seat: &Arc<Seat>) {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| !Arc::ptr_eq(other, seat));
+    }
+
     fn files(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Takes one transfer.
-pub fn take(mut stream: TcpStream, store: &Store, under_way: &UnderWay) -> (String, Result<u64, Error>) {
+pub fn take(stream: TcpStream, store: &Store, under_way: &UnderWay) -> (String, Result<u64, Error>) {
+    let seat = Seat::of(&stream);
+    take_on(stream, store, under_way, &seat)
+}
+
+fn take_on(mut stream: TcpStream, store: &Store, under_way: &UnderWay, seat: &Seat) -> (String, Result<u64, Error>) {
     let mut name = String::new();
     let result = greet(&mut stream, &mut name).and_then(|hello| {
         if !under_way.files().insert(hello.id.clone()) {
             return Err(Error::Usage(format!("{} is being received already", hello.name)));
         }
-        let result = receive(&mut stream, store, &hello);
+        let result = receive(&mut stream, store, &hello, seat);
         under_way.files().remove(&hello.id);
         result
     });
@@ -111,7 +163,7 @@ fn greet(stream: &mut TcpStream, name: &mut String) -> Result<Hello, Error> {
     Ok(hello)
 }
 
-fn receive(stream: &mut TcpStream, store: &Store, hello: &Hello) -> Result<u64, Error> {
+fn receive(stream: &mut TcpStream, store: &Store, hello: &Hello, seat: &Seat) -> Result<u64, Error> {
     let mut target = Target::open(store, hello)?;
     say(stream, &Answer::Offset(target.length))?;
     let mut block = vec![0; BLOCK];
@@ -119,7 +171,10 @@ fn receive(stream: &mut TcpStream, store: &Store, hello: &Hello) -> Result<u64, 
         let most = (hello.bytes - target.length).min(BLOCK as u64) as usize;
         match stream.read(&mut block[..most]) {
             Ok(0) => return Err(Error::World("the sender went away in the middle".into())),
-            Ok(n) => target.put(&block[..n])?,
+            Ok(n) => {
+                seat.hear();
+                target.put(&block[..n])?;
+            }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(Error::doing("read from the sender")(error)),
         }
@@ -144,8 +199,7 @@ impl Target {
         let mut target = Target { file: None, length: 0, digest: Sha256::new() };
         let Store::Folder(folder) = store else { return Ok(target) };
         let part = folder.join(format!("{}.{}.part", hello.name, hello.id));
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part);
-        let mut file = open.map_err(Error::doing(format!("open {}", part.display())))?;
+        let mut file = linux::files::open_plain(&part).map_err(Error::doing(format!("open {}", part.display())))?;
         let there = file.metadata().map_err(Error::doing("look at what has arrived"))?.len();
         if there > hello.bytes {
             file.set_len(0).map_err(Error::doing("begin again"))?;
@@ -198,4 +252,41 @@ fn free_name(folder: &Path, name: &str) -> PathBuf {
     let first = folder.join(name);
     let numbered = (1..u32::MAX).map(|n| folder.join(format!("{name}.{n}")));
     std::iter::once(first.clone()).chain(numbered).find(|path| !path.exists()).unwrap_or(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 64 connections that say nothing more kept everybody else out.
+    #[test]
+    fn who_is_silent_for_longest_makes_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (under_way, mut peers, mut seats) = (UnderWay::default(), Vec::new(), Vec::new());
+        for _ in 0..MOST {
+            peers.push(peer());
+            seats.push(under_way.sit(&listener.accept().unwrap().0).unwrap());
+        }
+        peers.push(peer());
+        let (late, _) = listener.accept().unwrap();
+        assert!(under_way.sit(&late).is_none(), "all of them were heard a moment ago");
+        // One of them has said nothing for longer than manners allow, another for longer still, but has just been heard.
+        let long_ago = |seat: &Arc<Seat>, span| {
+            let begun = Instant::now().checked_sub(span).unwrap();
+            Arc::new(Seat { stream: seat.stream.as_ref().map(|s| s.try_clone().unwrap()), begun, heard: AtomicU64::new(0) })
+        };
+        let (silent, busy) = (long_ago(&seats[7], MANNERS * 2), long_ago(&seats[9], MANNERS * 3));
+        busy.hear();
+        {
+            let mut there = under_way.seats.lock().unwrap();
+            (there[7], there[9]) = (silent, busy);
+        }
+        let seat = under_way.sit(&late).expect("a seat");
+        assert_eq!(peers[7].read(&mut [0; 1]).unwrap(), 0, "the silent one is cut off");
+        peers[9].set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        assert!(peers[9].read(&mut [0; 1]).is_err(), "the busy one is not");
+        under_way.rise(&seat);
+        assert_eq!(under_way.seats.lock().unwrap().len(), MOST - 1);
+    }
 }

@@ -204,6 +204,7 @@ impl Agent {
         }
         self.renew_multicast_routes();
         self.begin_book();
+        self.warn_of_roles();
         self.first_sequences();
         self.begin_echo()?;
         self.remote = self.config.listen.as_ref().map(Remote::open).transpose()?;

@@ -38,6 +38,7 @@
 //! reordering = 64                      # the default: by how many a signed message may be overtaken; 1: by none
 //! premium = "45mbit"                   # what bookings may have together, IP bit/s or a share; default: all that is reservable
 //! background = "90%"                   # of that, what foreground and background have together; the default (seed 002)
+//! role = "edge"                        # or "core", "peer": whose premium marks are believed there; see `role`
 //! core = { premium = "45mbit" }        # what the classes of code points get whatever is booked: see `core_file`
 //!
 //! [cpu]                                # processors and disks that can be reserved: see `host_file`
@@ -65,6 +66,7 @@ use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsCon
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
 use crate::own::host_name;
 use crate::remote::config::{self as remote, ListenConfig, ListenFile};
+use crate::role::{self, Role};
 pub(crate) use crate::rsvp_file::{RsvpFile, rsvp_config};
 use crate::statics_file::{ReservationFile, SenderFile};
 use crate::store_file::{self, StoreConfig, StoreFile};
@@ -138,6 +140,8 @@ pub struct InterfaceConfig {
     pub background: u32,
     /// What the classes of code points get whatever is booked.
     pub core: CoreConfig,
+    /// Who is behind it; `None`: nobody has said, so it is an edge.
+    pub role: Option<Role>,
 }
 
 /// A part of a link.
@@ -202,8 +206,6 @@ impl Level {
 pub const DEFAULT_KEPT_BACK: Share = Share::PerMille(20);
 /// Ethernet, as the kernel counts it: addresses and type, without preamble and check sequence.
 pub const DEFAULT_OVERHEAD: u32 = 14;
-/// Foreground and background together have nine tenths of premium (seed 002 section 5.2).
-const DEFAULT_BACKGROUND: u32 = 900;
 /// Most interfaces in a file.
 const MAX_INTERFACES: usize = 1024;
 
@@ -255,6 +257,7 @@ struct InterfaceFile {
     background: Option<Spanned<String>>,
     #[serde(default)]
     core: CoreFile,
+    role: Option<Spanned<String>>,
 }
 
 impl AgentConfig {
@@ -393,14 +396,9 @@ fn interface(
             entry.reordering.as_ref(),
         )?,
         premium: entry.premium.as_ref().map(|text| share(document, text)).transpose()?,
-        background: match &entry.background {
-            None => DEFAULT_BACKGROUND,
-            Some(text) => match share(document, text)? {
-                Share::PerMille(thousandths) => thousandths,
-                Share::Rate(_) => return Err(document.at(text.span(), "background is a share, such as 90%")),
-            },
-        },
+        background: core_file::background(document, entry.background.as_ref())?,
         core: core_file::read(document, &entry.core)?,
+        role: role::read(document, entry.role.as_ref())?,
     };
     if let (Some(rate), Some(text)) = (rate, &entry.kept_back)
         && config.kept_back.of(rate) >= rate

@@ -23,6 +23,9 @@ impl Default for CoreConfig {
     }
 }
 
+/// Foreground and background together have nine tenths of premium (seed 002 section 5.2).
+const DEFAULT_BACKGROUND: u32 = 900;
+
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CoreFile {
@@ -34,4 +37,13 @@ pub(crate) fn read(document: &Document<'_>, found: &CoreFile) -> Result<CoreConf
     let none = CoreConfig::default();
     let of = |text: &Option<Spanned<String>>, none: Share| text.as_ref().map_or(Ok(none), |text| share(document, text));
     Ok(CoreConfig { premium: of(&found.premium, none.premium)?, background: of(&found.background, none.background)? })
+}
+
+/// `background = "90%"`: thousandths.
+pub(crate) fn background(document: &Document<'_>, text: Option<&Spanned<String>>) -> Result<u32, Mistake> {
+    let Some(text) = text else { return Ok(DEFAULT_BACKGROUND) };
+    match share(document, text)? {
+        Share::PerMille(thousandths) => Ok(thousandths),
+        Share::Rate(_) => Err(document.at(text.span(), "background is a share, such as 90%")),
+    }
 }

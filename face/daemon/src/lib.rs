@@ -22,6 +22,7 @@ mod news;
 pub mod own;
 pub mod remote;
 mod rights;
+pub mod role;
 mod rsvp_file;
 mod sequences;
 mod show;

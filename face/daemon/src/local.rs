@@ -11,7 +11,6 @@ use linux::process::{self, Peer};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -64,24 +63,8 @@ impl Local {
     /// The socket cannot be made there.
     pub fn listen(path: &Path, poll: &mut Poll, token: Token, first: u64) -> Result<Local, Failed> {
         let what = || format!("listen on {}", path.display());
-        if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir).map_err(Failed::doing(what()))?;
-        }
-        if UnixStream::connect(path).is_ok() {
-            return Err(Failed::because(what(), io::Error::from(io::ErrorKind::AddrInUse)));
-        }
-        match fs::symlink_metadata(path) {
-            // Only what an agent leaves when it is killed is in the way; anything else is not ours to remove.
-            Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(Failed::doing(what()))?,
-            Ok(_) => return Err(Failed::because(what(), io::Error::other("there is a file that is no socket"))),
-            Err(_) => {}
-        }
-        let listener = UnixListener::bind(path).map_err(Failed::doing(what()))?;
+        let listener = linux::files::listen(path, process::group_id(GROUP)).map_err(Failed::doing(what()))?;
         listener.set_nonblocking(true).map_err(Failed::doing(what()))?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o660)).map_err(Failed::doing(what()))?;
-        if let Some(group) = process::group_id(GROUP) {
-            std::os::unix::fs::chown(path, None, Some(group)).map_err(Failed::doing(what()))?;
-        }
         poll.add(&listener, token, Want::Read)?;
         Ok(Local { listener, path: path.to_owned(), clients: BTreeMap::new(), next: first })
     }

@@ -55,6 +55,7 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
             addresses: state.addresses.clone(),
             mtu: state.mtu,
             rsvp: state.rsvp,
+            role: role(agent, &state.name),
             rate_wire_bps: link.map(|link| link.rate.as_bps()),
             reserved_wire_bps: link.map_or(0, |link| link.reserved.as_bps()),
             free_wire_bps: link.map_or(0, |link| link.free.as_bps()),
@@ -99,6 +100,11 @@ fn services(link: &LinkView) -> Vec<String> {
 }
 
 /// What the operator should know.
+fn role(agent: &Agent, name: &str) -> Option<String> {
+    let named = agent.config.interfaces.iter().find(|named| named.name == name)?;
+    named.role.map(|role| role.name().to_owned())
+}
+
 fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
     let mut notes = Vec::new();
     if agent.node.links().any(|link| link.guaranteed.is_none()) {
@@ -112,6 +118,7 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
     for wanted in agent.config.interfaces.iter().filter(|wanted| !there(&wanted.name)) {
         notes.push(format!("{} is down or gone: nothing is reserved there", wanted.name));
     }
+    notes.extend(crate::role::undeclared_of(&agent.config));
     for oif in &agent.foreign {
         let name = agent.names.get(oif).cloned().unwrap_or_default();
         notes.push(format!("another program took the traffic control of {name}: nothing is guaranteed there"));

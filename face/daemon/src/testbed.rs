@@ -3,6 +3,7 @@
 //! Everything that a testbed leaves in the file system is in one folder (`/run/sluice/testbeds/NAME`), with one folder
 //! per node: configuration, socket, log, state. The record of what was made there is what `down` removes.
 
+use crate::role::Role;
 use crate::topology::TestbedFile;
 use api::agent::{Answer, Hello, Request};
 use api::client::Client;
@@ -241,6 +242,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
             end.interface,
             file.kept_back.of(rate)
         );
+        text += &format!("role = \"{}\"\n", role(file, node, &end).name());
         if let Some(premium) = file.premium.get(end.link).copied().flatten() {
             text += &format!("premium = \"{}\"\n", premium.of(rate));
         }
@@ -254,6 +256,15 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
         text += settings;
     }
     text
+}
+
+/// Who is behind an end of a link: what a router is told of a host is an edge; hosts and routers believe their routers.
+fn role(file: &TestbedFile, node: usize, end: &End) -> Role {
+    let said = file.roles.get(end.link).copied().flatten();
+    let link = &file.topology.links[end.link];
+    let kind = |node: usize| file.topology.nodes[node].kind;
+    let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
+    said.unwrap_or(if kind(other) == Kind::Host { Role::Edge } else { Role::Core })
 }
 
 fn wait_for(

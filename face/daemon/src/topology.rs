@@ -21,12 +21,15 @@
 //! between = ["yosemite", "maui"]
 //! rate = "10mbit"       # each way, link headers included
 //! mtu = 1500            # the default
+//! role = "peer"         # of both ends, as in the agent's configuration; default: a router's end towards a host is an edge,
+//!                       # every other is core
 //! premium = "45mbit"    # what bookings may have of it together; default: all that is reservable
 //! ```
 
 use crate::config::{DEFAULT_KEPT_BACK, Level};
 use crate::config::{RsvpFile, Share, link_rate, node_name, rsvp_config, share};
 use crate::document::{Document, Mistake, read};
+use crate::role::{self, Role};
 use linux::testbed::topology::{Kind, Link, MAX_LINKS, MAX_NODES, Node, Topology};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -48,6 +51,8 @@ pub struct TestbedFile {
     pub keys: bool,
     /// What bookings may have of each link together, where that is said.
     pub premium: Vec<Option<Share>>,
+    /// Who is behind each link's ends, where that is said.
+    pub roles: Vec<Option<Role>>,
     /// More of the configuration of a node's agent, by its name.
     pub settings: BTreeMap<String, String>,
     /// Whether every agent speaks Boomerang: `[boomerang]` is there.
@@ -94,6 +99,7 @@ struct LinkFile {
     rate: Spanned<String>,
     mtu: Option<Spanned<u32>>,
     premium: Option<Spanned<String>>,
+    role: Option<Spanned<String>>,
 }
 
 impl TestbedFile {
@@ -125,11 +131,13 @@ impl TestbedFile {
         topology.check().map_err(|wrong| document.whole(wrong))?;
         let premium = |link: &LinkFile| link.premium.as_ref().map(|text| share(&document, text)).transpose();
         let premium = found.link.iter().map(premium).collect::<Result<_, _>>()?;
+        let roles = found.link.iter().map(|link| role::read(&document, link.role.as_ref()));
+        let roles = roles.collect::<Result<_, _>>()?;
         let more = found.node.iter().filter_map(|node| Some((node.name.get_ref().clone(), node.settings.clone()?)));
         let settings = more.collect();
         let (rsvp, boomerang) = (rsvp_config(&document, found.rsvp.as_ref())?, found.boomerang.is_some());
         let fast_path = found.boomerang.is_some_and(|file| file.fast_path);
-        Ok(TestbedFile { topology, rsvp, kept_back, log, keys, premium, settings, boomerang, fast_path })
+        Ok(TestbedFile { topology, rsvp, kept_back, log, keys, premium, roles, settings, boomerang, fast_path })
     }
 }
 

@@ -12,7 +12,6 @@ use linux::clock::Clock;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::{TcpListener, UnixListener};
@@ -111,21 +110,7 @@ async fn tcp(address: &SocketAddr, listens: &mut Vec<SocketAddr>) -> Result<TcpL
 
 /// Mode 0660, group `sluice` where there is one; what a killed broker left is replaced.
 fn unix_socket(path: &Path) -> io::Result<UnixListener> {
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir)?;
-    }
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err(io::ErrorKind::AddrInUse.into());
-    }
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
-        Ok(_) => return Err(io::Error::other("there is a file that is no socket")),
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
-    if let Some(group) = linux::process::group_id("sluice") {
-        std::os::unix::fs::chown(path, None, Some(group))?;
-    }
-    Ok(listener)
+    let listener = linux::files::listen(path, linux::process::group_id("sluice"))?;
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
 }

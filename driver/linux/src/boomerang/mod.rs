@@ -246,6 +246,16 @@ impl FastPath {
         set.offset.store(rules.offset.as_nanos(), Release);
     }
 
+    /// Says what the machine has slept by now ([`crate::clock::slept`]): it may have been suspended since the rules were
+    /// set, and sessions do not sleep with it.
+    pub fn set_slept(&self, slept: Span) {
+        let set = self.settings();
+        // Two clocks are read one after the other: less than this is no sleep.
+        if set.offset.load(Acquire).abs_diff(slept.as_nanos()) > LEAST_SLEEP.as_nanos() {
+            set.offset.store(slept.as_nanos(), Release);
+        }
+    }
+
     /// Says that the ring will be read until this instant of the boot clock, ns. After it messages that are not decided by the
     /// programs go on untouched, so that a dead agent makes no hole. Until this is first said the ring counts as read.
     pub fn reads_until(&self, boot_nanos: u64) {
@@ -369,6 +379,8 @@ pub const PASS: u32 = 2;
 pub const DROP: u32 = 1;
 
 /// Takes the lock of a map's value while it is copied.
+/// What two readings of clocks one after the other may differ by without any sleep.
+const LEAST_SLEEP: Span = Span::from_millis(10);
 const BPF_F_LOCK: u64 = 4;
 const PAST_THE_END: Fault = Fault { what: "use the fast path on an interface with a number past 4095", code: 0 };
 /// What the names of pinned programs begin with.

@@ -1,7 +1,7 @@
 //! Where the controllers are mounted, and in which group a process is (proc(5), cgroups(7)).
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Of a hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +70,16 @@ pub fn for_cpu(all: &[Mounted]) -> Option<Vec<Mounted>> {
 /// The hierarchy that disk reservations use.
 pub fn for_disk(all: &[Mounted]) -> Option<Vec<Mounted>> {
     find(all, "blkio", "io").map(|found| vec![found])
+}
+
+/// A group's path below the root of its hierarchy, from what people write: that path itself, with or without its first
+/// slash, or the folder. `None`: it climbs.
+pub fn below_root(path: &str, first: &[Mounted]) -> Option<PathBuf> {
+    let path = Path::new(path);
+    let others = all_mounted();
+    let found = first.iter().chain(&others).find_map(|mounted| path.strip_prefix(&mounted.at).ok());
+    let below = found.unwrap_or_else(|| path.strip_prefix("/").unwrap_or(path));
+    below.components().all(|part| matches!(part, Component::Normal(_))).then(|| below.components().collect())
 }
 
 /// The folder of the group that process `pid` is in, in the hierarchy `mounted`; `None` if there is no such process.

@@ -6,12 +6,12 @@
 //! moved to the reservation's group, those that appear in it later at the next look, and all go home at the end: limits of
 //! other controllers are in other hierarchies and stay. In version 2 they would lose all that is set for them: refused.
 
-use super::find::{Version, all_mounted};
+use super::find::{Version, below_root};
 use super::group::Group;
 use super::tree::{RESERVED, REST, Tree};
 use crate::error::Failed;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// A group of another program in place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,14 +63,7 @@ impl Tree {
 
     /// The folder of a group that may be lent.
     fn folder(&self, path: &str) -> Result<PathBuf, String> {
-        let path = Path::new(path);
-        let mounted = self.mounted.iter().map(|mounted| mounted.at.clone());
-        let all = mounted.chain(all_mounted().into_iter().map(|mounted| mounted.at));
-        let below = all.filter_map(|at| path.strip_prefix(at).ok().map(Path::to_owned)).next();
-        let below = below.unwrap_or_else(|| path.strip_prefix("/").unwrap_or(path).to_owned());
-        if below.components().any(|part| !matches!(part, Component::Normal(_))) {
-            return Err("a path below the hierarchy's root is wanted".into());
-        }
+        let below = below_root(path, &self.mounted).ok_or("a path below the hierarchy's root is wanted")?;
         let (dir, parent) = (self.mounted[0].at.join(below), self.parent().dir());
         let first = dir.strip_prefix(parent).ok().and_then(|below| below.components().next());
         let Some(first) = first.and_then(|first| first.as_os_str().to_str()) else {

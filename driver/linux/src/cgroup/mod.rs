@@ -10,7 +10,7 @@ mod lent;
 mod record;
 mod tree;
 
-pub use find::{Mounted, Version, all_mounted, find, for_cpu, for_disk, home_of};
+pub use find::{Mounted, Version, all_mounted, below_root, find, for_cpu, for_disk, home_of};
 pub use group::{Group, is_kernel_thread};
 pub(crate) use tree::family;
 pub use tree::{Gathered, Place, Tree};

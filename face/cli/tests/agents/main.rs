@@ -20,6 +20,7 @@ mod interop;
 mod life;
 mod lone;
 mod peer;
+mod premium;
 mod remote;
 mod repair;
 mod reserve;

@@ -52,9 +52,7 @@ fn seen(resource: &str, binding: &Binding) -> Option<Seen> {
             Some(Seen { sort: sort(&found), uid: found.uid, cgroups: groups_of(resource, *task) })
         }
         Binding::Cgroup(path) => {
-            let mounted = mounted_for(resource);
-            let found = owner::of_group(mounted.first()?, path)?;
-            let path = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect::<Vec<_>>().join("/");
+            let (found, path) = owner::of_group(&mounted_for(resource), path)?;
             Some(Seen { sort: sort(&found), uid: None, cgroups: vec![path] })
         }
     }

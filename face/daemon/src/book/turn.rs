@@ -64,6 +64,7 @@ impl Agent {
             self.node.bookable(now, state.index, Bookable { share, background: config.background, core });
         }
         self.after();
+        self.tell_roles();
     }
 
     /// Calendar time, if it has moved against our own.
@@ -149,7 +150,7 @@ impl Agent {
     }
 
     /// Lets those who enforce do something, and carries out what the node says meanwhile.
-    pub(super) fn on_ground<T>(&mut self, deed: impl FnOnce(&mut Enforcers, &mut Ground<'_>) -> T) -> T {
+    pub(crate) fn on_ground<T>(&mut self, deed: impl FnOnce(&mut Enforcers, &mut Ground<'_>) -> T) -> T {
         let mut said = Vec::new();
         let Agent { clock, plane, names, node, book, .. } = self;
         let mut ground = Ground { now: clock.now(), plane, names, node, said: &mut said };

@@ -12,6 +12,7 @@ pub mod storage;
 
 use crate::config::{AgentConfig, Level};
 use crate::news::Names;
+use crate::role::Standing;
 use broker::io::Order;
 use host::Host;
 use linux::error::Failed;
@@ -71,6 +72,15 @@ pub trait Enforcer: std::fmt::Debug {
     /// # Errors
     /// Why not, for people; it is tried again later.
     fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String>;
+
+    /// The interfaces and their roles have changed, or are told for the first time.
+    ///
+    /// # Errors
+    /// Why it could not be carried out; it is tried again.
+    fn stand(&mut self, ground: &mut Ground<'_>, standing: &Standing) -> Result<(), String> {
+        let _ = (ground, standing);
+        Ok(())
+    }
 
     /// Everything that was promised before this start has been ordered again: what else is installed goes. Until then
     /// nothing that was found is removed.
@@ -160,6 +170,14 @@ impl Enforcers {
     /// See [`Enforcer::means`].
     pub fn means(&self, ground: &Ground<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
         self.all.get(&Kind::of(resource))?.means(ground, resource, handle, part)
+    }
+
+    /// See [`Enforcer::stand`].
+    ///
+    /// # Errors
+    /// The first that could not carry it out.
+    pub fn stand(&mut self, ground: &mut Ground<'_>, standing: &Standing) -> Result<(), String> {
+        self.all.values_mut().try_for_each(|enforcer| enforcer.stand(ground, standing))
     }
 
     /// See [`Enforcer::settle`]; what went wrong.

@@ -1,7 +1,8 @@
 //! Premium flows: a part of `net/IFACE` is a rule at the edge where its packets come in, and its share of the class of its
 //! code point where they leave (seed 002, sections 4.1 and 4.2).
 //!
-//! The edge drops what exceeds the reserved rate and marks the rest: EF for foreground, AF11 for background. Which edge it
+//! The edge drops what exceeds the reserved rate (of a flow with a field left open it only takes the mark) and marks the
+//! rest: EF for foreground, AF11 for background. Which edge it
 //! is, the way back to the flow's source says: the interface that it comes in by; the egress of `IFACE` itself for what
 //! this host sends, and for flows whose source is left open. The class at the egress is guaranteed what its flows were
 //! promised, link headers of packets of the stated size added; the policed rate is IP bytes, of which a packet shorter than
@@ -10,6 +11,7 @@
 //! What takes away begins at the edge, what gives begins at the class, so that no more is marked than the class can carry.
 
 use super::{Enforcer, Found, Ground, Usage};
+use crate::role::Standing;
 use broker::io::{Action, Order};
 use linux::gauge::Gauge;
 use node::io::{Aggregate, Input, Output, Premium};
@@ -49,6 +51,12 @@ struct Seen {
 #[derive(Debug, Default)]
 pub struct Networks {
     parts: BTreeMap<Place, Installed>,
+    /// The edges that stand whatever is booked, and whose marks are believed.
+    standing: Standing,
+    /// Whether the plane has them.
+    stands: bool,
+    /// Edges of an agent before this one that nobody has asked for again.
+    edges: BTreeSet<EdgeAt>,
     /// Rules of an agent before this one that nobody has asked for again.
     found: BTreeSet<(EdgeAt, MultiField)>,
     /// What the classes served then: they do not shrink before everybody has been asked.
@@ -65,7 +73,9 @@ impl Networks {
         let rules = |(&at, rules): (&EdgeAt, &BTreeMap<MultiField, EdgeRule>)| {
             rules.keys().map(|&fields| (at, fields)).collect::<Vec<_>>()
         };
-        Networks { found: plan.edges.iter().flat_map(rules).collect(), floor: served(plan), ..Networks::default() }
+        let found = plan.edges.iter().flat_map(rules).collect();
+        let edges = plan.edges.keys().copied().collect();
+        Networks { found, edges, floor: served(plan), ..Networks::default() }
     }
 
     fn set(&mut self, ground: &mut Ground<'_>, place: Place, wanted: Installed) -> Result<(), String> {
@@ -102,13 +112,22 @@ impl Networks {
     fn drop_part(&mut self, ground: &mut Ground<'_>, place: Place, old: Installed) -> Result<(), String> {
         let mut ops = vec![PlanOp::DropRule { at: old.at, fields: old.fields }];
         let others = self.parts.iter().any(|(of, other)| *of != place && other.at == old.at);
-        if !others && !self.found.iter().any(|(at, _)| *at == old.at) {
+        let stays = self.standing.edges.contains(&old.at) || self.found.iter().any(|(at, _)| *at == old.at);
+        if !others && !stays {
             ops.push(PlanOp::DropEdge { at: old.at });
         }
         ground.plane.apply(&ops).map_err(words)?;
         self.parts.remove(&place);
         self.seen.remove(&place);
         self.serve(ground, old.oif)
+    }
+
+    /// Makes the edges that stand, before anybody is believed.
+    fn make_edges(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
+        let ops: Vec<PlanOp> = self.standing.edges.iter().map(|&at| PlanOp::Edge { at }).collect();
+        ground.plane.apply(&ops).and_then(|()| ground.plane.believe(&self.standing.believed)).map_err(words)?;
+        self.stands = true;
+        Ok(())
     }
 
     /// The counters of a part's rule, since it was installed.
@@ -177,13 +196,23 @@ impl Enforcer for Networks {
         Ok(())
     }
 
+    fn stand(&mut self, ground: &mut Ground<'_>, standing: &Standing) -> Result<(), String> {
+        if self.stands && self.standing == *standing {
+            return Ok(());
+        }
+        (self.standing, self.stands) = (standing.clone(), false);
+        self.wake = self.wake.or(Some(ground.now + LOOK_EVERY));
+        self.make_edges(ground)
+    }
+
     fn settle(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
         let mut ops: Vec<PlanOp> = self.found.iter().map(|&(at, fields)| PlanOp::DropRule { at, fields }).collect();
-        let used: BTreeSet<EdgeAt> = self.parts.values().map(|part| part.at).collect();
-        let edges: BTreeSet<EdgeAt> = self.found.iter().map(|(at, _)| *at).collect();
-        ops.extend(edges.difference(&used).map(|&at| PlanOp::DropEdge { at }));
+        let mut used: BTreeSet<EdgeAt> = self.parts.values().map(|part| part.at).collect();
+        used.extend(&self.standing.edges);
+        ops.extend(self.edges.difference(&used).map(|&at| PlanOp::DropEdge { at }));
         ground.plane.apply(&ops).map_err(words)?;
         self.found.clear();
+        self.edges.clear();
         let floors: Vec<IfIndex> = std::mem::take(&mut self.floor).into_keys().collect();
         floors.into_iter().try_for_each(|oif| self.serve(ground, oif))
     }
@@ -210,7 +239,11 @@ impl Enforcer for Networks {
 
     fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
         self.look(ground);
-        self.wake = (!self.parts.is_empty()).then(|| ground.now + LOOK_EVERY);
+        if !self.stands {
+            // Told when it failed first; what it needs may be there again.
+            let _ = self.make_edges(ground);
+        }
+        self.wake = (!self.parts.is_empty() || !self.stands).then(|| ground.now + LOOK_EVERY);
         Vec::new()
     }
 
@@ -219,6 +252,9 @@ impl Enforcer for Networks {
             // What stays is taken away by the next agent.
             let _ = self.drop_part(ground, place, part);
         }
+        let ops: Vec<PlanOp> =
+            std::mem::take(&mut self.standing).edges.into_iter().map(|at| PlanOp::DropEdge { at }).collect();
+        let _ = ground.plane.apply(&ops).and_then(|()| ground.plane.believe(&BTreeSet::new()));
     }
 }
 

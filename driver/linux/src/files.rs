@@ -1,0 +1,121 @@
+//! Sockets and files where strangers may have been: nobody gets in between making them and giving them away.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// Listens at `path`, which is replaced if nobody does; mode 0660, given to `group` where there is one. Until that is so
+/// nobody but this user can connect.
+///
+/// # Errors
+/// Somebody listens there, there is something else, or the socket cannot be made.
+pub fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    match fs::symlink_metadata(path) {
+        // Only what a program leaves when it is killed is in the way; anything else is not ours to remove.
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => return Err(io::Error::other("there is a file that is no socket")),
+        Err(_) => {}
+    }
+    let socket = bind(path)?;
+    if let Some(group) = group {
+        std::os::unix::fs::chown(path, None, Some(group))?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    // SAFETY: no memory is passed; the descriptor is open.
+    match unsafe { libc::listen(socket.as_raw_fd(), libc::SOMAXCONN) } {
+        0 => Ok(UnixListener::from(socket)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A socket that is there with mode 0600 and does not listen yet: a mode that is set before takes part in the making
+/// (unix(7), "Pathname socket ownership and permissions").
+fn bind(path: &Path) -> io::Result<OwnedFd> {
+    let name = path.as_os_str().as_bytes();
+    // SAFETY: no memory is passed; a descriptor that is given is ours alone.
+    let socket = unsafe {
+        match libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) {
+            -1 => return Err(io::Error::last_os_error()),
+            fd => OwnedFd::from_raw_fd(fd),
+        }
+    };
+    // SAFETY: an all-zero address is a valid one.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= address.sun_path.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a socket's path has at most 107 bytes"));
+    }
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    address.sun_path.iter_mut().zip(name).for_each(|(to, from)| *to = *from as libc::c_char);
+    let rc = {
+        let (at, len) = (std::ptr::from_ref(&address).cast(), size_of_val(&address) as libc::socklen_t);
+        // SAFETY: `address` is as long as `len` says and outlives the calls; the descriptor is open.
+        unsafe { if libc::fchmod(socket.as_raw_fd(), 0o600) == 0 { libc::bind(socket.as_raw_fd(), at, len) } else { -1 } }
+    };
+    if rc == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Opens a file of ours for reading and writing, or makes it: never through a link that somebody else has laid there, and
+/// only a plain file.
+///
+/// # Errors
+/// There is a link or something else that is no plain file, or it cannot be opened.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("there is something that is no file")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_else_connects_before_it_is_given_away() {
+        let dir = std::env::temp_dir().join(format!("sluice-listen-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("s.sock");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let early = bind(&path).unwrap();
+        assert_eq!(mode(&path), 0o600, "from its first instant, whatever the umask");
+        assert!(UnixStream::connect(&path).is_err(), "and it does not listen");
+        drop(early);
+        let listener = listen(&path, None).unwrap();
+        assert_eq!(mode(&path), 0o660);
+        assert!(UnixStream::connect(&path).is_ok());
+        assert_eq!(listen(&path, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        listen(&path, None).unwrap(); // what is left is replaced
+        let file = dir.join("file");
+        fs::write(&file, "x").unwrap();
+        assert!(listen(&file, None).is_err() && fs::read(&file).unwrap() == b"x", "a file stays");
+        assert!(listen(&dir.join("x".repeat(120)), None).is_err());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let dir = std::env::temp_dir().join(format!("sluice-plain-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (there, link, dangling) = (dir.join("there"), dir.join("link"), dir.join("dangling"));
+        fs::write(&there, "theirs").unwrap();
+        std::os::unix::fs::symlink(&there, &link).unwrap();
+        std::os::unix::fs::symlink(dir.join("nothing"), &dangling).unwrap();
+        for wrong in [&link, &dangling, &dir] {
+            assert!(open_plain(wrong).is_err(), "{}", wrong.display());
+        }
+        assert!(open_plain(&there).is_ok() && open_plain(&dir.join("new")).is_ok());
+        assert!(!dir.join("nothing").exists() && fs::read(&there).unwrap() == b"theirs");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

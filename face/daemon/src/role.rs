@@ -1,0 +1,104 @@
+//! `role = "edge"` of an `[[interface]]`: who is behind it, and so whether premium code points that come in there are
+//! believed.
+//!
+//! ```toml
+//! role = "edge"    # hosts: what they mark premium (EF, AF1x) and nobody has booked loses the mark
+//! role = "core"    # a node of this domain, which has seen to its marks: they are believed
+//! role = "peer"    # another domain: wiped as at an edge, because there is no agreement with it yet
+//! ```
+//!
+//! Nothing said is an edge, and a warning. Whatever the role, what this host sends itself without a booking loses its
+//! premium mark, and so does what came in by an interface that the configuration does not name.
+
+use crate::agent::Agent;
+use crate::config::{AgentConfig, Level};
+use crate::document::{Document, Mistake};
+use crate::interfaces::Interfaces;
+use std::collections::BTreeSet;
+use terms::IfIndex;
+use toml::Spanned;
+use traffic::edge::{EdgeAt, Side};
+
+/// Who is behind an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Hosts.
+    Edge,
+    /// Nodes of this domain.
+    Core,
+    /// Another domain.
+    Peer,
+}
+
+impl Role {
+    /// As a file says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Edge => "edge",
+            Role::Core => "core",
+            Role::Peer => "peer",
+        }
+    }
+}
+
+pub(crate) fn read(document: &Document<'_>, text: Option<&Spanned<String>>) -> Result<Option<Role>, Mistake> {
+    let Some(text) = text else { return Ok(None) };
+    let found = [Role::Edge, Role::Core, Role::Peer].into_iter().find(|role| role.name() == text.get_ref());
+    let wrong = || document.at(text.span(), format!("{:?} is no role: edge, core or peer", text.get_ref()));
+    found.ok_or_else(wrong).map(Some)
+}
+
+/// What stands at the interfaces whatever is booked.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    /// The sides at which premium marks that nobody answers for are wiped.
+    pub edges: BTreeSet<EdgeAt>,
+    /// The interfaces whose marks are believed.
+    pub believed: BTreeSet<IfIndex>,
+}
+
+impl Standing {
+    /// By the roles of the interfaces that there are.
+    pub fn of(config: &AgentConfig, interfaces: &Interfaces) -> Standing {
+        let mut standing = Standing::default();
+        for state in interfaces.values() {
+            let Some(named) = config.interfaces.iter().find(|named| named.name == state.name) else { continue };
+            let at = |side| EdgeAt { interface: state.index, side };
+            match named.role {
+                Some(Role::Core) => standing.believed.insert(state.index),
+                Some(Role::Edge | Role::Peer) | None => standing.edges.insert(at(Side::Ingress)),
+            };
+            standing.edges.insert(at(Side::Egress));
+        }
+        standing
+    }
+}
+
+/// What is told of an interface whose role nobody has said.
+pub(crate) fn undeclared(name: &str) -> String {
+    format!(
+        "nobody has said who is behind {name}: it is taken for an edge, where premium marks that nobody booked are wiped; \
+         write role = \"edge\", \"core\" or \"peer\" under it"
+    )
+}
+
+impl Agent {
+    /// Makes the edges of the interfaces that there are now.
+    pub(crate) fn tell_roles(&mut self) {
+        let standing = Standing::of(&self.config, &self.interfaces);
+        if let Err(why) = self.on_ground(|enforcers, ground| enforcers.stand(ground, &standing)) {
+            self.announce(Level::Error, "edges", &format!("{why}; it is tried again"));
+        }
+    }
+
+    /// Warns of interfaces without a role; once, at the start.
+    pub(crate) fn warn_of_roles(&mut self) {
+        let undeclared: Vec<String> = undeclared_of(&self.config).collect();
+        undeclared.iter().for_each(|text| self.announce(Level::Warn, "role", text));
+    }
+}
+
+/// A sentence for each interface of the file without a role.
+pub(crate) fn undeclared_of(config: &AgentConfig) -> impl Iterator<Item = String> + '_ {
+    config.interfaces.iter().filter(|named| named.role.is_none()).map(|named| undeclared(&named.name))
+}
