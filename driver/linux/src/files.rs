@@ -59,7 +59,9 @@ fn bind(path: &Path) -> io::Result<OwnedFd> {
     let rc = {
         let (at, len) = (std::ptr::from_ref(&address).cast(), size_of_val(&address) as libc::socklen_t);
         // SAFETY: `address` is as long as `len` says and outlives the calls; the descriptor is open.
-        unsafe { if libc::fchmod(socket.as_raw_fd(), 0o600) == 0 { libc::bind(socket.as_raw_fd(), at, len) } else { -1 } }
+        unsafe {
+            if libc::fchmod(socket.as_raw_fd(), 0o600) == 0 { libc::bind(socket.as_raw_fd(), at, len) } else { -1 }
+        }
     };
     if rc == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
 }

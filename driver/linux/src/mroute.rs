@@ -143,7 +143,8 @@ impl MulticastRouter {
 
 fn pifi(interface: IfIndex) -> Result<u16, Failed> {
     u16::try_from(interface.0).map_err(|_| {
-        let why = format!("interface {} has a number above 65535, which multicast routes of IPv6 cannot name", interface.0);
+        let why =
+            format!("interface {} has a number above 65535, which multicast routes of IPv6 cannot name", interface.0);
         Failed::because("take an interface for multicast routes", io::Error::other(why))
     })
 }

@@ -274,7 +274,11 @@ mod tests {
         // One of them has said nothing for longer than manners allow, another for longer still, but has just been heard.
         let long_ago = |seat: &Arc<Seat>, span| {
             let begun = Instant::now().checked_sub(span).unwrap();
-            Arc::new(Seat { stream: seat.stream.as_ref().map(|s| s.try_clone().unwrap()), begun, heard: AtomicU64::new(0) })
+            Arc::new(Seat {
+                stream: seat.stream.as_ref().map(|s| s.try_clone().unwrap()),
+                begun,
+                heard: AtomicU64::new(0),
+            })
         };
         let (silent, busy) = (long_ago(&seats[7], MANNERS * 2), long_ago(&seats[9], MANNERS * 3));
         busy.hear();

@@ -312,3 +312,16 @@ fn with_keys_replies_are_to_be_proven() {
     assert_eq!((config.keys[0].id, format!("{:?}", config.replies).as_str()), (7, "Authenticated"));
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn an_interface_has_a_role_or_none() {
+    let text = |role: &str| format!("auth = \"none\"\n[[interface]]\nname = \"eth0\"\n{role}");
+    let role = |role: &str| parse(&text(role)).map(|config| config.interfaces[0].role.map(|role| role.name()));
+    for name in ["edge", "core", "peer"] {
+        assert_eq!(role(&format!("role = {name:?}")), Ok(Some(name)));
+    }
+    assert_eq!(role(""), Ok(None), "an edge, and a warning");
+    assert!(
+        role("role = \"trusted\"").unwrap_err().starts_with("agent.toml:4: \"trusted\" is no role: edge, core or peer")
+    );
+}

@@ -4,6 +4,7 @@
 use broker::io::{Action, Order, OrderId};
 use daemon::enforce::network::{Networks, served};
 use daemon::enforce::{Enforcer, Ground};
+use daemon::role::Standing;
 use linux::clock::Clock;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
@@ -12,7 +13,7 @@ use linux::plane::{Fuse, KernelPlane};
 use linux::route::KernelRoutes;
 use node::io::{Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use terms::book::{Binding, Flow, Handle, Shape, Task};
@@ -245,5 +246,36 @@ fn what_a_killed_agent_left_stays_until_all_have_been_asked() {
         assert_eq!(bench.class(ClassId::PREMIUM), Some(30_420));
         bench.with(|networks, ground| networks.end(ground));
         assert!(bench.plan().edges.is_empty() && bench.class(ClassId::PREMIUM).is_none(), "given back");
+    });
+}
+
+/// What stands by the roles of interfaces stays whatever is booked there, is taken over by the next agent, goes where the
+/// next one's file says otherwise, and goes at a good end.
+#[test]
+fn edges_stand_by_their_roles_whatever_is_booked() {
+    in_namespace("roles", |state| {
+        let mut bench = Bench::new(state);
+        let at = |interface, side| EdgeAt { interface, side };
+        let (inside, outside) = (bench.inside, bench.outside);
+        let standing = Standing {
+            edges: [at(inside, Side::Ingress), at(inside, Side::Egress), at(outside, Side::Egress)].into(),
+            believed: [outside].into(),
+        };
+        let edges = |bench: &mut Bench| -> BTreeSet<EdgeAt> { bench.plan().edges.into_keys().collect() };
+        bench.with(|networks, ground| networks.stand(ground, &standing)).expect("they stand");
+        assert_eq!(edges(&mut bench), standing.edges);
+        bench.enable(1, false, flow(HOST, 80), 4).expect("in force");
+        bench.order(1, false, Action::Disable { binding: None }).expect("given back");
+        assert_eq!(edges(&mut bench), standing.edges, "the last rule goes without its edge");
+        drop(bench);
+        // Killed. The next one's file believes the inside.
+        let mut bench = Bench::new(state);
+        assert_eq!(edges(&mut bench), standing.edges, "found as they were");
+        let other = Standing { edges: [at(inside, Side::Egress)].into(), believed: [inside].into() };
+        bench.with(|networks, ground| networks.stand(ground, &other)).expect("they stand");
+        bench.with(|networks, ground| networks.settle(ground)).expect("settled");
+        assert_eq!(edges(&mut bench), other.edges);
+        bench.with(|networks, ground| networks.end(ground));
+        assert_eq!(edges(&mut bench), BTreeSet::new());
     });
 }

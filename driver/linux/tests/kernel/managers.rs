@@ -41,7 +41,10 @@ fn k13_a_manager_that_rewrites_is_told_and_outlived() {
                 let root = bed.socket.root_qdisc(bed.oif).expect("answers").expect("theirs");
                 assert_eq!(root.handle, Handle::new(9, 0), "and it is left alone");
                 assert!(!matches!(root.discipline, Discipline::Htb { .. }));
-                assert!(plane.apply(&[bed.flow(2, ClassId::CONTROLLED_LOAD, 10)]).is_err(), "nothing is promised there");
+                assert!(
+                    plane.apply(&[bed.flow(2, ClassId::CONTROLLED_LOAD, 10)]).is_err(),
+                    "nothing is promised there"
+                );
                 // They take it away again: what was told is made again from nothing.
                 tc("qdisc del dev near root");
                 assert_eq!(plane.reconcile(), Ok(vec![Drift::Mended(bed.oif)]), "{hook:?} {round}");
@@ -73,7 +76,8 @@ fn k14_an_interface_that_is_moved_away_is_gone() {
         ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
         plane.apply(&ops).expect("fits");
         let mut other = Command::new("unshare");
-        let child = other.args(["-n", "sh", "-c", "echo; exec sleep 60"]).stdout(Stdio::piped()).spawn().expect("unshare");
+        let child =
+            other.args(["-n", "sh", "-c", "echo; exec sleep 60"]).stdout(Stdio::piped()).spawn().expect("unshare");
         let mut holder = Holder(child);
         let mut ready = [0];
         let out = holder.0.stdout.as_mut().expect("a pipe");

@@ -6,6 +6,7 @@ mod anomalies;
 mod audit;
 mod auth;
 mod bed;
+mod bind;
 mod booking;
 mod boomerang;
 mod broker;

@@ -124,8 +124,10 @@ impl Networks {
 
     /// Makes the edges that stand, before anybody is believed.
     fn make_edges(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
-        let ops: Vec<PlanOp> = self.standing.edges.iter().map(|&at| PlanOp::Edge { at }).collect();
-        ground.plane.apply(&ops).and_then(|()| ground.plane.believe(&self.standing.believed)).map_err(words)?;
+        // Each by itself: one that cannot be made leaves the others.
+        let edges = self.standing.edges.iter().map(|&at| ground.plane.apply(&[PlanOp::Edge { at }]));
+        let edges = edges.fold(Ok(()), Result::and);
+        edges.and(ground.plane.believe(&self.standing.believed)).map_err(words)?;
         self.stands = true;
         Ok(())
     }
@@ -200,7 +202,13 @@ impl Enforcer for Networks {
         if self.stands && self.standing == *standing {
             return Ok(());
         }
-        (self.standing, self.stands) = (standing.clone(), false);
+        let old = std::mem::replace(&mut self.standing, standing.clone());
+        self.stands = false;
+        let unused = |at: &&EdgeAt| !self.parts.values().any(|part| part.at == **at);
+        for &at in old.edges.difference(&standing.edges).filter(unused) {
+            // Of an interface that has gone or is down; what will not go is found by the next agent.
+            let _ = ground.plane.apply(&[PlanOp::DropEdge { at }]);
+        }
         self.wake = self.wake.or(Some(ground.now + LOOK_EVERY));
         self.make_edges(ground)
     }
