@@ -126,8 +126,6 @@ impl<'a> Message<'a> {
             return wrong("shorter than a Boomerang header", 0);
         };
         let (family, leg) = introduced(head)?;
-        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let length = family.selector();
         let selectors = rest.split_at_checked(length).and_then(|(c, rest)| Some((c, rest.split_at_checked(length)?)));
         let Some((classifier, (mask, rest))) = selectors else {
@@ -143,13 +141,13 @@ impl<'a> Message<'a> {
         Ok(Message {
             family,
             leg,
-            id: half(4),
-            sequence: half(6),
-            transaction: word(12),
-            flags: half(18),
+            id: u16::from_be_bytes([head[4], head[5]]),
+            sequence: u16::from_be_bytes([head[6], head[7]]),
+            transaction: u32::from_be_bytes([head[12], head[13], head[14], head[15]]),
+            flags: u16::from_be_bytes([head[18], head[19]]),
             refresh: head[20],
-            padding: half(22),
-            key: u64::from(word(24)) << 32 | u64::from(word(28)),
+            padding: u16::from_be_bytes([head[22], head[23]]),
+            key: u64::from_be_bytes([head[24], head[25], head[26], head[27], head[28], head[29], head[30], head[31]]),
             classifier,
             mask,
             qos,
