@@ -50,6 +50,15 @@ impl Boomerang {
 }
 
 impl<P: Probe> Boomerang<P> {
+    /// From now on secrets and the keys of the tables are these words: in a daemon from the kernel's random source. Before
+    /// anything is told, for it empties the tables.
+    pub fn keyed(&mut self, chance: &mut dyn FnMut() -> u64) {
+        let mut pair = || [chance(), chance()];
+        self.table = Table::new(pair());
+        self.limits = Limits::new(self.config.per_source, pair());
+        self.secret = pair();
+    }
+
     /// As [`Boomerang::new`], with somebody who is told of checkpoints.
     pub fn with(config: Config, seed: u64, probe: P) -> Boomerang<P> {
         let mut chance = Chance::new(seed);

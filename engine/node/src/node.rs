@@ -22,7 +22,7 @@ pub struct Config {
     pub rsvp: protocol::Config,
     /// Limits and keys of Boomerang.
     pub boomerang: boomerang::Config,
-    /// Chance for refresh jitter and keyed tables: from the system in a daemon, from the run's seed in a simulation.
+    /// Chance for refresh jitter, and for keyed tables and secrets unless they are told: [`Node::keyed`].
     pub seed: u64,
 }
 
@@ -71,6 +71,16 @@ impl<R: Route, P: Probe> Node<R, P> {
             out: VecDeque::new(),
             stopped: false,
         }
+    }
+
+    /// The same, with secrets and keys of tables from here instead of from the seed: a daemon takes them from the kernel's random
+    /// source. Before anything is told.
+    #[must_use]
+    pub fn keyed(mut self, chance: &mut dyn FnMut() -> u64) -> Node<R, P> {
+        self.rsvp.keyed(chance);
+        self.boomerang.keyed(chance);
+        self.world.tc = Tc::new([chance(), chance()]);
+        self
     }
 
     /// Takes one input.

@@ -89,6 +89,22 @@ impl Rsvp {
 }
 
 impl<P: Probe> Rsvp<P> {
+    /// From now on the secret of cookies and the keys of the tables are these words: in a daemon from the kernel's random source,
+    /// for what is made of one seed can be found out from what is seen of the jitter. Before anything is told, for it
+    /// empties the tables.
+    pub fn keyed(&mut self, chance: &mut dyn FnMut() -> u64) {
+        self.security.set_secret([(); 4].map(|()| chance()));
+        self.neighbours = Neighbours::new(self.config.refresh_reduction, [chance(), chance()]);
+        let mut keys = || (chance(), chance());
+        self.sessions = Table::new(keys());
+        self.psbs = Table::new(keys());
+        self.rsbs = Table::new(keys());
+        self.tcsbs = Table::new(keys());
+        self.handles = Table::new(keys());
+        self.ported = Table::new(keys());
+        self.heard = Heard::new(keys());
+    }
+
     /// As [`Rsvp::new`], with somebody who is told of checkpoints.
     pub fn with(config: Config, seed: u64, probe: P) -> Rsvp<P> {
         let mut pcg = Pcg::new(seed);

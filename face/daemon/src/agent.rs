@@ -144,7 +144,7 @@ impl Agent {
         let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
         Ok(Agent {
             started: clock.now(),
-            node: Node::new(node_config(&config)?, KernelRoutes::open()?),
+            node: node(&config)?,
             meter: Meter::default(),
             names: interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect(),
             log: Log::new(&config.name, config.log),
@@ -413,7 +413,17 @@ pub(crate) fn not_sent(unsent: &mut u64, log: &mut Log, clock: &Clock, failed: &
     log.line(clock.now(), Level::Warn, "not_sent", &[("text", failed)]);
 }
 
-fn node_config(config: &AgentConfig) -> Result<node::Config, Failed> {
+/// The engines, with every secret and every key of a table from the kernel's random source.
+fn node(config: &AgentConfig) -> Result<Node<KernelRoutes>, StartError> {
     let rsvp = rsvp::io::Config { node_name: config.name.clone(), ..config.rsvp.clone() };
-    Ok(node::Config { rsvp, seed: seed()?, ..node::Config::default() })
+    let config = node::Config { rsvp, seed: seed()?, ..node::Config::default() };
+    let mut failed = None;
+    let mut word = || {
+        seed().unwrap_or_else(|error| {
+            failed = Some(error);
+            0
+        })
+    };
+    let node = Node::new(config, KernelRoutes::open()?).keyed(&mut word);
+    failed.map_or(Ok(node), |error: Failed| Err(error.into()))
 }

@@ -128,3 +128,32 @@ impl<P: Probe> Rsvp<P> {
         self.security.cookies.sign(&parts)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::Config;
+
+    /// Who sees the jitter of refreshes learns nothing of cookies: these come from chance of their own.
+    #[test]
+    fn cookies_hang_on_the_secret_and_not_on_the_seed() {
+        let cookie = |first: u64| {
+            let mut rsvp = Rsvp::new(Config::default(), 7);
+            let mut word = first;
+            rsvp.keyed(&mut || {
+                word += 1;
+                word
+            });
+            rsvp.cookie(IfIndex(1), IpAddr::from([10, 0, 0, 1]), 1, Asked::Known(Time::ZERO))
+        };
+        assert_eq!(cookie(1), cookie(1));
+        assert_ne!(cookie(1), cookie(1_000));
+        let mut other = Rsvp::new(Config::default(), 8);
+        let mut word = 1;
+        other.keyed(&mut || {
+            word += 1;
+            word
+        });
+        assert_eq!(cookie(1), other.cookie(IfIndex(1), IpAddr::from([10, 0, 0, 1]), 1, Asked::Known(Time::ZERO)));
+    }
+}

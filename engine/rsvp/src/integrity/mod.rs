@@ -86,24 +86,33 @@ impl Sender {
     }
 }
 
+fn cookies(secret: [u64; 4]) -> Mac {
+    let mut bytes = [0; 32];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(secret) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    Mac::new(Algorithm::HmacSha256, &bytes)
+}
+
 impl Security {
     pub fn new(auth: &Auth, secret: [u64; 4]) -> Security {
-        let mut bytes = [0; 32];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(secret) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
         Security {
             shields: Shields::new(auth),
             generation: 0,
             senders: BTreeMap::new(),
             sequences: Sequences::default(),
-            cookies: Mac::new(Algorithm::HmacSha256, &bytes),
+            cookies: cookies(secret),
             challenges: Bucket::new(32, Span::from_millis(50)),
             strangers: VecDeque::new(),
             responses: Bucket::new(32, Span::from_millis(50)),
             events: Bucket::new(16, Span::from_millis(250)),
             again: Again::default(),
         }
+    }
+
+    /// Cookies are made with another secret from now on.
+    pub fn set_secret(&mut self, secret: [u64; 4]) {
+        self.cookies = cookies(secret);
     }
 
     /// The keys of an interface change. What its senders have shown stays: it hangs on the keys' identifiers, and a

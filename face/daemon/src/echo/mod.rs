@@ -60,12 +60,12 @@ struct Owner {
 
 impl Echo {
     /// Loads the programs, or takes those over that an earlier agent left.
-    pub(crate) fn open(config: &config::BoomerangConfig, state: &std::path::Path, seed: u64) -> Result<Echo, Fault> {
-        let path = FastPath::open(
-            state,
-            rows_for(config.fast_sessions),
-            [seed, seed.rotate_left(17) ^ 0x5851_f42d_4c95_7f2d],
-        )?;
+    pub(crate) fn open(
+        config: &config::BoomerangConfig,
+        state: &std::path::Path,
+        seed: [u64; 2],
+    ) -> Result<Echo, Fault> {
+        let path = FastPath::open(state, rows_for(config.fast_sessions), seed)?;
         path.set_rules(&Rules {
             most_refresh: config.most_refresh,
             burst: config.burst,
@@ -156,7 +156,7 @@ impl Agent {
     /// Boomerang's programs are loaded and hung after everything that was found in the plane is known.
     pub(crate) fn begin_echo(&mut self) -> Result<(), StartError> {
         let Some(config) = &self.config.boomerang else { return Ok(()) };
-        let mut echo = Echo::open(config, &self.config.state, seed()?).map_err(StartError::Plane)?;
+        let mut echo = Echo::open(config, &self.config.state, [seed()?, seed()?]).map_err(StartError::Plane)?;
         self.poll.add(&echo.ring(), ECHO, Want::Read)?;
         echo.fast.found(echo.path.marked());
         let (rows, wanted) = (echo.path.rows(), rows_for(config.fast_sessions));
