@@ -50,6 +50,8 @@ nightly: test fuzz
 	SLUICE_SEEDS=26000 $(CARGO) test --release --locked -p sluice-broker --test book every_answer -- --nocapture
 	SLUICE_MESSAGES=1000000 $(CARGO) test --release --locked -p sluice-linux --test kernel boomerang
 	SLUICE_AUDIT_ROWS=10000000 $(CARGO) test --release --locked -p sluice-store --test journal long_trail -- --nocapture
+	@# Blocks of the documents that take long, as well.
+	SLUICE_NIGHTLY=1 $(CARGO) test --release --locked -p sluice --test docs -- --nocapture
 	$(CARGO) build --release --locked -p sluice
 	$(SLUICE) lab run rfc2963
 	$(SLUICE) lab run mace-table2

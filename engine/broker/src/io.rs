@@ -202,8 +202,7 @@ pub enum When {
     Series {
         /// In order, none overlapping.
         windows: Vec<Window>,
-        /// Which of them will do if not all fit, from 0: those of this list that fit are granted, and every window
-        /// that is not in it must fit. Empty: all must.
+        /// Which of them, from 0, need not fit: those that do are granted. Every other must. Empty: all must.
         may_fail: Vec<usize>,
     },
 }
@@ -304,8 +303,7 @@ pub struct Free {
 /// What the book says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Write these durably, all or nothing, after every batch before; answer with [`Input::Appended`] or
-    /// [`Input::AppendFailed`].
+    /// Write these durably, all or none, after those before; answer with [`Input::Appended`] or [`Input::AppendFailed`].
     Append(Batch),
     /// The answer to a call.
     Reply {

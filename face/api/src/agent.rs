@@ -153,8 +153,7 @@ pub enum Request {
     BookCommit {
         /// Which.
         handle: String,
-        /// All members of its group hold, and whoever coordinates them has decided: policy is not asked again. Only those who
-        /// may speak for others may say so.
+        /// Whoever coordinates its group decided when all held: policy is not asked again. Only who may speak for others says so.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         decided: bool,
     },

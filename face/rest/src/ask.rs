@@ -21,6 +21,8 @@ use terms::{Span, Time};
 const WAYS: usize = 4;
 /// Most alternatives in a refusal.
 const ALTERNATIVES: usize = 3;
+/// How often a later start is looked for that is a whole second.
+const LATER: usize = 4;
 /// How often agents are asked for a start that suits all of them.
 const ROUNDS: usize = 16;
 
@@ -453,13 +455,25 @@ async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[Piece
     if wish.earliest || wish.volume.is_some() || !wish.windows.is_empty() {
         return None;
     }
+    // Whoever types what they read types whole seconds.
+    let span = span.ceil();
     let wish = Wish { earliest: true, duration_s: Some(span), end: None, ..wish.clone() };
     let mut pieces = pieces.to_vec();
-    for piece in &mut pieces {
-        (piece.ask.earliest, piece.ask.duration_s, piece.ask.end) = (true, Some(span), None);
+    for _ in 0..LATER {
+        for piece in &mut pieces {
+            (piece.ask.earliest, piece.ask.duration_s, piece.ask.end) = (true, Some(span), None);
+        }
+        earliest(broker, caller, &wish, &mut pieces).await.ok()?;
+        let start = pieces.first()?.ask.start?.0.whole_second();
+        let end = start.saturating_add(Span::from_nanos((span * 1e9) as u64));
+        for piece in &mut pieces {
+            (piece.ask.start, piece.ask.end) = (Some(Instant(start)), Some(Instant(end)));
+        }
+        if let Some(found) = tried(broker, caller, "later", &pieces).await {
+            return Some(found);
+        }
     }
-    earliest(broker, caller, &wish, &mut pieces).await.ok()?;
-    tried(broker, caller, "later", &pieces).await
+    None
 }
 
 /// As much of it as there is in the same window.

@@ -20,6 +20,7 @@ mod forms;
 mod interop;
 mod life;
 mod lone;
+mod offers;
 mod peer;
 mod premium;
 mod remote;
