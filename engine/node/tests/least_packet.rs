@@ -4,13 +4,16 @@ mod world;
 
 use node::tc::Tc;
 use terms::ports::TrafficControl;
-use terms::{FlowSpec, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec};
-use world::{OIF, World, interface, request, reservable, session, tspec};
+use terms::{FlowSpec, Rate, SenderTemplate, Session, Time, Tspec};
+use world::{OIF, World, controlled_load, guaranteed_service, interface, request, reservable, sender, session};
 
 const NOW: Time = Time::from_nanos(1_000_000_000);
 
-fn unsaid(kbit: u64) -> Tspec {
-    Tspec { m: 0, ..tspec(kbit) }
+fn with_least(flowspec: FlowSpec, m: u32) -> FlowSpec {
+    match flowspec {
+        FlowSpec::ControlledLoad(tspec) => FlowSpec::ControlledLoad(Tspec { m, ..tspec }),
+        FlowSpec::Guaranteed(tspec, rspec) => FlowSpec::Guaranteed(Tspec { m, ..tspec }, rspec),
+    }
 }
 
 /// 128 kbit/s of a sender with m = 0 once took 1.92 Mbit/s of the ledger and of the class: packets of one octet.
@@ -26,8 +29,7 @@ fn a_sender_that_says_no_least_packet_is_charged_for_its_headers() {
             tc.interface(NOW, &interface(Some(reservable(10))));
             let src = if session.dst.is_ipv6() { "2001:db8::1" } else { "10.0.1.2" };
             let filters = [SenderTemplate { src: src.parse().unwrap(), src_port: 0 }];
-            let flowspec =
-                FlowSpec::Guaranteed(Tspec { m, ..unsaid(128) }, Rspec { R: Rate::from_kbps(128), S: Span::ZERO });
+            let flowspec = with_least(guaranteed_service(128, 128), m);
             let asked = terms::ports::TcRequest { session, ..request(23, flowspec, &filters) };
             tc.add(NOW, &asked).unwrap();
             world.settle(&mut tc, NOW);
@@ -47,8 +49,8 @@ fn a_sender_that_says_no_least_packet_is_charged_for_its_headers() {
 fn it_is_not_refused_on_a_link_that_has_the_room() {
     let (mut tc, mut world) = (Tc::default(), World::default());
     tc.interface(NOW, &interface(Some(reservable(10))));
-    let filters = [SenderTemplate { src: "10.0.1.2".parse().unwrap(), src_port: 0 }];
-    let handle = tc.add(NOW, &request(23, FlowSpec::ControlledLoad(unsaid(800)), &filters)).unwrap();
+    let filters = [SenderTemplate { src_port: 0, ..sender() }];
+    let handle = tc.add(NOW, &request(23, with_least(controlled_load(800), 0), &filters)).unwrap();
     world.settle(&mut tc, NOW);
     assert_eq!(tc.links().next().unwrap().reserved, Rate::from_kbps(1_360));
     // A restarted node counts what it finds alike.
