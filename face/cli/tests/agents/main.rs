@@ -27,6 +27,7 @@ mod remote;
 mod repair;
 mod reserve;
 mod restart;
+mod rights;
 mod show;
 mod sites;
 mod socket;
