@@ -58,6 +58,7 @@ nightly: test fuzz
 	$(SLUICE) torture soft-state --days 56
 	$(SLUICE) torture crash --cycles 2000
 	$(SLUICE) torture anomalies --json
+	$(SLUICE) torture load --json
 	$(SLUICE) lab setup-time --count 1000
 	$(SLUICE) lab excess
 	$(SLUICE) lab kill-router --down 10s

@@ -36,15 +36,6 @@ pub enum Input<'a> {
     },
     /// One that waited in an [`Intake`](rsvp::overload::Intake).
     Waited(&'a rsvp::overload::Waiting),
-    /// One that was not let in there, and why.
-    Refused {
-        /// Where it came in.
-        iif: IfIndex,
-        /// IP source.
-        src: IpAddr,
-        /// Why.
-        why: &'static str,
-    },
     /// An ICMP echo with Boomerang's magic came in (`None`: a local process sends it). It is rewritten where it lies; what becomes
     /// of it is the one [`Output::Boomerang`] that says so.
     Echo {

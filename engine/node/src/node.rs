@@ -10,6 +10,7 @@ use boomerang::Boomerang;
 use core::net::IpAddr;
 use rsvp::Rsvp;
 use rsvp::io as protocol;
+use rsvp::overload::{Incoming, Intake};
 use terms::book::ResourceId;
 use terms::ports::{Policy, RHandle, Route, TcRequest, TrafficControl, Way};
 use terms::probe::{Off, Probe};
@@ -93,7 +94,6 @@ impl<R: Route, P: Probe> Node<R, P> {
                 self.tell(now, protocol::Input::Message { iif, src, dst, ttl, bytes });
             }
             Input::Waited(waiting) => self.tell(now, protocol::Input::Waited(waiting)),
-            Input::Refused { iif, src, why } => self.tell(now, protocol::Input::Refused { iif, src, why }),
             Input::Wake => {
                 self.world.tc.wake(now);
                 self.settle(now);
@@ -127,6 +127,14 @@ impl<R: Route, P: Probe> Node<R, P> {
             }
         }
         self.settle(now);
+    }
+
+    /// Lets a message of protocol 46 wait in `intake`, if it may; then drain [`Node::poll`].
+    pub fn offer(&mut self, now: Time, intake: &mut Intake, message: &Incoming<'_>) {
+        if !self.stopped {
+            intake.offer(&mut self.rsvp, now, message);
+            self.settle(now);
+        }
     }
 
     /// The next thing the node says.

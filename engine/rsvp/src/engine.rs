@@ -166,7 +166,6 @@ impl<P: Probe> Rsvp<P> {
                 let from = Arrival { iif, src, dst, ttl, direct: true, proof: waiting.proof() };
                 self.message_arrives(now, env, &from, bytes);
             }
-            Input::Refused { iif, src, why } => self.drop_unauthenticated(now, iif, src, why),
             Input::Wake => self.step(Step::Soften, |rsvp| rsvp.wake(now, env)),
             Input::App(call) => self.call(now, env, call),
             Input::Installed { handle, result } => self.installed(now, env, handle, result),

@@ -35,15 +35,6 @@ pub enum Input<'a> {
     },
     /// A message that waited in an [`Intake`](crate::overload::Intake).
     Waited(&'a Waiting),
-    /// One that was not let in there ([`Offered::Refused`](crate::overload::Offered::Refused)).
-    Refused {
-        /// Where it came in.
-        iif: IfIndex,
-        /// IP source.
-        src: IpAddr,
-        /// Why.
-        why: &'static str,
-    },
     /// `wake_at()` has come (or passed).
     Wake,
     /// A local application's call.

@@ -95,8 +95,8 @@ pub enum Offered {
     Already,
     /// There is no room for it in its class, which counts it.
     Shed,
-    /// Its interface wants messages signed and it is not, for this reason: tell the engine
-    /// ([`crate::io::Input::Refused`]), which counts it and says so.
+    /// Its interface wants messages signed and it is not, for this reason, which the engine has counted; or it was a step
+    /// of the handshake, which is done.
     Refused(&'static str),
 }
 
@@ -143,6 +143,8 @@ pub struct Counted {
 /// Neighbours and sources are counted by keyed hashes in so many buckets: nobody can make the table grow, and whoever
 /// shares a bucket shares its quota.
 const BUCKETS: usize = 256;
+/// Why a Bundle is refused whole.
+const EMPTY: &str = "a Bundle that cannot be read";
 /// Most buffers that are kept to be used again.
 const SPARE: usize = 1 << 10;
 const CLASSES: usize = Class::ALL.len();
@@ -199,9 +201,19 @@ impl Intake {
         }
     }
 
-    /// Lets a message wait, or says why not.
-    pub fn offer<P: Probe>(&mut self, engine: &Rsvp<P>, now: Time, message: &Incoming<'_>) -> Offered {
-        let proof = match engine.fit_to_wait(now, &message.arrival(), message.bytes) {
+    /// Lets a message wait, or says why not. Where messages are signed its number is taken now, in the order of arrival:
+    /// classes overtake one another by more than the window of numbers. Drain the engine afterwards.
+    pub fn offer<P: Probe>(&mut self, engine: &mut Rsvp<P>, now: Time, message: &Incoming<'_>) -> Offered {
+        let arrival = message.arrival();
+        if let Some(parts) = engine.signed_apart(&arrival, message.bytes) {
+            // Each message of a Bundle is signed, and waits, by itself.
+            let mut last = Offered::Refused(EMPTY);
+            for (ttl, bytes) in parts {
+                last = self.offer(engine, now, &Incoming { ttl, bytes, ..*message });
+            }
+            return last;
+        }
+        let proof = match engine.authentic(now, &arrival, message.bytes) {
             Ok(proof) => proof,
             Err(why) => return Offered::Refused(why),
         };

@@ -4,6 +4,7 @@ use crate::complain::{Complaint, INTERRUPTED};
 use ::lab::anomalies;
 use ::lab::crash;
 use ::lab::error::Error;
+use ::lab::load;
 use ::lab::patience::Patience;
 use ::lab::torture::{self, Options};
 use clap::{Args, Subcommand};
@@ -22,6 +23,31 @@ pub enum TortureCommand {
     Crash(CrashArgs),
     /// A real agent whose n-th system call of a kind fails, for every n, at start and while it runs (root)
     Anomalies(AnomaliesArgs),
+    /// Real agents and a broker under floods of every message, calls, changes of routes, a stop: nothing promised is lost (root)
+    Load(LoadArgs),
+}
+
+/// `sluice torture load`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice torture load                    ten minutes: five with keys on the links, five without\n  \
+                        sluice torture load --quick --json     half a minute; only losses count\n\n\
+                        Prints what was sent and found. Status 1 if anything was lost or, without --quick, if 99.9 % of the turns of \
+                        the agent's loop took more than 10 ms of processor time, or its memory grew by more than 5 MB in the last half."
+)]
+pub struct LoadArgs {
+    /// Half a minute in all, judged by losses alone
+    #[arg(long)]
+    pub quick: bool,
+    /// No progress on standard error
+    #[arg(long)]
+    pub silent: bool,
+    /// End with one JSON object on a line of its own
+    #[arg(long)]
+    pub json: bool,
+    /// Lose a reservation and a booking on purpose: the check must find them
+    #[arg(long, hide = true)]
+    pub plant_loss: bool,
 }
 
 /// `sluice torture crash`.
@@ -98,7 +124,27 @@ pub fn run(command: &TortureCommand) -> Result<ExitCode, Complaint> {
         TortureCommand::SoftState(args) => soft_state(args),
         TortureCommand::Crash(args) => crash(args),
         TortureCommand::Anomalies(args) => anomalies(args),
+        TortureCommand::Load(args) => under_load(args),
     }
+}
+
+fn under_load(args: &LoadArgs) -> Result<ExitCode, Complaint> {
+    let length = std::time::Duration::from_secs(match (args.quick, args.plant_loss) {
+        (_, true) => 3,
+        (true, false) => 12,
+        (false, false) => 300,
+    });
+    let program = std::env::current_exe()?;
+    let options = load::Options { length, program, progress: !args.silent, plant: args.plant_loss };
+    let (report, told) = load::run(&options, &Patience::until_signalled()?)?;
+    if args.silent {
+        told.iter().for_each(|line| println!("{line}"));
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&report).map_err(|error| Complaint::world(error.to_string()))?);
+    }
+    let fine = report.is_lossless() && (args.quick || report.is_steady());
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn crash(args: &CrashArgs) -> Result<ExitCode, Complaint> {

@@ -8,7 +8,7 @@ use api::agent::{Answer, Hello, Line, Request, Skip};
 use api::show::PAGE;
 use node::io::{AppCall, Input};
 use rsvp::io::AppId;
-use terms::Fault;
+use terms::{Fault, Span};
 
 /// Most calls of one client that are carried out before others have their turn.
 const CALLS_PER_TURN: usize = 64;
@@ -60,10 +60,10 @@ impl Agent {
 
     /// Carries out one call. `false`: it has to wait, and what its client says after it too.
     fn one_call(&mut self, client: u64, line: &[u8]) -> bool {
-        let begun = self.clock.now();
+        let cpu = linux::clock::thread_cpu();
         let call = calls::read(line);
         let looks = call.as_ref().is_ok_and(|call| is_look(&call.request));
-        if looks && !self.turns.may_look(begun) {
+        if looks && !self.turns.may_look(self.clock.now()) {
             self.local.hold(client, line);
             return false;
         }
@@ -77,7 +77,8 @@ impl Agent {
         };
         self.local.say(client, &answer, &mut self.poll);
         if looks {
-            self.turns.looked(begun, self.clock.now());
+            let took = Span::from_nanos(linux::clock::thread_cpu().saturating_sub(cpu));
+            self.turns.looked(took, self.clock.now());
         }
         true
     }

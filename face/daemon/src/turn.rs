@@ -10,19 +10,20 @@ use linux::clock;
 use linux::error::Failed;
 use linux::poll::{Ready, Token};
 use node::io::Input;
-use rsvp::overload::{Incoming, Offered};
+use rsvp::overload::Incoming;
 use std::collections::BTreeMap;
 use terms::{Span, Time};
 
-/// For reading what came on the RSVP sockets.
-const READING: Span = Span::from_millis(2);
-/// For telling the node of it.
-const TELLING: Span = Span::from_millis(3);
+/// For reading what came on the RSVP sockets: the most, because what is not read is dropped by the kernel without a look.
+const READING: Span = Span::from_millis(3);
+/// For telling the node of it; less while more waits in the kernel.
+const TELLING: Span = Span::from_millis(2);
+const TELLING_BEHIND: Span = Span::from_micros(700);
 /// For the calls of all clients together.
 const CALLS: Span = Span::from_millis(2);
 
-/// A call that looks at everything may take longer than its turn has. One that took longer than this is followed by nine
-/// times as long without another, so that all of them together have a tenth of the loop.
+/// A call that looks at everything may take longer than its turn has. One that took more processor time than this is followed
+/// by nine times as long without another, so that all of them together have a tenth of the loop.
 const SHORT_LOOK: Span = Span::from_millis(2);
 const REST: u64 = 9;
 /// The longest rest.
@@ -52,8 +53,7 @@ impl Turns {
     }
 
     /// One was carried out.
-    pub fn looked(&mut self, begun: Time, now: Time) {
-        let took = now.since(begun);
+    pub fn looked(&mut self, took: Span, now: Time) {
         if took > SHORT_LOOK {
             self.looks_from = now + Span::from_nanos(took.as_nanos().saturating_mul(REST)).min(LONGEST_REST);
         }
@@ -115,10 +115,8 @@ impl Agent {
         let ready = self.wait()?;
         let (begun, cpu) = (self.clock.now(), clock::thread_cpu());
         self.turns.calls_until = Time::FOREVER;
-        if ready.iter().any(|one| one.token == RSVP) {
-            self.receive()?;
-        }
-        self.take_in();
+        let behind = ready.iter().any(|one| one.token == RSVP) && self.receive()?;
+        self.take_in(if behind { TELLING_BEHIND } else { TELLING });
         if self.node.wake_at().is_some_and(|at| at <= self.clock.now()) {
             self.tell(Input::Wake);
         }
@@ -183,9 +181,10 @@ impl Agent {
         }
     }
 
-    /// Reads what has come, so that it is chosen here what waits and what is shed, and not by the kernel's queue.
-    fn receive(&mut self) -> Result<(), Failed> {
-        let Some(mut receiver) = self.receiver.take() else { return Ok(()) };
+    /// Reads what has come, so that it is chosen here what waits and what is shed, and not by the kernel's queue. Whether
+    /// more may be there.
+    fn receive(&mut self) -> Result<bool, Failed> {
+        let Some(mut receiver) = self.receiver.take() else { return Ok(false) };
         let begun = self.clock.now();
         let mut filled = Ok(true);
         loop {
@@ -196,22 +195,21 @@ impl Agent {
                 let seen = Seen { direction: Direction::In, interface: Some(iif), src, dst, ttl, router_alert: None };
                 self.see(&seen, bytes);
                 let incoming = Incoming { iif, src, dst, ttl, bytes };
-                if let Offered::Refused(why) = self.intake.offer(self.node.rsvp(), now, &incoming) {
-                    self.tell(Input::Refused { iif, src, why });
-                }
+                self.node.offer(now, &mut self.intake, &incoming);
+                self.after();
             }
             if !matches!(filled, Ok(true)) || self.clock.now().since(begun) >= READING {
                 break;
             }
         }
         self.receiver = Some(receiver);
-        filled.map(|_| ())
+        filled
     }
 
     /// Tells the node some of the messages that wait; the rest comes next time round, after another look at the sockets.
-    fn take_in(&mut self) {
+    fn take_in(&mut self, length: Span) {
         let mut now = self.clock.now();
-        let until = now + TELLING;
+        let until = now + length;
         while now < until
             && let Some(waiting) = self.intake.take()
         {
@@ -250,11 +248,11 @@ mod tests {
     fn looks_have_a_tenth_of_the_loop() {
         let mut turns = Turns::default();
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
-        turns.looked(at(100), at(101));
+        turns.looked(Span::from_millis(1), at(101));
         assert!(turns.may_look(at(101)), "a short one costs nothing");
-        turns.looked(at(200), at(230));
+        turns.looked(Span::from_millis(30), at(230));
         assert!(!turns.may_look(at(499)) && turns.may_look(at(500)));
-        turns.looked(at(1_000), at(9_000));
+        turns.looked(Span::from_millis(8_000), at(9_000));
         assert!(!turns.may_look(at(18_999)) && turns.may_look(at(19_000)), "and nobody waits for ever");
     }
 }

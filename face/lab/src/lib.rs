@@ -18,6 +18,7 @@ pub mod experiment;
 pub mod figure;
 pub mod gara;
 pub mod host;
+pub mod load;
 mod looping;
 pub mod patience;
 pub mod pictures;

@@ -6,11 +6,11 @@ use super::{MOST_SENDERS, SILENT, Sender};
 use crate::engine::Rsvp;
 use crate::io::{Event, NeighbourNews};
 use crate::receive::Arrival;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::probe::Probe;
 use terms::{IfIndex, Time};
-use wire::message::COMMON_HEADER;
-use wire::{MessageType, Outline};
+use wire::{Message, MessageType, Outline};
 
 /// What becomes of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,48 +35,51 @@ const OURS: &str = "our own address as the hop: a loop";
 pub struct Proof(u64);
 
 impl<P: Probe> Rsvp<P> {
-    /// Whether a message may wait to be read. Where an interface wants messages signed: if it is, by a key of its sender,
-    /// and its number was not seen. Nothing is changed by this; what may wait is looked at again when it is read.
-    pub(crate) fn fit_to_wait(&self, now: Time, from: &Arrival, bytes: &[u8]) -> Result<Option<Proof>, &'static str> {
-        let Some(shield) = self.security.shields.on(from.iif) else { return Ok(None) };
-        let outline = Outline::read(bytes).map_err(|malformed| malformed.what)?;
-        if outline.header.kind == MessageType::Bundle {
-            // Its messages are signed one by one; the first speaks for whether any of them is.
-            let first = bytes.get(COMMON_HEADER..outline.header.length).unwrap_or_default();
-            let len = first.get(6..8).map_or(0, |len| usize::from(u16::from_be_bytes([len[0], len[1]])));
-            let first = first.get(..len).ok_or("a Bundle that ends within its first message")?;
-            if first.get(1) == Some(&MessageType::Bundle.number()) {
-                return Err(UNSIGNED);
+    /// Authenticates a message before it waits: what is not signed by a key of its sender never does. `Ok(None)`: its
+    /// interface asks for nothing.
+    pub(crate) fn authentic(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Result<Option<Proof>, &'static str> {
+        if self.security.shields.on(from.iif).is_none() || !self.speaks_on(from.iif) {
+            return Ok(None);
+        }
+        self.now = now;
+        // Its answer is rationed, and it waits for that like others.
+        if bytes.get(1) == Some(&MessageType::IntegrityChallenge.number()) {
+            return Ok(None);
+        }
+        match self.authenticated(now, from, bytes) {
+            Checked::Good => Ok(Some(Proof(self.security.generation))),
+            Checked::Bad(why) => {
+                self.drop_unauthenticated(now, from.iif, from.src, why);
+                Err(why)
             }
-            return self.fit_to_wait(now, from, first).map(|_| None);
+            Checked::Done => Err("a step of the handshake"),
         }
-        let Some(integrity) = outline.integrity else {
-            return match outline.header.kind {
-                MessageType::IntegrityChallenge => Ok(None),
-                _ => Err(UNSIGNED),
-            };
-        };
-        let sender = outline.hop.map_or(from.src, |hop| hop.addr);
-        if self.own.contains(&sender) {
-            return Err(OURS);
+    }
+
+    /// The messages of a Bundle to us, with the TTL of each, where each has to be signed by itself (RFC 2961 section 3.1);
+    /// none of one that cannot be read.
+    pub(crate) fn signed_apart<'a>(&mut self, from: &Arrival, bytes: &'a [u8]) -> Option<Vec<(u8, &'a [u8])>> {
+        let bundle = bytes.get(1) == Some(&MessageType::Bundle.number());
+        if !bundle || self.security.shields.on(from.iif).is_none() || !self.speaks_on(from.iif) {
+            return None;
         }
-        let ready = shield.signed_by(sender, integrity.key_id, now)?;
-        if !outline.signed_parts(bytes).is_some_and(|parts| ready.mac.verify(&parts, integrity.digest)) {
-            return Err(FORGED);
+        let Ok(Message::Bundle(bundle)) = Message::parse(bytes) else { return Some(Vec::new()) };
+        if !self.is_ours(from.dst) {
+            return Some(Vec::new());
         }
-        // A copy of what was heard is read only where its sender may have to show that its numbers are fresh.
-        let known = self.security.senders.get(&(from.iif, sender, integrity.key_id));
-        let stale = known.is_some_and(|known| {
-            let asks = shield.table.handshake && integrity.handshake() && !known.lately_challenged(now);
-            !asks && !known.window.would_take(integrity.sequence, shield.table.window)
-        });
-        let answer = outline.header.kind == MessageType::IntegrityResponse;
-        if stale && !answer { Err(STALE) } else { Ok(Some(Proof(self.security.generation))) }
+        self.counters.received.add(MessageType::Bundle);
+        let direct = bundle.envelope.header.send_ttl == from.ttl;
+        let ttl = |message: &[u8]| message.get(4).copied().filter(|_| direct).unwrap_or(from.ttl);
+        Some(bundle.messages().map(|message| (ttl(message), message)).collect())
     }
 
     /// Whether a message may be read at all. Nothing is remembered of one that fails, but for a count.
     pub(crate) fn authenticated(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
         let Some(shield) = self.security.shields.on(from.iif) else { return Checked::Good };
+        // It was found to be signed by these keys, and its number was taken, before it waited.
+        if from.proof.is_some_and(|proof| proof.0 == self.security.generation) {
+            return Checked::Good;
+        }
         let outline = match Outline::read(bytes) {
             Ok(outline) => outline,
             Err(malformed) => return Checked::Bad(malformed.what),
@@ -96,9 +99,7 @@ impl<P: Probe> Rsvp<P> {
             Ok(ready) => ready,
             Err(why) => return Checked::Bad(why),
         };
-        let proved = from.proof.is_some_and(|proof| proof.0 == self.security.generation);
-        let genuine =
-            proved || outline.signed_parts(bytes).is_some_and(|parts| ready.mac.verify(&parts, integrity.digest));
+        let genuine = outline.signed_parts(bytes).is_some_and(|parts| ready.mac.verify(&parts, integrity.digest));
         if !genuine {
             return Checked::Bad(FORGED);
         }

@@ -17,11 +17,6 @@ impl Window {
         Window { high: first, seen: u64::MAX }
     }
 
-    /// Whether [`Window::take`] would take it.
-    pub fn would_take(mut self, number: u64, width: u32) -> bool {
-        self.take(number, width)
-    }
-
     /// Takes a number once; false if it was seen, or is `width` or more below the highest. Numbers are compared modulo
     /// 2^64: a leap of 2^63 or more is backwards.
     #[must_use]

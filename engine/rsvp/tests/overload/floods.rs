@@ -56,13 +56,13 @@ fn each_class_has_its_own_room_and_a_refresh_waits_once() {
             let mut bytes = bare(kind);
             (bytes.1, bytes.4) = (IpAddr::from([10, 9, a, b]), vec![0; 1_000]);
             bytes.4[..8].copy_from_slice(&[0x10, kind.number(), 0, 0, 63, 0, 3, 232]);
-            offer(&mut intake, &node, &bytes);
+            offer(&mut intake, &mut node, &bytes);
         }
     }
-    (1_000..3_000).for_each(|n| assert!(n > 1_100 || offered(&mut intake, &node, &path(n)) != Offered::Already));
+    (1_000..3_000).for_each(|n| assert!(n > 1_100 || offered(&mut intake, &mut node, &path(n)) != Offered::Already));
     for n in 1..40 {
-        assert!(offer(&mut intake, &node, &path(n)), "the refresh of {n} finds room");
-        assert_eq!(offered(&mut intake, &node, &path(n)), Offered::Already, "its copy none");
+        assert!(offer(&mut intake, &mut node, &path(n)), "the refresh of {n} finds room");
+        assert_eq!(offered(&mut intake, &mut node, &path(n)), Offered::Already, "its copy none");
     }
     let mut served = 0;
     while let Some(waiting) = intake.take() {
@@ -70,25 +70,25 @@ fn each_class_has_its_own_room_and_a_refresh_waits_once() {
         intake.give_back(waiting, Span::from_micros(10));
     }
     assert_eq!(served, 39);
-    assert!(offer(&mut intake, &node, &path(1)), "when it has been served it may come again");
+    assert!(offer(&mut intake, &mut node, &path(1)), "when it has been served it may come again");
 }
 
 /// Somebody writes a neighbour's address until its half is full: what the neighbour says for others still comes in.
 #[test]
 fn a_half_that_was_filled_under_a_neighbours_name() {
-    let (node, _) = small();
+    let (mut node, _) = small();
     let mut intake = Intake::new(Limits { known: 64, new: 64, bytes: 1 << 20 }, 7);
-    let taken = (0..1_000).filter(|n| offer(&mut intake, &node, &path(8 + 8 * n))).count();
+    let taken = (0..1_000).filter(|n| offer(&mut intake, &mut node, &path(8 + 8 * n))).count();
     assert_eq!(taken, 32, "one source, one hop");
     let other = |n: u32| {
         let mut other = path(8 * n);
         other.1 = [10, 8, 1, n as u8].into();
         other
     };
-    assert!((1..=8).all(|n| offer(&mut intake, &node, &other(n))), "other senders behind the same hop");
-    let more = (9..200).filter(|n| offer(&mut intake, &node, &other(*n))).count();
+    assert!((1..=8).all(|n| offer(&mut intake, &mut node, &other(n))), "other senders behind the same hop");
+    let more = (9..200).filter(|n| offer(&mut intake, &mut node, &other(*n))).count();
     assert_eq!(more, 8, "and a quarter is left for other neighbours");
-    assert!((0..16).all(|n| offer(&mut intake, &node, &path(9 + 8 * n))), "which they find");
+    assert!((0..16).all(|n| offer(&mut intake, &mut node, &path(9 + 8 * n))), "which they find");
 }
 
 /// Keys on an interface: what is not signed by its neighbour never waits, and what was heard does not wait again.
@@ -134,20 +134,28 @@ fn a_stranger_takes_no_place_where_keys_are_wanted() {
     *spoilt.4.last_mut().unwrap() ^= 1;
     flood.push(spoilt);
     for datagram in &flood {
-        assert!(matches!(offered(&mut intake, &node, datagram), Offered::Refused(_)), "{:02x?}", datagram.4);
+        assert!(matches!(offered(&mut intake, &mut node, datagram), Offered::Refused(_)), "{:02x?}", datagram.4);
     }
     assert!(intake.is_empty());
     let genuine = says(b"ours", 3);
-    assert_eq!(offered(&mut intake, &node, &genuine), Offered::Waits);
+    assert_eq!(offered(&mut intake, &mut node, &genuine), Offered::Waits);
     let waiting = intake.take().unwrap();
     node.tell(Input::Waited(&waiting));
     assert_eq!(node.created, 1, "and is taken in");
-    assert!(matches!(offered(&mut intake, &node, &genuine), Offered::Refused(_)), "heard before");
-    let next = says(b"ours", 4);
-    assert_eq!(offered(&mut intake, &node, &next), Offered::Waits);
+    assert!(matches!(offered(&mut intake, &mut node, &genuine), Offered::Refused(_)), "heard before");
+    // Classes overtake one another by more than the window of numbers: each number was taken when it came.
+    for n in [4, 5] {
+        assert_eq!(offered(&mut intake, &mut node, &says(b"ours", n)), Offered::Waits);
+    }
+    let (first, second) = (intake.take().unwrap(), intake.take().unwrap());
+    node.tell(Input::Waited(&second));
+    node.tell(Input::Waited(&first));
+    assert_eq!(node.created, 3, "neither is stale for having waited");
+    let next = says(b"ours", 6);
+    assert_eq!(offered(&mut intake, &mut node, &next), Offered::Waits);
     // The keys change while it waits.
     node.tell(Input::Auth { interface: IfIndex(1), auth: table(b"other") });
     let waiting = intake.take().unwrap();
     node.tell(Input::Waited(&waiting));
-    assert_eq!(node.created, 1, "what the old key proved is proved by the new one, or not at all");
+    assert_eq!(node.created, 3, "what the old key proved is proved by the new one, or not at all");
 }

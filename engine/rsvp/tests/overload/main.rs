@@ -185,9 +185,8 @@ impl Node {
                 Some(intake) => {
                     let (iif, src, dst, ttl, bytes) = &datagram;
                     let message = Incoming { iif: IfIndex(*iif), src: *src, dst: *dst, ttl: *ttl, bytes };
-                    if let Offered::Refused(why) = intake.offer(&self.engine, self.now, &message) {
-                        self.tell(Input::Refused { iif: IfIndex(*iif), src: *src, why });
-                    }
+                    intake.offer(&mut self.engine, self.now, &message);
+                    while self.engine.poll().is_some() {}
                 }
                 None if self.fifo.len() < KERNEL_QUEUE => self.fifo.push_back(datagram),
                 None => {}
@@ -293,12 +292,14 @@ fn small() -> (Node, Intake) {
     (node, Intake::new(Limits { known: 8, new: 4, bytes: 100_000 }, 7))
 }
 
-fn offered(intake: &mut Intake, node: &Node, (iif, src, dst, ttl, bytes): &Datagram) -> Offered {
+fn offered(intake: &mut Intake, node: &mut Node, (iif, src, dst, ttl, bytes): &Datagram) -> Offered {
     let message = Incoming { iif: IfIndex(*iif), src: *src, dst: *dst, ttl: *ttl, bytes };
-    intake.offer(&node.engine, node.now, &message)
+    let what = intake.offer(&mut node.engine, node.now, &message);
+    while node.engine.poll().is_some() {}
+    what
 }
 
-fn offer(intake: &mut Intake, node: &Node, datagram: &Datagram) -> bool {
+fn offer(intake: &mut Intake, node: &mut Node, datagram: &Datagram) -> bool {
     offered(intake, node, datagram) == Offered::Waits
 }
 
@@ -308,7 +309,7 @@ fn bare(kind: MessageType) -> Datagram {
 
 #[test]
 fn what_keeps_or_ends_what_is_there_goes_first() {
-    let (node, mut intake) = small();
+    let (mut node, mut intake) = small();
     let mut changed = path(1);
     changed.3 = 62;
     let order = [
@@ -326,11 +327,11 @@ fn what_keeps_or_ends_what_is_there_goes_first() {
     ];
     for (datagram, class) in &order {
         let before = intake.counted(*class).taken;
-        assert!(offer(&mut intake, &node, datagram));
+        assert!(offer(&mut intake, &mut node, datagram));
         assert_eq!(intake.counted(*class).taken, before + 1, "{class:?}");
     }
     let garbage = (1, [10, 0, 1, 2].into(), [10, 0, 1, 1].into(), 63, vec![0xff; 40]);
-    assert!(offer(&mut intake, &node, &garbage), "what says nothing of itself comes last");
+    assert!(offer(&mut intake, &mut node, &garbage), "what says nothing of itself comes last");
     assert_eq!(intake.len(), 12);
     let served: Vec<Class> = std::iter::from_fn(|| intake.take()).map(|w| w.class()).collect();
     assert!(served.is_sorted(), "{served:?}");
@@ -340,21 +341,21 @@ fn what_keeps_or_ends_what_is_there_goes_first() {
 
 #[test]
 fn one_neighbour_fills_half_of_a_class_and_what_is_full_sheds() {
-    let (node, mut intake) = small();
-    assert!(offer(&mut intake, &node, &path(8)) && offer(&mut intake, &node, &path(16)), "hop 10.0.1.2");
-    assert!(!offer(&mut intake, &node, &path(24)), "its half is full");
-    assert!(offer(&mut intake, &node, &path(9)), "the others' is not");
+    let (mut node, mut intake) = small();
+    assert!(offer(&mut intake, &mut node, &path(8)) && offer(&mut intake, &mut node, &path(16)), "hop 10.0.1.2");
+    assert!(!offer(&mut intake, &mut node, &path(24)), "its half is full");
+    assert!(offer(&mut intake, &mut node, &path(9)), "the others' is not");
     assert_eq!((intake.counted(Class::NewPath).taken, intake.counted(Class::NewPath).shed), (3, 1));
     for n in 0..4 {
-        assert!(offer(&mut intake, &node, &bare(MessageType::PathTear)), "tear {n}");
+        assert!(offer(&mut intake, &mut node, &bare(MessageType::PathTear)), "tear {n}");
     }
-    assert!(!offer(&mut intake, &node, &bare(MessageType::PathTear)));
+    assert!(!offer(&mut intake, &mut node, &bare(MessageType::PathTear)));
     let first = intake.take().expect("a tear");
     intake.give_back(first, Span::ZERO);
-    assert!(offer(&mut intake, &node, &bare(MessageType::PathTear)), "there is room again");
+    assert!(offer(&mut intake, &mut node, &bare(MessageType::PathTear)), "there is room again");
     let mut long = path(10);
     long.4.resize(60_000, 0);
-    assert!(!offer(&mut intake, &node, &long), "what is new gets half of the bytes");
+    assert!(!offer(&mut intake, &mut node, &long), "what is new gets half of the bytes");
 }
 
 /// A notice that any route may have changed: all paths are asked after, but not at once, and not before everything else.

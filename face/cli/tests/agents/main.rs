@@ -19,6 +19,7 @@ mod expiry;
 mod forms;
 mod interop;
 mod life;
+mod load;
 mod lone;
 mod offers;
 mod peer;
