@@ -58,13 +58,13 @@ nightly: test fuzz
 	$(SLUICE) torture soft-state --days 56
 	$(SLUICE) torture crash --cycles 2000
 	$(SLUICE) torture anomalies --json
-	$(SLUICE) torture load --json
 	$(SLUICE) lab setup-time --count 1000
 	$(SLUICE) lab excess
 	$(SLUICE) lab kill-router --down 10s
 	$(SLUICE) lab kill-receiver --refresh 30s
 	$(SLUICE) profile
 	$(SLUICE) demo
+	$(SLUICE) torture load --json
 
 # Each decoder for FUZZ_SECONDS, with a nightly compiler and cargo-fuzz; setup.sh installs both where it can.
 FUZZ_SECONDS ?= 300
