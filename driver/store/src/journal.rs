@@ -4,9 +4,10 @@
 //! transaction takes hardly more for one of a hundred batches.
 
 use crate::{Batch, Error, Store, record};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{Builder, JoinHandle};
 
@@ -34,7 +35,11 @@ pub struct Journal {
     queue: Option<Sender<Work>>,
     thread: Option<JoinHandle<()>>,
     waiting: Arc<AtomicUsize>,
+    panicked: Arc<AtomicBool>,
 }
+
+/// What everybody is told whose work a panic took along.
+const PANICKED: &str = "its thread panicked: nobody knows what of the last transaction is on the disk";
 
 enum Work {
     Append(Vec<Piece>),
@@ -69,7 +74,7 @@ impl std::fmt::Debug for Work {
 
 impl Journal {
     /// Starts the thread. `answered` is called by it, with the answers of one transaction at a time, in the order in which
-    /// the work was handed in.
+    /// the work was handed in; also with none, when the thread has panicked ([`Journal::has_panicked`]).
     ///
     /// # Errors
     /// No thread is to be had.
@@ -79,10 +84,19 @@ impl Journal {
     ) -> Result<Journal, Error> {
         let (queue, work) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let writer = Writer { store, answered, waiting: waiting.clone(), answers: Vec::new() };
+        let panicked = Arc::new(AtomicBool::new(false));
+        let (group, answers, theirs) = (Vec::new(), Vec::new(), panicked.clone());
+        let mut writer = Writer { store, answered, waiting: waiting.clone(), group, answers };
+        let run = move || {
+            if catch_unwind(AssertUnwindSafe(|| writer.run(&work))).is_err() {
+                theirs.store(true, Ordering::Release);
+                // What panics here again has nobody left to tell; the flag is set.
+                let _ = catch_unwind(AssertUnwindSafe(|| writer.bury(&work)));
+            }
+        };
         let thread = Builder::new().name("journal".to_owned());
-        let thread = thread.spawn(move || writer.run(&work)).map_err(Error::doing("start the journal's thread"))?;
-        Ok(Journal { queue: Some(queue), thread: Some(thread), waiting })
+        let thread = thread.spawn(run).map_err(Error::doing("start the journal's thread"))?;
+        Ok(Journal { queue: Some(queue), thread: Some(thread), waiting, panicked })
     }
 
     /// Queues a batch; never waits.
@@ -132,6 +146,11 @@ impl Journal {
         self.queue(Work::Look(Box::new(look)), 1)
     }
 
+    /// Whether its thread has panicked: nothing is written any more, and all that waits is answered with [`Error::Dead`].
+    pub fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Acquire)
+    }
+
     /// How many batches wait or are being written.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
@@ -168,60 +187,80 @@ struct Writer<S, F> {
     store: S,
     answered: F,
     waiting: Arc<AtomicUsize>,
+    /// What is written next, or was being written when the thread panicked.
+    group: Vec<Piece>,
     answers: Vec<Answer>,
 }
 
 impl<S: Store, F: FnMut(&mut Vec<Answer>)> Writer<S, F> {
-    fn run(mut self, work: &Receiver<Work>) {
-        let mut group: Vec<Piece> = Vec::new();
+    fn run(&mut self, work: &Receiver<Work>) {
         while let Ok(first) = work.recv() {
             let mut next = Some(first);
             while let Some(work_item) = next.take() {
                 match work_item {
-                    Work::Append(mut batches) => group.append(&mut batches),
+                    Work::Append(mut batches) => self.group.append(&mut batches),
                     Work::Backup(ticket, path) => {
-                        self.write(&mut group);
+                        self.write();
                         let result = self.store.backup(&path);
                         self.answer(ticket, result);
                         self.tell();
                     }
                     Work::Look(look) => {
-                        self.write(&mut group);
+                        self.write();
                         look(&mut self.store);
                         self.waiting.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
-                if group.len() < MOST_TOGETHER {
+                if self.group.len() < MOST_TOGETHER {
                     next = work.try_recv().ok();
                 }
             }
-            self.write(&mut group);
+            self.write();
             // How tidying went shows at the next transaction: a store that died says so then.
             let idle = self.waiting.load(Ordering::Relaxed) == 0;
             let _ = self.store.tidy(idle);
         }
     }
 
-    fn write(&mut self, group: &mut Vec<Piece>) {
-        if group.is_empty() {
+    /// After a panic: everybody is told, those whose work was under way first, until nobody hands anything in any more.
+    fn bury(&mut self, work: &Receiver<Work>) {
+        let dead = || Err(Error::Dead(PANICKED.to_owned()));
+        for piece in std::mem::take(&mut self.group) {
+            self.answer(piece.ticket, dead());
+        }
+        self.tell();
+        while let Ok(item) = work.recv() {
+            match item {
+                Work::Append(pieces) => pieces.into_iter().for_each(|piece| self.answer(piece.ticket, dead())),
+                Work::Backup(ticket, _) => self.answer(ticket, dead()),
+                Work::Look(_) => drop(self.waiting.fetch_sub(1, Ordering::Relaxed)),
+            }
+            self.tell();
+        }
+    }
+
+    fn write(&mut self) {
+        if self.group.is_empty() {
             return;
         }
+        let group = &self.group;
         let mut result = Err(Error::Full);
         if !self.store.is_short() {
             result = self.store.commit(&mut group.iter().map(|piece| &piece.batch));
         }
         let mut urgent = result.clone();
         if result == Err(Error::Full) && group.iter().any(|piece| piece.urgent) {
-            urgent = self.write_urgent(group);
+            urgent = self.write_urgent();
         }
-        for piece in group.drain(..) {
+        for piece in std::mem::take(&mut self.group) {
             self.answer(piece.ticket, if piece.urgent { urgent.clone() } else { result.clone() });
         }
         self.tell();
     }
 
     /// The disk is full: what must be written goes alone, into what room is left, or else into the room that is kept.
-    fn write_urgent(&mut self, group: &[Piece]) -> Result<(), Error> {
+    fn write_urgent(&mut self) -> Result<(), Error> {
+        let group = &self.group;
         let mut urgent = || self.store.commit(&mut group.iter().filter(|piece| piece.urgent).map(|piece| &piece.batch));
         match urgent() {
             Err(Error::Full) if self.store.relieve() => {

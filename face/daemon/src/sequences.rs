@@ -8,6 +8,7 @@ use linux::error::Failed;
 use node::io::Input;
 use std::fs::File;
 use std::io::{Result, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
@@ -93,7 +94,9 @@ impl Sequences {
 
 fn write_all(record: &Record, asked: &Receiver<u64>, tray: &Tray) {
     while let Ok(upto) = asked.recv() {
-        tray.put(record.reserve(upto).map_err(|error| error.to_string()));
+        // A panic is one more failure: it is told, and tried again.
+        let reserved = catch_unwind(AssertUnwindSafe(|| record.reserve(upto).map_err(|error| error.to_string())));
+        tray.put(reserved.unwrap_or_else(|_| Err("the thread that writes them panicked".to_owned())));
     }
 }
 

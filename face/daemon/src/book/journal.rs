@@ -57,7 +57,14 @@ impl Desk {
     /// # Errors
     /// As [`Desk::open`].
     pub fn in_folder(folder: &Path, options: Options) -> Result<(Desk, Vec<Record>), StartError> {
-        let mut store = Sqlite::open(folder, options).map_err(StartError::Store)?;
+        Desk::over(Sqlite::open(folder, options).map_err(StartError::Store)?)
+    }
+
+    /// The same over any store.
+    ///
+    /// # Errors
+    /// As [`Desk::open`].
+    pub fn over(mut store: impl Store + 'static) -> Result<(Desk, Vec<Record>), StartError> {
         let mut found = Vec::new();
         let mut keep = |table: store::Table, key: &[u8], value: &[u8]| {
             let table = match table {
@@ -132,6 +139,10 @@ impl Desk {
         self.tray.bell.hush();
         let answers = self.tray.answers.lock().map(|mut waiting| std::mem::take(&mut *waiting)).unwrap_or_default();
         let (mut inputs, mut dead) = (Vec::with_capacity(1), None);
+        // Nothing may have been under way that could be answered.
+        if self.journal.has_panicked() {
+            dead = Some("the journal is dead: its thread panicked".to_owned());
+        }
         for Answer { ticket, result } in answers {
             let id = BatchId(ticket.0);
             match result {
@@ -170,5 +181,93 @@ fn record(record: Record) -> store::Record {
     match value {
         Some(value) => store::Record::Put { table, key, value },
         None => store::Record::Delete { table, key },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linux::clock::Clock;
+    use linux::poll::{Poll, Token, Want};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use store::Link;
+    use terms::Span;
+
+    /// A store whose disk is fine, and which panics at its n-th commit or when it is tidied.
+    struct Panics {
+        commits: AtomicU32,
+        at: u32,
+    }
+
+    impl Store for Panics {
+        fn commit(&mut self, batches: &mut dyn Iterator<Item = &store::Batch>) -> Result<(), Error> {
+            let _ = batches.count();
+            assert_ne!(self.commits.fetch_add(1, Ordering::Relaxed) + 1, self.at, "as this test has it");
+            Ok(())
+        }
+        fn scan(&mut self, _: &mut store::Visit<'_>) -> Result<(), Error> {
+            Ok(())
+        }
+        fn audit(&mut self, _: u64, _: u64, _: &mut dyn FnMut(&Link, &[u8])) -> Result<(), Error> {
+            Ok(())
+        }
+        fn tidy(&mut self, _: bool) -> Result<(), Error> {
+            assert!(self.at > 0 || self.commits.load(Ordering::Relaxed) == 0, "as this test has it");
+            Ok(())
+        }
+        fn backup(&mut self, _: &Path) -> Result<(), Error> {
+            Ok(())
+        }
+        fn epoch(&self) -> u64 {
+            1
+        }
+        fn head(&self) -> Link {
+            Link::default()
+        }
+    }
+
+    /// Rings until the journal is dead; the batches that were answered with a failure, and why it is dead.
+    fn until_dead(desk: &Desk) -> (Vec<BatchId>, String) {
+        let clock = Clock::start();
+        let mut poll = Poll::new(clock).unwrap();
+        poll.add(desk.bell(), Token(1), Want::Read).unwrap();
+        let (until, mut failed) = (clock.now() + Span::from_secs(10), Vec::new());
+        loop {
+            assert!(!poll.wait(Some(until)).unwrap().is_empty(), "the bell does not ring");
+            let (inputs, dead) = desk.pick_up();
+            failed.extend(inputs.iter().filter_map(|input| match input {
+                Input::AppendFailed { id, .. } => Some(*id),
+                _ => None,
+            }));
+            if let Some(dead) = dead {
+                return (failed, dead);
+            }
+        }
+    }
+
+    fn batch(id: u64) -> Batch {
+        let record = Record { table: Table::Audit, key: Vec::new(), value: Some(vec![1]) };
+        Batch { id: BatchId(id), records: vec![record], urgent: false }
+    }
+
+    #[test]
+    fn a_panic_of_the_journals_thread_is_the_end_of_the_agent_and_not_of_its_answers() {
+        let (mut desk, _) = Desk::over(Panics { commits: AtomicU32::new(0), at: 1 }).unwrap();
+        assert!(desk.hand_in(batch(7)).is_empty() && desk.send().is_empty());
+        let (failed, dead) = until_dead(&desk);
+        assert!(failed == [BatchId(7)] && dead.contains("panicked"), "{failed:?} {dead}");
+        // Whoever hands in later is answered too.
+        assert!(desk.hand_in(batch(8)).is_empty() && desk.send().is_empty());
+        let later = until_dead(&desk);
+        assert!(later.0 == [BatchId(8)] || later.0.is_empty(), "{later:?}");
+    }
+
+    #[test]
+    fn also_when_nothing_waits_for_an_answer() {
+        let (mut desk, _) = Desk::over(Panics { commits: AtomicU32::new(0), at: 0 }).unwrap();
+        desk.hand_in(batch(7));
+        desk.send();
+        let (failed, dead) = until_dead(&desk);
+        assert!(failed.is_empty() && dead.contains("panicked"), "{failed:?} {dead}");
     }
 }
