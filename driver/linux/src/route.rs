@@ -51,6 +51,13 @@ impl KernelRoutes {
         Ok(())
     }
 
+    /// Forgets the answers that a route to such destinations may have changed: those about the way there, and those about
+    /// packets from there, whose way back the kernel may look at.
+    pub fn forget_within(&mut self, network: IpAddr, bits: u8) {
+        let within = |address: IpAddr| is_within(address, network, bits);
+        self.known.retain(|(dst, src, _), _| !within(*dst) && !src.is_some_and(within));
+    }
+
     /// Asks the kernel. A question that it rejects (a source that is not ours and came in nowhere) is asked again
     /// without what it rejected; RSVP routes by destination where that is all there is.
     fn ask(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> Way {
@@ -152,8 +159,13 @@ fn is_link_local(address: &IpAddr) -> bool {
 }
 
 fn same_network(ours: &Address, other: IpAddr) -> bool {
-    let bits = u32::from(ours.prefix);
-    match (ours.address, other) {
+    is_within(other, ours.address, ours.prefix)
+}
+
+/// Whether an address begins with so many bits of a network's.
+fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
+    let bits = u32::from(bits);
+    match (address, network) {
         (IpAddr::V4(a), IpAddr::V4(b)) => (u32::from(a) ^ u32::from(b)).leading_zeros() >= bits,
         (IpAddr::V6(a), IpAddr::V6(b)) => (u128::from(a) ^ u128::from(b)).leading_zeros() >= bits,
         _ => false,

@@ -148,7 +148,7 @@ fn a_router_knows_the_way_and_learns_a_new_one() {
     notices.take().unwrap();
     let detour = RouteEntry { dst: ip("10.0.2.0").into(), prefix: 30, gateway: Some(src), oif: IfIndex(0) };
     nodes[1].run(|| Socket::open().unwrap().replace_route(&detour).unwrap()).unwrap();
-    assert!(notices.take().unwrap().contains(&Notice::Route));
+    assert!(notices.take().unwrap().contains(&Notice::Route(Some((ip("10.0.2.0").into(), 30)))));
     routes.forget().unwrap();
     let detoured = Way::Out { oif: to_src, gateway: Some(src), source: ip("10.0.0.2").into() };
     assert_eq!(routes.route(dst, None, None), detoured);

@@ -118,10 +118,13 @@ impl<P: Probe> Rsvp<P> {
 
     /// Whether its way may be another one.
     fn is_asked_after(&self, sweep: &Sweep, id: Id<Psb>) -> bool {
-        let dst = self.sessions.key(self.psbs.key(id).0).dst;
+        let (_, session, template) = self.sender_of(id);
         sweep.changes.iter().any(|change| match change.what {
             What::Everything | What::Interface(_) => true,
-            What::Within(network, bits) => is_within(dst, network, bits),
+            // A router may look at the way back to the source too (RFC 3704).
+            What::Within(network, bits) => {
+                is_within(session.dst, network, bits) || is_within(template.src, network, bits)
+            }
         })
     }
 

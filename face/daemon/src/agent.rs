@@ -12,6 +12,7 @@ use crate::look::LOOK_EVERY;
 use crate::measure::Meter;
 use crate::mroutes::MulticastRoutes;
 use crate::news::{self, Names};
+use crate::noticed::Noticed;
 use crate::remote::Remote;
 use crate::sequences::Sequences;
 use crate::signalling::Signalling;
@@ -24,19 +25,19 @@ use api::agent::{Direction, Line};
 use linux::clock::Clock;
 use linux::error::Failed;
 use linux::netlink::Socket;
-use linux::netlink::notice::{Notice, Notices};
+use linux::netlink::notice::Notices;
 use linux::plane::KernelPlane;
 use linux::poll::{Poll, Signals, Token, Want};
 use linux::route::KernelRoutes;
 use linux::sockets::{Outgoing, Receiver, RsvpSockets, Sender};
 use linux::testbed::record::unmount_below;
 use node::Node;
-use node::io::{Input, InterfaceState, Output};
+use node::io::{Input, Output};
 use rsvp::integrity::Auth;
 use rsvp::io::Datagram;
 use rsvp::overload::{Intake, Limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use terms::{Fault, IfIndex, Span, Time};
+use terms::{Fault, IfIndex, Time};
 use traffic::plan::PlanOp;
 
 pub(crate) const RSVP: Token = Token(0);
@@ -49,8 +50,6 @@ pub(crate) const REMOTE: Token = Token(6);
 pub(crate) const SEQUENCES: Token = Token(7);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
-/// And how soon after a notice that somebody did.
-const LOOK_SOON: Span = Span::from_millis(100);
 
 /// An agent that runs.
 pub(crate) struct Agent {
@@ -75,12 +74,14 @@ pub(crate) struct Agent {
     pub(crate) speakers: Speakers,
     /// Boomerang, where the configuration has it.
     pub(crate) echo: Option<Echo>,
-    mroutes: MulticastRoutes,
+    pub(crate) mroutes: MulticastRoutes,
     /// Whose messages are taken, by interface name.
     pub(crate) auth: BTreeMap<String, Auth>,
     /// When to look next whether others changed what we installed.
     pub(crate) look_at: Time,
-    notices: Notices,
+    pub(crate) notices: Notices,
+    /// What was noticed and waits to be looked at.
+    pub(crate) noticed: Noticed,
     pub(crate) netlink: Socket,
     pub(crate) receiver: Option<Receiver>,
     pub(crate) sender: Option<Sender>,
@@ -171,6 +172,7 @@ impl Agent {
             plane,
             interfaces,
             notices,
+            noticed: Noticed::default(),
             netlink,
             signals,
             local,
@@ -329,67 +331,6 @@ impl Agent {
         let Some(sender) = &mut self.sender else { return };
         let (unsent, log, clock) = (&mut self.unsent, &mut self.log, &self.clock);
         sender.flush(|failed| not_sent(unsent, log, clock, &failed));
-    }
-
-    /// Something changed in the kernel: look again, and tell what is different.
-    pub(crate) fn notice(&mut self) {
-        let notices = match self.notices.take() {
-            Ok(notices) => notices,
-            Err(error) => {
-                self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]);
-                vec![Notice::Lost]
-            }
-        };
-        if notices.iter().any(|notice| matches!(notice, Notice::Qdisc(_) | Notice::Lost)) {
-            // Our own changes are noticed as well; a short wait takes many of them at once.
-            self.look_at = self.look_at.min(self.clock.now() + LOOK_SOON);
-        }
-        if notices.iter().all(|notice| matches!(notice, Notice::Qdisc(_))) {
-            return;
-        }
-        if let Err(error) = self.node.route_mut().forget() {
-            self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]);
-        }
-        match interfaces::read(&mut self.netlink, &self.config) {
-            Ok(now) => self.compare(now),
-            Err(error) => self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]),
-        }
-        self.tell(Input::RouteChanged(None));
-        self.tell_refused_statics(); // an address of theirs may have come
-    }
-
-    fn renew_multicast_routes(&mut self) {
-        for failed in self.mroutes.renew(&self.config, &self.interfaces) {
-            self.log.line(self.clock.now(), Level::Error, "multicast_route", &[("text", &failed)]);
-        }
-    }
-
-    fn compare(&mut self, mut now: Interfaces) {
-        for (index, state) in &mut now {
-            // A driver forgets its rate while a cable is out; what was promised on the link is not over for that.
-            let known = self.interfaces.get(index).filter(|before| before.name == state.name && state.rsvp);
-            state.link = state.link.or(known.and_then(|before| before.link));
-        }
-        let before = std::mem::replace(&mut self.interfaces, now.clone());
-        self.names.extend(now.iter().map(|(&index, state)| (index, state.name.clone())));
-        for (index, state) in before.iter().filter(|(index, _)| !now.contains_key(index)) {
-            self.announce(Level::Warn, "interface_gone", &state.name.clone());
-            self.tell(Input::InterfaceGone(*index));
-        }
-        for (index, state) in now {
-            if before.get(&index) != Some(&state) {
-                self.announce(Level::Info, "interface", &format!("{} changed", state.name));
-                self.tell_interface(state);
-            }
-        }
-        self.tell_bookable();
-        self.renew_multicast_routes();
-        self.renew_echo();
-    }
-
-    fn tell_interface(&mut self, state: InterfaceState) {
-        self.tell_auth(state.index, &state.name);
-        self.tell(Input::Interface(state));
     }
 
     pub(crate) fn signal(&mut self) {

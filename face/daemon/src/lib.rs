@@ -19,6 +19,7 @@ mod look;
 mod measure;
 mod mroutes;
 mod news;
+mod noticed;
 pub mod own;
 pub mod remote;
 mod rights;

@@ -3,8 +3,10 @@
 //! A notice only says *that* something changed; the reader looks again. When the kernel had to drop notices
 //! (ENOBUFS) the answer is [`Notice::Lost`]: look at everything again.
 
-use super::message::{Messages, u32_at};
+use super::addr::ip;
+use super::message::{Attributes, Messages, u32_at};
 use super::socket::{Result, open_fd, receive};
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use terms::IfIndex;
 
@@ -17,8 +19,8 @@ pub enum Notice {
     LinkGone(IfIndex),
     /// An address of this link came or went.
     Address(IfIndex),
-    /// A route came, changed or went; a multicast route too.
-    Route,
+    /// A route to destinations with these first bits came, changed or went; `None`: to any, or a multicast route.
+    Route(Option<(IpAddr, u8)>),
     /// A queueing discipline of this link came or went.
     Qdisc(IfIndex),
     /// Notices were lost: anything may have changed.
@@ -78,6 +80,24 @@ impl AsRawFd for Notices {
     }
 }
 
+/// Which destinations a route is for; `None`: it is a multicast route, one for certain sources, or cannot be read.
+fn network(body: &[u8]) -> Option<(IpAddr, u8)> {
+    // `struct rtmsg`: family, lengths of destination and source, and its type at byte 7 (rtnetlink(7)).
+    let (&family, &bits, &src_bits, &ty) = (body.first()?, body.get(1)?, body.get(2)?, body.get(7)?);
+    let none = match i32::from(family) {
+        libc::AF_INET => IpAddr::from([0; 4]),
+        libc::AF_INET6 => IpAddr::from([0; 16]),
+        _ => return None,
+    };
+    if src_bits != 0 || ty == libc::RTN_MULTICAST {
+        return None;
+    }
+    match Attributes::after(body, 12).get(libc::RTA_DST) {
+        Some(bytes) => ip(bytes).filter(|dst| dst.is_ipv4() == none.is_ipv4()).map(|dst| (dst, bits)),
+        None => (bits == 0).then_some((none, 0)),
+    }
+}
+
 pub(super) fn notice(ty: u16, body: &[u8]) -> Option<Notice> {
     // ifinfomsg, ifaddrmsg and tcmsg all have the interface index at byte 4.
     let index = IfIndex(u32_at(body, 4)?);
@@ -85,7 +105,7 @@ pub(super) fn notice(ty: u16, body: &[u8]) -> Option<Notice> {
         libc::RTM_NEWLINK => Some(Notice::Link(index)),
         libc::RTM_DELLINK => Some(Notice::LinkGone(index)),
         libc::RTM_NEWADDR | libc::RTM_DELADDR => Some(Notice::Address(index)),
-        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => Some(Notice::Route),
+        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => Some(Notice::Route(network(body))),
         libc::RTM_NEWQDISC | libc::RTM_DELQDISC => Some(Notice::Qdisc(index)),
         _ => None,
     }

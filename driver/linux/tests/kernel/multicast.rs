@@ -106,7 +106,7 @@ fn multicast_routes_are_trees_and_their_changes_are_noticed() {
         let mut all = socket.multicast_routes().expect("routes");
         all.sort();
         assert_eq!(all, [fork.four(), fork.six()]);
-        assert!(notices.take().expect("notices").contains(&Notice::Route));
+        assert!(notices.take().expect("notices").contains(&Notice::Route(None)));
         let mut routes = KernelRoutes::open().expect("routes");
         let branches = |all: &[IfIndex]| all.iter().copied().collect::<Oifs>();
         for (group, src) in [(IpAddr::from(GROUP), theirs(0)), (GROUP6.into(), theirs6(0))] {
@@ -119,7 +119,7 @@ fn multicast_routes_are_trees_and_their_changes_are_noticed() {
         }
         // A route that is replaced, and any sender to a group.
         router.add(&MulticastRoute { oifs: vec![b], ..fork.four() }).expect("replaced");
-        assert!(notices.take().expect("notices").contains(&Notice::Route), "a change is noticed too");
+        assert!(notices.take().expect("notices").contains(&Notice::Route(None)), "a change is noticed too");
         routes.forget().expect("forget");
         let tree = Way::Tree(Tree { iif: Some(iif), oifs: branches(&[b]) });
         assert_eq!(routes.route(GROUP.into(), Some(theirs(0)), Some(iif)), tree);

@@ -142,7 +142,10 @@ fn changes_are_noticed() {
         socket.set_link_up(b, true).expect("up");
         socket.add_address(&Address { index: a, address: ip("10.1.0.1"), prefix: 24 }).expect("address");
         let seen = notices.take().expect("notices");
-        assert!(seen.contains(&Notice::Address(a)) && seen.contains(&Notice::Route), "{seen:?}");
+        assert!(
+            seen.contains(&Notice::Address(a)) && seen.contains(&Notice::Route(Some((ip("10.1.0.0"), 24)))),
+            "{seen:?}"
+        );
         socket.delete_link(a).expect("delete");
         assert!(notices.take().expect("notices").contains(&Notice::LinkGone(a)));
     });
@@ -244,7 +247,7 @@ fn ipv6_ways_name_addresses_that_are_good_beyond_the_link() {
         routes.forget().expect("forget");
         assert_eq!(routes.route(ip("fd00:9::1"), None, None), out("fe80::a"), "there is no other");
         socket.add_address(&own(a, "fd00:1::1")).expect("address");
-        await_notices(&mut notices, &[Notice::Address(a), Notice::Route]);
+        await_notices(&mut notices, &[Notice::Address(a), Notice::Route(Some((ip("fd00:1::"), 64)))]);
         routes.forget().expect("forget");
         assert_eq!(routes.route(ip("fd00:9::1"), None, None), out("fd00:1::1"));
         assert_eq!(routes.route(ip("fd00:9::1"), Some(ip("fd00:7::7")), Some(b)), out("fd00:1::1"), "a transit packet");

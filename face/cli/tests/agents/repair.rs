@@ -47,6 +47,52 @@ fn a_reservation_follows_a_changed_route() {
     assert_eq!((slots("to-r2"), slots("to-r3")), (Some(0), Some(1)), "counted once");
 }
 
+/// A route that is none of ours comes and goes all the time; one of ours changes once meanwhile. Most of the churn costs nothing, and the
+/// change is followed.
+#[test]
+fn a_changed_route_is_followed_while_another_one_never_rests() {
+    let Some(bed) = Bed::of(diamond) else { return };
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    let session = SessionId { dst: address("10.0.2.2"), protocol: 17, dst_port: 5004 };
+    let from = SenderId { src: address("10.0.0.1"), src_port: 5004 };
+    let mut sender = bed.client("src");
+    sender.call(Request::Sender { session, sender: from, tspec: tspec(2_000_000), ttl: 64 }).unwrap();
+    let mut receiver = bed.client("dst");
+    receiver.call(Request::Receiver { session }).unwrap();
+    expect(&mut receiver, "a path", |event| matches!(event, EventDoc::Path { .. }));
+    // In one program, so that it is as fast as it can be: about ten thousand changes in these seconds.
+    let churn = bed.place.join("churn");
+    let pair = "route add 203.0.113.0/24 dev lo\nroute del 203.0.113.0/24\n";
+    std::fs::write(&churn, pair.repeat(100_000)).unwrap();
+    let mut command = std::process::Command::new("timeout");
+    command.args(["6", "ip", "-force", "-batch"]).arg(&churn).stdout(std::process::Stdio::null());
+    command.stderr(std::process::Stdio::null());
+    let netns = bed.netns("r1");
+    netns.enter_at_exec(&mut command);
+    let mut churning = command.spawn().unwrap();
+    bed.run("r1", "ip", &["route", "replace", "10.0.2.0/30", "via", "10.0.3.2"]);
+    let out = |node: &str| -> Vec<String> {
+        match bed.client(node).call(Request::Senders(Default::default())).unwrap() {
+            api::agent::Answer::Senders(rows) => rows.into_iter().filter_map(|row| row.oif).collect(),
+            other => panic!("{other:?}"),
+        }
+    };
+    wait_for("the path takes the new way", || (out("r1") == ["to-r3"] && !out("r3").is_empty()).then_some(()));
+    assert!(churning.try_wait().unwrap().is_none(), "routes still come and go");
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", bed.agent("r1").pid)).unwrap();
+        let fields: Vec<u64> =
+            stat[stat.rfind(')').unwrap() + 2..].split(' ').map(|f| f.parse().unwrap_or(0)).collect();
+        fields[11] + fields[12]
+    };
+    let (before, begun) = (ticks(), std::time::Instant::now());
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let share = (ticks() - before) as f64 / 100.0 / begun.elapsed().as_secs_f64();
+    eprintln!("the agent takes {:.0} % of a processor while routes come and go", 100.0 * share);
+    let _ = churning.kill();
+    churning.wait().unwrap();
+}
+
 #[test]
 fn what_others_change_is_mended_and_what_they_take_is_told() {
     let Some(bed) = Bed::up("30s") else { return };

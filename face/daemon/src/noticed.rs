@@ -1,0 +1,123 @@
+//! What others change in the kernel: links, addresses, routes, traffic control.
+//!
+//! The first change is looked at when it comes; those that follow within a tenth of a second are looked at together, so that
+//! routes that come and go all the time cost a bounded amount of work. A change of a route is followed for the destinations that it is about; links
+//! and addresses are read again only where one of them changed.
+
+use crate::agent::Agent;
+use crate::config::Level;
+use crate::interfaces::{self, Interfaces};
+use linux::netlink::notice::Notice;
+use node::io::{Input, InterfaceState};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use terms::{Span, Time};
+
+/// How soon after a notice it is looked whether somebody changed traffic control: our own changes are noticed as well, and a short wait
+/// takes many of them at once.
+const LOOK_SOON: Span = Span::from_millis(100);
+/// How long after it was looked at changes they are not looked at again.
+const REST: Span = Span::from_millis(100);
+/// Most networks that are told apart.
+const MOST_NETWORKS: usize = 16;
+
+/// What waits.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed {
+    /// Links or addresses; multicast routes; more than is told apart.
+    anything: bool,
+    networks: BTreeSet<(IpAddr, u8)>,
+    /// Not before then.
+    rests_until: Option<Time>,
+}
+
+impl Noticed {
+    /// When it is looked at; `None`: nothing waits.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        (self.anything || !self.networks.is_empty()).then(|| self.rests_until.unwrap_or(Time::ZERO))
+    }
+
+    fn add(&mut self, notice: Notice) {
+        match notice {
+            Notice::Qdisc(_) => {}
+            Notice::Route(Some(network)) if self.networks.len() < MOST_NETWORKS => drop(self.networks.insert(network)),
+            _ => self.anything = true,
+        }
+    }
+}
+
+impl Agent {
+    /// Something changed in the kernel.
+    pub(crate) fn notice(&mut self) {
+        let notices = match self.notices.take() {
+            Ok(notices) => notices,
+            Err(error) => {
+                self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]);
+                vec![Notice::Lost]
+            }
+        };
+        if notices.iter().any(|notice| matches!(notice, Notice::Qdisc(_) | Notice::Lost)) {
+            self.look_at = self.look_at.min(self.clock.now() + LOOK_SOON);
+        }
+        notices.into_iter().for_each(|notice| self.noticed.add(notice));
+        self.look_at_changes();
+    }
+
+    /// Looks again, if it is time, and tells what is different.
+    pub(crate) fn look_at_changes(&mut self) {
+        if self.noticed.wake_at().is_none_or(|at| at > self.clock.now()) {
+            return;
+        }
+        let (anything, networks) = (self.noticed.anything, std::mem::take(&mut self.noticed.networks));
+        self.noticed.anything = false;
+        if anything {
+            if let Err(error) = self.node.route_mut().forget() {
+                self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]);
+            }
+            match interfaces::read(&mut self.netlink, &self.config) {
+                Ok(now) => self.compare(now),
+                Err(error) => self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]),
+            }
+            self.tell(Input::RouteChanged(None));
+        } else {
+            networks.iter().for_each(|(network, bits)| self.node.route_mut().forget_within(*network, *bits));
+            networks.into_iter().for_each(|within| self.tell(Input::RouteChanged(Some(within))));
+        }
+        self.tell_refused_statics(); // an address of theirs may have come
+        self.noticed.rests_until = Some(self.clock.now() + REST);
+    }
+
+    pub(crate) fn renew_multicast_routes(&mut self) {
+        for failed in self.mroutes.renew(&self.config, &self.interfaces) {
+            self.log.line(self.clock.now(), Level::Error, "multicast_route", &[("text", &failed)]);
+        }
+    }
+
+    fn compare(&mut self, mut now: Interfaces) {
+        for (index, state) in &mut now {
+            // A driver forgets its rate while a cable is out; what was promised on the link is not over for that.
+            let known = self.interfaces.get(index).filter(|before| before.name == state.name && state.rsvp);
+            state.link = state.link.or(known.and_then(|before| before.link));
+        }
+        let before = std::mem::replace(&mut self.interfaces, now.clone());
+        self.names.extend(now.iter().map(|(&index, state)| (index, state.name.clone())));
+        for (index, state) in before.iter().filter(|(index, _)| !now.contains_key(index)) {
+            self.announce(Level::Warn, "interface_gone", &state.name.clone());
+            self.tell(Input::InterfaceGone(*index));
+        }
+        for (index, state) in now {
+            if before.get(&index) != Some(&state) {
+                self.announce(Level::Info, "interface", &format!("{} changed", state.name));
+                self.tell_interface(state);
+            }
+        }
+        self.tell_bookable();
+        self.renew_multicast_routes();
+        self.renew_echo();
+    }
+
+    pub(crate) fn tell_interface(&mut self, state: InterfaceState) {
+        self.tell_auth(state.index, &state.name);
+        self.tell(Input::Interface(state));
+    }
+}
