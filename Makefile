@@ -90,7 +90,8 @@ install: build
 	install -D -m 755 $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice
 	install -d -m 755 $(DESTDIR)/etc/sluice
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|/usr/local/bin|$(PREFIX)/bin|' dist/sluice-agent.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
+	for unit in sluice-agent sluice-broker; do \
+		sed 's|/usr/local/bin|$(PREFIX)/bin|' dist/$$unit.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service; done
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(SLUICE) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
@@ -99,6 +100,7 @@ install: build
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/sluice $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
+	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-broker.service
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/sluice*.1
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sluice
 

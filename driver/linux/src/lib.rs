@@ -1,7 +1,7 @@
 //! Sluice on the Linux kernel. This crate acts; it decides nothing.
 //!
 //! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
-//! and knows processes, [`owner`] whose they are, [`channel`] joins two of them, [`privilege`] gives power away, [`poll`]
+//! and knows processes, [`owner`] whose they are, [`channel`] joins two of them, [`privilege`] and [`landlock`] give power away, [`poll`]
 //! waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
 //! [`cgroup`] knows control groups, [`cpu`] and [`storage`] reserve processors and disks, [`gauge`] makes rates of counts;
 //! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces;
@@ -22,6 +22,7 @@ pub mod error;
 pub mod ethtool;
 pub mod files;
 pub mod gauge;
+pub mod landlock;
 pub mod mroute;
 pub mod netlink;
 pub mod netns;

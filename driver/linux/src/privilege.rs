@@ -71,6 +71,24 @@ pub fn give_up(user: User) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Gives every capability up for good and stays who it is, without another way to get one. To be called
+/// before a second thread starts.
+///
+/// # Errors
+/// Something is left: the caller must end.
+pub fn give_up_capabilities() -> Result<(), Failed> {
+    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    // Without CAP_SETPCAP nothing can be dropped, and nothing got: no new privileges.
+    drop_bounding_set();
+    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong)?;
+    no_capabilities()?;
+    let left = held();
+    if left.permitted != 0 || left.effective != 0 {
+        return Err(Failed::because("give capabilities up", io::Error::other(format!("something is left: {left:?}"))));
+    }
+    Ok(())
+}
+
 /// Capabilities of a process, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Held {

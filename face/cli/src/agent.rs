@@ -37,3 +37,10 @@ pub fn front() -> Result<ExitCode, Complaint> {
     daemon::remote::front::run().map_err(|failed| Complaint::world(failed.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// Runs an agent of what can be reserved on a machine without a configuration file.
+pub fn own() -> Result<ExitCode, Complaint> {
+    let config = daemon::own::config().map_err(Complaint::world)?;
+    daemon::run(config).map_err(|error| Complaint::world(error.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}

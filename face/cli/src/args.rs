@@ -62,6 +62,9 @@ pub enum Command {
     /// The process of an agent that speaks with callers from other machines; only an agent starts it
     #[command(hide = true, name = daemon::remote::COMMAND)]
     RemoteFront,
+    /// The agent of a machine without a configuration file; only a broker starts it
+    #[command(hide = true, name = daemon::own::COMMAND)]
+    OwnAgent,
     /// Run a broker, in the foreground: REST, event streams and webhooks over one or more agents
     Broker(BrokerArgs),
     /// Reserve network, processor, disk or licences, now or for later: all or nothing

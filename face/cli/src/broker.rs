@@ -5,14 +5,16 @@ use crate::places::PapersArgs;
 use api::agent::Request;
 use clap::Args;
 use daemon::AgentConfig;
-use rest::{AgentAt, At, BrokerConfig};
+use linux::landlock::{self, Use};
+use linux::privilege;
+use rest::{AgentAt, At, BrokerConfig, Opened};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use trust::Files;
 
 /// Read where they are, if nothing else is said.
@@ -82,11 +84,14 @@ pub fn run(args: &BrokerArgs) -> Result<ExitCode, Complaint> {
         println!("no mistake found");
         return Ok(ExitCode::SUCCESS);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let own = own_agent(args, &config)?;
-    runtime.block_on(serve(&config))?;
+    let opened = rest::open(&config).map_err(Complaint::world)?;
+    give_up(&config)?;
+    let inside = own.map(Inside::watch).transpose()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(&config, opened, inside.as_ref().map(|(_, ended)| ended.clone())))?;
     drop(runtime);
-    own.map_or(Ok(ExitCode::SUCCESS), Inside::end)
+    inside.map_or(Ok(ExitCode::SUCCESS), |(socket, ended)| end(&socket, &ended))
 }
 
 fn config(args: &BrokerArgs) -> Result<BrokerConfig, Complaint> {
@@ -147,10 +152,10 @@ fn agent(text: &str) -> Result<AgentAt, Complaint> {
     Ok(AgentAt { name: name.to_owned(), at: at.ok_or_else(wrong)? })
 }
 
-async fn serve(config: &BrokerConfig) -> Result<(), Complaint> {
+async fn serve(config: &BrokerConfig, opened: Opened, inside: Option<Ended>) -> Result<(), Complaint> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let running = rest::start(config).await.map_err(Complaint::world)?;
+    let running = opened.serve().await.map_err(Complaint::world)?;
     let names: Vec<&str> = config.agents.iter().map(|agent| agent.name.as_str()).collect();
     eprintln!("sluice: broker over {} on {}", names.join(", "), config.socket.display());
     for (number, address) in running.listens.iter().enumerate() {
@@ -160,61 +165,154 @@ async fn serve(config: &BrokerConfig) -> Result<(), Complaint> {
     if running.finished > 0 {
         eprintln!("sluice: {} reservations that an earlier broker left half booked are booked", running.finished);
     }
-    tokio::select! {
-        _ = end.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    let died = tokio::select! {
+        _ = end.recv() => None,
+        _ = interrupt.recv() => None,
+        status = death(inside) => Some(status),
+    };
     running.stop().await;
-    Ok(())
+    died.map_or(Ok(()), |how| {
+        let what =
+            format!("the agent that this broker started has ended ({how}); what is booked is kept: start it again");
+        Err(Complaint::world(what))
+    })
 }
 
-/// An agent inside this process.
+/// Waits until the agent that this broker started ends; without one, for ever.
+async fn death(inside: Option<Ended>) -> String {
+    let Some(mut inside) = inside else { return std::future::pending().await };
+    match inside.wait_for(Option::is_some).await {
+        Ok(status) => status.map_or_else(String::new, |status| status.to_string()),
+        Err(_) => "the thread that waits for it is gone".to_owned(),
+    }
+}
+
+/// This machine's agent where this broker started it: a process of its own, so that the broker holds none of its rights.
 struct Inside {
     socket: PathBuf,
-    thread: JoinHandle<()>,
-    ended: Receiver<Result<(), String>>,
+    child: Child,
 }
 
-/// Starts this machine's own agent here, if it is what the broker asks and none runs.
+/// How it ended, once it has.
+type Ended = watch::Receiver<Option<ExitStatus>>;
+
+/// Starts this machine's own agent, if it is what the broker asks and none runs.
 fn own_agent(args: &BrokerArgs, config: &BrokerConfig) -> Result<Option<Inside>, Complaint> {
     let At::Socket(at) = &config.agents[0].at else { return Ok(None) };
     if args.no_agent || !config.own_agent || UnixStream::connect(at).is_ok() {
         return Ok(None);
     }
+    let mut command = Command::new("/proc/self/exe");
     let file = Path::new(AGENT_FILE);
-    let agent = match file.exists() {
-        true => AgentConfig::load(file).map_err(|mistake| Complaint::usage(mistake.to_string()))?,
-        false => daemon::own::config().map_err(Complaint::world)?,
+    let socket = if file.exists() {
+        command.arg("agent").arg("--config").arg(file);
+        AgentConfig::load(file).map_err(|mistake| Complaint::usage(mistake.to_string()))?.socket
+    } else {
+        command.arg(daemon::own::COMMAND);
+        api::places::AGENT_SOCKET.into()
     };
-    let socket = agent.socket.clone();
-    let (to, ended) = channel();
-    let thread = std::thread::Builder::new().name("agent".to_owned());
-    let thread = thread.spawn(move || drop(to.send(daemon::run(agent).map_err(|error| error.to_string()))))?;
+    // A terminal's Ctrl-C is for the broker, which stops it when all is answered; it does not outlive the broker.
+    command.stdin(Stdio::null()).process_group(0);
+    linux::process::die_with_us(&mut command);
+    let mut inside = Inside { socket, child: command.spawn()? };
     let begun = Instant::now();
-    while UnixStream::connect(&socket).is_err() {
-        if let Ok(Err(why)) = ended.try_recv() {
-            return Err(Complaint::world(format!("no agent runs, and none can be started here: {why}")));
+    while UnixStream::connect(&inside.socket).is_err() {
+        if let Some(status) = inside.child.try_wait()? {
+            let what = format!("no agent runs, and none can be started here ({status}); its reason is above");
+            return Err(Complaint::world(what));
         }
         if begun.elapsed() > AGENT_PATIENCE {
             return Err(Complaint::world("no agent runs, and the one that was started says nothing"));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    Ok(Some(Inside { socket, thread, ended }))
+    Ok(Some(inside))
 }
 
 impl Inside {
-    /// Stops it, and tells how it went.
-    fn end(self) -> Result<ExitCode, Complaint> {
-        if let Ok(mut client) = api::client::Client::connect(&self.socket) {
-            let _ = client.call(Request::Stop);
-        }
-        let result = self.ended.recv_timeout(AGENT_PATIENCE);
-        match result {
-            Ok(Ok(())) => drop(self.thread.join()),
-            Ok(Err(why)) => return Err(Complaint::world(why)),
-            Err(_) => return Err(Complaint::world("the agent inside does not stop")),
-        }
-        Ok(ExitCode::SUCCESS)
+    /// Waits for its end on a thread of its own.
+    fn watch(mut self) -> Result<(PathBuf, Ended), Complaint> {
+        let (tell, ended) = watch::channel(None);
+        let thread = std::thread::Builder::new().name("agent".to_owned());
+        thread.spawn(move || {
+            if let Ok(status) = self.child.wait() {
+                let _ = tell.send(Some(status));
+            }
+        })?;
+        Ok((self.socket, ended))
     }
+}
+
+/// Stops it, and tells how it went.
+fn end(socket: &Path, ended: &Ended) -> Result<ExitCode, Complaint> {
+    if let Ok(mut client) = api::client::Client::connect(socket) {
+        let _ = client.call(Request::Stop);
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < AGENT_PATIENCE {
+        match *ended.borrow() {
+            Some(status) if status.success() => return Ok(ExitCode::SUCCESS),
+            Some(status) => {
+                return Err(Complaint::world(format!("the agent that this broker started ended: {status}")));
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+    Err(Complaint::world("the agent that this broker started does not stop"))
+}
+
+/// Files that a program needs to find other hosts and to know users, beside its libraries.
+const SYSTEM: [&str; 18] = [
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run/systemd/resolve",
+    "/run/nscd",
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/host.conf",
+    "/etc/gai.conf",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/ssl",
+    "/etc/localtime",
+    "/etc/ld.so.cache",
+];
+
+/// From here on this process reads what strangers send: it keeps no capability, and no way to any file but its own. Before the second
+/// thread starts.
+fn give_up(config: &BrokerConfig) -> Result<(), Complaint> {
+    // One that cannot be made is complained about when something is to be kept there.
+    let _ = std::fs::create_dir_all(&config.state);
+    let folder =
+        |path: &Path| path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+    let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    read.push(config.hooks_ca.clone());
+    // The folders: a list of revocations is replaced by a new file.
+    read.extend(config.tls.iter().flat_map(Files::paths).map(folder));
+    let mut places: Vec<(&Path, Use)> = read.iter().map(|path| (path.as_path(), Use::Read)).collect();
+    let socket = folder(&config.socket);
+    places.extend([(config.state.as_path(), Use::Write), (socket.as_path(), Use::Remove)]);
+    privilege::give_up_capabilities().map_err(|failed| Complaint::world(failed.to_string()))?;
+    if !landlock::only(&places).map_err(|failed| Complaint::world(failed.to_string()))? {
+        eprintln!(
+            "sluice: this kernel has no Landlock: the broker holds no capability, but its user's files are open to it"
+        );
+    }
+    // What is read again while it runs must be readable now.
+    for path in config
+        .tls
+        .iter()
+        .flat_map(|files| files.revoked.iter().chain(files.partners.iter().flat_map(|one| &one.revoked)))
+    {
+        std::fs::File::open(path).map_err(|error| {
+            let what = "cannot be read again without capabilities: make file and folder readable for the broker's user";
+            Complaint::world(format!("{}: {what} ({error})", path.display()))
+        })?;
+    }
+    Ok(())
 }

@@ -13,6 +13,9 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
+/// The command by which a broker starts an agent of it.
+pub const COMMAND: &str = "own-agent";
+
 /// Makes it; its key is made once and kept in the state folder.
 ///
 /// # Errors

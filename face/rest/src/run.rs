@@ -9,6 +9,7 @@ use crate::routes;
 use crate::webhook::Hooks;
 use crate::wire::Outward;
 use linux::clock::Clock;
+use rustls::ServerConfig;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use trust::Speaks;
+use trust::{Gate, Speaks};
 
 /// Why a broker does not start: a sentence for the operator.
 pub type Broken = String;
@@ -35,11 +36,31 @@ pub struct Running {
     socket: PathBuf,
 }
 
+/// A broker that has opened all that takes rights, and serves nobody yet.
+#[derive(Debug)]
+pub struct Opened {
+    config: BrokerConfig,
+    broker: Arc<Broker>,
+    unix: std::os::unix::net::UnixListener,
+    with_tls: Vec<(std::net::TcpListener, Arc<ServerConfig>, Arc<Gate>)>,
+    without: Vec<std::net::TcpListener>,
+    listens: Vec<SocketAddr>,
+    operators: Option<u32>,
+}
+
 /// Starts a broker; its agents may come later.
 ///
 /// # Errors
 /// A file, a port or the socket is not to be had.
 pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
+    open(config)?.serve().await
+}
+
+/// Opens files, ports and the socket; what comes after needs no rights but those of its user.
+///
+/// # Errors
+/// One is not to be had.
+pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
     let clock = Clock::start();
     let now: trust::Now = Arc::new(move || clock.today());
     let tls = config
@@ -55,35 +76,49 @@ pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
     let outward = client.zip(gate).map(|(config, gate)| Outward { config, gate });
     let intents = Intents::open(&config.state)?;
     let broker = Arc::new(Broker::new(config, hooks, intents, outward));
-    let (stop, stopped) = watch::channel(false);
-    let house = House::new(routes::router(broker.clone()), config.limits, stopped.clone());
-    let mut tasks = JoinSet::new();
     let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let unix =
         unix_socket(&config.socket).map_err(|error| format!("listen on {}: {error}", config.socket.display()))?;
     for address in &config.listen {
         let (tls, gate) = tls.clone().ok_or("listening needs [tls]")?;
-        let listener = tcp(address, &mut listens).await?;
-        with_tls.push((listener, TlsAcceptor::from(tls), gate));
+        with_tls.push((tcp(address, &mut listens)?, tls, gate));
     }
     for address in &config.plain {
-        without.push(tcp(address, &mut listens).await?);
+        without.push(tcp(address, &mut listens)?);
     }
-    // First what an earlier broker left half done, then the first request.
-    let mut recovery = Recovery::default();
-    let done = recovery.pass(&broker).await;
-    let finished = recovery.finished;
-    tasks.spawn(recover::run(broker.clone(), recovery, done, stopped));
-    broker.hooks.start(&broker);
-    let seats = house.seats();
-    for (listener, acceptor, gate) in with_tls {
-        tasks.spawn(house.clone().tls(listener, acceptor, gate, seats.clone()));
+    let operators = linux::process::group_id(&config.operators);
+    Ok(Opened { config: config.clone(), broker, unix, with_tls, without, listens, operators })
+}
+
+impl Opened {
+    /// First what an earlier broker left half done, then the first request.
+    ///
+    /// # Errors
+    /// A socket cannot be waited for.
+    pub async fn serve(self) -> Result<Running, Broken> {
+        let Opened { config, broker, unix, with_tls, without, listens, operators } = self;
+        let (stop, stopped) = watch::channel(false);
+        let house = House::new(routes::router(broker.clone()), config.limits, stopped.clone());
+        let mut tasks = JoinSet::new();
+        let wrong = |error: io::Error| format!("wait for callers: {error}");
+        let unix = UnixListener::from_std(unix).map_err(wrong)?;
+        let mut recovery = Recovery::default();
+        let done = recovery.pass(&broker).await;
+        let finished = recovery.finished;
+        tasks.spawn(recover::run(broker.clone(), recovery, done, stopped));
+        broker.hooks.start(&broker);
+        let seats = house.seats();
+        for (listener, tls, gate) in with_tls {
+            let listener = TcpListener::from_std(listener).map_err(wrong)?;
+            tasks.spawn(house.clone().tls(listener, TlsAcceptor::from(tls), gate, seats.clone()));
+        }
+        for listener in without {
+            let listener = TcpListener::from_std(listener).map_err(wrong)?;
+            tasks.spawn(house.clone().plain(listener, config.plain_as.as_str().into()));
+        }
+        tasks.spawn(house.unix(unix, operators));
+        Ok(Running { listens, finished, stop, tasks, socket: config.socket })
     }
-    for listener in without {
-        tasks.spawn(house.clone().plain(listener, config.plain_as.as_str().into()));
-    }
-    tasks.spawn(house.unix(unix, linux::process::group_id(&config.operators)));
-    Ok(Running { listens, finished, stop, tasks, socket: config.socket.clone() })
 }
 
 impl Running {
@@ -101,16 +136,17 @@ impl Drop for Running {
     }
 }
 
-async fn tcp(address: &SocketAddr, listens: &mut Vec<SocketAddr>) -> Result<TcpListener, Broken> {
+fn tcp(address: &SocketAddr, listens: &mut Vec<SocketAddr>) -> Result<std::net::TcpListener, Broken> {
     let wrong = |error: io::Error| format!("listen on {address}: {error}");
-    let listener = TcpListener::bind(address).await.map_err(wrong)?;
+    let listener = std::net::TcpListener::bind(address).map_err(wrong)?;
+    listener.set_nonblocking(true).map_err(wrong)?;
     listens.push(listener.local_addr().map_err(wrong)?);
     Ok(listener)
 }
 
 /// Mode 0660, group `sluice` where there is one; what a killed broker left is replaced.
-fn unix_socket(path: &Path) -> io::Result<UnixListener> {
+fn unix_socket(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let listener = linux::files::listen(path, linux::process::group_id("sluice"))?;
     listener.set_nonblocking(true)?;
-    UnixListener::from_std(listener)
+    Ok(listener)
 }

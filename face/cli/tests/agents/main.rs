@@ -17,6 +17,7 @@ mod disk;
 mod echoes;
 mod expiry;
 mod forms;
+mod inside;
 mod interop;
 mod life;
 mod load;
