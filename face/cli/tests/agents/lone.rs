@@ -53,18 +53,6 @@ impl Lone {
         self.netns.run(up).unwrap();
     }
 
-    /// Brings its link up, so that `net/near` can be booked.
-    pub fn link_up(&self) {
-        let both = || {
-            let mut socket = Socket::open().unwrap();
-            for end in ["near", "far"] {
-                let index = socket.link_by_name(end).unwrap().index;
-                socket.set_link_up(index, true).unwrap();
-            }
-        };
-        self.netns.run(both).unwrap();
-    }
-
     pub fn socket(&self) -> PathBuf {
         self.place.join("agent.sock")
     }
