@@ -175,6 +175,12 @@ static __always_inline int mask_is_exact(const struct ports_and_more *m)
     return (m->sport & m->dport) == 0xffff && m->protocol == 0xff;
 }
 
+// A port of zero beside one that is not means "any" in a data plane: user space says no to it.
+static __always_inline int names_nobody(const struct ports_and_more *f)
+{
+    return !f->protocol || !f->sport != !f->dport;
+}
+
 static __always_inline int read4(struct message4 *body, struct message *m, struct session_key *k)
 {
     if ((void *)(body + 1) > m->end)
@@ -194,7 +200,7 @@ static __always_inline int read4(struct message4 *body, struct message *m, struc
     const struct classifier4 *f = &body->flow;
     if ((body->mask.src & body->mask.dst) != 0xffffffff || !mask_is_exact(&body->mask.more))
         return RARE;
-    if (is_nobody4(f->src) || is_nobody4(f->dst) || !f->more.protocol)
+    if (is_nobody4(f->src) || is_nobody4(f->dst) || names_nobody(&f->more))
         return RARE;
     m->echo = e;
     m->rate = body->rate;
@@ -234,7 +240,7 @@ static __noinline int read6(const struct settings *set, struct message6 *body, s
         all &= body->mask.src[i] & body->mask.dst[i];
     if (all != 0xffffffff || !mask_is_exact(&body->mask.more))
         return RARE;
-    if (is_nobody6(f->src) || is_nobody6(f->dst) || !f->more.protocol)
+    if (is_nobody6(f->src) || is_nobody6(f->dst) || names_nobody(&f->more))
         return RARE;
     m->echo = e;
     m->rate = body->rate;

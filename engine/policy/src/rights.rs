@@ -265,9 +265,6 @@ const CHANGE: &[Row] = &by_owner("rrr r-r--", "rr- --r--");
 const GIVE_BACK: &[Row] = &by_owner("yyy y-y--", "yy- --y--");
 /// Reads a reservation.
 const READ: &[Row] = &by_owner("yyy yyy--", "yy- -yy--");
-/// What is the caller's and nobody else's.
-const PRIVATE: &[Row] = &by_owner("yyy yyy--", "--- -----");
-
 impl Call {
     /// Its rows of the table.
     pub fn rows(self) -> &'static [Row] {
@@ -292,7 +289,7 @@ impl Call {
             Call::BookCreate | Call::PostReservation => RESERVE,
             Call::BookCommit | Call::BookModify | Call::BookBind => CHANGE,
             Call::PatchReservation | Call::PostBind | Call::PostCommit => CHANGE,
-            Call::BookCancel | Call::DeleteReservation => GIVE_BACK,
+            Call::BookCancel | Call::DeleteReservation | Call::DeleteWebhook => GIVE_BACK,
             Call::BookShow | Call::BookHistory | Call::BookFollow => READ,
             Call::GetReservations | Call::GetReservation | Call::GetHistory | Call::GetEvents => READ,
             Call::BookAudit => const { &any("yyr ryy--") },
@@ -303,8 +300,9 @@ impl Call {
             | Call::BoomerangTrace
             | Call::ReloadKeys
             | Call::Stop => SYSTEM,
-            Call::GetWebhooks | Call::PostWebhook => const { &own("yyy yyy--") },
-            Call::DeleteWebhook => PRIVATE,
+            Call::GetWebhooks => const { &own("yyy yyy--") },
+            // An auditor reads, and has nothing sent anywhere.
+            Call::PostWebhook => const { &own("yyy y-y--") },
         }
     }
 

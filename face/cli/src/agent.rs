@@ -4,6 +4,8 @@ use crate::args::AgentRunArgs;
 use crate::complain::Complaint;
 use daemon::{AgentConfig, StartError};
 use linux::clock::Clock;
+use linux::process::ProcessId;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use trust::Speaks;
@@ -38,9 +40,20 @@ pub fn front() -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs an agent of what can be reserved on a machine without a configuration file.
-pub fn own() -> Result<ExitCode, Complaint> {
-    let config = daemon::own::config().map_err(Complaint::world)?;
+/// Runs the agent that a broker starts on its own machine: by that file, or of what can be reserved on a machine without one.
+/// It ends when its standard input does, as it does with the broker, whatever way.
+pub fn own(file: Option<&Path>) -> Result<ExitCode, Complaint> {
+    let config = match file {
+        Some(file) => AgentConfig::load(file).map_err(|mistake| Complaint::usage(mistake.to_string()))?,
+        None => daemon::own::config().map_err(Complaint::world)?,
+    };
+    std::thread::Builder::new().name("parent".to_owned()).spawn(end_with_input)?;
     daemon::run(config).map_err(|error| Complaint::world(error.to_string()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end of the input, and ends this process as a crash would: what is in force stays so, and the next agent adopts it.
+fn end_with_input() {
+    let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+    let _ = ProcessId::of(std::process::id()).map(|own| own.signal(9));
 }

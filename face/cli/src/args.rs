@@ -64,7 +64,11 @@ pub enum Command {
     RemoteFront,
     /// The agent of a machine without a configuration file; only a broker starts it
     #[command(hide = true, name = daemon::own::COMMAND)]
-    OwnAgent,
+    OwnAgent {
+        /// Its configuration file
+        #[arg(long)]
+        config: Option<PathBuf>,
+    },
     /// Run a broker, in the foreground: REST, event streams and webhooks over one or more agents
     Broker(BrokerArgs),
     /// Reserve network, processor, disk or licences, now or for later: all or nothing

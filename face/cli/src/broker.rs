@@ -204,16 +204,16 @@ fn own_agent(args: &BrokerArgs, config: &BrokerConfig) -> Result<Option<Inside>,
     }
     let mut command = Command::new("/proc/self/exe");
     let file = Path::new(AGENT_FILE);
+    command.arg(daemon::own::COMMAND);
     let socket = if file.exists() {
-        command.arg("agent").arg("--config").arg(file);
+        command.arg("--config").arg(file);
         AgentConfig::load(file).map_err(|mistake| Complaint::usage(mistake.to_string()))?.socket
     } else {
-        command.arg(daemon::own::COMMAND);
         api::places::AGENT_SOCKET.into()
     };
-    // A terminal's Ctrl-C is for the broker, which stops it when all is answered; it does not outlive the broker.
-    command.stdin(Stdio::null()).process_group(0);
-    linux::process::die_with_us(&mut command);
+    // A terminal's Ctrl-C is for the broker, which stops it when all is answered. It does not outlive the broker: its input
+    // ends with us. (The kernel's parent-death signal would be held back, as this process may signal nobody.)
+    command.stdin(Stdio::piped()).process_group(0);
     let mut inside = Inside { socket, child: command.spawn()? };
     let begun = Instant::now();
     while UnixStream::connect(&inside.socket).is_err() {
@@ -234,10 +234,13 @@ impl Inside {
     fn watch(mut self) -> Result<(PathBuf, Ended), Complaint> {
         let (tell, ended) = watch::channel(None);
         let thread = std::thread::Builder::new().name("agent".to_owned());
+        // `wait` would close it, and the agent end.
+        let input = self.child.stdin.take();
         thread.spawn(move || {
             if let Ok(status) = self.child.wait() {
                 let _ = tell.send(Some(status));
             }
+            drop(input);
         })?;
         Ok((self.socket, ended))
     }

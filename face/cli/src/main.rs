@@ -48,7 +48,7 @@ fn only_reads(command: &Command) -> bool {
         command,
         Command::Agent(_)
             | Command::RemoteFront
-            | Command::OwnAgent
+            | Command::OwnAgent { .. }
             | Command::Broker(_)
             | Command::Up(_)
             | Command::Down(_)
@@ -71,7 +71,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
         Command::RemoteFront => agent::front(),
-        Command::OwnAgent => agent::own(),
+        Command::OwnAgent { config } => agent::own(config.as_deref()),
         Command::Broker(args) => broker::run(args),
         Command::Reserve(args) => book::reserve(args),
         Command::Enquire(args) => book::enquire(args),

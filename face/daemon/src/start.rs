@@ -179,7 +179,8 @@ const LOCKS: &str = "/run/sluice.locks";
 /// One agent per network namespace, because two would fight over its interfaces.
 fn claim_namespace(locks: &Path) -> Result<Lock, StartError> {
     let what = "claim this network namespace";
-    let namespace = fs::metadata("/proc/self/ns/net").map_err(Failed::doing(what))?;
+    // This thread's: a program may run agents in several namespaces, a thread each.
+    let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(Failed::doing(what))?;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(locks);
     made.map_err(Failed::doing(format!("make {}", locks.display())))?;
     let found = fs::symlink_metadata(locks).map_err(Failed::doing(format!("look at {}", locks.display())))?;

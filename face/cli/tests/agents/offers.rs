@@ -36,16 +36,6 @@ fn what_is_offered_is_taken_as_it_is_typed() {
     let no = refused(&bed, "sluice reserve net/to-maui=7mbit --for 10m", 1);
     let commands: Vec<&str> = no.lines().filter_map(|line| line.trim().strip_prefix("sluice reserve ")).collect();
     assert_eq!(commands.len(), 2, "later and slower: {no}");
-    // As offered, without the socket that the test adds again.
-    for command in commands {
-        let bare = command.split(" --socket ").next().unwrap();
-        let rest = command
-            .split(" -w ")
-            .nth(1)
-            .filter(|_| !bare.contains(" -w "))
-            .map_or(String::new(), |w| format!(" -w {w}"));
-        done(&bed, &format!("sluice reserve {bare}{rest}"));
-    }
     // Whose packets they are already, and until when.
     let handle = first.split_whitespace().next().unwrap();
     let taken = refused(
@@ -54,6 +44,18 @@ fn what_is_offered_is_taken_as_it_is_typed() {
         1,
     );
     assert!(taken.contains(handle) && taken.contains("until") && taken.contains("another port"), "{taken}");
+    // As offered, without the socket that the test adds again.
+    for command in commands {
+        let bare = command.split(" --socket ").next().unwrap();
+        let rest = command
+            .split(" -w ")
+            .nth(1)
+            .filter(|_| !bare.contains(" -w "))
+            .map_or(String::new(), |w| format!(" -w {w}"));
+        let taken = done(&bed, &format!("sluice reserve {bare}{rest}"));
+        // Room for what comes below.
+        done(&bed, &format!("sluice cancel {}", taken.split_whitespace().next().unwrap()));
+    }
     // An hour longer.
     let until = |text: &str| text.lines().rfind(|line| line.contains(" .. ")).unwrap_or_default().trim().to_owned();
     let longer = done(&bed, &format!("sluice modify {handle} --end +1h"));

@@ -60,8 +60,10 @@ pub fn run(root: &Path, program: &Path, page: &Page, nightly: bool) -> Result<()
     let (script, log) = (work.join("script"), work.join("log"));
     std::fs::write(&script, written(page, nightly)).map_err(|error| error.to_string())?;
     let output = std::fs::File::create(&log).map_err(|error| error.to_string())?;
-    let mut command = Command::new("unshare");
+    // A shell that was told to ignore an interrupt, as one behind `nohup` or `&` is, cannot be told otherwise from inside.
+    let mut command = Command::new("env");
     command
+        .args(["--default-signal=INT,QUIT", "unshare"])
         .args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"])
         .arg(&script)
         .env("DOCS_SLUICE", program)

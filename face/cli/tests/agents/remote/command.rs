@@ -210,20 +210,34 @@ fn which_broker_is_meant_and_who_asks() {
                 "10.0.2.2",
                 "--forward",
                 "1mbit",
+                "--for",
+                "1h",
             ],
             2,
             "asked of a broker",
         ),
         (&["reserve", "--from", "10.0.0.1", "--to", "10.7.7.7", "--forward", "1mbit", "--for", "1h"], 2, "no way"),
-        (&["reserve", "--to", "10.0.2.2", "--forward", "1mbit"], 2, "--from ADDRESS"),
+        (&["reserve", "--to", "10.0.2.2", "--forward", "1mbit", "--for", "1h"], 2, "--from ADDRESS"),
         (
-            &["reserve", "--from", "10.0.0.1", "--source", "10.0.0.3", "--to", "10.0.2.2", "--forward", "1mbit"],
+            &[
+                "reserve",
+                "--from",
+                "10.0.0.1",
+                "--source",
+                "10.0.0.3",
+                "--to",
+                "10.0.2.2",
+                "--forward",
+                "1mbit",
+                "--for",
+                "1h",
+            ],
             2,
             "one already",
         ),
-        (&["reserve", "maui/net/to-glenwood=1mbit", "--group", "x"], 2, "--group"),
+        (&["reserve", "maui/net/to-glenwood=1mbit", "--for", "1h", "--group", "x"], 2, "--group"),
         (&["reserve", "maui/net/nothing=1mbit", "--for", "1h"], 1, "no resource"),
-        (&["reserve", "nowhere/net/x=1mbit"], 2, "AGENT/RESOURCE"),
+        (&["reserve", "nowhere/net/x=1mbit", "--for", "1h"], 2, "AGENT/RESOURCE"),
         (&["reserve", "maui/net/to-glenwood=1mbit", "-w", "2020-01-01 00:00..2020-01-02 00:00"], 2, "over already"),
         (&["watch", "--after", "x"], 2, "AGENT:NUMBER"),
         (&["list", "../webhooks"], 1, "no such thing"),
@@ -233,7 +247,7 @@ fn which_broker_is_meant_and_who_asks() {
     }
     // Those who serve do not ask; who is nobody's is nobody; no certificate, no word.
     let (code, text) = site.failed("agent-maui", &["list"]);
-    assert!(code == 1 && text.contains("not for asking"), "{code} {text}");
+    assert!(code == 1 && text.contains("you are maui (no groups), agent by certificate"), "{code} {text}");
     let output = site.command("requester-alice", &["list"]).env_remove("SLUICE_CERTIFICATE").output().unwrap();
     assert!(output.status.code() == Some(2) && errors(&output).contains("SLUICE_CERTIFICATE"), "{}", errors(&output));
     let authority = Command::new(SLUICE)

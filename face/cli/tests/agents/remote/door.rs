@@ -241,9 +241,11 @@ fn floods_at_the_door_leave_those_who_are_inside_alone() {
     eprintln!("50 calls beside 300 half hellos: {:?}, the slowest {slowest:?}", begun.elapsed());
     let mut again = far.reach("a", HERE, "requester-alice").unwrap();
     assert_eq!(kind(again.call(Request::Hello)), "ok");
-    // More callers from one address than it may have: those beyond are refused, and their room comes back.
-    let many: Vec<Client> = (0..120).map_while(|_| far.reach("a", HERE, "requester-alice").ok()).collect();
-    assert!((50..96).contains(&many.len()), "{} came in", many.len());
+    // More connections of one certificate than it may have (32, two of them above): those beyond are closed before their
+    // first answer, and their room comes back. TLS 1.3 lets a client finish before the server has said no, so calls are counted.
+    let mut many: Vec<Client> = (0..120).filter_map(|_| far.reach("a", HERE, "requester-alice").ok()).collect();
+    let served = many.iter_mut().map(|one| kind(one.call(Request::Hello))).filter(|said| said == "ok").count();
+    assert!((20..=30).contains(&served), "{served} were served");
     assert_eq!(kind(alice.call(Request::Hello)), "ok");
     drop((many, half));
     wait_for("there is room again", || far.reach("a", HERE, "requester-alice").ok()?.call(Request::Hello).ok());

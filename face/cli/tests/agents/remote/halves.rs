@@ -175,6 +175,8 @@ fn a_broker_that_is_killed_while_it_reserves() {
         assert_eq!(states(&bed), wanted, "{booked} of 3 were booked");
         give_back(&bed);
     }
+    // One direction leaves by the first two; the third has no part in it.
+    const WAY: [&str; 2] = ["yosemite active", "maui active"];
     let socket = bed.place.join("broker.sock");
     let wish = json!({"path": {"from": "10.0.0.1", "to": "10.0.2.2", "forward": 1_000_000}, "duration_s": 600});
     for cycle in 0..10_u64 {
@@ -188,16 +190,16 @@ fn a_broker_that_is_killed_while_it_reserves() {
         let _again = broker(&bed, &format!("again-{cycle}.log"));
         // Nothing is there by half as soon as the next broker answers: held at some, or booked at all.
         let found = states(&bed);
-        assert!(!found.iter().any(|row| row.ends_with("active")) || found == WHOLE, "{cycle}: {found:?}");
+        assert!(!found.iter().any(|row| row.ends_with("active")) || found == WAY, "{cycle}: {found:?}");
         if let Some((201, _)) = said {
-            assert_eq!(found, WHOLE, "{cycle}: what was acknowledged is there");
+            assert_eq!(found, WAY, "{cycle}: what was acknowledged is there");
         }
         // Whoever asks again gets all of it.
         let whole = wait_at_most(Duration::from_secs(40), "whole", || {
             let (status, doc) = post(&socket, "POST", "/v1/reservations", &key, &wish)?;
             (status == 201 && doc["state"] == "active").then_some(doc)
         });
-        assert_eq!(states(&bed), WHOLE, "{cycle}: {whole}");
+        assert_eq!(states(&bed), WAY, "{cycle}: {whole}");
         let at = format!("/v1/reservations/{}", whole["id"].as_str().unwrap());
         assert_eq!(post(&socket, "DELETE", &at, "x", &Value::Null).unwrap().0, 200);
         assert_eq!(states(&bed), Vec::<String>::new(), "{cycle}");

@@ -91,6 +91,10 @@ fn play(
             };
             for (strength, expected) in plays {
                 for who in who::of(far, seat, *strength) {
+                    // The connection stays the broker's, who may speak for the next one.
+                    if row.call == Call::SpeakFor && matches!(who, Who::Through(..)) {
+                        continue;
+                    }
                     let Some(came) = cell(row, &who, *strength) else { continue };
                     score.played(row, &who, *strength, *expected, &came);
                 }
@@ -100,7 +104,6 @@ fn play(
 }
 
 #[test]
-#[ignore = "each cell through real sockets: run with --ignored, as root"]
 fn every_cell_of_the_page_is_played() {
     let Some(far) = bed() else { return };
     let mut score = Score::default();

@@ -129,7 +129,7 @@ pub fn bed() -> Option<Far> {
     }
     let file = |name: &str| {
         let text = format!(
-            "name = \"{name}\"\nauth = \"none\"\n[boomerang]\nreplies = \"any\"\n[[node]]\nname = \"a\"\nkind = \"host\"\n\
+            "name = \"{name}\"\nauth = \"none\"\n[boomerang]\n[[node]]\nname = \"a\"\nkind = \"host\"\n\
              [[node]]\nname = \"b\"\nkind = \"host\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10mbit\"\n"
         );
         TestbedFile::parse(Path::new("two.toml"), &text).unwrap()
