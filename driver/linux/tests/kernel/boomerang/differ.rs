@@ -291,6 +291,7 @@ fn is_rare(packet: &[u8]) -> bool {
         || message.is_no_echo()
         || !counted
         || classifier.protocol == 0
+        || (classifier.src_port == 0) != (classifier.dst_port == 0)
         || [probe.src, probe.dst, classifier.src, classifier.dst].into_iter().any(nobody)
         || has_options(packet)
 }

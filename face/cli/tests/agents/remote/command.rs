@@ -245,7 +245,11 @@ fn which_broker_is_meant_and_who_asks() {
         let (said, text) = site.failed("requester-alice", arguments);
         assert!(said == code && text.contains(words), "{arguments:?}: {said}, not {code}: {text}");
     }
-    // Those who serve do not ask; who is nobody's is nobody; no certificate, no word.
+    strangers(&site);
+}
+
+/// An agent's certificate asks nothing; without a certificate, or with one of another authority, nobody is answered.
+fn strangers(site: &Site) {
     let (code, text) = site.failed("agent-maui", &["list"]);
     assert!(code == 1 && text.contains("you are maui (no groups), agent by certificate"), "{code} {text}");
     let output = site.command("requester-alice", &["list"]).env_remove("SLUICE_CERTIFICATE").output().unwrap();
