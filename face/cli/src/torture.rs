@@ -31,12 +31,12 @@ pub enum TortureCommand {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  sluice torture load                    ten minutes: five with keys on the links, five without\n  \
-                        sluice torture load --quick --json     half a minute; only losses count\n\n\
+                        sluice torture load --quick --json     under a minute; only losses count\n\n\
                         Prints what was sent and found. Status 1 if anything was lost or, without --quick, if 99.9 % of the turns of \
                         the agent's loop took more than 10 ms of processor time, or its memory grew by more than 5 MB in the last half."
 )]
 pub struct LoadArgs {
-    /// Half a minute in all, judged by losses alone
+    /// Under a minute in all, judged by losses alone
     #[arg(long)]
     pub quick: bool,
     /// No progress on standard error

@@ -3,7 +3,7 @@
 //!
 //! ```toml
 //! socket = "/run/sluice/broker.sock"   # the default; mode 0660, group `sluice`
-//! state = "/var/lib/sluice/broker"     # the default: webhooks are kept there
+//! state = "/var/lib/sluice/broker"     # the default: webhooks, and changes under way over several agents
 //! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
 //! listen = ["0.0.0.0:8443"]            # mutual TLS, with what `tls` says
 //! plain = ["127.0.0.1:8080"]           # without TLS: loopback only, and everybody there is `plain_as`
@@ -63,7 +63,7 @@ pub struct BrokerConfig {
     pub socket: PathBuf,
     /// The group whose members are operators, by name or number; it need not exist.
     pub operators: String,
-    /// Where webhooks are kept.
+    /// Where webhooks, and changes under way over several agents, are kept.
     pub state: PathBuf,
     /// Where it listens with mutual TLS.
     pub listen: Vec<SocketAddr>,
