@@ -136,6 +136,9 @@ pub struct MayArgs {
     /// What.
     #[command(flatten)]
     pub want: WantArgs,
+    /// Between whom.
+    #[command(flatten)]
+    pub packets: PacketArgs,
 }
 
 /// Which packets.

@@ -1,6 +1,6 @@
 //! `sluice may`: which rule of the policy would decide, and why.
 
-use super::args::{MayArgs, PacketArgs};
+use super::args::MayArgs;
 use super::desk::Desk;
 use super::{ask, here, print_json};
 use crate::complain::Complaint;
@@ -15,7 +15,7 @@ const ME: &str = "me";
 pub fn may(args: &MayArgs) -> Result<ExitCode, Complaint> {
     let want = &args.want;
     let calendar = here(want.zone.as_deref())?;
-    let asked = ask::asked(want, &PacketArgs::default(), &calendar)?;
+    let asked = ask::asked(want, &args.packets, &calendar)?;
     if asked.path.is_some() || asked.ask.parts.is_empty() {
         return Err(Complaint::usage("name the resources: policy is about those, as in net/eth1=3mbit"));
     }

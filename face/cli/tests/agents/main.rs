@@ -5,6 +5,7 @@
 mod anomalies;
 mod audit;
 mod auth;
+mod baseline;
 mod bed;
 mod bind;
 mod booking;
