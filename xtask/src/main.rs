@@ -1,46 +1,76 @@
-//! Checks of the house: `cargo xtask arrows` (layers, purity), `cargo xtask tidy` (headers, lengths, leftovers) and
-//! `cargo xtask clauses` (the ledgers of the RFCs' sentences); with the builds that are there, `cargo xtask checkpoints`; and
-//! `cargo xtask suite`, which runs every test and counts.
+//! Checks of the house: `cargo xtask arrows` (layers, purity), `tidy` (headers, lengths, leftovers), `clauses` (the ledgers of the
+//! RFCs' sentences), `names` and `circles` (public types, imports), `kept` (no test is lost); with the builds that are there,
+//! `cargo xtask checkpoints`; and `cargo xtask suite`, which runs every test and counts.
 //!
-//! The first three run under `cargo test` as well, so a change that breaks the house fails the tests.
+//! Those that read sources alone run under `cargo test` as well, so a change that breaks the house fails the tests.
 #![forbid(unsafe_code)]
 
 mod arrows;
 mod checkpoints;
+mod circles;
 mod clauses;
+mod kept;
+mod names;
 mod source;
 mod suite;
 mod tidy;
 
+use std::path::Path;
 use std::process::ExitCode;
+
+type Check = fn(&Path) -> Vec<String>;
+
+/// The checks that read sources alone; each runs under `cargo test` too.
+const ALL: [(&str, Check); 6] = [
+    ("arrows", arrows::check),
+    ("tidy", tidy::check),
+    ("clauses", clauses::check),
+    ("names", names::check),
+    ("circles", circles::check),
+    ("kept", kept::check),
+];
 
 fn main() -> ExitCode {
     let root = source::root();
     let what = std::env::args().nth(1).unwrap_or_default();
-    let findings = match what.as_str() {
-        "arrows" => arrows::check(&root),
-        "tidy" => tidy::check(&root),
-        "clauses" => clauses::check(&root),
+    if let Some((_, check)) = ALL.iter().find(|(name, _)| *name == what) {
+        return report(&check(&root));
+    }
+    let findings: Vec<String> = match what.as_str() {
+        "figures" => {
+            [names::figures(&root), circles::figures(&root)].concat().iter().for_each(|line| println!("{line}"));
+            return ExitCode::SUCCESS;
+        }
+        "list-tests" => {
+            print!("{}", kept::list(&root));
+            return ExitCode::SUCCESS;
+        }
         "checkpoints" => checkpoints::check(&root),
         "suite" => return suite::run(&root, &std::env::args().skip(2).collect::<Vec<_>>()),
-        "" | "all" => [arrows::check(&root), tidy::check(&root), clauses::check(&root)].concat(),
+        "" | "all" => ALL.iter().flat_map(|(_, check)| check(&root)).collect(),
         "help" | "--help" | "-h" => {
             println!("cargo xtask arrows   layers and purity, against the table in ARCHITECTURE.md");
             println!("cargo xtask tidy     headers, lengths, leftovers");
             println!("cargo xtask clauses  the clause ledgers of docs/rfc, against the tests that they name");
+            println!("cargo xtask names    public type names in three crates, and types with too many methods");
+            println!("cargo xtask circles  files of a crate that import each other in a circle");
+            println!("cargo xtask kept     tests that were there and are there no longer");
+            println!("cargo xtask figures  what names and circles count, for a person; list-tests: every test's name");
             println!("cargo xtask checkpoints  that they cost nothing where nobody looks (after cargo test)");
             println!("cargo xtask suite    format, clippy and every test, to the end, and one line that counts");
-            println!("cargo xtask          the first three");
+            println!("cargo xtask          the first six");
             return ExitCode::SUCCESS;
         }
         other => {
-            eprintln!(
-                "xtask: {other:?} is no check: arrows, tidy, clauses, checkpoints, suite, or nothing for the first three"
-            );
+            eprintln!("xtask: {other:?} is no check; `cargo xtask help` names them");
             return ExitCode::from(2);
         }
     };
-    for finding in &findings {
+    report(&findings)
+}
+
+fn report(findings: &[String]) -> ExitCode {
+    for finding in findings {
         eprintln!("{finding}");
     }
     if findings.is_empty() {
@@ -54,21 +84,39 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    fn holds(name: &str) {
+        let (_, check) = crate::ALL.iter().find(|(of, _)| *of == name).expect("a check of this name");
+        let findings = check(&crate::source::root());
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+    }
+
     #[test]
     fn arrows_only_go_down() {
-        let findings = crate::arrows::check(&crate::source::root());
-        assert!(findings.is_empty(), "{}", findings.join("\n"));
+        holds("arrows");
     }
 
     #[test]
     fn the_house_is_tidy() {
-        let findings = crate::tidy::check(&crate::source::root());
-        assert!(findings.is_empty(), "{}", findings.join("\n"));
+        holds("tidy");
     }
 
     #[test]
     fn every_clause_names_its_tests() {
-        let findings = crate::clauses::check(&crate::source::root());
-        assert!(findings.is_empty(), "{}", findings.join("\n"));
+        holds("clauses");
+    }
+
+    #[test]
+    fn type_names_and_sizes_stay_within_their_limits() {
+        holds("names");
+    }
+
+    #[test]
+    fn circles_of_imports_do_not_grow() {
+        holds("circles");
+    }
+
+    #[test]
+    fn no_test_is_lost() {
+        holds("kept");
     }
 }
