@@ -270,7 +270,9 @@ impl Call {
     pub fn rows(self) -> &'static [Row] {
         match self {
             Call::Hello | Call::GetOpenapi => OPEN,
-            Call::Resources | Call::Links | Call::GetResources | Call::GetPaths => OFFER,
+            Call::Resources | Call::GetResources | Call::GetPaths => OFFER,
+            // A broker asks this as itself, so that it finds ways over partners' agents too.
+            Call::Links => const { &any("yyy yyy-r") },
             Call::May | Call::GetMay => const { &by_owner("yyy yyy--", "yyr ryy--") },
             Call::Status
             | Call::Sessions
@@ -309,6 +311,11 @@ impl Call {
     /// Whether its rule is the policy's list of `auditors`: it reads, and names no amount.
     pub fn is_for_auditors(self) -> bool {
         self == Call::BookAudit || self.rows() == TABLES
+    }
+
+    /// Whether its rule is the policy's list of `brokers`, for somebody in this seat.
+    pub fn is_for_brokers(self, seat: Seat) -> bool {
+        seat == Seat::Broker && self.at_most(seat) == Right::Rule
     }
 
     /// What the table says to somebody about things of whoever it is.

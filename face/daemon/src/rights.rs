@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::calls::problem;
+use crate::speakers::NAMED_BROKERS;
 use api::agent::{Problem, Request};
 use policy::rights::Call;
 
@@ -58,6 +59,10 @@ impl Agent {
         let call = call(request);
         let nobody = || problem("refused", "nobody speaks here");
         let (seat, caller) = self.speakers.seat(client, call).ok_or_else(nobody)?;
-        self.book.policy.may_ask(seat, call, caller).map_err(|why| problem("refused", why))
+        self.book.policy.may_ask(seat, call, caller).map_err(|why| problem("refused", why))?;
+        if call.is_for_brokers(seat) && !self.speakers.coordinates(client, &self.book.brokers) {
+            return Err(problem("refused", format!("{}: {NAMED_BROKERS}", call.name())));
+        }
+        Ok(())
     }
 }

@@ -27,6 +27,9 @@ const MAX_NAME: usize = 128;
 /// Most groups of a caller.
 const MAX_GROUPS: usize = 64;
 
+/// To brokers that the policy does not name.
+pub(crate) const NAMED_BROKERS: &str = "only for brokers that this agent's policy names: brokers = [\"NAME\"]";
+
 /// The speakers of all connections.
 #[derive(Debug, Default)]
 pub struct Speakers {
@@ -161,7 +164,7 @@ impl Speakers {
                 instead.map(|caller| through(identity, caller)).transpose()?
             }
             (Right::Rule, _) => {
-                let what = "only brokers that this agent's policy names may speak for others: brokers = [\"NAME\"]";
+                let what = format!("{}: {}", Call::SpeakFor.name(), NAMED_BROKERS);
                 return Err(problem("refused", what));
             }
             (Right::No, _) => {

@@ -31,6 +31,8 @@ const CONVERSATIONS_AFAR: usize = 80;
 const SHARE: usize = 4;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Whose room the broker's own conversations take: no caller has an empty name.
+const OWN_ROOM: &str = "";
 /// Most events that wait in a conversation until somebody takes them.
 const MAX_WAITING: usize = 4096;
 
@@ -97,11 +99,24 @@ impl Agent {
     /// # Errors
     /// 503: nobody answers there; 429: too many speak to it already.
     pub async fn speak(&self, caller: &CallerDoc) -> Answer<Conversation> {
-        let Ok(Some(room)) = timeout(PATIENCE, self.room.enter(&caller.name)).await else {
+        self.begin(&caller.name, Some(caller)).await
+    }
+
+    /// Begins to speak as the broker itself, with the rights that brokers have: also where the agent is a partner's, which takes our
+    /// word for nobody but those who reserve.
+    ///
+    /// # Errors
+    /// As [`Agent::speak`].
+    pub async fn speak_as_itself(&self) -> Answer<Conversation> {
+        self.begin(OWN_ROOM, None).await
+    }
+
+    async fn begin(&self, room: &str, who: Option<&CallerDoc>) -> Answer<Conversation> {
+        let Ok(Some(room)) = timeout(PATIENCE, self.room.enter(room)).await else {
             return Err(Problem::limit(format!("{}: too many requests at once", self.name)));
         };
         let mut room = Some(room);
-        let who = || Request::SpeakFor { who: Some(caller.clone()) };
+        let who = || Request::SpeakFor { who: who.cloned() };
         // The agent may have gone meanwhile, or trust us no more: nothing was asked yet, so a new connection tells.
         while let Some(talk) = self.kept.take() {
             let mut conversation = self.conversation(talk, room);

@@ -58,7 +58,8 @@ struct Keys {
     order: VecDeque<[u8; KEY_BYTES]>,
 }
 
-/// The broker's own voice, for what no caller asked.
+/// The broker's own voice, for what no caller asked of agents of our own domain. A partner's takes it for nobody's: what is asked
+/// of those too is asked by [`Agent::speak_as_itself`].
 pub fn own_voice() -> CallerDoc {
     CallerDoc { name: "broker".to_owned(), groups: Vec::new(), role: "operator".to_owned() }
 }
@@ -102,7 +103,7 @@ impl Broker {
             return Ok(map.clone());
         }
         let links = each(&self.agents, |_, agent| async move {
-            let mut conversation = agent.speak(&own_voice()).await?;
+            let mut conversation = agent.speak_as_itself().await?;
             let links = conversation.call(Request::Links).await;
             conversation.end();
             match links? {

@@ -105,8 +105,13 @@ impl Stub {
     }
 }
 
+/// Whoever speaks for nobody.
+fn itself() -> CallerDoc {
+    CallerDoc { name: "peer".into(), groups: Vec::new(), role: "operator".into() }
+}
+
 fn serve(book: &Mutex<Book>, stream: UnixStream, number: usize) {
-    let mut caller = CallerDoc { name: "peer".into(), groups: Vec::new(), role: "operator".into() };
+    let mut caller = itself();
     let mut writer = stream.try_clone().unwrap();
     for line in BufReader::new(stream.try_clone().unwrap()).lines() {
         let Ok(line) = line else { return };
@@ -125,6 +130,10 @@ fn serve(book: &Mutex<Book>, stream: UnixStream, number: usize) {
             Request::SpeakFor { who: Some(who) } => {
                 book.groups.push(who.groups.clone());
                 caller = who;
+                Ok(Answer::Done)
+            }
+            Request::SpeakFor { who: None } => {
+                caller = itself();
                 Ok(Answer::Done)
             }
             Request::BookFollow { .. } => {

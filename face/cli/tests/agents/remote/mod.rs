@@ -6,6 +6,7 @@ mod door;
 mod front;
 mod halves;
 mod kept;
+mod partners;
 mod path;
 
 use crate::bed::{Bed, PATIENCE, SLUICE, detached, wait_for};
