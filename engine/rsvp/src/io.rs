@@ -454,6 +454,9 @@ pub struct Config {
     pub max_paths: usize,
     /// Most reservation states.
     pub max_resvs: usize,
+    /// How many more path states than reservation states there may be: what only sends, and whose refreshes go out without
+    /// a promise. A new sender beyond it is let go, unless its session has a reservation; it tries again with its refresh.
+    pub max_unreserved: usize,
 }
 
 impl Default for Config {
@@ -473,6 +476,7 @@ impl Default for Config {
             max_sessions: 1 << 20,
             max_paths: 1 << 20,
             max_resvs: 1 << 20,
+            max_unreserved: usize::MAX,
         }
     }
 }

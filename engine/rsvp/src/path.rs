@@ -31,6 +31,9 @@ pub(crate) struct News {
     pub entry: bool,
 }
 
+/// Why a new sender is let go.
+const CROWDED: &str = "more senders without a reservation than are kept";
+
 /// The flag of the SESSION object (RFC 2205 section A.1).
 const E_POLICE: u8 = 0x01;
 
@@ -43,6 +46,9 @@ impl<P: Probe> Rsvp<P> {
         let faulty = Faulty { session, hop: path.hop, template, tspec: path.tspec };
         if self.is_ours(template.src) {
             return self.drop_message(from, "a Path of our own sender came back: a loop");
+        }
+        if self.is_crowded(&session) && self.find_path(&session, &template).is_none() {
+            return self.drop_message(from, CROWDED);
         }
         let forward = match carried(&path.envelope) {
             Ok(forward) => forward,
@@ -79,6 +85,13 @@ impl<P: Probe> Rsvp<P> {
                 }
             }
         }
+    }
+
+    /// Whether there are as many senders without a reservation as may be, and this session has none either: a flood of
+    /// senders must not make us send more refreshes than the links bear, nor take all memory.
+    fn is_crowded(&self, session: &Session) -> bool {
+        let unreserved = self.psbs.len().saturating_sub(self.rsbs.len());
+        unreserved >= self.config.max_unreserved && !self.is_reserved(session)
     }
 
     /// The path state that a Path or PathTear is about: the session block first, then the sender's.

@@ -118,6 +118,14 @@ pub struct NeighbourView {
 }
 
 impl<P: Probe> Rsvp<P> {
+    /// Whether a session has a reservation here, or had one in an earlier life of this node that is not over.
+    pub fn is_reserved(&self, session: &Session) -> bool {
+        self.sessions.find(session).is_some_and(|id| {
+            let state = &self.sessions[id];
+            !state.rsbs.is_empty() || state.adopted_until.is_some()
+        })
+    }
+
     /// All sessions.
     pub fn sessions(&self) -> impl Iterator<Item = SessionView> {
         self.sessions.iter().map(|(_, session, s)| SessionView {

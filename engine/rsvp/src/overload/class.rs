@@ -4,7 +4,6 @@ use super::Incoming;
 use crate::Rsvp;
 use crate::heard::UNHEARD;
 use core::net::IpAddr;
-use terms::Session;
 use terms::probe::Probe;
 use wire::{MessageType, Salvage};
 
@@ -13,24 +12,34 @@ use wire::{MessageType, Salvage};
 pub enum Class {
     /// Whether a neighbour lives, and what it has got: Hello, Ack, the answer to a challenge.
     Liveness,
-    /// What gives something back: PathTear, ResvTear.
+    /// What gives a reservation back: PathTear, ResvTear.
     Tear,
     /// What a state said last, once more.
     Refresh,
-    /// What else belongs to something that is there: its changes, summaries, errors, confirmations.
+    /// What else is about a session with a reservation: changes, errors, confirmations.
     Known,
+    /// What names states instead of sessions: summaries, bundles.
+    Summary,
     /// Somebody who does not know us asks us to prove ourselves; it cannot sign that.
     Challenge,
     /// A reservation for a sender that has none.
     NewResv,
-    /// A sender never heard of, and whatever says nothing of itself.
+    /// All else: it is about a session without a reservation, or says nothing of itself.
     NewPath,
 }
 
 impl Class {
     /// In the order of service.
-    pub const ALL: [Class; 7] =
-        [Class::Liveness, Class::Tear, Class::Refresh, Class::Known, Class::Challenge, Class::NewResv, Class::NewPath];
+    pub const ALL: [Class; 8] = [
+        Class::Liveness,
+        Class::Tear,
+        Class::Refresh,
+        Class::Known,
+        Class::Summary,
+        Class::Challenge,
+        Class::NewResv,
+        Class::NewPath,
+    ];
 
     /// What it holds, for people.
     pub fn name(self) -> &'static str {
@@ -39,6 +48,7 @@ impl Class {
             Class::Tear => "tears",
             Class::Refresh => "refreshes",
             Class::Known => "of what is there",
+            Class::Summary => "summaries",
             Class::Challenge => "challenges",
             Class::NewResv => "new reservations",
             Class::NewPath => "new senders",
@@ -61,12 +71,16 @@ impl<P: Probe> Rsvp<P> {
                 if let Some(refresh) = self.knows(&message.arrival(), bytes) {
                     return (Class::Refresh, src, refresh);
                 }
-                let (class, by) = self.class_of_state(message, kind == Some(MessageType::Path));
-                return (class, by, UNHEARD);
+                let new = if kind == Some(MessageType::Path) { Class::NewPath } else { Class::NewResv };
+                return self.class_of_session(message, Class::Known, new);
             }
-            Some(MessageType::PathTear | MessageType::ResvTear) => Class::Tear,
-            Some(MessageType::PathErr | MessageType::ResvErr | MessageType::ResvConf) => Class::Known,
-            Some(MessageType::Bundle | MessageType::Srefresh) => Class::Known,
+            Some(MessageType::PathTear | MessageType::ResvTear) => {
+                return self.class_of_session(message, Class::Tear, Class::NewPath);
+            }
+            Some(MessageType::PathErr | MessageType::ResvErr | MessageType::ResvConf) => {
+                return self.class_of_session(message, Class::Known, Class::NewPath);
+            }
+            Some(MessageType::Bundle | MessageType::Srefresh) => Class::Summary,
             Some(MessageType::IntegrityChallenge) => Class::Challenge,
             Some(_) => Class::Liveness,
             None => Class::NewPath,
@@ -74,23 +88,12 @@ impl<P: Probe> Rsvp<P> {
         (class, src, UNHEARD)
     }
 
-    fn class_of_state(&self, message: &Incoming<'_>, is_path: bool) -> (Class, IpAddr) {
-        let Some(found) = Salvage::read(message.bytes) else { return (Class::NewPath, message.src) };
+    /// By whether its session has a reservation. A type alone says nothing: anybody can send errors about nothing, and
+    /// what they are about is the one thing that a stranger has to know.
+    fn class_of_session(&self, message: &Incoming<'_>, reserved: Class, new: Class) -> (Class, IpAddr, u64) {
+        let Some(found) = Salvage::read(message.bytes) else { return (Class::NewPath, message.src, UNHEARD) };
         let by = found.hop.map_or(message.src, |hop| hop.addr);
-        let known = found.session.is_some_and(|session| self.has_state(&session, is_path));
-        match (known, is_path) {
-            (true, _) => (Class::Known, by),
-            (false, true) => (Class::NewPath, by),
-            (false, false) => (Class::NewResv, by),
-        }
-    }
-
-    /// Whether a Path or Resv of this session could belong to something that is there, or was in an earlier life.
-    fn has_state(&self, session: &Session, path: bool) -> bool {
-        self.sessions.find(session).is_some_and(|id| {
-            let state = &self.sessions[id];
-            let there = if path { !state.psbs.is_empty() } else { !state.rsbs.is_empty() };
-            there || state.adopted_until.is_some()
-        })
+        let known = found.session.is_some_and(|session| self.is_reserved(&session));
+        (if known { reserved } else { new }, by, UNHEARD)
     }
 }

@@ -8,7 +8,7 @@ use super::{CLASSES, Class};
 use terms::Span;
 
 /// The least share of each class, in 128ths; the rest goes by order. New set-ups get hardly any: they are what is shed.
-const LEAST: [i64; CLASSES] = [12, 12, 64, 16, 2, 2, 2];
+const LEAST: [i64; CLASSES] = [10, 10, 60, 16, 8, 2, 2, 2];
 const WHOLE: i64 = 128;
 
 /// Most that a class may be short of, or beyond, its share, nanoseconds: one long message is not repaid for ever.

@@ -43,6 +43,64 @@ fn a_flood_of_any_class_ends_nothing() {
     }
 }
 
+/// The same while every Path of what is established differs from the one before, as those do whose Adspec follows what else
+/// is booked: a change has no copy to be known by. It waits with what is about reserved sessions, and what a stranger says
+/// of others, whatever its type, does not wait there.
+#[test]
+fn what_changes_all_the_time_lives_through_a_flood_as_well() {
+    const FLOODS: Span = Span::from_secs(14);
+    let changing = |n: u32, round: u64| {
+        let mut changing = path(n);
+        changing.3 = 63 - (round % 2) as u8;
+        changing
+    };
+    let of_strangers = |kind| move |n: u64| about(kind, ESTABLISHED + n as u32 % 100_000);
+    for kind in [
+        MessageType::PathErr,
+        MessageType::ResvErr,
+        MessageType::ResvConf,
+        MessageType::PathTear,
+        MessageType::ResvTear,
+    ] {
+        let (_, lost, _) = flooded_while(true, FLOODS, 12_000, changing, of_strangers(kind));
+        assert_eq!(lost, 0, "established state died of a flood of {kind:?}");
+    }
+    for kind in [MessageType::Srefresh, MessageType::Bundle] {
+        let (_, lost, _) = flooded_while(true, FLOODS, 12_000, changing, |_| bare(kind));
+        assert_eq!(lost, 0, "established state died of a flood of {kind:?}");
+    }
+}
+
+/// New senders are let go where there are as many without a reservation as may be; who has one still gets more senders.
+#[test]
+fn senders_without_a_reservation_are_so_many_and_no_more() {
+    let mut node = Node::new(true);
+    node.engine = Rsvp::new(Config { refresh: R, max_unreserved: 10, ..Config::default() }, 5);
+    for n in [1, 2] {
+        let addresses = vec![IpAddr::from([10, 0, n as u8, 1])];
+        let state = Interface { name: format!("if{n}"), addresses, mtu: 1500, enabled: true };
+        node.tell(Input::Interface { interface: IfIndex(n), state: Some(state) });
+    }
+    node.message(&path(1));
+    node.message(&resv(1));
+    (2..100).for_each(|n| node.message(&path(n)));
+    assert_eq!(node.created, 11, "ten and the one that has a reservation");
+    let mut other = path(1);
+    let template = SenderTemplate { src: [10, 8, 0, 2].into(), src_port: 9 };
+    let build = Builder::new(MessageType::Path, 63).session(&session(1));
+    let build = build.hop(&RsvpHop { addr: [10, 0, 1, 3].into(), lih: 7 }).time_values(R);
+    other.4 = build.sender_template(&template.into()).sender_tspec(&tspec()).finish().unwrap();
+    node.message(&other);
+    assert_eq!(node.created, 12, "another sender of a session with a reservation");
+    let waited = Span::from_secs(60);
+    node.now = node.now + waited;
+    while node.engine.wake_at().is_some_and(|at| at <= node.now) {
+        node.tell(Input::Wake);
+    }
+    node.message(&path(200));
+    assert_eq!(node.created, 13, "when they have gone there is room again");
+}
+
 /// No class fills the places of another, and no copy of a refresh takes one.
 #[test]
 fn each_class_has_its_own_room_and_a_refresh_waits_once() {

@@ -233,6 +233,17 @@ fn run(classes: bool, set_ups_per_s: u64) -> (u64, u64, Node) {
 
 /// Runs a node for `length` while the same established sessions are refreshed and so much else comes a second.
 fn flooded(classes: bool, length: Span, per_s: u64, flood: impl Fn(u64) -> Datagram) -> (u64, u64, Node) {
+    flooded_while(classes, length, per_s, |n, _| path(n), flood)
+}
+
+/// As [`flooded`], with the Paths of established sessions as they are in each round of refreshes.
+fn flooded_while(
+    classes: bool,
+    length: Span,
+    per_s: u64,
+    says: impl Fn(u32, u64) -> Datagram,
+    flood: impl Fn(u64) -> Datagram,
+) -> (u64, u64, Node) {
     let mut node = Node::new(classes);
     for n in 0..ESTABLISHED {
         node.message(&path(n));
@@ -245,7 +256,7 @@ fn flooded(classes: bool, length: Span, per_s: u64, flood: impl Fn(u64) -> Datag
         let phase = R.as_nanos() / u64::from(ESTABLISHED) * u64::from(n);
         for round in 0..length.as_nanos() / R.as_nanos() {
             let at = Time::from_nanos(phase + round * R.as_nanos());
-            coming.push((at, path(n)));
+            coming.push((at, says(n, round)));
             coming.push((at, resv(n)));
         }
     }
@@ -273,7 +284,7 @@ fn ten_times_the_load_costs_no_established_session_and_little_goodput() {
     assert!(completed * 10 >= peak * 9, "goodput {completed} of a peak of {peak}");
     let counted = |class| node.intake.as_ref().unwrap().counted(class);
     assert!(counted(Class::NewPath).shed > 10 * completed / 2, "{:?}", counted(Class::NewPath));
-    for class in [Class::Liveness, Class::Tear, Class::Refresh, Class::Known] {
+    for class in [Class::Liveness, Class::Tear, Class::Refresh, Class::Known, Class::Summary] {
         assert_eq!(counted(class).shed, 0, "{class:?}");
     }
 }
@@ -307,6 +318,12 @@ fn bare(kind: MessageType) -> Datagram {
     (1, [10, 0, 1, 2].into(), [10, 0, 1, 1].into(), 63, Builder::new(kind, 63).finish().unwrap())
 }
 
+/// A message of a type that is about a session.
+fn about(kind: MessageType, n: u32) -> Datagram {
+    let build = Builder::new(kind, 63).session(&session(n));
+    (1, [10, 0, 1, 2].into(), [10, 0, 1, 1].into(), 63, build.finish().unwrap())
+}
+
 #[test]
 fn what_keeps_or_ends_what_is_there_goes_first() {
     let (mut node, mut intake) = small();
@@ -318,9 +335,10 @@ fn what_keeps_or_ends_what_is_there_goes_first() {
         (path(1), Class::Refresh),
         (changed, Class::Known),
         (resv(1), Class::Refresh),
-        (bare(MessageType::PathErr), Class::Known),
-        (bare(MessageType::Srefresh), Class::Known),
-        (bare(MessageType::ResvTear), Class::Tear),
+        (about(MessageType::PathErr, 1), Class::Known),
+        (bare(MessageType::Srefresh), Class::Summary),
+        (about(MessageType::ResvTear, 1), Class::Tear),
+        (about(MessageType::PathTear, 2), Class::NewPath),
         (bare(MessageType::IntegrityChallenge), Class::Challenge),
         (bare(MessageType::Hello), Class::Liveness),
         (bare(MessageType::Ack), Class::Liveness),
@@ -332,10 +350,10 @@ fn what_keeps_or_ends_what_is_there_goes_first() {
     }
     let garbage = (1, [10, 0, 1, 2].into(), [10, 0, 1, 1].into(), 63, vec![0xff; 40]);
     assert!(offer(&mut intake, &mut node, &garbage), "what says nothing of itself comes last");
-    assert_eq!(intake.len(), 12);
+    assert_eq!(intake.len(), 13);
     let served: Vec<Class> = std::iter::from_fn(|| intake.take()).map(|w| w.class()).collect();
     assert!(served.is_sorted(), "{served:?}");
-    assert_eq!(served.iter().filter(|c| **c == Class::NewPath).count(), 2);
+    assert_eq!(served.iter().filter(|c| **c == Class::NewPath).count(), 3);
     assert!(intake.is_empty());
 }
 
@@ -347,12 +365,12 @@ fn one_neighbour_fills_half_of_a_class_and_what_is_full_sheds() {
     assert!(offer(&mut intake, &mut node, &path(9)), "the others' is not");
     assert_eq!((intake.counted(Class::NewPath).taken, intake.counted(Class::NewPath).shed), (3, 1));
     for n in 0..4 {
-        assert!(offer(&mut intake, &mut node, &bare(MessageType::PathTear)), "tear {n}");
+        assert!(offer(&mut intake, &mut node, &about(MessageType::PathTear, 1)), "tear {n}");
     }
-    assert!(!offer(&mut intake, &mut node, &bare(MessageType::PathTear)));
+    assert!(!offer(&mut intake, &mut node, &about(MessageType::PathTear, 1)));
     let first = intake.take().expect("a tear");
     intake.give_back(first, Span::ZERO);
-    assert!(offer(&mut intake, &mut node, &bare(MessageType::PathTear)), "there is room again");
+    assert!(offer(&mut intake, &mut node, &about(MessageType::PathTear, 1)), "there is room again");
     let mut long = path(10);
     long.4.resize(60_000, 0);
     assert!(!offer(&mut intake, &mut node, &long), "what is new gets half of the bytes");
