@@ -21,12 +21,13 @@ fn sections(elf: &[u8]) -> BTreeMap<String, &[u8]> {
 }
 
 /// Each object: its sections that the kernel gets, and as which it is embedded.
-const OBJECTS: [(&str, &[&str], &[u8]); 6] = [
+const OBJECTS: [(&str, &[&str], &[u8]); 7] = [
     ("flow", &["classifier", ".maps", "license"], linux::bpf::OBJECT),
     ("edge", &["classifier", ".maps", "license"], linux::bpf::edge::OBJECT),
     ("boomerang", &["xdp", "classifier", ".text", ".maps", "license"], linux::boomerang::OBJECT),
     ("parade", &["xdp", ".maps", "license"], linux::boomerang::parade::OBJECT),
     ("touch", &["xdp", ".maps", "license"], linux::boomerang::parade::TOUCH),
+    ("gate", &["socket", ".maps", "license"], linux::sockets::GATE),
     ("checkpoint", &["classifier", ".maps", "license"], linux::bpf::checkpoint::OBJECT),
 ];
 

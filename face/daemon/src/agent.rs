@@ -29,7 +29,7 @@ use linux::netlink::notice::Notices;
 use linux::plane::KernelPlane;
 use linux::poll::{Poll, Signals, Token, Want};
 use linux::route::KernelRoutes;
-use linux::sockets::{Outgoing, Receiver, RsvpSockets, Sender};
+use linux::sockets::{Gate, Outgoing, Receiver, RsvpSockets, Sender};
 use linux::testbed::record::unmount_below;
 use node::Node;
 use node::io::{Input, Output};
@@ -85,6 +85,8 @@ pub(crate) struct Agent {
     pub(crate) netlink: Socket,
     pub(crate) receiver: Option<Receiver>,
     pub(crate) sender: Option<Sender>,
+    /// What chooses before the sockets' queue; none on a kernel that cannot.
+    pub(crate) gate: Option<Gate>,
     /// Messages that were read and wait for the node.
     pub(crate) intake: Intake,
     pub(crate) signals: Signals,
@@ -151,6 +153,7 @@ impl Agent {
             log: Log::new(&config.name, config.log),
             done: VecDeque::new(),
             sequences,
+            gate: None,
             receiver: Some(receiver),
             sender: Some(sender),
             intake: Intake::new(Limits::default(), seed()?),
@@ -184,6 +187,7 @@ impl Agent {
 
     /// What was found in the plane, then interfaces, and only then the first message (DESIGN: adoption).
     fn begin(&mut self) -> Result<(), StartError> {
+        self.open_gate();
         let found = self.plane.read().map_err(StartError::Plane)?;
         self.book.enforcers = Enforcers::open(&self.config, &found)?;
         for (oif, premium) in network::served(&found) {
@@ -196,6 +200,7 @@ impl Agent {
             }
             for (flow, entry) in link.flows.into_iter().filter(|_| wanted) {
                 self.tell(Input::Adopt { oif, flow, entry });
+                self.keep_adopted(&flow);
             }
             if !wanted {
                 self.give_back(oif);
@@ -298,6 +303,7 @@ impl Agent {
             }
             Output::Event(node::io::Event::Resource { resource }) => self.note_resource(resource),
             Output::Event(event) => {
+                self.keep_reserved(&event);
                 // A flood of news that nobody reads is not put into words.
                 if news::is_routine(&event)
                     && !self.log.has_room_for(self.clock.now(), Level::Info)

@@ -148,6 +148,7 @@ impl Agent {
     pub(crate) fn tell_auth(&mut self, interface: IfIndex, name: &str) {
         if let Some(auth) = self.auth.get(name) {
             let auth = auth.by_clock(self.book.clock.ahead_ns);
+            self.keep_signed(interface, &auth);
             self.tell(Input::Auth { interface, auth });
         }
     }

@@ -19,6 +19,8 @@
 //! max_sessions = 1048576               # limits of the tables; the defaults
 //! max_paths = 1048576
 //! max_reservations = 1048576
+//! max_unreserved = 61440               # path states beyond as many as there are reservations; the default is 2,048 for each second of
+//!                                      # refresh: a flood of senders does not fill links with refreshes
 //! refresh_reduction = true             # RFC 2961, with neighbours that do it too; off unless said
 //! hello = "5s"                         # with it: how often neighbours are asked whether they started anew; never unless said
 //!

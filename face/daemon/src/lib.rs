@@ -10,6 +10,7 @@ pub mod config;
 pub mod core_file;
 mod echo;
 pub mod enforce;
+mod gate;
 pub mod host_file;
 mod interfaces;
 mod keys;

@@ -9,6 +9,8 @@ use toml::Spanned;
 
 /// Most that a table of states may be allowed to hold.
 const MAX_STATES: usize = 1 << 24;
+/// Senders without a reservation, for each second of the refresh period: so many Paths a second are refreshed for them.
+const UNRESERVED_PER_S: usize = 2_048;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,12 +23,20 @@ pub(crate) struct RsvpFile {
     max_sessions: Option<Spanned<usize>>,
     max_paths: Option<Spanned<usize>>,
     max_reservations: Option<Spanned<usize>>,
+    max_unreserved: Option<Spanned<usize>>,
     refresh_reduction: Option<bool>,
     hello: Option<Spanned<String>>,
 }
 
+/// How many senders without a reservation are kept unless the file says.
+fn unreserved(refresh: Span) -> usize {
+    let ms = usize::try_from(refresh.as_millis()).unwrap_or(usize::MAX);
+    (ms.saturating_mul(UNRESERVED_PER_S) / 1_000).clamp(UNRESERVED_PER_S, MAX_STATES)
+}
+
 pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
     let mut config = rsvp::io::Config::default();
+    config.max_unreserved = unreserved(config.refresh);
     let Some(found) = found else { return Ok(config) };
     if let Some(refresh) = &found.refresh {
         config.refresh = unit(document, refresh, units::parse_span)?;
@@ -35,6 +45,7 @@ pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> 
             return Err(document.at(refresh.span(), "a refresh period is 100ms to 1h (RFC 2205 proposes 30s)"));
         }
     }
+    config.max_unreserved = unreserved(config.refresh);
     if let Some(longest) = &found.longest_refresh {
         config.longest_refresh = unit(document, longest, units::parse_span)?;
         if config.longest_refresh < Span::from_secs(1) || config.longest_refresh > Span::from_secs(50 * 86_400) {
@@ -74,6 +85,7 @@ pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> 
         (&found.max_sessions, &mut config.max_sessions),
         (&found.max_paths, &mut config.max_paths),
         (&found.max_reservations, &mut config.max_resvs),
+        (&found.max_unreserved, &mut config.max_unreserved),
     ];
     for (limit, to) in limits {
         let Some(limit) = limit else { continue };

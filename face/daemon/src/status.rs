@@ -355,6 +355,15 @@ pub fn counters(agent: &Agent) -> Vec<CounterRow> {
         received,
         sent: 0,
     }));
+    let full = agent.receiver.as_ref().map_or(0, linux::sockets::Receiver::dropped);
+    let before = agent.gate.as_ref().map(linux::sockets::Gate::dropped).unwrap_or_default();
+    for (name, received) in [
+        ("dropped by the kernel: its queue was full", full),
+        ("dropped before the queue: between neighbours", before.link),
+        ("dropped before the queue: not of a reservation", before.rest),
+    ] {
+        rows.extend((received > 0).then(|| CounterRow { name: name.to_owned(), received, sent: 0 }));
+    }
     rows.push(CounterRow { name: "not sent".to_owned(), received: 0, sent: agent.unsent });
     rows
 }

@@ -205,6 +205,9 @@ impl Agent {
             }
         }
         self.receiver = Some(receiver);
+        if let (Some(gate), Ok(false)) = (&self.gate, &filled) {
+            gate.emptied();
+        }
         filled
     }
 

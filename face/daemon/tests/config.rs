@@ -29,6 +29,7 @@ blockade = 5
 refresh_reduction = true
 hello = "2s"
 max_paths = 7
+max_unreserved = 9
 [store]
 any_filesystem = true
 [[interface]]
@@ -59,6 +60,7 @@ to = ["eth0", "eth2"]
     .unwrap();
     assert_eq!((config.name.as_str(), config.log), ("maui", Level::Debug));
     assert_eq!((config.rsvp.refresh, config.rsvp.keep, config.rsvp.max_paths), (Span::from_secs(1), 4, 7));
+    assert_eq!(config.rsvp.max_unreserved, 9);
     assert_eq!((config.rsvp.refresh_reduction, config.rsvp.hello), (true, Some(Span::from_secs(2))));
     assert_eq!((config.rsvp.repair_wait, config.rsvp.blockade), (Span::from_millis(500), 5));
     let eth0 = &config.interfaces[0];

@@ -15,7 +15,7 @@ mod hang;
 pub mod layout;
 pub mod parade;
 pub mod ring;
-mod shared;
+pub(crate) mod shared;
 mod sweep;
 mod theirs;
 

@@ -8,14 +8,18 @@
 //!
 //! Other sockets send with an IP header of our own, because Path and PathTear keep the sender's source address.
 //!
+//! What waits in the kernel is chosen by a filter, the [`Gate`], so that a flood does not choose for us.
+//!
 //! [`Receiver`] takes many messages by one system call and [`Sender`] gives many to one, both from buffers that are
 //! used again: nothing is allocated per message.
 
+mod gate;
 mod raw;
 mod receiver;
 mod sender;
 mod whole;
 
+pub use gate::{Dropped, Gate, OBJECT as GATE};
 pub use receiver::Receiver;
 pub use sender::Sender;
 

@@ -17,7 +17,7 @@ const STRIDE: usize = SHORT + 64;
 
 /// What a socket brings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+pub(super) enum Kind {
     /// Whole IPv4 or IPv6 packets.
     Packets,
     /// RSVP messages to this node over IPv6, without their headers.
@@ -26,7 +26,7 @@ enum Kind {
 
 /// The receiving half.
 pub struct Receiver {
-    sockets: Vec<(OwnedFd, Kind)>,
+    pub(super) sockets: Vec<(OwnedFd, Kind)>,
     /// Waits on all of them.
     any: OwnedFd,
     /// Which socket is asked first next time.

@@ -5,6 +5,7 @@ mod boomerang;
 mod crash;
 mod doctor;
 mod edge;
+mod gate;
 mod managers;
 mod masks;
 mod multicast;

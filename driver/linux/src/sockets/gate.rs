@@ -1,0 +1,163 @@
+//! What chooses before the queue of the signalling sockets: the program `bpf/gate.c` as their filter. Messages about sessions
+//! that have a reservation here always find the queue; of what is new, and of what neighbours say of no session, only so much
+//! waits at a time. A flood is dropped where it comes in, at the cost of whoever sends it.
+
+use super::Receiver;
+use crate::boomerang::shared::{Shareable, Shared};
+use crate::bpf::{fault, refused};
+use aya::EbpfLoader;
+use aya::maps::Map;
+use aya::programs::SocketFilter;
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+use terms::{Fault, IfIndex, Session};
+
+/// The compiled program.
+pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/gate.o");
+
+/// `PAGES` and `PAGE` of `bpf/gate.c`.
+const PAGES: usize = 256;
+const PAGE: usize = 4096;
+
+/// How much may wait of messages between neighbours and of the rest, bytes as the program counts them: a queue has room
+/// for four times as much, because some network cards take far more memory for a packet than it needs.
+const ROOM: [u64; 2] = [1 << 20, 2 << 20];
+
+/// `struct settings`.
+#[repr(C)]
+struct Settings {
+    seed: [AtomicU64; 2],
+    used: [AtomicU64; 2],
+    room: [AtomicU64; 2],
+    dropped: [AtomicU64; 2],
+    keyed: [AtomicU8; 256],
+}
+
+/// `struct page`.
+#[repr(C)]
+struct Page([AtomicU8; PAGE]);
+
+// SAFETY: `repr(C)`, a multiple of eight bytes, of atomics alone.
+unsafe impl Shareable for Settings {}
+// SAFETY: the same.
+unsafe impl Shareable for Page {}
+
+/// The filter of a [`Receiver`]'s sockets. They keep it when this is dropped.
+pub struct Gate {
+    settings: Shared<Settings>,
+    pages: Shared<Page>,
+    /// The sessions that are known, by their hash.
+    known: HashSet<u64>,
+    seed: [u64; 2],
+}
+
+/// How many messages were dropped before the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Dropped {
+    /// Between neighbours, of no session.
+    pub link: u64,
+    /// Of what has no reservation here, or cannot be read.
+    pub rest: u64,
+}
+
+impl Gate {
+    /// Puts it before the sockets of a receiver. `seed`: chance, so that nobody knows which sessions look alike.
+    ///
+    /// # Errors
+    /// No right (CAP_BPF), or a kernel without what the program needs. The sockets are as before then.
+    pub fn before(receiver: &Receiver, seed: [u64; 2]) -> Result<Gate, Fault> {
+        let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| refused("load the sockets' filter", &error))?;
+        let missing = || Fault { what: "the sockets' filter is not in its object", code: 0 };
+        let program: &mut SocketFilter =
+            object.program_mut("sluice_gate").and_then(|program| program.try_into().ok()).ok_or_else(missing)?;
+        program.load().map_err(|error| refused("load the sockets' filter", &error))?;
+        let mut array = |name| match object.take_map(name) {
+            Some(Map::Array(data)) => Ok(data),
+            _ => Err(missing()),
+        };
+        let (settings, pages) = (array("gate")?, array("known")?);
+        let map = fault("map the memory of the sockets' filter");
+        let settings = Shared::<Settings>::map(settings.fd().as_fd(), 1).map_err(&map)?;
+        let pages = Shared::<Page>::map(pages.fd().as_fd(), PAGES).map_err(&map)?;
+        let gate = Gate { settings, pages, known: HashSet::new(), seed };
+        let set = gate.settings();
+        set.seed.iter().zip(seed).for_each(|(place, word)| place.store(word, Relaxed));
+        set.room.iter().zip(ROOM).for_each(|(place, room)| place.store(room, Relaxed));
+        // Only now: before that nothing had room.
+        let program: &SocketFilter =
+            object.program("sluice_gate").and_then(|program| program.try_into().ok()).ok_or_else(missing)?;
+        for (socket, _) in &receiver.sockets {
+            program.attach(socket).map_err(|error| refused("put a filter before a socket", &error))?;
+        }
+        Ok(gate)
+    }
+
+    /// Messages about a session always find the queue from now on, or no longer.
+    pub fn keep(&mut self, session: &Session, kept: bool) {
+        let hash = hash(self.seed, session);
+        let changed = if kept { self.known.insert(hash) } else { self.known.remove(&hash) };
+        let place = (hash >> 44) as usize;
+        let Some(count) = self.pages.all().get(place / PAGE).map(|page| &page.0[place % PAGE]) else { return };
+        // A counter that is full stays so: how many share it is no longer known.
+        match count.load(Relaxed) {
+            u8::MAX => {}
+            n if changed && kept => count.store(n + 1, Relaxed),
+            n if changed => count.store(n.saturating_sub(1), Relaxed),
+            _ => {}
+        }
+    }
+
+    /// Whether messages that come in by an interface have to be signed: what is not is no longer kept.
+    pub fn sign(&self, interface: IfIndex, keyed: bool) {
+        self.settings().keyed[interface.0 as usize & 255].store(keyed.into(), Relaxed);
+    }
+
+    /// The sockets have been emptied: there is room again.
+    pub fn emptied(&self) {
+        self.settings().used.iter().for_each(|used| used.store(0, Relaxed));
+    }
+
+    /// What was dropped so far.
+    pub fn dropped(&self) -> Dropped {
+        let [link, rest] = self.settings().dropped.each_ref().map(|count| count.load(Relaxed));
+        Dropped { link, rest }
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings.all()[0]
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate")
+            .field("known", &self.known.len())
+            .field("dropped", &self.dropped())
+            .finish_non_exhaustive()
+    }
+}
+
+/// As `is_known` of `bpf/gate.c` makes it.
+fn hash([first, second]: [u64; 2], session: &Session) -> u64 {
+    let mut words = [0; 3];
+    let kind = match session.dst {
+        IpAddr::V4(dst) => {
+            words[0] = u64::from(u32::from_ne_bytes(dst.octets()));
+            1
+        }
+        IpAddr::V6(dst) => {
+            let bits = u128::from_ne_bytes(dst.octets());
+            let (low, high) = (bits as u64, (bits >> 64) as u64);
+            (words[0], words[1]) = if cfg!(target_endian = "little") { (low, high) } else { (high, low) };
+            2
+        }
+    };
+    words[2] = kind << 32 | u64::from(session.protocol) << 16 | u64::from(session.dst_port);
+    words.into_iter().fold(first, |hash, word| {
+        let hash = (hash ^ word).wrapping_mul(second | 1);
+        hash ^ hash >> 29
+    })
+}

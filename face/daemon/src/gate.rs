@@ -1,0 +1,52 @@
+//! What the filter before the signalling sockets is told: which sessions have a reservation here, and where messages are signed.
+
+use crate::agent::Agent;
+use crate::config::Level;
+use crate::start::seed;
+use linux::sockets::Gate;
+use node::io::Event;
+use rsvp::integrity::Auth;
+use rsvp::io::Event as Rsvp;
+use terms::{FlowKey, IfIndex, Session};
+
+impl Agent {
+    /// Puts the filter before the sockets. A kernel that cannot have it still serves, and chooses behind the queue alone.
+    pub(crate) fn open_gate(&mut self) {
+        let (Some(receiver), Ok(first), Ok(second)) = (&self.receiver, seed(), seed()) else { return };
+        match Gate::before(receiver, [first, second]) {
+            Ok(gate) => self.gate = Some(gate),
+            Err(fault) => {
+                let text =
+                    format!("{fault}; a flood of messages can fill the kernel's queue, and refreshes are lost then");
+                self.announce(Level::Warn, "no_socket_filter", &text);
+            }
+        }
+    }
+
+    /// After something happened to a reservation: whether its session is kept.
+    pub(crate) fn keep_reserved(&mut self, event: &Event) {
+        if let Event::Rsvp(Rsvp::ResvCreated { session, .. } | Rsvp::ResvRemoved { session, .. }) = event {
+            self.keep_session(session);
+        }
+    }
+
+    /// After a flow of an earlier life was adopted.
+    pub(crate) fn keep_adopted(&mut self, flow: &FlowKey) {
+        let FlowKey { dst, protocol, dst_port, .. } = *flow;
+        self.keep_session(&Session { dst, protocol, dst_port });
+    }
+
+    fn keep_session(&mut self, session: &Session) {
+        let kept = self.node.rsvp().is_reserved(session);
+        if let Some(gate) = &mut self.gate {
+            gate.keep(session, kept);
+        }
+    }
+
+    /// Whether an interface wants messages signed.
+    pub(crate) fn keep_signed(&mut self, interface: IfIndex, auth: &Auth) {
+        if let Some(gate) = &self.gate {
+            gate.sign(interface, matches!(auth, Auth::Keys(_)));
+        }
+    }
+}
