@@ -8,6 +8,7 @@
 //! they say is about sessions that nobody has: where there are no keys a forged tear of a session that *is* there is a tear.
 
 mod around;
+mod counted;
 mod established;
 mod flood;
 
@@ -19,6 +20,7 @@ use api::agent::{Answer, Request};
 use api::client::Client;
 use api::turns::{TurnsDoc, per_mille};
 use around::Around;
+use counted::Counted;
 use daemon::testbed::UpOptions;
 use established::{Bookings, Established};
 use flood::Flood;
@@ -34,6 +36,8 @@ use wire::MessageType;
 const REFRESH: Span = Span::from_secs(1);
 /// The multiples of what an agent can take.
 const MULTIPLES: [f64; 4] = [0.5, 1.0, 3.0, 10.0];
+/// All of them so often, one time after the other: memory that is taken the first time and used again does not grow.
+const ROUNDS: usize = 2;
 /// Types of messages between two bookings.
 const BOOK_EVERY: usize = 4;
 /// How long the agent is stopped: shorter than a lifetime.
@@ -110,7 +114,7 @@ fn on_links(keys: bool, options: &Options, patience: &Patience) -> Result<(Repor
     let mut established = Established::set_up(&bed, patience)?;
     let mut bookings = Bookings::begin(&bed, &options.program, scratch.path(), patience)?;
     let node = bed.node(NEAR)?;
-    let before = turns(&bed)?;
+    let (before, counted) = (turns(&bed)?, Counted::read(&bed)?);
     let around = Around::begin(&node.socket, Namespace::open(&node.namespace)?);
     let signed = if keys { Some(established::comers(&bed)?) } else { None };
     let memory = run.floods(&mut established, &mut bookings);
@@ -137,6 +141,9 @@ fn on_links(keys: bool, options: &Options, patience: &Patience) -> Result<(Repor
         after.cpu.most_us,
         after.wall.most_us
     ));
+    for line in Counted::read(&bed)?.since(&counted) {
+        run.tell(line);
+    }
     let lost = established.lost(&bed)?;
     let missing = bookings.missing()?;
     for line in lost.iter().chain(&missing) {
@@ -174,11 +181,11 @@ impl Run<'_> {
         let mut flood = Flood::open(&Namespace::open(&self.bed.node(SENDER)?.namespace)?)?;
         let (capacity, limit) = self.capacity(&mut flood)?;
         let kinds = flood::kinds();
-        let one = self.options.length / 2 / (MULTIPLES.len() * kinds.len() * 2) as u32;
+        let one = self.options.length / 2 / (ROUNDS * MULTIPLES.len() * kinds.len() * 2) as u32;
         let pid = self.bed.node(NEAR)?.agent.pid;
         let mut half = None;
-        for (n, multiple) in MULTIPLES.into_iter().enumerate() {
-            if n == MULTIPLES.len() / 2 {
+        for (n, multiple) in [MULTIPLES; ROUNDS].into_iter().flatten().enumerate() {
+            if n == ROUNDS * MULTIPLES.len() / 2 {
                 half = Some(rss(pid));
                 self.stop(pid)?;
                 if self.options.plant {
