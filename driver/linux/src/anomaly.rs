@@ -43,18 +43,34 @@ impl Kind {
     /// The errors that the kernel gives for such a call.
     pub fn errors(self) -> &'static [(&'static str, i32)] {
         match self {
-            Kind::Write => &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO), ("EROFS", libc::EROFS)],
-            Kind::Sync => &[("EIO", libc::EIO), ("ENOSPC", libc::ENOSPC)],
-            Kind::Open => &[("EMFILE", libc::EMFILE), ("EINTR", libc::EINTR), ("ENOSPC", libc::ENOSPC)],
-            Kind::Rename => &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO)],
-            Kind::Descriptor => &[("EMFILE", libc::EMFILE), ("ENOBUFS", libc::ENOBUFS)],
-            Kind::Netlink => &[("ENOBUFS", libc::ENOBUFS), ("EINTR", libc::EINTR)],
+            Kind::Write => {
+                &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO), ("EROFS", libc::EROFS), ("EDQUOT", libc::EDQUOT)]
+            }
+            Kind::Sync => &[("EIO", libc::EIO), ("ENOSPC", libc::ENOSPC), ("EDQUOT", libc::EDQUOT)],
+            Kind::Open => &[
+                ("EMFILE", libc::EMFILE),
+                ("EINTR", libc::EINTR),
+                ("ENOSPC", libc::ENOSPC),
+                ("ENFILE", libc::ENFILE),
+                ("EIO", libc::EIO),
+            ],
+            Kind::Rename => {
+                &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO), ("EROFS", libc::EROFS), ("EDQUOT", libc::EDQUOT)]
+            }
+            Kind::Descriptor => &[
+                ("EMFILE", libc::EMFILE),
+                ("ENOBUFS", libc::ENOBUFS),
+                ("ENFILE", libc::ENFILE),
+                ("ENOMEM", libc::ENOMEM),
+            ],
+            Kind::Netlink => &[("ENOBUFS", libc::ENOBUFS), ("EINTR", libc::EINTR), ("ENOMEM", libc::ENOMEM)],
         }
     }
 
-    /// Whether an error of the kernel's stays until somebody does something about it: a disk that is full, or read only.
+    /// Whether an error of the kernel's stays until somebody does something about it: a disk or a quota that is full, a disk that is
+    /// read only.
     pub fn lasts(error: i32) -> bool {
-        [libc::ENOSPC, libc::EROFS].contains(&error)
+        [libc::ENOSPC, libc::EDQUOT, libc::EROFS].contains(&error)
     }
 
     fn of(call: libc::c_int) -> Option<Kind> {

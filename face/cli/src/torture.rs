@@ -21,7 +21,7 @@ pub enum TortureCommand {
     SoftState(SoftStateArgs),
     /// A real agent in a namespace, under load: kill -9 at random instants, and nothing acknowledged is lost (root)
     Crash(CrashArgs),
-    /// A real agent whose n-th system call of a kind fails, for every n, at start and while it runs (root)
+    /// A real agent, and a real broker, whose n-th system call of a kind fails, for every n, at start and while it runs (root)
     Anomalies(AnomaliesArgs),
     /// Real agents and a broker under floods of every message, calls, changes of routes, a stop: nothing promised is lost (root)
     Load(LoadArgs),
@@ -72,8 +72,9 @@ pub struct CrashArgs {
 /// `sluice torture anomalies`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice torture anomalies --quick           some of each kind\n  \
-                        sluice torture anomalies --json            every write, fsync, open, rename, descriptor, netlink message\n\n\
-                        After each fault the agent is started twice, and all must be as it was acknowledged.\n\
+                        sluice torture anomalies --json            every write, fsync, open, rename, descriptor, netlink message\n  \
+                        sluice torture anomalies --part 2/3        the second of three runs that share them\n\n\
+                        After each fault agent or broker are started twice, and all must be as it was acknowledged.\n\
                         Prints what was found, and exits with status 1 if anything was.")]
 pub struct AnomaliesArgs {
     /// About 40 faults of all that there are
@@ -82,15 +83,23 @@ pub struct AnomaliesArgs {
     /// About so many faults of all that there are
     #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = clap::value_parser!(u64).range(1..))]
     pub faults: Option<u64>,
+    /// The K-th of N runs that share the faults
+    #[arg(long, value_name = "K/N", default_value = "1/1", value_parser = part)]
+    pub part: (u64, u64),
     /// No progress on standard error
     #[arg(long)]
     pub silent: bool,
     /// End with one JSON object on a line of its own
     #[arg(long)]
     pub json: bool,
-    /// A mistake on purpose, which has to be found: for the test of this test
+    /// Take something away on purpose that was acknowledged, which has to be found: for the test of this test
     #[arg(long, hide = true)]
     pub plant: bool,
+}
+
+fn part(text: &str) -> Result<(u64, u64), String> {
+    let read = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    read.filter(|(part, of)| (1..=*of).contains(part)).ok_or_else(|| "write K/N, as in 2/3".to_owned())
 }
 
 /// `sluice torture soft-state`.
@@ -161,7 +170,8 @@ fn crash(args: &CrashArgs) -> Result<ExitCode, Complaint> {
 fn anomalies(args: &AnomaliesArgs) -> Result<ExitCode, Complaint> {
     let faults = if args.quick { Some(QUICK) } else { args.faults };
     let program = std::env::current_exe()?;
-    let options = anomalies::Options { program, faults, progress: !args.silent, plant: args.plant };
+    let (part, progress, plant) = (args.part, !args.silent, args.plant);
+    let options = anomalies::Options { program, faults, part, progress, plant };
     let (report, findings) = anomalies::run(&options, &Patience::until_signalled()?)?;
     findings.iter().for_each(|finding| println!("{finding}"));
     if args.json {

@@ -1,52 +1,60 @@
-//! `sluice torture anomalies`: as SQLite tests itself. A real agent runs a script of calls while the n-th system call of a kind
-//! fails, once or from then on, for every n, at its start and while it runs; then the fault is lifted, everything is started
-//! twice, and all must be as it was acknowledged, without a hand.
+//! `sluice torture anomalies`: as SQLite tests itself. A real agent, and then a real broker over two agents, runs a script of
+//! calls while the n-th system call of a kind fails, once or from then on, for every n, at its start and while it runs; then the
+//! fault is lifted, everything is started twice, and all must be as it was acknowledged, without a hand.
 //!
-//! What stands for `systemd` here starts the agent again when it has ended by itself. Everything else that would be needed
+//! What stands for `systemd` here starts a program again when it has ended by itself. Everything else that would be needed
 //! counts as *stuck*.
 
+mod agent;
+mod broker;
+mod http;
 mod script;
+mod target;
+mod wishes;
 
-use crate::crash::{Bed, Look, Report as Crashed};
 use crate::error::Error;
 use crate::patience::Patience;
 use crate::program::Running;
+use agent::Agent;
+use broker::Broker;
 use linux::anomaly::{Fault, Kind, Watch};
-use script::Script;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use target::{Found, Target};
 
-/// How often an agent is started again while the fault is there.
+/// How often a program is started again while the fault is there.
 const STARTS: u32 = 2;
 /// How long it may take to answer, with and without the fault.
 const ANSWERS: Duration = Duration::from_secs(30);
 const ANSWERS_UNDER_FAULT: Duration = Duration::from_secs(3);
-/// And for the kernel to have what the book says.
-const CONVERGED: Duration = Duration::from_secs(10);
 
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The program that is the agent.
+    /// The program that is the agent and the broker.
     pub program: PathBuf,
     /// At most about so many faults, spread over all; `None`: every one.
     pub faults: Option<u64>,
+    /// Of those the k-th of n parts, from 1: so that several runs share them.
+    pub part: (u64, u64),
     /// Whether progress is shown.
     pub progress: bool,
-    /// A planted mistake: what was acknowledged last is taken out of the journal, which has to be found.
+    /// Something that was acknowledged is taken away behind the check's back, from the agent and from the broker; it has to
+    /// be found.
     pub plant: bool,
 }
 
 /// What was found; the last line, for scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Report {
-    /// Distinct faults that struck: when, which kind of call, the how-manieth, which error, once or lasting.
+    /// Distinct faults that struck: whom, when, which kind of call, the how-manieth, which error. One that strikes once and
+    /// one that lasts from there on are counted as one.
     pub faults: u64,
-    /// Acknowledged changes that were not there afterwards, or refused ones that were.
+    /// Acknowledged changes that were not there afterwards, refused ones that were, reservations of which a part was.
     pub lost: u64,
-    /// Times at which the agent did not serve, or the kernel had not what the book says, without a hand.
+    /// Times at which a program did not serve, or the kernel had not what the book says, without a hand.
     pub stuck: u64,
 }
 
@@ -59,14 +67,16 @@ enum Phase {
     Running,
 }
 
+/// Whose fault, when, and which.
+type Case = (usize, Phase, Fault);
+
 /// Everything that one run knows.
 struct Run<'a> {
-    bed: Bed,
-    script: Script,
+    targets: Vec<Box<dyn Target>>,
     report: Report,
     findings: Vec<String>,
-    struck: BTreeSet<(Phase, Fault)>,
-    options: &'a Options,
+    struck: BTreeSet<Case>,
+    progress: bool,
     patience: &'a Patience,
 }
 
@@ -75,166 +85,184 @@ struct Run<'a> {
 /// # Errors
 /// It cannot be run here, or the user stops it. What was found is no error.
 pub fn run(options: &Options, patience: &Patience) -> Result<(Report, Vec<String>), Error> {
-    let bed = Bed::make(&options.program)?;
+    let targets: Vec<Box<dyn Target>> =
+        vec![Box::new(Agent::make(&options.program)?), Box::new(Broker::make(&options.program)?)];
     let mut run = Run {
-        bed,
-        script: Script::default(),
+        targets,
         report: Report::default(),
         findings: Vec::new(),
         struck: BTreeSet::new(),
-        options,
+        progress: options.progress,
         patience,
     };
-    let faults = run.plan()?;
-    let all = faults.len() as u64;
-    let most = options.faults.unwrap_or(all).max(1);
-    // An even choice of them, so that the short form has some of each kind.
-    let chosen = faults.into_iter().enumerate().filter(|(n, _)| (*n as u64 * most) % all.max(1) < most);
-    for (done, (_, (phase, fault))) in chosen.enumerate() {
+    if options.plant {
+        run.plant()?;
+        return Ok((run.report, run.findings));
+    }
+    let mut cases = Vec::new();
+    for who in 0..run.targets.len() {
+        cases.extend(run.plan(who)?);
+    }
+    let chosen = choose(&cases, options);
+    run.told(&format!("{} of {} runs", chosen.len(), cases.len()));
+    for (done, case) in chosen.iter().enumerate() {
         patience.check()?;
-        run.one(phase, fault)?;
-        if options.progress && (done + 1) % 50 == 0 {
-            let (faults, Report { lost, stuck, .. }) = (run.struck.len(), run.report);
-            eprintln!("{} of {} runs: {faults} faults, {lost} lost, {stuck} stuck", done + 1, most.min(all));
-        }
-        if options.plant {
-            break;
+        run.one(*case)?;
+        if (done + 1) % 50 == 0 {
+            let Report { faults, lost, stuck } = run.report;
+            run.told(&format!("{} of {} runs: {faults} faults, {lost} lost, {stuck} stuck", done + 1, chosen.len()));
         }
     }
-    run.report.faults = run.struck.len() as u64;
     Ok((run.report, run.findings))
 }
 
+/// What is counted as one fault.
+fn distinct((who, phase, fault): Case) -> Case {
+    (who, phase, Fault { lasting: false, ..fault })
+}
+
+/// An even choice, so that the short form has some of each kind; and of it this run's part. Which part a fault belongs to is
+/// told by its number alone, because two runs do not count quite the same calls: none is in two parts.
+fn choose(cases: &[Case], options: &Options) -> Vec<Case> {
+    let all = cases.len() as u64;
+    let most = options.faults.unwrap_or(all).max(1);
+    let (part, parts) = options.part;
+    let even = |n: u64| (n * most) % all.max(1) < most;
+    let ours = |(_, _, fault): &Case| fault.nth % parts == part - 1;
+    (0..).zip(cases).filter(|(n, case)| even(*n) && ours(case)).map(|(_, case)| *case).collect()
+}
+
 impl Run<'_> {
-    /// Every fault that there can be: how many calls of each kind a start and the script make, each with each error.
-    fn plan(&mut self) -> Result<Vec<(Phase, Fault)>, Error> {
-        let (mut agent, _) = self.bed.start(self.patience)?;
-        // The script as it is later, when there is something to end and to change.
-        for _ in 0..2 {
-            self.script.play(&self.bed.socket());
+    /// For whoever waits.
+    fn told(&self, text: &str) {
+        if self.progress {
+            eprintln!("{text}");
         }
-        agent.stop();
-        let (mut agent, watch) = self.bed.start_watched(None)?;
-        self.answers(&mut agent, ANSWERS)?;
-        let mut faults = Vec::new();
+    }
+
+    /// Every fault that there can be: how many calls of each kind a start and the script make, each with each error.
+    fn plan(&mut self, who: usize) -> Result<Vec<Case>, Error> {
+        let target = &mut self.targets[who];
+        let mut program = target.start_again(self.patience)?;
+        // The script as it is later, when there is something to end and to change.
+        for _ in 0..3 {
+            target.play();
+        }
+        program.stop();
+        let (mut program, watch) = target.start_watched(None, self.patience)?;
+        target.answers(&mut program, ANSWERS, self.patience)?;
+        let (mut cases, mut counted) = (Vec::new(), String::new());
         let mut count = |phase| {
+            counted += &format!("; {phase:?}:");
             for kind in Kind::ALL {
                 let calls = watch.count(kind) + watch.count(kind) / 8;
+                counted += &format!(" {kind:?} {calls}");
                 for nth in 1..=calls {
                     for (_, error) in kind.errors() {
                         let lasting = if Kind::lasts(*error) { &[false, true][..] } else { &[false] };
-                        faults.extend(
-                            lasting.iter().map(|&lasting| (phase, Fault { kind, nth, error: *error, lasting })),
-                        );
+                        let fault = |&lasting| (who, phase, Fault { kind, nth, error: *error, lasting });
+                        cases.extend(lasting.iter().map(fault));
                     }
                 }
             }
         };
         count(Phase::Start);
         watch.arm(None);
-        self.script.play(&self.bed.socket());
+        target.play();
         count(Phase::Running);
-        agent.stop();
-        Ok(faults)
+        program.stop();
+        self.told(&format!("{}{counted}", self.targets[who].name()));
+        Ok(cases)
     }
 
     /// One fault from its beginning to the second start after it.
-    fn one(&mut self, phase: Phase, fault: Fault) -> Result<(), Error> {
+    fn one(&mut self, (who, phase, fault): Case) -> Result<(), Error> {
+        let (target, patience) = (&mut self.targets[who], self.patience);
         let at_start = (phase == Phase::Start).then_some(fault);
-        let (mut agent, mut watch) = self.bed.start_watched(at_start)?;
-        let mut serves = self.answers(&mut agent, ANSWERS_UNDER_FAULT).is_ok();
+        let (mut program, mut watch) = target.start_watched(at_start, patience)?;
+        let mut serves = target.answers(&mut program, ANSWERS_UNDER_FAULT, patience).is_ok();
         if phase == Phase::Running {
             watch.arm(Some(fault));
         }
         let mut struck = watch.struck();
         for _ in 0..STARTS {
             if serves {
-                self.script.play(&self.bed.socket());
+                target.play();
             }
             struck.extend(watch.struck());
-            if serves && agent.is_running() {
+            if serves && program.is_running() {
                 break;
             }
             // It ended by itself, or cannot serve: it is started again, as its unit has it, into the same trouble if that lasts.
-            agent.stop();
-            (agent, watch) = self.bed.start_watched(at_start.filter(|fault| fault.lasting))?;
-            serves = self.answers(&mut agent, ANSWERS_UNDER_FAULT).is_ok();
+            program.stop();
+            (program, watch) = target.start_watched(at_start.filter(|fault| fault.lasting), patience)?;
+            serves = target.answers(&mut program, ANSWERS_UNDER_FAULT, patience).is_ok();
         }
         watch.lift();
         if !struck.is_empty() {
-            self.struck.insert((phase, fault));
+            self.struck.insert(distinct((who, phase, fault)));
+            self.report.faults = self.struck.len() as u64;
         }
-        self.end(&mut agent, &watch, fault.nth.is_multiple_of(2));
-        drop(watch);
-        if self.options.plant {
-            self.script.plant();
-        }
-        for time in ["first", "second"] {
-            let what = || format!("{phase:?} {fault:?} at {:?}: {time} start afterwards", struck.first());
-            let (mut agent, _) = match self.bed.start(self.patience) {
-                Ok(started) => started,
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
-                Err(why) => {
-                    self.report.stuck += 1;
-                    self.findings.push(format!("{}: {why}: {}", what(), self.bed.last_words()));
-                    // With a new state the next fault can be tried.
-                    return self.begin_anew();
-                }
-            };
-            self.look(&what())?;
-            self.end_plainly(&mut agent, time == "first");
-        }
-        Ok(())
-    }
-
-    /// What was promised, capacity, the kernel.
-    fn look(&mut self, what: &str) -> Result<(), Error> {
-        let lost = self.script.check(&self.bed.socket());
-        self.report.lost += lost.len() as u64;
-        self.findings.extend(lost.into_iter().map(|text| format!("{what}: {text}")));
-        let (mut found, mut words) = (Crashed::default(), Vec::new());
-        let (begun, state) = (Instant::now(), self.bed.state());
-        let mut look = Look::of(&self.bed.socket(), &mut found, &mut words, 0);
-        look.at_capacity()?;
-        let mut same = false;
-        while !same && begun.elapsed() < CONVERGED {
-            (same, _) = look.at_kernel(self.bed.namespace(), &state)?;
-            self.patience.wait(Duration::from_millis(if same { 0 } else { 10 }))?;
-        }
-        self.report.lost += found.overbooked;
-        self.findings.extend(words.into_iter().map(|text| format!("{what}: {text}")));
-        if !same {
+        let what = format!("{} {phase:?} {fault:?} at {:?}", target.name(), struck.first());
+        // One that went on through it serves when it is over.
+        if serves && program.is_running() && self.serves_no_more(who, &mut program)? {
             self.report.stuck += 1;
-            self.findings.push(format!("{what}: the kernel has not what the book says"));
+            self.findings.push(format!("{what}: it runs and does not answer, with nothing that fails any more"));
         }
-        Ok(())
+        target::end(&mut program, fault.nth.is_multiple_of(2));
+        drop(watch);
+        self.afterwards(who, &what)
     }
 
-    /// Waits until it answers.
-    fn answers(&self, agent: &mut Running, most: Duration) -> Result<(), Error> {
-        self.bed.answers(agent, most, self.patience)
+    /// Whether a program that runs does not answer. One that ends meanwhile is started again by its unit.
+    fn serves_no_more(&self, who: usize, program: &mut Running) -> Result<bool, Error> {
+        match self.targets[who].answers(program, ANSWERS, self.patience) {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(_) => Ok(program.is_running()),
+            Ok(()) => Ok(false),
+        }
     }
 
-    /// A kill or a stop in good order; one that will not stop is killed, because a fault may be what keeps it.
-    fn end(&self, agent: &mut Running, watch: &Watch, kill: bool) {
-        watch.lift();
-        self.end_plainly(agent, kill);
-    }
-
-    fn end_plainly(&self, agent: &mut Running, kill: bool) {
-        if !kill {
-            let asked = linux::process::ProcessId::of(agent.id()).map(|process| process.signal(15));
-            let begun = Instant::now();
-            while asked.is_some() && agent.is_running() && begun.elapsed() < ANSWERS_UNDER_FAULT {
-                std::thread::sleep(Duration::from_millis(2));
+    /// Two starts with nothing that fails, and a look after each.
+    fn afterwards(&mut self, who: usize, what: &str) -> Result<(), Error> {
+        for time in ["first", "second"] {
+            let target = &mut self.targets[who];
+            let what = format!("{what}: {time} start afterwards");
+            let mut found = Found::default();
+            let seen = target.start_again(self.patience).and_then(|mut program| {
+                target.look(&mut found, self.patience)?;
+                target::end(&mut program, time == "first");
+                Ok(())
+            });
+            if let Err(why) = &seen {
+                found.stuck.push(format!("{why}: {}", target.last_words()));
+            }
+            self.report.lost += found.lost.len() as u64;
+            self.report.stuck += found.stuck.len() as u64;
+            self.findings.extend(found.lost.iter().chain(&found.stuck).map(|text| format!("{what}: {text}")));
+            match seen {
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                // With a new state the next fault can be tried.
+                Err(_) => return self.targets[who].begin_anew(),
+                Ok(()) => {}
             }
         }
-        agent.stop();
+        Ok(())
     }
 
-    fn begin_anew(&mut self) -> Result<(), Error> {
-        self.bed.begin_anew()?;
-        self.script = Script::default();
+    /// Something is taken away from each, and looked for.
+    fn plant(&mut self) -> Result<(), Error> {
+        for who in 0..self.targets.len() {
+            let target = &mut self.targets[who];
+            let (mut program, watch): (Running, Watch) = target.start_watched(None, self.patience)?;
+            target.answers(&mut program, ANSWERS, self.patience)?;
+            target.play();
+            target::end(&mut program, true);
+            drop(watch);
+            target.plant(self.patience)?;
+            let what = format!("{} with something taken away", target.name());
+            self.afterwards(who, &what)?;
+        }
         Ok(())
     }
 }
@@ -243,5 +271,34 @@ impl Report {
     /// Whether nothing was found.
     pub fn is_clean(&self) -> bool {
         (self.lost, self.stuck) == (0, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases() -> Vec<Case> {
+        let fault = |nth, error, lasting| (0, Phase::Start, Fault { kind: Kind::Write, nth, error, lasting });
+        (1..=40).flat_map(|nth| [fault(nth, 28, false), fault(nth, 28, true), fault(nth, 5, false)]).collect()
+    }
+
+    #[test]
+    fn parts_have_everything_once_and_no_fault_twice() {
+        let options = |faults, part| Options { program: PathBuf::new(), faults, part, progress: false, plant: false };
+        let all = cases();
+        assert_eq!(choose(&all, &options(None, (1, 1))), all);
+        for faults in [None, Some(50)] {
+            let whole = choose(&all, &options(faults, (1, 1)));
+            let parts: Vec<Vec<Case>> = (1..=3).map(|part| choose(&all, &options(faults, (part, 3)))).collect();
+            let mut together: Vec<Case> = parts.concat();
+            together.sort_unstable();
+            let mut sorted = whole.clone();
+            sorted.sort_unstable();
+            assert_eq!(together, sorted);
+            let counted = |cases: &[Case]| cases.iter().map(|case| distinct(*case)).collect::<BTreeSet<_>>().len();
+            assert_eq!(parts.iter().map(|part| counted(part)).sum::<usize>(), counted(&whole));
+        }
+        assert_eq!(choose(&all, &options(Some(50), (1, 1))).len(), 50);
     }
 }

@@ -7,8 +7,10 @@ use api::client::{Client, Error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// How many reservations are kept from one script to the next.
+/// How many reservations are kept from one script to the next; without an end of the others there would be no room for new ones.
 const KEPT: usize = 6;
+/// How often a script does the same again, with what is there by then.
+const ROUNDS: usize = 2;
 
 /// What is known of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,16 +35,25 @@ pub struct Script {
 impl Script {
     /// Creates, changes and ends. The agent may die under it; what was not answered is in doubt.
     pub fn play(&mut self, socket: &Path) {
-        for step in 0..7 {
-            // A connection that cannot be had, or ends, is no answer.
-            let Ok(mut client) = Client::connect(socket) else { continue };
-            match step {
-                0 | 2 => self.create(&mut client, false),
-                1 => self.create(&mut client, true),
-                3 | 5 => self.modify(&mut client),
-                4 if self.live().len() < KEPT => self.create(&mut client, false),
-                _ => self.cancel(&mut client),
+        // A connection that cannot be had, or ends, is no answer.
+        let mut step = |step: fn(&mut Script, &mut Client)| {
+            if let Ok(mut client) = Client::connect(socket) {
+                step(self, &mut client);
             }
+            self.live().len()
+        };
+        let mut live = 0;
+        for _ in 0..ROUNDS {
+            step(|script, client| script.create(client, false));
+            step(|script, client| script.create(client, true));
+            step(|script, client| script.create(client, false));
+            step(Script::modify);
+            step(Script::cancel);
+            step(Script::modify);
+            live = step(Script::cancel);
+        }
+        for _ in KEPT..live {
+            step(Script::cancel);
         }
     }
 
@@ -163,10 +174,11 @@ impl Script {
         wrong
     }
 
-    /// A planted mistake: something is held to be acknowledged that is in no journal.
-    pub fn plant(&mut self) {
-        let known = Known { counts: BTreeSet::from([1]), cancelled: BTreeSet::from([false]) };
-        self.known.insert("r".repeat(26), known);
+    /// Creates one more, now.
+    pub fn create_one(&mut self, socket: &Path) {
+        if let Ok(mut client) = Client::connect(socket) {
+            self.create(&mut client, true);
+        }
     }
 }
 

@@ -81,13 +81,14 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    pub(crate) fn make(program: &Path) -> Result<Bed, Error> {
+    /// For an agent of this name; `more`: what its file begins with beside that.
+    pub(crate) fn make(program: &Path, name: &str, more: &str) -> Result<Bed, Error> {
         let place = Scratch::create()?;
         let namespace = Guarded::create(place.name())?;
         namespace.run(wire)??;
         let (socket, state) = (place.path().join("agent.sock"), place.path().join("state"));
         let text = format!(
-            "name = \"crash\"\nauth = \"none\"\nsocket = {socket:?}\nstate = {state:?}\nlog = \"error\"\n[store]\n\
+            "name = {name:?}\nauth = \"none\"\n{more}socket = {socket:?}\nstate = {state:?}\nlog = \"error\"\n[store]\n\
              any_filesystem = true\n[[interface]]\nname = \"{0}\"\nrate = \"1gbit\"\n[[resource]]\nname = \"{1}\"\ncapacity = {2}\n",
             load::INTERFACE,
             load::LICENCE,
@@ -100,6 +101,10 @@ impl Bed {
 
     pub(crate) fn socket(&self) -> PathBuf {
         self.place.path().join("agent.sock")
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.place.path()
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -166,10 +171,15 @@ impl Bed {
         Err(Error::Void(format!("the agent does not answer within {most:?}")))
     }
 
+    /// Starts the agent, and does not wait.
+    pub(crate) fn begin(&self) -> Result<Running, Error> {
+        start(&mut self.command()?)
+    }
+
     /// Starts the agent and waits until it answers.
     pub(crate) fn start(&self, patience: &Patience) -> Result<(Running, Duration), Error> {
         let begun = Instant::now();
-        let mut agent = start(&mut self.command()?)?;
+        let mut agent = self.begin()?;
         self.answers(&mut agent, START, patience)?;
         Ok((agent, begun.elapsed()))
     }
@@ -198,7 +208,7 @@ fn wire() -> Result<(), Failed> {
 /// # Errors
 /// It cannot be run here, or the user stops it. What was found is no error.
 pub fn run(options: &Options, patience: &Patience) -> Result<(Report, Told), Error> {
-    let bed = Bed::make(&options.program)?;
+    let bed = Bed::make(&options.program, "crash", "")?;
     let (mut report, mut told) = (Report::default(), Told::default());
     let (mut agent, took) = bed.start(patience)?;
     told.starts.push(took);

@@ -1,0 +1,105 @@
+//! The agent as what is made to fail.
+
+use super::script::Script;
+use super::target::{Found, Target};
+use crate::crash::{Bed, Look, Report as Crashed};
+use crate::error::Error;
+use crate::patience::Patience;
+use crate::program::Running;
+use linux::anomaly::{Fault, Watch};
+use linux::error::Failed;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long the kernel may take to have what the book says.
+const CONVERGED: Duration = Duration::from_secs(10);
+
+/// An agent, and what it has acknowledged.
+pub struct Agent {
+    bed: Bed,
+    script: Script,
+}
+
+impl Agent {
+    /// With no state yet.
+    ///
+    /// # Errors
+    /// Namespaces or folders are not to be had.
+    pub fn make(program: &Path) -> Result<Agent, Error> {
+        Ok(Agent { bed: Bed::make(program, "crash", "")?, script: Script::default() })
+    }
+}
+
+impl Target for Agent {
+    fn name(&self) -> &'static str {
+        "agent"
+    }
+
+    fn start_watched(&mut self, fault: Option<Fault>, _: &Patience) -> Result<(Running, Watch), Error> {
+        self.bed.start_watched(fault)
+    }
+
+    fn answers(&self, running: &mut Running, most: Duration, patience: &Patience) -> Result<(), Error> {
+        self.bed.answers(running, most, patience)
+    }
+
+    fn play(&mut self) {
+        self.script.play(&self.bed.socket());
+    }
+
+    fn start_again(&mut self, patience: &Patience) -> Result<Running, Error> {
+        Ok(self.bed.start(patience)?.0)
+    }
+
+    /// What was promised, capacity, the kernel.
+    fn look(&mut self, found: &mut Found, patience: &Patience) -> Result<(), Error> {
+        found.lost.extend(self.script.check(&self.bed.socket()));
+        let (mut report, mut words) = (Crashed::default(), Vec::new());
+        let (begun, state) = (Instant::now(), self.bed.state());
+        let mut look = Look::of(&self.bed.socket(), &mut report, &mut words, 0);
+        look.at_capacity()?;
+        let mut same = false;
+        while !same && begun.elapsed() < CONVERGED {
+            (same, _) = look.at_kernel(self.bed.namespace(), &state)?;
+            patience.wait(Duration::from_millis(if same { 0 } else { 10 }))?;
+        }
+        found.lost.append(&mut words);
+        if !same {
+            found.stuck.push("the kernel has not what the book says".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Puts a copy of the journal back that is older than what was acknowledged last, as whoever restores a machine does.
+    fn plant(&mut self, patience: &Patience) -> Result<(), Error> {
+        let (book, kept) = (self.bed.state().join("book"), self.bed.state().join("book.kept"));
+        copy(&book, &kept)?;
+        let (mut agent, _) = self.bed.start(patience)?;
+        self.script.create_one(&self.bed.socket());
+        agent.stop();
+        let wrong = || Failed::doing(format!("put {} back", kept.display()));
+        std::fs::remove_dir_all(&book).map_err(wrong())?;
+        Ok(std::fs::rename(&kept, &book).map_err(wrong())?)
+    }
+
+    fn begin_anew(&mut self) -> Result<(), Error> {
+        self.bed.begin_anew()?;
+        self.script = Script::default();
+        Ok(())
+    }
+
+    fn last_words(&self) -> String {
+        self.bed.last_words()
+    }
+}
+
+/// A folder of files, with their rights.
+fn copy(from: &Path, to: &Path) -> Result<(), Failed> {
+    let wrong = || Failed::doing(format!("copy {} to {}", from.display(), to.display()));
+    std::fs::create_dir(to).map_err(wrong())?;
+    for entry in std::fs::read_dir(from).map_err(wrong())? {
+        let entry = entry.map_err(wrong())?;
+        std::fs::copy(entry.path(), to.join(entry.file_name())).map_err(wrong())?;
+    }
+    Ok(())
+}
