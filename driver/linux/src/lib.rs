@@ -26,6 +26,7 @@ pub mod landlock;
 pub mod mroute;
 pub mod netlink;
 pub mod netns;
+pub mod notify;
 pub mod offload;
 pub mod owner;
 pub mod plane;

@@ -4,6 +4,7 @@ use crate::args::AgentRunArgs;
 use crate::complain::Complaint;
 use daemon::{AgentConfig, StartError};
 use linux::clock::Clock;
+use linux::notify::Supervisor;
 use linux::process::ProcessId;
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use trust::Speaks;
 
 /// Runs an agent in this process until it is stopped.
 pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
+    let supervisor = Supervisor::take();
     let mut config = AgentConfig::load(&args.config).map_err(|mistake| Complaint::usage(mistake.to_string()))?;
     if let Some(level) = args.log {
         config.log = level;
@@ -26,7 +28,7 @@ pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
         println!("{}: no mistake found", args.config.display());
         return Ok(ExitCode::SUCCESS);
     }
-    daemon::run(config).map_err(|error| match error {
+    daemon::run_supervised(config, supervisor).map_err(|error| match error {
         StartError::Interfaces(_) => Complaint::usage(format!("{}: {error}", args.config.display())),
         StartError::Keys(_) => Complaint::usage(error.to_string()),
         _ => Complaint::world(error.to_string()),

@@ -6,8 +6,10 @@ use api::agent::Request;
 use clap::Args;
 use daemon::AgentConfig;
 use linux::landlock::{self, Use};
+use linux::notify::Supervisor;
 use linux::privilege;
-use rest::{AgentAt, At, BrokerConfig, Opened};
+use rest::{AgentAt, At, BrokerConfig, Opened, Pulse};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -79,6 +81,7 @@ pub fn run(args: &BrokerArgs) -> Result<ExitCode, Complaint> {
         print!("{}", rest::openapi::text());
         return Ok(ExitCode::SUCCESS);
     }
+    let supervisor = Supervisor::take();
     let config = config(args)?;
     if args.check {
         println!("no mistake found");
@@ -89,7 +92,8 @@ pub fn run(args: &BrokerArgs) -> Result<ExitCode, Complaint> {
     give_up(&config)?;
     let inside = own.map(Inside::watch).transpose()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(&config, opened, inside.as_ref().map(|(_, ended)| ended.clone())))?;
+    let ended = inside.as_ref().map(|(_, ended)| ended.clone());
+    runtime.block_on(serve(&config, opened, ended, &supervisor))?;
     drop(runtime);
     inside.map_or(Ok(ExitCode::SUCCESS), |(socket, ended)| end(&socket, &ended))
 }
@@ -152,10 +156,15 @@ fn agent(text: &str) -> Result<AgentAt, Complaint> {
     Ok(AgentAt { name: name.to_owned(), at: at.ok_or_else(wrong)? })
 }
 
-async fn serve(config: &BrokerConfig, opened: Opened, inside: Option<Ended>) -> Result<(), Complaint> {
+async fn serve(
+    config: &BrokerConfig,
+    opened: Opened,
+    inside: Option<Ended>,
+    supervisor: &Supervisor,
+) -> Result<(), Complaint> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let running = opened.serve().await.map_err(Complaint::world)?;
+    let mut running = opened.serve().await.map_err(Complaint::world)?;
     let names: Vec<&str> = config.agents.iter().map(|agent| agent.name.as_str()).collect();
     eprintln!("sluice: broker over {} on {}", names.join(", "), config.socket.display());
     for (number, address) in running.listens.iter().enumerate() {
@@ -165,17 +174,32 @@ async fn serve(config: &BrokerConfig, opened: Opened, inside: Option<Ended>) -> 
     if running.finished > 0 {
         eprintln!("sluice: {} reservations that an earlier broker left half booked are booked", running.finished);
     }
-    let died = tokio::select! {
+    supervisor.ready();
+    let signs = signs_of_life(supervisor, running.pulse());
+    let why = tokio::select! {
         _ = end.recv() => None,
         _ = interrupt.recv() => None,
-        status = death(inside) => Some(status),
+        how = death(inside) => {
+            Some(format!("the agent that this broker started has ended ({how}); what is booked is kept: start it again"))
+        }
+        broken = running.broke() => Some(broken),
+        never = signs => match never {},
     };
+    supervisor.stopping();
     running.stop().await;
-    died.map_or(Ok(()), |how| {
-        let what =
-            format!("the agent that this broker started has ended ({how}); what is booked is kept: start it again");
-        Err(Complaint::world(what))
-    })
+    why.map_or(Ok(()), |why| Err(Complaint::world(why)))
+}
+
+/// Tells who supervises us, as often as it wants to hear it, that we go on; and not if we do not.
+async fn signs_of_life(supervisor: &Supervisor, pulse: Pulse) -> Infallible {
+    let Some((period, often)) = supervisor.watchdog() else { return std::future::pending().await };
+    loop {
+        // One that takes longer than the supervisor waits comes too late for it.
+        if tokio::time::timeout(period, pulse.beat()).await == Ok(true) {
+            supervisor.alive();
+        }
+        tokio::time::sleep(often).await;
+    }
 }
 
 /// Waits until the agent that this broker started ends; without one, for ever.

@@ -1,5 +1,6 @@
 //! The agent's loop: wait, tell the node one thing, carry out everything that it says, and again.
 
+use crate::alive::Alive;
 use crate::auth;
 use crate::book::Book;
 use crate::config::{AgentConfig, Level};
@@ -26,6 +27,7 @@ use linux::clock::Clock;
 use linux::error::Failed;
 use linux::netlink::Socket;
 use linux::netlink::notice::Notices;
+use linux::notify::Supervisor;
 use linux::plane::KernelPlane;
 use linux::poll::{Poll, Signals, Token, Want};
 use linux::route::KernelRoutes;
@@ -96,6 +98,8 @@ pub(crate) struct Agent {
     pub(crate) poll: Poll,
     /// How long turns may take for whom, and how long they took.
     pub(crate) turns: Turns,
+    /// Signs of life for whoever supervises this process.
+    pub(crate) alive: Alive,
     pub(crate) log: Log,
     /// Answers of the plane that the node has yet to be told.
     done: VecDeque<(node::io::PlanId, Result<(), Fault>)>,
@@ -110,13 +114,25 @@ pub(crate) struct Agent {
 /// # Errors
 /// It could not start ([`StartError`]), or the kernel broke under it.
 pub fn run(config: AgentConfig) -> Result<(), StartError> {
+    run_supervised(config, Supervisor::default())
+}
+
+/// The same, and tells this supervisor that it serves, that it is alive, and that it is about to end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_supervised(config: AgentConfig, supervisor: Supervisor) -> Result<(), StartError> {
     let signals = Signals::take(&[SIGTERM, SIGINT, SIGHUP])?;
     let sole = start::check(&config)?;
     let mut agent = Agent::open(config, signals, sole)?;
     agent.begin()?;
+    agent.alive = Alive::new(supervisor, agent.clock.now());
+    agent.alive.ready();
     while !agent.stopping {
         agent.turn()?;
+        agent.sign_of_life();
     }
+    agent.alive.stopping();
     agent.end();
     Ok(())
 }
@@ -182,6 +198,7 @@ impl Agent {
             remote: None,
             poll,
             turns: Turns::default(),
+            alive: Alive::default(),
         })
     }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod alive;
 mod answer;
 pub mod auth;
 pub mod book;
@@ -41,7 +42,7 @@ pub mod topology;
 mod trace;
 mod turn;
 
-pub use agent::run;
+pub use agent::{run, run_supervised};
 pub use api::document;
 pub use auth::AuthConfig;
 pub use config::{AgentConfig, InterfaceConfig, Level, Share};

@@ -2,6 +2,7 @@
 //! is written here that it may, so that none is used in two lives of the agent, whatever the clock does between them.
 
 use crate::agent::Agent;
+use crate::alive::Done;
 use crate::config::Level;
 use linux::bell::Bell;
 use linux::error::Failed;
@@ -29,6 +30,8 @@ pub struct Sequences {
     tray: Arc<Tray>,
     /// How many asks are without an answer.
     waiting: usize,
+    /// How many have had one.
+    answered: u64,
 }
 
 #[derive(Debug)]
@@ -57,7 +60,7 @@ impl Sequences {
         let (theirs, record) = (tray.clone(), Record::read(folder));
         let thread = std::thread::Builder::new().name("sequences".to_owned());
         thread.spawn(move || write_all(&record, &asked, &theirs)).map_err(Failed::doing("start a thread"))?;
-        Ok(Sequences { asks, tray, waiting: 0 })
+        Ok(Sequences { asks, tray, waiting: 0, answered: 0 })
     }
 
     /// What is to be watched: it rings when there is an answer.
@@ -78,7 +81,13 @@ impl Sequences {
         self.tray.bell.hush();
         let answers = self.tray.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
         self.waiting = self.waiting.saturating_sub(answers.len());
+        self.answered += answers.len() as u64;
         answers
+    }
+
+    /// What the thread has done.
+    pub(crate) fn done(&self) -> Done {
+        Done { count: self.answered, all: self.waiting == 0 }
     }
 
     /// The same, as soon as nothing is without an answer, or after a time.

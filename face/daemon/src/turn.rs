@@ -163,8 +163,8 @@ impl Agent {
         let held = self.local.holds().then_some(self.turns.looks_from);
         let sweep = self.echo.as_ref().and_then(Echo::wake_at);
         let wakes =
-            [self.node.wake_at(), self.book.wake_at(), sweep, held, self.noticed.wake_at()].into_iter().flatten();
-        let next = wakes.fold(self.look_at, Time::min);
+            [self.node.wake_at(), self.book.wake_at(), sweep, held, self.noticed.wake_at(), self.alive.wake_at()];
+        let next = wakes.into_iter().flatten().fold(self.look_at, Time::min);
         let idle = self.local.waiting().is_empty() && self.intake.is_empty();
         Ok(self.poll.wait(Some(if idle { next } else { Time::ZERO }))?.to_vec())
     }

@@ -43,4 +43,4 @@ pub mod webhook;
 mod wire;
 
 pub use config::{AgentAt, At, BrokerConfig, Limits};
-pub use run::{Broken, Opened, Running, open, start};
+pub use run::{Broken, Opened, Pulse, Running, open, start};

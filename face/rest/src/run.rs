@@ -31,9 +31,25 @@ pub struct Running {
     pub listens: Vec<SocketAddr>,
     /// How many groups of an earlier broker were finished.
     pub finished: usize,
+    broker: Arc<Broker>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     socket: PathBuf,
+}
+
+/// Tells whether a broker goes on.
+#[derive(Debug)]
+pub struct Pulse(Arc<Broker>);
+
+impl Pulse {
+    /// Ends when the broker has shown that it goes on: a task has had its turn, a thread for what waits for the disk too, and
+    /// what all requests share is not held for ever. Whether it did.
+    pub async fn beat(&self) -> bool {
+        let broker = self.0.clone();
+        let look = move || broker.intents.all().len() + broker.hooks.count();
+        let turn = tokio::spawn(async move { tokio::task::spawn_blocking(look).await.is_ok() });
+        turn.await.is_ok_and(|looked| looked)
+    }
 }
 
 /// A broker that has opened all that takes rights, and serves nobody yet.
@@ -117,11 +133,25 @@ impl Opened {
             tasks.spawn(house.clone().plain(listener, config.plain_as.as_str().into()));
         }
         tasks.spawn(house.unix(unix, operators));
-        Ok(Running { listens, finished, stop, tasks, socket: config.socket })
+        Ok(Running { listens, finished, broker, stop, tasks, socket: config.socket })
     }
 }
 
 impl Running {
+    /// Waits until something that serves has ended although nobody said so, which is a mistake of ours: a listener, or what
+    /// finishes what was left open. The others go on, and without it a broker is none.
+    pub async fn broke(&mut self) -> Broken {
+        match self.tasks.join_next().await {
+            Some(Err(error)) => format!("a part of the broker has ended: {error}"),
+            _ => "a part of the broker has ended".to_owned(),
+        }
+    }
+
+    /// What tells whether it goes on.
+    pub fn pulse(&self) -> Pulse {
+        Pulse(self.broker.clone())
+    }
+
     /// Answers what was begun, and ends.
     pub async fn stop(mut self) {
         let _ = self.stop.send(true);

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
-struct Running {
+pub struct Running {
     broker: Child,
     place: Place,
 }
@@ -15,6 +15,11 @@ struct Running {
 impl Running {
     /// In mount and network namespaces of its own: what is usually in /etc and /run is this test's.
     fn start() -> Option<Running> {
+        Running::start_with("")
+    }
+
+    /// The same by a program that becomes it.
+    pub fn start_with(by: &str) -> Option<Running> {
         if skipped() {
             return None;
         }
@@ -27,7 +32,7 @@ impl Running {
         let script = format!(
             "set -e; cp -a /etc {at}/etc; mkdir -p {at}/etc/sluice {at}/run; cat > {at}/etc/sluice/agent.toml; rm -f {at}/etc/sluice/broker.toml\n\
              mount --bind {at}/etc /etc; mount --bind {at}/run /run\n\
-             exec {SLUICE} broker --socket {at}/broker.sock --state {at}/hooks"
+             exec {by} {SLUICE} broker --socket {at}/broker.sock --state {at}/hooks"
         );
         let mut command = Command::new("unshare");
         command.args(["-m", "-n", "--propagation", "private", "sh", "-c", &script]).stdin(Stdio::piped());
@@ -56,7 +61,7 @@ impl Running {
     }
 
     /// The agent that it started.
-    fn agent(&self) -> ProcessId {
+    pub fn agent(&self) -> ProcessId {
         let children = format!("/proc/{0}/task/{0}/children", self.broker.id());
         let children = std::fs::read_to_string(children).unwrap();
         let pids: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();

@@ -36,4 +36,5 @@ mod sites;
 mod socket;
 mod start;
 mod statics;
+mod supervised;
 mod trace;

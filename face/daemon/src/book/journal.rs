@@ -1,6 +1,7 @@
 //! Between the book and the journal: batches there, and back on which of them are on the disk.
 
 use super::audit::Wanted;
+use crate::alive::Done;
 use crate::config::AgentConfig;
 use crate::start::StartError;
 use crate::store_file::StoreConfig;
@@ -9,6 +10,7 @@ use broker::io::{Batch, BatchId, Table};
 use broker::{Input, Record};
 use linux::bell::Bell;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use store::sqlite::{Options, Sqlite};
 use store::{Answer, Error, Journal, Piece, Store, Ticket};
@@ -29,6 +31,8 @@ pub struct Desk {
     tray: Arc<Tray>,
     /// What the next [`Desk::send`] hands in.
     gathered: Vec<Piece>,
+    /// How often the thread was asked whether it works.
+    asked: u64,
 }
 
 /// What was read of the audit, for the call of this number.
@@ -39,6 +43,9 @@ struct Tray {
     answers: Mutex<Vec<Answer>>,
     pages: Mutex<Vec<Page>>,
     bell: Bell,
+    /// How often the thread has said that it works, and how many batches it has answered.
+    pulse: AtomicU64,
+    answered: AtomicU64,
 }
 
 impl Desk {
@@ -75,16 +82,19 @@ impl Desk {
             found.push(Record { table, key: key.to_vec(), value: Some(value.to_vec()) });
         };
         store.scan(&mut keep).map_err(StartError::Store)?;
-        let tray = Arc::new(Tray { answers: Mutex::default(), pages: Mutex::default(), bell: Bell::new()? });
+        let (pulse, answered) = (AtomicU64::new(0), AtomicU64::new(0));
+        let tray = Tray { answers: Mutex::default(), pages: Mutex::default(), bell: Bell::new()?, pulse, answered };
+        let tray = Arc::new(tray);
         let theirs = tray.clone();
         let answered = move |answers: &mut Vec<Answer>| {
+            theirs.answered.fetch_add(answers.len() as u64, Ordering::Relaxed);
             if let Ok(mut waiting) = theirs.answers.lock() {
                 waiting.append(answers);
             }
             theirs.bell.ring();
         };
         let journal = Journal::start(store, answered).map_err(StartError::Store)?;
-        Ok((Desk { journal, tray, gathered: Vec::new() }, found))
+        Ok((Desk { journal, tray, gathered: Vec::new(), asked: 0 }, found))
     }
 
     /// What is to be watched: it rings when there are answers.
@@ -127,6 +137,20 @@ impl Desk {
             }
             tray.bell.ring();
         })
+    }
+
+    /// What the thread has done since it was last asked, and asks it again: it answers behind all that waits. Never waits.
+    pub(crate) fn pulse(&mut self) -> Done {
+        let (count, asked) = (self.tray.pulse.load(Ordering::Relaxed), self.asked);
+        if count == asked {
+            let tray = self.tray.clone();
+            let look = move |_: &mut dyn Store| {
+                tray.pulse.fetch_add(1, Ordering::Relaxed);
+            };
+            // Where too much waits for the disk, it is asked later.
+            self.asked += u64::from(self.journal.look(look).is_ok());
+        }
+        Done { count: count + self.tray.answered.load(Ordering::Relaxed), all: count == asked }
     }
 
     /// What was read of the audit since this was last asked.
@@ -243,6 +267,62 @@ mod tests {
                 return (failed, dead);
             }
         }
+    }
+
+    /// A store whose every commit waits until it is let go.
+    struct Waits(std::sync::mpsc::Receiver<()>);
+
+    impl Store for Waits {
+        fn commit(&mut self, batches: &mut dyn Iterator<Item = &store::Batch>) -> Result<(), Error> {
+            let _ = batches.count();
+            self.0.recv().map_err(|_| Error::Dead("as this test has it".to_owned()))
+        }
+        fn scan(&mut self, _: &mut store::Visit<'_>) -> Result<(), Error> {
+            Ok(())
+        }
+        fn audit(&mut self, _: u64, _: u64, _: &mut dyn FnMut(&Link, &[u8])) -> Result<(), Error> {
+            Ok(())
+        }
+        fn tidy(&mut self, _: bool) -> Result<(), Error> {
+            Ok(())
+        }
+        fn backup(&mut self, _: &Path) -> Result<(), Error> {
+            Ok(())
+        }
+        fn epoch(&self) -> u64 {
+            1
+        }
+        fn head(&self) -> Link {
+            Link::default()
+        }
+    }
+
+    /// The watchdog's question: a thread that waits for its disk has something to do and does nothing; one that goes on says so.
+    #[test]
+    fn a_thread_that_stands_still_does_nothing_and_one_that_goes_on_says_so() {
+        let (go, waits) = std::sync::mpsc::channel();
+        let (mut desk, _) = Desk::over(Waits(waits)).unwrap();
+        let begun = std::time::Instant::now();
+        let mut soon = |what: &str, is: &dyn Fn(Done) -> bool, desk: &mut Desk| loop {
+            let done = desk.pulse();
+            if is(done) {
+                return done;
+            }
+            assert!(begun.elapsed().as_secs() < 20, "{what}: {done:?}");
+            std::thread::yield_now();
+        };
+        assert_eq!(desk.pulse(), Done { count: 0, all: true });
+        soon("it answers when it is asked", &|done| done.count > 3, &mut desk);
+        desk.hand_in(batch(1));
+        desk.send();
+        let stands = soon("it has something to do", &|done| !done.all, &mut desk);
+        for _ in 0..50 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            let now = desk.pulse();
+            assert!(!now.all && now.count <= stands.count + 1, "{now:?} after {stands:?}");
+        }
+        go.send(()).unwrap();
+        soon("it goes on", &|done| done.count > stands.count + 3, &mut desk);
     }
 
     fn batch(id: u64) -> Batch {

@@ -94,6 +94,7 @@ impl Keeper {
         poll.add(&self.shared.end, END, Want::Read)?;
         let mut look_at = self.clock.now();
         loop {
+            self.shared.rounds.fetch_add(1, Ordering::Relaxed);
             if self.shared.ending.load(Ordering::Acquire) {
                 front.end();
                 return Ok(());
@@ -213,6 +214,7 @@ impl Keeper {
     fn wait(&self, pause: Span) -> bool {
         let until = self.clock.now().saturating_add(pause);
         while self.clock.now() < until && !self.shared.ending.load(Ordering::Acquire) {
+            self.shared.rounds.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(10));
         }
         self.shared.ending.load(Ordering::Acquire)

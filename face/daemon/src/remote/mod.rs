@@ -16,6 +16,7 @@ mod said;
 pub use keeper::COMMAND;
 
 use crate::agent::Agent;
+use crate::alive::Done;
 use crate::config::Level;
 use config::ListenConfig;
 use keeper::Keeper;
@@ -26,7 +27,7 @@ use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use terms::Span;
@@ -58,6 +59,8 @@ struct Shared {
     ending: AtomicBool,
     /// Certificates are to be read again.
     renew: AtomicBool,
+    /// How often the thread has come round.
+    rounds: AtomicU64,
 }
 
 /// The door, while it is open.
@@ -84,7 +87,8 @@ impl Remote {
         };
         let listeners = config.addresses.iter().map(listen).collect::<Result<Vec<_>, Failed>>()?;
         let (ending, renew) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Arc::new(Shared { news: Bell::new()?, end: Bell::new()?, ending, renew });
+        let shared =
+            Arc::new(Shared { news: Bell::new()?, end: Bell::new()?, ending, renew, rounds: AtomicU64::new(0) });
         let (door, news) = sync_channel(MAX_NEWS);
         let keeper = Keeper { config: config.clone(), listeners, door, shared: shared.clone(), clock };
         let thread = std::thread::Builder::new().name("remote".to_owned());
@@ -95,6 +99,11 @@ impl Remote {
     /// Rings when there is news.
     pub(crate) fn bell(&self) -> &Bell {
         &self.shared.news
+    }
+
+    /// What the thread has done: it comes round at least once a second.
+    pub(crate) fn pulse(&self) -> Done {
+        Done { count: self.shared.rounds.load(Ordering::Relaxed), all: false }
     }
 
     /// Certificates, key and revocations are read again.

@@ -144,6 +144,11 @@ impl Hooks {
         }
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.locked().len()
+    }
+
     /// The caller's; an operator's or auditor's: all.
     pub fn list(&self, caller: &CallerDoc) -> Vec<Webhook> {
         let all = self.locked();

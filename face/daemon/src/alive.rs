@@ -1,0 +1,134 @@
+//! Signs of life for whoever supervises the agent (systemd's watchdog): given by the loop itself, and only while the threads that work
+//! for it do what they were asked.
+//!
+//! A thread may wait for a slow disk for as long as the supervisor waits for a sign; what takes longer counts as stuck, and no
+//! sign is given until it goes on. The thread that writes the log is not asked: it waits for whoever reads the log, and nobody
+//! waits for it.
+
+use crate::agent::Agent;
+use crate::config::Level;
+use linux::notify::Supervisor;
+use std::time::Duration;
+use terms::{Span, Time};
+
+/// The signs that are given, and what is known of the threads.
+#[derive(Debug, Default)]
+pub(crate) struct Alive {
+    supervisor: Supervisor,
+    next: Time,
+    journal: Work,
+    sequences: Work,
+    front: Work,
+    /// What was stuck last, as it was told.
+    told: Option<&'static str>,
+}
+
+/// What a thread has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Done {
+    /// So much; it never becomes less.
+    pub count: u64,
+    /// And nothing is left to do.
+    pub all: bool,
+}
+
+/// A thread's work, from look to look.
+#[derive(Debug, Default)]
+struct Work {
+    count: u64,
+    since: Time,
+}
+
+impl Work {
+    /// Whether it has had something to do for longer than this, and has done none of it.
+    fn is_stuck(&mut self, done: Done, now: Time, most: Span) -> bool {
+        if done.all || done.count != self.count {
+            (self.count, self.since) = (done.count, now);
+        }
+        now.since(self.since) > most
+    }
+}
+
+impl Alive {
+    /// For this supervisor.
+    pub(crate) fn new(supervisor: Supervisor, now: Time) -> Alive {
+        let work = || Work { count: 0, since: now };
+        let (journal, sequences, front) = (work(), work(), work());
+        Alive { supervisor, next: now, journal, sequences, front, told: None }
+    }
+
+    /// When the next sign is due; `None`: nobody waits for one.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        self.supervisor.watchdog().map(|_| self.next)
+    }
+
+    /// The agent serves.
+    pub(crate) fn ready(&self) {
+        self.supervisor.ready();
+    }
+
+    /// The agent ends in good order.
+    pub(crate) fn stopping(&self) {
+        self.supervisor.stopping();
+    }
+}
+
+impl Agent {
+    /// Gives a sign if one is due and the threads do their work.
+    pub(crate) fn sign_of_life(&mut self) {
+        let now = self.clock.now();
+        let Some((period, often)) = self.alive.supervisor.watchdog().filter(|_| now >= self.alive.next) else { return };
+        self.alive.next = now + span(often);
+        let most = span(period);
+        let (journal, sequences) = (self.book.desk.pulse(), self.sequences.done());
+        let front = self.remote.as_ref().map_or(Done { count: 0, all: true }, crate::remote::Remote::pulse);
+        let alive = &mut self.alive;
+        // Each is looked at, whatever the others do.
+        let threads = [
+            (alive.journal.is_stuck(journal, now, most), "the journal's thread"),
+            (alive.sequences.is_stuck(sequences, now, most), "the thread that writes sequence numbers"),
+            (alive.front.is_stuck(front, now, most), "the thread that looks after the door"),
+        ];
+        let stuck = threads.into_iter().find(|(stuck, _)| *stuck).map(|(_, name)| name);
+        let before = std::mem::replace(&mut alive.told, stuck);
+        match stuck {
+            None => alive.supervisor.alive(),
+            Some(name) if before != stuck => {
+                let text = format!("{name} has done nothing for {} s: no sign of life is given", period.as_secs());
+                self.announce(Level::Error, "stuck", &text);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn span(duration: Duration) -> Span {
+    Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_stuck_that_has_work_and_does_none() {
+        let (most, at) = (Span::from_secs(60), |s: u64| Time::from_nanos(s * 1_000_000_000));
+        let (idle, busy) = (|count| Done { count, all: true }, |count| Done { count, all: false });
+        let mut work = Work { count: 0, since: at(1_000) };
+        for (s, done, stuck) in [
+            (1_000, busy(0), false),
+            (1_060, busy(0), false),
+            (1_061, busy(0), true),
+            (1_076, busy(0), true),
+            (1_080, busy(1), false), // it goes on
+            (1_140, busy(1), false),
+            (1_141, busy(1), true),
+            (1_150, idle(1), false),
+            (9_000, idle(1), false), // nothing to do is no fault
+            (9_015, busy(1), false),
+            (9_100, busy(1), true),
+        ] {
+            assert_eq!(work.is_stuck(done, at(s), most), stuck, "at {s} s");
+        }
+    }
+}
