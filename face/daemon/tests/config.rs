@@ -80,6 +80,37 @@ to = ["eth0", "eth2"]
     assert_eq!((any.sender.to_string(), any.from.as_str(), any.to.len()), ("::".into(), "eth1", 2));
 }
 
+/// The first file that this program's documentation showed, word for word (FAULTS.md O9): a later program takes it, and whatever was
+/// added since has its default.
+#[test]
+fn files_of_before_mean_what_they_meant() {
+    let first = r#"
+name = "maui"                        # default: the host's name
+auth = "none"                        # must be written out while RSVP integrity does not exist here
+socket = "/run/sluice/agent.sock"    # the default
+state = "/var/lib/sluice"            # the default
+log = "info"                         # error, warn, info (the default) or debug
+
+[rsvp]
+refresh = "30s"                      # R of RFC 2205 section 3.7; the default
+keep = 3                             # K; the default
+
+[[interface]]
+name = "eth0"
+rate = "100mbit"                     # of the link, link headers included; default: what the driver reports
+overhead = "14b"                     # what the link adds to each IP packet; the default
+signalled_share = "100%"             # of the rate, or a rate: what signalled reservations may hold together
+kept_back = "2%"                     # of the rate, or a rate: what best effort and signalling always keep
+"#;
+    let today =
+        parse("name = \"maui\"\nauth = \"none\"\n[[interface]]\nname = \"eth0\"\nrate = \"100mbit\"\n").unwrap();
+    let config = parse(first).unwrap();
+    assert_eq!(config, today, "all that it says was the default, and is");
+    let eth0 = &config.interfaces[0];
+    assert_eq!((eth0.role, eth0.kept_back, eth0.overhead), (None, Share::PerMille(20), 14));
+    assert!(config.listen.is_none() && config.policy.is_none() && config.resources.is_empty());
+}
+
 #[test]
 fn processors_and_disks_are_what_the_file_says() {
     let text = "auth = \"none\"\n[groups]\nhold_back = true\nparent = \"/mine\"\n[cpu]\ncapacity = \"1.8\"\n\

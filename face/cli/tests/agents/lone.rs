@@ -83,7 +83,8 @@ impl Lone {
         self.netns.run(look).unwrap()
     }
 
-    fn spawn(&mut self, line: &str) -> ProcessId {
+    /// Starts it by a line of shell, and does not wait.
+    pub fn spawn(&mut self, line: &str) -> ProcessId {
         let mut command = Command::new("sh");
         command.args(["-c", line, "sh", SLUICE, "agent", "--config"]).arg(self.place.join("agent.toml"));
         self.netns.enter_at_exec(&mut command);
@@ -97,6 +98,13 @@ impl Lone {
         let Some(agent) = self.agent.take() else { return };
         agent.signal(15).unwrap();
         wait_for("the agent has stopped", || (!agent.is_running()).then_some(()));
+    }
+
+    /// `tc ...` where it runs: the kernel's own words.
+    pub fn tc(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("tc");
+        self.netns.enter_at_exec(command.args(arguments));
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
     }
 
     pub fn client(&self) -> Client {

@@ -36,5 +36,6 @@ mod sites;
 mod socket;
 mod start;
 mod statics;
+mod storms;
 mod supervised;
 mod trace;
