@@ -65,6 +65,7 @@ nightly: test fuzz
 	$(SLUICE) profile
 	$(SLUICE) demo
 	$(SLUICE) torture load --json
+	$(SLUICE) torture load --quick --slow-disk --json
 
 # Each decoder for FUZZ_SECONDS, with a nightly compiler and cargo-fuzz; setup.sh installs both where it can.
 FUZZ_SECONDS ?= 300

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The descriptor at which a watched program finds itself watched; out of the way of its own.
 const LISTENER: RawFd = 700;
@@ -148,13 +149,24 @@ struct State {
     fault: Option<Fault>,
     counts: BTreeMap<Kind, u64>,
     struck: Vec<String>,
+    /// How long each call waits before it goes on.
+    delay: Duration,
     over: bool,
 }
 
 /// Has the program watched from its exec on. To be the last thing that is asked of `command` before it is started; whoever
 /// starts it calls [`Watch::of`] at once, because the program stands still until then.
 pub fn watch_at_exec(command: &mut Command) {
-    let filter = filter();
+    watch_some_at_exec(command, |_| true);
+}
+
+/// As [`watch_at_exec`], of fsync and fdatasync alone: for [`Watch::slow`].
+pub fn watch_syncs_at_exec(command: &mut Command) {
+    watch_some_at_exec(command, |kind| kind == Kind::Sync);
+}
+
+fn watch_some_at_exec(command: &mut Command, wanted: impl Fn(Kind) -> bool) {
+    let filter = filter(wanted);
     // SAFETY: between fork and exec only seccomp and dup2 are called, which are async-signal-safe; `filter` is owned by the
     // closure, so that the pointer in the program is good.
     unsafe {
@@ -170,12 +182,13 @@ pub fn watch_at_exec(command: &mut Command) {
     }
 }
 
-/// Those calls ask, all others go on.
-fn filter() -> Vec<libc::sock_filter> {
+/// Calls of those kinds ask, all others go on.
+fn filter(wanted: impl Fn(Kind) -> bool) -> Vec<libc::sock_filter> {
     let statement = |code: u32, k: u32, jt: u8| libc::sock_filter { code: code as u16, jt, jf: 0, k };
     // The number of the call is the first word of what a filter sees.
     let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
-    let calls: Vec<u32> = CALLS.iter().filter_map(|(number, _)| u32::try_from(*number).ok()).collect();
+    let asked = CALLS.iter().filter(|(_, kind)| wanted(*kind));
+    let calls: Vec<u32> = asked.filter_map(|(number, _)| u32::try_from(*number).ok()).collect();
     for (place, number) in calls.iter().enumerate() {
         // Over the other comparisons and the word that lets a call go on.
         let jump = (calls.len() - place) as u8;
@@ -202,6 +215,11 @@ impl Watch {
         let thread = std::thread::Builder::new().name("anomalies".to_owned());
         let thread = thread.spawn(move || supervise(&theirs)).map_err(Failed::doing("start a thread"))?;
         Ok(Watch { shared, thread: Some(thread) })
+    }
+
+    /// Every watched call waits so long, one after the other, and then goes on: a slow disk.
+    pub fn slow(&self, delay: Duration) {
+        self.shared.state().delay = delay;
     }
 
     /// From now on this goes wrong, or nothing; counting begins anew.
@@ -335,6 +353,10 @@ fn answer(shared: &Shared, listener: RawFd) {
     // SAFETY: `asked` is valid and outlives the call. It fails where whoever asked is gone.
     if unsafe { libc::ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut asked) } != 0 {
         return;
+    }
+    let delay = shared.state().delay;
+    if !delay.is_zero() {
+        std::thread::sleep(delay);
     }
     let error = shared.judge(&asked);
     let flags = if error == 0 { libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 } else { 0 };

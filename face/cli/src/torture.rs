@@ -30,13 +30,14 @@ pub enum TortureCommand {
 /// `sluice torture load`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  sluice torture load                    ten minutes: five with keys on the links, five without\n  \
-                        sluice torture load --quick --json     under a minute; only losses count\n\n\
+    after_help = "Examples:\n  sluice torture load                    five minutes of floods, half with keys on the links, half without\n  \
+                        sluice torture load --quick --json     a minute; only losses count\n  \
+                        sluice torture load --quick --slow-disk\n\n\
                         Prints what was sent and found. Status 1 if anything was lost or, without --quick, if 99.9 % of the turns of \
                         the agent's loop took more than 10 ms of processor time, or its memory grew by more than 5 MB in the last half."
 )]
 pub struct LoadArgs {
-    /// Under a minute in all, judged by losses alone
+    /// About a minute in all, judged by losses alone
     #[arg(long)]
     pub quick: bool,
     /// No progress on standard error
@@ -45,6 +46,12 @@ pub struct LoadArgs {
     /// End with one JSON object on a line of its own
     #[arg(long)]
     pub json: bool,
+    /// Every fsync of the flooded agent and of the broker takes 100 ms
+    #[arg(long)]
+    pub slow_disk: bool,
+    /// A third of the quick form, for tests
+    #[arg(long, hide = true, requires = "quick")]
+    pub short: bool,
     /// Lose a reservation and a booking on purpose: the check must find them
     #[arg(long, hide = true)]
     pub plant_loss: bool,
@@ -138,13 +145,21 @@ pub fn run(command: &TortureCommand) -> Result<ExitCode, Complaint> {
 }
 
 fn under_load(args: &LoadArgs) -> Result<ExitCode, Complaint> {
-    let length = std::time::Duration::from_secs(match (args.quick, args.plant_loss) {
+    let length = std::time::Duration::from_secs(match (args.quick, args.plant_loss || args.short) {
         (_, true) => 3,
         (true, false) => 12,
         (false, false) => 300,
     });
+    let rounds = if args.plant_loss || args.short { 1 } else { 2 };
     let program = std::env::current_exe()?;
-    let options = load::Options { length, program, progress: !args.silent, plant: args.plant_loss };
+    let options = load::Options {
+        length,
+        program,
+        progress: !args.silent,
+        plant: args.plant_loss,
+        slow_disk: args.slow_disk,
+        rounds,
+    };
     let (report, told) = load::run(&options, &Patience::until_signalled()?)?;
     if args.silent {
         told.iter().for_each(|line| println!("{line}"));

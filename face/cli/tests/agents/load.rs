@@ -13,6 +13,19 @@ fn torture(more: &[&str]) -> (Output, serde_json::Value) {
     (output, found)
 }
 
+/// Floods of every type at up to ten times what an agent takes, with keys on the links and without: nothing that was established
+/// or acknowledged is lost.
+#[test]
+fn nothing_is_lost_under_floods() {
+    if skipped() {
+        return;
+    }
+    let (output, found) = torture(&["--short"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!((&found["established_lost"], &found["acknowledged_lost"]), (&0.into(), &0.into()), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+}
+
 /// The check can fail: a reservation that ends and a booking that is cancelled behind its back are found.
 #[test]
 fn a_loss_is_found() {

@@ -2,6 +2,7 @@
 //! that come and go, whose messages are signed.
 
 use super::carriers;
+use super::slow::Slow;
 use crate::bed::{Bed, RECEIVER, SENDER};
 use crate::error::Error;
 use crate::patience::Patience;
@@ -123,24 +124,48 @@ pub struct Bookings {
     program: PathBuf,
     place: String,
     acknowledged: Vec<String>,
-    _broker: Running,
+    broker: Broker,
+}
+
+/// On a disk as it is, or a slow one.
+enum Broker {
+    Plain { _running: Running },
+    Slow(Slow),
 }
 
 impl Bookings {
     /// Starts a broker over the agents of the testbed.
-    pub fn begin(bed: &Bed, program: &Path, folder: &Path, patience: &Patience) -> Result<Bookings, Error> {
+    pub fn begin(
+        bed: &Bed,
+        program: &Path,
+        folder: &Path,
+        slow_disk: bool,
+        patience: &Patience,
+    ) -> Result<Bookings, Error> {
         let socket = folder.join("broker.sock");
         let mut command = Command::new(program);
         command.arg("broker").arg("--socket").arg(&socket).arg("--state").arg(folder.join("broker")).arg("--no-agent");
         for node in [SENDER, crate::bed::NEAR, crate::bed::FAR, RECEIVER] {
             command.arg("--agent").arg(format!("{node}={}", bed.node(node)?.socket.display()));
         }
-        let broker = start(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
+        let broker = if slow_disk {
+            Broker::Slow(Slow::start(&mut command)?)
+        } else {
+            Broker::Plain { _running: start(command.stdout(Stdio::null()).stderr(Stdio::null()))? }
+        };
         if !patience.wait_for(PATIENCE, || UnixStream::connect(&socket).is_ok())? {
             return Err(Error::Void("the broker does not answer".to_owned()));
         }
         let place = format!("unix:{}", socket.display());
-        Ok(Bookings { program: program.to_owned(), place, acknowledged: Vec::new(), _broker: broker })
+        Ok(Bookings { program: program.to_owned(), place, acknowledged: Vec::new(), broker: broker })
+    }
+
+    /// What a slow disk did to the broker.
+    pub fn slowed(&self) -> Option<String> {
+        match &self.broker {
+            Broker::Slow(slow) => Some(slow.words()),
+            Broker::Plain { .. } => None,
+        }
     }
 
     /// How many were acknowledged.

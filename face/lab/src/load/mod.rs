@@ -11,6 +11,7 @@ mod around;
 mod counted;
 mod established;
 mod flood;
+mod slow;
 
 use crate::bed::{Bed, CARRIERS, NEAR, SENDER};
 use crate::error::Error;
@@ -27,6 +28,7 @@ use flood::Flood;
 use linux::netns::Namespace;
 use linux::process::ProcessId;
 use serde::Serialize;
+use slow::Slow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use terms::Span;
@@ -36,8 +38,6 @@ use wire::MessageType;
 const REFRESH: Span = Span::from_secs(1);
 /// The multiples of what an agent can take.
 const MULTIPLES: [f64; 4] = [0.5, 1.0, 3.0, 10.0];
-/// All of them so often, one time after the other: memory that is taken the first time and used again does not grow.
-const ROUNDS: usize = 2;
 /// Types of messages between two bookings.
 const BOOK_EVERY: usize = 4;
 /// How long the agent is stopped: shorter than a lifetime.
@@ -57,6 +57,10 @@ pub struct Options {
     pub progress: bool,
     /// Ends an established reservation and cancels an acknowledged booking in the middle: the check must find both.
     pub plant: bool,
+    /// Every fsync of the flooded agent and of the broker is slow.
+    pub slow_disk: bool,
+    /// How often all multiples are played: twice, so that memory which is taken the first time and used again does not grow.
+    pub rounds: usize,
 }
 
 /// What was found; the last line, for scripts.
@@ -110,9 +114,11 @@ fn on_links(keys: bool, options: &Options, patience: &Patience) -> Result<(Repor
     let text = include_str!("../../../../examples/seed.toml").replacen("\n[[node]]", &format!("\n{auth}[[node]]"), 1);
     let bed = Bed::of("examples/seed.toml", &text, scratch.name(), Some(REFRESH), &up)?;
     let which = if keys { "with keys" } else { "without keys" };
-    let mut run = Run { bed: &bed, options, patience, which, told: Vec::new() };
+    let slow = options.slow_disk.then(|| Slow::agent(&bed, patience)).transpose()?;
+    let pid = slow.as_ref().map_or(bed.node(NEAR)?.agent.pid, Slow::id);
+    let mut run = Run { bed: &bed, options, patience, which, pid, told: Vec::new() };
     let mut established = Established::set_up(&bed, patience)?;
-    let mut bookings = Bookings::begin(&bed, &options.program, scratch.path(), patience)?;
+    let mut bookings = Bookings::begin(&bed, &options.program, scratch.path(), options.slow_disk, patience)?;
     let node = bed.node(NEAR)?;
     let (before, counted) = (turns(&bed)?, Counted::read(&bed)?);
     let around = Around::begin(&node.socket, Namespace::open(&node.namespace)?);
@@ -144,6 +150,11 @@ fn on_links(keys: bool, options: &Options, patience: &Patience) -> Result<(Repor
     for line in Counted::read(&bed)?.since(&counted) {
         run.tell(line);
     }
+    for (who, slow) in [("agent", slow.as_ref().map(Slow::words)), ("broker", bookings.slowed())] {
+        if let Some(words) = slow {
+            run.tell(format!("the {who}'s disk was slow: {words}"));
+        }
+    }
     let lost = established.lost(&bed)?;
     let missing = bookings.missing()?;
     for line in lost.iter().chain(&missing) {
@@ -164,6 +175,8 @@ struct Run<'a> {
     options: &'a Options,
     patience: &'a Patience,
     which: &'static str,
+    /// The flooded agent.
+    pid: u32,
     told: Vec<String>,
 }
 
@@ -181,11 +194,11 @@ impl Run<'_> {
         let mut flood = Flood::open(&Namespace::open(&self.bed.node(SENDER)?.namespace)?)?;
         let (capacity, limit) = self.capacity(&mut flood)?;
         let kinds = flood::kinds();
-        let one = self.options.length / 2 / (ROUNDS * MULTIPLES.len() * kinds.len() * 2) as u32;
-        let pid = self.bed.node(NEAR)?.agent.pid;
+        let one = self.options.length / 2 / (self.options.rounds * MULTIPLES.len() * kinds.len() * 2) as u32;
+        let pid = self.pid;
         let mut half = None;
-        for (n, multiple) in [MULTIPLES; ROUNDS].into_iter().flatten().enumerate() {
-            if n == ROUNDS * MULTIPLES.len() / 2 {
+        for (n, multiple) in (0..self.options.rounds).flat_map(|_| MULTIPLES).enumerate() {
+            if n == self.options.rounds * MULTIPLES.len() / 2 {
                 half = Some(rss(pid));
                 self.stop(pid)?;
                 if self.options.plant {

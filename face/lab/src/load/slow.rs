@@ -1,0 +1,65 @@
+//! A slow disk under the flooded agent and the broker: each of their fsyncs takes long.
+
+use crate::bed::{Bed, NEAR};
+use crate::error::Error;
+use crate::patience::Patience;
+use crate::program::{Running, start};
+use linux::anomaly::{Kind, Watch, watch_syncs_at_exec};
+use linux::process::ProcessId;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How long an fsync takes.
+const SYNC: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(30);
+const SIGTERM: i32 = 15;
+
+/// A program on a slow disk; it ends with this.
+#[derive(Debug)]
+pub struct Slow {
+    // In this order: the program ends before nobody watches it any more.
+    running: Running,
+    watch: Watch,
+}
+
+impl Slow {
+    /// Starts a program whose every fsync is slow.
+    ///
+    /// # Errors
+    /// It cannot be started, or this kernel watches nobody.
+    pub fn start(command: &mut Command) -> Result<Slow, Error> {
+        watch_syncs_at_exec(command);
+        let running = start(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
+        let watch = Watch::of(running.id(), None)?;
+        watch.slow(SYNC);
+        Ok(Slow { running, watch })
+    }
+
+    /// Ends the agent that is to be flooded and starts it again on a slow disk.
+    ///
+    /// # Errors
+    /// As [`Slow::start`], or it does not answer.
+    pub fn agent(bed: &Bed, patience: &Patience) -> Result<Slow, Error> {
+        if let Some(agent) = ProcessId::of(bed.node(NEAR)?.agent.pid) {
+            agent.signal(SIGTERM)?;
+            patience.wait_for(PATIENCE, || ProcessId::of(agent.pid) != Some(agent))?;
+        }
+        let (mut command, _, namespace) = bed.agent_command(NEAR)?;
+        let slow = Slow::start(&mut command)?;
+        drop(namespace);
+        match patience.wait_for(PATIENCE, || bed.status(NEAR).is_ok())? {
+            true => Ok(slow),
+            false => Err(Error::Void("the agent does not answer on a slow disk".to_owned())),
+        }
+    }
+
+    /// Its process number.
+    pub fn id(&self) -> u32 {
+        self.running.id()
+    }
+
+    /// How many fsyncs there were, and how long each took.
+    pub fn words(&self) -> String {
+        format!("{} fsyncs of {SYNC:?} each", self.watch.count(Kind::Sync))
+    }
+}
