@@ -67,7 +67,7 @@ static __always_inline int pass(const struct settings *set, const struct message
     w->expiry = ((w->now + set->offset) >> TICK) + ((refresh * LIFE) >> TICK) + 1;
     w->transaction = bpf_ntohl(m->echo->transaction);
     w->nack = m->echo->flags & bpf_htons(NACK) ? 1 : 0;
-    int went = reserve(w);
+    int went = reserve(set, w);
     if (went == GOES_ON)
         rewrite(set, m, w->lowered, w->refused);
     return went;
@@ -211,10 +211,8 @@ static __always_inline int ipv4(void *ctx, const struct settings *set, struct fr
         return UNTOUCHED;
     struct message m = {};
     struct work *w = &f->work;
-    w->source = source_of(set, ip->src, 0);
+    w->account = source_of(set, ip->src, 0, f->iif);
     w->now = bpf_ktime_get_coarse_ns();
-    if (!may_say(set, w->source, w->now, MESSAGE))
-        return TOO_MANY;
     m.end = f->end;
     m.length = rest;
     int went = read4(body, &m, &w->key);
@@ -225,6 +223,8 @@ static __always_inline int ipv4(void *ctx, const struct settings *set, struct fr
     }
     if (went == GOES_ON)
         went = pass(set, &m, w, f->iif, f->way.oif);
+    else if (went != UNTOUCHED && !may_say(set, w->account, w->now, MESSAGE))
+        went = TOO_MANY; // told to user space: of the source's allowance
     if (went == GOES_ON && goes_by_itself(f)) {
         // Time to live is the first half of its word, which is read and written whole.
         __be16 *word = (__be16 *)&ip->ttl, old = *word, new = old - bpf_ntohs(0x0100);
@@ -264,10 +264,8 @@ static __always_inline int ipv6(void *ctx, const struct settings *set, struct fr
         return RARE;
     struct message m = {};
     struct work *w = &f->work;
-    w->source = source_of(set, (__u64)ip->src[0] << 32 | ip->src[1], (__u64)ip->src[2] << 32 | ip->src[3]);
+    w->account = source_of(set, (__u64)ip->src[0] << 32 | ip->src[1], (__u64)ip->src[2] << 32 | ip->src[3], f->iif);
     w->now = bpf_ktime_get_coarse_ns();
-    if (!may_say(set, w->source, w->now, MESSAGE))
-        return TOO_MANY;
     m.end = f->end;
     m.length = rest;
     m.pseudo = SUM(ip->src, 8) + bpf_htonl(rest) + bpf_htonl(ICMPV6);
@@ -279,6 +277,8 @@ static __always_inline int ipv6(void *ctx, const struct settings *set, struct fr
     }
     if (went == GOES_ON)
         went = pass(set, &m, w, f->iif, f->way.oif);
+    else if (went != UNTOUCHED && !may_say(set, w->account, w->now, MESSAGE))
+        went = TOO_MANY; // told to user space: of the source's allowance
     if (went == GOES_ON && goes_by_itself(f))
         ip->hop_limit--;
     return went;

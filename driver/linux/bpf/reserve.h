@@ -3,7 +3,7 @@
 // What a message does to the table and to the grant: refresh, make, change, release, refuse, undo. The second copy of
 // `engine/boomerang`'s decisions for one flow with one rate.
 
-#define MESSAGE 1 // what it costs of its source's allowance,
+#define MESSAGE 1 // what it costs of an allowance,
 #define NEW 9     // and a new session beside it
 #define LIFE 3500000000ULL // ns for each second of the refresh interval
 
@@ -17,7 +17,7 @@ struct counts {
     __u64 carried; // forwarded without a change of state
     __u64 told;
     __u64 unheard; // the ring was full
-    __u64 silenced; // its source said too much: dropped
+    __u64 silenced; // too much was said: dropped
 };
 
 struct {
@@ -42,8 +42,9 @@ struct work {
     __u8 nack;    // refused before us
     __u8 refused; // by us
     __u8 expects; // a request that asks for something in reverse: its reply must be known
-    __u32 source; // of whose allowance it goes
-    __u64 now;    // coarsely, ns of the monotonic clock
+    __u32 account; // whose allowance it goes of: that of a source, or from SOURCES on that of a session
+    int request;   // the place of a reply's forward half
+    __u64 now;     // coarsely, ns of the monotonic clock
 };
 
 static __always_inline struct counts *counters(void)
@@ -57,16 +58,24 @@ static __always_inline struct interface *interface_of(__u32 ifindex)
     return bpf_map_lookup_elem(&interfaces, &ifindex);
 }
 
-// Which allowance an IP source has.
-static __always_inline __u32 source_of(const struct settings *set, __u64 first, __u64 second)
+// Which allowance an IP source has on an interface, as far as nothing is known of what it says.
+static __always_inline __u32 source_of(const struct settings *set, __u64 first, __u64 second, __u32 iif)
 {
-    return stir((stir(first ^ set->seed[1]) + second) ^ set->seed[0]) % SOURCES;
+    return stir(stir((stir(first ^ set->seed[1]) + second) ^ set->seed[0]) + iif) % SOURCES;
 }
 
-// Whether a source may say so much more: a token bucket of a second's worth.
-static __always_inline int may_say(const struct settings *set, __u32 source, __u64 now, __u32 cost)
+static __always_inline __u64 *allowance(__u32 account)
 {
-    __u64 *at = bpf_map_lookup_elem(&sources, &source);
+    if (account < SOURCES)
+        return bpf_map_lookup_elem(&sources, &account);
+    account -= SOURCES;
+    return bpf_map_lookup_elem(&known, &account);
+}
+
+// Whether so much more may be said: a token bucket of a second's worth.
+static __always_inline int may_say(const struct settings *set, __u32 account, __u64 now, __u32 cost)
+{
+    __u64 *at = allowance(account);
     if (!at)
         return 0;
     __u64 old = look(at);
@@ -214,7 +223,7 @@ __noinline int make(struct work *w)
     __u64 *lock = bpf_map_lookup_elem(&locks, &w->rows.lock);
     if (!lock || !out)
         return CROWDED;
-    if (!may_say(set, w->source, w->now, NEW)) {
+    if (!may_say(set, w->account, w->now, NEW)) {
         w->lowered = 0;
         w->refused = 1;
         return GOES_ON;
@@ -250,9 +259,13 @@ static __always_inline void revert(__u32 place, struct interface *out, __u32 tra
     n->released++;
 }
 
-// The forward half of a reply's session: on the interface that the reply came in by.
-static __always_inline int find_forward(const struct settings *set, const struct work *w)
+// The forward half of a reply's session: on the interface that the reply came in by. A reply to a request that passed here
+// goes of the allowance of what is said of that session.
+__noinline int find_request(struct work *w)
 {
+    struct settings *set = the_settings();
+    if (!w || !set)
+        return NOWHERE;
     struct session_key k = {};
     __u64 where = w->key.where;
     k.where = where >> 48 << 32 | (where >> 32 & 0xffff) << 48 | (where & 0xff800000) | w->iif;
@@ -267,7 +280,11 @@ static __always_inline int find_forward(const struct settings *set, const struct
     }
     struct two_rows r;
     rows_of(set, &k, &r);
-    return find_session(&k, &r);
+    int at = find_session(&k, &r);
+    struct place *p = place_at(at);
+    if (at != NOWHERE && p && p->undo >> 32 == w->transaction)
+        w->account = r.account;
+    return at;
 }
 
 static __always_inline int is_theirs(__u32 place)
@@ -279,12 +296,11 @@ static __always_inline int is_theirs(__u32 place)
 // A reply undoes what its request did here if that failed, and must be known if it is to make something new.
 __noinline int heed_request(struct work *w)
 {
-    struct settings *set = the_settings();
     struct counts *n = counters();
-    if (!w || !set || !n)
+    if (!w || !n)
         return CROWDED;
     struct interface *in = interface_of(w->iif);
-    int place = find_forward(set, w);
+    int place = w->request;
     if (is_theirs(place))
         return RARE;
     if (w->nack) {
@@ -298,19 +314,27 @@ __noinline int heed_request(struct work *w)
     return GOES_ON;
 }
 
-// Reserves what the message asks on the interface that it leaves by; a reason if that is not for us.
-static __always_inline int reserve(struct work *w)
+// Reserves what the message asks on the interface that it leaves by; a reason if that is not for us. Its allowance is
+// charged only when it is known what it is of, and before anything is changed.
+static __always_inline int reserve(const struct settings *set, struct work *w)
 {
     struct counts *n = counters();
     if (!w || !n)
         return CROWDED;
+    int place = find_session(&w->key, &w->rows);
+    w->request = NOWHERE;
+    if (w->reply && (place == NOWHERE || w->nack))
+        w->request = find_request(w);
+    if (place != NOWHERE)
+        w->account = w->rows.account;
+    if (!may_say(set, w->account, w->now, MESSAGE))
+        return TOO_MANY;
     struct interface *out = interface_of(w->oif);
     if (!out || !(out->flags & IFACE_ADMITS))
         return RARE;
     w->lowered = w->rate;
     if (w->nack) {
         __u64 held = 0;
-        int place = find_session(&w->key, &w->rows);
         if (is_theirs(place) || (w->reply && heed_request(w) == RARE))
             return RARE;
         n->carried++;
@@ -322,7 +346,6 @@ static __always_inline int reserve(struct work *w)
             w->lowered = most;
         return GOES_ON;
     }
-    int place = find_session(&w->key, &w->rows);
     if (place == NOWHERE && !w->rate && !w->expects) {
         n->carried++;
         return GOES_ON;

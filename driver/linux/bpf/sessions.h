@@ -126,9 +126,10 @@ struct {
 } locks SEC(".maps");
 
 #define SOURCES 4096
+#define KNOWN 16384
 
-// What each source may still say: tokens 32 | when that was right, ticks of 2^20 ns, 32. Sources are hashed into it, so
-// it never grows. CPUs that write at once may let a message too many pass.
+// What each source may still say, by the interface that it says it on: tokens 32 | when that was right, ticks of 2^20 ns,
+// 32. Sources are hashed into it, so it never grows. CPUs that write at once may let a message too many pass.
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, SOURCES);
@@ -136,6 +137,16 @@ struct {
     __type(key, __u32);
     __type(value, __u64);
 } sources SEC(".maps");
+
+// What may still be said of each session that is here, in the same way: whoever speaks in another's name does not know
+// his sessions, and so cannot use this up.
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, KNOWN);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, __u32);
+    __type(value, __u64);
+} known SEC(".maps");
 
 struct session_key {
     __u64 who;
@@ -256,11 +267,12 @@ static __always_inline struct place *place_at(__u32 number)
     return row ? &row->at[number & (WAYS - 1)] : 0;
 }
 
-// The two rows that a session may be in, and which CPU may make it.
+// The two rows that a session may be in, which CPU may make it, and whose allowance is that of what is said of it.
 struct two_rows {
     __u32 first;
     __u32 second;
     __u32 lock;
+    __u32 account;
 };
 
 static __always_inline void rows_of(const struct settings *set, const struct session_key *k, struct two_rows *r)
@@ -269,6 +281,7 @@ static __always_inline void rows_of(const struct settings *set, const struct ses
     r->first = h & set->mask;
     r->second = (r->first ^ (1 + ((h >> 32) * (ROWS_A_PAGE - 1) >> 32))) & set->mask; // another of the page
     r->lock = (h >> 16) % LOCKS;
+    r->account = SOURCES + (h >> 40) % KNOWN;
 }
 
 // Asks for the first row's first cache line while there is other work to do.

@@ -3,8 +3,9 @@
 use crate::engine::Boomerang;
 use crate::half::{Half, HalfKey, State, life};
 use crate::io::Event;
+use crate::limit::NEW;
 use crate::lock;
-use crate::transit::{NEW, Work};
+use crate::transit::Work;
 use terms::probe::{Probe, Step};
 use terms::{FlowKey, IfIndex};
 use wire::boomerang::Selector;
@@ -24,7 +25,7 @@ impl<P: Probe> Boomerang<P> {
             self.event(Event::Full { what: "Boomerang sessions", limit: most });
             return None;
         }
-        if !work.entry && !self.limits.take(self.now, work.src, NEW) {
+        if !self.limits.take(self.now, work.account, NEW) {
             self.event(Event::Full {
                 what: "new Boomerang sessions of a source",
                 limit: self.config.per_source as usize,

@@ -1,39 +1,93 @@
-//! How much one source may say: an array of token buckets that sources are hashed into. It never grows, and nobody can
-//! fill it; two sources in one bucket share it.
+//! How much may be said: arrays of token buckets that those who speak are hashed into. They never grow, and nobody can
+//! fill them; two in one bucket share it.
+//!
+//! There are three, and none of them uses up another's: of members, who have proven with AUTH who they are; of sessions
+//! that are here, whoever speaks of them, because a stranger does not know them; and of all others, by the address
+//! that a message claims and the interface that it came in by.
 
+use crate::engine::{Boomerang, Env};
+use crate::half::HalfKey;
 use crate::table::bits;
+use crate::transit::Work;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::Time;
+use terms::ports::Way;
+use terms::probe::Probe;
+use terms::{IfIndex, Time};
+use wire::boomerang::Leg;
+
+/// What a message costs of an allowance, and a new session beside it.
+const MESSAGE: u32 = 1;
+pub(crate) const NEW: u32 = 9;
+
+/// Whose allowance a message goes of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Account {
+    /// Nobody's: it starts here.
+    Own,
+    /// A source's that has proven who it is.
+    Member(IpAddr),
+    /// A session's that is here, by the keyed hash of its block.
+    Known(u64),
+    /// A source's as the message claims it, on the interface that it came in by.
+    Stranger(IpAddr, IfIndex),
+}
 
 #[derive(Debug)]
 pub(crate) struct Limits {
-    buckets: Vec<(u32, u32)>,
+    members: Buckets,
+    known: Buckets,
+    strangers: Buckets,
     rate: u32,
     keys: [u64; 2],
 }
 
-/// Buckets; sources are rarely so many at a time.
-const BUCKETS: usize = 4_096;
+/// Buckets of sources; they are rarely so many at a time.
+const SOURCES: usize = 4_096;
+/// Buckets of sessions.
+const SESSIONS: usize = 16_384;
 /// A bucket's clock ticks in 2^20 ns, about a millisecond.
 const TICK: u32 = 20;
 
 impl Limits {
     pub fn new(rate: u32, keys: [u64; 2]) -> Limits {
-        Limits { buckets: vec![(rate, 0); BUCKETS], rate, keys }
+        let of = |count| Buckets(vec![(rate, 0); count]);
+        Limits { members: of(SOURCES), known: of(SESSIONS), strangers: of(SOURCES), rate, keys }
     }
 
-    /// Whether a source may say so much more.
-    pub fn take(&mut self, now: Time, source: IpAddr, cost: u32) -> bool {
-        let bits = bits(source);
-        let mut place = (bits as u64 ^ self.keys[0]).wrapping_mul(self.keys[1] | 1);
-        place = (place ^ (bits >> 64) as u64 ^ place >> 29).wrapping_mul(self.keys[1] | 1);
-        let (tokens, then) = &mut self.buckets[(place >> 52) as usize % BUCKETS];
+    /// Whether so much more may be said.
+    pub fn take(&mut self, now: Time, account: Account, cost: u32) -> bool {
+        let (buckets, hash) = match account {
+            Account::Own => return true,
+            Account::Member(source) => (&mut self.members, place(self.keys, source, 0)),
+            Account::Known(hash) => (&mut self.known, hash.wrapping_mul(self.keys[1] | 1)),
+            Account::Stranger(source, iif) => (&mut self.strangers, place(self.keys, source, iif.0)),
+        };
+        buckets.take(now, hash >> 48, cost, self.rate)
+    }
+}
+
+/// Where a source's bucket is, in the upper bits.
+fn place(keys: [u64; 2], source: IpAddr, iif: u32) -> u64 {
+    let (bits, odd) = (bits(source), keys[1] | 1);
+    let mixed = (bits as u64 ^ keys[0]).wrapping_mul(odd);
+    let mixed = (mixed ^ (bits >> 64) as u64 ^ mixed >> 29).wrapping_mul(odd);
+    (mixed ^ u64::from(iif) ^ mixed >> 31).wrapping_mul(odd)
+}
+
+/// Tokens, and the tick at which that was right.
+#[derive(Debug)]
+struct Buckets(Vec<(u32, u32)>);
+
+impl Buckets {
+    fn take(&mut self, now: Time, place: u64, cost: u32, rate: u32) -> bool {
+        let place = place as usize % self.0.len();
+        let (tokens, then) = &mut self.0[place];
         let tick = (now.as_nanos() >> TICK) as u32;
-        let gained = (u64::from(tick.wrapping_sub(*then)) * u64::from(self.rate)) >> 10;
+        let gained = (u64::from(tick.wrapping_sub(*then)) * u64::from(rate)) >> 10;
         if gained > 0 {
-            *tokens = (u64::from(*tokens) + gained).min(u64::from(self.rate)) as u32;
+            *tokens = (u64::from(*tokens) + gained).min(u64::from(rate)) as u32;
             *then = tick;
         }
         let enough = *tokens >= cost;
@@ -44,22 +98,87 @@ impl Limits {
     }
 }
 
+impl<P: Probe> Boomerang<P> {
+    /// Whether a message is within the allowance that it goes of, which it remembers. What AUTH says of it is known.
+    pub(crate) fn may_say(&mut self, env: &mut impl Env, work: &mut Work, way: Way, iif: Option<IfIndex>) -> bool {
+        let Some(iif) = iif else { return true };
+        work.account = if work.proven {
+            Account::Member(work.src)
+        } else {
+            let known = self.known_by(env, work, way, iif).and_then(|id| self.table.hash_at(id));
+            known.map_or(Account::Stranger(work.src, iif), Account::Known)
+        };
+        self.limits.take(self.now, work.account, MESSAGE)
+    }
+
+    /// The session block by which a message is of a session that is here: its own where it reserves, or, of a reply, that
+    /// of its request.
+    fn known_by(&self, env: &mut impl Env, work: &Work, way: Way, iif: IfIndex) -> Option<u32> {
+        if let Way::Tree(tree) = way {
+            return tree.oifs.as_slice().iter().find_map(|oif| self.there(work, work.leg, *oif));
+        }
+        let (leg, oif) = match (way, work.leg) {
+            (Way::Out { oif, .. }, leg) => (leg, Some(oif)),
+            // We are the far end: what is reserved here is for the answer.
+            (Way::Local, Leg::Request) => match env.route(work.src, Some(work.dst), None) {
+                Way::Out { oif, .. } => (Leg::Reply, Some(oif)),
+                _ => (Leg::Reply, None),
+            },
+            (_, leg) => (leg, None),
+        };
+        let there = oif.and_then(|oif| self.there(work, leg, oif));
+        if there.is_some() || work.leg == Leg::Request {
+            return there;
+        }
+        let forward = self.there(work, Leg::Request, iif)?;
+        self.table.get(forward).filter(|(_, half)| half.undo.0 == work.transaction).map(|_| forward)
+    }
+
+    fn there(&self, work: &Work, leg: Leg, oif: IfIndex) -> Option<u32> {
+        let (classifier, mask) = self.held_as(work, leg);
+        let mask_number = self.table.mask_known(&mask)?;
+        self.table.find(&HalfKey { flow: classifier.flow_under(&mask), oif, mask: mask_number })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use terms::Span;
 
+    const KEYS: [u64; 2] = [0x3c6e_f372_fe94_f82b, 0xa54f_f53a_5f1d_36f1];
+
+    fn said(limits: &mut Limits, now: Time, who: Account) -> usize {
+        (0..1_000).filter(|_| limits.take(now, who, 1)).count()
+    }
+
     #[test]
     fn a_source_may_say_a_seconds_worth_at_once_and_its_rate_after_that() {
-        let mut limits = Limits::new(100, [0x3c6e_f372_fe94_f82b, 0xa54f_f53a_5f1d_36f1]);
-        let (a, b) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let mut limits = Limits::new(100, KEYS);
+        let stranger = |last| Account::Stranger(IpAddr::from([10, 0, 0, last]), IfIndex(1));
         let mut now = Time::from_nanos(5_000_000_000_000);
-        let said = |limits: &mut Limits, now, who| (0..1_000).filter(|_| limits.take(now, who, 1)).count();
-        assert_eq!(said(&mut limits, now, a), 100);
-        assert_eq!(said(&mut limits, now, b), 100, "somebody else has his own");
+        assert_eq!(said(&mut limits, now, stranger(1)), 100);
+        assert_eq!(said(&mut limits, now, stranger(2)), 100, "somebody else has his own");
         now = now + Span::from_millis(500);
-        assert!((44..=52).contains(&said(&mut limits, now, a)));
+        assert!((44..=52).contains(&said(&mut limits, now, stranger(1))));
         now = now + Span::from_secs(3_600);
-        assert_eq!(said(&mut limits, now, a), 100, "it does not add up");
+        assert_eq!(said(&mut limits, now, stranger(1)), 100, "it does not add up");
+    }
+
+    #[test]
+    fn nobody_uses_up_anothers() {
+        let mut limits = Limits::new(100, KEYS);
+        let (now, source) = (Time::from_nanos(5_000_000_000_000), IpAddr::from([10, 0, 0, 1]));
+        let accounts = [
+            Account::Stranger(source, IfIndex(1)),
+            Account::Stranger(source, IfIndex(2)),
+            Account::Member(source),
+            Account::Known(1),
+            Account::Known(0x9e37_79b9_7f4a_7c15),
+        ];
+        for account in accounts {
+            assert_eq!(said(&mut limits, now, account), 100, "{account:?}");
+        }
+        assert_eq!(said(&mut limits, now, Account::Own), 1_000);
     }
 }

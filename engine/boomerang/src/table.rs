@@ -92,6 +92,11 @@ impl Table {
         self.blocks.get_mut(id as usize)?.as_mut().map(|block| &mut block.half)
     }
 
+    /// The keyed hash of a block's key.
+    pub fn hash_at(&self, id: u32) -> Option<u64> {
+        self.block(id).map(|block| block.hash)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (u32, &HalfKey, &Half)> {
         let blocks = self.blocks.iter().enumerate();
         blocks.filter_map(|(id, block)| block.as_ref().map(|block| (id as u32, &block.key, &block.half)))

@@ -9,6 +9,7 @@ use crate::demand::whose;
 use crate::engine::{Boomerang, Env};
 use crate::half::{HalfKey, State};
 use crate::io::{Event, Output, Replies, Why};
+use crate::limit::Account;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::Way;
@@ -43,6 +44,8 @@ pub(crate) struct Work {
     pub aggregate: Option<Aggregate>,
     pub auth: Option<Auth>,
     pub proven: bool,
+    /// Whose allowance it goes of.
+    pub account: Account,
     /// It starts here: the flow enters the network.
     pub entry: bool,
     /// This node has gathered it.
@@ -93,6 +96,7 @@ impl Work {
             aggregate,
             auth,
             proven: false,
+            account: Account::Own,
             entry: iif.is_none(),
             gathered_here: false,
             request_locked: None,
@@ -102,7 +106,7 @@ impl Work {
 
     /// The message as its answer, which starts here.
     pub fn turned(&self) -> Work {
-        Work { leg: Leg::Reply, entry: true, ..self.clone() }
+        Work { leg: Leg::Reply, entry: true, account: Account::Own, ..self.clone() }
     }
 
     /// The pair at a place of the vector.
@@ -132,10 +136,6 @@ impl Work {
     }
 }
 
-/// What a message costs of its source's allowance, and a new session beside it.
-const MESSAGE: u32 = 1;
-pub(crate) const NEW: u32 = 9;
-
 impl<P: Probe> Boomerang<P> {
     /// A packet: what becomes of it. It is rewritten where it lies.
     pub(crate) fn packet(&mut self, env: &mut impl Env, iif: Option<IfIndex>, packet: &mut [u8]) -> Verdict {
@@ -144,9 +144,6 @@ impl<P: Probe> Boomerang<P> {
         if !is_somebody(work.src) || work.src.is_multicast() || !is_somebody(work.dst) {
             return Verdict::Dropped(Why::Address);
         }
-        if iif.is_some() && !self.limits.take(self.now, work.src, MESSAGE) {
-            return Verdict::Dropped(Why::TooMany);
-        }
         match self.standing(&probe, packet, &work) {
             Standing::Proven => work.proven = true,
             Standing::Wrong => self.event(Event::Unproven { initiator: work.initiator }),
@@ -154,13 +151,18 @@ impl<P: Probe> Boomerang<P> {
         }
         let gatherer = work.aggregate.map(|aggregate| aggregate.address);
         work.gathered_here = gatherer.is_some_and(|address| env.route(address, None, None) == Way::Local);
+        let way = env.route(work.dst, Some(work.src), iif);
+        // Only now, or whoever says something in another's name would use up what the other may say.
+        if !self.may_say(env, &mut work, way, iif) {
+            return Verdict::Dropped(Why::TooMany);
+        }
         if work.leg == Leg::Reply {
-            return self.reply(env, iif, ttl, work, packet);
+            return self.reply(env, iif, ttl, work, way, packet);
         }
         if work.dst.is_multicast() {
             return self.group(env, iif, ttl, &work, packet);
         }
-        match env.route(work.dst, Some(work.src), iif) {
+        match way {
             Way::Local => self.far_end(env, &work, packet),
             Way::Out { .. } if iif.is_some() && ttl < 2 => Verdict::Dropped(Why::Ttl),
             Way::Out { oif, gateway, source } => {
@@ -182,12 +184,12 @@ impl<P: Probe> Boomerang<P> {
         iif: Option<IfIndex>,
         ttl: u8,
         mut work: Work,
+        way: Way,
         packet: &mut [u8],
     ) -> Verdict {
         if work.no_echo || work.dst.is_multicast() {
             return Verdict::Dropped(Why::NoEcho);
         }
-        let way = env.route(work.dst, Some(work.src), iif);
         let Way::Out { oif, gateway, .. } = way else {
             if way != Way::Local {
                 return Verdict::Dropped(Why::NoRoute);
@@ -241,7 +243,7 @@ impl<P: Probe> Boomerang<P> {
     }
 
     /// Whose packets are held here for a leg: the session's own, or all of those that a node before has gathered.
-    fn held_as(&self, work: &Work, leg: Leg) -> (Selector, Selector) {
+    pub(crate) fn held_as(&self, work: &Work, leg: Leg) -> (Selector, Selector) {
         match (leg, &work.aggregate) {
             (Leg::Request, Some(aggregate)) if !work.gathered_here => (aggregate.classifier, aggregate.mask),
             _ => work.flow(leg),

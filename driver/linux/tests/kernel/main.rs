@@ -21,6 +21,8 @@ mod tc;
 mod traffic;
 
 // The stories of Boomerang on whole nodes, which `boomerang::stories` plays to the programs.
+#[path = "../../../../engine/node/tests/boomerang/allowance.rs"]
+mod allowance;
 #[path = "../../../../engine/node/tests/boomerang/authentic.rs"]
 mod authentic;
 #[path = "../../../../engine/node/tests/boomerang/faults.rs"]

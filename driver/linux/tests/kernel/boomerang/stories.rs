@@ -4,9 +4,12 @@
 
 use super::differ::Both;
 use crate::scratch::in_netns;
-use crate::{authentic, faults, gathering, group, locks, promises, replies, sites};
+use crate::{allowance, authentic, faults, gathering, group, locks, promises, replies, sites};
 
 const STORIES: &[fn()] = &[
+    allowance::a_flood_in_somebodys_name_leaves_his_sessions_alone,
+    allowance::who_proves_it_has_an_allowance_of_his_own,
+    allowance::what_is_replayed_uses_up_nothing_of_its_first_sender,
     authentic::who_proves_it_reserves_and_who_does_not_is_refused,
     authentic::a_wrong_key_proves_nothing,
     authentic::a_message_that_is_said_again_is_not_believed_again,
@@ -69,6 +72,7 @@ const STORIES: &[fn()] = &[
 #[test]
 fn no_story_is_left_out() {
     let files = [
+        include_str!("../../../../../engine/node/tests/boomerang/allowance.rs"),
         include_str!("../../../../../engine/node/tests/boomerang/authentic.rs"),
         include_str!("../../../../../engine/node/tests/boomerang/faults.rs"),
         include_str!("../../../../../engine/node/tests/boomerang/gathering.rs"),
