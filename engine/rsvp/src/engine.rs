@@ -45,6 +45,8 @@ pub struct Rsvp<P = Off> {
     pub(crate) standings: BTreeMap<AppId, Standing>,
     /// How many sessions with a port there are, by destination and protocol.
     ported: Table<(IpAddr, u8), u32>,
+    /// How many senders with a port an address has, by session.
+    pub(crate) senders_with_ports: Table<(Id<SessionState>, IpAddr), u32>,
     pub(crate) timers: Timers<Timer>,
     pub(crate) heard: Heard,
     /// A walk over all path states that is under way.
@@ -102,6 +104,7 @@ impl<P: Probe> Rsvp<P> {
         self.tcsbs = Table::new(keys());
         self.handles = Table::new(keys());
         self.ported = Table::new(keys());
+        self.senders_with_ports = Table::new(keys());
         self.heard = Heard::new(keys());
     }
 
@@ -127,6 +130,7 @@ impl<P: Probe> Rsvp<P> {
             handles: Table::new(keys()),
             standings: BTreeMap::new(),
             ported: Table::new(keys()),
+            senders_with_ports: Table::new((chance.next_u64(), chance.next_u64())),
             timers: Timers::new(),
             heard: Heard::new(keys()),
             sweep: None,

@@ -452,6 +452,8 @@ pub struct Config {
     pub max_sessions: usize,
     /// Most path states.
     pub max_paths: usize,
+    /// Most senders of one session.
+    pub max_senders: usize,
     /// Most reservation states.
     pub max_resvs: usize,
     /// How many more path states than reservation states there may be: what only sends, and whose refreshes go out without
@@ -475,6 +477,7 @@ impl Default for Config {
             auth: Auth::None,
             max_sessions: 1 << 20,
             max_paths: 1 << 20,
+            max_senders: 4_096,
             max_resvs: 1 << 20,
             max_unreserved: usize::MAX,
         }

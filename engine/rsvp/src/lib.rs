@@ -53,6 +53,7 @@ mod installed;
 pub mod integrity;
 pub mod io;
 pub mod lifetime;
+mod many;
 mod matching;
 mod neighbour;
 pub mod overload;

@@ -8,7 +8,6 @@ use crate::path_err::Faulty;
 use crate::psb::{Forwarded, Origin, OtherHop, Out, Phop, Psb};
 use crate::receive::{Arrival, carried};
 use crate::refusal::Refusal;
-use crate::session::SessionState;
 use crate::table::Id;
 use crate::timers::Alarm;
 use crate::{lifetime, resv_refresh::Push};
@@ -150,7 +149,7 @@ impl<P: Probe> Rsvp<P> {
         self.path_event(id);
         self.path_refresh(now, env, id);
         // Whoever sends shares a wildcard reservation that is there already.
-        self.sender_changed(now, env, id);
+        self.sender_joins(now, env, id);
         self.resv_refresh(now, id, Push::IfNew);
         self.arm_path(id);
     }
@@ -166,25 +165,19 @@ impl<P: Probe> Rsvp<P> {
             return Err(Refusal::table_full("path states", self.config.max_paths));
         }
         let sid = self.session_for(session)?;
-        if self.mixed_sender_ports(sid, template) {
+        let refused = match self.mixed_sender_ports(sid, template) {
+            true => Err(Refusal::code(error::BAD_SNDPORT, 0)),
+            false => self.room_for_sender(sid),
+        };
+        if let Err(refusal) = refused {
             self.drop_if_idle(sid);
-            return Err(Refusal::code(error::BAD_SNDPORT, 0));
+            return Err(refusal);
         }
         let phop = psb.phop().map(|p| p.addr);
         let id = self.psbs.insert(&mut self.sessions[sid].psbs, (sid, *template, None), psb);
+        self.sender_came(id);
         self.say(Event::PathCreated { session: *session, template: *template, phop });
         Ok(id)
-    }
-
-    /// Whether a sender's address appears with a source port of zero and with others.
-    fn mixed_sender_ports(&self, sid: Id<SessionState>, template: &SenderTemplate) -> bool {
-        if template.src_port != 0 {
-            return self.psb_of(sid, &SenderTemplate { src_port: 0, ..*template }).is_some();
-        }
-        self.psbs.chain(&self.sessions[sid].psbs).any(|id| {
-            let (_, other, _) = self.psbs.key(id);
-            other.src == template.src && other.src_port != 0
-        })
     }
 
     pub(crate) fn path_known<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out, news: News) {
@@ -201,6 +194,7 @@ impl<P: Probe> Rsvp<P> {
             psb.other = Some(Box::new(OtherHop { phop: old, expires: psb.expires }));
         }
         psb.origin = Origin::Hop(news.phop);
+        let entered = psb.is_policed();
         psb.tspec = news.tspec;
         psb.adspec = news.adspec;
         psb.fragments = news.fragments;
@@ -218,6 +212,13 @@ impl<P: Probe> Rsvp<P> {
         }
         if let Some(from) = before.filter(|p| p.addr != news.phop.addr) {
             self.say(Event::PhopChanged { session, template, from: from.addr, to: news.phop.addr });
+        }
+        if moved {
+            self.hop_changed(id);
+        }
+        if new_terms || entered != self.psbs[id].is_policed() {
+            let (sid, ..) = self.sender_of(id);
+            self.forget_sums(sid);
         }
         if self.psbs[id].out != out {
             self.reroute(now, env, id, out);
@@ -249,6 +250,7 @@ impl<P: Probe> Rsvp<P> {
         let Origin::Hop(from) = core::mem::replace(&mut psb.origin, Origin::Hop(other.phop)) else { return false };
         psb.expires = other.expires;
         psb.phop_since = now;
+        self.hop_changed(id);
         self.say(Event::PhopChanged { session, template, from: from.addr, to: other.phop.addr });
         self.resv_refresh(now, id, Push::Now);
         self.arm_path(id);

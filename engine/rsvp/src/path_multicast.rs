@@ -93,6 +93,7 @@ impl<P: Probe> Rsvp<P> {
             None if self.psbs.len() >= self.config.max_paths => {
                 return Err(Refusal::table_full("path states", self.config.max_paths));
             }
+            None if self.room_for_sender(sid).is_err() => return self.room_for_sender(sid),
             None => {
                 let aside = self.psbs.insert(&mut self.sessions[sid].psbs, key, block);
                 self.arm_path(aside);
@@ -109,7 +110,8 @@ impl<P: Probe> Rsvp<P> {
         self.psbs[id].blockade = None;
         let news = self.news_of(id);
         let key = (sid, template, Some(news.phop.iif));
-        if self.psbs.find(&key).is_none() && self.psbs.len() < self.config.max_paths {
+        let room = self.psbs.len() < self.config.max_paths && self.room_for_sender(sid).is_ok();
+        if self.psbs.find(&key).is_none() && room {
             let since = self.psbs[id].phop_since;
             let block = Psb { expires: self.psbs[id].expires, ..self.block_of(since, news, Out::Nowhere) };
             let aside = self.psbs.insert(&mut self.sessions[sid].psbs, key, block);
@@ -135,12 +137,13 @@ impl<P: Probe> Rsvp<P> {
     /// The path that packets followed is gone. If Paths came in elsewhere as well, one of those is the best that local
     /// receivers have now.
     pub(crate) fn take_up_aside(&mut self, now: Time, sid: Id<SessionState>, template: &SenderTemplate) {
-        let of_sender = |id: &Id<Psb>| self.psbs.key(*id).1 == *template;
-        let Some(aside) = self.psbs.chain(&self.sessions[sid].psbs).find(of_sender) else { return };
+        let there = self.interfaces.keys().filter_map(|iif| self.psbs.find(&(sid, *template, Some(*iif))));
+        let Some(aside) = there.max_by_key(|id| self.psbs[*id].phop_since) else { return };
         let mut block = self.psbs.remove(&mut self.sessions[sid].psbs, aside);
         self.timers.clear(&mut block.alarm);
         block.out = Out::Tree(Box::new(Oifs::NONE));
         let id = self.psbs.insert(&mut self.sessions[sid].psbs, (sid, *template, None), block);
+        self.sender_came(id);
         self.path_event(id);
         self.resv_refresh(now, id, Push::IfNew);
         self.arm_path(id);

@@ -55,6 +55,7 @@ impl<P: Probe> Rsvp<P> {
 
     fn forget_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, why: Gone) {
         let (sid, session, template) = self.sender_of(id);
+        self.sum_follows(id, false);
         let out = core::mem::replace(&mut self.psbs[id].out, Out::Nowhere);
         self.drop_reservations_of(now, env, sid, &template, Gone::PathGone);
         match self.psbs[id].origin {
@@ -68,6 +69,7 @@ impl<P: Probe> Rsvp<P> {
             }
         }
         self.unheard_path(id);
+        self.sender_goes(id);
         let mut gone = self.psbs.remove(&mut self.sessions[sid].psbs, id);
         self.timers.clear(&mut gone.alarm);
         self.say(Event::PathRemoved { session, template, why });

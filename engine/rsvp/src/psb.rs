@@ -182,6 +182,11 @@ impl Phop {
 }
 
 impl Psb {
+    /// Whether its packets are policed where they enter: they begin here, or the Path said so.
+    pub fn is_policed(&self) -> bool {
+        self.entry || self.phop().is_none()
+    }
+
     /// The previous hop, unless the sender is local.
     pub fn phop(&self) -> Option<&Phop> {
         match &self.origin {

@@ -146,6 +146,7 @@ impl<P: Probe> Rsvp<P> {
     /// The packets of a sender leave another way now.
     pub(crate) fn reroute<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out) {
         let (sid, session, template) = self.sender_of(id);
+        self.forget_sums(sid);
         let old = core::mem::replace(&mut self.psbs[id].out, out.clone());
         self.unheard_path(id);
         self.say(Event::Rerouted { session, template, oif: out.oifs().first().copied() });

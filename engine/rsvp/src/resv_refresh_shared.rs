@@ -8,6 +8,7 @@ use crate::psb::{MOST_CREDIT, Phop, Psb, Request};
 use crate::resv_refresh::Push;
 use crate::session::SessionState;
 use crate::table::Id;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::probe::Probe;
@@ -22,12 +23,23 @@ const FILTER_BYTES: usize = 24;
 impl<P: Probe> Rsvp<P> {
     /// Asks the previous hop of a sender for what is reserved downstream, for all its senders together.
     pub(crate) fn shared_refresh(&mut self, now: Time, id: Id<Psb>, style: Style, push: Push) {
-        let (sid, ..) = self.sender_of(id);
+        let (sid, _, filter) = self.sender_of(id);
         let Some(phop) = self.psbs[id].phop().copied() else { return };
+        if push == Push::IfNew && style == Style::Wf && self.is_asked_already(now, id) {
+            return;
+        }
+        let named = |rsb| self.rsbs[rsb].shares(&filter);
+        if push == Push::IfNew && style == Style::Se && self.psbs[id].request.is_none() {
+            // Nobody names it: what is asked for others is as it was.
+            if !self.rsbs.chain(&self.sessions[sid].rsbs).any(named) {
+                return;
+            }
+        }
         let group = self.senders_by(sid, &phop);
         let (sum, with) = self.wanted_together(now, &group, style, push != Push::PastBlockade);
-        let gone: Vec<_> =
-            group.into_iter().filter(|id| self.psbs[*id].request.is_some() && !with.contains(id)).collect();
+        let kept: BTreeSet<u32> = with.iter().map(|id| id.number()).collect();
+        let left = |id: &Id<Psb>| self.psbs[*id].request.is_some() && !kept.contains(&id.number());
+        let gone: Vec<_> = group.into_iter().filter(left).collect();
         if push == Push::PastBlockade && (sum.is_none() || !gone.is_empty()) {
             // For one of them all that is asked is blockaded: nothing new is to be said (RFC 2209 section 2.10, step 3).
             return;

@@ -169,7 +169,10 @@ impl<P: Probe> Rsvp<P> {
         let Some(phop) = self.psbs[id].phop().copied() else { return };
         let Some(request) = self.psbs[id].request else { return };
         if request.style == Style::Wf {
-            let shared = self.senders_by(sid, &phop).into_iter().any(|o| o != id && self.psbs[o].request.is_some());
+            let shared = self.senders(sid).filter(|other| *other != id).any(|other| {
+                let other = &self.psbs[other];
+                other.request.is_some() && other.phop().is_some_and(|hop| hop.is_same(&phop))
+            });
             if shared {
                 self.psbs[id].request = None;
                 return;

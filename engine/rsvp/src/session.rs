@@ -22,6 +22,8 @@ pub struct SessionState {
     pub rsbs: Chain<Rsb>,
     /// Its traffic control states.
     pub tcsbs: Chain<Tcsb>,
+    /// Whether its senders may come from more than one previous hop; `false`: they do not.
+    pub several_hops: bool,
     /// Local applications registered for path events.
     pub receivers: Few<AppId>,
     /// Until then a Resv without a Path is ignored rather than refused.

@@ -8,6 +8,7 @@
 //! The hash is keyed, so that nobody who picks addresses and ports can pick collisions.
 
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 use core::ops;
@@ -32,6 +33,8 @@ pub struct Table<K, V> {
     len: usize,
     index: Vec<Entry>,
     keys: (u64, u64),
+    /// How many blocks walks over chains have looked at.
+    walked: Cell<u64>,
 }
 
 /// Blocks of a page; the first page grows up to it.
@@ -54,7 +57,12 @@ enum Slot<K, V> {
 impl<K: Copy + Eq + Hash, V> Table<K, V> {
     /// An empty table whose hash is keyed by `keys`.
     pub fn new(keys: (u64, u64)) -> Table<K, V> {
-        Table { pages: Vec::new(), free: NOWHERE, len: 0, index: Vec::new(), keys }
+        Table { pages: Vec::new(), free: NOWHERE, len: 0, index: Vec::new(), keys, walked: Cell::new(0) }
+    }
+
+    /// How many blocks walks over chains have looked at, from the beginning on.
+    pub fn walked(&self) -> u64 {
+        self.walked.get()
     }
 
     /// How many blocks there are.
@@ -174,7 +182,10 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     /// The blocks of a chain, the youngest first.
     pub fn chain(&self, chain: &Chain<V>) -> impl Iterator<Item = Id<V>> + Clone {
         let first = Some(chain.head).filter(|h| *h != NOWHERE);
-        core::iter::successors(first, |slot| self.after(*slot)).map(Id::new)
+        core::iter::successors(first, |slot| self.after(*slot)).map(|slot| {
+            self.walked.set(self.walked.get().wrapping_add(1));
+            Id::new(slot)
+        })
     }
 
     /// All blocks, in the order of their places.

@@ -1,6 +1,7 @@
 //! Traffic control state block: what one outgoing interface holds for one sender, or for those that share.
 //! RFC 2209 section 1.2.
 
+use crate::many::Sum;
 use crate::session::SessionState;
 use crate::table::Id;
 use alloc::boxed::Box;
@@ -26,6 +27,8 @@ pub struct Tcsb {
     pub told: Told,
     /// The senders of an SE reservation, as traffic control was told, in ascending order.
     pub filters: Box<[FilterSpec]>,
+    /// WF: what its senders send together, as far as it is kept.
+    pub(crate) senders: Option<Box<Sum>>,
     /// Admissions whose report from the plane is still out.
     pub pending: u32,
 }
@@ -55,7 +58,8 @@ pub struct Told {
 impl Tcsb {
     /// Of what traffic control has just admitted.
     pub fn new(style: Style, handle: RHandle, admitted: FlowSpec, told: Told, filters: Box<[FilterSpec]>) -> Tcsb {
-        Tcsb { style, handle, admitted, asked: None, installed: Installed::Nothing, told, filters, pending: 1 }
+        let installed = Installed::Nothing;
+        Tcsb { style, handle, admitted, asked: None, installed, told, filters, senders: None, pending: 1 }
     }
 
     /// What it admitted.

@@ -3,8 +3,11 @@
 
 use crate::engine::{Env, Rsvp};
 use crate::lifetime::lifetime;
+use crate::many::Sum;
+use crate::psb::Psb;
 use crate::refusal::Refusal;
 use crate::rsb::{MOST_FILTERS, NextHop};
+use crate::table::Id;
 use crate::tcsb::{Tcsb, TcsbKey, Told};
 use alloc::vec::Vec;
 use terms::ports::{Police, Preemption, TcRequest};
@@ -98,28 +101,24 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// What traffic control is told besides: what the senders send together, and where they must be policed.
-    fn told(&self, at: &TcsbKey, due: &Due) -> Told {
+    fn told(&mut self, at: &TcsbKey, due: &Due) -> Told {
         let (sid, oif, of) = *at;
-        let mut police = Police::default();
-        let mut path_te = None;
-        let mut count = 0;
-        let mut add = |id| {
-            let psb = &self.psbs[id];
-            police.entry |= psb.entry || psb.phop().is_none();
-            path_te = Some(path_te.map_or(psb.tspec, |sum: terms::Tspec| sum.summed(&psb.tspec)));
-            count += 1;
-        };
-        match of {
-            Some(filter) => self.psb_of(sid, &filter).into_iter().for_each(&mut add),
-            None => {
-                let named = |f: &FilterSpec| due.style == Style::Wf || due.filters.binary_search(f).is_ok();
-                let all = self.senders(sid).filter(|id| self.psbs[*id].out.takes(oif));
-                all.filter(|id| named(&self.psbs.key(*id).1)).for_each(&mut add);
+        let together = match (of, due.style) {
+            (None, Style::Wf) => self.under_wildcard(at),
+            (of, _) => {
+                let mut sum = Sum::default();
+                let listed = of.as_ref().map_or(&due.filters[..], core::slice::from_ref);
+                for psb in listed.iter().filter_map(|filter| self.psb_of(sid, filter)).map(|id| &self.psbs[id]) {
+                    if of.is_some() || psb.out.takes(oif) {
+                        sum.add(&psb.tspec, psb.is_policed());
+                    }
+                }
+                sum.together()
             }
-        }
-        police.merge = count > 1;
-        police.branch = self.is_smaller_branch(at, due);
-        Told { path_te: path_te.unwrap_or(*due.flowspec.tspec()), police, priority: due.priority }
+        };
+        let branch = self.is_smaller_branch(at, due);
+        let police = Police { entry: together.enters, merge: together.several, branch };
+        Told { path_te: together.tspec.unwrap_or(*due.flowspec.tspec()), police, priority: due.priority }
     }
 
     /// `B_Police_Flag`: whether what is installed here does not serve what another interface has for the same senders.
@@ -219,8 +218,20 @@ impl<P: Probe> Rsvp<P> {
         self.tell_anew(now, env, at);
     }
 
+    /// A sender is new, and shares what is there for all.
+    pub(crate) fn sender_joins<E: Env>(&mut self, now: Time, env: &mut E, psb: Id<Psb>) {
+        self.sum_follows(psb, true);
+        self.tell_interfaces_of(now, env, psb);
+    }
+
     /// A sender says something else about its traffic, or is new to its interfaces.
-    pub(crate) fn sender_changed<E: Env>(&mut self, now: Time, env: &mut E, psb: crate::table::Id<crate::psb::Psb>) {
+    pub(crate) fn sender_changed<E: Env>(&mut self, now: Time, env: &mut E, psb: Id<Psb>) {
+        let (sid, ..) = self.sender_of(psb);
+        self.forget_sums(sid);
+        self.tell_interfaces_of(now, env, psb);
+    }
+
+    fn tell_interfaces_of<E: Env>(&mut self, now: Time, env: &mut E, psb: Id<Psb>) {
         let (sid, _, filter) = self.sender_of(psb);
         // No more than a copy, unless it is a tree.
         let out = self.psbs[psb].out.clone();

@@ -18,6 +18,7 @@
 //! blockade = 3                         # Kb of section 3.5: for how many R a request that failed gives way to smaller ones
 //! max_sessions = 1048576               # limits of the tables; the defaults
 //! max_paths = 1048576
+//! max_senders = 4096                   # of one session
 //! max_reservations = 1048576
 //! max_unreserved = 61440               # path states beyond as many as there are reservations; the default is 2,048 for each second of
 //!                                      # refresh: a flood of senders does not fill links with refreshes

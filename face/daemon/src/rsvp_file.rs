@@ -22,6 +22,7 @@ pub(crate) struct RsvpFile {
     blockade: Option<Spanned<u32>>,
     max_sessions: Option<Spanned<usize>>,
     max_paths: Option<Spanned<usize>>,
+    max_senders: Option<Spanned<usize>>,
     max_reservations: Option<Spanned<usize>>,
     max_unreserved: Option<Spanned<usize>>,
     refresh_reduction: Option<bool>,
@@ -84,6 +85,7 @@ pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> 
     let limits = [
         (&found.max_sessions, &mut config.max_sessions),
         (&found.max_paths, &mut config.max_paths),
+        (&found.max_senders, &mut config.max_senders),
         (&found.max_reservations, &mut config.max_resvs),
         (&found.max_unreserved, &mut config.max_unreserved),
     ];

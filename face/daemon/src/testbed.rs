@@ -213,7 +213,8 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
     let topology = &file.topology;
     let mut text = format!(
         "# made by sluice up\nname = {:?}\nsocket = {:?}\nstate = {:?}\nlog = {:?}\n\n[rsvp]\n\
-         refresh = \"{}ns\"\nkeep = {}\nmax_sessions = {}\nmax_paths = {}\nmax_reservations = {}\n",
+         refresh = \"{}ns\"\nkeep = {}\nmax_sessions = {}\nmax_paths = {}\nmax_senders = {}\n\
+         max_reservations = {}\n",
         topology.nodes[node].name,
         home.join("agent.sock"),
         home.join("state"),
@@ -222,6 +223,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
         file.rsvp.keep,
         file.rsvp.max_sessions,
         file.rsvp.max_paths,
+        file.rsvp.max_senders,
         file.rsvp.max_resvs,
     );
     if file.rsvp.refresh_reduction {

@@ -30,6 +30,7 @@ refresh_reduction = true
 hello = "2s"
 max_paths = 7
 max_unreserved = 9
+max_senders = 5
 [store]
 any_filesystem = true
 [[interface]]
@@ -59,10 +60,11 @@ to = ["eth0", "eth2"]
     )
     .unwrap();
     assert_eq!((config.name.as_str(), config.log), ("maui", Level::Debug));
-    assert_eq!((config.rsvp.refresh, config.rsvp.keep, config.rsvp.max_paths), (Span::from_secs(1), 4, 7));
-    assert_eq!(config.rsvp.max_unreserved, 9);
-    assert_eq!((config.rsvp.refresh_reduction, config.rsvp.hello), (true, Some(Span::from_secs(2))));
-    assert_eq!((config.rsvp.repair_wait, config.rsvp.blockade), (Span::from_millis(500), 5));
+    let rsvp = &config.rsvp;
+    assert_eq!((rsvp.refresh, rsvp.keep, rsvp.max_paths), (Span::from_secs(1), 4, 7));
+    assert_eq!((rsvp.max_unreserved, rsvp.max_senders), (9, 5));
+    assert_eq!((rsvp.refresh_reduction, rsvp.hello), (true, Some(Span::from_secs(2))));
+    assert_eq!((rsvp.repair_wait, rsvp.blockade), (Span::from_millis(500), 5));
     let eth0 = &config.interfaces[0];
     assert_eq!((eth0.premium, eth0.background), (Some(Share::Rate(Rate::from_kbps(4500))), 800));
     assert_eq!((config.store.any_filesystem, config.policy.as_deref()), (true, Some(Path::new("policy.toml"))));
@@ -143,6 +145,7 @@ fn mistakes_of_resources_and_limits_name_file_line_and_reason() {
     let table: &[(&str, String, &str)] = &[
         ("refresh", "auth = \"none\"\n[rsvp]\nrefresh = \"1ms\"".into(), "agent.toml:3: a refresh period is"),
         ("limit", "auth = \"none\"\n[rsvp]\nmax_sessions = 0".into(), "agent.toml:3: a limit is 1 to"),
+        ("senders", "auth = \"none\"\n[rsvp]\nmax_senders = 0".into(), "agent.toml:3: a limit is 1 to"),
         ("W", "auth = \"none\"\n[rsvp]\nrepair_wait = \"2m\"".into(), "agent.toml:3: repair_wait is at most 1m"),
         ("W's unit", "auth = \"none\"\n[rsvp]\nrepair_wait = \"2\"".into(), "agent.toml:3: \"2\" has no unit"),
         ("Kb", "auth = \"none\"\n[rsvp]\n\nblockade = 0".into(), "agent.toml:4: blockade is 1 to 100"),

@@ -44,6 +44,7 @@ mod hello;
 mod hostile;
 mod integrity;
 mod loss;
+mod many;
 mod merging;
 mod modify;
 mod multicast;
