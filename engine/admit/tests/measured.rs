@@ -146,6 +146,45 @@ fn a_reading_before_its_time_changes_nothing() {
     assert!(bench.sum.ask(Rate::from_bps(1)).is_err());
 }
 
+/// M7: a clock that steps inside a window. The house's time does not step; a sum that is told one all the same promises no
+/// more than what was declared.
+#[test]
+fn m7_a_clock_that_steps_inside_a_window_promises_nothing_new() {
+    let full = || {
+        let mut bench = Bench::new(kbps(1000), (1, 1), 3);
+        (0..8).for_each(|_| bench.sum.ask(kbps(100)).expect("there is room"));
+        for _ in 0..7 {
+            bench.period(kbps(80));
+        }
+        assert_eq!((bench.sum.usage(), bench.sum.in_doubt()), (kbps(80), false), "one sample into a window");
+        bench
+    };
+    // An hour on: the rate would be next to nothing, so it is not believed, and not again until all samples are new.
+    let mut ahead = full();
+    ahead.now = ahead.now.saturating_add(Span::from_secs(3_600));
+    assert_eq!(ahead.period(kbps(80)), Reading::Gap);
+    for _ in 0..6 {
+        assert_eq!((ahead.sum.in_doubt(), ahead.sum.usage()), (true, kbps(800)));
+        assert!(ahead.sum.ask(kbps(250)).is_err(), "eight times 100 are declared");
+        ahead.period(kbps(80));
+    }
+    assert_eq!((ahead.sum.in_doubt(), ahead.sum.usage()), (false, kbps(80)));
+    // A period less a little on: the same bytes in less time is a higher rate, which counts against newcomers at once.
+    let mut early = full();
+    early.sent = early.sent.saturating_add(kbps(160).demands(PERIOD));
+    early.now = early.now.saturating_add(PERIOD);
+    assert_eq!(early.sum.read(early.now, early.sent), Reading::Sample(kbps(160)));
+    assert_eq!(early.sum.usage(), kbps(160));
+    // Back: nothing is read until time is where it was, and what comes in meanwhile counts as declared.
+    let mut back = full();
+    let behind = Time::ZERO.saturating_add(PERIOD);
+    assert_eq!(back.sum.read(behind, back.sent), Reading::TooSoon);
+    back.sum.ask(kbps(700)).expect("there is room beside 80");
+    assert_eq!(back.sum.read(behind.saturating_add(PERIOD), back.sent), Reading::TooSoon);
+    assert_eq!(back.sum.usage(), kbps(780));
+    assert!(back.sum.ask(kbps(250)).is_err());
+}
+
 #[test]
 fn what_means_nothing_is_refused() {
     let bad = [
