@@ -16,6 +16,8 @@ use std::time::Duration;
 const SOCKET: &str = "NOTIFY_SOCKET";
 const WATCHDOG: &str = "WATCHDOG_USEC";
 const WATCHED: &str = "WATCHDOG_PID";
+/// All of them: what is taken out of a child's environment that may not speak for us.
+pub const VARIABLES: [&str; 3] = [SOCKET, WATCHDOG, WATCHED];
 /// How many times in the supervisor's period we say that we are alive.
 const OFTEN: u32 = 4;
 /// However short its period is, not more often than this; and a period longer than this is none.
@@ -32,9 +34,9 @@ pub struct Supervisor {
 impl Supervisor {
     /// Who the environment says it is; it says so no more afterwards. To be called before this process has a second thread.
     pub fn take() -> Supervisor {
-        let [socket, period, watched] = [SOCKET, WATCHDOG, WATCHED].map(std::env::var_os);
+        let [socket, period, watched] = VARIABLES.map(std::env::var_os);
         if is_alone() {
-            for name in [SOCKET, WATCHDOG, WATCHED] {
+            for name in VARIABLES {
                 // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
                 unsafe { std::env::remove_var(name) };
             }

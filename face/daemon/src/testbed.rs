@@ -198,6 +198,10 @@ fn start(
     fs::write(&config, text).map_err(Failed::doing(format!("write {}", config.display())))?;
     let mut command = Command::new(&options.program);
     command.arg("agent").arg("--config").arg(&config).current_dir("/");
+    // Whoever supervises us is not who looks after them.
+    for name in linux::notify::VARIABLES {
+        command.env_remove(name);
+    }
     namespace.enter_at_exec(&mut command);
     let child = spawn_detached(&mut command, &home.join("agent.log"))?;
     if let Some(id) = ProcessId::of(child.id()) {

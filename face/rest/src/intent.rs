@@ -121,6 +121,11 @@ impl Intents {
         self.locked().values().cloned().collect()
     }
 
+    /// How many those are.
+    pub fn count(&self) -> usize {
+        self.locked().len()
+    }
+
     /// What is still to be done to a reservation.
     pub fn of(&self, id: &str) -> Option<Intent> {
         self.locked().get(id).cloned()

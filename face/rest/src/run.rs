@@ -46,7 +46,7 @@ impl Pulse {
     /// what all requests share is not held for ever. Whether it did.
     pub async fn beat(&self) -> bool {
         let broker = self.0.clone();
-        let look = move || broker.intents.all().len() + broker.hooks.count();
+        let look = move || broker.intents.count() + broker.hooks.count();
         let turn = tokio::spawn(async move { tokio::task::spawn_blocking(look).await.is_ok() });
         turn.await.is_ok_and(|looked| looked)
     }
