@@ -3,13 +3,15 @@
 //! In a scratch network namespace; without root it says so and measures nothing.
 
 use bench::{Bench, Draw, median, nanos};
+use linux::bpf::edge::{RawRule, RawRuleKey};
 use linux::bpf::entry::{RawFlow, RawKey, RawState};
 use linux::bpf::sys::{SkBuff, test_runs};
-use linux::bpf::{FlowTable, Hook};
+use linux::bpf::{EdgeTable, FlowTable, Hook};
 use linux::netlink::Socket;
 use linux::plane::KernelPlane;
 use std::path::{Path, PathBuf};
-use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
+use terms::{Bytes, Dscp, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
+use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
 
 const LO: IfIndex = IfIndex(1);
@@ -23,6 +25,7 @@ fn main() {
             return;
         }
         program(&bench);
+        edge(&bench);
         installing(&bench);
     });
     run.join().expect("the benchmark's thread");
@@ -156,6 +159,49 @@ fn program(bench: &Bench) {
         bench.report(random, median(&mut rounds), "ns", 5 * 60_000);
         bench.report_beside(random, "flow_program_single_run_ns_1e0", median(&mut alone), "ns", 5 * 60_000);
     }
+}
+
+/// What the edge's program costs beside the flow program: a packet without a premium mark on the way out and in, and one of a
+/// rule, medians of 64 means of 10,000 runs. A mark is wiped once, so that is measured by runs of their own, beside the same of
+/// a packet without one.
+fn edge(bench: &Bench) {
+    let names = ["edge_program_ns", "edge_program_wipe_ns", "edge_program_rule_ns", "edge_program_in_ns"];
+    if !names.iter().any(|name| bench.wants(name)) {
+        return;
+    }
+    let dir = Dir::new("edge");
+    let _flows = FlowTable::open(&dir.0, 64, Hook::Best).expect("the flow program loads, and mounts the bpffs");
+    let mut table = EdgeTable::open(&dir.0, Hook::Best).expect("the edge programs load");
+    let at = |side| EdgeAt { interface: LO, side };
+    [Side::Ingress, Side::Egress].into_iter().for_each(|side| table.note(at(side), 14).expect("an edge"));
+    table.put_kinds(&[]).expect("no rule yet, as the plane says it");
+    let run = |table: &EdgeTable, side, mark: Dscp, times| {
+        let mut packet = frame(&key(0));
+        packet[15] = mark.0 << 2;
+        let mut context = SkBuff::leaving(LO.0, 0, 0, 0);
+        f64::from(test_runs(table.program(side), &packet, &mut context, times).expect("test run").1)
+    };
+    let cost = |table: &EdgeTable, side| {
+        median(&mut (0..64).map(|_| run(table, side, Dscp::DEFAULT, 10_000)).collect::<Vec<f64>>())
+    };
+    let alone = |table: &EdgeTable, mark| {
+        let round = |_| (0..20_000).map(|_| run(table, Side::Egress, mark, 1)).sum::<f64>() / 20_000.0;
+        median(&mut (0..5).map(round).collect::<Vec<f64>>())
+    };
+    bench.report(names[0], cost(&table, Side::Egress), "ns", 64);
+    bench.report(names[3], cost(&table, Side::Ingress), "ns", 64);
+    if bench.wants(names[1]) {
+        bench.report(names[1], alone(&table, Dscp::EF), "ns", 5 * 20_000);
+        let beside = alone(&table, Dscp::DEFAULT);
+        bench.report_beside(names[1], "edge_program_single_run_ns", beside, "ns", 5 * 20_000);
+    }
+    let fields = MultiField::of(0, &key(0));
+    let bucket = BucketSpec { rate: Rate::from_mbps(100_000), depth: Bytes::new(1 << 30), min_unit: 64 };
+    let rule = RawRule::new(0, &EdgeRule { bucket, mark: Dscp::EF });
+    table.put_state(0, &rule.full()).expect("state");
+    table.put_rule(&RawRuleKey::new(at(Side::Egress), &fields), &rule).expect("rule");
+    table.put_kinds(&[fields.kind()]).expect("kinds");
+    bench.report(names[2], cost(&table, Side::Egress), "ns", 64);
 }
 
 fn class(oif: IfIndex, class: ClassId, kbps: u64) -> PlanOp {
