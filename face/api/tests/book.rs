@@ -47,6 +47,27 @@ fn a_request_with_parts_of_every_kind() {
     );
 }
 
+/// Nothing is booked for ever unless that is said; an enquiry may ask about it without a word.
+#[test]
+fn a_booking_says_its_end() {
+    let create = |rest: &str| {
+        read(&format!(r#"{{"id":1,"call":"book_create","parts":[{{"resource":"net/a","rate":1}}]{rest}}}"#))
+    };
+    for without in ["", r#","start":"2026-11-21T14:00:00Z""#, r#","hold_s":30"#, r#","end":null"#] {
+        assert!(create(without).unwrap_err().contains("\"end\": \"forever\" is until it is given back"), "{without}");
+    }
+    let broker::Call::Create { ask, .. } = create(r#","end":"forever""#).unwrap() else { panic!("a creation") };
+    assert_eq!(ask.when, When::Window { start: None, end: Some(Time::FOREVER) });
+    for with in [
+        r#","duration_s":1"#,
+        r#","end":"2026-11-21T14:00:00Z""#,
+        r#","windows":[{"start":"2026-11-21T14:00:00Z","end":"2026-11-21T15:00:00Z"}]"#,
+        r#","volume":{"bytes":1,"deadline":"2026-11-21T14:00:00Z"}"#,
+    ] {
+        assert!(create(with).is_ok(), "{with}");
+    }
+}
+
 #[test]
 fn every_way_to_say_when() {
     let when = |rest: &str| {

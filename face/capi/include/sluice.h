@@ -51,10 +51,14 @@ struct sluice_part {
     int background;     /* whether it only shares what foreground leaves */
 };
 
-/* When. A NULL instead of one of these is from now on, open at its end. */
+/* An end that never comes. */
+#define SLUICE_FOREVER INT64_MAX
+
+/* When. Nothing is reserved for ever unless that is said; an enquiry with a NULL here, or without an end, is about what is
+ * open at its end. */
 struct sluice_when {
     int64_t start_s;    /* seconds since 1970, UTC; 0: now */
-    int64_t end_s;      /* 0: open */
+    int64_t end_s;      /* SLUICE_FOREVER: until it is given back; 0: not said */
     double duration_s;  /* in place of end_s; 0: not said */
     double hold_s;      /* only held so long, until sluice_commit(); 0: booked at once */
     int earliest;       /* as early as it fits, not before start_s, over by end_s; needs duration_s */
@@ -98,7 +102,7 @@ int sluice_bind_flow(sluice *s, const char *handle, size_t part, const struct sl
 int sluice_bind_pid(sluice *s, const char *handle, size_t part, uint32_t pid);
 /* Another amount of a part, from now on; if it does not fit, the old stays. */
 int sluice_modify(sluice *s, const char *handle, size_t part, double amount);
-/* Another end; 0: open. */
+/* Another end, or SLUICE_FOREVER. */
 int sluice_extend(sluice *s, const char *handle, int64_t end_s);
 /* Books what is held; shows; gives back. */
 int sluice_commit(sluice *s, const char *handle, struct sluice_reservation *now);

@@ -156,7 +156,7 @@ pub unsafe fn asked(parts: *const Part, count: usize, when: *const When) -> Resu
         return Err(Ended::Misuse("a span of time is a positive number of seconds".to_owned()));
     }
     ask.start = if when.start_s == 0 { None } else { Some(instant(when.start_s)?) };
-    ask.end = if when.end_s == 0 { None } else { Some(instant(when.end_s)?) };
+    ask.end = if when.end_s == 0 { None } else { Some(end(when.end_s)?) };
     (ask.duration_s, ask.hold_s, ask.earliest) = (positive(when.duration_s), positive(when.hold_s), when.earliest != 0);
     Ok(ask)
 }
@@ -188,9 +188,16 @@ pub fn set(part: &mut PartDoc, amount: f64) -> Result<(), Ended> {
     Ok(())
 }
 
-/// An end; 0: open.
+/// `SLUICE_FOREVER`.
+const FOREVER: i64 = i64::MAX;
+
+/// An end, which must be said.
 pub fn end(seconds: i64) -> Result<Instant, Ended> {
-    if seconds == 0 { Ok(Instant(Time::FOREVER)) } else { instant(seconds) }
+    match seconds {
+        FOREVER => Ok(Instant(Time::FOREVER)),
+        0 => Err(Ended::Misuse("until when? SLUICE_FOREVER is until it is given back".to_owned())),
+        seconds => instant(seconds),
+    }
 }
 
 fn instant(seconds: i64) -> Result<Instant, Ended> {

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     struct sluice_event event;
     struct sluice_part parts[3] = {{"net/d0", 6e6, 2e6, 0}, {"cpu", 0.1, 0, 0}, {"licence/solver", 2, 0, 0}};
     struct sluice_part rest = {"net/d0", 3e6, 0, 1}, over = {"licence/solver", 5, 0, 0}, one = {"licence/solver", 1, 0, 0};
-    struct sluice_when hour = {0, 0, 3600, 0, 0}, hold = {0, 0, 3600, 30, 0}, later = {0, 0, 60, 0, 1};
+    struct sluice_when hour = {0, 0, 3600, 0, 0}, hold = {0, 0, 3600, 30, 0}, later = {0, 0, 60, 0, 1}, ever = {0, SLUICE_FOREVER, 0, 0, 0};
     struct sluice_flow flow = {"10.9.0.1", "10.9.0.2", 17, 4000, 5004};
     double most = 0;
 
@@ -38,9 +38,11 @@ int main(int argc, char **argv)
     CHECK(sluice_modify(s, r.handle, 0, 8e6) == SLUICE_OK);
     CHECK(sluice_modify(s, r.handle, 0, 9e9) == SLUICE_REFUSED && strstr(sluice_why(s), "net/d0"));
     CHECK(sluice_modify(s, r.handle, 7, 1) == SLUICE_MISUSE);
-    CHECK(sluice_extend(s, r.handle, 0) == SLUICE_OK);
+    CHECK(sluice_extend(s, r.handle, 0) == SLUICE_MISUSE && strstr(sluice_why(s), "SLUICE_FOREVER"));
+    CHECK(sluice_extend(s, r.handle, SLUICE_FOREVER) == SLUICE_OK);
     CHECK(sluice_show(s, r.handle, &again) == SLUICE_OK && again.now[0] == 8e6 && again.now[2] == 2);
-    CHECK(sluice_reserve(s, &over, 1, NULL, NULL, NULL, &held) == SLUICE_REFUSED && strstr(sluice_why(s), "licence/solver"));
+    CHECK(sluice_reserve(s, &one, 1, NULL, NULL, NULL, &held) == SLUICE_MISUSE && strstr(sluice_why(s), "forever"));
+    CHECK(sluice_reserve(s, &over, 1, &ever, NULL, NULL, &held) == SLUICE_REFUSED && strstr(sluice_why(s), "licence/solver"));
     CHECK(sluice_reserve(s, &one, 1, &hold, NULL, NULL, &held) == SLUICE_OK && !strcmp(held.state, "held"));
     CHECK(sluice_commit(s, held.handle, &held) == SLUICE_OK && !strcmp(held.state, "active"));
     CHECK(sluice_cancel(s, held.handle) == SLUICE_OK && sluice_cancel(s, "nothing") != SLUICE_OK);

@@ -29,7 +29,8 @@ int main(int argc, char **argv)
     CHECK(sluice_bind_pid(s, r.handle, 1, 0) == SLUICE_OK);
     CHECK(sluice_modify(s, r.handle, 0, 8e6) == SLUICE_OK);
     CHECK(sluice_show(s, r.handle, &r) == SLUICE_OK && r.now[0] == 8e6);
-    CHECK(sluice_extend(s, r.handle, 0) == SLUICE_OK);
+    CHECK(sluice_extend(s, r.handle, 0) == SLUICE_MISUSE && strstr(sluice_why(s), "SLUICE_FOREVER"));
+    CHECK(sluice_extend(s, r.handle, SLUICE_FOREVER) == SLUICE_OK);
 
     CHECK(sluice_modify(s, r.handle, 0, 9e9) == SLUICE_REFUSED && strstr(sluice_why(s), "no room"));
     CHECK(sluice_modify(s, r.handle, 7, 1) == SLUICE_MISUSE && strstr(sluice_why(s), "no part 7"));

@@ -176,8 +176,8 @@ class AsyncBroker:
         **more: Any,
     ) -> AsyncReservation:
         """Reserves, all or nothing: see :meth:`sluice.Broker.reserve`."""
-        span = d.limited(end, duration, more)
-        doc = d.wish(a, b, forward=forward, reverse=reverse, parts=parts, start=start, end=end, duration_=span, **more)
+        until, span = d.limited(end, duration, more)
+        doc = d.wish(a, b, forward=forward, reverse=reverse, parts=parts, start=start, end=until, duration_=span, **more)
         return AsyncReservation(self, await self.call("POST", "/v1/reservations", doc, key))
 
     async def reservation(self, ident: str) -> AsyncReservation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 Rate = Union[int, str]
 Duration = Union[int, float, str, timedelta]
@@ -306,11 +306,13 @@ def flow(from_port: Optional[int], to_port: Optional[int], of: Union[int, str, N
     return {name: value for name, value in said.items() if value is not None}
 
 
-def limited(end: Optional[When], duration_: Optional[Duration], more: Mapping[str, Any]) -> Optional[Duration]:
-    """For how long; nothing is reserved for ever unless that is said."""
+def limited(
+    end: Optional[When], duration_: Optional[Duration], more: Mapping[str, Any]
+) -> Tuple[Optional[When], Optional[Duration]]:
+    """Until when, or for how long; nothing is reserved for ever unless that is said."""
     if end is None and duration_ is None and not more.get("deadline") and not more.get("windows"):
         raise ValueError("for how long? duration=3600, duration=\"1h\", end=..., or duration=\"forever\"")
-    return None if duration_ == "forever" else duration_
+    return ("forever", None) if duration_ == "forever" else (end, duration_)
 
 
 def wish(

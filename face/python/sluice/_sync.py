@@ -177,8 +177,8 @@ class Broker:
         ``background=True``, ``hold=SECONDS``, ``label=TEXT``. ``key`` is an idempotency key. For how long must be said;
         ``duration="forever"`` has no end.
         """
-        span = d.limited(end, duration, more)
-        doc = d.wish(a, b, forward=forward, reverse=reverse, parts=parts, start=start, end=end, duration_=span, **more)
+        until, span = d.limited(end, duration, more)
+        doc = d.wish(a, b, forward=forward, reverse=reverse, parts=parts, start=start, end=until, duration_=span, **more)
         return Reservation(self, self.call("POST", "/v1/reservations", doc, key))
 
     def reservation(self, ident: str) -> Reservation:

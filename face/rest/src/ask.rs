@@ -59,6 +59,7 @@ pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer
 /// # Errors
 /// As [`enquire`]; and what an agent refused, with what would be accepted.
 pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str) -> Answer<Reservation> {
+    api::book::convert::says_how_long(&plan::asked(wish)).map_err(|problem| Problem::said("", problem))?;
     let ends = wish.path.as_ref().map(|path| (path.from, path.to));
     let group = if key.is_empty() {
         Group::draw(ends).map_err(|error| Problem::unavailable(format!("no randomness: {error}")))?

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 /// A request: what between two hosts, or how much of single resources, or both; and when. All of it or nothing.
 ///
-/// Without `earliest`, `volume` and `windows` it is one window from `start` (default: now) to `end` (default: open).
+/// Without `earliest`, `volume` and `windows` it is one window from `start` (default: now) to `end`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wish {
@@ -26,7 +26,8 @@ pub struct Wish {
     /// From when; null: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Instant>,
-    /// Until when; null: open at its end. With `earliest`: over by then.
+    /// Until when; `"forever"`: until it is given back. Null only with `duration_s`, `volume` or `windows`, or in an enquiry, which asks
+    /// about what is open at its end then. With `earliest`: over by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Instant>,
     /// For how long, seconds; in place of `end`, and required with `earliest`.

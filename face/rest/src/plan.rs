@@ -114,7 +114,7 @@ pub fn flow(ends: (IpAddr, IpAddr), ports: Ports, way: Way) -> FlowDoc {
 }
 
 /// What all pieces have in common.
-fn asked(wish: &Wish) -> AskDoc {
+pub fn asked(wish: &Wish) -> AskDoc {
     AskDoc {
         parts: Vec::new(),
         start: wish.start,

@@ -15,8 +15,10 @@ pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
     Ok(Some(match request {
         Request::BookEnquire(ask) => Call::Enquire(enquired(ask)?),
         Request::BookCreate(doc) => {
+            let ask = asked(doc)?;
+            says_how_long(doc)?;
             let hold = doc.hold_s.map(|s| seconds(s, "hold_s")).transpose()?;
-            Call::Create { ask: asked(doc)?, hold, key: doc.key.clone() }
+            Call::Create { ask, hold, key: doc.key.clone() }
         }
         Request::BookCommit { handle, decided: false } => Call::Commit(handled(handle)?),
         Request::BookCommit { handle, decided: true } => Call::Decided(handled(handle)?),
@@ -34,6 +36,17 @@ pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
         Request::Resources { timeline } => Call::Resources { timeline: timeline.map(window).transpose()? },
         _ => return Ok(None),
     }))
+}
+
+/// Nothing is reserved for ever unless that is said.
+///
+/// # Errors
+/// `misuse`: neither an end nor anything in its place.
+pub fn says_how_long(doc: &AskDoc) -> Result<(), Problem> {
+    if doc.end.is_some() || doc.duration_s.is_some() || doc.volume.is_some() || !doc.windows.is_empty() {
+        return Ok(());
+    }
+    Err(misuse("for how long? give duration_s or end; \"end\": \"forever\" is until it is given back"))
 }
 
 /// A handle as text.

@@ -5,9 +5,10 @@ use super::desk::Asked;
 use super::show::kind_of;
 use super::times::Calendar;
 use crate::complain::Complaint;
-use api::book::{AskDoc, BackgroundDoc, BindingDoc, FlowDoc, PartDoc, VolumeDoc};
+use api::book::{AskDoc, BackgroundDoc, BindingDoc, FlowDoc, Instant, PartDoc, VolumeDoc};
 use api::units;
 use rest::documents::{PathWish, Ports};
+use terms::Time;
 use terms::book::Kind;
 
 /// The request that the arguments are; `packets`: between which hosts, where it is between two.
@@ -24,7 +25,7 @@ pub fn asked(want: &WantArgs, packets: &PacketArgs, calendar: &Calendar) -> Resu
 }
 
 /// `--from`: a time, an address, or one of each; an address also as `--source`.
-fn begins<'a>(want: &'a WantArgs, packets: &PacketArgs) -> Result<(Option<&'a String>, Option<End>), Complaint> {
+pub fn begins<'a>(want: &'a WantArgs, packets: &PacketArgs) -> Result<(Option<&'a String>, Option<End>), Complaint> {
     let (mut when, mut source) = (None, packets.source);
     for text in &want.from {
         let twice = match end(text) {
@@ -125,10 +126,14 @@ fn windows(want: &WantArgs, from: Option<&String>, calendar: &Calendar) -> Resul
         }
         (_, by) => ask.end = by,
     }
+    let forever = Instant(Time::FOREVER);
+    if want.duration == Some(Lasting::Ever) && want.volume.is_none() {
+        ask.end = Some(forever);
+    }
     let Some(window) = &want.window else { return Ok(ask) };
     let window = calendar.window(window).map_err(bad)?;
     let Some(repeat) = want.repeat else {
-        (ask.start, ask.end) = (window.start, window.end);
+        (ask.start, ask.end) = (window.start, window.end.or(Some(forever)));
         return Ok(ask);
     };
     let until = time(want.until.as_ref())?;

@@ -30,7 +30,8 @@ impl Book {
     /// # Errors
     /// The book refuses; it does not come into force.
     pub fn reserve(&mut self, part: PartDoc, label: &str) -> Result<ReservationDoc, Error> {
-        let ask = AskDoc { parts: vec![part], label: label.to_owned(), ..AskDoc::default() };
+        let end = Some(api::book::Instant(terms::Time::FOREVER));
+        let ask = AskDoc { parts: vec![part], label: label.to_owned(), end, ..AskDoc::default() };
         let made = reservation(self.client.call(Request::BookCreate(ask))?)?;
         let until = Instant::now() + IN_FORCE;
         loop {

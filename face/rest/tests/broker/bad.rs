@@ -23,7 +23,8 @@ fn post(body: &[u8]) -> Vec<u8> {
 fn bodies_that_are_no_request() {
     let bed = Bed::one("bodies");
     let deep = "{\"parts\":".repeat(10_000);
-    let with = |rate: &str| format!("{{\"parts\":[{{\"resource\":\"net/eth0\",\"rate\":{rate}}}]}}");
+    let with =
+        |rate: &str| format!("{{\"end\":\"forever\",\"parts\":[{{\"resource\":\"net/eth0\",\"rate\":{rate}}}]}}");
     let malformed: [(String, &str); 14] = [
         (String::new(), "EOF"),
         ("[]".into(), "begins with {"),
@@ -113,7 +114,7 @@ fn methods_addresses_and_heads_that_are_none() {
 fn words_of_users_stay_words() {
     let bed = Bed::one("words");
     let label = "a\nb\u{1b}[31m\u{202e}<script>";
-    let wish = json!({"parts": [{"resource": "cpu", "cores": 0.1}], "label": label});
+    let wish = json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 0.1}], "label": label});
     let said = bed.alice("POST", "/v1/reservations", wish);
     assert!(!String::from_utf8_lossy(&said.body).contains(['\n', '\u{1b}']), "escaped, in one line");
     assert_eq!(said.ok(201)["label"], label);
@@ -233,7 +234,7 @@ fn the_loopback_is_not_for_pages_from_elsewhere() {
     let bed = Bed::one("rebinding");
     let port = bed.address().port();
     let post = |host: &str, fields: &str| {
-        let body = r#"{"parts": [{"resource": "cpu", "cores": 0.1}]}"#;
+        let body = r#"{"end": "forever", "parts": [{"resource": "cpu", "cores": 0.1}]}"#;
         let text = format!(
             "POST /v1/reservations HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n{fields}\
              Content-Length: {}\r\n\r\n{body}",

@@ -4,7 +4,7 @@ use crate::bed::{Bed, Stream};
 use serde_json::{Value, json};
 
 fn reserve(bed: &Bed) -> String {
-    let wish = json!({"parts": [{"resource": "cpu", "cores": 0.1}]});
+    let wish = json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 0.1}]});
     bed.alice("POST", "/v1/reservations", wish).ok(201)["id"].as_str().unwrap().to_owned()
 }
 
@@ -53,7 +53,8 @@ fn only_what_is_theirs_and_only_what_was_asked_for() {
     let mine = reserve(&bed);
     let mut all = Stream::open(&bed, "/v1/events?after=here:0", None);
     let mut one = Stream::open(&bed, &format!("/v1/events?after=here:0&reservation={mine}"), None);
-    bed.root("POST", "/v1/reservations", json!({"parts": [{"resource": "cpu", "cores": 0.1}]})).ok(201);
+    bed.root("POST", "/v1/reservations", json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 0.1}]}))
+        .ok(201);
     let other = reserve(&bed);
     bed.alice("DELETE", &format!("/v1/reservations/{mine}"), Value::Null).ok(200);
     let heard = |stream: &mut Stream, count: usize| -> Vec<String> {

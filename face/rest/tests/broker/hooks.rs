@@ -79,7 +79,7 @@ fn bed(name: &str, receiver: &Receiver) -> Bed {
 }
 
 fn reserve(bed: &Bed) -> String {
-    let wish = json!({"parts": [{"resource": "cpu", "cores": 0.1}]});
+    let wish = json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 0.1}]});
     bed.alice("POST", "/v1/reservations", wish).ok(201)["id"].as_str().unwrap().to_owned()
 }
 

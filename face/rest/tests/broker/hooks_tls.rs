@@ -109,7 +109,7 @@ fn begin(bed: &Bed, port: u16) -> String {
     let url = format!("https://localhost:{port}/hooks/a");
     bed.alice("POST", "/v1/webhooks", json!({"url": url, "secret": SECRET})).ok(201);
     until("the webhook begins", || (hook(bed)["delivered"] != "").then_some(()));
-    let wish = json!({"parts": [{"resource": "cpu", "cores": 0.1}]});
+    let wish = json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 0.1}]});
     bed.alice("POST", "/v1/reservations", wish).ok(201)["id"].as_str().unwrap().to_owned()
 }
 

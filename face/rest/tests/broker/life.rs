@@ -8,7 +8,7 @@ fn from_enquiry_to_cancel() {
     let bed = Bed::one("life");
     let resources = bed.alice("GET", "/v1/resources", Value::Null).ok(200);
     assert_eq!(resources["resources"][1]["resource"], "here/net/eth0");
-    let wish = json!({"parts": [{"resource": "net/eth0", "rate": 4_000_000}, {"resource": "here/cpu", "cores": 0.5}], "label": "film"});
+    let wish = json!({"end": "forever", "parts": [{"resource": "net/eth0", "rate": 4_000_000}, {"resource": "here/cpu", "cores": 0.5}], "label": "film"});
     let enquiry = bed.alice("POST", "/v1/enquiries", wish.clone()).ok(200);
     assert_eq!((&enquiry["accepted"], &enquiry["parts"][0]["free"]), (&json!(true), &json!(1e7)));
     let said = bed.alice("POST", "/v1/reservations", wish);
@@ -42,9 +42,25 @@ fn from_enquiry_to_cancel() {
 }
 
 #[test]
+fn nothing_is_reserved_for_ever_unless_that_is_said() {
+    let bed = Bed::one("forever");
+    let parts = json!([{"resource": "cpu", "cores": 0.5}]);
+    for wish in [json!({"parts": parts}), json!({"parts": parts, "start": "2040-01-01T00:00:00Z", "hold_s": 20})] {
+        let no = bed.alice("POST", "/v1/reservations", wish).problem(422);
+        let how = "for how long? give duration_s or end; \"end\": \"forever\" is until it is given back";
+        assert_eq!(no["detail"], how);
+    }
+    assert!(bed.agents[0].told().iter().all(|told| !told.contains("book_create")), "nobody was asked");
+    let open = bed.alice("POST", "/v1/enquiries", json!({"parts": parts})).ok(200);
+    assert_eq!(open["accepted"], true, "an enquiry reserves nothing");
+    let made = bed.alice("POST", "/v1/reservations", json!({"parts": parts, "end": "forever"})).ok(201);
+    assert_eq!(made["state"], "active");
+}
+
+#[test]
 fn held_then_committed() {
     let bed = Bed::one("held");
-    let wish = json!({"parts": [{"resource": "cpu", "cores": 1.0}], "hold_s": 20});
+    let wish = json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 1.0}], "hold_s": 20});
     let held = bed.alice("POST", "/v1/reservations", wish).ok(201);
     assert_eq!(held["state"], "held");
     let at = format!("/v1/reservations/{}/commit", held["id"].as_str().unwrap());
@@ -54,7 +70,9 @@ fn held_then_committed() {
 #[test]
 fn what_is_unknown_and_what_is_somebody_elses_look_the_same() {
     let bed = Bed::one("foreign");
-    let root = bed.root("POST", "/v1/reservations", json!({"parts": [{"resource": "cpu", "cores": 1.0}]})).ok(201);
+    let root = bed
+        .root("POST", "/v1/reservations", json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 1.0}]}))
+        .ok(201);
     let lone = {
         let mut book = bed.agents[0].book.lock().unwrap();
         book.rows[0].group = String::new(); // as `sluice reserve` makes them, without a broker
@@ -95,8 +113,8 @@ fn what_is_unknown_and_what_is_somebody_elses_look_the_same() {
 #[test]
 fn the_same_key_has_one_effect_also_after_a_restart() {
     let mut bed = Bed::one("key");
-    let wish = json!({"parts": [{"resource": "net/eth0", "rate": 1_000_000}]});
-    let other = json!({"parts": [{"resource": "net/eth0", "rate": 2_000_000}]});
+    let wish = json!({"end": "forever", "parts": [{"resource": "net/eth0", "rate": 1_000_000}]});
+    let other = json!({"end": "forever", "parts": [{"resource": "net/eth0", "rate": 2_000_000}]});
     let send =
         |bed: &Bed, key: &str, wish: &Value| bed.send("POST", "/v1/reservations", &[("Idempotency-Key", key)], wish);
     let first = send(&bed, "k1", &wish).ok(201);
@@ -119,7 +137,7 @@ fn the_same_key_has_one_effect_also_after_a_restart() {
 fn an_agent_that_is_away() {
     let bed = Bed::one("away");
     bed.agents[0].go();
-    let wish = json!({"parts": [{"resource": "cpu", "cores": 1.0}]});
+    let wish = json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 1.0}]});
     let said = bed.alice("POST", "/v1/reservations", wish);
     assert!(said.head.contains("retry-after: 1"), "{}", said.head);
     assert!(said.problem(503)["detail"].as_str().unwrap().contains("here does not answer"));

@@ -170,12 +170,12 @@ fn paths_and_what_leads_nowhere() {
     ] {
         bed.alice("GET", &format!("/v1/paths{query}"), Value::Null).problem(400);
     }
-    let nowhere = json!({"path": {"from": "10.0.1.9", "to": "192.0.2.1", "forward": 1}});
+    let nowhere = json!({"path": {"from": "10.0.1.9", "to": "192.0.2.1", "forward": 1}, "end": "forever"});
     assert!(bed.alice("POST", "/v1/reservations", nowhere).problem(422)["detail"].as_str().unwrap().contains("no way"));
     for body in [
         json!({}),
-        json!({"path": {"from": "10.0.1.9", "to": "10.0.2.9"}}),
-        json!({"parts": [{"resource": "net/b", "rate": 1}]}),
+        json!({"path": {"from": "10.0.1.9", "to": "10.0.2.9"}, "end": "forever"}),
+        json!({"parts": [{"resource": "net/b", "rate": 1}], "end": "forever"}),
     ] {
         bed.alice("POST", "/v1/reservations", body).problem(422);
     }

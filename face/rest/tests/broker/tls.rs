@@ -77,7 +77,7 @@ fn ask(bed: &Bed, who: &str, method: &str, path: &str, body: Value) -> Said {
 #[test]
 fn names_and_roles_come_from_certificates() {
     let bed = bed("roles");
-    let wish = json!({"parts": [{"resource": "cpu", "cores": 1.0}]});
+    let wish = json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 1.0}]});
     let made = ask(&bed, "requester-alice", "POST", "/v1/reservations", wish.clone()).ok(201);
     assert_eq!(made["owner"], "alice");
     let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
@@ -173,8 +173,14 @@ fn a_revocation_holds_on_open_connections_and_streams() {
     let problem = said(&all).problem(401);
     assert!(problem["detail"].as_str().unwrap().contains("revoked"), "{problem}");
     // The next thing that happens to something of his, he does not hear; the stream ends.
-    ask(&bed, "operator-olga", "POST", "/v1/reservations", json!({"parts": [{"resource": "cpu", "cores": 1.0}]}))
-        .ok(201);
+    ask(
+        &bed,
+        "operator-olga",
+        "POST",
+        "/v1/reservations",
+        json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 1.0}]}),
+    )
+    .ok(201);
     bed.agents[0].book.lock().unwrap().rows[0].owner = "bob".into();
     let listed = ask(&bed, "operator-olga", "GET", "/v1/reservations", Value::Null).ok(200);
     let id = listed["reservations"][0]["id"].as_str().unwrap();
@@ -324,7 +330,7 @@ fn one_requesters_streams_block_nobody() {
     }
     assert_eq!(followers(), ["broker"]);
     // And each hears what is theirs.
-    let wish = json!({"parts": [{"resource": "cpu", "cores": 0.5}]});
+    let wish = json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 0.5}]});
     ask(&bed, "requester-alice", "POST", "/v1/reservations", wish.clone()).ok(201);
     ask(&bed, "requester-bob", "POST", "/v1/reservations", wish).ok(201);
     let hears = |stream: &mut StreamOwned<ClientConnection, TcpStream>| {
@@ -379,7 +385,7 @@ fn a_partners_people_are_behind_its_name() {
         let name = ServerName::try_from("localhost").unwrap();
         StreamOwned::new(ClientConnection::new(config, name).unwrap(), TcpStream::connect(bed.address()).unwrap())
     };
-    let wish = json!({"parts": [{"resource": "cpu", "cores": 1.0}]});
+    let wish = json!({"end": "forever", "parts": [{"resource": "cpu", "cores": 1.0}]});
     let made = crate::bed::talk(theirs("requester-alice"), &request("POST", "/v1/reservations", &[], &wish)).ok(201);
     assert_eq!(made["owner"], "anl/alice");
     assert!(bed.agents[0].book.lock().unwrap().groups.contains(&vec!["anl/physics".to_owned()]));

@@ -48,7 +48,7 @@ fn kind(said: Result<Answer, Error>) -> String {
 
 fn wish() -> Request {
     let part = PartDoc { resource: "net/to-a".to_owned(), rate: Some(1_000_000), ..PartDoc::default() };
-    Request::BookCreate(AskDoc { parts: vec![part], ..AskDoc::default() })
+    Request::BookCreate(AskDoc { parts: vec![part], duration_s: Some(600.0), ..AskDoc::default() })
 }
 
 fn speak_for(name: &str, role: &str) -> Request {

@@ -167,7 +167,11 @@ fn a_path_over_three_machines_while_an_agent_goes_and_comes() {
     let before = [site.kept("yosemite"), site.kept("glenwood")];
     for (method, path, body) in [
         ("PATCH", at.as_str(), json!({"forward": 2_000_000})),
-        ("POST", "/v1/reservations", json!({"path": {"from": "10.0.0.1", "to": "10.0.2.2", "forward": 1_000_000}})),
+        (
+            "POST",
+            "/v1/reservations",
+            json!({"path": {"from": "10.0.0.1", "to": "10.0.2.2", "forward": 1_000_000}, "end": "forever"}),
+        ),
         ("POST", "/v1/enquiries", json!({"path": ends, "duration_s": 3600})),
     ] {
         let (status, no) = site.ask("requester-alice", method, path, &body);
