@@ -79,6 +79,43 @@ impl Hours {
     }
 }
 
+/// `mon-fri 08:00-18:00 UTC`.
+impl core::fmt::Display for Hours {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut open = self.open.clone();
+        // What goes on over Sunday's midnight is one.
+        if let (Some(&(0, first)), Some(&(last, WEEK)), true) = (open.first(), open.last(), open.len() > 1) {
+            open.remove(0);
+            open.pop();
+            open.push((last, WEEK + first));
+        }
+        let clock = |t: u64| (t % DAY / 3_600, t % 3_600 / 60);
+        let mut rest = open.as_slice();
+        while let Some(&(from, to)) = rest.first() {
+            // The same hours on days that follow each other are said once.
+            let same = |n: &usize| rest.get(*n) == Some(&(from + *n as u64 * DAY, to + *n as u64 * DAY));
+            let days = (1..=rest.len()).take_while(|n| same(n)).count();
+            let (first, (h, m), (eh, em)) = (name(from), clock(from), clock(to));
+            let last =
+                if days > 0 { alloc::format!("-{}", name(from + days as u64 * DAY)) } else { Default::default() };
+            match (to - from, (eh, em)) {
+                (0..DAY, (0, 0)) => write!(f, "{first}{last} {h:02}:{m:02}-24:00")?,
+                (0..DAY, _) => write!(f, "{first}{last} {h:02}:{m:02}-{eh:02}:{em:02}")?,
+                (_, (0, 0)) => write!(f, "{first} {h:02}:{m:02} to {} 24:00", name(to - 1))?,
+                _ => write!(f, "{first} {h:02}:{m:02} to {} {eh:02}:{em:02}", name(to))?,
+            }
+            rest = &rest[if to - from < DAY { days + 1 } else { 1 }..];
+            f.write_str(if rest.is_empty() { " UTC" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// The day on which a second of the week is.
+fn name(t: u64) -> &'static str {
+    ["mon", "tue", "wed", "thu", "fri", "sat", "sun"][(t / DAY % 7) as usize]
+}
+
 impl core::fmt::Display for BadHours {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("hours are on Monday to Sunday, from 00:00 to 24:00, and not empty")
@@ -86,3 +123,29 @@ impl core::fmt::Display for BadHours {
 }
 
 impl core::error::Error for BadHours {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn hours_are_said_as_they_are_written() {
+        let of = |days: &[u8], from: u64, to: u64| {
+            let all: Vec<(u8, u64, u64)> = days.iter().map(|day| (*day, from * 3_600, to * 3_600 + 1_800)).collect();
+            Hours::new(&all).unwrap().to_string()
+        };
+        assert_eq!(of(&[0, 1, 2, 3, 4], 8, 18), "mon-fri 08:00-18:30 UTC");
+        assert_eq!(of(&[0, 2, 3], 8, 18), "mon 08:00-18:30, wed-thu 08:00-18:30 UTC");
+        assert_eq!(of(&[0, 1, 2, 3, 4, 5, 6], 22, 6), "mon-sun 22:00-06:30 UTC");
+        assert_eq!(of(&[6], 22, 6), "sun 22:00-06:30 UTC");
+        let whole = |days: &[u8]| {
+            let all: Vec<(u8, u64, u64)> = days.iter().map(|day| (*day, 0, DAY)).collect();
+            Hours::new(&all).unwrap().to_string()
+        };
+        assert_eq!(whole(&[5, 6]), "sat 00:00 to sun 24:00 UTC");
+        assert_eq!(whole(&[1]), "tue 00:00 to tue 24:00 UTC");
+        assert_eq!(whole(&[0, 5, 6]), "sat 00:00 to mon 24:00 UTC");
+        assert_eq!(Hours::new(&[(2, 12 * 3_600, DAY)]).unwrap().to_string(), "wed 12:00-24:00 UTC");
+    }
+}

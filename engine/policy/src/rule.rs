@@ -148,8 +148,8 @@ impl Rule {
         if let Some(most) = limits.ahead.filter(|most| ahead > *most) {
             return Some(format!("at most {} ahead are allowed", span(most)));
         }
-        if limits.hours.as_ref().is_some_and(|hours| !hours.cover(question.window)) {
-            return Some(String::from("these are not the hours in which it is allowed"));
+        if let Some(hours) = limits.hours.as_ref().filter(|hours| !hours.cover(question.window)) {
+            return Some(format!("these are not the hours in which it is allowed: {hours}"));
         }
         if limits.from.is_some_and(|from| question.window.start() < from) {
             return Some(String::from("it begins before it is allowed"));

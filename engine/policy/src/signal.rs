@@ -185,8 +185,8 @@ impl Rule {
         if let Some(most) = limits.reservations.filter(|most| count > *most) {
             return Some(format!("{most} reservations of one owner are allowed"));
         }
-        if limits.hours.as_ref().is_some_and(|hours| !hours.contain(asker.now)) {
-            return Some(String::from("these are not the hours in which it is allowed"));
+        if let Some(hours) = limits.hours.as_ref().filter(|hours| !hours.contain(asker.now)) {
+            return Some(format!("these are not the hours in which it is allowed: {hours}"));
         }
         if limits.from.is_some_and(|from| asker.now < from) {
             return Some(String::from("it is not allowed yet"));
@@ -250,22 +250,26 @@ impl Signalled {
         key: Option<Key>,
         claims: &[Claim],
     ) -> Result<Vec<Verdict>, (String, String)> {
+        let verdicts = self.verdicts(policy, asker, key, claims);
+        match verdicts.iter().find_map(|verdict| Some((verdict.rule.clone(), verdict.denied.clone()?))) {
+            Some(refused) => Err(refused),
+            None => Ok(verdicts),
+        }
+    }
+
+    /// What the rules say, claim by claim, beside what the caller signals already.
+    pub fn verdicts(&self, policy: &Policy, asker: &Asker<'_>, key: Option<Key>, claims: &[Claim]) -> Vec<Verdict> {
         let name = &asker.caller.name;
         let others = self.all.iter().filter(|(other, (owner, _))| owner == name && Some(**other) != key);
         let others: Vec<&Claim> = others.flat_map(|(_, (_, claims))| claims).collect();
-        let mut verdicts = Vec::new();
-        for claim in claims {
+        let decide = |claim: &Claim| {
             let same = |other: &&Claim| other.resource == claim.resource && other.inward == claim.inward;
             let beside = others.iter().copied().filter(same);
             let (sum, count) = beside.fold((0_u64, 1), |(sum, n), other| (sum.saturating_add(other.amount), n + 1));
             let asked = claims.iter().filter(same).fold(0_u64, |sum, one| sum.saturating_add(one.amount));
-            let verdict = policy.decide_claim(asker, claim, sum.saturating_add(asked), count);
-            match verdict.denied {
-                Some(why) => return Err((verdict.rule, why)),
-                None => verdicts.push(verdict),
-            }
-        }
-        Ok(verdicts)
+            policy.decide_claim(asker, claim, sum.saturating_add(asked), count)
+        };
+        claims.iter().map(decide).collect()
     }
 
     /// May a connection ask at this priority from now on? What it signals already is asked about again, and without that

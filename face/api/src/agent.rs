@@ -10,7 +10,7 @@ pub use crate::book::{
 pub use crate::boomerang::{BoomerangAsk, BoomerangDoc, BoomerangNews, BoomerangSession};
 pub use crate::event::{Direction, EventDoc, TraceFilter};
 pub use crate::links::{CallerDoc, LinkRow};
-pub use crate::may::MayDoc;
+pub use crate::may::{MayDoc, SignalDoc};
 pub use crate::proxy::{StaticDoc, StaticRow};
 pub use crate::rows::{ClassRow, CounterRow, InterfaceRow, SenderRow, SessionRow};
 pub use crate::show::{Filter, Rows, Shown, Skip, View};
@@ -214,7 +214,11 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<CallerDoc>,
         /// What.
+        #[serde(default, skip_serializing_if = "is_nothing")]
         ask: AskDoc,
+        /// What is signalled, in place of `ask`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<SignalDoc>,
     },
     /// From now on this connection speaks for somebody else; null: for itself again. Root and the agent's own user only.
     SpeakFor {
@@ -471,4 +475,9 @@ pub struct Status {
     /// How long the turns of the agent's loop took; an older agent does not say.
     #[serde(default)]
     pub turns: TurnsDoc,
+}
+
+/// Whether nothing is asked for.
+fn is_nothing(ask: &AskDoc) -> bool {
+    *ask == AskDoc::default()
 }

@@ -126,7 +126,9 @@ impl Agent {
             Request::BoomerangRelease { number } => self.boomerang_release(client, *number),
             Request::BoomerangSessions { skip } => self.boomerang_sessions(*skip),
             Request::BoomerangTrace => self.boomerang_trace(client),
-            Request::May { who, ask } => self.would_allow(client, who.as_ref(), ask).map(Answer::May),
+            Request::May { who, ask, signal } => {
+                self.would_allow(client, who.as_ref(), ask, signal.as_ref()).map(Answer::May)
+            }
             Request::Links => self.links().map(Answer::Links),
             Request::Stop => {
                 self.stopping = true;

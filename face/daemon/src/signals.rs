@@ -2,7 +2,8 @@
 
 use crate::agent::Agent;
 use crate::calls::{AppRequest, problem};
-use api::agent::Problem;
+use api::agent::{Problem, SignalDoc};
+use api::may::Signal;
 use boomerang::Asked;
 use policy::rights::{Call, Right, Whose};
 use policy::{Asker, Claim, End, Key, Prefix};
@@ -60,14 +61,9 @@ impl Agent {
 
     /// The same of a session of Boomerang. It is counted when it has a number.
     pub(crate) fn may_echo(&mut self, client: u64, number: Option<u64>, asked: &Asked) -> Result<Vec<Claim>, Problem> {
-        let out = self.towards(asked.far_end);
-        let most = |of: fn(&wire::boomerang::Rates) -> u32| asked.rates.iter().map(of).max().unwrap_or(0);
-        let (src, dst) = ends(&asked.classifier, &asked.mask);
-        let forward =
-            Claim { resource: Some(out.clone()), inward: false, src, dst, amount: most(|r| r.forward).into() };
-        let reverse =
-            Claim { resource: Some(out), inward: true, src: dst, dst: src, amount: most(|r| r.reverse).into() };
-        let claims: Vec<Claim> = [forward, reverse].into_iter().filter(|claim| claim.amount > 0).collect();
+        let most = |of: fn(&wire::boomerang::Rates) -> u32| asked.rates.iter().map(of).max().unwrap_or(0).into();
+        let ends = ends(&asked.classifier, &asked.mask);
+        let claims = echoed(self, asked.far_end, ends, most(|rates| rates.forward), most(|rates| rates.reverse));
         let key = number.map(Key::Boomerang);
         self.as_asker(client, |agent, asker| {
             agent.speakers.signalled.may(&agent.book.policy, asker, key, &claims).map(|_| ())
@@ -144,6 +140,50 @@ impl Agent {
             claims.push(Claim { resource, inward: true, src: host(sender.src), dst, amount });
         }
         claims
+    }
+}
+
+/// What a session of Boomerang is about, both ways.
+fn echoed(agent: &mut Agent, far_end: IpAddr, (src, dst): (End, End), forward: u64, reverse: u64) -> Vec<Claim> {
+    let out = agent.towards(far_end);
+    let there = Claim { resource: Some(out.clone()), inward: false, src, dst, amount: forward };
+    let back = Claim { resource: Some(out), inward: true, src: dst, dst: src, amount: reverse };
+    [there, back].into_iter().filter(|claim| claim.amount > 0).collect()
+}
+
+/// What policy would be asked about, were this signalled.
+///
+/// # Errors
+/// `misuse`: nobody can signal that.
+pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<Claim>, Problem> {
+    let prefix = |text: &String| -> Result<Prefix, Problem> {
+        let found: api::boomerang::Prefix = text.parse().map_err(|wrong: String| problem("misuse", wrong))?;
+        Ok(Prefix { addr: found.addr, length: found.length })
+    };
+    let to = prefix(&signal.dst)?;
+    let from = signal.src.as_ref().map(prefix).transpose()?;
+    let hosts = [Some(to), from].into_iter().flatten().all(|end| end == Prefix::host(end.addr));
+    let (src, dst) = (from.map_or(End::Anywhere, End::Of), End::Of(to));
+    let amount = signal.rate;
+    match (signal.how, from) {
+        (Signal::Send | Signal::Receive, _) if !hosts => {
+            Err(problem("misuse", "RSVP names hosts, and no prefixes; Boomerang may name prefixes"))
+        }
+        (Signal::Send | Signal::Receive, _) if signal.reverse > 0 => {
+            Err(problem("misuse", "RSVP reserves one way: reverse is of Boomerang"))
+        }
+        (Signal::Send, Some(_)) => {
+            Ok(vec![Claim { resource: Some(agent.towards(to.addr)), inward: false, src, dst, amount }])
+        }
+        (Signal::Send | Signal::Boomerang, None) => Err(problem("misuse", "from where? give src")),
+        (Signal::Receive, from) => {
+            let resource = Some(from.map(|from| agent.towards(from.addr)).unwrap_or_default());
+            Ok(vec![Claim { resource, inward: true, src, dst, amount }])
+        }
+        (Signal::Boomerang, Some(_)) => match echoed(agent, to.addr, (src, dst), amount, signal.reverse) {
+            claims if claims.is_empty() => Err(problem("misuse", "how much? give rate, reverse, or both")),
+            claims => Ok(claims),
+        },
     }
 }
 

@@ -99,6 +99,20 @@ impl Speakers {
         })
     }
 
+    /// In which seat somebody would be who signals here: users of this machine by their number, as the kernel would name them; everybody
+    /// else as if they had come by a certificate.
+    pub fn seat_of(&self, who: &Caller) -> Seat {
+        let uid = who.name.strip_prefix("uid:").and_then(|number| number.parse::<u32>().ok());
+        let operators = self.operators.map(|group| format!("gid:{group}"));
+        match uid {
+            None => spoken_for(who),
+            Some(0) => Seat::Root,
+            Some(uid) if own_uid() == Some(uid) => Seat::Root,
+            Some(_) if operators.is_some_and(|group| who.groups.contains(&group)) => Seat::Operator,
+            Some(_) => Seat::Member,
+        }
+    }
+
     /// Other brokers are taken at their word from now on; the connections that are so no longer, and speak for themselves again.
     pub fn renew(&mut self, brokers: &[String]) -> Vec<u64> {
         let mut silenced = Vec::new();

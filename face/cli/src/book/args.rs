@@ -2,6 +2,7 @@
 
 use super::times::Repeat;
 use crate::places::{AgentArgs, BookArgs};
+use api::may::Signal;
 use clap::Args;
 use std::net::SocketAddr;
 use terms::{Bytes, Span};
@@ -125,6 +126,10 @@ pub struct EnquireArgs {
 #[command(after_help = "Examples:\n  sluice may me net/eth1=3mbit --for 1h                     what am I allowed?\n  \
                   sluice may uid:1000 net/eth1=3mbit -w 14:00..15:30         a user of the agent's machine\n  \
                   sluice may alice --member hep maui/net/eth1=3mbit --broker https://broker:8443\n\n\
+                  What is signalled, by RSVP as sender or receiver, or by Boomerang:\n  \
+                  sluice may me --signal send --from 10.0.0.1 --to 10.0.2.2 --forward 3mbit\n  \
+                  sluice may uid:1000 --signal receive --from 10.0.0.1 --to 10.0.2.2 --forward 3mbit --priority 3\n  \
+                  sluice may me --signal boomerang --from 10.0.0.1 --to 10.0.2.2 --forward 3mbit --reverse 1mbit\n\n\
                   Everybody may ask about themselves; about others operators, auditors, and whom the policy's `auditors` name.\n\
                   Exit status 1: some of it would be refused. Whether there is room is what `sluice enquire` asks.")]
 pub struct MayArgs {
@@ -133,6 +138,15 @@ pub struct MayArgs {
     /// A group that they are in: of their certificate, or gid:27
     #[arg(long, value_name = "GROUP")]
     pub member: Vec<String>,
+    /// Not what is booked, but what is signalled: send or receive by RSVP, or boomerang
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["parts", "window", "duration", "volume", "background"], requires = "to")]
+    pub signal: Option<Signal>,
+    /// At this pre-emption priority (RFC 3181)
+    #[arg(long, value_name = "N", requires = "signal")]
+    pub priority: Option<u16>,
+    /// Of a broker's agents, at which it is signalled
+    #[arg(long, value_name = "AGENT", requires = "signal")]
+    pub at: Option<String>,
     /// What.
     #[command(flatten)]
     pub want: WantArgs,

@@ -5,7 +5,7 @@ use super::show;
 use super::times::Calendar;
 use crate::complain::Complaint;
 use crate::places::BookArgs;
-use api::agent::{Answer, BookAnswer, CallerDoc, MayDoc, Problem, Request};
+use api::agent::{Answer, BookAnswer, CallerDoc, MayDoc, Problem, Request, SignalDoc};
 use api::book::{AskDoc, BindingDoc, BookFilter, ChangeDoc, EnquiredDoc, ResourceRow, StepDoc, WindowDoc};
 use api::client::{self, Client};
 use rest::client as broker;
@@ -186,17 +186,7 @@ impl Desk {
     /// What policy would say; `who`: to somebody else, of these groups.
     pub fn may(&mut self, who: Option<(&str, &[String])>, ask: AskDoc) -> Told<MayDoc> {
         match self {
-            Desk::Agent(client) => {
-                let doc = |(name, groups): (&str, &[String])| CallerDoc {
-                    name: name.to_owned(),
-                    groups: groups.to_vec(),
-                    role: "owner".to_owned(),
-                };
-                match client.call(Request::May { who: who.map(doc), ask })? {
-                    Answer::May(doc) => Ok(doc),
-                    other => nonsense(&other),
-                }
-            }
+            Desk::Agent(client) => would(client, who, ask, None),
             // A resource is asked about where it is; each may be another agent's.
             Desk::Broker(client) => {
                 let mut all: Option<MayDoc> = None;
@@ -209,6 +199,19 @@ impl Desk {
                 }
                 all.map_or_else(|| misuse("name a resource"), Ok)
             }
+        }
+    }
+
+    /// The same of what they would signal; `agent`: of a broker's, at which.
+    pub fn may_signal(
+        &mut self,
+        who: Option<(&str, &[String])>,
+        agent: Option<&str>,
+        signal: SignalDoc,
+    ) -> Told<MayDoc> {
+        match self {
+            Desk::Agent(client) => would(client, who, AskDoc::default(), Some(signal)),
+            Desk::Broker(client) => Ok(client.may_signal(who, agent, &signal)?),
         }
     }
 
@@ -342,5 +345,18 @@ impl Desk {
 fn missing(away: &[String]) {
     if !away.is_empty() {
         eprintln!("sluice: these agents do not answer, and what they keep is missing here: {}", away.join(", "));
+    }
+}
+
+/// What an agent's policy would say.
+fn would(client: &mut Client, who: Option<(&str, &[String])>, ask: AskDoc, signal: Option<SignalDoc>) -> Told<MayDoc> {
+    let doc = |(name, groups): (&str, &[String])| CallerDoc {
+        name: name.to_owned(),
+        groups: groups.to_vec(),
+        role: "owner".to_owned(),
+    };
+    match client.call(Request::May { who: who.map(doc), ask, signal })? {
+        Answer::May(doc) => Ok(doc),
+        other => nonsense(&other),
     }
 }

@@ -10,7 +10,7 @@ pub use stream::{Heard, Listener};
 use crate::documents::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
 use crate::problem::Problem;
 use api::book::{AskDoc, BookFilter, WindowDoc};
-use api::may::MayDoc;
+use api::may::{MayDoc, Signal, SignalDoc};
 use http::{Reply, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -118,6 +118,34 @@ impl Client {
                 ("end", end),
                 ("duration_s", ask.duration_s.map(|seconds| seconds.to_string())),
                 ("label", Some(ask.label.clone()).filter(|label| !label.is_empty())),
+                ("who", who.map(|(name, _)| name.to_owned())),
+                ("groups", who.map(|(_, groups)| groups.join(",")).filter(|groups| !groups.is_empty())),
+            ],
+        ))
+    }
+
+    /// The same of something that they would signal, at this agent (`None`: the only one).
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn may_signal(
+        &self,
+        who: Option<(&str, &[String])>,
+        agent: Option<&str>,
+        signal: &SignalDoc,
+    ) -> Answer<MayDoc> {
+        let how = Signal::ALL.into_iter().find(|(how, _)| *how == signal.how).map(|(_, name)| name.to_owned());
+        let amount = |bps: u64| Some(bps.to_string()).filter(|_| bps > 0);
+        self.get(&query(
+            "/v1/may",
+            &[
+                ("signal", how),
+                ("agent", agent.map(str::to_owned)),
+                ("src", signal.src.clone()),
+                ("dst", Some(signal.dst.clone())),
+                ("rate", amount(signal.rate)),
+                ("reverse", amount(signal.reverse)),
+                ("priority", signal.priority.map(|priority| priority.to_string())),
                 ("who", who.map(|(name, _)| name.to_owned())),
                 ("groups", who.map(|(_, groups)| groups.join(",")).filter(|groups| !groups.is_empty())),
             ],

@@ -157,7 +157,8 @@ impl House<'_> {
         came(status, &doc)
     }
 
-    fn send(&self, who: &Who, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    /// The status and the document that somebody gets.
+    pub fn send(&self, who: &Who, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let all = self.talk(who, method, path, body, |_| false);
         let (head, body) = all.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{who:?} {method} {path}: {all:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();

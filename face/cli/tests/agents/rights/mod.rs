@@ -6,6 +6,7 @@
 
 mod agent;
 mod broker;
+mod may;
 mod who;
 
 use crate::bed::wait_for;
