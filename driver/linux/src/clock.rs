@@ -13,14 +13,23 @@ pub struct Clock {
     step: Option<&'static Step>,
 }
 
-/// By how much the wall clock is off what the machine's says, nanoseconds: so that tests step a clock, and never the machine's.
+/// By how much the wall clock is off what the machine's says, and how long the machine has slept beside what it says, nanoseconds: so
+/// that tests step a clock and suspend, and never the machine's.
 #[derive(Debug, Default)]
-pub struct Step(AtomicI64);
+pub struct Step {
+    wall: AtomicI64,
+    slept: AtomicI64,
+}
 
 impl Step {
     /// Off by so much from now on.
     pub fn set(&self, nanos: i64) {
-        self.0.store(nanos, Ordering::SeqCst);
+        self.wall.store(nanos, Ordering::SeqCst);
+    }
+
+    /// The machine was suspended so long: the boot clock and the wall clock went on, the monotonic one did not.
+    pub fn suspend(&self, nanos: i64) {
+        self.slept.fetch_add(nanos, Ordering::SeqCst);
     }
 }
 
@@ -37,12 +46,17 @@ impl Clock {
 
     fn begin(step: Option<&'static Step>) -> Clock {
         let clock = Clock { offset_ns: 0, step };
-        Clock { offset_ns: clock.wall().saturating_sub(read(libc::CLOCK_BOOTTIME)), step }
+        Clock { offset_ns: clock.wall().saturating_sub(clock.boot()), step }
     }
 
     fn wall(&self) -> u64 {
-        let step = self.step.map_or(0, |step| step.0.load(Ordering::SeqCst));
-        read(libc::CLOCK_REALTIME).saturating_add_signed(step)
+        let of = |step: &Step| step.wall.load(Ordering::SeqCst) + step.slept.load(Ordering::SeqCst);
+        read(libc::CLOCK_REALTIME).saturating_add_signed(self.step.map_or(0, of))
+    }
+
+    fn boot(&self) -> u64 {
+        let slept = self.step.map_or(0, |step| step.slept.load(Ordering::SeqCst));
+        read(libc::CLOCK_BOOTTIME).saturating_add_signed(slept)
     }
 
     /// Calendar time as it is known now, which steps when somebody sets the clock: for what is dated by others, as
@@ -53,7 +67,7 @@ impl Clock {
 
     /// Nanoseconds that look like Unix time but never step and never run backwards.
     pub fn now(&self) -> Time {
-        Time::from_nanos(read(libc::CLOCK_BOOTTIME).saturating_add(self.offset_ns))
+        Time::from_nanos(self.boot().saturating_add(self.offset_ns))
     }
 
     /// Our time of an instant of the recent past that the kernel named by the wall clock, nanoseconds; without one,
@@ -67,9 +81,9 @@ impl Clock {
     /// the kernel says where something keeps it in step with the world (adjtimex(2)). Where nothing does, calendar time is
     /// what this machine's clock says, and by that measure it is exact.
     pub fn calendar(&self) -> (i64, Span) {
-        let before = read(libc::CLOCK_BOOTTIME);
+        let before = self.boot();
         let wall = self.wall();
-        let after = read(libc::CLOCK_BOOTTIME);
+        let after = self.boot();
         let ours = (before + (after - before) / 2).saturating_add(self.offset_ns);
         let ahead = i128::from(wall) - i128::from(ours);
         (i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX }), uncertainty())
@@ -148,6 +162,25 @@ mod tests {
         let last = clock.now();
         step.set(-3_600_000_000_000);
         assert!(clock.now() >= last && clock.today() < right);
+    }
+
+    /// A machine that slept for eight hours: timers that were due are due at once, and the calendar is no step ahead of them.
+    #[test]
+    fn what_the_machine_slept_counts_for_timers_and_the_calendar() {
+        const HOURS: u64 = 8 * 3_600_000_000_000;
+        const SECOND: u64 = 1_000_000_000;
+        let step: &'static Step = Box::leak(Box::default());
+        let clock = Clock::stepped(step);
+        let (now, today) = (clock.now(), clock.today());
+        let due = now + Span::from_secs(30);
+        let (boot, stamp) = (clock.boot_nanos(due), today.as_nanos());
+        step.suspend(HOURS as i64);
+        assert!(clock.now().since(now).as_nanos().abs_diff(HOURS) < SECOND && clock.now() > due);
+        assert!(clock.today().since(today).as_nanos().abs_diff(HOURS) < SECOND);
+        assert!(clock.calendar().0.abs() < SECOND as i64, "no step");
+        assert_eq!(clock.boot_nanos(due), boot, "the kernel's timers of before stand");
+        let age = clock.now().since(clock.from_wall(Some(stamp))).as_nanos();
+        assert!(age.abs_diff(HOURS) < SECOND, "what the kernel stamped before is as old as the sleep was long");
     }
 
     #[test]

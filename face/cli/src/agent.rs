@@ -3,13 +3,10 @@
 use crate::args::AgentRunArgs;
 use crate::complain::Complaint;
 use daemon::{AgentConfig, StartError};
-use linux::clock::Clock;
 use linux::notify::Supervisor;
 use linux::process::ProcessId;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use trust::Speaks;
 
 /// Runs an agent in this process until it is stopped.
 pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
@@ -19,11 +16,9 @@ pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
         config.log = level;
     }
     if args.check {
-        daemon::auth::load(&config).map_err(|mistake| Complaint::usage(mistake.to_string()))?;
-        if let Some(listen) = &config.listen {
-            let clock = Clock::start();
-            let opened = trust::server(&listen.files, Arc::new(move || clock.now()), Speaks::Agent);
-            opened.map_err(|error| Complaint::usage(format!("[listen]: {error}")))?;
+        let mistakes = daemon::check::mistakes(&config);
+        if !mistakes.is_empty() {
+            return Err(Complaint::usage(mistakes.join("\n")));
         }
         println!("{}: no mistake found", args.config.display());
         return Ok(ExitCode::SUCCESS);

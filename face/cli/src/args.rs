@@ -339,6 +339,9 @@ pub struct SimArgs {
 agent's file\n  sluice doctor --disk /dev/sdb --span 10s --yes"
 )]
 pub struct DoctorArgs {
+    /// The agent's configuration file, if there is one: what is missing in it is named too
+    #[arg(long, value_name = "FILE", default_value = "/etc/sluice/agent.toml")]
+    pub config: PathBuf,
     /// Measure the disk of this folder (files are made there and removed again) or this device (which is only read)
     #[arg(long, value_name = "PATH")]
     pub disk: Option<PathBuf>,
@@ -365,7 +368,7 @@ pub struct AgentRunArgs {
     /// How much is logged, instead of what the file says: error, warn, info or debug
     #[arg(long, value_name = "LEVEL")]
     pub log: Option<daemon::Level>,
-    /// Look for mistakes in the file, and stop
+    /// Look for mistakes in the file, its keys, policy and certificates, and stop; nothing is changed
     #[arg(long)]
     pub check: bool,
 }

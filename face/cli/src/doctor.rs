@@ -5,7 +5,9 @@ mod disk;
 use crate::args::DoctorArgs;
 use crate::complain::Complaint;
 use api::table::{Align, Table};
-use linux::doctor::{self, Finding, Report};
+use daemon::{AgentConfig, role};
+use linux::doctor::{self, Finding, Report, Warning};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Tries everything, prints it; exit status 1 if nothing can be reserved on this machine.
@@ -13,13 +15,26 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Complaint> {
     if let Some(disk) = &args.disk {
         return disk::run(disk, args);
     }
-    let report = doctor::examine();
+    let mut report = doctor::examine();
+    report.warnings.extend(undeclared(&args.config));
     if args.json {
         println!("{}", as_json(&report));
     } else {
         print(&report);
     }
     Ok(if report.can_reserve() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Interfaces that the agent's file manages without saying who is behind them. A file that cannot be read is a warning too.
+fn undeclared(file: &Path) -> Vec<Warning> {
+    if !file.exists() {
+        return Vec::new();
+    }
+    let warning = |interface: &str, text: String| Warning { interface: interface.to_owned(), text };
+    match AgentConfig::load(file) {
+        Ok(config) => role::undeclared_of(&config).map(|(name, text)| warning(name, text)).collect(),
+        Err(mistake) => vec![warning("the agent's file", mistake.to_string())],
+    }
 }
 
 fn as_json(report: &Report) -> serde_json::Value {
@@ -78,4 +93,26 @@ fn print(report: &Report) {
         "reservations cannot be enforced on this machine: see what is missing above; the simulator works all the same"
     };
     println!("\n{verdict}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_that_nobody_declared_are_named() {
+        let file = std::env::temp_dir().join(format!("sluice-doctor-{}.toml", std::process::id()));
+        let interface = |name: &str, more: &str| {
+            format!("[[interface]]\nname = \"{name}\"\nauth = \"none\"\nrate = \"10mbit\"\n{more}")
+        };
+        std::fs::write(&file, interface("eth1", "") + &interface("eth2", "role = \"core\"\n")).unwrap();
+        let found = undeclared(&file);
+        std::fs::write(&file, "colour = \"red\"\n").unwrap();
+        let wrong = undeclared(&file);
+        std::fs::remove_file(&file).unwrap();
+        assert!(undeclared(&file).is_empty());
+        assert_eq!(found.iter().map(|warning| &*warning.interface).collect::<Vec<_>>(), ["eth1"]);
+        assert!(found[0].text.contains("taken for an edge"), "{}", found[0].text);
+        assert!(wrong.len() == 1 && wrong[0].text.contains(":1: unknown field `colour`"), "{}", wrong[0].text);
+    }
 }

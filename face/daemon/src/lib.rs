@@ -7,6 +7,7 @@ mod answer;
 pub mod auth;
 pub mod book;
 mod calls;
+pub mod check;
 pub mod config;
 pub mod core_file;
 mod echo;

@@ -93,12 +93,13 @@ impl Agent {
 
     /// Warns of interfaces without a role; once, at the start.
     pub(crate) fn warn_of_roles(&mut self) {
-        let undeclared: Vec<String> = undeclared_of(&self.config).collect();
+        let undeclared: Vec<String> = undeclared_of(&self.config).map(|(_, text)| text).collect();
         undeclared.iter().for_each(|text| self.announce(Level::Warn, "role", text));
     }
 }
 
-/// A sentence for each interface of the file without a role.
-pub(crate) fn undeclared_of(config: &AgentConfig) -> impl Iterator<Item = String> + '_ {
-    config.interfaces.iter().filter(|named| named.role.is_none()).map(|named| undeclared(&named.name))
+/// Each interface of the file without a role, and a sentence about it.
+pub fn undeclared_of(config: &AgentConfig) -> impl Iterator<Item = (&str, String)> + '_ {
+    let without = config.interfaces.iter().filter(|named| named.role.is_none());
+    without.map(|named| (named.name.as_str(), undeclared(&named.name)))
 }

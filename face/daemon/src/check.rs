@@ -1,0 +1,57 @@
+//! `sluice agent --check`: what is wrong with everything that the agent's file names, before an agent is started. Nothing is changed.
+
+use crate::book::policy_file;
+use crate::{AgentConfig, auth};
+use linux::clock::Clock;
+use std::sync::Arc;
+use trust::Speaks;
+
+/// Every mistake in keys, policy and certificates that a start would end at, each as a sentence with its file.
+pub fn mistakes(config: &AgentConfig) -> Vec<String> {
+    let keys = auth::load(config).err().map(|mistake| mistake.to_string());
+    let policy = config.policy.as_ref().and_then(|file| policy_file::load(file).err());
+    let certificates = config.listen.as_ref().and_then(|listen| {
+        let clock = Clock::start();
+        trust::server(&listen.files, Arc::new(move || clock.today()), Speaks::Agent).err()
+    });
+    let certificates = certificates.map(|error| format!("[listen]: {error}"));
+    [keys, policy.map(|mistake| mistake.to_string()), certificates].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AuthConfig;
+    use std::fs;
+
+    /// All of them at once, with their files and lines; and afterwards everything is as it was.
+    #[test]
+    fn every_mistake_is_named_and_nothing_is_changed() {
+        let dir = std::env::temp_dir().join(format!("sluice-check-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("agent.toml");
+        fs::write(
+            &file,
+            "socket = \"agent.sock\"\nstate = \"state\"\npolicy = \"policy.toml\"\n[[interface]]\nname = \"eth1\"\nkeys = \"eth1.keys\"\nrate = \"10mbit\"\n\
+             [listen]\naddress = \"127.0.0.1:0\"\nca = \"ca.pem\"\ncertificate = \"agent.pem\"\nkey = \"agent.key\"\n",
+        )
+        .unwrap();
+        fs::write(dir.join("policy.toml"), "[[rule]]\nname = \"r\"\nwho = [\"*\"]\ncolour = \"red\"\n").unwrap();
+        let config = AgentConfig::load(&file).unwrap();
+        assert!(matches!(config.interfaces[0].auth, AuthConfig::Keys { .. }));
+        let before = names(&dir);
+        let told = mistakes(&config);
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].contains("eth1.keys"), "{told:?}");
+        assert!(told[1].contains("policy.toml:4: unknown field `colour`"), "{told:?}");
+        assert!(told[2].contains("[listen]") && told[2].contains(".pem"), "{told:?}");
+        assert_eq!(names(&dir), before);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    fn names(dir: &std::path::Path) -> Vec<std::ffi::OsString> {
+        let mut all: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        all.sort();
+        all
+    }
+}
