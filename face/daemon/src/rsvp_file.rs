@@ -35,6 +35,12 @@ fn unreserved(refresh: Span) -> usize {
     (ms.saturating_mul(UNRESERVED_PER_S) / 1_000).clamp(UNRESERVED_PER_S, MAX_STATES)
 }
 
+/// Another refresh period, and as many senders without a reservation as go with it.
+pub(crate) fn set_refresh(config: &mut rsvp::io::Config, refresh: Span) {
+    config.refresh = refresh;
+    config.max_unreserved = unreserved(refresh);
+}
+
 pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
     let mut config = rsvp::io::Config::default();
     config.max_unreserved = unreserved(config.refresh);

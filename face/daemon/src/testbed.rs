@@ -218,7 +218,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
     let mut text = format!(
         "# made by sluice up\nname = {:?}\nsocket = {:?}\nstate = {:?}\nlog = {:?}\n\n[rsvp]\n\
          refresh = \"{}ns\"\nkeep = {}\nmax_sessions = {}\nmax_paths = {}\nmax_senders = {}\n\
-         max_reservations = {}\n",
+         max_reservations = {}\nmax_unreserved = {}\n",
         topology.nodes[node].name,
         home.join("agent.sock"),
         home.join("state"),
@@ -229,6 +229,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
         file.rsvp.max_paths,
         file.rsvp.max_senders,
         file.rsvp.max_resvs,
+        file.rsvp.max_unreserved,
     );
     if file.rsvp.refresh_reduction {
         text += "refresh_reduction = true\n";

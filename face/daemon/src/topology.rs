@@ -103,6 +103,11 @@ struct LinkFile {
 }
 
 impl TestbedFile {
+    /// Another refresh period on every node, and as many senders without a reservation as go with it.
+    pub fn set_refresh(&mut self, refresh: terms::Span) {
+        crate::rsvp_file::set_refresh(&mut self.rsvp, refresh);
+    }
+
     /// Reads a file.
     ///
     /// # Errors

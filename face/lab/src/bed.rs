@@ -81,7 +81,9 @@ impl Bed {
         let parsed = TestbedFile::parse(Path::new(file), text);
         let mut file = parsed.map_err(|mistake| Error::Testbed(mistake.to_string()))?;
         file.topology.name = name.to_owned();
-        file.rsvp.refresh = refresh.unwrap_or(file.rsvp.refresh);
+        if let Some(refresh) = refresh {
+            file.set_refresh(refresh);
+        }
         let nodes = testbed::up(&file, options).map_err(|error| Error::Testbed(error.to_string()))?;
         let (testbeds, program) = (options.testbeds.clone(), options.program.clone());
         Ok(Bed { topology: file.topology, testbeds, program, nodes })
