@@ -205,7 +205,7 @@ impl Broker {
             },
             Call::Show(handle) => self.show(world, &caller, handle),
             Call::List(matching) => self.list(world, &caller, &matching),
-            Call::History(handle) => self.history(&caller, handle),
+            Call::History(handle, after) => self.history(&caller, handle, after),
             Call::Since { seq, most } => self.since(&caller, seq, most),
             Call::Resources { timeline } => self.show_resources(world, timeline),
         };

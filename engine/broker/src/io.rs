@@ -116,8 +116,8 @@ pub enum Call {
     Show(Handle),
     /// Those that match, in order of their creation.
     List(Matching),
-    /// What happened to one.
-    History(Handle),
+    /// What happened to one after the event of this number (0: all that is kept), oldest first, a page.
+    History(Handle, u64),
     /// What happened after this event, oldest first; see [`Answer::Events`].
     Since {
         /// Its number; 0: from the oldest that is kept.

@@ -111,8 +111,8 @@ pub enum Request {
         /// Its number.
         number: u64,
     },
-    /// All of them: [`Answer::Statics`].
-    Statics,
+    /// All of them: [`Answer::Statics`], a page.
+    Statics(Skip),
     /// Read the files of keys again; with a mistake in one of them all stay as they were.
     ReloadKeys,
     /// Send every event of the node to this connection from now on.
@@ -189,10 +189,13 @@ pub enum Request {
         #[serde(default)]
         filter: BookFilter,
     },
-    /// What happened to one. [`BookAnswer::Events`].
+    /// What happened to one. [`BookAnswer::Events`], a page: one of fewer than [`PAGE`](crate::show::PAGE) is the last.
     BookHistory {
         /// Which.
         handle: String,
+        /// The number of the last event that was seen; 0: from the oldest that is kept.
+        #[serde(default, skip_serializing_if = "is_nought")]
+        after: u64,
     },
     /// The caller's reservations' history after an event, as [`BookAnswer::Events`], then all as it happens, as `book` events.
     BookFollow {
@@ -229,6 +232,10 @@ pub enum Request {
     Links,
     /// Stop the agent, in good order.
     Stop,
+}
+
+fn is_nought(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A line from the agent.

@@ -50,6 +50,7 @@ pub(crate) const JOURNAL: Token = Token(4);
 pub(crate) const ECHO: Token = Token(5);
 pub(crate) const REMOTE: Token = Token(6);
 pub(crate) const SEQUENCES: Token = Token(7);
+pub(crate) const STATICS: Token = Token(8);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
 
@@ -152,6 +153,7 @@ impl Agent {
         let interfaces = interfaces::read(&mut netlink, &config)?;
         let auth = auth::load(&config).map_err(StartError::Keys)?;
         let statics = Statics::load(&config.state, &config.statics)?;
+        poll.add(statics.bell(), STATICS, Want::Read)?;
         let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
         let book = Book::open(&config)?;
         poll.add(book.desk.bell(), JOURNAL, Want::Read)?;

@@ -23,6 +23,8 @@ fn is_look(request: &Request) -> bool {
             | Request::Reservations(_)
             | Request::Show { .. }
             | Request::BookShow { .. }
+            | Request::BookHistory { .. }
+            | Request::BookFollow { .. }
             | Request::BookAudit(_)
             | Request::Resources { .. }
     )
@@ -86,7 +88,7 @@ impl Agent {
     /// The answer to a call of this connection; `None`: it comes later.
     fn asked(&mut self, client: u64, id: u64, request: &Request) -> Result<Option<Answer>, api::agent::Problem> {
         self.may(client, request)?;
-        match self.call_book(client, id, request)? {
+        match self.call_static(client, id, request)? || self.call_book(client, id, request)? {
             true => Ok(None),
             false => self.answer(client, request).map(Some),
         }
@@ -109,9 +111,7 @@ impl Agent {
             }
             Request::Counters => Ok(Answer::Counters(status::counters(self))),
             Request::Show { view, filter } => crate::show::show(self, *view, filter).map(Answer::Shown).map_err(fault),
-            Request::AddStatic { what } => self.add_static(what).map(|row| Answer::Statics(vec![row])),
-            Request::RemoveStatic { number } => self.remove_static(*number).map(|row| Answer::Statics(vec![row])),
-            Request::Statics => Ok(Answer::Statics(self.statics.rows())),
+            Request::Statics(at) => Ok(Answer::Statics(page(self.statics.rows(), at))),
             Request::ReloadKeys => self.reload_keys().map(|()| Answer::Done),
             Request::Watch => {
                 self.local.watch(client);

@@ -8,6 +8,7 @@ pub mod auth;
 pub mod book;
 mod calls;
 pub mod check;
+mod clerk;
 pub mod config;
 pub mod core_file;
 mod echo;

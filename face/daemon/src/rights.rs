@@ -24,7 +24,7 @@ pub(crate) fn call(request: &Request) -> Call {
         Request::Show { .. } => Call::Show,
         Request::AddStatic { .. } => Call::AddStatic,
         Request::RemoveStatic { .. } => Call::RemoveStatic,
-        Request::Statics => Call::Statics,
+        Request::Statics(_) => Call::Statics,
         Request::ReloadKeys => Call::ReloadKeys,
         Request::Watch => Call::Watch,
         Request::Trace { .. } => Call::Trace,

@@ -4,13 +4,15 @@
 
 use crate::agent::Agent;
 use crate::calls::{self, AppRequest, problem};
+use crate::clerk::Clerk;
 use crate::config::Level;
-use api::agent::{EventDoc, Problem, Request, StaticDoc, StaticRow};
+use api::agent::{Answer, EventDoc, Line, Problem, Request, StaticDoc, StaticRow};
+use linux::bell::Bell;
 use linux::error::Failed;
 use node::io::{AppCall, Input};
 use rsvp::io::AppId;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,6 +20,8 @@ use terms::{Span, Time};
 
 /// Most of them.
 pub const MOST: usize = 4096;
+/// Most calls that wait for the disk.
+const MOST_WAITING: usize = 256;
 /// Their numbers as applications begin here, above any connection's.
 const FIRST_APP: u64 = 1 << 48;
 /// How long after a refusal one is asked for again.
@@ -34,6 +38,11 @@ pub struct Statics {
     file: PathBuf,
     next: u64,
     all: BTreeMap<u64, Static>,
+    clerk: Clerk<Kept>,
+    /// What was asked and is not being written yet.
+    waiting: VecDeque<Asked>,
+    /// What is being written.
+    under_way: Vec<Asked>,
 }
 
 #[derive(Debug)]
@@ -53,11 +62,18 @@ enum State {
     Refused,
 }
 
-/// The file in the state directory.
-#[derive(Serialize, Deserialize)]
+/// The file in the state directory: those that are not the configuration's.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
     statics: BTreeMap<u64, StaticDoc>,
+}
+
+impl Kept {
+    /// Beside, synchronised, then renamed, so that at any instant the file is whole.
+    fn write(&self, file: &Path) -> io::Result<()> {
+        replace(file, &serde_json::to_vec_pretty(self)?)
+    }
 }
 
 impl Statics {
@@ -78,7 +94,10 @@ impl Statics {
             Err(error) => return Err(Failed::because(what(), error)),
         };
         let next = kept.keys().next_back().map_or(1, |last| last + 1);
-        let mut statics = Statics { file, next, all: BTreeMap::new() };
+        let theirs = file.clone();
+        let clerk = Clerk::start("statics", move |kept: Kept| kept.write(&theirs).map_err(|error| error.to_string()))?;
+        let (all, waiting, under_way) = (BTreeMap::new(), VecDeque::new(), Vec::new());
+        let mut statics = Statics { file, next, all, clerk, waiting, under_way };
         statics.all.extend(kept.into_iter().map(|(number, what)| (number, Static::new(what, false))));
         for what in from_file {
             if statics.same(what).is_none() {
@@ -89,18 +108,69 @@ impl Statics {
         Ok(statics)
     }
 
-    /// Writes those that are not the configuration's: beside, synchronised, then renamed, so that at any instant the
-    /// file is whole.
-    fn keep(&self) -> io::Result<()> {
-        let kept = self.all.iter().filter(|(_, one)| !one.from_file);
-        let kept = Kept { statics: kept.map(|(&number, one)| (number, one.what.clone())).collect() };
-        let bytes = serde_json::to_vec_pretty(&kept)?;
-        replace(&self.file, &bytes)
+    /// What is to be watched: it rings when something has been written.
+    pub fn bell(&self) -> &Bell {
+        self.clerk.bell()
+    }
+
+    /// Begins to write what waits, as it will be when each has had its way; what is refused is not written, and returned.
+    fn keep(&mut self) -> Vec<(Asked, Problem)> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let all = self.all.iter();
+        let mut then: BTreeMap<u64, (StaticDoc, bool)> =
+            all.map(|(&number, one)| (number, (one.what.clone(), one.from_file))).collect();
+        let mut refused = Vec::new();
+        for mut asked in std::mem::take(&mut self.waiting) {
+            match self.judge(&mut then, &mut asked.change) {
+                Ok(()) => self.under_way.push(asked),
+                Err(problem) => refused.push((asked, problem)),
+            }
+        }
+        if !self.under_way.is_empty() {
+            let ours = then.into_iter().filter(|(_, (_, from_file))| !from_file);
+            self.clerk.ask(Kept { statics: ours.map(|(number, (what, _))| (number, what)).collect() });
+        }
+        refused
+    }
+
+    /// What would be after one more change.
+    fn judge(&mut self, then: &mut BTreeMap<u64, (StaticDoc, bool)>, change: &mut Change) -> Result<(), Problem> {
+        match change {
+            Change::Put(number, what) => {
+                let same = then.iter().find(|(_, (other, _))| other.is_of_same(what));
+                if let Some((_, (one, true))) = same {
+                    let dst = one.session().dst;
+                    let message = format!("the configuration file sets up another for {dst}: change it there");
+                    return Err(problem("refused", message));
+                }
+                let same = same.map(|(&number, _)| number);
+                if same.is_none() && then.len() >= MOST {
+                    return Err(problem("refused", format!("there are {MOST} already: the limit")));
+                }
+                let at = same.unwrap_or(self.next);
+                self.next = self.next.max(at + 1);
+                then.insert(at, (what.clone(), false));
+                *number = Some(at);
+            }
+            Change::Remove(number) => match then.get(number) {
+                None => {
+                    let message = format!("there is no static sender or reservation number {number}");
+                    return Err(problem("refused", message));
+                }
+                Some((_, true)) => {
+                    return Err(problem("refused", "the configuration file sets it up: take it out there"));
+                }
+                Some(_) => drop(then.remove(number)),
+            },
+        }
+        Ok(())
     }
 
     /// All of them, as they are told.
-    pub fn rows(&self) -> Vec<StaticRow> {
-        self.all.iter().map(|(&number, one)| one.row(number)).collect()
+    pub fn rows(&self) -> impl Iterator<Item = StaticRow> + '_ {
+        self.all.iter().map(|(&number, one)| one.row(number))
     }
 
     /// The one that says what `what` says: the same sender, or a reservation of the same session.
@@ -170,54 +240,95 @@ pub(crate) fn request(what: &StaticDoc) -> Result<AppRequest, Problem> {
     calls::app_request(&request)?.ok_or_else(|| problem("misuse", "this is neither a sender nor a reservation"))
 }
 
+/// What somebody asked for, and waits to hear that it is on the disk.
+#[derive(Debug)]
+struct Asked {
+    client: u64,
+    /// The number that the client gave its call.
+    id: u64,
+    change: Change,
+}
+
+#[derive(Debug)]
+enum Change {
+    /// One that says the same of the same takes its place; a number once it is known.
+    Put(Option<u64>, StaticDoc),
+    Remove(u64),
+}
+
 impl Agent {
-    /// Sets one up; one that says the same of the same takes its place.
-    pub(crate) fn add_static(&mut self, what: &StaticDoc) -> Result<StaticRow, Problem> {
-        request(what)?;
-        let same = self.statics.same(what);
-        if let Some(one) = same.and_then(|number| self.statics.all.get(&number)).filter(|one| one.from_file) {
-            let session = one.what.session();
-            let message = format!("the configuration file sets up another for {}: change it there", session.dst);
-            return Err(problem("refused", message));
+    /// Takes a call that changes them, if it is one; its answer comes when the change is on the disk.
+    ///
+    /// # Errors
+    /// It means nothing, or too many wait.
+    pub(crate) fn call_static(&mut self, client: u64, id: u64, asked: &Request) -> Result<bool, Problem> {
+        let change = match asked {
+            Request::AddStatic { what } => {
+                request(what)?;
+                Change::Put(None, what.clone())
+            }
+            Request::RemoveStatic { number } => Change::Remove(*number),
+            _ => return Ok(false),
+        };
+        if self.statics.waiting.len() >= MOST_WAITING {
+            return Err(problem("refused", "too many calls about static reservations wait for the disk: try again"));
         }
-        if same.is_none() && self.statics.all.len() >= MOST {
-            return Err(problem("refused", format!("there are {MOST} already: the limit")));
-        }
-        let number = same.unwrap_or(self.statics.next);
-        let before = self.statics.all.insert(number, Static::new(what.clone(), false));
-        if let Err(error) = self.statics.keep() {
-            // What could not be kept is not promised.
-            match before {
-                Some(before) => self.statics.all.insert(number, before),
-                None => self.statics.all.remove(&number),
-            };
-            return Err(self.not_kept(&error));
-        }
-        self.statics.next = self.statics.next.max(number + 1);
-        self.tell_static(number);
-        let row = self.statics.all.get(&number).map(|one| one.row(number));
-        row.ok_or_else(|| problem("fault", "it went while it came"))
+        self.statics.waiting.push_back(Asked { client, id, change });
+        self.local.owe(client);
+        self.keep_statics();
+        Ok(true)
     }
 
-    /// Takes one away.
-    pub(crate) fn remove_static(&mut self, number: u64) -> Result<StaticRow, Problem> {
-        let Some(one) = self.statics.all.remove(&number) else {
-            return Err(problem("refused", format!("there is no static sender or reservation number {number}")));
-        };
-        let row = one.row(number);
-        let refusal = match one.from_file {
-            true => Err(problem("refused", "the configuration file sets it up: take it out there")),
-            false => self.statics.keep().map_err(|error| self.not_kept(&error)),
-        };
-        if let Err(refusal) = refusal {
-            self.statics.all.insert(number, one);
-            return Err(refusal);
+    /// Has written what waits, all of it at once, unless something is being written.
+    fn keep_statics(&mut self) {
+        if self.statics.under_way.is_empty() {
+            for (asked, refused) in self.statics.keep() {
+                self.answer_static(&asked, Err(refused));
+            }
         }
-        self.tell(Input::App(AppCall::Release { app: AppId(FIRST_APP + number), session: None }));
-        Ok(row)
     }
 
-    fn not_kept(&mut self, error: &io::Error) -> Problem {
+    /// The disk has answered: what is there is done, and told.
+    pub(crate) fn take_statics(&mut self) {
+        for written in self.statics.clerk.answers() {
+            for asked in std::mem::take(&mut self.statics.under_way) {
+                let answer = match &written {
+                    Ok(()) => self.change_static(&asked.change),
+                    Err(error) => Err(self.not_kept(error)),
+                };
+                self.answer_static(&asked, answer);
+            }
+        }
+        self.keep_statics();
+    }
+
+    fn answer_static(&mut self, asked: &Asked, answer: Result<StaticRow, Problem>) {
+        let line = match answer {
+            Ok(row) => Line::Ok { id: asked.id, ok: Box::new(Answer::Statics(vec![row])) },
+            Err(error) => Line::Error { id: asked.id, error },
+        };
+        self.local.pay(asked.client, &line, &mut self.poll);
+    }
+
+    /// Does what is on the disk already.
+    fn change_static(&mut self, change: &Change) -> Result<StaticRow, Problem> {
+        let gone = || problem("fault", "it went while it came");
+        match change {
+            Change::Put(number, what) => {
+                let number = number.ok_or_else(gone)?;
+                self.statics.all.insert(number, Static::new(what.clone(), false));
+                self.tell_static(number);
+                self.statics.all.get(&number).map(|one| one.row(number)).ok_or_else(gone)
+            }
+            Change::Remove(number) => {
+                let row = self.statics.all.remove(number).map(|one| one.row(*number)).ok_or_else(gone)?;
+                self.tell(Input::App(AppCall::Release { app: AppId(FIRST_APP + number), session: None }));
+                Ok(row)
+            }
+        }
+    }
+
+    fn not_kept(&mut self, error: &str) -> Problem {
         let message = format!("cannot be kept in {}: {error}", self.statics.file.display());
         self.log.line(self.clock.now(), Level::Error, "static_not_kept", &[("text", &message)]);
         problem("fault", message)
@@ -292,11 +403,27 @@ mod tests {
     fn what_was_kept_is_there_again_and_numbers_go_on() {
         let dir = dir();
         let mut statics = Statics::load(&dir, &[]).unwrap();
-        statics.all.insert(7, Static::new(sender(5004), false));
         statics.all.insert(8, Static::new(sender(5005), true));
-        statics.keep().unwrap();
+        statics.next = 7;
+        let ask = |id, change| Asked { client: 1, id, change };
+        statics.waiting.push_back(ask(1, Change::Put(None, sender(5004))));
+        statics.waiting.push_back(ask(2, Change::Remove(8)));
+        statics.waiting.push_back(ask(3, Change::Put(None, sender(5007))));
+        statics.waiting.push_back(ask(4, Change::Remove(9)));
+        statics.waiting.push_back(ask(5, Change::Put(None, sender(5005))));
+        let refused: Vec<_> = statics.keep().into_iter().map(|(asked, _)| asked.id).collect();
+        assert_eq!(refused, [2, 5], "what the configuration sets up stays");
+        let begun = std::time::Instant::now();
+        let written = loop {
+            match &statics.clerk.answers()[..] {
+                [] => assert!(begun.elapsed().as_secs() < 10, "it is written"),
+                some => break some.to_vec(),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        };
+        assert_eq!((written, statics.under_way.len()), (vec![Ok(())], 3));
         let again = Statics::load(&dir, &[sender(5004), sender(5006)]).unwrap();
-        let told: Vec<_> = again.rows().into_iter().map(|row| (row.number, row.what, row.from_file)).collect();
+        let told: Vec<_> = again.rows().map(|row| (row.number, row.what, row.from_file)).collect();
         assert_eq!(told, [(7, sender(5004), false), (8, sender(5006), true)], "one that is kept is not there twice");
         assert!(!dir.join("statics.new").exists());
         fs::remove_dir_all(dir).unwrap();

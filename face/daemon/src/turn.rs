@@ -1,7 +1,7 @@
 //! One turn of the agent's loop. Each kind of work has so many milliseconds of it, signalling first: a flood of messages
 //! leaves time for calls, and calls leave time for the refreshes of what is reserved.
 
-use crate::agent::{Agent, ECHO, JOURNAL, LOCAL, NOTICES, REMOTE, RSVP, SEQUENCES, SIGNALS};
+use crate::agent::{Agent, ECHO, JOURNAL, LOCAL, NOTICES, REMOTE, RSVP, SEQUENCES, SIGNALS, STATICS};
 use crate::echo::Echo;
 use crate::trace::Seen;
 use api::agent::Direction;
@@ -131,6 +131,7 @@ impl Agent {
                 ECHO => self.take_echoes(),
                 REMOTE => self.answer_door(),
                 SEQUENCES => self.take_sequences(),
+                STATICS => self.take_statics(),
                 Token(client) => drop(clients.insert(client, one.readable)),
             }
         }

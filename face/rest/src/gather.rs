@@ -5,8 +5,9 @@ use crate::documents::{Ends, Part, Reservation};
 use crate::id::{Group, Id, Way};
 use crate::problem::{Answer, Problem};
 use api::agent::Request;
-use api::book::{BookAnswer, BookFilter, ReservationDoc};
+use api::book::{BookAnswer, BookEvents, BookFilter, ReservationDoc};
 use api::links::CallerDoc;
+use api::show::PAGE;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
@@ -176,6 +177,27 @@ pub async fn list(conversation: &mut Conversation, filter: BookFilter) -> Answer
     match conversation.book(Request::BookShow { handle: None, filter }).await? {
         BookAnswer::Reservations { rows, more } => Ok((rows, more)),
         _ => Err(conversation.nonsense("no list of reservations")),
+    }
+}
+
+/// What happened to one of an agent's, all pages of it.
+///
+/// # Errors
+/// What the agent said.
+pub async fn history(agent: &Agent, caller: &CallerDoc, handle: &str) -> Answer<BookEvents> {
+    let mut conversation = agent.speak(caller).await?;
+    let mut all = BookEvents { events: Vec::new(), last: 0, lost: false };
+    loop {
+        let after = all.events.last().map_or(0, |event| event.seq);
+        let answer = conversation.book(Request::BookHistory { handle: handle.to_owned(), after }).await;
+        let BookAnswer::Events(page) = answer? else { return Err(conversation.nonsense("no events")) };
+        let more = page.events.len() >= PAGE;
+        all.events.extend(page.events);
+        (all.last, all.lost) = (page.last, all.lost || page.lost);
+        if !more {
+            conversation.end();
+            return Ok(all);
+        }
     }
 }
 

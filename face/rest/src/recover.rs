@@ -97,10 +97,9 @@ pub async fn never_booked(broker: &Broker, member: &Member) -> Answer<bool> {
     if member.doc.state != "cancelled" {
         return Ok(member.doc.state == "expired");
     }
-    let ask = Request::BookHistory { handle: member.doc.handle.clone() };
-    match broker.agents[member.agent].ask(&own_voice(), ask).await {
+    match gather::history(&broker.agents[member.agent], &own_voice(), &member.doc.handle).await {
         // What happened long ago may be forgotten; then it counts as booked, and nothing is touched.
-        Ok(BookAnswer::Events(BookEvents { events, lost: false, .. })) => {
+        Ok(BookEvents { events, lost: false, .. }) => {
             let created = events.iter().find(|event| event.event == "created");
             let held = created.is_some_and(|event| event.text.as_deref() == Some("held"));
             Ok(held && events.iter().all(|event| event.event != "committed"))

@@ -352,10 +352,8 @@ async fn history(
     let mut all = Vec::new();
     for member in members {
         let agent = &broker.agents[member.agent];
-        let answer = agent.ask(&caller, Request::BookHistory { handle: member.doc.handle }).await?;
-        if let BookAnswer::Events(found) = answer {
-            all.extend(found.events.into_iter().map(|event| follow::event(&agent.name, event)));
-        }
+        let found = gather::history(agent, &caller, &member.doc.handle).await?;
+        all.extend(found.events.into_iter().map(|event| follow::event(&agent.name, event)));
     }
     all.sort_by(|a: &Event, b: &Event| (a.event.at, &a.agent, a.event.seq).cmp(&(b.event.at, &b.agent, b.event.seq)));
     Ok(Json(Events { events: all }))

@@ -121,11 +121,17 @@ impl Broker {
             && matching.window.is_none_or(meets)
     }
 
-    pub(crate) fn history(&self, caller: &Caller, handle: Handle) -> Reply {
+    pub(crate) fn history(&self, caller: &Caller, handle: Handle, after: u64) -> Reply {
         self.find(caller, handle, false)?;
-        let events: Vec<Event> = self.events.iter().filter(|event| event.handle == handle).cloned().collect();
-        let whole = events.first().is_some_and(|event| matches!(event.what, crate::io::What::Created(_)));
-        Ok(Answer::Events { events, last: self.last_event(), lost: !whole })
+        let from = self.events.partition_point(|event| event.seq <= after);
+        let its = self.events.range(from..).filter(|event| event.handle == handle);
+        let events: Vec<Event> = its.take(self.config.rows).cloned().collect();
+        let oldest = self.events.front().map_or(self.next_seq, |event| event.seq);
+        let lost = match after {
+            0 => !events.first().is_some_and(|event| matches!(event.what, crate::io::What::Created(_))),
+            after => self.lost_events && after + 1 < oldest,
+        };
+        Ok(Answer::Events { events, last: self.last_event(), lost })
     }
 
     pub(crate) fn since(&self, caller: &Caller, seq: u64, most: usize) -> Reply {

@@ -184,7 +184,7 @@ fn others_do_not_exist() {
             Call::Show(handle),
             Call::Cancel(handle),
             Call::Commit(handle),
-            Call::History(handle),
+            Call::History(handle, 0),
             Call::Bind { handle, part: 0, binding: None },
             Call::Modify { handle, change: Change::default() },
         ];
@@ -302,4 +302,31 @@ fn what_the_kernel_refuses_is_tried_again_and_told_once() {
     d.until(200);
     assert_eq!(d.view("ann", v.handle).parts[0].enforced, Enforced::InForce);
     assert_eq!(whats(&d), ["created", "opened", "failing", "in_force"]);
+}
+
+/// However much happened to one, an answer is a page, and pages together are all of it, once, in order.
+#[test]
+fn a_long_history_comes_in_pages() {
+    let mut d = Driver::new(NET);
+    let mut both = [1, 2].map(|_| granted(d.call("ann", create(ask("net/eth1", 6, window(10, 20))))).handle);
+    for n in 0..2_500 {
+        let binding = (n % 2 == 0).then(|| flow(1));
+        granted(d.call("ann", Call::Bind { handle: both[0], part: 0, binding }));
+        both.swap(0, 1);
+    }
+    for handle in both {
+        let (mut all, mut sizes, mut after) = (Vec::new(), Vec::new(), 0);
+        loop {
+            let Ok(Answer::Events { events, lost: false, .. }) = d.call("ann", Call::History(handle, after)) else {
+                panic!("a page")
+            };
+            assert!(events.iter().all(|event| event.handle == handle && event.seq > after));
+            sizes.push(events.len());
+            let Some(last) = events.last() else { break };
+            after = last.seq;
+            all.extend(events);
+        }
+        assert_eq!((sizes, all.len()), (vec![1_000, 251, 0], 1_251));
+        assert!(all.is_sorted_by_key(|event| event.seq) && all[0].what.name() == "created");
+    }
 }

@@ -31,7 +31,7 @@ pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
         Request::BookCancel { handle } => Call::Cancel(handled(handle)?),
         Request::BookShow { handle: Some(handle), .. } => Call::Show(handled(handle)?),
         Request::BookShow { handle: None, filter } => Call::List(matching(filter)?),
-        Request::BookHistory { handle } => Call::History(handled(handle)?),
+        Request::BookHistory { handle, after } => Call::History(handled(handle)?, *after),
         Request::BookFollow { after } => Call::Since { seq: after.unwrap_or(u64::MAX), most: 0 },
         Request::Resources { timeline } => Call::Resources { timeline: timeline.map(window).transpose()? },
         _ => return Ok(None),

@@ -314,12 +314,21 @@ impl Desk {
     /// What happened to one.
     pub fn history(&mut self, handle: &str) -> Told<Vec<Shown>> {
         match self {
-            Desk::Agent(client) => match client.call(Request::BookHistory { handle: handle.to_owned() })? {
-                Answer::Book(BookAnswer::Events(found)) => {
-                    Ok(found.events.into_iter().map(|one| Shown::Agent(Box::new(one))).collect())
+            Desk::Agent(client) => {
+                let (mut all, mut after) = (Vec::new(), 0);
+                loop {
+                    let found = match client.call(Request::BookHistory { handle: handle.to_owned(), after })? {
+                        Answer::Book(BookAnswer::Events(found)) => found,
+                        other => return nonsense(&other),
+                    };
+                    let more = found.events.len() >= api::show::PAGE;
+                    after = found.events.last().map_or(after, |event| event.seq);
+                    all.extend(found.events.into_iter().map(|one| Shown::Agent(Box::new(one))));
+                    if !more {
+                        return Ok(all);
+                    }
                 }
-                other => nonsense(&other),
-            },
+            }
             Desk::Broker(client) => {
                 Ok(client.history(handle)?.events.into_iter().map(|one| Shown::Broker(Box::new(one))).collect())
             }

@@ -9,6 +9,7 @@ use crate::complain::Complaint;
 use crate::places::AgentArgs;
 use crate::watch::{end, flow, rate, wanted};
 use api::agent::{Answer, Request, StaticDoc, StaticRow, StyleDoc};
+use api::show::{PAGE, Skip};
 use api::table::{Align, Table};
 use std::process::ExitCode;
 
@@ -56,7 +57,7 @@ fn add(agent: &AgentArgs, what: StaticDoc) -> Result<ExitCode, Complaint> {
 
 fn remove(args: &StaticRemove, is_one: impl Fn(&StaticRow) -> bool, what: &str) -> Result<ExitCode, Complaint> {
     let number = args.number;
-    let known = rows(&args.agent, Request::Statics)?;
+    let known = all(&args.agent)?;
     if !known.iter().any(|row| row.number == number && is_one(row)) {
         return Err(Complaint::refused(format!("there is no static {what} number {number}")));
     }
@@ -65,7 +66,7 @@ fn remove(args: &StaticRemove, is_one: impl Fn(&StaticRow) -> bool, what: &str) 
 }
 
 fn list(args: &StaticList, which: impl Fn(&StaticRow) -> bool) -> Result<ExitCode, Complaint> {
-    let mut rows = rows(&args.agent, Request::Statics)?;
+    let mut rows = all(&args.agent)?;
     rows.retain(which);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&rows).map_err(|e| Complaint::world(e.to_string()))?);
@@ -75,6 +76,19 @@ fn list(args: &StaticList, which: impl Fn(&StaticRow) -> bool) -> Result<ExitCod
         print!("{}", table(&rows));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// All of them, page by page.
+fn all(agent: &AgentArgs) -> Result<Vec<StaticRow>, Complaint> {
+    let mut all = Vec::new();
+    loop {
+        let page = rows(agent, Request::Statics(Skip { skip: all.len() as u64 }))?;
+        let last = page.len() < PAGE;
+        all.extend(page);
+        if last {
+            return Ok(all);
+        }
+    }
 }
 
 fn rows(agent: &AgentArgs, request: Request) -> Result<Vec<StaticRow>, Complaint> {

@@ -2,10 +2,11 @@
 
 use crate::bed::{Bed, SENDER, SESSION, SLUICE, refused, tspec, wait_for};
 use api::agent::{Answer, FlowSpecDoc, Request, StaticDoc, StaticRow, StyleDoc};
+use api::show::Skip;
 use std::process::{Command, Output};
 
 fn statics(bed: &Bed, node: &str) -> Vec<StaticRow> {
-    match bed.client(node).call(Request::Statics).unwrap() {
+    match bed.client(node).call(Request::Statics(Skip::default())).unwrap() {
         Answer::Statics(rows) => rows,
         other => panic!("{other:?}"),
     }
@@ -123,4 +124,33 @@ fn the_commands_and_the_configuration_set_them_up() {
     assert_eq!(wrong.status.code(), Some(1), "number 1 is a reservation: {wrong:?}");
     printed(sluice("glenwood", &["reservation", "remove", "1"]));
     wait_for("released", || bed.reservations("yosemite").is_empty().then_some(()));
+}
+
+/// What is written is told when it is on the disk, and nobody else waits for that disk.
+#[test]
+fn a_disk_that_stands_still_stops_nobody_else_and_nothing_is_told_before_it_is_kept() {
+    let Some(bed) = Bed::up("1s") else { return };
+    // Who opens this file to write to it waits until somebody reads it.
+    let stuck = bed.home("swissvale").join("state").join("statics.new");
+    assert!(Command::new("mkfifo").arg(&stuck).status().unwrap().success());
+    let (told, tells) = std::sync::mpsc::channel();
+    let mut client = bed.client("swissvale");
+    let asks = std::thread::spawn(move || {
+        told.send(refused(client.call(Request::AddStatic { what: sender(2_000_000) }))).unwrap();
+    });
+    for _ in 0..20 {
+        assert!(matches!(bed.client("swissvale").call(Request::Hello), Ok(Answer::Hello(_))), "others are answered");
+        assert_eq!(statics(&bed, "swissvale"), [], "it is not there before it is kept");
+    }
+    assert!(tells.try_recv().is_err(), "nothing is said before it is on the disk");
+    drop(std::fs::File::open(&stuck).unwrap());
+    let problem = tells.recv_timeout(std::time::Duration::from_secs(30)).expect("an answer");
+    asks.join().unwrap();
+    assert_eq!(problem.kind, "fault", "what could not be kept is not promised: {problem:?}");
+    std::fs::remove_file(&stuck).unwrap();
+    // Said is kept: the agent dies as soon as it has said so.
+    assert_eq!(add(&bed, "swissvale", sender(2_000_000)).state, "waiting");
+    bed.kill("swissvale");
+    bed.start("swissvale");
+    assert_eq!(statics(&bed, "swissvale").len(), 1);
 }

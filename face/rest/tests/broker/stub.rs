@@ -392,9 +392,10 @@ impl Book {
                 };
                 BookAnswer::Reservations { rows: self.rows.iter().filter(matches).cloned().collect(), more: false }
             }
-            Request::BookHistory { handle } => {
+            Request::BookHistory { handle, after } => {
                 self.mine(caller, &handle)?;
-                let events = self.events.iter().filter(|event| event.handle == handle).cloned().collect();
+                let its = self.events.iter().filter(|event| event.handle == handle && event.seq > after);
+                let events = its.take(api::show::PAGE).cloned().collect();
                 BookAnswer::Events(BookEvents { events, last: self.events.len() as u64, lost: false })
             }
             Request::BookFollow { after } => {

@@ -1,0 +1,73 @@
+//! A thread of its own for a file that is written durably, so that a slow disk stops nothing else. One thing is asked at a
+//! time; the bell rings when it has been written, or could not be.
+
+use linux::bell::Bell;
+use linux::error::Failed;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+
+/// Whoever writes `Ask`s.
+#[derive(Debug)]
+pub(crate) struct Clerk<Ask> {
+    asks: Sender<Ask>,
+    tray: Arc<Tray>,
+}
+
+/// It is on the disk, or what the disk said.
+pub(crate) type Written = Result<(), String>;
+
+#[derive(Debug)]
+struct Tray {
+    answers: Mutex<Vec<Written>>,
+    bell: Bell,
+}
+
+impl Tray {
+    fn put(&self, answer: Written) {
+        if let Ok(mut answers) = self.answers.lock() {
+            answers.push(answer);
+        }
+        self.bell.ring();
+    }
+}
+
+impl<Ask: Send + 'static> Clerk<Ask> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// Out of descriptors or threads.
+    pub fn start(name: &str, mut write: impl FnMut(Ask) -> Written + Send + 'static) -> Result<Clerk<Ask>, Failed> {
+        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Bell::new()? });
+        let (asks, asked) = mpsc::channel();
+        let theirs = tray.clone();
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let work = move || {
+            while let Ok(ask) = asked.recv() {
+                // A panic is one more failure: it is told, and the next is tried.
+                let written = catch_unwind(AssertUnwindSafe(|| write(ask)));
+                theirs.put(written.unwrap_or_else(|_| Err("the thread that writes it panicked".to_owned())));
+            }
+        };
+        thread.spawn(work).map_err(Failed::doing("start a thread"))?;
+        Ok(Clerk { asks, tray })
+    }
+
+    /// What is to be watched: it rings when there is an answer.
+    pub fn bell(&self) -> &Bell {
+        &self.tray.bell
+    }
+
+    /// Has it written.
+    pub fn ask(&self, ask: Ask) {
+        if self.asks.send(ask).is_err() {
+            self.tray.put(Err("the thread that writes it is gone".to_owned()));
+        }
+    }
+
+    /// What has been answered since this was last asked.
+    pub fn answers(&self) -> Vec<Written> {
+        self.tray.bell.hush();
+        self.tray.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default()
+    }
+}
