@@ -303,7 +303,7 @@ mod tests {
         let (go, waits) = std::sync::mpsc::channel();
         let (mut desk, _) = Desk::over(Waits(waits)).unwrap();
         let begun = std::time::Instant::now();
-        let mut soon = |what: &str, is: &dyn Fn(Done) -> bool, desk: &mut Desk| loop {
+        let soon = |what: &str, is: &dyn Fn(Done) -> bool, desk: &mut Desk| loop {
             let done = desk.pulse();
             if is(done) {
                 return done;
