@@ -157,7 +157,7 @@ impl Bookings {
             return Err(Error::Void("the broker does not answer".to_owned()));
         }
         let place = format!("unix:{}", socket.display());
-        Ok(Bookings { program: program.to_owned(), place, acknowledged: Vec::new(), broker: broker })
+        Ok(Bookings { program: program.to_owned(), place, acknowledged: Vec::new(), broker })
     }
 
     /// What a slow disk did to the broker.
