@@ -8,7 +8,7 @@ use linux::netlink::Socket;
 use linux::netns::Guarded;
 use linux::process::ProcessId;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
 /// What is counted, and how many there are.
@@ -81,6 +81,14 @@ impl Lone {
             assert!(Instant::now() < until, "the agent never listened: {}", self.log());
         }
         self.netns.run(look).unwrap()
+    }
+
+    /// Starts it by a line of shell as a child that its caller ends and waits for.
+    pub fn child(&self, line: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", line, "sh", SLUICE, "agent", "--config"]).arg(self.place.join("agent.toml"));
+        self.netns.enter_at_exec(&mut command);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// Starts it by a line of shell, and does not wait.
