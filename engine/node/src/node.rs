@@ -369,6 +369,10 @@ impl<R> TrafficControl for World<R> {
         self.tc.offers(now, oif, min_packet)
     }
 
+    fn set_up_rate(&self, oif: IfIndex) -> Option<Rate> {
+        self.tc.set_up_rate(oif)
+    }
+
     fn advertise(&self, now: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {
         self.tc.advertise(now, oif, arriving)
     }

@@ -97,6 +97,11 @@ impl TrafficControl for Tc {
         link.ledger.free_then().share(m, m + overhead)
     }
 
+    fn set_up_rate(&self, oif: IfIndex) -> Option<Rate> {
+        // The class of signalling is the first to borrow, so a quarter of the link is there as a rule.
+        Some(self.links.get(&oif)?.terms.spec.rate.share(1, 4))
+    }
+
     fn advertise(&self, _: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {
         let Some(link) = self.links.get(&oif) else {
             return Adspec { break_bit: true, ..*arriving };

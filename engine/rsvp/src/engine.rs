@@ -15,6 +15,7 @@ use crate::refusal::Refusal;
 use crate::repair::Sweep;
 use crate::rsb::{Rsb, RsbKey};
 use crate::session::SessionState;
+use crate::set_up::SetUp;
 use crate::table::{Id, Table};
 use crate::tcsb::{Tcsb, TcsbKey};
 use crate::timers::Timers;
@@ -52,6 +53,8 @@ pub struct Rsvp<P = Off> {
     /// A walk over all path states that is under way.
     pub(crate) sweep: Option<Sweep>,
     pub(crate) hearing: Hearing,
+    /// What set-up may take of each way out.
+    pub(crate) set_up: SetUp,
     /// Of the ResvTear that is being handled: what goes on with those that it sets off.
     pub(crate) tear_carries: Vec<Forwarded>,
     pub(crate) pcg: Pcg,
@@ -135,6 +138,7 @@ impl<P: Probe> Rsvp<P> {
             heard: Heard::new(keys()),
             sweep: None,
             hearing: Hearing::NOTHING,
+            set_up: SetUp::default(),
             tear_carries: Vec::new(),
             counters: Counters::default(),
             out: VecDeque::new(),

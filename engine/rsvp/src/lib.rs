@@ -78,6 +78,7 @@ mod resv_tear;
 mod rsb;
 mod sender;
 mod session;
+mod set_up;
 mod table;
 mod tcsb;
 mod timers;

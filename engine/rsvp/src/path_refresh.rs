@@ -10,8 +10,11 @@ use crate::psb::{Forwarded, MOST_CREDIT, Out, Psb};
 use crate::table::Id;
 use core::net::IpAddr;
 use terms::probe::{Probe, Step};
-use terms::{Adspec, IfIndex, Time};
+use terms::{Adspec, IfIndex, Session, Time};
 use wire::{Builder, MessageType, RsvpHop};
+
+/// Why a message of ours did not go out.
+const BEYOND: &str = "more set-up than the link may carry, not sent";
 
 impl<P: Probe> Rsvp<P> {
     /// Sends a Path for this sender and sets the time of the next.
@@ -56,8 +59,12 @@ impl<P: Probe> Rsvp<P> {
         }
         let ttl = psb.ttl;
         if let Some(bytes) = self.finished(build) {
-            let out = Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
-            self.send_about(MessageType::Path, out, Some(About::Path(id)));
+            self.set_up.limit(now, oif, env.set_up_rate(oif));
+            if self.goes_out(now, &session, oif, bytes.len()) {
+                let out =
+                    Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
+                self.send_about(MessageType::Path, out, Some(About::Path(id)));
+            }
         }
     }
 
@@ -85,9 +92,21 @@ impl<P: Probe> Rsvp<P> {
         }
         let build = build.sender_template(&template.into()).sender_tspec(&psb.tspec);
         if let Some(bytes) = self.finished(build) {
-            let out = Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
-            self.send_about(MessageType::PathTear, out, Some(About::Path(id)));
+            if self.goes_out(self.now, &session, oif, bytes.len()) {
+                let out =
+                    Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
+                self.send_about(MessageType::PathTear, out, Some(About::Path(id)));
+            }
         }
+    }
+
+    /// Whether a message of so many bytes about a session goes out there: what is reserved always, all else within its limit.
+    fn goes_out(&mut self, now: Time, session: &Session, oif: IfIndex, len: usize) -> bool {
+        let goes = self.is_reserved(session) || self.set_up.takes(now, oif, len);
+        if !goes {
+            *self.counters.dropped.entry(BEYOND).or_insert(0) += 1;
+        }
+        goes
     }
 
     /// Our address on one of the ways: the routing table's word, or the interface's own.

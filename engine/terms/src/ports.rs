@@ -222,6 +222,12 @@ pub trait TrafficControl {
         crate::Rate::ZERO
     }
 
+    /// The most that Paths of sessions without a reservation may take out of `oif`; `None`: no limit.
+    fn set_up_rate(&self, oif: IfIndex) -> Option<crate::Rate> {
+        let _ = oif;
+        None
+    }
+
     /// `TC_Advertise`: the Adspec after this node's hop out of `oif`.
     fn advertise(&self, now: crate::Time, oif: IfIndex, arriving: &Adspec) -> Adspec;
 }

@@ -149,7 +149,8 @@ impl Statics {
                 if same.is_none() && then.len() >= MOST {
                     return Err(problem("refused", format!("there are {MOST} already: the limit")));
                 }
-                let at = same.unwrap_or(self.next);
+                let free = (self.next..).find(|number| !then.contains_key(number));
+                let at = same.or(free).unwrap_or(self.next);
                 self.next = self.next.max(at + 1);
                 then.insert(at, (what.clone(), false));
                 *number = Some(at);

@@ -132,7 +132,9 @@ fn defaults_are_the_machine_s_own_agent() {
     let config = parse("auth = \"none\"").unwrap();
     assert_eq!(config.socket, Path::new("/run/sluice/agent.sock"));
     assert_eq!(config.state, Path::new("/var/lib/sluice"));
-    assert_eq!(config.rsvp, rsvp::io::Config::default());
+    // An agent keeps 2,048 senders without a reservation for each second of its refresh period.
+    let rsvp = rsvp::io::Config { max_unreserved: 30 * 2_048, ..rsvp::io::Config::default() };
+    assert_eq!(config.rsvp, rsvp);
     assert!(!config.name.is_empty());
 }
 

@@ -309,8 +309,9 @@ fn what_the_kernel_refuses_is_tried_again_and_told_once() {
 fn a_long_history_comes_in_pages() {
     let mut d = Driver::new(NET);
     let mut both = [1, 2].map(|_| granted(d.call("ann", create(ask("net/eth1", 6, window(10, 20))))).handle);
-    for n in 0..2_500 {
-        let binding = (n % 2 == 0).then(|| flow(1));
+    for n in 0..2_500_u16 {
+        // Each in its turn is bound to a flow of its own, and to nobody.
+        let binding = (n / 2 % 2 == 0).then(|| flow(1 + n % 2));
         granted(d.call("ann", Call::Bind { handle: both[0], part: 0, binding }));
         both.swap(0, 1);
     }

@@ -3,6 +3,7 @@
 use super::broker::House;
 use super::who::{self, HERE, Who};
 use crate::bed::SLUICE;
+use crate::remote::Far;
 use api::agent::{Answer, CallerDoc, MayDoc, Request};
 use api::client::{Client, Error};
 use serde_json::{Value, json};
@@ -104,8 +105,11 @@ fn what_may_says_of_signals_is_what_comes_of_them() {
         }
     }
     assert!(matches!(root.call(Request::SpeakFor { who: None::<CallerDoc> }), Ok(Answer::Done)));
+    a_broker_and_the_command_line_say_the_same(&far);
+}
 
-    let broker = House::start(&far);
+fn a_broker_and_the_command_line_say_the_same(far: &Far) {
+    let broker = House::start(far);
     let ask = |query: &str| broker.send(&Who::User(0, Vec::new()), "GET", &format!("/v1/may?{query}"), &Value::Null);
     let query = format!("signal=send&src={HERE}&dst=10.0.0.1&rate=10000&priority=5&who=uid:65003");
     let (status, said) = ask(&query);
