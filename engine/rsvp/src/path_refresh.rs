@@ -91,12 +91,11 @@ impl<P: Probe> Rsvp<P> {
             build = build.raw(object.class, object.ctype, &object.body);
         }
         let build = build.sender_template(&template.into()).sender_tspec(&psb.tspec);
-        if let Some(bytes) = self.finished(build) {
-            if self.goes_out(self.now, &session, oif, bytes.len()) {
-                let out =
-                    Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
-                self.send_about(MessageType::PathTear, out, Some(About::Path(id)));
-            }
+        if let Some(bytes) = self.finished(build)
+            && self.goes_out(self.now, &session, oif, bytes.len())
+        {
+            let out = Datagram { oif: Some(oif), src: template.src, dst: session.dst, ttl, router_alert: true, bytes };
+            self.send_about(MessageType::PathTear, out, Some(About::Path(id)));
         }
     }
 
