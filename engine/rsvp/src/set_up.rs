@@ -2,7 +2,7 @@
 //!
 //! Paths and PathTears of sessions without a reservation share the signalling queue with the refreshes of sessions that have one.
 //! A flood of new sessions over a slow link would fill that queue and end what is established, so it gets a bucket for each
-//! outgoing interface. A message beyond it is not sent and counted; the session's next refresh tries again (RFC 2205 section 3.7:
+//! outgoing interface. A message beyond it is not sent and counted; the session's next refresh tries again (RFC 2205 section 2.3:
 //! messages may be lost). How much it is traffic control says: it knows the link.
 
 use alloc::collections::BTreeMap;
