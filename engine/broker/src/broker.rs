@@ -15,7 +15,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use terms::Time;
-use terms::book::{Caller, Handle};
+use terms::book::{Caller, Handle, Role, foreign};
 use terms::ports::{Ledger, Policy};
 
 /// The book of one agent.
@@ -256,9 +256,14 @@ impl Broker {
     }
 
     pub(crate) fn may(&self, caller: &Caller, r: &Reservation, write: bool) -> bool {
-        use terms::book::Role;
-        let own = *self.owners.get(r.owner).name == *caller.name;
-        own || caller.role == Role::Operator || (caller.role == Role::Auditor && !write)
+        let owner = &*self.owners.get(r.owner).name;
+        match caller.role {
+            Role::Operator => true,
+            Role::Auditor if !write => true,
+            Role::Auditor | Role::Owner => *owner == *caller.name,
+            // What names no members was made by no broker.
+            Role::Broker => !r.members.is_empty() && foreign(owner) == caller.domain(),
+        }
     }
 
     pub(crate) fn reply(&mut self, id: CallId, reply: Reply) {

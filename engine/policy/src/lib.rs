@@ -71,7 +71,7 @@ impl Policy {
 
     /// Whether somebody may read the audit. Nobody may but operators, auditors, and those who are named.
     pub fn may_audit(&self, caller: &Caller) -> bool {
-        caller.role != Role::Owner || self.auditors.iter().any(|who| who.is(caller))
+        matches!(caller.role, Role::Auditor | Role::Operator) || self.auditors.iter().any(|who| who.is(caller))
     }
 
     /// Whether somebody may ask this at all. Where the table says that a rule decides and amounts are in it, the rules are

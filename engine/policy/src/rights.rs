@@ -289,10 +289,15 @@ impl Call {
             Call::BoomerangRelease => const { &by_owner("yyy -----", "yy- -----") },
             Call::BookEnquire | Call::PostEnquiry => ENQUIRE,
             Call::BookCreate | Call::PostReservation => RESERVE,
-            Call::BookCommit | Call::BookModify | Call::BookBind => CHANGE,
+            // A broker that speaks for nobody brings to an end what it began: its own is what people of its domain have over
+            // several agents.
+            Call::BookCommit => const { &by_owner("rrr r-r-r", "rr- --r--") },
+            Call::BookCancel => const { &by_owner("yyy y-y-r", "yy- --y--") },
+            Call::BookShow | Call::BookHistory => const { &by_owner("yyy yyy-r", "yy- -yy--") },
+            Call::BookModify | Call::BookBind => CHANGE,
             Call::PatchReservation | Call::PostBind | Call::PostCommit => CHANGE,
-            Call::BookCancel | Call::DeleteReservation | Call::DeleteWebhook => GIVE_BACK,
-            Call::BookShow | Call::BookHistory | Call::BookFollow => READ,
+            Call::DeleteReservation | Call::DeleteWebhook => GIVE_BACK,
+            Call::BookFollow => READ,
             Call::GetReservations | Call::GetReservation | Call::GetHistory | Call::GetEvents => READ,
             Call::BookAudit => const { &any("yyr ryy--") },
             Call::SpeakFor => const { &any("y-- ----r") },

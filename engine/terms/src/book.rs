@@ -141,6 +141,9 @@ pub enum Role {
     Auditor,
     /// All reservations.
     Operator,
+    /// A broker that speaks for nobody: brings to an end what it or another broker of its domain made for people of that domain, as
+    /// parts of reservations over several agents. Has nothing of its own.
+    Broker,
 }
 
 /// The amount at an instant; zero outside of every step.

@@ -83,7 +83,7 @@ impl Speakers {
             trust::Role::Auditor => (Seat::Auditor, Role::Auditor),
             trust::Role::Requester => (Seat::Requester, Role::Owner),
             trust::Role::Agent => (Seat::Agent, Role::Owner),
-            trust::Role::Broker => (Seat::Broker, Role::Owner),
+            trust::Role::Broker => (Seat::Broker, Role::Broker),
         };
         let peer = Caller { name: identity.known_as(), groups: identity.groups(), role };
         self.all.insert(client, Speaker { peer, seat, identity: Some(identity), instead: None, urgency: None });
@@ -195,6 +195,7 @@ fn spoken_for(caller: &Caller) -> Seat {
         Role::Owner => Seat::Requester,
         Role::Auditor => Seat::Auditor,
         Role::Operator => Seat::FarOperator,
+        Role::Broker => Seat::Broker,
     }
 }
 

@@ -82,6 +82,7 @@ impl Peer {
             Seen::Owner => "owner",
             Seen::Auditor => "auditor",
             Seen::Operator => "operator",
+            Seen::Broker => "broker",
         };
         Ok(CallerDoc { name, groups, role: role.to_owned() })
     }

@@ -21,6 +21,17 @@ const ROOM: usize = 8_192;
 const OF_ONE: usize = 4;
 const OF_PART: usize = 3;
 
+impl Event {
+    /// Whether somebody may be told of it. A broker that speaks for nobody follows nothing.
+    pub fn is_for(&self, caller: &Caller) -> bool {
+        match caller.role {
+            Role::Auditor | Role::Operator => true,
+            Role::Owner => self.owner == caller.name,
+            Role::Broker => false,
+        }
+    }
+}
+
 impl Broker {
     pub(crate) fn show<L: Ledger>(&self, ledger: &L, caller: &Caller, handle: Handle) -> Reply {
         let number = self.find(caller, handle, false)?;
@@ -74,7 +85,7 @@ impl Broker {
         let whose = match (&matching.owner, caller.role) {
             (Some(owner), _) => Some(owner.as_str()),
             (None, Role::Owner) => Some(caller.name.as_str()),
-            (None, _) => None,
+            (None, Role::Auditor | Role::Operator | Role::Broker) => None,
         };
         let own = whose.map(|name| self.owners.find(name));
         let fits = |number: &Number| {
@@ -139,7 +150,7 @@ impl Broker {
             0 => self.config.rows,
             most => most.min(self.config.rows),
         };
-        let sees = |event: &&Event| caller.role != Role::Owner || event.owner == caller.name;
+        let sees = |event: &&Event| event.is_for(caller);
         let from = self.events.partition_point(|event| event.seq <= seq);
         let events: Vec<Event> = self.events.range(from..).filter(sees).take(most).cloned().collect();
         let oldest = self.events.front().map_or(self.next_seq, |event| event.seq);

@@ -2,6 +2,7 @@
 
 mod ask;
 mod crash;
+mod domain;
 mod faults;
 mod oracle;
 mod random;

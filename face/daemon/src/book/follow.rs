@@ -6,7 +6,6 @@ use api::agent::{EventDoc, Line};
 use broker::io::{Answer, CallId, Output};
 use broker::{Call, Event, Input};
 use std::collections::BTreeMap;
-use terms::book::{Caller, Role};
 
 /// Events that are fetched at once for one who catches up.
 const AT_ONCE: usize = 256;
@@ -24,10 +23,6 @@ impl Followers {
     }
 }
 
-fn sees(caller: &Caller, event: &Event) -> bool {
-    caller.role != Role::Owner || caller.name == event.owner
-}
-
 impl Agent {
     /// A connection has ended.
     pub(crate) fn forget_follower(&mut self, client: u64) {
@@ -41,7 +36,7 @@ impl Agent {
         if clients.is_empty() {
             return;
         }
-        let visible = |client: &u64| sees(&self.speakers.of(*client), &event) && self.local.has_room(*client);
+        let visible = |client: &u64| event.is_for(&self.speakers.of(*client)) && self.local.has_room(*client);
         let ready: Vec<u64> = clients.into_iter().filter(visible).collect();
         let at_ns = self.clock.now().as_nanos();
         // One who is behind is sent the events between from the book's list first; this one is the last of them.

@@ -33,6 +33,7 @@ impl Agent {
             Role::Owner => "owner",
             Role::Auditor => "auditor",
             Role::Operator => "operator",
+            Role::Broker => "broker",
         };
         Ok(MayDoc { parts, who: about.name, groups: about.groups, role: role.to_owned() })
     }
