@@ -5,6 +5,7 @@
 //! are at once is bounded per agent, and per caller at an agent; how long an answer may take as well. The connection of one that is over is kept for the next
 //! ([`crate::kept`]), if it is to another machine and nothing is on its way any more.
 
+use crate::broker::own_voice;
 use crate::config::{AgentAt, At};
 use crate::hub::{Hub, Live};
 use crate::kept::{Kept, Talk};
@@ -33,6 +34,8 @@ const SHARE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Whose room the broker's own conversations take: no caller has an empty name.
 const OWN_ROOM: &str = "";
+/// What agents of our own domain call our own voice, in their audit.
+pub const OWN_NAME: &str = "broker";
 /// Most events that wait in a conversation until somebody takes them.
 const MAX_WAITING: usize = 4096;
 
@@ -90,16 +93,31 @@ impl Agent {
     pub async fn speak_apart(&self, caller: &CallerDoc) -> Answer<Conversation> {
         let talk = self.way.connect().await.map_err(|error| self.away(&error))?;
         let mut conversation = self.conversation(talk, None);
-        conversation.call(Request::SpeakFor { who: Some(caller.clone()) }).await?;
+        conversation.call(Request::SpeakFor { who: self.who(caller) }).await?;
         Ok(conversation)
     }
 
-    /// Begins to speak for a caller.
+    /// Begins to speak for a caller, or in the broker's own voice.
     ///
     /// # Errors
     /// 503: nobody answers there; 429: too many speak to it already.
     pub async fn speak(&self, caller: &CallerDoc) -> Answer<Conversation> {
-        self.begin(&caller.name, Some(caller)).await
+        self.begin(&caller.name, self.who(caller).as_ref()).await
+    }
+
+    /// Whom we say that we speak for. In our own voice that is an operator at agents of our own domain; a partner's takes our word for no
+    /// operator, but lets a broker as itself bring to an end what people of its domain have over several agents.
+    fn who(&self, caller: &CallerDoc) -> Option<CallerDoc> {
+        match (*caller == own_voice(), self.is_partners()) {
+            (true, true) => None,
+            (true, false) => Some(CallerDoc { name: OWN_NAME.to_owned(), ..own_voice() }),
+            (false, _) => Some(caller.clone()),
+        }
+    }
+
+    /// Whether a partner's authority signed for it.
+    fn is_partners(&self) -> bool {
+        self.hub.is_none()
     }
 
     /// Begins to speak as the broker itself, with the rights that brokers have: also where the agent is a partner's, which takes our

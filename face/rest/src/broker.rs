@@ -58,10 +58,10 @@ struct Keys {
     order: VecDeque<[u8; KEY_BYTES]>,
 }
 
-/// The broker's own voice, for what no caller asked of agents of our own domain. A partner's takes it for nobody's: what is asked
-/// of those too is asked by [`Agent::speak_as_itself`].
+/// The broker's own voice, for what no caller asks: it brings to an end what was begun. No caller has an empty name. What agents are told
+/// depends on whose they are: [`Agent::speak`].
 pub fn own_voice() -> CallerDoc {
-    CallerDoc { name: "broker".to_owned(), groups: Vec::new(), role: "operator".to_owned() }
+    CallerDoc { name: String::new(), groups: Vec::new(), role: "operator".to_owned() }
 }
 
 impl Broker {

@@ -1,6 +1,7 @@
 //! What agents hold of one reservation, found again and put together.
 
 use crate::agents::{Agent, Conversation};
+use crate::broker::own_voice;
 use crate::documents::{Ends, Part, Reservation};
 use crate::id::{Group, Id, Way};
 use crate::problem::{Answer, Problem};
@@ -153,6 +154,8 @@ pub async fn members(agents: &[Agent], caller: &CallerDoc, group: &Group) -> Ans
         match answer {
             Ok(members) => all.extend(members),
             Err(problem) if problem.status == 503 => away.push(number),
+            // A partner's agent whose policy names us no more: what it keeps is in the way of nothing else.
+            Err(problem) if problem.status == 403 && *caller == own_voice() => away.push(number),
             Err(problem) => return Err(problem),
         }
     }

@@ -5,7 +5,8 @@
 //! where an agent says no, back; what does not answer is asked again, by this broker or the next one that uses the folder.
 //! Commits are not written here as long as all goes well: what agents hold tells how far those came ([`crate::recover`]).
 
-use crate::broker::Broker;
+use crate::agents::OWN_NAME;
+use crate::broker::{Broker, own_voice};
 use crate::gather;
 use crate::id::Id;
 use crate::problem::{Answer, Problem};
@@ -110,7 +111,11 @@ impl Intents {
                 return Err(wrong(&path, format!("{size} bytes: no broker wrote that")));
             }
             let text = fs::read(&path).map_err(|error| wrong(&path, error.to_string()))?;
-            let intent: Intent = serde_json::from_slice(&text).map_err(|error| wrong(&path, error.to_string()))?;
+            let mut intent: Intent = serde_json::from_slice(&text).map_err(|error| wrong(&path, error.to_string()))?;
+            // Brokers before this one wrote their own voice as agents of their domain heard it.
+            if intent.caller == (CallerDoc { name: OWN_NAME.to_owned(), ..own_voice() }) {
+                intent.caller = own_voice();
+            }
             open.insert(intent.id.clone(), intent);
         }
         Ok(Intents { dir, open: Mutex::new(open) })

@@ -6,6 +6,7 @@ mod door;
 mod front;
 mod halves;
 mod kept;
+mod partner_halves;
 mod partners;
 mod path;
 

@@ -23,17 +23,17 @@ use terms::{Span, Time};
 use trust::{Files, Speaks};
 
 /// Where the agents listen, and the broker.
-const B: &str = "10.0.0.2";
-const C: &str = "10.0.1.2";
-const BROKER: &str = "10.0.0.1:8443";
+pub(super) const B: &str = "10.0.0.2";
+pub(super) const C: &str = "10.0.1.2";
+pub(super) const BROKER: &str = "10.0.0.1:8443";
 
 /// The testbed, and the folders of the authorities in its place.
-struct Two {
-    bed: Bed,
+pub(super) struct Two {
+    pub(super) bed: Bed,
 }
 
 /// `sluice ca` in a folder.
-fn ca(dir: &Path, args: &[&str]) {
+pub(super) fn ca(dir: &Path, args: &[&str]) {
     let mut command = Command::new(SLUICE);
     command.arg("ca").args(args).arg("--dir").arg(dir);
     let done = command.output().unwrap();
@@ -42,44 +42,56 @@ fn ca(dir: &Path, args: &[&str]) {
 
 /// Both agents are up, each with its own authority and these policies; `b` trusts partners in these roles, and `c` our brokers.
 fn two(rate: &str, partners: &[(&str, &str)], policy_of_b: &str, policy_of_c: &str) -> Option<Two> {
-    if skipped() {
-        return None;
-    }
-    let bed = Bed::of(|name| {
-        let text = format!(
-            "name = \"{name}\"\nauth = \"none\"\n[[node]]\nname = \"a\"\nkind = \"host\"\n[[node]]\nname = \"b\"\nkind = \"router\"\n\
-             [[node]]\nname = \"c\"\nkind = \"host\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"{rate}\"\n\
-             [[link]]\nbetween = [\"b\", \"c\"]\nrate = \"{rate}\"\n"
-        );
-        TestbedFile::parse(Path::new("three.toml"), &text).unwrap()
-    })?;
-    for (domain, people) in [
-        ("ours", "--agent b=10.0.0.2 --requester alice --requester bob --group alice=staff"),
-        ("anl", "--agent c=10.0.1.2 --requester alice --requester bob --group alice=cms"),
-        (
-            "hep",
-            "--requester carol --requester dora --requester emil --requester pia --group carol=cms --group dora=cms --group emil=atlas",
-        ),
-    ] {
-        let people: Vec<&str> = people.split(' ').collect();
-        ca(&bed.place.join(domain), &[&["--broker", "10.0.0.1"][..], &people].concat());
-    }
-    let two = Two { bed };
-    let partner = |name: &str, dir: &str, roles: &str| {
-        let dir = two.dir(dir).display().to_string();
-        format!(
-            "[[listen.domain]]\nname = \"{name}\"\nca = \"{dir}/ca.pem\"\nrevoked = \"{dir}/revoked.pem\"\nroles = {roles}\n"
-        )
-    };
-    let partners: String = partners.iter().map(|(name, roles)| partner(name, name, roles)).collect();
-    two.listen("b", B, "ours", &partners, policy_of_b);
-    two.listen("c", C, "anl", &partner("gw", "ours", "[\"broker\"]"), policy_of_c);
-    Some(two)
+    Two::up(rate, partners, &[("gw", "ours", "[\"broker\"]")], policy_of_b, policy_of_c)
 }
 
 impl Two {
+    /// The same, and `c` trusts these: a name, whose authority, in which roles.
+    pub(super) fn up(
+        rate: &str,
+        partners: &[(&str, &str)],
+        partners_of_c: &[(&str, &str, &str)],
+        policy_of_b: &str,
+        policy_of_c: &str,
+    ) -> Option<Two> {
+        if skipped() {
+            return None;
+        }
+        let bed = Bed::of(|name| {
+            let text = format!(
+                "name = \"{name}\"\nauth = \"none\"\n[[node]]\nname = \"a\"\nkind = \"host\"\n[[node]]\nname = \"b\"\nkind = \"router\"\n\
+             [[node]]\nname = \"c\"\nkind = \"host\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"{rate}\"\n\
+             [[link]]\nbetween = [\"b\", \"c\"]\nrate = \"{rate}\"\n"
+            );
+            TestbedFile::parse(Path::new("three.toml"), &text).unwrap()
+        })?;
+        for (domain, people) in [
+            ("ours", "--agent b=10.0.0.2 --requester alice --requester bob --group alice=staff"),
+            ("anl", "--agent c=10.0.1.2 --agent c=10.0.0.1 --requester alice --requester bob --group alice=cms"),
+            (
+                "hep",
+                "--requester carol --requester dora --requester emil --requester pia --group carol=cms --group dora=cms --group emil=atlas",
+            ),
+        ] {
+            let people: Vec<&str> = people.split(' ').collect();
+            ca(&bed.place.join(domain), &[&["--broker", "10.0.0.1"][..], &people].concat());
+        }
+        let two = Two { bed };
+        let partner = |name: &str, dir: &str, roles: &str| {
+            let dir = two.dir(dir).display().to_string();
+            format!(
+                "[[listen.domain]]\nname = \"{name}\"\nca = \"{dir}/ca.pem\"\nrevoked = \"{dir}/revoked.pem\"\nroles = {roles}\n"
+            )
+        };
+        let partners: String = partners.iter().map(|(name, roles)| partner(name, name, roles)).collect();
+        two.listen("b", B, "ours", &partners, policy_of_b);
+        let partners: String = partners_of_c.iter().map(|(name, dir, roles)| partner(name, dir, roles)).collect();
+        two.listen("c", C, "anl", &partners, policy_of_c);
+        Some(two)
+    }
+
     /// The folder of a domain's authority.
-    fn dir(&self, domain: &str) -> PathBuf {
+    pub(super) fn dir(&self, domain: &str) -> PathBuf {
         self.bed.place.join(domain)
     }
 
@@ -99,7 +111,7 @@ impl Two {
     }
 
     /// Calls an agent from `a`, as `DOMAIN/ROLE-NAME`; the agent is known by its own domain's authority.
-    fn reach(&self, address: &str, who: &str) -> Result<Client, Error> {
+    pub(super) fn reach(&self, address: &str, who: &str) -> Result<Client, Error> {
         let (domain, who) = who.split_once('/').unwrap();
         let mut papers = papers(&self.dir(domain), who);
         papers.ca = Some(self.dir(if address == B { "ours" } else { "anl" }).join("ca.pem"));
@@ -114,13 +126,18 @@ impl Two {
 
     /// Our broker, over both agents.
     fn broker(&self) -> Running {
+        self.broker_over(&format!("{C}:{PORT}"))
+    }
+
+    /// Our broker, which calls the agent at `c` by this address.
+    pub(super) fn broker_over(&self, c: &str) -> Running {
         let place = &self.bed.place;
         let text = format!(
             "socket = \"{0}/broker.sock\"\nstate = \"{0}/broker\"\nlisten = [\"{BROKER}\"]\n[tls]\n\
              ca = \"ours/ca.pem\"\ncertificate = \"ours/broker-main.pem\"\nkey = \"ours/broker-main.key\"\n\
              revoked = \"ours/revoked.pem\"\n[[tls.domain]]\nname = \"anl\"\nca = \"anl/ca.pem\"\nroles = [\"agent\", \"requester\"]\n\
              [[agent]]\nname = \"b\"\naddress = \"{B}:{PORT}\"\n\
-             [[agent]]\nname = \"c\"\naddress = \"{C}:{PORT}\"\ndomain = \"anl\"\n",
+             [[agent]]\nname = \"c\"\naddress = \"{c}\"\ndomain = \"anl\"\n",
             place.display()
         );
         std::fs::write(place.join("broker.toml"), text).unwrap();
@@ -129,13 +146,14 @@ impl Two {
         let netns = self.bed.netns("a");
         netns.enter_at_exec(&mut command);
         let log = place.join("broker.log");
+        let _ = std::fs::remove_file(&log);
         let broker = Running::start(&mut command, &log);
         wait_for_words(&log, BROKER);
         broker
     }
 
     /// A request to our broker over mutual TLS, from `c`, as somebody of ours.
-    fn ask(&self, who: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(super) fn ask(&self, who: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let papers = papers(&self.dir("ours"), who);
         let files = Files {
             ca: papers.ca.unwrap(),
@@ -194,8 +212,9 @@ impl Two {
     }
 }
 
-const OURS: &str = "brokers = [\"main\"]\n[[rule]]\nname = \"ours\"\nwho = [\"alice\"]\nresource = [\"net/*\"]\n";
-const THEIRS: &str =
+pub(super) const OURS: &str =
+    "brokers = [\"main\"]\n[[rule]]\nname = \"ours\"\nwho = [\"alice\"]\nresource = [\"net/*\"]\n";
+pub(super) const THEIRS: &str =
     "brokers = [\"gw/main\"]\n[[rule]]\nname = \"guests\"\nwho = [\"gw/alice\"]\nresource = [\"net/*\"]\n";
 
 /// A partner's agent takes our broker's word for those who reserve, not for operators. What links it has the broker asks as
@@ -225,7 +244,7 @@ fn a_way_over_a_partners_agent() {
     assert!(said.contains("only for brokers that this agent's policy names"), "{said}");
 }
 
-fn speak_for(client: &mut Client, name: &str) -> Result<Answer, Error> {
+pub(super) fn speak_for(client: &mut Client, name: &str) -> Result<Answer, Error> {
     let who = CallerDoc { name: name.to_owned(), groups: Vec::new(), role: "owner".to_owned() };
     client.call(Request::SpeakFor { who: Some(who) })
 }
