@@ -233,13 +233,15 @@ class Paths:
 
     forward: List[Path]
     reverse: List[Path]
+    #: Agents that did not say what links they have: ways over them are missing.
+    away: List[str]
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Paths":
         def path(row: Mapping[str, Any]) -> Path:
             return Path([Hop(h["agent"], h["interface"], h.get("resource")) for h in row["hops"]], row.get("rate_wire_bps"))
 
-        return Paths([path(row) for row in doc["forward"]], [path(row) for row in doc["reverse"]])
+        return Paths([path(row) for row in doc["forward"]], [path(row) for row in doc["reverse"]], doc.get("away", []))
 
 
 @dataclass(frozen=True)

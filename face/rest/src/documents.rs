@@ -289,6 +289,9 @@ pub struct Paths {
     pub forward: Vec<PathRow>,
     /// And back.
     pub reverse: Vec<PathRow>,
+    /// Agents that did not say what links they have: ways over them are missing here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub away: Vec<String>,
 }
 
 /// A way.

@@ -374,7 +374,7 @@ async fn paths(
     };
     let map = broker.map().await?;
     let rows = |from, to| map.ways(from, to, 4).iter().map(|way| map.row(way)).collect();
-    Ok(Json(Paths { forward: rows(from, to), reverse: rows(to, from) }))
+    Ok(Json(Paths { forward: rows(from, to), reverse: rows(to, from), away: map.away().to_vec() }))
 }
 
 /// What happens, as it happens (server-sent events); with `Last-Event-ID` everything since then first.

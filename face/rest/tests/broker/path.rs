@@ -54,6 +54,28 @@ fn figure_2_enquire_create_bind_modify_cancel() {
     assert!(history["events"].as_array().unwrap().iter().all(|event| event["reservation"] == made["id"]));
 }
 
+/// What is not known now is not passed off as what there is not.
+#[test]
+fn paths_say_which_agents_are_away() {
+    let bed = Bed::five("paths-away");
+    let at = "/v1/paths?from=10.0.1.9&to=10.0.2.9";
+    bed.agents[1].go();
+    let ways = bed.alice("GET", at, Value::Null).ok(200);
+    assert_eq!((&ways["away"], ways["forward"].as_array().unwrap().len()), (&json!(["b"]), 1), "{ways}");
+    assert_eq!(ways["forward"][0]["hops"][1]["agent"], "c", "the longer way");
+    bed.agents[1].listen();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let ways = bed.alice("GET", at, Value::Null).ok(200);
+        if ways["forward"].as_array().unwrap().len() == 2 {
+            assert!(ways["away"].is_null(), "{ways}");
+            return;
+        }
+        assert!(std::time::Instant::now() < until, "{ways}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_refusal_in_the_middle_gives_all_back_and_names_another_way() {
     let bed = Bed::five("refusal");

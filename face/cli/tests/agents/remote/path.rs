@@ -180,6 +180,11 @@ fn a_path_over_three_machines_while_an_agent_goes_and_comes() {
     }
     assert_eq!([site.kept("yosemite"), site.kept("glenwood")], before, "what was refused changes nothing");
 
+    let away = || {
+        let ways = site.ok("GET", "/v1/paths?from=10.0.0.1&to=10.0.2.2", &Value::Null);
+        (ways["away"] == json!(["maui"])).then_some(())
+    };
+    wait_for("paths say who is away", away);
     site.far.bed.start("maui");
     let again = || {
         let (status, _) =
