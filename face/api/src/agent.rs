@@ -210,6 +210,12 @@ pub enum Request {
         /// With a timeline of what is free in this window.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeline: Option<WindowDoc>,
+        /// Of this one alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resource: Option<String>,
+        /// The next page: those behind this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
     },
     /// Which rule would decide about that, and what it would say; nothing is asked for. [`Answer::May`].
     May {
@@ -234,7 +240,7 @@ pub enum Request {
     Stop,
 }
 
-fn is_nought(number: &u64) -> bool {
+pub(crate) fn is_nought(number: &u64) -> bool {
     *number == 0
 }
 

@@ -1,6 +1,8 @@
 //! The blocking client of an agent, on this machine's socket or over mutual TLS.
 
 use crate::agent::{Answer, Call, EventDoc, Line, Problem, Request};
+use crate::book::BookAnswer;
+use crate::book::pages::Pages;
 use crate::place::{Place, Wire};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -84,11 +86,34 @@ impl Client {
         Ok(Client { wire: BufReader::new(wire), place: place.clone(), next_id: 1, partial, events })
     }
 
-    /// Asks, and waits for the answer; events that come meanwhile are kept for [`Client::event`].
+    /// Asks, and waits for the answer, all pages of a reservation or of resources; events that come meanwhile are kept for
+    /// [`Client::event`].
     ///
     /// # Errors
     /// Any [`Error`]; [`Error::Agent`] when the agent refused.
     pub fn call(&mut self, request: Request) -> Result<Answer, Error> {
+        let pages = Pages::of(&request);
+        let mut answer = self.page(request)?;
+        if let (Answer::Book(answer), Some(mut pages)) = (&mut answer, pages) {
+            let is_list = matches!(answer, BookAnswer::Reservations { .. });
+            while let Some(next) = pages.next(answer) {
+                match self.page(next) {
+                    Ok(Answer::Book(page)) => pages.add(answer, page),
+                    Ok(other) => return Err(Error::Protocol(format!("a page is no {other:?}"))),
+                    // Of a list, one that is not kept any more.
+                    Err(Error::Agent(_)) if is_list => pages.give_up(),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Asks, and waits for one answer, which may be the first page of what there is.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn page(&mut self, request: Request) -> Result<Answer, Error> {
         let id = self.next_id;
         self.next_id += 1;
         let mut line = serde_json::to_string(&Call { id, request }).map_err(|e| Error::Protocol(e.to_string()))?;

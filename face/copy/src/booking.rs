@@ -274,7 +274,7 @@ fn unfinished(client: &mut Client, label: &str) -> Result<Option<ReservationDoc>
 
 /// The network that the file leaves by: the agent's only one, or the one that this machine's route to the receiver takes.
 fn only_network(client: &mut Client, to: &SocketAddr) -> Result<String, Error> {
-    let Answer::Book(BookAnswer::Resources(rows)) = client.call(Request::Resources { timeline: None })? else {
+    let Answer::Book(BookAnswer::Resources(rows)) = client.call(Request::resources(None))? else {
         return Err(Error::World("the agent did not say what there is to reserve".into()));
     };
     let names: Vec<String> = rows.into_iter().map(|row| row.resource).filter(|name| name.starts_with("net/")).collect();
@@ -302,7 +302,7 @@ fn by_route(client: &mut Client, to: &SocketAddr) -> Option<String> {
 }
 
 fn capacity(client: &mut Client, resource: &str) -> Result<u64, Error> {
-    match client.call(Request::Resources { timeline: None })? {
+    match client.call(Request::resources(None))? {
         Answer::Book(BookAnswer::Resources(rows)) => {
             let found = rows.iter().find(|row| row.resource == resource);
             found.map(|row| row.capacity as u64).ok_or_else(|| Error::Usage(format!("there is no resource {resource}")))

@@ -13,6 +13,7 @@ use crate::problem::{Answer, Problem};
 use crate::rooms::{Room, Rooms};
 use crate::wire::{Outward, Way};
 use api::agent::{Answer as Ok_, Call, EventDoc, Line, MAX_LINE, Request};
+use api::book::pages::Pages;
 use api::book::{BookAnswer, BookEvent};
 use api::client::MAX_ANSWER;
 use api::links::CallerDoc;
@@ -193,11 +194,27 @@ impl Conversation {
         answer.await.unwrap_or_else(|_| Err(self.agent.away(&io::ErrorKind::TimedOut.into())))
     }
 
-    /// Asks the book.
+    /// Asks the book, all pages of what it answers.
     ///
     /// # Errors
     /// What the agent said, or that it is away.
     pub async fn book(&mut self, request: Request) -> Answer<BookAnswer> {
+        let pages = Pages::of(&request);
+        let mut answer = self.page(request).await?;
+        let Some(mut pages) = pages else { return Ok(answer) };
+        let is_list = matches!(answer, BookAnswer::Reservations { .. });
+        while let Some(next) = pages.next(&answer) {
+            match self.page(next).await {
+                Ok(page) => pages.add(&mut answer, page),
+                // Of a list, one that is not kept any more.
+                Err(problem) if is_list && problem.status == 404 => pages.give_up(),
+                Err(problem) => return Err(problem),
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn page(&mut self, request: Request) -> Answer<BookAnswer> {
         match self.call(request).await? {
             Ok_::Book(answer) => Ok(answer),
             _ => Err(self.nonsense("no answer of the book")),

@@ -154,7 +154,7 @@ async fn resources(
     let answers = each(&broker.agents, |_, agent| {
         let caller = caller.clone();
         async move {
-            match agent.ask(&caller, Request::Resources { timeline }).await? {
+            match agent.ask(&caller, Request::resources(timeline)).await? {
                 BookAnswer::Resources(rows) => Ok(rows),
                 _ => Err(Problem::unavailable("an agent does not say what resources it has")),
             }

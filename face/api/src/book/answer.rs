@@ -30,6 +30,9 @@ pub struct ReservationDoc {
     pub version: u64,
     /// Its parts.
     pub parts: Vec<PartRow>,
+    /// There was no room for more steps: show it again, and `skip` those that came.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
 }
 
 /// A part of a reservation.
@@ -197,4 +200,10 @@ pub struct ResourceRow {
     /// What is free, from when to when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<StepDoc>,
+    /// There was no room for more of the timeline: ask for this `resource` alone, from the end of the last stretch on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
+    /// There was no room for the resources behind this one: ask for those `after` it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub next: bool,
 }

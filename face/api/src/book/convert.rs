@@ -33,7 +33,7 @@ pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
         Request::BookShow { handle: None, filter } => Call::List(matching(filter)?),
         Request::BookHistory { handle, after } => Call::History(handled(handle)?, *after),
         Request::BookFollow { after } => Call::Since { seq: after.unwrap_or(u64::MAX), most: 0 },
-        Request::Resources { timeline } => Call::Resources { timeline: timeline.map(window).transpose()? },
+        Request::Resources { timeline, .. } => Call::Resources { timeline: timeline.map(window).transpose()? },
         _ => return Ok(None),
     }))
 }

@@ -8,6 +8,7 @@ mod audit;
 pub mod convert;
 mod event;
 mod instant;
+pub mod pages;
 pub mod shown;
 
 pub use answer::{AlternativeDoc, EnquiredDoc, MeasuredDoc, PartRow, RefusalDoc, ReservationDoc, ResourceRow, StepDoc};
@@ -249,6 +250,9 @@ pub struct BookFilter {
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+    /// Of one that is shown: leave out so many steps, which came before.
+    #[serde(skip_serializing_if = "crate::agent::is_nought")]
+    pub skip: u64,
 }
 
 /// What the book answers.

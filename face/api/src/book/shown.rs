@@ -62,6 +62,7 @@ impl From<View> for ReservationDoc {
             created: Instant(view.created),
             version: view.version,
             parts: view.parts.into_iter().map(Into::into).collect(),
+            more: false,
         }
     }
 }
@@ -112,6 +113,8 @@ impl From<ResourceView> for ResourceRow {
             missing: view.missing.map(|(_, missing)| amount(kind, missing)),
             missing_from: view.missing.map(|(first, _)| Instant(first)),
             timeline: steps(kind, &view.timeline),
+            more: false,
+            next: false,
         }
     }
 }

@@ -338,7 +338,7 @@ impl Desk {
     /// What there is, and what of it is free over this window.
     pub fn resources(&mut self, window: WindowDoc) -> Told<Vec<ResourceRow>> {
         match self {
-            Desk::Agent(client) => match client.call(Request::Resources { timeline: Some(window) })? {
+            Desk::Agent(client) => match client.call(Request::resources(Some(window)))? {
                 Answer::Book(BookAnswer::Resources(rows)) => Ok(rows),
                 other => nonsense(&other),
             },

@@ -65,6 +65,7 @@ impl Kept {
                 created: doc.created,
                 version: 0,
                 parts: doc.parts.iter().map(|part| part.row.clone()).collect(),
+                more: false,
             },
         }
     }

@@ -158,7 +158,7 @@ fn booked(bed: &Bed) -> ReservationDoc {
 }
 
 fn resource(bed: &Bed, node: &str, name: &str) -> ResourceRow {
-    match bed.client(node).call(Request::Resources { timeline: None }).unwrap() {
+    match bed.client(node).call(Request::resources(None)).unwrap() {
         Answer::Book(BookAnswer::Resources(rows)) => rows.into_iter().find(|row| row.resource == name).unwrap(),
         other => panic!("{other:?}"),
     }

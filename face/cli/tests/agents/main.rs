@@ -24,6 +24,7 @@ mod life;
 mod load;
 mod lone;
 mod offers;
+mod pages;
 mod peer;
 mod premium;
 mod remote;

@@ -5,6 +5,7 @@ use crate::agent::Agent;
 use crate::calls::problem;
 use crate::enforce::Usage;
 use api::agent::{Answer, BookAnswer, Line, Problem, Request};
+use api::book::pages;
 use api::book::shown::amount;
 use api::book::{MeasuredDoc, ReservationDoc};
 use broker::io::{Answer as Said, CallId};
@@ -14,13 +15,37 @@ use broker::{Call, Input, Reply, View};
 const MOST_CALLS: usize = 1 << 16;
 
 /// Who waits for an answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) client: u64,
     /// The number that the client gave its call.
     pub(super) id: u64,
     /// Whether it follows the book from there on.
     follows: bool,
+    page: Page,
+}
+
+/// Which page of an answer is asked for.
+#[derive(Clone, Default, Debug)]
+struct Page {
+    /// Steps to leave out.
+    skip: u64,
+    /// This resource alone.
+    resource: Option<String>,
+    /// Resources behind this one.
+    after: Option<String>,
+}
+
+impl Page {
+    fn of(request: &Request) -> Page {
+        match request {
+            Request::BookShow { handle: Some(_), filter } => Page { skip: filter.skip, ..Page::default() },
+            Request::Resources { resource, after, .. } => {
+                Page { resource: resource.clone(), after: after.clone(), ..Page::default() }
+            }
+            _ => Page::default(),
+        }
+    }
 }
 
 impl Book {
@@ -34,7 +59,7 @@ impl Book {
         }
         let number = self.next_call;
         self.next_call += 1;
-        self.calls.insert(number, Waiting { client, id, follows: false });
+        self.calls.insert(number, Waiting { client, id, follows: false, page: Page::default() });
         Ok(number)
     }
 }
@@ -55,8 +80,8 @@ impl Agent {
         }
         super::sight::identify(&mut call);
         let number = self.book.wait_for(client, id)?;
-        if let (Request::BookFollow { .. }, Some(waiting)) = (request, self.book.calls.get_mut(&number)) {
-            waiting.follows = true;
+        if let Some(waiting) = self.book.calls.get_mut(&number) {
+            (waiting.follows, waiting.page) = (matches!(request, Request::BookFollow { .. }), Page::of(request));
         }
         self.local.owe(client);
         let caller = self.speakers.of(client);
@@ -64,22 +89,28 @@ impl Agent {
         Ok(true)
     }
 
-    /// An answer as it is shown: reservations with what their enforcers hold and see.
-    fn shown(&mut self, said: Said) -> BookAnswer {
+    /// A page of an answer as it is shown: reservations with what their enforcers hold and see.
+    fn shown(&mut self, said: Said, page: &Page) -> BookAnswer {
         match said {
-            Said::Reservation(view) => BookAnswer::Reservation(self.reservation(view)),
+            Said::Reservation(view) => BookAnswer::Reservation(self.reservation(view, page.skip)),
             Said::List { views, more } => {
-                let rows = views.into_iter().map(|view| self.reservation(view)).collect();
+                let rows = views.into_iter().map(|view| self.reservation(view, 0)).collect();
                 BookAnswer::Reservations { rows, more }
+            }
+            Said::Resources(views) => {
+                let mut rows = views.into_iter().map(Into::into).collect();
+                pages::cut_resources(&mut rows, page.resource.as_deref(), page.after.as_deref());
+                BookAnswer::Resources(rows)
             }
             other => other.into(),
         }
     }
 
-    fn reservation(&mut self, view: View) -> ReservationDoc {
+    fn reservation(&mut self, view: View, skip: u64) -> ReservationDoc {
         let (handle, installed) = (view.handle, view.parts.iter().any(|part| part.installed > 0));
         let kinds: Vec<_> = view.parts.iter().map(|part| part.kind).collect();
         let mut doc = ReservationDoc::from(view);
+        pages::cut(&mut doc, skip);
         if !installed {
             return doc;
         }
@@ -97,14 +128,14 @@ impl Agent {
     /// The answer to a call, for whoever waits for it.
     pub(super) fn reply_book(&mut self, id: CallId, reply: Reply) {
         let Some(waiting) = self.book.calls.remove(&id.0) else { return };
-        let Waiting { client, id, follows } = waiting;
+        let Waiting { client, id, follows, page } = waiting;
         let line = match reply {
             Ok(said) => {
                 if let (true, Said::Events { events, last, .. }) = (follows, &said) {
                     let seen = events.last().map_or(*last, |event| event.seq);
                     self.book.followers.add(client, seen);
                 }
-                Line::Ok { id, ok: Box::new(Answer::Book(self.shown(said))) }
+                Line::Ok { id, ok: Box::new(Answer::Book(self.shown(said, &page))) }
             }
             Err(refusal) => Line::Error { id, error: Problem::from(&refusal) },
         };

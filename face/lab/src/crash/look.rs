@@ -128,7 +128,7 @@ impl<'a> Look<'a> {
     }
 
     fn resources(&self) -> Result<Vec<ResourceRow>, Error> {
-        match Client::connect(&self.socket)?.call(Request::Resources { timeline: None })? {
+        match Client::connect(&self.socket)?.call(Request::resources(None))? {
             Answer::Book(BookAnswer::Resources(rows)) => Ok(rows),
             other => Err(Error::Void(format!("the agent answered {other:?}"))),
         }
@@ -195,6 +195,7 @@ mod tests {
             created: Instant(Time::from_nanos(1)),
             version: 1,
             parts,
+            more: false,
         }
     }
 

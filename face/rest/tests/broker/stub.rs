@@ -300,6 +300,7 @@ impl Book {
             created: Instant(Time::from_nanos(NOW + self.ahead * 1_000_000_000 + self.rows.len() as u64)),
             version: 1,
             parts: parts.collect(),
+            more: false,
         };
         self.rows.push(row.clone());
         self.keys.insert(key, (ask, handle.clone()));
@@ -417,6 +418,8 @@ impl Book {
                     missing: None,
                     missing_from: None,
                     timeline: Vec::new(),
+                    more: false,
+                    next: false,
                 };
                 BookAnswer::Resources(self.room.iter().map(row).collect())
             }

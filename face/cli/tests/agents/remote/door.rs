@@ -74,7 +74,7 @@ fn certificates_say_who_and_the_policy_says_what() {
     let mut alice = client("requester-alice");
     let (handle, owner) = made(&mut alice);
     assert_eq!(owner, "alice");
-    for request in [Request::Resources { timeline: None }, Request::Links, Request::Hello] {
+    for request in [Request::resources(None), Request::Links, Request::Hello] {
         assert_eq!(kind(alice.call(request)), "ok");
     }
     for request in
@@ -91,7 +91,7 @@ fn certificates_say_who_and_the_policy_says_what() {
     let mut root = client("operator-root");
     assert_eq!((kind(root.call(Request::Status)), kind(root.call(Request::Stop))), ("ok".into(), "refused".into()));
     let mut agent = client("agent-b");
-    assert_eq!(kind(agent.call(Request::Resources { timeline: None })), "refused");
+    assert_eq!(kind(agent.call(Request::resources(None))), "refused");
 
     // A broker speaks for others if the policy names it, and for nobody else; the owner is whom it speaks for.
     let mut broker = client("broker-main");

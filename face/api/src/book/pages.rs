@@ -1,0 +1,172 @@
+//! Answers of a bounded size, below 64 KiB: how many steps of a reservation and stretches of timelines an agent says at once, and how
+//! whoever asked gets the rest. What is small comes in one answer, as it always did.
+
+use super::{BookAnswer, BookFilter, ReservationDoc, ResourceRow, WindowDoc};
+use crate::agent::Request;
+
+/// Most steps of a reservation, or stretches of timelines, in one answer; each takes some 100 bytes.
+pub const STEPS: usize = 512;
+/// What a resource counts for beside its stretches.
+const OF_RESOURCE: usize = 4;
+/// Most pages that are asked for before whoever asks gives up: what changes all the time has no end.
+const MOST_PAGES: usize = 256;
+
+impl Request {
+    /// What there is to reserve, all of it; with a timeline of what is free in this window.
+    pub fn resources(timeline: Option<WindowDoc>) -> Request {
+        Request::Resources { timeline, resource: None, after: None }
+    }
+}
+
+/// Leaves so many steps out, counted over all parts in their order, and what there is no room for behind them.
+pub fn cut(doc: &mut ReservationDoc, skip: u64) {
+    let mut skip = usize::try_from(skip).unwrap_or(usize::MAX);
+    let mut room = STEPS;
+    for part in &mut doc.parts {
+        let left_out = skip.min(part.steps.len());
+        part.steps.drain(..left_out);
+        skip -= left_out;
+        let said = room.min(part.steps.len());
+        doc.more |= said < part.steps.len();
+        part.steps.truncate(said);
+        room -= said;
+    }
+}
+
+/// Keeps this resource alone, or those behind that one, and of them what there is room for.
+pub fn cut_resources(rows: &mut Vec<ResourceRow>, resource: Option<&str>, after: Option<&str>) {
+    if let Some(resource) = resource {
+        rows.retain(|row| row.resource == resource);
+    }
+    if let Some(before) = after.and_then(|after| rows.iter().position(|row| row.resource == after)) {
+        rows.drain(..=before);
+    }
+    let (mut room, all) = (STEPS, rows.len());
+    let mut said = 0;
+    for row in rows.iter_mut() {
+        // The first one is said in any case, so that each page goes on.
+        if room <= OF_RESOURCE {
+            break;
+        }
+        let stretches = row.timeline.len().min(room - OF_RESOURCE);
+        row.more = stretches < row.timeline.len();
+        row.timeline.truncate(stretches);
+        room -= OF_RESOURCE + stretches;
+        said += 1;
+    }
+    rows.truncate(said);
+    if let Some(last) = rows.last_mut() {
+        last.next = said < all;
+    }
+}
+
+/// An answer that is put together page by page.
+#[derive(Debug)]
+pub struct Pages {
+    timeline: Option<WindowDoc>,
+    /// Which reservation of a list is asked for now.
+    at: usize,
+    asked: usize,
+}
+
+impl Pages {
+    /// For what comes of this request; `None`: who asks wants one page.
+    pub fn of(request: &Request) -> Option<Pages> {
+        let timeline = match request {
+            Request::BookShow { filter, .. } if filter.skip > 0 => return None,
+            Request::Resources { resource, after, .. } if resource.is_some() || after.is_some() => return None,
+            Request::Resources { timeline, .. } => *timeline,
+            _ => None,
+        };
+        Some(Pages { timeline, at: 0, asked: 0 })
+    }
+
+    /// What is to be asked next so that it becomes whole.
+    pub fn next(&mut self, answer: &BookAnswer) -> Option<Request> {
+        let next = match answer {
+            BookAnswer::Reservation(doc) => rest(doc),
+            BookAnswer::Reservations { rows, .. } => {
+                self.at += rows.get(self.at..)?.iter().position(|row| row.more)?;
+                rows.get(self.at).and_then(rest)
+            }
+            BookAnswer::Resources(rows) => self.resource(rows.last()?),
+            BookAnswer::Enquired(_) | BookAnswer::Events(_) => None,
+        };
+        self.asked += 1;
+        next.filter(|_| self.asked <= MOST_PAGES)
+    }
+
+    fn resource(&self, last: &ResourceRow) -> Option<Request> {
+        let come_to = last.timeline.last().and_then(|stretch| stretch.end);
+        match (last.more, self.timeline, come_to) {
+            (true, Some(WindowDoc { end, .. }), Some(start)) => {
+                let timeline = Some(WindowDoc { start, end });
+                Some(Request::Resources { timeline, resource: Some(last.resource.clone()), after: None })
+            }
+            _ if last.next => {
+                let after = Some(last.resource.clone());
+                Some(Request::Resources { timeline: self.timeline, resource: None, after })
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds a page.
+    pub fn add(&mut self, answer: &mut BookAnswer, page: BookAnswer) {
+        match (answer, page) {
+            (BookAnswer::Reservation(doc), BookAnswer::Reservation(page)) => join(doc, page),
+            (BookAnswer::Reservations { rows, .. }, BookAnswer::Reservation(page)) => {
+                rows.get_mut(self.at).into_iter().for_each(|row| join(row, page.clone()));
+            }
+            (BookAnswer::Resources(rows), BookAnswer::Resources(page)) => {
+                let mut page = page.into_iter();
+                if let Some(last) = rows.last_mut()
+                    && last.more
+                {
+                    let same = page.next().filter(|row| row.resource == last.resource);
+                    // It may have gone meanwhile.
+                    last.more = same.as_ref().is_some_and(|row| row.more);
+                    last.timeline.extend(same.into_iter().flat_map(|row| row.timeline));
+                } else if let Some(last) = rows.last_mut() {
+                    last.next = false;
+                }
+                // Where the one before has gone, an agent begins again.
+                let new: Vec<ResourceRow> =
+                    page.filter(|row| rows.iter().all(|known| known.resource != row.resource)).collect();
+                rows.extend(new);
+            }
+            _ => {}
+        }
+    }
+
+    /// The rest of one of a list cannot be had, as it is not kept any more.
+    pub fn give_up(&mut self) {
+        self.at += 1;
+    }
+}
+
+/// The next page of a reservation.
+fn rest(doc: &ReservationDoc) -> Option<Request> {
+    let skip = come(doc) as u64;
+    let filter = BookFilter { skip, ..BookFilter::default() };
+    doc.more.then(|| Request::BookShow { handle: Some(doc.handle.clone()), filter })
+}
+
+/// How many steps have come.
+fn come(doc: &ReservationDoc) -> usize {
+    doc.parts.iter().map(|part| part.steps.len()).sum()
+}
+
+fn join(doc: &mut ReservationDoc, page: ReservationDoc) {
+    if come(doc) == 0 {
+        *doc = page;
+    } else if page.version == doc.version {
+        doc.more = page.more;
+        for (part, more) in doc.parts.iter_mut().zip(page.parts) {
+            part.steps.extend(more.steps);
+        }
+    } else {
+        // It was changed meanwhile: from the first step again.
+        doc.parts.iter_mut().for_each(|part| part.steps.clear());
+    }
+}
