@@ -58,10 +58,10 @@ fn steps(reservation: &Value) -> Vec<usize> {
 
 /// A timeline has no gap, and goes from one end of the window to the other.
 fn is_whole(row: &ResourceRow, window: WindowDoc) {
-    let ends = row.timeline.iter().map(|stretch| stretch.end.unwrap());
+    let mut ends = row.timeline.iter().map(|stretch| stretch.end.unwrap());
     let starts: Vec<Instant> = row.timeline.iter().map(|stretch| stretch.start).collect();
     assert_eq!(starts[1..], ends.clone().take(starts.len() - 1).collect::<Vec<_>>()[..], "{}", row.resource);
-    assert_eq!((starts[0], ends.last()), (window.start, Some(window.end)), "{}", row.resource);
+    assert_eq!((starts[0], ends.next_back()), (window.start, Some(window.end)), "{}", row.resource);
     assert!(!row.more && !row.next, "{}", row.resource);
 }
 
