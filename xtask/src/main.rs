@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             println!("cargo xtask arrows   layers and purity, against the table in ARCHITECTURE.md");
             println!("cargo xtask tidy     headers, lengths, leftovers");
             println!("cargo xtask clauses  the clause ledgers of docs/rfc, against the tests that they name");
-            println!("cargo xtask names    public type names in three crates, and types with too many methods");
+            println!("cargo xtask names    public type names in two crates, and types with too many methods");
             println!("cargo xtask circles  files of a crate that import each other in a circle");
             println!("cargo xtask kept     tests that were there and are there no longer");
             println!("cargo xtask figures  what names and circles count, for a person; list-tests: every test's name");

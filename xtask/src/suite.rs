@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// What came of a run.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct SuiteCounts {
     passed: u64,
     /// What failed, by name.
     failed: Vec<String>,
@@ -19,7 +19,7 @@ pub struct Tally {
     running: Option<String>,
 }
 
-impl Tally {
+impl SuiteCounts {
     /// Reads one line of what cargo and the tests say.
     fn line(&mut self, line: &str) {
         let bare = line.trim();
@@ -78,7 +78,7 @@ fn test_of(line: &str) -> &str {
 
 /// Runs all of it; the status says whether everything passed.
 pub fn run(root: &Path, more: &[String]) -> ExitCode {
-    let mut tally = Tally::default();
+    let mut tally = SuiteCounts::default();
     println!("property tests run with SLUICE_SEED={}", std::env::var("SLUICE_SEED").as_deref().unwrap_or("2205"));
     let checks: [&[&str]; 2] =
         [&["fmt", "--all", "--check"], &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]];
@@ -112,7 +112,7 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Passes on what a command says, both streams in the order of writing, and reads it; whether the command succeeded.
-fn follow(command: &mut Command, tally: &mut Tally) -> std::io::Result<bool> {
+fn follow(command: &mut Command, tally: &mut SuiteCounts) -> std::io::Result<bool> {
     let (from, to) = std::io::pipe()?;
     let mut child = command.stdout(to.try_clone()?).stderr(to).stdin(Stdio::null()).spawn()?;
     // The command still holds the writing end: until it is gone the reading one would never end.
@@ -133,8 +133,8 @@ fn follow(command: &mut Command, tally: &mut Tally) -> std::io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Tally {
-        let mut tally = Tally::default();
+    fn read(text: &str) -> SuiteCounts {
+        let mut tally = SuiteCounts::default();
         text.lines().for_each(|line| tally.line(line));
         tally.died();
         tally

@@ -13,15 +13,15 @@
 mod router;
 
 use bench::{Bench, Draw, median};
-use linux::boomerang::parade::Parade;
-use linux::boomerang::{FastPath, Hanging, Rules};
+use linux::boomerang::packet_script::PacketScript;
+use linux::boomerang::{FastPath, Hanging, ProgramRules};
 use linux::bpf::entry::MAJOR;
 use linux::bpf::sys::SkBuff;
 use linux::netlink::Socket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use terms::{Bytes, FlowKey, IfIndex, Rate, Span};
-use wire::boomerang::{Family, Leg, Rates, Request, Selector};
+use wire::boomerang::{BoomerangRequest, Family, Rates, Selector, TravelDirection};
 use wire::ip::Header;
 
 const CLASS: u32 = (MAJOR as u32) << 16 | 4;
@@ -51,7 +51,7 @@ fn bed(rows: u32) -> Bed {
     let dir = Dir(dir);
     let path = FastPath::open(&dir.0, rows, [0x5eed, 0xfeed]).expect("the programs load");
     let (burst, burst_least) = (Span::from_millis(100), Bytes::new(8192));
-    path.set_rules(&Rules {
+    path.set_rules(&ProgramRules {
         most_refresh: 60,
         burst,
         burst_least,
@@ -73,8 +73,8 @@ fn frame(n: u32, transaction: u32) -> Vec<u8> {
     let [_, b, c, d] = n.to_be_bytes();
     let (src, dst) = ([10, 10, c, d].into(), [10, 20, b, 1].into());
     let flow = FlowKey { src, dst, protocol: 17, src_port: 4000, dst_port: 5004, wild: terms::Wild::NONE };
-    let request = Request {
-        leg: Leg::Request,
+    let request = BoomerangRequest {
+        leg: TravelDirection::Request,
         id: 7,
         sequence: 1,
         transaction,
@@ -121,7 +121,7 @@ const ROWS: u32 = 1 << 20;
 const ROUNDS: usize = 9;
 
 /// A random order of the first `count` sessions, as messages of this transaction.
-fn line_up(parade: &Parade, count: u32, transaction: u32, draw: &mut Draw) {
+fn line_up(parade: &PacketScript, count: u32, transaction: u32, draw: &mut Draw) {
     let mut order: Vec<u32> = (0..count).collect();
     for i in (1..order.len()).rev() {
         order.swap(i, draw.next_u32() as usize % (i + 1));
@@ -147,11 +147,11 @@ fn program(bench: &Bench) {
 
 fn sessions(bench: &Bench, suffix: &str, count: u32, rows: u32) {
     let mut bed = bed(rows);
-    let mut parade = Parade::open(1 << 20).expect("the parade loads");
+    let mut parade = PacketScript::open(1 << 20).expect("the parade loads");
     let mut draw = Draw::new(5);
     let sample = frame(0, 1);
     line_up(&parade, count, 1, &mut draw);
-    let runs = |parade: &mut Parade, n: usize| -> f64 {
+    let runs = |parade: &mut PacketScript, n: usize| -> f64 {
         let mut all: Vec<f64> =
             (0..n).map(|_| f64::from(parade.run(&sample, bed.west, 0, count, MANY).expect("runs"))).collect();
         median(&mut all)
@@ -222,7 +222,7 @@ fn enough(count: u32) -> usize {
 
 /// From an empty table to `count` sessions; mean ns of the last of them (of all, where there are few), over as many tables
 /// as make the clock's own coarseness vanish.
-fn new(bed: &mut Bed, parade: &mut Parade, count: u32, draw: &mut Draw) -> f64 {
+fn new(bed: &mut Bed, parade: &mut PacketScript, count: u32, draw: &mut Draw) -> f64 {
     line_up(parade, count, 1, draw);
     let sample = frame(0, 1);
     let (measured, tables) = if count > LAST { (LAST, 1) } else { (count, 20) };
@@ -252,7 +252,7 @@ fn on_links(bench: &Bench) {
     let mut socket = Socket::open().expect("netlink");
     let mut peer = |name: &str| socket.link_by_name(name).expect("a peer").index;
     let (near, far) = (peer("wpeer"), peer("epeer"));
-    let parade = Parade::open(64).expect("the parade loads");
+    let parade = PacketScript::open(64).expect("the parade loads");
     let _sink = parade.sink(far).expect("veth has XDP");
     let sender = Sender::new(near);
     let frames: Vec<Vec<u8>> = (0..FEW).map(|n| frame(n, 1)).collect();

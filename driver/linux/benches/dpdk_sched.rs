@@ -13,7 +13,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use terms::{Rate, ServiceCurve, Span, Time};
-use traffic::scheduler::Node;
+use traffic::scheduler::SchedulerClass;
 use traffic::scheduler::hfsc::{Curves, Hfsc};
 use traffic::scheduler::wf2q::Wf2q;
 
@@ -83,7 +83,8 @@ fn hfsc() -> Plane {
         link_share: Some(ServiceCurve::linear(share())),
         upper_limit: None,
     };
-    let nodes = (0..LEAVES).map(|i| s.add(Time::ZERO, Node::ROOT, curves(i)).expect("below the root")).collect();
+    let nodes =
+        (0..LEAVES).map(|i| s.add(Time::ZERO, SchedulerClass::ROOT, curves(i)).expect("below the root")).collect();
     Plane::new(Box::new(s), nodes)
 }
 

@@ -4,7 +4,7 @@
 //! By seccomp's user notification (seccomp_unotify(2)), so that raw system calls are seen too: SQLite's, those of libraries,
 //! those of threads and children.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -22,7 +22,7 @@ const LOOK: i32 = 50;
 
 /// What kind of system call fails.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum CallKind {
     /// Writing to a regular file: write, writev, pwrite64, pwritev, ftruncate, fallocate.
     Write,
     /// fsync and fdatasync.
@@ -37,34 +37,35 @@ pub enum Kind {
     Netlink,
 }
 
-impl Kind {
+impl CallKind {
     /// Each.
-    pub const ALL: [Kind; 6] = [Kind::Write, Kind::Sync, Kind::Open, Kind::Rename, Kind::Descriptor, Kind::Netlink];
+    pub const ALL: [CallKind; 6] =
+        [CallKind::Write, CallKind::Sync, CallKind::Open, CallKind::Rename, CallKind::Descriptor, CallKind::Netlink];
 
     /// The errors that the kernel gives for such a call.
     pub fn errors(self) -> &'static [(&'static str, i32)] {
         match self {
-            Kind::Write => {
+            CallKind::Write => {
                 &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO), ("EROFS", libc::EROFS), ("EDQUOT", libc::EDQUOT)]
             }
-            Kind::Sync => &[("EIO", libc::EIO), ("ENOSPC", libc::ENOSPC), ("EDQUOT", libc::EDQUOT)],
-            Kind::Open => &[
+            CallKind::Sync => &[("EIO", libc::EIO), ("ENOSPC", libc::ENOSPC), ("EDQUOT", libc::EDQUOT)],
+            CallKind::Open => &[
                 ("EMFILE", libc::EMFILE),
                 ("EINTR", libc::EINTR),
                 ("ENOSPC", libc::ENOSPC),
                 ("ENFILE", libc::ENFILE),
                 ("EIO", libc::EIO),
             ],
-            Kind::Rename => {
+            CallKind::Rename => {
                 &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO), ("EROFS", libc::EROFS), ("EDQUOT", libc::EDQUOT)]
             }
-            Kind::Descriptor => &[
+            CallKind::Descriptor => &[
                 ("EMFILE", libc::EMFILE),
                 ("ENOBUFS", libc::ENOBUFS),
                 ("ENFILE", libc::ENFILE),
                 ("ENOMEM", libc::ENOMEM),
             ],
-            Kind::Netlink => &[("ENOBUFS", libc::ENOBUFS), ("EINTR", libc::EINTR), ("ENOMEM", libc::ENOMEM)],
+            CallKind::Netlink => &[("ENOBUFS", libc::ENOBUFS), ("EINTR", libc::EINTR), ("ENOMEM", libc::ENOMEM)],
         }
     }
 
@@ -74,53 +75,53 @@ impl Kind {
         [libc::ENOSPC, libc::EDQUOT, libc::EROFS].contains(&error)
     }
 
-    fn of(call: libc::c_int) -> Option<Kind> {
+    fn of(call: libc::c_int) -> Option<CallKind> {
         CALLS.iter().find(|(number, _)| *number == libc::c_long::from(call)).map(|(_, kind)| *kind)
     }
 }
 
 /// The system calls of each kind; those of netlink and of descriptors' copies are looked at once more.
-const CALLS: [(libc::c_long, Kind); 27] = [
-    (libc::SYS_write, Kind::Write),
-    (libc::SYS_writev, Kind::Write),
-    (libc::SYS_pwrite64, Kind::Write),
-    (libc::SYS_pwritev, Kind::Write),
-    (libc::SYS_pwritev2, Kind::Write),
-    (libc::SYS_ftruncate, Kind::Write),
-    (libc::SYS_fallocate, Kind::Write),
-    (libc::SYS_fsync, Kind::Sync),
-    (libc::SYS_fdatasync, Kind::Sync),
-    (libc::SYS_openat, Kind::Open),
-    (libc::SYS_openat2, Kind::Open),
-    (libc::SYS_renameat2, Kind::Rename),
-    (libc::SYS_renameat, Kind::Rename),
+const CALLS: [(libc::c_long, CallKind); 27] = [
+    (libc::SYS_write, CallKind::Write),
+    (libc::SYS_writev, CallKind::Write),
+    (libc::SYS_pwrite64, CallKind::Write),
+    (libc::SYS_pwritev, CallKind::Write),
+    (libc::SYS_pwritev2, CallKind::Write),
+    (libc::SYS_ftruncate, CallKind::Write),
+    (libc::SYS_fallocate, CallKind::Write),
+    (libc::SYS_fsync, CallKind::Sync),
+    (libc::SYS_fdatasync, CallKind::Sync),
+    (libc::SYS_openat, CallKind::Open),
+    (libc::SYS_openat2, CallKind::Open),
+    (libc::SYS_renameat2, CallKind::Rename),
+    (libc::SYS_renameat, CallKind::Rename),
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_rename, Kind::Rename),
+    (libc::SYS_rename, CallKind::Rename),
     #[cfg(not(target_arch = "x86_64"))]
-    (-1, Kind::Rename),
+    (-1, CallKind::Rename),
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_open, Kind::Open),
+    (libc::SYS_open, CallKind::Open),
     #[cfg(not(target_arch = "x86_64"))]
-    (-1, Kind::Open),
-    (libc::SYS_socket, Kind::Descriptor),
-    (libc::SYS_socketpair, Kind::Descriptor),
-    (libc::SYS_accept, Kind::Descriptor),
-    (libc::SYS_accept4, Kind::Descriptor),
-    (libc::SYS_eventfd2, Kind::Descriptor),
-    (libc::SYS_timerfd_create, Kind::Descriptor),
-    (libc::SYS_epoll_create1, Kind::Descriptor),
-    (libc::SYS_pipe2, Kind::Descriptor),
-    (libc::SYS_memfd_create, Kind::Descriptor),
-    (libc::SYS_fcntl, Kind::Descriptor),
-    (libc::SYS_sendto, Kind::Netlink),
-    (libc::SYS_sendmsg, Kind::Netlink),
+    (-1, CallKind::Open),
+    (libc::SYS_socket, CallKind::Descriptor),
+    (libc::SYS_socketpair, CallKind::Descriptor),
+    (libc::SYS_accept, CallKind::Descriptor),
+    (libc::SYS_accept4, CallKind::Descriptor),
+    (libc::SYS_eventfd2, CallKind::Descriptor),
+    (libc::SYS_timerfd_create, CallKind::Descriptor),
+    (libc::SYS_epoll_create1, CallKind::Descriptor),
+    (libc::SYS_pipe2, CallKind::Descriptor),
+    (libc::SYS_memfd_create, CallKind::Descriptor),
+    (libc::SYS_fcntl, CallKind::Descriptor),
+    (libc::SYS_sendto, CallKind::Netlink),
+    (libc::SYS_sendmsg, CallKind::Netlink),
 ];
 
 /// What goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Fault {
+pub struct InjectedFault {
     /// Calls of this kind are counted.
-    pub kind: Kind,
+    pub kind: CallKind,
     /// The first that fails, from 1.
     pub nth: u64,
     /// With this error number.
@@ -131,7 +132,7 @@ pub struct Fault {
 
 /// A program that is watched.
 #[derive(Debug)]
-pub struct Watch {
+pub struct WatchedProgram {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -146,8 +147,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    fault: Option<Fault>,
-    counts: BTreeMap<Kind, u64>,
+    fault: Option<InjectedFault>,
+    counts: BTreeMap<CallKind, u64>,
     struck: Vec<String>,
     /// How long each call waits before it goes on.
     delay: Duration,
@@ -155,17 +156,17 @@ struct State {
 }
 
 /// Has the program watched from its exec on. To be the last thing that is asked of `command` before it is started; whoever
-/// starts it calls [`Watch::of`] at once, because the program stands still until then.
+/// starts it calls [`WatchedProgram::of`] at once, because the program stands still until then.
 pub fn watch_at_exec(command: &mut Command) {
     watch_some_at_exec(command, |_| true);
 }
 
-/// As [`watch_at_exec`], of fsync and fdatasync alone: for [`Watch::slow`].
+/// As [`watch_at_exec`], of fsync and fdatasync alone: for [`WatchedProgram::slow`].
 pub fn watch_syncs_at_exec(command: &mut Command) {
-    watch_some_at_exec(command, |kind| kind == Kind::Sync);
+    watch_some_at_exec(command, |kind| kind == CallKind::Sync);
 }
 
-fn watch_some_at_exec(command: &mut Command, wanted: impl Fn(Kind) -> bool) {
+fn watch_some_at_exec(command: &mut Command, wanted: impl Fn(CallKind) -> bool) {
     let filter = filter(wanted);
     // SAFETY: between fork and exec only seccomp and dup2 are called, which are async-signal-safe; `filter` is owned by the
     // closure, so that the pointer in the program is good.
@@ -183,7 +184,7 @@ fn watch_some_at_exec(command: &mut Command, wanted: impl Fn(Kind) -> bool) {
 }
 
 /// Calls of those kinds ask, all others go on.
-fn filter(wanted: impl Fn(Kind) -> bool) -> Vec<libc::sock_filter> {
+fn filter(wanted: impl Fn(CallKind) -> bool) -> Vec<libc::sock_filter> {
     let statement = |code: u32, k: u32, jt: u8| libc::sock_filter { code: code as u16, jt, jf: 0, k };
     // The number of the call is the first word of what a filter sees.
     let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
@@ -199,12 +200,12 @@ fn filter(wanted: impl Fn(Kind) -> bool) -> Vec<libc::sock_filter> {
     filter
 }
 
-impl Watch {
+impl WatchedProgram {
     /// Watches the program that was started as process `pid` with [`watch_at_exec`]; the fault is there from its first call on.
     ///
     /// # Errors
     /// It is gone, is not watched, or is not ours to watch.
-    pub fn of(pid: u32, fault: Option<Fault>) -> Result<Watch, Failed> {
+    pub fn of(pid: u32, fault: Option<InjectedFault>) -> Result<WatchedProgram, SystemError> {
         let number = i32::try_from(pid).unwrap_or(-1);
         // SAFETY: no memory is passed; the descriptor is new and ours alone.
         let process = unsafe { descriptor(libc::syscall(libc::SYS_pidfd_open, number, 0), "know the program")? };
@@ -213,8 +214,8 @@ impl Watch {
             Arc::new(Shared { listener, process, pid, state: Mutex::new(State { fault, ..State::default() }) });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("anomalies".to_owned());
-        let thread = thread.spawn(move || supervise(&theirs)).map_err(Failed::doing("start a thread"))?;
-        Ok(Watch { shared, thread: Some(thread) })
+        let thread = thread.spawn(move || supervise(&theirs)).map_err(SystemError::doing("start a thread"))?;
+        Ok(WatchedProgram { shared, thread: Some(thread) })
     }
 
     /// Every watched call waits so long, one after the other, and then goes on: a slow disk.
@@ -223,7 +224,7 @@ impl Watch {
     }
 
     /// From now on this goes wrong, or nothing; counting begins anew.
-    pub fn arm(&self, fault: Option<Fault>) {
+    pub fn arm(&self, fault: Option<InjectedFault>) {
         let mut state = self.shared.state();
         (state.fault, state.counts, state.struck) = (fault, BTreeMap::new(), Vec::new());
     }
@@ -233,18 +234,18 @@ impl Watch {
         self.shared.state().fault = None;
     }
 
-    /// How many calls of a kind there were since [`Watch::arm`].
-    pub fn count(&self, kind: Kind) -> u64 {
+    /// How many calls of a kind there were since [`WatchedProgram::arm`].
+    pub fn count(&self, kind: CallKind) -> u64 {
         self.shared.state().counts.get(&kind).copied().unwrap_or(0)
     }
 
-    /// The first calls that failed since [`Watch::arm`], in words; none if there were not so many.
+    /// The first calls that failed since [`WatchedProgram::arm`], in words; none if there were not so many.
     pub fn struck(&self) -> Vec<String> {
         self.shared.state().struck.clone()
     }
 }
 
-impl Drop for Watch {
+impl Drop for WatchedProgram {
     /// A program that still runs goes on undisturbed only as long as somebody watches: it is to be ended before.
     fn drop(&mut self) {
         self.shared.state().over = true;
@@ -277,14 +278,14 @@ impl Shared {
         fault.error
     }
 
-    fn kind(&self, data: &libc::seccomp_data) -> Option<Kind> {
+    fn kind(&self, data: &libc::seccomp_data) -> Option<CallKind> {
         let fd = data.args[0] as RawFd;
-        match Kind::of(data.nr)? {
-            Kind::Write if !self.path(fd).is_some_and(|path| path.is_file()) => None,
-            Kind::Netlink if !self.is_netlink(fd) => None,
-            Kind::Descriptor if libc::c_long::from(data.nr) == libc::SYS_fcntl => {
+        match CallKind::of(data.nr)? {
+            CallKind::Write if !self.path(fd).is_some_and(|path| path.is_file()) => None,
+            CallKind::Netlink if !self.is_netlink(fd) => None,
+            CallKind::Descriptor if libc::c_long::from(data.nr) == libc::SYS_fcntl => {
                 let wanted = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&(data.args[1] as i32));
-                wanted.then_some(Kind::Descriptor)
+                wanted.then_some(CallKind::Descriptor)
             }
             kind => Some(kind),
         }
@@ -309,11 +310,13 @@ impl Shared {
     /// A call for people: its number, and the file that it is about, if it is about one.
     fn words(&self, asked: &libc::seccomp_notif) -> String {
         let data = &asked.data;
-        let about = match Kind::of(data.nr) {
-            Some(Kind::Write | Kind::Sync) => {
+        let about = match CallKind::of(data.nr) {
+            Some(CallKind::Write | CallKind::Sync) => {
                 self.path(data.args[0] as RawFd).and_then(|path| std::fs::read_link(path).ok())
             }
-            Some(Kind::Open | Kind::Rename) => self.text(data.args[usize::from(data.nr as i64 != libc::SYS_rename)]),
+            Some(CallKind::Open | CallKind::Rename) => {
+                self.text(data.args[usize::from(data.nr as i64 != libc::SYS_rename)])
+            }
             _ => None,
         };
         format!("call {} {}", data.nr, about.unwrap_or_default().display())
@@ -366,7 +369,7 @@ fn answer(shared: &Shared, listener: RawFd) {
 }
 
 /// A descriptor of the program as one of ours.
-fn copy(process: &OwnedFd, fd: RawFd, what: &str) -> Result<OwnedFd, Failed> {
+fn copy(process: &OwnedFd, fd: RawFd, what: &str) -> Result<OwnedFd, SystemError> {
     // SAFETY: no memory is passed; the descriptor is new and ours alone.
     unsafe { descriptor(libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0), what) }
 }
@@ -375,9 +378,9 @@ fn copy(process: &OwnedFd, fd: RawFd, what: &str) -> Result<OwnedFd, Failed> {
 ///
 /// # Safety
 /// It is a new descriptor that nobody else has, or an error.
-unsafe fn descriptor(given: libc::c_long, what: &str) -> Result<OwnedFd, Failed> {
+unsafe fn descriptor(given: libc::c_long, what: &str) -> Result<OwnedFd, SystemError> {
     if given < 0 {
-        return Err(Failed::last(what));
+        return Err(SystemError::last(what));
     }
     // SAFETY: by the caller's word.
     Ok(unsafe { OwnedFd::from_raw_fd(given as RawFd) })
@@ -401,12 +404,12 @@ mod tests {
                 eprintln!("SKIPPED: seccomp user notification is not to be had here");
                 return;
             };
-            let fault = Fault { kind: Kind::Write, nth: 2, error: libc::ENOSPC, lasting };
-            let watch = Watch::of(child.id(), Some(fault)).unwrap();
+            let fault = InjectedFault { kind: CallKind::Write, nth: 2, error: libc::ENOSPC, lasting };
+            let watch = WatchedProgram::of(child.id(), Some(fault)).unwrap();
             drop(child.stdin.take());
             child.wait().unwrap();
             assert_eq!(std::fs::read_to_string(&place).unwrap(), expected);
-            assert_eq!(watch.count(Kind::Write), 3);
+            assert_eq!(watch.count(CallKind::Write), 3);
             assert!(watch.struck()[0].contains("sluice-anomaly"), "{:?}", watch.struck());
         }
         std::fs::remove_file(&place).unwrap();

@@ -5,7 +5,7 @@
 //! kernel). Outgoing packets are seen after the queueing discipline, at the moment they leave.
 
 use crate::clock::Clock;
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use terms::{Span, Time};
@@ -21,7 +21,7 @@ const ETHERTYPE: u32 = (-0x1000_i32) as u32;
 
 /// A packet that passed.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct CapturedFrame {
     /// When, by the kernel.
     pub at: Time,
     /// Whether it was leaving.
@@ -32,13 +32,13 @@ pub struct Seen {
     kept: usize,
 }
 
-impl Seen {
+impl CapturedFrame {
     /// The first bytes of the IP packet: all of it, or [`HEAD`].
     pub fn head(&self) -> &[u8] {
         &self.head[..self.kept]
     }
 
-    /// What follows the UDP header within [`Seen::head`].
+    /// What follows the UDP header within [`CapturedFrame::head`].
     pub fn payload(&self) -> &[u8] {
         let start = self.head.first().map_or(0, |first| usize::from(first & 0xf) * 4) + 8;
         self.head().get(start..).unwrap_or(&[])
@@ -57,24 +57,24 @@ impl Capture {
     ///
     /// # Errors
     /// No such interface, or the kernel does not let us (CAP_NET_RAW is needed).
-    pub fn udp_to(interface: &str, port: u16, clock: Clock) -> Result<Capture, Failed> {
+    pub fn udp_to(interface: &str, port: u16, clock: Clock) -> Result<Capture, SystemError> {
         let what = || format!("capture on {interface}");
         let name = CString::new(interface)
-            .map_err(|_| Failed::because(what(), std::io::Error::from(std::io::ErrorKind::InvalidInput)))?;
+            .map_err(|_| SystemError::because(what(), std::io::Error::from(std::io::ErrorKind::InvalidInput)))?;
         // SAFETY: `name` is a C string that outlives the call.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         if index == 0 {
-            return Err(Failed::last(what()));
+            return Err(SystemError::last(what()));
         }
         // Protocol 0: nothing is received before the filter is in place and the socket bound.
         // SAFETY: no memory is passed.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
-            return Err(Failed::last(what()));
+            return Err(SystemError::last(what()));
         }
         // SAFETY: the kernel just gave us this descriptor and nobody else has it.
         let capture = Capture { socket: unsafe { OwnedFd::from_raw_fd(fd) }, clock };
-        capture.prepare(port).and_then(|()| capture.bind(index)).map_err(Failed::doing(what()))?;
+        capture.prepare(port).and_then(|()| capture.bind(index)).map_err(SystemError::doing(what()))?;
         Ok(capture)
     }
 
@@ -114,7 +114,7 @@ impl Capture {
     ///
     /// # Errors
     /// The interface went.
-    pub fn next(&mut self, patience: Span) -> Result<Option<Seen>, Failed> {
+    pub fn next(&mut self, patience: Span) -> Result<Option<CapturedFrame>, SystemError> {
         let what = "read captured packets";
         let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let patience = i32::try_from(patience.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
@@ -122,7 +122,7 @@ impl Capture {
         match unsafe { libc::poll(&mut poll, 1, patience) } {
             0 => return Ok(None),
             n if n < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => return Ok(None),
-            n if n < 0 => return Err(Failed::last(what)),
+            n if n < 0 => return Err(SystemError::last(what)),
             _ => {}
         }
         let mut head = [0u8; HEAD];
@@ -143,10 +143,10 @@ impl Capture {
             if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted) {
                 return Ok(None);
             }
-            return Err(Failed::because(what, error));
+            return Err(SystemError::because(what, error));
         }
         let kept = (n as usize).min(HEAD);
-        Ok(Some(Seen {
+        Ok(Some(CapturedFrame {
             at: self.clock.from_wall(stamp(&message)),
             outgoing: from.sll_pkttype == libc::PACKET_OUTGOING,
             len: u32::from(u16::from_be_bytes([head[2], head[3]])),
@@ -159,7 +159,7 @@ impl Capture {
     ///
     /// # Errors
     /// The kernel has no such statistics.
-    pub fn overrun(&mut self) -> Result<u32, Failed> {
+    pub fn overrun(&mut self) -> Result<u32, SystemError> {
         let mut found = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut size = size_of::<libc::tpacket_stats>() as libc::socklen_t;
         // SAFETY: `found` is as large as `size` says and outlives the call; the descriptor is open.
@@ -167,7 +167,7 @@ impl Capture {
             let value = std::ptr::from_mut(&mut found).cast();
             libc::getsockopt(self.socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &mut size)
         };
-        if rc == 0 { Ok(found.tp_drops) } else { Err(Failed::last("read the capture's statistics")) }
+        if rc == 0 { Ok(found.tp_drops) } else { Err(SystemError::last("read the capture's statistics")) }
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
             seen.push(packet);
         }
         // The loopback interface shows every packet twice: leaving, and coming in.
-        let incoming: Vec<&Seen> = seen.iter().filter(|packet| !packet.outgoing).collect();
+        let incoming: Vec<&CapturedFrame> = seen.iter().filter(|packet| !packet.outgoing).collect();
         assert_eq!(seen.len(), 4);
         assert_eq!(incoming.iter().map(|packet| packet.len).collect::<Vec<_>>(), [128, 38]);
         assert_eq!(incoming[0].payload(), [7; HEAD - 28]);

@@ -4,7 +4,7 @@
 //! Why not a stream: the kernel keeps the bounds of messages, so that a peer that is not trusted cannot make this side wait for
 //! the rest of one, and one that is too long is known as such. A descriptor is only taken where the reader says that it wants one.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -17,7 +17,7 @@ pub struct Channel(OwnedFd);
 
 /// What was received.
 #[derive(Debug)]
-pub struct Message {
+pub struct ChannelMessage {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// The descriptor that came with them, where one was wanted.
@@ -29,12 +29,12 @@ impl Channel {
     ///
     /// # Errors
     /// Out of descriptors.
-    pub fn pair() -> Result<(Channel, Channel), Failed> {
+    pub fn pair() -> Result<(Channel, Channel), SystemError> {
         let mut fds = [0; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: `fds` has room for the two descriptors.
         if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
-            return Err(Failed::last("make a pair of sockets"));
+            return Err(SystemError::last("make a pair of sockets"));
         }
         // SAFETY: the kernel just gave us both and nobody else has them.
         let [one, two] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
@@ -45,7 +45,7 @@ impl Channel {
     ///
     /// # Errors
     /// It is no such socket.
-    pub fn inherited(fd: OwnedFd) -> Result<Channel, Failed> {
+    pub fn inherited(fd: OwnedFd) -> Result<Channel, SystemError> {
         let mut kind: libc::c_int = 0;
         let mut size = size_of::<libc::c_int>() as libc::socklen_t;
         // SAFETY: `kind` is as large as `size` says and outlives the call; the descriptor is open.
@@ -55,7 +55,7 @@ impl Channel {
         };
         if rc != 0 || kind != libc::SOCK_SEQPACKET {
             let what = "it is no channel: this command is started by another of ours, never by hand";
-            return Err(Failed::because("use the inherited socket", io::Error::other(what)));
+            return Err(SystemError::because("use the inherited socket", io::Error::other(what)));
         }
         Ok(Channel(fd))
     }
@@ -95,7 +95,7 @@ impl Channel {
     ///
     /// # Errors
     /// `WouldBlock`: there is none; `InvalidData`: it is longer than a message may be.
-    pub fn receive(&self, wants_fd: bool) -> io::Result<Option<Message>> {
+    pub fn receive(&self, wants_fd: bool) -> io::Result<Option<ChannelMessage>> {
         let mut bytes = vec![0; MAX_MESSAGE];
         let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         let mut control = Control::default();
@@ -114,7 +114,7 @@ impl Channel {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a message is too long"));
         }
         bytes.truncate(got);
-        Ok((got > 0).then_some(Message { bytes, fd }))
+        Ok((got > 0).then_some(ChannelMessage { bytes, fd }))
     }
 }
 

@@ -10,18 +10,18 @@ use terms::{Span, Time};
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     offset_ns: u64,
-    step: Option<&'static Step>,
+    step: Option<&'static ClockAdjustment>,
 }
 
 /// By how much the wall clock is off what the machine's says, and how long the machine has slept beside what it says, nanoseconds: so
 /// that tests step a clock and suspend, and never the machine's.
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct ClockAdjustment {
     wall: AtomicI64,
     slept: AtomicI64,
 }
 
-impl Step {
+impl ClockAdjustment {
     /// Off by so much from now on.
     pub fn set(&self, nanos: i64) {
         self.wall.store(nanos, Ordering::SeqCst);
@@ -40,17 +40,17 @@ impl Clock {
     }
 
     /// The same with a wall clock that a test can step.
-    pub fn stepped(step: &'static Step) -> Clock {
+    pub fn stepped(step: &'static ClockAdjustment) -> Clock {
         Clock::begin(Some(step))
     }
 
-    fn begin(step: Option<&'static Step>) -> Clock {
+    fn begin(step: Option<&'static ClockAdjustment>) -> Clock {
         let clock = Clock { offset_ns: 0, step };
         Clock { offset_ns: clock.wall().saturating_sub(clock.boot()), step }
     }
 
     fn wall(&self) -> u64 {
-        let of = |step: &Step| step.wall.load(Ordering::SeqCst) + step.slept.load(Ordering::SeqCst);
+        let of = |step: &ClockAdjustment| step.wall.load(Ordering::SeqCst) + step.slept.load(Ordering::SeqCst);
         read(libc::CLOCK_REALTIME).saturating_add_signed(self.step.map_or(0, of))
     }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_step_moves_the_calendar_and_no_timer() {
         const DAY: u64 = 86_400_000_000_000;
-        let step: &'static Step = Box::leak(Box::default());
+        let step: &'static ClockAdjustment = Box::leak(Box::default());
         let right = Clock::start().today();
         // Five seconds more than this machine has been up.
         let young = read(libc::CLOCK_BOOTTIME) + 5_000_000_000;
@@ -169,7 +169,7 @@ mod tests {
     fn what_the_machine_slept_counts_for_timers_and_the_calendar() {
         const HOURS: u64 = 8 * 3_600_000_000_000;
         const SECOND: u64 = 1_000_000_000;
-        let step: &'static Step = Box::leak(Box::default());
+        let step: &'static ClockAdjustment = Box::leak(Box::default());
         let clock = Clock::stepped(step);
         let (now, today) = (clock.now(), clock.today());
         let due = now + Span::from_secs(30);

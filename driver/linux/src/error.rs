@@ -4,38 +4,38 @@ use std::io;
 
 /// A deed that failed.
 #[derive(Debug)]
-pub struct Failed {
+pub struct SystemError {
     /// What was attempted, for a person: `create the network namespace seed-maui`.
     pub what: String,
     /// The kernel's reason.
     pub error: io::Error,
 }
 
-impl Failed {
+impl SystemError {
     /// With the reason that the last system call left.
-    pub fn last(what: impl Into<String>) -> Failed {
-        Failed { what: what.into(), error: io::Error::last_os_error() }
+    pub fn last(what: impl Into<String>) -> SystemError {
+        SystemError { what: what.into(), error: io::Error::last_os_error() }
     }
 
     /// With a reason at hand.
-    pub fn because(what: impl Into<String>, error: io::Error) -> Failed {
-        Failed { what: what.into(), error }
+    pub fn because(what: impl Into<String>, error: io::Error) -> SystemError {
+        SystemError { what: what.into(), error }
     }
 
     /// For `map_err`: names the deed.
-    pub fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failed {
+    pub fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> SystemError {
         let what = what.into();
-        move |error| Failed { what, error }
+        move |error| SystemError { what, error }
     }
 
     /// For `map_err` of a netlink request: names the deed, and keeps the kernel's own sentence where it gives one.
-    pub fn netlink(what: impl Into<String>) -> impl FnOnce(crate::netlink::Error) -> Failed {
+    pub fn netlink(what: impl Into<String>) -> impl FnOnce(crate::netlink::Error) -> SystemError {
         let what = what.into();
         move |refused| {
             let error = io::Error::from_raw_os_error(refused.errno);
             match refused.text {
-                Some(text) => Failed { what: format!("{what} ({text})"), error },
-                None => Failed { what, error },
+                Some(text) => SystemError { what: format!("{what} ({text})"), error },
+                None => SystemError { what, error },
             }
         }
     }
@@ -46,13 +46,13 @@ impl Failed {
     }
 }
 
-impl std::fmt::Display for Failed {
+impl std::fmt::Display for SystemError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "cannot {}: {}", self.what, self.error)
     }
 }
 
-impl std::error::Error for Failed {
+impl std::error::Error for SystemError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
     }

@@ -1,6 +1,6 @@
 //! Questions to a network driver by `ioctl(SIOCETHTOOL)` (linux/ethtool.h).
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use terms::Rate;
 
@@ -15,7 +15,7 @@ const ETH_GSTRING_LEN: usize = 32;
 ///
 /// # Errors
 /// There is no such link.
-pub fn link_speed(name: &str) -> Result<Option<Rate>, Failed> {
+pub fn link_speed(name: &str) -> Result<Option<Rate>, SystemError> {
     // struct ethtool_cmd, 44 bytes; the speed in Mbit/s is a u16 at 12 and its upper half a u16 at 28.
     let mut answer = [0u32; 11];
     answer[0] = ETHTOOL_GSET;
@@ -39,7 +39,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    pub(crate) fn open(name: &str) -> Result<Device, Failed> {
+    pub(crate) fn open(name: &str) -> Result<Device, SystemError> {
         let mut bytes = [0; libc::IFNAMSIZ];
         for (to, from) in bytes.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
             *to = from as libc::c_char;
@@ -47,14 +47,14 @@ impl Device {
         // SAFETY: no memory is passed.
         let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
-            return Err(Failed::last("open a socket"));
+            return Err(SystemError::last("open a socket"));
         }
         // SAFETY: the kernel just gave us this descriptor and nobody else has it.
         Ok(Device { socket: unsafe { OwnedFd::from_raw_fd(fd) }, name: bytes })
     }
 
     /// The features' names, in the order of their bits.
-    pub(crate) fn feature_names(&self) -> Result<Vec<String>, Failed> {
+    pub(crate) fn feature_names(&self) -> Result<Vec<String>, SystemError> {
         // struct ethtool_sset_info: cmd, reserved, a mask of 64 bits, one count.
         let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
         self.call(&mut info, "count the features")?;
@@ -69,7 +69,7 @@ impl Device {
     }
 
     /// Passes `data`, which begins with its command, to the driver and lets it answer there.
-    pub(crate) fn call(&self, data: &mut [u32], what: &str) -> Result<(), Failed> {
+    pub(crate) fn call(&self, data: &mut [u32], what: &str) -> Result<(), SystemError> {
         // SAFETY: all-zero is a valid ifreq.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         request.ifr_name = self.name;
@@ -79,7 +79,7 @@ impl Device {
         let rc = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) };
         if rc < 0 {
             let name: Vec<u8> = self.name.iter().take_while(|&&b| b != 0).map(|&b| b as u8).collect();
-            return Err(Failed::last(format!("{what} of {}", String::from_utf8_lossy(&name))));
+            return Err(SystemError::last(format!("{what} of {}", String::from_utf8_lossy(&name))));
         }
         Ok(())
     }

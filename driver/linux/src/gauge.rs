@@ -10,7 +10,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 
 /// What was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct GaugeReading {
     /// So much a second, rounded down.
     pub rate: u64,
     /// In an interval of this length, which ended when the count was last looked at in time.
@@ -22,7 +22,7 @@ pub struct Seen {
 pub struct Gauge {
     /// The beginning of the interval that runs.
     from: Option<(Duration, u64)>,
-    seen: Option<Seen>,
+    seen: Option<GaugeReading>,
 }
 
 impl Gauge {
@@ -40,13 +40,13 @@ impl Gauge {
         let span = at.saturating_sub(then);
         if span >= SHORTEST {
             let rate = u128::from(more) * 1_000_000_000 / span.as_nanos();
-            self.seen = Some(Seen { rate: u64::try_from(rate).unwrap_or(u64::MAX), span });
+            self.seen = Some(GaugeReading { rate: u64::try_from(rate).unwrap_or(u64::MAX), span });
             self.from = Some((at, total));
         }
     }
 
     /// The last whole interval; `None` until there is one.
-    pub fn seen(&self) -> Option<Seen> {
+    pub fn seen(&self) -> Option<GaugeReading> {
         self.seen
     }
 }
@@ -63,12 +63,12 @@ mod tests {
         gauge.look(ms(900), 900);
         assert_eq!(gauge.seen(), None, "not a second yet");
         gauge.look(ms(1_260), 3_000);
-        assert_eq!(gauge.seen(), Some(Seen { rate: 2_000, span: ms(1_250) }));
+        assert_eq!(gauge.seen(), Some(GaugeReading { rate: 2_000, span: ms(1_250) }));
         gauge.look(ms(2_000), 9_000);
         assert_eq!(gauge.seen().map(|seen| seen.rate), Some(2_000), "that interval still runs");
         gauge.look(ms(2_001), 0);
         assert_eq!(gauge.seen(), None);
         gauge.look(ms(4_001), 0);
-        assert_eq!(gauge.seen(), Some(Seen { rate: 0, span: ms(2_000) }));
+        assert_eq!(gauge.seen(), Some(GaugeReading { rate: 0, span: ms(2_000) }));
     }
 }

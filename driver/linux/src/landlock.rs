@@ -1,7 +1,7 @@
 //! Which files a process may touch from now on, whoever it is (landlock(7)): for one that is root by name and reads what
 //! strangers send.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -49,7 +49,7 @@ impl Use {
 ///
 /// # Errors
 /// The kernel can, and would not.
-pub fn only(places: &[(&Path, Use)]) -> Result<bool, Failed> {
+pub fn only(places: &[(&Path, Use)]) -> Result<bool, SystemError> {
     let what = "restrict access to files";
     // SAFETY: asking for the version passes no memory.
     let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) };
@@ -62,7 +62,7 @@ pub fn only(places: &[(&Path, Use)]) -> Result<bool, Failed> {
     let size = if version >= 6 { size_of_val(&attributes) } else { size_of::<u64>() };
     // SAFETY: `attributes` has at least `size` bytes and outlives the call.
     let set = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, attributes.as_ptr(), size, 0) };
-    let set = i32::try_from(set).ok().filter(|fd| *fd >= 0).ok_or_else(|| Failed::last(what))?;
+    let set = i32::try_from(set).ok().filter(|fd| *fd >= 0).ok_or_else(|| SystemError::last(what))?;
     // SAFETY: the kernel just gave us this descriptor and nobody else has it.
     let set = unsafe { OwnedFd::from_raw_fd(set) };
     for (path, allowed) in places {
@@ -74,12 +74,12 @@ pub fn only(places: &[(&Path, Use)]) -> Result<bool, Failed> {
     // SAFETY: no memory is passed.
     match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, set.as_raw_fd(), 0) } {
         0 => Ok(true),
-        _ => Err(Failed::last(what)),
+        _ => Err(SystemError::last(what)),
     }
 }
 
-fn allow(set: &OwnedFd, place: &File, bits: u64) -> Result<(), Failed> {
-    let is_dir = place.metadata().map_err(Failed::doing("restrict access to files"))?.is_dir();
+fn allow(set: &OwnedFd, place: &File, bits: u64) -> Result<(), SystemError> {
+    let is_dir = place.metadata().map_err(SystemError::doing("restrict access to files"))?.is_dir();
     let bits = if is_dir { bits } else { bits & OF_A_FILE };
     // `struct landlock_path_beneath_attr` is packed: eight bytes of rights, four of the descriptor.
     let mut rule = [0u8; 12];
@@ -88,7 +88,7 @@ fn allow(set: &OwnedFd, place: &File, bits: u64) -> Result<(), Failed> {
     const PATH_BENEATH: libc::c_int = 1;
     // SAFETY: `rule` is as large as the kernel's type and outlives the call.
     let rc = unsafe { libc::syscall(libc::SYS_landlock_add_rule, set.as_raw_fd(), PATH_BENEATH, rule.as_ptr(), 0) };
-    if rc == 0 { Ok(()) } else { Err(Failed::last("restrict access to files")) }
+    if rc == 0 { Ok(()) } else { Err(SystemError::last("restrict access to files")) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 //! [`tsc`] measures the steps of an engine; [`files`] are made where strangers may have been.
 
 pub mod anomaly;
-pub mod bell;
 pub mod boomerang;
 pub mod bpf;
 pub mod cache;
@@ -26,6 +25,7 @@ pub mod landlock;
 pub mod mroute;
 pub mod netlink;
 pub mod netns;
+pub mod notifier;
 pub mod notify;
 pub mod offload;
 pub mod owner;

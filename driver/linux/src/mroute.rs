@@ -4,7 +4,7 @@
 //! The kernel has one such router per family and network namespace, and its routes live as long as the socket: a
 //! value of this type holds them, and dropping it takes them away. Constants and structures are not in libc.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use crate::netlink::mfc::MulticastRoute;
 use std::io;
 use std::mem::size_of;
@@ -95,7 +95,7 @@ impl MulticastRouter {
     /// # Errors
     /// Not root (CAP_NET_ADMIN), another multicast router runs in this namespace (EADDRINUSE), an interface that is
     /// not there, or more than 32 interfaces.
-    pub fn add(&mut self, route: &MulticastRoute) -> Result<(), Failed> {
+    pub fn add(&mut self, route: &MulticastRoute) -> Result<(), SystemError> {
         let family = self.family(&route.group)?;
         let parent = family.vif(route.iif)?;
         // The kernel takes a packet by a route for any sender only if the interface that it came in by is in the tree,
@@ -111,13 +111,13 @@ impl MulticastRouter {
     ///
     /// # Errors
     /// ENOENT: there is none.
-    pub fn remove(&mut self, route: &MulticastRoute) -> Result<(), Failed> {
+    pub fn remove(&mut self, route: &MulticastRoute) -> Result<(), SystemError> {
         let family = self.family(&route.group)?;
         let parent = family.vif(route.iif)?;
         family.put(DEL_MFC, route, parent, &[], "remove a multicast route")
     }
 
-    fn family(&mut self, group: &IpAddr) -> Result<&mut Family, Failed> {
+    fn family(&mut self, group: &IpAddr) -> Result<&mut Family, SystemError> {
         let (family, domain, protocol, level) = match group {
             IpAddr::V4(_) => (&mut self.v4, libc::AF_INET, libc::IPPROTO_IGMP, libc::IPPROTO_IP),
             IpAddr::V6(_) => (&mut self.v6, libc::AF_INET6, libc::IPPROTO_ICMPV6, libc::IPPROTO_IPV6),
@@ -127,7 +127,7 @@ impl MulticastRouter {
             let socket = unsafe {
                 let fd = libc::socket(domain, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol);
                 if fd < 0 {
-                    return Err(Failed::last("open a socket for multicast routes"));
+                    return Err(SystemError::last("open a socket for multicast routes"));
                 }
                 OwnedFd::from_raw_fd(fd)
             };
@@ -137,27 +137,27 @@ impl MulticastRouter {
         }
         family
             .as_mut()
-            .ok_or_else(|| Failed::because("open a socket for multicast routes", io::ErrorKind::Other.into()))
+            .ok_or_else(|| SystemError::because("open a socket for multicast routes", io::ErrorKind::Other.into()))
     }
 }
 
-fn pifi(interface: IfIndex) -> Result<u16, Failed> {
+fn pifi(interface: IfIndex) -> Result<u16, SystemError> {
     u16::try_from(interface.0).map_err(|_| {
         let why =
             format!("interface {} has a number above 65535, which multicast routes of IPv6 cannot name", interface.0);
-        Failed::because("take an interface for multicast routes", io::Error::other(why))
+        SystemError::because("take an interface for multicast routes", io::Error::other(why))
     })
 }
 
 impl Family {
     /// The kernel's number of an interface, which is given one if it has none.
-    fn vif(&mut self, interface: IfIndex) -> Result<u16, Failed> {
+    fn vif(&mut self, interface: IfIndex) -> Result<u16, SystemError> {
         if let Some(vif) = self.vifs.iter().position(|known| *known == interface) {
             return Ok(vif as u16);
         }
         let what = "take an interface for multicast routes";
         if self.vifs.len() == MAX_VIFS {
-            return Err(Failed::because(what, io::Error::from_raw_os_error(libc::ENFILE)));
+            return Err(SystemError::because(what, io::Error::from_raw_os_error(libc::ENFILE)));
         }
         let vif = self.vifs.len() as u16;
         if self.level == libc::IPPROTO_IP {
@@ -174,7 +174,14 @@ impl Family {
         Ok(vif)
     }
 
-    fn put(&self, option: i32, route: &MulticastRoute, parent: u16, out: &[u16], what: &str) -> Result<(), Failed> {
+    fn put(
+        &self,
+        option: i32,
+        route: &MulticastRoute,
+        parent: u16,
+        out: &[u16],
+        what: &str,
+    ) -> Result<(), SystemError> {
         match (route.src, route.group) {
             (IpAddr::V4(src), IpAddr::V4(group)) => {
                 let mut thresholds = [0; MAX_VIFS];
@@ -199,15 +206,15 @@ impl Family {
                     what,
                 )
             }
-            _ => Err(Failed::because(what, io::ErrorKind::InvalidInput.into())),
+            _ => Err(SystemError::because(what, io::ErrorKind::InvalidInput.into())),
         }
     }
 
-    fn set<T>(&self, option: i32, value: &T, what: &str) -> Result<(), Failed> {
+    fn set<T>(&self, option: i32, value: &T, what: &str) -> Result<(), SystemError> {
         let (at, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
         // SAFETY: `value` is a plain `repr(C)` structure, valid for reads of its whole length during the call.
         if unsafe { libc::setsockopt(self.socket.as_raw_fd(), self.level, option, at, len) } != 0 {
-            return Err(Failed::last(what));
+            return Err(SystemError::last(what));
         }
         Ok(())
     }

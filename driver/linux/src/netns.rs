@@ -4,7 +4,7 @@
 //! pinned eBPF objects; a thread that calls `setns` sees everything else unchanged. Namespaces made here are seen by
 //! `ip netns` and the other way round (network_namespaces(7), setns(2), ip-netns(8)).
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -32,16 +32,16 @@ impl Namespace {
     ///
     /// # Errors
     /// The name is taken or not a plain file name, or the kernel says no (CAP_SYS_ADMIN is needed).
-    pub fn create(name: &str) -> Result<Namespace, Failed> {
+    pub fn create(name: &str) -> Result<Namespace, SystemError> {
         let what = || format!("create the network namespace {name}");
         let path = path_of(name)?;
         let _locked = prepare_dir()?;
-        OpenOptions::new().write(true).create_new(true).mode(0o444).open(&path).map_err(Failed::doing(what()))?;
+        OpenOptions::new().write(true).create_new(true).mode(0o444).open(&path).map_err(SystemError::doing(what()))?;
         let made = on_thread(|| mount_new_namespace(&path)).and_then(|r| r);
         if let Err(error) = made {
             // The reason to tell is the first one; the empty file is ours to remove in any case.
             let _ = fs::remove_file(&path);
-            return Err(Failed::because(what(), error));
+            return Err(SystemError::because(what(), error));
         }
         Namespace::open(name)
     }
@@ -50,8 +50,9 @@ impl Namespace {
     ///
     /// # Errors
     /// There is none of that name.
-    pub fn open(name: &str) -> Result<Namespace, Failed> {
-        let file = File::open(path_of(name)?).map_err(Failed::doing(format!("open the network namespace {name}")))?;
+    pub fn open(name: &str) -> Result<Namespace, SystemError> {
+        let file =
+            File::open(path_of(name)?).map_err(SystemError::doing(format!("open the network namespace {name}")))?;
         Ok(Namespace { name: name.to_owned(), file })
     }
 
@@ -59,9 +60,9 @@ impl Namespace {
     ///
     /// # Errors
     /// `/proc` is not mounted.
-    pub fn current() -> Result<Namespace, Failed> {
+    pub fn current() -> Result<Namespace, SystemError> {
         let path = "/proc/thread-self/ns/net";
-        let file = File::open(path).map_err(Failed::doing(format!("open {path}")))?;
+        let file = File::open(path).map_err(SystemError::doing(format!("open {path}")))?;
         Ok(Namespace { name: String::new(), file })
     }
 
@@ -74,11 +75,11 @@ impl Namespace {
     ///
     /// # Errors
     /// The kernel does not let us in (CAP_SYS_ADMIN is needed).
-    pub fn run<T: Send>(&self, deed: impl FnOnce() -> T + Send) -> Result<T, Failed> {
+    pub fn run<T: Send>(&self, deed: impl FnOnce() -> T + Send) -> Result<T, SystemError> {
         let fd = self.file.as_raw_fd();
         on_thread(|| set_namespace(fd).map(|()| deed()))
             .and_then(|entered| entered)
-            .map_err(Failed::doing(format!("enter the network namespace {}", self.name)))
+            .map_err(SystemError::doing(format!("enter the network namespace {}", self.name)))
     }
 
     /// Makes `command`'s child start inside. The namespace must stay open until the child is spawned.
@@ -93,7 +94,7 @@ impl Namespace {
     ///
     /// # Errors
     /// It cannot be unmounted or unlinked.
-    pub fn delete(name: &str) -> Result<(), Failed> {
+    pub fn delete(name: &str) -> Result<(), SystemError> {
         let path = path_of(name)?;
         let what = || format!("delete the network namespace {name}");
         let target = c_path(&path)?;
@@ -102,11 +103,11 @@ impl Namespace {
         if unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) } != 0 {
             let error = io::Error::last_os_error();
             if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) {
-                return Err(Failed::because(what(), error));
+                return Err(SystemError::because(what(), error));
             }
         }
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failed::because(what(), error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SystemError::because(what(), error)),
             _ => {
                 clear_dir();
                 Ok(())
@@ -135,7 +136,7 @@ impl Guarded {
     ///
     /// # Errors
     /// As [`Namespace::create`].
-    pub fn create(name: &str) -> Result<Guarded, Failed> {
+    pub fn create(name: &str) -> Result<Guarded, SystemError> {
         Namespace::create(name).map(Guarded)
     }
 }
@@ -155,19 +156,19 @@ impl Drop for Guarded {
     }
 }
 
-fn path_of(name: &str) -> Result<PathBuf, Failed> {
+fn path_of(name: &str) -> Result<PathBuf, SystemError> {
     let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) && name.len() <= 255;
     if !plain {
         let error = io::Error::new(io::ErrorKind::InvalidInput, "not a plain file name");
-        return Err(Failed::because(format!("name a network namespace {name:?}"), error));
+        return Err(SystemError::because(format!("name a network namespace {name:?}"), error));
     }
     Ok(Path::new(NETNS_DIR).join(name))
 }
 
-fn c_path(path: &Path) -> Result<CString, Failed> {
+fn c_path(path: &Path) -> Result<CString, SystemError> {
     use std::os::unix::ffi::OsStrExt;
     CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| Failed::because(format!("use the path {path:?}"), io::ErrorKind::InvalidInput.into()))
+        .map_err(|_| SystemError::because(format!("use the path {path:?}"), io::ErrorKind::InvalidInput.into()))
 }
 
 /// Runs on a thread whose namespace may be changed, because it ends right after.
@@ -204,20 +205,20 @@ fn mount(source: &CStr, target: &CStr, flags: libc::c_ulong) -> io::Result<()> {
 
 /// Makes the directory a shared mount, as `ip netns add` does, so that a name deleted here goes in every mount
 /// namespace that copied it.
-fn prepare_dir() -> Result<File, Failed> {
+fn prepare_dir() -> Result<File, SystemError> {
     let what = || format!("prepare {NETNS_DIR}");
-    fs::create_dir_all(NETNS_DIR).map_err(Failed::doing(what()))?;
-    let locked = lock_dir().map_err(Failed::doing(what()))?;
+    fs::create_dir_all(NETNS_DIR).map_err(SystemError::doing(what()))?;
+    let locked = lock_dir().map_err(SystemError::doing(what()))?;
     let dir = c_path(Path::new(NETNS_DIR))?;
     let shared = libc::MS_SHARED | libc::MS_REC;
     match mount(c"", &dir, shared) {
         Ok(()) => return Ok(locked),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {} // not a mount yet
-        Err(error) => return Err(Failed::because(what(), error)),
+        Err(error) => return Err(SystemError::because(what(), error)),
     }
-    mount(&dir, &dir, libc::MS_BIND | libc::MS_REC).map_err(Failed::doing(what()))?;
-    fs::write(MADE_DIR, b"").map_err(Failed::doing(format!("write {MADE_DIR}")))?;
-    mount(c"", &dir, shared).map_err(Failed::doing(what()))?;
+    mount(&dir, &dir, libc::MS_BIND | libc::MS_REC).map_err(SystemError::doing(what()))?;
+    fs::write(MADE_DIR, b"").map_err(SystemError::doing(format!("write {MADE_DIR}")))?;
+    mount(c"", &dir, shared).map_err(SystemError::doing(what()))?;
     Ok(locked)
 }
 

@@ -4,9 +4,9 @@
 //! ever, and a "packet" delays others by 64 KB. Features are switched by name (`ETHTOOL_SFEATURES`, linux/ethtool.h);
 //! TCP, which cuts its packets itself where the device does not, is held to one segment by `IFLA_GSO_MAX_SEGS`.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use crate::ethtool::Device;
-use crate::netlink::{Message, Socket};
+use crate::netlink::{NetlinkMessage, Socket};
 use terms::IfIndex;
 
 const ETHTOOL_GFEATURES: u32 = 0x3a;
@@ -17,7 +17,7 @@ const IFLA_GSO_MAX_SEGS: u16 = 40;
 ///
 /// # Errors
 /// The device does not let us.
-pub fn segmentation_off(socket: &mut Socket, name: &str, index: IfIndex) -> Result<(), Failed> {
+pub fn segmentation_off(socket: &mut Socket, name: &str, index: IfIndex) -> Result<(), SystemError> {
     let device = Device::open(name)?;
     let names = device.feature_names()?;
     let blocks = names.len().div_ceil(32);
@@ -30,16 +30,16 @@ pub fn segmentation_off(socket: &mut Socket, name: &str, index: IfIndex) -> Resu
     device.call(&mut request, "switch segmentation offloads off")?;
     let mut message = [0; 16]; // struct ifinfomsg
     message[4..8].copy_from_slice(&index.0.to_ne_bytes());
-    let message = Message::new(libc::RTM_NEWLINK, 0, &message).attr_u32(IFLA_GSO_MAX_SEGS, 1);
+    let message = NetlinkMessage::new(libc::RTM_NEWLINK, 0, &message).attr_u32(IFLA_GSO_MAX_SEGS, 1);
     let what = "hold packets to one segment";
-    socket.request(what, message).map_err(Failed::netlink(format!("{what} on {name}")))
+    socket.request(what, message).map_err(SystemError::netlink(format!("{what} on {name}")))
 }
 
 /// The segmentation and merging features of a link that are on.
 ///
 /// # Errors
 /// There is no such link.
-pub fn segmentation_features(name: &str) -> Result<Vec<String>, Failed> {
+pub fn segmentation_features(name: &str) -> Result<Vec<String>, SystemError> {
     let device = Device::open(name)?;
     let names = device.feature_names()?;
     let blocks = names.len().div_ceil(32);

@@ -4,7 +4,7 @@
 //! is easier to reason about than tasks (epoll(7), timerfd_create(2), signalfd(2)).
 
 use crate::clock::Clock;
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use terms::Time;
@@ -26,7 +26,7 @@ pub struct Ready {
 
 /// What to wait for on a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Want {
+pub enum PollInterest {
     /// Something to read.
     Read,
     /// Something to read, or room to write.
@@ -55,14 +55,14 @@ impl Poll {
     ///
     /// # Errors
     /// Out of descriptors.
-    pub fn new(clock: Clock) -> Result<Poll, Failed> {
+    pub fn new(clock: Clock) -> Result<Poll, SystemError> {
         // SAFETY: no memory is passed.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }, "make an epoll")?;
         let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
         // SAFETY: no memory is passed.
         let timer = owned(unsafe { libc::timerfd_create(libc::CLOCK_BOOTTIME, flags) }, "make a timer")?;
         let poll = Poll { epoll, timer, clock, armed: None, due: Vec::with_capacity(BATCH) };
-        poll.control(libc::EPOLL_CTL_ADD, poll.timer.as_raw_fd(), Token(TIMER), Want::Read)?;
+        poll.control(libc::EPOLL_CTL_ADD, poll.timer.as_raw_fd(), Token(TIMER), PollInterest::Read)?;
         Ok(poll)
     }
 
@@ -70,7 +70,7 @@ impl Poll {
     ///
     /// # Errors
     /// It is watched already, or cannot be.
-    pub fn add(&mut self, fd: &impl AsRawFd, token: Token, want: Want) -> Result<(), Failed> {
+    pub fn add(&mut self, fd: &impl AsRawFd, token: Token, want: PollInterest) -> Result<(), SystemError> {
         self.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd(), token, want)
     }
 
@@ -78,7 +78,7 @@ impl Poll {
     ///
     /// # Errors
     /// It is not watched.
-    pub fn change(&mut self, fd: &impl AsRawFd, token: Token, want: Want) -> Result<(), Failed> {
+    pub fn change(&mut self, fd: &impl AsRawFd, token: Token, want: PollInterest) -> Result<(), SystemError> {
         self.control(libc::EPOLL_CTL_MOD, fd.as_raw_fd(), token, want)
     }
 
@@ -86,8 +86,8 @@ impl Poll {
     ///
     /// # Errors
     /// It is not watched.
-    pub fn remove(&mut self, fd: &impl AsRawFd) -> Result<(), Failed> {
-        self.control(libc::EPOLL_CTL_DEL, fd.as_raw_fd(), Token(0), Want::End)
+    pub fn remove(&mut self, fd: &impl AsRawFd) -> Result<(), SystemError> {
+        self.control(libc::EPOLL_CTL_DEL, fd.as_raw_fd(), Token(0), PollInterest::End)
     }
 
     /// Waits until something is ready or `deadline` has come (`None`: for ever), and says what is ready; empty when
@@ -95,7 +95,7 @@ impl Poll {
     ///
     /// # Errors
     /// The kernel broke; not for signals.
-    pub fn wait(&mut self, deadline: Option<Time>) -> Result<&[Ready], Failed> {
+    pub fn wait(&mut self, deadline: Option<Time>) -> Result<&[Ready], SystemError> {
         let overdue = deadline.is_some_and(|at| at <= self.clock.now());
         if !overdue {
             self.arm(deadline)?;
@@ -110,7 +110,7 @@ impl Poll {
             if error.kind() == io::ErrorKind::Interrupted {
                 return Ok(&self.due);
             }
-            return Err(Failed::because("wait for events", error));
+            return Err(SystemError::because("wait for events", error));
         }
         for event in &events[..n as usize] {
             let (token, bits) = (event.u64, event.events as i32);
@@ -129,7 +129,7 @@ impl Poll {
         Ok(&self.due)
     }
 
-    fn arm(&mut self, deadline: Option<Time>) -> Result<(), Failed> {
+    fn arm(&mut self, deadline: Option<Time>) -> Result<(), SystemError> {
         if self.armed == deadline {
             return Ok(());
         }
@@ -143,39 +143,39 @@ impl Poll {
         let old = std::ptr::null_mut();
         // SAFETY: `spec` outlives the call; no old value is asked for.
         if unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &spec, old) } != 0 {
-            return Err(Failed::last("set a timer"));
+            return Err(SystemError::last("set a timer"));
         }
         self.armed = deadline;
         Ok(())
     }
 
-    fn control(&self, operation: i32, fd: RawFd, token: Token, want: Want) -> Result<(), Failed> {
+    fn control(&self, operation: i32, fd: RawFd, token: Token, want: PollInterest) -> Result<(), SystemError> {
         let bits = match want {
-            Want::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
-            Want::ReadWrite => libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLOUT,
-            Want::Write => libc::EPOLLOUT,
-            Want::End => 0,
+            PollInterest::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
+            PollInterest::ReadWrite => libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLOUT,
+            PollInterest::Write => libc::EPOLLOUT,
+            PollInterest::End => 0,
         };
         let mut event = libc::epoll_event { events: bits as u32, u64: token.0 };
         // SAFETY: `event` outlives the call.
         match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &mut event) } {
             0 => Ok(()),
-            _ => Err(Failed::last("watch a descriptor")),
+            _ => Err(SystemError::last("watch a descriptor")),
         }
     }
 }
 
 /// Signals that are read instead of taken.
 #[derive(Debug)]
-pub struct Signals(OwnedFd);
+pub struct SignalFd(OwnedFd);
 
-impl Signals {
+impl SignalFd {
     /// Takes `signals` over for the whole process: to be called before any other thread starts, and each child
     /// process started afterwards inherits the block.
     ///
     /// # Errors
     /// Out of descriptors.
-    pub fn take(signals: &[i32]) -> Result<Signals, Failed> {
+    pub fn take(signals: &[i32]) -> Result<SignalFd, SystemError> {
         // SAFETY: an all-zero sigset_t is a valid place for sigemptyset to write to; the set outlives every call.
         let fd = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -184,11 +184,11 @@ impl Signals {
                 libc::sigaddset(&mut set, signal);
             }
             if libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) != 0 {
-                return Err(Failed::last("block signals"));
+                return Err(SystemError::last("block signals"));
             }
             libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
         };
-        owned(fd, "make a signal descriptor").map(Signals)
+        owned(fd, "make a signal descriptor").map(SignalFd)
     }
 
     /// The next signal, if one has come.
@@ -202,15 +202,15 @@ impl Signals {
     }
 }
 
-impl AsRawFd for Signals {
+impl AsRawFd for SignalFd {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 }
 
-fn owned(fd: RawFd, what: &str) -> Result<OwnedFd, Failed> {
+fn owned(fd: RawFd, what: &str) -> Result<OwnedFd, SystemError> {
     if fd < 0 {
-        return Err(Failed::last(what));
+        return Err(SystemError::last(what));
     }
     // SAFETY: the kernel just gave us this descriptor and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -245,13 +245,13 @@ mod tests {
     fn what_is_ready_carries_its_name() {
         let mut poll = Poll::new(Clock::start()).unwrap();
         let (mut one, two) = UnixStream::pair().unwrap();
-        poll.add(&two, Token(7), Want::Read).unwrap();
+        poll.add(&two, Token(7), PollInterest::Read).unwrap();
         one.write_all(b"x").unwrap();
         assert_eq!(poll.wait(None).unwrap(), [Ready { token: Token(7), readable: true, writable: false }]);
-        poll.change(&two, Token(8), Want::ReadWrite).unwrap();
+        poll.change(&two, Token(8), PollInterest::ReadWrite).unwrap();
         assert_eq!(poll.wait(None).unwrap(), [Ready { token: Token(8), readable: true, writable: true }]);
         drop(one);
-        poll.change(&two, Token(9), Want::End).unwrap();
+        poll.change(&two, Token(9), PollInterest::End).unwrap();
         assert!(poll.wait(None).unwrap()[0].readable, "the end is something to read");
         poll.remove(&two).unwrap();
         assert!(poll.wait(Some(Time::ZERO)).unwrap().is_empty());

@@ -1,7 +1,7 @@
 //! Giving power away for good: a process that reads what strangers send becomes a user who may nothing, with a list of the
 //! only system calls that it still needs (capabilities(7), prctl(2), seccomp(2)).
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::fs;
 use std::io;
 
@@ -43,10 +43,10 @@ impl User {
 ///
 /// # Errors
 /// It may not (CAP_SETUID, CAP_SETGID, CAP_SETPCAP), or something is left: the caller must end.
-pub fn give_up(user: User) -> Result<(), Failed> {
+pub fn give_up(user: User) -> Result<(), SystemError> {
     let what = "give privileges up";
     if user.uid == 0 || user.gid == 0 {
-        return Err(Failed::because(what, io::Error::other("user and group 0 are root's")));
+        return Err(SystemError::because(what, io::Error::other("user and group 0 are root's")));
     }
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     if User::own() != user || has_other_groups() {
@@ -58,7 +58,7 @@ pub fn give_up(user: User) -> Result<(), Failed> {
                 && libc::setresuid(user.uid, user.uid, user.uid) == 0
         };
         if !ok {
-            return Err(Failed::last(what));
+            return Err(SystemError::last(what));
         }
     }
     prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong)?;
@@ -66,7 +66,7 @@ pub fn give_up(user: User) -> Result<(), Failed> {
     prctl(libc::PR_SET_DUMPABLE, 0)?;
     let left = held();
     if User::own() != user || left.permitted != 0 || left.effective != 0 {
-        return Err(Failed::because(what, io::Error::other(format!("something is left: {left:?}"))));
+        return Err(SystemError::because(what, io::Error::other(format!("something is left: {left:?}"))));
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ pub fn give_up(user: User) -> Result<(), Failed> {
 ///
 /// # Errors
 /// Something is left: the caller must end.
-pub fn give_up_capabilities() -> Result<(), Failed> {
+pub fn give_up_capabilities() -> Result<(), SystemError> {
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     // Without CAP_SETPCAP nothing can be dropped, and nothing got: no new privileges.
     drop_bounding_set();
@@ -84,7 +84,10 @@ pub fn give_up_capabilities() -> Result<(), Failed> {
     no_capabilities()?;
     let left = held();
     if left.permitted != 0 || left.effective != 0 {
-        return Err(Failed::because("give capabilities up", io::Error::other(format!("something is left: {left:?}"))));
+        return Err(SystemError::because(
+            "give capabilities up",
+            io::Error::other(format!("something is left: {left:?}")),
+        ));
     }
     Ok(())
 }
@@ -126,21 +129,21 @@ fn drop_bounding_set() -> bool {
     true
 }
 
-fn no_capabilities() -> Result<(), Failed> {
+fn no_capabilities() -> Result<(), SystemError> {
     // `struct __user_cap_header_struct` and two of `struct __user_cap_data_struct`, version 3 (capget(2)).
     let header: [u32; 2] = [0x2008_0522, 0];
     let data = [0u32; 6];
     // SAFETY: both are as large as version 3 says and outlive the call, which only reads them.
     if unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), data.as_ptr()) } != 0 {
-        return Err(Failed::last("give capabilities up"));
+        return Err(SystemError::last("give capabilities up"));
     }
     Ok(())
 }
 
-fn prctl(option: libc::c_int, value: libc::c_ulong) -> Result<(), Failed> {
+fn prctl(option: libc::c_int, value: libc::c_ulong) -> Result<(), SystemError> {
     // SAFETY: the options that are passed here take numbers alone.
     if unsafe { libc::prctl(option, value, 0, 0, 0) } != 0 {
-        return Err(Failed::last("give privileges up"));
+        return Err(SystemError::last("give privileges up"));
     }
     Ok(())
 }
@@ -214,7 +217,7 @@ const ARCHITECTURE: Option<u32> = None;
 ///
 /// # Errors
 /// The kernel has no filters.
-pub fn only_serve() -> Result<bool, Failed> {
+pub fn only_serve() -> Result<bool, SystemError> {
     let Some(architecture) = ARCHITECTURE else { return Ok(false) };
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -237,7 +240,7 @@ pub fn only_serve() -> Result<bool, Failed> {
     let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
     // SAFETY: `list` and the program it names outlive the call, which copies them.
     if unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, std::ptr::from_ref(&list), 0, 0) } != 0 {
-        return Err(Failed::last("restrict system calls"));
+        return Err(SystemError::last("restrict system calls"));
     }
     Ok(true)
 }

@@ -1,7 +1,7 @@
 //! Processes of our own: detached daemons, their pid files (with the start time, so that a recycled pid is never
 //! taken for ours), locks that end with their holder, privileges, peers and groups.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -48,7 +48,7 @@ impl ProcessId {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn signal(&self, signal: i32) -> Result<(), Failed> {
+    pub fn signal(&self, signal: i32) -> Result<(), SystemError> {
         if !self.is_running() {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl ProcessId {
         if error.raw_os_error() == Some(libc::ESRCH) {
             return Ok(());
         }
-        Err(Failed::because(format!("signal process {}", self.pid), error))
+        Err(SystemError::because(format!("signal process {}", self.pid), error))
     }
 }
 
@@ -86,12 +86,16 @@ impl std::str::FromStr for ProcessId {
 ///
 /// # Errors
 /// The log cannot be written or the program not be started.
-pub fn spawn_detached(command: &mut Command, log: &Path) -> Result<Child, Failed> {
+pub fn spawn_detached(command: &mut Command, log: &Path) -> Result<Child, SystemError> {
     let what = || format!("start {}", command_name(command));
     let mut options = OpenOptions::new();
-    let out =
-        options.append(true).create(true).mode(0o640).open(log).map_err(Failed::doing(format!("write {log:?}")))?;
-    let errors = out.try_clone().map_err(Failed::doing(what()))?;
+    let out = options
+        .append(true)
+        .create(true)
+        .mode(0o640)
+        .open(log)
+        .map_err(SystemError::doing(format!("write {log:?}")))?;
+    let errors = out.try_clone().map_err(SystemError::doing(what()))?;
     let name = what();
     command.stdin(Stdio::null()).stdout(out).stderr(errors);
     // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
@@ -101,7 +105,7 @@ pub fn spawn_detached(command: &mut Command, log: &Path) -> Result<Child, Failed
             _ => Ok(()),
         });
     }
-    command.spawn().map_err(Failed::doing(name))
+    command.spawn().map_err(SystemError::doing(name))
 }
 
 fn command_name(command: &Command) -> String {
@@ -120,7 +124,7 @@ pub enum LockError {
     /// Another process; its pid, if it wrote it.
     Held(Option<u32>),
     /// The file cannot be made.
-    Failed(Failed),
+    Failed(SystemError),
 }
 
 impl Lock {
@@ -133,10 +137,10 @@ impl Lock {
         let mut options = OpenOptions::new();
         // Whoever can open it can hold it (flock(2)): nobody else may, not even for reading.
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let mut file = options.open(path).map_err(|error| LockError::Failed(Failed::because(what(), error)))?;
+        let mut file = options.open(path).map_err(|error| LockError::Failed(SystemError::because(what(), error)))?;
         let private = file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600));
-        private.map_err(|error| LockError::Failed(Failed::because(what(), error)))?;
-        if !claim(&file).map_err(|error| LockError::Failed(Failed::because(what(), error)))? {
+        private.map_err(|error| LockError::Failed(SystemError::because(what(), error)))?;
+        if !claim(&file).map_err(|error| LockError::Failed(SystemError::because(what(), error)))? {
             return Err(LockError::Held(fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())));
         }
         // For people alone: on a full disk the lock holds without it.
@@ -185,11 +189,11 @@ pub fn die_with_us(command: &mut Command) {
 ///
 /// # Errors
 /// CAP_SYS_NICE is missing.
-pub fn go_first() -> Result<(), Failed> {
+pub fn go_first() -> Result<(), SystemError> {
     // SAFETY: no memory is passed; 0 means the calling thread.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -15) } {
         0 => Ok(()),
-        _ => Err(Failed::last("go before other programs")),
+        _ => Err(SystemError::last("go before other programs")),
     }
 }
 
@@ -197,11 +201,11 @@ pub fn go_first() -> Result<(), Failed> {
 ///
 /// # Errors
 /// CAP_SYS_NICE is missing.
-pub fn go_second() -> Result<(), Failed> {
+pub fn go_second() -> Result<(), SystemError> {
     // SAFETY: no memory is passed; 0 means the calling thread.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) } {
         0 => Ok(()),
-        _ => Err(Failed::last("go before other programs")),
+        _ => Err(SystemError::last("go before other programs")),
     }
 }
 
@@ -210,14 +214,14 @@ pub fn go_second() -> Result<(), Failed> {
 ///
 /// # Errors
 /// The kernel says no.
-pub fn run_anywhere() -> Result<(), Failed> {
+pub fn run_anywhere() -> Result<(), SystemError> {
     // SAFETY: an all-zero set is a valid one; `CPU_SET` ignores numbers past its end; the set is read, at its size.
     let rc = unsafe {
         let mut all: libc::cpu_set_t = std::mem::zeroed();
         (0..8 * size_of::<libc::cpu_set_t>()).for_each(|cpu| libc::CPU_SET(cpu, &mut all));
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &all)
     };
-    if rc == 0 { Ok(()) } else { Err(Failed::last("run on every processor")) }
+    if rc == 0 { Ok(()) } else { Err(SystemError::last("run on every processor")) }
 }
 
 /// From now on, writing to a pipe that nobody reads ends this process quietly, as users of `head` expect of a command.
@@ -271,7 +275,7 @@ pub fn missing_capabilities(wanted: &[Capability]) -> Vec<Capability> {
 
 /// Who is at the other end of a local socket (SO_PEERCRED, SO_PEERGROUPS, unix(7)), as it was when it connected.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Peer {
+pub struct PeerProcess {
     /// Process.
     pub pid: i32,
     /// User.
@@ -289,7 +293,7 @@ const MOST_GROUPS: usize = 65_536;
 ///
 /// # Errors
 /// The socket is no connected Unix socket.
-pub fn peer(stream: &impl AsRawFd) -> io::Result<Peer> {
+pub fn peer(stream: &impl AsRawFd) -> io::Result<PeerProcess> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `found` is as large as `size` says and outlives the call; the descriptor is open.
@@ -300,7 +304,7 @@ pub fn peer(stream: &impl AsRawFd) -> io::Result<Peer> {
     if rc != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Peer { pid: found.pid, uid: found.uid, gid: found.gid, groups: peer_groups(stream)? })
+    Ok(PeerProcess { pid: found.pid, uid: found.uid, gid: found.gid, groups: peer_groups(stream)? })
 }
 
 /// The supplementary groups of the process that connected.

@@ -12,7 +12,7 @@ use crate::netlink::{Error, Socket};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use terms::IfIndex;
-use terms::ports::{Oifs, Route, Tree, Way};
+use terms::ports::{MulticastTree, Oifs, Route, RouteDecision};
 
 /// Most answers that are kept; when there are more, all are asked for anew.
 const MAX_CACHED: usize = 1 << 16;
@@ -24,9 +24,9 @@ type Question = (IpAddr, Option<IpAddr>, Option<IfIndex>);
 pub struct KernelRoutes {
     socket: Socket,
     addresses: Vec<Address>,
-    known: HashMap<Question, Way>,
+    known: HashMap<Question, RouteDecision>,
     /// By group and sender (unspecified: any); `None`: to be read when somebody asks.
-    trees: Option<HashMap<(IpAddr, IpAddr), Tree>>,
+    trees: Option<HashMap<(IpAddr, IpAddr), MulticastTree>>,
 }
 
 impl KernelRoutes {
@@ -60,7 +60,7 @@ impl KernelRoutes {
 
     /// Asks the kernel. A question that it rejects (a source that is not ours and came in nowhere) is asked again
     /// without what it rejected; RSVP routes by destination where that is all there is.
-    fn ask(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> Way {
+    fn ask(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> RouteDecision {
         if dst.is_multicast() {
             return self.tree(dst, src, iif);
         }
@@ -73,45 +73,45 @@ impl KernelRoutes {
         }
     }
 
-    fn ask_plainly(&mut self, dst: IpAddr) -> Way {
+    fn ask_plainly(&mut self, dst: IpAddr) -> RouteDecision {
         match self.socket.route(&RouteQuery { dst, src: None, iif: None }) {
             Ok(answer) => self.way(dst, answer),
-            Err(_) => Way::None,
+            Err(_) => RouteDecision::None,
         }
     }
 
-    fn way(&self, dst: IpAddr, answer: RouteAnswer) -> Way {
+    fn way(&self, dst: IpAddr, answer: RouteAnswer) -> RouteDecision {
         match answer {
-            RouteAnswer::Local => Way::Local,
+            RouteAnswer::Local => RouteDecision::Local,
             RouteAnswer::Out { oif, gateway, source } => {
                 let next_hop = gateway.unwrap_or(dst);
                 let ours = source.filter(|source| self.is_ours(*source)).or_else(|| self.source(oif, next_hop));
-                ours.map_or(Way::None, |source| Way::Out { oif, gateway, source })
+                ours.map_or(RouteDecision::None, |source| RouteDecision::Out { oif, gateway, source })
             }
-            RouteAnswer::Multicast(_) | RouteAnswer::None => Way::None,
+            RouteAnswer::Multicast(_) | RouteAnswer::None => RouteDecision::None,
         }
     }
 
     /// The tree of a group's sender at this node.
-    fn tree(&mut self, group: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> Way {
+    fn tree(&mut self, group: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> RouteDecision {
         let any = if group.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
         let src = src.unwrap_or(any);
         let told = self.told(group, src).or_else(|| self.told(group, any));
         if iif.is_some() || !(src.is_unspecified() || self.is_ours(src)) {
-            return Way::Tree(told.unwrap_or_default());
+            return RouteDecision::Tree(told.unwrap_or_default());
         }
         let query = RouteQuery { dst: group, src: Some(src).filter(|src| self.is_ours(*src)), iif: None };
         let mut oifs = told.map_or(Oifs::NONE, |tree| tree.oifs);
         match self.socket.route(&query) {
             Ok(RouteAnswer::Out { oif, .. }) => oifs.add(oif),
-            _ if oifs.is_empty() => return Way::None,
+            _ if oifs.is_empty() => return RouteDecision::None,
             _ => true,
         };
-        Way::Tree(Tree { iif: None, oifs })
+        RouteDecision::Tree(MulticastTree { iif: None, oifs })
     }
 
     /// What the kernel's multicast routes say of a group and sender.
-    fn told(&mut self, group: IpAddr, src: IpAddr) -> Option<Tree> {
+    fn told(&mut self, group: IpAddr, src: IpAddr) -> Option<MulticastTree> {
         let KernelRoutes { trees, socket, .. } = self;
         let trees = trees.get_or_insert_with(|| {
             let all = socket.multicast_routes().unwrap_or_default();
@@ -135,7 +135,7 @@ impl KernelRoutes {
 }
 
 impl Route for KernelRoutes {
-    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> Way {
+    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> RouteDecision {
         let question = (dst, src, iif);
         if let Some(&way) = self.known.get(&question) {
             return way;
@@ -149,9 +149,9 @@ impl Route for KernelRoutes {
     }
 }
 
-fn tree_of(route: &MulticastRoute) -> Tree {
+fn tree_of(route: &MulticastRoute) -> MulticastTree {
     let oifs = route.oifs.iter().copied().filter(|oif| *oif != route.iif).collect();
-    Tree { iif: Some(route.iif), oifs }
+    MulticastTree { iif: Some(route.iif), oifs }
 }
 
 fn is_link_local(address: &IpAddr) -> bool {

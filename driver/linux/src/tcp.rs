@@ -1,7 +1,7 @@
 //! What a bulk transfer asks of its TCP socket: at which rate it leaves, how little waits in it, and that a peer which is
 //! gone is noticed (tcp(7), socket(7)).
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// The kernel does not know it.
-pub fn pace(stream: &TcpStream, bytes_per_s: u64) -> Result<(), Failed> {
+pub fn pace(stream: &TcpStream, bytes_per_s: u64) -> Result<(), SystemError> {
     // All ones is "no limit".
     let rate = bytes_per_s.min(u64::MAX - 1);
     set(stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate, "pace a TCP connection")
@@ -22,7 +22,7 @@ pub fn pace(stream: &TcpStream, bytes_per_s: u64) -> Result<(), Failed> {
 ///
 /// # Errors
 /// The kernel does not know it.
-pub fn hold_back(stream: &TcpStream, bytes: u32) -> Result<(), Failed> {
+pub fn hold_back(stream: &TcpStream, bytes: u32) -> Result<(), SystemError> {
     set(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes, "hold a TCP connection's queue short")
 }
 
@@ -30,7 +30,7 @@ pub fn hold_back(stream: &TcpStream, bytes: u32) -> Result<(), Failed> {
 ///
 /// # Errors
 /// The kernel does not know it.
-pub fn keep_alive(stream: &TcpStream, idle: Duration) -> Result<(), Failed> {
+pub fn keep_alive(stream: &TcpStream, idle: Duration) -> Result<(), SystemError> {
     let idle = i32::try_from(idle.as_secs().max(1)).unwrap_or(i32::MAX);
     let what = "keep a TCP connection alive";
     set(stream, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1i32, what)?;
@@ -39,11 +39,11 @@ pub fn keep_alive(stream: &TcpStream, idle: Duration) -> Result<(), Failed> {
     set(stream, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, &4i32, what)
 }
 
-fn set<T>(stream: &TcpStream, level: i32, option: i32, value: &T, what: &'static str) -> Result<(), Failed> {
+fn set<T>(stream: &TcpStream, level: i32, option: i32, value: &T, what: &'static str) -> Result<(), SystemError> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is valid for reads of `len` bytes and outlives the call; every caller passes a plain integer.
     let rc = unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), len) };
-    if rc == 0 { Ok(()) } else { Err(Failed::last(what)) }
+    if rc == 0 { Ok(()) } else { Err(SystemError::last(what)) }
 }
 
 #[cfg(test)]

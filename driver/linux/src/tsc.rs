@@ -9,7 +9,7 @@
 //! was switched away [`switches`] says; whoever samples drops such samples and counts them.
 
 use std::time::{Duration, Instant};
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 
 /// The counter, in ticks; nothing that stands before it in the program runs after it, and the other way round.
 #[inline(always)]
@@ -75,11 +75,11 @@ impl Calibration {
             watch.clear();
             let start = ticks();
             for _ in 0..steps {
-                watch.enter(Step::Route);
-                watch.leave(Step::Route);
+                watch.enter(ProbePoint::Route);
+                watch.leave(ProbePoint::Route);
             }
             let whole = ticks() - start;
-            let shown = watch.sum(Step::Route).ticks;
+            let shown = watch.sum(ProbePoint::Route).ticks;
             empty.push(shown / f64::from(steps));
             around.push((whole as f64 - shown) / f64::from(steps));
         }
@@ -117,7 +117,7 @@ pub struct Sum {
 pub struct Stopwatch {
     calibration: Calibration,
     open: Vec<Open>,
-    sums: [Sum; Step::ALL.len()],
+    sums: [Sum; ProbePoint::ALL.len()],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,29 +133,29 @@ const DEPTH: usize = 16;
 impl Stopwatch {
     /// At zero.
     pub fn new(calibration: Calibration) -> Stopwatch {
-        Stopwatch { calibration, open: Vec::with_capacity(DEPTH), sums: [Sum::default(); Step::ALL.len()] }
+        Stopwatch { calibration, open: Vec::with_capacity(DEPTH), sums: [Sum::default(); ProbePoint::ALL.len()] }
     }
 
     /// Back to zero.
     pub fn clear(&mut self) {
-        self.sums = [Sum::default(); Step::ALL.len()];
+        self.sums = [Sum::default(); ProbePoint::ALL.len()];
     }
 
     /// What a step has taken.
-    pub fn sum(&self, step: Step) -> Sum {
+    pub fn sum(&self, step: ProbePoint) -> Sum {
         self.sums[step.index()]
     }
 
     /// Nanoseconds of a step on average; `None` if it was not done.
-    pub fn mean_ns(&self, step: Step) -> Option<f64> {
+    pub fn mean_ns(&self, step: ProbePoint) -> Option<f64> {
         let Sum { count, ticks } = self.sum(step);
         (count > 0).then(|| ticks / f64::from(count) * self.calibration.ns_per_tick)
     }
 }
 
-impl Probe for Stopwatch {
+impl ProbeObserver for Stopwatch {
     #[inline]
-    fn enter(&mut self, _: Step) {
+    fn enter(&mut self, _: ProbePoint) {
         self.open.push(Open { start: 0, within: 0.0 });
         if let Some(open) = self.open.last_mut() {
             open.start = ticks();
@@ -163,7 +163,7 @@ impl Probe for Stopwatch {
     }
 
     #[inline]
-    fn leave(&mut self, step: Step) {
+    fn leave(&mut self, step: ProbePoint) {
         let end = ticks();
         let Some(Open { start, within }) = self.open.pop() else { return };
         let whole = end.wrapping_sub(start) as f64;
@@ -195,10 +195,10 @@ mod tests {
             let mut all: Vec<f64> = (0..501)
                 .map(|_| {
                     watch.clear();
-                    watch.enter(Step::FindPsb);
+                    watch.enter(ProbePoint::FindPsb);
                     work();
-                    watch.leave(Step::FindPsb);
-                    watch.sum(Step::FindPsb).ticks
+                    watch.leave(ProbePoint::FindPsb);
+                    watch.sum(ProbePoint::FindPsb).ticks
                 })
                 .collect();
             middle(&mut all)
@@ -214,20 +214,20 @@ mod tests {
         let mut outer: Vec<f64> = (0..501)
             .map(|_| {
                 watch.clear();
-                watch.enter(Step::TearReservation);
+                watch.enter(ProbePoint::TearReservation);
                 for _ in 0..4 {
-                    watch.enter(Step::ResvRefresh);
+                    watch.enter(ProbePoint::ResvRefresh);
                     busy(20_000);
-                    watch.leave(Step::ResvRefresh);
+                    watch.leave(ProbePoint::ResvRefresh);
                 }
-                watch.leave(Step::TearReservation);
-                assert_eq!(watch.sum(Step::ResvRefresh).count, 4);
-                watch.sum(Step::TearReservation).ticks
+                watch.leave(ProbePoint::TearReservation);
+                assert_eq!(watch.sum(ProbePoint::ResvRefresh).count, 4);
+                watch.sum(ProbePoint::TearReservation).ticks
             })
             .collect();
         assert!(middle(&mut outer).abs() < 500.0, "{} ticks of its own", middle(&mut outer));
-        watch.leave(Step::Route); // never entered: nothing happens
-        assert_eq!(watch.mean_ns(Step::Route), None);
+        watch.leave(ProbePoint::Route); // never entered: nothing happens
+        assert_eq!(watch.mean_ns(ProbePoint::Route), None);
     }
 
     #[test]

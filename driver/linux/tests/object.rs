@@ -25,8 +25,8 @@ const OBJECTS: [(&str, &[&str], &[u8]); 7] = [
     ("flow", &["classifier", ".maps", "license"], linux::bpf::OBJECT),
     ("edge", &["classifier", ".maps", "license"], linux::bpf::edge::OBJECT),
     ("boomerang", &["xdp", "classifier", ".text", ".maps", "license"], linux::boomerang::OBJECT),
-    ("parade", &["xdp", ".maps", "license"], linux::boomerang::parade::OBJECT),
-    ("touch", &["xdp", ".maps", "license"], linux::boomerang::parade::TOUCH),
+    ("parade", &["xdp", ".maps", "license"], linux::boomerang::packet_script::OBJECT),
+    ("touch", &["xdp", ".maps", "license"], linux::boomerang::packet_script::TOUCH),
     ("gate", &["socket", ".maps", "license"], linux::sockets::GATE),
     ("checkpoint", &["classifier", ".maps", "license"], linux::bpf::checkpoint::OBJECT),
 ];

@@ -2,20 +2,20 @@
 
 use linux::ethtool::link_speed;
 use linux::netlink::Socket;
-use linux::netlink::notice::{Notice, Notices};
+use linux::netlink::notice::{NetlinkNotice, Notices};
 use linux::netlink::route::RouteEntry;
 use linux::netns::Namespace;
 use linux::offload;
 use linux::route::KernelRoutes;
 use linux::sockets::{Outgoing, RsvpSockets};
 use linux::testbed::build::build;
-use linux::testbed::record::{self, Made, Record};
-use linux::testbed::topology::{Kind, Link, Node, Topology};
+use linux::testbed::record::{self, TestbedRecord, TestbedStep};
+use linux::testbed::topology::{TestbedLink, TestbedNode, TestbedNodeKind, Topology};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
-use terms::ports::{Route, Way};
+use terms::ports::{Route, RouteDecision};
 use terms::{IfIndex, Rate};
 
 /// A line of a host, two routers and a host, removed when dropped.
@@ -32,17 +32,21 @@ impl Scratch {
             return None;
         }
         let name = format!("agent-{what}-{}", std::process::id());
-        let node = |name: &str, kind| Node { name: name.to_owned(), kind };
-        let link = |a, b| Link { ends: [a, b], rate: Rate::from_mbps(100), mtu: 1400 };
+        let node = |name: &str, kind| TestbedNode { name: name.to_owned(), kind };
+        let link = |a, b| TestbedLink { ends: [a, b], rate: Rate::from_mbps(100), mtu: 1400 };
         let dir = std::env::temp_dir().join(&name);
         fs::create_dir(&dir).unwrap();
-        let nodes =
-            vec![node("src", Kind::Host), node("r1", Kind::Router), node("r2", Kind::Router), node("dst", Kind::Host)];
+        let nodes = vec![
+            node("src", TestbedNodeKind::Host),
+            node("r1", TestbedNodeKind::Router),
+            node("r2", TestbedNodeKind::Router),
+            node("dst", TestbedNodeKind::Host),
+        ];
         Some(Scratch { topology: Topology { name, nodes, links: vec![link(0, 1), link(1, 2), link(2, 3)] }, dir })
     }
 
     fn build(&self) -> Vec<Namespace> {
-        build(&self.topology, &mut Record::begin(&self.dir).unwrap()).unwrap()
+        build(&self.topology, &mut TestbedRecord::begin(&self.dir).unwrap()).unwrap()
     }
 }
 
@@ -137,20 +141,20 @@ fn a_router_knows_the_way_and_learns_a_new_one() {
     let index = |name| nodes[1].run(move || Socket::open().unwrap().link_by_name(name).unwrap().index).unwrap();
     let (to_src, to_r2) = (index("to-src"), index("to-r2"));
     let (src, dst) = (IpAddr::V4(ip("10.0.0.1")), IpAddr::V4(ip("10.0.2.2")));
-    let onward = Way::Out { oif: to_r2, gateway: Some(ip("10.0.1.2").into()), source: ip("10.0.1.1").into() };
+    let onward = RouteDecision::Out { oif: to_r2, gateway: Some(ip("10.0.1.2").into()), source: ip("10.0.1.1").into() };
     assert_eq!(routes.route(dst, Some(src), Some(to_src)), onward, "a transit Path");
     assert_eq!(routes.route(dst, Some(src), None), onward, "a source that is not ours");
     assert_eq!(routes.route(dst, None, None), onward);
-    assert_eq!(routes.route(ip("10.0.1.1").into(), None, None), Way::Local);
-    let back = Way::Out { oif: to_src, gateway: None, source: ip("10.0.0.2").into() };
+    assert_eq!(routes.route(ip("10.0.1.1").into(), None, None), RouteDecision::Local);
+    let back = RouteDecision::Out { oif: to_src, gateway: None, source: ip("10.0.0.2").into() };
     assert_eq!(routes.route(src, None, None), back, "on the link");
-    assert_eq!(routes.route(ip("192.0.2.1").into(), None, None), Way::None);
+    assert_eq!(routes.route(ip("192.0.2.1").into(), None, None), RouteDecision::None);
     notices.take().unwrap();
     let detour = RouteEntry { dst: ip("10.0.2.0").into(), prefix: 30, gateway: Some(src), oif: IfIndex(0) };
     nodes[1].run(|| Socket::open().unwrap().replace_route(&detour).unwrap()).unwrap();
-    assert!(notices.take().unwrap().contains(&Notice::Route(Some((ip("10.0.2.0").into(), 30)))));
+    assert!(notices.take().unwrap().contains(&NetlinkNotice::Route(Some((ip("10.0.2.0").into(), 30)))));
     routes.forget().unwrap();
-    let detoured = Way::Out { oif: to_src, gateway: Some(src), source: ip("10.0.0.2").into() };
+    let detoured = RouteDecision::Out { oif: to_src, gateway: Some(src), source: ip("10.0.0.2").into() };
     assert_eq!(routes.route(dst, None, None), detoured);
 }
 
@@ -162,7 +166,7 @@ fn libc_emsgsize() -> i32 {
 fn take(sockets: &mut RsvpSockets, sent: &Outgoing<'_>) -> (IfIndex, u8) {
     for _ in 0..500 {
         let mut got = None;
-        let one = |m: linux::sockets::Received<'_>| got = Some((m.iif, m.ttl, m.src, m.dst, m.bytes.to_vec()));
+        let one = |m: linux::sockets::ReceivedMessage<'_>| got = Some((m.iif, m.ttl, m.src, m.dst, m.bytes.to_vec()));
         sockets.receive(one).unwrap();
         if let Some((iif, ttl, src, dst, bytes)) = got {
             assert_eq!((src, dst, bytes.as_slice()), (sent.src, sent.dst, sent.bytes));
@@ -177,11 +181,11 @@ fn take(sockets: &mut RsvpSockets, sent: &Outgoing<'_>) -> (IfIndex, u8) {
 fn a_namespace_of_others_is_neither_used_nor_removed() {
     let Some(scratch) = Scratch::new("foreign") else { return };
     let foreign = linux::netns::Guarded::create(&scratch.topology.namespace(2)).unwrap();
-    let failed = build(&scratch.topology, &mut Record::begin(&scratch.dir).unwrap()).unwrap_err();
+    let failed = build(&scratch.topology, &mut TestbedRecord::begin(&scratch.dir).unwrap()).unwrap_err();
     assert!(failed.to_string().contains(foreign.name()), "{failed}");
     let made = record::read(&scratch.dir).unwrap();
     assert_eq!(made.len(), 2, "what was made before it is written down: {made:?}");
-    assert!(!made.contains(&Made::Namespace(foreign.name().to_owned())));
+    assert!(!made.contains(&TestbedStep::Namespace(foreign.name().to_owned())));
     record::remove(&scratch.dir, &made).unwrap();
     assert!(Namespace::exists(foreign.name()));
     assert!(!Namespace::exists(&scratch.topology.namespace(0)));

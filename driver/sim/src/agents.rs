@@ -1,9 +1,9 @@
 //! What agents are told, what they say, and what becomes of it.
 
-use crate::link::Why;
-use crate::scenario::{Action, Ask, NodeId};
-use crate::story::What;
-use crate::world::{Due, Watch, World};
+use crate::link::LossReason;
+use crate::run_trace::TraceEvent;
+use crate::scenario::{NodeId, ScenarioAction, SimReservation};
+use crate::world::{Due, WatchLevel, World};
 use node::io::{AppCall, AppId, Input, Output, Upcall};
 use std::collections::VecDeque;
 use terms::{FlowSpec, SenderTemplate, Session, Style};
@@ -58,12 +58,12 @@ impl World {
                 Output::Upcall { app, upcall } => {
                     answers.extend(self.answer(id, app, &upcall));
                     self.promise(id, &upcall);
-                    self.story.tell(now, id, What::Upcall(app, upcall));
+                    self.story.tell(now, id, TraceEvent::Upcall(app, upcall));
                 }
                 Output::Boomerang(said) => self.boomerang(id, said),
                 Output::Event(event) => {
                     self.note_for_book(id, &event);
-                    self.story.tell(now, id, What::Event(event));
+                    self.story.tell(now, id, TraceEvent::Event(event));
                 }
                 Output::ReserveSequences { upto } => reserve = Some(upto),
             }
@@ -123,52 +123,52 @@ impl World {
 
     /// Whether the agent, its ledger and its plane still agree, if the run is watched.
     fn look_after(&mut self, id: NodeId) {
-        let Watch::EveryStep(None) = self.watch else { return };
+        let WatchLevel::EveryStep(None) = self.watch else { return };
         if let Err(law) = self.laws(id) {
-            self.watch = Watch::EveryStep(Some(self.broke(Some(id), law)));
+            self.watch = WatchLevel::EveryStep(Some(self.broke(Some(id), law)));
         }
     }
 
     /// Something of the script, or of whoever plays.
-    pub(crate) fn carry(&mut self, action: &Action) {
+    pub(crate) fn carry(&mut self, action: &ScenarioAction) {
         self.promises_end_with(action);
         match *action {
-            Action::Send { node, app, session, template, tspec } => {
+            ScenarioAction::Send { node, app, session, template, tspec } => {
                 self.tell(node, Input::App(AppCall::Sender { app, session, template, tspec, ttl: 64 }));
             }
-            Action::Unsend { node, app, session, template } => {
+            ScenarioAction::Unsend { node, app, session, template } => {
                 self.tell(node, Input::App(AppCall::SenderGone { app, session, template }));
             }
-            Action::Receive { node, app, session, ask } => self.receive(node, app, session, ask),
-            Action::Release { node, app } => {
+            ScenarioAction::Receive { node, app, session, ask } => self.receive(node, app, session, ask),
+            ScenarioAction::Release { node, app } => {
                 self.asks.retain(|(n, a, _), _| (*n, *a) != (node, app));
                 self.tell(node, Input::App(AppCall::Release { app, session: None }));
             }
-            Action::Book { node, ref who, ref call } => self.call_book(node, who, call.clone()),
-            Action::Boomerang { node, ref call } => self.tell(node, Input::Boomerang(call.clone())),
-            Action::Crash(node) => {
+            ScenarioAction::Book { node, ref who, ref call } => self.call_book(node, who, call.clone()),
+            ScenarioAction::Boomerang { node, ref call } => self.tell(node, Input::Boomerang(call.clone())),
+            ScenarioAction::Crash(node) => {
                 self.stations[node.0].end();
                 self.asks.retain(|(n, _, _), _| *n != node);
             }
-            Action::Restart(node) => self.start_agent(node),
-            Action::Stop(node) => self.tell(node, Input::Stop),
-            Action::FailPlane { node, batches } => self.stations[node.0].failing += batches,
-            Action::LinkDown(link) => self.set_link(link, Why::Told, true),
-            Action::LinkUp(link) => self.set_link(link, Why::Told, false),
-            Action::Impair(link, impairment) => self.impair(link, impairment, false),
-            Action::ImpairData(link, impairment) => self.impair(link, impairment, true),
-            Action::NodeDown(node) => self.set_power(node, true),
-            Action::NodeUp(node) => self.set_power(node, false),
-            Action::Partition(ref nodes) => self.partition(nodes),
-            Action::Heal => self.heal(),
-            Action::ClockStep { node, by_nanos } => {
+            ScenarioAction::Restart(node) => self.start_agent(node),
+            ScenarioAction::Stop(node) => self.tell(node, Input::Stop),
+            ScenarioAction::FailPlane { node, batches } => self.stations[node.0].failing += batches,
+            ScenarioAction::LinkDown(link) => self.set_link(link, LossReason::Told, true),
+            ScenarioAction::LinkUp(link) => self.set_link(link, LossReason::Told, false),
+            ScenarioAction::Impair(link, impairment) => self.impair(link, impairment, false),
+            ScenarioAction::ImpairData(link, impairment) => self.impair(link, impairment, true),
+            ScenarioAction::NodeDown(node) => self.set_power(node, true),
+            ScenarioAction::NodeUp(node) => self.set_power(node, false),
+            ScenarioAction::Partition(ref nodes) => self.partition(nodes),
+            ScenarioAction::Heal => self.heal(),
+            ScenarioAction::ClockStep { node, by_nanos } => {
                 let calendar = &mut self.stations[node.0].calendar;
                 *calendar = calendar.saturating_add(by_nanos);
             }
         }
     }
 
-    fn receive(&mut self, node: NodeId, app: AppId, session: Session, ask: Ask) {
+    fn receive(&mut self, node: NodeId, app: AppId, session: Session, ask: SimReservation) {
         self.asks.insert((node, app, session), ask);
         self.tell(node, Input::App(AppCall::Receiver { app, session }));
         // A sender that is known already was told of before, or will be by the call above; a changed ask needs a call.

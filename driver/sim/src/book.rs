@@ -5,13 +5,13 @@ use crate::map::position;
 use crate::scenario::NodeId;
 use crate::station::Station;
 use crate::world::{Due, World};
-use broker::io::{Action, Answer, CallId, Order, Table};
-use broker::{Batch, Broker, Call, Config, Event, Input, Output, Record, Reply, State};
+use broker::io::{CallId, CallResult, Order, OrderAction, RecordTable};
+use broker::{Batch, BookingState, Bookings, Call, Config, Event, Input, JournalRecord, Output, Reply};
 use node::io::{Event as NodeEvent, Premium, Reservable};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use terms::book::{Binding, Caller, Handle, ResourceId, Role, burst};
-use terms::ports::Policy;
-use terms::ports::book::{BindQuestion, Question, Verdict};
+use terms::book::{Binding, Caller, CallerRole, Handle, ResourceId, burst};
+use terms::ports::PolicyPort;
+use terms::ports::book::{BindQuestion, PolicyDecision, Question};
 use terms::{Dscp, IfIndex, Rate, Span, Time};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, PlanOp};
@@ -21,14 +21,14 @@ const DISK: Span = Span::from_millis(1);
 
 /// A node's book, its disk, and what its orders have made so.
 #[derive(Default)]
-pub struct Desk {
+pub struct BookingHost {
     /// The engine, while the agent lives.
-    pub broker: Option<Broker>,
-    disk: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
+    pub broker: Option<Bookings>,
+    disk: BTreeMap<(RecordTable, Vec<u8>), Vec<u8>>,
     unwritten: VecDeque<Batch>,
     orders: VecDeque<Order>,
-    kernel: BTreeMap<(Handle, usize), Made>,
-    log: Vec<(Time, Said)>,
+    kernel: BTreeMap<(Handle, usize), OrderEffect>,
+    log: Vec<(Time, BookingOutput)>,
     calls: u64,
     lives: u8,
     alarm: Option<Time>,
@@ -38,7 +38,7 @@ pub struct Desk {
 
 /// What an order has made so.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Made {
+pub struct OrderEffect {
     /// Of which resource.
     pub resource: String,
     /// Whose.
@@ -50,7 +50,7 @@ pub struct Made {
 
 /// What a book said.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Said {
+pub enum BookingOutput {
     /// To a call, by its number: they are counted from 1.
     Reply(u64, Reply),
     /// To whoever listens.
@@ -62,37 +62,37 @@ pub enum Said {
 /// In a simulation everybody may have everything that there is.
 struct Anybody;
 
-impl Policy for Anybody {
-    fn decide(&self, _: &Question<'_>) -> Verdict {
-        Verdict { rule: "anybody".into(), denied: None }
+impl PolicyPort for Anybody {
+    fn decide(&self, _: &Question<'_>) -> PolicyDecision {
+        PolicyDecision { rule: "anybody".into(), denied: None }
     }
 
-    fn may_bind(&self, _: &BindQuestion<'_>) -> Verdict {
-        Verdict { rule: "anybody".into(), denied: None }
+    fn may_bind(&self, _: &BindQuestion<'_>) -> PolicyDecision {
+        PolicyDecision { rule: "anybody".into(), denied: None }
     }
 }
 
-impl Desk {
+impl BookingHost {
     /// What was said so far, and when.
-    pub fn log(&self) -> &[(Time, Said)] {
+    pub fn log(&self) -> &[(Time, BookingOutput)] {
         &self.log
     }
 
     /// What the data plane has at this instant.
-    pub fn kernel(&self) -> impl Iterator<Item = (Handle, &Made)> {
+    pub fn kernel(&self) -> impl Iterator<Item = (Handle, &OrderEffect)> {
         self.kernel.iter().map(|((handle, _), made)| (*handle, made))
     }
 
     /// The reservation that a call, by its number, was granted.
     pub fn granted(&self, call: u64) -> Option<Handle> {
         self.log.iter().find_map(|(_, said)| match said {
-            Said::Reply(id, Ok(Answer::Reservation(view))) if *id == call => Some(view.handle),
+            BookingOutput::Reply(id, Ok(CallResult::Reservation(view))) if *id == call => Some(view.handle),
             _ => None,
         })
     }
 
     /// In which state a reservation is, while the agent lives.
-    pub fn state(&self, handle: Handle) -> Option<State> {
+    pub fn state(&self, handle: Handle) -> Option<BookingState> {
         self.broker.as_ref()?.peek(handle)
     }
 
@@ -119,7 +119,7 @@ impl World {
         }
         let Some(desk) = &mut self.stations[id.0].desk else { return };
         desk.calls += 1;
-        let caller = Caller { name: who.into(), groups: Vec::new(), role: Role::Owner };
+        let caller = Caller { name: who.into(), groups: Vec::new(), role: CallerRole::Owner };
         let input = Input::Call { id: CallId(desk.calls), caller, call };
         self.tell_book(id, input);
     }
@@ -136,11 +136,11 @@ impl World {
         own[..8].copy_from_slice(&seed.to_be_bytes());
         own[8..16].copy_from_slice(&(id.0 as u64).to_be_bytes());
         own[16] = desk.lives;
-        desk.broker = Some(Broker::new(Config::default(), own));
-        let records: Vec<Record> = desk
+        desk.broker = Some(Bookings::new(Config::default(), own));
+        let records: Vec<JournalRecord> = desk
             .disk
             .iter()
-            .map(|((table, key), value)| Record { table: *table, key: key.clone(), value: Some(value.clone()) })
+            .map(|((table, key), value)| JournalRecord { table: *table, key: key.clone(), value: Some(value.clone()) })
             .collect();
         for record in records {
             self.tell_book(id, Input::Recovering(record));
@@ -181,8 +181,8 @@ impl World {
                     desk.orders.push_back(order);
                     due.push((now + station.spec.plane_delay, Due::Enforced { node: id.0 as u32, life: station.life }));
                 }
-                Output::Reply { id, reply } => desk.log.push((now, Said::Reply(id.0, reply))),
-                Output::Event(event) => desk.log.push((now, Said::Event(event))),
+                Output::Reply { id, reply } => desk.log.push((now, BookingOutput::Reply(id.0, reply))),
+                Output::Event(event) => desk.log.push((now, BookingOutput::Event(event))),
                 Output::Corrupt { table, what, .. } => {
                     unreachable!("a disk of ours is what we wrote: {table:?}, {what}")
                 }
@@ -250,18 +250,20 @@ impl World {
         let Some(order) = desk.orders.pop_front() else { return };
         let place = (order.handle, order.part);
         let (binding, amount) = match &order.action {
-            Action::Enable { binding, amount } | Action::Change { binding, amount } => (binding.clone(), *amount),
-            Action::Disable { binding } => (binding.clone(), 0),
+            OrderAction::Enable { binding, amount } | OrderAction::Change { binding, amount } => {
+                (binding.clone(), *amount)
+            }
+            OrderAction::Disable { binding } => (binding.clone(), 0),
         };
-        let made = Made { resource: order.resource.clone(), binding, amount, order: order.clone() };
+        let made = OrderEffect { resource: order.resource.clone(), binding, amount, order: order.clone() };
         let had = if amount == 0 { desk.kernel.remove(&place) } else { desk.kernel.insert(place, made.clone()) };
-        desk.log.push((now, Said::Done(order.clone())));
+        desk.log.push((now, BookingOutput::Done(order.clone())));
         self.change_edge(id, &made, had.as_ref());
         self.tell_book(id, Input::Enforced { id: order.id, result: Ok(()) });
     }
 
     /// The rule of a network part at its interface's outgoing edge, and the classes behind it.
-    fn change_edge(&mut self, id: NodeId, made: &Made, had: Option<&Made>) {
+    fn change_edge(&mut self, id: NodeId, made: &OrderEffect, had: Option<&OrderEffect>) {
         let now = self.now();
         let station = &mut self.stations[id.0];
         let Some((oif, _)) = interface(station, &made.resource) else { return };
@@ -318,7 +320,7 @@ fn fields(binding: Option<&Binding>) -> Option<MultiField> {
     Some(MultiField::from(*flow))
 }
 
-fn rule(made: &Made) -> EdgeRule {
+fn rule(made: &OrderEffect) -> EdgeRule {
     let rate = Rate::from_bps(made.amount);
     let shape = made.order.shape;
     let tcp = matches!(&made.binding, Some(Binding::Flow(flow)) if flow.is_tcp());

@@ -1,9 +1,9 @@
 //! A world before its first instant: directions of links, ways, what feeds what, and the first events.
 
-use crate::hop::{Conditioning, Egress, Hop};
-use crate::map::{Map, position};
+use crate::hop::{Conditioning, HopPort, HopQueue};
+use crate::map::{RouteMap, position};
 use crate::packet::NONE;
-use crate::scenario::{Action, EgressSpec, LinkId, NodeId, Scenario};
+use crate::scenario::{EgressSpec, LinkId, NodeId, Scenario, ScenarioAction};
 use crate::world::{Due, Unplayable, World};
 use std::collections::BTreeMap;
 use terms::Time;
@@ -15,7 +15,7 @@ const DROPPERS: u64 = 1 << 32;
 const MARKERS: u64 = 2 << 32;
 
 /// The directions of all links.
-pub(crate) fn hops(scenario: &Scenario, map: &Map) -> Result<Vec<Hop>, Unplayable> {
+pub(crate) fn hops(scenario: &Scenario, map: &RouteMap) -> Result<Vec<HopPort>, Unplayable> {
     let named: BTreeMap<(usize, usize), &EgressSpec> =
         scenario.egress.iter().map(|spec| ((spec.link.0, spec.side), spec)).collect();
     let mut hops = Vec::with_capacity(2 * scenario.links.len());
@@ -23,18 +23,18 @@ pub(crate) fn hops(scenario: &Scenario, map: &Map) -> Result<Vec<Hop>, Unplayabl
         for side in 0..2 {
             let (node, interface) = map.end(LinkId(n), side);
             let from = (node.0 as u32, position(interface) as u32);
-            let mut hop = Hop::new(link, from, link.ends[1 - side].0 as u32);
+            let mut hop = HopPort::new(link, from, link.ends[1 - side].0 as u32);
             let spec = named.get(&(n, side));
             let number = hops.len() as u64;
             let queue = spec.map_or(&scenario.queue, |spec| &spec.queue);
             let fail = |what| Unplayable { what: format!("link {n}, side {side}: {what}") };
-            hop.egress = Egress::new(queue, link, [scenario.seed, DROPPERS | number]).map_err(fail)?;
+            hop.egress = HopQueue::new(queue, link, [scenario.seed, DROPPERS | number]).map_err(fail)?;
             if let Some(conditioner) = spec.and_then(|spec| spec.conditioner) {
                 let stream = [scenario.seed, MARKERS | number];
                 let conditioning = Conditioning::new(&conditioner, link.rate, stream).map_err(fail)?;
                 hop.conditioning = Some(Box::new(conditioning));
             }
-            hop.colored = hop.conditioning.is_some() || !matches!(hop.egress, Egress::Fifo | Egress::Limited(_));
+            hop.colored = hop.conditioning.is_some() || !matches!(hop.egress, HopQueue::Fifo | HopQueue::Limited(_));
             hops.push(hop);
         }
     }
@@ -129,21 +129,21 @@ impl World {
 }
 
 /// The node of an address; one that is nobody's is no node.
-pub(crate) fn target(map: &Map, dst: std::net::IpAddr) -> u16 {
+pub(crate) fn target(map: &RouteMap, dst: std::net::IpAddr) -> u16 {
     map.owner(dst).map_or(u16::MAX, |node| node.0 as u16)
 }
 
 /// Whether an action may change what a link does.
-pub(crate) fn meddles(action: &Action) -> bool {
+pub(crate) fn meddles(action: &ScenarioAction) -> bool {
     matches!(
         action,
-        Action::LinkDown(_)
-            | Action::LinkUp(_)
-            | Action::Impair(..)
-            | Action::ImpairData(..)
-            | Action::NodeDown(_)
-            | Action::NodeUp(_)
-            | Action::Partition(_)
-            | Action::Heal
+        ScenarioAction::LinkDown(_)
+            | ScenarioAction::LinkUp(_)
+            | ScenarioAction::Impair(..)
+            | ScenarioAction::ImpairData(..)
+            | ScenarioAction::NodeDown(_)
+            | ScenarioAction::NodeUp(_)
+            | ScenarioAction::Partition(_)
+            | ScenarioAction::Heal
     )
 }

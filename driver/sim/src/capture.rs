@@ -1,7 +1,7 @@
 //! Captures: every packet that leaves by a direction, as a pcap file that Wireshark opens: real IPv4, TCP, UDP and RSVP headers
 //! with options and checksums, payload of zeros, cut to a snap length. Times are simulated, from 1970.
 
-use crate::packet::{IPV4_HEADER, Kind, Packet, TCP, UDP};
+use crate::packet::{IPV4_HEADER, PacketKind, SimPacket, TCP, UDP};
 use crate::scenario::CaptureSpec;
 use crate::tcp::SYN_LEN;
 use crate::world::World;
@@ -71,15 +71,17 @@ impl World {
         let context =
             Context { flow: self.flow_of(number), mss: self.mss_of(&packet), window: self.window_of(&packet) };
         let (IpAddr::V4(src), IpAddr::V4(dst)) = (context.flow.src, context.flow.dst) else { return };
-        let message = (packet.kind == Kind::Signal).then(|| self.messages.get(packet.flow)).flatten();
+        let message = (packet.kind == PacketKind::Signal).then(|| self.messages.get(packet.flow)).flatten();
         let alert = message.is_some_and(|message| message.alert);
         let mut bytes = ipv4(&packet, context.flow.protocol, alert, src, dst);
         let ip = bytes.len();
         match packet.kind {
-            Kind::Signal => bytes.extend(message.iter().flat_map(|message| message.bytes.iter())),
-            Kind::Data if context.flow.protocol == UDP => udp(&mut bytes, &packet, &context.flow),
-            Kind::Data => {}
-            Kind::Syn | Kind::SynAck | Kind::Segment | Kind::Ack => tcp(&mut bytes, &packet, &context),
+            PacketKind::Signal => bytes.extend(message.iter().flat_map(|message| message.bytes.iter())),
+            PacketKind::Data if context.flow.protocol == UDP => udp(&mut bytes, &packet, &context.flow),
+            PacketKind::Data => {}
+            PacketKind::Syn | PacketKind::SynAck | PacketKind::Segment | PacketKind::Ack => {
+                tcp(&mut bytes, &packet, &context)
+            }
         }
         if let (Some(at), true) = (checksum_at(context.flow.protocol), bytes.len() > ip) {
             let length = u32::from(packet.len) - ip as u32;
@@ -94,16 +96,16 @@ impl World {
         self.captures[capture as usize].record(left, u32::from(packet.len), &bytes);
     }
 
-    fn mss_of(&self, packet: &Packet) -> u32 {
+    fn mss_of(&self, packet: &SimPacket) -> u32 {
         match packet.kind {
-            Kind::Data | Kind::Signal => 0,
+            PacketKind::Data | PacketKind::Signal => 0,
             _ => self.tcp.details[packet.flow as usize].spec.tcp.mss,
         }
     }
 
-    fn window_of(&self, packet: &Packet) -> u32 {
+    fn window_of(&self, packet: &SimPacket) -> u32 {
         match packet.kind {
-            Kind::Data | Kind::Signal => 0,
+            PacketKind::Data | PacketKind::Signal => 0,
             _ => {
                 let window = self.tcp.details[packet.flow as usize].spec.tcp.window.get();
                 u32::try_from(window).unwrap_or(u32::MAX).min(1 << 30)
@@ -112,7 +114,7 @@ impl World {
     }
 }
 
-fn ipv4(packet: &Packet, protocol: u8, alert: bool, src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
+fn ipv4(packet: &SimPacket, protocol: u8, alert: bool, src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
     let mut bytes = vec![if alert { 0x46 } else { 0x45 }, packet.dscp << 2];
     bytes.extend(packet.len.to_be_bytes());
     // Not to be fragmented, so the identification may be anything (RFC 6864).
@@ -128,20 +130,20 @@ fn ipv4(packet: &Packet, protocol: u8, alert: bool, src: Ipv4Addr, dst: Ipv4Addr
     bytes
 }
 
-fn udp(bytes: &mut Vec<u8>, packet: &Packet, flow: &FlowKey) {
+fn udp(bytes: &mut Vec<u8>, packet: &SimPacket, flow: &FlowKey) {
     for word in [flow.src_port, flow.dst_port, packet.len.saturating_sub(IPV4_HEADER as u16), 0] {
         bytes.extend(word.to_be_bytes());
     }
 }
 
 /// Both initial sequence numbers are zero; a SYN takes one.
-fn tcp(bytes: &mut Vec<u8>, packet: &Packet, context: &Context) {
+fn tcp(bytes: &mut Vec<u8>, packet: &SimPacket, context: &Context) {
     let Context { flow, mss, window } = *context;
     let place = |segment: u32| 1u32.wrapping_add(segment.wrapping_mul(mss));
     let (seq, ack, flags) = match packet.kind {
-        Kind::Syn => (0, 0, SYN),
-        Kind::SynAck => (0, 1, SYN | ACK),
-        Kind::Segment => (place(packet.words[0]), 1, ACK),
+        PacketKind::Syn => (0, 0, SYN),
+        PacketKind::SynAck => (0, 1, SYN | ACK),
+        PacketKind::Segment => (place(packet.words[0]), 1, ACK),
         _ => (1, place(packet.words[0]), ACK),
     };
     let shift = (u32::BITS - window.leading_zeros()).saturating_sub(16);
@@ -156,7 +158,7 @@ fn tcp(bytes: &mut Vec<u8>, packet: &Packet, context: &Context) {
         debug_assert_eq!(options.len() as u32 + 40, SYN_LEN);
     }
     let blocks: Vec<_> = packet.words[1..].chunks_exact(2).filter(|block| block[1] != 0).collect();
-    if packet.kind == Kind::Ack && !blocks.is_empty() {
+    if packet.kind == PacketKind::Ack && !blocks.is_empty() {
         options.extend([1, 1, 5, 2 + 8 * blocks.len() as u8]);
         options.extend(blocks.iter().flat_map(|block| [place(block[0]), place(block[1])]).flat_map(u32::to_be_bytes));
     }

@@ -1,6 +1,6 @@
 //! Checkers: what must hold in every run, whatever happens in it.
 
-use crate::hop::Egress;
+use crate::hop::HopQueue;
 use crate::packet::NONE;
 use crate::scenario::{NodeId, Tally};
 use crate::world::{Broken, World};
@@ -33,7 +33,7 @@ impl World {
             }
             let held = hop.conditioning.as_ref().map_or(0, |conditioning| conditioning.packets() as u64);
             let queued = match &hop.egress {
-                Egress::Tree(tree) => {
+                HopQueue::Tree(tree) => {
                     let leaves = tree.leaves().filter_map(|(leaf, _)| tree.counters(leaf));
                     u64::from(tree.queued()) + leaves.map(|leaf| leaf.held.packets).sum::<u64>()
                 }
@@ -45,7 +45,7 @@ impl World {
             if hop.is_simple() && sum(&tally.offered) - sum(&tally.dropped) != hop.entered {
                 return Err("a queue makes or swallows packets");
             }
-            if let Egress::Rio(rio) = &hop.egress {
+            if let HopQueue::Rio(rio) = &hop.egress {
                 rio.agrees(&tally)?;
             }
         }

@@ -1,9 +1,9 @@
 //! TCP connections by the thousand: what a sending and a receiving host know of each.
 
-use crate::map::Map;
+use crate::map::RouteMap;
 use crate::packet::{NONE, TCP};
 use crate::scenario::{NodeId, Scenario, TcpReport, TcpSpec};
-use crate::tcp::{Conduct, HEADERS, Receiver, Sender};
+use crate::tcp::{Conduct, HEADERS, TcpReceiver, TcpSender};
 use terms::{Bytes, FlowKey, Span, Time};
 
 /// All connections.
@@ -38,7 +38,7 @@ pub struct SenderEnd {
     /// The receiver's node.
     pub peer: u16,
     /// The sender.
-    pub tcp: Sender,
+    pub tcp: TcpSender,
     /// Code point of its packets.
     pub dscp: u8,
 }
@@ -50,7 +50,7 @@ pub struct ReceiverEnd {
     /// When its timer's event is set, ns; `u64::MAX`: none is.
     pub alarm: u64,
     /// The receiver.
-    pub tcp: Receiver,
+    pub tcp: TcpReceiver,
     /// The direction by which it sends.
     pub hop: u32,
     /// How it behaves.
@@ -80,7 +80,7 @@ pub struct Details {
 
 impl Connections {
     /// The connections of a scenario that means something.
-    pub fn new(scenario: &Scenario, map: &Map) -> Connections {
+    pub fn new(scenario: &Scenario, map: &RouteMap) -> Connections {
         let mut all = Connections::default();
         for spec in &scenario.connections {
             let conduct = Conduct::new(&spec.tcp);
@@ -95,7 +95,7 @@ impl Connections {
         all
     }
 
-    fn add(&mut self, spec: &TcpSpec, map: &Map, conduct: u16) {
+    fn add(&mut self, spec: &TcpSpec, map: &RouteMap, conduct: u16) {
         let mss = u64::from(spec.tcp.mss);
         let segments =
             spec.bytes.map_or(u32::MAX, |bytes| u32::try_from(bytes.get().div_ceil(mss)).unwrap_or(u32::MAX));
@@ -106,7 +106,7 @@ impl Connections {
         let (from, to) = (spec.from.0 as u16, spec.to.0 as u16);
         let dscp = spec.tcp.dscp.0;
         self.senders.push(SenderEnd {
-            tcp: Sender::new(&self.conducts[usize::from(conduct)], segments),
+            tcp: TcpSender::new(&self.conducts[usize::from(conduct)], segments),
             alarm: u64::MAX,
             hop: NONE,
             last: segments.wrapping_sub(1),
@@ -116,7 +116,7 @@ impl Connections {
             conduct,
             dscp,
         });
-        let tcp = Receiver::default();
+        let tcp = TcpReceiver::default();
         self.receivers.push(ReceiverEnd { tcp, alarm: u64::MAX, hop: NONE, peer: from, conduct, dscp });
         let nobody = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
         let address = |node| map.address(node).unwrap_or(nobody);

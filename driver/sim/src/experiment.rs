@@ -3,12 +3,15 @@
 //! of other packets is swept from nothing to beyond the link's rate, without and with a reservation.
 //!
 //! What the paper shows in Figures 5 to 8 (throughput, frame rate, damage of the video, throughput of the flood) is
-//! what [`video`] returns, one [`Point`] for each flood rate.
+//! what [`video`] returns, one [`SimPoint`] for each flood rate.
 
 use crate::map::address;
-use crate::scenario::{Action, Ask, LinkId, LinkSpec, NodeId, NodeSpec, Pattern, Scenario, SourceId, SourceSpec};
+use crate::run_trace::TraceEvent;
+use crate::scenario::{
+    LinkId, NodeId, Scenario, ScenarioAction, SendPattern, SimLinkSpec, SimNodeSpec, SimReservation, SourceId,
+    SourceSpec,
+};
 use crate::sink::FlowReport;
-use crate::story::What;
 use crate::world::{Broken, Unplayable, World};
 use node::io::{AppId, Upcall};
 use terms::{Bytes, FlowKey, Rate, SenderTemplate, Session, Span, Time, Tspec};
@@ -40,7 +43,7 @@ const COOL_DOWN: Span = Span::from_millis(500);
 
 /// A sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sweep {
+pub struct SimSweep {
     /// Flood rates, IP bytes.
     pub floods: Vec<Rate>,
     /// How long each point is measured.
@@ -51,10 +54,10 @@ pub struct Sweep {
     pub seed: u64,
 }
 
-impl Default for Sweep {
+impl Default for SimSweep {
     /// 0 to 12 Mbit/s in steps of 1, 10 s each, on HTB as the kernel has it.
-    fn default() -> Sweep {
-        Sweep {
+    fn default() -> SimSweep {
+        SimSweep {
             floods: (0..=12).map(Rate::from_mbps).collect(),
             measured: Span::from_secs(10),
             scheduler: SchedulerKind::Htb,
@@ -65,7 +68,7 @@ impl Default for Sweep {
 
 /// One point of the sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Point {
+pub struct SimPoint {
     /// The flood offered.
     pub offered: Rate,
     /// Whether the video's bandwidth was reserved.
@@ -82,7 +85,7 @@ pub struct Point {
     pub events: u64,
 }
 
-impl Point {
+impl SimPoint {
     /// Rate on the bottleneck's wire of the video that arrived: IP bytes and the overhead of each packet.
     pub fn video_wire_rate(&self) -> Rate {
         self.video.throughput().with_overhead(14, VIDEO_PACKET)
@@ -91,7 +94,7 @@ impl Point {
 
 /// Why a sweep ended early.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failed {
+pub enum ExperimentError {
     /// The scenario means nothing.
     Unplayable(Unplayable),
     /// A law did not hold: our own fault.
@@ -101,8 +104,8 @@ pub enum Failed {
 /// Plays the sweep without and with a reservation, in that order for each flood rate.
 ///
 /// # Errors
-/// [`Failed`]: the sweep means nothing, or a checker found a law broken.
-pub fn video(sweep: &Sweep) -> Result<Vec<Point>, Failed> {
+/// [`ExperimentError`]: the sweep means nothing, or a checker found a law broken.
+pub fn video(sweep: &SimSweep) -> Result<Vec<SimPoint>, ExperimentError> {
     let mut points = Vec::with_capacity(2 * sweep.floods.len());
     for &offered in &sweep.floods {
         for reserved in [false, true] {
@@ -116,12 +119,12 @@ pub fn video(sweep: &Sweep) -> Result<Vec<Point>, Failed> {
 ///
 /// # Errors
 /// As [`video`].
-pub fn video_point(sweep: &Sweep, offered: Rate, reserved: bool) -> Result<Point, Failed> {
+pub fn video_point(sweep: &SimSweep, offered: Rate, reserved: bool) -> Result<SimPoint, ExperimentError> {
     let scenario = video_scenario(sweep, offered, reserved);
-    let mut world = World::new(&scenario).map_err(Failed::Unplayable)?;
+    let mut world = World::new(&scenario).map_err(ExperimentError::Unplayable)?;
     world.run_until(scenario.measured.1 + COOL_DOWN);
-    world.check().map_err(Failed::Broken)?;
-    Ok(Point {
+    world.check().map_err(ExperimentError::Broken)?;
+    Ok(SimPoint {
         offered,
         reserved,
         video: world.flow(SourceId(0)),
@@ -142,7 +145,7 @@ pub fn set_up_time(world: &World, receiver: NodeId) -> Option<Span> {
 /// form a line and nothing else is on them.
 pub fn round_trip(scenario: &Scenario, packet: u32) -> Span {
     let one =
-        |link: &LinkSpec| link.delay + link.rate.span_for(Bytes::new(u64::from(packet) + u64::from(link.overhead)));
+        |link: &SimLinkSpec| link.delay + link.rate.span_for(Bytes::new(u64::from(packet) + u64::from(link.overhead)));
     scenario.links.iter().map(one).fold(Span::ZERO, |sum, span| sum + span + span)
 }
 
@@ -151,7 +154,7 @@ fn confirmed_at(world: &World, receiver: NodeId) -> Option<Time> {
 }
 
 fn first(world: &World, node: NodeId, wanted: fn(&Upcall) -> bool) -> Option<Time> {
-    let is = |what: &What| matches!(what, What::Upcall(_, upcall) if wanted(upcall));
+    let is = |what: &TraceEvent| matches!(what, TraceEvent::Upcall(_, upcall) if wanted(upcall));
     world.story().of(node).find(|line| is(&line.what)).map(|line| line.at)
 }
 
@@ -161,11 +164,11 @@ pub fn testbed(scheduler: SchedulerKind, refresh: Span, seed: u64) -> Scenario {
     let rates = [100, 10, 100];
     let links = rates.iter().enumerate().map(|(n, mbit)| {
         let (rate, delay) = (Rate::from_mbps(*mbit), Span::from_micros(50));
-        LinkSpec::ethernet(NodeId(n), NodeId(n + 1), rate, delay, scheduler)
+        SimLinkSpec::ethernet(NodeId(n), NodeId(n + 1), rate, delay, scheduler)
     });
     Scenario {
         seed,
-        nodes: names.iter().map(|name| NodeSpec::new(name, refresh)).collect(),
+        nodes: names.iter().map(|name| SimNodeSpec::new(name, refresh)).collect(),
         links: links.collect(),
         ..Scenario::default()
     }
@@ -200,29 +203,35 @@ pub fn video_tspec() -> Tspec {
 /// The video stream between those ports.
 pub fn video_source(src_port: u16, dst_port: u16, from: Time, until: Time) -> SourceSpec {
     let interval = Span::from_nanos(Span::NANOS_PER_SEC / FRAMES_PER_SECOND);
-    let pattern = Pattern::Video { interval, packets: FRAME_PACKETS, spread_percent: 90 };
+    let pattern = SendPattern::Video { interval, packets: FRAME_PACKETS, spread_percent: 90 };
     SourceSpec { node: SWISSVALE, flow: flow(src_port, dst_port), packet: VIDEO_PACKET, pattern, from, until }
 }
 
 /// A constant flood between those ports.
 pub fn flood_source(rate: Rate, src_port: u16, dst_port: u16, from: Time, until: Time) -> SourceSpec {
-    let pattern = Pattern::Cbr { rate, jitter_percent: 50 };
+    let pattern = SendPattern::Cbr { rate, jitter_percent: 50 };
     SourceSpec { node: SWISSVALE, flow: flow(src_port, dst_port), packet: FLOOD_PACKET, pattern, from, until }
 }
 
 /// The lines by which a stream is announced and asked for.
-pub fn reserve(src_port: u16, dst_port: u16, tspec: Tspec, ask: Ask, at: Time) -> [(Time, Action); 2] {
+pub fn reserve(
+    src_port: u16,
+    dst_port: u16,
+    tspec: Tspec,
+    ask: SimReservation,
+    at: Time,
+) -> [(Time, ScenarioAction); 2] {
     let (session, template) = (session_to(dst_port), sender_from(src_port));
     [
-        (at, Action::Receive { node: GLENWOOD, app: AppId(u64::from(dst_port)), session, ask }),
-        (at, Action::Send { node: SWISSVALE, app: AppId(u64::from(src_port)), session, template, tspec }),
+        (at, ScenarioAction::Receive { node: GLENWOOD, app: AppId(u64::from(dst_port)), session, ask }),
+        (at, ScenarioAction::Send { node: SWISSVALE, app: AppId(u64::from(src_port)), session, template, tspec }),
     ]
 }
 
-fn video_scenario(sweep: &Sweep, offered: Rate, reserved: bool) -> Scenario {
+fn video_scenario(sweep: &SimSweep, offered: Rate, reserved: bool) -> Scenario {
     let start = Time::ZERO + WARM_UP;
     let end = start + sweep.measured;
-    let ask = if reserved { Ask::ControlledLoad } else { Ask::Nothing };
+    let ask = if reserved { SimReservation::ControlledLoad } else { SimReservation::Nothing };
     // The flood runs before and after what is measured, so that the queue is as full at the start as later.
     let (early, late) = (Time::ZERO + Span::from_secs(1), end + COOL_DOWN);
     Scenario {

@@ -1,7 +1,7 @@
 //! What goes wrong with links and nodes, and right again.
 
-use crate::hop::Egress;
-use crate::link::Why;
+use crate::hop::HopQueue;
+use crate::link::LossReason;
 use crate::map::{address, position};
 use crate::packet::NONE;
 use crate::scenario::{Impairment, LinkId, NodeId};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 impl World {
     /// One reason why a link is down comes or goes. If that changes anything: what is on it is lost, everyone finds new ways,
     /// and both ends are told.
-    pub(crate) fn set_link(&mut self, link: LinkId, why: Why, down: bool) {
+    pub(crate) fn set_link(&mut self, link: LinkId, why: LossReason, down: bool) {
         let state = &mut self.links[link.0];
         let before = state.down == 0;
         state.down = if down { state.down | why as u8 } else { state.down & !(why as u8) };
@@ -57,9 +57,9 @@ impl World {
         let mut number = hop.head;
         (hop.head, hop.tail) = (NONE, NONE);
         match &mut hop.egress {
-            Egress::Limited(waiting) => waiting.clear(),
-            Egress::Rio(rio) => rio.clear(now),
-            Egress::Fifo | Egress::Port | Egress::Tree(_) => {}
+            HopQueue::Limited(waiting) => waiting.clear(),
+            HopQueue::Rio(rio) => rio.clear(now),
+            HopQueue::Fifo | HopQueue::Port | HopQueue::Tree(_) => {}
         }
         if hop.is_simple() {
             hop.free_at = now;
@@ -94,7 +94,7 @@ impl World {
             self.asks.retain(|(n, _, _), _| *n != node);
         }
         for a in self.map.attachments(node).to_vec() {
-            let why = if a.side == 0 { Why::First } else { Why::Second };
+            let why = if a.side == 0 { LossReason::First } else { LossReason::Second };
             self.set_link(a.link, why, down);
         }
         if down {
@@ -113,7 +113,7 @@ impl World {
         for n in 0..self.links.len() {
             let [a, b] = self.links[n].spec.ends;
             if nodes.contains(&a) != nodes.contains(&b) {
-                self.set_link(LinkId(n), Why::Partition, true);
+                self.set_link(LinkId(n), LossReason::Partition, true);
             }
         }
     }
@@ -121,7 +121,7 @@ impl World {
     /// All links that partitions took come back.
     pub(crate) fn heal(&mut self) {
         for n in 0..self.links.len() {
-            self.set_link(LinkId(n), Why::Partition, false);
+            self.set_link(LinkId(n), LossReason::Partition, false);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! TCP at the ends: packets come to senders and receivers, what they say goes out, and their timers run.
 
-use crate::packet::{Kind, NONE, Packet};
-use crate::tcp::sender::Phase;
-use crate::tcp::{Answer, Blocks, SYN_LEN, Segment, ack_len};
+use crate::packet::{NONE, PacketKind, SimPacket};
+use crate::tcp::sender::SenderPhase;
+use crate::tcp::{AckTiming, Blocks, SYN_LEN, Segment, ack_len};
 use crate::world::{Due, World};
 use terms::Time;
 
@@ -15,7 +15,7 @@ impl World {
         let end = &mut self.tcp.receivers[flow as usize];
         let conduct = &self.tcp.conducts[usize::from(end.conduct)];
         let (answer, _) = end.tcp.arrived(conduct, now, segment);
-        if answer == Answer::Later {
+        if answer == AckTiming::Later {
             let due = end.tcp.wake_at().as_nanos();
             if due < end.alarm {
                 end.alarm = due;
@@ -43,7 +43,7 @@ impl World {
             }
         }
         let packet = &mut self.packets[number];
-        let mut fresh = Packet::new(Kind::Ack, flow, ack_len(n), end.peer, self.agenda.now());
+        let mut fresh = SimPacket::new(PacketKind::Ack, flow, ack_len(n), end.peer, self.agenda.now());
         (fresh.words, fresh.dscp) = (words, end.dscp);
         *packet = fresh;
         self.start(end.hop, number);
@@ -81,11 +81,13 @@ impl World {
             let conduct = &self.tcp.conducts[usize::from(end.conduct)];
             let Some(segment) = end.tcp.poll(conduct, now) else { break };
             let (kind, word, len) = match segment {
-                Segment::Syn => (Kind::Syn, 0, SYN_LEN),
-                Segment::New(n) | Segment::Again(n) if n == end.last => (Kind::Segment, n, u32::from(end.last_len)),
-                Segment::New(n) | Segment::Again(n) => (Kind::Segment, n, u32::from(end.full_len)),
+                Segment::Syn => (PacketKind::Syn, 0, SYN_LEN),
+                Segment::New(n) | Segment::Again(n) if n == end.last => {
+                    (PacketKind::Segment, n, u32::from(end.last_len))
+                }
+                Segment::New(n) | Segment::Again(n) => (PacketKind::Segment, n, u32::from(end.full_len)),
             };
-            let mut packet = Packet::new(kind, flow, len, end.peer, now);
+            let mut packet = SimPacket::new(kind, flow, len, end.peer, now);
             (packet.words[0], packet.dscp) = (word, end.dscp);
             let hop = end.hop;
             let number = if place == NONE {
@@ -130,18 +132,18 @@ impl World {
         let now = self.agenda.now();
         let packet = self.packets[number];
         let flow = packet.flow;
-        if packet.kind == Kind::Syn {
+        if packet.kind == PacketKind::Syn {
             let end = &self.tcp.receivers[flow as usize];
             let (hop, dst) = (end.hop, end.peer);
             self.packets.gone += 1;
             self.packets.born += 1;
-            self.packets[number] = Packet::new(Kind::SynAck, flow, SYN_LEN, dst, now);
+            self.packets[number] = SimPacket::new(PacketKind::SynAck, flow, SYN_LEN, dst, now);
             self.packets[number].dscp = packet.dscp;
             self.start(hop, number);
             return;
         }
         let end = &mut self.tcp.senders[flow as usize];
-        if end.tcp.phase() == Phase::Opening {
+        if end.tcp.phase() == SenderPhase::Opening {
             end.tcp.opened(&self.tcp.conducts[usize::from(end.conduct)], now);
             self.tcp.details[flow as usize].opened = Some(now);
         }
@@ -188,7 +190,7 @@ impl World {
         }
         end.alarm = u64::MAX;
         if end.tcp.wake(now) {
-            let packet = Packet::new(Kind::Ack, flow, ack_len(0), 0, now);
+            let packet = SimPacket::new(PacketKind::Ack, flow, ack_len(0), 0, now);
             let number = self.packets.keep(packet);
             self.acknowledge(flow, number);
             return;

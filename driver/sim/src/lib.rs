@@ -15,12 +15,12 @@
 pub mod agenda;
 mod agents;
 pub mod book;
+mod boomerang_packets;
 mod build;
 mod capture;
 pub mod check;
 pub mod connections;
 pub mod draw;
-mod echo;
 pub mod experiment;
 mod faults;
 pub mod hop;
@@ -33,19 +33,20 @@ pub mod packet;
 mod playable;
 mod promise;
 pub mod rng;
+pub mod run_trace;
 pub mod scenario;
 pub mod scenarios;
 pub mod sink;
 pub mod source;
 pub mod station;
-pub mod story;
 pub mod tcp;
 pub mod torture;
 mod transit;
 pub mod world;
 
 pub use scenario::{
-    Action, Ask, LinkId, LinkSpec, NodeId, NodeSpec, Pattern, Scenario, SourceId, SourceSpec, TcpId, TcpReport, TcpSpec,
+    LinkId, NodeId, Scenario, ScenarioAction, SendPattern, SimLinkSpec, SimNodeSpec, SimReservation, SourceId,
+    SourceSpec, TcpId, TcpReport, TcpSpec,
 };
 pub use sink::FlowReport;
 pub use world::{Broken, World};

@@ -1,19 +1,19 @@
 //! A link: two directions, and what chance does to packets on it.
 
 use crate::rng::Rng;
-use crate::scenario::{Impairment, LinkSpec};
+use crate::scenario::{Impairment, SimLinkSpec};
 use terms::Span;
 
 /// A link at work; its directions are `hops[2 * number + side]` of the world.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct SimLink {
     /// What it is.
-    pub spec: LinkSpec,
+    pub spec: SimLinkSpec,
     /// How signalling fares now.
     pub impairment: Impairment,
     /// How data fares now.
     pub data: Impairment,
-    /// Why it is down: bits of [`Why`]; zero: it is up.
+    /// Why it is down: bits of [`LossReason`]; zero: it is up.
     pub down: u8,
     rng: Rng,
 }
@@ -21,7 +21,7 @@ pub struct Link {
 /// Why a link is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Why {
+pub enum LossReason {
     /// It was said so.
     Told = 1,
     /// The node at its first end has no power.
@@ -41,13 +41,13 @@ pub struct Fate {
     pub second: Option<Span>,
 }
 
-impl Link {
+impl SimLink {
     /// A link that is up and does no harm.
-    pub fn new(spec: LinkSpec, number: usize, seed: u64) -> Link {
+    pub fn new(spec: SimLinkSpec, number: usize, seed: u64) -> SimLink {
         // Streams from 1,000 on are the sources'.
         let stream = if number < 999 { number as u64 + 1 } else { 3 << 32 | number as u64 };
         let (impairment, data) = (Impairment::default(), Impairment::default());
-        Link { spec, impairment, data, down: 0, rng: Rng::new(seed, stream) }
+        SimLink { spec, impairment, data, down: 0, rng: Rng::new(seed, stream) }
     }
 
     /// Whether chance may do something to packets.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use terms::IfIndex;
-use terms::ports::{Route, Way};
+use terms::ports::{Route, RouteDecision};
 
 /// Where a node's interface leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +21,7 @@ pub struct Attachment {
 
 /// Who is where, and the next step from everyone to everyone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Map {
+pub struct RouteMap {
     ends: Vec<[NodeId; 2]>,
     attachments: Vec<Vec<Attachment>>,
     up: Vec<bool>,
@@ -29,10 +29,10 @@ pub struct Map {
     next: Vec<Vec<Option<usize>>>,
 }
 
-impl Map {
+impl RouteMap {
     /// The map of a scenario with every link up.
-    pub fn new(scenario: &Scenario) -> Map {
-        let mut map = Map {
+    pub fn new(scenario: &Scenario) -> RouteMap {
+        let mut map = RouteMap {
             ends: scenario.links.iter().map(|link| link.ends).collect(),
             attachments: vec![Vec::new(); scenario.nodes.len()],
             up: vec![true; scenario.links.len()],
@@ -48,7 +48,7 @@ impl Map {
     }
 
     /// The map with a link up or down.
-    pub fn with(&self, link: LinkId, up: bool) -> Map {
+    pub fn with(&self, link: LinkId, up: bool) -> RouteMap {
         let mut map = self.clone();
         map.up[link.0] = up;
         map.find_ways();
@@ -125,19 +125,19 @@ pub struct Routes {
     /// Whose.
     pub node: NodeId,
     /// The map that it reads.
-    pub map: Rc<Map>,
+    pub map: Rc<RouteMap>,
 }
 
 impl Route for Routes {
-    fn route(&mut self, dst: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
+    fn route(&mut self, dst: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
         if self.map.owner(dst) == Some(self.node) {
-            return Way::Local;
+            return RouteDecision::Local;
         }
-        let Some(oif) = self.map.way_out(self.node, dst) else { return Way::None };
+        let Some(oif) = self.map.way_out(self.node, dst) else { return RouteDecision::None };
         let a = self.map.attachments(self.node)[position(oif)];
         let neighbour = address(a.link, 1 - a.side);
         let gateway = (neighbour != dst).then_some(neighbour);
-        Way::Out { oif, gateway, source: address(a.link, a.side) }
+        RouteDecision::Out { oif, gateway, source: address(a.link, a.side) }
     }
 }
 

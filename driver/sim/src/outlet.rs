@@ -1,10 +1,10 @@
 //! Directions whose queue is asked when the link is free: an agent's port, a queue tree; and shapers, which say when.
 
-use crate::hop::Egress;
+use crate::hop::HopQueue;
 use crate::world::{Due, World};
 use terms::{Dscp, PacketMeta, Time};
 use traffic::port::Verdict;
-use traffic::tree::Verdict as TreeVerdict;
+use traffic::tree::TreeVerdict;
 
 impl World {
     fn meta(&self, number: u32) -> PacketMeta {
@@ -39,7 +39,7 @@ impl World {
         let now = self.now();
         let (node, n) = self.place_of(h);
         let meta = self.meta(number);
-        let Egress::Tree(tree) = &mut self.hops[h].egress else { return };
+        let HopQueue::Tree(tree) = &mut self.hops[h].egress else { return };
         if let TreeVerdict::Dropped(_) = tree.enqueue(now, meta) {
             self.lost.queue += 1;
             self.story.mark(&[now.as_nanos(), 2, node as u64, n as u64]);
@@ -63,14 +63,14 @@ impl World {
             return;
         }
         let (next, wake) = match &mut hop.egress {
-            Egress::Port => {
+            HopQueue::Port => {
                 let next = interface.port.dequeue(now).map(|meta| {
                     self.packets[meta.id as u32].dscp = meta.dscp.0;
                     meta.id as u32
                 });
                 (next, if next.is_none() { interface.port.wake_at() } else { None })
             }
-            Egress::Tree(tree) => {
+            HopQueue::Tree(tree) => {
                 let next = tree.dequeue(now).map(|departure| {
                     let packet = &mut self.packets[departure.packet.id as u32];
                     (packet.dscp, packet.color) = (departure.dscp.0, departure.color);
@@ -81,7 +81,7 @@ impl World {
                 }
                 (next, if next.is_none() { tree.wake_at(now) } else { None })
             }
-            Egress::Fifo | Egress::Limited(_) | Egress::Rio(_) => return,
+            HopQueue::Fifo | HopQueue::Limited(_) | HopQueue::Rio(_) => return,
         };
         while let Some(number) = self.dropped.pop() {
             self.lost.queue += 1;

@@ -23,7 +23,7 @@ pub const NONE: u32 = u32::MAX;
 /// A packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(64))]
-pub struct Packet {
+pub struct SimPacket {
     /// When it comes out of the link that it is on, ns.
     pub at: u64,
     /// When its source sent it, ns.
@@ -43,7 +43,7 @@ pub struct Packet {
     /// Code point.
     pub dscp: u8,
     /// What is in it.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// The colour that the last meter gave it.
     pub color: Color,
 }
@@ -51,7 +51,7 @@ pub struct Packet {
 /// What is in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum PacketKind {
     /// A packet of a traffic source; words: its number, low and high.
     Data,
     /// An RSVP message; `flow` is its place among the messages.
@@ -68,7 +68,7 @@ pub enum Kind {
 
 /// An RSVP message on its way.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Message {
+pub struct MessageInFlight {
     /// From where to where.
     pub flow: FlowKey,
     /// Whether the Router Alert option is on it.
@@ -90,11 +90,11 @@ pub struct Data {
     pub sent: Time,
 }
 
-impl Packet {
+impl SimPacket {
     /// A packet that starts now.
     #[inline]
-    pub fn new(kind: Kind, flow: u32, len: u32, dst: u16, now: Time) -> Packet {
-        Packet {
+    pub fn new(kind: PacketKind, flow: u32, len: u32, dst: u16, now: Time) -> SimPacket {
+        SimPacket {
             at: 0,
             sent: now.as_nanos(),
             words: [0; 7],
@@ -119,7 +119,7 @@ impl Packet {
 /// All packets that are somewhere; the numbers of those that are gone are used again, the last one first.
 #[derive(Clone, Debug)]
 pub struct Packets {
-    slab: Vec<Packet>,
+    slab: Vec<SimPacket>,
     vacant: u32,
     /// Packets that began.
     pub born: u64,
@@ -136,7 +136,7 @@ impl Default for Packets {
 impl Packets {
     /// Keeps a packet; returns its number.
     #[inline]
-    pub fn keep(&mut self, packet: Packet) -> u32 {
+    pub fn keep(&mut self, packet: SimPacket) -> u32 {
         self.born += 1;
         let n = self.vacant;
         if n == NONE {
@@ -159,20 +159,20 @@ impl Packets {
 
     /// Bytes that all packets take.
     pub fn memory(&self) -> usize {
-        self.slab.capacity() * size_of::<Packet>()
+        self.slab.capacity() * size_of::<SimPacket>()
     }
 }
 
 /// All messages that are somewhere, apart from the packets that carry them.
 #[derive(Clone, Debug, Default)]
-pub struct Messages {
-    slab: Vec<Option<Message>>,
+pub struct MessagesInFlight {
+    slab: Vec<Option<MessageInFlight>>,
     vacant: Vec<u32>,
 }
 
-impl Messages {
+impl MessagesInFlight {
     /// Keeps a message; returns its place.
-    pub fn keep(&mut self, message: Message) -> u32 {
+    pub fn keep(&mut self, message: MessageInFlight) -> u32 {
         if let Some(n) = self.vacant.pop() {
             self.slab[n as usize] = Some(message);
             return n;
@@ -182,7 +182,7 @@ impl Messages {
     }
 
     /// The message at a place.
-    pub fn get(&self, n: u32) -> Option<&Message> {
+    pub fn get(&self, n: u32) -> Option<&MessageInFlight> {
         self.slab.get(n as usize)?.as_ref()
     }
 
@@ -203,16 +203,16 @@ impl Messages {
 }
 
 impl std::ops::Index<u32> for Packets {
-    type Output = Packet;
+    type Output = SimPacket;
     #[inline]
-    fn index(&self, n: u32) -> &Packet {
+    fn index(&self, n: u32) -> &SimPacket {
         &self.slab[n as usize]
     }
 }
 
 impl std::ops::IndexMut<u32> for Packets {
     #[inline]
-    fn index_mut(&mut self, n: u32) -> &mut Packet {
+    fn index_mut(&mut self, n: u32) -> &mut SimPacket {
         &mut self.slab[n as usize]
     }
 }
@@ -221,6 +221,6 @@ impl std::ops::IndexMut<u32> for Packets {
 mod tests {
     #[test]
     fn a_packet_is_a_cache_line() {
-        assert_eq!(size_of::<super::Packet>(), 64);
+        assert_eq!(size_of::<super::SimPacket>(), 64);
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a scenario means something: everything that a world relies on, with what is wrong in words.
 
-use crate::map::{Map, position};
-use crate::scenario::{Action, EgressSpec, LinkId, NodeId, Pattern, Queue, Scenario, TcpSpec, TraceId};
+use crate::map::{RouteMap, position};
+use crate::scenario::{EgressSpec, LinkId, NodeId, Queue, Scenario, ScenarioAction, SendPattern, TcpSpec, TraceId};
 use crate::tcp::HEADERS;
 use crate::world::Unplayable;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ const MOST_CONNECTIONS: usize = 1 << 24;
 pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
     links_mean_something(scenario)?;
     directions_mean_something(scenario)?;
-    let map = Map::new(scenario);
+    let map = RouteMap::new(scenario);
     if scenario.connections.len() > MOST_CONNECTIONS {
         let all = scenario.connections.len();
         return fail(format!("{all} TCP connections; at most {MOST_CONNECTIONS} can be played"));
@@ -81,7 +81,7 @@ fn links_mean_something(scenario: &Scenario) -> Result<(), Unplayable> {
     Ok(())
 }
 
-fn source_means_something(scenario: &Scenario, map: &Map, n: usize) -> Result<(), Unplayable> {
+fn source_means_something(scenario: &Scenario, map: &RouteMap, n: usize) -> Result<(), Unplayable> {
     let source = &scenario.sources[n];
     if source.node.0 >= scenario.nodes.len() {
         return fail(format!("source {n} sits at node {}, which is not there", source.node.0));
@@ -90,15 +90,15 @@ fn source_means_something(scenario: &Scenario, map: &Map, n: usize) -> Result<()
         return fail(format!("source {n} sends packets of no length"));
     }
     match source.pattern {
-        Pattern::Pareto { shape_milli, .. } if shape_milli <= 1_000 => {
+        SendPattern::Pareto { shape_milli, .. } if shape_milli <= 1_000 => {
             return fail(format!(
                 "source {n}: a Pareto shape of {shape_milli}/1000 has no mean; it must be above 1000/1000"
             ));
         }
-        Pattern::Trace(trace) => return trace_means_something(scenario, map, n, trace),
+        SendPattern::Trace(trace) => return trace_means_something(scenario, map, n, trace),
         _ => {}
     }
-    if let Pattern::Video { packets: 0, .. } = source.pattern {
+    if let SendPattern::Video { packets: 0, .. } = source.pattern {
         return fail(format!("source {n} sends frames of no packets"));
     }
     if source.packet > crate::packet::LONGEST {
@@ -107,7 +107,7 @@ fn source_means_something(scenario: &Scenario, map: &Map, n: usize) -> Result<()
     way_is_there(scenario, map, &format!("source {n}"), source.node, source.flow.dst, source.packet)
 }
 
-fn trace_means_something(scenario: &Scenario, map: &Map, n: usize, trace: TraceId) -> Result<(), Unplayable> {
+fn trace_means_something(scenario: &Scenario, map: &RouteMap, n: usize, trace: TraceId) -> Result<(), Unplayable> {
     let source = &scenario.sources[n];
     let Some(trace) = scenario.traces.get(trace.0) else {
         return fail(format!("source {n} replays trace {}, but there are only {}", trace.0, scenario.traces.len()));
@@ -125,7 +125,7 @@ fn trace_means_something(scenario: &Scenario, map: &Map, n: usize, trace: TraceI
 /// Whether packets of that length get there.
 fn way_is_there(
     scenario: &Scenario,
-    map: &Map,
+    map: &RouteMap,
     who: &str,
     from: NodeId,
     dst: IpAddr,
@@ -191,7 +191,7 @@ fn directions_mean_something(scenario: &Scenario) -> Result<(), Unplayable> {
     Ok(())
 }
 
-fn connection_means_something(scenario: &Scenario, map: &Map, n: usize, spec: &TcpSpec) -> Result<(), Unplayable> {
+fn connection_means_something(scenario: &Scenario, map: &RouteMap, n: usize, spec: &TcpSpec) -> Result<(), Unplayable> {
     let who = format!("TCP connection {n}");
     for node in [spec.from, spec.to] {
         if node.0 >= scenario.nodes.len() {
@@ -227,25 +227,26 @@ fn connection_means_something(scenario: &Scenario, map: &Map, n: usize, spec: &T
 }
 
 /// The node and the link that an action names.
-fn named(action: &Action) -> (Option<NodeId>, Option<LinkId>) {
+fn named(action: &ScenarioAction) -> (Option<NodeId>, Option<LinkId>) {
     match *action {
-        Action::Send { node, .. }
-        | Action::Unsend { node, .. }
-        | Action::Receive { node, .. }
-        | Action::Release { node, .. }
-        | Action::FailPlane { node, .. }
-        | Action::Boomerang { node, .. }
-        | Action::Book { node, .. }
-        | Action::Crash(node)
-        | Action::Restart(node)
-        | Action::NodeDown(node)
-        | Action::NodeUp(node)
-        | Action::ClockStep { node, .. }
-        | Action::Stop(node) => (Some(node), None),
-        Action::LinkDown(link) | Action::LinkUp(link) | Action::Impair(link, _) | Action::ImpairData(link, _) => {
-            (None, Some(link))
-        }
-        Action::Partition(ref nodes) => (nodes.iter().max().copied(), None),
-        Action::Heal => (None, None),
+        ScenarioAction::Send { node, .. }
+        | ScenarioAction::Unsend { node, .. }
+        | ScenarioAction::Receive { node, .. }
+        | ScenarioAction::Release { node, .. }
+        | ScenarioAction::FailPlane { node, .. }
+        | ScenarioAction::Boomerang { node, .. }
+        | ScenarioAction::Book { node, .. }
+        | ScenarioAction::Crash(node)
+        | ScenarioAction::Restart(node)
+        | ScenarioAction::NodeDown(node)
+        | ScenarioAction::NodeUp(node)
+        | ScenarioAction::ClockStep { node, .. }
+        | ScenarioAction::Stop(node) => (Some(node), None),
+        ScenarioAction::LinkDown(link)
+        | ScenarioAction::LinkUp(link)
+        | ScenarioAction::Impair(link, _)
+        | ScenarioAction::ImpairData(link, _) => (None, Some(link)),
+        ScenarioAction::Partition(ref nodes) => (nodes.iter().max().copied(), None),
+        ScenarioAction::Heal => (None, None),
     }
 }

@@ -7,9 +7,9 @@
 //! bound that held when it was sent. Whatever is done to the net or the reservation ends the promise until the next
 //! confirmation: how soon a changed path keeps its bound again is not what the law is about.
 
-use crate::map::{Map, position};
-use crate::packet::Packet;
-use crate::scenario::{Action, Impairment, NodeId, SourceSpec};
+use crate::map::{RouteMap, position};
+use crate::packet::SimPacket;
+use crate::scenario::{Impairment, NodeId, ScenarioAction, SourceSpec};
 use crate::world::World;
 use node::io::Upcall;
 use terms::guaranteed::delay_bound;
@@ -95,8 +95,11 @@ impl World {
     }
 
     /// Something is done to the net: what was promised before is not what it can keep now.
-    pub(crate) fn promises_end_with(&mut self, action: &Action) {
-        let harmless = matches!(action, Action::Send { .. } | Action::Receive { .. } | Action::ClockStep { .. });
+    pub(crate) fn promises_end_with(&mut self, action: &ScenarioAction) {
+        let harmless = matches!(
+            action,
+            ScenarioAction::Send { .. } | ScenarioAction::Receive { .. } | ScenarioAction::ClockStep { .. }
+        );
         // Packets on their way carry their bound; faults may make them late.
         if !harmless {
             self.promises.fill(None);
@@ -105,7 +108,7 @@ impl World {
     }
 
     /// A source sends a packet: it carries the bound that it is promised.
-    pub(crate) fn mark_promise(&mut self, n: usize, now: Time, packet: &mut Packet) {
+    pub(crate) fn mark_promise(&mut self, n: usize, now: Time, packet: &mut SimPacket) {
         let Some(promise) = &mut self.promises[n] else { return };
         if promise.conforms(now, u32::from(packet.len)) {
             let bound = promise.bound.as_nanos();
@@ -149,7 +152,7 @@ impl World {
 }
 
 /// What the wires on the way take; `None`: they cannot be relied on.
-fn wires(map: &Map, links: &[crate::link::Link], template: &SenderTemplate, session: &Session) -> Option<Span> {
+fn wires(map: &RouteMap, links: &[crate::link::SimLink], template: &SenderTemplate, session: &Session) -> Option<Span> {
     let (mut at, end) = (map.owner(template.src)?, map.owner(session.dst)?);
     let mut sum = Span::ZERO;
     while at != end {

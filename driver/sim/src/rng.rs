@@ -9,20 +9,20 @@ pub struct Rng {
 
 /// A probability, exactly: `numerator` in `denominator`. A denominator of zero is never.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Ratio {
+pub struct Probability {
     /// So often ...
     pub numerator: u32,
     /// ... in so many.
     pub denominator: u32,
 }
 
-impl Ratio {
+impl Probability {
     /// Never.
-    pub const NEVER: Ratio = Ratio { numerator: 0, denominator: 1 };
+    pub const NEVER: Probability = Probability { numerator: 0, denominator: 1 };
 
     /// In so many of a hundred.
-    pub const fn percent(n: u32) -> Ratio {
-        Ratio { numerator: n, denominator: 100 }
+    pub const fn percent(n: u32) -> Probability {
+        Probability { numerator: n, denominator: 100 }
     }
 }
 
@@ -56,7 +56,7 @@ impl Rng {
 
     /// Whether it happens this time. A ratio of zero draws nothing, so that a fault that is switched off leaves the
     /// rest of the story as it was.
-    pub fn happens(&mut self, ratio: Ratio) -> bool {
+    pub fn happens(&mut self, ratio: Probability) -> bool {
         ratio.numerator > 0 && self.below(u64::from(ratio.denominator)) < u64::from(ratio.numerator)
     }
 }
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn a_ratio_happens_as_often_as_it_says() {
         let mut rng = Rng::new(1, 1);
-        let hits = (0..100_000).filter(|_| rng.happens(Ratio::percent(30))).count();
+        let hits = (0..100_000).filter(|_| rng.happens(Probability::percent(30))).count();
         assert!((29_500..30_500).contains(&hits), "{hits}");
-        assert!(!rng.happens(Ratio::NEVER));
+        assert!(!rng.happens(Probability::NEVER));
     }
 }

@@ -4,7 +4,7 @@
 use crate::draw::{exponential, pareto};
 use crate::packet::Data;
 use crate::rng::Rng;
-use crate::scenario::{Pattern, Scenario, SourceSpec, Trace};
+use crate::scenario::{Scenario, SendPattern, SourceSpec, Trace};
 use std::rc::Rc;
 use terms::{Bytes, Rate, Span, Time};
 
@@ -27,7 +27,7 @@ impl Source {
     pub fn new(spec: SourceSpec, number: u32, scenario: &Scenario) -> Source {
         let rng = Rng::new(scenario.seed, u64::from(number) + 1_000);
         let trace = match spec.pattern {
-            Pattern::Trace(trace) => scenario.traces.get(trace.0).cloned().map(Rc::new),
+            SendPattern::Trace(trace) => scenario.traces.get(trace.0).cloned().map(Rc::new),
             _ => None,
         };
         Source { spec, number, rng, sent: 0, on: (spec.from, 0, spec.from), trace, len: spec.packet }
@@ -45,33 +45,33 @@ impl Source {
             return None;
         }
         let at = match self.spec.pattern {
-            Pattern::Cbr { rate, jitter_percent } => {
+            SendPattern::Cbr { rate, jitter_percent } => {
                 let slot = self.times(rate.span_for(self.bytes(n)));
                 let interval = rate.span_for(self.bytes(1)).as_nanos();
                 let most = u128::from(interval) * u128::from(jitter_percent) / 100;
                 slot + Span::from_nanos(self.rng.below(u64::try_from(most).unwrap_or(0)))
             }
-            Pattern::OnOff { rate, on, off } => self.burst(rate, |rng| about(rng, on), |rng| about(rng, off)),
-            Pattern::Video { interval, packets, spread_percent } => {
+            SendPattern::OnOff { rate, on, off } => self.burst(rate, |rng| about(rng, on), |rng| about(rng, off)),
+            SendPattern::Video { interval, packets, spread_percent } => {
                 let (frame, part) = (n / u64::from(packets.max(1)), n % u64::from(packets.max(1)));
                 let start = self.times(interval.mul_div_ceil(frame, 1));
                 start + interval.mul_div_ceil(part * u64::from(spread_percent), u64::from(packets.max(1)) * 100)
             }
-            Pattern::Greedy { rate, burst } => {
+            SendPattern::Greedy { rate, burst } => {
                 self.times(rate.span_for(self.bytes(n.saturating_sub(u64::from(burst.max(1)) - 1))))
             }
-            Pattern::Exponential { rate, on, off } => {
+            SendPattern::Exponential { rate, on, off } => {
                 self.burst(rate, |rng| exponential(rng, on), |rng| exponential(rng, off))
             }
-            Pattern::Pareto { rate, on, off, shape_milli } => {
+            SendPattern::Pareto { rate, on, off, shape_milli } => {
                 self.burst(rate, |rng| pareto(rng, on, shape_milli), |rng| pareto(rng, off, shape_milli))
             }
-            Pattern::Poisson { rate } => {
+            SendPattern::Poisson { rate } => {
                 let mean = rate.span_for(self.bytes(1));
                 self.on.0 = self.on.0 + exponential(&mut self.rng, mean);
                 self.on.0
             }
-            Pattern::Trace(_) => {
+            SendPattern::Trace(_) => {
                 let (after, len) = *self.trace.as_ref()?.packets.get(usize::try_from(n).ok()?)?;
                 self.len = len;
                 self.times(after)
@@ -95,10 +95,10 @@ impl Source {
     /// Whether its rate is zero.
     fn is_silent(&self) -> bool {
         match self.spec.pattern {
-            Pattern::Cbr { rate, .. }
-            | Pattern::Exponential { rate, .. }
-            | Pattern::Pareto { rate, .. }
-            | Pattern::Poisson { rate } => rate == Rate::ZERO,
+            SendPattern::Cbr { rate, .. }
+            | SendPattern::Exponential { rate, .. }
+            | SendPattern::Pareto { rate, .. }
+            | SendPattern::Poisson { rate } => rate == Rate::ZERO,
             _ => false,
         }
     }
@@ -129,9 +129,9 @@ fn about(rng: &mut Rng, mean: Span) -> Span {
 }
 
 /// Packets of one frame.
-pub fn frame_packets(pattern: &Pattern) -> u32 {
+pub fn frame_packets(pattern: &SendPattern) -> u32 {
     match pattern {
-        Pattern::Video { packets, .. } => (*packets).max(1),
+        SendPattern::Video { packets, .. } => (*packets).max(1),
         _ => 1,
     }
 }
@@ -144,7 +144,7 @@ mod tests {
     use terms::FlowKey;
 
     /// The times at which a source sends, nanoseconds, until one second is over.
-    fn times(pattern: Pattern) -> Vec<u64> {
+    fn times(pattern: SendPattern) -> Vec<u64> {
         let (src, dst) = (address(LinkId(0), 0), address(LinkId(0), 1));
         let flow = FlowKey { src, dst, protocol: 17, src_port: 1, dst_port: 1, wild: terms::Wild::NONE };
         let until = Time::from_nanos(Span::NANOS_PER_SEC);
@@ -160,15 +160,15 @@ mod tests {
 
     #[test]
     fn a_constant_rate_is_exact_over_any_time() {
-        let times = times(Pattern::Cbr { rate: Rate::from_kbps(2_400), jitter_percent: 0 });
+        let times = times(SendPattern::Cbr { rate: Rate::from_kbps(2_400), jitter_percent: 0 });
         assert_eq!(times.len(), 300);
         assert_eq!(times[..4], [0, 3_333_334, 6_666_667, 10_000_000]);
-        assert!(super::tests::times(Pattern::Cbr { rate: Rate::ZERO, jitter_percent: 0 }).is_empty());
+        assert!(super::tests::times(SendPattern::Cbr { rate: Rate::ZERO, jitter_percent: 0 }).is_empty());
     }
 
     #[test]
     fn jitter_delays_a_packet_but_not_the_next() {
-        let times = times(Pattern::Cbr { rate: Rate::from_kbps(800), jitter_percent: 50 });
+        let times = times(SendPattern::Cbr { rate: Rate::from_kbps(800), jitter_percent: 50 });
         assert_eq!(times.len(), 100);
         for (n, at) in times.iter().enumerate() {
             let slot = n as u64 * 10_000_000;
@@ -180,21 +180,21 @@ mod tests {
     #[test]
     fn frames_are_spread_over_a_part_of_their_interval() {
         let interval = Span::from_millis(250);
-        let times = times(Pattern::Video { interval, packets: 2, spread_percent: 50 });
+        let times = times(SendPattern::Video { interval, packets: 2, spread_percent: 50 });
         let millis: Vec<u64> = times.iter().map(|ns| ns / 1_000_000).collect();
         assert_eq!(millis, [0, 62, 250, 312, 500, 562, 750, 812]);
     }
 
     #[test]
     fn greed_is_a_bucket_at_once_and_then_its_rate() {
-        let times = times(Pattern::Greedy { rate: Rate::from_kbps(16), burst: 3 });
+        let times = times(SendPattern::Greedy { rate: Rate::from_kbps(16), burst: 3 });
         assert_eq!(times, [0, 0, 0, 500_000_000]);
     }
 
     #[test]
     fn on_and_off_alternate() {
         let (on, off) = (Span::from_millis(20), Span::from_millis(30));
-        let times = times(Pattern::OnOff { rate: Rate::from_mbps(8), on, off });
+        let times = times(SendPattern::OnOff { rate: Rate::from_mbps(8), on, off });
         let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps.iter().all(|gap| *gap == 1_000_000 || (15_000_000..=46_000_000).contains(gap)), "{gaps:?}");
         // 40 % on, of 1,000 packets a second.

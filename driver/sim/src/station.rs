@@ -1,8 +1,8 @@
 //! A host or router: the node engine that every driver runs, and its data plane, one port per interface.
 
-use crate::book::Desk;
-use crate::map::{Map, Routes, address, index, position};
-use crate::scenario::{NodeId, NodeSpec, Scenario};
+use crate::book::BookingHost;
+use crate::map::{RouteMap, Routes, address, index, position};
+use crate::scenario::{NodeId, Scenario, SimNodeSpec};
 use node::io::{InterfaceState, PlanId, Reservable};
 use node::{Config, Node};
 use std::collections::{BTreeSet, VecDeque};
@@ -14,7 +14,7 @@ use traffic::port::{Limits, Port, SchedulerKind};
 /// A node at work.
 pub struct Station {
     /// What it is.
-    pub spec: NodeSpec,
+    pub spec: SimNodeSpec,
     /// Its agent, while it lives.
     pub agent: Option<Node<Routes>>,
     /// Grows with each agent that dies: what was meant for it reaches nobody.
@@ -22,7 +22,7 @@ pub struct Station {
     /// When the agent's alarm is set.
     pub alarm: Option<Time>,
     /// Its interfaces, by position.
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<StationPort>,
     /// What its data plane holds, whether or not an agent lives.
     pub plan: Plan,
     /// Batches that the plane is working on.
@@ -34,13 +34,13 @@ pub struct Station {
     /// So many batches will fail.
     pub failing: u32,
     /// Its book, once somebody has called it.
-    pub desk: Option<Box<Desk>>,
+    pub desk: Option<Box<BookingHost>>,
     /// Interfaces whose present agent has not had a batch carried out yet.
     adopting: BTreeSet<IfIndex>,
 }
 
 /// An interface at work.
-pub struct Interface {
+pub struct StationPort {
     /// Its data plane.
     pub port: Port,
     /// What the agent is told of it.
@@ -57,14 +57,14 @@ pub struct Interface {
 
 impl Station {
     /// A node of the scenario, its agent not started.
-    pub fn new(scenario: &Scenario, id: NodeId, map: &Map) -> Station {
+    pub fn new(scenario: &Scenario, id: NodeId, map: &RouteMap) -> Station {
         let spec = scenario.nodes[id.0].clone();
         let interfaces = map.attachments(id).iter().enumerate().map(|(n, a)| {
             let link = &scenario.links[a.link.0];
             let oif = index(n);
             let link_spec = LinkSpec { rate: link.rate, overhead: link.overhead, mtu: link.mtu };
             let peer = scenario.links[a.link.0].ends[1 - a.side];
-            Interface {
+            StationPort {
                 port: Port::new(oif, link.scheduler, Limits::default(), [scenario.seed, id.0 as u64]),
                 state: InterfaceState {
                     index: oif,
@@ -103,7 +103,7 @@ impl Station {
     }
 
     /// A new agent, that knows nothing yet.
-    pub fn start(&mut self, seed: u64, id: NodeId, map: &Rc<Map>) {
+    pub fn start(&mut self, seed: u64, id: NodeId, map: &Rc<RouteMap>) {
         let rsvp = node_config(&self.spec);
         let seed = seed ^ (id.0 as u64 + 1) << 32 ^ u64::from(self.life);
         self.agent =
@@ -195,7 +195,7 @@ impl Station {
     }
 }
 
-fn node_config(spec: &NodeSpec) -> rsvp::io::Config {
+fn node_config(spec: &SimNodeSpec) -> rsvp::io::Config {
     rsvp::io::Config {
         node_name: spec.name.clone(),
         refresh: spec.refresh,

@@ -1,12 +1,12 @@
 //! Packets on their way: into a queue, onto a link, out of it, and on to the next.
 
-use crate::echo::ICMP;
-use crate::hop::Egress;
+use crate::boomerang_packets::ICMP;
+use crate::hop::HopQueue;
 use crate::link::Fate;
 use crate::map::{address, position};
-use crate::packet::{IPV4_HEADER, Kind, Message, NONE, Packet, ROUTER_ALERT, RSVP};
+use crate::packet::{IPV4_HEADER, MessageInFlight, NONE, PacketKind, ROUTER_ALERT, RSVP, SimPacket};
 use crate::scenario::{LinkId, NodeId};
-use crate::world::{Due, Heard, World};
+use crate::world::{Due, HeardMessage, World};
 use node::io::{Datagram, Input};
 use std::hint::black_box;
 use std::rc::Rc;
@@ -41,8 +41,9 @@ impl World {
         let len = header + bytes.len() as u32;
         let flow = FlowKey { src, dst, protocol: RSVP, src_port: 0, dst_port: 0, wild: terms::Wild::NONE };
         let to = self.map.owner(dst).map_or(u16::MAX, |node| node.0 as u16);
-        let message = self.messages.keep(Message { flow, alert: router_alert, bytes: Rc::from(bytes) });
-        let number = self.packets.keep(Packet { ttl, ..Packet::new(Kind::Signal, message, len, to, self.now()) });
+        let message = self.messages.keep(MessageInFlight { flow, alert: router_alert, bytes: Rc::from(bytes) });
+        let number =
+            self.packets.keep(SimPacket { ttl, ..SimPacket::new(PacketKind::Signal, message, len, to, self.now()) });
         let hop = match oif {
             Some(oif) => self.hop_of(at, oif),
             None if usize::from(to) == at.0 => return self.take(at.0, number),
@@ -96,14 +97,14 @@ impl World {
             let hop = &mut self.hops[h];
             let start = hop.free_at.max(now);
             let room = match &mut hop.egress {
-                Egress::Fifo => true,
-                Egress::Limited(waiting) => waiting.admit(now, start, len),
-                Egress::Rio(rio) => {
+                HopQueue::Fifo => true,
+                HopQueue::Limited(waiting) => waiting.admit(now, start, len),
+                HopQueue::Rio(rio) => {
                     packet.color = rio.color_of(packet.dscp);
                     rio.admit(now, start, len, packet.color)
                 }
-                Egress::Port => return self.enter_port(h, number),
-                Egress::Tree(_) => return self.enter_tree(h, number),
+                HopQueue::Port => return self.enter_port(h, number),
+                HopQueue::Tree(_) => return self.enter_tree(h, number),
             };
             hop.offered(packet.color, len);
             if !room {
@@ -161,12 +162,12 @@ impl World {
         }
         self.capture(h, number);
         let packet = self.packets[number];
-        let Fate { first, second } = self.links[h / 2].fate(packet.kind == Kind::Signal);
+        let Fate { first, second } = self.links[h / 2].fate(packet.kind == PacketKind::Signal);
         let at = Time::from_nanos(packet.at);
         if let Some(late) = second {
             self.hops[h].rest.counts.doubled += 1;
-            let message = (packet.kind == Kind::Signal).then(|| self.messages.again(packet.flow));
-            let double = self.packets.keep(Packet { flow: message.unwrap_or(packet.flow), ..packet });
+            let message = (packet.kind == PacketKind::Signal).then(|| self.messages.again(packet.flow));
+            let double = self.packets.keep(SimPacket { flow: message.unwrap_or(packet.flow), ..packet });
             self.stray(h, double, at + late);
         }
         match first {
@@ -219,8 +220,8 @@ impl World {
         if packet.next != NONE {
             black_box(self.packets[packet.next].at);
         }
-        if arrives && matches!(packet.kind, Kind::Ack | Kind::Segment) {
-            black_box(self.tcp.expect(packet.flow, packet.kind == Kind::Ack));
+        if arrives && matches!(packet.kind, PacketKind::Ack | PacketKind::Segment) {
+            black_box(self.tcp.expect(packet.flow, packet.kind == PacketKind::Ack));
         }
     }
 
@@ -243,7 +244,7 @@ impl World {
         let packet = &mut self.packets[number];
         let now = self.agenda.now().as_nanos();
         self.story.mark_word(now ^ (h as u64) << 48 ^ u64::from(packet.len) << 32 ^ u64::from(packet.flow));
-        if packet.kind == Kind::Signal && self.is_for_agent(at, number) {
+        if packet.kind == PacketKind::Signal && self.is_for_agent(at, number) {
             let iif = self.map.end(LinkId(h / 2), 1 - h % 2).1;
             self.tell_message(at, iif, number);
             return;
@@ -269,13 +270,13 @@ impl World {
 
     fn tell_message(&mut self, at: usize, iif: IfIndex, number: u32) {
         let packet = self.packets[number];
-        let Some(Message { flow, bytes, .. }) = self.messages.get(packet.flow).cloned() else { return };
+        let Some(MessageInFlight { flow, bytes, .. }) = self.messages.get(packet.flow).cloned() else { return };
         self.let_go(number);
         if flow.protocol == ICMP {
             return self.tell_echo(at, iif, &flow, packet.ttl, &bytes);
         }
         if let Some(heard) = &mut self.heard {
-            heard.push(Heard { at: self.agenda.now(), node: NodeId(at), iif, bytes: Rc::clone(&bytes) });
+            heard.push(HeardMessage { at: self.agenda.now(), node: NodeId(at), iif, bytes: Rc::clone(&bytes) });
         }
         let FlowKey { src, dst, .. } = flow;
         self.tell(NodeId(at), Input::Message { iif, src, dst, ttl: packet.ttl, bytes: &bytes });
@@ -286,18 +287,18 @@ impl World {
     fn take(&mut self, at: usize, number: u32) {
         let packet = &self.packets[number];
         match packet.kind {
-            Kind::Segment => self.segment(number),
-            Kind::Ack => self.acknowledgement(number),
-            Kind::Syn | Kind::SynAck => self.handshake(number),
-            Kind::Data => {
+            PacketKind::Segment => self.segment(number),
+            PacketKind::Ack => self.acknowledgement(number),
+            PacketKind::Syn | PacketKind::SynAck => self.handshake(number),
+            PacketKind::Data => {
                 let data = packet.data();
                 self.sinks[data.source as usize].arrived(self.agenda.now(), &data);
                 self.kept_promise(at, number);
                 self.let_go(number);
             }
             // From this node to itself, without a link between.
-            Kind::Signal if self.stations[at].agent.is_some() => self.tell_message(at, IfIndex(0), number),
-            Kind::Signal => {
+            PacketKind::Signal if self.stations[at].agent.is_some() => self.tell_message(at, IfIndex(0), number),
+            PacketKind::Signal => {
                 let message = self.messages.get(packet.flow).filter(|message| message.flow.protocol == ICMP).cloned();
                 if let Some(message) = message {
                     self.let_go(number);
@@ -313,7 +314,7 @@ impl World {
     #[inline]
     pub(crate) fn let_go(&mut self, number: u32) {
         let packet = &self.packets[number];
-        if packet.kind == Kind::Signal {
+        if packet.kind == PacketKind::Signal {
             self.messages.let_go(packet.flow);
         }
         self.packets.let_go(number);
@@ -323,10 +324,10 @@ impl World {
     pub(crate) fn flow_of(&self, number: u32) -> FlowKey {
         let packet = &self.packets[number];
         match packet.kind {
-            Kind::Data => self.sources[packet.flow as usize].spec().flow,
-            Kind::Segment | Kind::Syn => self.tcp.flow(packet.flow),
-            Kind::Ack | Kind::SynAck => crate::connections::reverse(self.tcp.flow(packet.flow)),
-            Kind::Signal => match self.messages.get(packet.flow) {
+            PacketKind::Data => self.sources[packet.flow as usize].spec().flow,
+            PacketKind::Segment | PacketKind::Syn => self.tcp.flow(packet.flow),
+            PacketKind::Ack | PacketKind::SynAck => crate::connections::reverse(self.tcp.flow(packet.flow)),
+            PacketKind::Signal => match self.messages.get(packet.flow) {
                 Some(message) => message.flow,
                 None => {
                     let nobody = address(LinkId(0), 0);

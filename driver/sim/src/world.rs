@@ -3,15 +3,15 @@
 use crate::agenda::Agenda;
 use crate::capture::Capture;
 use crate::connections::Connections;
-use crate::hop::Hop;
-use crate::link::Link;
-use crate::map::Map;
-use crate::packet::{Kind, Messages, Packet, Packets};
-use crate::scenario::{Action, EgressReport, LinkId, NodeId, Scenario, SourceId, TcpId, TcpReport};
+use crate::hop::HopPort;
+use crate::link::SimLink;
+use crate::map::RouteMap;
+use crate::packet::{MessagesInFlight, PacketKind, Packets, SimPacket};
+use crate::run_trace::RunTrace;
+use crate::scenario::{EgressReport, LinkId, NodeId, Scenario, ScenarioAction, SourceId, TcpId, TcpReport};
 use crate::sink::{FlowReport, Sink};
 use crate::source::Source;
 use crate::station::Station;
-use crate::story::Story;
 use node::Node;
 use node::io::{AppId, Input};
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ use terms::{IfIndex, Session, Time};
 /// A running simulation.
 pub struct World {
     pub(crate) agenda: Agenda<Due>,
-    pub(crate) map: Rc<Map>,
+    pub(crate) map: Rc<RouteMap>,
     pub(crate) stations: Vec<Station>,
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<SimLink>,
     /// Directions of links: `2 * link + side`.
-    pub(crate) hops: Vec<Hop>,
+    pub(crate) hops: Vec<HopPort>,
     /// By node and destination node: the direction by which packets leave.
     pub(crate) ways: Vec<u32>,
     pub(crate) sources: Vec<Source>,
@@ -34,16 +34,16 @@ pub struct World {
     pub(crate) targets: Vec<u16>,
     pub(crate) tcp: Connections,
     pub(crate) packets: Packets,
-    pub(crate) messages: Messages,
+    pub(crate) messages: MessagesInFlight,
     /// Packets that a tree has just dropped.
     pub(crate) dropped: Vec<u32>,
     pub(crate) captures: Vec<Capture>,
-    pub(crate) asks: BTreeMap<(NodeId, AppId, Session), crate::scenario::Ask>,
-    pub(crate) story: Story,
+    pub(crate) asks: BTreeMap<(NodeId, AppId, Session), crate::scenario::SimReservation>,
+    pub(crate) story: RunTrace,
     pub(crate) lost: Lost,
-    pub(crate) watch: Watch,
-    pub(crate) script: Vec<Action>,
-    pub(crate) heard: Option<Vec<Heard>>,
+    pub(crate) watch: WatchLevel,
+    pub(crate) script: Vec<ScenarioAction>,
+    pub(crate) heard: Option<Vec<HeardMessage>>,
     /// The echo that an agent was told last, as the agent has left it.
     pub(crate) echoed: Vec<u8>,
     /// Delay bounds that are promised to sources, by number.
@@ -58,7 +58,7 @@ pub struct World {
 
 /// A message that reached an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Heard {
+pub struct HeardMessage {
     /// When.
     pub at: Time,
     /// Who.
@@ -71,7 +71,7 @@ pub struct Heard {
 
 /// How closely the run is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Watch {
+pub enum WatchLevel {
     /// Only when asked ([`World::check`]).
     #[default]
     AtEnd,
@@ -173,9 +173,9 @@ impl World {
     /// [`Unplayable`] names the first thing in the scenario that means nothing.
     pub fn new(scenario: &Scenario) -> Result<World, Unplayable> {
         crate::playable::playable(scenario)?;
-        let map = Rc::new(Map::new(scenario));
+        let map = Rc::new(RouteMap::new(scenario));
         let nodes = (0..scenario.nodes.len()).map(NodeId);
-        let links = scenario.links.iter().enumerate().map(|(n, spec)| Link::new(*spec, n, scenario.seed));
+        let links = scenario.links.iter().enumerate().map(|(n, spec)| SimLink::new(*spec, n, scenario.seed));
         let sources = scenario.sources.iter().enumerate();
         let mut world = World {
             agenda: Agenda::default(),
@@ -189,13 +189,13 @@ impl World {
             sources: sources.map(|(n, spec)| Source::new(*spec, n as u32, scenario)).collect(),
             sinks: scenario.sources.iter().map(|spec| Sink::new(spec, scenario.measured)).collect(),
             packets: Packets::default(),
-            messages: Messages::default(),
+            messages: MessagesInFlight::default(),
             dropped: Vec::new(),
             captures: scenario.captures.iter().map(Capture::new).collect(),
             asks: BTreeMap::new(),
-            story: Story::default(),
+            story: RunTrace::default(),
             lost: Lost::default(),
-            watch: Watch::default(),
+            watch: WatchLevel::default(),
             script: scenario.script.iter().map(|(_, action)| action.clone()).collect(),
             heard: None,
             echoed: Vec::new(),
@@ -214,7 +214,7 @@ impl World {
 
     /// Watches ledger, plan and ports after every step of every agent from now on.
     pub fn watch_every_step(&mut self) {
-        self.watch = Watch::EveryStep(None);
+        self.watch = WatchLevel::EveryStep(None);
     }
 
     /// Keeps every message that reaches an agent from now on.
@@ -223,15 +223,15 @@ impl World {
     }
 
     /// What was kept.
-    pub fn heard(&self) -> &[Heard] {
+    pub fn heard(&self) -> &[HeardMessage] {
         self.heard.as_deref().unwrap_or_default()
     }
 
     /// The first law that did not hold, if the run is watched.
     pub fn broken(&self) -> Option<Broken> {
         match self.watch {
-            Watch::EveryStep(broken) => broken,
-            Watch::AtEnd => None,
+            WatchLevel::EveryStep(broken) => broken,
+            WatchLevel::AtEnd => None,
         }
     }
 
@@ -268,7 +268,7 @@ impl World {
     }
 
     /// What happened.
-    pub fn story(&self) -> &Story {
+    pub fn story(&self) -> &RunTrace {
         &self.story
     }
 
@@ -308,12 +308,12 @@ impl World {
     }
 
     /// Links.
-    pub fn links(&self) -> &[Link] {
+    pub fn links(&self) -> &[SimLink] {
         &self.links
     }
 
     /// Directions of links, two each, and what became of the packets on them.
-    pub fn hops(&self) -> &[Hop] {
+    pub fn hops(&self) -> &[HopPort] {
         &self.hops
     }
 
@@ -338,7 +338,7 @@ impl World {
     }
 
     /// Something happens now.
-    pub fn act(&mut self, action: &Action) {
+    pub fn act(&mut self, action: &ScenarioAction) {
         self.story.mark(&[self.now().as_nanos(), 6]);
         self.carry(action);
     }
@@ -381,7 +381,7 @@ impl World {
         let spec = *self.sources[n].spec();
         self.sinks[n].sent(&data);
         self.story.mark(&[now.as_nanos(), 1, n as u64, data.sequence]);
-        let mut packet = Packet::new(Kind::Data, n as u32, data.len, self.targets[n], now);
+        let mut packet = SimPacket::new(PacketKind::Data, n as u32, data.len, self.targets[n], now);
         (packet.words[0], packet.words[1]) = (data.sequence as u32, (data.sequence >> 32) as u32);
         self.mark_promise(n, now, &mut packet);
         let number = self.packets.keep(packet);

@@ -1,12 +1,12 @@
 //! Advance bookings beside RSVP, on simulated routers that run the very node and the very book of the daemon: no early
 //! start, no late end, back-to-back windows that never overlap, one ledger for all, and an agent that dies in between.
 
-use broker::io::{Action as Ordered, Answer};
-use broker::{Ask, Call, PartAsk, State, When, Why};
-use sim::book::Said;
+use broker::io::{CallResult, OrderAction as Ordered};
+use broker::{BookingRequest, BookingState, Call, PartAsk, RefusalReason, When};
+use sim::book::BookingOutput;
 use sim::experiment::{SWISSVALE, YOSEMITE, flood_source, flow, reserve, testbed, video_tspec};
-use sim::{Action, Ask as Wish, Pattern, Scenario, SourceId, SourceSpec, World};
-use terms::book::{Background, Binding, Flow, Handle, Shape};
+use sim::{Scenario, ScenarioAction, SendPattern, SimReservation as Wish, SourceId, SourceSpec, World};
+use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape};
 use terms::{Rate, Span, Time, Tspec, Window};
 use traffic::port::SchedulerKind;
 
@@ -18,15 +18,19 @@ fn at(millis: u64) -> Time {
 const LINK: &str = "net/yosemite-maui";
 
 fn part(amount: u64, port: u16) -> PartAsk {
-    let flow = Flow { protocol: Some(17), dst_port: Some(port), ..Flow::default() };
+    let flow = BoundFlow { protocol: Some(17), dst_port: Some(port), ..BoundFlow::default() };
     let binding = Some(Binding::Flow(flow));
-    PartAsk { resource: LINK.into(), amount, least: amount, background: None, shape: Shape::default(), binding }
+    PartAsk { resource: LINK.into(), amount, least: amount, background: None, shape: PacketShape::default(), binding }
 }
 
-fn booking(amount: u64, port: u16, window: Window) -> Action {
+fn booking(amount: u64, port: u16, window: Window) -> ScenarioAction {
     let when = When::Window { start: Some(window.start()), end: Some(window.end()) };
-    let ask = Ask { parts: vec![part(amount, port)], when, ..Ask::default() };
-    Action::Book { node: YOSEMITE, who: "ann".into(), call: Call::Create { ask, hold: None, key: String::new() } }
+    let ask = BookingRequest { parts: vec![part(amount, port)], when, ..BookingRequest::default() };
+    ScenarioAction::Book {
+        node: YOSEMITE,
+        who: "ann".into(),
+        call: Call::Create { ask, hold: None, key: String::new() },
+    }
 }
 
 fn window(start: u64, end: u64) -> Window {
@@ -34,7 +38,7 @@ fn window(start: u64, end: u64) -> Window {
 }
 
 fn stream(port: u16, mbit: u64, from: u64, until: u64) -> SourceSpec {
-    let pattern = Pattern::Cbr { rate: Rate::from_mbps(mbit), jitter_percent: 10 };
+    let pattern = SendPattern::Cbr { rate: Rate::from_mbps(mbit), jitter_percent: 10 };
     SourceSpec { node: SWISSVALE, flow: flow(port, port), packet: 1_000, pattern, from: at(from), until: at(until) }
 }
 
@@ -42,7 +46,7 @@ fn stream(port: u16, mbit: u64, from: u64, until: u64) -> SourceSpec {
 fn orders(world: &World) -> Vec<(Time, Handle, u64)> {
     let desk = world.station(YOSEMITE).desk.as_ref().expect("it has a book");
     let done = desk.log().iter().filter_map(|(at, said)| match said {
-        Said::Done(order) => Some((*at, order)),
+        BookingOutput::Done(order) => Some((*at, order)),
         _ => None,
     });
     done.map(|(at, order)| match order.action {
@@ -52,10 +56,10 @@ fn orders(world: &World) -> Vec<(Time, Handle, u64)> {
     .collect()
 }
 
-fn refusal(world: &World, call: u64) -> Option<Why> {
+fn refusal(world: &World, call: u64) -> Option<RefusalReason> {
     let desk = world.station(YOSEMITE).desk.as_ref()?;
     desk.log().iter().find_map(|(_, said)| match said {
-        Said::Reply(id, Err(refusal)) if *id == call => Some(refusal.why.clone()),
+        BookingOutput::Reply(id, Err(refusal)) if *id == call => Some(refusal.why.clone()),
         _ => None,
     })
 }
@@ -96,7 +100,7 @@ fn back_to_back_windows_beside_rsvp() {
         let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
         let (first, second) = (desk.granted(1).unwrap(), desk.granted(2).unwrap());
         assert!(
-            matches!(refusal(&world, 3), Some(Why::NoRoom { free, .. }) if free < 2_000_000),
+            matches!(refusal(&world, 3), Some(RefusalReason::NoRoom { free, .. }) if free < 2_000_000),
             "{:?}",
             refusal(&world, 3)
         );
@@ -109,7 +113,7 @@ fn back_to_back_windows_beside_rsvp() {
             assert_eq!((*handle, *amount), (of, much));
             assert!(*when >= at(millis) && *when < at(millis) + soon, "{when:?} for {millis}");
         }
-        assert_eq!([first, second].map(|handle| desk.state(handle)), [Some(State::Ended); 2]);
+        assert_eq!([first, second].map(|handle| desk.state(handle)), [Some(BookingState::Ended); 2]);
         // In its window the first stream arrives whole, the second as best effort among the flood.
         let (booked, other) = (world.flow(SourceId(0)), world.flow(SourceId(1)));
         assert_eq!(booked.lost(), 0, "{scheduler:?}");
@@ -121,8 +125,8 @@ fn back_to_back_windows_beside_rsvp() {
 #[test]
 fn an_agent_that_dies_in_a_window_knows_what_was_promised() {
     let mut scenario = back_to_back(SchedulerKind::Htb);
-    scenario.script.push((at(3_000), Action::Crash(YOSEMITE)));
-    scenario.script.push((at(5_500), Action::Restart(YOSEMITE)));
+    scenario.script.push((at(3_000), ScenarioAction::Crash(YOSEMITE)));
+    scenario.script.push((at(5_500), ScenarioAction::Restart(YOSEMITE)));
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(5_499));
@@ -136,7 +140,7 @@ fn an_agent_that_dies_in_a_window_knows_what_was_promised() {
     world.run_until(at(5_600));
     let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
     assert_eq!(desk.kernel().map(|(handle, _)| handle).collect::<Vec<_>>(), [second], "converged");
-    assert_eq!((desk.state(first), desk.state(second)), (Some(State::Ended), Some(State::Active)));
+    assert_eq!((desk.state(first), desk.state(second)), (Some(BookingState::Ended), Some(BookingState::Active)));
     world.run_until(at(10_000));
     assert_eq!(world.station(YOSEMITE).desk.as_ref().unwrap().kernel().count(), 0);
     assert_eq!(world.flow(SourceId(0)).lost(), 0, "nothing was lost while nobody looked after it");
@@ -148,11 +152,11 @@ fn an_agent_that_dies_in_a_window_knows_what_was_promised() {
 fn background_follows_foreground_and_rsvp() {
     let mut bulk = part(9_000_000, 7_000);
     bulk.background = Some(Background { weight: 1, floor: 500_000 });
-    let ask = Ask { parts: vec![bulk], ..Ask::default() };
+    let ask = BookingRequest { parts: vec![bulk], ..BookingRequest::default() };
     let call = Call::Create { ask, hold: None, key: String::new() };
     let mut scenario = Scenario {
         script: vec![
-            (at(100), Action::Book { node: YOSEMITE, who: "bob".into(), call }),
+            (at(100), ScenarioAction::Book { node: YOSEMITE, who: "bob".into(), call }),
             (at(200), booking(3_000_000, 5_001, window(2_000, 4_000))),
         ],
         ..testbed(SchedulerKind::Htb, Span::from_secs(1), 7)
@@ -167,9 +171,10 @@ fn background_follows_foreground_and_rsvp() {
     let [whole, beside, again, .., last] = shares[..] else { panic!("{shares:?}") };
     assert_eq!((beside, again), (whole - 3_000_000, whole), "nine tenths less foreground");
     assert!(last < whole, "what is signalled is not background's: {shares:?}");
-    let events = desk.log().iter().filter(|(_, said)| matches!(said, Said::Event(e) if e.what.name() == "share"));
+    let events =
+        desk.log().iter().filter(|(_, said)| matches!(said, BookingOutput::Event(e) if e.what.name() == "share"));
     assert_eq!(events.count(), shares.len(), "told each time");
-    assert!(desk.log().iter().any(|(_, said)| matches!(said, Said::Reply(1, Ok(Answer::Reservation(_))))));
+    assert!(desk.log().iter().any(|(_, said)| matches!(said, BookingOutput::Reply(1, Ok(CallResult::Reservation(_))))));
     assert_eq!(world.check(), Ok(()));
 }
 

@@ -1,11 +1,11 @@
 //! Boomerang among hogs, on simulated links with queues and the very node of the daemon: streams in both directions are reserved
 //! by one message from one end, the other end is a host that knows nothing but ping.
 
-use boomerang::{AppId, Asked, Call, Upcall};
+use boomerang::{AppId, ApplicationCall, BoomerangUpcall, SessionRequest};
 use sim::experiment::{GLENWOOD, MAUI, SWISSVALE, YOSEMITE, flood_source, flow, testbed, video_source};
-use sim::scenario::{LinkId, LinkSpec, NodeId, NodeSpec, SourceSpec};
-use sim::story::What;
-use sim::{Action, Scenario, SourceId, World};
+use sim::run_trace::TraceEvent;
+use sim::scenario::{LinkId, NodeId, SimLinkSpec, SimNodeSpec, SourceSpec};
+use sim::{Scenario, ScenarioAction, SourceId, World};
 use terms::{FlowKey, Rate, Span, Time};
 use traffic::port::SchedulerKind;
 use wire::boomerang::{Family, Rates, Selector};
@@ -30,9 +30,9 @@ fn turned(flow: FlowKey) -> FlowKey {
 }
 
 /// The receiver reserves the way back to it, and half a megabit for itself.
-fn ask(refresh: u8) -> Action {
+fn ask(refresh: u8) -> ScenarioAction {
     let forward = turned(flow(5_004, 5_004));
-    let asked = Asked {
+    let asked = SessionRequest {
         far_end: forward.dst,
         source: Some(forward.src),
         classifier: Selector::of(&forward),
@@ -47,7 +47,7 @@ fn ask(refresh: u8) -> Action {
         ttl: 64,
         router_alert: false,
     };
-    Action::Boomerang { node: GLENWOOD, call: Call::Reserve { app: AppId(1), asked } }
+    ScenarioAction::Boomerang { node: GLENWOOD, call: ApplicationCall::Reserve { app: AppId(1), asked } }
 }
 
 /// A stream from the other end: the same as a source there, in small packets.
@@ -62,7 +62,7 @@ fn scenario(reserve: bool) -> Scenario {
     let (from, until) = (at(2_000), at(22_000));
     let stream = SourceSpec {
         packet: 500,
-        pattern: sim::scenario::Pattern::Cbr { rate: Rate::from_kbps(400), jitter_percent: 0 },
+        pattern: sim::scenario::SendPattern::Cbr { rate: Rate::from_kbps(400), jitter_percent: 0 },
         ..video_source(5_004, 5_004, from, until)
     };
     let flood = |from, until| flood_source(Rate::from_mbps(12), 9_000, 9_000, from, until);
@@ -81,10 +81,12 @@ fn scenario(reserve: bool) -> Scenario {
     scenario
 }
 
-fn upcalls(world: &World) -> Vec<(Time, Upcall)> {
+fn upcalls(world: &World) -> Vec<(Time, BoomerangUpcall)> {
     let lines = world.story().of(GLENWOOD);
     lines
-        .filter_map(|line| if let What::Boomerang(_, upcall) = line.what { Some((line.at, upcall)) } else { None })
+        .filter_map(
+            |line| if let TraceEvent::Boomerang(_, upcall) = line.what { Some((line.at, upcall)) } else { None },
+        )
         .collect()
 }
 
@@ -102,7 +104,7 @@ fn both_directions_are_protected_by_one_round_trip() {
     world.run_until(at(24_000));
     assert_eq!((world.flow(VIDEO).lost(), world.flow(BACK).lost()), (0, 0));
     let (when, said) = upcalls(&world)[0];
-    assert!(matches!(said, Upcall::Reserved { hops: Some((2, 2)), .. }));
+    assert!(matches!(said, BoomerangUpcall::Reserved { hops: Some((2, 2)), .. }));
     assert!(when - at(100) < Span::from_millis(2), "one round trip: {:?}", when - at(100));
     assert_eq!((world.check(), world.broken()), (Ok(()), None));
 }
@@ -112,8 +114,8 @@ fn both_directions_are_protected_by_one_round_trip() {
 fn lost_refreshes_do_not_lose_the_reservation() {
     let mut scenario = scenario(true);
     scenario.script[0].1 = ask(2);
-    let lossy = sim::scenario::Impairment { loss: sim::rng::Ratio::percent(20), ..Default::default() };
-    scenario.script.push((at(1_900), Action::Impair(LinkId(1), lossy)));
+    let lossy = sim::scenario::Impairment { loss: sim::rng::Probability::percent(20), ..Default::default() };
+    scenario.script.push((at(1_900), ScenarioAction::Impair(LinkId(1), lossy)));
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(24_000));
@@ -124,8 +126,8 @@ fn lost_refreshes_do_not_lose_the_reservation() {
 #[test]
 fn a_killed_router_keeps_classes_and_adopts_them() {
     let mut scenario = scenario(true);
-    scenario.script.push((at(5_000), Action::Crash(YOSEMITE)));
-    scenario.script.push((at(9_000), Action::Restart(YOSEMITE)));
+    scenario.script.push((at(5_000), ScenarioAction::Crash(YOSEMITE)));
+    scenario.script.push((at(9_000), ScenarioAction::Restart(YOSEMITE)));
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(9_000));
@@ -142,7 +144,7 @@ fn a_killed_router_keeps_classes_and_adopts_them() {
 #[test]
 fn a_dead_initiator_is_forgotten() {
     let mut scenario = scenario(true);
-    scenario.script.push((at(5_000), Action::Crash(GLENWOOD)));
+    scenario.script.push((at(5_000), ScenarioAction::Crash(GLENWOOD)));
     let mut world = World::new(&scenario).unwrap();
     world.run_until(at(12_000));
     assert_eq!((reserved_on(&world, YOSEMITE), reserved_on(&world, MAUI)), (2, 2));
@@ -155,10 +157,10 @@ fn a_dead_initiator_is_forgotten() {
 fn an_unaware_router_in_the_middle_changes_nothing() {
     let mut scenario = scenario(true);
     let middle = NodeId(scenario.nodes.len());
-    scenario.nodes.push(NodeSpec { agent: false, ..NodeSpec::new("old", Span::from_secs(1)) });
+    scenario.nodes.push(SimNodeSpec { agent: false, ..SimNodeSpec::new("old", Span::from_secs(1)) });
     let last = scenario.links[2];
-    scenario.links[2] = LinkSpec { ends: [MAUI, middle], ..last };
-    scenario.links.push(LinkSpec { ends: [middle, GLENWOOD], ..last });
+    scenario.links[2] = SimLinkSpec { ends: [MAUI, middle], ..last };
+    scenario.links.push(SimLinkSpec { ends: [middle, GLENWOOD], ..last });
     // Glenwood is now at the end of link 3.
     let glenwood = sim::map::address(LinkId(3), 1);
     let moved = |flow: FlowKey| {
@@ -168,14 +170,18 @@ fn an_unaware_router_in_the_middle_changes_nothing() {
     for source in &mut scenario.sources {
         source.flow = moved(source.flow);
     }
-    if let Action::Boomerang { call: Call::Reserve { asked, .. }, .. } = &mut scenario.script[0].1 {
+    if let ScenarioAction::Boomerang { call: ApplicationCall::Reserve { asked, .. }, .. } = &mut scenario.script[0].1 {
         asked.classifier.src = glenwood;
         asked.source = Some(glenwood);
     }
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(24_000));
-    assert!(matches!(upcalls(&world)[0].1, Upcall::Reserved { hops: Some((2, 2)), .. }), "{:?}", upcalls(&world));
+    assert!(
+        matches!(upcalls(&world)[0].1, BoomerangUpcall::Reserved { hops: Some((2, 2)), .. }),
+        "{:?}",
+        upcalls(&world)
+    );
     assert_eq!((world.flow(VIDEO).lost(), world.flow(BACK).lost()), (0, 0));
     assert_eq!((world.check(), world.broken()), (Ok(()), None));
 }

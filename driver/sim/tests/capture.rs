@@ -2,10 +2,10 @@
 
 use bench::skipped;
 use sim::World;
-use sim::rng::Ratio;
+use sim::rng::Probability;
 use sim::scenario::{
-    Action, CaptureSpec, Impairment, LinkId, LinkSpec, NodeId, NodeSpec, Pattern, Queue, Scenario, SourceSpec, Tcp,
-    TcpSpec,
+    CaptureSpec, Impairment, LinkId, NodeId, Queue, Scenario, ScenarioAction, SendPattern, SimLinkSpec, SimNodeSpec,
+    SourceSpec, Tcp, TcpSpec,
 };
 use sim::{map::address, packet::UDP};
 use std::process::Command;
@@ -14,10 +14,11 @@ use traffic::port::SchedulerKind;
 
 /// A transfer of 100,000 bytes with two per cent of loss, and some UDP, captured in both directions.
 fn captured(snap: u32) -> World {
-    let host = |name| NodeSpec { agent: false, ..NodeSpec::new(name, Span::from_secs(30)) };
-    let link =
-        |a, b| LinkSpec::ethernet(NodeId(a), NodeId(b), Rate::from_mbps(5), Span::from_millis(10), SchedulerKind::Htb);
-    let loss = Impairment { loss: Ratio::percent(2), ..Impairment::default() };
+    let host = |name| SimNodeSpec { agent: false, ..SimNodeSpec::new(name, Span::from_secs(30)) };
+    let link = |a, b| {
+        SimLinkSpec::ethernet(NodeId(a), NodeId(b), Rate::from_mbps(5), Span::from_millis(10), SchedulerKind::Htb)
+    };
+    let loss = Impairment { loss: Probability::percent(2), ..Impairment::default() };
     let (src, dst) = (address(LinkId(0), 0), address(LinkId(1), 1));
     let tcp = Tcp { window: Bytes::new(200_000), ..Tcp::default() };
     let scenario = Scenario {
@@ -34,12 +35,12 @@ fn captured(snap: u32) -> World {
             node: NodeId(0),
             flow: FlowKey { src, dst, protocol: UDP, src_port: 53, dst_port: 5_353, wild: terms::Wild::NONE },
             packet: 301,
-            pattern: Pattern::Cbr { rate: Rate::from_kbps(100), jitter_percent: 0 },
+            pattern: SendPattern::Cbr { rate: Rate::from_kbps(100), jitter_percent: 0 },
             from: Time::ZERO,
             until: Time::from_nanos(1_000_000_000),
         }],
         captures: [0, 1].map(|side| CaptureSpec { link: LinkId(0), side, snap, packets: 100_000 }).to_vec(),
-        script: vec![(Time::from_nanos(200_000_000), Action::ImpairData(LinkId(1), loss))],
+        script: vec![(Time::from_nanos(200_000_000), ScenarioAction::ImpairData(LinkId(1), loss))],
         measured: (Time::ZERO, Time::from_nanos(60_000_000_000)),
         ..Scenario::default()
     };

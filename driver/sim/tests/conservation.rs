@@ -2,12 +2,12 @@
 //! seed tells the same story. A failure names its seed.
 
 use sim::World;
-use sim::map::Map;
+use sim::map::RouteMap;
 use sim::packet::UDP;
-use sim::rng::{Ratio, Rng};
+use sim::rng::{Probability, Rng};
 use sim::scenario::{
-    Action, Conditioner, EgressSpec, Growth, Impairment, LinkId, LinkSpec, NodeId, NodeSpec, Pattern, Queue, QueueSpec,
-    Scenario, SourceId, SourceSpec, Tcp, TcpId, TcpSpec, Trace, TraceId, af1,
+    Conditioner, EgressSpec, Growth, Impairment, LinkId, NodeId, Queue, QueueSpec, Scenario, ScenarioAction,
+    SendPattern, SimLinkSpec, SimNodeSpec, SourceId, SourceSpec, Tcp, TcpId, TcpSpec, Trace, TraceId, af1,
 };
 use terms::{Bytes, FlowKey, Rate, Span, Time};
 use traffic::dropper::{Coupling, RedCurve};
@@ -60,7 +60,7 @@ fn conditioner(chance: &mut Rng) -> Conditioner {
 }
 
 fn sources(scenario: &mut Scenario, chance: &mut Rng) {
-    let map = Map::new(scenario);
+    let map = RouteMap::new(scenario);
     let all = scenario.nodes.len() as u64;
     scenario.traces =
         vec![Trace { packets: (0..200).map(|n| (Span::from_millis(37 * n), 60 + n as u32 * 7)).collect() }];
@@ -69,12 +69,12 @@ fn sources(scenario: &mut Scenario, chance: &mut Rng) {
         let (Some(src), Some(dst)) = (map.address(NodeId(from)), map.address(NodeId(to))) else { continue };
         let (rate, on, off) = (Rate::from_kbps(400), Span::from_millis(300), Span::from_millis(500));
         let pattern = match n {
-            0 => Pattern::Cbr { rate, jitter_percent: 20 },
-            1 => Pattern::Exponential { rate, on, off },
-            2 => Pattern::Pareto { rate, on, off, shape_milli: 1_500 },
-            3 => Pattern::Poisson { rate },
-            4 => Pattern::OnOff { rate, on, off },
-            _ => Pattern::Trace(TraceId(0)),
+            0 => SendPattern::Cbr { rate, jitter_percent: 20 },
+            1 => SendPattern::Exponential { rate, on, off },
+            2 => SendPattern::Pareto { rate, on, off, shape_milli: 1_500 },
+            3 => SendPattern::Poisson { rate },
+            4 => SendPattern::OnOff { rate, on, off },
+            _ => SendPattern::Trace(TraceId(0)),
         };
         let flow = FlowKey { src, dst, protocol: UDP, src_port: 9, dst_port: 9, wild: terms::Wild::NONE };
         let (from_time, until) = (Time::ZERO, at(FAULTS_END));
@@ -105,17 +105,17 @@ fn faults(scenario: &mut Scenario, chance: &mut Rng) {
         let when = Time::from_nanos(chance.below(15_000_000_000));
         let later = when + Span::from_nanos(chance.below(5_000_000_000));
         let bad = Impairment {
-            loss: Ratio::percent(chance.below(20) as u32),
-            duplicate: Ratio::percent(chance.below(10) as u32),
-            reorder: Ratio::percent(chance.below(20) as u32),
+            loss: Probability::percent(chance.below(20) as u32),
+            duplicate: Probability::percent(chance.below(10) as u32),
+            reorder: Probability::percent(chance.below(20) as u32),
             late: Span::from_millis(30),
         };
         let good = Impairment::default();
         let (bad, good) = match chance.below(4) {
-            0 => (Action::LinkDown(link), Action::LinkUp(link)),
-            1 => (Action::NodeDown(node), Action::NodeUp(node)),
-            2 => (Action::Partition(vec![node]), Action::Heal),
-            _ => (Action::ImpairData(link, bad), Action::ImpairData(link, good)),
+            0 => (ScenarioAction::LinkDown(link), ScenarioAction::LinkUp(link)),
+            1 => (ScenarioAction::NodeDown(node), ScenarioAction::NodeUp(node)),
+            2 => (ScenarioAction::Partition(vec![node]), ScenarioAction::Heal),
+            _ => (ScenarioAction::ImpairData(link, bad), ScenarioAction::ImpairData(link, good)),
         };
         scenario.script.push((when, bad));
         scenario.script.push((later, good));
@@ -126,7 +126,7 @@ fn faults(scenario: &mut Scenario, chance: &mut Rng) {
 fn network(seed: u64, faulty: bool) -> Scenario {
     let mut chance = Rng::new(seed, 77);
     let all = 4 + chance.below(5) as usize;
-    let node = |n| NodeSpec { agent: false, ..NodeSpec::new(&format!("n{n}"), Span::from_secs(30)) };
+    let node = |n| SimNodeSpec { agent: false, ..SimNodeSpec::new(&format!("n{n}"), Span::from_secs(30)) };
     let mut scenario = Scenario { seed, nodes: (0..all).map(node).collect(), ..Scenario::default() };
     for n in 1..all + 2 {
         let (a, b) = match n {
@@ -134,7 +134,7 @@ fn network(seed: u64, faulty: bool) -> Scenario {
             _ => (0, 1 + chance.below(all as u64 - 1) as usize),
         };
         let (rate, delay) = (Rate::from_mbps(5 + chance.below(20)), Span::from_micros(chance.below(20_000)));
-        scenario.links.push(LinkSpec::ethernet(NodeId(a), NodeId(b), rate, delay, SchedulerKind::Htb));
+        scenario.links.push(SimLinkSpec::ethernet(NodeId(a), NodeId(b), rate, delay, SchedulerKind::Htb));
     }
     for link in 0..scenario.links.len() {
         for side in 0..2 {

@@ -1,10 +1,10 @@
 //! What goes wrong with whole nodes and networks, with reservations on them: power, partitions, clocks, and loss of data.
 
 use node::io::AppId;
-use sim::map::{Map, address};
-use sim::rng::Ratio;
-use sim::scenario::{Impairment, LinkId, NodeId, NodeSpec, Scenario};
-use sim::{Action, Ask, LinkSpec, Pattern, SourceId, SourceSpec, World};
+use sim::map::{RouteMap, address};
+use sim::rng::Probability;
+use sim::scenario::{Impairment, LinkId, NodeId, Scenario, SimNodeSpec};
+use sim::{ScenarioAction, SendPattern, SimLinkSpec, SimReservation, SourceId, SourceSpec, World};
 use terms::{Bytes, FlowKey, Rate, SenderTemplate, Session, Span, Time, Tspec};
 use traffic::port::SchedulerKind;
 
@@ -15,30 +15,31 @@ fn at(millis: u64) -> Time {
 /// A host, two routers, a host; a stream of 2.8 Mbit/s with a reservation.
 fn line() -> Scenario {
     let names = ["host", "r1", "r2", "peer"];
-    let link =
-        |n| LinkSpec::ethernet(NodeId(n), NodeId(n + 1), Rate::from_mbps(10), Span::from_millis(1), SchedulerKind::Htb);
+    let link = |n| {
+        SimLinkSpec::ethernet(NodeId(n), NodeId(n + 1), Rate::from_mbps(10), Span::from_millis(1), SchedulerKind::Htb)
+    };
     let mut scenario = Scenario {
         seed: 11,
-        nodes: names.iter().map(|name| NodeSpec::new(name, Span::from_secs(1))).collect(),
+        nodes: names.iter().map(|name| SimNodeSpec::new(name, Span::from_secs(1))).collect(),
         links: (0..3).map(link).collect(),
         measured: (at(1_000), at(60_000)),
         ..Scenario::default()
     };
-    let map = Map::new(&scenario);
+    let map = RouteMap::new(&scenario);
     let [src, dst] = [0, 3].map(|n| map.address(NodeId(n)).expect("it has a link"));
     let session = Session { dst, protocol: 17, dst_port: 5_004 };
     let template = SenderTemplate { src, src_port: 5_004 };
     let tspec = Tspec { r: Rate::from_mbps(3), b: Bytes::new(20_000), p: Rate::INFINITE, m: 1_000, M: 1_500 };
     let app = AppId(1);
     scenario.script = vec![
-        (at(100), Action::Receive { node: NodeId(3), app, session, ask: Ask::ControlledLoad }),
-        (at(100), Action::Send { node: NodeId(0), app, session, template, tspec }),
+        (at(100), ScenarioAction::Receive { node: NodeId(3), app, session, ask: SimReservation::ControlledLoad }),
+        (at(100), ScenarioAction::Send { node: NodeId(0), app, session, template, tspec }),
     ];
     scenario.sources = vec![SourceSpec {
         node: NodeId(0),
         flow: FlowKey::of(&session, &template),
         packet: 1_000,
-        pattern: Pattern::Cbr { rate: Rate::from_kbps(2_800), jitter_percent: 10 },
+        pattern: SendPattern::Cbr { rate: Rate::from_kbps(2_800), jitter_percent: 10 },
         from: at(1_000),
         until: at(60_000),
     }];
@@ -58,8 +59,8 @@ fn reservations(world: &World) -> usize {
 #[test]
 fn a_router_without_power_holds_nothing_and_soft_state_fills_it_again() {
     let mut scenario = line();
-    scenario.script.push((at(10_000), Action::NodeDown(NodeId(1))));
-    scenario.script.push((at(20_000), Action::NodeUp(NodeId(1))));
+    scenario.script.push((at(10_000), ScenarioAction::NodeDown(NodeId(1))));
+    scenario.script.push((at(20_000), ScenarioAction::NodeUp(NodeId(1))));
     let mut world = watched(&scenario);
     world.run_until(at(9_000));
     assert_eq!(reservations(&world), 3);
@@ -80,8 +81,8 @@ fn a_router_without_power_holds_nothing_and_soft_state_fills_it_again() {
 #[test]
 fn a_partition_is_a_cut_and_heals() {
     let mut scenario = line();
-    scenario.script.push((at(10_000), Action::Partition(vec![NodeId(2), NodeId(3)])));
-    scenario.script.push((at(25_000), Action::Heal));
+    scenario.script.push((at(10_000), ScenarioAction::Partition(vec![NodeId(2), NodeId(3)])));
+    scenario.script.push((at(25_000), ScenarioAction::Heal));
     let mut world = watched(&scenario);
     world.run_until(at(11_000));
     assert!(!world.hops()[2].up && world.hops()[0].up && world.hops()[4].up, "only the link between the two halves");
@@ -96,10 +97,10 @@ fn a_partition_is_a_cut_and_heals() {
 fn a_link_with_two_reasons_to_be_down_waits_for_both() {
     let mut scenario = line();
     scenario.script = vec![
-        (at(1_000), Action::LinkDown(LinkId(1))),
-        (at(2_000), Action::NodeDown(NodeId(2))),
-        (at(3_000), Action::LinkUp(LinkId(1))),
-        (at(4_000), Action::NodeUp(NodeId(2))),
+        (at(1_000), ScenarioAction::LinkDown(LinkId(1))),
+        (at(2_000), ScenarioAction::NodeDown(NodeId(2))),
+        (at(3_000), ScenarioAction::LinkUp(LinkId(1))),
+        (at(4_000), ScenarioAction::NodeUp(NodeId(2))),
     ];
     let mut world = watched(&scenario);
     for (millis, up) in [(500, true), (1_500, false), (2_500, false), (3_500, false), (4_500, true)] {
@@ -113,7 +114,7 @@ fn a_step_of_the_calendar_clock_changes_nothing_else() {
     let steady = line();
     let mut stepping = line();
     for (n, by_nanos) in [(1, 3_600_000_000_000), (2, -86_400_000_000_000), (0, i64::MAX)] {
-        stepping.script.push((at(5_000), Action::ClockStep { node: NodeId(n), by_nanos }));
+        stepping.script.push((at(5_000), ScenarioAction::ClockStep { node: NodeId(n), by_nanos }));
     }
     let [a, b] = [steady, stepping].map(|scenario| {
         let mut world = watched(&scenario);
@@ -130,12 +131,12 @@ fn a_step_of_the_calendar_clock_changes_nothing_else() {
 fn loss_of_data_leaves_signalling_alone_and_is_counted() {
     let mut scenario = line();
     let bad = Impairment {
-        loss: Ratio::percent(10),
-        duplicate: Ratio::percent(5),
-        reorder: Ratio::percent(20),
+        loss: Probability::percent(10),
+        duplicate: Probability::percent(5),
+        reorder: Probability::percent(20),
         late: Span::from_millis(20),
     };
-    scenario.script.push((at(500), Action::ImpairData(LinkId(1), bad)));
+    scenario.script.push((at(500), ScenarioAction::ImpairData(LinkId(1), bad)));
     let mut world = watched(&scenario);
     world.run_until(at(61_000));
     world.check().expect("every law holds");

@@ -3,10 +3,10 @@
 
 use node::io::Upcall;
 use sim::experiment::{GLENWOOD, SWISSVALE, flood_source, flow, reserve, testbed};
-use sim::rng::Ratio;
+use sim::rng::Probability;
+use sim::run_trace::TraceEvent;
 use sim::scenario::Impairment;
-use sim::story::What;
-use sim::{Action, Ask, LinkId, Pattern, Scenario, SourceId, SourceSpec, World};
+use sim::{LinkId, Scenario, ScenarioAction, SendPattern, SimReservation, SourceId, SourceSpec, World};
 use terms::guaranteed::{delay_bound, rspec_for};
 use terms::{Adspec, Bytes, Rate, Span, Time, Tspec};
 use traffic::port::SchedulerKind;
@@ -32,7 +32,7 @@ impl Hog {
     }
 
     fn source(&self, from: Time, until: Time) -> SourceSpec {
-        let pattern = Pattern::Greedy { rate: self.tspec().r, burst: self.burst };
+        let pattern = SendPattern::Greedy { rate: self.tspec().r, burst: self.burst };
         SourceSpec { node: SWISSVALE, flow: flow(self.port, self.port), packet: self.packet, pattern, from, until }
     }
 
@@ -57,7 +57,7 @@ const HOGS: [Hog; 4] = [
 fn scenario(seed: u64, hogs: &[Hog]) -> Scenario {
     let mut sources: Vec<_> = hogs.iter().map(|hog| hog.source(at(2_000), at(8_000))).collect();
     sources.push(flood_source(Rate::from_mbps(12), 9_000, 9_000, at(1_500), at(9_000)));
-    let ask = |hog: &Hog| Ask::Guaranteed(Rate::from_kbps(hog.service_kbit));
+    let ask = |hog: &Hog| SimReservation::Guaranteed(Rate::from_kbps(hog.service_kbit));
     let script = hogs.iter().flat_map(|hog| reserve(hog.port, hog.port, hog.tspec(), ask(hog), at(100)));
     Scenario {
         sources,
@@ -103,7 +103,7 @@ fn run(seed: u64, hogs: &[Hog]) -> Vec<Adspec> {
     world.run_until(at(10_000));
     for (n, hog) in hogs.iter().enumerate() {
         let adspec = world.story().of(GLENWOOD).find_map(|line| match &line.what {
-            What::Upcall(_, Upcall::Path { session, adspec, .. }) if session.dst_port == hog.port => *adspec,
+            TraceEvent::Upcall(_, Upcall::Path { session, adspec, .. }) if session.dst_port == hog.port => *adspec,
             _ => None,
         });
         let adspec = adspec.expect("a Path with an Adspec");
@@ -140,8 +140,8 @@ fn a_plane_that_does_not_keep_its_bound_breaks_the_law() {
 fn nothing_is_promised_where_chance_delays_data() {
     let mut scenario = scenario(5, &HOGS);
     let late = Span::from_millis(900);
-    let chance = Impairment { reorder: Ratio::percent(50), late, ..Impairment::default() };
-    scenario.script.push((Time::ZERO, Action::ImpairData(LinkId(1), chance)));
+    let chance = Impairment { reorder: Probability::percent(50), late, ..Impairment::default() };
+    scenario.script.push((Time::ZERO, ScenarioAction::ImpairData(LinkId(1), chance)));
     let mut world = World::new(&scenario).unwrap();
     world.run_until(at(10_000));
     assert_eq!((world.check(), world.bounded()), (Ok(()), 0));

@@ -4,8 +4,8 @@ use node::io::{AppId, Event, Upcall};
 use sim::experiment::{
     BOTTLENECK, GLENWOOD, MAUI, SWISSVALE, YOSEMITE, flood_source, flow, reserve, testbed, video_source, video_tspec,
 };
-use sim::story::What;
-use sim::{Action, Ask, NodeId, Scenario, SourceId, World};
+use sim::run_trace::TraceEvent;
+use sim::{NodeId, Scenario, ScenarioAction, SimReservation, SourceId, World};
 use terms::{IfIndex, Rate, Span, Time, Tspec};
 use traffic::plan::ClassId;
 use traffic::port::SchedulerKind;
@@ -24,15 +24,15 @@ fn reserved_on(world: &World, node: NodeId) -> Rate {
 
 fn upcalls(world: &World, node: NodeId) -> impl Iterator<Item = (Time, &Upcall)> {
     world.story().of(node).filter_map(|line| match &line.what {
-        What::Upcall(_, upcall) => Some((line.at, upcall)),
-        What::Event(_) | What::Boomerang(..) => None,
+        TraceEvent::Upcall(_, upcall) => Some((line.at, upcall)),
+        TraceEvent::Event(_) | TraceEvent::Boomerang(..) => None,
     })
 }
 
 fn events(world: &World, node: NodeId) -> impl Iterator<Item = (Time, &Event)> {
     world.story().of(node).filter_map(|line| match &line.what {
-        What::Event(event) => Some((line.at, event)),
-        What::Upcall(..) | What::Boomerang(..) => None,
+        TraceEvent::Event(event) => Some((line.at, event)),
+        TraceEvent::Upcall(..) | TraceEvent::Boomerang(..) => None,
     })
 }
 
@@ -43,7 +43,7 @@ fn reserved_video(scheduler: SchedulerKind) -> Scenario {
             video_source(5_004, 5_004, at(2_000), at(22_000)),
             flood_source(Rate::from_mbps(12), 9_000, 9_000, at(1_000), at(23_000)),
         ],
-        script: reserve(5_004, 5_004, video_tspec(), Ask::ControlledLoad, at(100)).to_vec(),
+        script: reserve(5_004, 5_004, video_tspec(), SimReservation::ControlledLoad, at(100)).to_vec(),
         measured: (at(2_000), at(22_000)),
         ..testbed(scheduler, SECOND, 7)
     }
@@ -53,8 +53,8 @@ fn reserved_video(scheduler: SchedulerKind) -> Scenario {
 fn a_killed_router_keeps_its_flows_and_its_next_life_adopts_them() {
     for scheduler in [SchedulerKind::Htb, SchedulerKind::Hfsc] {
         let mut scenario = reserved_video(scheduler);
-        scenario.script.push((at(5_000), Action::Crash(YOSEMITE)));
-        scenario.script.push((at(15_000), Action::Restart(YOSEMITE)));
+        scenario.script.push((at(5_000), ScenarioAction::Crash(YOSEMITE)));
+        scenario.script.push((at(15_000), ScenarioAction::Restart(YOSEMITE)));
         let mut world = World::new(&scenario).unwrap();
         world.watch_every_step();
         world.run_until(at(4_999));
@@ -83,8 +83,8 @@ fn a_resv_that_comes_before_the_path_is_let_go_and_not_refused() {
     let mut before_the_path = 0;
     for seed in 0..12 {
         let mut scenario = Scenario { seed, ..reserved_video(SchedulerKind::Htb) };
-        scenario.script.push((at(5_000), Action::Crash(YOSEMITE)));
-        scenario.script.push((at(5_010), Action::Restart(YOSEMITE)));
+        scenario.script.push((at(5_000), ScenarioAction::Crash(YOSEMITE)));
+        scenario.script.push((at(5_010), ScenarioAction::Restart(YOSEMITE)));
         let mut world = World::new(&scenario).unwrap();
         world.watch_every_step();
         world.run_until(at(9_000));
@@ -102,9 +102,9 @@ fn a_resv_that_comes_before_the_path_is_let_go_and_not_refused() {
 fn adopted_capacity_is_not_given_to_another() {
     let mut scenario = reserved_video(SchedulerKind::Htb);
     let big = Tspec { r: Rate::from_mbps(6), ..video_tspec() };
-    scenario.script.push((at(5_000), Action::Crash(YOSEMITE)));
-    scenario.script.push((at(6_000), Action::Restart(YOSEMITE)));
-    scenario.script.extend(reserve(6_000, 6_000, big, Ask::ControlledLoad, at(6_001)));
+    scenario.script.push((at(5_000), ScenarioAction::Crash(YOSEMITE)));
+    scenario.script.push((at(6_000), ScenarioAction::Restart(YOSEMITE)));
+    scenario.script.extend(reserve(6_000, 6_000, big, SimReservation::ControlledLoad, at(6_001)));
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(24_000));
@@ -120,14 +120,14 @@ fn adopted_capacity_is_not_given_to_another() {
 fn a_dead_receiver_is_forgotten_at_the_end_of_its_lifetime_and_not_before() {
     for (refresh, lifetime_ms) in [(SECOND, 5_250), (Span::from_secs(30), 157_500)] {
         let mut scenario = testbed(SchedulerKind::Htb, refresh, 11);
-        scenario.script = reserve(5_004, 5_004, video_tspec(), Ask::ControlledLoad, at(100)).to_vec();
+        scenario.script = reserve(5_004, 5_004, video_tspec(), SimReservation::ControlledLoad, at(100)).to_vec();
         let mut world = World::new(&scenario).unwrap();
         world.watch_every_step();
         let killed = at(400_000);
         world.run_until(killed);
         assert!([SWISSVALE, YOSEMITE, MAUI].iter().all(|n| reserved_on(&world, *n) > Rate::ZERO));
         let resv = world.agent(MAUI).unwrap().rsvp().reservations().next().unwrap();
-        world.act(&Action::Crash(GLENWOOD));
+        world.act(&ScenarioAction::Crash(GLENWOOD));
         let lifetime = Span::from_millis(lifetime_ms);
         let earliest = killed.saturating_sub(refresh.mul_div_ceil(3, 2)) + lifetime;
         assert!(resv.expires >= earliest && resv.expires <= killed + lifetime, "{:?} after {killed:?}", resv.expires);
@@ -147,7 +147,7 @@ fn a_dead_receiver_is_forgotten_at_the_end_of_its_lifetime_and_not_before() {
 #[test]
 fn a_refusal_names_node_interface_asked_and_free_and_changes_nothing() {
     let mut scenario = testbed(SchedulerKind::Htb, SECOND, 3);
-    scenario.script = reserve(5_004, 5_004, video_tspec(), Ask::ControlledLoad, at(100)).to_vec();
+    scenario.script = reserve(5_004, 5_004, video_tspec(), SimReservation::ControlledLoad, at(100)).to_vec();
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(3_000));
@@ -158,7 +158,7 @@ fn a_refusal_names_node_interface_asked_and_free_and_changes_nothing() {
     let before: Vec<_> = state(&world).into_iter().map(|(_, plan)| plan).collect();
     let reserved = [SWISSVALE, YOSEMITE, MAUI].map(|n| reserved_on(&world, n));
     let big = Tspec { r: Rate::from_mbps(9), m: 1_400, ..video_tspec() };
-    for (_, action) in reserve(6_000, 6_000, big, Ask::ControlledLoad, at(0)) {
+    for (_, action) in reserve(6_000, 6_000, big, SimReservation::ControlledLoad, at(0)) {
         world.act(&action);
     }
     world.run_until(at(3_500));
@@ -180,9 +180,9 @@ fn a_refusal_names_node_interface_asked_and_free_and_changes_nothing() {
 fn who_sends_three_times_its_reservation_hurts_only_itself() {
     for scheduler in [SchedulerKind::Htb, SchedulerKind::Hfsc] {
         let mut greedy = video_source(5_004, 5_004, at(2_000), at(12_000));
-        greedy.pattern = sim::Pattern::Cbr { rate: Rate::from_kbps(9_600), jitter_percent: 20 };
-        let mut script = reserve(5_004, 5_004, video_tspec(), Ask::ControlledLoad, at(100)).to_vec();
-        script.extend(reserve(5_006, 5_006, video_tspec(), Ask::ControlledLoad, at(100)));
+        greedy.pattern = sim::SendPattern::Cbr { rate: Rate::from_kbps(9_600), jitter_percent: 20 };
+        let mut script = reserve(5_004, 5_004, video_tspec(), SimReservation::ControlledLoad, at(100)).to_vec();
+        script.extend(reserve(5_006, 5_006, video_tspec(), SimReservation::ControlledLoad, at(100)));
         let scenario = Scenario {
             sources: vec![
                 greedy,
@@ -223,8 +223,8 @@ fn who_sends_three_times_its_reservation_hurts_only_itself() {
 #[test]
 fn a_plane_that_fails_is_reported_and_leaves_nothing_behind() {
     let mut scenario = testbed(SchedulerKind::Htb, SECOND, 3);
-    scenario.script = reserve(5_004, 5_004, video_tspec(), Ask::ControlledLoad, at(100)).to_vec();
-    scenario.script.push((at(50), Action::FailPlane { node: YOSEMITE, batches: 1 }));
+    scenario.script = reserve(5_004, 5_004, video_tspec(), SimReservation::ControlledLoad, at(100)).to_vec();
+    scenario.script.push((at(50), ScenarioAction::FailPlane { node: YOSEMITE, batches: 1 }));
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(200));
@@ -234,7 +234,7 @@ fn a_plane_that_fails_is_reported_and_leaves_nothing_behind() {
     assert!(world.station(YOSEMITE).plan.links[&OUT].flows.is_empty());
     world.run_until(at(1_000));
     assert_eq!(world.reserved(), Rate::ZERO, "nothing is held anywhere for a request that failed");
-    for (_, action) in reserve(5_004, 5_004, video_tspec(), Ask::ControlledLoad, at(0)) {
+    for (_, action) in reserve(5_004, 5_004, video_tspec(), SimReservation::ControlledLoad, at(0)) {
         world.act(&action);
     }
     world.run_until(at(1_100));
@@ -245,9 +245,9 @@ fn a_plane_that_fails_is_reported_and_leaves_nothing_behind() {
 #[test]
 fn a_link_that_goes_takes_its_reservations_and_gives_them_back_when_it_returns() {
     let mut scenario = testbed(SchedulerKind::Htb, SECOND, 3);
-    scenario.script = reserve(5_004, 5_004, video_tspec(), Ask::ControlledLoad, at(100)).to_vec();
-    scenario.script.push((at(5_000), Action::LinkDown(BOTTLENECK)));
-    scenario.script.push((at(20_000), Action::LinkUp(BOTTLENECK)));
+    scenario.script = reserve(5_004, 5_004, video_tspec(), SimReservation::ControlledLoad, at(100)).to_vec();
+    scenario.script.push((at(5_000), ScenarioAction::LinkDown(BOTTLENECK)));
+    scenario.script.push((at(20_000), ScenarioAction::LinkUp(BOTTLENECK)));
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(19_000));
@@ -261,9 +261,9 @@ fn a_link_that_goes_takes_its_reservations_and_gives_them_back_when_it_returns()
 #[test]
 fn an_agent_that_stops_gives_its_interfaces_back() {
     let mut scenario = testbed(SchedulerKind::Htb, SECOND, 3);
-    scenario.script = reserve(5_004, 5_004, video_tspec(), Ask::ControlledLoad, at(100)).to_vec();
-    scenario.script.push((at(3_000), Action::Release { node: GLENWOOD, app: AppId(5_004) }));
-    scenario.script.push((at(4_000), Action::Stop(YOSEMITE)));
+    scenario.script = reserve(5_004, 5_004, video_tspec(), SimReservation::ControlledLoad, at(100)).to_vec();
+    scenario.script.push((at(3_000), ScenarioAction::Release { node: GLENWOOD, app: AppId(5_004) }));
+    scenario.script.push((at(4_000), ScenarioAction::Stop(YOSEMITE)));
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(3_999));
@@ -276,7 +276,7 @@ fn an_agent_that_stops_gives_its_interfaces_back() {
 #[test]
 fn guaranteed_service_is_refused_where_no_bound_is_kept() {
     let mut scenario = testbed(SchedulerKind::Htb, SECOND, 3);
-    let ask = Ask::Guaranteed(Rate::from_mbps(4));
+    let ask = SimReservation::Guaranteed(Rate::from_mbps(4));
     scenario.script = reserve(5_004, 5_004, video_tspec(), ask, at(100)).to_vec();
     let mut world = World::new(&scenario).unwrap();
     world.run_until(at(2_000));

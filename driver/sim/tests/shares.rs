@@ -2,16 +2,16 @@
 //! bookings, bulk transfers, signalled slots and time over the very ledger and the very book of the daemon.
 
 use admit::SlotId;
-use broker::io::{Answer, CallId, Clock};
-use broker::{Ask, Broker, Call, Config, Input, Output, PartAsk, When, Why};
+use broker::io::{CalendarOffset, CallId, CallResult};
+use broker::{BookingRequest, Bookings, Call, Config, Input, Output, PartAsk, RefusalReason, When};
 use node::Node;
 use node::book::Bookable;
 use node::io::{Input as Told, InterfaceState, Reservable};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
-use terms::book::{Background, Caller, Handle, Role, Shape};
-use terms::ports::book::{BindQuestion, Question, Verdict};
-use terms::ports::{Policy, Route, Way};
+use terms::book::{Background, Caller, CallerRole, Handle, PacketShape};
+use terms::ports::book::{BindQuestion, PolicyDecision, Question};
+use terms::ports::{PolicyPort, Route, RouteDecision};
 use terms::{IfIndex, Rate, Span, Time};
 use traffic::plan::LinkSpec;
 
@@ -24,20 +24,20 @@ const SHARE: u64 = 45_000_000;
 struct NoWay;
 
 impl Route for NoWay {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::None
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::None
     }
 }
 
 struct Open;
 
-impl Policy for Open {
-    fn decide(&self, _: &Question<'_>) -> Verdict {
-        Verdict { rule: "open".into(), denied: None }
+impl PolicyPort for Open {
+    fn decide(&self, _: &Question<'_>) -> PolicyDecision {
+        PolicyDecision { rule: "open".into(), denied: None }
     }
 
-    fn may_bind(&self, _: &BindQuestion<'_>) -> Verdict {
-        Verdict { rule: "open".into(), denied: None }
+    fn may_bind(&self, _: &BindQuestion<'_>) -> PolicyDecision {
+        PolicyDecision { rule: "open".into(), denied: None }
     }
 }
 
@@ -54,12 +54,12 @@ type Row = (u64, u64, u64);
 
 struct Bed {
     node: Node<NoWay>,
-    broker: Broker,
+    broker: Bookings,
     now: u64,
     calls: u64,
     replies: BTreeMap<u64, Option<Handle>>,
     /// Why the last call was refused.
-    last: Option<Why>,
+    last: Option<RefusalReason>,
     /// Whether a share of the link is set apart for bookings.
     promised: bool,
     foreground: BTreeMap<Handle, Row>,
@@ -88,7 +88,7 @@ impl Bed {
         node.handle(at(0), Told::Interface(state));
         let share = promised.then_some(Rate::from_bps(SHARE));
         node.bookable(at(0), OIF, Bookable { share, ..Bookable::default() });
-        let broker = Broker::new(Config::default(), [7; 32]);
+        let broker = Bookings::new(Config::default(), [7; 32]);
         let (calls, replies) = (0, BTreeMap::new());
         let (foreground, background) = (BTreeMap::new(), BTreeMap::new());
         let mut bed = Bed {
@@ -103,7 +103,7 @@ impl Bed {
             background,
             signalled: Vec::new(),
         };
-        bed.tell(Input::Clock(Clock::default()));
+        bed.tell(Input::Clock(CalendarOffset::default()));
         bed.tell(Input::Recovered);
         bed
     }
@@ -125,7 +125,7 @@ impl Bed {
                     Output::Reply { id, reply } => {
                         self.last = reply.as_ref().err().map(|refusal| refusal.why.clone());
                         let handle = match reply {
-                            Ok(Answer::Reservation(view)) => Some(view.handle),
+                            Ok(CallResult::Reservation(view)) => Some(view.handle),
                             _ => None,
                         };
                         self.replies.insert(id.0, handle);
@@ -138,7 +138,7 @@ impl Bed {
 
     fn call(&mut self, call: Call) -> Option<Handle> {
         self.calls += 1;
-        let caller = Caller { name: "ann".into(), groups: Vec::new(), role: Role::Owner };
+        let caller = Caller { name: "ann".into(), groups: Vec::new(), role: CallerRole::Owner };
         self.tell(Input::Call { id: CallId(self.calls), caller, call });
         self.replies.remove(&self.calls).expect("an answer")
     }
@@ -163,17 +163,18 @@ impl Bed {
 
     fn create(&mut self, row: Row, background: bool) {
         let (from, to, amount) = row;
-        let flow = terms::book::Flow { protocol: Some(17), dst_port: Some(self.calls as u16), ..Default::default() };
+        let flow =
+            terms::book::BoundFlow { protocol: Some(17), dst_port: Some(self.calls as u16), ..Default::default() };
         let part = PartAsk {
             resource: "net/eth1".into(),
             amount,
             least: amount,
             background: background.then_some(Background { weight: 1 + (amount % 3) as u32, floor: 0 }),
-            shape: Shape::default(),
+            shape: PacketShape::default(),
             binding: Some(terms::book::Binding::Flow(flow)),
         };
         let when = When::Window { start: Some(at(from)), end: Some(at(to)) };
-        let ask = Ask { parts: vec![part], when, ..Ask::default() };
+        let ask = BookingRequest { parts: vec![part], when, ..BookingRequest::default() };
         let capacity = self.capacity();
         // Foreground never waits for background.
         let fits = (from.max(self.now)..to).all(|t| {

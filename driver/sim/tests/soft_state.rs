@@ -6,10 +6,10 @@ use node::io::{AppId, Event};
 use rsvp::io::Gone;
 use rsvp::lifetime::lifetime;
 use sim::map::address;
-use sim::rng::{Ratio, Rng};
+use sim::rng::{Probability, Rng};
+use sim::run_trace::{TraceEvent, TraceLine};
 use sim::scenario::Impairment;
-use sim::story::{Line, What};
-use sim::{Action, Ask, LinkId, LinkSpec, NodeId, NodeSpec, Scenario, World};
+use sim::{LinkId, NodeId, Scenario, ScenarioAction, SimLinkSpec, SimNodeSpec, SimReservation, World};
 use std::collections::BTreeMap;
 use terms::{Bytes, Rate, SenderTemplate, Session, Span, Time, Tspec};
 use traffic::port::SchedulerKind;
@@ -38,19 +38,19 @@ fn template(port: u16) -> SenderTemplate {
 fn line(refresh: Span, seed: u64, loss_percent: u32) -> Scenario {
     let links = (0..NODES - 1).map(|n| {
         let (a, b) = (NodeId(n), NodeId(n + 1));
-        LinkSpec::ethernet(a, b, Rate::from_mbps(10), Span::from_millis(2), SchedulerKind::Htb)
+        SimLinkSpec::ethernet(a, b, Rate::from_mbps(10), Span::from_millis(2), SchedulerKind::Htb)
     });
     let impairment = Impairment {
-        loss: Ratio::percent(loss_percent),
-        duplicate: Ratio::percent(10),
-        reorder: Ratio::percent(20),
+        loss: Probability::percent(loss_percent),
+        duplicate: Probability::percent(10),
+        reorder: Probability::percent(20),
         late: refresh.mul_div_ceil(1, 2),
     };
     Scenario {
         seed,
-        nodes: (0..NODES).map(|n| NodeSpec::new(&format!("n{n}"), refresh)).collect(),
+        nodes: (0..NODES).map(|n| SimNodeSpec::new(&format!("n{n}"), refresh)).collect(),
         links: links.collect(),
-        script: (0..NODES - 1).map(|n| (Time::ZERO, Action::Impair(LinkId(n), impairment))).collect(),
+        script: (0..NODES - 1).map(|n| (Time::ZERO, ScenarioAction::Impair(LinkId(n), impairment))).collect(),
         ..Scenario::default()
     }
 }
@@ -70,26 +70,26 @@ fn restless(scenario: &mut Scenario, refresh: Span, end: Time, faults: bool) {
         let router = NodeId(1 + rng.below(NODES as u64 - 2) as usize);
         let link = LinkId(rng.below(NODES as u64 - 1) as usize);
         let action = match rng.below(if faults { 12 } else { 7 }) {
-            0..=2 => Action::Send { node: first, app, session, template, tspec: tspec() },
-            3..=4 => Action::Receive { node: last, app, session, ask: Ask::ControlledLoad },
-            5 => Action::Unsend { node: first, app, session, template },
-            6 => Action::Release { node: last, app },
-            7 => Action::Crash(router),
-            8 => Action::Restart(router),
-            9 => Action::FailPlane { node: router, batches: 1 },
-            10 => Action::LinkDown(link),
-            _ => Action::LinkUp(link),
+            0..=2 => ScenarioAction::Send { node: first, app, session, template, tspec: tspec() },
+            3..=4 => ScenarioAction::Receive { node: last, app, session, ask: SimReservation::ControlledLoad },
+            5 => ScenarioAction::Unsend { node: first, app, session, template },
+            6 => ScenarioAction::Release { node: last, app },
+            7 => ScenarioAction::Crash(router),
+            8 => ScenarioAction::Restart(router),
+            9 => ScenarioAction::FailPlane { node: router, batches: 1 },
+            10 => ScenarioAction::LinkDown(link),
+            _ => ScenarioAction::LinkUp(link),
         };
         scenario.script.push((at, action));
     }
     for port in 5_000..5_000 + PORTS {
         for node in [NodeId(0), NodeId(NODES - 1)] {
-            scenario.script.push((end, Action::Release { node, app: AppId(u64::from(port)) }));
+            scenario.script.push((end, ScenarioAction::Release { node, app: AppId(u64::from(port)) }));
         }
     }
     for n in 0..NODES - 1 {
-        scenario.script.push((end, Action::LinkUp(LinkId(n))));
-        scenario.script.push((end, Action::Restart(NodeId(n))));
+        scenario.script.push((end, ScenarioAction::LinkUp(LinkId(n))));
+        scenario.script.push((end, ScenarioAction::Restart(NodeId(n))));
     }
 }
 
@@ -116,8 +116,8 @@ fn refreshes(world: &World) -> BTreeMap<State, Vec<(Time, Span)>> {
     all
 }
 
-fn expired(line: &Line) -> Option<State> {
-    let What::Event(Event::Rsvp(event)) = &line.what else { return None };
+fn expired(line: &TraceLine) -> Option<State> {
+    let TraceEvent::Event(Event::Rsvp(event)) = &line.what else { return None };
     match event {
         rsvp::io::Event::PathRemoved { session, template, why: Gone::Expired } => {
             Some((line.node, true, *session, *template))

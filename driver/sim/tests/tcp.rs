@@ -1,9 +1,9 @@
 //! TCP against what is known of it: the square-root law, fairness, growth; and what finite sources and windows must do.
 
 use sim::World;
-use sim::rng::Ratio;
+use sim::rng::Probability;
 use sim::scenario::{
-    Action, Growth, Impairment, LinkId, LinkSpec, NodeId, NodeSpec, Queue, Scenario, Tcp, TcpId, TcpSpec,
+    Growth, Impairment, LinkId, NodeId, Queue, Scenario, ScenarioAction, SimLinkSpec, SimNodeSpec, Tcp, TcpId, TcpSpec,
 };
 use sim::scenarios::dumbbell::{Dumbbell, dumbbell};
 use terms::{Bytes, Rate, Span, Time};
@@ -15,12 +15,12 @@ fn at(millis: u64) -> Time {
 
 /// Two hosts and a link without overhead; one connection.
 fn pair(rate: Rate, delay: Span, queue: Queue, tcp: Tcp) -> Scenario {
-    let host = |name| NodeSpec { agent: false, ..NodeSpec::new(name, Span::from_secs(30)) };
-    let link = LinkSpec::ethernet(NodeId(0), NodeId(1), rate, delay, SchedulerKind::Htb);
+    let host = |name| SimNodeSpec { agent: false, ..SimNodeSpec::new(name, Span::from_secs(30)) };
+    let link = SimLinkSpec::ethernet(NodeId(0), NodeId(1), rate, delay, SchedulerKind::Htb);
     Scenario {
         seed: 1,
         nodes: vec![host("a"), host("b")],
-        links: vec![LinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link }],
+        links: vec![SimLinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link }],
         queue,
         connections: vec![TcpSpec { tcp, ..TcpSpec::greedy(NodeId(0), NodeId(1), (1_024, 80)) }],
         ..Scenario::default()
@@ -35,8 +35,10 @@ fn play(scenario: &Scenario) -> World {
 }
 
 fn with_loss(mut scenario: Scenario, per_million: u32) -> Scenario {
-    let loss = Ratio { numerator: per_million, denominator: 1_000_000 };
-    scenario.script.push((Time::ZERO, Action::ImpairData(LinkId(0), Impairment { loss, ..Impairment::default() })));
+    let loss = Probability { numerator: per_million, denominator: 1_000_000 };
+    scenario
+        .script
+        .push((Time::ZERO, ScenarioAction::ImpairData(LinkId(0), Impairment { loss, ..Impairment::default() })));
     scenario
 }
 
@@ -129,10 +131,10 @@ fn a_finite_source_delivers_every_byte_once_whatever_is_lost() {
 #[test]
 fn a_lost_handshake_is_tried_again_with_a_window_of_one() {
     let mut scenario = pair(Rate::from_mbps(10), Span::from_millis(5), Queue::UNLIMITED, Tcp::default());
-    let all = Impairment { loss: Ratio::percent(100), ..Impairment::default() };
+    let all = Impairment { loss: Probability::percent(100), ..Impairment::default() };
     scenario.script = vec![
-        (Time::ZERO, Action::ImpairData(LinkId(0), all)),
-        (at(2_500), Action::ImpairData(LinkId(0), Impairment::default())),
+        (Time::ZERO, ScenarioAction::ImpairData(LinkId(0), all)),
+        (at(2_500), ScenarioAction::ImpairData(LinkId(0), Impairment::default())),
     ];
     scenario.measured = (Time::ZERO, at(3_012));
     let report = play(&scenario).tcp(TcpId(0));
@@ -164,7 +166,7 @@ fn packets_that_are_sent_ahead_arrive_as_if_each_hop_were_an_event() {
     let ahead = dumbbell(&spec);
     // A link that is up comes up: nothing happens, but it might have.
     let mut one_by_one = ahead.clone();
-    one_by_one.script.push((at(1), Action::LinkUp(LinkId(0))));
+    one_by_one.script.push((at(1), ScenarioAction::LinkUp(LinkId(0))));
     let (ahead, one_by_one) = (play(&ahead), play(&one_by_one));
     assert!(ahead.events() < one_by_one.events() * 3 / 4, "{} and {} events", ahead.events(), one_by_one.events());
     for n in 0..20 {

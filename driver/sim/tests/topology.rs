@@ -3,9 +3,9 @@
 use node::io::{AppId, Event, Upcall};
 use sim::experiment::set_up_time;
 use sim::map::address;
-use sim::scenario::{LinkId, NodeId, NodeSpec, Scenario};
-use sim::story::What;
-use sim::{Action, Ask, LinkSpec, Pattern, SourceId, SourceSpec, World};
+use sim::run_trace::TraceEvent;
+use sim::scenario::{LinkId, NodeId, Scenario, SimNodeSpec};
+use sim::{ScenarioAction, SendPattern, SimLinkSpec, SimReservation, SourceId, SourceSpec, World};
 use terms::{Bytes, FlowKey, IfIndex, Rate, SenderTemplate, Session, Span, Time, Tspec};
 use traffic::port::SchedulerKind;
 
@@ -19,10 +19,11 @@ fn tspec() -> Tspec {
 
 /// Nodes by name, links by their ends; a stream of 2.8 Mbit/s from the first node to the last, reserved.
 fn reserved_stream(names: &[&str], ends: &[(usize, usize)]) -> Scenario {
-    let node = |name: &&str| NodeSpec { agent: !name.starts_with("plain"), ..NodeSpec::new(name, Span::from_secs(1)) };
+    let node =
+        |name: &&str| SimNodeSpec { agent: !name.starts_with("plain"), ..SimNodeSpec::new(name, Span::from_secs(1)) };
     let link = |&(a, b): &(usize, usize)| {
         let rate = Rate::from_mbps(10);
-        LinkSpec::ethernet(NodeId(a), NodeId(b), rate, Span::from_millis(1), SchedulerKind::Htb)
+        SimLinkSpec::ethernet(NodeId(a), NodeId(b), rate, Span::from_millis(1), SchedulerKind::Htb)
     };
     let mut scenario = Scenario {
         nodes: names.iter().map(node).collect(),
@@ -31,20 +32,20 @@ fn reserved_stream(names: &[&str], ends: &[(usize, usize)]) -> Scenario {
         seed: 4,
         ..Scenario::default()
     };
-    let map = sim::map::Map::new(&scenario);
+    let map = sim::map::RouteMap::new(&scenario);
     let [src, dst] = [0, names.len() - 1].map(|n| map.address(NodeId(n)).expect("every node has a link"));
     let session = Session { dst, protocol: 17, dst_port: 5_004 };
     let template = SenderTemplate { src, src_port: 5_004 };
     let (app, receiver) = (AppId(1), NodeId(names.len() - 1));
     scenario.script = vec![
-        (at(100), Action::Receive { node: receiver, app, session, ask: Ask::ControlledLoad }),
-        (at(100), Action::Send { node: NodeId(0), app, session, template, tspec: tspec() }),
+        (at(100), ScenarioAction::Receive { node: receiver, app, session, ask: SimReservation::ControlledLoad }),
+        (at(100), ScenarioAction::Send { node: NodeId(0), app, session, template, tspec: tspec() }),
     ];
     scenario.sources = vec![SourceSpec {
         node: NodeId(0),
         flow: FlowKey::of(&session, &template),
         packet: 1_000,
-        pattern: Pattern::Cbr { rate: Rate::from_kbps(2_800), jitter_percent: 10 },
+        pattern: SendPattern::Cbr { rate: Rate::from_kbps(2_800), jitter_percent: 10 },
         from: at(2_000),
         until: at(30_000),
     }];
@@ -61,8 +62,8 @@ fn holders(world: &World, nodes: usize) -> Vec<(usize, u32)> {
 fn a_stream_finds_another_way_and_is_never_held_on_both() {
     // 0 host, 1 2 3 routers in a triangle, 4 host: the short way is 1-3, the other 1-2-3.
     let mut scenario = reserved_stream(&["host", "r1", "r2", "r3", "peer"], &[(0, 1), (1, 3), (1, 2), (2, 3), (3, 4)]);
-    scenario.script.push((at(10_000), Action::LinkDown(LinkId(1))));
-    scenario.script.push((at(20_000), Action::LinkUp(LinkId(1))));
+    scenario.script.push((at(10_000), ScenarioAction::LinkDown(LinkId(1))));
+    scenario.script.push((at(20_000), ScenarioAction::LinkUp(LinkId(1))));
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     let short = vec![(0, 1), (1, 2), (3, 3)];
@@ -92,11 +93,12 @@ fn a_node_that_does_not_speak_rsvp_is_crossed_and_noticed() {
     world.run_until(at(31_000));
     assert_eq!(holders(&world, 5), [(0, 1), (1, 2), (3, 2)]);
     assert!(set_up_time(&world, NodeId(4)).is_some());
-    let noticed =
-        |line: &sim::story::Line| matches!(line.what, What::Event(Event::Rsvp(rsvp::io::Event::NonRsvpHop { .. })));
+    let noticed = |line: &sim::run_trace::TraceLine| {
+        matches!(line.what, TraceEvent::Event(Event::Rsvp(rsvp::io::Event::NonRsvpHop { .. })))
+    };
     assert!(world.story().of(NodeId(3)).any(noticed), "the next RSVP node sees the TTL");
     let adspec = world.story().of(NodeId(4)).find_map(|line| match &line.what {
-        What::Upcall(_, Upcall::Path { adspec, .. }) => *adspec,
+        TraceEvent::Upcall(_, Upcall::Path { adspec, .. }) => *adspec,
         _ => None,
     });
     assert!(adspec.unwrap().break_bit, "and the receiver is told");
@@ -107,7 +109,7 @@ fn a_node_that_does_not_speak_rsvp_is_crossed_and_noticed() {
 fn ways_are_shortest_and_ties_are_settled_by_the_lower_interface() {
     // A square: from 0 to 3 both ways are two hops.
     let scenario = reserved_stream(&["a", "b", "c", "d"], &[(0, 2), (0, 1), (1, 3), (2, 3)]);
-    let map = sim::map::Map::new(&scenario);
+    let map = sim::map::RouteMap::new(&scenario);
     let to = map.address(NodeId(3)).unwrap();
     assert_eq!(map.way_out(NodeId(0), to), Some(IfIndex(1)), "by c, whose link comes first");
     assert_eq!(map.with(LinkId(0), false).way_out(NodeId(0), to), Some(IfIndex(2)));
@@ -136,11 +138,11 @@ fn scenarios_that_mean_nothing_are_refused_with_what_is_wrong() {
     );
     assert_eq!(wrong(&|s| s.measured = (at(2), at(1))), "the measured window ends before it begins");
     assert_eq!(
-        wrong(&|s| s.script.push((at(1), Action::Crash(NodeId(2))))),
+        wrong(&|s| s.script.push((at(1), ScenarioAction::Crash(NodeId(2))))),
         "line 2 of the script names node 2, but there are only 2"
     );
     assert_eq!(
-        wrong(&|s| s.script.push((at(1), Action::LinkUp(LinkId(2))))),
+        wrong(&|s| s.script.push((at(1), ScenarioAction::LinkUp(LinkId(2))))),
         "line 2 of the script names link 2, but there are only 1"
     );
 }

@@ -1,7 +1,7 @@
 //! Soft state tortured: twenty simulated days over fifty seeds in every run; `SLUICE_TORTURE_MINUTES` sets another length of
 //! a seed. Years are recorded by `sluice torture soft-state`.
 
-use sim::torture::{Broken, Tally, Torture};
+use sim::torture::{Broken, FaultCounts, Torture};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use terms::Span;
@@ -16,7 +16,7 @@ fn minutes(usual: u64) -> u64 {
 fn no_state_dies_early_none_outlives_its_time_and_nothing_leaks() {
     // 50 times 9.6 hours are 20 days.
     let length = Span::from_secs(minutes(576) * 60);
-    let (next, all) = (AtomicU64::new(0), Mutex::new(Tally::default()));
+    let (next, all) = (AtomicU64::new(0), Mutex::new(FaultCounts::default()));
     let run = || -> Result<(), Broken> {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);

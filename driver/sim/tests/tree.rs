@@ -6,7 +6,7 @@ use sim::scenario::{EgressSpec, Queue, Scenario, TcpId};
 use sim::scenarios::rfc2963::{Params, Shaping, rfc2963};
 use terms::{Bytes, Rate, Span, Time};
 use traffic::plan::QueueSpec;
-use traffic::tree::{LeafSpec, LinkShape, NodeKind, NodeSpec, Share, Sharing, TreeSpec};
+use traffic::tree::{LeafSpec, LinkShape, NodeKind, Sharing, TreeNodeSpec, TreeShare, TreeSpec};
 
 /// The same with a tree of one leaf in place of each conditioner.
 fn with_trees(mut scenario: Scenario) -> Scenario {
@@ -21,10 +21,10 @@ fn with_trees(mut scenario: Scenario) -> Scenario {
             dropper: None,
             queue: QueueSpec { packets: 10_000, bytes: Bytes::new(20_000_000) },
         };
-        let node = NodeSpec {
+        let node = TreeNodeSpec {
             name: "all".into(),
             parent: None,
-            share: Share::Priority(0),
+            share: TreeShare::Priority(0),
             kind: NodeKind::Leaf(Box::new(leaf)),
         };
         let rate = scenario.links[link.0].rate;

@@ -1,17 +1,17 @@
 //! The video experiment: with the reservation nothing happens to the stream whatever the flood does; without it the
 //! stream collapses as the paper's Figure 6 shows. On both schedulers.
 
-use sim::experiment::{FRAMES_PER_SECOND, Point, Sweep, video};
+use sim::experiment::{FRAMES_PER_SECOND, SimPoint, SimSweep, video};
 use terms::{Rate, Span};
 use traffic::port::SchedulerKind;
 
 /// Printed when a test fails: the sweep, as a person reads it.
-fn table(points: &[Point]) -> String {
+fn table(points: &[SimPoint]) -> String {
     let head = format!(
         "{:>8} {:>9} {:>8} {:>6} {:>7} {:>8} {:>10} {:>9} {:>8}",
         "flood", "reserved", "video", "fps", "damaged", "loss ppm", "flood got", "delay max", "set-up"
     );
-    let line = |p: &Point| {
+    let line = |p: &SimPoint| {
         format!(
             "{:>8} {:>9} {:>8} {:>3}.{:02} {:>7} {:>8} {:>10} {:>7}us {:>6}us",
             p.offered.to_string(),
@@ -29,14 +29,14 @@ fn table(points: &[Point]) -> String {
     std::iter::once(head).chain(points.iter().map(line)).collect::<Vec<_>>().join("\n")
 }
 
-fn sweep(scheduler: SchedulerKind) -> Vec<Point> {
-    let points = video(&Sweep { scheduler, ..Sweep::default() }).expect("every law holds");
+fn sweep(scheduler: SchedulerKind) -> Vec<SimPoint> {
+    let points = video(&SimSweep { scheduler, ..SimSweep::default() }).expect("every law holds");
     println!("{scheduler:?}\n{}", table(&points));
     assert_eq!(points.len(), 26);
     points
 }
 
-fn reserved_stream_is_untouched(points: &[Point]) {
+fn reserved_stream_is_untouched(points: &[SimPoint]) {
     for p in points.iter().filter(|p| p.reserved) {
         assert_eq!(p.video.lost(), 0, "flood {}", p.offered);
         let unloaded = FRAMES_PER_SECOND * 1000;
@@ -46,7 +46,7 @@ fn reserved_stream_is_untouched(points: &[Point]) {
     }
 }
 
-fn unreserved_stream_collapses_once_the_link_is_full(points: &[Point]) {
+fn unreserved_stream_collapses_once_the_link_is_full(points: &[SimPoint]) {
     let whole =
         |mbit| points.iter().find(|p| !p.reserved && p.offered == Rate::from_mbps(mbit)).map(|p| p.video.frames_whole);
     let unloaded = whole(0).unwrap();
@@ -57,7 +57,7 @@ fn unreserved_stream_collapses_once_the_link_is_full(points: &[Point]) {
     assert!(whole(8).unwrap() <= unloaded / 6, "2 fps or less of 12");
 }
 
-fn flood_gets_what_the_video_leaves(points: &[Point]) {
+fn flood_gets_what_the_video_leaves(points: &[SimPoint]) {
     for p in points.iter().filter(|p| p.reserved) {
         let left = Rate::from_mbps(10).saturating_sub(p.video_wire_rate());
         let due = left.min(p.offered).share(95, 100);
@@ -83,7 +83,7 @@ fn on_hfsc() {
 
 #[test]
 fn a_set_up_takes_less_than_three_round_trips_and_a_millisecond() {
-    let points = video(&Sweep { floods: vec![Rate::ZERO], ..Sweep::default() }).expect("every law holds");
+    let points = video(&SimSweep { floods: vec![Rate::ZERO], ..SimSweep::default() }).expect("every law holds");
     let line = sim::experiment::testbed(SchedulerKind::Htb, Span::from_secs(30), 1);
     let round_trip = sim::experiment::round_trip(&line, 92);
     assert_eq!(round_trip.as_micros(), 503, "300 us of wire, and 106 bytes on 100, 10 and 100 Mbit/s, twice");
@@ -94,7 +94,7 @@ fn a_set_up_takes_less_than_three_round_trips_and_a_millisecond() {
 #[test]
 fn the_same_seed_tells_the_same_story() {
     let quick =
-        |seed| Sweep { floods: vec![Rate::from_mbps(8)], measured: Span::from_secs(2), seed, ..Sweep::default() };
+        |seed| SimSweep { floods: vec![Rate::from_mbps(8)], measured: Span::from_secs(2), seed, ..SimSweep::default() };
     let [a, b, c] = [1, 1, 2].map(|seed| video(&quick(seed)).expect("every law holds"));
     assert_eq!(a, b);
     assert_ne!(a[0].flood, c[0].flood);

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use store::sqlite::{Options, Sqlite};
-use store::{Batch, Journal, Record, Store, Table, Ticket};
+use store::sqlite::{Sqlite, SqliteOptions};
+use store::{Batch, Journal, Record, Store, TableId, Ticket};
 
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(700);
@@ -27,7 +27,7 @@ fn main() {
     let base = std::env::var_os("SLUICE_BENCH_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let directory = base.join(format!("bench-journal-{}", std::process::id()));
     let (ours, theirs) = (directory.join("journal"), directory.join("loop"));
-    let mut row = Sqlite::open(&theirs, Options::default()).expect("a journal");
+    let mut row = Sqlite::open(&theirs, SqliteOptions::default()).expect("a journal");
     let callers = Callers::start(&ours);
     let (mut one, mut many, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     let mut number = 0;
@@ -37,7 +37,7 @@ fn main() {
             rate(|| {
                 number += 1;
                 let record =
-                    Record::Put { table: Table(0), key: u64::to_be_bytes(number).to_vec(), value: vec![7; 100] };
+                    Record::Put { table: TableId(0), key: u64::to_be_bytes(number).to_vec(), value: vec![7; 100] };
                 row.commit(&mut [vec![record]].iter()).expect("committed");
                 row.tidy(true).expect("tidied");
             }),
@@ -71,8 +71,8 @@ fn rate(mut work: impl FnMut()) -> f64 {
 
 fn create(number: u64) -> Batch {
     vec![
-        Record::Put { table: Table(0), key: number.to_be_bytes().to_vec(), value: vec![1; 160] },
-        Record::Put { table: Table(1), key: number.to_be_bytes().to_vec(), value: vec![2; 120] },
+        Record::Put { table: TableId(0), key: number.to_be_bytes().to_vec(), value: vec![1; 160] },
+        Record::Put { table: TableId(1), key: number.to_be_bytes().to_vec(), value: vec![2; 120] },
         Record::Audit { body: vec![3; 160] },
     ]
 }
@@ -86,7 +86,7 @@ struct Callers {
 
 impl Callers {
     fn start(directory: &std::path::Path) -> Callers {
-        let store = Sqlite::open(directory, Options::default()).expect("a journal");
+        let store = Sqlite::open(directory, SqliteOptions::default()).expect("a journal");
         let answered: Arc<(Mutex<Vec<Ticket>>, Condvar)> = Arc::default();
         let to = answered.clone();
         let journal = Journal::start(store, move |answers| {

@@ -5,23 +5,23 @@ use sha2::{Digest, Sha256};
 
 /// An entry's place in the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Link {
+pub struct ChainLink {
     /// Its number; 0 before the first.
     pub number: u64,
     /// The hash up to it; zeros before the first.
     pub hash: [u8; 32],
 }
 
-impl Link {
+impl ChainLink {
     /// The place of the entry `body` that follows this one.
     #[must_use]
-    pub fn next(&self, body: &[u8]) -> Link {
+    pub fn next(&self, body: &[u8]) -> ChainLink {
         let number = self.number + 1;
         let mut digest = Sha256::new();
         digest.update(self.hash);
         digest.update(number.to_be_bytes());
         digest.update(body);
-        Link { number, hash: digest.finalize().into() }
+        ChainLink { number, hash: digest.finalize().into() }
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn every_byte_before_it_is_in_a_hash() {
-        let chain = |bodies: &[&[u8]]| bodies.iter().fold(Link::default(), |link, body| link.next(body));
+        let chain = |bodies: &[&[u8]]| bodies.iter().fold(ChainLink::default(), |link, body| link.next(body));
         let whole = chain(&[b"a", b"b", b"c"]);
         assert_eq!(whole.number, 3);
         let others: [&[&[u8]]; 5] = [&[b"a", b"b"], &[b"a", b"x", b"c"], &[b"b", b"a", b"c"], &[b"ab", b"c"], &[]];

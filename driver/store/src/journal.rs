@@ -22,7 +22,7 @@ pub struct Ticket(pub u64);
 
 /// How a piece of work went.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct Completion {
     /// Which.
     pub ticket: Ticket,
     /// Done and on the disk, or why not.
@@ -42,14 +42,14 @@ pub struct Journal {
 const PANICKED: &str = "its thread panicked: nobody knows what of the last transaction is on the disk";
 
 enum Work {
-    Append(Vec<Piece>),
+    Append(Vec<PendingBatch>),
     Backup(Ticket, PathBuf),
     Look(Look),
 }
 
 /// A batch that is handed in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct PendingBatch {
     /// What its answer is called.
     pub ticket: Ticket,
     /// What is written.
@@ -80,7 +80,7 @@ impl Journal {
     /// No thread is to be had.
     pub fn start(
         store: impl Store + 'static,
-        answered: impl FnMut(&mut Vec<Answer>) + Send + 'static,
+        answered: impl FnMut(&mut Vec<Completion>) + Send + 'static,
     ) -> Result<Journal, Error> {
         let (queue, work) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -103,14 +103,16 @@ impl Journal {
     ///
     /// # Errors
     /// It is too large ([`Error::TooLarge`]) or too many wait ([`Error::Busy`]): there will be no answer. How it went
-    /// otherwise comes as an [`Answer`].
+    /// otherwise comes as an [`Completion`].
     pub fn append(&self, ticket: Ticket, batch: Batch) -> Result<(), Error> {
-        self.append_all(vec![Piece { ticket, batch, urgent: false }]).pop().map_or(Ok(()), |(_, error)| Err(error))
+        self.append_all(vec![PendingBatch { ticket, batch, urgent: false }])
+            .pop()
+            .map_or(Ok(()), |(_, error)| Err(error))
     }
 
     /// Queues several batches in one hand-over, because waking the thread for each costs more than what it then does for one;
-    /// never waits. What is not taken comes back, with the reason; how it went with the others comes as an [`Answer`] each.
-    pub fn append_all(&self, mut batches: Vec<Piece>) -> Vec<(Ticket, Error)> {
+    /// never waits. What is not taken comes back, with the reason; how it went with the others comes as an [`Completion`] each.
+    pub fn append_all(&self, mut batches: Vec<PendingBatch>) -> Vec<(Ticket, Error)> {
         let mut refused = Vec::new();
         batches.retain(|piece| match record::check(&piece.batch) {
             Ok(()) => true,
@@ -188,11 +190,11 @@ struct Writer<S, F> {
     answered: F,
     waiting: Arc<AtomicUsize>,
     /// What is written next, or was being written when the thread panicked.
-    group: Vec<Piece>,
-    answers: Vec<Answer>,
+    group: Vec<PendingBatch>,
+    answers: Vec<Completion>,
 }
 
-impl<S: Store, F: FnMut(&mut Vec<Answer>)> Writer<S, F> {
+impl<S: Store, F: FnMut(&mut Vec<Completion>)> Writer<S, F> {
     fn run(&mut self, work: &Receiver<Work>) {
         while let Ok(first) = work.recv() {
             let mut next = Some(first);
@@ -271,7 +273,7 @@ impl<S: Store, F: FnMut(&mut Vec<Answer>)> Writer<S, F> {
     }
 
     fn answer(&mut self, ticket: Ticket, result: Result<(), Error>) {
-        self.answers.push(Answer { ticket, result });
+        self.answers.push(Completion { ticket, result });
     }
 
     fn tell(&mut self) {

@@ -16,9 +16,9 @@ mod record;
 pub mod sqlite;
 mod store;
 
-pub use chain::Link;
+pub use chain::ChainLink;
 pub use error::{Damage, Error};
-pub use journal::{Answer, Journal, MOST_WAITING, Piece, Ticket};
+pub use journal::{Completion, Journal, MOST_WAITING, PendingBatch, Ticket};
 pub use place::{Filesystem, filesystem};
-pub use record::{Batch, MAX_BATCH, MAX_KEY, MAX_VALUE, Record, Table};
+pub use record::{Batch, MAX_BATCH, MAX_KEY, MAX_VALUE, Record, TableId};
 pub use store::{Store, Visit};

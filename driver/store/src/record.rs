@@ -11,7 +11,7 @@ pub const MAX_BATCH: usize = 1 << 16;
 
 /// Which of the writer's tables a record is in; the numbers are the writer's own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Table(pub u16);
+pub struct TableId(pub u16);
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ pub enum Record {
     /// The value of this key is now this.
     Put {
         /// Where.
-        table: Table,
+        table: TableId,
         /// Under which name. Keys that rise with time are the cheapest: neighbours share a page.
         key: Vec<u8>,
         /// What.
@@ -28,7 +28,7 @@ pub enum Record {
     /// There is no such key any more; one that never was is no error.
     Delete {
         /// Where.
-        table: Table,
+        table: TableId,
         /// Which.
         key: Vec<u8>,
     },

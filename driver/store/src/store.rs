@@ -1,10 +1,10 @@
 //! What a database must do to be a journal.
 
-use crate::{Batch, Error, Link, Table};
+use crate::{Batch, ChainLink, Error, TableId};
 use std::path::Path;
 
 /// Is shown a record: its table, key and value.
-pub type Visit<'a> = dyn FnMut(Table, &[u8], &[u8]) + 'a;
+pub type Visit<'a> = dyn FnMut(TableId, &[u8], &[u8]) + 'a;
 
 /// A database of records. One process has it open; one thread uses it.
 pub trait Store: Send {
@@ -35,7 +35,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// [`Error::Damaged`], or the database failed.
-    fn audit(&mut self, from: u64, most: u64, visit: &mut dyn FnMut(&Link, &[u8])) -> Result<(), Error>;
+    fn audit(&mut self, from: u64, most: u64, visit: &mut dyn FnMut(&ChainLink, &[u8])) -> Result<(), Error>;
 
     /// Work that may be done while nobody waits (`idle`), or that must be done now and then.
     ///
@@ -53,5 +53,5 @@ pub trait Store: Send {
     fn epoch(&self) -> u64;
 
     /// The last entry of the audit trail.
-    fn head(&self) -> Link;
+    fn head(&self) -> ChainLink;
 }

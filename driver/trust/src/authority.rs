@@ -8,9 +8,9 @@
 
 use crate::error::Error;
 use crate::gate::revoked_serials;
-use crate::identity::{Identity, Role, check_groups, check_name};
+use crate::identity::{CertificateRole, Identity, check_groups, check_name};
 use crate::pem;
-use crate::source::Disk;
+use crate::source::DiskSource;
 use rcgen::string::Ia5String;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -47,9 +47,9 @@ impl std::fmt::Debug for Authority {
 
 /// A certificate that is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Request {
+pub struct CertificateRequest {
     /// For what.
-    pub role: Role,
+    pub role: CertificateRole,
     /// For whom.
     pub name: String,
     /// DNS names and addresses under which it is called; needed by brokers and agents, ignored for others.
@@ -71,7 +71,7 @@ pub struct Issued {
 
 /// A certificate in the folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listed {
+pub struct IssuedCertificate {
     /// Whose.
     pub identity: Identity,
     /// Its file.
@@ -106,7 +106,8 @@ impl Authority {
     pub fn open(dir: &Path) -> Result<Authority, Error> {
         let (ca, key) = (dir.join("ca.pem"), dir.join("ca.key"));
         let text = |path: &Path| {
-            String::from_utf8(pem::read(&Disk, path)?).map_err(|_| Error::content(path, "is no text; PEM is expected"))
+            String::from_utf8(pem::read(&DiskSource, path)?)
+                .map_err(|_| Error::content(path, "is no text; PEM is expected"))
         };
         let pair = KeyPair::from_pem(&text(&key)?).map_err(|error| Error::content(&key, error))?;
         let issuer = Issuer::from_ca_cert_pem(&text(&ca)?, pair).map_err(|error| Error::content(&ca, error))?;
@@ -137,7 +138,7 @@ impl Authority {
     }
 
     /// The files of a certificate of that role and name.
-    pub fn files_of(&self, role: Role, name: &str) -> Issued {
+    pub fn files_of(&self, role: CertificateRole, name: &str) -> Issued {
         let file = |end: &str| self.dir.join(format!("{role}-{name}.{end}"));
         Issued { certificate: file("pem"), key: file("key") }
     }
@@ -146,7 +147,7 @@ impl Authority {
     ///
     /// # Errors
     /// [`Error::Misuse`]: the name or a host is none, or there is already one of that name; a file cannot be written.
-    pub fn issue(&self, request: &Request, now: Time) -> Result<Issued, Error> {
+    pub fn issue(&self, request: &CertificateRequest, now: Time) -> Result<Issued, Error> {
         check_name(&request.name)?;
         check_groups(&request.groups)?;
         let files = self.files_of(request.role, &request.name);
@@ -178,7 +179,7 @@ impl Authority {
     ///
     /// # Errors
     /// There is no such certificate in the folder, or a file cannot be written.
-    pub fn revoke(&self, role: Role, name: &str, now: Time) -> Result<bool, Error> {
+    pub fn revoke(&self, role: CertificateRole, name: &str, now: Time) -> Result<bool, Error> {
         check_name(name)?;
         let file = self.files_of(role, name).certificate;
         let identity = read_identity(&file)?;
@@ -195,17 +196,17 @@ impl Authority {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn list(&self) -> Result<Vec<Listed>, Error> {
+    pub fn list(&self) -> Result<Vec<IssuedCertificate>, Error> {
         let (serials, _) = self.read_list()?;
         let entries = fs::read_dir(&self.dir).map_err(Error::file(&self.dir))?;
-        let mut found: Vec<Listed> = entries
+        let mut found: Vec<IssuedCertificate> = entries
             .flatten()
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|end| end == "pem"))
             .filter_map(|certificate| {
                 let identity = read_identity(&certificate).ok()?;
                 let revoked = serials.contains(&identity.serial);
-                Some(Listed { identity, certificate, revoked })
+                Some(IssuedCertificate { identity, certificate, revoked })
             })
             .collect();
         found.sort_by(|a, b| a.certificate.cmp(&b.certificate));
@@ -217,7 +218,7 @@ impl Authority {
         let path = self.revoked_file();
         let mut serials = Vec::new();
         let mut last = 0;
-        for list in pem::revoked(&Disk, &path)? {
+        for list in pem::revoked(&DiskSource, &path)? {
             serials.extend(revoked_serials(&list).map_err(|what| Error::content(&path, what))?);
             let (_, list) =
                 CertificateRevocationList::from_der(&list).map_err(|_| Error::content(&path, "is malformed"))?;
@@ -250,7 +251,7 @@ impl Authority {
 }
 
 /// Our URI, and the hosts of those who serve.
-fn alternative_names(request: &Request) -> Result<Vec<SanType>, Error> {
+fn alternative_names(request: &CertificateRequest) -> Result<Vec<SanType>, Error> {
     let text = |text: &str| {
         Ia5String::try_from(text.to_owned()).map_err(|_| Error::Misuse(format!("{text:?} is no host name")))
     };
@@ -277,7 +278,7 @@ fn alternative_names(request: &Request) -> Result<Vec<SanType>, Error> {
 }
 
 fn read_identity(file: &Path) -> Result<Identity, Error> {
-    let chain = pem::certificates(&Disk, file)?;
+    let chain = pem::certificates(&DiskSource, file)?;
     Identity::of(&chain[0])
 }
 

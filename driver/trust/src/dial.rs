@@ -1,7 +1,7 @@
 //! A blocking connection to an agent or broker on another machine: the handshake is done, and the other side is one of ours.
 
 use crate::error::Error;
-use crate::identity::{Identity, Role};
+use crate::identity::{CertificateRole, Identity};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io;
@@ -20,7 +20,7 @@ pub type Dialled = StreamOwned<ClientConnection, TcpStream>;
 /// # Errors
 /// Nobody answers there, or it is not that of our authority under this name. Whether *it* takes *us* comes with its first
 /// answer (TLS 1.3 does not wait for that).
-pub fn dial(host: &str, port: u16, config: Arc<ClientConfig>, role: Role) -> io::Result<Dialled> {
+pub fn dial(host: &str, port: u16, config: Arc<ClientConfig>, role: CertificateRole) -> io::Result<Dialled> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let mut last = io::Error::other("this name has no address");
     let stream = (host, port)
@@ -42,7 +42,7 @@ pub fn dial(host: &str, port: u16, config: Arc<ClientConfig>, role: Role) -> io:
 ///
 /// # Errors
 /// [`Error::Refused`]: it is somebody else.
-pub fn is_a(role: Role, shown: Option<&[CertificateDer<'_>]>) -> Result<Identity, Error> {
+pub fn is_a(role: CertificateRole, shown: Option<&[CertificateDer<'_>]>) -> Result<Identity, Error> {
     let end = shown.and_then(<[_]>::first).ok_or_else(|| Error::Refused("it shows no certificate".to_owned()))?;
     let identity = Identity::of(end)?;
     if identity.role == role { Ok(identity) } else { Err(Error::Refused(format!("{identity} is no {role}"))) }

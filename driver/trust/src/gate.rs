@@ -10,9 +10,9 @@
 
 use crate::Now;
 use crate::error::Error;
-use crate::identity::{Identity, Role, check_name};
+use crate::identity::{CertificateRole, Identity, check_name};
 use crate::pem;
-use crate::source::{Source, Stamp};
+use crate::source::{CertificateSource, Stamp};
 use crate::tls::{Files, provider};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -45,11 +45,11 @@ pub struct Domain {
     /// Which of its certificates are good no more; read again whenever it changes.
     pub revoked: Option<PathBuf>,
     /// The roles that its certificates may have here.
-    pub roles: Vec<Role>,
+    pub roles: Vec<CertificateRole>,
 }
 
 /// Who passes.
-pub struct Gate {
+pub struct TrustGate {
     /// Our own first.
     domains: Vec<Trusted>,
     /// Who we are.
@@ -63,10 +63,10 @@ struct Trusted {
     /// `None`: our own.
     name: Option<String>,
     /// `None`: all.
-    roles: Option<Vec<Role>>,
+    roles: Option<Vec<CertificateRole>>,
     roots: Arc<RootCertStore>,
     revoked: Option<PathBuf>,
-    source: Arc<dyn Source>,
+    source: Arc<dyn CertificateSource>,
     seen: Mutex<Seen>,
 }
 
@@ -79,19 +79,19 @@ struct Seen {
     complaint: Option<String>,
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for TrustGate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names = self.domains.iter().map(|domain| domain.name.as_deref().unwrap_or(HOME));
         f.debug_list().entries(names).finish()
     }
 }
 
-impl Gate {
+impl TrustGate {
     /// For what our authority and our partners' signed, each less what its own list of revocations names.
     ///
     /// # Errors
     /// A file is missing, or does not hold what it should; two domains have one name or one authority.
-    pub fn open(files: &Files, source: Arc<dyn Source>, now: Now) -> Result<Gate, Error> {
+    pub fn open(files: &Files, source: Arc<dyn CertificateSource>, now: Now) -> Result<TrustGate, Error> {
         if files.partners.len() > MAX_PARTNERS {
             return Err(Error::Misuse(format!("more than {MAX_PARTNERS} partners' domains")));
         }
@@ -113,7 +113,7 @@ impl Gate {
         let hints = domains.iter().flat_map(|domain| domain.roots.subjects()).collect();
         let own = pem::certificates(&*source, &files.certificate)?;
         let own = own.first().and_then(|certificate| Identity::of(certificate).ok());
-        Ok(Gate { domains, own, hints, now })
+        Ok(TrustGate { domains, own, hints, now })
     }
 
     /// Who a caller is whose chain has passed the handshake: the domain is the one whose authority signed.
@@ -187,7 +187,7 @@ impl Gate {
         others: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<Identity, rustls::Error> {
-        let identity = Gate::look(end, others)?;
+        let identity = TrustGate::look(end, others)?;
         self.whose(identity, |seen| seen.clients.verify_client_cert(end, others, now).map(|_| ()))
     }
 
@@ -199,7 +199,7 @@ impl Gate {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<Identity, rustls::Error> {
-        let identity = Gate::look(end, others)?;
+        let identity = TrustGate::look(end, others)?;
         if !identity.role.serves() {
             return Err(refusal(Error::Refused(format!("{identity} is neither a broker nor an agent"))));
         }
@@ -240,7 +240,7 @@ impl Trusted {
         partner: Option<&Domain>,
         ca: &Path,
         revoked: Option<&Path>,
-        source: Arc<dyn Source>,
+        source: Arc<dyn CertificateSource>,
     ) -> Result<Trusted, Error> {
         let mut roots = RootCertStore::empty();
         for certificate in pem::certificates(&*source, ca)? {
@@ -307,7 +307,7 @@ fn refusal(error: Error) -> rustls::Error {
 }
 
 impl Seen {
-    fn read(roots: &Arc<RootCertStore>, source: &dyn Source, revoked: Option<&Path>) -> Result<Seen, Error> {
+    fn read(roots: &Arc<RootCertStore>, source: &dyn CertificateSource, revoked: Option<&Path>) -> Result<Seen, Error> {
         let stamp = revoked.and_then(|path| source.stamp(path));
         let lists = revoked.map_or(Ok(Vec::new()), |path| pem::revoked(source, path))?;
         let wrong = |error: rustls::server::VerifierBuilderError| match revoked {
@@ -337,7 +337,7 @@ pub(crate) fn revoked_serials(list: &CertificateRevocationListDer<'_>) -> Result
     Ok(list.iter_revoked_certificates().map(|one| one.raw_serial().to_vec()).collect())
 }
 
-impl ClientCertVerifier for Gate {
+impl ClientCertVerifier for TrustGate {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &self.hints
     }
@@ -376,7 +376,7 @@ impl ClientCertVerifier for Gate {
     }
 }
 
-impl ServerCertVerifier for Gate {
+impl ServerCertVerifier for TrustGate {
     fn verify_server_cert(
         &self,
         end: &CertificateDer<'_>,

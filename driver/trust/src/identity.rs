@@ -3,7 +3,7 @@
 //! The subject alternative name (RFC 5280 section 4.2.1.6) holds one URI of ours, `sluice://ROLE/NAME`, and one
 //! `sluice://group/NAME` for each group that the authority vouches for. A certificate without the first, with two of them, or with a
 //! role that does not exist is nobody's, whoever signed it: the default is no. The domain stands in no certificate: it is
-//! whose authority signed, which [`crate::Gate`] knows.
+//! whose authority signed, which [`crate::TrustGate`] knows.
 
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub(crate) const MAX_GROUPS: usize = 32;
 /// What a peer may be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum CertificateRole {
     /// Reserves, and sees what is its own.
     Requester,
     /// Sees and changes everything, whoever owns it.
@@ -40,32 +40,32 @@ pub enum Role {
 }
 
 /// Every role.
-const ROLES: [(Role, &str); 5] = [
-    (Role::Requester, "requester"),
-    (Role::Operator, "operator"),
-    (Role::Auditor, "auditor"),
-    (Role::Agent, "agent"),
-    (Role::Broker, "broker"),
+const ROLES: [(CertificateRole, &str); 5] = [
+    (CertificateRole::Requester, "requester"),
+    (CertificateRole::Operator, "operator"),
+    (CertificateRole::Auditor, "auditor"),
+    (CertificateRole::Agent, "agent"),
+    (CertificateRole::Broker, "broker"),
 ];
 
-impl Role {
+impl CertificateRole {
     /// As it stands in a certificate.
     pub fn name(self) -> &'static str {
         ROLES.iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
     }
 
     /// The role of that name.
-    pub fn named(name: &str) -> Option<Role> {
+    pub fn named(name: &str) -> Option<CertificateRole> {
         ROLES.iter().find(|(_, known)| *known == name).map(|(role, _)| *role)
     }
 
     /// Whether it listens for TLS connections, so that its certificate names hosts.
     pub fn serves(self) -> bool {
-        matches!(self, Role::Agent | Role::Broker)
+        matches!(self, CertificateRole::Agent | CertificateRole::Broker)
     }
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for CertificateRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -77,7 +77,7 @@ pub struct Identity {
     /// The partner's domain whose authority signed; `None`: our own.
     pub domain: Option<String>,
     /// What it may be.
-    pub role: Role,
+    pub role: CertificateRole,
     /// Its name: letters, digits, `-`, `_`, `.` and `@` only, so that it can stand in a log and in a policy as it is.
     pub name: String,
     /// The groups that the authority says it is in, in the form of names.
@@ -92,7 +92,7 @@ pub struct Identity {
 
 impl Identity {
     /// Reads it out of a certificate, DER, as of our own domain. Whether the certificate is to be trusted, and whose it is, are
-    /// other questions: [`crate::Gate::client`].
+    /// other questions: [`crate::TrustGate::client`].
     ///
     /// # Errors
     /// [`Error::Refused`]: it is no certificate, or it names nobody.
@@ -109,7 +109,7 @@ impl Identity {
             return Err(refused("it must have exactly one alternative name of the form sluice://ROLE/NAME"));
         };
         let (role, name) = name.split_once('/').ok_or_else(|| refused("after sluice:// comes ROLE/NAME"))?;
-        let role = Role::named(role).ok_or_else(|| refused("its role is none of ours"))?;
+        let role = CertificateRole::named(role).ok_or_else(|| refused("its role is none of ours"))?;
         check_name(name)?;
         let groups: Vec<String> = groups.into_iter().map(|group| group[GROUP.len()..].to_owned()).collect();
         check_groups(&groups)?;
@@ -177,7 +177,7 @@ impl Identity {
     }
 
     /// The URI that says so in a certificate.
-    pub fn uri(role: Role, name: &str) -> String {
+    pub fn uri(role: CertificateRole, name: &str) -> String {
         format!("{SCHEME}{role}/{name}")
     }
 

@@ -1,7 +1,7 @@
 //! Certificates, keys and revocation lists as files: PEM, read with limits, written whole or not at all.
 
 use crate::error::Error;
-use crate::source::{MAX_FILE, Source};
+use crate::source::{CertificateSource, MAX_FILE};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use std::fs::{self, OpenOptions};
@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// A file's text.
-pub(crate) fn read(source: &dyn Source, path: &Path) -> Result<Vec<u8>, Error> {
+pub(crate) fn read(source: &dyn CertificateSource, path: &Path) -> Result<Vec<u8>, Error> {
     let text = source.read(path).map_err(Error::file(path))?;
     if text.len() as u64 > MAX_FILE {
         return Err(Error::content(path, format!("larger than {MAX_FILE} bytes")));
@@ -19,7 +19,7 @@ pub(crate) fn read(source: &dyn Source, path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// All certificates of a file; at least one.
-pub(crate) fn certificates(source: &dyn Source, path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+pub(crate) fn certificates(source: &dyn CertificateSource, path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let text = read(source, path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match all {
@@ -30,13 +30,16 @@ pub(crate) fn certificates(source: &dyn Source, path: &Path) -> Result<Vec<Certi
 }
 
 /// The private key of a file.
-pub(crate) fn key(source: &dyn Source, path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+pub(crate) fn key(source: &dyn CertificateSource, path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(&read(source, path)?)
         .map_err(|error| Error::content(path, format!("no private key: {error}")))
 }
 
 /// All revocation lists of a file; at least one.
-pub(crate) fn revoked(source: &dyn Source, path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
+pub(crate) fn revoked(
+    source: &dyn CertificateSource,
+    path: &Path,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
     let text = read(source, path)?;
     let all: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
     match all {

@@ -16,7 +16,7 @@ pub const MAX_FILE: u64 = 8 << 20;
 pub type Stamp = Option<(u64, u64, i64, i64)>;
 
 /// What gives files by their paths.
-pub trait Source: Send + Sync + fmt::Debug {
+pub trait CertificateSource: Send + Sync + fmt::Debug {
     /// The whole of a file, at most a byte more than [`MAX_FILE`].
     ///
     /// # Errors
@@ -28,9 +28,9 @@ pub trait Source: Send + Sync + fmt::Debug {
 
 /// The disk.
 #[derive(Clone, Copy, Debug)]
-pub struct Disk;
+pub struct DiskSource;
 
-impl Source for Disk {
+impl CertificateSource for DiskSource {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         take(&File::open(path)?)
     }
@@ -80,7 +80,7 @@ impl fmt::Debug for Handed {
     }
 }
 
-impl Source for Handed {
+impl CertificateSource for Handed {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         match files.get(path).map(|copy| &copy.text) {

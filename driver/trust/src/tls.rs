@@ -2,9 +2,9 @@
 
 use crate::Now;
 use crate::error::Error;
-use crate::gate::{Domain, Gate};
+use crate::gate::{Domain, TrustGate};
 use crate::pem;
-use crate::source::{Disk, Source};
+use crate::source::{CertificateSource, DiskSource};
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::UnixTime;
@@ -64,8 +64,8 @@ impl Speaks {
 ///
 /// # Errors
 /// A file is missing, or does not hold what it should.
-pub fn server(files: &Files, now: Now, speaks: Speaks) -> Result<(Arc<ServerConfig>, Arc<Gate>), Error> {
-    server_from(files, Arc::new(Disk), now, speaks)
+pub fn server(files: &Files, now: Now, speaks: Speaks) -> Result<(Arc<ServerConfig>, Arc<TrustGate>), Error> {
+    server_from(files, Arc::new(DiskSource), now, speaks)
 }
 
 /// As [`server`], of files that come from elsewhere.
@@ -74,11 +74,11 @@ pub fn server(files: &Files, now: Now, speaks: Speaks) -> Result<(Arc<ServerConf
 /// As [`server`].
 pub fn server_from(
     files: &Files,
-    source: Arc<dyn Source>,
+    source: Arc<dyn CertificateSource>,
     now: Now,
     speaks: Speaks,
-) -> Result<(Arc<ServerConfig>, Arc<Gate>), Error> {
-    let gate = Arc::new(Gate::open(files, source.clone(), now.clone())?);
+) -> Result<(Arc<ServerConfig>, Arc<TrustGate>), Error> {
+    let gate = Arc::new(TrustGate::open(files, source.clone(), now.clone())?);
     let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Clock(now)))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| Error::Misuse(error.to_string()))?
@@ -96,7 +96,7 @@ pub fn server_from(
 /// # Errors
 /// A file is missing, or does not hold what it should.
 pub fn client(files: &Files, now: Now, speaks: Speaks) -> Result<Arc<ClientConfig>, Error> {
-    client_from(files, Arc::new(Disk), now, speaks)
+    client_from(files, Arc::new(DiskSource), now, speaks)
 }
 
 /// As [`client`], of files that come from elsewhere.
@@ -105,11 +105,11 @@ pub fn client(files: &Files, now: Now, speaks: Speaks) -> Result<Arc<ClientConfi
 /// As [`client`].
 pub fn client_from(
     files: &Files,
-    source: Arc<dyn Source>,
+    source: Arc<dyn CertificateSource>,
     now: Now,
     speaks: Speaks,
 ) -> Result<Arc<ClientConfig>, Error> {
-    let gate = Arc::new(Gate::open(files, source.clone(), now.clone())?);
+    let gate = Arc::new(TrustGate::open(files, source.clone(), now.clone())?);
     let mut config = ClientConfig::builder_with_details(provider(), Arc::new(Clock(now)))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| Error::Misuse(error.to_string()))?

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use terms::{Span, Time};
-use trust::{Authority, Error, Request, Role};
+use trust::{Authority, CertificateRequest, CertificateRole, Error};
 
 const NOW: Time = Time::from_nanos(1_795_219_200_000_000_000);
 
@@ -14,9 +14,9 @@ fn folder(name: &str) -> PathBuf {
     dir
 }
 
-fn request(role: Role, name: &str, hosts: &[&str]) -> Request {
+fn request(role: CertificateRole, name: &str, hosts: &[&str]) -> CertificateRequest {
     let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-    Request { role, name: name.to_owned(), hosts, groups: Vec::new(), life: Span::from_secs(86_400) }
+    CertificateRequest { role, name: name.to_owned(), hosts, groups: Vec::new(), life: Span::from_secs(86_400) }
 }
 
 #[test]
@@ -24,13 +24,13 @@ fn made_once_and_added_to() {
     let dir = folder("once");
     let (authority, made) = Authority::open_or_make(&dir, "home", NOW).unwrap();
     assert!(made);
-    let alice = authority.issue(&request(Role::Requester, "alice", &[]), NOW).unwrap();
+    let alice = authority.issue(&request(CertificateRole::Requester, "alice", &[]), NOW).unwrap();
     let before = fs::read(dir.join("ca.pem")).unwrap();
     let (again, made) = Authority::open_or_make(&dir, "home", NOW).unwrap();
     assert!(!made);
     assert_eq!(fs::read(dir.join("ca.pem")).unwrap(), before);
-    again.issue(&request(Role::Broker, "main", &["localhost", "::1"]), NOW).unwrap();
-    let twice = again.issue(&request(Role::Requester, "alice", &[]), NOW);
+    again.issue(&request(CertificateRole::Broker, "main", &["localhost", "::1"]), NOW).unwrap();
+    let twice = again.issue(&request(CertificateRole::Requester, "alice", &[]), NOW);
     assert!(matches!(twice, Err(Error::Misuse(ref what)) if what.contains("already there")), "{twice:?}");
     let listed: Vec<String> = again.list().unwrap().iter().map(|one| one.identity.to_string()).collect();
     assert_eq!(listed, ["broker/main", "requester/alice"]);
@@ -46,13 +46,13 @@ fn what_makes_no_sense_is_said() {
     let dir = folder("sense");
     let (authority, _) = Authority::open_or_make(&dir, "home", NOW).unwrap();
     for (role, name, hosts) in [
-        (Role::Requester, "", &[] as &[&str]),
-        (Role::Requester, "../alice", &[]),
-        (Role::Requester, "a\nb", &[]),
-        (Role::Requester, "-x", &[]),
-        (Role::Broker, "main", &[]),
-        (Role::Broker, "main", &["no host"]),
-        (Role::Agent, "maui", &["*"]),
+        (CertificateRole::Requester, "", &[] as &[&str]),
+        (CertificateRole::Requester, "../alice", &[]),
+        (CertificateRole::Requester, "a\nb", &[]),
+        (CertificateRole::Requester, "-x", &[]),
+        (CertificateRole::Broker, "main", &[]),
+        (CertificateRole::Broker, "main", &["no host"]),
+        (CertificateRole::Agent, "maui", &["*"]),
     ] {
         let result = authority.issue(&request(role, name, hosts), NOW);
         assert!(matches!(result, Err(Error::Misuse(_))), "{name:?} {hosts:?}: {result:?}");
@@ -68,7 +68,7 @@ fn what_makes_no_sense_is_said() {
 fn openssl_agrees() {
     let dir = folder("openssl");
     let (authority, _) = Authority::open_or_make(&dir, "home", NOW).unwrap();
-    let alice = authority.issue(&request(Role::Requester, "alice", &[]), NOW).unwrap();
+    let alice = authority.issue(&request(CertificateRole::Requester, "alice", &[]), NOW).unwrap();
     let verify = || {
         std::process::Command::new("openssl")
             .args(["verify", "-crl_check", "-purpose", "sslclient", "-attime", "1795219201", "-CAfile"])
@@ -83,7 +83,7 @@ fn openssl_agrees() {
         return;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    authority.revoke(Role::Requester, "alice", NOW).unwrap();
+    authority.revoke(CertificateRole::Requester, "alice", NOW).unwrap();
     let output = verify().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(!output.status.success() && said.contains("revoked"), "{said}");

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use terms::{Span, Time};
-use trust::{Authority, Files, Identity, Now, Request, Role, Speaks};
+use trust::{Authority, CertificateRequest, CertificateRole, Files, Identity, Now, Speaks};
 
 /// 2026-11-21, as good a day as any.
 const TODAY: u64 = 1_795_219_200;
@@ -33,9 +33,18 @@ impl Site {
         assert!(made);
         let hosts = vec!["broker.example".to_owned(), "127.0.0.1".to_owned()];
         authority
-            .issue(&Request { role: Role::Broker, name: "b".into(), hosts, groups: Vec::new(), life: YEAR }, site.now())
+            .issue(
+                &CertificateRequest {
+                    role: CertificateRole::Broker,
+                    name: "b".into(),
+                    hosts,
+                    groups: Vec::new(),
+                    life: YEAR,
+                },
+                site.now(),
+            )
             .unwrap();
-        site.issue(Role::Requester, "alice");
+        site.issue(CertificateRole::Requester, "alice");
         site
     }
 
@@ -48,9 +57,9 @@ impl Site {
         Arc::new(move || Time::from_nanos(clock.load(Ordering::Relaxed) * 1_000_000_000))
     }
 
-    fn issue(&self, role: Role, name: &str) {
+    fn issue(&self, role: CertificateRole, name: &str) {
         let hosts = vec!["elsewhere.example".to_owned()];
-        let request = Request { role, name: name.into(), hosts, groups: Vec::new(), life: YEAR };
+        let request = CertificateRequest { role, name: name.into(), hosts, groups: Vec::new(), life: YEAR };
         Authority::open(&self.dir).unwrap().issue(&request, self.now()).unwrap();
     }
 
@@ -148,10 +157,10 @@ fn refused(result: Result<Identity, String>, why: &str) {
 fn a_good_certificate_passes_and_says_who_it_is() {
     let site = Site::new("good");
     let who = site.meets(site.caller("requester-alice")).unwrap();
-    assert_eq!((who.role, who.name.as_str()), (Role::Requester, "alice"));
+    assert_eq!((who.role, who.name.as_str()), (CertificateRole::Requester, "alice"));
     assert_eq!(who.to_string(), "requester/alice");
-    site.issue(Role::Operator, "root");
-    assert_eq!(site.meets(site.caller("operator-root")).unwrap().role, Role::Operator);
+    site.issue(CertificateRole::Operator, "root");
+    assert_eq!(site.meets(site.caller("operator-root")).unwrap().role, CertificateRole::Operator);
 }
 
 #[test]
@@ -180,8 +189,8 @@ fn expired_and_not_yet_good() {
     let caller = site.caller("requester-alice");
     // The broker's own certificate would have run out as well: it gets a longer one.
     let hosts = vec!["broker.example".to_owned()];
-    let request = Request {
-        role: Role::Broker,
+    let request = CertificateRequest {
+        role: CertificateRole::Broker,
         name: "old".into(),
         hosts,
         groups: Vec::new(),
@@ -254,13 +263,13 @@ fn not_meant_for_callers() {
 #[test]
 fn revoked_also_while_the_broker_runs_and_a_broken_list_leaves_the_old_one() {
     let site = Site::new("revoked");
-    site.issue(Role::Requester, "bob");
+    site.issue(CertificateRole::Requester, "bob");
     let (_, gate) = trust::server(&site.files("broker-b"), site.clock(), Speaks::Http).unwrap();
     let alice = site.meets(site.caller("requester-alice")).unwrap();
     gate.admit(&alice).unwrap();
     let authority = Authority::open(&site.dir).unwrap();
-    assert!(authority.revoke(Role::Requester, "alice", site.now()).unwrap());
-    assert!(!authority.revoke(Role::Requester, "alice", site.now()).unwrap(), "once is enough");
+    assert!(authority.revoke(CertificateRole::Requester, "alice", site.now()).unwrap());
+    assert!(!authority.revoke(CertificateRole::Requester, "alice", site.now()).unwrap(), "once is enough");
     assert!(gate.admit(&alice).unwrap_err().to_string().contains("has been revoked"), "on an open connection too");
     refused(site.meets(site.caller("requester-alice")), "Revoked");
     let bob = site.meets(site.caller("requester-bob")).unwrap();
@@ -304,12 +313,12 @@ fn a_caller_knows_whom_it_called() {
     let alice = || site.caller("requester-alice");
     site.meets_as("broker-b", "127.0.0.1", alice()).unwrap();
     refused(site.meets_as("broker-b", "other.example", alice()), "caller: invalid peer certificate");
-    site.issue(Role::Agent, "maui");
+    site.issue(CertificateRole::Agent, "maui");
     site.meets_as("agent-maui", "elsewhere.example", alice()).unwrap();
     // A requester that plays the broker.
-    site.issue(Role::Requester, "mallory");
+    site.issue(CertificateRole::Requester, "mallory");
     refused(site.meets_as("requester-mallory", "broker.example", alice()), "neither a broker nor an agent");
     // A broker that was revoked.
-    Authority::open(&site.dir).unwrap().revoke(Role::Broker, "b", site.now()).unwrap();
+    Authority::open(&site.dir).unwrap().revoke(CertificateRole::Broker, "b", site.now()).unwrap();
     refused(site.meets(alice()), "caller: invalid peer certificate: Revoked");
 }

@@ -6,7 +6,9 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use terms::{Span, Time};
-use trust::{Authority, Disk, Domain, Files, Gate, Identity, Now, Request, Role, Speaks};
+use trust::{
+    Authority, CertificateRequest, CertificateRole, DiskSource, Domain, Files, Identity, Now, Speaks, TrustGate,
+};
 
 /// 2026-11-23.
 const TODAY: Time = Time::from_nanos(1_795_392_000 * 1_000_000_000);
@@ -27,9 +29,12 @@ impl Sites {
         let sites = Sites(dir);
         for site in ["home", "anl"] {
             Authority::open_or_make(&sites.0.join(site), SITE, TODAY).unwrap();
-            for (role, name) in
-                [(Role::Broker, "main"), (Role::Requester, "alice"), (Role::Operator, "root"), (Role::Agent, "maui")]
-            {
+            for (role, name) in [
+                (CertificateRole::Broker, "main"),
+                (CertificateRole::Requester, "alice"),
+                (CertificateRole::Operator, "root"),
+                (CertificateRole::Agent, "maui"),
+            ] {
                 sites.issue(site, role, name);
             }
         }
@@ -40,8 +45,8 @@ impl Sites {
         Authority::open(&self.0.join(site)).unwrap()
     }
 
-    fn issue(&self, site: &str, role: Role, name: &str) {
-        let request = Request {
+    fn issue(&self, site: &str, role: CertificateRole, name: &str) {
+        let request = CertificateRequest {
             role,
             name: name.into(),
             hosts: vec!["b.example".into()],
@@ -64,7 +69,7 @@ impl Sites {
     }
 
     /// Our broker, with `anl` as a partner in these roles.
-    fn broker(&self, roles: &[Role]) -> Files {
+    fn broker(&self, roles: &[CertificateRole]) -> Files {
         let anl = self.0.join("anl");
         let (ca, revoked) = (anl.join("ca.pem"), Some(anl.join("revoked.pem")));
         let partners = vec![Domain { name: "anl".into(), ca, revoked, roles: roles.to_vec() }];
@@ -108,7 +113,7 @@ fn meet(server: &Files, caller: &Files) -> Result<Identity, String> {
 #[test]
 fn a_name_is_of_whoever_signed_it() {
     let sites = Sites::new("names");
-    let broker = sites.broker(&[Role::Requester]);
+    let broker = sites.broker(&[CertificateRole::Requester]);
     let ours = meet(&broker, &sites.files("home", "requester-alice")).unwrap();
     let theirs = meet(&broker, &sites.files("anl", "requester-alice")).unwrap();
     assert_eq!((ours.known_as(), theirs.known_as()), ("alice".to_owned(), "anl/alice".to_owned()));
@@ -124,14 +129,14 @@ fn a_name_is_of_whoever_signed_it() {
 #[test]
 fn a_partner_mints_no_role_that_it_was_not_given() {
     let sites = Sites::new("roles");
-    let broker = sites.broker(&[Role::Requester]);
+    let broker = sites.broker(&[CertificateRole::Requester]);
     for who in ["broker-main", "operator-root", "agent-maui"] {
         let said = meet(&broker, &sites.files("anl", who)).unwrap_err();
         assert!(said.contains("not taken here"), "{who}: {said}");
         assert_eq!(meet(&broker, &sites.files("home", who)).unwrap().domain, None);
     }
     // Where it was given one, it is still its own.
-    let broker = sites.broker(&[Role::Requester, Role::Broker]);
+    let broker = sites.broker(&[CertificateRole::Requester, CertificateRole::Broker]);
     assert_eq!(meet(&broker, &sites.files("anl", "broker-main")).unwrap().known_as(), "anl/main");
     assert!(meet(&broker, &sites.files("anl", "operator-root")).is_err());
 }
@@ -139,19 +144,19 @@ fn a_partner_mints_no_role_that_it_was_not_given() {
 #[test]
 fn a_list_of_revocations_counts_for_its_own_certificates() {
     let sites = Sites::new("revoked");
-    let broker = sites.broker(&[Role::Requester]);
-    let gate = Gate::open(&broker, Arc::new(Disk), now()).unwrap();
+    let broker = sites.broker(&[CertificateRole::Requester]);
+    let gate = TrustGate::open(&broker, Arc::new(DiskSource), now()).unwrap();
     let ours = meet(&broker, &sites.files("home", "requester-alice")).unwrap();
     let theirs = meet(&broker, &sites.files("anl", "requester-alice")).unwrap();
     // A serial number says nothing beyond the authority that gave it.
     gate.admit(&Identity { serial: theirs.serial.clone(), ..ours.clone() }).unwrap();
-    sites.authority("anl").revoke(Role::Requester, "alice", TODAY).unwrap();
+    sites.authority("anl").revoke(CertificateRole::Requester, "alice", TODAY).unwrap();
     gate.admit(&ours).unwrap();
     gate.admit(&Identity { serial: theirs.serial.clone(), ..ours.clone() }).unwrap();
     assert!(gate.admit(&theirs).unwrap_err().to_string().contains("anl/requester/alice has been revoked"));
     assert!(meet(&broker, &sites.files("anl", "requester-alice")).is_err());
     meet(&broker, &sites.files("home", "requester-alice")).unwrap();
-    sites.authority("home").revoke(Role::Requester, "alice", TODAY).unwrap();
+    sites.authority("home").revoke(CertificateRole::Requester, "alice", TODAY).unwrap();
     assert!(gate.admit(&ours).is_err());
     assert!(gate.admit(&Identity { domain: Some("bnl".into()), ..ours }).is_err(), "a domain that is not there");
 }
@@ -160,9 +165,9 @@ fn a_list_of_revocations_counts_for_its_own_certificates() {
 fn domains_that_could_not_be_told_apart_are_refused() {
     let sites = Sites::new("apart");
     let opened = |change: &dyn Fn(&mut Files)| {
-        let mut files = sites.broker(&[Role::Requester]);
+        let mut files = sites.broker(&[CertificateRole::Requester]);
         change(&mut files);
-        Gate::open(&files, Arc::new(Disk), now()).map(|_| ()).map_err(|error| error.to_string())
+        TrustGate::open(&files, Arc::new(DiskSource), now()).map(|_| ()).map_err(|error| error.to_string())
     };
     opened(&|_| ()).unwrap();
     let same: &dyn Fn(&mut Files) = &|files| {
@@ -179,7 +184,7 @@ fn domains_that_could_not_be_told_apart_are_refused() {
 #[test]
 fn a_brokers_or_agents_domain_is_known_to_who_calls_it() {
     let sites = Sites::new("servers");
-    let gate = Gate::open(&sites.broker(&[Role::Agent]), Arc::new(Disk), now()).unwrap();
+    let gate = TrustGate::open(&sites.broker(&[CertificateRole::Agent]), Arc::new(DiskSource), now()).unwrap();
     let shown = |site: &str, who: &str| {
         let text = std::fs::read(sites.0.join(site).join(format!("{who}.pem"))).unwrap();
         use rustls::pki_types::pem::PemObject;

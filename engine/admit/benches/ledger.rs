@@ -5,7 +5,7 @@
 //! reading of the clock included (`clock_ns` says how much that is); the figure is the median, or the percentile that
 //! its name says.
 
-use admit::{Limits, Offer, SlotTable};
+use admit::{Limits, SlotOffer, SlotTable};
 use bench::{Bench, Draw, nanos, percentile};
 use std::hint::black_box;
 use std::time::Instant;
@@ -78,7 +78,7 @@ fn hour(draw: &mut Draw) -> (Time, Time) {
 /// A table with so many committed slots, under a capacity that all of them fit under.
 fn booked(slots: usize) -> SlotTable {
     let limits = Limits { slots: slots * 2, ..Limits::default() };
-    let mut table = SlotTable::new(Offer::of(Rate::from_bps(1 << 50)), limits);
+    let mut table = SlotTable::new(SlotOffer::of(Rate::from_bps(1 << 50)), limits);
     let mut draw = Draw::new(slots as u64);
     for _ in 0..slots {
         let (window, rate) = request(&mut draw);
@@ -159,7 +159,7 @@ fn find_at_worst(bench: &Bench) {
     if !bench.wants("ledger_find_worst_ms_1e6") {
         return;
     }
-    let mut table = SlotTable::new(Offer::of(Rate::from_mbps(1)), Limits::default());
+    let mut table = SlotTable::new(SlotOffer::of(Rate::from_mbps(1)), Limits::default());
     let second = |n: u64| Time::from_nanos(n * Span::NANOS_PER_SEC);
     for i in 0..1_000_000 {
         let granted = Window::new(second(2 * i), second(2 * i + 1)).map_err(Into::into);

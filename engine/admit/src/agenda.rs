@@ -1,7 +1,7 @@
 //! When to look at which slot next: each slot that something will happen to, by the instant at which it does.
 
 use crate::slot::{Slot, SlotId};
-use crate::state::State;
+use crate::state::SlotState;
 use alloc::collections::BTreeSet;
 use terms::Time;
 
@@ -15,11 +15,11 @@ pub(crate) struct Agenda {
 /// An open slot has one event, the end of its shelter, and keeps naming it when it is over.
 fn next(slot: &Slot) -> Option<Time> {
     let at = match slot.state {
-        State::Held => slot.until.min(slot.window.end()),
-        State::Promised => return None,
-        State::Committed if slot.begun => slot.window.end(),
-        State::Committed => slot.window.start(),
-        State::Open => slot.until,
+        SlotState::Held => slot.until.min(slot.window.end()),
+        SlotState::Promised => return None,
+        SlotState::Committed if slot.begun => slot.window.end(),
+        SlotState::Committed => slot.window.start(),
+        SlotState::Open => slot.until,
     };
     (at != Time::FOREVER).then_some(at)
 }
@@ -64,7 +64,7 @@ impl Agenda {
 
     /// Whether it has the next event of each of these slots, and nothing else.
     pub(crate) fn is_of(&self, slots: impl Iterator<Item = (SlotId, Slot)>, now: Time) -> bool {
-        let to_come = |slot: &Slot| next(slot).filter(|at| slot.state != State::Open || *at > now);
+        let to_come = |slot: &Slot| next(slot).filter(|at| slot.state != SlotState::Open || *at > now);
         let mut entries = 0;
         let all = slots.filter_map(|(id, slot)| Some((to_come(&slot)?, id))).all(|entry| {
             entries += 1;

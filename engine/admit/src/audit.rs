@@ -1,14 +1,14 @@
 //! The table checked against its slots (FAULTS.md I2), and its state as one number (I5, I9).
 
 use crate::slot::Slot;
-use crate::state::State;
+use crate::state::SlotState;
 use crate::table::SlotTable;
 use alloc::collections::BTreeMap;
 use terms::Time;
 
 /// An aggregate that is not the sum of its parts: a fault of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Drift {
+pub struct AggregateDrift {
     /// Which aggregate.
     pub what: &'static str,
 }
@@ -17,8 +17,8 @@ impl SlotTable {
     /// Recomputes every sum and the whole profile from the slots. Takes time in proportion to the slots.
     ///
     /// # Errors
-    /// [`Drift`] names the first aggregate that is wrong.
-    pub fn audit(&self) -> Result<(), Drift> {
+    /// [`AggregateDrift`] names the first aggregate that is wrong.
+    pub fn audit(&self) -> Result<(), AggregateDrift> {
         let (mut standing, mut sheltered, mut loose, mut undecided) = (0u64, 0u64, 0u64, 0usize);
         let mut deltas: BTreeMap<Time, i64> = BTreeMap::new();
         let mut book = |start: Time, end: Time, bps: i64| {
@@ -30,14 +30,14 @@ impl SlotTable {
         for (id, slot) in self.slots.iter() {
             let bps = slot.rate.as_bps();
             match slot.state {
-                State::Open if slot.until == Time::FOREVER => standing += bps,
-                State::Open if self.loose_slots.contains(&(slot.until, id)) => loose += bps,
-                State::Open => {
+                SlotState::Open if slot.until == Time::FOREVER => standing += bps,
+                SlotState::Open if self.loose_slots.contains(&(slot.until, id)) => loose += bps,
+                SlotState::Open => {
                     sheltered += bps;
                     book(slot.window.start(), slot.until, bps as i64);
                 }
                 _ => {
-                    undecided += usize::from(slot.state != State::Committed);
+                    undecided += usize::from(slot.state != SlotState::Committed);
                     book(slot.window.start(), slot.window.end(), bps as i64);
                 }
             }
@@ -48,7 +48,7 @@ impl SlotTable {
             level += delta;
             (t, level as u64)
         });
-        let wrong = |what| Err(Drift { what });
+        let wrong = |what| Err(AggregateDrift { what });
         match () {
             () if standing != self.standing => wrong("sum of open slots"),
             () if sheltered != self.sheltered => wrong("sum of sheltered slots"),
@@ -57,7 +57,7 @@ impl SlotTable {
             () if self.slots.iter().count() != self.slots.len() => wrong("number of slots"),
             () if !self.agenda.is_of(self.slots.iter(), self.now) => wrong("agenda"),
             () if !steps.eq(self.profile.steps()) => wrong("profile"),
-            () => self.profile.audit().map_err(|what| Drift { what }),
+            () => self.profile.audit().map_err(|what| AggregateDrift { what }),
         }
     }
 

@@ -1,9 +1,9 @@
 //! What displacing open slots would make room for. Who has to go is decided outside (RFC 3181: by priorities that the
 //! table does not know); the table says, exactly and without changing anything, whether it would be enough.
 
-use crate::link::Link;
+use crate::link::LinkLedger;
 use crate::slot::SlotId;
-use crate::state::State;
+use crate::state::SlotState;
 use crate::table::SlotTable;
 use alloc::vec::Vec;
 use terms::{Rate, Time};
@@ -13,7 +13,7 @@ impl SlotTable {
     /// all. Slots that are not open count as they do. Nothing is different afterwards.
     pub fn free_without(&mut self, gone: &[SlotId], of: Option<SlotId>) -> Rate {
         let open =
-            |id: &SlotId| self.slots.get(*id).ok().filter(|slot| slot.state == State::Open).map(|slot| (*id, slot));
+            |id: &SlotId| self.slots.get(*id).ok().filter(|slot| slot.state == SlotState::Open).map(|slot| (*id, slot));
         let mut gone: Vec<_> = gone.iter().filter(|id| Some(**id) != of).filter_map(open).collect();
         gone.sort_unstable_by_key(|(id, _)| *id);
         gone.dedup_by_key(|(id, _)| *id);
@@ -27,7 +27,7 @@ impl SlotTable {
     }
 }
 
-impl Link {
+impl LinkLedger {
     /// As [`SlotTable::free_without`].
     pub fn free_without(&mut self, now: Time, gone: &[SlotId], of: Option<SlotId>) -> Rate {
         self.table_mut().expire(now);

@@ -3,7 +3,7 @@
 use terms::Rate;
 
 /// Estimates what admitted flows use together. Told one sample per sampling period; memory is fixed.
-pub trait Estimator {
+pub trait UseEstimator {
     /// A sampling period is over in which the flows together used this rate.
     fn sample(&mut self, rate: Rate);
 
@@ -39,7 +39,7 @@ impl TimeWindow {
     }
 }
 
-impl Estimator for TimeWindow {
+impl UseEstimator for TimeWindow {
     fn sample(&mut self, rate: Rate) {
         self.highest = self.highest.max(rate);
         self.estimate = self.estimate.max(rate);
@@ -85,7 +85,7 @@ impl ExponentialAverage {
     }
 }
 
-impl Estimator for ExponentialAverage {
+impl UseEstimator for ExponentialAverage {
     fn sample(&mut self, rate: Rate) {
         self.scaled = self.scaled - (self.scaled >> self.shift) + u128::from(rate.as_bps());
     }

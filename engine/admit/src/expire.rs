@@ -1,14 +1,14 @@
 //! Time passes: holds expire, windows open and close, open slots lose their shelter and are displaced.
 
 use crate::slot::{Slot, SlotId};
-use crate::state::{State, Step};
+use crate::state::{SlotState, SlotStep};
 use crate::table::SlotTable;
 use alloc::vec::Vec;
 use terms::Time;
 
 /// What the passing of time did to a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Notice {
+pub enum SlotNotice {
     /// A hold passed its deadline, or its window was over, before it was promised.
     Expired {
         /// Which; the handle is stale now.
@@ -49,26 +49,26 @@ impl SlotTable {
         while let Some(id) = self.agenda.due(self.now) {
             let Ok(mut slot) = self.slots.get(id) else { continue };
             match slot.state {
-                State::Held => self.finish(id, Step::Expire),
-                State::Committed if slot.window.end() <= self.now => self.finish(id, Step::Close),
-                State::Committed => {
+                SlotState::Held => self.finish(id, SlotStep::Expire),
+                SlotState::Committed if slot.window.end() <= self.now => self.finish(id, SlotStep::Close),
+                SlotState::Committed => {
                     slot.begun = true;
                     self.slots.put(id, slot);
                     opening.push((id, slot));
                 }
-                State::Open => self.loosen(id, &slot),
-                State::Promised => {}
+                SlotState::Open => self.loosen(id, &slot),
+                SlotState::Promised => {}
             }
         }
         self.settle();
         for (id, slot) in opening {
             self.agenda.add(id, &slot);
-            self.notices.push_back(Notice::Opens { id, slot });
+            self.notices.push_back(SlotNotice::Opens { id, slot });
         }
     }
 
     /// The next thing that happened; to be read until `None` after each call that changes the table.
-    pub fn poll(&mut self) -> Option<Notice> {
+    pub fn poll(&mut self) -> Option<SlotNotice> {
         self.notices.pop_front()
     }
 
@@ -80,11 +80,11 @@ impl SlotTable {
         }
     }
 
-    fn finish(&mut self, id: SlotId, step: Step) {
+    fn finish(&mut self, id: SlotId, step: SlotStep) {
         if let Ok(slot) = self.end(id, step) {
             self.notices.push_back(match step {
-                Step::Expire => Notice::Expired { id, slot },
-                _ => Notice::Closes { id, slot },
+                SlotStep::Expire => SlotNotice::Expired { id, slot },
+                _ => SlotNotice::Closes { id, slot },
             });
         }
     }

@@ -4,7 +4,7 @@
 //! one with [`Inside::Statistical`] (a measured sum) may promise more than the grant together, and says so.
 
 use crate::denied::Denied;
-use crate::modify::Change;
+use crate::modify::SlotChange;
 use crate::slot::SlotId;
 use crate::table::SlotTable;
 use alloc::collections::BTreeMap;
@@ -171,7 +171,7 @@ impl Grant {
         if u128::from(rate.as_bps()) < least {
             return Err(Denied::Capacity { asked: Rate::from_bps(least as u64), free: rate });
         }
-        self.rate = table.modify(self.slot, Change::rate(rate))?.rate;
+        self.rate = table.modify(self.slot, SlotChange::rate(rate))?.rate;
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! A link's ledger as a node uses it: open slots of wire rate on one interface.
 
 use crate::denied::{Denied, Shortfall};
-use crate::expire::Notice;
-use crate::modify::Change;
+use crate::expire::SlotNotice;
+use crate::modify::SlotChange;
 use crate::slot::{Slot, SlotId};
-use crate::table::{Limits, Offer, SlotTable};
+use crate::table::{Limits, SlotOffer, SlotTable};
 use terms::{IfIndex, Misuse, Rate, Refused, Span, Time, Window};
 
 /// What may be reserved on a link. All rates are wire rates.
@@ -28,21 +28,21 @@ impl LinkTerms {
 
 /// The ledger of one interface.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct LinkLedger {
     interface: IfIndex,
     terms: LinkTerms,
     table: SlotTable,
 }
 
-impl Link {
+impl LinkLedger {
     /// With nothing reserved.
-    pub fn new(interface: IfIndex, terms: LinkTerms, limits: Limits) -> Link {
-        let offer = Offer {
+    pub fn new(interface: IfIndex, terms: LinkTerms, limits: Limits) -> LinkLedger {
+        let offer = SlotOffer {
             capacity: terms.capacity(),
             signalled_share: Some(terms.signalled_share),
             assumed_holding: terms.assumed_holding,
         };
-        Link { interface, terms, table: SlotTable::new(offer, limits) }
+        LinkLedger { interface, terms, table: SlotTable::new(offer, limits) }
     }
 
     /// Which interface.
@@ -60,7 +60,7 @@ impl Link {
         &self.table
     }
 
-    /// As [`Link::table`].
+    /// As [`LinkLedger::table`].
     pub fn table_mut(&mut self) -> &mut SlotTable {
         &mut self.table
     }
@@ -81,7 +81,7 @@ impl Link {
     pub fn modify(&mut self, now: Time, id: SlotId, rate: Rate) -> Result<Slot, Refused> {
         self.table.expire(now);
         let old = self.table.get(id).map_err(|misuse| Denied::from(misuse).on(self.interface))?;
-        self.table.modify(id, Change::rate(rate)).map_err(|denied| match denied {
+        self.table.modify(id, SlotChange::rate(rate)).map_err(|denied| match denied {
             Denied::Capacity { free, .. } => {
                 Refused::Capacity { interface: self.interface, asked: rate, free: free.saturating_add(old.rate) }
             }
@@ -142,13 +142,13 @@ impl Link {
         Ok(shortfall)
     }
 
-    /// Tells the time; then drain [`Link::poll`].
+    /// Tells the time; then drain [`LinkLedger::poll`].
     pub fn expire(&mut self, now: Time) {
         self.table.expire(now);
     }
 
     /// What happened to slots by themselves (windows that open and close, displaced slots).
-    pub fn poll(&mut self) -> Option<Notice> {
+    pub fn poll(&mut self) -> Option<SlotNotice> {
         self.table.poll()
     }
 

@@ -7,7 +7,7 @@
 //! until the estimator remembers only good samples.
 
 use crate::denied::Denied;
-use crate::estimator::Estimator;
+use crate::estimator::UseEstimator;
 use terms::{Bytes, Misuse, Rate, Span, Time};
 
 /// What a measured sum works with.
@@ -25,7 +25,7 @@ pub struct SumTerms {
 
 /// What a reading of the counter was worth.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reading {
+pub enum CounterReading {
     /// The first one: there is nothing to compare it with.
     First,
     /// The sampling period is not over (or time did not move): ignored.
@@ -52,7 +52,7 @@ pub struct MeasuredSum<E> {
     silent: u32,
 }
 
-impl<E: Estimator> MeasuredSum<E> {
+impl<E: UseEstimator> MeasuredSum<E> {
     /// Nobody is in.
     ///
     /// # Errors
@@ -94,23 +94,23 @@ impl<E: Estimator> MeasuredSum<E> {
 
     /// The counter of all bytes that these flows have sent so far (counted where they are queued, not where they are
     /// sent on: that is the rate that arrives), read now. Read it once a period.
-    pub fn read(&mut self, now: Time, counter: Bytes) -> Reading {
+    pub fn read(&mut self, now: Time, counter: Bytes) -> CounterReading {
         let Some((then, before)) = self.last else {
             self.last = Some((now, counter));
-            return Reading::First;
+            return CounterReading::First;
         };
         let span = now.since(then);
         if now <= then || span < self.terms.period {
-            return Reading::TooSoon;
+            return CounterReading::TooSoon;
         }
         self.last = Some((now, counter));
         if counter < before {
             self.distrust();
-            return Reading::Backwards;
+            return CounterReading::Backwards;
         }
         if span.as_nanos() / 2 > self.terms.period.as_nanos() {
             self.distrust();
-            return Reading::Gap;
+            return CounterReading::Gap;
         }
         let rate = used(counter.saturating_sub(before), span);
         self.estimator.sample(rate);
@@ -119,7 +119,7 @@ impl<E: Estimator> MeasuredSum<E> {
         if self.silent >= self.estimator.memory() {
             self.distrust();
         }
-        Reading::Sample(rate)
+        CounterReading::Sample(rate)
     }
 
     /// What the flows are taken to use: the estimate, or what they declared while the measurement is in doubt.

@@ -2,13 +2,13 @@
 
 use crate::denied::Denied;
 use crate::slot::{Slot, SlotId};
-use crate::state::{State, Step};
+use crate::state::{SlotState, SlotStep};
 use crate::table::SlotTable;
 use terms::{Misuse, Rate, Time, Window};
 
 /// What to change of a slot; `None` leaves as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Change {
+pub struct SlotChange {
     /// A new rate.
     pub rate: Option<Rate>,
     /// A new start; not of a slot that has begun, nor of an open one.
@@ -17,15 +17,15 @@ pub struct Change {
     pub end: Option<Time>,
 }
 
-impl Change {
+impl SlotChange {
     /// Only the rate.
-    pub const fn rate(rate: Rate) -> Change {
-        Change { rate: Some(rate), start: None, end: None }
+    pub const fn rate(rate: Rate) -> SlotChange {
+        SlotChange { rate: Some(rate), start: None, end: None }
     }
 
     /// Only the window.
-    pub fn window(window: Window) -> Change {
-        Change { rate: None, start: Some(window.start()), end: Some(window.end()) }
+    pub fn window(window: Window) -> SlotChange {
+        SlotChange { rate: None, start: Some(window.start()), end: Some(window.end()) }
     }
 }
 
@@ -36,14 +36,14 @@ impl SlotTable {
     /// # Errors
     /// [`Denied`], and the old slot stays: what it would grow by does not fit, a rate of zero, a window that is empty
     /// or over, a start for a slot that has begun, a window for an open slot, a promised slot, a stale handle.
-    pub fn modify(&mut self, id: SlotId, change: Change) -> Result<Slot, Denied> {
+    pub fn modify(&mut self, id: SlotId, change: SlotChange) -> Result<Slot, Denied> {
         let old = self.slots.get(id)?;
-        old.state.after(Step::Modify)?;
+        old.state.after(SlotStep::Modify)?;
         let rate = change.rate.unwrap_or(old.rate);
         if rate == Rate::ZERO {
             return Err(Misuse::ZeroRate.into());
         }
-        let new = if old.state == State::Open {
+        let new = if old.state == SlotState::Open {
             if change.start.is_some() || change.end.is_some() {
                 return Err(Misuse::WrongState.into());
             }
@@ -62,7 +62,7 @@ impl SlotTable {
     }
 
     /// The window after the change. What has started keeps its start.
-    fn new_window(&self, old: &Slot, change: Change) -> Result<Window, Misuse> {
+    fn new_window(&self, old: &Slot, change: SlotChange) -> Result<Window, Misuse> {
         let start = match change.start {
             None => old.window.start(),
             Some(start) if start <= self.now && old.window.start() <= self.now => old.window.start(),

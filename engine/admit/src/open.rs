@@ -14,9 +14,9 @@
 //! In both cases open slots together never exceed `signalled_share`.
 
 use crate::denied::{Denied, Shortfall};
-use crate::expire::Notice;
+use crate::expire::SlotNotice;
 use crate::slot::{Slot, SlotId};
-use crate::state::{State, Step};
+use crate::state::{SlotState, SlotStep};
 use crate::table::{MAX_RATE, SlotTable};
 use terms::{Misuse, Rate, Span, Time, Window};
 
@@ -122,7 +122,7 @@ impl SlotTable {
         let Ok(window) = Window::open(self.now) else {
             return Err(Misuse::Past { end: Time::FOREVER, now: self.now }.into());
         };
-        let slot = Slot { window, rate, state: State::Open, until, begun: true };
+        let slot = Slot { window, rate, state: SlotState::Open, until, begun: true };
         let id = self.slots.insert(slot);
         if until > self.now {
             self.agenda.add(id, &slot);
@@ -172,8 +172,8 @@ impl SlotTable {
                 return;
             }
             let Some(&(_, id)) = self.loose_slots.first() else { return };
-            match self.end(id, Step::Displace) {
-                Ok(slot) => self.notices.push_back(Notice::Displaced { id, slot }),
+            match self.end(id, SlotStep::Displace) {
+                Ok(slot) => self.notices.push_back(SlotNotice::Displaced { id, slot }),
                 Err(_) => return,
             }
         }

@@ -3,7 +3,7 @@
 //! A handle is an index and a generation. The generation of an index grows each time its slot ends, and an index whose
 //! generations are used up is never given out again, so a stale handle is never another slot.
 
-use crate::state::State;
+use crate::state::SlotState;
 use alloc::vec::Vec;
 use terms::{Misuse, Rate, Time, Window};
 
@@ -34,11 +34,11 @@ pub struct Slot {
     /// How much.
     pub rate: Rate,
     /// Where it is in its life.
-    pub state: State,
+    pub state: SlotState,
     /// Held: the instant at which it expires. Open: the instant from which a booking may displace it
     /// ([`Time::FOREVER`]: never). Otherwise of no meaning.
     pub until: Time,
-    /// Whether its opening has been told ([`crate::Notice::Opens`]); always true of an open slot.
+    /// Whether its opening has been told ([`crate::SlotNotice::Opens`]); always true of an open slot.
     pub begun: bool,
 }
 
@@ -48,7 +48,7 @@ struct Entry {
     rate: Rate,
     until: Time,
     generation: u32,
-    state: Option<State>,
+    state: Option<SlotState>,
     begun: bool,
 }
 

@@ -13,7 +13,7 @@ use terms::Misuse;
 
 /// Where a slot is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum State {
+pub enum SlotState {
     /// Counted until its deadline; nobody has promised anything.
     Held,
     /// Voted for: it has no deadline and survives a restart; only the coordinator's decision ends it.
@@ -24,14 +24,14 @@ pub enum State {
     Open,
 }
 
-impl State {
+impl SlotState {
     /// All of them.
-    pub const ALL: [State; 4] = [State::Held, State::Promised, State::Committed, State::Open];
+    pub const ALL: [SlotState; 4] = [SlotState::Held, SlotState::Promised, SlotState::Committed, SlotState::Open];
 }
 
 /// What may happen to a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Step {
+pub enum SlotStep {
     /// The participant votes yes.
     Promise,
     /// The coordinator decides for it.
@@ -48,37 +48,44 @@ pub enum Step {
     Displace,
 }
 
-impl Step {
+impl SlotStep {
     /// All of them.
-    pub const ALL: [Step; 7] =
-        [Step::Promise, Step::Commit, Step::Release, Step::Expire, Step::Close, Step::Modify, Step::Displace];
+    pub const ALL: [SlotStep; 7] = [
+        SlotStep::Promise,
+        SlotStep::Commit,
+        SlotStep::Release,
+        SlotStep::Expire,
+        SlotStep::Close,
+        SlotStep::Modify,
+        SlotStep::Displace,
+    ];
 }
 
 /// What an allowed step leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum After {
     /// The slot goes on, in this state.
-    Goes(State),
+    Goes(SlotState),
     /// The slot is over; its capacity is free again.
     Over,
 }
 
-impl State {
+impl SlotState {
     /// The table of edges.
     ///
     /// # Errors
     /// [`Misuse::WrongState`] for a step that is not in it.
-    pub const fn after(self, step: Step) -> Result<After, Misuse> {
+    pub const fn after(self, step: SlotStep) -> Result<After, Misuse> {
         Ok(match (self, step) {
-            (State::Held, Step::Promise) => After::Goes(State::Promised),
-            (State::Held, Step::Modify) => After::Goes(State::Held),
-            (State::Held, Step::Release | Step::Expire) => After::Over,
-            (State::Promised, Step::Commit) => After::Goes(State::Committed),
-            (State::Promised, Step::Release) => After::Over,
-            (State::Committed, Step::Modify) => After::Goes(State::Committed),
-            (State::Committed, Step::Release | Step::Close) => After::Over,
-            (State::Open, Step::Modify) => After::Goes(State::Open),
-            (State::Open, Step::Release | Step::Displace) => After::Over,
+            (SlotState::Held, SlotStep::Promise) => After::Goes(SlotState::Promised),
+            (SlotState::Held, SlotStep::Modify) => After::Goes(SlotState::Held),
+            (SlotState::Held, SlotStep::Release | SlotStep::Expire) => After::Over,
+            (SlotState::Promised, SlotStep::Commit) => After::Goes(SlotState::Committed),
+            (SlotState::Promised, SlotStep::Release) => After::Over,
+            (SlotState::Committed, SlotStep::Modify) => After::Goes(SlotState::Committed),
+            (SlotState::Committed, SlotStep::Release | SlotStep::Close) => After::Over,
+            (SlotState::Open, SlotStep::Modify) => After::Goes(SlotState::Open),
+            (SlotState::Open, SlotStep::Release | SlotStep::Displace) => After::Over,
             _ => return Err(Misuse::WrongState),
         })
     }

@@ -1,6 +1,6 @@
 //! The slot table: what is given away of one resource, at every instant from now on.
 //!
-//! Booked slots (holds, promises, bookings, grants) have a window; they are counted in a [`Profile`]. Open slots
+//! Booked slots (holds, promises, bookings, grants) have a window; they are counted in a [`UseProfile`]. Open slots
 //! (signalled reservations) are one running sum, counted at every instant from now to for ever. What must fit is
 //! `profile(t) + open <= capacity(t)` at every instant `t` that a request touches; windows are half-open, so two that
 //! touch never add up, and two that start at the same instant always do. A request is checked in full before
@@ -12,11 +12,11 @@
 use crate::agenda::Agenda;
 use crate::capacity::Capacity;
 use crate::denied::{Denied, Shortfall};
-use crate::expire::Notice;
+use crate::expire::SlotNotice;
 use crate::open::Ahead;
-use crate::profile::Profile;
+use crate::profile::UseProfile;
 use crate::slot::{Slot, SlotId, Slots};
-use crate::state::{After, State, Step};
+use crate::state::{After, SlotState, SlotStep};
 use alloc::collections::{BTreeSet, VecDeque};
 use terms::{Misuse, Rate, Span, Time, Window};
 
@@ -25,7 +25,7 @@ pub const MAX_RATE: Rate = Rate::from_bps(1 << 62);
 
 /// What a resource offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Offer {
+pub struct SlotOffer {
     /// Its capacity, for ever unless [`SlotTable::set_capacity`] says otherwise. Above [`MAX_RATE`] it counts as that.
     pub capacity: Rate,
     /// The most that open slots may hold together; `None`: all that is not booked at some instant ahead.
@@ -34,10 +34,10 @@ pub struct Offer {
     pub assumed_holding: Option<Span>,
 }
 
-impl Offer {
+impl SlotOffer {
     /// A capacity with neither a share nor an assumed holding time stated.
-    pub const fn of(capacity: Rate) -> Offer {
-        Offer { capacity, signalled_share: None, assumed_holding: None }
+    pub const fn of(capacity: Rate) -> SlotOffer {
+        SlotOffer { capacity, signalled_share: None, assumed_holding: None }
     }
 }
 
@@ -63,11 +63,11 @@ impl Default for Limits {
 #[derive(Clone, Debug)]
 pub struct SlotTable {
     pub(crate) now: Time,
-    pub(crate) offer: Offer,
+    pub(crate) offer: SlotOffer,
     pub(crate) limits: Limits,
     pub(crate) capacity: Capacity,
     /// Booked slots, and open slots for as long as they are safe from bookings, if that is not for ever.
-    pub(crate) profile: Profile,
+    pub(crate) profile: UseProfile,
     /// Sum of the open slots that are safe for ever.
     pub(crate) standing: u64,
     /// Sum of the open slots that are safe for a while yet; counted in the profile.
@@ -81,18 +81,18 @@ pub struct SlotTable {
     pub(crate) agenda: Agenda,
     /// What was free ahead when an open slot last asked.
     pub(crate) ahead: Option<Ahead>,
-    pub(crate) notices: VecDeque<Notice>,
+    pub(crate) notices: VecDeque<SlotNotice>,
 }
 
 impl SlotTable {
     /// An empty table whose time is [`Time::ZERO`].
-    pub fn new(offer: Offer, limits: Limits) -> SlotTable {
+    pub fn new(offer: SlotOffer, limits: Limits) -> SlotTable {
         SlotTable {
             now: Time::ZERO,
             offer,
             limits: Limits { slots: limits.slots.min(u32::MAX as usize - 1), ..limits },
             capacity: Capacity::constant(offer.capacity),
-            profile: Profile::new(),
+            profile: UseProfile::new(),
             standing: 0,
             sheltered: 0,
             loose: 0,
@@ -127,7 +127,7 @@ impl SlotTable {
         if self.undecided >= self.limits.undecided {
             return Err(Denied::Limit { what: "undecided slots", limit: self.limits.undecided });
         }
-        let id = self.book(window, rate, State::Held, until)?;
+        let id = self.book(window, rate, SlotState::Held, until)?;
         self.undecided += 1;
         Ok(id)
     }
@@ -137,7 +137,7 @@ impl SlotTable {
     /// # Errors
     /// As [`SlotTable::hold`].
     pub fn grant(&mut self, window: Window, rate: Rate) -> Result<SlotId, Denied> {
-        self.book(window, rate, State::Committed, Time::FOREVER)
+        self.book(window, rate, SlotState::Committed, Time::FOREVER)
     }
 
     /// Counts what was booked in an earlier life as one committed slot, whether or not it fits; what is missing then is
@@ -153,7 +153,7 @@ impl SlotTable {
         if rate > free {
             return Err(Denied::Capacity { asked: rate, free });
         }
-        Ok(self.count_booked(window, rate, State::Committed, Time::FOREVER))
+        Ok(self.count_booked(window, rate, SlotState::Committed, Time::FOREVER))
     }
 
     /// The participant's yes: the hold has no deadline any more.
@@ -161,7 +161,7 @@ impl SlotTable {
     /// # Errors
     /// [`Misuse`]: a stale handle, or not a hold.
     pub fn promise(&mut self, id: SlotId) -> Result<(), Misuse> {
-        self.step(id, Step::Promise)
+        self.step(id, SlotStep::Promise)
     }
 
     /// The coordinator's decision for it: the slot opens at its start (at once, if that has come).
@@ -169,7 +169,7 @@ impl SlotTable {
     /// # Errors
     /// [`Misuse`]: a stale handle, or not promised.
     pub fn commit(&mut self, id: SlotId) -> Result<(), Misuse> {
-        self.step(id, Step::Commit)?;
+        self.step(id, SlotStep::Commit)?;
         self.undecided -= 1;
         Ok(())
     }
@@ -179,7 +179,7 @@ impl SlotTable {
     /// # Errors
     /// [`Misuse::UnknownHandle`] if the handle is stale.
     pub fn release(&mut self, id: SlotId) -> Result<Slot, Misuse> {
-        self.end(id, Step::Release)
+        self.end(id, SlotStep::Release)
     }
 
     /// What the handle names.
@@ -229,14 +229,14 @@ impl SlotTable {
         Window::new(window.start().max(self.now), window.end()).map_err(|_| past)
     }
 
-    fn book(&mut self, window: Window, rate: Rate, state: State, until: Time) -> Result<SlotId, Denied> {
+    fn book(&mut self, window: Window, rate: Rate, state: SlotState, until: Time) -> Result<SlotId, Denied> {
         let window = self.still_ahead(window)?;
         self.room_for_slot(rate)?;
         self.must_fit(window, rate)?;
         Ok(self.count_booked(window, rate, state, until))
     }
 
-    fn count_booked(&mut self, window: Window, rate: Rate, state: State, until: Time) -> SlotId {
+    fn count_booked(&mut self, window: Window, rate: Rate, state: SlotState, until: Time) -> SlotId {
         self.profile.add(window.start(), window.end(), rate.as_bps() as i64);
         let slot = Slot { window, rate, state, until, begun: false };
         let id = self.slots.insert(slot);
@@ -257,7 +257,7 @@ impl SlotTable {
     }
 
     /// Takes a step after which the slot goes on.
-    fn step(&mut self, id: SlotId, step: Step) -> Result<(), Misuse> {
+    fn step(&mut self, id: SlotId, step: SlotStep) -> Result<(), Misuse> {
         let old = self.slots.get(id)?;
         let After::Goes(state) = old.state.after(step)? else { return Err(Misuse::WrongState) };
         let new = Slot { state, until: Time::FOREVER, ..old };
@@ -267,15 +267,15 @@ impl SlotTable {
     }
 
     /// Takes a step after which the slot is over.
-    pub(crate) fn end(&mut self, id: SlotId, step: Step) -> Result<Slot, Misuse> {
+    pub(crate) fn end(&mut self, id: SlotId, step: SlotStep) -> Result<Slot, Misuse> {
         let slot = self.slots.get(id)?;
         let After::Over = slot.state.after(step)? else { return Err(Misuse::WrongState) };
-        if slot.state == State::Open {
+        if slot.state == SlotState::Open {
             self.uncount_open(id, &slot);
         } else {
             self.profile.add(slot.window.start(), slot.window.end(), -(slot.rate.as_bps() as i64));
         }
-        if matches!(slot.state, State::Held | State::Promised) {
+        if matches!(slot.state, SlotState::Held | SlotState::Promised) {
             self.undecided -= 1;
         }
         self.slots.remove(id);

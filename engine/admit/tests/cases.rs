@@ -1,7 +1,7 @@
 //! The fault table of the ledger (FAULTS.md T1 to T9, T14) and the promises that peers break, one story each.
 //! Times are seconds, rates Mb/s.
 
-use admit::{Change, Denied, Limits, Notice, Offer, SlotId, SlotTable, State};
+use admit::{Denied, Limits, SlotChange, SlotId, SlotNotice, SlotOffer, SlotState, SlotTable};
 use terms::{Misuse, Rate, Span, Time, Window};
 
 fn at(second: u64) -> Time {
@@ -17,7 +17,7 @@ fn mb(rate: u64) -> Rate {
 }
 
 fn table() -> SlotTable {
-    SlotTable::new(Offer::of(mb(10)), Limits::default())
+    SlotTable::new(SlotOffer::of(mb(10)), Limits::default())
 }
 
 fn booked(table: &mut SlotTable, window: Window, rate: Rate) -> Result<SlotId, Denied> {
@@ -109,13 +109,13 @@ fn t3_rates_that_mean_nothing_or_too_much() {
     let a = booked(&mut table, from_to(0, 1), mb(4)).unwrap();
     let rate = Rate::INFINITE;
     let too_much = Denied::Capacity { asked: rate.saturating_sub(mb(4)), free: mb(6) };
-    refused(&mut table, |t| t.modify(a, Change::rate(rate)), too_much);
+    refused(&mut table, |t| t.modify(a, SlotChange::rate(rate)), too_much);
     assert_eq!(table.find(rate, Span::from_secs(1), at(0), Time::FOREVER), Ok(None));
 }
 
 #[test]
 fn t3_sums_do_not_overflow_under_the_largest_capacity() {
-    let mut table = SlotTable::new(Offer::of(Rate::INFINITE), Limits::default());
+    let mut table = SlotTable::new(SlotOffer::of(Rate::INFINITE), Limits::default());
     let half = Rate::from_bps(1 << 61);
     booked(&mut table, from_to(0, 10), half).unwrap();
     let open = table.open(half).unwrap();
@@ -140,7 +140,7 @@ fn t4_capacity_lowered_below_what_is_booked_is_reported() {
         |t| t.hold(from_to(19, 21), mb(1), Time::FOREVER),
         Denied::Capacity { asked: mb(1), free: Rate::ZERO },
     );
-    assert_eq!(table.modify(a, Change::rate(mb(6))).unwrap().rate, mb(6), "shrinking is always possible");
+    assert_eq!(table.modify(a, SlotChange::rate(mb(6))).unwrap().rate, mb(6), "shrinking is always possible");
     assert_eq!(table.shortfall().unwrap().worst, mb(1));
     assert_eq!(table.set_capacity(from_to(15, 30), mb(10)).unwrap(), None);
 }
@@ -150,9 +150,9 @@ fn t5_a_change_that_does_not_fit_leaves_the_old() {
     let mut table = table();
     let a = booked(&mut table, from_to(10, 20), mb(6)).unwrap();
     booked(&mut table, from_to(20, 30), mb(6)).unwrap();
-    let too_long = Change { end: Some(at(21)), ..Change::default() };
+    let too_long = SlotChange { end: Some(at(21)), ..SlotChange::default() };
     refused(&mut table, |t| t.modify(a, too_long), Denied::Capacity { asked: mb(6), free: mb(4) });
-    let slower = Change { rate: Some(mb(4)), end: Some(at(25)), start: Some(at(5)) };
+    let slower = SlotChange { rate: Some(mb(4)), end: Some(at(25)), start: Some(at(5)) };
     let slot = table.modify(a, slower).unwrap();
     assert_eq!((slot.window, slot.rate), (from_to(5, 25), mb(4)));
     assert_eq!(table.peak(at(0), at(100)), mb(10));
@@ -163,15 +163,15 @@ fn t6_a_slot_that_has_begun_keeps_its_start() {
     let mut table = table();
     let a = booked(&mut table, from_to(10, 20), mb(6)).unwrap();
     table.expire(at(12));
-    assert!(matches!(table.poll(), Some(Notice::Opens { id, .. }) if id == a));
-    let later = Change { start: Some(at(15)), ..Change::default() };
+    assert!(matches!(table.poll(), Some(SlotNotice::Opens { id, .. }) if id == a));
+    let later = SlotChange { start: Some(at(15)), ..SlotChange::default() };
     refused(&mut table, |t| t.modify(a, later), Denied::Misuse(Misuse::WrongState));
-    let over = Change { end: Some(at(12)), ..Change::default() };
+    let over = SlotChange { end: Some(at(12)), ..SlotChange::default() };
     refused(&mut table, |t| t.modify(a, over), Denied::Misuse(Misuse::Past { end: at(12), now: at(12) }));
-    let whole = Change::window(from_to(11, 14));
+    let whole = SlotChange::window(from_to(11, 14));
     assert_eq!(table.modify(a, whole).unwrap().window, from_to(10, 14));
     table.expire(at(14));
-    assert!(matches!(table.poll(), Some(Notice::Closes { id, slot }) if id == a && slot.begun));
+    assert!(matches!(table.poll(), Some(SlotNotice::Closes { id, slot }) if id == a && slot.begun));
 }
 
 #[test]
@@ -180,12 +180,12 @@ fn t7_release_races_with_start_and_expiry() {
     let a = table.hold(from_to(10, 20), mb(10), at(5)).unwrap();
     assert_eq!(table.wake_at(), Some(at(5)));
     table.expire(at(5));
-    assert!(matches!(table.poll(), Some(Notice::Expired { id, .. }) if id == a));
+    assert!(matches!(table.poll(), Some(SlotNotice::Expired { id, .. }) if id == a));
     assert_eq!(table.release(a), Err(Misuse::UnknownHandle));
     assert_eq!(table.promise(a), Err(Misuse::UnknownHandle));
     let b = booked(&mut table, from_to(10, 20), mb(10)).unwrap();
     table.expire(at(10));
-    assert!(matches!(table.poll(), Some(Notice::Opens { id, .. }) if id == b));
+    assert!(matches!(table.poll(), Some(SlotNotice::Opens { id, .. }) if id == b));
     table.release(b).unwrap();
     table.expire(at(20));
     assert_eq!(table.poll(), None, "what was released neither closes nor opens again");
@@ -193,7 +193,7 @@ fn t7_release_races_with_start_and_expiry() {
 
 #[test]
 fn t8_a_million_slots_of_one_second() {
-    let mut table = SlotTable::new(Offer::of(mb(10)), Limits::default());
+    let mut table = SlotTable::new(SlotOffer::of(mb(10)), Limits::default());
     let ids: Vec<SlotId> = (0..1_000_000).map(|i| table.grant(from_to(2 * i, 2 * i + 1), mb(10)).unwrap()).collect();
     assert_eq!(table.edges(), 2_000_000);
     let gap = table.find(mb(1), Span::from_secs(1), at(999_000), Time::FOREVER);
@@ -226,10 +226,10 @@ fn what_ends_is_told_before_what_begins() {
     let second = booked(&mut table, from_to(20, 30), mb(10)).unwrap();
     let first = booked(&mut table, from_to(10, 20), mb(10)).unwrap();
     table.expire(at(10));
-    assert!(matches!(table.poll(), Some(Notice::Opens { id, .. }) if id == first));
+    assert!(matches!(table.poll(), Some(SlotNotice::Opens { id, .. }) if id == first));
     table.expire(at(20));
     let told = [table.poll(), table.poll(), table.poll()];
-    assert!(matches!(told, [Some(Notice::Closes { id: a, .. }), Some(Notice::Opens { id: b, .. }), None]
+    assert!(matches!(told, [Some(SlotNotice::Closes { id: a, .. }), Some(SlotNotice::Opens { id: b, .. }), None]
         if a == first && b == second));
     table.expire(at(10));
     assert_eq!((table.now(), table.poll()), (at(20), None), "time does not run backwards");
@@ -240,7 +240,7 @@ fn a_slot_that_nobody_could_open_closes_unopened() {
     let mut table = table();
     let a = booked(&mut table, from_to(10, 20), mb(10)).unwrap();
     table.expire(at(25));
-    assert!(matches!(table.poll(), Some(Notice::Closes { id, slot }) if id == a && !slot.begun));
+    assert!(matches!(table.poll(), Some(SlotNotice::Closes { id, slot }) if id == a && !slot.begun));
     assert_eq!(table.poll(), None);
 }
 
@@ -250,19 +250,19 @@ fn a_promise_outlives_its_window_until_it_is_decided() {
     let a = table.hold(from_to(10, 20), mb(10), at(5)).unwrap();
     table.promise(a).unwrap();
     table.expire(at(1_000));
-    assert_eq!((table.poll(), table.get(a).map(|slot| slot.state)), (None, Ok(State::Promised)));
+    assert_eq!((table.poll(), table.get(a).map(|slot| slot.state)), (None, Ok(SlotState::Promised)));
     assert_eq!(table.wake_at(), None, "a participant never ends its promise by a timer of its own");
     table.commit(a).unwrap();
     assert_eq!(table.wake_at(), Some(at(10)));
     table.expire(at(1_000));
-    assert!(matches!(table.poll(), Some(Notice::Closes { id, slot }) if id == a && !slot.begun));
+    assert!(matches!(table.poll(), Some(SlotNotice::Closes { id, slot }) if id == a && !slot.begun));
     assert_eq!((table.is_empty(), table.edges()), (true, 0));
 }
 
 #[test]
 fn tables_have_limits() {
     let limits = Limits { slots: 3, undecided: 2, capacity_steps: 4 };
-    let mut table = SlotTable::new(Offer::of(mb(10)), limits);
+    let mut table = SlotTable::new(SlotOffer::of(mb(10)), limits);
     let a = table.hold(from_to(0, 1), mb(1), at(9)).unwrap();
     table.hold(from_to(0, 1), mb(1), at(9)).unwrap();
     let undecided = Denied::Limit { what: "undecided slots", limit: 2 };
@@ -290,9 +290,9 @@ fn t9_no_year_is_special() {
         let second = Span::from_secs(1);
         assert_eq!(table.find(mb(1), second, before, Time::FOREVER), Ok(Some(edge + hour)));
         table.expire(edge);
-        assert!(matches!(table.poll(), Some(Notice::Opens { id: opened, .. }) if opened == id));
+        assert!(matches!(table.poll(), Some(SlotNotice::Opens { id: opened, .. }) if opened == id));
         table.expire(edge + hour);
-        assert!(matches!(table.poll(), Some(Notice::Closes { id: closed, .. }) if closed == id));
+        assert!(matches!(table.poll(), Some(SlotNotice::Closes { id: closed, .. }) if closed == id));
     }
 }
 
@@ -303,7 +303,7 @@ fn the_digest_is_the_same_everywhere() {
     let a = booked(&mut table, from_to(10, 20), mb(5)).unwrap();
     table.open(mb(2)).unwrap();
     table.hold(from_to(15, 30), mb(3), at(9)).unwrap();
-    table.modify(a, Change::rate(mb(4))).unwrap();
+    table.modify(a, SlotChange::rate(mb(4))).unwrap();
     table.set_capacity(from_to(40, 50), mb(7)).unwrap();
     table.expire(at(12));
     assert_eq!(table.digest(), 9_990_652_424_500_828_490);

@@ -1,6 +1,6 @@
 //! What displacing would make room for, against doing it on a copy.
 
-use admit::{Limits, Offer, SlotId, SlotTable};
+use admit::{Limits, SlotId, SlotOffer, SlotTable};
 use proptest::prelude::*;
 use terms::{Rate, Span, Time, Window};
 
@@ -32,7 +32,7 @@ proptest! {
         holding in prop::option::of(1..15u64),
     ) {
         let assumed_holding = holding.map(Span::from_nanos);
-        let offer = Offer { signalled_share: Some(Rate::from_bps(90)), assumed_holding, ..Offer::of(Rate::from_bps(100)) };
+        let offer = SlotOffer { signalled_share: Some(Rate::from_bps(90)), assumed_holding, ..SlotOffer::of(Rate::from_bps(100)) };
         let mut table = SlotTable::new(offer, Limits::default());
         let (mut now, mut open): (Time, Vec<SlotId>) = (Time::from_nanos(1), vec![]);
         table.expire(now);
@@ -70,9 +70,9 @@ proptest! {
             return Ok(());
         };
         if free > Rate::ZERO {
-            prop_assert!(copy.modify(of, admit::Change::rate(free)).is_ok());
+            prop_assert!(copy.modify(of, admit::SlotChange::rate(free)).is_ok());
         }
         let more = free.saturating_add(Rate::from_bps(1));
-        prop_assert!(copy.modify(of, admit::Change::rate(more)).is_err() || free < table.get(of).unwrap().rate);
+        prop_assert!(copy.modify(of, admit::SlotChange::rate(more)).is_err() || free < table.get(of).unwrap().rate);
     }
 }

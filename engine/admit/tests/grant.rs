@@ -1,7 +1,7 @@
 //! Grants: the ledger sees one slot, the inside never exceeds it, and a plane that follows a new division step by
 //! step never carries more than the grant.
 
-use admit::{Denied, Grant, Inside, Limits, Offer, PartChange, PartId, SlotTable};
+use admit::{Denied, Grant, Inside, Limits, PartChange, PartId, SlotOffer, SlotTable};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use terms::{Misuse, Rate, Time, Window};
@@ -11,7 +11,7 @@ fn bps(rate: u64) -> Rate {
 }
 
 fn table() -> SlotTable {
-    SlotTable::new(Offer::of(bps(100)), Limits::default())
+    SlotTable::new(SlotOffer::of(bps(100)), Limits::default())
 }
 
 fn grant(table: &mut SlotTable, rate: u64, inside: Inside) -> Grant {

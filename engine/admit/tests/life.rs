@@ -1,29 +1,29 @@
 //! The life of a slot (FAULTS.md I8): every edge, every non-edge, and handles that are over.
 
 use admit::state::After;
-use admit::{Change, Limits, Notice, Offer, SlotId, SlotTable, State, Step};
+use admit::{Limits, SlotChange, SlotId, SlotNotice, SlotOffer, SlotState, SlotStep, SlotTable};
 use std::collections::BTreeSet;
 use terms::{Misuse, Rate, Span, Time, Window};
 
-const EDGES: [(State, Step, After); 12] = [
-    (State::Held, Step::Promise, After::Goes(State::Promised)),
-    (State::Held, Step::Modify, After::Goes(State::Held)),
-    (State::Held, Step::Release, After::Over),
-    (State::Held, Step::Expire, After::Over),
-    (State::Promised, Step::Commit, After::Goes(State::Committed)),
-    (State::Promised, Step::Release, After::Over),
-    (State::Committed, Step::Modify, After::Goes(State::Committed)),
-    (State::Committed, Step::Release, After::Over),
-    (State::Committed, Step::Close, After::Over),
-    (State::Open, Step::Modify, After::Goes(State::Open)),
-    (State::Open, Step::Release, After::Over),
-    (State::Open, Step::Displace, After::Over),
+const EDGES: [(SlotState, SlotStep, After); 12] = [
+    (SlotState::Held, SlotStep::Promise, After::Goes(SlotState::Promised)),
+    (SlotState::Held, SlotStep::Modify, After::Goes(SlotState::Held)),
+    (SlotState::Held, SlotStep::Release, After::Over),
+    (SlotState::Held, SlotStep::Expire, After::Over),
+    (SlotState::Promised, SlotStep::Commit, After::Goes(SlotState::Committed)),
+    (SlotState::Promised, SlotStep::Release, After::Over),
+    (SlotState::Committed, SlotStep::Modify, After::Goes(SlotState::Committed)),
+    (SlotState::Committed, SlotStep::Release, After::Over),
+    (SlotState::Committed, SlotStep::Close, After::Over),
+    (SlotState::Open, SlotStep::Modify, After::Goes(SlotState::Open)),
+    (SlotState::Open, SlotStep::Release, After::Over),
+    (SlotState::Open, SlotStep::Displace, After::Over),
 ];
 
 const ONE: Rate = Rate::from_bps(1);
 
 fn table() -> SlotTable {
-    SlotTable::new(Offer::of(Rate::from_mbps(1)), Limits::default())
+    SlotTable::new(SlotOffer::of(Rate::from_mbps(1)), Limits::default())
 }
 
 fn window() -> Window {
@@ -31,15 +31,15 @@ fn window() -> Window {
 }
 
 /// A slot in this state.
-fn slot_in(table: &mut SlotTable, state: State) -> SlotId {
-    if state == State::Open {
+fn slot_in(table: &mut SlotTable, state: SlotState) -> SlotId {
+    if state == SlotState::Open {
         return table.open(ONE).unwrap();
     }
     let id = table.hold(window(), ONE, Time::from_nanos(5)).unwrap();
-    if state != State::Held {
+    if state != SlotState::Held {
         table.promise(id).unwrap();
     }
-    if state == State::Committed {
+    if state == SlotState::Committed {
         table.commit(id).unwrap();
     }
     id
@@ -47,8 +47,8 @@ fn slot_in(table: &mut SlotTable, state: State) -> SlotId {
 
 #[test]
 fn the_table_of_edges_is_this_one() {
-    for state in State::ALL {
-        for step in Step::ALL {
+    for state in SlotState::ALL {
+        for step in SlotStep::ALL {
             let edge = EDGES.iter().find(|edge| (edge.0, edge.1) == (state, step)).map(|edge| edge.2);
             assert_eq!(state.after(step).ok(), edge, "{state:?} {step:?}");
         }
@@ -57,17 +57,17 @@ fn the_table_of_edges_is_this_one() {
 
 #[test]
 fn the_slot_table_keeps_to_it() {
-    for state in State::ALL {
-        for step in [Step::Promise, Step::Commit, Step::Release, Step::Modify] {
+    for state in SlotState::ALL {
+        for step in [SlotStep::Promise, SlotStep::Commit, SlotStep::Release, SlotStep::Modify] {
             let mut table = table();
             let id = slot_in(&mut table, state);
             assert_eq!(table.get(id).unwrap().state, state);
             let before = table.digest();
             let said = match step {
-                Step::Promise => table.promise(id),
-                Step::Commit => table.commit(id),
-                Step::Release => table.release(id).map(drop),
-                _ => table.modify(id, Change::rate(ONE)).map(drop).map_err(|_| Misuse::WrongState),
+                SlotStep::Promise => table.promise(id),
+                SlotStep::Commit => table.commit(id),
+                SlotStep::Release => table.release(id).map(drop),
+                _ => table.modify(id, SlotChange::rate(ONE)).map(drop).map_err(|_| Misuse::WrongState),
             };
             match state.after(step) {
                 Ok(After::Goes(next)) => assert_eq!(table.get(id).map(|slot| slot.state), Ok(next)),
@@ -82,14 +82,14 @@ fn the_slot_table_keeps_to_it() {
 #[test]
 fn what_is_over_is_over() {
     let mut table = table();
-    for state in State::ALL {
+    for state in SlotState::ALL {
         let id = slot_in(&mut table, state);
         table.release(id).unwrap();
         assert_eq!(table.get(id), Err(Misuse::UnknownHandle));
         assert_eq!(table.release(id), Err(Misuse::UnknownHandle));
         assert_eq!(table.promise(id), Err(Misuse::UnknownHandle));
         assert_eq!(table.commit(id), Err(Misuse::UnknownHandle));
-        assert!(table.modify(id, Change::rate(ONE)).is_err());
+        assert!(table.modify(id, SlotChange::rate(ONE)).is_err());
     }
 }
 
@@ -118,7 +118,7 @@ fn a_stale_handle_is_never_another_slot() {
 fn a_loose_slot_makes_way_for_a_booking_with_notice() {
     let mb = Rate::from_mbps;
     let holding = Some(Span::from_secs(60));
-    let offer = Offer { capacity: mb(10), signalled_share: None, assumed_holding: holding };
+    let offer = SlotOffer { capacity: mb(10), signalled_share: None, assumed_holding: holding };
     let mut table = SlotTable::new(offer, Limits::default());
     let at = |second: u64| Time::from_nanos(second * Span::NANOS_PER_SEC);
     let old = table.open(mb(6)).unwrap();
@@ -133,15 +133,15 @@ fn a_loose_slot_makes_way_for_a_booking_with_notice() {
     assert!(table.open(Rate::from_bps(1)).is_err(), "no signalled slot takes their place");
     assert_eq!(table.wake_at(), Some(at(86_400)));
     table.expire(at(86_400));
-    assert!(matches!(table.poll(), Some(Notice::Displaced { id, .. }) if id == old));
-    assert!(matches!(table.poll(), Some(Notice::Displaced { id, .. }) if id == young));
-    assert!(matches!(table.poll(), Some(Notice::Opens { .. })));
+    assert!(matches!(table.poll(), Some(SlotNotice::Displaced { id, .. }) if id == old));
+    assert!(matches!(table.poll(), Some(SlotNotice::Displaced { id, .. }) if id == young));
+    assert!(matches!(table.poll(), Some(SlotNotice::Opens { .. })));
     assert_eq!((table.poll(), table.free_to_open(), table.audit()), (None, mb(3), Ok(())));
 }
 
 #[test]
 fn a_promise_displaces_too_and_the_table_wakes_for_it() {
-    let offer = Offer { capacity: ONE, signalled_share: None, assumed_holding: Some(Span::ZERO) };
+    let offer = SlotOffer { capacity: ONE, signalled_share: None, assumed_holding: Some(Span::ZERO) };
     let mut table = SlotTable::new(offer, Limits::default());
     let loose = table.open(ONE).unwrap();
     assert_eq!(table.wake_at(), None, "loose at once, and nothing to wait for");
@@ -151,7 +151,7 @@ fn a_promise_displaces_too_and_the_table_wakes_for_it() {
     table.promise(promised).unwrap();
     assert_eq!(table.wake_at(), Some(Time::from_nanos(10)), "the promised window comes before the hold's deadline");
     table.expire(Time::from_nanos(10));
-    assert!(matches!(table.poll(), Some(Notice::Displaced { id, .. }) if id == loose));
+    assert!(matches!(table.poll(), Some(SlotNotice::Displaced { id, .. }) if id == loose));
     assert_eq!((table.poll(), table.audit()), (None, Ok(())));
 }
 
@@ -159,7 +159,7 @@ fn a_promise_displaces_too_and_the_table_wakes_for_it() {
 fn what_is_loose_goes_first_when_capacity_is_lost() {
     let mb = Rate::from_mbps;
     let holding = Some(Span::from_nanos(10));
-    let offer = Offer { capacity: mb(10), signalled_share: None, assumed_holding: holding };
+    let offer = SlotOffer { capacity: mb(10), signalled_share: None, assumed_holding: holding };
     let mut table = SlotTable::new(offer, Limits::default());
     let old = table.open(mb(4)).unwrap();
     table.expire(Time::from_nanos(10));
@@ -167,14 +167,14 @@ fn what_is_loose_goes_first_when_capacity_is_lost() {
     let ever = Window::open(table.now()).unwrap();
     let shortfall = table.set_capacity(ever, mb(3)).unwrap().unwrap();
     assert_eq!(shortfall.worst, mb(1), "what is sheltered stays, and is missing");
-    assert!(matches!(table.poll(), Some(Notice::Displaced { id, .. }) if id == old));
+    assert!(matches!(table.poll(), Some(SlotNotice::Displaced { id, .. }) if id == old));
     assert_eq!((table.poll(), table.get(young).is_ok()), (None, true));
 }
 
 #[test]
 fn without_an_assumed_holding_no_open_slot_is_ever_displaced() {
     let mb = Rate::from_mbps;
-    let mut table = SlotTable::new(Offer::of(mb(10)), Limits::default());
+    let mut table = SlotTable::new(SlotOffer::of(mb(10)), Limits::default());
     let next_year = Window::new(Time::from_nanos(1 << 54), Time::from_nanos(1 << 55)).unwrap();
     table.grant(next_year, mb(7)).unwrap();
     assert_eq!(table.free_to_open(), mb(3), "an open slot counts under every instant ahead");
@@ -182,6 +182,6 @@ fn without_an_assumed_holding_no_open_slot_is_ever_displaced() {
     assert!(table.hold(next_year, Rate::from_bps(1), Time::FOREVER).is_err());
     assert_eq!(table.available(Time::ZERO, Time::from_nanos(1 << 54)), mb(7));
     table.expire(Time::from_nanos(1 << 54));
-    assert!(matches!(table.poll(), Some(Notice::Opens { .. })));
+    assert!(matches!(table.poll(), Some(SlotNotice::Opens { .. })));
     assert_eq!(table.poll(), None);
 }

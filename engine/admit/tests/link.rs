@@ -1,18 +1,18 @@
 //! The ledger of a link as a node uses it: open slots come, change, go, and a refusal says what is free.
 
-use admit::{Limits, Link, LinkTerms};
+use admit::{Limits, LinkLedger, LinkTerms};
 use terms::{IfIndex, Misuse, Rate, Refused, Time};
 
 const NOW: Time = Time::from_nanos(1_000);
 
-fn link() -> Link {
+fn link() -> LinkLedger {
     let terms = LinkTerms {
         rate: Rate::from_mbps(10),
         kept_back: Rate::from_kbps(500),
         signalled_share: Rate::from_mbps(10),
         assumed_holding: None,
     };
-    Link::new(IfIndex(3), terms, Limits::default())
+    LinkLedger::new(IfIndex(3), terms, Limits::default())
 }
 
 #[test]

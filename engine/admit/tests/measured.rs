@@ -1,8 +1,8 @@
 //! Measured sum and simple sum: the seed's three updates as a table, an oracle that keeps everything it ever saw, and
 //! what happens when the measurement lies.
 
-use admit::estimator::{Estimator, ExponentialAverage, TimeWindow};
-use admit::{Denied, MeasuredSum, Reading, SimpleSum, SumTerms};
+use admit::estimator::{ExponentialAverage, TimeWindow, UseEstimator};
+use admit::{CounterReading, Denied, MeasuredSum, SimpleSum, SumTerms};
 use proptest::prelude::*;
 use terms::{Bytes, Misuse, Rate, Span, Time};
 
@@ -27,11 +27,11 @@ impl Bench {
     fn new(allocated: Rate, target: (u32, u32), window: u32) -> Bench {
         let mut sum =
             MeasuredSum::new(terms(allocated, target), TimeWindow::new(window)).expect("these mean something");
-        assert_eq!(sum.read(Time::ZERO, Bytes::new(0)), Reading::First);
+        assert_eq!(sum.read(Time::ZERO, Bytes::new(0)), CounterReading::First);
         Bench { sum, now: Time::ZERO, sent: Bytes::new(0) }
     }
 
-    fn period(&mut self, rate: Rate) -> Reading {
+    fn period(&mut self, rate: Rate) -> CounterReading {
         self.now = self.now.saturating_add(PERIOD);
         self.sent = self.sent.saturating_add(rate.demands(PERIOD));
         self.sum.read(self.now, self.sent)
@@ -58,7 +58,7 @@ fn the_three_updates_of_the_estimate() {
     for (n, (what, rate, estimate)) in story.into_iter().enumerate() {
         match what {
             "ask" => bench.sum.ask(kbps(rate)).expect("there is room"),
-            _ => assert_eq!(bench.period(kbps(rate)), Reading::Sample(kbps(rate)), "line {n}"),
+            _ => assert_eq!(bench.period(kbps(rate)), CounterReading::Sample(kbps(rate)), "line {n}"),
         }
         assert_eq!(bench.sum.usage(), kbps(estimate), "line {n}: {what} {rate}");
     }
@@ -111,13 +111,13 @@ fn a_counter_that_lies_brings_the_declared_rates_back() {
     let mut reset = Bench::new(kbps(1000), (1, 1), 3);
     full(&mut reset);
     reset.sent = Bytes::new(0);
-    assert_eq!(reset.period(kbps(1)), Reading::Backwards);
+    assert_eq!(reset.period(kbps(1)), CounterReading::Backwards);
     recovers(&mut reset);
 
     let mut gap = Bench::new(kbps(1000), (1, 1), 3);
     full(&mut gap);
     gap.now = gap.now.saturating_add(PERIOD).saturating_add(PERIOD);
-    assert_eq!(gap.period(kbps(80)), Reading::Gap);
+    assert_eq!(gap.period(kbps(80)), CounterReading::Gap);
     recovers(&mut gap);
 
     let mut frozen = Bench::new(kbps(1000), (1, 1), 3);
@@ -136,13 +136,13 @@ fn a_reading_before_its_time_changes_nothing() {
     bench.sum.ask(kbps(100)).expect("there is room");
     bench.period(kbps(50));
     let before = bench.sum.clone();
-    assert_eq!(bench.sum.read(bench.now, Bytes::new(u64::MAX)), Reading::TooSoon);
-    assert_eq!(bench.sum.read(Time::ZERO, Bytes::new(0)), Reading::TooSoon, "time that runs backwards");
-    assert_eq!(bench.sum.read(bench.now.saturating_add(Span::from_secs(4)), Bytes::new(0)), Reading::TooSoon);
+    assert_eq!(bench.sum.read(bench.now, Bytes::new(u64::MAX)), CounterReading::TooSoon);
+    assert_eq!(bench.sum.read(Time::ZERO, Bytes::new(0)), CounterReading::TooSoon, "time that runs backwards");
+    assert_eq!(bench.sum.read(bench.now.saturating_add(Span::from_secs(4)), Bytes::new(0)), CounterReading::TooSoon);
     assert_eq!(bench.sum, before);
     // The largest numbers there are: no overflow, and nothing comes in.
     let late = bench.now.saturating_add(PERIOD);
-    assert!(matches!(bench.sum.read(late, Bytes::new(u64::MAX)), Reading::Sample(_)));
+    assert!(matches!(bench.sum.read(late, Bytes::new(u64::MAX)), CounterReading::Sample(_)));
     assert!(bench.sum.ask(Rate::from_bps(1)).is_err());
 }
 
@@ -162,7 +162,7 @@ fn m7_a_clock_that_steps_inside_a_window_promises_nothing_new() {
     // An hour on: the rate would be next to nothing, so it is not believed, and not again until all samples are new.
     let mut ahead = full();
     ahead.now = ahead.now.saturating_add(Span::from_secs(3_600));
-    assert_eq!(ahead.period(kbps(80)), Reading::Gap);
+    assert_eq!(ahead.period(kbps(80)), CounterReading::Gap);
     for _ in 0..6 {
         assert_eq!((ahead.sum.in_doubt(), ahead.sum.usage()), (true, kbps(800)));
         assert!(ahead.sum.ask(kbps(250)).is_err(), "eight times 100 are declared");
@@ -173,14 +173,14 @@ fn m7_a_clock_that_steps_inside_a_window_promises_nothing_new() {
     let mut early = full();
     early.sent = early.sent.saturating_add(kbps(160).demands(PERIOD));
     early.now = early.now.saturating_add(PERIOD);
-    assert_eq!(early.sum.read(early.now, early.sent), Reading::Sample(kbps(160)));
+    assert_eq!(early.sum.read(early.now, early.sent), CounterReading::Sample(kbps(160)));
     assert_eq!(early.sum.usage(), kbps(160));
     // Back: nothing is read until time is where it was, and what comes in meanwhile counts as declared.
     let mut back = full();
     let behind = Time::ZERO.saturating_add(PERIOD);
-    assert_eq!(back.sum.read(behind, back.sent), Reading::TooSoon);
+    assert_eq!(back.sum.read(behind, back.sent), CounterReading::TooSoon);
     back.sum.ask(kbps(700)).expect("there is room beside 80");
-    assert_eq!(back.sum.read(behind.saturating_add(PERIOD), back.sent), Reading::TooSoon);
+    assert_eq!(back.sum.read(behind.saturating_add(PERIOD), back.sent), CounterReading::TooSoon);
     assert_eq!(back.sum.usage(), kbps(780));
     assert!(back.sum.ask(kbps(250)).is_err());
 }
@@ -264,7 +264,7 @@ proptest! {
                 }
                 1 => {
                     // A sample of at least 1 kbit/s: silence is another test's matter.
-                    prop_assert_eq!(bench.period(kbps(rate)), Reading::Sample(kbps(rate)));
+                    prop_assert_eq!(bench.period(kbps(rate)), CounterReading::Sample(kbps(rate)));
                     history.push(Happened::Sample(rate * 1000));
                 }
                 _ => if let Some(rate) = inside.pop() {

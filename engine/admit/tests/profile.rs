@@ -1,7 +1,7 @@
 //! The profile against an array with one number per tick, with nodes so small that every split, merge and change of
 //! height happens many times, and with nodes of the real size.
 
-use admit::profile::{NODE, Profile, Search};
+use admit::profile::{NODE, Search, UseProfile};
 use proptest::prelude::*;
 use terms::Time;
 
@@ -12,14 +12,14 @@ fn time(tick: usize) -> Time {
 }
 
 struct Twin<const N: usize> {
-    tree: Profile<N>,
+    tree: UseProfile<N>,
     array: [i64; TICKS],
     stretches: Vec<(usize, usize, i64)>,
 }
 
 impl<const N: usize> Twin<N> {
     fn new() -> Twin<N> {
-        Twin { tree: Profile::new(), array: [0; TICKS], stretches: Vec::new() }
+        Twin { tree: UseProfile::new(), array: [0; TICKS], stretches: Vec::new() }
     }
 
     fn add(&mut self, (s, e, rate): (usize, usize, i64)) {
@@ -89,7 +89,7 @@ proptest! {
 
 #[test]
 fn a_tree_that_grew_shrinks_again() {
-    let mut tree: Profile<4> = Profile::new();
+    let mut tree: UseProfile<4> = UseProfile::new();
     let at = |i: u64| (Time::from_nanos(2 * i), Time::from_nanos(2 * i + 1));
     for i in 0..20_000 {
         tree.add(at(i).0, at(i).1, 7);

@@ -15,19 +15,19 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use terms::probe::Probe;
-use wire::boomerang::{self, Auth, Opt, Places};
+use terms::probe::ProbeObserver;
+use wire::boomerang::{self, AuthOption, Opt, Places};
 
 /// A key for AUTH.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct AuthKey {
     /// Its number in messages.
     pub id: u32,
     /// The secret, of any length.
     pub secret: Vec<u8>,
 }
 
-impl core::fmt::Debug for Key {
+impl core::fmt::Debug for AuthKey {
     /// Without the secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Key").field("id", &self.id).finish_non_exhaustive()
@@ -58,8 +58,8 @@ const ORIGIN: &[u8] = b"sluice boomerang origin 1";
 const HOP: &[u8] = b"sluice boomerang hop 1";
 
 impl Keys {
-    pub fn new(keys: &[Key]) -> Keys {
-        let mac = |key: &Key| Hmac::new_from_slice(&key.secret).expect("HMAC takes keys of any length");
+    pub fn new(keys: &[AuthKey]) -> Keys {
+        let mac = |key: &AuthKey| Hmac::new_from_slice(&key.secret).expect("HMAC takes keys of any length");
         Keys(keys.iter().map(|key| (key.id, Box::new(mac(key)))).collect())
     }
 
@@ -72,7 +72,7 @@ impl Keys {
     }
 
     /// The origin digest under a key, fed and not finished.
-    fn origin(&self, auth: &Auth, ends: (IpAddr, IpAddr), message: &[u8]) -> Option<Hmac<Sha256>> {
+    fn origin(&self, auth: &AuthOption, ends: (IpAddr, IpAddr), message: &[u8]) -> Option<Hmac<Sha256>> {
         let mut mac = self.get(auth.key_id)?.clone();
         mac.update(ORIGIN);
         for end in [ends.0, ends.1] {
@@ -81,7 +81,7 @@ impl Keys {
                 IpAddr::V6(address) => mac.update(&address.octets()),
             }
         }
-        let parsed = boomerang::Message::parse(message, None).ok()?;
+        let parsed = boomerang::BoomerangMessage::parse(message, None).ok()?;
         let rates_at = 32 + 2 * parsed.family.selector();
         mac.update(message.get(8..18)?);
         mac.update(&(parsed.flags & !boomerang::flag::NACK).to_be_bytes());
@@ -104,7 +104,7 @@ impl Keys {
     /// The hop digest under a key, fed and not finished; `place` is where it lies in the ICMP message.
     fn hop(&self, key_id: u32, message: &[u8], place: usize) -> Option<Hmac<Sha256>> {
         let mut mac = self.get(key_id)?.clone();
-        let family = boomerang::Message::parse(message, None).ok()?.family;
+        let family = boomerang::BoomerangMessage::parse(message, None).ok()?.family;
         mac.update(HOP);
         mac.update(message.get(18..21)?);
         mac.update(message.get(24..32)?);
@@ -115,7 +115,7 @@ impl Keys {
 
     /// Makes both digests of a packet that its initiating node has written.
     pub fn sign(&self, ends: (IpAddr, IpAddr), packet: &mut [u8]) -> Option<()> {
-        let probe = boomerang::Probe::parse(packet).ok()?;
+        let probe = boomerang::ProbePacket::parse(packet).ok()?;
         let auth = auth_of(&probe.message)?;
         let places = Places::of(&probe);
         let message = packet.get(probe.at..probe.total)?;
@@ -134,7 +134,7 @@ impl Keys {
     }
 
     /// Whether both digests are right and nothing has grown since it was asked.
-    pub fn verify(&self, probe: &boomerang::Probe<'_>, auth: &Auth, message: &[u8]) -> bool {
+    pub fn verify(&self, probe: &boomerang::ProbePacket<'_>, auth: &AuthOption, message: &[u8]) -> bool {
         let asked = probe.message.qos.asked();
         if asked.forward > auth.forward || asked.reverse > auth.reverse || probe.message.refresh > auth.refresh {
             return false;
@@ -148,13 +148,13 @@ impl Keys {
 }
 
 /// The first AUTH option.
-pub(crate) fn auth_of(message: &boomerang::Message<'_>) -> Option<Auth> {
+pub(crate) fn auth_of(message: &boomerang::BoomerangMessage<'_>) -> Option<AuthOption> {
     message.options().find_map(|(_, option)| if let Opt::Auth(auth) = option { Some(auth) } else { None })
 }
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// What AUTH says of a message; a sequence number that was believed once is not believed again.
-    pub(crate) fn standing(&mut self, probe: &boomerang::Probe<'_>, packet: &[u8], work: &Work) -> Standing {
+    pub(crate) fn standing(&mut self, probe: &boomerang::ProbePacket<'_>, packet: &[u8], work: &Work) -> Standing {
         let Some(auth) = &work.auth else { return Standing::Unsaid };
         if self.config.keys.is_empty() {
             return Standing::Unsaid;
@@ -174,7 +174,7 @@ impl<P: Probe> Boomerang<P> {
     /// Makes the hop digest of a message that was proven and has been rewritten.
     pub(crate) fn seal(&self, work: &Work, packet: &mut [u8]) {
         let Some(auth) = &work.auth else { return };
-        let Ok(probe) = boomerang::Probe::parse(packet) else { return };
+        let Ok(probe) = boomerang::ProbePacket::parse(packet) else { return };
         let places = Places::of(&probe);
         self.keys.sign_hop(auth.key_id, places, packet);
     }

@@ -6,16 +6,16 @@ use crate::io::Event;
 use crate::limit::NEW;
 use crate::lock;
 use crate::transit::Work;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{FlowKey, IfIndex};
 use wire::boomerang::Selector;
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// The number of a new block; `None`: a limit is reached, or the source makes too many.
     pub(crate) fn create(&mut self, work: &Work, flow: FlowKey, mask: &Selector, oif: IfIndex) -> Option<u32> {
-        self.probe.enter(Step::BoomerangCreate);
+        self.probe.enter(ProbePoint::BoomerangCreate);
         let made = self.build(work, flow, mask, oif);
-        self.probe.leave(Step::BoomerangCreate);
+        self.probe.leave(ProbePoint::BoomerangCreate);
         made
     }
 

@@ -12,7 +12,7 @@ use crate::transit::Verdict;
 use alloc::collections::VecDeque;
 use hashbrown::HashTable;
 use terms::ports::{RHandle, Route, TrafficControl};
-use terms::probe::{Off, Probe};
+use terms::probe::{Off, ProbeObserver};
 use terms::{Fault, IfIndex, Time};
 use wheel::Wheel;
 
@@ -49,7 +49,7 @@ impl Boomerang {
     }
 }
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// From now on secrets and the keys of the tables are these words: in a daemon from the kernel's random source. Before
     /// anything is told, for it empties the tables.
     pub fn keyed(&mut self, chance: &mut dyn FnMut() -> u64) {

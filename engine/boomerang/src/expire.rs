@@ -2,11 +2,11 @@
 
 use crate::engine::{Boomerang, Env};
 use crate::io::Event;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     pub(crate) fn expire(&mut self, env: &mut impl Env) {
-        self.probe.enter(Step::BoomerangExpire);
+        self.probe.enter(ProbePoint::BoomerangExpire);
         while let Some(id) = self.timers.expire(self.now) {
             let Some((key, half)) = self.table.get(id) else { continue };
             let (flow, oif, held) = (key.flow, key.oif, half.rate > 0);
@@ -15,6 +15,6 @@ impl<P: Probe> Boomerang<P> {
                 self.event(Event::Expired { flow, oif });
             }
         }
-        self.probe.leave(Step::BoomerangExpire);
+        self.probe.leave(ProbePoint::BoomerangExpire);
     }
 }

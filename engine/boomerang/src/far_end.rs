@@ -2,25 +2,25 @@
 //! Any other host that answers ping does as well; then nothing is reserved on its own link.
 
 use crate::engine::{Boomerang, Env};
-use crate::io::Why;
+use crate::io::FailureReason;
 use crate::transit::{Verdict, Work};
-use terms::ports::Way;
-use terms::probe::Probe;
-use wire::boomerang::{self, Leg};
+use terms::ports::RouteDecision;
+use terms::probe::ProbeObserver;
+use wire::boomerang::{self, TravelDirection};
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     pub(crate) fn far_end(&mut self, env: &mut impl Env, work: &Work, packet: &mut [u8]) -> Verdict {
         if work.no_echo {
-            return Verdict::Dropped(Why::Unanswered);
+            return Verdict::Dropped(FailureReason::Unanswered);
         }
-        let Way::Out { oif, gateway, .. } = env.route(work.src, Some(work.dst), None) else {
+        let RouteDecision::Out { oif, gateway, .. } = env.route(work.src, Some(work.dst), None) else {
             return Verdict::Deliver;
         };
         if !boomerang::answered(packet) {
             return Verdict::Deliver;
         }
         let back = work.turned();
-        let outcome = self.leg(env, Leg::Reply, &back, oif);
+        let outcome = self.leg(env, TravelDirection::Reply, &back, oif);
         self.write(&back, &outcome, packet, false);
         Verdict::Pass { oif, gateway }
     }

@@ -2,13 +2,13 @@
 
 use crate::engine::Boomerang;
 use crate::half::HalfKey;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     pub(crate) fn find(&mut self, key: &HalfKey) -> Option<u32> {
-        self.probe.enter(Step::BoomerangFind);
+        self.probe.enter(ProbePoint::BoomerangFind);
         let found = self.table.find(key);
-        self.probe.leave(Step::BoomerangFind);
+        self.probe.leave(ProbePoint::BoomerangFind);
         found
     }
 }

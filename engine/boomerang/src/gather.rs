@@ -8,10 +8,10 @@ use crate::transit::{Verdict, Work};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::IfIndex;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use wire::boomerang::{Aggregate, Opt, option_type, with_option, without_option};
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// A request that goes on as a part of a whole leaves as another, longer packet.
     pub(crate) fn gathered(
         &mut self,
@@ -58,6 +58,6 @@ impl<P: Probe> Boomerang<P> {
             self.seal(work, &mut packet);
         }
         self.send(oif, gateway, packet);
-        Verdict::Dropped(crate::io::Why::Heard)
+        Verdict::Dropped(crate::io::FailureReason::Heard)
     }
 }

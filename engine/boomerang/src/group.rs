@@ -2,15 +2,15 @@
 //! so nobody hears of a refusal but by the sender's own node; NO_ECHO must say so, or the group would be an amplifier.
 
 use crate::engine::{Boomerang, Env};
-use crate::io::Why;
+use crate::io::FailureReason;
 use crate::transit::{Outcome, Verdict, Work};
 use alloc::vec::Vec;
 use terms::IfIndex;
-use terms::ports::Way;
-use terms::probe::Probe;
-use wire::boomerang::{Leg, forwarded};
+use terms::ports::RouteDecision;
+use terms::probe::ProbeObserver;
+use wire::boomerang::{TravelDirection, forwarded};
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     pub(crate) fn group(
         &mut self,
         env: &mut impl Env,
@@ -20,26 +20,26 @@ impl<P: Probe> Boomerang<P> {
         packet: &mut [u8],
     ) -> Verdict {
         if !work.no_echo {
-            return Verdict::Dropped(Why::NoEcho);
+            return Verdict::Dropped(FailureReason::NoEcho);
         }
-        if (0..work.count()).any(|index| work.rate(Leg::Reply, index) != Some(0)) {
-            return Verdict::Dropped(Why::GroupReverse);
+        if (0..work.count()).any(|index| work.rate(TravelDirection::Reply, index) != Some(0)) {
+            return Verdict::Dropped(FailureReason::GroupReverse);
         }
         if iif.is_some() && ttl < 2 {
-            return Verdict::Dropped(Why::Ttl);
+            return Verdict::Dropped(FailureReason::Ttl);
         }
         let (from, branches): (_, Vec<IfIndex>) = match env.route(work.dst, Some(work.src), iif) {
-            Way::Tree(tree) => (tree.iif, tree.oifs.as_slice().to_vec()),
-            Way::Out { oif, .. } => (None, [oif].into()),
-            Way::Local | Way::None => return Verdict::Dropped(Why::NoRoute),
+            RouteDecision::Tree(tree) => (tree.iif, tree.oifs.as_slice().to_vec()),
+            RouteDecision::Out { oif, .. } => (None, [oif].into()),
+            RouteDecision::Local | RouteDecision::None => return Verdict::Dropped(FailureReason::NoRoute),
         };
         if from.is_some() && from != iif {
-            return Verdict::Dropped(Why::WrongWay);
+            return Verdict::Dropped(FailureReason::WrongWay);
         }
         let mut refused: Option<Outcome> = None;
         for oif in branches.into_iter().filter(|oif| Some(*oif) != iif) {
             let mut copy = packet.to_vec();
-            let outcome = self.leg(env, Leg::Request, work, oif);
+            let outcome = self.leg(env, TravelDirection::Request, work, oif);
             self.write(work, &outcome, &mut copy, iif.is_some());
             if outcome.refused && refused.is_none_or(|worst| outcome.free < worst.free) {
                 refused = Some(outcome);
@@ -52,6 +52,6 @@ impl<P: Probe> Boomerang<P> {
         if let (None, Some(outcome)) = (iif, refused) {
             self.write(work, &outcome, packet, false);
         }
-        Verdict::Dropped(Why::Heard)
+        Verdict::Dropped(FailureReason::Heard)
     }
 }

@@ -1,6 +1,6 @@
 //! What the engine is told and what it says.
 
-use crate::auth::Key;
+use crate::auth::AuthKey;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::RHandle;
@@ -43,7 +43,7 @@ pub struct Config {
     /// When a reply may make state.
     pub replies: Replies,
     /// Keys for AUTH; none: the option is carried along unread.
-    pub keys: Vec<Key>,
+    pub keys: Vec<AuthKey>,
     /// Whether only who proves who it is may reserve.
     pub require_auth: bool,
     /// Whether a new session of somebody unproven is locked until the initiating node has shown that it hears the replies.
@@ -102,7 +102,7 @@ pub enum Input<'a> {
     /// `wake_at()` has come (or passed).
     Wake,
     /// A local application's call.
-    App(Call),
+    App(ApplicationCall),
     /// A reservation was installed in the plane, or could not be: then it is given back.
     Installed {
         /// Which.
@@ -121,13 +121,13 @@ pub enum Input<'a> {
 
 /// A local application's call.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Call {
+pub enum ApplicationCall {
     /// Reserve, or change what is reserved.
     Reserve {
         /// Whose.
         app: AppId,
         /// What.
-        asked: crate::Asked,
+        asked: crate::SessionRequest,
     },
     /// Give it back.
     Release {
@@ -149,7 +149,7 @@ pub enum Output {
     /// The packet that was told is for this node's own stack, untouched.
     Deliver,
     /// The packet that was told ends here.
-    Dropped(Why),
+    Dropped(FailureReason),
     /// Another packet goes out.
     Send {
         /// Where.
@@ -164,7 +164,7 @@ pub enum Output {
         /// Who.
         app: AppId,
         /// What.
-        upcall: Upcall,
+        upcall: BoomerangUpcall,
     },
     /// Something happened.
     Event(Event),
@@ -172,7 +172,7 @@ pub enum Output {
 
 /// Why a packet ended here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Why {
+pub enum FailureReason {
     /// Its time to live is over.
     Ttl,
     /// There is no way to its destination.
@@ -281,7 +281,7 @@ pub enum Event {
 
 /// What a local application is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Upcall {
+pub enum BoomerangUpcall {
     /// All aware nodes have reserved these rates.
     Reserved {
         /// How much.

@@ -38,6 +38,6 @@ mod view;
 pub use demand::is_told_apart;
 pub use engine::Boomerang;
 pub use half::life;
-pub use initiator::{Asked, Phase, SessionView};
-pub use io::{AppId, Call, Config, Event, Input, Output, Replies, Upcall, Why};
+pub use initiator::{InitiatedSession, SessionPhase, SessionRequest};
+pub use io::{AppId, ApplicationCall, BoomerangUpcall, Config, Event, FailureReason, Input, Output, Replies};
 pub use view::HalfView;

@@ -12,10 +12,10 @@ use crate::transit::Work;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::ports::Way;
-use terms::probe::Probe;
+use terms::ports::RouteDecision;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Time};
-use wire::boomerang::Leg;
+use wire::boomerang::TravelDirection;
 
 /// What a message costs of an allowance, and a new session beside it.
 const MESSAGE: u32 = 1;
@@ -98,9 +98,15 @@ impl Buckets {
     }
 }
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// Whether a message is within the allowance that it goes of, which it remembers. What AUTH says of it is known.
-    pub(crate) fn may_say(&mut self, env: &mut impl Env, work: &mut Work, way: Way, iif: Option<IfIndex>) -> bool {
+    pub(crate) fn may_say(
+        &mut self,
+        env: &mut impl Env,
+        work: &mut Work,
+        way: RouteDecision,
+        iif: Option<IfIndex>,
+    ) -> bool {
         let Some(iif) = iif else { return true };
         work.account = if work.proven {
             Account::Member(work.src)
@@ -113,28 +119,28 @@ impl<P: Probe> Boomerang<P> {
 
     /// The session block by which a message is of a session that is here: its own where it reserves, or, of a reply, that
     /// of its request.
-    fn known_by(&self, env: &mut impl Env, work: &Work, way: Way, iif: IfIndex) -> Option<u32> {
-        if let Way::Tree(tree) = way {
+    fn known_by(&self, env: &mut impl Env, work: &Work, way: RouteDecision, iif: IfIndex) -> Option<u32> {
+        if let RouteDecision::Tree(tree) = way {
             return tree.oifs.as_slice().iter().find_map(|oif| self.there(work, work.leg, *oif));
         }
         let (leg, oif) = match (way, work.leg) {
-            (Way::Out { oif, .. }, leg) => (leg, Some(oif)),
+            (RouteDecision::Out { oif, .. }, leg) => (leg, Some(oif)),
             // We are the far end: what is reserved here is for the answer.
-            (Way::Local, Leg::Request) => match env.route(work.src, Some(work.dst), None) {
-                Way::Out { oif, .. } => (Leg::Reply, Some(oif)),
-                _ => (Leg::Reply, None),
+            (RouteDecision::Local, TravelDirection::Request) => match env.route(work.src, Some(work.dst), None) {
+                RouteDecision::Out { oif, .. } => (TravelDirection::Reply, Some(oif)),
+                _ => (TravelDirection::Reply, None),
             },
             (_, leg) => (leg, None),
         };
         let there = oif.and_then(|oif| self.there(work, leg, oif));
-        if there.is_some() || work.leg == Leg::Request {
+        if there.is_some() || work.leg == TravelDirection::Request {
             return there;
         }
-        let forward = self.there(work, Leg::Request, iif)?;
+        let forward = self.there(work, TravelDirection::Request, iif)?;
         self.table.get(forward).filter(|(_, half)| half.undo.0 == work.transaction).map(|_| forward)
     }
 
-    fn there(&self, work: &Work, leg: Leg, oif: IfIndex) -> Option<u32> {
+    fn there(&self, work: &Work, leg: TravelDirection, oif: IfIndex) -> Option<u32> {
         let (classifier, mask) = self.held_as(work, leg);
         let mask_number = self.table.mask_known(&mask)?;
         self.table.find(&HalfKey { flow: classifier.flow_under(&mask), oif, mask: mask_number })

@@ -7,10 +7,10 @@ use crate::half::{Half, State, life};
 use crate::io::Event;
 use crate::lock;
 use crate::transit::Work;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{Rate, Refused};
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// Reserves `wanted` bit/s for a block, instead of what it has: what KEY is to be multiplied by.
     ///
     /// # Errors
@@ -23,9 +23,9 @@ impl<P: Probe> Boomerang<P> {
         whose: &Whose,
         wanted: u32,
     ) -> Result<Option<u64>, u32> {
-        self.probe.enter(Step::BoomerangManage);
+        self.probe.enter(ProbePoint::BoomerangManage);
         let managed = self.reserve(env, id, work, whose, wanted);
-        self.probe.leave(Step::BoomerangManage);
+        self.probe.leave(ProbePoint::BoomerangManage);
         managed
     }
 

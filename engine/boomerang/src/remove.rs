@@ -3,25 +3,25 @@
 
 use crate::engine::{Boomerang, Env};
 use crate::half::Half;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     pub(crate) fn remove(&mut self, env: &mut impl Env, id: u32) {
         self.empty(env, id);
-        self.probe.enter(Step::BoomerangRemove);
+        self.probe.enter(ProbePoint::BoomerangRemove);
         self.timers.cancel(id);
         let _gone = self.table.remove(id);
-        self.probe.leave(Step::BoomerangRemove);
+        self.probe.leave(ProbePoint::BoomerangRemove);
     }
 
     /// Gives back what a block has; the block stays.
     pub(crate) fn empty(&mut self, env: &mut impl Env, id: u32) {
         let Some(half) = self.table.get_mut(id) else { return };
         let Some(handle) = half.handle else { return };
-        self.probe.enter(Step::BoomerangManage);
+        self.probe.enter(ProbePoint::BoomerangManage);
         *half = Half { handle: None, rate: 0, ..*half };
         self.unnote(handle);
         env.remove(self.now, handle);
-        self.probe.leave(Step::BoomerangManage);
+        self.probe.leave(ProbePoint::BoomerangManage);
     }
 }

@@ -2,13 +2,13 @@
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
-use wire::boomerang::Leg;
+use wire::boomerang::TravelDirection;
 
 /// Most initiating nodes with their keys and directions; whoever comes later is not proven.
 const MOST: usize = 65_536;
 
 #[derive(Debug, Default)]
-pub(crate) struct Replays(BTreeMap<(u32, IpAddr, Leg), Window>);
+pub(crate) struct Replays(BTreeMap<(u32, IpAddr, TravelDirection), Window>);
 
 #[derive(Debug)]
 struct Window {
@@ -18,7 +18,7 @@ struct Window {
 
 impl Replays {
     /// Whether a number is new; it is not, from now on.
-    pub fn is_new(&mut self, key: u32, initiator: IpAddr, leg: Leg, sequence: u64) -> bool {
+    pub fn is_new(&mut self, key: u32, initiator: IpAddr, leg: TravelDirection, sequence: u64) -> bool {
         let who = (key, initiator, leg);
         let Some(window) = self.0.get_mut(&who) else {
             let room = self.0.len() < MOST;
@@ -48,10 +48,18 @@ mod tests {
     fn each_number_once_and_old_ones_never() {
         let mut replays = Replays::default();
         let mut new = |leg, n| replays.is_new(1, [10, 0, 0, 1].into(), leg, n);
-        assert!(new(Leg::Request, 100) && !new(Leg::Request, 100));
-        assert!(new(Leg::Reply, 100), "the other direction counts for itself");
-        assert!(new(Leg::Request, 99) && !new(Leg::Request, 99) && new(Leg::Request, 163));
-        assert!(!new(Leg::Request, 99) && new(Leg::Request, 101) && !new(Leg::Request, 1));
-        assert!(new(Leg::Request, u64::MAX) && !new(Leg::Request, 163));
+        assert!(new(TravelDirection::Request, 100) && !new(TravelDirection::Request, 100));
+        assert!(new(TravelDirection::Reply, 100), "the other direction counts for itself");
+        assert!(
+            new(TravelDirection::Request, 99)
+                && !new(TravelDirection::Request, 99)
+                && new(TravelDirection::Request, 163)
+        );
+        assert!(
+            !new(TravelDirection::Request, 99)
+                && new(TravelDirection::Request, 101)
+                && !new(TravelDirection::Request, 1)
+        );
+        assert!(new(TravelDirection::Request, u64::MAX) && !new(TravelDirection::Request, 163));
     }
 }

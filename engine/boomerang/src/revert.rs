@@ -5,14 +5,14 @@ use crate::engine::{Boomerang, Env};
 use crate::half::Half;
 use crate::io::Event;
 use crate::transit::Work;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Rate};
-use wire::boomerang::Leg;
+use wire::boomerang::TravelDirection;
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// A refused reply came in where its request left.
     pub(crate) fn revert(&mut self, env: &mut impl Env, work: &Work, iif: Option<IfIndex>) {
-        let Some(id) = iif.and_then(|iif| self.half_of(work, Leg::Request, iif)) else { return };
+        let Some(id) = iif.and_then(|iif| self.half_of(work, TravelDirection::Request, iif)) else { return };
         let Some((&key, &half)) = self.table.get(id) else { return };
         let (transaction, before) = half.undo;
         if transaction != work.transaction || half.rate <= before {

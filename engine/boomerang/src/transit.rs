@@ -8,27 +8,27 @@ use crate::auth::Standing;
 use crate::demand::whose;
 use crate::engine::{Boomerang, Env};
 use crate::half::{HalfKey, State};
-use crate::io::{Event, Output, Replies, Why};
+use crate::io::{Event, FailureReason, Output, Replies};
 use crate::limit::Account;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::ports::Way;
-use terms::probe::Probe;
+use terms::ports::RouteDecision;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Rate};
-use wire::boomerang::{self, Aggregate, Auth, Leg, Opt, Places, Rates, Selector, forwarded};
+use wire::boomerang::{self, Aggregate, AuthOption, Opt, Places, Rates, Selector, TravelDirection, forwarded};
 
 /// What becomes of the packet that was told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Pass { oif: IfIndex, gateway: Option<IpAddr> },
     Deliver,
-    Dropped(Why),
+    Dropped(FailureReason),
 }
 
 /// A message's values, so that its packet can be written to.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
-    pub leg: Leg,
+    pub leg: TravelDirection,
     pub initiator: IpAddr,
     pub src: IpAddr,
     pub dst: IpAddr,
@@ -42,7 +42,7 @@ pub(crate) struct Work {
     first: Rates,
     more: Vec<Rates>,
     pub aggregate: Option<Aggregate>,
-    pub auth: Option<Auth>,
+    pub auth: Option<AuthOption>,
     pub proven: bool,
     /// Whose allowance it goes of.
     pub account: Account,
@@ -69,7 +69,7 @@ pub(crate) struct Outcome {
 }
 
 impl Work {
-    fn of(probe: &boomerang::Probe<'_>, iif: Option<IfIndex>) -> Work {
+    fn of(probe: &boomerang::ProbePacket<'_>, iif: Option<IfIndex>) -> Work {
         let message = &probe.message;
         let (mut aggregate, mut auth) = (None, None);
         for (_, option) in message.options() {
@@ -106,7 +106,7 @@ impl Work {
 
     /// The message as its answer, which starts here.
     pub fn turned(&self) -> Work {
-        Work { leg: Leg::Reply, entry: true, account: Account::Own, ..self.clone() }
+        Work { leg: TravelDirection::Reply, entry: true, account: Account::Own, ..self.clone() }
     }
 
     /// The pair at a place of the vector.
@@ -123,26 +123,26 @@ impl Work {
     }
 
     /// What a leg asks for, in its own direction.
-    pub fn rate(&self, leg: Leg, index: usize) -> Option<u32> {
-        self.rates(index).map(|rates| if leg == Leg::Request { rates.forward } else { rates.reverse })
+    pub fn rate(&self, leg: TravelDirection, index: usize) -> Option<u32> {
+        self.rates(index).map(|rates| if leg == TravelDirection::Request { rates.forward } else { rates.reverse })
     }
 
     /// Whose packets a leg is about, and which bits of that count.
-    pub fn flow(&self, leg: Leg) -> (Selector, Selector) {
+    pub fn flow(&self, leg: TravelDirection) -> (Selector, Selector) {
         match leg {
-            Leg::Request => (self.classifier, self.mask),
-            Leg::Reply => (self.classifier.turned(), self.mask.turned()),
+            TravelDirection::Request => (self.classifier, self.mask),
+            TravelDirection::Reply => (self.classifier.turned(), self.mask.turned()),
         }
     }
 }
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// A packet: what becomes of it. It is rewritten where it lies.
     pub(crate) fn packet(&mut self, env: &mut impl Env, iif: Option<IfIndex>, packet: &mut [u8]) -> Verdict {
-        let Ok(probe) = boomerang::Probe::parse(packet) else { return plain(env, iif, packet) };
+        let Ok(probe) = boomerang::ProbePacket::parse(packet) else { return plain(env, iif, packet) };
         let (ttl, mut work) = (probe.ttl, Work::of(&probe, iif));
         if !is_somebody(work.src) || work.src.is_multicast() || !is_somebody(work.dst) {
-            return Verdict::Dropped(Why::Address);
+            return Verdict::Dropped(FailureReason::Address);
         }
         match self.standing(&probe, packet, &work) {
             Standing::Proven => work.proven = true,
@@ -150,30 +150,30 @@ impl<P: Probe> Boomerang<P> {
             Standing::Unsaid => {}
         }
         let gatherer = work.aggregate.map(|aggregate| aggregate.address);
-        work.gathered_here = gatherer.is_some_and(|address| env.route(address, None, None) == Way::Local);
+        work.gathered_here = gatherer.is_some_and(|address| env.route(address, None, None) == RouteDecision::Local);
         let way = env.route(work.dst, Some(work.src), iif);
         // Only now, or whoever says something in another's name would use up what the other may say.
         if !self.may_say(env, &mut work, way, iif) {
-            return Verdict::Dropped(Why::TooMany);
+            return Verdict::Dropped(FailureReason::TooMany);
         }
-        if work.leg == Leg::Reply {
+        if work.leg == TravelDirection::Reply {
             return self.reply(env, iif, ttl, work, way, packet);
         }
         if work.dst.is_multicast() {
             return self.group(env, iif, ttl, &work, packet);
         }
         match way {
-            Way::Local => self.far_end(env, &work, packet),
-            Way::Out { .. } if iif.is_some() && ttl < 2 => Verdict::Dropped(Why::Ttl),
-            Way::Out { oif, gateway, source } => {
-                let outcome = self.leg(env, Leg::Request, &work, oif);
+            RouteDecision::Local => self.far_end(env, &work, packet),
+            RouteDecision::Out { .. } if iif.is_some() && ttl < 2 => Verdict::Dropped(FailureReason::Ttl),
+            RouteDecision::Out { oif, gateway, source } => {
+                let outcome = self.leg(env, TravelDirection::Request, &work, oif);
                 self.write(&work, &outcome, packet, iif.is_some());
                 if iif.is_some() && !forwarded(packet) {
-                    return Verdict::Dropped(Why::Ttl);
+                    return Verdict::Dropped(FailureReason::Ttl);
                 }
                 self.gathered(&work, (oif, gateway, source), packet).unwrap_or(Verdict::Pass { oif, gateway })
             }
-            Way::Tree(_) | Way::None => Verdict::Dropped(Why::NoRoute),
+            RouteDecision::Tree(_) | RouteDecision::None => Verdict::Dropped(FailureReason::NoRoute),
         }
     }
 
@@ -184,26 +184,26 @@ impl<P: Probe> Boomerang<P> {
         iif: Option<IfIndex>,
         ttl: u8,
         mut work: Work,
-        way: Way,
+        way: RouteDecision,
         packet: &mut [u8],
     ) -> Verdict {
         if work.no_echo || work.dst.is_multicast() {
-            return Verdict::Dropped(Why::NoEcho);
+            return Verdict::Dropped(FailureReason::NoEcho);
         }
-        let Way::Out { oif, gateway, .. } = way else {
-            if way != Way::Local {
-                return Verdict::Dropped(Why::NoRoute);
+        let RouteDecision::Out { oif, gateway, .. } = way else {
+            if way != RouteDecision::Local {
+                return Verdict::Dropped(FailureReason::NoRoute);
             }
             if work.nack {
                 self.revert(env, &work, iif);
             }
             let ours = self.answered(env, &work, packet);
-            return if ours { Verdict::Dropped(Why::Heard) } else { Verdict::Deliver };
+            return if ours { Verdict::Dropped(FailureReason::Heard) } else { Verdict::Deliver };
         };
         if iif.is_some() && ttl < 2 {
-            return Verdict::Dropped(Why::Ttl);
+            return Verdict::Dropped(FailureReason::Ttl);
         }
-        let forward = iif.and_then(|iif| self.half_of(&work, Leg::Request, iif));
+        let forward = iif.and_then(|iif| self.half_of(&work, TravelDirection::Request, iif));
         let ours = forward.and_then(|id| self.table.get(id)).filter(|(_, half)| half.undo.0 == work.transaction);
         let (known, lost) = (ours.is_some(), ours.is_some_and(|(_, half)| half.state == State::Lost));
         work.request_locked = ours.map(|(_, half)| half.lock.is_some());
@@ -212,15 +212,15 @@ impl<P: Probe> Boomerang<P> {
         } else if !known && !self.welcome(&work, oif) {
             self.event(Event::Stranger { flow: work.classifier.turned().flow() });
             let alive = forwarded(packet);
-            return if alive { Verdict::Pass { oif, gateway } } else { Verdict::Dropped(Why::Ttl) };
+            return if alive { Verdict::Pass { oif, gateway } } else { Verdict::Dropped(FailureReason::Ttl) };
         }
         let outcome = match lost {
             true => Outcome { free: Some(0), refused: true, ..Outcome::default() },
-            false => self.leg(env, Leg::Reply, &work, oif),
+            false => self.leg(env, TravelDirection::Reply, &work, oif),
         };
         self.write(&work, &outcome, packet, iif.is_some());
         if iif.is_some() && !forwarded(packet) {
-            return Verdict::Dropped(Why::Ttl);
+            return Verdict::Dropped(FailureReason::Ttl);
         }
         self.ungathered(&work, (oif, gateway), packet).unwrap_or(Verdict::Pass { oif, gateway })
     }
@@ -232,26 +232,30 @@ impl<P: Probe> Boomerang<P> {
             Replies::Authenticated => work.proven,
             Replies::Any => true,
         };
-        allowed || work.rate(Leg::Reply, 0) == Some(0) || self.half_of(work, Leg::Reply, oif).is_some()
+        allowed
+            || work.rate(TravelDirection::Reply, 0) == Some(0)
+            || self.half_of(work, TravelDirection::Reply, oif).is_some()
     }
 
     /// The session block of one half, if there is one.
-    pub(crate) fn half_of(&mut self, work: &Work, leg: Leg, oif: IfIndex) -> Option<u32> {
+    pub(crate) fn half_of(&mut self, work: &Work, leg: TravelDirection, oif: IfIndex) -> Option<u32> {
         let (classifier, mask) = self.held_as(work, leg);
         let mask_number = self.table.mask_known(&mask)?;
         self.find(&HalfKey { flow: classifier.flow_under(&mask), oif, mask: mask_number })
     }
 
     /// Whose packets are held here for a leg: the session's own, or all of those that a node before has gathered.
-    pub(crate) fn held_as(&self, work: &Work, leg: Leg) -> (Selector, Selector) {
+    pub(crate) fn held_as(&self, work: &Work, leg: TravelDirection) -> (Selector, Selector) {
         match (leg, &work.aggregate) {
-            (Leg::Request, Some(aggregate)) if !work.gathered_here => (aggregate.classifier, aggregate.mask),
+            (TravelDirection::Request, Some(aggregate)) if !work.gathered_here => {
+                (aggregate.classifier, aggregate.mask)
+            }
             _ => work.flow(leg),
         }
     }
 
     /// One half of the session, on the interface that its packets leave by.
-    pub(crate) fn leg(&mut self, env: &mut impl Env, leg: Leg, work: &Work, oif: IfIndex) -> Outcome {
+    pub(crate) fn leg(&mut self, env: &mut impl Env, leg: TravelDirection, work: &Work, oif: IfIndex) -> Outcome {
         let (classifier, mask) = self.held_as(work, leg);
         let there = self.half_of(work, leg, oif);
         let held = there.and_then(|id| self.table.get(id)).map_or(0, |(_, half)| half.rate);
@@ -261,14 +265,16 @@ impl<P: Probe> Boomerang<P> {
             let free = u32::try_from(offer.saturating_add(u64::from(held))).unwrap_or(u32::MAX);
             return Outcome { free: Some(free), ..Outcome::default() };
         }
-        let local = work.entry && leg == Leg::Request;
+        let local = work.entry && leg == TravelDirection::Request;
         if (self.config.require_auth && !work.proven && !local) || !self.lock_fits(work, there) {
             return refused(0);
         }
         let flow = classifier.flow_under(&mask);
         let named = (!mask.is_exact()).then_some(&mask);
         let asked = |index| match (leg, &work.aggregate) {
-            (Leg::Request, Some(aggregate)) if !work.gathered_here => (index == 0).then_some(aggregate.rate),
+            (TravelDirection::Request, Some(aggregate)) if !work.gathered_here => {
+                (index == 0).then_some(aggregate.rate)
+            }
             _ => work.rate(leg, index),
         };
         let first = asked(0).unwrap_or(0);
@@ -307,8 +313,17 @@ impl<P: Probe> Boomerang<P> {
 
     /// Nothing is asked in this direction: what is there goes. A request that asks for something in reverse leaves a block
     /// with nothing in it, by which its reply is known. What KEY is to be multiplied by.
-    fn nothing(&mut self, env: &mut impl Env, leg: Leg, work: &Work, there: Option<u32>, oif: IfIndex) -> Option<u64> {
-        let expects = leg == Leg::Request && work.rate(Leg::Reply, 0).is_some_and(|rate| rate > 0) && !work.entry;
+    fn nothing(
+        &mut self,
+        env: &mut impl Env,
+        leg: TravelDirection,
+        work: &Work,
+        there: Option<u32>,
+        oif: IfIndex,
+    ) -> Option<u64> {
+        let expects = leg == TravelDirection::Request
+            && work.rate(TravelDirection::Reply, 0).is_some_and(|rate| rate > 0)
+            && !work.entry;
         if let Some((id, flow)) = there.and_then(|id| Some((id, self.table.get(id)?.0.flow))) {
             if self.table.get(id).is_some_and(|(_, half)| half.rate > 0) {
                 self.event(Event::Released { flow, oif });
@@ -345,7 +360,7 @@ impl<P: Probe> Boomerang<P> {
                 rates = chosen;
             }
             if let Some(free) = outcome.free {
-                let field = if work.leg == Leg::Request { &mut rates.forward } else { &mut rates.reverse };
+                let field = if work.leg == TravelDirection::Request { &mut rates.forward } else { &mut rates.reverse };
                 *field = (*field).min(free);
             }
             rewrite.rates(index, rates);
@@ -366,12 +381,12 @@ impl<P: Probe> Boomerang<P> {
 
 /// A packet that is not a message goes its way as through any router.
 fn plain(env: &mut impl Env, iif: Option<IfIndex>, packet: &mut [u8]) -> Verdict {
-    let Ok(header) = wire::ip::Packet::parse(packet) else { return Verdict::Dropped(Why::Address) };
+    let Ok(header) = wire::ip::Packet::parse(packet) else { return Verdict::Dropped(FailureReason::Address) };
     match env.route(header.dst(), Some(header.src()), iif) {
-        Way::Local => Verdict::Deliver,
-        Way::Out { oif, gateway, .. } if iif.is_none() || forwarded(packet) => Verdict::Pass { oif, gateway },
-        Way::Out { .. } => Verdict::Dropped(Why::Ttl),
-        Way::Tree(_) | Way::None => Verdict::Dropped(Why::NoRoute),
+        RouteDecision::Local => Verdict::Deliver,
+        RouteDecision::Out { oif, gateway, .. } if iif.is_none() || forwarded(packet) => Verdict::Pass { oif, gateway },
+        RouteDecision::Out { .. } => Verdict::Dropped(FailureReason::Ttl),
+        RouteDecision::Tree(_) | RouteDecision::None => Verdict::Dropped(FailureReason::NoRoute),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::engine::Boomerang;
 use crate::half::{EXACT, HalfKey, State};
 use core::net::IpAddr;
 use terms::ports::RHandle;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{FlowKey, IfIndex, Rate, Time};
 use wire::boomerang::Selector;
 
@@ -33,7 +33,7 @@ pub struct HalfView {
     pub handle: Option<RHandle>,
 }
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// Every session block.
     pub fn halves(&self) -> impl Iterator<Item = HalfView> + '_ {
         self.table.iter().map(|(id, key, half)| HalfView {

@@ -6,16 +6,16 @@
 //! takes no time; in the summed form also put into its owner's sums. An enquiry is about an hour; half of them are about more than is free
 //! and get alternatives. Every operation is timed by itself, the reading of the clock included.
 
-use admit::{Denied, Limits, Offer as Capacity, SlotId, SlotTable};
+use admit::{Denied, Limits, SlotId, SlotOffer as Capacity, SlotTable};
 use bench::{Bench, Draw, percentile};
-use broker::io::{CallId, Clock};
-use broker::{Ask, Broker, Call, Config, Input, Output, PartAsk, Reply, When};
-use policy::{Effect, Pattern, Policy, Rule, Who};
+use broker::io::{CalendarOffset, CallId};
+use broker::{BookingRequest, Bookings, Call, Config, Input, Output, PartAsk, Reply, When};
+use policy::{Effect, NamePattern, Policy, Rule, Who};
 use std::hint::black_box;
 use std::time::Instant;
-use terms::book::{Caller, Guarantee, Handle, Kind, ResourceId, Role, Shape};
+use terms::book::{Caller, CallerRole, Guarantee, Handle, PacketShape, ResourceId, ResourceKind};
 use terms::ports::Ledger;
-use terms::ports::book::{BindQuestion, Missing, NoRoom, Offer, Question, SlotKey, Verdict, Want};
+use terms::ports::book::{BindQuestion, Demand, Missing, NoRoom, Offer, PolicyDecision, Question, SlotKey};
 use terms::{Rate, Span, Time, Window};
 
 const YEAR: u64 = 365 * 86_400;
@@ -33,8 +33,8 @@ impl World {
     fn new(capacity: Rate, summed: bool) -> World {
         let rule = |n: usize, who: &str| Rule {
             name: format!("rule {n}"),
-            who: vec![Who::Name(Pattern::new(who).expect("a pattern"))],
-            resources: vec![Pattern::new("net/*").expect("a pattern")],
+            who: vec![Who::Name(NamePattern::new(who).expect("a pattern"))],
+            resources: vec![NamePattern::new("net/*").expect("a pattern")],
             effect: Effect::Allow(policy::Limits { together: summed.then_some(u64::MAX), ..policy::Limits::default() }),
             ..Rule::default()
         };
@@ -73,15 +73,15 @@ impl Ledger for World {
     fn offer(&self, _: ResourceId) -> Option<Offer> {
         let capacity = self.table.capacity().as_bps();
         let name = "net/eth1".to_owned();
-        Some(Offer { name, kind: Kind::Network, guarantee: Guarantee::Reserved, capacity, shared: 0 })
+        Some(Offer { name, kind: ResourceKind::Network, guarantee: Guarantee::Reserved, capacity, shared: 0 })
     }
 
-    fn book(&mut self, now: Time, _: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom> {
+    fn book(&mut self, now: Time, _: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
         let rate = Rate::from_bps(want.amount).with_overhead(14, want.packet);
         self.told(now).grant(window, rate).map(|slot| SlotKey(slot.as_u64())).map_err(no)
     }
 
-    fn adopt(&mut self, now: Time, _: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom> {
+    fn adopt(&mut self, now: Time, _: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
         let rate = Rate::from_bps(want.amount).with_overhead(14, want.packet);
         self.told(now).adopt_booked(window, rate).map(|slot| SlotKey(slot.as_u64())).map_err(no)
     }
@@ -95,7 +95,7 @@ impl Ledger for World {
         free.share(packet.into(), u64::from(packet) + 14).as_bps()
     }
 
-    fn find(&self, _: ResourceId, want: Want, span: Span, earliest: Time, latest: Time) -> Option<Time> {
+    fn find(&self, _: ResourceId, want: Demand, span: Span, earliest: Time, latest: Time) -> Option<Time> {
         let rate = Rate::from_bps(want.amount).with_overhead(14, want.packet);
         self.table.find(rate, span, earliest, latest).ok()?
     }
@@ -110,23 +110,23 @@ impl Ledger for World {
     }
 }
 
-impl terms::ports::Policy for World {
+impl terms::ports::PolicyPort for World {
     fn sums(&self) -> bool {
         self.policy.sums()
     }
 
-    fn decide(&self, question: &Question<'_>) -> Verdict {
+    fn decide(&self, question: &Question<'_>) -> PolicyDecision {
         self.policy.decide(question)
     }
 
-    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+    fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision {
         self.policy.may_bind(question)
     }
 }
 
 /// A book and what drives it: a disk that takes no time.
 struct Run {
-    broker: Broker,
+    broker: Bookings,
     world: World,
     draw: Draw,
     calls: u64,
@@ -135,12 +135,12 @@ struct Run {
 impl Run {
     fn new(capacity: Rate, seed: u64, summed: bool) -> Run {
         let mut run = Run {
-            broker: Broker::new(Config::default(), [seed as u8; 32]),
+            broker: Bookings::new(Config::default(), [seed as u8; 32]),
             world: World::new(capacity, summed),
             draw: Draw::new(seed),
             calls: 0,
         };
-        run.tell(Input::Clock(Clock::default()));
+        run.tell(Input::Clock(CalendarOffset::default()));
         run.tell(Input::Recovered);
         run
     }
@@ -163,12 +163,12 @@ impl Run {
 
     fn call(&mut self, owner: usize, call: Call) -> Reply {
         self.calls += 1;
-        let caller = Caller { name: format!("owner-{owner}"), groups: Vec::new(), role: Role::Owner };
+        let caller = Caller { name: format!("owner-{owner}"), groups: Vec::new(), role: CallerRole::Owner };
         self.tell(Input::Call { id: CallId(self.calls), caller, call }).expect("an answer")
     }
 
     /// A request as the workload draws it.
-    fn request(&mut self) -> Ask {
+    fn request(&mut self) -> BookingRequest {
         let start = NOW + Span::from_secs(1 + (self.draw.unit() * YEAR as f64) as u64);
         let (shortest, longest) = (60.0_f64.ln(), (7.0 * 86_400.0_f64).ln());
         let seconds = (shortest + self.draw.unit() * (longest - shortest)).exp();
@@ -186,21 +186,25 @@ impl Run {
     }
 }
 
-fn ask(rate: u64, start: Time, end: Time) -> Ask {
+fn ask(rate: u64, start: Time, end: Time) -> BookingRequest {
     let part = PartAsk {
         resource: "net/eth1".to_owned(),
         amount: rate,
         least: rate,
         background: None,
-        shape: Shape::default(),
+        shape: PacketShape::default(),
         binding: None,
     };
-    Ask { parts: vec![part], when: When::Window { start: Some(start), end: Some(end) }, ..Ask::default() }
+    BookingRequest {
+        parts: vec![part],
+        when: When::Window { start: Some(start), end: Some(end) },
+        ..BookingRequest::default()
+    }
 }
 
 fn granted(reply: Reply) -> Handle {
     match reply {
-        Ok(broker::io::Answer::Reservation(view)) => view.handle,
+        Ok(broker::io::CallResult::Reservation(view)) => view.handle,
         other => panic!("everything fits: {other:?}"),
     }
 }
@@ -227,7 +231,7 @@ fn decisions(bench: &Bench, summed: bool, name: &str) {
     }
     let (mut creates, mut rates) = (Vec::with_capacity(SAMPLES), Vec::new());
     for _ in 0..SAMPLES / 5_000 {
-        let asks: Vec<Ask> = (0..5_000).map(|_| run.request()).collect();
+        let asks: Vec<BookingRequest> = (0..5_000).map(|_| run.request()).collect();
         let start = Instant::now();
         let made: Vec<(usize, Handle)> = asks
             .into_iter()
@@ -278,7 +282,7 @@ fn enquiries(bench: &Bench) {
             let reply = run.call(n % 1_000, Call::Enquire(ask));
             let took = began.elapsed().as_nanos() as f64;
             match reply {
-                Ok(broker::io::Answer::Enquired(said)) => refused += usize::from(said.granted.is_none()),
+                Ok(broker::io::CallResult::Enquired(said)) => refused += usize::from(said.granted.is_none()),
                 other => panic!("{other:?}"),
             }
             took

@@ -1,13 +1,13 @@
 //! For tests: whether everything that is summed up or looked up agrees with the reservations (FAULTS.md I2, I10), and a
 //! digest of the state (I5, I9).
 
-use crate::broker::Broker;
+use crate::broker::Bookings;
 use crate::grants::accounts;
-use crate::state::State;
+use crate::state::BookingState;
 use alloc::collections::BTreeMap;
 use terms::Time;
 
-impl Broker {
+impl Bookings {
     /// A digest of every reservation, whose each is, and what is summed up: equal states, equal digests. What only
     /// counts calls (numbers of batches, events and orders) is not part of it.
     pub fn digest(&self) -> u64 {
@@ -66,7 +66,7 @@ impl Broker {
         for (place, owner) in self.owners.iter() {
             let own = || self.all.values().filter(move |r| r.owner == place);
             let live = || own().filter(|r| !r.state.is_over());
-            if owner.live != live().count() || owner.held != live().filter(|r| r.state == State::Held).count() {
+            if owner.live != live().count() || owner.held != live().filter(|r| r.state == BookingState::Held).count() {
                 return Err("the counts of an owner");
             }
             if !own().map(|r| r.number).eq(owner.numbers.iter().copied()) {

@@ -1,19 +1,19 @@
 //! What foreground leaves, shared by background parts (GARA section 4.1): by weight, none more than it wants, none less
 //! than its floor; who would get less is suspended and told so. Divided anew whenever something changes.
 
-use crate::broker::Broker;
+use crate::broker::Bookings;
 use crate::enforce::Place;
-use crate::io::What;
-use crate::state::{Act, State};
+use crate::io::EventKind;
+use crate::state::{BookingState, LifeStep};
 use crate::tables::{Named, Sharer};
 use alloc::vec::Vec;
 use terms::book::Background;
 use terms::ports::Ledger;
-use terms::ports::book::Want;
+use terms::ports::book::Demand;
 
 /// A claim on what is left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Claim {
+pub struct BackgroundClaim {
     /// Weight and floor.
     pub terms: Background,
     /// The most that it wants.
@@ -22,7 +22,7 @@ pub struct Claim {
 
 /// Divides `grant`: each claim's share, in order. Older claims come first: when not all can have their floor, the
 /// youngest of those that would be below theirs is suspended, and what it leaves is divided again.
-pub fn divide(grant: u64, claims: &[Claim]) -> Vec<u64> {
+pub fn divide(grant: u64, claims: &[BackgroundClaim]) -> Vec<u64> {
     let mut takes_part: Vec<bool> = claims.iter().map(|claim| claim.most > 0).collect();
     loop {
         let shares = by_weight(grant, claims, &takes_part);
@@ -38,7 +38,7 @@ pub fn divide(grant: u64, claims: &[Claim]) -> Vec<u64> {
 }
 
 /// Weighted max-min: who wants less than their share leaves the rest to the others.
-fn by_weight(grant: u64, claims: &[Claim], takes_part: &[bool]) -> Vec<u64> {
+fn by_weight(grant: u64, claims: &[BackgroundClaim], takes_part: &[bool]) -> Vec<u64> {
     let mut shares = alloc::vec![0; claims.len()];
     let mut open: Vec<usize> = (0..claims.len()).filter(|&n| takes_part[n]).collect();
     let mut left = grant;
@@ -57,7 +57,7 @@ fn by_weight(grant: u64, claims: &[Claim], takes_part: &[bool]) -> Vec<u64> {
     shares
 }
 
-impl Broker {
+impl Bookings {
     /// A background part's window is open (or not: it wants nothing).
     pub(crate) fn share(&mut self, resource: u32, place: Place, terms: Background, most: u64, packet: u32) {
         let named = self.resources.get_mut(resource);
@@ -76,7 +76,7 @@ impl Broker {
     }
 
     /// What background has is given back to the ledger while the book counts foreground, which never waits for it.
-    pub(crate) fn lay_down<L: Ledger>(&mut self, ledger: &mut L) {
+    pub(crate) fn release_background<L: Ledger>(&mut self, ledger: &mut L) {
         while let Some(&resource) = self.force.lent.first() {
             self.take_down(ledger, resource);
             self.force.laid.insert(resource);
@@ -92,7 +92,7 @@ impl Broker {
     }
 
     /// Divides anew what is left of every resource on which something has changed, and takes up what was laid down.
-    pub(crate) fn share_out<L: Ledger>(&mut self, ledger: &mut L) {
+    pub(crate) fn divide_background<L: Ledger>(&mut self, ledger: &mut L) {
         while let Some(resource) = self.force.laid.pop_first() {
             if self.force.touched.contains(&resource) {
                 continue;
@@ -118,7 +118,8 @@ impl Broker {
             part.steps.iter().find(|step| step.window.contains(today)).map(|step| step.window.end())
         };
         let (Some(id), Some(end)) = (named.id, named.sharing.iter().filter_map(has).max()) else { return };
-        let want = Want { amount: named.sharing.values().map(|sharer| sharer.share).sum(), packet: self.least(named) };
+        let want =
+            Demand { amount: named.sharing.values().map(|sharer| sharer.share).sum(), packet: self.least(named) };
         let lent = ledger.lend(self.now, id, self.clock.agents(end), want);
         self.resources.get_mut(resource).lent = lent;
         if lent.is_some() {
@@ -140,10 +141,10 @@ impl Broker {
         let grant = self.grant(ledger, resource);
         self.resources.get_mut(resource).grant = grant;
         let named = self.resources.get(resource);
-        let claims: Vec<(Place, Claim)> = named
+        let claims: Vec<(Place, BackgroundClaim)> = named
             .sharing
             .iter()
-            .map(|(place, sharer)| (*place, Claim { terms: sharer.terms, most: sharer.most }))
+            .map(|(place, sharer)| (*place, BackgroundClaim { terms: sharer.terms, most: sharer.most }))
             .collect();
         let shares = divide(grant, &claims.iter().map(|(_, claim)| *claim).collect::<Vec<_>>());
         let kind = named.kind;
@@ -153,7 +154,7 @@ impl Broker {
             let told = core::mem::replace(&mut sharer.told, true);
             if from != share || !told {
                 self.set_due(resource, place, share, false);
-                self.fact(place.0, What::Share { part: place.1, kind, from, to: share });
+                self.fact(place.0, EventKind::Share { part: place.1, kind, from, to: share });
             }
             self.suspend_or_resume(place.0);
         }
@@ -178,8 +179,8 @@ impl Broker {
             part.background.is_some() && part.is_open(today) && sharing.is_none_or(|sharer| sharer.share == 0)
         };
         let act = match (r.state, (0..r.parts.len()).any(starved)) {
-            (State::Active, true) => Act::Suspend,
-            (State::Suspended, false) => Act::Resume,
+            (BookingState::Active, true) => LifeStep::Suspend,
+            (BookingState::Suspended, false) => LifeStep::Resume,
             _ => return,
         };
         if let Ok(state) = r.state.after(act)

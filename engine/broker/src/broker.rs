@@ -4,9 +4,9 @@ use crate::config::Config;
 use crate::draw::{ByHandle, Draw};
 use crate::enforce::Force;
 use crate::grants::Grants;
-use crate::io::{Call, CallId, Clock, Event, Input, Output, Record, Reply, What};
+use crate::io::{CalendarOffset, Call, CallId, Event, EventKind, Input, JournalRecord, Output, Reply};
 use crate::journal::Pending;
-use crate::refusal::{Refusal, Why};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::refusals::Refusals;
 use crate::reservation::{Number, Part, Reservation};
 use crate::tables::{Owners, Resources};
@@ -15,18 +15,18 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use terms::Time;
-use terms::book::{Caller, Handle, Role, foreign};
-use terms::ports::{Ledger, Policy};
+use terms::book::{Caller, Handle, CallerRole, foreign};
+use terms::ports::{Ledger, PolicyPort};
 
 /// The book of one agent.
 ///
-/// One input, then drain [`Broker::poll`]; come back at [`Broker::wake_at`] with [`Input::Wake`]. Before the first call:
+/// One input, then drain [`Bookings::poll`]; come back at [`Bookings::wake_at`] with [`Input::Wake`]. Before the first call:
 /// [`Input::Clock`], every record of the journal, [`Input::Recovered`].
 #[derive(Clone)]
-pub struct Broker {
+pub struct Bookings {
     pub(crate) config: Config,
     pub(crate) draw: Draw,
-    pub(crate) clock: Clock,
+    pub(crate) clock: CalendarOffset,
     /// The agent's clock, as it was last told.
     pub(crate) now: Time,
     pub(crate) started: bool,
@@ -49,9 +49,9 @@ pub struct Broker {
     /// Calls that wait until what concerns their reservation is written.
     pub(crate) waiting: BTreeMap<Number, VecDeque<(CallId, Caller, Call)>>,
     /// What has happened by time alone and is not on its way to the store yet.
-    pub(crate) facts: BTreeMap<Number, Vec<What>>,
+    pub(crate) facts: BTreeMap<Number, Vec<EventKind>>,
     /// Records to delete.
-    pub(crate) doomed: Vec<Record>,
+    pub(crate) doomed: Vec<JournalRecord>,
     /// Not before then is what failed written again; the agent's clock.
     pub(crate) write_again: Time,
     pub(crate) events: VecDeque<Event>,
@@ -64,14 +64,14 @@ pub struct Broker {
     pub(crate) out: VecDeque<Output>,
 }
 
-impl Broker {
+impl Bookings {
     /// An empty book, which draws its handles from `seed`: from the system in a daemon, from the run's in a simulation.
     /// No seed is ever used twice.
-    pub fn new(config: Config, seed: [u8; 32]) -> Broker {
-        Broker {
+    pub fn new(config: Config, seed: [u8; 32]) -> Bookings {
+        Bookings {
             config,
             draw: Draw::new(seed),
-            clock: Clock::default(),
+            clock: CalendarOffset::default(),
             now: Time::ZERO,
             started: false,
             owners: Owners::default(),
@@ -100,18 +100,18 @@ impl Broker {
     }
 
     /// Takes one input.
-    pub fn handle<W: Ledger + Policy>(&mut self, now: Time, world: &mut W, input: Input) {
+    pub fn handle<W: Ledger + PolicyPort>(&mut self, now: Time, world: &mut W, input: Input) {
         debug_assert!(self.out.is_empty(), "one input, then drain");
         self.now = self.now.max(now);
         if counts_foreground(&input) {
-            self.lay_down(world);
+            self.release_background(world);
         }
         match input {
             Input::Recovering(record) => return self.recovering(world, record),
             Input::Recovered => self.recovered(world),
             Input::Clock(clock) => self.set_clock(world, clock),
             Input::Call { id, .. } if !self.started => {
-                return self.say(Output::Reply { id, reply: Err(Refusal::plain(Why::Starting)) });
+                return self.say(Output::Reply { id, reply: Err(Refusal::plain(RefusalReason::Starting)) });
             }
             Input::Call { id, caller, call } => {
                 self.sum_up(world.sums());
@@ -126,8 +126,8 @@ impl Broker {
         }
         if self.started {
             self.pass(world);
-            self.share_out(world);
-            self.press_all();
+            self.divide_background(world);
+            self.issue_orders();
             self.flush();
             self.count_refusals();
         }
@@ -160,7 +160,7 @@ impl Broker {
     }
 
     /// Where a reservation is in its life, for whoever may see everything.
-    pub fn peek(&self, handle: Handle) -> Option<crate::State> {
+    pub fn peek(&self, handle: Handle) -> Option<crate::BookingState> {
         self.all.get(self.handles.get(&handle)?).filter(|r| !r.unborn).map(|r| r.state)
     }
 
@@ -191,7 +191,7 @@ impl Broker {
         }
     }
 
-    fn call<W: Ledger + Policy>(&mut self, world: &mut W, id: CallId, caller: Caller, call: Call) {
+    fn call<W: Ledger + PolicyPort>(&mut self, world: &mut W, id: CallId, caller: Caller, call: Call) {
         let reply = match call {
             Call::Enquire(ask) => self.enquire(world, &caller, ask),
             Call::Create { ask, hold, key } => return self.create(world, id, caller, ask, hold, key),
@@ -213,7 +213,7 @@ impl Broker {
     }
 
     /// A call that changes a reservation: at once, or when what is on its way to the store has come there.
-    pub(crate) fn change<W: Ledger + Policy>(
+    pub(crate) fn change<W: Ledger + PolicyPort>(
         &mut self,
         world: &mut W,
         id: CallId,
@@ -222,7 +222,7 @@ impl Broker {
         call: Call,
     ) {
         let Some(r) = self.all.get(&number) else {
-            return self.reply(id, Err(Refusal::plain(Why::UnknownHandle)));
+            return self.reply(id, Err(Refusal::plain(RefusalReason::UnknownHandle)));
         };
         if r.busy.is_some() {
             return self.wait(number, id, caller, call);
@@ -235,7 +235,7 @@ impl Broker {
             Call::Cancel(_) => self.cancel(world, id, number, &caller),
             Call::Create { ask, hold, key } => self.create(world, id, caller, ask, hold, key),
             // No other call waits for a reservation.
-            _ => self.reply(id, Err(Refusal::plain(Why::UnknownHandle))),
+            _ => self.reply(id, Err(Refusal::plain(RefusalReason::UnknownHandle))),
         }
     }
 
@@ -245,24 +245,27 @@ impl Broker {
         if queue.len() < limit {
             return queue.push_back((id, caller, call));
         }
-        self.reply(id, Err(Refusal::plain(Why::Limit { what: "calls that wait for one reservation", limit })));
+        self.reply(
+            id,
+            Err(Refusal::plain(RefusalReason::Limit { what: "calls that wait for one reservation", limit })),
+        );
     }
 
     /// The reservation of this handle, for somebody who may read it, or also write. Whoever may not learns nothing.
     pub(crate) fn find(&self, caller: &Caller, handle: Handle, write: bool) -> Result<Number, Refusal> {
         let number = self.handles.get(&handle).copied();
         let r = number.and_then(|number| self.all.get(&number)).filter(|r| !r.unborn && self.may(caller, r, write));
-        r.map(|r| r.number).ok_or_else(|| Refusal::plain(Why::UnknownHandle))
+        r.map(|r| r.number).ok_or_else(|| Refusal::plain(RefusalReason::UnknownHandle))
     }
 
     pub(crate) fn may(&self, caller: &Caller, r: &Reservation, write: bool) -> bool {
         let owner = &*self.owners.get(r.owner).name;
         match caller.role {
-            Role::Operator => true,
-            Role::Auditor if !write => true,
-            Role::Auditor | Role::Owner => *owner == *caller.name,
+            CallerRole::Operator => true,
+            CallerRole::Auditor if !write => true,
+            CallerRole::Auditor | CallerRole::Owner => *owner == *caller.name,
             // What names no members was made by no broker.
-            Role::Broker => !r.members.is_empty() && foreign(owner) == caller.domain(),
+            CallerRole::Broker => !r.members.is_empty() && foreign(owner) == caller.domain(),
         }
     }
 

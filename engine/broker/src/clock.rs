@@ -1,9 +1,9 @@
 //! Calendar time and the agent's clock.
 
-use crate::io::Clock;
+use crate::io::CalendarOffset;
 use terms::{Time, Window};
 
-impl Clock {
+impl CalendarOffset {
     /// Calendar time at this instant of the agent's clock.
     pub fn calendar(&self, now: Time) -> Time {
         shift(now, self.ahead_ns)

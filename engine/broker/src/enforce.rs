@@ -2,10 +2,10 @@
 //! on one resource nothing is raised while something that is to be lowered is under way, so that adjacent windows
 //! never overlap in the kernel.
 
-use crate::broker::Broker;
-use crate::io::{Action, Order, OrderId, Output, What};
+use crate::broker::Bookings;
+use crate::io::{EventKind, Order, OrderAction, OrderId, Output};
 use crate::reservation::Number;
-use crate::state::State;
+use crate::state::BookingState;
 use crate::view::Enforced;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
@@ -133,12 +133,12 @@ impl Force {
     }
 }
 
-impl Broker {
+impl Bookings {
     /// Computes what every part of a reservation is to have now. Background parts have their share.
     pub(crate) fn update_due(&mut self, number: Number) {
         let today = self.today();
         let Some(r) = self.all.get(&number) else { return };
-        let in_force = !(r.unborn || r.state.is_over() || r.state == State::Held);
+        let in_force = !(r.unborn || r.state.is_over() || r.state == BookingState::Held);
         for part in 0..r.parts.len() {
             let Some(p) = self.all.get(&number).and_then(|r| r.parts.get(part)) else { continue };
             let (resource, most, packet) = (p.resource, if in_force { p.amount(today) } else { 0 }, p.shape.packet);
@@ -174,7 +174,7 @@ impl Broker {
     }
 
     /// Says what has to be said, on every resource where something has changed.
-    pub(crate) fn press_all(&mut self) {
+    pub(crate) fn issue_orders(&mut self) {
         let mut from = 0;
         while let Some(&(resource, _)) = self.force.dirty.range((from, (0, 0))..).next() {
             self.press(resource);
@@ -204,7 +204,7 @@ impl Broker {
 
     /// The next step from what was told towards what is due, and whether it takes something away. `None`: there is
     /// none, or one is under way, or it is not yet time to try again.
-    fn step(&mut self, place: Place) -> Option<(Action, Option<Told>, bool)> {
+    fn step(&mut self, place: Place) -> Option<(OrderAction, Option<Told>, bool)> {
         let live = self.force.live.get(&place)?;
         if live.under_way.is_some() || live.again > self.now {
             return None;
@@ -219,13 +219,13 @@ impl Broker {
             }
             (Some(told), Some(wanted)) if told == wanted => return None,
             (None, Some((binding, amount))) => {
-                (Action::Enable { binding: binding.clone(), amount }, Some((binding, amount)), false)
+                (OrderAction::Enable { binding: binding.clone(), amount }, Some((binding, amount)), false)
             }
             (Some((old, had)), Some((binding, amount))) if old == binding => {
-                (Action::Change { binding: binding.clone(), amount }, Some((binding, amount)), amount < had)
+                (OrderAction::Change { binding: binding.clone(), amount }, Some((binding, amount)), amount < had)
             }
             // Gone, or for others: what they had goes first.
-            (Some((old, _)), _) => (Action::Disable { binding: old }, None, true),
+            (Some((old, _)), _) => (OrderAction::Disable { binding: old }, None, true),
         };
         Some(step)
     }
@@ -240,7 +240,7 @@ impl Broker {
         (part.binding.is_some() || !needs).then(|| (part.binding.clone(), due))
     }
 
-    fn order(&mut self, resource: u32, place: Place, action: Action, holds: Option<Told>, lowers: bool) {
+    fn order(&mut self, resource: u32, place: Place, action: OrderAction, holds: Option<Told>, lowers: bool) {
         let Some(r) = self.all.get(&place.0) else { return };
         let Some(part) = r.parts.get(place.1) else { return };
         let id = OrderId(self.force.next);
@@ -275,14 +275,14 @@ impl Broker {
             Ok(()) => {
                 live.told = holds;
                 (live.again, live.wait) = (Time::ZERO, Span::ZERO);
-                live.failed.take().map(|_| What::InForce { part: place.1 })
+                live.failed.take().map(|_| EventKind::InForce { part: place.1 })
             }
             Err(text) => {
                 live.wait = live.wait.saturating_add(live.wait).max(FIRST_WAIT).min(LONGEST_WAIT);
                 live.again = now.saturating_add(live.wait);
                 self.force.retries.insert((live.again, resource, place));
                 let first = live.failed.replace(text.clone()).is_none();
-                first.then_some(What::Failing { part: place.1, text })
+                first.then_some(EventKind::Failing { part: place.1, text })
             }
         };
         if let Some(what) = what {

@@ -3,11 +3,11 @@
 
 use crate::reservation::Part;
 use crate::tables::most_of;
-use admit::profile::Profile;
+use admit::profile::UseProfile;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use terms::book::Step;
+use terms::book::RateStep;
 
 /// By what a part was granted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Grant {
 pub(crate) struct Grants {
     names: BTreeMap<Grant, u32>,
     all: Vec<Grant>,
-    totals: BTreeMap<Account, BTreeMap<u32, Profile>>,
+    totals: BTreeMap<Account, BTreeMap<u32, UseProfile>>,
 }
 
 /// A rule, and a group of it; the empty one: all who use the rule.
@@ -64,13 +64,13 @@ impl Grants {
 
     /// The most that is had of a resource under a rule, in a group of it or (empty) by all, at any instant of these steps, with
     /// these steps added.
-    pub(crate) fn together(&self, rule: &str, group: &str, resource: Option<u32>, steps: &[Step]) -> u64 {
+    pub(crate) fn together(&self, rule: &str, group: &str, resource: Option<u32>, steps: &[RateStep]) -> u64 {
         let totals = self.totals.get(&(Box::from(rule), Box::from(group)));
         most_of(totals.zip(resource).and_then(|(totals, resource)| totals.get(&resource)), steps)
     }
 
     /// The sums, for audits: account, resource, sum.
-    pub(crate) fn totals(&self) -> impl Iterator<Item = (&Account, u32, &Profile)> {
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (&Account, u32, &UseProfile)> {
         self.totals.iter().flat_map(|(account, totals)| totals.iter().map(move |(of, total)| (account, *of, total)))
     }
 }

@@ -5,12 +5,12 @@
 //!
 //! Windows in calls, answers and events are calendar time (UTC); `now` is the agent's own; [`Input::Clock`] tells how they differ.
 
-use crate::refusal::{Offered, Refusal};
-use crate::state::State;
-use crate::view::{ResourceView, View};
+use crate::refusal::{OfferedPart, Refusal};
+use crate::state::BookingState;
+use crate::view::{BookingView, ResourceView};
 use alloc::string::String;
 use alloc::vec::Vec;
-use terms::book::{Background, Binding, Caller, Guarantee, Handle, Kind, ResourceId, Shape};
+use terms::book::{Background, Binding, Caller, Guarantee, Handle, PacketShape, ResourceId, ResourceKind};
 use terms::{Span, Time, Window};
 
 /// A call on its way, by a number that the driver gives.
@@ -29,7 +29,7 @@ pub struct OrderId(pub u64);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
     /// A record of the journal, from an earlier life; all of them before [`Input::Recovered`], in any order.
-    Recovering(Record),
+    Recovering(JournalRecord),
     /// That was all. Calls are refused before it.
     Recovered,
     /// Somebody calls.
@@ -58,7 +58,7 @@ pub enum Input {
         result: Result<(), String>,
     },
     /// How calendar time and the agent's clock differ.
-    Clock(Clock),
+    Clock(CalendarOffset),
     /// Signalled reservations, the capacity, or the being there of a resource have changed.
     Resource(ResourceId),
     /// The rules have changed.
@@ -69,7 +69,7 @@ pub enum Input {
 
 /// Calendar time is the agent's clock plus `ahead_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Clock {
+pub struct CalendarOffset {
     /// By how much calendar time is ahead, nanoseconds.
     pub ahead_ns: i64,
     /// How far calendar time may be off.
@@ -80,11 +80,11 @@ pub struct Clock {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
     /// What would be granted? Nothing is held.
-    Enquire(Ask),
+    Enquire(BookingRequest),
     /// Reserve, all parts or none.
     Create {
         /// What.
-        ask: Ask,
+        ask: BookingRequest,
         /// For how long it is only held, until [`Call::Commit`]; `None`: it is booked at once.
         hold: Option<Span>,
         /// The same key of an owner with the same request has one effect; with another it is refused. Empty: none.
@@ -99,7 +99,7 @@ pub enum Call {
         /// Which.
         handle: Handle,
         /// What.
-        change: Change,
+        change: BookingChange,
     },
     /// Say whose packets or processes a part is for, or (`None`) nobody's.
     Bind {
@@ -118,7 +118,7 @@ pub enum Call {
     List(Matching),
     /// What happened to one after the event of this number (0: all that is kept), oldest first, a page.
     History(Handle, u64),
-    /// What happened after this event, oldest first; see [`Answer::Events`].
+    /// What happened after this event, oldest first; see [`CallResult::Events`].
     Since {
         /// Its number; 0: from the oldest that is kept.
         seq: u64,
@@ -134,7 +134,7 @@ pub enum Call {
 
 /// A request for resources.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Ask {
+pub struct BookingRequest {
     /// What of which resources; at least one.
     pub parts: Vec<PartAsk>,
     /// When.
@@ -159,7 +159,7 @@ pub struct PartAsk {
     /// Whether it only shares what foreground leaves; `amount` is the most that it can use.
     pub background: Option<Background>,
     /// How its packets travel.
-    pub shape: Shape,
+    pub shape: PacketShape,
     /// Whose packets or processes, if that is known already.
     pub binding: Option<Binding>,
 }
@@ -216,9 +216,9 @@ impl Default for When {
 
 /// What to change of a reservation; `None` leaves as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Change {
+pub struct BookingChange {
     /// New amounts: of which part, which must be of this kind, how much. All steps of the part get it.
-    pub amounts: Vec<(usize, Kind, u64)>,
+    pub amounts: Vec<(usize, ResourceKind, u64)>,
     /// A new start, of the first step; not of one that has begun.
     pub start: Option<Time>,
     /// A new end, of the last step; [`Time::FOREVER`]: open.
@@ -239,7 +239,7 @@ pub struct Matching {
     /// With a part of this resource.
     pub resource: Option<String>,
     /// In one of these states; empty: all that are not over.
-    pub states: Vec<State>,
+    pub states: Vec<BookingState>,
     /// With a window that meets this one.
     pub window: Option<Window>,
     /// Created after this one, which itself is not listed: for the next page.
@@ -249,19 +249,19 @@ pub struct Matching {
 }
 
 /// The answer to a call.
-pub type Reply = Result<Answer, Refusal>;
+pub type Reply = Result<CallResult, Refusal>;
 
 /// What came of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum CallResult {
     /// What would be granted, part by part.
     Enquired(Enquired),
     /// The reservation as it is after the call.
-    Reservation(View),
+    Reservation(BookingView),
     /// Those that match.
     List {
         /// These.
-        views: Vec<View>,
+        views: Vec<BookingView>,
         /// Whether there are more.
         more: bool,
     },
@@ -282,7 +282,7 @@ pub enum Answer {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Enquired {
     /// What each part would get now; `None`: the request as it stands would be refused.
-    pub granted: Option<Vec<Offered>>,
+    pub granted: Option<Vec<OfferedPart>>,
     /// Why it would be refused, and what would be possible.
     pub refusal: Option<Refusal>,
     /// What there is, part by part.
@@ -293,7 +293,7 @@ pub struct Enquired {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Free {
     /// What amounts count.
-    pub kind: Kind,
+    pub kind: ResourceKind,
     /// What it could have at most over its whole window (of a series: over the first).
     pub free: u64,
     /// What a promise would be worth.
@@ -319,7 +319,7 @@ pub enum Output {
     /// A record of the journal is not what its form says; it is left out. The operator must know, and decide.
     Corrupt {
         /// Where.
-        table: Table,
+        table: RecordTable,
         /// Under which key.
         key: Vec<u8>,
         /// What is wrong with it.
@@ -333,16 +333,16 @@ pub struct Batch {
     /// Its name; they grow by one.
     pub id: BatchId,
     /// In no order that matters; a key is named once.
-    pub records: Vec<Record>,
+    pub records: Vec<JournalRecord>,
     /// It gives something back, or says what has happened already: a store that keeps room for the worst day uses it for this.
     pub urgent: bool,
 }
 
 /// A record: what a store keeps without understanding it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Record {
+pub struct JournalRecord {
     /// Where.
-    pub table: Table,
+    pub table: RecordTable,
     /// Under which key: at most 128 bytes.
     pub key: Vec<u8>,
     /// What; `None`: the key is deleted.
@@ -351,7 +351,7 @@ pub struct Record {
 
 /// Where a record belongs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Table {
+pub enum RecordTable {
     /// Reservations, by handle. Told when recovering.
     Reservation,
     /// Events, by number. Told when recovering.
@@ -374,14 +374,14 @@ pub struct Order {
     /// Whether it is background (an AF class), not foreground (EF).
     pub background: bool,
     /// How its packets travel.
-    pub shape: Shape,
+    pub shape: PacketShape,
     /// What.
-    pub action: Action,
+    pub action: OrderAction,
 }
 
 /// What is to be made so. All of them may be repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action {
+pub enum OrderAction {
     /// From now on these have this amount.
     Enable {
         /// Whose; `None`: the resource needs no binding.
@@ -417,14 +417,14 @@ pub struct Event {
     /// Of which group.
     pub group: String,
     /// What.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum EventKind {
     /// It was created, held or booked.
-    Created(State),
+    Created(BookingState),
     /// What was held is booked.
     Committed,
     /// Amounts, windows or the label changed.
@@ -441,13 +441,13 @@ pub enum What {
     /// A window ended, and another is ahead.
     Paused,
     /// It is over.
-    Over(State),
+    Over(BookingState),
     /// A background part's share has changed (0: suspended).
     Share {
         /// Which part.
         part: usize,
         /// What its amounts count.
-        kind: Kind,
+        kind: ResourceKind,
         /// What it had.
         from: u64,
         /// What it has.
@@ -470,7 +470,7 @@ pub enum What {
         /// Which part.
         part: usize,
         /// What its amounts count.
-        kind: Kind,
+        kind: ResourceKind,
         /// From when on; calendar time.
         first: Time,
         /// How much is missing at most, of all that was promised.
@@ -478,21 +478,21 @@ pub enum What {
     },
 }
 
-impl What {
+impl EventKind {
     /// Its name in documents.
     pub const fn name(&self) -> &'static str {
         match self {
-            What::Created(_) => "created",
-            What::Committed => "committed",
-            What::Modified => "modified",
-            What::Bound { .. } => "bound",
-            What::Opened => "opened",
-            What::Paused => "paused",
-            What::Over(state) => state.name(),
-            What::Share { .. } => "share",
-            What::Failing { .. } => "failing",
-            What::InForce { .. } => "in_force",
-            What::Short { .. } => "short",
+            EventKind::Created(_) => "created",
+            EventKind::Committed => "committed",
+            EventKind::Modified => "modified",
+            EventKind::Bound { .. } => "bound",
+            EventKind::Opened => "opened",
+            EventKind::Paused => "paused",
+            EventKind::Over(state) => state.name(),
+            EventKind::Share { .. } => "share",
+            EventKind::Failing { .. } => "failing",
+            EventKind::InForce { .. } => "in_force",
+            EventKind::Short { .. } => "short",
         }
     }
 }

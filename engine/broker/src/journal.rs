@@ -1,20 +1,20 @@
 //! Journal before reply: what changes is said as a batch, counts from that moment, and is undone if the batch cannot be
 //! written. What happens by time alone cannot be undone, and is written again.
 
-use crate::broker::Broker;
+use crate::broker::Bookings;
 pub(crate) use crate::io::BatchId;
-use crate::io::{Answer, Batch, CallId, Event, Output, Record, Table, What};
+use crate::io::{Batch, CallId, CallResult, Event, EventKind, JournalRecord, Output, RecordTable};
 use crate::record::{Writing, WritingPart, audit};
-use crate::refusal::{Refusal, Why};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::reservation::{Number, Part, Reservation};
-use crate::state::State;
+use crate::state::BookingState;
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use terms::Span;
 use terms::book::{Binding, Caller, Handle};
 use terms::ports::book::SlotKey;
-use terms::ports::{Ledger, Policy};
+use terms::ports::{Ledger, PolicyPort};
 
 /// How long after a failure what happened by time alone is written again.
 const AGAIN: Span = Span::from_secs(1);
@@ -52,7 +52,7 @@ pub(crate) enum Written {
     Cancel(Number),
     /// Only the audit knows of it.
     Refused(Refusal),
-    Facts(Vec<(Number, Vec<What>)>),
+    Facts(Vec<(Number, Vec<EventKind>)>),
     /// How many refusals of whom had no row of their own.
     Counted(Vec<(Box<str>, u64)>),
 }
@@ -83,13 +83,13 @@ pub(crate) fn key_of(number: Number) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
-impl Broker {
+impl Bookings {
     /// Writes a change: the reservation as it will be, what happens to it, who decided.
     pub(crate) fn write(
         &mut self,
         next: &Reservation,
         change: Written,
-        whats: &[What],
+        whats: &[EventKind],
         reply: CallId,
         decided: &Decided<'_>,
     ) -> BatchId {
@@ -106,7 +106,7 @@ impl Broker {
 
     pub(crate) fn append(
         &mut self,
-        mut records: Vec<Record>,
+        mut records: Vec<JournalRecord>,
         change: Written,
         reply: Option<CallId>,
         events: Vec<Event>,
@@ -115,8 +115,8 @@ impl Broker {
         self.next_batch += 1;
         // If this batch fails they stay on the disk, are read when the book is next read, and are deleted then.
         records.append(&mut self.doomed);
-        records.extend(events.iter().map(|event| Record {
-            table: Table::Event,
+        records.extend(events.iter().map(|event| JournalRecord {
+            table: RecordTable::Event,
             key: event.seq.to_be_bytes().to_vec(),
             value: Some(event.encode()),
         }));
@@ -127,7 +127,7 @@ impl Broker {
     }
 
     /// This batch and all before it are on the disk.
-    pub(crate) fn appended<W: Ledger + Policy>(&mut self, world: &mut W, id: BatchId) {
+    pub(crate) fn appended<W: Ledger + PolicyPort>(&mut self, world: &mut W, id: BatchId) {
         while self.pending.front().is_some_and(|pending| pending.id <= id) {
             let Some(pending) = self.pending.pop_front() else { return };
             let number = pending.change.number();
@@ -135,7 +135,7 @@ impl Broker {
             if let Some(number) = number {
                 self.follow(world, number);
                 if !self.force.touched.is_empty() {
-                    self.share_out(world);
+                    self.divide_background(world);
                 }
             }
             for event in pending.events {
@@ -146,8 +146,8 @@ impl Broker {
             match (refusal, number) {
                 (Some(refusal), _) => self.reply(reply, Err(refusal)),
                 (None, Some(number)) => {
-                    let view = self.view(world, number).map(Answer::Reservation);
-                    self.reply(reply, view.ok_or_else(|| Refusal::plain(Why::UnknownHandle)));
+                    let view = self.view(world, number).map(CallResult::Reservation);
+                    self.reply(reply, view.ok_or_else(|| Refusal::plain(RefusalReason::UnknownHandle)));
                 }
                 (None, None) => {}
             }
@@ -158,7 +158,7 @@ impl Broker {
     }
 
     /// What was announced is so.
-    fn complete<W: Ledger + Policy>(&mut self, world: &mut W, change: Written) -> Option<Refusal> {
+    fn complete<W: Ledger + PolicyPort>(&mut self, world: &mut W, change: Written) -> Option<Refusal> {
         match change {
             Written::Create(number) => self.born(number),
             Written::Commit(number) => self.committed(number),
@@ -166,7 +166,7 @@ impl Broker {
             Written::Bind { number, part, binding } => self.bound(number, part, binding),
             Written::Cancel(number) => {
                 self.settled(number);
-                self.finish(world, number, State::Cancelled);
+                self.finish(world, number, BookingState::Cancelled);
             }
             Written::Refused(refusal) => return Some(refusal),
             Written::Facts(_) | Written::Counted(_) => {}
@@ -175,11 +175,11 @@ impl Broker {
     }
 
     /// Nothing of this batch is on the disk.
-    pub(crate) fn append_failed<W: Ledger + Policy>(&mut self, world: &mut W, id: BatchId, text: &str) {
+    pub(crate) fn append_failed<W: Ledger + PolicyPort>(&mut self, world: &mut W, id: BatchId, text: &str) {
         let Ok(place) = self.pending.binary_search_by_key(&id, |pending| pending.id) else { return };
         let Some(pending) = self.pending.remove(place) else { return };
         let number = pending.change.number();
-        let mut refusal = Refusal::plain(Why::NotWritten { text: text.to_string() });
+        let mut refusal = Refusal::plain(RefusalReason::NotWritten { text: text.to_string() });
         match pending.change {
             Written::Create(number) => self.unmake(world, number),
             Written::Modify { number, grown, .. } => {
@@ -213,7 +213,7 @@ impl Broker {
     }
 
     /// What waited for a reservation goes on, until it has to wait again.
-    fn go_on<W: Ledger + Policy>(&mut self, world: &mut W, number: Number) {
+    fn go_on<W: Ledger + PolicyPort>(&mut self, world: &mut W, number: Number) {
         while let Some(queue) = self.waiting.get_mut(&number) {
             if self.all.get(&number).is_some_and(|r| r.busy.is_some()) {
                 return;
@@ -230,7 +230,7 @@ impl Broker {
     }
 
     /// Something happened to a reservation by time alone.
-    pub(crate) fn fact(&mut self, number: Number, what: What) {
+    pub(crate) fn fact(&mut self, number: Number, what: EventKind) {
         self.facts.entry(number).or_default().push(what);
     }
 
@@ -260,7 +260,7 @@ impl Broker {
         }
     }
 
-    fn event(&mut self, r: &Reservation, what: What) -> Event {
+    fn event(&mut self, r: &Reservation, what: EventKind) -> Event {
         let seq = self.next_seq;
         self.next_seq += 1;
         let owner = self.owners.get(r.owner).name.to_string();
@@ -273,7 +273,11 @@ impl Broker {
         while self.events.len() > self.config.events {
             let Some(old) = self.events.pop_front() else { return };
             self.lost_events = true;
-            self.doomed.push(Record { table: Table::Event, key: old.seq.to_be_bytes().to_vec(), value: None });
+            self.doomed.push(JournalRecord {
+                table: RecordTable::Event,
+                key: old.seq.to_be_bytes().to_vec(),
+                value: None,
+            });
         }
     }
 
@@ -305,12 +309,12 @@ impl Broker {
         .encode()
     }
 
-    fn record_of(&self, r: &Reservation) -> Record {
-        Record { table: Table::Reservation, key: key_of(r.number), value: Some(self.encoded(r)) }
+    fn record_of(&self, r: &Reservation) -> JournalRecord {
+        JournalRecord { table: RecordTable::Reservation, key: key_of(r.number), value: Some(self.encoded(r)) }
     }
 
     /// Records under their handle, as earlier builds wrote them, are put where they belong; `old`: their deletions.
-    pub(crate) fn move_records(&mut self, old: Vec<Record>) {
+    pub(crate) fn move_records(&mut self, old: Vec<JournalRecord>) {
         for some in old.chunks(FACTS) {
             let mut records = some.to_vec();
             for record in some {
@@ -322,16 +326,16 @@ impl Broker {
         }
     }
 
-    pub(crate) fn audit_record(&mut self, decided: &Decided<'_>, outcome: &str) -> Record {
+    pub(crate) fn audit_record(&mut self, decided: &Decided<'_>, outcome: &str) -> JournalRecord {
         let Decided { caller, verb, handle, rules } = decided;
         let value = audit(self.today(), &caller.name, verb, *handle, outcome, rules);
-        Record { table: Table::Audit, key: self.audit_key(), value: Some(value) }
+        JournalRecord { table: RecordTable::Audit, key: self.audit_key(), value: Some(value) }
     }
 
     /// A row of the audit about many calls of one caller.
-    pub(crate) fn count_record(&mut self, who: &str, verb: &str, outcome: &str) -> Record {
+    pub(crate) fn count_record(&mut self, who: &str, verb: &str, outcome: &str) -> JournalRecord {
         let value = audit(self.today(), who, verb, None, outcome, &[]);
-        Record { table: Table::Audit, key: self.audit_key(), value: Some(value) }
+        JournalRecord { table: RecordTable::Audit, key: self.audit_key(), value: Some(value) }
     }
 
     fn audit_key(&mut self) -> Vec<u8> {

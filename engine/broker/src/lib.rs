@@ -1,7 +1,7 @@
 //! The book: reservations of any resource, now or for later, under one handle, with one life (GARA: Foster, Roy,
 //! Sander, Winkler, "End-to-End Quality of Service for High-End Applications", section 3).
 //!
-//! Reading order: [`io`] (what the book is told and says), [`state`] (the life of a reservation), [`Broker`], `calls` (one
+//! Reading order: [`io`] (what the book is told and says), [`state`] (the life of a reservation), [`Bookings`], `calls` (one
 //! file each) and `ask` (from what is asked to what would be granted), `journal` (before reply), `life` (time passes),
 //! `enforce` (orders to the kernel), [`background`] (what foreground leaves, shared), `recover`, [`record`] (bytes);
 //! [`path`] stands for itself.
@@ -34,10 +34,10 @@ pub mod state;
 mod tables;
 pub mod view;
 
-pub use broker::Broker;
+pub use broker::Bookings;
 pub use config::Config;
 pub use enforce::Due;
-pub use io::{Ask, Batch, Call, Event, Input, Output, PartAsk, Record, Reply, When};
-pub use refusal::{Alternative, Refusal, Why};
-pub use state::{Act, State};
-pub use view::{PartView, ResourceView, View};
+pub use io::{Batch, BookingRequest, Call, Event, Input, JournalRecord, Output, PartAsk, Reply, When};
+pub use refusal::{Alternative, Refusal, RefusalReason};
+pub use state::{BookingState, LifeStep};
+pub use view::{BookingView, PartView, ResourceView};

@@ -3,11 +3,11 @@
 //! The kernel follows the clock at once; the state follows as soon as no change of the reservation is on its way to the
 //! store, and what happened is written then.
 
-use crate::broker::Broker;
-use crate::io::{Record, Table, What};
+use crate::broker::Bookings;
+use crate::io::{EventKind, JournalRecord, RecordTable};
 use crate::journal::key_of;
 use crate::reservation::{Number, Reservation};
-use crate::state::{Act, State};
+use crate::state::{BookingState, LifeStep};
 use terms::Time;
 use terms::ports::Ledger;
 use terms::ports::book::SlotKey;
@@ -16,7 +16,7 @@ use terms::ports::book::SlotKey;
 fn next_look(r: &Reservation, today: Time, retention: terms::Span) -> Option<Time> {
     let at = if r.state.is_over() {
         r.over.saturating_add(retention)
-    } else if r.state == State::Held {
+    } else if r.state == BookingState::Held {
         r.hold_until.min(r.span().1)
     } else {
         r.next_edge(today)?
@@ -24,7 +24,7 @@ fn next_look(r: &Reservation, today: Time, retention: terms::Span) -> Option<Tim
     (at != Time::FOREVER).then_some(at)
 }
 
-impl Broker {
+impl Bookings {
     /// Time passes: everything that is due by now happens.
     pub(crate) fn pass<L: Ledger>(&mut self, ledger: &mut L) {
         let today = self.today();
@@ -57,20 +57,20 @@ impl Broker {
         while let Some(r) = self.all.get_mut(&number).filter(|r| r.busy.is_none() && !r.unborn) {
             let (ended, open) = (r.span().1 <= today, r.is_open(today));
             let act = match r.state {
-                State::Held if ended || r.hold_until <= today => Act::Expire,
-                State::Booked | State::Active | State::Suspended if ended => Act::End,
-                State::Booked if open => Act::Open,
-                State::Active | State::Suspended if !open => Act::Pause,
+                BookingState::Held if ended || r.hold_until <= today => LifeStep::Expire,
+                BookingState::Booked | BookingState::Active | BookingState::Suspended if ended => LifeStep::End,
+                BookingState::Booked if open => LifeStep::Open,
+                BookingState::Active | BookingState::Suspended if !open => LifeStep::Pause,
                 _ => break,
             };
             let Ok(state) = r.state.after(act) else { break };
             if state.is_over() {
                 self.finish(ledger, number, state);
-                self.fact(number, What::Over(state));
+                self.fact(number, EventKind::Over(state));
                 break;
             }
             r.state = state;
-            self.fact(number, if act == Act::Open { What::Opened } else { What::Paused });
+            self.fact(number, if act == LifeStep::Open { EventKind::Opened } else { EventKind::Paused });
         }
         self.update_due(number);
         self.plan(number);
@@ -96,7 +96,7 @@ impl Broker {
     }
 
     /// A reservation is over.
-    pub(crate) fn finish<L: Ledger>(&mut self, ledger: &mut L, number: Number, state: State) {
+    pub(crate) fn finish<L: Ledger>(&mut self, ledger: &mut L, number: Number, state: BookingState) {
         let today = self.today();
         let Some(r) = self.all.get_mut(&number) else { return };
         let was = core::mem::replace(&mut r.state, state);
@@ -114,11 +114,11 @@ impl Broker {
     }
 
     /// What it held is free again, and is its owner's no more.
-    fn uncount<L: Ledger>(&mut self, ledger: &mut L, number: Number, was: State) {
+    fn uncount<L: Ledger>(&mut self, ledger: &mut L, number: Number, was: BookingState) {
         let Some(mut r) = self.all.remove(&number) else { return };
         let owner = self.owners.get_mut(r.owner);
         owner.live -= 1;
-        owner.held -= usize::from(was == State::Held);
+        owner.held -= usize::from(was == BookingState::Held);
         for (n, part) in r.parts.iter_mut().enumerate() {
             self.sum(r.owner, part, -1);
             self.resources.get_mut(part.resource).users.remove(&number);
@@ -152,7 +152,7 @@ impl Broker {
             self.live += 1;
             let owner = self.owners.get_mut(r.owner);
             owner.live += 1;
-            owner.held += usize::from(r.state == State::Held);
+            owner.held += usize::from(r.state == BookingState::Held);
             for (n, part) in r.parts.iter().enumerate() {
                 self.sum(r.owner, part, 1);
                 self.resources.get_mut(part.resource).users.insert(number);
@@ -188,7 +188,7 @@ impl Broker {
     /// It is not shown any more, and its key may be used again.
     fn forget(&mut self, number: Number) {
         let Some(r) = self.all.get(&number) else { return };
-        let record = Record { table: Table::Reservation, key: key_of(number), value: None };
+        let record = JournalRecord { table: RecordTable::Reservation, key: key_of(number), value: None };
         self.finished.remove(&(r.over, number));
         self.doomed.push(record);
         self.drop_all_trace(number);

@@ -14,7 +14,7 @@ pub const MOST_INTERFACES: usize = 65_536;
 
 /// An interface as its agent publishes it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Published {
+pub struct PublishedLink {
     /// Whose it is.
     pub agent: String,
     /// The resource that what leaves it draws on: `net/eth1`.
@@ -33,7 +33,7 @@ type Subnet = (IpAddr, u8);
 /// Who is joined to whom.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    interfaces: Vec<Published>,
+    interfaces: Vec<PublishedLink>,
     /// Interfaces by agent, and by subnet.
     of: BTreeMap<String, Vec<usize>>,
     on: BTreeMap<Subnet, Vec<usize>>,
@@ -70,7 +70,7 @@ fn subnet(address: IpAddr, prefix: u8) -> Subnet {
 
 impl Graph {
     /// Of these interfaces; what is more than [`MOST_INTERFACES`] is left out.
-    pub fn new(mut interfaces: Vec<Published>) -> Graph {
+    pub fn new(mut interfaces: Vec<PublishedLink>) -> Graph {
         interfaces.truncate(MOST_INTERFACES);
         let (mut of, mut on): (BTreeMap<String, Vec<usize>>, BTreeMap<Subnet, Vec<usize>>) = Default::default();
         for (n, interface) in interfaces.iter().enumerate() {
@@ -81,7 +81,7 @@ impl Graph {
     }
 
     /// The interfaces, as they were published.
-    pub fn interfaces(&self) -> &[Published] {
+    pub fn interfaces(&self) -> &[PublishedLink] {
         &self.interfaces
     }
 

@@ -3,14 +3,14 @@
 
 use crate::codec::{Corrupt, Reader, Writer};
 use crate::grants::Grant;
-use crate::io::{Event, What};
+use crate::io::{Event, EventKind};
 use crate::reservation::KeyMark;
-use crate::state::State;
+use crate::state::BookingState;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::book::{Background, Binding, Flow, Handle, Kind, Shape, Step, Task};
+use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape, RateStep, ResourceKind, Task};
 use terms::{Span, Time, Window};
 
 const VERSION: u8 = 1;
@@ -33,7 +33,7 @@ pub struct Stored {
     pub(crate) created: Time,
     pub(crate) over: Time,
     pub(crate) version: u64,
-    pub(crate) state: State,
+    pub(crate) state: BookingState,
     pub(crate) hold_until: Time,
     pub(crate) parts: Vec<StoredPart>,
 }
@@ -42,9 +42,9 @@ pub struct Stored {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredPart {
     pub(crate) resource: String,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<RateStep>,
     pub(crate) background: Option<Background>,
-    pub(crate) shape: Shape,
+    pub(crate) shape: PacketShape,
     pub(crate) binding: Option<Binding>,
     pub(crate) grant: Grant,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Writing<'a, P> {
     pub(crate) created: Time,
     pub(crate) over: Time,
     pub(crate) version: u64,
-    pub(crate) state: State,
+    pub(crate) state: BookingState,
     pub(crate) hold_until: Time,
     pub(crate) parts: P,
 }
@@ -69,9 +69,9 @@ pub(crate) struct Writing<'a, P> {
 /// A part of it.
 pub(crate) struct WritingPart<'a> {
     pub(crate) resource: &'a str,
-    pub(crate) steps: &'a [Step],
+    pub(crate) steps: &'a [RateStep],
     pub(crate) background: Option<Background>,
-    pub(crate) shape: Shape,
+    pub(crate) shape: PacketShape,
     pub(crate) binding: &'a Option<Binding>,
     pub(crate) grant: &'a Grant,
 }
@@ -99,7 +99,7 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
         w.number(self.created.as_nanos());
         w.number(self.over.as_nanos());
         w.number(self.version);
-        w.byte(place(&State::ALL, &self.state));
+        w.byte(place(&BookingState::ALL, &self.state));
         w.number(self.hold_until.as_nanos());
         w.number(self.parts.len() as u64);
         for part in self.parts {
@@ -169,7 +169,7 @@ impl Stored {
             created: time(&mut r)?,
             over: time(&mut r)?,
             version: r.number()?,
-            state: one_of(&State::ALL, r.byte()?)?,
+            state: one_of(&BookingState::ALL, r.byte()?)?,
             hold_until: time(&mut r)?,
             parts: r.list(|r| read_part(r, granted))?,
         };
@@ -192,7 +192,7 @@ fn read_part(r: &mut Reader<'_>, granted: bool) -> Result<StoredPart, Corrupt> {
         resource: r.text()?,
         steps: read_steps(r)?,
         background: r.option(|r| Ok(Background { weight: r.small()?, floor: r.number()? }))?,
-        shape: Shape { packet: r.small()?, rtt: Span::from_nanos(r.number()?) },
+        shape: PacketShape { packet: r.small()?, rtt: Span::from_nanos(r.number()?) },
         binding: r.option(read_binding)?,
         grant: if granted { read_grant(r)? } else { Grant::default() },
     })
@@ -204,7 +204,7 @@ fn read_grant(r: &mut Reader<'_>) -> Result<Grant, Corrupt> {
 }
 
 /// Each step as the gap before it, its length, its amount.
-fn write_steps(w: &mut Writer, steps: &[Step]) {
+fn write_steps(w: &mut Writer, steps: &[RateStep]) {
     let mut at = Time::ZERO;
     w.list(steps, |w, step| {
         w.number(step.window.start().since(at).as_nanos());
@@ -214,7 +214,7 @@ fn write_steps(w: &mut Writer, steps: &[Step]) {
     });
 }
 
-fn read_steps(r: &mut Reader<'_>) -> Result<Vec<Step>, Corrupt> {
+fn read_steps(r: &mut Reader<'_>) -> Result<Vec<RateStep>, Corrupt> {
     let mut at = Time::ZERO;
     let steps = r.list(|r| {
         let over = Corrupt("a window past the end of time");
@@ -227,7 +227,7 @@ fn read_steps(r: &mut Reader<'_>) -> Result<Vec<Step>, Corrupt> {
         if amount > i64::MAX as u64 {
             return Err(Corrupt("an amount that nothing has"));
         }
-        Ok(Step { window, amount })
+        Ok(RateStep { window, amount })
     })?;
     if steps.is_empty() { Err(Corrupt("a part without steps")) } else { Ok(steps) }
 }
@@ -262,7 +262,7 @@ fn write_task(w: &mut Writer, [plain, started]: [u8; 2], task: &Task) {
 
 pub(crate) fn read_binding(r: &mut Reader<'_>) -> Result<Binding, Corrupt> {
     Ok(match r.byte()? {
-        0 => Binding::Flow(Flow {
+        0 => Binding::Flow(BoundFlow {
             src: r.option(read_address)?,
             dst: r.option(read_address)?,
             protocol: r.option(|r| r.byte())?,
@@ -333,60 +333,65 @@ impl Event {
     }
 }
 
-fn write_what(w: &mut Writer, what: &What) {
+fn write_what(w: &mut Writer, what: &EventKind) {
     match what {
-        What::Created(state) => w.raw(&[0, place(&State::ALL, state)]),
-        What::Committed => w.byte(1),
-        What::Modified => w.byte(2),
-        What::Bound { part, binding } => {
+        EventKind::Created(state) => w.raw(&[0, place(&BookingState::ALL, state)]),
+        EventKind::Committed => w.byte(1),
+        EventKind::Modified => w.byte(2),
+        EventKind::Bound { part, binding } => {
             w.byte(3);
             w.number(*part as u64);
             w.option(binding, write_binding);
         }
-        What::Opened => w.byte(4),
-        What::Paused => w.byte(5),
-        What::Over(state) => w.raw(&[6, place(&State::ALL, state)]),
-        What::Share { part, kind, from, to } => {
+        EventKind::Opened => w.byte(4),
+        EventKind::Paused => w.byte(5),
+        EventKind::Over(state) => w.raw(&[6, place(&BookingState::ALL, state)]),
+        EventKind::Share { part, kind, from, to } => {
             w.byte(7);
             w.number(*part as u64);
-            w.byte(place(&Kind::ALL, kind));
+            w.byte(place(&ResourceKind::ALL, kind));
             w.number(*from);
             w.number(*to);
         }
-        What::Failing { part, text } => {
+        EventKind::Failing { part, text } => {
             w.byte(8);
             w.number(*part as u64);
             w.text(text);
         }
-        What::InForce { part } => {
+        EventKind::InForce { part } => {
             w.byte(9);
             w.number(*part as u64);
         }
-        What::Short { part, kind, first, missing } => {
+        EventKind::Short { part, kind, first, missing } => {
             w.byte(10);
             w.number(*part as u64);
-            w.byte(place(&Kind::ALL, kind));
+            w.byte(place(&ResourceKind::ALL, kind));
             w.number(first.as_nanos());
             w.number(*missing);
         }
     }
 }
 
-fn read_what(r: &mut Reader<'_>) -> Result<What, Corrupt> {
+fn read_what(r: &mut Reader<'_>) -> Result<EventKind, Corrupt> {
     Ok(match r.byte()? {
-        0 => What::Created(one_of(&State::ALL, r.byte()?)?),
-        1 => What::Committed,
-        2 => What::Modified,
-        3 => What::Bound { part: r.small()?, binding: r.option(read_binding)? },
-        4 => What::Opened,
-        5 => What::Paused,
-        6 => What::Over(one_of(&State::ALL, r.byte()?)?),
-        7 => What::Share { part: r.small()?, kind: one_of(&Kind::ALL, r.byte()?)?, from: r.number()?, to: r.number()? },
-        8 => What::Failing { part: r.small()?, text: r.text()? },
-        9 => What::InForce { part: r.small()? },
-        10 => What::Short {
+        0 => EventKind::Created(one_of(&BookingState::ALL, r.byte()?)?),
+        1 => EventKind::Committed,
+        2 => EventKind::Modified,
+        3 => EventKind::Bound { part: r.small()?, binding: r.option(read_binding)? },
+        4 => EventKind::Opened,
+        5 => EventKind::Paused,
+        6 => EventKind::Over(one_of(&BookingState::ALL, r.byte()?)?),
+        7 => EventKind::Share {
             part: r.small()?,
-            kind: one_of(&Kind::ALL, r.byte()?)?,
+            kind: one_of(&ResourceKind::ALL, r.byte()?)?,
+            from: r.number()?,
+            to: r.number()?,
+        },
+        8 => EventKind::Failing { part: r.small()?, text: r.text()? },
+        9 => EventKind::InForce { part: r.small()? },
+        10 => EventKind::Short {
+            part: r.small()?,
+            kind: one_of(&ResourceKind::ALL, r.byte()?)?,
             first: time(r)?,
             missing: r.number()?,
         },
@@ -430,7 +435,7 @@ pub(crate) fn audit(
     w.bytes
 }
 
-/// A record of [`crate::io::Table::Audit`], read back.
+/// A record of [`crate::io::RecordTable::Audit`], read back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audited {
     /// When; calendar time.

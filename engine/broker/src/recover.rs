@@ -1,8 +1,8 @@
 //! The book is read from its journal, a resource comes back, the clock is set: what was promised is counted again.
 
-use crate::broker::Broker;
+use crate::broker::Bookings;
 use crate::grants::accounts;
-use crate::io::{Clock, Event, Output, Record, Table, What};
+use crate::io::{CalendarOffset, Event, EventKind, JournalRecord, Output, RecordTable};
 use crate::journal::key_of;
 use crate::record::Stored;
 use crate::reservation::{Number, Part, Reservation};
@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use terms::book::ResourceId;
 use terms::ports::Ledger;
-use terms::ports::book::Want;
+use terms::ports::book::Demand;
 use terms::{Span, Time};
 
 /// When calendar time has moved by more than this against the agent's clock, the ledger is written anew; less does not
@@ -21,25 +21,25 @@ const MOST: u64 = 1 << 62;
 /// Most reservations that are told one by one that their resource has less than was promised.
 const TOLD_SHORT: usize = 1_024;
 
-impl Broker {
+impl Bookings {
     /// A record of an earlier life.
-    pub(crate) fn recovering<L: Ledger>(&mut self, ledger: &L, record: Record) {
-        let Record { table, key, value: Some(value) } = record else { return };
+    pub(crate) fn recovering<L: Ledger>(&mut self, ledger: &L, record: JournalRecord) {
+        let JournalRecord { table, key, value: Some(value) } = record else { return };
         let bad = match table {
-            Table::Reservation => match Stored::decode(&value) {
+            RecordTable::Reservation => match Stored::decode(&value) {
                 Ok(stored) if key != key_of(stored.number) && key != stored.handle.0 => Some("its key is another's"),
                 Ok(stored) if self.handles.contains_key(&stored.handle) => Some("it comes twice"),
                 Ok(stored) if !self.is_possible(&stored) => Some("no book can have written it"),
                 Ok(stored) => {
                     if key == stored.handle.0 {
-                        self.doomed.push(Record { table, key: key.clone(), value: None });
+                        self.doomed.push(JournalRecord { table, key: key.clone(), value: None });
                     }
                     self.restore(ledger, stored);
                     None
                 }
                 Err(corrupt) => Some(corrupt.0),
             },
-            Table::Event => match Event::decode(&value) {
+            RecordTable::Event => match Event::decode(&value) {
                 Ok(event) if event.seq.to_be_bytes()[..] != key[..] => Some("its key is another's"),
                 Ok(event) if event.seq == u64::MAX => Some("no book can have written it"),
                 Ok(event) => {
@@ -49,7 +49,7 @@ impl Broker {
                 }
                 Err(corrupt) => Some(corrupt.0),
             },
-            Table::Audit => None,
+            RecordTable::Audit => None,
         };
         if let Some(what) = bad {
             self.say(Output::Corrupt { table, key, what });
@@ -126,7 +126,11 @@ impl Broker {
         self.lost_events = self.events.front().is_some_and(|event| event.seq > 1);
         while self.events.len() > self.config.events {
             let Some(old) = self.events.pop_front() else { break };
-            self.doomed.push(Record { table: Table::Event, key: old.seq.to_be_bytes().to_vec(), value: None });
+            self.doomed.push(JournalRecord {
+                table: RecordTable::Event,
+                key: old.seq.to_be_bytes().to_vec(),
+                value: None,
+            });
         }
         let numbers: Vec<Number> = self.all.keys().copied().collect();
         for &number in &numbers {
@@ -153,12 +157,12 @@ impl Broker {
         let (today, packet) = (self.today(), crate::ask::packet(named.kind, part.shape.packet));
         for step in part.steps.iter().filter(|step| step.window.end() > today) {
             let window = self.clock.agents_window(step.window).unwrap_or(step.window);
-            part.slots.extend(ledger.adopt(self.now, id, window, Want { amount: step.amount, packet }));
+            part.slots.extend(ledger.adopt(self.now, id, window, Demand { amount: step.amount, packet }));
         }
     }
 
     /// Calendar time differs from the agent's clock by so much.
-    pub(crate) fn set_clock<L: Ledger>(&mut self, ledger: &mut L, clock: Clock) {
+    pub(crate) fn set_clock<L: Ledger>(&mut self, ledger: &mut L, clock: CalendarOffset) {
         self.clock.uncertainty = clock.uncertainty;
         if self.started && clock.ahead_ns.abs_diff(self.clock.ahead_ns) <= MOVED {
             return;
@@ -233,7 +237,7 @@ impl Broker {
             let concerned =
                 |part: &&Part| part.resource == place && part.background.is_none() && part.amount(first) > 0;
             let Some(part) = r.parts.iter().position(|part| concerned(&part)) else { continue };
-            self.fact(number, What::Short { part, kind, first, missing: worst });
+            self.fact(number, EventKind::Short { part, kind, first, missing: worst });
             told += 1;
             if told >= TOLD_SHORT {
                 return;

@@ -2,21 +2,21 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use terms::book::{Kind, Step};
+use terms::book::{RateStep, ResourceKind};
 use terms::{Span, Time, Window};
 
 /// No, and what would be possible.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// Why not.
-    pub why: Why,
+    pub why: RefusalReason,
     /// What would be accepted now, at most three, each of another sort. Nothing of it is held.
     pub alternatives: Vec<Alternative>,
 }
 
 /// Why not.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum RefusalReason {
     /// More was asked of a resource than is free.
     NoRoom {
         /// Which part of the request, from 0.
@@ -49,7 +49,7 @@ pub enum Why {
     /// No such reservation, or it is somebody else's: the answer is the same.
     UnknownHandle,
     /// The reservation is past the point at which this makes sense.
-    WrongState(crate::State),
+    WrongState(crate::BookingState),
     /// The key was used for another request.
     KeyUsed,
     /// What the key made is over; it does not come back.
@@ -57,7 +57,7 @@ pub enum Why {
         /// That.
         handle: terms::book::Handle,
         /// How it ended.
-        state: crate::State,
+        state: crate::BookingState,
     },
     /// These packets or processes have a reservation at that time already.
     Taken {
@@ -102,23 +102,23 @@ pub enum Why {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Alternative {
     /// In which way it differs.
-    pub sort: Sort,
+    pub sort: AlternativeKind,
     /// What each part would get.
-    pub parts: Vec<Offered>,
+    pub parts: Vec<OfferedPart>,
 }
 
 /// What a part would get.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Offered {
+pub struct OfferedPart {
     /// What its amounts count.
-    pub kind: Kind,
+    pub kind: ResourceKind,
     /// How much and when; calendar time.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RateStep>,
 }
 
 /// In which way an alternative differs from what was asked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Sort {
+pub enum AlternativeKind {
     /// As much, as long, at a later time.
     Later,
     /// At the same time, less.
@@ -127,40 +127,40 @@ pub enum Sort {
     Shorter,
 }
 
-impl Why {
+impl RefusalReason {
     /// Its name in documents.
     pub const fn name(&self) -> &'static str {
         match self {
-            Why::NoRoom { .. } => "no_room",
-            Why::Policy { .. } => "policy",
-            Why::NoResource { .. } => "no_resource",
-            Why::UnknownHandle => "unknown_handle",
-            Why::WrongState(_) => "wrong_state",
-            Why::KeyUsed => "key_used",
-            Why::KeyOver { .. } => "key_over",
-            Why::Taken { .. } => "taken",
-            Why::Limit { .. } => "limit",
-            Why::Meaningless { .. } => "meaningless",
-            Why::Clock { .. } => "clock",
-            Why::NotWritten { .. } => "not_written",
-            Why::Starting => "starting",
+            RefusalReason::NoRoom { .. } => "no_room",
+            RefusalReason::Policy { .. } => "policy",
+            RefusalReason::NoResource { .. } => "no_resource",
+            RefusalReason::UnknownHandle => "unknown_handle",
+            RefusalReason::WrongState(_) => "wrong_state",
+            RefusalReason::KeyUsed => "key_used",
+            RefusalReason::KeyOver { .. } => "key_over",
+            RefusalReason::Taken { .. } => "taken",
+            RefusalReason::Limit { .. } => "limit",
+            RefusalReason::Meaningless { .. } => "meaningless",
+            RefusalReason::Clock { .. } => "clock",
+            RefusalReason::NotWritten { .. } => "not_written",
+            RefusalReason::Starting => "starting",
         }
     }
 }
 
 impl Refusal {
     /// With no alternatives.
-    pub fn plain(why: Why) -> Refusal {
+    pub fn plain(why: RefusalReason) -> Refusal {
         Refusal { why, alternatives: Vec::new() }
     }
 
     /// Nothing that is asked at this time makes sense.
     pub fn meaningless(part: Option<usize>, text: impl Into<String>) -> Refusal {
-        Refusal::plain(Why::Meaningless { part, text: text.into() })
+        Refusal::plain(RefusalReason::Meaningless { part, text: text.into() })
     }
 
     /// When the first alternative of this sort would start; calendar time.
-    pub fn starts(&self, sort: Sort) -> Option<Time> {
+    pub fn starts(&self, sort: AlternativeKind) -> Option<Time> {
         let alternative = self.alternatives.iter().find(|alternative| alternative.sort == sort)?;
         alternative.parts.iter().filter_map(|offered| offered.steps.first()).map(|step| step.window.start()).min()
     }

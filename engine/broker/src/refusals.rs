@@ -1,7 +1,7 @@
 //! Refusals in the audit: each of a caller who is refused now and then, and of one who is refused all the time some, with the
 //! others counted together in a row. Otherwise whoever has no right at all could fill the disk of those who have.
 
-use crate::broker::Broker;
+use crate::broker::Bookings;
 use crate::io::CallId;
 use crate::journal::{Decided, Written};
 use crate::refusal::Refusal;
@@ -96,7 +96,7 @@ impl Tally {
     }
 }
 
-impl Broker {
+impl Bookings {
     /// A refusal that policy or the ledger decided goes into the audit before it is said, as far as this caller's rows go.
     pub(crate) fn refuse(&mut self, reply: CallId, refusal: Refusal, decided: &Decided<'_>) {
         let allowance = Allowance {

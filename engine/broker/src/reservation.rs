@@ -1,10 +1,10 @@
 //! A reservation as the book keeps it.
 
 use crate::journal::BatchId;
-use crate::state::State;
+use crate::state::BookingState;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use terms::book::{Background, Binding, Handle, Shape, Step, amount_at};
+use terms::book::{Background, Binding, Handle, PacketShape, RateStep, amount_at};
 use terms::ports::book::SlotKey;
 use terms::{Time, Window};
 
@@ -35,7 +35,7 @@ pub(crate) struct Reservation {
     /// When it was over; of no meaning before.
     pub(crate) over: Time,
     pub(crate) version: u64,
-    pub(crate) state: State,
+    pub(crate) state: BookingState,
     /// Of no meaning unless it is held.
     pub(crate) hold_until: Time,
     pub(crate) parts: Vec<Part>,
@@ -52,11 +52,11 @@ pub(crate) struct Reservation {
 pub(crate) struct Part {
     /// In the book's table of resources.
     pub(crate) resource: u32,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<RateStep>,
     /// What the ledger counts, in no order; none of a background part.
     pub(crate) slots: Vec<SlotKey>,
     pub(crate) background: Option<Background>,
-    pub(crate) shape: Shape,
+    pub(crate) shape: PacketShape,
     pub(crate) binding: Option<Binding>,
     /// By what it was granted: in the book's table of grants.
     pub(crate) grant: u32,
@@ -101,8 +101,8 @@ impl Part {
 }
 
 /// Where `new` is more than `old`, and by how much.
-pub(crate) fn growth(old: &[Step], new: &[Step]) -> Vec<Step> {
-    let mut grown: Vec<Step> = Vec::new();
+pub(crate) fn growth(old: &[RateStep], new: &[RateStep]) -> Vec<RateStep> {
+    let mut grown: Vec<RateStep> = Vec::new();
     for step in new {
         let mut at = step.window.start();
         while at < step.window.end() {
@@ -116,7 +116,7 @@ pub(crate) fn growth(old: &[Step], new: &[Step]) -> Vec<Step> {
             if step.amount > had
                 && let Ok(window) = Window::new(at, until)
             {
-                grown.push(Step { window, amount: step.amount - had });
+                grown.push(RateStep { window, amount: step.amount - had });
             }
             at = until;
         }

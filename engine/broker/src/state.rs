@@ -13,7 +13,7 @@ use terms::Misuse;
 
 /// Where a reservation is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum State {
+pub enum BookingState {
     /// Its amounts are counted until a deadline; nothing has been promised.
     Held,
     /// Promised; its next window is ahead.
@@ -30,38 +30,45 @@ pub enum State {
     Expired,
 }
 
-impl State {
+impl BookingState {
     /// All of them.
-    pub const ALL: [State; 7] =
-        [State::Held, State::Booked, State::Active, State::Suspended, State::Ended, State::Cancelled, State::Expired];
+    pub const ALL: [BookingState; 7] = [
+        BookingState::Held,
+        BookingState::Booked,
+        BookingState::Active,
+        BookingState::Suspended,
+        BookingState::Ended,
+        BookingState::Cancelled,
+        BookingState::Expired,
+    ];
 
     /// Its name in documents.
     pub const fn name(self) -> &'static str {
         match self {
-            State::Held => "held",
-            State::Booked => "booked",
-            State::Active => "active",
-            State::Suspended => "suspended",
-            State::Ended => "ended",
-            State::Cancelled => "cancelled",
-            State::Expired => "expired",
+            BookingState::Held => "held",
+            BookingState::Booked => "booked",
+            BookingState::Active => "active",
+            BookingState::Suspended => "suspended",
+            BookingState::Ended => "ended",
+            BookingState::Cancelled => "cancelled",
+            BookingState::Expired => "expired",
         }
     }
 
     /// Whether it is over.
     pub const fn is_over(self) -> bool {
-        matches!(self, State::Ended | State::Cancelled | State::Expired)
+        matches!(self, BookingState::Ended | BookingState::Cancelled | BookingState::Expired)
     }
 
     /// Whether a window of it is open.
     pub const fn is_open(self) -> bool {
-        matches!(self, State::Active | State::Suspended)
+        matches!(self, BookingState::Active | BookingState::Suspended)
     }
 }
 
 /// What may happen to a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Act {
+pub enum LifeStep {
     /// Its holder decides for it.
     Commit,
     /// The hold's deadline, or its last window, passes.
@@ -84,38 +91,46 @@ pub enum Act {
     Cancel,
 }
 
-impl Act {
+impl LifeStep {
     /// All of them.
-    pub const ALL: [Act; 10] = [
-        Act::Commit,
-        Act::Expire,
-        Act::Open,
-        Act::Pause,
-        Act::End,
-        Act::Suspend,
-        Act::Resume,
-        Act::Modify,
-        Act::Bind,
-        Act::Cancel,
+    pub const ALL: [LifeStep; 10] = [
+        LifeStep::Commit,
+        LifeStep::Expire,
+        LifeStep::Open,
+        LifeStep::Pause,
+        LifeStep::End,
+        LifeStep::Suspend,
+        LifeStep::Resume,
+        LifeStep::Modify,
+        LifeStep::Bind,
+        LifeStep::Cancel,
     ];
 }
 
-impl State {
+impl BookingState {
     /// The table of edges.
     ///
     /// # Errors
     /// [`Misuse::WrongState`] for an act that is not in it.
-    pub const fn after(self, act: Act) -> Result<State, Misuse> {
+    pub const fn after(self, act: LifeStep) -> Result<BookingState, Misuse> {
         Ok(match (self, act) {
-            (State::Held, Act::Commit) => State::Booked,
-            (State::Held, Act::Expire) => State::Expired,
-            (State::Booked, Act::Open) => State::Active,
-            (State::Active | State::Suspended, Act::Pause) => State::Booked,
-            (State::Booked | State::Active | State::Suspended, Act::End) => State::Ended,
-            (State::Active, Act::Suspend) => State::Suspended,
-            (State::Suspended, Act::Resume) => State::Active,
-            (State::Held | State::Booked | State::Active | State::Suspended, Act::Modify | Act::Bind) => self,
-            (State::Held | State::Booked | State::Active | State::Suspended, Act::Cancel) => State::Cancelled,
+            (BookingState::Held, LifeStep::Commit) => BookingState::Booked,
+            (BookingState::Held, LifeStep::Expire) => BookingState::Expired,
+            (BookingState::Booked, LifeStep::Open) => BookingState::Active,
+            (BookingState::Active | BookingState::Suspended, LifeStep::Pause) => BookingState::Booked,
+            (BookingState::Booked | BookingState::Active | BookingState::Suspended, LifeStep::End) => {
+                BookingState::Ended
+            }
+            (BookingState::Active, LifeStep::Suspend) => BookingState::Suspended,
+            (BookingState::Suspended, LifeStep::Resume) => BookingState::Active,
+            (
+                BookingState::Held | BookingState::Booked | BookingState::Active | BookingState::Suspended,
+                LifeStep::Modify | LifeStep::Bind,
+            ) => self,
+            (
+                BookingState::Held | BookingState::Booked | BookingState::Active | BookingState::Suspended,
+                LifeStep::Cancel,
+            ) => BookingState::Cancelled,
             _ => return Err(Misuse::WrongState),
         })
     }

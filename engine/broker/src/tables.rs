@@ -1,11 +1,11 @@
 //! Who owns reservations and of what they are: names as small numbers, with what is summed up under each.
 
 use crate::reservation::{Number, Part};
-use admit::profile::Profile;
+use admit::profile::UseProfile;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use terms::book::{Background, Kind, ResourceId, Step};
+use terms::book::{Background, RateStep, ResourceId, ResourceKind};
 use terms::ports::Ledger;
 use terms::ports::book::SlotKey;
 
@@ -35,7 +35,7 @@ pub(crate) struct Owner {
     /// All of them, also those that are over.
     pub(crate) numbers: BTreeSet<Number>,
     /// What their foreground parts add up to, by resource.
-    pub(crate) totals: BTreeMap<u32, Profile>,
+    pub(crate) totals: BTreeMap<u32, UseProfile>,
 }
 
 impl Owners {
@@ -90,14 +90,14 @@ impl Owners {
 
 impl Owner {
     /// The most that it has of a resource at any instant of these steps, with these steps added.
-    pub(crate) fn together(&self, resource: Option<u32>, steps: &[Step]) -> u64 {
+    pub(crate) fn together(&self, resource: Option<u32>, steps: &[RateStep]) -> u64 {
         most_of(resource.and_then(|resource| self.totals.get(&resource)), steps)
     }
 }
 
 /// The most of a sum at any instant of these steps, with these steps added.
-pub(crate) fn most_of(total: Option<&Profile>, steps: &[Step]) -> u64 {
-    let had = |step: &Step| total.map_or(0, |total| total.peak(step.window.start(), step.window.end()));
+pub(crate) fn most_of(total: Option<&UseProfile>, steps: &[RateStep]) -> u64 {
+    let had = |step: &RateStep| total.map_or(0, |total| total.peak(step.window.start(), step.window.end()));
     steps.iter().map(|step| had(step).saturating_add(step.amount)).max().unwrap_or(0)
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Resources {
 #[derive(Clone)]
 pub(crate) struct Named {
     pub(crate) name: Box<str>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResourceKind,
     /// As the ledger knows it; `None`: it is not there at present.
     pub(crate) id: Option<ResourceId>,
     /// Reservations that are not over, with a part of it.
@@ -157,7 +157,7 @@ impl Resources {
         self.names.insert(name.into(), place);
         self.all.push(Named {
             name: name.into(),
-            kind: Kind::of(name),
+            kind: ResourceKind::of(name),
             id: ledger.resource(name),
             users: BTreeSet::new(),
             foreground: 0,

@@ -1,14 +1,14 @@
 //! What the book shows of reservations and resources.
 
-use crate::State;
+use crate::BookingState;
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::Time;
-use terms::book::{Background, Binding, Guarantee, Handle, Kind, Shape, Step};
+use terms::book::{Background, Binding, Guarantee, Handle, PacketShape, RateStep, ResourceKind};
 
 /// A reservation. Times are calendar time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct View {
+pub struct BookingView {
     /// Its handle.
     pub handle: Handle,
     /// Whose it is.
@@ -20,7 +20,7 @@ pub struct View {
     /// All that its group has, as whoever made it named them.
     pub members: Vec<String>,
     /// Where it is in its life.
-    pub state: State,
+    pub state: BookingState,
     /// Until when it is held, while it is.
     pub hold_until: Option<Time>,
     /// When it was created.
@@ -37,15 +37,15 @@ pub struct PartView {
     /// Which resource.
     pub resource: String,
     /// What its amounts count.
-    pub kind: Kind,
+    pub kind: ResourceKind,
     /// What the promise is worth; `None`: the resource is not there at present.
     pub guarantee: Option<Guarantee>,
     /// How much and when. The amounts of a background part are the most that it wants.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RateStep>,
     /// Whether it only shares what foreground leaves.
     pub background: Option<Background>,
     /// How its packets travel.
-    pub shape: Shape,
+    pub shape: PacketShape,
     /// Whose packets or processes.
     pub binding: Option<Binding>,
     /// What its windows ask for at this instant; of a background part, the most that it wants.
@@ -79,7 +79,7 @@ pub struct ResourceView {
     /// Its name.
     pub name: String,
     /// What an amount counts.
-    pub kind: Kind,
+    pub kind: ResourceKind,
     /// What a promise is worth.
     pub guarantee: Guarantee,
     /// The most that can be booked at all, at this instant.
@@ -95,5 +95,5 @@ pub struct ResourceView {
     /// What is given away and not there: since when, and how much at most.
     pub missing: Option<(Time, u64)>,
     /// How much is free from when to when, as far ahead as was asked for.
-    pub timeline: Vec<Step>,
+    pub timeline: Vec<RateStep>,
 }

@@ -1,15 +1,15 @@
 //! Paths through what agents publish: a chain, a diamond, hosts that are no agents, and random graphs against trying
 //! every way.
 
-use broker::path::{Graph, Nowhere, Published};
+use broker::path::{Graph, Nowhere, PublishedLink};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-fn interface(agent: &str, address: &str, cost: u32) -> Published {
+fn interface(agent: &str, address: &str, cost: u32) -> PublishedLink {
     let (address, prefix) = address.split_once('/').unwrap();
     let resource = format!("net/{agent}-{address}");
     let (address, prefix) = (address.parse().unwrap(), prefix.parse().unwrap());
-    Published { agent: agent.to_owned(), resource, address, prefix, cost }
+    PublishedLink { agent: agent.to_owned(), resource, address, prefix, cost }
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -58,7 +58,7 @@ fn by_trying(g: &Graph, at: &str, goal: &str, seen: &mut BTreeSet<String>, usabl
     seen.insert(at.to_owned());
     let mut least = None;
     for (n, out) in g.interfaces().iter().enumerate().filter(|(n, i)| i.agent == at && usable[*n]) {
-        let net = |i: &Published| i.address.to_string().rsplit_once('.').unwrap().0.to_owned();
+        let net = |i: &PublishedLink| i.address.to_string().rsplit_once('.').unwrap().0.to_owned();
         for peer in g.interfaces().iter().filter(|i| net(i) == net(out) && i.agent != at) {
             if seen.contains(&peer.agent) {
                 continue;
@@ -82,7 +82,7 @@ fn random_graphs_against_trying_every_way() {
     let mut found = 0;
     for _ in 0..400 {
         let agents = 3 + draw(4);
-        let mut all: Vec<Published> = Vec::new();
+        let mut all: Vec<PublishedLink> = Vec::new();
         for net in 0..3 + draw(5) {
             let (a, b) = (draw(agents), draw(agents));
             if a != b {

@@ -12,10 +12,10 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
 use std::hint::black_box;
 use std::net::IpAddr;
-use terms::ports::{Route, Way};
+use terms::ports::{Route, RouteDecision};
 use terms::{FlowKey, IfIndex, Rate, Span, Time, Window};
 use traffic::plan::LinkSpec;
-use wire::boomerang::{Family, Leg, Rates, Request, Selector};
+use wire::boomerang::{BoomerangRequest, Family, Rates, Selector, TravelDirection};
 use wire::ip::Header;
 
 #[global_allocator]
@@ -26,19 +26,19 @@ const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
 struct TwoWays;
 
 impl Route for TwoWays {
-    fn route(&mut self, dst: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        let IpAddr::V4(v4) = dst else { return Way::None };
+    fn route(&mut self, dst: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        let IpAddr::V4(v4) = dst else { return RouteDecision::None };
         let oif = if v4.octets()[0] == 172 { 2 } else { 1 };
-        Way::Out { oif: IfIndex(oif), gateway: None, source: [10, 255, 2, 1].into() }
+        RouteDecision::Out { oif: IfIndex(oif), gateway: None, source: [10, 255, 2, 1].into() }
     }
 }
 
 /// Message of session number `n`: one of 2^20 initiating nodes.
-fn message(n: u32, leg: Leg, transaction: u32) -> Vec<u8> {
+fn message(n: u32, leg: TravelDirection, transaction: u32) -> Vec<u8> {
     let [_, a, b, c] = n.to_be_bytes();
     let (near, far): (IpAddr, IpAddr) = ([10, a, b, c].into(), [172, 16, b, c].into());
     let flow = FlowKey { src: near, dst: far, protocol: 17, src_port: 5_004, dst_port: 5_004, wild: terms::Wild::NONE };
-    let request = Request {
+    let request = BoomerangRequest {
         leg,
         id: 1,
         sequence: 1,
@@ -52,7 +52,7 @@ fn message(n: u32, leg: Leg, transaction: u32) -> Vec<u8> {
         policy: 0,
         options: &[],
     };
-    let (src, dst) = if leg == Leg::Request { (near, far) } else { (far, near) };
+    let (src, dst) = if leg == TravelDirection::Request { (near, far) } else { (far, near) };
     let mut packet = Vec::new();
     let header = Header { src, dst, protocol: 0, ttl: 64, tos: 0, router_alert: false };
     request.write(&header, &mut packet).expect("short");
@@ -152,7 +152,7 @@ fn measure(bench: &Bench, sessions: u32, tag: &str) {
     let mut transit = Transit::new();
     let before = held();
     for n in 0..sessions {
-        transit.pass(1, &mut message(n, Leg::Request, 1));
+        transit.pass(1, &mut message(n, TravelDirection::Request, 1));
         transit.answer();
     }
     assert_eq!(transit.node.boomerang().len(), sessions as usize);
@@ -165,17 +165,17 @@ fn measure(bench: &Bench, sessions: u32, tag: &str) {
     };
     let value = per_one(|| {
         transaction += 1;
-        let mut packets = some(Leg::Request, transaction);
+        let mut packets = some(TravelDirection::Request, transaction);
         nanos(|| packets.iter_mut().for_each(|packet| transit.pass(1, packet)))
     });
     bench.report(&refresh, value, "ns", RUNS);
     let value = per_one(|| {
-        let mut packets = some(Leg::Reply, 1);
+        let mut packets = some(TravelDirection::Reply, 1);
         nanos(|| packets.iter_mut().for_each(|packet| transit.pass(2, packet)))
     });
     bench.report(&reply, value, "ns", RUNS);
     let value = per_one(|| {
-        let mut packets: Vec<_> = (fresh..fresh + BATCH).map(|n| message(n, Leg::Request, 1)).collect();
+        let mut packets: Vec<_> = (fresh..fresh + BATCH).map(|n| message(n, TravelDirection::Request, 1)).collect();
         fresh += BATCH;
         nanos(|| {
             for packet in &mut packets {

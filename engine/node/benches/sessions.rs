@@ -14,7 +14,7 @@ use node::{Config, Node};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
 use std::net::IpAddr;
-use terms::ports::{Route, Way};
+use terms::ports::{Route, RouteDecision};
 use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec, Window};
 use traffic::plan::LinkSpec;
 use wire::objects::MessageId;
@@ -26,8 +26,8 @@ static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 struct OneWay;
 
 impl Route for OneWay {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::Out { oif: IfIndex(2), gateway: None, source: [10, 255, 2, 1].into() }
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::Out { oif: IfIndex(2), gateway: None, source: [10, 255, 2, 1].into() }
     }
 }
 

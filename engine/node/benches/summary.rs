@@ -9,7 +9,7 @@ use bench::{Bench, Draw, median, nanos};
 use node::io::{Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
 use std::net::IpAddr;
-use terms::ports::{Route, Way};
+use terms::ports::{Route, RouteDecision};
 use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec};
 use traffic::plan::LinkSpec;
 use wire::objects::MessageId;
@@ -18,8 +18,8 @@ use wire::{Builder, MessageType, RsvpHop};
 struct OneWay;
 
 impl Route for OneWay {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::Out { oif: IfIndex(2), gateway: Some([10, 255, 2, 2].into()), source: [10, 255, 2, 1].into() }
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::Out { oif: IfIndex(2), gateway: Some([10, 255, 2, 2].into()), source: [10, 255, 2, 1].into() }
     }
 }
 

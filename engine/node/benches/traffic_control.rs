@@ -6,7 +6,7 @@
 
 use bench::{Bench, Draw, median, nanos};
 use node::io::{InterfaceState, Reservable};
-use node::tc::{Said, Tc};
+use node::tc::{ControlOutput, Tc};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
 use terms::ports::{Police, Preemption, RHandle, TcRequest, TrafficControl};
@@ -88,7 +88,7 @@ impl Desk {
 
     fn drain(&mut self) {
         while let Some(said) = self.tc.poll() {
-            if let Said::Plan(id, _) = said {
+            if let ControlOutput::Plan(id, _) = said {
                 self.tc.plan_done(NOW, id, Ok(()));
             }
         }

@@ -7,13 +7,15 @@
 use crate::core::Core;
 use crate::io::Event;
 use crate::tc::Tc;
-use admit::{Denied, Limits, Link, Offer as Capacity, Shortfall, SlotId, SlotTable};
+use admit::{Denied, Limits, LinkLedger, Shortfall, SlotId, SlotOffer as Capacity, SlotTable};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
-use terms::book::{Guarantee, Kind, ResourceId, Shape};
-use terms::ports::book::{BindQuestion, Missing, NoRoom, Offer, Question, Shared, SlotKey, Verdict, Want};
-use terms::ports::{Ledger, Policy};
+use terms::book::{Guarantee, PacketShape, ResourceId, ResourceKind};
+use terms::ports::book::{
+    BindQuestion, Demand, Missing, NoRoom, Offer, PolicyDecision, Question, SharedLimits, SlotKey,
+};
+use terms::ports::{Ledger, PolicyPort};
 use terms::{IfIndex, Rate, Span, Time, Window};
 
 /// How bookings stand on an interface.
@@ -36,7 +38,7 @@ impl Default for Bookable {
 
 /// A resource that is no interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stock {
+pub struct Resource {
     /// `cpu`, `disk/NAME`, `licence/NAME`.
     pub name: String,
     /// What a promise is worth.
@@ -49,7 +51,7 @@ pub struct Stock {
 
 /// What the book's resources are, beside the ledgers of the interfaces.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct ResourceRegistry {
     names: BTreeMap<String, ResourceId>,
     all: BTreeMap<ResourceId, Item>,
     bookable: BTreeMap<IfIndex, Bookable>,
@@ -62,7 +64,7 @@ pub(crate) struct Shelf {
 #[derive(Debug)]
 enum Item {
     Link { name: String, oif: IfIndex, premium: Option<Share> },
-    Stock { stock: Stock, table: SlotTable },
+    Stock { stock: Resource, table: SlotTable },
 }
 
 /// What bookings may have of an interface: beside the interface's ledger, in IP bytes.
@@ -73,7 +75,7 @@ struct Share {
     slots: BTreeMap<SlotId, SlotId>,
 }
 
-impl Shelf {
+impl ResourceRegistry {
     fn number(&mut self) -> ResourceId {
         self.next += 1;
         ResourceId(self.next)
@@ -120,7 +122,7 @@ impl Shelf {
     }
 
     /// A resource that is no interface comes, or has another capacity.
-    pub(crate) fn stock(&mut self, now: Time, stock: Stock) -> ResourceId {
+    pub(crate) fn add_resource(&mut self, now: Time, stock: Resource) -> ResourceId {
         if let Some(&id) = self.names.get(&stock.name)
             && let Some(Item::Stock { stock: known, table }) = self.all.get_mut(&id)
         {
@@ -171,14 +173,14 @@ fn told(table: &mut SlotTable, now: Time) -> &mut SlotTable {
 }
 
 /// What the book may ask: the tables of this agent, and somebody's policy.
-pub struct World<'a, P> {
+pub struct BookingPorts<'a, P> {
     pub(crate) tc: &'a mut Tc,
-    pub(crate) shelf: &'a mut Shelf,
+    pub(crate) shelf: &'a mut ResourceRegistry,
     pub(crate) policy: &'a P,
 }
 
-impl<P> World<'_, P> {
-    fn ledger(&self, oif: IfIndex) -> Option<(&Link, u32)> {
+impl<P> BookingPorts<'_, P> {
+    fn ledger(&self, oif: IfIndex) -> Option<(&LinkLedger, u32)> {
         self.tc.links.get(&oif).map(|link| (&link.ledger, link.terms.spec.overhead))
     }
 
@@ -186,7 +188,7 @@ impl<P> World<'_, P> {
         &mut self,
         now: Time,
         resource: ResourceId,
-        want: Want,
+        want: Demand,
         book: impl Fn(&mut SlotTable, Rate) -> Result<SlotId, Denied>,
     ) -> Result<SlotKey, NoRoom> {
         match self.shelf.all.get_mut(&resource).ok_or(NoRoom::Gone)? {
@@ -239,7 +241,7 @@ fn without(wire: Rate, overhead: u32, packet: u32) -> Rate {
     wire.share(packet, packet + u64::from(overhead))
 }
 
-impl<P> Ledger for World<'_, P> {
+impl<P> Ledger for BookingPorts<'_, P> {
     fn resource(&self, name: &str) -> Option<ResourceId> {
         self.shelf.names.get(name).copied()
     }
@@ -252,19 +254,19 @@ impl<P> Ledger for World<'_, P> {
         Some(match self.shelf.all.get(&resource)? {
             Item::Stock { stock, table } => Offer {
                 name: stock.name.clone(),
-                kind: Kind::of(&stock.name),
+                kind: ResourceKind::of(&stock.name),
                 guarantee: stock.guarantee,
                 capacity: table.capacity().as_bps(),
                 shared: stock.shared,
             },
             Item::Link { name, oif, premium } => {
                 let (link, overhead) = self.ledger(*oif)?;
-                let whole = without(link.table().capacity(), overhead, Shape::default().packet);
+                let whole = without(link.table().capacity(), overhead, PacketShape::default().packet);
                 let share = premium.as_ref().map_or(whole, |share| share.table.capacity().min(whole));
                 let of = self.shelf.bookable.get(oif).copied().unwrap_or_default().background;
                 Offer {
                     name: name.clone(),
-                    kind: Kind::Network,
+                    kind: ResourceKind::Network,
                     guarantee: Guarantee::Reserved,
                     capacity: share.as_bps(),
                     shared: share.share(of.into(), 1_000).as_bps(),
@@ -273,11 +275,11 @@ impl<P> Ledger for World<'_, P> {
         })
     }
 
-    fn book(&mut self, now: Time, resource: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom> {
+    fn book(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
         self.put(now, resource, want, |table, rate| table.grant(window, rate))
     }
 
-    fn adopt(&mut self, now: Time, resource: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom> {
+    fn adopt(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
         self.put(now, resource, want, |table, rate| table.adopt_booked(window, rate))
     }
 
@@ -328,7 +330,7 @@ impl<P> Ledger for World<'_, P> {
 
     /// Where a share of the link is set apart for bookings, what background has of it is promised: signalled reservations
     /// see it as taken. Where none is, or a booking may displace those, background lives on what nobody has.
-    fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Want) -> Option<SlotKey> {
+    fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Demand) -> Option<SlotKey> {
         let Some(Item::Link { oif, premium: Some(share), .. }) = self.shelf.all.get_mut(&resource) else { return None };
         let link = self.tc.links.get_mut(oif).filter(|link| link.terms.assumed_holding.is_none())?;
         link.ledger.expire(now);
@@ -343,7 +345,7 @@ impl<P> Ledger for World<'_, P> {
         Some(key)
     }
 
-    fn find(&self, resource: ResourceId, want: Want, span: Span, earliest: Time, latest: Time) -> Option<Time> {
+    fn find(&self, resource: ResourceId, want: Demand, span: Span, earliest: Time, latest: Time) -> Option<Time> {
         let amount = Rate::from_bps(want.amount);
         match self.shelf.all.get(&resource)? {
             Item::Stock { table, .. } => table.find(amount, span, earliest, latest).ok()?,
@@ -389,7 +391,7 @@ impl<P> Ledger for World<'_, P> {
             Item::Stock { table, .. } => table.shortfall().map(|short| of(short, short.worst)),
             Item::Link { oif, premium, .. } => {
                 let (link, overhead) = self.ledger(*oif)?;
-                let packet = Shape::default().packet;
+                let packet = PacketShape::default().packet;
                 let wire = link.table().shortfall().map(|s| of(s, without(s.worst, overhead, packet)));
                 let share = premium.as_ref().and_then(|share| share.table.shortfall()).map(|s| of(s, s.worst));
                 [wire, share].into_iter().flatten().max_by_key(|missing| missing.worst)
@@ -417,20 +419,20 @@ fn meet(a: Vec<(Window, Rate)>, b: Vec<(Window, Rate)>, most: usize) -> Vec<(Win
     out
 }
 
-impl<P: Policy> Policy for World<'_, P> {
+impl<P: PolicyPort> PolicyPort for BookingPorts<'_, P> {
     fn sums(&self) -> bool {
         self.policy.sums()
     }
 
-    fn decide(&self, question: &Question<'_>) -> Verdict {
+    fn decide(&self, question: &Question<'_>) -> PolicyDecision {
         self.policy.decide(question)
     }
 
-    fn shared(&self, question: &Question<'_>) -> Shared {
+    fn shared(&self, question: &Question<'_>) -> SharedLimits {
         self.policy.shared(question)
     }
 
-    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+    fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision {
         self.policy.may_bind(question)
     }
 }

@@ -24,7 +24,7 @@ const CONTROL_QUEUE: QueueSpec = QueueSpec { packets: 1_000, bytes: Bytes::new(2
 
 /// What an interface's reservations hold together. Wire rates, wire bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Load {
+pub struct ReservedLoad {
     /// Sum of the controlled-load rates.
     pub shared: Rate,
     /// Sum of their bucket depths.
@@ -35,37 +35,37 @@ pub struct Load {
     pub own: Rate,
 }
 
-impl Load {
+impl ReservedLoad {
     /// The load with one more reservation of `rate`.
-    pub fn plus(&self, flowspec: &FlowSpec, rate: Rate, link: &LinkSpec) -> Load {
+    pub fn plus(&self, flowspec: &FlowSpec, rate: Rate, link: &LinkSpec) -> ReservedLoad {
         match flowspec {
-            FlowSpec::ControlledLoad(t) => Load {
+            FlowSpec::ControlledLoad(t) => ReservedLoad {
                 shared: self.shared.saturating_add(rate),
                 shared_depth: self.shared_depth + wire_depth(link, t),
                 shared_packets: self.shared_packets.saturating_add(burst_packets(link, t)),
                 own: self.own,
             },
-            FlowSpec::Guaranteed(..) => Load { own: self.own.saturating_add(rate), ..*self },
+            FlowSpec::Guaranteed(..) => ReservedLoad { own: self.own.saturating_add(rate), ..*self },
         }
     }
 
     /// The load without a reservation that was added before.
-    pub fn minus(&self, flowspec: &FlowSpec, rate: Rate, link: &LinkSpec) -> Load {
+    pub fn minus(&self, flowspec: &FlowSpec, rate: Rate, link: &LinkSpec) -> ReservedLoad {
         match flowspec {
-            FlowSpec::ControlledLoad(t) => Load {
+            FlowSpec::ControlledLoad(t) => ReservedLoad {
                 shared: self.shared.saturating_sub(rate),
                 shared_depth: self.shared_depth.saturating_sub(wire_depth(link, t)),
                 shared_packets: self.shared_packets.saturating_sub(burst_packets(link, t)),
                 own: self.own,
             },
-            FlowSpec::Guaranteed(..) => Load { own: self.own.saturating_sub(rate), ..*self },
+            FlowSpec::Guaranteed(..) => ReservedLoad { own: self.own.saturating_sub(rate), ..*self },
         }
     }
 }
 
 /// What a premium class has to serve, of all its flows together. Wire rates, wire bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Aggregate {
+pub struct PremiumDemand {
     /// What they were promised.
     pub rate: Rate,
     /// Sum of the bursts that the edge lets through.
@@ -74,13 +74,13 @@ pub struct Aggregate {
     pub packets: u64,
 }
 
-impl Aggregate {
+impl PremiumDemand {
     /// With one more flow that the edge polices to this bucket, of IP bytes.
-    pub fn plus(&self, link: &LinkSpec, bucket: &BucketSpec) -> Aggregate {
+    pub fn plus(&self, link: &LinkSpec, bucket: &BucketSpec) -> PremiumDemand {
         let on_the_wire = |rate: Rate| rate.with_overhead(link.overhead, bucket.min_unit);
         let depth = on_the_wire(Rate::from_bps(bucket.depth.get())).as_bps();
         let packets = bucket.depth.get() / u64::from(bucket.min_unit.max(1)) + 1;
-        Aggregate {
+        PremiumDemand {
             rate: self.rate.saturating_add(on_the_wire(bucket.rate)),
             depth: self.depth + Bytes::new(depth),
             packets: self.packets.saturating_add(packets),
@@ -88,8 +88,8 @@ impl Aggregate {
     }
 
     /// The same, but at most so fast.
-    fn at_most(&self, rate: Rate) -> Aggregate {
-        Aggregate { rate: self.rate.min(rate), ..*self }
+    fn at_most(&self, rate: Rate) -> PremiumDemand {
+        PremiumDemand { rate: self.rate.min(rate), ..*self }
     }
 }
 
@@ -97,15 +97,15 @@ impl Aggregate {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Premium {
     /// Foreground flows, which are exact.
-    pub foreground: Aggregate,
+    pub foreground: PremiumDemand,
     /// Background flows, which share what the foreground leaves.
-    pub background: Aggregate,
+    pub background: PremiumDemand,
 }
 
 impl Premium {
     /// As much of it as the link has beside what else is guaranteed, foreground first: the classes never sum over the
     /// link, whatever was told.
-    fn within(&self, link: &LinkSpec, load: &Load) -> Premium {
+    fn within(&self, link: &LinkSpec, load: &ReservedLoad) -> Premium {
         let left = link.rate.saturating_sub(others(link, load));
         let foreground = self.foreground.at_most(left);
         Premium { foreground, background: self.background.at_most(left.saturating_sub(foreground.rate)) }
@@ -134,7 +134,7 @@ pub fn control(link: &LinkSpec) -> ClassSpec {
 
 /// The one class of all controlled-load flows (RFC 2211). Each flow is policed to its bucket, so letting the class
 /// borrow first only empties bursts sooner.
-pub fn controlled_load(link: &LinkSpec, load: &Load) -> ClassSpec {
+pub fn controlled_load(link: &LinkSpec, load: &ReservedLoad) -> ClassSpec {
     let rate = shared_rate(link, load);
     ClassSpec {
         real_time: Some(ServiceCurve::linear(rate)),
@@ -147,16 +147,16 @@ pub fn controlled_load(link: &LinkSpec, load: &Load) -> ClassSpec {
 
 /// The class of all premium foreground flows: served before all but signalling (RFC 3246). Each is policed where it
 /// enters, and what exceeds it is dropped there. `None`: there are none.
-pub fn premium(link: &LinkSpec, load: &Load, premium: &Premium) -> Option<ClassSpec> {
+pub fn premium(link: &LinkSpec, load: &ReservedLoad, premium: &Premium) -> Option<ClassSpec> {
     aggregate(link, &premium.within(link, load).foreground, 1)
 }
 
 /// The class of all premium background flows (RFC 2597), behind what is signalled.
-pub fn background(link: &LinkSpec, load: &Load, premium: &Premium) -> Option<ClassSpec> {
+pub fn background(link: &LinkSpec, load: &ReservedLoad, premium: &Premium) -> Option<ClassSpec> {
     aggregate(link, &premium.within(link, load).background, 3)
 }
 
-fn aggregate(link: &LinkSpec, all: &Aggregate, priority: u8) -> Option<ClassSpec> {
+fn aggregate(link: &LinkSpec, all: &PremiumDemand, priority: u8) -> Option<ClassSpec> {
     (all.rate > Rate::ZERO).then(|| ClassSpec {
         real_time: Some(ServiceCurve::linear(all.rate)),
         link_share: all.rate,
@@ -167,12 +167,12 @@ fn aggregate(link: &LinkSpec, all: &Aggregate, priority: u8) -> Option<ClassSpec
 }
 
 /// What is guaranteed to all but premium and best effort.
-fn others(link: &LinkSpec, load: &Load) -> Rate {
+fn others(link: &LinkSpec, load: &ReservedLoad) -> Rate {
     control_rate(link).saturating_add(shared_rate(link, load)).saturating_add(load.own)
 }
 
 /// Best effort: guaranteed what is left.
-pub fn best_effort(link: &LinkSpec, load: &Load, premium: &Premium) -> ClassSpec {
+pub fn best_effort(link: &LinkSpec, load: &ReservedLoad, premium: &Premium) -> ClassSpec {
     let fits = premium.within(link, load);
     let taken = others(link, load).saturating_add(fits.foreground.rate).saturating_add(fits.background.rate);
     let rate = link.rate.saturating_sub(taken);
@@ -254,7 +254,7 @@ fn best_effort_floor(link: &LinkSpec) -> Rate {
     control_rate(link)
 }
 
-fn shared_rate(link: &LinkSpec, load: &Load) -> Rate {
+fn shared_rate(link: &LinkSpec, load: &ReservedLoad) -> Rate {
     load.shared.max(shared_floor(link))
 }
 

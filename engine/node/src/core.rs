@@ -3,11 +3,11 @@
 //! point"). What is set apart is one booked slot of the interface's ledger, so that nothing that is signalled or booked
 //! there is promised the same again.
 
-use crate::classes::{Aggregate, Premium};
+use crate::classes::{Premium, PremiumDemand};
 use crate::link::Link;
 use crate::tc::Tc;
 use admit::SlotId;
-use terms::book::{Shape, burst};
+use terms::book::{PacketShape, burst};
 use terms::{IfIndex, Rate, Time, Window};
 use traffic::plan::{BucketSpec, LinkSpec};
 
@@ -35,12 +35,12 @@ impl Core {
     fn premium_on(&self, link: &LinkSpec) -> Premium {
         let class = |rate: Rate| {
             if rate == Rate::ZERO {
-                return Aggregate::default();
+                return PremiumDemand::default();
             }
-            let shape = Shape::default();
+            let shape = PacketShape::default();
             let depth = burst(rate, shape.rtt, true);
-            let all = Aggregate::default().plus(link, &BucketSpec { rate, depth, min_unit: shape.packet });
-            Aggregate { packets: depth.get() / SHORTEST + 1, ..all }
+            let all = PremiumDemand::default().plus(link, &BucketSpec { rate, depth, min_unit: shape.packet });
+            PremiumDemand { packets: depth.get() / SHORTEST + 1, ..all }
         };
         Premium { foreground: class(self.premium), background: class(self.background) }
     }
@@ -50,7 +50,7 @@ impl Link {
     /// What the premium classes serve: what is booked, and what is set apart.
     pub(crate) fn served(&self) -> Premium {
         let apart = self.apart.served;
-        let sum = |a: Aggregate, b: Aggregate| Aggregate {
+        let sum = |a: PremiumDemand, b: PremiumDemand| PremiumDemand {
             rate: a.rate.saturating_add(b.rate),
             depth: a.depth + b.depth,
             packets: a.packets.saturating_add(b.packets),

@@ -5,8 +5,8 @@
 
 use crate::held::{Place, place};
 use crate::io::Event;
-use crate::tc::{Said, Tc};
-use admit::{Notice, SlotId};
+use crate::tc::{ControlOutput, Tc};
+use admit::{SlotId, SlotNotice};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle, TcRequest};
@@ -79,9 +79,9 @@ impl Tc {
         let held = if by.is_some() { self.close(now, handle) } else { self.forget(handle) };
         let Some(held) = held else { return };
         let (oif, flow, rate) = (held.oif, held.flows.first(), held.admitted);
-        self.say(Said::Event(Event::Displaced { oif, flow, rate, by }));
+        self.say(ControlOutput::Event(Event::Displaced { oif, flow, rate, by }));
         if held.adopted_until.is_none() {
-            self.say(Said::Displaced(handle, by));
+            self.say(ControlOutput::Displaced(handle, by));
         }
         self.plane.put(oif, crate::plane::Due { classes: [held.class].into(), ..Default::default() });
     }
@@ -105,9 +105,9 @@ impl Tc {
     }
 
     /// Whether a reservation went.
-    fn heed(&mut self, now: Time, oif: IfIndex, notice: Notice) -> bool {
+    fn heed(&mut self, now: Time, oif: IfIndex, notice: SlotNotice) -> bool {
         match notice {
-            Notice::Displaced { id, .. } => {
+            SlotNotice::Displaced { id, .. } => {
                 let whose = self.links.get(&oif).and_then(|link| link.whose(id));
                 let holder = whose.and_then(|place| self.held.at(place)).filter(|(_, held)| held.slot == id);
                 let Some((handle, _)) = holder else { return false };
@@ -115,17 +115,17 @@ impl Tc {
                 true
             }
             // It opens anew whenever the book counts, which is no news.
-            Notice::Opens { id, .. } | Notice::Closes { id, .. }
+            SlotNotice::Opens { id, .. } | SlotNotice::Closes { id, .. }
                 if self.links.get(&oif).is_some_and(|link| link.lent == Some(id)) =>
             {
                 false
             }
-            Notice::Opens { id, slot } => {
-                self.say(Said::Event(Event::Opens { oif, slot: id.as_u64(), rate: slot.rate }));
+            SlotNotice::Opens { id, slot } => {
+                self.say(ControlOutput::Event(Event::Opens { oif, slot: id.as_u64(), rate: slot.rate }));
                 false
             }
-            Notice::Closes { id, slot } | Notice::Expired { id, slot } => {
-                self.say(Said::Event(Event::Closes { oif, slot: id.as_u64(), rate: slot.rate }));
+            SlotNotice::Closes { id, slot } | SlotNotice::Expired { id, slot } => {
+                self.say(ControlOutput::Event(Event::Closes { oif, slot: id.as_u64(), rate: slot.rate }));
                 false
             }
         }
@@ -133,7 +133,7 @@ impl Tc {
 
     /// The ledger of an interface, for bookings and grants; what they displace is told when traffic control is next
     /// told the time ([`Tc::wake`]), which is due then.
-    pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::Link> {
+    pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::LinkLedger> {
         self.links.get_mut(&oif).map(|link| &mut link.ledger)
     }
 }

@@ -4,7 +4,7 @@
 //! table. Whoever drives the program grows the slot first and the program's share after, and shrinks them the other way
 //! round, so that the program never has what the ledger does not hold for it.
 
-use crate::classes::{self, Load};
+use crate::classes::{self, ReservedLoad};
 use crate::link::Link;
 use crate::tc::Tc;
 use admit::SlotId;
@@ -13,7 +13,7 @@ use traffic::plan::ClassId;
 
 /// How much is granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Share {
+pub struct GrantedShare {
     /// Sum of the sessions' rates, at most; IP bytes.
     pub rate: Rate,
     /// What their buckets may let through at once, together; IP bytes.
@@ -22,9 +22,9 @@ pub struct Share {
     pub min_packet: u32,
 }
 
-impl Share {
+impl GrantedShare {
     fn flowspec(&self) -> FlowSpec {
-        let Share { rate, burst, min_packet } = *self;
+        let GrantedShare { rate, burst, min_packet } = *self;
         FlowSpec::ControlledLoad(Tspec { r: rate, b: burst, p: Rate::INFINITE, m: min_packet, M: 0 })
     }
 }
@@ -33,7 +33,7 @@ impl Share {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     slot: SlotId,
-    share: Share,
+    share: GrantedShare,
     /// Wire rate.
     pub(crate) admitted: Rate,
 }
@@ -41,14 +41,14 @@ pub(crate) struct Granted {
 impl Link {
     /// What classes have to carry: reservations, and the grant as far as there is room beside them. A grant that was
     /// found may be larger, until it is shrunk.
-    pub(crate) fn carried(&self) -> Load {
+    pub(crate) fn carried(&self) -> ReservedLoad {
         let Some(granted) = &self.granted else { return self.load };
         let for_sale = self.terms.spec.rate.saturating_sub(classes::kept_back(&self.terms));
         let left = for_sale.saturating_sub(self.load.shared).saturating_sub(self.load.own);
         self.load.plus(&granted.share.flowspec(), granted.admitted.min(left), &self.terms.spec)
     }
 
-    fn on_the_wire(&self, share: &Share) -> Rate {
+    fn on_the_wire(&self, share: &GrantedShare) -> Rate {
         share.rate.with_overhead(self.terms.spec.overhead, share.min_packet)
     }
 
@@ -68,7 +68,7 @@ impl Tc {
     ///
     /// # Errors
     /// [`Refused`] with what is free; the old grant stays.
-    pub fn grant(&mut self, now: Time, interface: IfIndex, share: Share) -> Result<(), Refused> {
+    pub fn grant(&mut self, now: Time, interface: IfIndex, share: GrantedShare) -> Result<(), Refused> {
         self.read_ledger(now, interface);
         let link = self.links.get_mut(&interface).ok_or(Refused::NotReservable { interface })?;
         let admitted = link.on_the_wire(&share);
@@ -101,7 +101,7 @@ impl Tc {
     ///
     /// # Errors
     /// [`Refused`]: no such interface, or a full table.
-    pub fn adopt_grant(&mut self, now: Time, interface: IfIndex, share: Share) -> Result<(), Refused> {
+    pub fn adopt_grant(&mut self, now: Time, interface: IfIndex, share: GrantedShare) -> Result<(), Refused> {
         let link = self.links.get_mut(&interface).ok_or(Refused::NotReservable { interface })?;
         if share.rate == Rate::ZERO || link.granted.is_some() {
             return Ok(());
@@ -114,7 +114,7 @@ impl Tc {
     }
 
     /// What a part of an interface's grant counts for in the ledger, wire rate.
-    pub fn part_of_grant(&self, interface: IfIndex, part: Share) -> Option<Rate> {
+    pub fn part_of_grant(&self, interface: IfIndex, part: GrantedShare) -> Option<Rate> {
         self.links.get(&interface).map(|link| link.on_the_wire(&part))
     }
 

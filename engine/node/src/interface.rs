@@ -6,7 +6,7 @@ use crate::held::{Flows, Held, place};
 use crate::io::{Event, InterfaceState, PlanId, Reservable};
 use crate::link::Link;
 use crate::plane::Due;
-use crate::tc::{Said, Tc};
+use crate::tc::{ControlOutput, Tc};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
@@ -93,7 +93,7 @@ impl Tc {
         match result {
             Ok(()) => self.tell_installed(&due.waits),
             Err(fault) => {
-                self.say(Said::Event(Event::PlaneFault { id, fault }));
+                self.say(ControlOutput::Event(Event::PlaneFault { id, fault }));
                 self.failed(now, oif, due, fault);
             }
         }
@@ -105,7 +105,7 @@ impl Tc {
         let mut guilty = false;
         for handle in core::mem::take(&mut due.waits) {
             if self.close(now, handle).is_some() {
-                self.say(Said::Installed(handle, Err(fault)));
+                self.say(ControlOutput::Installed(handle, Err(fault)));
                 guilty = true;
             }
         }
@@ -150,7 +150,7 @@ impl Tc {
     }
 
     fn say_expired(&mut self, oif: IfIndex, flow: FlowKey) {
-        self.say(Said::Event(Event::AdoptedExpired { oif, flow }));
+        self.say(ControlOutput::Event(Event::AdoptedExpired { oif, flow }));
     }
 
     /// When [`Tc::wake`] is due.
@@ -188,7 +188,7 @@ impl Tc {
                     let (rate, until) = (held.admitted, now + held.lifetime);
                     let handle = self.hold(held);
                     self.deadlines.insert((until, handle));
-                    self.say(Said::Event(Event::Adopted { oif, flow, rate }));
+                    self.say(ControlOutput::Event(Event::Adopted { oif, flow, rate }));
                 }
                 None => flows.as_slice().iter().for_each(|flow| self.say_expired(oif, *flow)),
             }
@@ -235,7 +235,7 @@ impl Tc {
         handles.iter().for_each(|&handle| self.uncount(handle));
         let Some(link) = self.links.get_mut(&oif) else { return };
         link.terms = terms;
-        debug_assert_eq!(link.load, classes::Load::default(), "nothing is counted");
+        debug_assert_eq!(link.load, classes::ReservedLoad::default(), "nothing is counted");
         // One step of capacity always has room: the old one, at the same instant, makes way.
         let changed = link.ledger.change(now, Link::ledger_terms(&terms));
         debug_assert!(changed.is_ok(), "a capacity that never has more than one step");
@@ -277,7 +277,7 @@ impl Tc {
         let Some(held) = self.close(now, handle) else { return };
         match held.adopted_until {
             Some(_) => held.flows.as_slice().iter().for_each(|flow| self.say_expired(held.oif, *flow)),
-            None => self.say(Said::Installed(handle, Err(LINK_SHRANK))),
+            None => self.say(ControlOutput::Installed(handle, Err(LINK_SHRANK))),
         }
     }
 

@@ -3,11 +3,11 @@
 //! On each interface one plan batch at a time is under way: until `PlanDone` answers it, what changes waits and goes
 //! into the next one together.
 
-pub use crate::classes::{Aggregate, Premium};
+pub use crate::classes::{Premium, PremiumDemand};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use rsvp::integrity::Auth;
+use rsvp::integrity::AuthMode;
 pub use rsvp::io::{AppCall, AppId};
 pub use rsvp::io::{Datagram, Upcall};
 use terms::ports::Preemption;
@@ -35,7 +35,7 @@ pub enum Input<'a> {
         bytes: &'a [u8],
     },
     /// One that waited in an [`Intake`](rsvp::overload::Intake).
-    Waited(&'a rsvp::overload::Waiting),
+    Waited(&'a rsvp::overload::WaitingMessage),
     /// An ICMP echo with Boomerang's magic came in (`None`: a local process sends it). It is rewritten where it lies; what becomes
     /// of it is the one [`Output::Boomerang`] that says so.
     Echo {
@@ -49,7 +49,7 @@ pub enum Input<'a> {
     /// A local application's call.
     App(AppCall<'a>),
     /// A local application's call to the initiating side of Boomerang.
-    Boomerang(boomerang::Call),
+    Boomerang(boomerang::ApplicationCall),
     /// An interface came or changed. The first notice of an interface with a link makes the plane its own.
     Interface(InterfaceState),
     /// An interface went, or is down.
@@ -97,7 +97,7 @@ pub enum Input<'a> {
         /// Which.
         interface: IfIndex,
         /// Whose messages are taken, and how ours are signed.
-        auth: Auth,
+        auth: AuthMode,
     },
     /// The answer to [`Output::ReserveSequences`].
     SequencesReserved {

@@ -1,6 +1,6 @@
 //! An interface whose link takes reservations: its ledger, its classes, and who holds what there.
 
-use crate::classes::{self, Load, Premium};
+use crate::classes::{self, Premium, ReservedLoad};
 use crate::core::SetApart;
 use crate::displace::Ranks;
 use crate::granted::Granted;
@@ -22,8 +22,8 @@ const OWN_CLASSES: usize = (LAST_OWN - ClassId::FIRST_OWN.0) as usize + 1;
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) terms: Reservable,
-    pub(crate) ledger: admit::Link,
-    pub(crate) load: Load,
+    pub(crate) ledger: admit::LinkLedger,
+    pub(crate) load: ReservedLoad,
     pub(crate) premium: Premium,
     /// What the fast path divides.
     pub(crate) granted: Option<Granted>,
@@ -48,8 +48,8 @@ impl Link {
     pub(crate) fn new(oif: IfIndex, terms: Reservable) -> Link {
         Link {
             terms,
-            ledger: admit::Link::new(oif, Link::ledger_terms(&terms), Limits::default()),
-            load: Load::default(),
+            ledger: admit::LinkLedger::new(oif, Link::ledger_terms(&terms), Limits::default()),
+            load: ReservedLoad::default(),
             premium: Premium::default(),
             granted: None,
             lent: None,

@@ -1,10 +1,10 @@
 //! The node: RSVP, Boomerang, the ledger and the plan wired together. Wiring, no logic.
 
-use crate::book::{Bookable, Shelf, Stock, World as BookWorld};
-use crate::granted::Share;
+use crate::book::{Bookable, BookingPorts as BookWorld, Resource, ResourceRegistry};
+use crate::granted::GrantedShare;
 use crate::io::{Event, Input, InterfaceState, Output};
 use crate::status::{LinkView, ReservationView};
-use crate::tc::{Said, Tc};
+use crate::tc::{ControlOutput, Tc};
 use alloc::collections::{BTreeMap, VecDeque};
 use boomerang::Boomerang;
 use core::net::IpAddr;
@@ -12,8 +12,8 @@ use rsvp::Rsvp;
 use rsvp::io as protocol;
 use rsvp::overload::{Incoming, Intake};
 use terms::book::ResourceId;
-use terms::ports::{Policy, RHandle, Route, TcRequest, TrafficControl, Way};
-use terms::probe::{Off, Probe};
+use terms::ports::{PolicyPort, RHandle, Route, RouteDecision, TcRequest, TrafficControl};
+use terms::probe::{Off, ProbeObserver};
 use terms::{Adspec, IfIndex, Rate, Refused, Time};
 
 /// What a node is made with.
@@ -39,7 +39,7 @@ pub struct Node<R, P = Off> {
     boomerang: Boomerang<P>,
     world: World<R>,
     interfaces: BTreeMap<IfIndex, InterfaceState>,
-    shelf: Shelf,
+    shelf: ResourceRegistry,
     out: VecDeque<Output>,
     stopped: bool,
 }
@@ -57,7 +57,7 @@ impl<R: Route> Node<R> {
     }
 }
 
-impl<R: Route, P: Probe> Node<R, P> {
+impl<R: Route, P: ProbeObserver> Node<R, P> {
     /// As [`Node::new`], with somebody who is told of checkpoints: one for each engine.
     pub fn with(config: Config, route: R, probe: P) -> Node<R, P>
     where
@@ -68,7 +68,7 @@ impl<R: Route, P: Probe> Node<R, P> {
             boomerang: Boomerang::with(config.boomerang, config.seed.wrapping_mul(KEY), probe),
             world: World { route, tc: Tc::new([config.seed, config.seed.rotate_left(32) ^ KEY]) },
             interfaces: BTreeMap::new(),
-            shelf: Shelf::default(),
+            shelf: ResourceRegistry::default(),
             out: VecDeque::new(),
             stopped: false,
         }
@@ -185,7 +185,7 @@ impl<R: Route, P: Probe> Node<R, P> {
 
     /// Lets the book ask and change the tables of this node, with somebody's policy beside them. What it displaces is
     /// said afterwards: drain [`Node::poll`] as after an input.
-    pub fn with_book<B: Policy, T>(
+    pub fn with_book<B: PolicyPort, T>(
         &mut self,
         now: Time,
         policy: &B,
@@ -205,8 +205,8 @@ impl<R: Route, P: Probe> Node<R, P> {
     }
 
     /// A resource that is no interface comes, or has another capacity; the book has to be told.
-    pub fn stock(&mut self, now: Time, stock: Stock) -> ResourceId {
-        self.shelf.stock(now, stock)
+    pub fn add_resource(&mut self, now: Time, stock: Resource) -> ResourceId {
+        self.shelf.add_resource(now, stock)
     }
 
     /// How bookings stand on an interface, and what its classes get beside them; to be told before anything is booked
@@ -217,8 +217,8 @@ impl<R: Route, P: Probe> Node<R, P> {
         self.shelf.set_bookable(now, oif, bookable)
     }
 
-    /// The ledger of an interface, for bookings and grants. Tell it the time first: [`admit::Link::expire`].
-    pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::Link> {
+    /// The ledger of an interface, for bookings and grants. Tell it the time first: [`admit::LinkLedger::expire`].
+    pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::LinkLedger> {
         self.world.tc.ledger_mut(oif)
     }
 
@@ -227,7 +227,7 @@ impl<R: Route, P: Probe> Node<R, P> {
     ///
     /// # Errors
     /// [`Refused`] with what is free; the old grant stays.
-    pub fn grant(&mut self, now: Time, oif: IfIndex, share: Share) -> Result<(), Refused> {
+    pub fn grant(&mut self, now: Time, oif: IfIndex, share: GrantedShare) -> Result<(), Refused> {
         let granted = self.world.tc.grant(now, oif, share);
         self.settle(now);
         granted
@@ -237,7 +237,7 @@ impl<R: Route, P: Probe> Node<R, P> {
     ///
     /// # Errors
     /// As there.
-    pub fn adopt_grant(&mut self, now: Time, oif: IfIndex, share: Share) -> Result<(), Refused> {
+    pub fn adopt_grant(&mut self, now: Time, oif: IfIndex, share: GrantedShare) -> Result<(), Refused> {
         let adopted = self.world.tc.adopt_grant(now, oif, share);
         self.settle(now);
         adopted
@@ -293,10 +293,12 @@ impl<R: Route, P: Probe> Node<R, P> {
         loop {
             while let Some(said) = self.world.tc.poll() {
                 match said {
-                    Said::Plan(id, ops) => self.out.push_back(Output::Plan { id, ops }),
-                    Said::Installed(handle, result) => news.push_back(protocol::Input::Installed { handle, result }),
-                    Said::Displaced(handle, by) => news.push_back(protocol::Input::Displaced { handle, by }),
-                    Said::Event(event) => {
+                    ControlOutput::Plan(id, ops) => self.out.push_back(Output::Plan { id, ops }),
+                    ControlOutput::Installed(handle, result) => {
+                        news.push_back(protocol::Input::Installed { handle, result })
+                    }
+                    ControlOutput::Displaced(handle, by) => news.push_back(protocol::Input::Displaced { handle, by }),
+                    ControlOutput::Event(event) => {
                         news.extend(self.adopted(&event));
                         self.out.push_back(Output::Event(event));
                     }
@@ -347,7 +349,7 @@ impl<R: Route, P: Probe> Node<R, P> {
 }
 
 impl<R: Route> Route for World<R> {
-    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> Way {
+    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> RouteDecision {
         self.route.route(dst, src, iif)
     }
 }

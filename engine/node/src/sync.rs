@@ -4,7 +4,7 @@ use crate::io::PlanId;
 use crate::link::Link;
 use crate::order;
 use crate::plane::{Due, Shadow};
-use crate::tc::{Said, Tc};
+use crate::tc::{ControlOutput, Tc};
 use alloc::vec;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
@@ -50,7 +50,7 @@ impl Tc {
             return;
         }
         let id: PlanId = self.plane.tell(oif, &ops, due);
-        self.say(Said::Plan(id, ops));
+        self.say(ControlOutput::Plan(id, ops));
     }
 
     /// What these reservations waited for is done: one answer for each call of `add` or `modify`.
@@ -58,7 +58,7 @@ impl Tc {
         for &handle in waits {
             if let Some(held) = self.held.get_mut(handle) {
                 held.pending = held.pending.saturating_sub(1);
-                self.say(Said::Installed(handle, Ok(())));
+                self.say(ControlOutput::Installed(handle, Ok(())));
             }
         }
     }

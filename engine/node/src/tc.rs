@@ -1,7 +1,7 @@
 //! Traffic control (RFC 2205 section 3.11.2): the ledger asked, the reservation remembered, the plan changed.
 //!
 //! `add` and `modify` admit at once, or change nothing; what the plane then makes of it comes back as
-//! [`Said::Installed`]. Each reservation is one open slot of its interface's ledger, opened here and nowhere else, however
+//! [`ControlOutput::Installed`]. Each reservation is one open slot of its interface's ledger, opened here and nowhere else, however
 //! many senders share it (RFC 2205 section 1.3): they share the slot, the class and one bucket in the plane.
 
 use crate::classes::{self, Premium};
@@ -13,7 +13,7 @@ use crate::plane::{MOST_FLOWS, Plane};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle, TcRequest, TrafficControl};
-use terms::{Adspec, Fault, FlowKey, FlowSpec, Hop, IfIndex, Rate, Refused, Style, Time};
+use terms::{Adspec, Fault, FlowKey, FlowSpec, HopExport, IfIndex, Rate, Refused, Style, Time};
 use traffic::plan::{BucketId, BucketSpec, FlowSpecEntry, LinkSpec, PlanOp};
 use traffic::shapes::MOST_SHAPES;
 
@@ -33,7 +33,7 @@ pub struct Tc {
     /// those are kept. Their senders' Paths come one after another.
     pub(crate) lingering: BTreeMap<RHandle, (Time, Vec<FlowKey>)>,
     pub(crate) plane: Plane,
-    said: VecDeque<Said>,
+    said: VecDeque<ControlOutput>,
     pub(crate) last_bucket: u64,
     /// Memory of the last batch's making, used again for the next.
     pub(crate) scratch: Want,
@@ -41,7 +41,7 @@ pub struct Tc {
 
 /// What traffic control says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Said {
+pub enum ControlOutput {
     /// Carry these out.
     Plan(PlanId, Vec<PlanOp>),
     /// Something happened.
@@ -106,7 +106,7 @@ impl TrafficControl for Tc {
         let Some(link) = self.links.get(&oif) else {
             return Adspec { break_bit: true, ..*arriving };
         };
-        arriving.through(&Hop {
+        arriving.through(&HopExport {
             bandwidth: link.ledger.free_then(),
             mtu: link.terms.spec.mtu,
             latency: None,
@@ -122,11 +122,11 @@ impl Tc {
     }
 
     /// What was said since; ask until `None`.
-    pub fn poll(&mut self) -> Option<Said> {
+    pub fn poll(&mut self) -> Option<ControlOutput> {
         self.said.pop_front()
     }
 
-    pub(crate) fn say(&mut self, said: Said) {
+    pub(crate) fn say(&mut self, said: ControlOutput) {
         self.said.push_back(said);
     }
 
@@ -201,7 +201,7 @@ impl Tc {
             adopted_until: None,
             pending: 0,
         });
-        self.say(Said::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
+        self.say(ControlOutput::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
         Ok(handle)
     }
 
@@ -278,7 +278,7 @@ impl Tc {
         if admitted != before.record.admitted {
             self.slot_for(now, request, admitted, Some((handle, slot)))?;
             let flow = asked.first();
-            self.say(Said::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
+            self.say(ControlOutput::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
         }
         let flows = self.with_lingering(handle, asked);
         let shared = (request.style == Style::Se).then(|| old_shared.unwrap_or_else(|| self.next_bucket()));
@@ -370,7 +370,7 @@ impl Tc {
             link.own.remove(&held.class);
         }
         let flow = held.flows.first();
-        self.say(Said::Event(Event::Released { oif: held.oif, flow, rate: held.admitted }));
+        self.say(ControlOutput::Event(Event::Released { oif: held.oif, flow, rate: held.admitted }));
         Some(held)
     }
 }

@@ -1,15 +1,15 @@
 //! The book over a node's ledgers: signalled and booked reservations draw on one, amounts are IP bytes outside and wire
 //! bytes inside, a premium share bounds bookings alone, and what a booking displaces is told.
 
-use node::book::{Bookable, Stock};
-use node::classes::{Aggregate, Premium, guaranteed};
+use node::book::{Bookable, Resource};
+use node::classes::{Premium, PremiumDemand, guaranteed};
 use node::core::Core;
 use node::io::{Event, Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
 use std::net::IpAddr;
-use terms::book::{Guarantee, Kind};
-use terms::ports::book::{BindQuestion, NoRoom, Question, Verdict, Want};
-use terms::ports::{Ledger, Policy, Route, Way};
+use terms::book::{Guarantee, ResourceKind};
+use terms::ports::book::{BindQuestion, Demand, NoRoom, PolicyDecision, Question};
+use terms::ports::{Ledger, PolicyPort, Route, RouteDecision};
 use terms::{IfIndex, Misuse, Rate, Span, Time, Window};
 use traffic::plan::{ClassId, LinkSpec};
 
@@ -18,20 +18,20 @@ const OIF: IfIndex = IfIndex(2);
 struct NoWay;
 
 impl Route for NoWay {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::None
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::None
     }
 }
 
 struct Open;
 
-impl Policy for Open {
-    fn decide(&self, _: &Question<'_>) -> Verdict {
-        Verdict { rule: "open".into(), denied: None }
+impl PolicyPort for Open {
+    fn decide(&self, _: &Question<'_>) -> PolicyDecision {
+        PolicyDecision { rule: "open".into(), denied: None }
     }
 
-    fn may_bind(&self, _: &BindQuestion<'_>) -> Verdict {
-        Verdict { rule: "open".into(), denied: None }
+    fn may_bind(&self, _: &BindQuestion<'_>) -> PolicyDecision {
+        PolicyDecision { rule: "open".into(), denied: None }
     }
 }
 
@@ -77,8 +77,8 @@ fn drain(node: &mut Node<NoWay>) -> Vec<Event> {
     events
 }
 
-fn want(amount: u64, packet: u32) -> Want {
-    Want { amount, packet }
+fn want(amount: u64, packet: u32) -> Demand {
+    Demand { amount, packet }
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn booked_and_signalled_draw_on_one_ledger() {
         assert_eq!(book.resource("net/eth2"), None);
         (book.offer(id).unwrap(), book.free(id, window(10, 20), 1_000))
     });
-    assert_eq!((offer.kind, offer.guarantee, offer.capacity), (Kind::Network, Guarantee::Reserved, free));
+    assert_eq!((offer.kind, offer.guarantee, offer.capacity), (ResourceKind::Network, Guarantee::Reserved, free));
     assert_eq!(offer.shared, offer.capacity * 9 / 10);
     // A signalled slot of 40 Mb/s on the wire takes 40 Mb/s on the wire.
     let slot = node.ledger_mut(OIF).unwrap().open(at(0), Rate::from_mbps(40)).unwrap();
@@ -197,7 +197,7 @@ fn what_is_set_apart_for_code_points_is_in_the_ledger_and_in_the_classes() {
     let too_much = Rate::from_bps(100_000_000 - wire(65));
     assert!(node.ledger_mut(OIF).unwrap().open(at(1), too_much).is_err(), "not given away twice");
     // What is booked there comes on top.
-    let booked = Aggregate { rate: Rate::from_mbps(10), ..Aggregate::default() };
+    let booked = PremiumDemand { rate: Rate::from_mbps(10), ..PremiumDemand::default() };
     let premium = Premium { foreground: booked, ..Premium::default() };
     node.handle(at(1), Input::Premium { oif: OIF, premium });
     carry_out(&mut node);
@@ -232,10 +232,10 @@ fn a_booking_displaces_what_may_be_displaced_and_nothing_else() {
 #[test]
 fn what_is_counted_is_a_resource_like_any_other() {
     let mut node = node();
-    let stock = |capacity| Stock { name: "licence/x".into(), guarantee: Guarantee::Reserved, capacity, shared: 0 };
-    let id = node.stock(at(0), stock(3));
+    let stock = |capacity| Resource { name: "licence/x".into(), guarantee: Guarantee::Reserved, capacity, shared: 0 };
+    let id = node.add_resource(at(0), stock(3));
     node.with_book(at(0), &Open, |book| {
-        assert_eq!(book.offer(id).unwrap().kind, Kind::Countable);
+        assert_eq!(book.offer(id).unwrap().kind, ResourceKind::Countable);
         book.book(at(0), id, window(0, 10), want(2, 0)).unwrap();
         assert_eq!(book.book(at(0), id, window(5, 6), want(2, 0)), Err(NoRoom::Full { free: 1 }));
         let past = book.book(at(7), id, window(5, 6), want(1, 0));
@@ -243,7 +243,7 @@ fn what_is_counted_is_a_resource_like_any_other() {
         assert_eq!(book.missing(id), None);
     });
     // Fewer than are given away: nothing is taken back, and it is told.
-    assert_eq!(node.stock(at(7), stock(1)), id);
+    assert_eq!(node.add_resource(at(7), stock(1)), id);
     node.with_book(at(7), &Open, |book| {
         assert_eq!(book.missing(id).map(|m| (m.first, m.worst)), Some((at(7), 1)));
         assert_eq!(book.free(id, window(10, 20), 0), 1);

@@ -4,8 +4,8 @@
 use node::io::{Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
 use std::net::IpAddr;
-use terms::ports::{Route, Way};
-use terms::probe::{Off, Probe, Step};
+use terms::ports::{Route, RouteDecision};
+use terms::probe::{Off, ProbeObserver, ProbePoint};
 use terms::{Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec};
 use traffic::plan::LinkSpec;
 use wire::{Builder, MessageType, RsvpHop};
@@ -14,17 +14,17 @@ use wire::{Builder, MessageType, RsvpHop};
 #[derive(Clone, Default)]
 struct Scribe {
     text: String,
-    open: Vec<Step>,
+    open: Vec<ProbePoint>,
 }
 
-impl Probe for Scribe {
-    fn enter(&mut self, step: Step) {
+impl ProbeObserver for Scribe {
+    fn enter(&mut self, step: ProbePoint) {
         let begins = if self.text.is_empty() || self.text.ends_with('[') { "" } else { ", " };
         self.text += &format!("{begins}{step:?}[");
         self.open.push(step);
     }
 
-    fn leave(&mut self, step: Step) {
+    fn leave(&mut self, step: ProbePoint) {
         assert_eq!(self.open.pop(), Some(step), "steps nest");
         match self.text.ends_with('[') {
             true => drop(self.text.pop()),
@@ -36,8 +36,8 @@ impl Probe for Scribe {
 struct OneWay;
 
 impl Route for OneWay {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::Out { oif: IfIndex(2), gateway: None, source: [10, 255, 2, 1].into() }
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::Out { oif: IfIndex(2), gateway: None, source: [10, 255, 2, 1].into() }
     }
 }
 
@@ -67,7 +67,7 @@ fn up(kind: MessageType, port: u32) -> Vec<u8> {
 
 struct Transit<P>(Node<OneWay, P>);
 
-impl<P: Probe + Clone> Transit<P> {
+impl<P: ProbeObserver + Clone> Transit<P> {
     fn new(probe: P) -> Transit<P> {
         let mut transit = Transit(Node::with(Config::default(), OneWay, probe));
         for (index, addr) in [(1, [10, 255, 1, 1]), (2, [10, 255, 2, 1])] {
@@ -110,7 +110,7 @@ trait Answering {
     fn handle_plan(&mut self, now: Time, id: node::io::PlanId, said: &mut Vec<Output>);
 }
 
-impl<P: Probe> Answering for Node<OneWay, P> {
+impl<P: ProbeObserver> Answering for Node<OneWay, P> {
     fn handle_plan(&mut self, now: Time, id: node::io::PlanId, said: &mut Vec<Output>) {
         while let Some(output) = self.poll() {
             said.push(output);

@@ -2,8 +2,8 @@
 
 mod world;
 
-use node::granted::Share;
-use node::io::{Aggregate, Event, Premium};
+use node::granted::GrantedShare;
+use node::io::{Event, Premium, PremiumDemand};
 use node::tc::Tc;
 use terms::ports::TrafficControl;
 use terms::{Adspec, Bytes, FlowKey, IfIndex, Rate, Refused, Span, Time};
@@ -411,8 +411,8 @@ fn an_interface_that_goes_takes_its_reservations_along() {
     assert!(world.plan.links.is_empty() && tc.reservations().count() == 0);
 }
 
-fn aggregate(kbps: u64) -> Aggregate {
-    Aggregate { rate: Rate::from_kbps(kbps), depth: Bytes::new(60_000), packets: 60 }
+fn aggregate(kbps: u64) -> PremiumDemand {
+    PremiumDemand { rate: Rate::from_kbps(kbps), depth: Bytes::new(60_000), packets: 60 }
 }
 
 #[test]
@@ -450,14 +450,14 @@ fn premium_classes_come_and_go_and_all_still_sums_to_the_link() {
 fn an_aggregate_is_what_its_flows_are_on_the_wire() {
     let link = LinkSpec { rate: Rate::from_mbps(100), overhead: 14, mtu: 1500 };
     let bucket = BucketSpec { rate: Rate::from_mbps(10), depth: Bytes::new(100_000), min_unit: 1_000 };
-    let two = Aggregate::default().plus(&link, &bucket).plus(&link, &bucket);
-    assert_eq!(two, Aggregate { rate: Rate::from_kbps(20_280), depth: Bytes::new(202_800), packets: 202 });
+    let two = PremiumDemand::default().plus(&link, &bucket).plus(&link, &bucket);
+    assert_eq!(two, PremiumDemand { rate: Rate::from_kbps(20_280), depth: Bytes::new(202_800), packets: 202 });
 }
 
 #[test]
 fn the_fast_paths_grant_is_one_slot_which_the_shared_class_carries() {
     let (mut tc, mut world) = started();
-    let share = |kbit| Share { rate: Rate::from_kbps(kbit), burst: Bytes::new(30_000), min_packet: 200 };
+    let share = |kbit| GrantedShare { rate: Rate::from_kbps(kbit), burst: Bytes::new(30_000), min_packet: 200 };
     tc.grant(NOW, OIF, share(1000)).unwrap();
     world.drain(&mut tc);
     assert_eq!(last_batch(&world), ["best-effort 8830kbit", "controlled-load 1070kbit"], "as one reservation would");
@@ -488,12 +488,12 @@ fn the_fast_paths_grant_is_one_slot_which_the_shared_class_carries() {
 #[test]
 fn a_grant_that_is_found_is_counted_whether_or_not_it_fits() {
     let (mut tc, mut world) = started();
-    let share = Share { rate: Rate::from_mbps(20), burst: Bytes::new(30_000), min_packet: 200 };
+    let share = GrantedShare { rate: Rate::from_mbps(20), burst: Bytes::new(30_000), min_packet: 200 };
     tc.adopt_grant(NOW, OIF, share).unwrap();
     assert_eq!(tc.links().next().unwrap().free, Rate::ZERO);
     let refused = tc.add(NOW, &request(5000, controlled_load(10), &[sender()]));
     assert!(matches!(refused, Err(Refused::Capacity { .. })));
-    tc.grant(NOW, OIF, Share { rate: Rate::from_mbps(1), ..share }).unwrap();
+    tc.grant(NOW, OIF, GrantedShare { rate: Rate::from_mbps(1), ..share }).unwrap();
     world.settle(&mut tc, NOW);
     assert_eq!((tc.audit(), tc.granted(OIF)), (Ok(()), Rate::from_mbps(1)));
 }

@@ -5,7 +5,7 @@
 mod world;
 
 use node::classes::guaranteed;
-use node::io::{Aggregate, Premium, Reservable};
+use node::io::{Premium, PremiumDemand, Reservable};
 use node::plane::REST;
 use node::tc::Tc;
 use proptest::prelude::*;
@@ -144,7 +144,7 @@ impl Run {
                 self.tc.interface(self.now, &interface(Some(link(mbit))));
             }
             Step::Premium { foreground, background } => {
-                let aggregate = |mbit| Aggregate { rate: Rate::from_mbps(mbit), ..Aggregate::default() };
+                let aggregate = |mbit| PremiumDemand { rate: Rate::from_mbps(mbit), ..PremiumDemand::default() };
                 self.premium = Premium { foreground: aggregate(foreground), background: aggregate(background) };
                 self.tc.premium(OIF, self.premium);
             }
@@ -191,8 +191,10 @@ impl Run {
             self.tc.adopt(self.now, OIF, flow, entry);
         }
         // What the premium classes were, whether or not it is what was wanted last.
-        let found =
-            |class| Aggregate { rate: classes.get(&class).map_or(Rate::ZERO, guaranteed), ..Aggregate::default() };
+        let found = |class| PremiumDemand {
+            rate: classes.get(&class).map_or(Rate::ZERO, guaranteed),
+            ..PremiumDemand::default()
+        };
         let premium = Premium { foreground: found(ClassId::PREMIUM), background: found(ClassId::BACKGROUND) };
         self.tc.premium(OIF, premium);
         self.tc.interface(self.now, &interface(Some(link(self.mbit))));

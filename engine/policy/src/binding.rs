@@ -4,14 +4,14 @@
 //! Without a word in a rule both ends of a flow must be hosts, and a process must be the caller's own. Operators may bind
 //! what they like, except what would stop the machine or the agent: see [`check`].
 
-use crate::pattern::Pattern;
+use crate::pattern::NamePattern;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::str::FromStr;
-use terms::book::{Binding, Caller, Flow, Role};
-use terms::ports::book::{BindQuestion, Verdict};
+use terms::book::{Binding, BoundFlow, Caller, CallerRole};
+use terms::ports::book::{BindQuestion, PolicyDecision};
 
 /// What a rule says about bindings.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Bindings {
     /// The flows that may be named; `None`: both ends must be hosts.
     pub flows: Option<Vec<FlowPattern>>,
     /// The control groups, by their path without the first slash, that may be named, and whose processes may be.
-    pub cgroups: Vec<Pattern>,
+    pub cgroups: Vec<NamePattern>,
 }
 
 /// Flows that a rule names: `10.0.0.0/24 > *:5000-5100 udp`.
@@ -68,7 +68,7 @@ impl FlowPattern {
     };
 
     /// Whether every packet that the flow names is among these.
-    pub fn covers(&self, flow: &Flow) -> bool {
+    pub fn covers(&self, flow: &BoundFlow) -> bool {
         self.protocol.is_none_or(|protocol| flow.protocol == Some(protocol))
             && self.src.covers(flow.src, flow.src_port)
             && self.dst.covers(flow.dst, flow.dst_port)
@@ -169,7 +169,7 @@ fn range(text: &str) -> Result<(u16, u16), BadFlows> {
 
 /// What a process is to the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sort {
+pub enum ProcessKind {
     /// None of the following.
     Ordinary,
     /// A thread of the kernel.
@@ -182,9 +182,9 @@ pub enum Sort {
 
 /// What the machine says, when somebody binds it, about a process, a thread or a control group.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct ProcessFacts {
     /// What it is; of a control group the worst that is in it.
-    pub sort: Sort,
+    pub sort: ProcessKind,
     /// The user whose it is; `None`: a control group, or a program that runs with the rights of several (setuid).
     pub uid: Option<u32>,
     /// Its control groups, by their paths below the roots of the hierarchies that reservations use, without the first
@@ -196,19 +196,19 @@ pub struct Seen {
 ///
 /// # Errors
 /// Why not, for people.
-pub fn check(caller: &Caller, cgroups: &[Pattern], seen: Option<&Seen>) -> Result<(), String> {
+pub fn check(caller: &Caller, cgroups: &[NamePattern], seen: Option<&ProcessFacts>) -> Result<(), String> {
     let seen = seen.ok_or("it is not there: it has ended, or is another's namespace's")?;
     match seen.sort {
-        Sort::Ordinary => {}
-        Sort::Kernel => return Err("threads of the kernel belong to no reservation".into()),
-        Sort::First => return Err("process 1 belongs to no reservation".into()),
-        Sort::Agent => return Err("the agent and its children belong to no reservation".into()),
+        ProcessKind::Ordinary => {}
+        ProcessKind::Kernel => return Err("threads of the kernel belong to no reservation".into()),
+        ProcessKind::First => return Err("process 1 belongs to no reservation".into()),
+        ProcessKind::Agent => return Err("the agent and its children belong to no reservation".into()),
     }
     // A certificate's name has no colon, so this is a user whom the kernel of this machine knows.
     let uid: Option<u32> = caller.name.strip_prefix("uid:").and_then(|uid| uid.parse().ok());
     let own = uid.is_some() && uid == seen.uid;
     let named = || seen.cgroups.iter().all(|path| cgroups.iter().any(|pattern| pattern.matches(path)));
-    if own || caller.role == Role::Operator || !seen.cgroups.is_empty() && named() {
+    if own || caller.role == CallerRole::Operator || !seen.cgroups.is_empty() && named() {
         return Ok(());
     }
     let whose = match (seen.uid, uid) {
@@ -221,30 +221,30 @@ pub fn check(caller: &Caller, cgroups: &[Pattern], seen: Option<&Seen>) -> Resul
 
 impl crate::Policy {
     /// Whether somebody may say that a part is for these packets or processes; of the latter the machine says `seen`.
-    pub fn binding(&self, question: &BindQuestion<'_>, seen: Option<&Seen>) -> Verdict {
+    pub fn binding(&self, question: &BindQuestion<'_>, seen: Option<&ProcessFacts>) -> PolicyDecision {
         let BindQuestion { caller, resource, label, background, binding } = *question;
-        let operator = caller.role == Role::Operator;
+        let operator = caller.role == CallerRole::Operator;
         let rule = self.rules.iter().find(|rule| rule.concerns(caller, resource, label, background));
         let denied = match (rule, operator) {
             (None, false) => Some("what nobody allows is denied".into()),
             (Some(rule), false) if rule.effect == crate::Effect::Deny => Some("denied".into()),
             _ => rule.map_or(&Bindings::default(), |rule| &rule.bindings).denies(caller, binding, seen),
         };
-        Verdict { rule: rule.map(|rule| rule.name.clone()).unwrap_or_default(), denied }
+        PolicyDecision { rule: rule.map(|rule| rule.name.clone()).unwrap_or_default(), denied }
     }
 }
 
 impl Bindings {
     /// Whatever there is.
     pub fn any() -> Bindings {
-        Bindings { flows: Some([FlowPattern::ANY].into()), cgroups: Pattern::new("*").into_iter().collect() }
+        Bindings { flows: Some([FlowPattern::ANY].into()), cgroups: NamePattern::new("*").into_iter().collect() }
     }
 
     /// Why these may not be bound.
-    fn denies(&self, caller: &Caller, binding: &Binding, seen: Option<&Seen>) -> Option<String> {
+    fn denies(&self, caller: &Caller, binding: &Binding, seen: Option<&ProcessFacts>) -> Option<String> {
         let no = |what: String| move |why: String| format!("{what} cannot be bound: {why}");
         match binding {
-            Binding::Flow(_) if caller.role == Role::Operator => None,
+            Binding::Flow(_) if caller.role == CallerRole::Operator => None,
             Binding::Flow(flow) => match &self.flows {
                 None if FlowPattern::HOSTS.covers(flow) => None,
                 None => Some("both ends of a flow are hosts, unless the rule names other flows".into()),

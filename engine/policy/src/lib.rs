@@ -21,14 +21,14 @@ mod signal;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-pub use binding::{BadFlows, Bindings, FlowPattern, Seen, Sort, check};
+pub use binding::{BadFlows, Bindings, FlowPattern, ProcessFacts, ProcessKind, check};
 pub use hours::{BadHours, Hours};
-pub use pattern::{BadPattern, MOST_PATTERN, Pattern};
+pub use pattern::{BadPattern, MOST_PATTERN, NamePattern};
 use rights::{Call, Right, Seat, Whose};
 pub use rule::{Effect, Limits, Rule, Who};
-pub use signal::{Asker, Claim, End, Key, Prefix, Signalled, Signals};
-use terms::book::{Caller, Role};
-use terms::ports::book::{BindQuestion, Question, Shared, Verdict};
+pub use signal::{AddressPrefix, Asker, EndPoint, SignalClaim, SignalKey, SignalScope, Signalled};
+use terms::book::{Caller, CallerRole};
+use terms::ports::book::{BindQuestion, PolicyDecision, Question, SharedLimits};
 
 /// The most rules of a policy.
 pub const MOST_RULES: usize = 4_096;
@@ -71,7 +71,7 @@ impl Policy {
 
     /// Whether somebody may read the audit. Nobody may but operators, auditors, and those who are named.
     pub fn may_audit(&self, caller: &Caller) -> bool {
-        matches!(caller.role, Role::Auditor | Role::Operator) || self.auditors.iter().any(|who| who.is(caller))
+        matches!(caller.role, CallerRole::Auditor | CallerRole::Operator) || self.auditors.iter().any(|who| who.is(caller))
     }
 
     /// Whether somebody may ask this at all. Where the table says that a rule decides and amounts are in it, the rules are
@@ -109,26 +109,26 @@ impl Policy {
     }
 }
 
-impl terms::ports::Policy for Policy {
+impl terms::ports::PolicyPort for Policy {
     fn sums(&self) -> bool {
         self.sums
     }
 
-    fn decide(&self, question: &Question<'_>) -> Verdict {
+    fn decide(&self, question: &Question<'_>) -> PolicyDecision {
         let Some(rule) = self.rules.iter().find(|rule| rule.is_about(question)) else {
             let denied = Some(nearest::of_question(self, question));
-            return Verdict { rule: String::new(), denied };
+            return PolicyDecision { rule: String::new(), denied };
         };
-        Verdict { rule: rule.name.clone(), denied: rule.denies(question) }
+        PolicyDecision { rule: rule.name.clone(), denied: rule.denies(question) }
     }
 
-    fn shared(&self, question: &Question<'_>) -> Shared {
+    fn shared(&self, question: &Question<'_>) -> SharedLimits {
         let rule = self.rules.iter().find(|rule| rule.is_about(question));
-        rule.map_or_else(Shared::default, |rule| rule.shared(question.caller))
+        rule.map_or_else(SharedLimits::default, |rule| rule.shared(question.caller))
     }
 
     /// Without an eye on the machine: of processes nothing is known, so that none is allowed.
-    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+    fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision {
         self.binding(question, None)
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::rights::named;
 use crate::rule::{Effect, Rule, Who};
-use crate::signal::{Claim, End, Prefix, about};
-use crate::{Pattern, Policy};
+use crate::signal::{AddressPrefix, EndPoint, SignalClaim, about};
+use crate::{NamePattern, Policy};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -39,7 +39,7 @@ pub(crate) fn of_question(policy: &Policy, question: &Question<'_>) -> String {
 }
 
 /// About something signalled.
-pub(crate) fn of_claim(policy: &Policy, caller: &Caller, claim: &Claim) -> String {
+pub(crate) fn of_claim(policy: &Policy, caller: &Caller, claim: &SignalClaim) -> String {
     told(policy, caller, |rule| {
         let mut misses = Vec::new();
         if !rule.is_for_signals() {
@@ -79,12 +79,12 @@ fn not_there(rule: &Rule, resource: &str) -> Option<String> {
     other.then(|| format!("it is about {}, not about {asked}", patterns(&rule.resources)))
 }
 
-fn not_those(which: &str, prefixes: &[Prefix], end: &End) -> Option<String> {
-    let all = || list(prefixes.iter().map(Prefix::to_string));
+fn not_those(which: &str, prefixes: &[AddressPrefix], end: &EndPoint) -> Option<String> {
+    let all = || list(prefixes.iter().map(AddressPrefix::to_string));
     (!about(prefixes, end, false)).then(|| format!("it is about packets {which} {}, not {which} {end}", all()))
 }
 
-fn patterns(patterns: &[Pattern]) -> String {
+fn patterns(patterns: &[NamePattern]) -> String {
     list(patterns.iter().map(|pattern| pattern.as_str().to_string()))
 }
 

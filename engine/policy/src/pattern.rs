@@ -8,19 +8,19 @@ pub const MOST_PATTERN: usize = 256;
 
 /// A pattern.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Pattern(String);
+pub struct NamePattern(String);
 
 /// A pattern that is empty or too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadPattern;
 
-impl Pattern {
+impl NamePattern {
     /// From its text.
     ///
     /// # Errors
     /// [`BadPattern`].
-    pub fn new(text: &str) -> Result<Pattern, BadPattern> {
-        if text.is_empty() || text.len() > MOST_PATTERN { Err(BadPattern) } else { Ok(Pattern(text.into())) }
+    pub fn new(text: &str) -> Result<NamePattern, BadPattern> {
+        if text.is_empty() || text.len() > MOST_PATTERN { Err(BadPattern) } else { Ok(NamePattern(text.into())) }
     }
 
     /// Its text.

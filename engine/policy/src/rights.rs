@@ -123,7 +123,7 @@ impl Whose {
 
 /// A row: about whose things, and what each column says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
+pub struct RightsRow {
     /// About whose.
     pub whose: Whose,
     /// In the order of [`Seat::ALL`].
@@ -213,16 +213,16 @@ calls! {
     DeleteWebhook "DELETE /v1/webhooks/{id}"
 }
 
-const fn any(cells: &str) -> [Row; 1] {
-    [Row { whose: Whose::Any, rights: read(cells) }]
+const fn any(cells: &str) -> [RightsRow; 1] {
+    [RightsRow { whose: Whose::Any, rights: read(cells) }]
 }
 
-const fn own(cells: &str) -> [Row; 1] {
-    [Row { whose: Whose::Own, rights: read(cells) }]
+const fn own(cells: &str) -> [RightsRow; 1] {
+    [RightsRow { whose: Whose::Own, rights: read(cells) }]
 }
 
-const fn by_owner(own: &str, others: &str) -> [Row; 2] {
-    [Row { whose: Whose::Own, rights: read(own) }, Row { whose: Whose::Others, rights: read(others) }]
+const fn by_owner(own: &str, others: &str) -> [RightsRow; 2] {
+    [RightsRow { whose: Whose::Own, rights: read(own) }, RightsRow { whose: Whose::Others, rights: read(others) }]
 }
 
 /// Eight cells: `-`, `y` or `r`.
@@ -246,28 +246,28 @@ const fn read(cells: &str) -> [Right; 8] {
 }
 
 /// Everybody, to say who is there and what may be asked.
-const OPEN: &[Row] = &any("yyy yyyyy");
+const OPEN: &[RightsRow] = &any("yyy yyyyy");
 /// What there is to reserve.
-const OFFER: &[Row] = &any("yyy yyy--");
+const OFFER: &[RightsRow] = &any("yyy yyy--");
 /// Who talks to whom: for those who see everything.
-const TABLES: &[Row] = &any("yyr -yy--");
+const TABLES: &[RightsRow] = &any("yyr -yy--");
 /// Signalling speaks for this host's own addresses: nobody from elsewhere.
-const SIGNAL: &[Row] = &any("yyr -----");
+const SIGNAL: &[RightsRow] = &any("yyr -----");
 /// What others have, how everything is set up, and messages as they are on the wire.
-const SYSTEM: &[Row] = &any("yy- -----");
+const SYSTEM: &[RightsRow] = &any("yy- -----");
 /// Asks policy anew, changes nothing.
-const ENQUIRE: &[Row] = &any("rrr rrr--");
+const ENQUIRE: &[RightsRow] = &any("rrr rrr--");
 /// Asks policy anew, and changes something.
-const RESERVE: &[Row] = &any("rrr r-r--");
+const RESERVE: &[RightsRow] = &any("rrr r-r--");
 /// The same, of a reservation.
-const CHANGE: &[Row] = &by_owner("rrr r-r--", "rr- --r--");
+const CHANGE: &[RightsRow] = &by_owner("rrr r-r--", "rr- --r--");
 /// Gives something back.
-const GIVE_BACK: &[Row] = &by_owner("yyy y-y--", "yy- --y--");
+const GIVE_BACK: &[RightsRow] = &by_owner("yyy y-y--", "yy- --y--");
 /// Reads a reservation.
-const READ: &[Row] = &by_owner("yyy yyy--", "yy- -yy--");
+const READ: &[RightsRow] = &by_owner("yyy yyy--", "yy- -yy--");
 impl Call {
     /// Its rows of the table.
-    pub fn rows(self) -> &'static [Row] {
+    pub fn rows(self) -> &'static [RightsRow] {
         match self {
             Call::Hello | Call::GetOpenapi => OPEN,
             Call::Resources | Call::GetResources | Call::GetPaths => OFFER,
@@ -341,8 +341,8 @@ impl Call {
 
     /// Why somebody may not: who they are, and who may.
     pub fn refusal(self, seat: Seat, whose: Whose, caller: &Caller) -> String {
-        let of = |row: &&Row| whose == Whose::Any || row.whose == whose;
-        let rows: Vec<&Row> = self.rows().iter().filter(of).collect();
+        let of = |row: &&RightsRow| whose == Whose::Any || row.whose == whose;
+        let rows: Vec<&RightsRow> = self.rows().iter().filter(of).collect();
         let may = |seat: &&Seat| rows.iter().any(|row| row.rights[**seat as usize] != Right::No);
         let who: Vec<&str> = Seat::ALL.iter().filter(may).map(|seat| seat.words()).collect();
         let things = if whose == Whose::Others { " of what is somebody else's" } else { "" };

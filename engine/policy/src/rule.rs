@@ -2,13 +2,13 @@
 
 use crate::binding::Bindings;
 use crate::hours::Hours;
-use crate::pattern::Pattern;
-use crate::signal::Signals;
+use crate::pattern::NamePattern;
+use crate::signal::SignalScope;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use terms::book::{Caller, Kind, foreign};
-use terms::ports::book::{Question, Shared};
+use terms::book::{Caller, ResourceKind, foreign};
+use terms::ports::book::{Question, SharedLimits};
 use terms::{Rate, Span, Time};
 
 /// A rule. It is about a question if its `who`, `resources`, `labels` and `background` all are. The default is about nobody.
@@ -19,16 +19,16 @@ pub struct Rule {
     /// About any of these; empty: about nobody.
     pub who: Vec<Who>,
     /// About any of these resources; empty: about all.
-    pub resources: Vec<Pattern>,
+    pub resources: Vec<NamePattern>,
     /// About requests with any of these labels; empty: with any or none.
-    pub labels: Vec<Pattern>,
+    pub labels: Vec<NamePattern>,
     /// About background parts only, about foreground parts only; `None`: about both.
     pub background: Option<bool>,
     /// About what is signalled (RSVP, Boomerang), about bookings; `None`: a rule that denies is about both, one that allows
     /// about bookings only.
     pub signal: Option<bool>,
     /// Of what is signalled: whose packets, and how urgent.
-    pub signals: Signals,
+    pub signals: SignalScope,
     /// Whose packets and processes its callers may name.
     pub bindings: Bindings,
     /// What it says.
@@ -41,9 +41,9 @@ pub enum Who {
     /// Everybody of this domain.
     Anyone,
     /// Whose name is like this.
-    Name(Pattern),
+    Name(NamePattern),
     /// Who has a group that is like this.
-    Group(Pattern),
+    Group(NamePattern),
 }
 
 /// What a rule says.
@@ -85,7 +85,7 @@ impl Who {
     /// Whether somebody is meant. Who is of a partner's domain is meant only where a slash is written: `anl/*`, `anl/alice`,
     /// `@anl/physics`. So a partner that is trusted to say who its people are gets nothing by that alone.
     pub fn is(&self, caller: &Caller) -> bool {
-        let like = |pattern: &Pattern, name: &str| {
+        let like = |pattern: &NamePattern, name: &str| {
             (foreign(name).is_none() || pattern.as_str().contains('/')) && pattern.matches(name)
         };
         match self {
@@ -98,8 +98,8 @@ impl Who {
 
 impl Rule {
     /// What it limits beside what an owner has.
-    pub(crate) fn shared(&self, caller: &Caller) -> Shared {
-        let Effect::Allow(limits) = &self.effect else { return Shared::default() };
+    pub(crate) fn shared(&self, caller: &Caller) -> SharedLimits {
+        let Effect::Allow(limits) = &self.effect else { return SharedLimits::default() };
         let alone =
             |group: &String| Caller { name: String::new(), groups: alloc::vec![group.clone()], role: caller.role };
         let names = |group: &String| {
@@ -107,7 +107,7 @@ impl Rule {
             self.who.iter().any(|who| matches!(who, Who::Group(_)) && who.is(&of_it))
         };
         let groups = caller.groups.iter().filter(|group| names(group)).cloned().collect();
-        Shared { groups, in_all: limits.in_all, in_group: limits.in_group }
+        SharedLimits { groups, in_all: limits.in_all, in_group: limits.in_group }
     }
 
     /// Whether it is about this question.
@@ -117,7 +117,8 @@ impl Rule {
 
     /// The same, of what a question is about.
     pub(crate) fn concerns(&self, caller: &Caller, resource: &str, label: &str, background: bool) -> bool {
-        let any = |patterns: &[Pattern], text: &str| patterns.is_empty() || patterns.iter().any(|p| p.matches(text));
+        let any =
+            |patterns: &[NamePattern], text: &str| patterns.is_empty() || patterns.iter().any(|p| p.matches(text));
         self.signal != Some(true)
             && self.background.is_none_or(|wanted| wanted == background)
             && self.who.iter().any(|who| who.is(caller))
@@ -163,11 +164,11 @@ impl Rule {
 
 /// An amount as people count it.
 pub(crate) fn words(resource: &str, amount: u64) -> String {
-    match Kind::of(resource) {
-        Kind::Network => format!("{}", Rate::from_bps(amount)),
-        Kind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
-        Kind::Disk => format!("{} bytes/s", amount / 8),
-        Kind::Countable => format!("{amount}"),
+    match ResourceKind::of(resource) {
+        ResourceKind::Network => format!("{}", Rate::from_bps(amount)),
+        ResourceKind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
+        ResourceKind::Disk => format!("{} bytes/s", amount / 8),
+        ResourceKind::Countable => format!("{amount}"),
     }
 }
 

@@ -10,12 +10,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::book::Caller;
-use terms::ports::book::Verdict;
+use terms::ports::book::PolicyDecision;
 use terms::{SenderTemplate, Session, Time};
 
 /// Addresses that begin alike.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Prefix {
+pub struct AddressPrefix {
     /// Its first address.
     pub addr: IpAddr,
     /// How many bits they have in common: at most 32 of IPv4, 128 of IPv6.
@@ -24,20 +24,20 @@ pub struct Prefix {
 
 /// Of what is signalled: whose packets a rule is about, and how urgent they may be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Signals {
+pub struct SignalScope {
     /// About packets from these only; empty: from anywhere.
-    pub sources: Vec<Prefix>,
+    pub sources: Vec<AddressPrefix>,
     /// About packets to these only; empty: to anywhere.
-    pub destinations: Vec<Prefix>,
+    pub destinations: Vec<AddressPrefix>,
     /// The highest priority, preempting and defending (RFC 3181), that it allows; `None`: no priority may be said.
     pub priority: Option<u16>,
 }
 
 /// An end of what is signalled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum EndPoint {
     /// These addresses.
-    Of(Prefix),
+    Of(AddressPrefix),
     /// Any address at all.
     Anywhere,
     /// It is not said yet: who only registers to receive names no sender.
@@ -46,15 +46,15 @@ pub enum End {
 
 /// One thing that somebody wants to signal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Claim {
+pub struct SignalClaim {
     /// The interface as a resource, `net/eth1`; empty: none is known; `None`: not said yet.
     pub resource: Option<String>,
     /// Whether the packets come in there (a receiver's), rather than leave.
     pub inward: bool,
     /// From where.
-    pub src: End,
+    pub src: EndPoint,
     /// To where.
-    pub dst: End,
+    pub dst: EndPoint,
     /// How much, bit/s of IP bytes; zero: nothing is reserved.
     pub amount: u64,
 }
@@ -74,7 +74,7 @@ pub struct Asker<'a> {
 
 /// What claims belong to; a later call with the same key takes the place of the one before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Key {
+pub enum SignalKey {
     /// A sender that a connection offered.
     Sender(u64, Session, SenderTemplate),
     /// What a connection reserves for a session.
@@ -83,11 +83,11 @@ pub enum Key {
     Boomerang(u64),
 }
 
-impl Key {
+impl SignalKey {
     fn connection(&self) -> Option<u64> {
         match self {
-            Key::Sender(connection, ..) | Key::Reserve(connection, _) => Some(*connection),
-            Key::Boomerang(_) => None,
+            SignalKey::Sender(connection, ..) | SignalKey::Reserve(connection, _) => Some(*connection),
+            SignalKey::Boomerang(_) => None,
         }
     }
 }
@@ -95,22 +95,22 @@ impl Key {
 /// What every caller signals now.
 #[derive(Clone, Debug, Default)]
 pub struct Signalled {
-    all: BTreeMap<Key, (String, Vec<Claim>)>,
+    all: BTreeMap<SignalKey, (String, Vec<SignalClaim>)>,
 }
 
-impl Prefix {
+impl AddressPrefix {
     /// One address.
-    pub fn host(addr: IpAddr) -> Prefix {
-        Prefix { addr, length: if addr.is_ipv4() { 32 } else { 128 } }
+    pub fn host(addr: IpAddr) -> AddressPrefix {
+        AddressPrefix { addr, length: if addr.is_ipv4() { 32 } else { 128 } }
     }
 
     /// Whether all of `other` lie in it.
-    pub fn contains(&self, other: &Prefix) -> bool {
+    pub fn contains(&self, other: &AddressPrefix) -> bool {
         self.length <= other.length && self.meets(other)
     }
 
     /// Whether some address lies in both: the shorter one's bits are the same.
-    pub fn meets(&self, other: &Prefix) -> bool {
+    pub fn meets(&self, other: &AddressPrefix) -> bool {
         let length = u32::from(self.length.min(other.length));
         match (self.addr, other.addr) {
             (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() >= length,
@@ -120,33 +120,33 @@ impl Prefix {
     }
 }
 
-impl core::fmt::Display for Prefix {
+impl core::fmt::Display for AddressPrefix {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match *self == Prefix::host(self.addr) {
+        match *self == AddressPrefix::host(self.addr) {
             true => write!(f, "{}", self.addr),
             false => write!(f, "{}/{}", self.addr, self.length),
         }
     }
 }
 
-impl core::fmt::Display for End {
+impl core::fmt::Display for EndPoint {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            End::Of(prefix) => write!(f, "{prefix}"),
-            End::Anywhere => f.write_str("anywhere"),
-            End::Unsaid => f.write_str("nobody in particular"),
+            EndPoint::Of(prefix) => write!(f, "{prefix}"),
+            EndPoint::Anywhere => f.write_str("anywhere"),
+            EndPoint::Unsaid => f.write_str("nobody in particular"),
         }
     }
 }
 
 /// Whether a rule's prefixes are about an end. A rule that allows must hold all of it, one that denies may meet a part.
-pub(crate) fn about(prefixes: &[Prefix], end: &End, denies: bool) -> bool {
+pub(crate) fn about(prefixes: &[AddressPrefix], end: &EndPoint, denies: bool) -> bool {
     prefixes.is_empty()
         || match end {
-            End::Of(whose) if denies => prefixes.iter().any(|prefix| prefix.meets(whose)),
-            End::Of(whose) => prefixes.iter().any(|prefix| prefix.contains(whose)),
-            End::Anywhere => denies,
-            End::Unsaid => !denies,
+            EndPoint::Of(whose) if denies => prefixes.iter().any(|prefix| prefix.meets(whose)),
+            EndPoint::Of(whose) => prefixes.iter().any(|prefix| prefix.contains(whose)),
+            EndPoint::Anywhere => denies,
+            EndPoint::Unsaid => !denies,
         }
 }
 
@@ -157,7 +157,7 @@ impl Rule {
     }
 
     /// Whether it is about this claim.
-    fn is_about_claim(&self, caller: &Caller, claim: &Claim) -> bool {
+    fn is_about_claim(&self, caller: &Caller, claim: &SignalClaim) -> bool {
         let denies = self.effect == Effect::Deny;
         let named = |name: &String| self.resources.iter().any(|pattern| pattern.matches(name));
         self.is_for_signals()
@@ -170,7 +170,7 @@ impl Rule {
     }
 
     /// Why it says no to a claim that it is about. `together` and `count`: what the caller has at that interface, with this.
-    fn denies_claim(&self, asker: &Asker<'_>, claim: &Claim, together: u64, count: usize) -> Option<String> {
+    fn denies_claim(&self, asker: &Asker<'_>, claim: &SignalClaim, together: u64, count: usize) -> Option<String> {
         let limits = match &self.effect {
             Effect::Deny => return Some(String::from("denied")),
             Effect::Allow(limits) => limits,
@@ -206,13 +206,16 @@ impl Rule {
 
 impl Policy {
     /// May they signal this? The first rule that is about it decides; without one operators may, nobody else.
-    pub fn decide_claim(&self, asker: &Asker<'_>, claim: &Claim, together: u64, count: usize) -> Verdict {
+    pub fn decide_claim(&self, asker: &Asker<'_>, claim: &SignalClaim, together: u64, count: usize) -> PolicyDecision {
         if let Some(rule) = self.rules().iter().find(|rule| rule.is_about_claim(asker.caller, claim)) {
-            return Verdict { rule: rule.name.clone(), denied: rule.denies_claim(asker, claim, together, count) };
+            return PolicyDecision {
+                rule: rule.name.clone(),
+                denied: rule.denies_claim(asker, claim, together, count),
+            };
         }
         let is_operator = matches!(asker.seat, Seat::Root | Seat::Operator);
         let denied = (!is_operator).then(|| nearest::of_claim(self, asker.caller, claim));
-        Verdict { rule: String::new(), denied }
+        PolicyDecision { rule: String::new(), denied }
     }
 }
 
@@ -225,8 +228,8 @@ impl Signalled {
         &mut self,
         policy: &Policy,
         asker: &Asker<'_>,
-        key: Key,
-        claims: Vec<Claim>,
+        key: SignalKey,
+        claims: Vec<SignalClaim>,
     ) -> Result<(), (String, String)> {
         self.may(policy, asker, Some(key), &claims).map(|_| ())?;
         self.count(key, asker.caller.name.clone(), claims);
@@ -234,7 +237,7 @@ impl Signalled {
     }
 
     /// It counts from now on; whose it was before, that it stays.
-    pub fn count(&mut self, key: Key, owner: String, claims: Vec<Claim>) {
+    pub fn count(&mut self, key: SignalKey, owner: String, claims: Vec<SignalClaim>) {
         let owner = self.all.remove(&key).map_or(owner, |(before, _)| before);
         self.all.insert(key, (owner, claims));
     }
@@ -247,9 +250,9 @@ impl Signalled {
         &self,
         policy: &Policy,
         asker: &Asker<'_>,
-        key: Option<Key>,
-        claims: &[Claim],
-    ) -> Result<Vec<Verdict>, (String, String)> {
+        key: Option<SignalKey>,
+        claims: &[SignalClaim],
+    ) -> Result<Vec<PolicyDecision>, (String, String)> {
         let verdicts = self.verdicts(policy, asker, key, claims);
         match verdicts.iter().find_map(|verdict| Some((verdict.rule.clone(), verdict.denied.clone()?))) {
             Some(refused) => Err(refused),
@@ -258,12 +261,18 @@ impl Signalled {
     }
 
     /// What the rules say, claim by claim, beside what the caller signals already.
-    pub fn verdicts(&self, policy: &Policy, asker: &Asker<'_>, key: Option<Key>, claims: &[Claim]) -> Vec<Verdict> {
+    pub fn verdicts(
+        &self,
+        policy: &Policy,
+        asker: &Asker<'_>,
+        key: Option<SignalKey>,
+        claims: &[SignalClaim],
+    ) -> Vec<PolicyDecision> {
         let name = &asker.caller.name;
         let others = self.all.iter().filter(|(other, (owner, _))| owner == name && Some(**other) != key);
-        let others: Vec<&Claim> = others.flat_map(|(_, (_, claims))| claims).collect();
-        let decide = |claim: &Claim| {
-            let same = |other: &&Claim| other.resource == claim.resource && other.inward == claim.inward;
+        let others: Vec<&SignalClaim> = others.flat_map(|(_, (_, claims))| claims).collect();
+        let decide = |claim: &SignalClaim| {
+            let same = |other: &&SignalClaim| other.resource == claim.resource && other.inward == claim.inward;
             let beside = others.iter().copied().filter(same);
             let (sum, count) = beside.fold((0_u64, 1), |(sum, n), other| (sum.saturating_add(other.amount), n + 1));
             let asked = claims.iter().filter(same).fold(0_u64, |sum, one| sum.saturating_add(one.amount));
@@ -302,21 +311,23 @@ impl Signalled {
     }
 
     /// It signals that no more.
-    pub fn gone(&mut self, key: Key) {
+    pub fn gone(&mut self, key: SignalKey) {
         self.all.remove(&key);
     }
 
     /// A connection released a session; `None`: everything of it.
     pub fn released(&mut self, connection: u64, session: Option<Session>) {
         self.all.retain(|key, _| match (key, session) {
-            (Key::Sender(of, one, _) | Key::Reserve(of, one), Some(session)) => *of != connection || *one != session,
-            (Key::Sender(of, ..) | Key::Reserve(of, _), None) => *of != connection,
-            (Key::Boomerang(_), _) => true,
+            (SignalKey::Sender(of, one, _) | SignalKey::Reserve(of, one), Some(session)) => {
+                *of != connection || *one != session
+            }
+            (SignalKey::Sender(of, ..) | SignalKey::Reserve(of, _), None) => *of != connection,
+            (SignalKey::Boomerang(_), _) => true,
         });
     }
 
     /// Whose a session of Boomerang is.
     pub fn owner(&self, number: u64) -> Option<&str> {
-        self.all.get(&Key::Boomerang(number)).map(|(owner, _)| owner.as_str())
+        self.all.get(&SignalKey::Boomerang(number)).map(|(owner, _)| owner.as_str())
     }
 }

@@ -1,24 +1,24 @@
 //! Whose packets and processes may be bound: the patterns of flows, the verdict on processes case by case, and which rule
 //! says so.
 
-use policy::{Bindings, Effect, FlowPattern, Limits, Pattern, Policy, Rule, Seen, Sort, Who, check};
-use terms::book::{Binding, Caller, Flow, Role, Task};
-use terms::ports::Policy as _;
+use policy::{Bindings, Effect, FlowPattern, Limits, NamePattern, Policy, ProcessFacts, ProcessKind, Rule, Who, check};
+use terms::book::{Binding, BoundFlow, Caller, CallerRole, Task};
+use terms::ports::PolicyPort as _;
 use terms::ports::book::BindQuestion;
 
-fn caller(name: &str, role: Role) -> Caller {
+fn caller(name: &str, role: CallerRole) -> Caller {
     Caller { name: name.into(), groups: Vec::new(), role }
 }
 
 /// `SRC[:PORT] DST[:PORT] [PROTOCOL]`, a dash for what is left open.
-fn flow(text: &str) -> Flow {
+fn flow(text: &str) -> BoundFlow {
     let words: Vec<&str> = text.split(' ').collect();
     let end = |text: &str| {
         let (address, port) = text.split_once('#').unwrap_or((text, "-"));
         (address.parse().ok(), port.parse().ok())
     };
     let ((src, src_port), (dst, dst_port)) = (end(words[0]), end(words[1]));
-    Flow { src, dst, src_port, dst_port, protocol: words.get(2).and_then(|word| word.parse().ok()) }
+    BoundFlow { src, dst, src_port, dst_port, protocol: words.get(2).and_then(|word| word.parse().ok()) }
 }
 
 #[test]
@@ -84,17 +84,17 @@ fn what_is_no_pattern_is_none() {
 /// The verdict alone: what must never be bound cannot be tried out on a machine that is needed.
 #[test]
 fn the_verdict_on_processes() {
-    let alice = caller("uid:1000", Role::Owner);
-    let (root, auditor) = (caller("uid:0", Role::Operator), caller("uid:1000", Role::Auditor));
-    let (remote, named) = (caller("alice", Role::Owner), caller("uid:1000@x", Role::Owner));
-    let far = caller("chief", Role::Operator);
-    let batch = [Pattern::new("batch/*").unwrap()];
-    let seen = |sort, uid, group: &str| Some(Seen { sort, uid, cgroups: vec![group.into()] });
-    let own = seen(Sort::Ordinary, Some(1000), "user/1000");
-    let others = seen(Sort::Ordinary, Some(1001), "user/1001");
-    let setuid = seen(Sort::Ordinary, None, "user/1000");
-    let job = seen(Sort::Ordinary, Some(1001), "batch/7");
-    type Case<'a> = (&'a str, &'a Caller, &'a [Pattern], &'a Option<Seen>, bool);
+    let alice = caller("uid:1000", CallerRole::Owner);
+    let (root, auditor) = (caller("uid:0", CallerRole::Operator), caller("uid:1000", CallerRole::Auditor));
+    let (remote, named) = (caller("alice", CallerRole::Owner), caller("uid:1000@x", CallerRole::Owner));
+    let far = caller("chief", CallerRole::Operator);
+    let batch = [NamePattern::new("batch/*").unwrap()];
+    let seen = |sort, uid, group: &str| Some(ProcessFacts { sort, uid, cgroups: vec![group.into()] });
+    let own = seen(ProcessKind::Ordinary, Some(1000), "user/1000");
+    let others = seen(ProcessKind::Ordinary, Some(1001), "user/1001");
+    let setuid = seen(ProcessKind::Ordinary, None, "user/1000");
+    let job = seen(ProcessKind::Ordinary, Some(1001), "batch/7");
+    type Case<'a> = (&'a str, &'a Caller, &'a [NamePattern], &'a Option<ProcessFacts>, bool);
     let table: [Case<'_>; 15] = [
         ("one's own", &alice, &[], &own, true),
         ("one's own, as an auditor", &auditor, &[], &own, true),
@@ -114,7 +114,7 @@ fn the_verdict_on_processes() {
             "in no group that is known",
             &remote,
             &batch,
-            &Some(Seen { sort: Sort::Ordinary, uid: None, cgroups: vec![] }),
+            &Some(ProcessFacts { sort: ProcessKind::Ordinary, uid: None, cgroups: vec![] }),
             false,
         ),
     ];
@@ -122,8 +122,8 @@ fn the_verdict_on_processes() {
         assert_eq!(check(caller, groups, seen.as_ref()).is_ok(), may, "{what}");
     }
     // Nobody, whatever a rule says: not root, not the owner.
-    let everything = [Pattern::new("*").unwrap()];
-    for sort in [Sort::Kernel, Sort::First, Sort::Agent] {
+    let everything = [NamePattern::new("*").unwrap()];
+    for sort in [ProcessKind::Kernel, ProcessKind::First, ProcessKind::Agent] {
         for caller in [&alice, &root, &remote, &far] {
             let seen = seen(sort, Some(1000), "batch/7");
             assert!(check(caller, &everything, seen.as_ref()).is_err(), "{sort:?} {caller:?}");
@@ -135,8 +135,8 @@ fn the_verdict_on_processes() {
 fn the_first_rule_that_is_about_it_says_so() {
     let rule = |name: &str, who: &str, flows: Option<&str>, effect| Rule {
         name: name.into(),
-        who: vec![Who::Name(Pattern::new(who).unwrap())],
-        resources: vec![Pattern::new("net/*").unwrap()],
+        who: vec![Who::Name(NamePattern::new(who).unwrap())],
+        resources: vec![NamePattern::new("net/*").unwrap()],
         bindings: Bindings { flows: flows.map(|text| vec![text.parse().unwrap()]), cgroups: Vec::new() },
         effect,
         ..Rule::default()
@@ -162,27 +162,27 @@ fn the_first_rule_that_is_about_it_says_so() {
     };
     let said = |rule: &str, may| (rule.to_owned(), may);
     let exact = "10.0.0.1#80 10.0.0.2#9 6";
-    assert_eq!(ask("mallory", Role::Owner, "net/eth1", exact), said("barred", false));
-    assert_eq!(ask("web", Role::Owner, "net/eth1", exact), said("web", true));
-    assert_eq!(ask("web", Role::Owner, "net/eth1", "10.0.0.1#80 - 6"), said("web", true));
+    assert_eq!(ask("mallory", CallerRole::Owner, "net/eth1", exact), said("barred", false));
+    assert_eq!(ask("web", CallerRole::Owner, "net/eth1", exact), said("web", true));
+    assert_eq!(ask("web", CallerRole::Owner, "net/eth1", "10.0.0.1#80 - 6"), said("web", true));
     assert_eq!(
-        ask("web", Role::Owner, "net/eth1", "10.0.0.1 10.0.0.2"),
+        ask("web", CallerRole::Owner, "net/eth1", "10.0.0.1 10.0.0.2"),
         said("web", false),
         "hosts are not what it names"
     );
-    assert_eq!(ask("ann", Role::Owner, "net/eth1", exact), said("rest", true));
+    assert_eq!(ask("ann", CallerRole::Owner, "net/eth1", exact), said("rest", true));
     // The finding: a protocol alone takes everybody's packets.
     for protocol in ["6", "17", "46"] {
-        assert_eq!(ask("ann", Role::Owner, "net/eth1", &format!("- - {protocol}")), said("rest", false));
+        assert_eq!(ask("ann", CallerRole::Owner, "net/eth1", &format!("- - {protocol}")), said("rest", false));
     }
-    assert_eq!(ask("ann", Role::Owner, "net/eth1", "10.0.0.1 -"), said("rest", false));
-    assert_eq!(ask("ann", Role::Owner, "disk/sda", exact), said("", false), "what nobody allows is denied");
-    assert_eq!(ask("chief", Role::Operator, "net/eth1", "- - 6"), said("rest", true), "operators may");
+    assert_eq!(ask("ann", CallerRole::Owner, "net/eth1", "10.0.0.1 -"), said("rest", false));
+    assert_eq!(ask("ann", CallerRole::Owner, "disk/sda", exact), said("", false), "what nobody allows is denied");
+    assert_eq!(ask("chief", CallerRole::Operator, "net/eth1", "- - 6"), said("rest", true), "operators may");
     // Without an eye on the machine no process is anybody's.
     let own = Binding::Process(Task { number: 7, start: 7 });
-    let root = caller("uid:0", Role::Operator);
+    let root = caller("uid:0", CallerRole::Operator);
     let q = BindQuestion { caller: &root, resource: "cpu", label: "", background: false, binding: &own };
     assert!(Policy::open().may_bind(&q).denied.unwrap().contains("process 7 cannot be bound"));
-    let seen = Seen { sort: Sort::Ordinary, uid: Some(5), cgroups: Vec::new() };
+    let seen = ProcessFacts { sort: ProcessKind::Ordinary, uid: Some(5), cgroups: Vec::new() };
     assert_eq!(Policy::open().binding(&q, Some(&seen)).denied, None);
 }

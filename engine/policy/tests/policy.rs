@@ -1,11 +1,11 @@
 //! What a policy says: the seed's two examples, every limit on both sides of its edge, and that there is an answer to
 //! everything (FAULTS.md T12, I42).
 
-use policy::{Effect, Hours, Limits, Pattern, Policy, Rule, Who};
+use policy::{Effect, Hours, Limits, NamePattern, Policy, Rule, Who};
 use proptest::prelude::*;
-use terms::book::{Caller, Role};
-use terms::ports::Policy as _;
-use terms::ports::book::{Question, Verdict};
+use terms::book::{Caller, CallerRole};
+use terms::ports::PolicyPort as _;
+use terms::ports::book::{PolicyDecision, Question};
 use terms::{Span, Time, Window};
 
 const NOW: u64 = 1_795_269_600;
@@ -15,7 +15,7 @@ fn at(seconds: u64) -> Time {
 }
 
 fn caller(name: &str, groups: &[&str]) -> Caller {
-    Caller { name: name.into(), groups: groups.iter().map(|g| (*g).into()).collect(), role: Role::Owner }
+    Caller { name: name.into(), groups: groups.iter().map(|g| (*g).into()).collect(), role: CallerRole::Owner }
 }
 
 /// 50 Mb/s for an hour from now.
@@ -34,8 +34,8 @@ fn question(caller: &Caller) -> Question<'_> {
     }
 }
 
-fn patterns(all: &[&str]) -> Vec<Pattern> {
-    all.iter().map(|text| Pattern::new(text).unwrap()).collect()
+fn patterns(all: &[&str]) -> Vec<NamePattern> {
+    all.iter().map(|text| NamePattern::new(text).unwrap()).collect()
 }
 
 fn rule(name: &str, who: Who, effect: Effect) -> Rule {
@@ -43,10 +43,10 @@ fn rule(name: &str, who: Who, effect: Effect) -> Rule {
 }
 
 fn named(text: &str) -> Who {
-    Who::Name(Pattern::new(text).unwrap())
+    Who::Name(NamePattern::new(text).unwrap())
 }
 
-fn allowed(verdict: &Verdict) -> bool {
+fn allowed(verdict: &PolicyDecision) -> bool {
     verdict.denied.is_none()
 }
 
@@ -57,12 +57,12 @@ fn the_two_policies_of_the_seed() {
     let sla =
         Limits { amount: Some(100_000_000), together: Some(300_000_000), ahead: Some(Span::ZERO), ..Limits::default() };
     let hep = Limits { amount: Some(200_000_000), ahead: Some(Span::from_secs(86_400)), ..Limits::default() };
-    let mut community = rule("hep", Who::Group(Pattern::new("hep").unwrap()), Effect::Allow(hep));
+    let mut community = rule("hep", Who::Group(NamePattern::new("hep").unwrap()), Effect::Allow(hep));
     community.labels = patterns(&["HEP"]);
     let policy = Policy::new(vec![community, rule("sla", named("*@anl.gov"), Effect::Allow(sla))]).unwrap();
     let (anl, cern, other) = (caller("roy@anl.gov", &[]), caller("x@cern.ch", &["hep"]), caller("y@cern.ch", &[]));
     let mut q = question(&anl);
-    assert_eq!(policy.decide(&q), Verdict { rule: "sla".into(), denied: None });
+    assert_eq!(policy.decide(&q), PolicyDecision { rule: "sla".into(), denied: None });
     q.amount = 100_000_001;
     assert!(policy.decide(&q).denied.unwrap().contains("100mbit at once"));
     (q.amount, q.together) = (50_000_000, 300_000_001);
@@ -75,7 +75,7 @@ fn the_two_policies_of_the_seed() {
     assert_eq!(policy.decide(&q).rule, "", "without the label nothing is about it");
     q.label = "HEP";
     q.window = Window::new(at(NOW + 3_600), at(NOW + 7_200)).unwrap();
-    assert_eq!(policy.decide(&q), Verdict { rule: "hep".into(), denied: None });
+    assert_eq!(policy.decide(&q), PolicyDecision { rule: "hep".into(), denied: None });
     assert!(!allowed(&policy.decide(&Question { caller: &other, ..q })));
 }
 
@@ -86,9 +86,9 @@ fn the_first_rule_that_is_about_it_decides() {
     assert!(!allowed(&Policy::default().decide(&q)), "what nobody allows is denied");
     assert!(allowed(&Policy::open().decide(&q)));
     let deny = rule("not-eve", named("eve"), Effect::Deny);
-    let allow = rule("staff", Who::Group(Pattern::new("st?ff").unwrap()), Effect::Allow(Limits::default()));
+    let allow = rule("staff", Who::Group(NamePattern::new("st?ff").unwrap()), Effect::Allow(Limits::default()));
     let first = Policy::new(vec![deny.clone(), allow.clone()]).unwrap();
-    assert_eq!(first.decide(&q), Verdict { rule: "not-eve".into(), denied: Some("denied".into()) });
+    assert_eq!(first.decide(&q), PolicyDecision { rule: "not-eve".into(), denied: Some("denied".into()) });
     assert_eq!(Policy::new(vec![allow, deny]).unwrap().decide(&q).rule, "staff");
 }
 
@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn patterns_match_what_trying_everything_matches(pattern in "[ab*?ä]{1,8}", text in "[abä]{0,8}") {
         let (p, t): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-        prop_assert_eq!(Pattern::new(&pattern).unwrap().matches(&text), by_trying(&p, &t), "{} {}", pattern, text);
+        prop_assert_eq!(NamePattern::new(&pattern).unwrap().matches(&text), by_trying(&p, &t), "{} {}", pattern, text);
     }
 
     /// Any rules, any question: an answer, the same each time, and never a yes that breaks a limit.

@@ -2,7 +2,7 @@
 
 use policy::rights::{Call, Right, Seat, Whose};
 use policy::{Policy, Who};
-use terms::book::{Caller, Role};
+use terms::book::{Caller, CallerRole};
 
 /// The page's block of cells.
 const PAGE: &str = include_str!("../../../docs/rights.md");
@@ -22,7 +22,7 @@ fn line(name: &str, whose: &str, cells: [&str; 8]) -> String {
 fn the_page_is_the_table() {
     let head = line("call", "whose", Seat::ALL.map(Seat::name));
     let rows = Call::ALL.iter().flat_map(|call| {
-        let row = |row: &policy::rights::Row| line(call.name(), row.whose.name(), row.rights.map(Right::name));
+        let row = |row: &policy::rights::RightsRow| line(call.name(), row.whose.name(), row.rights.map(Right::name));
         call.rows().iter().map(row).collect::<Vec<String>>()
     });
     let table: Vec<String> = std::iter::once(head).chain(rows).collect();
@@ -59,7 +59,7 @@ fn what_no_cell_may_say() {
 #[test]
 fn refusals_name_the_caller_and_who_may() {
     let groups = vec!["gid:1000".to_owned(), "gid:27".to_owned()];
-    let caller = Caller { name: "uid:1000".to_owned(), groups, role: Role::Owner };
+    let caller = Caller { name: "uid:1000".to_owned(), groups, role: CallerRole::Owner };
     let policy = Policy::default();
     assert_eq!(
         policy.may_ask(Seat::Member, Call::Stop, &caller).unwrap_err(),
@@ -70,7 +70,7 @@ fn refusals_name_the_caller_and_who_may() {
         "trace is for root, the operators' group, on the agent's own socket; you are uid:1000 (no groups), requester by certificate"
     );
     assert!(policy.may_ask(Seat::Member, Call::Status, &caller).unwrap_err().ends_with("`auditors` do not name you"));
-    let policy = policy.with_auditors(vec![Who::Group(policy::Pattern::new("gid:27").unwrap())]);
+    let policy = policy.with_auditors(vec![Who::Group(policy::NamePattern::new("gid:27").unwrap())]);
     assert_eq!(policy.may_ask(Seat::Member, Call::Status, &caller), Ok(()));
     assert!(Call::BoomerangRelease.refusal(Seat::Member, Whose::Others, &caller).contains("somebody else's"));
 }

@@ -1,25 +1,28 @@
 //! What may be signalled: by whom, how much, for whom, how urgently; on both sides of each limit, and over connections.
 
 use policy::rights::Seat;
-use policy::{Asker, Claim, Effect, End, Key, Limits, Pattern, Policy, Prefix, Rule, Signalled, Signals, Who};
-use terms::book::{Caller, Role};
+use policy::{
+    AddressPrefix, Asker, Effect, EndPoint, Limits, NamePattern, Policy, Rule, SignalClaim, SignalKey, SignalScope,
+    Signalled, Who,
+};
+use terms::book::{Caller, CallerRole};
 use terms::{SenderTemplate, Session, Time};
 
-fn prefix(text: &str) -> Prefix {
+fn prefix(text: &str) -> AddressPrefix {
     let (addr, length) = text.split_once('/').unwrap();
-    Prefix { addr: addr.parse().unwrap(), length: length.parse().unwrap() }
+    AddressPrefix { addr: addr.parse().unwrap(), length: length.parse().unwrap() }
 }
 
 fn caller(name: &str) -> Caller {
-    Caller { name: name.into(), groups: vec!["gid:100".into()], role: Role::Owner }
+    Caller { name: name.into(), groups: vec!["gid:100".into()], role: CallerRole::Owner }
 }
 
-fn claim(amount: u64) -> Claim {
-    Claim {
+fn claim(amount: u64) -> SignalClaim {
+    SignalClaim {
         resource: Some("net/eth1".into()),
         inward: false,
-        src: End::Of(prefix("10.0.0.5/32")),
-        dst: End::Of(prefix("10.0.2.7/32")),
+        src: EndPoint::Of(prefix("10.0.0.5/32")),
+        dst: EndPoint::Of(prefix("10.0.2.7/32")),
         amount,
     }
 }
@@ -27,10 +30,10 @@ fn claim(amount: u64) -> Claim {
 fn calls() -> Rule {
     Rule {
         name: "calls".into(),
-        who: vec![Who::Group(Pattern::new("gid:100").unwrap())],
-        resources: vec![Pattern::new("net/eth1").unwrap()],
+        who: vec![Who::Group(NamePattern::new("gid:100").unwrap())],
+        resources: vec![NamePattern::new("net/eth1").unwrap()],
         signal: Some(true),
-        signals: Signals {
+        signals: SignalScope {
             sources: vec![prefix("10.0.0.5/32")],
             destinations: vec![prefix("10.0.2.0/24")],
             priority: Some(3),
@@ -44,7 +47,7 @@ fn asker(caller: &Caller, seat: Seat) -> Asker<'_> {
     Asker { caller, seat, priority: None, now: Time::from_nanos(1_795_269_600_000_000_000) }
 }
 
-fn no(policy: &Policy, asker: &Asker<'_>, claim: &Claim) -> Option<String> {
+fn no(policy: &Policy, asker: &Asker<'_>, claim: &SignalClaim) -> Option<String> {
     policy.decide_claim(asker, claim, claim.amount, 1).denied
 }
 
@@ -76,22 +79,22 @@ fn each_word_of_a_rule_counts() {
     let policy = Policy::new(vec![calls()]).unwrap();
     let plain = asker(&bob, Seat::Member);
     assert_eq!(no(&policy, &plain, &claim(3_000)), None);
-    let end = |text| End::Of(prefix(text));
+    let end = |text| EndPoint::Of(prefix(text));
     let cases = [
         (claim(3_001), "3001bit is asked, 3kbit at once are allowed"),
-        (Claim { resource: Some("net/eth0".into()), ..claim(1) }, "it is about net/eth1, not about net/eth0"),
-        (Claim { resource: Some(String::new()), ..claim(1) }, "not about an interface that is not known"),
-        (Claim { src: end("10.0.0.6/32"), ..claim(1) }, "packets from 10.0.0.5, not from 10.0.0.6"),
-        (Claim { src: End::Anywhere, ..claim(1) }, "not from anywhere"),
-        (Claim { dst: end("10.0.3.7/32"), ..claim(1) }, "packets to 10.0.2.0/24, not to 10.0.3.7"),
-        (Claim { dst: end("10.0.0.0/16"), ..claim(1) }, "not to 10.0.0.0/16"),
-        (Claim { dst: end("fd00::1/128"), ..claim(1) }, "not to fd00::1"),
+        (SignalClaim { resource: Some("net/eth0".into()), ..claim(1) }, "it is about net/eth1, not about net/eth0"),
+        (SignalClaim { resource: Some(String::new()), ..claim(1) }, "not about an interface that is not known"),
+        (SignalClaim { src: end("10.0.0.6/32"), ..claim(1) }, "packets from 10.0.0.5, not from 10.0.0.6"),
+        (SignalClaim { src: EndPoint::Anywhere, ..claim(1) }, "not from anywhere"),
+        (SignalClaim { dst: end("10.0.3.7/32"), ..claim(1) }, "packets to 10.0.2.0/24, not to 10.0.3.7"),
+        (SignalClaim { dst: end("10.0.0.0/16"), ..claim(1) }, "not to 10.0.0.0/16"),
+        (SignalClaim { dst: end("fd00::1/128"), ..claim(1) }, "not to fd00::1"),
     ];
     for (claim, expected) in cases {
         let why = no(&policy, &plain, &claim).unwrap();
         assert!(why.contains(expected), "{why}\n expected: {expected}");
     }
-    let receiver = Claim { resource: None, inward: true, src: End::Unsaid, ..claim(0) };
+    let receiver = SignalClaim { resource: None, inward: true, src: EndPoint::Unsaid, ..claim(0) };
     assert_eq!(no(&policy, &plain, &receiver), None, "who registers to receive has named no sender yet");
     let stranger = Caller { groups: vec!["gid:5".into()], ..bob.clone() };
     let why = no(&policy, &asker(&stranger, Seat::Member), &claim(1)).unwrap();
@@ -99,7 +102,9 @@ fn each_word_of_a_rule_counts() {
     // What denies is about all that it meets.
     let deny = Rule { effect: Effect::Deny, ..calls() };
     let policy = Policy::new(vec![deny]).unwrap();
-    for claim in [Claim { src: End::Anywhere, ..claim(1) }, Claim { dst: end("10.0.0.0/16"), ..claim(1) }] {
+    for claim in
+        [SignalClaim { src: EndPoint::Anywhere, ..claim(1) }, SignalClaim { dst: end("10.0.0.0/16"), ..claim(1) }]
+    {
         assert_eq!(no(&policy, &asker(&bob, Seat::Root), &claim).as_deref(), Some("denied"));
     }
 }
@@ -111,7 +116,7 @@ fn sums_hold_over_connections_and_end_with_them() {
     let plain = asker(&bob, Seat::Member);
     let session = |port| Session { dst: "10.0.2.7".parse().unwrap(), protocol: 17, dst_port: port };
     let sender = SenderTemplate { src: "10.0.0.5".parse().unwrap(), src_port: 1 };
-    let key = |connection, port| Key::Sender(connection, session(port), sender);
+    let key = |connection, port| SignalKey::Sender(connection, session(port), sender);
     let mut signalled = Signalled::default();
     let mut ask = |key, amount| signalled.ask(&policy, &plain, key, vec![claim(amount)]);
     assert_eq!(ask(key(1, 1), 3_000), Ok(()));
@@ -127,10 +132,10 @@ fn sums_hold_over_connections_and_end_with_them() {
     // Somebody else's are not summed.
     let ann = caller("uid:8");
     assert_eq!(signalled.ask(&policy, &asker(&ann, Seat::Member), key(3, 5), vec![claim(3_000)]), Ok(()));
-    assert_eq!(signalled.ask(&policy, &asker(&ann, Seat::Member), Key::Boomerang(7), vec![claim(1)]), Ok(()));
+    assert_eq!(signalled.ask(&policy, &asker(&ann, Seat::Member), SignalKey::Boomerang(7), vec![claim(1)]), Ok(()));
     signalled.released(3, None);
     assert_eq!(signalled.owner(7), Some("uid:8"), "a session of Boomerang outlives its connection");
-    signalled.gone(Key::Boomerang(7));
+    signalled.gone(SignalKey::Boomerang(7));
     assert_eq!(signalled.owner(7), None);
 }
 
@@ -143,16 +148,19 @@ fn priorities_are_asked_about_what_is_there_too() {
     assert_eq!(signalled.may_be_urgent(&policy, &urgent(3), 1), Ok(()));
     assert!(signalled.may_be_urgent(&policy, &urgent(4), 1).unwrap_err().1.contains("3 is the highest"));
     assert!(no(&policy, &urgent(4), &claim(1)).unwrap().contains("the priority 4 is asked, 3 is allowed"));
-    let none = Policy::new(vec![Rule { signals: Signals::default(), ..calls() }]).unwrap();
+    let none = Policy::new(vec![Rule { signals: SignalScope::default(), ..calls() }]).unwrap();
     assert!(no(&none, &urgent(0), &claim(1)).unwrap().contains("no priority is allowed"));
     assert!(signalled.may_be_urgent(&none, &urgent(0), 1).unwrap_err().1.contains("no rule with a `priority`"));
     // Two rules: what is there already is under the stricter.
-    let strict = Rule { signals: Signals { priority: Some(1), ..calls().signals }, ..calls() };
-    let other = Rule { name: "other".into(), resources: vec![Pattern::new("net/eth2").unwrap()], ..calls() };
+    let strict = Rule { signals: SignalScope { priority: Some(1), ..calls().signals }, ..calls() };
+    let other = Rule { name: "other".into(), resources: vec![NamePattern::new("net/eth2").unwrap()], ..calls() };
     let both = Policy::new(vec![strict, other]).unwrap();
     let session = Session { dst: "10.0.2.7".parse().unwrap(), protocol: 17, dst_port: 1 };
     assert_eq!(signalled.may_be_urgent(&both, &urgent(3), 1), Ok(()), "nothing is there yet");
-    assert_eq!(signalled.ask(&both, &asker(&bob, Seat::Member), Key::Reserve(1, session), vec![claim(1)]), Ok(()));
+    assert_eq!(
+        signalled.ask(&both, &asker(&bob, Seat::Member), SignalKey::Reserve(1, session), vec![claim(1)]),
+        Ok(())
+    );
     assert!(signalled.may_be_urgent(&both, &urgent(3), 1).is_err());
     assert_eq!(signalled.may_be_urgent(&both, &urgent(3), 2), Ok(()), "another connection");
 }

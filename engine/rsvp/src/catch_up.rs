@@ -5,14 +5,14 @@
 //! and nothing else waits for it.
 
 use crate::engine::{Rsvp, Timer};
-use crate::psb::{Out, Psb};
+use crate::psb::{OutgoingInterfaces, Psb};
 use crate::rsb::NextHop;
-use crate::table::Id;
+use crate::table::BlockId;
 use crate::timers::Alarm;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{FilterSpec, IfIndex, Session, Span, Time};
 
 /// Most path states that are looked at at once, and how long until the next.
@@ -103,7 +103,7 @@ impl CatchUps {
     }
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// What we keep up towards a neighbour is refreshed soon, but for what it has just heard.
     pub(crate) fn catch_up(&mut self, now: Time, interface: IfIndex, peer: IpAddr, but: Kept) {
         let period = self.config.refresh;
@@ -137,7 +137,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// What a path state keeps up at a neighbour is refreshed by `when`. Whether it keeps up anything there.
-    fn refresh_towards(&mut self, id: Id<Psb>, at: (IfIndex, IpAddr), when: Time, but: &Kept) -> bool {
+    fn refresh_towards(&mut self, id: BlockId<Psb>, at: (IfIndex, IpAddr), when: Time, but: &Kept) -> bool {
         let (_, session, template) = self.sender_of(id);
         let said = |path| [Some(template), None].into_iter().any(|who| but.contains(&(path, session, who)));
         let down = self.leads_to(id, at) && !said(true);
@@ -157,11 +157,11 @@ impl<P: Probe> Rsvp<P> {
 
     /// Whether the Paths of a sender go to this neighbour, as far as can be known: it is the gateway or the end, or it has
     /// asked for a reservation.
-    fn leads_to(&self, id: Id<Psb>, (interface, peer): (IfIndex, IpAddr)) -> bool {
+    fn leads_to(&self, id: BlockId<Psb>, (interface, peer): (IfIndex, IpAddr)) -> bool {
         let (sid, session, _) = self.sender_of(id);
         match &self.psbs[id].out {
             out if !out.takes(interface) => false,
-            Out::Interface { gateway, .. } => {
+            OutgoingInterfaces::Interface { gateway, .. } => {
                 let local = |addr: IpAddr| matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
                 // A gateway of link-local address is known by another as a hop.
                 let gateway = gateway.is_some_and(|addr| addr == peer || (local(addr) && !local(peer)));

@@ -5,7 +5,7 @@ use wire::MessageType;
 
 /// Counts since the engine was made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
+pub struct RsvpCounters {
     /// Messages that came in and were understood, by type.
     pub received: PerType,
     /// Messages sent, by type.

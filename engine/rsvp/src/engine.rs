@@ -1,14 +1,14 @@
 //! The engine's state, its three doors (`handle`, `poll`, `wake_at`), and what all procedures share.
 
 use crate::catch_up::CatchUps;
-use crate::counters::Counters;
+use crate::counters::RsvpCounters;
 use crate::heard::{Heard, Hearing};
 use crate::integrity::Security;
 use crate::io::{AppCall, AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
 use crate::neighbour::Neighbours;
 use crate::overload::Incoming;
 use crate::pcg::Pcg;
-use crate::psb::{Forwarded, Origin, Out, Psb, PsbKey};
+use crate::psb::{Forwarded, Origin, OutgoingInterfaces, Psb, PsbKey};
 use crate::receive::Arrival;
 use crate::receiver::Standing;
 use crate::refusal::Refusal;
@@ -16,14 +16,14 @@ use crate::repair::Sweep;
 use crate::rsb::{Rsb, RsbKey};
 use crate::session::SessionState;
 use crate::set_up::SetUp;
-use crate::table::{Id, Table};
+use crate::table::{BlockId, BlockTable};
 use crate::tcsb::{Tcsb, TcsbKey};
 use crate::timers::Timers;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::ports::{RHandle, Route, TrafficControl, Way};
-use terms::probe::{Off, Probe, Step};
+use terms::ports::{RHandle, Route, RouteDecision, TrafficControl};
+use terms::probe::{Off, ProbeObserver, ProbePoint};
 use terms::{IfIndex, SenderTemplate, Session, Time};
 use wire::MessageType;
 use wire::iana::error;
@@ -37,17 +37,17 @@ pub struct Rsvp<P = Off> {
     pub(crate) config: Config,
     pub(crate) interfaces: BTreeMap<IfIndex, Interface>,
     pub(crate) own: BTreeSet<IpAddr>,
-    pub(crate) sessions: Table<Session, SessionState>,
-    pub(crate) psbs: Table<PsbKey, Psb>,
-    pub(crate) rsbs: Table<RsbKey, Rsb>,
-    pub(crate) tcsbs: Table<TcsbKey, Tcsb>,
-    pub(crate) handles: Table<RHandle, Id<Tcsb>>,
+    pub(crate) sessions: BlockTable<Session, SessionState>,
+    pub(crate) psbs: BlockTable<PsbKey, Psb>,
+    pub(crate) rsbs: BlockTable<RsbKey, Rsb>,
+    pub(crate) tcsbs: BlockTable<TcsbKey, Tcsb>,
+    pub(crate) handles: BlockTable<RHandle, BlockId<Tcsb>>,
     /// What local applications say of themselves.
     pub(crate) standings: BTreeMap<AppId, Standing>,
     /// How many sessions with a port there are, by destination and protocol.
-    ported: Table<(IpAddr, u8), u32>,
+    ported: BlockTable<(IpAddr, u8), u32>,
     /// How many senders with a port an address has, by session.
-    pub(crate) senders_with_ports: Table<(Id<SessionState>, IpAddr), u32>,
+    pub(crate) senders_with_ports: BlockTable<(BlockId<SessionState>, IpAddr), u32>,
     pub(crate) timers: Timers<Timer>,
     pub(crate) heard: Heard,
     /// A walk over all path states that is under way.
@@ -58,7 +58,7 @@ pub struct Rsvp<P = Off> {
     /// Of the ResvTear that is being handled: what goes on with those that it sets off.
     pub(crate) tear_carries: Vec<Forwarded>,
     pub(crate) pcg: Pcg,
-    pub(crate) counters: Counters,
+    pub(crate) counters: RsvpCounters,
     pub(crate) security: Security,
     pub(crate) neighbours: Neighbours,
     pub(crate) catch_ups: CatchUps,
@@ -72,11 +72,11 @@ pub struct Rsvp<P = Off> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timer {
     /// The end of an adoption.
-    Session(Id<SessionState>),
+    Session(BlockId<SessionState>),
     /// A path state: expiry, Path refresh, Resv refresh.
-    Path(Id<Psb>),
+    Path(BlockId<Psb>),
     /// A reservation state: expiry.
-    Resv(Id<Rsb>),
+    Resv(BlockId<Rsb>),
     /// A neighbour: a repetition, a summary, a Hello.
     Neighbour(u32),
     /// Neighbours that have challenged us: what they missed is said again.
@@ -93,7 +93,7 @@ impl Rsvp {
     }
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// From now on the secret of cookies and the keys of the tables are these words: in a daemon from the kernel's random source,
     /// for what is made of one seed can be found out from what is seen of the jitter. Before anything is told, for it
     /// empties the tables.
@@ -101,13 +101,13 @@ impl<P: Probe> Rsvp<P> {
         self.security.set_secret([(); 4].map(|()| chance()));
         self.neighbours = Neighbours::new(self.config.refresh_reduction, [chance(), chance()]);
         let mut keys = || (chance(), chance());
-        self.sessions = Table::new(keys());
-        self.psbs = Table::new(keys());
-        self.rsbs = Table::new(keys());
-        self.tcsbs = Table::new(keys());
-        self.handles = Table::new(keys());
-        self.ported = Table::new(keys());
-        self.senders_with_ports = Table::new(keys());
+        self.sessions = BlockTable::new(keys());
+        self.psbs = BlockTable::new(keys());
+        self.rsbs = BlockTable::new(keys());
+        self.tcsbs = BlockTable::new(keys());
+        self.handles = BlockTable::new(keys());
+        self.ported = BlockTable::new(keys());
+        self.senders_with_ports = BlockTable::new(keys());
         self.heard = Heard::new(keys());
     }
 
@@ -126,21 +126,21 @@ impl<P: Probe> Rsvp<P> {
             config,
             interfaces: BTreeMap::new(),
             own: BTreeSet::new(),
-            sessions: Table::new(keys()),
-            psbs: Table::new(keys()),
-            rsbs: Table::new(keys()),
-            tcsbs: Table::new(keys()),
-            handles: Table::new(keys()),
+            sessions: BlockTable::new(keys()),
+            psbs: BlockTable::new(keys()),
+            rsbs: BlockTable::new(keys()),
+            tcsbs: BlockTable::new(keys()),
+            handles: BlockTable::new(keys()),
             standings: BTreeMap::new(),
-            ported: Table::new(keys()),
-            senders_with_ports: Table::new((chance.next_u64(), chance.next_u64())),
+            ported: BlockTable::new(keys()),
+            senders_with_ports: BlockTable::new((chance.next_u64(), chance.next_u64())),
             timers: Timers::new(),
             heard: Heard::new(keys()),
             sweep: None,
             hearing: Hearing::NOTHING,
             set_up: SetUp::default(),
             tear_carries: Vec::new(),
-            counters: Counters::default(),
+            counters: RsvpCounters::default(),
             out: VecDeque::new(),
             pcg,
             probe,
@@ -154,7 +154,7 @@ impl<P: Probe> Rsvp<P> {
 
     /// Does a step of handling a message between its two checkpoints.
     #[inline(always)]
-    pub(crate) fn step<T>(&mut self, step: Step, work: impl FnOnce(&mut Self) -> T) -> T {
+    pub(crate) fn step<T>(&mut self, step: ProbePoint, work: impl FnOnce(&mut Self) -> T) -> T {
         self.probe.enter(step);
         let done = work(self);
         self.probe.leave(step);
@@ -174,7 +174,7 @@ impl<P: Probe> Rsvp<P> {
                 let from = Arrival { iif, src, dst, ttl, direct: true, proof: waiting.proof() };
                 self.message_arrives(now, env, &from, bytes);
             }
-            Input::Wake => self.step(Step::Soften, |rsvp| rsvp.wake(now, env)),
+            Input::Wake => self.step(ProbePoint::Soften, |rsvp| rsvp.wake(now, env)),
             Input::App(call) => self.call(now, env, call),
             Input::Installed { handle, result } => self.installed(now, env, handle, result),
             Input::Displaced { handle, by } => self.displaced(now, env, handle, by),
@@ -278,26 +278,34 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Where packets of a unicast session leave (RFC 2205 section 3.11.3).
-    pub(crate) fn way_out<E: Env>(&self, env: &mut E, session: &Session, src: IpAddr, iif: Option<IfIndex>) -> Out {
+    pub(crate) fn way_out<E: Env>(
+        &self,
+        env: &mut E,
+        session: &Session,
+        src: IpAddr,
+        iif: Option<IfIndex>,
+    ) -> OutgoingInterfaces {
         if self.is_ours(session.dst) {
-            return Out::Local;
+            return OutgoingInterfaces::Local;
         }
         match env.route(session.dst, Some(src), iif) {
-            Way::Local => Out::Local,
-            Way::Out { oif, gateway, source } if self.speaks_on(oif) => Out::Interface { oif, gateway, source },
-            Way::Out { .. } | Way::Tree(_) | Way::None => Out::Nowhere,
+            RouteDecision::Local => OutgoingInterfaces::Local,
+            RouteDecision::Out { oif, gateway, source } if self.speaks_on(oif) => {
+                OutgoingInterfaces::Interface { oif, gateway, source }
+            }
+            RouteDecision::Out { .. } | RouteDecision::Tree(_) | RouteDecision::None => OutgoingInterfaces::Nowhere,
         }
     }
 
     /// The state of a session, made if need be and allowed.
-    pub(crate) fn session_for(&mut self, session: &Session) -> Result<Id<SessionState>, Refusal> {
+    pub(crate) fn session_for(&mut self, session: &Session) -> Result<BlockId<SessionState>, Refusal> {
         match self.sessions.find(session) {
             Some(id) => Ok(id),
-            None => self.step(Step::CreateSession, |rsvp| rsvp.new_session(session)),
+            None => self.step(ProbePoint::CreateSession, |rsvp| rsvp.new_session(session)),
         }
     }
 
-    fn new_session(&mut self, session: &Session) -> Result<Id<SessionState>, Refusal> {
+    fn new_session(&mut self, session: &Session) -> Result<BlockId<SessionState>, Refusal> {
         if self.mixed_destination_ports(session) {
             return Err(Refusal::code(error::BAD_DSTPORT, 0));
         }
@@ -324,7 +332,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Forgets a session that nothing keeps.
-    pub(crate) fn drop_if_idle(&mut self, id: Id<SessionState>) {
+    pub(crate) fn drop_if_idle(&mut self, id: BlockId<SessionState>) {
         if self.sessions[id].is_idle() {
             let session = self.sessions.key(id);
             let mut gone = self.sessions.remove_alone(id);
@@ -340,7 +348,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Arms a path state's alarm no later than its next deadline.
-    pub(crate) fn arm_path(&mut self, id: Id<Psb>) {
+    pub(crate) fn arm_path(&mut self, id: BlockId<Psb>) {
         let psb = &mut self.psbs[id];
         let at = psb.next_deadline();
         if at != Time::FOREVER {
@@ -349,18 +357,18 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// The path state of a sender.
-    pub(crate) fn psb_of(&self, session: Id<SessionState>, template: &SenderTemplate) -> Option<Id<Psb>> {
+    pub(crate) fn psb_of(&self, session: BlockId<SessionState>, template: &SenderTemplate) -> Option<BlockId<Psb>> {
         self.psbs.find(&(session, *template, None))
     }
 
     /// A path state's session and sender.
-    pub(crate) fn sender_of(&self, id: Id<Psb>) -> (Id<SessionState>, Session, SenderTemplate) {
+    pub(crate) fn sender_of(&self, id: BlockId<Psb>) -> (BlockId<SessionState>, Session, SenderTemplate) {
         let (sid, template, _) = self.psbs.key(id);
         (sid, self.sessions.key(sid), template)
     }
 
     /// The local application that sends, if one does.
-    pub(crate) fn local_sender(&self, id: Id<Psb>) -> Option<AppId> {
+    pub(crate) fn local_sender(&self, id: BlockId<Psb>) -> Option<AppId> {
         match self.psbs[id].origin {
             Origin::Local(app) => Some(app),
             Origin::Hop(_) => None,

@@ -15,11 +15,11 @@ use crate::lifetime::lifetime;
 use crate::psb::{Origin, Psb};
 use crate::receive::Arrival;
 use crate::rsb::Rsb;
-use crate::table::Id;
+use crate::table::BlockId;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::Time;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use wire::MessageType;
 use wire::iana::class;
 
@@ -44,9 +44,9 @@ struct Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// A Path's.
-    Path(Id<Psb>),
+    Path(BlockId<Psb>),
     /// A Resv's.
-    Resv(Id<Rsb>),
+    Resv(BlockId<Rsb>),
 }
 
 /// No state.
@@ -62,7 +62,11 @@ impl State {
     }
 
     fn of(word: u32) -> State {
-        if word & 1 == 0 { State::Path(Id::of_number(word >> 1)) } else { State::Resv(Id::of_number(word >> 1)) }
+        if word & 1 == 0 {
+            State::Path(BlockId::of_number(word >> 1))
+        } else {
+            State::Resv(BlockId::of_number(word >> 1))
+        }
     }
 }
 
@@ -204,7 +208,7 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// The hash of this message, if it is known to be the refresh of something.
     pub(crate) fn knows(&self, from: &Arrival, bytes: &[u8]) -> Option<u64> {
         let hash = self.heard.hash(from, bytes);
@@ -280,7 +284,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A path state has changed by something else than its last message: the next one is read again.
-    pub(crate) fn unheard_path(&mut self, id: Id<Psb>) {
+    pub(crate) fn unheard_path(&mut self, id: BlockId<Psb>) {
         let Some(psb) = self.psbs.get_mut(id) else { return };
         match core::mem::replace(&mut psb.heard, UNHEARD) {
             UNHEARD => {}
@@ -289,7 +293,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A reservation state has changed, or goes.
-    pub(crate) fn unheard_resv(&mut self, id: Id<Rsb>) {
+    pub(crate) fn unheard_resv(&mut self, id: BlockId<Rsb>) {
         let Some(rsb) = self.rsbs.get_mut(id) else { return };
         match core::mem::replace(&mut rsb.heard, UNHEARD) {
             UNHEARD => {}

@@ -8,15 +8,15 @@ use crate::refusal::Refusal;
 use crate::resv_err::Erring;
 use crate::resv_refresh::Push;
 use crate::rsb::{Confirm, NextHop, Rsb};
-use crate::table::Id;
+use crate::table::BlockId;
 use crate::tcsb::TcsbKey;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::{Preemption, RHandle};
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{Fault, FlowSpec, Time};
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn installed<E: Env>(&mut self, now: Time, env: &mut E, handle: RHandle, result: Result<(), Fault>) {
         // Torn meanwhile: nothing to do.
         let Some(entry) = self.handles.find(&handle) else { return };
@@ -69,7 +69,7 @@ impl<P: Probe> Rsvp<P> {
     /// A receiver asked for a confirmation: the question goes on with its request, if that is larger than all others it
     /// is merged with (RFC 2205 section 3.1.4); otherwise what is in place already answers it (section 2.6); past a
     /// blockade it is dropped.
-    fn pass_confirmation(&mut self, now: Time, senders: &[Id<Psb>], id: Id<Rsb>, receiver: IpAddr) {
+    fn pass_confirmation(&mut self, now: Time, senders: &[BlockId<Psb>], id: BlockId<Rsb>, receiver: IpAddr) {
         let (sid, _, _) = self.rsbs.key(id);
         let (flowspec, style) = (self.rsbs[id].flowspec, self.rsbs[id].style);
         let mut answered = None;
@@ -98,7 +98,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// What others ask for a sender, as far as it is in place and not blockaded.
-    fn others_merged(&self, now: Time, psb: Id<Psb>, but: Id<Rsb>) -> Option<FlowSpec> {
+    fn others_merged(&self, now: Time, psb: BlockId<Psb>, but: BlockId<Rsb>) -> Option<FlowSpec> {
         let (sid, _, filter) = self.sender_of(psb);
         let blockade = self.psbs[psb].blockade.as_deref();
         let mut sum: Option<FlowSpec> = None;

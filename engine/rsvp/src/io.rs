@@ -3,8 +3,8 @@
 //! The driver calls `handle(now, env, input)` and then drains `poll()` until it is empty, before the next input.
 //! `wake_at()` says when to come back with [`Input::Wake`].
 
-use crate::integrity::Auth;
-use crate::overload::Waiting;
+use crate::integrity::AuthMode;
+use crate::overload::WaitingMessage;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -34,7 +34,7 @@ pub enum Input<'a> {
         bytes: &'a [u8],
     },
     /// A message that waited in an [`Intake`](crate::overload::Intake).
-    Waited(&'a Waiting),
+    Waited(&'a WaitingMessage),
     /// `wake_at()` has come (or passed).
     Wake,
     /// A local application's call.
@@ -76,7 +76,7 @@ pub enum Input<'a> {
         /// Which.
         interface: IfIndex,
         /// Whose messages are taken, and how ours are signed.
-        auth: Auth,
+        auth: AuthMode,
     },
     /// The answer to [`Output::ReserveSequences`]: it is on disk that sequence numbers below `upto` may be gone.
     SequencesReserved {
@@ -447,7 +447,7 @@ pub struct Config {
     /// and asked once when they are first heard.
     pub hello: Option<Span>,
     /// What interfaces ask of messages that are not told otherwise ([`Input::Auth`]).
-    pub auth: Auth,
+    pub auth: AuthMode,
     /// Most sessions.
     pub max_sessions: usize,
     /// Most path states.
@@ -474,7 +474,7 @@ impl Default for Config {
             names_per_full: 16,
             group_ack_wait: Span::from_millis(250),
             hello: None,
-            auth: Auth::None,
+            auth: AuthMode::None,
             max_sessions: 1 << 20,
             max_paths: 1 << 20,
             max_senders: 4_096,

@@ -5,14 +5,14 @@
 //! previous hop, and what the senders under a wildcard reservation send together (`Path_Te`, section 2.2).
 
 use crate::engine::Rsvp;
-use crate::psb::{Psb, Request};
+use crate::psb::{Psb, UpstreamRequest};
 use crate::refusal::Refusal;
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::table::BlockId;
 use crate::tcsb::TcsbKey;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{Bytes, Rate, SenderTemplate, Style, Time, Tspec};
 
 /// What senders send together, so that one can be added or taken out.
@@ -83,9 +83,9 @@ impl Sum {
     }
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Whether a session may have one more sender.
-    pub(crate) fn room_for_sender(&self, sid: Id<SessionState>) -> Result<(), Refusal> {
+    pub(crate) fn room_for_sender(&self, sid: BlockId<SessionState>) -> Result<(), Refusal> {
         match self.sessions[sid].psbs.len() >= self.config.max_senders {
             true => Err(Refusal::table_full("senders of this session (max_senders)", self.config.max_senders)),
             false => Ok(()),
@@ -93,7 +93,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Whether a sender's address appears with a source port of zero and with others (RFC 2205 section 3.2).
-    pub(crate) fn mixed_sender_ports(&self, sid: Id<SessionState>, template: &SenderTemplate) -> bool {
+    pub(crate) fn mixed_sender_ports(&self, sid: BlockId<SessionState>, template: &SenderTemplate) -> bool {
         match template.src_port {
             0 => self.senders_with_ports.find(&(sid, template.src)).is_some(),
             _ => self.psb_of(sid, &SenderTemplate { src_port: 0, ..*template }).is_some(),
@@ -101,7 +101,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A path state has come into the table.
-    pub(crate) fn sender_came(&mut self, id: Id<Psb>) {
+    pub(crate) fn sender_came(&mut self, id: BlockId<Psb>) {
         let (sid, _, template) = self.sender_of(id);
         if template.src_port != 0 {
             match self.senders_with_ports.find(&(sid, template.src)) {
@@ -113,7 +113,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A path state is about to leave the table. It may be nowhere routed by now; what it was summed under has been told.
-    pub(crate) fn sender_goes(&mut self, id: Id<Psb>) {
+    pub(crate) fn sender_goes(&mut self, id: BlockId<Psb>) {
         let (sid, _, template) = self.sender_of(id);
         let count = self.senders_with_ports.find(&(sid, template.src)).filter(|_| template.src_port != 0);
         if let Some(count) = count {
@@ -126,7 +126,7 @@ impl<P: Probe> Rsvp<P> {
 
     /// A path state has its first previous hop, or another. The session remembers if not all come from one; that it says
     /// so for longer than it is true costs a walk, and nothing else.
-    pub(crate) fn hop_changed(&mut self, id: Id<Psb>) {
+    pub(crate) fn hop_changed(&mut self, id: BlockId<Psb>) {
         let (sid, ..) = self.sender_of(id);
         let phop = self.psbs[id].phop();
         let other = self.senders(sid).find(|other| *other != id);
@@ -140,7 +140,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A sender under a wildcard reservation comes (`true`) or goes: the sum that is kept there follows.
-    pub(crate) fn sum_follows(&mut self, id: Id<Psb>, comes: bool) {
+    pub(crate) fn sum_follows(&mut self, id: BlockId<Psb>, comes: bool) {
         let (sid, ..) = self.sender_of(id);
         let psb = &self.psbs[id];
         let (tspec, entering) = (psb.tspec, psb.is_policed());
@@ -153,7 +153,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Sums that a sender may be in are no longer right; the next who asks makes them anew.
-    pub(crate) fn forget_sums(&mut self, sid: Id<SessionState>) {
+    pub(crate) fn forget_sums(&mut self, sid: BlockId<SessionState>) {
         let all = self.tcsbs.chain(&self.sessions[sid].tcsbs);
         let kept: alloc::vec::Vec<_> = all.filter(|at| self.tcsbs[*at].senders.is_some()).collect();
         kept.into_iter().for_each(|at| self.tcsbs[at].senders = None);
@@ -180,7 +180,7 @@ impl<P: Probe> Rsvp<P> {
 
     /// A sender that is new under a wildcard reservation, from a hop that has been asked for the very same for another:
     /// the request that is there covers it, for it lists nobody. Whether it was so.
-    pub(crate) fn is_asked_already(&mut self, now: Time, id: Id<Psb>) -> bool {
+    pub(crate) fn is_asked_already(&mut self, now: Time, id: BlockId<Psb>) -> bool {
         let (sid, ..) = self.sender_of(id);
         let psb = &self.psbs[id];
         if psb.request.is_some() || psb.blockade.is_some() || psb.confirm.is_some() || self.sessions[sid].several_hops {
@@ -193,7 +193,7 @@ impl<P: Probe> Rsvp<P> {
         if !same || scoped || self.application_waits(id) || self.wanted(now, id, true) != Some(request.flowspec) {
             return false;
         }
-        self.psbs[id].request = Some(Request { credit: 0, ..request });
+        self.psbs[id].request = Some(UpstreamRequest { credit: 0, ..request });
         self.arm_path(id);
         true
     }

@@ -4,7 +4,7 @@
 //! state that was promised dies, everybody sets up again, and it never recovers. So:
 //!
 //! - Where an interface wants messages signed, what is not signed by a key of its sender is refused before it waits
-//!   ([`Offered::Refused`]): a stranger takes nobody's place. What waits there has shown its digest ([`Proof`]).
+//!   ([`IntakeOutcome::Refused`]): a stranger takes nobody's place. What waits there has shown its digest ([`Proof`]).
 //! - Each class has places and bytes of its own; nobody fills those of another.
 //! - What keeps or ends what is there goes first, and new set-up is shed first. But each class has a least share of the
 //!   time while it has anything to do, the refreshes the largest ([`shares`]): a flood of what goes first delays
@@ -20,7 +20,7 @@
 mod class;
 mod shares;
 
-pub use class::Class;
+pub use class::IntakeClass;
 
 use crate::Rsvp;
 use crate::heard::{UNHEARD, fold};
@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use hashbrown::HashTable;
 use shares::Shares;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Span, Time};
 
 /// How much may wait.
@@ -54,10 +54,10 @@ impl Default for Limits {
 
 impl Limits {
     /// Messages and bytes of a class.
-    fn of(&self, class: Class) -> (usize, usize) {
+    fn of(&self, class: IntakeClass) -> (usize, usize) {
         let bytes = match class {
-            Class::Refresh => self.bytes / 2,
-            Class::Known => self.bytes / 4,
+            IntakeClass::Refresh => self.bytes / 2,
+            IntakeClass::Known => self.bytes / 4,
             _ => self.bytes / 32,
         };
         (if class.is_new() { self.new } else { self.known }, bytes)
@@ -88,7 +88,7 @@ impl Incoming<'_> {
 
 /// What becomes of a message that is offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Offered {
+pub enum IntakeOutcome {
     /// It waits.
     Waits,
     /// It is a refresh that waits already.
@@ -102,26 +102,26 @@ pub enum Offered {
 
 /// A message that waited.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Waiting {
+pub struct WaitingMessage {
     iif: IfIndex,
     src: IpAddr,
     dst: IpAddr,
     ttl: u8,
     bytes: Vec<u8>,
-    class: Class,
+    class: IntakeClass,
     buckets: [u8; 2],
     refresh: u64,
     proof: Option<Proof>,
 }
 
-impl Waiting {
+impl WaitingMessage {
     /// As it came.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { iif: self.iif, src: self.src, dst: self.dst, ttl: self.ttl, bytes: &self.bytes }
     }
 
     /// Its class.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> IntakeClass {
         self.class
     }
 
@@ -133,7 +133,7 @@ impl Waiting {
 
 /// What was counted of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counted {
+pub struct ClassCounts {
     /// Messages that were let in.
     pub taken: u64,
     /// Messages that were shed.
@@ -147,21 +147,21 @@ const BUCKETS: usize = 256;
 const EMPTY: &str = "a Bundle that cannot be read";
 /// Most buffers that are kept to be used again.
 const SPARE: usize = 1 << 10;
-const CLASSES: usize = Class::ALL.len();
+const CLASSES: usize = IntakeClass::ALL.len();
 
 /// What waits of one class.
 #[derive(Debug)]
 struct Queue {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingMessage>,
     bytes: usize,
     /// How many there are by neighbour, and by neighbour and source.
     buckets: [[u32; BUCKETS]; 2],
-    counted: Counted,
+    counted: ClassCounts,
 }
 
 impl Queue {
     fn new() -> Queue {
-        let (waiting, counted) = (VecDeque::new(), Counted::default());
+        let (waiting, counted) = (VecDeque::new(), ClassCounts::default());
         Queue { waiting, bytes: 0, buckets: [[0; BUCKETS]; 2], counted }
     }
 
@@ -203,11 +203,16 @@ impl Intake {
 
     /// Lets a message wait, or says why not. Where messages are signed its number is taken now, in the order of arrival:
     /// classes overtake one another by more than the window of numbers. Drain the engine afterwards.
-    pub fn offer<P: Probe>(&mut self, engine: &mut Rsvp<P>, now: Time, message: &Incoming<'_>) -> Offered {
+    pub fn offer<P: ProbeObserver>(
+        &mut self,
+        engine: &mut Rsvp<P>,
+        now: Time,
+        message: &Incoming<'_>,
+    ) -> IntakeOutcome {
         let arrival = message.arrival();
         if let Some(parts) = engine.signed_apart(&arrival, message.bytes) {
             // Each message of a Bundle is signed, and waits, by itself.
-            let mut last = Offered::Refused(EMPTY);
+            let mut last = IntakeOutcome::Refused(EMPTY);
             for (ttl, bytes) in parts {
                 last = self.offer(engine, now, &Incoming { ttl, bytes, ..*message });
             }
@@ -215,7 +220,7 @@ impl Intake {
         }
         let proof = match engine.authentic(now, &arrival, message.bytes) {
             Ok(proof) => proof,
-            Err(why) => return Offered::Refused(why),
+            Err(why) => return IntakeOutcome::Refused(why),
         };
         let (class, neighbour, refresh) = engine.class_of(message);
         let hop = self.bucket(message.iif, neighbour, self.key);
@@ -223,11 +228,11 @@ impl Intake {
         let (len, limits) = (message.bytes.len(), self.limits.of(class));
         let queue = &mut self.classes[class as usize];
         if refresh != UNHEARD && self.refreshes.find(refresh, |other| *other == refresh).is_some() {
-            return Offered::Already;
+            return IntakeOutcome::Already;
         }
         if !queue.has_room(buckets, len, limits, refresh == UNHEARD) {
             queue.counted.shed += 1;
-            return Offered::Shed;
+            return IntakeOutcome::Shed;
         }
         if refresh != UNHEARD {
             self.refreshes.insert_unique(refresh, refresh, |hash| *hash);
@@ -238,12 +243,12 @@ impl Intake {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.extend_from_slice(message.bytes);
         let Incoming { iif, src, dst, ttl, .. } = *message;
-        queue.waiting.push_back(Waiting { iif, src, dst, ttl, bytes, class, buckets, refresh, proof });
-        Offered::Waits
+        queue.waiting.push_back(WaitingMessage { iif, src, dst, ttl, bytes, class, buckets, refresh, proof });
+        IntakeOutcome::Waits
     }
 
     /// What the engine shall have next: the oldest of the class whose turn it is.
-    pub fn take(&mut self) -> Option<Waiting> {
+    pub fn take(&mut self) -> Option<WaitingMessage> {
         let some: [bool; CLASSES] = core::array::from_fn(|c| !self.classes[c].waiting.is_empty());
         let queue = &mut self.classes[self.shares.next(some)? as usize];
         let next = queue.waiting.pop_front()?;
@@ -256,7 +261,7 @@ impl Intake {
     }
 
     /// The engine has had a message, and took so long over it; its buffer is used again, so that the next needs none.
-    pub fn give_back(&mut self, done: Waiting, took: Span) {
+    pub fn give_back(&mut self, done: WaitingMessage, took: Span) {
         self.shares.charge(done.class, took);
         if self.spare.len() < SPARE {
             let mut bytes = done.bytes;
@@ -277,7 +282,7 @@ impl Intake {
     }
 
     /// What was let in and what was shed of a class so far.
-    pub fn counted(&self, class: Class) -> Counted {
+    pub fn counted(&self, class: IntakeClass) -> ClassCounts {
         self.classes[class as usize].counted
     }
 

@@ -1,18 +1,18 @@
 //! PATH MESSAGE ARRIVES: RFC 2209 section 2.1. Path state is made or refreshed, and sent on if it says something new.
 
 use crate::engine::{Env, Rsvp};
-use crate::few::Few;
 use crate::heard::{State, UNHEARD};
 use crate::io::{Event, Upcall};
 use crate::path_err::Faulty;
-use crate::psb::{Forwarded, Origin, OtherHop, Out, Phop, Psb};
+use crate::psb::{Forwarded, Origin, OtherHop, OutgoingInterfaces, Phop, Psb};
 use crate::receive::{Arrival, carried};
 use crate::refusal::Refusal;
-use crate::table::Id;
+use crate::short_list::Few;
+use crate::table::BlockId;
 use crate::timers::Alarm;
 use crate::{lifetime, resv_refresh::Push};
 use alloc::boxed::Box;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{Adspec, SenderTemplate, Session, Span, Time, Tspec};
 use wire::Path;
 use wire::iana::error;
@@ -36,7 +36,7 @@ const CROWDED: &str = "more senders without a reservation than are kept";
 /// The flag of the SESSION object (RFC 2205 section A.1).
 const E_POLICE: u8 = 0x01;
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn path_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, path: &Path<'_>) {
         let Some(template) = path.sender.ports() else {
             return self.drop_message(from, "senders by flow label are not handled");
@@ -69,7 +69,7 @@ impl<P: Probe> Rsvp<P> {
             }
             return;
         }
-        let out = self.step(Step::Route, |rsvp| rsvp.way_out(env, &session, template.src, Some(from.iif)));
+        let out = self.step(ProbePoint::Route, |rsvp| rsvp.way_out(env, &session, template.src, Some(from.iif)));
         if out.takes(from.iif) {
             return self.drop_message(from, "the Path came in where it would go out: a loop");
         }
@@ -94,9 +94,9 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// The path state that a Path or PathTear is about: the session block first, then the sender's.
-    pub(crate) fn find_path(&mut self, session: &Session, template: &SenderTemplate) -> Option<Id<Psb>> {
-        let sid = self.step(Step::FindSession, |rsvp| rsvp.sessions.find(session))?;
-        self.step(Step::FindPsb, |rsvp| rsvp.psb_of(sid, template))
+    pub(crate) fn find_path(&mut self, session: &Session, template: &SenderTemplate) -> Option<BlockId<Psb>> {
+        let sid = self.step(ProbePoint::FindSession, |rsvp| rsvp.sessions.find(session))?;
+        self.step(ProbePoint::FindPsb, |rsvp| rsvp.psb_of(sid, template))
     }
 
     pub(crate) fn path_new<E: Env>(
@@ -105,12 +105,12 @@ impl<P: Probe> Rsvp<P> {
         env: &mut E,
         session: &Session,
         template: &SenderTemplate,
-        out: Out,
+        out: OutgoingInterfaces,
         news: News,
     ) -> Result<(), Refusal> {
         let phop = news.phop;
         let psb = self.block_of(now, news, out);
-        let id = self.step(Step::CreatePsb, |rsvp| rsvp.add_path_state(session, template, psb))?;
+        let id = self.step(ProbePoint::CreatePsb, |rsvp| rsvp.add_path_state(session, template, psb))?;
         self.spoke_of(State::Path(id));
         if phop.non_rsvp {
             self.say(Event::NonRsvpHop { session: *session, phop: phop.addr });
@@ -120,7 +120,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A path state as a Path message makes it.
-    pub(crate) fn block_of(&self, now: Time, news: News, out: Out) -> Psb {
+    pub(crate) fn block_of(&self, now: Time, news: News, out: OutgoingInterfaces) -> Psb {
         Psb {
             origin: Origin::Hop(news.phop),
             tspec: news.tspec,
@@ -145,7 +145,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A path state is new: applications hear of it, it goes on, and what they asked for before it came is asked now.
-    pub(crate) fn path_came<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
+    pub(crate) fn path_came<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>) {
         self.path_event(id);
         self.path_refresh(now, env, id);
         // Whoever sends shares a wildcard reservation that is there already.
@@ -160,7 +160,7 @@ impl<P: Probe> Rsvp<P> {
         session: &Session,
         template: &SenderTemplate,
         psb: Psb,
-    ) -> Result<Id<Psb>, Refusal> {
+    ) -> Result<BlockId<Psb>, Refusal> {
         if self.psbs.len() >= self.config.max_paths {
             return Err(Refusal::table_full("path states", self.config.max_paths));
         }
@@ -180,7 +180,14 @@ impl<P: Probe> Rsvp<P> {
         Ok(id)
     }
 
-    pub(crate) fn path_known<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out, news: News) {
+    pub(crate) fn path_known<E: Env>(
+        &mut self,
+        now: Time,
+        env: &mut E,
+        id: BlockId<Psb>,
+        out: OutgoingInterfaces,
+        news: News,
+    ) {
         self.spoke_of(State::Path(id));
         let (_, session, template) = self.sender_of(id);
         let psb = &mut self.psbs[id];
@@ -242,7 +249,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// The present previous hop is gone. If another was heard and is not dead, the path goes through that one again.
-    pub(crate) fn fall_back(&mut self, now: Time, id: Id<Psb>) -> bool {
+    pub(crate) fn fall_back(&mut self, now: Time, id: BlockId<Psb>) -> bool {
         self.unheard_path(id);
         let (_, session, template) = self.sender_of(id);
         let psb = &mut self.psbs[id];
@@ -258,7 +265,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// PATH_EVENT for the local applications that receive the session.
-    pub(crate) fn path_event(&mut self, id: Id<Psb>) {
+    pub(crate) fn path_event(&mut self, id: BlockId<Psb>) {
         let (sid, session, template) = self.sender_of(id);
         let receivers = self.sessions[sid].receivers.clone();
         for app in receivers.iter().copied() {
@@ -271,7 +278,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// What an application hears of a sender.
-    pub(crate) fn path_upcall(&self, id: Id<Psb>, session: Session, template: SenderTemplate) -> Upcall {
+    pub(crate) fn path_upcall(&self, id: BlockId<Psb>, session: Session, template: SenderTemplate) -> Upcall {
         let psb = &self.psbs[id];
         let broken = psb.phop().is_some_and(|p| p.non_rsvp);
         let adspec = psb.adspec.map(|a| Adspec { break_bit: a.break_bit || broken, ..a });

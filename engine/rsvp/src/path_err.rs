@@ -8,7 +8,7 @@ use crate::receive::Arrival;
 use crate::refusal::{ENTERPRISE, Refusal};
 use alloc::string::ToString;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{SenderTemplate, Session, Tspec};
 use wire::{Builder, MessageType, PathErr, RsvpHop, Salvage, UserError};
 
@@ -23,7 +23,7 @@ pub(crate) struct Faulty {
     pub tspec: Tspec,
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn path_err_arrives(&mut self, from: &Arrival, message: &PathErr<'_>) {
         let found = message.sender.and_then(|f| f.ports()).zip(self.sessions.find(&message.session));
         let Some(id) = found.and_then(|(template, sid)| self.psb_of(sid, &template)) else {

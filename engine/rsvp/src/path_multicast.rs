@@ -6,18 +6,18 @@
 
 use crate::engine::{Env, Rsvp};
 use crate::path::News;
-use crate::psb::{Origin, Out, Psb};
+use crate::psb::{Origin, OutgoingInterfaces, Psb};
 use crate::receive::Arrival;
 use crate::refusal::Refusal;
 use crate::resv_refresh::Push;
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::table::BlockId;
 use alloc::boxed::Box;
-use terms::ports::{Oifs, Tree, Way};
-use terms::probe::{Probe, Step};
+use terms::ports::{MulticastTree, Oifs, RouteDecision};
+use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{IfIndex, SenderTemplate, Session, Time};
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// The distribution tree of a sender at this node, as far as RSVP is spoken. Without a word from multicast routing
     /// it has no branches, and packets may come from anywhere: a receiving host.
     pub(crate) fn tree<E: Env>(
@@ -26,22 +26,27 @@ impl<P: Probe> Rsvp<P> {
         session: &Session,
         src: core::net::IpAddr,
         iif: Option<IfIndex>,
-    ) -> Tree {
-        let Way::Tree(tree) = env.route(session.dst, Some(src), iif) else { return Tree::default() };
+    ) -> MulticastTree {
+        let RouteDecision::Tree(tree) = env.route(session.dst, Some(src), iif) else { return MulticastTree::default() };
         let onward = tree.oifs.as_slice().iter().copied();
         let comes_in = |oif: &IfIndex| Some(*oif) == tree.iif || (tree.iif.is_none() && Some(*oif) == iif);
-        Tree { iif: tree.iif, oifs: onward.filter(|oif| self.speaks_on(*oif) && !comes_in(oif)).collect() }
+        MulticastTree { iif: tree.iif, oifs: onward.filter(|oif| self.speaks_on(*oif) && !comes_in(oif)).collect() }
     }
 
     /// Where packets of a local sender leave: by the interface that has its address (RFC 2205 section 3.9), and, on a
     /// router, along the branches from there.
-    pub(crate) fn tree_from_here<E: Env>(&self, env: &mut E, session: &Session, src: core::net::IpAddr) -> Out {
+    pub(crate) fn tree_from_here<E: Env>(
+        &self,
+        env: &mut E,
+        session: &Session,
+        src: core::net::IpAddr,
+    ) -> OutgoingInterfaces {
         let mut oifs = self.tree(env, session, src, None).oifs;
         let own = self.interfaces.iter().find(|(_, i)| i.enabled && i.addresses.contains(&src));
         if let Some((own, _)) = own {
             oifs.add(*own);
         }
-        Out::Tree(Box::new(oifs))
+        OutgoingInterfaces::Tree(Box::new(oifs))
     }
 
     pub(crate) fn multicast_path<E: Env>(
@@ -58,11 +63,11 @@ impl<P: Probe> Rsvp<P> {
             self.drop_message(from, "a Path for a sender of our own");
             return Ok(());
         }
-        let tree = self.step(Step::Route, |rsvp| rsvp.tree(env, session, template.src, Some(from.iif)));
+        let tree = self.step(ProbePoint::Route, |rsvp| rsvp.tree(env, session, template.src, Some(from.iif)));
         let before = known.and_then(|id| self.psbs[id].phop().map(|p| p.iif));
         let right = tree.iif.or(before).is_none_or(|iif| iif == from.iif);
         let branches = if right { tree.oifs } else { Oifs::NONE };
-        let out = Out::Tree(Box::new(branches));
+        let out = OutgoingInterfaces::Tree(Box::new(branches));
         match known {
             None => self.path_new(now, env, session, template, out, news),
             Some(id) if before == Some(from.iif) => {
@@ -80,10 +85,10 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A Path came in by an interface that its sender's packets do not use.
-    fn path_aside(&mut self, now: Time, id: Id<Psb>, news: News) -> Result<(), Refusal> {
+    fn path_aside(&mut self, now: Time, id: BlockId<Psb>, news: News) -> Result<(), Refusal> {
         let (sid, _, template) = self.sender_of(id);
         let key = (sid, template, Some(news.phop.iif));
-        let block = self.block_of(now, news, Out::Nowhere);
+        let block = self.block_of(now, news, OutgoingInterfaces::Nowhere);
         match self.psbs.find(&key) {
             Some(aside) => {
                 let alarm = core::mem::take(&mut self.psbs[aside].alarm);
@@ -104,7 +109,7 @@ impl<P: Probe> Rsvp<P> {
 
     /// Packets of the sender come in elsewhere now: the previous hop so far is remembered, and told that nothing is asked
     /// of it any more.
-    fn set_aside(&mut self, id: Id<Psb>) {
+    fn set_aside(&mut self, id: BlockId<Psb>) {
         let (sid, _, template) = self.sender_of(id);
         self.resv_tear_upstream(id);
         self.psbs[id].blockade = None;
@@ -113,14 +118,15 @@ impl<P: Probe> Rsvp<P> {
         let room = self.psbs.len() < self.config.max_paths && self.room_for_sender(sid).is_ok();
         if self.psbs.find(&key).is_none() && room {
             let since = self.psbs[id].phop_since;
-            let block = Psb { expires: self.psbs[id].expires, ..self.block_of(since, news, Out::Nowhere) };
+            let block =
+                Psb { expires: self.psbs[id].expires, ..self.block_of(since, news, OutgoingInterfaces::Nowhere) };
             let aside = self.psbs.insert(&mut self.sessions[sid].psbs, key, block);
             self.arm_path(aside);
         }
     }
 
     /// What was remembered of an incoming interface is the path itself now.
-    fn forget_aside(&mut self, id: Id<Psb>, iif: IfIndex) {
+    fn forget_aside(&mut self, id: BlockId<Psb>, iif: IfIndex) {
         let (sid, template, _) = self.psbs.key(id);
         if let Some(aside) = self.psbs.find(&(sid, template, Some(iif))) {
             self.drop_aside(aside);
@@ -128,7 +134,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Forgets a path state that was only remembered.
-    pub(crate) fn drop_aside(&mut self, aside: Id<Psb>) {
+    pub(crate) fn drop_aside(&mut self, aside: BlockId<Psb>) {
         let (sid, ..) = self.sender_of(aside);
         let mut gone = self.psbs.remove(&mut self.sessions[sid].psbs, aside);
         self.timers.clear(&mut gone.alarm);
@@ -136,12 +142,12 @@ impl<P: Probe> Rsvp<P> {
 
     /// The path that packets followed is gone. If Paths came in elsewhere as well, one of those is the best that local
     /// receivers have now.
-    pub(crate) fn take_up_aside(&mut self, now: Time, sid: Id<SessionState>, template: &SenderTemplate) {
+    pub(crate) fn take_up_aside(&mut self, now: Time, sid: BlockId<SessionState>, template: &SenderTemplate) {
         let there = self.interfaces.keys().filter_map(|iif| self.psbs.find(&(sid, *template, Some(*iif))));
         let Some(aside) = there.max_by_key(|id| self.psbs[*id].phop_since) else { return };
         let mut block = self.psbs.remove(&mut self.sessions[sid].psbs, aside);
         self.timers.clear(&mut block.alarm);
-        block.out = Out::Tree(Box::new(Oifs::NONE));
+        block.out = OutgoingInterfaces::Tree(Box::new(Oifs::NONE));
         let id = self.psbs.insert(&mut self.sessions[sid].psbs, (sid, *template, None), block);
         self.sender_came(id);
         self.path_event(id);
@@ -150,14 +156,14 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Multicast routing has changed: where packets of a sender come in, where they leave.
-    pub(crate) fn tree_changed<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
+    pub(crate) fn tree_changed<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>) {
         let (sid, session, template) = self.sender_of(id);
         let Some(phop) = self.psbs[id].phop().copied() else {
             let out = self.tree_from_here(env, &session, template.src);
             return self.rerouted(now, env, id, out);
         };
         let tree = self.tree(env, &session, template.src, Some(phop.iif));
-        let out = |oifs| Out::Tree(Box::new(oifs));
+        let out = |oifs| OutgoingInterfaces::Tree(Box::new(oifs));
         let Some(iif) = tree.iif.filter(|iif| *iif != phop.iif) else {
             return self.rerouted(now, env, id, out(tree.oifs));
         };
@@ -176,7 +182,7 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    fn news_of(&self, id: Id<Psb>) -> News {
+    fn news_of(&self, id: BlockId<Psb>) -> News {
         let psb = &self.psbs[id];
         let Origin::Hop(phop) = psb.origin else { unreachable!("what is remembered came from a neighbour") };
         News {
@@ -191,7 +197,7 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    fn rerouted<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out) {
+    fn rerouted<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, out: OutgoingInterfaces) {
         if self.psbs[id].out != out {
             self.reroute(now, env, id, out);
         }

@@ -6,23 +6,23 @@ use crate::engine::{Env, Rsvp};
 use crate::io::Datagram;
 use crate::lifetime::jittered;
 use crate::neighbour::About;
-use crate::psb::{Forwarded, MOST_CREDIT, Out, Psb};
-use crate::table::Id;
+use crate::psb::{Forwarded, MOST_CREDIT, OutgoingInterfaces, Psb};
+use crate::table::BlockId;
 use core::net::IpAddr;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{Adspec, IfIndex, Session, Time};
 use wire::{Builder, MessageType, RsvpHop};
 
 /// Why a message of ours did not go out.
 const BEYOND: &str = "more set-up than the link may carry, not sent";
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Sends a Path for this sender and sets the time of the next.
-    pub(crate) fn path_refresh<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
-        self.step(Step::PathRefresh, |rsvp| rsvp.refresh_path(now, env, id));
+    pub(crate) fn path_refresh<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>) {
+        self.step(ProbePoint::PathRefresh, |rsvp| rsvp.refresh_path(now, env, id));
     }
 
-    fn refresh_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
+    fn refresh_path<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>) {
         let out = self.psbs[id].out.clone();
         if out.oifs().is_empty() || self.psbs[id].ttl == 0 {
             self.psbs[id].path_refresh_at = Time::FOREVER;
@@ -40,7 +40,7 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    fn send_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, oif: IfIndex, source: IpAddr) {
+    fn send_path<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, oif: IfIndex, source: IpAddr) {
         let (_, session, template) = self.sender_of(id);
         let psb = &self.psbs[id];
         let mut build = Builder::new(MessageType::Path, psb.ttl)
@@ -69,7 +69,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A PathTear for this sender, the ways its Paths go.
-    pub(crate) fn path_tear_on(&mut self, id: Id<Psb>, forward: &[Forwarded]) {
+    pub(crate) fn path_tear_on(&mut self, id: BlockId<Psb>, forward: &[Forwarded]) {
         let out = self.psbs[id].out.clone();
         if self.psbs[id].ttl == 0 {
             return;
@@ -81,7 +81,7 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    fn send_path_tear(&mut self, id: Id<Psb>, oif: IfIndex, source: IpAddr, forward: &[Forwarded]) {
+    fn send_path_tear(&mut self, id: BlockId<Psb>, oif: IfIndex, source: IpAddr, forward: &[Forwarded]) {
         let (_, session, template) = self.sender_of(id);
         let psb = &self.psbs[id];
         let ttl = psb.ttl;
@@ -109,9 +109,9 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Our address on one of the ways: the routing table's word, or the interface's own.
-    fn source_on(&self, out: &Out, oif: IfIndex, id: Id<Psb>) -> Option<IpAddr> {
+    fn source_on(&self, out: &OutgoingInterfaces, oif: IfIndex, id: BlockId<Psb>) -> Option<IpAddr> {
         match out {
-            Out::Interface { source, .. } => Some(*source),
+            OutgoingInterfaces::Interface { source, .. } => Some(*source),
             _ => self.address_on(oif, self.psbs.key(id).1.src),
         }
     }

@@ -2,14 +2,14 @@
 
 use crate::engine::{Env, Rsvp};
 use crate::io::{Event, Gone, Upcall};
-use crate::psb::{Origin, Out, Phop, Psb};
+use crate::psb::{Origin, OutgoingInterfaces, Phop, Psb};
 use crate::receive::{Arrival, carried};
-use crate::table::Id;
+use crate::table::BlockId;
 use terms::Time;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 use wire::PathTear;
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn path_tear_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, tear: &PathTear<'_>) {
         let known = tear.sender.ports().and_then(|template| self.find_path(&tear.session, &template));
         let Some(id) = known else {
@@ -35,7 +35,7 @@ impl<P: Probe> Rsvp<P> {
         let Ok(forward) = carried(&tear.envelope) else {
             return self.drop_message(from, "PathTear with too much to be passed on");
         };
-        self.step(Step::TearPsb, |rsvp| {
+        self.step(ProbePoint::TearPsb, |rsvp| {
             rsvp.path_tear_on(id, &forward);
             rsvp.forget_path(now, env, id, Gone::Torn);
         });
@@ -45,7 +45,7 @@ impl<P: Probe> Rsvp<P> {
     ///
     /// Upstream, a previous hop that tore has let go already; one whose refreshes failed to come still holds a
     /// reservation for us, so it is told.
-    pub(crate) fn end_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, why: Gone) {
+    pub(crate) fn end_path<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, why: Gone) {
         if self.psbs.key(id).2.is_some() {
             return self.drop_aside(id);
         }
@@ -53,10 +53,10 @@ impl<P: Probe> Rsvp<P> {
         self.forget_path(now, env, id, why);
     }
 
-    fn forget_path<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, why: Gone) {
+    fn forget_path<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, why: Gone) {
         let (sid, session, template) = self.sender_of(id);
         self.sum_follows(id, false);
-        let out = core::mem::replace(&mut self.psbs[id].out, Out::Nowhere);
+        let out = core::mem::replace(&mut self.psbs[id].out, OutgoingInterfaces::Nowhere);
         self.drop_reservations_of(now, env, sid, &template, Gone::PathGone);
         match self.psbs[id].origin {
             Origin::Hop(_) if why != Gone::Torn => self.resv_tear_upstream(id),

@@ -1,10 +1,10 @@
 //! Path state block: one sender of one session, and what was asked of its previous hop. RFC 2209 section 1.2.
 
 use crate::bsb::Bsb;
-use crate::few::Few;
 use crate::io::AppId;
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::short_list::Few;
+use crate::table::BlockId;
 use crate::timers::Alarm;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Span, Style, Time, Tspec}
 /// What a path state is found by. The last part is `None` for the path that is forwarded and reserved along; a multicast
 /// sender whose Paths come in by another interface as well has a further path state for each (`Local_Only` of RFC 2209
 /// section 1.2), which is only remembered.
-pub type PsbKey = (Id<SessionState>, SenderTemplate, Option<IfIndex>);
+pub type PsbKey = (BlockId<SessionState>, SenderTemplate, Option<IfIndex>);
 
 /// The most bytes of objects to be passed on untouched that one message may leave with us.
 pub const MOST_FORWARDED: usize = 1024;
@@ -45,7 +45,7 @@ pub struct Psb {
     /// IP TTL of the Path messages that we send; zero: the sender's do not leave this node.
     pub ttl: u8,
     /// Where the session's packets leave.
-    pub out: Out,
+    pub out: OutgoingInterfaces,
     /// Objects that go with each Path as they came.
     pub forward: Few<Forwarded>,
     /// R of whoever sends it to us.
@@ -70,7 +70,7 @@ pub struct Psb {
     /// `E_Police` of the SESSION object: nobody upstream could police, we are the first (RFC 2205 section 3.8).
     pub entry: bool,
     /// What we asked of the previous hop.
-    pub request: Option<Request>,
+    pub request: Option<UpstreamRequest>,
     /// The next of its deadlines.
     pub alarm: Alarm,
 }
@@ -111,7 +111,7 @@ pub struct OtherHop {
 
 /// Where the session's packets leave.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Out {
+pub enum OutgoingInterfaces {
     /// The destination is this node.
     Local,
     /// Through an interface, which has this address of ours.
@@ -136,34 +136,34 @@ impl Phop {
     }
 }
 
-impl Out {
+impl OutgoingInterfaces {
     /// The outgoing interfaces.
     pub fn oifs(&self) -> &[IfIndex] {
         match self {
-            Out::Interface { oif, .. } => core::slice::from_ref(oif),
-            Out::Tree(oifs) => oifs.as_slice(),
-            Out::Local | Out::Nowhere => &[],
+            OutgoingInterfaces::Interface { oif, .. } => core::slice::from_ref(oif),
+            OutgoingInterfaces::Tree(oifs) => oifs.as_slice(),
+            OutgoingInterfaces::Local | OutgoingInterfaces::Nowhere => &[],
         }
     }
 
     /// Whether an interface is among them.
     pub fn takes(&self, oif: IfIndex) -> bool {
         match self {
-            Out::Interface { oif: one, .. } => *one == oif,
-            Out::Tree(oifs) => oifs.contains(oif),
-            Out::Local | Out::Nowhere => false,
+            OutgoingInterfaces::Interface { oif: one, .. } => *one == oif,
+            OutgoingInterfaces::Tree(oifs) => oifs.contains(oif),
+            OutgoingInterfaces::Local | OutgoingInterfaces::Nowhere => false,
         }
     }
 
     /// Whether local applications may receive what the sender sends.
     pub fn is_heard_here(&self) -> bool {
-        matches!(self, Out::Local | Out::Tree(_))
+        matches!(self, OutgoingInterfaces::Local | OutgoingInterfaces::Tree(_))
     }
 }
 
 /// The reservation that we ask of the previous hop for this sender (with a local sender: that it was told of).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
+pub struct UpstreamRequest {
     /// What we ask.
     pub flowspec: FlowSpec,
     /// In which style.

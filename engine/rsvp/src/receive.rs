@@ -9,10 +9,10 @@ use crate::psb::{Forwarded, MOST_FORWARDED};
 use crate::refusal::Refusal;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Time};
 use wire::message::Envelope;
-use wire::{Malformed, Message, MessageType, Salvage};
+use wire::{MalformedMessage, Message, MessageType, Salvage};
 
 /// How a message came in.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub(crate) fn carried(envelope: &Envelope<'_>) -> Result<Vec<Forwarded>, Refusal
     Ok(all)
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn message_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, bytes: &[u8]) {
         if !self.speaks_on(from.iif) {
             return self.drop_message(from, "RSVP is not spoken on this interface");
@@ -145,7 +145,7 @@ impl<P: Probe> Rsvp<P> {
 
     /// Bytes that are no acceptable message: dropped, and answered where RFC 2205 section 3.10 wants an answer and the
     /// bytes still say to whom.
-    fn malformed(&mut self, from: &Arrival, bytes: &[u8], malformed: &Malformed) {
+    fn malformed(&mut self, from: &Arrival, bytes: &[u8], malformed: &MalformedMessage) {
         self.drop_message(from, malformed.what);
         let (Some(answer), Some(found)) = (malformed.answer, Salvage::read(bytes)) else { return };
         let Some(hop) = found.hop.filter(|hop| !self.is_ours(hop.addr)) else { return };

@@ -7,23 +7,23 @@
 
 use crate::bsb::exceeds;
 use crate::engine::{Env, Rsvp, api_refusal};
-use crate::few::Few;
 use crate::heard::UNHEARD;
 use crate::io::{AppId, ErrorReport, Gone, Upcall};
 use crate::psb::Psb;
 use crate::refusal::{Refusal, api, option_vector};
 use crate::resv_refresh::Push;
-use crate::rsb::{Confirm, Listed, MOST_EARLIER, MOST_FILTERS, NextHop, Rsb, Shared};
+use crate::rsb::{Confirm, ListedSender, MOST_EARLIER, MOST_FILTERS, NextHop, Rsb, SharedSenders};
 use crate::sender::{as_on_the_wire, bad, check_tspec, rate_on_the_wire};
 use crate::session::{MOST_RECEIVERS, SessionState};
-use crate::table::Id;
+use crate::short_list::Few;
+use crate::table::BlockId;
 use crate::timers::Alarm;
 use crate::update_traffic_control::merge;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use terms::ports::Preemption;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{FilterSpec, FlowSpec, Rspec, Session, Style, Time};
 use wire::iana::error;
 
@@ -37,7 +37,7 @@ pub(crate) struct Ask<'a> {
     pub confirm: bool,
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn receiver(&mut self, app: AppId, session: &Session) {
         if let Err(refusal) = self.register(app, session) {
             self.tell_refused(app, session, None, &refusal, None);
@@ -57,7 +57,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Registers an application for path events and tells it of the senders already there.
-    fn register(&mut self, app: AppId, session: &Session) -> Result<Id<SessionState>, Refusal> {
+    fn register(&mut self, app: AppId, session: &Session) -> Result<BlockId<SessionState>, Refusal> {
         if !session.dst.is_multicast() && !self.is_ours(session.dst) && !self.is_proxy(app) {
             return Err(api_refusal(api::ADDRESS, format!("{} is not an address of this node", session.dst)));
         }
@@ -159,7 +159,7 @@ impl<P: Probe> Rsvp<P> {
         &mut self,
         now: Time,
         ask: &Ask<'_>,
-        sid: Id<SessionState>,
+        sid: BlockId<SessionState>,
         filter: Option<FilterSpec>,
         flowspec: FlowSpec,
     ) {
@@ -179,7 +179,7 @@ impl<P: Probe> Rsvp<P> {
                     let before = rsb.flowspec;
                     rsb.earlier.change(|all| all.push(before));
                 }
-                let others = !Shared::same_senders(&rsb.shared, &shared);
+                let others = !SharedSenders::same_senders(&rsb.shared, &shared);
                 rsb.flowspec = flowspec;
                 rsb.shared = shared;
                 rsb.confirm = confirm;
@@ -219,7 +219,7 @@ impl<P: Probe> Rsvp<P> {
         now: Time,
         env: &mut E,
         app: AppId,
-        id: Id<Rsb>,
+        id: BlockId<Rsb>,
         named: Option<FilterSpec>,
         report: &ErrorReport,
     ) {
@@ -260,11 +260,11 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Whether an application is told of a sender: if it, or the host that it speaks for, may receive what is sent.
-    pub(crate) fn is_heard_by(&self, app: AppId, id: Id<Psb>) -> bool {
+    pub(crate) fn is_heard_by(&self, app: AppId, id: BlockId<Psb>) -> bool {
         self.psbs[id].out.is_heard_here() || self.is_proxy(app)
     }
 
-    fn requests_of(&self, sid: Id<SessionState>, app: AppId) -> Vec<Id<Rsb>> {
+    fn requests_of(&self, sid: BlockId<SessionState>, app: AppId) -> Vec<BlockId<Rsb>> {
         let chain = self.rsbs.chain(&self.sessions[sid].rsbs);
         chain.filter(|id| self.rsbs.key(*id).1 == NextHop::App(app)).collect()
     }
@@ -315,14 +315,14 @@ pub(crate) struct Standing {
 }
 
 /// The senders of a shared-explicit request: they stay until the application says otherwise.
-fn shared(ask: &Ask<'_>) -> Option<Box<Shared>> {
+fn shared(ask: &Ask<'_>) -> Option<Box<SharedSenders>> {
     if ask.style != Style::Se {
         return None;
     }
-    let mut filters: Vec<_> = ask.filters.iter().map(|f| Listed { filter: *f, expires: Time::FOREVER }).collect();
+    let mut filters: Vec<_> = ask.filters.iter().map(|f| ListedSender { filter: *f, expires: Time::FOREVER }).collect();
     filters.sort_unstable_by_key(|l| l.filter);
     filters.dedup_by_key(|l| l.filter);
-    Some(Box::new(Shared { filters, scope: None }))
+    Some(Box::new(SharedSenders { filters, scope: None }))
 }
 
 /// Whether a request means anything (RFC 2212 section 4 for R); the codec refuses the same on the wire.

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use core::net::IpAddr;
 use terms::ports::Preemption;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{Fault, FlowSpec, IfIndex, Refused, Style};
 use wire::ErrorSpec;
 use wire::iana::error;
@@ -108,7 +108,7 @@ impl Refusal {
     }
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Traffic control's refusal in RSVP's terms, with the node and the interface named.
     pub(crate) fn refused(&self, refused: &Refused) -> Refusal {
         let at = |i: &IfIndex| {

@@ -3,11 +3,11 @@
 
 use crate::engine::{Env, Rsvp, Timer};
 use crate::io::{Event, Gone, Interface};
-use crate::psb::{Out, Psb};
-use crate::table::Id;
+use crate::psb::{OutgoingInterfaces, Psb};
+use crate::table::BlockId;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Time};
 
 /// Most path states that are asked after at once. A notice that may concern all of a million must not stop everything
@@ -52,7 +52,7 @@ impl Change {
     }
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn route_changed<E: Env>(&mut self, now: Time, env: &mut E, within: Option<(IpAddr, u8)>) {
         let what = within.map_or(What::Everything, |(network, bits)| What::Within(network, bits));
         self.begin_sweep(now, env, what);
@@ -117,7 +117,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Whether its way may be another one.
-    fn is_asked_after(&self, sweep: &Sweep, id: Id<Psb>) -> bool {
+    fn is_asked_after(&self, sweep: &Sweep, id: BlockId<Psb>) -> bool {
         let (_, session, template) = self.sender_of(id);
         sweep.changes.iter().any(|change| match change.what {
             What::Everything | What::Interface(_) => true,
@@ -128,7 +128,7 @@ impl<P: Probe> Rsvp<P> {
         })
     }
 
-    fn repair<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
+    fn repair<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>) {
         let (_, session, template) = self.sender_of(id);
         if session.dst.is_multicast() {
             return self.tree_changed(now, env, id);
@@ -136,7 +136,7 @@ impl<P: Probe> Rsvp<P> {
         let iif = self.psbs[id].phop().map(|p| p.iif);
         let mut out = self.way_out(env, &session, template.src, iif);
         if iif.is_some_and(|iif| out.takes(iif)) {
-            out = Out::Nowhere;
+            out = OutgoingInterfaces::Nowhere;
         }
         if out != self.psbs[id].out {
             self.reroute(now, env, id, out);
@@ -144,7 +144,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// The packets of a sender leave another way now.
-    pub(crate) fn reroute<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, out: Out) {
+    pub(crate) fn reroute<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, out: OutgoingInterfaces) {
         let (sid, session, template) = self.sender_of(id);
         self.forget_sums(sid);
         let old = core::mem::replace(&mut self.psbs[id].out, out.clone());
@@ -169,7 +169,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A Path after W, or at once where W is zero.
-    fn path_soon(&mut self, now: Time, id: Id<Psb>) {
+    fn path_soon(&mut self, now: Time, id: BlockId<Psb>) {
         let psb = &mut self.psbs[id];
         psb.path_refresh_at = psb.path_refresh_at.min(now + self.config.repair_wait);
         let (at, alarm) = (psb.next_deadline(), &mut psb.alarm);

@@ -2,7 +2,6 @@
 
 use crate::engine::Timer;
 use crate::engine::{Env, Rsvp};
-use crate::few::Few;
 use crate::heard::{State, UNHEARD};
 use crate::io::Event;
 use crate::lifetime::lifetime;
@@ -11,9 +10,10 @@ use crate::psb::Forwarded;
 use crate::receive::{Arrival, carried};
 use crate::refusal::{Refusal, option_vector};
 use crate::resv_err::Erring;
-use crate::rsb::{Confirm, NextHop, Rsb, Shared};
+use crate::rsb::{Confirm, NextHop, Rsb, SharedSenders};
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::short_list::Few;
+use crate::table::BlockId;
 use crate::tcsb::TcsbKey;
 use crate::timers::Alarm;
 use crate::update_traffic_control::Asked;
@@ -21,7 +21,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::Preemption;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{FilterSpec, FlowSpec, IfIndex, Span, Style, Time};
 use wire::iana::{class, error};
 use wire::{Builder, MessageType, Resv, Salvage};
@@ -35,7 +35,7 @@ const MOST_NEXT_HOPS_OF_A_GROUP: usize = 1024;
 
 /// What a Resv says for all its flow descriptors.
 pub(crate) struct Said {
-    pub sid: Id<SessionState>,
+    pub sid: BlockId<SessionState>,
     pub nhop: NextHop,
     pub oif: IfIndex,
     pub style: Style,
@@ -46,23 +46,23 @@ pub(crate) struct Said {
     pub priority: Option<Preemption>,
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn resv_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, resv: &Resv<'_>) {
         let oif = IfIndex(resv.hop.lih);
         if !self.speaks_on(oif) {
             return self.drop_message(from, "Resv with an interface handle that is not ours");
         }
         let quoted = Erring::of(resv);
-        let known = self.step(Step::FindSession, |rsvp| rsvp.sessions.find(&resv.session));
+        let known = self.step(ProbePoint::FindSession, |rsvp| rsvp.sessions.find(&resv.session));
         let Some(sid) = known.filter(|sid| !self.sessions[*sid].psbs.is_empty() || self.is_adopted(*sid)) else {
             return self.resv_refused(from, resv.hop.addr, &quoted, &Refusal::code(error::NO_PATH, 0));
         };
-        let style = self.step(Step::CheckStyles, |rsvp| rsvp.style_of(sid));
+        let style = self.step(ProbePoint::CheckStyles, |rsvp| rsvp.style_of(sid));
         if let Some(other) = style.filter(|style| *style != resv.style) {
             let refusal = Refusal::code(error::BAD_STYLE, option_vector(other));
             return self.resv_refused(from, resv.hop.addr, &quoted, &refusal);
         }
-        self.step(Step::ManageReservation, |rsvp| {
+        self.step(ProbePoint::ManageReservation, |rsvp| {
             let said = match rsvp.said(from, resv, sid, oif) {
                 Ok(said) => said,
                 Err(refusal) => return rsvp.resv_refused(from, resv.hop.addr, &quoted, &refusal),
@@ -74,7 +74,7 @@ impl<P: Probe> Rsvp<P> {
         });
     }
 
-    fn said(&self, from: &Arrival, resv: &Resv<'_>, sid: Id<SessionState>, oif: IfIndex) -> Result<Said, Refusal> {
+    fn said(&self, from: &Arrival, resv: &Resv<'_>, sid: BlockId<SessionState>, oif: IfIndex) -> Result<Said, Refusal> {
         // Where we know how to merge it, it does not go on as it came.
         let mut forward = carried(&resv.envelope)?;
         forward.retain(|f| !is_priority(f));
@@ -92,7 +92,7 @@ impl<P: Probe> Rsvp<P> {
         })
     }
 
-    pub(crate) fn is_adopted(&self, sid: Id<SessionState>) -> bool {
+    pub(crate) fn is_adopted(&self, sid: BlockId<SessionState>) -> bool {
         self.sessions[sid].adopted_until.is_some()
     }
 
@@ -161,7 +161,7 @@ impl<P: Probe> Rsvp<P> {
         at: &TcsbKey,
         flowspec: FlowSpec,
         filters: &[FilterSpec],
-        known: Option<Id<Rsb>>,
+        known: Option<BlockId<Rsb>>,
     ) -> Result<(), Refusal> {
         if flowspec.rate().as_bps() == 0 {
             return Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_BAD_FLOWSPEC));
@@ -200,7 +200,7 @@ impl<P: Probe> Rsvp<P> {
 
     /// Prolongs a reservation whose request says nothing new: by far the most frequent case, and two look-ups long. Its
     /// path state is there and takes this interface, or the reservation would have gone with it.
-    fn only_refreshed(&mut self, now: Time, id: Id<Rsb>, said: &Said, flowspec: &FlowSpec) -> bool {
+    fn only_refreshed(&mut self, now: Time, id: BlockId<Rsb>, said: &Said, flowspec: &FlowSpec) -> bool {
         if self.says_something_new(id, said, flowspec) {
             return false;
         }
@@ -218,7 +218,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Whether a request differs from the one kept, senders and scope apart.
-    pub(crate) fn says_something_new(&self, id: Id<Rsb>, said: &Said, flowspec: &FlowSpec) -> bool {
+    pub(crate) fn says_something_new(&self, id: BlockId<Rsb>, said: &Said, flowspec: &FlowSpec) -> bool {
         let rsb = &self.rsbs[id];
         said.confirm.is_some()
             || rsb.refused
@@ -234,8 +234,8 @@ impl<P: Probe> Rsvp<P> {
         said: &Said,
         at: &TcsbKey,
         flowspec: FlowSpec,
-        shared: Option<Box<Shared>>,
-        known: Option<Id<Rsb>>,
+        shared: Option<Box<SharedSenders>>,
+        known: Option<BlockId<Rsb>>,
     ) {
         let end = now + lifetime(said.refresh, self.config.keep);
         let expires = shared.as_ref().map_or(end, |s| s.first_end().min(end));
@@ -243,7 +243,7 @@ impl<P: Probe> Rsvp<P> {
         let (id, changed) = match known {
             Some(id) => {
                 let rsb = &mut self.rsbs[id];
-                let changed = rsb.flowspec != flowspec || !Shared::same_senders(&rsb.shared, &shared);
+                let changed = rsb.flowspec != flowspec || !SharedSenders::same_senders(&rsb.shared, &shared);
                 rsb.flowspec = flowspec;
                 rsb.shared = shared;
                 rsb.refused = false;
@@ -288,7 +288,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Says that a reservation state came or changed.
-    pub(crate) fn say_created(&mut self, id: Id<Rsb>) {
+    pub(crate) fn say_created(&mut self, id: BlockId<Rsb>) {
         let (sid, nhop, template) = self.rsbs.key(id);
         let (session, oif) = (self.sessions.key(sid), nhop.oif());
         let Rsb { style, flowspec, .. } = self.rsbs[id];

@@ -1,24 +1,24 @@
 //! RESV CONFIRM MESSAGE ARRIVES: RFC 2209 section 2.7; and our own ResvConf messages, to the receiver that asked.
 
 use crate::engine::{Env, Rsvp};
-use crate::few::Few;
 use crate::io::{Datagram, Upcall};
 use crate::path_err::HOP_TTL;
-use crate::psb::{Out, Psb};
+use crate::psb::{OutgoingInterfaces, Psb};
 use crate::receive::Arrival;
 use crate::resv_err::goes_on;
 use crate::rsb::{Confirm, NextHop, Rsb};
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::short_list::Few;
+use crate::table::BlockId;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::ports::Way;
-use terms::probe::Probe;
+use terms::ports::RouteDecision;
+use terms::probe::ProbeObserver;
 use terms::{FilterSpec, FlowSpec, Session, Style};
 use wire::iana::error;
 use wire::{Builder, ErrorSpec, MessageType, ResvConf};
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn resv_conf_arrives<E: Env>(&mut self, env: &mut E, from: &Arrival, conf: &ResvConf<'_>) {
         if !self.is_ours(conf.confirm) {
             return self.pass_confirmation_on(env, from, conf);
@@ -54,7 +54,7 @@ impl<P: Probe> Rsvp<P> {
     /// sender that is confirmed. Returns why nobody was told, if nobody was.
     pub(crate) fn confirmed(
         &mut self,
-        sid: Id<SessionState>,
+        sid: BlockId<SessionState>,
         style: Style,
         senders: &[FilterSpec],
         flowspec: FlowSpec,
@@ -91,7 +91,7 @@ impl<P: Probe> Rsvp<P> {
     /// Sends a confirmation to a receiver, in the name of the node nearest to the sender: this one.
     pub(crate) fn send_resv_conf(
         &mut self,
-        id: Id<Psb>,
+        id: BlockId<Psb>,
         session: &Session,
         receiver: IpAddr,
         flowspec: &FlowSpec,
@@ -100,9 +100,9 @@ impl<P: Probe> Rsvp<P> {
     ) {
         let (_, _, template) = self.sender_of(id);
         let near = match &self.psbs[id].out {
-            Out::Interface { source, .. } => Some(*source),
-            Out::Tree(oifs) => oifs.as_slice().first().and_then(|oif| self.address_on(*oif, receiver)),
-            Out::Local | Out::Nowhere => None,
+            OutgoingInterfaces::Interface { source, .. } => Some(*source),
+            OutgoingInterfaces::Tree(oifs) => oifs.as_slice().first().and_then(|oif| self.address_on(*oif, receiver)),
+            OutgoingInterfaces::Local | OutgoingInterfaces::Nowhere => None,
         };
         let node = near.filter(|_| !self.is_ours(template.src)).unwrap_or(template.src);
         let spec = ErrorSpec { node, flags: 0, code: error::CONFIRMATION, value: 0 };
@@ -125,7 +125,7 @@ impl<P: Probe> Rsvp<P> {
         if ttl == 0 {
             return self.drop_message(from, "TTL is used up");
         }
-        let Way::Out { oif, .. } = env.route(conf.confirm, None, Some(from.iif)) else {
+        let RouteDecision::Out { oif, .. } = env.route(conf.confirm, None, Some(from.iif)) else {
             return self.drop_message(from, "ResvConf for a receiver that we have no way to");
         };
         if oif == from.iif || !self.speaks_on(oif) {

@@ -14,12 +14,12 @@ use crate::refusal::Refusal;
 use crate::resv_refresh::Push;
 use crate::rsb::{NextHop, Rsb};
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::table::BlockId;
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{FilterSpec, FlowSpec, IfIndex, Session, Style, Time};
 use wire::iana::{class, error};
 use wire::{Builder, MessageType, Object, Resv, ResvErr, RsvpHop};
@@ -49,7 +49,7 @@ impl Erring {
     }
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn resv_err_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, message: &ResvErr<'_>) {
         if message.error.code == error::CONFIRMATION {
             return self.drop_message(from, "ResvErr without an error");
@@ -86,11 +86,11 @@ impl<P: Probe> Rsvp<P> {
     /// The senders that an error is about: those named, or all of the previous hop's.
     fn about(
         &self,
-        sid: Id<SessionState>,
+        sid: BlockId<SessionState>,
         iif: IfIndex,
         message: &ResvErr<'_>,
         filters: &[FilterSpec],
-    ) -> Result<Vec<Id<Psb>>, &'static str> {
+    ) -> Result<Vec<BlockId<Psb>>, &'static str> {
         let named: Vec<_> = match message.style {
             Style::Wf => self.senders(sid).collect(),
             _ if filters.is_empty() => return Err("ResvErr that names no sender"),
@@ -102,13 +102,13 @@ impl<P: Probe> Rsvp<P> {
         // Past a hop that does not speak RSVP it may come by another way, but never where the packets leave.
         let from_it =
             |psb: &Psb, p: &Phop| p.addr == message.hop.addr && (p.iif == iif || (p.non_rsvp && !psb.out.takes(iif)));
-        let by = |id: &Id<Psb>| self.psbs[*id].phop().is_some_and(|p| from_it(&self.psbs[*id], p));
+        let by = |id: &BlockId<Psb>| self.psbs[*id].phop().is_some_and(|p| from_it(&self.psbs[*id], p));
         let about: Vec<_> = named.into_iter().filter(by).collect();
         if about.is_empty() { Err("ResvErr from a node that is not the previous hop") } else { Ok(about) }
     }
 
     /// Whether an error may pass: each Resv lets one pass for each sender that it asked for.
-    fn take_credit(&mut self, about: &[Id<Psb>], style: Style) -> bool {
+    fn take_credit(&mut self, about: &[BlockId<Psb>], style: Style) -> bool {
         let mut taken = false;
         for id in about {
             if let Some(request) = self.psbs[*id].request.as_mut().filter(|r| r.style == style && r.credit > 0) {
@@ -123,8 +123,8 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// The reservation states that an error about these senders concerns.
-    fn reservations_about(&self, sid: Id<SessionState>, about: &[Id<Psb>]) -> Vec<Id<Rsb>> {
-        let concerned = |id: &Id<Rsb>| {
+    fn reservations_about(&self, sid: BlockId<SessionState>, about: &[BlockId<Psb>]) -> Vec<BlockId<Rsb>> {
+        let concerned = |id: &BlockId<Rsb>| {
             let oif = self.rsbs.key(*id).1.oif();
             about.iter().any(|psb| {
                 let takes = oif.is_none_or(|oif| self.psbs[*psb].out.takes(oif));
@@ -142,9 +142,9 @@ impl<P: Probe> Rsvp<P> {
         now: Time,
         env: &mut E,
         from: &Arrival,
-        id: Id<Rsb>,
+        id: BlockId<Rsb>,
         message: &ResvErr<'_>,
-        about: &[Id<Psb>],
+        about: &[BlockId<Psb>],
         report: &ErrorReport,
     ) {
         let asked = self.rsbs[id].flowspec;
@@ -169,7 +169,7 @@ impl<P: Probe> Rsvp<P> {
 
     /// Remembers what failed, so that it is not merged into what is asked of the previous hop next (RFC 2205 section
     /// 3.5). What is smaller is asked for at once.
-    fn blockade(&mut self, now: Time, about: &[Id<Psb>], failed: FlowSpec) {
+    fn blockade(&mut self, now: Time, about: &[BlockId<Psb>], failed: FlowSpec) {
         let until = now + self.config.refresh.mul_div_ceil(u64::from(self.config.blockade), 1);
         for id in about {
             self.psbs[*id].blockade = Some(Box::new(Bsb { flowspec: failed, until }));
@@ -177,9 +177,16 @@ impl<P: Probe> Rsvp<P> {
         self.refresh_upstream(now, about.to_vec(), Push::PastBlockade);
     }
 
-    fn pass_error_on(&mut self, id: Id<Rsb>, oif: IfIndex, addr: IpAddr, message: &ResvErr<'_>, about: &[Id<Psb>]) {
+    fn pass_error_on(
+        &mut self,
+        id: BlockId<Rsb>,
+        oif: IfIndex,
+        addr: IpAddr,
+        message: &ResvErr<'_>,
+        about: &[BlockId<Psb>],
+    ) {
         let Some(src) = self.address_on(oif, addr) else { return };
-        let routed = |psb: &&Id<Psb>| self.psbs[**psb].out.takes(oif) && self.is_for(id, &self.psbs.key(**psb).1);
+        let routed = |psb: &&BlockId<Psb>| self.psbs[**psb].out.takes(oif) && self.is_for(id, &self.psbs.key(**psb).1);
         let senders: Vec<FilterSpec> = about.iter().filter(routed).map(|psb| self.psbs.key(*psb).1).collect();
         let scope: Option<Vec<IpAddr>> = match (message.style, message.scope) {
             (Style::Wf, Some(scope)) => {

@@ -10,13 +10,13 @@ use crate::io::{AppId, Upcall};
 use crate::lifetime::jittered;
 use crate::neighbour::About;
 use crate::path_err::HOP_TTL;
-use crate::psb::{Forwarded, MOST_CREDIT, Origin, Phop, Psb, Request};
+use crate::psb::{Forwarded, MOST_CREDIT, Origin, Phop, Psb, UpstreamRequest};
 use crate::rsb::{Confirm, NextHop};
-use crate::table::Id;
+use crate::table::BlockId;
 use crate::update_traffic_control::higher;
 use alloc::vec::Vec;
 use terms::ports::Preemption;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{FlowSpec, Style, Time};
 use wire::objects::MergeStrategy;
 use wire::{Builder, MessageType, PreemptionPriority, RsvpHop};
@@ -32,9 +32,9 @@ pub(crate) enum Push {
     PastBlockade,
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Asks the previous hops of these senders, each once, for what is reserved downstream.
-    pub(crate) fn refresh_upstream(&mut self, now: Time, senders: Vec<Id<Psb>>, push: Push) {
+    pub(crate) fn refresh_upstream(&mut self, now: Time, senders: Vec<BlockId<Psb>>, push: Push) {
         let mut asked: Vec<Phop> = Vec::new();
         for id in senders {
             let (sid, _, _) = self.sender_of(id);
@@ -50,11 +50,11 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Asks the previous hop of a sender for what is reserved downstream, and sets the time of the next refresh.
-    pub(crate) fn resv_refresh(&mut self, now: Time, id: Id<Psb>, push: Push) {
-        self.step(Step::ResvRefresh, |rsvp| rsvp.refresh_resv(now, id, push));
+    pub(crate) fn resv_refresh(&mut self, now: Time, id: BlockId<Psb>, push: Push) {
+        self.step(ProbePoint::ResvRefresh, |rsvp| rsvp.refresh_resv(now, id, push));
     }
 
-    fn refresh_resv(&mut self, now: Time, id: Id<Psb>, push: Push) {
+    fn refresh_resv(&mut self, now: Time, id: BlockId<Psb>, push: Push) {
         let style = self.style_of(self.sender_of(id).0);
         if self.psbs[id].request.is_some_and(|r| Some(r.style) != style) {
             // Nothing is reserved any more, or all anew in another style.
@@ -69,7 +69,7 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    fn distinct_refresh(&mut self, now: Time, id: Id<Psb>, style: Style, push: Push) {
+    fn distinct_refresh(&mut self, now: Time, id: BlockId<Psb>, style: Style, push: Push) {
         let before = self.psbs[id].request;
         match (self.wanted(now, id, push != Push::PastBlockade), before) {
             (None, None) => {}
@@ -89,7 +89,7 @@ impl<P: Probe> Rsvp<P> {
 
     /// What is reserved for a sender downstream of here and, where it leaves by an interface, installed. Past a blockade
     /// only smaller requests count; with `settle`, the least of all where none is smaller.
-    pub(crate) fn wanted(&self, now: Time, id: Id<Psb>, settle: bool) -> Option<FlowSpec> {
+    pub(crate) fn wanted(&self, now: Time, id: BlockId<Psb>, settle: bool) -> Option<FlowSpec> {
         let (sid, _, filter) = self.sender_of(id);
         let psb = &self.psbs[id];
         if self.is_passed_over(id) {
@@ -115,12 +115,12 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Whether a path state is only remembered: packets of its sender come in elsewhere.
-    fn is_passed_over(&self, id: Id<Psb>) -> bool {
+    fn is_passed_over(&self, id: BlockId<Psb>) -> bool {
         self.psbs.key(id).2.is_some()
     }
 
     /// The requests for a sender, one by one, as far as they are installed.
-    fn requests_for(&self, id: Id<Psb>) -> Vec<FlowSpec> {
+    fn requests_for(&self, id: BlockId<Psb>) -> Vec<FlowSpec> {
         let (sid, _, filter) = self.sender_of(id);
         let out = &self.psbs[id].out;
         let mut all = Vec::new();
@@ -139,10 +139,10 @@ impl<P: Probe> Rsvp<P> {
         all
     }
 
-    pub(crate) fn tell_sender(&mut self, id: Id<Psb>, app: AppId, flowspec: FlowSpec, style: Style, new: bool) {
+    pub(crate) fn tell_sender(&mut self, id: BlockId<Psb>, app: AppId, flowspec: FlowSpec, style: Style, new: bool) {
         let (sid, session, template) = self.sender_of(id);
         let psb = &mut self.psbs[id];
-        psb.request = Some(Request { flowspec, style, refresh_at: Time::FOREVER, credit: 0 });
+        psb.request = Some(UpstreamRequest { flowspec, style, refresh_at: Time::FOREVER, credit: 0 });
         let receiver = psb.confirm.take();
         if new {
             self.tell(app, Upcall::Resv { session, template, flowspec });
@@ -153,13 +153,13 @@ impl<P: Probe> Rsvp<P> {
         self.confirmed(sid, style, &[template], flowspec, template.src);
     }
 
-    fn send_resv(&mut self, now: Time, id: Id<Psb>, phop: &Phop, flowspec: FlowSpec) {
+    fn send_resv(&mut self, now: Time, id: BlockId<Psb>, phop: &Phop, flowspec: FlowSpec) {
         let (_, session, template) = self.sender_of(id);
         let waiting = self.application_waits(id);
         let next = now + jittered(self.config.refresh, &mut self.pcg);
         let psb = &mut self.psbs[id];
         let credit = psb.request.map_or(0, |r| r.credit).saturating_add(1).min(MOST_CREDIT);
-        psb.request = Some(Request { flowspec, style: Style::Ff, refresh_at: next, credit });
+        psb.request = Some(UpstreamRequest { flowspec, style: Style::Ff, refresh_at: next, credit });
         let passed_on = psb.confirm.take();
         let Some(src) = self.address_on(phop.iif, phop.addr) else { return };
         let mut build = Builder::new(MessageType::Resv, HOP_TTL)
@@ -181,7 +181,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// What the next hops sent to be passed on for these senders, each object once.
-    pub(crate) fn carried_upstream(&self, senders: &[Id<Psb>]) -> Vec<&Forwarded> {
+    pub(crate) fn carried_upstream(&self, senders: &[BlockId<Psb>]) -> Vec<&Forwarded> {
         let Some(sid) = senders.first().map(|id| self.sender_of(*id).0) else { return Vec::new() };
         let mut all: Vec<&Forwarded> = Vec::new();
         for rsb in self.rsbs.chain(&self.sessions[sid].rsbs).filter(|rsb| !self.rsbs[*rsb].forward.is_empty()) {
@@ -195,7 +195,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// How what is asked for these senders stands against others: as the highest of the requests that are merged in it.
-    pub(crate) fn priority_of(&self, senders: &[Id<Psb>]) -> Option<PreemptionPriority> {
+    pub(crate) fn priority_of(&self, senders: &[BlockId<Psb>]) -> Option<PreemptionPriority> {
         let sid = self.sender_of(*senders.first()?).0;
         let mut highest = None;
         for rsb in self.rsbs.chain(&self.sessions[sid].rsbs).filter(|rsb| self.rsbs[*rsb].priority.is_some()) {
@@ -208,7 +208,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Whether a local application still waits for its confirmation; it is asked for with every Resv until it comes.
-    pub(crate) fn application_waits(&self, id: Id<Psb>) -> bool {
+    pub(crate) fn application_waits(&self, id: BlockId<Psb>) -> bool {
         let (sid, _, filter) = self.sender_of(id);
         self.rsbs
             .chain(&self.sessions[sid].rsbs)

@@ -4,14 +4,14 @@
 use crate::engine::Rsvp;
 use crate::lifetime::jittered;
 use crate::path_err::HOP_TTL;
-use crate::psb::{MOST_CREDIT, Phop, Psb, Request};
+use crate::psb::{MOST_CREDIT, Phop, Psb, UpstreamRequest};
 use crate::resv_refresh::Push;
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::table::BlockId;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{FilterSpec, FlowSpec, Style, Time};
 use wire::{Builder, MessageType, RsvpHop};
 
@@ -20,9 +20,9 @@ const FIXED_PART: usize = 300;
 /// Bytes of a FILTER_SPEC with an IPv6 address.
 const FILTER_BYTES: usize = 24;
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Asks the previous hop of a sender for what is reserved downstream, for all its senders together.
-    pub(crate) fn shared_refresh(&mut self, now: Time, id: Id<Psb>, style: Style, push: Push) {
+    pub(crate) fn shared_refresh(&mut self, now: Time, id: BlockId<Psb>, style: Style, push: Push) {
         let (sid, _, filter) = self.sender_of(id);
         let Some(phop) = self.psbs[id].phop().copied() else { return };
         if push == Push::IfNew && style == Style::Wf && self.is_asked_already(now, id) {
@@ -38,7 +38,7 @@ impl<P: Probe> Rsvp<P> {
         let group = self.senders_by(sid, &phop);
         let (sum, with) = self.wanted_together(now, &group, style, push != Push::PastBlockade);
         let kept: BTreeSet<u32> = with.iter().map(|id| id.number()).collect();
-        let left = |id: &Id<Psb>| self.psbs[*id].request.is_some() && !kept.contains(&id.number());
+        let left = |id: &BlockId<Psb>| self.psbs[*id].request.is_some() && !kept.contains(&id.number());
         let gone: Vec<_> = group.into_iter().filter(left).collect();
         if push == Push::PastBlockade && (sum.is_none() || !gone.is_empty()) {
             // For one of them all that is asked is blockaded: nothing new is to be said (RFC 2209 section 2.10, step 3).
@@ -52,7 +52,7 @@ impl<P: Probe> Rsvp<P> {
             self.psbs[*id].request = None;
         }
         let Some(flowspec) = sum else { return };
-        let told = |id: &Id<Psb>| self.psbs[*id].request.is_some_and(|r| r.flowspec == flowspec);
+        let told = |id: &BlockId<Psb>| self.psbs[*id].request.is_some_and(|r| r.flowspec == flowspec);
         let new = !with.iter().all(told) || (style == Style::Wf && !gone.is_empty());
         if new || push == Push::Now {
             self.send_shared(now, sid, &phop, &with, style, flowspec);
@@ -63,10 +63,10 @@ impl<P: Probe> Rsvp<P> {
     fn wanted_together(
         &self,
         now: Time,
-        group: &[Id<Psb>],
+        group: &[BlockId<Psb>],
         style: Style,
         settle: bool,
-    ) -> (Option<FlowSpec>, Vec<Id<Psb>>) {
+    ) -> (Option<FlowSpec>, Vec<BlockId<Psb>>) {
         let mut sum: Option<FlowSpec> = None;
         let mut with = Vec::new();
         for id in group {
@@ -82,7 +82,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Whether any wildcard request that the sender's packets go to is meant for it (RFC 2205 section 3.4, rule 1).
-    fn is_in_scope(&self, id: Id<Psb>) -> bool {
+    fn is_in_scope(&self, id: BlockId<Psb>) -> bool {
         let (sid, _, filter) = self.sender_of(id);
         let out = &self.psbs[id].out;
         self.rsbs.chain(&self.sessions[sid].rsbs).any(|rsb| {
@@ -92,7 +92,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Whether a wildcard request says whom it is for: if it goes to more than one previous hop, or came with a SCOPE.
-    fn needs_scope(&self, sid: Id<SessionState>) -> bool {
+    fn needs_scope(&self, sid: BlockId<SessionState>) -> bool {
         self.has_several_hops(sid)
             || self.rsbs.chain(&self.sessions[sid].rsbs).any(|rsb| self.rsbs[rsb].scope().is_some())
     }
@@ -100,9 +100,9 @@ impl<P: Probe> Rsvp<P> {
     fn send_shared(
         &mut self,
         now: Time,
-        sid: Id<SessionState>,
+        sid: BlockId<SessionState>,
         phop: &Phop,
-        with: &[Id<Psb>],
+        with: &[BlockId<Psb>],
         style: Style,
         flowspec: FlowSpec,
     ) {
@@ -112,7 +112,7 @@ impl<P: Probe> Rsvp<P> {
         for id in with {
             let psb = &mut self.psbs[*id];
             let credit = psb.request.map_or(0, |r| r.credit).saturating_add(1).min(MOST_CREDIT);
-            psb.request = Some(Request { flowspec, style, refresh_at: next, credit });
+            psb.request = Some(UpstreamRequest { flowspec, style, refresh_at: next, credit });
             // One message, one confirmation: another receiver's goes with the next.
             if passed_on.is_none() || psb.confirm == passed_on {
                 passed_on = psb.confirm.take().or(passed_on);
@@ -156,7 +156,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A ResvTear to the previous hop of these senders, for what was asked for them.
-    pub(crate) fn shared_tear(&mut self, gone: &[Id<Psb>], style: Style) {
+    pub(crate) fn shared_tear(&mut self, gone: &[BlockId<Psb>], style: Style) {
         let Some(first) = gone.first() else { return };
         let (_, session, _) = self.sender_of(*first);
         let psb = &self.psbs[*first];

@@ -10,13 +10,13 @@ use crate::receive::Arrival;
 use crate::refusal::Refusal;
 use crate::resv::Said;
 use crate::resv_err::Erring;
-use crate::rsb::{Listed, MOST_FILTERS, MOST_SCOPE, Rsb, Shared};
+use crate::rsb::{ListedSender, MOST_FILTERS, MOST_SCOPE, Rsb, SharedSenders};
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::table::BlockId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{FilterSpec, FlowSpec, Style, Time};
 use wire::Resv;
 use wire::iana::error;
@@ -29,7 +29,7 @@ pub(crate) struct Whose {
     pub scope: Option<Box<[IpAddr]>>,
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn shared_arrives<E: Env>(
         &mut self,
         now: Time,
@@ -106,7 +106,14 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Prolongs a request that says nothing new, for the senders that it names.
-    fn only_named_again(&mut self, now: Time, id: Id<Rsb>, said: &Said, whose: &Whose, flowspec: &FlowSpec) -> bool {
+    fn only_named_again(
+        &mut self,
+        now: Time,
+        id: BlockId<Rsb>,
+        said: &Said,
+        whose: &Whose,
+        flowspec: &FlowSpec,
+    ) -> bool {
         let rsb = &self.rsbs[id];
         let listed = whose.filters.iter().all(|f| rsb.shares(f));
         if !listed || rsb.scope() != whose.scope.as_deref() || self.says_something_new(id, said, flowspec) {
@@ -157,8 +164,8 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// The senders that a request is for, with those that it named before.
-    fn list(&self, known: Option<Id<Rsb>>, style: Style, whose: Whose, end: Time) -> Option<Box<Shared>> {
-        let mut shared = Shared { filters: Vec::new(), scope: whose.scope };
+    fn list(&self, known: Option<BlockId<Rsb>>, style: Style, whose: Whose, end: Time) -> Option<Box<SharedSenders>> {
+        let mut shared = SharedSenders { filters: Vec::new(), scope: whose.scope };
         if style == Style::Wf {
             return shared.scope.is_some().then(|| Box::new(shared));
         }
@@ -168,14 +175,14 @@ impl<P: Probe> Rsvp<P> {
         for filter in whose.filters {
             match shared.place(&filter) {
                 Ok(place) => shared.filters[place].expires = end,
-                Err(place) => shared.filters.insert(place, Listed { filter, expires: end }),
+                Err(place) => shared.filters.insert(place, ListedSender { filter, expires: end }),
             }
         }
         Some(Box::new(shared))
     }
 
     /// Strikes senders from a shared-explicit request; the request ends with the last of them.
-    pub(crate) fn strike(&mut self, id: Id<Rsb>, gone: impl Fn(&Listed) -> bool) {
+    pub(crate) fn strike(&mut self, id: BlockId<Rsb>, gone: impl Fn(&ListedSender) -> bool) {
         let rsb = &mut self.rsbs[id];
         if let Some(shared) = &mut rsb.shared {
             shared.filters.retain(|l| !gone(l));
@@ -184,7 +191,12 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Whether any sender of a session, but this one, routes to an interface.
-    pub(crate) fn is_taken_by_another(&self, sid: Id<SessionState>, oif: terms::IfIndex, but: &FilterSpec) -> bool {
+    pub(crate) fn is_taken_by_another(
+        &self,
+        sid: BlockId<SessionState>,
+        oif: terms::IfIndex,
+        but: &FilterSpec,
+    ) -> bool {
         let mut others = self.senders(sid).filter(|id| self.psbs.key(*id).1 != *but);
         others.any(|id| self.psbs[id].out.takes(oif))
     }

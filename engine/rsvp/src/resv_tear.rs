@@ -4,23 +4,23 @@ use crate::engine::{Env, Rsvp};
 use crate::io::{Event, Gone, Upcall};
 use crate::neighbour::About;
 use crate::path_err::HOP_TTL;
-use crate::psb::{Origin, Phop, Psb, Request};
+use crate::psb::{Origin, Phop, Psb, UpstreamRequest};
 use crate::receive::{Arrival, carried};
 use crate::resv_refresh::Push;
-use crate::rsb::{Listed, NextHop, Rsb};
+use crate::rsb::{ListedSender, NextHop, Rsb};
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::table::BlockId;
 use alloc::vec::Vec;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{FilterSpec, IfIndex, Style, Time};
 use wire::{Builder, MessageType, ResvTear, RsvpHop};
 
 const UNKNOWN: &str = "ResvTear for a reservation that its sender does not have here";
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn resv_tear_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, tear: &ResvTear<'_>) {
         let nhop = NextHop::Hop { oif: IfIndex(tear.hop.lih), addr: tear.hop.addr };
-        let known = self.step(Step::FindSession, |rsvp| rsvp.sessions.find(&tear.session));
+        let known = self.step(ProbePoint::FindSession, |rsvp| rsvp.sessions.find(&tear.session));
         let Some(sid) = known else { return self.drop_message(from, UNKNOWN) };
         let Ok(goes_on) = carried(&tear.envelope) else {
             return self.drop_message(from, "ResvTear with too much to be passed on");
@@ -35,24 +35,24 @@ impl<P: Probe> Rsvp<P> {
         now: Time,
         env: &mut E,
         from: &Arrival,
-        (sid, nhop): (Id<SessionState>, NextHop),
+        (sid, nhop): (BlockId<SessionState>, NextHop),
         tear: &ResvTear<'_>,
     ) {
         let filters: Vec<_> = tear.flows().filter_map(|flow| flow.filter.and_then(|f| f.ports())).collect();
         if tear.style == Style::Ff {
             for filter in filters {
-                match self.step(Step::FindRsb, |rsvp| rsvp.rsbs.find(&(sid, nhop, Some(filter)))) {
+                match self.step(ProbePoint::FindRsb, |rsvp| rsvp.rsbs.find(&(sid, nhop, Some(filter)))) {
                     Some(id) => self.tear_reservation(now, env, id),
                     None => self.drop_message(from, UNKNOWN),
                 }
             }
             return;
         }
-        let known = self.step(Step::FindRsb, |rsvp| rsvp.rsbs.find(&(sid, nhop, None)));
+        let known = self.step(ProbePoint::FindRsb, |rsvp| rsvp.rsbs.find(&(sid, nhop, None)));
         match known.filter(|id| self.rsbs[*id].style == tear.style) {
             Some(id) if tear.style == Style::Wf => self.tear_reservation(now, env, id),
             Some(id) if filters.iter().any(|f| self.rsbs[id].shares(f)) => {
-                self.step(Step::TearReservation, |rsvp| {
+                self.step(ProbePoint::TearReservation, |rsvp| {
                     let _stays = rsvp.end_senders(now, env, id, |l| filters.contains(&l.filter), Gone::Torn);
                 });
             }
@@ -60,13 +60,13 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    fn tear_reservation<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Rsb>) {
-        self.step(Step::TearReservation, |rsvp| rsvp.end_reservation(now, env, id, Gone::Torn));
+    fn tear_reservation<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Rsb>) {
+        self.step(ProbePoint::TearReservation, |rsvp| rsvp.end_reservation(now, env, id, Gone::Torn));
     }
 
     /// Ends one reservation state: what is left on the interface is merged anew, and what is left of it all goes
     /// upstream, if only as a tear.
-    pub(crate) fn end_reservation<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Rsb>, why: Gone) {
+    pub(crate) fn end_reservation<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Rsb>, why: Gone) {
         let (sid, nhop, of) = self.rsbs.key(id);
         let senders = self.senders_of(id);
         self.remove_reservation(id, why);
@@ -82,8 +82,8 @@ impl<P: Probe> Rsvp<P> {
         &mut self,
         now: Time,
         env: &mut E,
-        id: Id<Rsb>,
-        gone: impl Fn(&Listed) -> bool,
+        id: BlockId<Rsb>,
+        gone: impl Fn(&ListedSender) -> bool,
         why: Gone,
     ) -> bool {
         let (sid, nhop, of) = self.rsbs.key(id);
@@ -103,7 +103,7 @@ impl<P: Probe> Rsvp<P> {
         stays
     }
 
-    pub(crate) fn remove_reservation(&mut self, id: Id<Rsb>, why: Gone) {
+    pub(crate) fn remove_reservation(&mut self, id: BlockId<Rsb>, why: Gone) {
         let (sid, nhop, template) = self.rsbs.key(id);
         self.unheard_resv(id);
         let mut gone = self.rsbs.remove(&mut self.sessions[sid].rsbs, id);
@@ -119,7 +119,7 @@ impl<P: Probe> Rsvp<P> {
         &mut self,
         now: Time,
         env: &mut E,
-        sid: Id<SessionState>,
+        sid: BlockId<SessionState>,
         filter: &FilterSpec,
         why: Gone,
     ) {
@@ -146,7 +146,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Nothing is asked of the previous hop any more (or of a local sender).
-    pub(crate) fn unreserve(&mut self, id: Id<Psb>) {
+    pub(crate) fn unreserve(&mut self, id: BlockId<Psb>) {
         let (sid, session, template) = self.sender_of(id);
         let Some(request) = self.psbs[id].request else { return };
         match self.psbs[id].origin {
@@ -156,7 +156,7 @@ impl<P: Probe> Rsvp<P> {
             }
             Origin::Hop(_) if request.style == Style::Ff => self.resv_tear_upstream(id),
             Origin::Hop(phop) => {
-                let asked = |id: &Id<Psb>| self.psbs[*id].request.is_some_and(|r| r.style == request.style);
+                let asked = |id: &BlockId<Psb>| self.psbs[*id].request.is_some_and(|r| r.style == request.style);
                 let all: Vec<_> = self.senders_by(sid, &phop).into_iter().filter(asked).collect();
                 self.shared_tear(&all, request.style);
             }
@@ -164,7 +164,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// ResvTear to the previous hop for one sender, if anything was asked for it. What others share with it stays.
-    pub(crate) fn resv_tear_upstream(&mut self, id: Id<Psb>) {
+    pub(crate) fn resv_tear_upstream(&mut self, id: BlockId<Psb>) {
         let (sid, ..) = self.sender_of(id);
         let Some(phop) = self.psbs[id].phop().copied() else { return };
         let Some(request) = self.psbs[id].request else { return };
@@ -189,7 +189,7 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    fn send_resv_tear(&mut self, id: Id<Psb>, phop: &Phop, request: &Request) {
+    fn send_resv_tear(&mut self, id: BlockId<Psb>, phop: &Phop, request: &UpstreamRequest) {
         let (_, session, template) = self.sender_of(id);
         let Some(src) = self.address_on(phop.iif, phop.addr) else { return };
         let build =

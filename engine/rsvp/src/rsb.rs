@@ -3,11 +3,11 @@
 //! A fixed-filter request is a block of its own for each sender; a shared one (SE, WF) is one block whose senders, if it
 //! lists them, are kept beside it.
 
-use crate::few::Few;
 use crate::io::AppId;
 use crate::psb::Forwarded;
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::short_list::Few;
+use crate::table::BlockId;
 use crate::timers::Alarm;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, IfIndex, Span, Style, Time};
 
 /// What a reservation state is found by: the sender for FF, `None` for a shared style.
-pub type RsbKey = (Id<SessionState>, NextHop, Option<FilterSpec>);
+pub type RsbKey = (BlockId<SessionState>, NextHop, Option<FilterSpec>);
 
 /// Who asks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -61,7 +61,7 @@ pub struct Rsb {
     /// it back to. Empty for a neighbour.
     pub earlier: Few<FlowSpec>,
     /// The senders of a shared reservation.
-    pub shared: Option<Box<Shared>>,
+    pub shared: Option<Box<SharedSenders>>,
     /// Who wants a confirmation that has not been passed on yet.
     pub confirm: Option<Confirm>,
     /// How it stands against others (RFC 3181).
@@ -84,16 +84,16 @@ pub struct Rsb {
 
 /// Which senders share a reservation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Shared {
+pub struct SharedSenders {
     /// SE: the senders asked for, in ascending order. Each has a life of its own (RFC 2209 section 2.4).
-    pub filters: Vec<Listed>,
+    pub filters: Vec<ListedSender>,
     /// WF: the senders that the request is meant for; `None`: every sender that routes to its interface.
     pub scope: Option<Box<[IpAddr]>>,
 }
 
 /// One sender of a shared-explicit request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Listed {
+pub struct ListedSender {
     /// The sender.
     pub filter: FilterSpec,
     /// When it leaves the list unless it is named again.
@@ -141,15 +141,15 @@ impl Rsb {
     }
 }
 
-impl Shared {
+impl SharedSenders {
     /// Where a sender is in the list, or belongs.
     pub fn place(&self, filter: &FilterSpec) -> Result<usize, usize> {
         self.filters.binary_search_by_key(filter, |l| l.filter)
     }
 
     /// Whether two requests are for the same senders, whatever is left of their lives.
-    pub fn same_senders(a: &Option<Box<Shared>>, b: &Option<Box<Shared>>) -> bool {
-        let filters = |s: &'_ Shared| s.filters.iter().map(|l| l.filter).collect::<Vec<_>>();
+    pub fn same_senders(a: &Option<Box<SharedSenders>>, b: &Option<Box<SharedSenders>>) -> bool {
+        let filters = |s: &'_ SharedSenders| s.filters.iter().map(|l| l.filter).collect::<Vec<_>>();
         match (a, b) {
             (Some(a), Some(b)) => a.scope == b.scope && filters(a) == filters(b),
             (a, b) => a.is_none() && b.is_none(),

@@ -1,16 +1,16 @@
 //! SENDER, RFC 2205 section 3.11.1: a local application says what it sends, or stops.
 
 use crate::engine::{Env, Rsvp, api_refusal};
-use crate::few::Few;
 use crate::heard::UNHEARD;
 use crate::io::{AppId, Gone, Upcall};
 use crate::psb::{Origin, Psb};
 use crate::refusal::{Refusal, api};
-use crate::table::Id;
+use crate::short_list::Few;
+use crate::table::BlockId;
 use crate::timers::Alarm;
 use alloc::format;
 use alloc::string::ToString;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{Adspec, Bytes, Rate, SenderTemplate, Session, Time, Tspec};
 use wire::float;
 use wire::iana::error;
@@ -24,7 +24,7 @@ pub(crate) struct Offer {
     pub ttl: u8,
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn sender<E: Env>(&mut self, now: Time, env: &mut E, offer: &Offer) {
         let offered = self.offer(now, env, offer);
         if let Err(refusal) = offered {
@@ -80,7 +80,7 @@ impl<P: Probe> Rsvp<P> {
         Ok(())
     }
 
-    fn offer_again<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>, tspec: &Tspec, ttl: u8) {
+    fn offer_again<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, tspec: &Tspec, ttl: u8) {
         let psb = &mut self.psbs[id];
         let changed = psb.tspec != *tspec;
         psb.tspec = *tspec;

@@ -1,10 +1,10 @@
 //! What we know of a session besides its senders and reservations: the head of each chain of blocks, the local
 //! applications that receive, and whether flows of it were adopted from an earlier life of this node.
 
-use crate::few::Few;
 use crate::io::AppId;
 use crate::psb::Psb;
 use crate::rsb::Rsb;
+use crate::short_list::Few;
 use crate::table::Chain;
 use crate::tcsb::Tcsb;
 use crate::timers::Alarm;

@@ -14,7 +14,7 @@ use core::marker::PhantomData;
 use core::ops;
 
 /// The number of a block of type `V`.
-pub struct Id<V>(u32, PhantomData<fn() -> V>);
+pub struct BlockId<V>(u32, PhantomData<fn() -> V>);
 
 const NOWHERE: u32 = u32::MAX;
 
@@ -26,7 +26,7 @@ pub struct Chain<V> {
 }
 
 /// Blocks `V` by key `K`.
-pub struct Table<K, V> {
+pub struct BlockTable<K, V> {
     /// Full pages but for the last.
     pages: Vec<Vec<Slot<K, V>>>,
     free: u32,
@@ -54,10 +54,10 @@ enum Slot<K, V> {
     Free { next: u32 },
 }
 
-impl<K: Copy + Eq + Hash, V> Table<K, V> {
+impl<K: Copy + Eq + Hash, V> BlockTable<K, V> {
     /// An empty table whose hash is keyed by `keys`.
-    pub fn new(keys: (u64, u64)) -> Table<K, V> {
-        Table { pages: Vec::new(), free: NOWHERE, len: 0, index: Vec::new(), keys, walked: Cell::new(0) }
+    pub fn new(keys: (u64, u64)) -> BlockTable<K, V> {
+        BlockTable { pages: Vec::new(), free: NOWHERE, len: 0, index: Vec::new(), keys, walked: Cell::new(0) }
     }
 
     /// How many blocks walks over chains have looked at, from the beginning on.
@@ -71,7 +71,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// The block of this key.
-    pub fn find(&self, key: &K) -> Option<Id<V>> {
+    pub fn find(&self, key: &K) -> Option<BlockId<V>> {
         let mask = self.index.len().checked_sub(1)?;
         let hash = self.hash(key);
         let mut probe = hash as usize & mask;
@@ -81,14 +81,14 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
                 return None;
             }
             if entry.hash == hash && self.key_at(entry.slot) == *key {
-                return Some(Id::new(entry.slot));
+                return Some(BlockId::new(entry.slot));
             }
             probe = (probe + 1) & mask;
         }
     }
 
     /// A new block at the front of `chain`. The key must be new.
-    pub fn insert(&mut self, chain: &mut Chain<V>, key: K, value: V) -> Id<V> {
+    pub fn insert(&mut self, chain: &mut Chain<V>, key: K, value: V) -> BlockId<V> {
         debug_assert!(self.find(&key).is_none(), "a key is inserted once");
         if (self.len + 1) * 4 > self.index.len() * 3 {
             self.grow();
@@ -113,11 +113,11 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         chain.len += 1;
         self.len += 1;
         self.place(Entry { hash: self.hash(&key), slot });
-        Id::new(slot)
+        BlockId::new(slot)
     }
 
     /// Takes a block out of the table and of `chain`, which must be its chain.
-    pub fn remove(&mut self, chain: &mut Chain<V>, id: Id<V>) -> V {
+    pub fn remove(&mut self, chain: &mut Chain<V>, id: BlockId<V>) -> V {
         self.forget(id.0);
         let free = Slot::Free { next: self.free };
         let old = core::mem::replace(self.at_mut(id.0), free);
@@ -141,17 +141,17 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// A new block in no chain.
-    pub fn insert_alone(&mut self, key: K, value: V) -> Id<V> {
+    pub fn insert_alone(&mut self, key: K, value: V) -> BlockId<V> {
         self.insert(&mut Chain::new(), key, value)
     }
 
     /// Takes out a block that is in no chain.
-    pub fn remove_alone(&mut self, id: Id<V>) -> V {
+    pub fn remove_alone(&mut self, id: BlockId<V>) -> V {
         self.remove(&mut Chain { head: id.0, len: 1, of: PhantomData }, id)
     }
 
     /// The block of this number, if it has not been taken out.
-    pub fn get(&self, id: Id<V>) -> Option<&V> {
+    pub fn get(&self, id: BlockId<V>) -> Option<&V> {
         match self.pages.get(id.0 as usize / PAGE)?.get(id.0 as usize % PAGE)? {
             Slot::Taken { value, .. } => Some(value),
             Slot::Free { .. } => None,
@@ -159,7 +159,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// The same, to be changed.
-    pub fn get_mut(&mut self, id: Id<V>) -> Option<&mut V> {
+    pub fn get_mut(&mut self, id: BlockId<V>) -> Option<&mut V> {
         match self.pages.get_mut(id.0 as usize / PAGE)?.get_mut(id.0 as usize % PAGE)? {
             Slot::Taken { value, .. } => Some(value),
             Slot::Free { .. } => None,
@@ -167,7 +167,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// The key of a block.
-    pub fn key(&self, id: Id<V>) -> K {
+    pub fn key(&self, id: BlockId<V>) -> K {
         self.key_at(id.0)
     }
 
@@ -180,18 +180,18 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// The blocks of a chain, the youngest first.
-    pub fn chain(&self, chain: &Chain<V>) -> impl Iterator<Item = Id<V>> + Clone {
+    pub fn chain(&self, chain: &Chain<V>) -> impl Iterator<Item = BlockId<V>> + Clone {
         let first = Some(chain.head).filter(|h| *h != NOWHERE);
         core::iter::successors(first, |slot| self.after(*slot)).map(|slot| {
             self.walked.set(self.walked.get().wrapping_add(1));
-            Id::new(slot)
+            BlockId::new(slot)
         })
     }
 
     /// All blocks, in the order of their places.
-    pub fn iter(&self) -> impl Iterator<Item = (Id<V>, &K, &V)> {
+    pub fn iter(&self) -> impl Iterator<Item = (BlockId<V>, &K, &V)> {
         self.pages.iter().flatten().enumerate().filter_map(|(i, slot)| match slot {
-            Slot::Taken { key, value, .. } => Some((Id::new(i as u32), key, value)),
+            Slot::Taken { key, value, .. } => Some((BlockId::new(i as u32), key, value)),
             Slot::Free { .. } => None,
         })
     }
@@ -202,9 +202,9 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// The blocks in these places.
-    pub fn between(&self, places: ops::Range<u32>) -> impl Iterator<Item = Id<V>> {
+    pub fn between(&self, places: ops::Range<u32>) -> impl Iterator<Item = BlockId<V>> {
         let taken = |slot: &u32| matches!(self.at(*slot), Slot::Taken { .. });
-        (places.start..places.end.min(self.places())).filter(taken).map(Id::new)
+        (places.start..places.end.min(self.places())).filter(taken).map(BlockId::new)
     }
 
     fn key_at(&self, slot: u32) -> K {
@@ -267,7 +267,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 }
 
-impl<K, V> Table<K, V> {
+impl<K, V> BlockTable<K, V> {
     fn at(&self, slot: u32) -> &Slot<K, V> {
         &self.pages[slot as usize / PAGE][slot as usize % PAGE]
     }
@@ -277,9 +277,9 @@ impl<K, V> Table<K, V> {
     }
 }
 
-impl<K, V> ops::Index<Id<V>> for Table<K, V> {
+impl<K, V> ops::Index<BlockId<V>> for BlockTable<K, V> {
     type Output = V;
-    fn index(&self, id: Id<V>) -> &V {
+    fn index(&self, id: BlockId<V>) -> &V {
         match self.at(id.0) {
             Slot::Taken { value, .. } => value,
             Slot::Free { .. } => unreachable!("an id is not used after its block was removed"),
@@ -287,8 +287,8 @@ impl<K, V> ops::Index<Id<V>> for Table<K, V> {
     }
 }
 
-impl<K, V> ops::IndexMut<Id<V>> for Table<K, V> {
-    fn index_mut(&mut self, id: Id<V>) -> &mut V {
+impl<K, V> ops::IndexMut<BlockId<V>> for BlockTable<K, V> {
+    fn index_mut(&mut self, id: BlockId<V>) -> &mut V {
         match self.at_mut(id.0) {
             Slot::Taken { value, .. } => value,
             Slot::Free { .. } => unreachable!("an id is not used after its block was removed"),
@@ -319,9 +319,9 @@ impl<V> Default for Chain<V> {
     }
 }
 
-impl<V> Id<V> {
-    fn new(slot: u32) -> Id<V> {
-        Id(slot, PhantomData)
+impl<V> BlockId<V> {
+    fn new(slot: u32) -> BlockId<V> {
+        BlockId(slot, PhantomData)
     }
 
     /// Its place, as a number.
@@ -329,35 +329,35 @@ impl<V> Id<V> {
         self.0
     }
 
-    /// The block at a place that [`Id::number`] gave; it may be another by now, or none.
-    pub fn of_number(number: u32) -> Id<V> {
-        Id::new(number)
+    /// The block at a place that [`BlockId::number`] gave; it may be another by now, or none.
+    pub fn of_number(number: u32) -> BlockId<V> {
+        BlockId::new(number)
     }
 }
 
-impl<V> Clone for Id<V> {
-    fn clone(&self) -> Id<V> {
+impl<V> Clone for BlockId<V> {
+    fn clone(&self) -> BlockId<V> {
         *self
     }
 }
 
-impl<V> Copy for Id<V> {}
+impl<V> Copy for BlockId<V> {}
 
-impl<V> PartialEq for Id<V> {
-    fn eq(&self, other: &Id<V>) -> bool {
+impl<V> PartialEq for BlockId<V> {
+    fn eq(&self, other: &BlockId<V>) -> bool {
         self.0 == other.0
     }
 }
 
-impl<V> Eq for Id<V> {}
+impl<V> Eq for BlockId<V> {}
 
-impl<V> Hash for Id<V> {
+impl<V> Hash for BlockId<V> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u32(self.0);
     }
 }
 
-impl<V> core::fmt::Debug for Id<V> {
+impl<V> core::fmt::Debug for BlockId<V> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "#{}", self.0)
     }

@@ -3,13 +3,13 @@
 
 use crate::many::Sum;
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::table::BlockId;
 use alloc::boxed::Box;
 use terms::ports::{Police, Preemption, RHandle};
 use terms::{FilterSpec, FlowSpec, IfIndex, Style, Tspec};
 
 /// What a traffic control state is found by: the sender for FF, `None` for a shared style.
-pub type TcsbKey = (Id<SessionState>, IfIndex, Option<FilterSpec>);
+pub type TcsbKey = (BlockId<SessionState>, IfIndex, Option<FilterSpec>);
 
 /// Traffic control state.
 pub struct Tcsb {
@@ -24,7 +24,7 @@ pub struct Tcsb {
     /// What the plane has.
     installed: Installed,
     /// What traffic control was told besides.
-    pub told: Told,
+    pub told: ReservationTerms,
     /// The senders of an SE reservation, as traffic control was told, in ascending order.
     pub filters: Box<[FilterSpec]>,
     /// WF: what its senders send together, as far as it is kept.
@@ -46,7 +46,7 @@ enum Installed {
 
 /// What traffic control is told of a reservation besides its flowspec and its filters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Told {
+pub struct ReservationTerms {
     /// What the senders send together (`Path_Te`).
     pub path_te: Tspec,
     /// Where the flow must be policed.
@@ -57,7 +57,13 @@ pub struct Told {
 
 impl Tcsb {
     /// Of what traffic control has just admitted.
-    pub fn new(style: Style, handle: RHandle, admitted: FlowSpec, told: Told, filters: Box<[FilterSpec]>) -> Tcsb {
+    pub fn new(
+        style: Style,
+        handle: RHandle,
+        admitted: FlowSpec,
+        told: ReservationTerms,
+        filters: Box<[FilterSpec]>,
+    ) -> Tcsb {
         let installed = Installed::Nothing;
         Tcsb { style, handle, admitted, asked: None, installed, told, filters, senders: None, pending: 1 }
     }

@@ -7,11 +7,11 @@ use crate::many::Sum;
 use crate::psb::Psb;
 use crate::refusal::Refusal;
 use crate::rsb::{MOST_FILTERS, NextHop};
-use crate::table::Id;
-use crate::tcsb::{Tcsb, TcsbKey, Told};
+use crate::table::BlockId;
+use crate::tcsb::{ReservationTerms, Tcsb, TcsbKey};
 use alloc::vec::Vec;
 use terms::ports::{Police, Preemption, TcRequest};
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{FilterSpec, FlowSpec, Refused, Span, Style, Time, Wild};
 use wire::iana::error;
 
@@ -50,7 +50,7 @@ pub(crate) struct Due {
     lifetime: Span,
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// What the next hops of one interface ask together; with `new`, as if that hop had asked it. `None`: nothing.
     pub(crate) fn due(&self, at: &TcsbKey, new: Option<&Asked<'_>>) -> Result<Option<Due>, Refusal> {
         let mut flowspec = new.map(|n| n.flowspec);
@@ -101,7 +101,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// What traffic control is told besides: what the senders send together, and where they must be policed.
-    fn told(&mut self, at: &TcsbKey, due: &Due) -> Told {
+    fn told(&mut self, at: &TcsbKey, due: &Due) -> ReservationTerms {
         let (sid, oif, of) = *at;
         let together = match (of, due.style) {
             (None, Style::Wf) => self.under_wildcard(at),
@@ -118,7 +118,7 @@ impl<P: Probe> Rsvp<P> {
         };
         let branch = self.is_smaller_branch(at, due);
         let police = Police { entry: together.enters, merge: together.several, branch };
-        Told { path_te: together.tspec.unwrap_or(*due.flowspec.tspec()), police, priority: due.priority }
+        ReservationTerms { path_te: together.tspec.unwrap_or(*due.flowspec.tspec()), police, priority: due.priority }
     }
 
     /// `B_Police_Flag`: whether what is installed here does not serve what another interface has for the same senders.
@@ -150,7 +150,14 @@ impl<P: Probe> Rsvp<P> {
         self.put(now, env, at, due, told)
     }
 
-    fn put<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey, due: &Due, told: Told) -> Result<(), Refused> {
+    fn put<E: Env>(
+        &mut self,
+        now: Time,
+        env: &mut E,
+        at: &TcsbKey,
+        due: &Due,
+        told: ReservationTerms,
+    ) -> Result<(), Refused> {
         let (sid, oif, of) = *at;
         let alone = of.map(|f| [f]);
         let request = TcRequest {
@@ -219,19 +226,19 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// A sender is new, and shares what is there for all.
-    pub(crate) fn sender_joins<E: Env>(&mut self, now: Time, env: &mut E, psb: Id<Psb>) {
+    pub(crate) fn sender_joins<E: Env>(&mut self, now: Time, env: &mut E, psb: BlockId<Psb>) {
         self.sum_follows(psb, true);
         self.tell_interfaces_of(now, env, psb);
     }
 
     /// A sender says something else about its traffic, or is new to its interfaces.
-    pub(crate) fn sender_changed<E: Env>(&mut self, now: Time, env: &mut E, psb: Id<Psb>) {
+    pub(crate) fn sender_changed<E: Env>(&mut self, now: Time, env: &mut E, psb: BlockId<Psb>) {
         let (sid, ..) = self.sender_of(psb);
         self.forget_sums(sid);
         self.tell_interfaces_of(now, env, psb);
     }
 
-    fn tell_interfaces_of<E: Env>(&mut self, now: Time, env: &mut E, psb: Id<Psb>) {
+    fn tell_interfaces_of<E: Env>(&mut self, now: Time, env: &mut E, psb: BlockId<Psb>) {
         let (sid, _, filter) = self.sender_of(psb);
         // No more than a copy, unless it is a tree.
         let out = self.psbs[psb].out.clone();

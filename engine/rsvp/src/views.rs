@@ -1,15 +1,15 @@
 //! What people and tests may see of the engine: plain values, read from the state blocks, changing nothing.
 
-use crate::counters::Counters;
+use crate::counters::RsvpCounters;
 use crate::engine::Rsvp;
-use crate::psb::{Origin, Out};
+use crate::psb::{Origin, OutgoingInterfaces};
 use crate::rsb::{Confirm, NextHop};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 use terms::ports::{Police, Preemption, RHandle};
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{Adspec, FilterSpec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style, Time, Tspec};
 
 /// A session.
@@ -37,7 +37,7 @@ pub struct PathView {
     /// Where its Paths come from.
     pub origin: Origin,
     /// Where its packets go.
-    pub out: Out,
+    pub out: OutgoingInterfaces,
     /// Multicast: whether its Paths come in by an interface that packets do not use; it is remembered and no more.
     pub remembered: bool,
     /// What failed upstream, and until when that is remembered (RFC 2205 section 3.5).
@@ -117,7 +117,7 @@ pub struct NeighbourView {
     pub direct: bool,
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Whether a session has a reservation here, or had one in an earlier life of this node that is not over.
     pub fn is_reserved(&self, session: &Session) -> bool {
         self.sessions.find(session).is_some_and(|id| {
@@ -213,7 +213,7 @@ impl<P: Probe> Rsvp<P> {
     }
 
     /// Messages in, out and dropped.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &RsvpCounters {
         &self.counters
     }
 

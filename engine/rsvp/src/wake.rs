@@ -5,14 +5,14 @@ use crate::io::Gone;
 use crate::psb::Psb;
 use crate::resv_refresh::Push;
 use crate::rsb::Rsb;
-use crate::table::Id;
-use terms::probe::Probe;
+use crate::table::BlockId;
+use terms::probe::ProbeObserver;
 use terms::{Session, Style, Time};
 
 /// Most alarms in one wake-up; the rest is due at the next, which is at once.
 const MOST_ALARMS: usize = 1024;
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn wake<E: Env>(&mut self, now: Time, env: &mut E) {
         self.sweep_on(now, env);
         for _ in 0..MOST_ALARMS {
@@ -28,7 +28,7 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    fn path_alarm<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Psb>) {
+    fn path_alarm<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>) {
         if self.psbs[id].expires <= now && !self.fall_back(now, id) {
             return self.end_path(now, env, id, Gone::Expired);
         }
@@ -46,7 +46,7 @@ impl<P: Probe> Rsvp<P> {
         }
     }
 
-    fn resv_alarm<E: Env>(&mut self, now: Time, env: &mut E, id: Id<Rsb>) {
+    fn resv_alarm<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Rsb>) {
         if self.rsbs[id].expires <= now {
             if self.rsbs[id].style != Style::Se {
                 return self.end_reservation(now, env, id, Gone::Expired);
@@ -70,7 +70,7 @@ impl<P: Probe> Rsvp<P> {
         self.timers.set(&mut state.alarm, until, Timer::Session(sid));
     }
 
-    fn adoption_ends(&mut self, sid: Id<crate::session::SessionState>) {
+    fn adoption_ends(&mut self, sid: BlockId<crate::session::SessionState>) {
         let state = &mut self.sessions[sid];
         state.adopted_until = None;
         self.timers.clear(&mut state.alarm);

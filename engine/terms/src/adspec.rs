@@ -38,7 +38,7 @@ pub struct GuaranteedTerms {
 
 /// What one hop exports for its outgoing interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hop {
+pub struct HopExport {
     /// What could be reserved now.
     pub bandwidth: Rate,
     /// The interface's MTU, bytes.
@@ -64,7 +64,7 @@ impl Adspec {
     }
 
     /// The same after one more hop (RFC 2215 section 3: sums, minima, sticky break bits; all saturate).
-    pub fn through(&self, hop: &Hop) -> Adspec {
+    pub fn through(&self, hop: &HopExport) -> Adspec {
         Adspec {
             break_bit: self.break_bit,
             is_hops: self.is_hops.saturating_add(1),

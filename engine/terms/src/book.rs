@@ -1,7 +1,7 @@
 //! The nouns of the book: what is reserved now or for later, of which resource, by whom, and for what.
 //!
 //! GARA (Foster, Roy, Sander, Winkler, section 3.1): one opaque handle for reservations of any kind of resource, and
-//! the same calls for all of them. Amounts are one integer whatever the resource: see [`Kind`].
+//! the same calls for all of them. Amounts are one integer whatever the resource: see [`ResourceKind`].
 //! Windows here are calendar time: nanoseconds since 1970 in UTC, written as [`Time`].
 
 mod binding;
@@ -10,7 +10,7 @@ mod handle;
 use crate::{Bytes, Rate, Span, Time, Window};
 use alloc::string::String;
 use alloc::vec::Vec;
-pub use binding::{Binding, Flow, Task};
+pub use binding::{Binding, BoundFlow, Task};
 pub use handle::{BadHandle, Handle};
 
 /// A resource of this agent, by a number that its ledger gives out; `u32::MAX` is never one.
@@ -19,7 +19,7 @@ pub struct ResourceId(pub u32);
 
 /// What kind of thing a resource is, and so what an amount of it counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum ResourceKind {
     /// `net/IFACE`: what leaves the interface; bit/s of IP bytes.
     Network,
     /// `cpu`: millionths of a core.
@@ -30,28 +30,29 @@ pub enum Kind {
     Countable,
 }
 
-impl Kind {
+impl ResourceKind {
     /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Network, Kind::Cpu, Kind::Disk, Kind::Countable];
+    pub const ALL: [ResourceKind; 4] =
+        [ResourceKind::Network, ResourceKind::Cpu, ResourceKind::Disk, ResourceKind::Countable];
 
     /// The kind of the resource of this name: what stands before the slash; other names are of things that are counted.
-    pub fn of(name: &str) -> Kind {
+    pub fn of(name: &str) -> ResourceKind {
         match name.split('/').next() {
-            Some("net") => Kind::Network,
-            Some("cpu") => Kind::Cpu,
-            Some("disk") => Kind::Disk,
-            _ => Kind::Countable,
+            Some("net") => ResourceKind::Network,
+            Some("cpu") => ResourceKind::Cpu,
+            Some("disk") => ResourceKind::Disk,
+            _ => ResourceKind::Countable,
         }
     }
 
     /// Whether an amount is a rate at which a volume is moved.
     pub const fn is_rate(self) -> bool {
-        matches!(self, Kind::Network | Kind::Disk)
+        matches!(self, ResourceKind::Network | ResourceKind::Disk)
     }
 
     /// Whether nothing is enforced before somebody says whose packets or processes the part is for.
     pub const fn needs_binding(self) -> bool {
-        !matches!(self, Kind::Countable)
+        !matches!(self, ResourceKind::Countable)
     }
 }
 
@@ -66,10 +67,10 @@ pub enum Guarantee {
 
 /// An amount in a window. A part has one or more, in order, none overlapping.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Step {
+pub struct RateStep {
     /// From when to when.
     pub window: Window,
-    /// How much, in the unit of the resource's [`Kind`].
+    /// How much, in the unit of the resource's [`ResourceKind`].
     pub amount: u64,
 }
 
@@ -84,17 +85,17 @@ pub struct Background {
 
 /// How a network part's packets travel; what the ledger and the policer must know beside the rate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Shape {
+pub struct PacketShape {
     /// The least size of its packets, bytes of IP; the ledger adds the link's overhead for each.
     pub packet: u32,
     /// The longest round-trip time, from which the policer's burst is computed: [`burst`].
     pub rtt: Span,
 }
 
-impl Default for Shape {
+impl Default for PacketShape {
     /// 1,000 octets and 100 ms.
-    fn default() -> Shape {
-        Shape { packet: 1_000, rtt: Span::from_millis(100) }
+    fn default() -> PacketShape {
+        PacketShape { packet: 1_000, rtt: Span::from_millis(100) }
     }
 }
 
@@ -114,7 +115,7 @@ pub struct Caller {
     /// The groups that vouch for them.
     pub groups: Vec<String>,
     /// What they may do beside what every owner may.
-    pub role: Role,
+    pub role: CallerRole,
 }
 
 impl Caller {
@@ -133,7 +134,7 @@ pub fn foreign(name: &str) -> Option<&str> {
 
 /// What a caller may do with what is others'.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Role {
+pub enum CallerRole {
     /// Their own reservations only; others' do not exist for them.
     #[default]
     Owner,
@@ -147,7 +148,7 @@ pub enum Role {
 }
 
 /// The amount at an instant; zero outside of every step.
-pub fn amount_at(steps: &[Step], t: Time) -> u64 {
+pub fn amount_at(steps: &[RateStep], t: Time) -> u64 {
     let after = steps.partition_point(|step| step.window.start() <= t);
     steps[..after].last().filter(|step| step.window.contains(t)).map_or(0, |step| step.amount)
 }

@@ -26,7 +26,7 @@ pub mod time;
 pub mod tspec;
 pub mod window;
 
-pub use adspec::{Adspec, GuaranteedTerms, Hop};
+pub use adspec::{Adspec, GuaranteedTerms, HopExport};
 pub use bytes::Bytes;
 pub use curve::ServiceCurve;
 pub use error::{Fault, Malformed, Misuse, Refused};

@@ -6,19 +6,19 @@
 pub mod book;
 
 use crate::{Adspec, FilterSpec, FlowSpec, IfIndex, Refused, Session, Style, Tspec};
-pub use book::{Ledger, Policy};
+pub use book::{Ledger, PolicyPort};
 use core::net::IpAddr;
 
 /// Where a packet goes (RFC 2205 section 3.11.3, `Route_Query`).
 pub trait Route {
     /// The way from here to `dst`, for packets from `src` that came in on `iif` (`None`: from this node). For a
-    /// multicast destination `src` is the sender, and the answer is [`Way::Tree`] or [`Way::None`].
-    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> Way;
+    /// multicast destination `src` is the sender, and the answer is [`RouteDecision::Tree`] or [`RouteDecision::None`].
+    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> RouteDecision;
 }
 
 /// An answer of [`Route`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum RouteDecision {
     /// The destination is this node.
     Local,
     /// Out of `oif`, to `gateway` if the destination is not on that link; `source` is our address there.
@@ -31,7 +31,7 @@ pub enum Way {
         source: IpAddr,
     },
     /// The destination is a multicast group: the branches of the sender's distribution tree at this node.
-    Tree(Tree),
+    Tree(MulticastTree),
     /// No way there.
     None,
 }
@@ -39,7 +39,7 @@ pub enum Way {
 /// What multicast routing says of one sender and one group (RFC 2205 section 3.11.3: `OutInterface_list` and
 /// `InInterface`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Tree {
+pub struct MulticastTree {
     /// Where the sender's packets must come in; `None`: the sender is this node, or routing does not care.
     pub iif: Option<IfIndex>,
     /// Where they go out; never where they come in.

@@ -1,7 +1,7 @@
 //! Checkpoints: the named steps of handling a signalling message, and who looks on.
 //!
 //! Why: what a step costs is known only by measuring it where it runs, and an engine has no clock. So it tells a
-//! [`Probe`] when a step begins and ends; a driver's probe reads a clock, and [`Off`], which every engine has unless it
+//! [`ProbeObserver`] when a step begins and ends; a driver's probe reads a clock, and [`Off`], which every engine has unless it
 //! is made with another, is nothing at all: a type without a size whose calls are empty, not a flag that is asked.
 //!
 //! The steps of RSVP and of Boomerang are those of sections 4.1 and 4.2 of *Profiling resource reservation protocols*
@@ -11,7 +11,7 @@
 /// A step of handling a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
-pub enum Step {
+pub enum ProbePoint {
     /// Path, PathTear, Resv, ResvTear: find the session block.
     FindSession,
     /// Path: build a new session block.
@@ -50,72 +50,72 @@ pub enum Step {
     BoomerangExpire,
 }
 
-impl Step {
+impl ProbePoint {
     /// All, in the order of their numbers.
-    pub const ALL: [Step; 18] = [
-        Step::FindSession,
-        Step::CreateSession,
-        Step::FindPsb,
-        Step::CreatePsb,
-        Step::Route,
-        Step::PathRefresh,
-        Step::TearPsb,
-        Step::CheckStyles,
-        Step::ManageReservation,
-        Step::ResvRefresh,
-        Step::FindRsb,
-        Step::TearReservation,
-        Step::Soften,
-        Step::BoomerangFind,
-        Step::BoomerangCreate,
-        Step::BoomerangManage,
-        Step::BoomerangRemove,
-        Step::BoomerangExpire,
+    pub const ALL: [ProbePoint; 18] = [
+        ProbePoint::FindSession,
+        ProbePoint::CreateSession,
+        ProbePoint::FindPsb,
+        ProbePoint::CreatePsb,
+        ProbePoint::Route,
+        ProbePoint::PathRefresh,
+        ProbePoint::TearPsb,
+        ProbePoint::CheckStyles,
+        ProbePoint::ManageReservation,
+        ProbePoint::ResvRefresh,
+        ProbePoint::FindRsb,
+        ProbePoint::TearReservation,
+        ProbePoint::Soften,
+        ProbePoint::BoomerangFind,
+        ProbePoint::BoomerangCreate,
+        ProbePoint::BoomerangManage,
+        ProbePoint::BoomerangRemove,
+        ProbePoint::BoomerangExpire,
     ];
 
     /// What people call it.
     pub fn name(self) -> &'static str {
         match self {
-            Step::FindSession | Step::BoomerangFind => "find session block",
-            Step::CreateSession | Step::BoomerangCreate => "create session block",
-            Step::FindPsb => "search for PSB",
-            Step::CreatePsb => "create PSB",
-            Step::Route => "route computation",
-            Step::PathRefresh => "path refresh",
-            Step::TearPsb => "tear PSB",
-            Step::CheckStyles => "check styles",
-            Step::ManageReservation | Step::BoomerangManage => "reservation management",
-            Step::ResvRefresh => "reservation refresh",
-            Step::FindRsb => "find RSB",
-            Step::TearReservation => "reservation tear",
-            Step::Soften | Step::BoomerangExpire => "soft state",
-            Step::BoomerangRemove => "tear session block",
+            ProbePoint::FindSession | ProbePoint::BoomerangFind => "find session block",
+            ProbePoint::CreateSession | ProbePoint::BoomerangCreate => "create session block",
+            ProbePoint::FindPsb => "search for PSB",
+            ProbePoint::CreatePsb => "create PSB",
+            ProbePoint::Route => "route computation",
+            ProbePoint::PathRefresh => "path refresh",
+            ProbePoint::TearPsb => "tear PSB",
+            ProbePoint::CheckStyles => "check styles",
+            ProbePoint::ManageReservation | ProbePoint::BoomerangManage => "reservation management",
+            ProbePoint::ResvRefresh => "reservation refresh",
+            ProbePoint::FindRsb => "find RSB",
+            ProbePoint::TearReservation => "reservation tear",
+            ProbePoint::Soften | ProbePoint::BoomerangExpire => "soft state",
+            ProbePoint::BoomerangRemove => "tear session block",
         }
     }
 
-    /// Its place in [`Step::ALL`].
+    /// Its place in [`ProbePoint::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
 /// Who is told of checkpoints. Each `enter` is followed by one `leave` of the same step; steps nest.
-pub trait Probe {
+pub trait ProbeObserver {
     /// A step begins.
-    fn enter(&mut self, step: Step);
+    fn enter(&mut self, step: ProbePoint);
     /// It is done.
-    fn leave(&mut self, step: Step);
+    fn leave(&mut self, step: ProbePoint);
 }
 
 /// Nobody looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Off;
 
-impl Probe for Off {
+impl ProbeObserver for Off {
     #[inline(always)]
-    fn enter(&mut self, _: Step) {}
+    fn enter(&mut self, _: ProbePoint) {}
     #[inline(always)]
-    fn leave(&mut self, _: Step) {}
+    fn leave(&mut self, _: ProbePoint) {}
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn steps_are_numbered_by_their_place() {
-        assert!(Step::ALL.iter().enumerate().all(|(place, step)| step.index() == place));
+        assert!(ProbePoint::ALL.iter().enumerate().all(|(place, step)| step.index() == place));
         assert_eq!(size_of::<Off>(), 0, "nothing is kept for nobody");
     }
 }

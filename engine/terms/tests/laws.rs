@@ -1,7 +1,7 @@
 //! Windows, Tspecs and Adspecs: the laws that merging and admission lean on.
 
 use proptest::prelude::*;
-use terms::{Adspec, Bytes, FlowSpec, Hop, Misuse, Rate, Rspec, Span, Time, Tspec, Window};
+use terms::{Adspec, Bytes, FlowSpec, HopExport, Misuse, Rate, Rspec, Span, Time, Tspec, Window};
 
 fn window() -> impl Strategy<Value = Window> {
     (0..40u64, 1..40u64, any::<bool>()).prop_map(|(start, length, open)| {
@@ -35,10 +35,10 @@ fn flowspec() -> impl Strategy<Value = FlowSpec> {
     })
 }
 
-fn hop() -> impl Strategy<Value = Hop> {
+fn hop() -> impl Strategy<Value = HopExport> {
     let latency = prop::option::of(prop_oneof![any::<u64>(), 0..100u64].prop_map(Span::from_nanos));
     let guaranteed = prop::option::of((any::<u32>(), any::<u32>()));
-    (any::<u64>(), any::<u32>(), latency, guaranteed).prop_map(|(bandwidth, mtu, latency, guaranteed)| Hop {
+    (any::<u64>(), any::<u32>(), latency, guaranteed).prop_map(|(bandwidth, mtu, latency, guaranteed)| HopExport {
         bandwidth: Rate::from_bps(bandwidth),
         mtu,
         latency,

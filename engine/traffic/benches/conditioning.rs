@@ -40,7 +40,7 @@ fn gap(meters: u64) -> u64 {
     782 * 8 * 1000 / 15 / meters.max(1)
 }
 
-fn meters<P: Profile<State: Clone>>(bench: &Bench, name: &str, profile: &P) {
+fn meters<P: BatchProfile<State: Clone>>(bench: &Bench, name: &str, profile: &P) {
     for (suffix, count) in [("1", 1u32), ("64k", 1 << 16), ("1m", 1 << 20)] {
         let (one, batch) = (format!("{name}_{suffix}"), format!("{name}_{suffix}_batch"));
         if !bench.wants(&one) && !bench.wants(&batch) {

@@ -9,7 +9,7 @@ mod plane;
 use bench::Bench;
 use plane::{LEN, Plane};
 use terms::{Bytes, Rate, ServiceCurve, Span, Time};
-use traffic::scheduler::Node;
+use traffic::scheduler::SchedulerClass;
 use traffic::scheduler::drr::Drr;
 use traffic::scheduler::hfsc::{Curves, Hfsc};
 use traffic::scheduler::htb::{Htb, HtbSpec};
@@ -61,7 +61,8 @@ fn schedulers(bench: &Bench, classes: u32) {
                 link_share: Some(ServiceCurve::linear(share)),
                 upper_limit: None,
             };
-            let nodes = (0..classes).map(|i| s.add(Time::ZERO, Node::ROOT, curves(i)).expect("below the root"));
+            let nodes =
+                (0..classes).map(|i| s.add(Time::ZERO, SchedulerClass::ROOT, curves(i)).expect("below the root"));
             let nodes = nodes.collect();
             Plane::new(Box::new(s), nodes)
         });

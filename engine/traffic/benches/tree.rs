@@ -74,17 +74,17 @@ fn spec(leaves: u32, shaped: bool) -> TreeSpec {
     let own = Rate::from_bps(link.as_bps() / u64::from(leaves.next_multiple_of(GROUP) + GROUP));
     let group = Rate::from_bps(own.as_bps() * u64::from(GROUP));
     let name = |group: u32| format!("group{group}");
-    let mut nodes: Vec<NodeSpec> = (0..leaves.div_ceil(GROUP))
-        .map(|i| NodeSpec {
+    let mut nodes: Vec<TreeNodeSpec> = (0..leaves.div_ceil(GROUP))
+        .map(|i| TreeNodeSpec {
             name: name(i),
             parent: None,
-            share: Share::Rate(group),
+            share: TreeShare::Rate(group),
             kind: NodeKind::Inner(Sharing::Wf2q),
         })
         .collect();
     for i in 0..leaves {
         let FlowKey { src, dst, protocol, src_port, dst_port, .. } = flow(i);
-        let rule = Rule {
+        let rule = MultiFieldRule {
             src: Some((src, 32)),
             dst: Some((dst, 32)),
             protocol: Some(protocol),
@@ -94,14 +94,19 @@ fn spec(leaves: u32, shaped: bool) -> TreeSpec {
         };
         let kind =
             NodeKind::Leaf(Box::new(leaf(Some(rule), Rate::from_bps(link.as_bps() / u64::from(leaves)), shaped)));
-        nodes.push(NodeSpec { name: format!("leaf{i}"), parent: Some(name(i / GROUP)), share: Share::Rate(own), kind });
+        nodes.push(TreeNodeSpec {
+            name: format!("leaf{i}"),
+            parent: Some(name(i / GROUP)),
+            share: TreeShare::Rate(own),
+            kind,
+        });
     }
     let rest = NodeKind::Leaf(Box::new(leaf(None, link, false)));
-    nodes.push(NodeSpec { name: "rest".into(), parent: None, share: Share::Rate(own), kind: rest });
+    nodes.push(TreeNodeSpec { name: "rest".into(), parent: None, share: TreeShare::Rate(own), kind: rest });
     TreeSpec { link: LinkShape { rate: link, overhead: 0, scheduler: Sharing::Wf2q }, nodes }
 }
 
-fn leaf(rule: Option<Rule>, rate: Rate, shaped: bool) -> LeafSpec {
+fn leaf(rule: Option<MultiFieldRule>, rate: Rate, shaped: bool) -> LeafSpec {
     let burst = Bytes::new(10 * u64::from(LEN));
     let curve = |min, max, percent: u32| RedCurve { min, max, max_p: percent * 65_536 / 100, gentle: true };
     let kind = MeterKind::TrTcm { cir: Rate::from_bps(rate.as_bps() / 2), cbs: burst, pir: rate, pbs: burst };

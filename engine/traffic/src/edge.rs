@@ -12,7 +12,7 @@ use crate::classifier::Classifier;
 use crate::plan::{BucketSpec, Counters};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use terms::book::Flow;
+use terms::book::BoundFlow;
 use terms::{Dscp, FlowKey, IfIndex, PacketMeta, Time};
 
 /// On which way through an interface.
@@ -66,9 +66,9 @@ pub const ORDER: [u8; KINDS] = [
     31,
 ];
 
-impl From<Flow> for MultiField {
-    fn from(flow: Flow) -> MultiField {
-        let Flow { src, dst, protocol, src_port, dst_port } = flow;
+impl From<BoundFlow> for MultiField {
+    fn from(flow: BoundFlow) -> MultiField {
+        let BoundFlow { src, dst, protocol, src_port, dst_port } = flow;
         MultiField { src, dst, protocol, src_port, dst_port }
     }
 }

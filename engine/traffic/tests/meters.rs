@@ -92,7 +92,7 @@ fn compare(rule: Rule, seed: u64, packets: u32) {
     let mut oracle = Oracle::new(rule, rate, burst, now);
     let [r0, r1] = rate.map(Rate::from_bps);
     let [b0, b1] = burst.map(Bytes::new);
-    let profile: Box<dyn Profile<State = State>> = match rule {
+    let profile: Box<dyn BatchProfile<State = TokenCounts>> = match rule {
         Rule::Single => Box::new(SrTcm::new(r0, b0, b1).unwrap()),
         Rule::Two => Box::new(TrTcm::new(r0, b0, r1, b1).unwrap()),
         Rule::Diffserv => Box::new(Rfc4115::new(r0, b0, r1, b1).unwrap()),
@@ -210,13 +210,13 @@ proptest! {
             Some(state) => profile.meter(state, now, job.len, came),
             None => Color::Red,
         }).collect();
-        meter_batch(&profile, &mut together, now, &jobs, &mut colors, &|_: &State| {});
+        meter_batch(&profile, &mut together, now, &jobs, &mut colors, &|_: &TokenCounts| {});
         prop_assert_eq!(&colors, &expected);
         prop_assert_eq!(&alone, &together);
         // Colour-blind: as if all had come green, whatever was there.
         let mut green = vec![Color::Green; jobs.len()];
-        meter_batch(&profile, &mut alone, now, &jobs, &mut green, &|_: &State| {});
-        blind_batch(&profile, &mut together, now, &jobs, &mut colors, &|_: &State| {});
+        meter_batch(&profile, &mut alone, now, &jobs, &mut green, &|_: &TokenCounts| {});
+        blind_batch(&profile, &mut together, now, &jobs, &mut colors, &|_: &TokenCounts| {});
         prop_assert_eq!(colors, green);
         prop_assert_eq!(alone, together);
     }
@@ -355,7 +355,7 @@ fn golden_tables() {
     golden("rfc4115", "RFC 4115: CIR 1000 byte/s, CBS 2000, EIR 1000 byte/s, EBS 1500", ["Tc", "Te"], &ds);
 }
 
-fn golden(name: &str, title: &str, buckets: [&str; 2], profile: &dyn Profile<State = State>) {
+fn golden(name: &str, title: &str, buckets: [&str; 2], profile: &dyn BatchProfile<State = TokenCounts>) {
     use Color::{Green, Red, Yellow};
     let packets = [
         (0, 1500, Green),

@@ -16,7 +16,7 @@ use traffic::scheduler::hfsc::{Curves, Hfsc};
 use traffic::scheduler::htb::{Htb, HtbSpec};
 use traffic::scheduler::priority::Priority;
 use traffic::scheduler::wf2q::Wf2q;
-use traffic::scheduler::{Node, Scheduler};
+use traffic::scheduler::{Scheduler, SchedulerClass};
 use traffic::shaper::{Exponential, NeverGreen, Ras, RateCurve};
 use traffic::tree::*;
 
@@ -49,7 +49,7 @@ fn meters_and_droppers() {
     let jobs: Vec<Job> = (0..1_000).map(|i| Job { meter: i % 100, len: 40 + i }).collect();
     let (mut colors, mut queue, mut seed) = (vec![Color::Green; 1_000], Rio::new(), 1);
     let count = allocations(|| {
-        meter_batch(&profile, &mut states, Time::from_nanos(7), &jobs, &mut colors, &|_: &State| {});
+        meter_batch(&profile, &mut states, Time::from_nanos(7), &jobs, &mut colors, &|_: &TokenCounts| {});
         for (job, color) in jobs.iter().zip(&mut colors) {
             *color = window.meter(&mut windows[job.meter as usize], Time::from_nanos(9), job.len, draw(&mut seed));
             queue.arrival(&rio, Time::from_nanos(9), *color, 1, draw(&mut seed));
@@ -60,7 +60,7 @@ fn meters_and_droppers() {
 }
 
 /// Bursts for some of the classes, then all go out, over and over.
-fn scheduler(name: &str, mut scheduler: impl Scheduler, nodes: &[Node]) {
+fn scheduler(name: &str, mut scheduler: impl Scheduler, nodes: &[SchedulerClass]) {
     let last = nodes.iter().map(|node| node.0).max().unwrap();
     let mut queues = vec![Fifo::new(QueueSpec { packets: 64, bytes: Bytes::MAX }); last as usize + 1];
     let mut pool = Pool::new(10_000);
@@ -96,19 +96,20 @@ fn scheduler(name: &str, mut scheduler: impl Scheduler, nodes: &[Node]) {
 fn schedulers() {
     let rate = |i: u32| Rate::from_kbps(u64::from(i) * 4);
     let mut s = Priority::new();
-    let nodes: Vec<Node> = (0..200).map(|i| s.add((i % 8) as u8)).collect();
+    let nodes: Vec<SchedulerClass> = (0..200).map(|i| s.add((i % 8) as u8)).collect();
     scheduler("strict priority", s, &nodes);
     let mut s = Wf2q::new(LINK);
-    let nodes: Vec<Node> = (1..200).map(|i| s.add(rate(i))).collect();
+    let nodes: Vec<SchedulerClass> = (1..200).map(|i| s.add(rate(i))).collect();
     scheduler("WF2Q+", s, &nodes);
     let mut s = Drr::new();
-    let nodes: Vec<Node> = (1..200).map(|i| s.add(i * 40)).collect();
+    let nodes: Vec<SchedulerClass> = (1..200).map(|i| s.add(i * 40)).collect();
     scheduler("DRR", s, &nodes);
     let mut s = Hfsc::new();
     let curve = |i| ServiceCurve::linear(rate(i));
     let limit = |i: u32| i.is_multiple_of(3).then_some(ServiceCurve::linear(Rate::from_mbps(20)));
     let curves = |i| Curves { real_time: Some(curve(i)), link_share: Some(curve(i)), upper_limit: limit(i) };
-    let nodes: Vec<Node> = (1..200).map(|i| s.add(Time::ZERO, Node::ROOT, curves(i)).unwrap()).collect();
+    let nodes: Vec<SchedulerClass> =
+        (1..200).map(|i| s.add(Time::ZERO, SchedulerClass::ROOT, curves(i)).unwrap()).collect();
     scheduler("HFSC", s, &nodes);
     let burst = Bytes::new(1_600);
     let mut s = Htb::new(LINK, burst, Time::ZERO);
@@ -120,7 +121,7 @@ fn schedulers() {
         priority: (i % 3) as u8,
         quantum: 1_500,
     };
-    let nodes: Vec<Node> = (1..200).map(|i| s.add(Time::ZERO, spec(i))).collect();
+    let nodes: Vec<SchedulerClass> = (1..200).map(|i| s.add(Time::ZERO, spec(i))).collect();
     scheduler("HTB", s, &nodes);
 }
 
@@ -143,7 +144,7 @@ fn shaper() {
 }
 
 /// Every part there is: each shaper in turn before a trTCM, RIO and a queue, below every scheduler.
-fn leaf(rules: Vec<Rule>, shaper: u32) -> LeafSpec {
+fn leaf(rules: Vec<MultiFieldRule>, shaper: u32) -> LeafSpec {
     let (rate, peak) = (Rate::from_kbps(500), Rate::from_mbps(2));
     let (depth, buffer) = (Bytes::new(3_000), Bytes::new(20_000));
     let ras = |green| RasSpec { buffer, k: Span::from_millis(50), green };
@@ -178,25 +179,25 @@ fn tree() {
     let mut nodes = Vec::new();
     let below = [Sharing::Priority, Sharing::Wf2q, Sharing::Drr];
     for (i, sharing) in (0u32..).zip(below) {
-        let share = Share::Curves(Curves::share(Rate::from_mbps(20)));
-        nodes.push(NodeSpec { name: format!("inner{i}"), parent: None, share, kind: NodeKind::Inner(sharing) });
+        let share = TreeShare::Curves(Curves::share(Rate::from_mbps(20)));
+        nodes.push(TreeNodeSpec { name: format!("inner{i}"), parent: None, share, kind: NodeKind::Inner(sharing) });
         for j in 0..20u32 {
             let port = (i * 20 + j) as u16;
             let own = |net| Some((net, 32));
             let flow = packet(port, 0, Time::ZERO).flow;
-            let mut rule = Rule { dst_ports: Some((port, port)), ..Rule::default() };
+            let mut rule = MultiFieldRule { dst_ports: Some((port, port)), ..MultiFieldRule::default() };
             if j.is_multiple_of(2) {
-                rule = Rule { src: own(flow.src), dst: own(flow.dst), protocol: Some(17), ..rule };
+                rule = MultiFieldRule { src: own(flow.src), dst: own(flow.dst), protocol: Some(17), ..rule };
                 rule.src_ports = Some((1000, 1000));
             }
             let share = match sharing {
-                Sharing::Priority => Share::Priority(j as u8),
-                Sharing::Wf2q => Share::Rate(Rate::from_mbps(1)),
-                _ => Share::Quantum(500 + j),
+                Sharing::Priority => TreeShare::Priority(j as u8),
+                Sharing::Wf2q => TreeShare::Rate(Rate::from_mbps(1)),
+                _ => TreeShare::Quantum(500 + j),
             };
             let rules = if port == 0 { Vec::new() } else { vec![rule] };
             let kind = NodeKind::Leaf(Box::new(leaf(rules, j)));
-            nodes.push(NodeSpec { name: format!("leaf{port}"), parent: Some(format!("inner{i}")), share, kind });
+            nodes.push(TreeNodeSpec { name: format!("leaf{port}"), parent: Some(format!("inner{i}")), share, kind });
         }
     }
     let spec = TreeSpec { link: LinkShape { rate: LINK, overhead: 38, scheduler: Sharing::Hfsc }, nodes };

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Span, Time};
-use traffic::meter::{Color, State, TrTcm};
+use traffic::meter::{Color, TokenCounts, TrTcm};
 use traffic::queue::Pool;
 use traffic::shaper::*;
 
@@ -76,7 +76,7 @@ fn compare(mut seed: u64, packets: u64, green: bool) -> u64 {
     let (mut now, mut next, mut released, mut sent, mut early) = (Time::ZERO, Time::ZERO, None::<Time>, 0, 0);
     let mut left: Vec<(u64, u32)> = Vec::new();
     while sent < packets {
-        let t2 = |state: &State, now, len| if green { tcm.green_at(state, now, len) } else { None };
+        let t2 = |state: &TokenCounts, now, len| if green { tcm.green_at(state, now, len) } else { None };
         let wake = if green { ras.wake_at(now, &(&tcm, &state), &pool) } else { ras.wake_at(now, &NeverGreen, &pool) };
         if wake.is_none_or(|wake| next < wake) {
             now = now.max(next);

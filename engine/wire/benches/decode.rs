@@ -8,7 +8,7 @@ use bench::Bench;
 use std::hint::black_box;
 use std::process::Command;
 use terms::{Adspec, Bytes, FilterSpec, FlowSpec, Rate, Session, Span, Style, Tspec};
-use wire::{Builder, Filter, Message, MessageType, RsvpHop};
+use wire::{Builder, FilterObject, Message, MessageType, RsvpHop};
 
 const ROUNDS: usize = 101;
 const MESSAGES: usize = 4_096;
@@ -102,7 +102,7 @@ fn session() -> Session {
     Session { dst: [10, 0, 2, 2].into(), protocol: 17, dst_port: 5004 }
 }
 
-fn sender() -> Filter {
+fn sender() -> FilterObject {
     FilterSpec { src: [10, 0, 1, 1].into(), src_port: 5004 }.into()
 }
 

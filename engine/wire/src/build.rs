@@ -8,7 +8,7 @@ mod extensions;
 use crate::iana::{MessageType, class, ctype, parameter, service};
 use crate::message::{COMMON_HEADER, MAX_MESSAGE};
 use crate::object::{HEADER, Object};
-use crate::objects::{AdspecObject, ErrorSpec, FF, Filter, RsvpHop, SE, UserError, WF};
+use crate::objects::{AdspecObject, ErrorSpec, FF, FilterObject, RsvpHop, SE, UserError, WF};
 use crate::{checksum, float};
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -255,26 +255,26 @@ impl<S: Space> Builder<S> {
     }
 
     /// FILTER_SPEC.
-    pub fn filter_spec(self, filter: &Filter) -> Self {
+    pub fn filter_spec(self, filter: &FilterObject) -> Self {
         self.filter(class::FILTER_SPEC, filter)
     }
 
     /// SENDER_TEMPLATE.
-    pub fn sender_template(self, sender: &Filter) -> Self {
+    pub fn sender_template(self, sender: &FilterObject) -> Self {
         self.filter(class::SENDER_TEMPLATE, sender)
     }
 
-    fn filter(self, class: u8, filter: &Filter) -> Self {
+    fn filter(self, class: u8, filter: &FilterObject) -> Self {
         match filter {
             // A template is written in the form of its session.
-            Filter::Gpi(sender) => self.gpi(class, sender),
-            Filter::Ports(sender) if self.gpi => self.gpi(class, sender),
-            Filter::Ports(sender) => {
+            FilterObject::Gpi(sender) => self.gpi(class, sender),
+            FilterObject::Ports(sender) if self.gpi => self.gpi(class, sender),
+            FilterObject::Ports(sender) => {
                 let (form, src) = octets(sender.src);
                 let [_, _, hi, lo] = sender.src_port.to_be_bytes();
                 self.write(class, form, &[src.as_ref(), &[0, 0, hi, lo]])
             }
-            Filter::FlowLabel { src, label } => {
+            FilterObject::FlowLabel { src, label } => {
                 let label = (label & 0x000f_ffff).to_be_bytes();
                 self.write(class, ctype::IPV6_FLOW_LABEL, &[&src.octets(), &label])
             }

@@ -4,16 +4,18 @@
 //! the calls into JSON (or anything else); this crate knows no text format.
 
 use crate::iana::{class, ctype, error, parameter, service};
-use crate::intserv::{self, Parameter, Service};
+use crate::intserv::{self, Parameter, ServiceData};
 use crate::message::{Bundle, Message};
 use crate::object::Object;
-use crate::objects::{Content, Filter, HelloObject, Integrity, MessageIdList, PolicyData, PreemptionPriority, decode};
+use crate::objects::{
+    Content, FilterObject, HelloObject, Integrity, MessageIdList, PolicyData, PreemptionPriority, decode,
+};
 use core::net::IpAddr;
 use terms::Style;
 
 /// A field's value.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Value<'a> {
+pub enum FieldValue<'a> {
     /// An unsigned integer.
     Number(u64),
     /// A float as it is on the wire.
@@ -31,9 +33,9 @@ pub enum Value<'a> {
 /// What is told about a message, in order. Lists and records nest; each is closed by one [`Visitor::end`].
 pub trait Visitor {
     /// A named value of the current record.
-    fn field(&mut self, name: &'static str, value: Value<'_>);
+    fn field(&mut self, name: &'static str, value: FieldValue<'_>);
     /// An unnamed value of the current list.
-    fn item(&mut self, value: Value<'_>);
+    fn item(&mut self, value: FieldValue<'_>);
     /// A named list begins.
     fn list(&mut self, name: &'static str);
     /// A record begins: named inside a record, unnamed as the next item of a list.
@@ -47,13 +49,13 @@ pub trait Visitor {
 pub fn describe(message: &Message<'_>, to: &mut dyn Visitor) {
     let envelope = message.envelope();
     let header = envelope.header;
-    to.field("type", Value::Text(header.kind.name()));
-    to.field("Vers", Value::Number(1));
-    to.field("Flags", Value::Number(u64::from(header.flags)));
-    to.field("Msg_Type", Value::Number(u64::from(header.kind.number())));
-    to.field("RSVP_Checksum", Value::Number(u64::from(header.checksum)));
-    to.field("Send_TTL", Value::Number(u64::from(header.send_ttl)));
-    to.field("RSVP_Length", Value::Number(header.length as u64));
+    to.field("type", FieldValue::Text(header.kind.name()));
+    to.field("Vers", FieldValue::Number(1));
+    to.field("Flags", FieldValue::Number(u64::from(header.flags)));
+    to.field("Msg_Type", FieldValue::Number(u64::from(header.kind.number())));
+    to.field("RSVP_Checksum", FieldValue::Number(u64::from(header.checksum)));
+    to.field("Send_TTL", FieldValue::Number(u64::from(header.send_ttl)));
+    to.field("RSVP_Length", FieldValue::Number(header.length as u64));
     if let Message::Bundle(bundle) = message {
         return sub_messages(bundle, to);
     }
@@ -75,8 +77,8 @@ fn sub_messages(bundle: &Bundle<'_>, to: &mut dyn Visitor) {
             // There is no Bundle in a Bundle, so this goes no deeper.
             Ok(message) => describe(&message, to),
             Err(fault) => {
-                to.field("refused", Value::Text(fault.what));
-                to.field("at", Value::Number(fault.offset as u64));
+                to.field("refused", FieldValue::Text(fault.what));
+                to.field("at", FieldValue::Number(fault.offset as u64));
             }
         }
         to.end();
@@ -86,11 +88,11 @@ fn sub_messages(bundle: &Bundle<'_>, to: &mut dyn Visitor) {
 
 /// Tells a visitor about one object: the fields of its record.
 pub fn describe_object(object: &Object<'_>, to: &mut dyn Visitor) {
-    to.field("class", Value::Text(class::name(object.class)));
-    to.field("class_num", Value::Number(u64::from(object.class)));
-    to.field("ctype", Value::Number(u64::from(object.ctype)));
-    to.field("length", Value::Number(object.body.len().saturating_add(crate::object::HEADER) as u64));
-    to.field("offset", Value::Number(object.offset as u64));
+    to.field("class", FieldValue::Text(class::name(object.class)));
+    to.field("class_num", FieldValue::Number(u64::from(object.class)));
+    to.field("ctype", FieldValue::Number(u64::from(object.ctype)));
+    to.field("length", FieldValue::Number(object.body.len().saturating_add(crate::object::HEADER) as u64));
+    to.field("offset", FieldValue::Number(object.offset as u64));
     to.record(Some("fields"));
     match decode(object) {
         Ok(content) => fields(object, &content, to),
@@ -101,41 +103,41 @@ pub fn describe_object(object: &Object<'_>, to: &mut dyn Visitor) {
 
 /// An object that we would refuse elsewhere, quoted in an error message or a tear: why, and what can be read of it.
 fn quoted(object: &Object<'_>, why: &'static str, to: &mut dyn Visitor) {
-    to.field("refused", Value::Text(why));
+    to.field("refused", FieldValue::Text(why));
     let integrated = matches!(object.class, class::FLOWSPEC | class::SENDER_TSPEC);
     if integrated && intserv::services(object).is_ok_and(|s| s.count() == 1) {
         each_service(object, &mut |found| one_service(&found, to));
     } else {
-        to.field("data", Value::Bytes(object.body));
+        to.field("data", FieldValue::Bytes(object.body));
     }
 }
 
 fn fields(object: &Object<'_>, content: &Content<'_>, to: &mut dyn Visitor) {
     match content {
         Content::Session(x) => {
-            to.field("DestAddress", Value::Address(x.session.dst));
+            to.field("DestAddress", FieldValue::Address(x.session.dst));
             number(to, "Protocol_Id", x.session.protocol);
             number(to, "Flags", x.flags);
             number(to, "DstPort", x.session.dst_port);
         }
         Content::Hop(x) => {
-            to.field("Hop_Address", Value::Address(x.addr));
+            to.field("Hop_Address", FieldValue::Address(x.addr));
             number(to, "LIH", x.lih);
         }
         Content::Integrity(x) => integrity(x, to),
-        Content::TimeValues(x) => to.field("Refresh_Period", Value::Number(x.as_millis())),
+        Content::TimeValues(x) => to.field("Refresh_Period", FieldValue::Number(x.as_millis())),
         Content::ErrorSpec(x) => {
-            to.field("Error_Node_Address", Value::Address(x.node));
+            to.field("Error_Node_Address", FieldValue::Address(x.node));
             number(to, "Flags", x.flags);
             number(to, "Error_Code", x.code);
             number(to, "Error_Value", x.value);
-            to.field("InPlace", Value::Flag(x.in_place()));
-            to.field("NotGuilty", Value::Flag(x.not_guilty()));
-            to.field("meaning", Value::Text(error::name(x.code)));
+            to.field("InPlace", FieldValue::Flag(x.in_place()));
+            to.field("NotGuilty", FieldValue::Flag(x.not_guilty()));
+            to.field("meaning", FieldValue::Text(error::name(x.code)));
         }
         Content::Scope(x) => {
             to.list("Src_Addresses");
-            x.iter().for_each(|a| to.item(Value::Address(a)));
+            x.iter().for_each(|a| to.item(FieldValue::Address(a)));
             to.end();
         }
         Content::Style(x) => style(object, *x, to),
@@ -153,37 +155,37 @@ fn fields(object: &Object<'_>, content: &Content<'_>, to: &mut dyn Visitor) {
         }
         Content::FilterSpec(x) | Content::SenderTemplate(x) => filter(x, to),
         Content::PolicyData(x) => policy(x, to),
-        Content::ResvConfirm(x) => to.field("Receiver_Address", Value::Address(*x)),
+        Content::ResvConfirm(x) => to.field("Receiver_Address", FieldValue::Address(*x)),
         Content::UserError(x) => {
             number(to, "Enterprise_Number", x.enterprise);
             number(to, "Sub_Org", x.sub_org);
             number(to, "User_Error_Value", x.value);
-            to.field("Error_Description", Value::Text(x.text));
+            to.field("Error_Description", FieldValue::Text(x.text));
         }
         Content::MessageId(x) => {
             message_id(to, x.flags, x.epoch, x.id);
-            to.field("ACK_Desired", Value::Flag(x.ack_desired()));
+            to.field("ACK_Desired", FieldValue::Flag(x.ack_desired()));
         }
         Content::MessageIdAck(x) => {
             message_id(to, x.flags, x.epoch, x.id);
-            to.field("nack", Value::Flag(x.nack));
+            to.field("nack", FieldValue::Flag(x.nack));
         }
         Content::MessageIdList(x) => message_id_list(x, to),
         Content::Hello(x) => hello(x, to),
         Content::Challenge(x) => {
             number(to, "Key_Identifier", x.key_id);
-            to.field("Challenge_Cookie", Value::Bytes(x.cookie));
+            to.field("Challenge_Cookie", FieldValue::Bytes(x.cookie));
         }
-        Content::Null | Content::Unknown => to.field("data", Value::Bytes(object.body)),
+        Content::Null | Content::Unknown => to.field("data", FieldValue::Bytes(object.body)),
     }
 }
 
 fn number(to: &mut dyn Visitor, name: &'static str, value: impl Into<u64>) {
-    to.field(name, Value::Number(value.into()));
+    to.field(name, FieldValue::Number(value.into()));
 }
 
 fn hello(x: &HelloObject, to: &mut dyn Visitor) {
-    to.field("request", Value::Flag(x.request));
+    to.field("request", FieldValue::Flag(x.request));
     number(to, "Src_Instance", x.src_instance);
     number(to, "Dst_Instance", x.dst_instance);
 }
@@ -198,7 +200,7 @@ fn message_id_list(x: &MessageIdList<'_>, to: &mut dyn Visitor) {
     number(to, "Flags", x.flags);
     number(to, "Epoch", x.epoch);
     to.list("Message_Identifiers");
-    x.ids().for_each(|id| to.item(Value::Number(u64::from(id))));
+    x.ids().for_each(|id| to.item(FieldValue::Number(u64::from(id))));
     to.end();
 }
 
@@ -206,7 +208,7 @@ fn integrity(x: &Integrity<'_>, to: &mut dyn Visitor) {
     number(to, "Flags", x.flags);
     number(to, "Key_Identifier", x.key_id);
     number(to, "Sequence_Number", x.sequence);
-    to.field("Keyed_Message_Digest", Value::Bytes(x.digest));
+    to.field("Keyed_Message_Digest", FieldValue::Bytes(x.digest));
 }
 
 fn style(object: &Object<'_>, x: Style, to: &mut dyn Visitor) {
@@ -219,15 +221,15 @@ fn style(object: &Object<'_>, x: Style, to: &mut dyn Visitor) {
         Style::Se => "SE",
         Style::Wf => "WF",
     };
-    to.field("style", Value::Text(name));
+    to.field("style", FieldValue::Text(name));
 }
 
-fn filter(x: &Filter, to: &mut dyn Visitor) {
-    to.field("SrcAddress", Value::Address(x.src()));
+fn filter(x: &FilterObject, to: &mut dyn Visitor) {
+    to.field("SrcAddress", FieldValue::Address(x.src()));
     match x {
-        Filter::Ports(template) => number(to, "SrcPort", template.src_port),
-        Filter::Gpi(template) => number(to, "GPI", template.src_port),
-        Filter::FlowLabel { label, .. } => number(to, "Flow_Label", *label),
+        FilterObject::Ports(template) => number(to, "SrcPort", template.src_port),
+        FilterObject::Gpi(template) => number(to, "GPI", template.src_port),
+        FilterObject::FlowLabel { label, .. } => number(to, "Flow_Label", *label),
     }
 }
 
@@ -237,7 +239,7 @@ fn policy(x: &PolicyData<'_>, to: &mut dyn Visitor) {
         to.record(None);
         number(to, "class_num", option.class);
         number(to, "ctype", option.ctype);
-        to.field("data", Value::Bytes(option.body));
+        to.field("data", FieldValue::Bytes(option.body));
         to.end();
     }
     to.end();
@@ -248,24 +250,24 @@ fn policy(x: &PolicyData<'_>, to: &mut dyn Visitor) {
         match PreemptionPriority::read(&element) {
             Some(x) => {
                 number(to, "Flags", x.flags);
-                to.field("Preemption_Priority", Value::Number(u64::from(x.preemption)));
-                to.field("Defending_Priority", Value::Number(u64::from(x.defending)));
+                to.field("Preemption_Priority", FieldValue::Number(u64::from(x.preemption)));
+                to.field("Defending_Priority", FieldValue::Number(u64::from(x.defending)));
                 number(to, "Error_Code", x.error);
             }
-            None => to.field("data", Value::Bytes(element.data)),
+            None => to.field("data", FieldValue::Bytes(element.data)),
         }
         to.end();
     }
     to.end();
 }
 
-fn each_service(object: &Object<'_>, f: &mut dyn FnMut(Service<'_>)) {
+fn each_service(object: &Object<'_>, f: &mut dyn FnMut(ServiceData<'_>)) {
     if object.ctype == ctype::INTSERV {
         intserv::services(object).into_iter().flatten().for_each(f);
     }
 }
 
-fn one_service(found: &Service<'_>, to: &mut dyn Visitor) {
+fn one_service(found: &ServiceData<'_>, to: &mut dyn Visitor) {
     let name = match found.number {
         service::GENERAL => "general",
         service::GUARANTEED => "guaranteed",
@@ -273,9 +275,9 @@ fn one_service(found: &Service<'_>, to: &mut dyn Visitor) {
         service::NULL => "null",
         _ => "unknown",
     };
-    to.field("service", Value::Text(name));
+    to.field("service", FieldValue::Text(name));
     number(to, "service_number", found.number);
-    to.field("break_bit", Value::Flag(found.break_bit));
+    to.field("break_bit", FieldValue::Flag(found.break_bit));
     let mut strange = false;
     for each in found.parameters() {
         strange |= !known_parameter(&each, to);
@@ -286,7 +288,7 @@ fn one_service(found: &Service<'_>, to: &mut dyn Visitor) {
             to.record(None);
             number(to, "number", each.number);
             number(to, "flags", each.flags);
-            to.field("data", Value::Bytes(each.value));
+            to.field("data", FieldValue::Bytes(each.value));
             to.end();
         }
         to.end();
@@ -295,8 +297,8 @@ fn one_service(found: &Service<'_>, to: &mut dyn Visitor) {
 
 /// Tells about a parameter that has names for its words; false if it has none.
 fn known_parameter(each: &Parameter<'_>, to: &mut dyn Visitor) -> bool {
-    let float = |bytes: [u8; 4]| Value::Float(f32::from_bits(u32::from_be_bytes(bytes)));
-    let word = |bytes: [u8; 4]| Value::Number(u64::from(u32::from_be_bytes(bytes)));
+    let float = |bytes: [u8; 4]| FieldValue::Float(f32::from_bits(u32::from_be_bytes(bytes)));
+    let word = |bytes: [u8; 4]| FieldValue::Number(u64::from(u32::from_be_bytes(bytes)));
     match (each.number, each.value) {
         (
             parameter::TOKEN_BUCKET_TSPEC,
@@ -329,8 +331,8 @@ fn known_parameter(each: &Parameter<'_>, to: &mut dyn Visitor) -> bool {
 struct Nobody;
 
 impl Visitor for Nobody {
-    fn field(&mut self, _: &'static str, _: Value<'_>) {}
-    fn item(&mut self, _: Value<'_>) {}
+    fn field(&mut self, _: &'static str, _: FieldValue<'_>) {}
+    fn item(&mut self, _: FieldValue<'_>) {}
     fn list(&mut self, _: &'static str) {}
     fn record(&mut self, _: Option<&'static str>) {}
     fn end(&mut self) {}

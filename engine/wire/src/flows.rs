@@ -1,16 +1,16 @@
 //! Flow descriptor lists: RFC 2205 section 3.1.4. They come after STYLE, at the end of the message, and their order
 //! has meaning: in FF style a FILTER_SPEC without a FLOWSPEC of its own takes the one before it.
 
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::iana::{class, ctype};
 use crate::intserv;
 use crate::object::{Object, Objects};
-use crate::objects::{Content, Filter, decode};
+use crate::objects::{Content, FilterObject, decode};
 use terms::{FlowSpec, Style};
 
 /// A FLOWSPEC.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Flow<'a> {
+pub struct FlowDescriptor<'a> {
     /// As it came, to be sent back or on unchanged.
     pub object: Object<'a>,
     /// Service number; 0 where the object could not be read (error messages quote what was wrong).
@@ -23,18 +23,18 @@ pub struct Flow<'a> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Descriptor<'a> {
     /// Whose packets; `None`: everybody's (WF).
-    pub filter: Option<Filter>,
+    pub filter: Option<FilterObject>,
     /// How much.
-    pub flow: Option<Flow<'a>>,
+    pub flow: Option<FlowDescriptor<'a>>,
 }
 
 /// One flow descriptor of a Resv or a ResvConf.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reserved<'a> {
     /// Whose packets; `None`: everybody's (WF).
-    pub filter: Option<Filter>,
+    pub filter: Option<FilterObject>,
     /// How much; in SE style the same for all, in FF style inherited where it was left out.
-    pub flow: Flow<'a>,
+    pub flow: FlowDescriptor<'a>,
 }
 
 /// The flow descriptors of a message, in order.
@@ -42,23 +42,23 @@ pub struct Reserved<'a> {
 pub struct Descriptors<'a> {
     objects: Objects<'a>,
     style: Style,
-    flow: Option<Flow<'a>>,
+    flow: Option<FlowDescriptor<'a>>,
     wild: bool,
 }
 
-impl<'a> Flow<'a> {
-    pub(crate) fn decode(object: &Object<'a>) -> Result<Flow<'a>, Malformed> {
+impl<'a> FlowDescriptor<'a> {
+    pub(crate) fn decode(object: &Object<'a>) -> Result<FlowDescriptor<'a>, MalformedMessage> {
         if object.ctype != ctype::INTSERV {
             let (code, value) = (crate::iana::error::UNKNOWN_CTYPE, object.class_and_ctype());
-            return Err(Malformed::answered("unknown C-Type", object.offset, code, value));
+            return Err(MalformedMessage::answered("unknown C-Type", object.offset, code, value));
         }
         let (service, spec) = intserv::flowspec(object)?;
-        Ok(Flow { object: *object, service, spec })
+        Ok(FlowDescriptor { object: *object, service, spec })
     }
 
     /// Of a message that quotes it: never refused.
-    pub(crate) fn quoted(object: &Object<'a>) -> Flow<'a> {
-        Flow::decode(object).unwrap_or(Flow { object: *object, service: 0, spec: None })
+    pub(crate) fn quoted(object: &Object<'a>) -> FlowDescriptor<'a> {
+        FlowDescriptor::decode(object).unwrap_or(FlowDescriptor { object: *object, service: 0, spec: None })
     }
 }
 
@@ -80,7 +80,7 @@ impl<'a> Iterator for Descriptors<'a> {
     fn next(&mut self) -> Option<Descriptor<'a>> {
         for object in self.objects.by_ref() {
             if object.class == class::FLOWSPEC {
-                self.flow = Some(Flow::quoted(&object));
+                self.flow = Some(FlowDescriptor::quoted(&object));
                 continue;
             }
             if let Ok(Content::FilterSpec(filter)) = decode_filter(&object) {
@@ -94,7 +94,7 @@ impl<'a> Iterator for Descriptors<'a> {
     }
 }
 
-fn decode_filter<'a>(object: &Object<'a>) -> Result<Content<'a>, Malformed> {
+fn decode_filter<'a>(object: &Object<'a>) -> Result<Content<'a>, MalformedMessage> {
     if object.class == class::FILTER_SPEC { decode(object) } else { Ok(Content::Unknown) }
 }
 

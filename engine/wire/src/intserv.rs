@@ -5,12 +5,12 @@
 
 use crate::iana::{error, parameter, service};
 use crate::object::{MAX_OBJECTS, Object};
-use crate::{Malformed, float};
+use crate::{MalformedMessage, float};
 use terms::{Bytes, FlowSpec, Rate, Rspec, Span, Tspec};
 
 /// One service's data: the header word and its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Service<'a> {
+pub struct ServiceData<'a> {
     /// Service number, see [`crate::iana::service`].
     pub number: u8,
     /// The break bit: some hop could not take part.
@@ -48,8 +48,8 @@ pub struct Parameters<'a> {
 /// Splits an object body into its services, every length checked against the others.
 ///
 /// # Errors
-/// A silent [`Malformed`]: lengths that lie are damage, not a value that the peer could mend.
-pub fn services<'a>(object: &Object<'a>) -> Result<Services<'a>, Malformed> {
+/// A silent [`MalformedMessage`]: lengths that lie are damage, not a value that the peer could mend.
+pub fn services<'a>(object: &Object<'a>) -> Result<Services<'a>, MalformedMessage> {
     let Some((&[version, _, hi, lo], rest)) = object.body.split_first_chunk::<4>() else {
         return Err(object.fault("no integrated-services header", 0));
     };
@@ -68,7 +68,7 @@ pub fn services<'a>(object: &Object<'a>) -> Result<Services<'a>, Malformed> {
     Err(object.fault("more than 256 services", 0))
 }
 
-fn check_parameters(object: &Object<'_>, service: &Service<'_>) -> Result<(), Malformed> {
+fn check_parameters(object: &Object<'_>, service: &ServiceData<'_>) -> Result<(), MalformedMessage> {
     let mut walk = service.parameters();
     let mut left = MAX_OBJECTS;
     while !walk.rest.is_empty() {
@@ -83,7 +83,7 @@ fn check_parameters(object: &Object<'_>, service: &Service<'_>) -> Result<(), Ma
 }
 
 impl<'a> Services<'a> {
-    fn step(&mut self, object: &Object<'a>) -> Result<Option<Service<'a>>, Malformed> {
+    fn step(&mut self, object: &Object<'a>) -> Result<Option<ServiceData<'a>>, MalformedMessage> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -93,20 +93,20 @@ impl<'a> Services<'a> {
 }
 
 impl<'a> Iterator for Services<'a> {
-    type Item = Service<'a>;
+    type Item = ServiceData<'a>;
 
-    fn next(&mut self) -> Option<Service<'a>> {
+    fn next(&mut self) -> Option<ServiceData<'a>> {
         let (&[number, flags, hi, lo], rest) = self.rest.split_first_chunk::<4>()?;
         let length = usize::from(u16::from_be_bytes([hi, lo])).saturating_mul(4);
         let (body, rest) = rest.split_at_checked(length)?;
-        let found = Service { number, break_bit: flags & 0x80 != 0, body, at: self.at };
+        let found = ServiceData { number, break_bit: flags & 0x80 != 0, body, at: self.at };
         self.rest = rest;
         self.at = self.at.saturating_add(4).saturating_add(length);
         Some(found)
     }
 }
 
-impl<'a> Service<'a> {
+impl<'a> ServiceData<'a> {
     /// The parameters, in order.
     pub fn parameters(&self) -> Parameters<'a> {
         Parameters { rest: self.body }
@@ -140,7 +140,7 @@ enum Role {
 }
 
 impl Role {
-    fn bad(self, object: &Object<'_>, what: &'static str, at: usize) -> Malformed {
+    fn bad(self, object: &Object<'_>, what: &'static str, at: usize) -> MalformedMessage {
         let value = if self == Role::Sender { error::TC_BAD_TSPEC } else { error::TC_BAD_FLOWSPEC };
         object.answered(what, at, error::TRAFFIC_CONTROL, value)
     }
@@ -150,7 +150,7 @@ impl Role {
 ///
 /// # Errors
 /// Lengths that lie: silent. Another service than the general one: code 21, value 2. Bad values: code 21, value 4.
-pub fn sender_tspec(object: &Object<'_>) -> Result<Tspec, Malformed> {
+pub fn sender_tspec(object: &Object<'_>) -> Result<Tspec, MalformedMessage> {
     let service = only_service(object)?;
     if service.number != service::GENERAL {
         let (code, value) = (error::TRAFFIC_CONTROL, error::TC_SERVICE_UNSUPPORTED);
@@ -168,7 +168,7 @@ pub fn sender_tspec(object: &Object<'_>) -> Result<Tspec, Malformed> {
 ///
 /// # Errors
 /// Lengths that lie: silent. Bad values, and the general service number (some daemons send it): code 21, value 3.
-pub fn flowspec(object: &Object<'_>) -> Result<(u8, Option<FlowSpec>), Malformed> {
+pub fn flowspec(object: &Object<'_>) -> Result<(u8, Option<FlowSpec>), MalformedMessage> {
     let service = only_service(object)?;
     let bad = |what| Role::Receiver.bad(object, what, service.at);
     let mut parameters = service.parameters();
@@ -189,7 +189,7 @@ pub fn flowspec(object: &Object<'_>) -> Result<(u8, Option<FlowSpec>), Malformed
     Ok((service.number, Some(spec)))
 }
 
-fn only_service<'a>(object: &Object<'a>) -> Result<Service<'a>, Malformed> {
+fn only_service<'a>(object: &Object<'a>) -> Result<ServiceData<'a>, MalformedMessage> {
     let mut all = services(object)?;
     match (all.next(), all.next()) {
         (Some(one), None) => Ok(one),
@@ -200,10 +200,10 @@ fn only_service<'a>(object: &Object<'a>) -> Result<Service<'a>, Malformed> {
 
 fn tspec(
     object: &Object<'_>,
-    service: &Service<'_>,
+    service: &ServiceData<'_>,
     parameter: Option<Parameter<'_>>,
     role: Role,
-) -> Result<Tspec, Malformed> {
+) -> Result<Tspec, MalformedMessage> {
     let at = service.at.saturating_add(4);
     let Some(parameter) = parameter.filter(|p| p.number == parameter::TOKEN_BUCKET_TSPEC) else {
         return Err(object.fault("no token bucket where it belongs", at));
@@ -234,10 +234,10 @@ fn tspec(
 
 fn rspec(
     object: &Object<'_>,
-    service: &Service<'_>,
+    service: &ServiceData<'_>,
     parameter: Option<Parameter<'_>>,
     traffic: &Tspec,
-) -> Result<Rspec, Malformed> {
+) -> Result<Rspec, MalformedMessage> {
     // Service header, token bucket with its header, then the Rspec's header.
     let at = service.at.saturating_add(4).saturating_add(24);
     let Some(parameter) = parameter.filter(|p| p.number == parameter::RSPEC) else {

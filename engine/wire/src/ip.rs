@@ -10,7 +10,7 @@ pub use v4::Ipv4;
 pub use v6::Ipv6;
 
 use crate::build::TooLong;
-use crate::{Malformed, checksum};
+use crate::{MalformedMessage, checksum};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -32,13 +32,13 @@ impl<'a> Packet<'a> {
     /// Reads the version and checks the headers; bytes after the packet's own length are not looked at.
     ///
     /// # Errors
-    /// [`Malformed`]: headers whose lengths do not fit each other or the bytes.
-    pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, Malformed> {
+    /// [`MalformedMessage`]: headers whose lengths do not fit each other or the bytes.
+    pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, MalformedMessage> {
         match bytes.first().map(|b| b >> 4) {
             Some(4) => Ipv4::parse(bytes).map(Packet::V4),
             Some(6) => Ipv6::parse(bytes).map(Packet::V6),
-            Some(_) => Err(Malformed::silent("IP version is neither 4 nor 6", 0)),
-            None => Err(Malformed::silent("empty packet", 0)),
+            Some(_) => Err(MalformedMessage::silent("IP version is neither 4 nor 6", 0)),
+            None => Err(MalformedMessage::silent("empty packet", 0)),
         }
     }
 

@@ -4,7 +4,7 @@
 //!
 //! **Parse, don't validate.** [`Message::parse`] looks at every byte once. What it returns holds decoded values and
 //! slices that are known to be good, so nothing after it can fail, panic or allocate. Whatever is wrong with the bytes
-//! is a [`Malformed`], which says what, where, and which RSVP error (if any) the RFC wants sent back.
+//! is a [`MalformedMessage`], which says what, where, and which RSVP error (if any) the RFC wants sent back.
 //!
 //! ```
 //! # use wire::{Builder, Message, MessageType, RsvpHop};
@@ -67,16 +67,16 @@ pub mod salvage;
 
 pub use build::{Builder, TooLong};
 pub use describe::describe;
-pub use flows::{Descriptor, Flow, Reserved};
+pub use flows::{Descriptor, FlowDescriptor, Reserved};
 pub use iana::MessageType;
-pub use malformed::{Answer, Malformed};
+pub use malformed::{ErrorReply, MalformedMessage};
 pub use message::{
     Ack, Bundle, Header, Hello, IntegrityChallenge, IntegrityResponse, Message, Path, PathErr, PathTear, Resv,
     ResvConf, ResvErr, ResvTear, Srefresh,
 };
 pub use object::{Object, Objects};
 pub use objects::{
-    AdspecObject, Challenge, ErrorSpec, Filter, HelloObject, Integrity, MessageId, MessageIdAck, MessageIdList,
+    AdspecObject, Challenge, ErrorSpec, FilterObject, HelloObject, Integrity, MessageId, MessageIdAck, MessageIdList,
     PolicyData, PreemptionPriority, RsvpHop, Scope, UserError,
 };
 pub use outline::Outline;

@@ -2,7 +2,7 @@
 
 /// The Error Code and Error Value that an ERROR_SPEC answering a rejected message carries (RFC 2205 appendix B).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Answer {
+pub struct ErrorReply {
     /// Error Code, see [`crate::iana::error`].
     pub code: u8,
     /// Error Value.
@@ -11,40 +11,40 @@ pub struct Answer {
 
 /// Bytes that are not an acceptable message.
 ///
-/// Without an [`Answer`] the message is dropped in silence. With one, a PathErr (for a Path) or a ResvErr (for a Resv)
+/// Without an [`ErrorReply`] the message is dropped in silence. With one, a PathErr (for a Path) or a ResvErr (for a Resv)
 /// goes back; [`crate::Salvage`] finds whom it is for. Only Path and Resv messages are ever answered.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Malformed {
+pub struct MalformedMessage {
     /// What is wrong.
     pub what: &'static str,
     /// Where, in bytes from the start of what was being read.
     pub offset: usize,
     /// What to send back; `None`: nothing.
-    pub answer: Option<Answer>,
+    pub answer: Option<ErrorReply>,
 }
 
-impl Malformed {
+impl MalformedMessage {
     /// A fault that nobody is told about.
-    pub(crate) const fn silent(what: &'static str, offset: usize) -> Malformed {
-        Malformed { what, offset, answer: None }
+    pub(crate) const fn silent(what: &'static str, offset: usize) -> MalformedMessage {
+        MalformedMessage { what, offset, answer: None }
     }
 
     /// A fault that the peer is told about.
-    pub(crate) const fn answered(what: &'static str, offset: usize, code: u8, value: u16) -> Malformed {
-        Malformed { what, offset, answer: Some(Answer { code, value }) }
+    pub(crate) const fn answered(what: &'static str, offset: usize, code: u8, value: u16) -> MalformedMessage {
+        MalformedMessage { what, offset, answer: Some(ErrorReply { code, value }) }
     }
 }
 
-impl From<Malformed> for terms::Malformed {
-    fn from(m: Malformed) -> terms::Malformed {
+impl From<MalformedMessage> for terms::Malformed {
+    fn from(m: MalformedMessage) -> terms::Malformed {
         terms::Malformed { what: m.what, offset: m.offset }
     }
 }
 
-impl core::fmt::Display for Malformed {
+impl core::fmt::Display for MalformedMessage {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{} at byte {}", self.what, self.offset)
     }
 }
 
-impl core::error::Error for Malformed {}
+impl core::error::Error for MalformedMessage {}

@@ -34,7 +34,7 @@ pub use srefresh::Srefresh;
 use crate::iana::{MessageType, class};
 use crate::object::{Object, Objects};
 use crate::objects::{Content, Integrity, MessageId, MessageIdAck, PreemptionPriority, decode};
-use crate::{Malformed, checksum};
+use crate::{MalformedMessage, checksum};
 use found::Found;
 use terms::Session;
 
@@ -97,19 +97,19 @@ impl<'a> Message<'a> {
     /// at. Never panics, never allocates; the work is bounded by the length and by [`crate::object::MAX_OBJECTS`].
     ///
     /// # Errors
-    /// [`Malformed`] says what is wrong, where, and whether the RFC wants a PathErr or ResvErr sent back: silence for
+    /// [`MalformedMessage`] says what is wrong, where, and whether the RFC wants a PathErr or ResvErr sent back: silence for
     /// what is damaged or incomplete, code 13 or 14 for objects that we do not know, 6, 8 or 21 for bad values.
-    pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, MalformedMessage> {
         let (header, objects) = envelope(bytes)?;
         let kind = header.kind;
         Message::read(header, objects).map_err(|m| match (kind, m.answer) {
             // Damage first: an answer is only for a message that is otherwise whole.
             (MessageType::Path | MessageType::Resv, Some(_)) => objects.check().err().unwrap_or(m),
-            _ => Malformed { answer: None, ..m },
+            _ => MalformedMessage { answer: None, ..m },
         })
     }
 
-    fn read(header: Header, objects: Objects<'a>) -> Result<Message<'a>, Malformed> {
+    fn read(header: Header, objects: Objects<'a>) -> Result<Message<'a>, MalformedMessage> {
         if header.kind == MessageType::Bundle {
             return Bundle::new(header, objects.as_bytes()).map(Message::Bundle);
         }
@@ -127,7 +127,7 @@ impl<'a> Message<'a> {
             MessageType::Hello => Message::Hello(Hello::new(&found)?),
             MessageType::IntegrityChallenge => Message::IntegrityChallenge(IntegrityChallenge::new(&found)?),
             MessageType::IntegrityResponse => Message::IntegrityResponse(IntegrityResponse::new(&found)?),
-            MessageType::Bundle => return Err(Malformed::silent("Bundle in a Bundle", 1)),
+            MessageType::Bundle => return Err(MalformedMessage::silent("Bundle in a Bundle", 1)),
         })
     }
 
@@ -200,29 +200,29 @@ impl<'a> Envelope<'a> {
 }
 
 /// Checks the common header; what comes back are the bytes that RSVP Length covers, after the header.
-pub(crate) fn envelope(bytes: &[u8]) -> Result<(Header, Objects<'_>), Malformed> {
+pub(crate) fn envelope(bytes: &[u8]) -> Result<(Header, Objects<'_>), MalformedMessage> {
     let Some(&[version, number, sum_hi, sum_lo, send_ttl, _, hi, lo]) = bytes.first_chunk::<COMMON_HEADER>() else {
-        return Err(Malformed::silent("shorter than the common header", 0));
+        return Err(MalformedMessage::silent("shorter than the common header", 0));
     };
     if version >> 4 != 1 {
-        return Err(Malformed::silent("RSVP version is not 1", 0));
+        return Err(MalformedMessage::silent("RSVP version is not 1", 0));
     }
     let length = usize::from(u16::from_be_bytes([hi, lo]));
     if length < COMMON_HEADER {
-        return Err(Malformed::silent("RSVP Length is below 8", 6));
+        return Err(MalformedMessage::silent("RSVP Length is below 8", 6));
     }
     if !length.is_multiple_of(4) {
-        return Err(Malformed::silent("RSVP Length is not a multiple of 4", 6));
+        return Err(MalformedMessage::silent("RSVP Length is not a multiple of 4", 6));
     }
     let Some(whole) = bytes.get(..length) else {
-        return Err(Malformed::silent("RSVP Length is above what arrived", 6));
+        return Err(MalformedMessage::silent("RSVP Length is above what arrived", 6));
     };
     let checksum = u16::from_be_bytes([sum_hi, sum_lo]);
     if checksum != 0 && checksum::internet(whole) != 0 {
-        return Err(Malformed::silent("RSVP Checksum is wrong", 2));
+        return Err(MalformedMessage::silent("RSVP Checksum is wrong", 2));
     }
     let Some(kind) = MessageType::from_number(number) else {
-        return Err(Malformed::silent("message type is unknown", 1));
+        return Err(MalformedMessage::silent("message type is unknown", 1));
     };
     let header = Header { kind, flags: version & 0x0f, checksum, send_ttl, length };
     let objects = whole.get(COMMON_HEADER..).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The object header and the walk over objects: RFC 2205 section 3.1.2.
 
-use crate::Malformed;
+use crate::MalformedMessage;
 
 /// Most objects in one message, and most sub-objects in one object: bounds the work that any message can cause.
 pub const MAX_OBJECTS: usize = 256;
@@ -23,13 +23,13 @@ pub struct Object<'a> {
 
 impl Object<'_> {
     /// A fault `rel` bytes into the body that nobody is told about.
-    pub(crate) fn fault(&self, what: &'static str, rel: usize) -> Malformed {
-        Malformed::silent(what, self.offset.saturating_add(HEADER).saturating_add(rel))
+    pub(crate) fn fault(&self, what: &'static str, rel: usize) -> MalformedMessage {
+        MalformedMessage::silent(what, self.offset.saturating_add(HEADER).saturating_add(rel))
     }
 
     /// A fault `rel` bytes into the body that is answered.
-    pub(crate) fn answered(&self, what: &'static str, rel: usize, code: u8, value: u16) -> Malformed {
-        Malformed::answered(what, self.offset.saturating_add(HEADER).saturating_add(rel), code, value)
+    pub(crate) fn answered(&self, what: &'static str, rel: usize, code: u8, value: u16) -> MalformedMessage {
+        MalformedMessage::answered(what, self.offset.saturating_add(HEADER).saturating_add(rel), code, value)
     }
 
     /// Class-Num and C-Type as the Error Value of codes 13 and 14 (RFC 2205 appendix B).
@@ -57,11 +57,11 @@ impl<'a> Objects<'a> {
     }
 
     /// The next object, the end, or what is wrong with its header.
-    pub(crate) fn step(&mut self) -> Result<Option<Object<'a>>, Malformed> {
+    pub(crate) fn step(&mut self) -> Result<Option<Object<'a>>, MalformedMessage> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let wrong = |what| Err(Malformed::silent(what, self.offset));
+        let wrong = |what| Err(MalformedMessage::silent(what, self.offset));
         let Some((&[hi, lo, class, ctype], _)) = self.rest.split_first_chunk::<HEADER>() else {
             return wrong("object header is cut off");
         };
@@ -83,13 +83,13 @@ impl<'a> Objects<'a> {
     }
 
     /// Checks every header to the end.
-    pub(crate) fn check(mut self) -> Result<(), Malformed> {
+    pub(crate) fn check(mut self) -> Result<(), MalformedMessage> {
         for _ in 0..MAX_OBJECTS {
             if self.step()?.is_none() {
                 return Ok(());
             }
         }
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed::silent("more than 256 objects", self.offset)) }
+        if self.rest.is_empty() { Ok(()) } else { Err(MalformedMessage::silent("more than 256 objects", self.offset)) }
     }
 }
 

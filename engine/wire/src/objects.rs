@@ -10,7 +10,7 @@ mod message_id;
 mod policy;
 mod preemption;
 
-pub use address::{Filter, RsvpHop, Scope, SessionObject};
+pub use address::{FilterObject, RsvpHop, Scope, SessionObject};
 pub use adspec::AdspecObject;
 pub use error::{ErrorSpec, UserError};
 pub use hello::{Challenge, HelloObject};
@@ -18,10 +18,10 @@ pub use message_id::{ACK_DESIRED, ListKind, MessageId, MessageIdAck, MessageIdLi
 pub use policy::{Element, Elements, Integrity, PolicyData};
 pub use preemption::{MergeStrategy, PreemptionPriority};
 
-use crate::flows::Flow;
+use crate::flows::FlowDescriptor;
 use crate::iana::{class, ctype, error as code};
 use crate::object::Object;
-use crate::{Malformed, intserv};
+use crate::{MalformedMessage, intserv};
 use core::net::IpAddr;
 use terms::{Span, Style, Tspec};
 
@@ -37,9 +37,9 @@ pub enum Content<'a> {
     ErrorSpec(ErrorSpec),
     Scope(Scope<'a>),
     Style(Style),
-    FlowSpec(Flow<'a>),
-    FilterSpec(Filter),
-    SenderTemplate(Filter),
+    FlowSpec(FlowDescriptor<'a>),
+    FilterSpec(FilterObject),
+    SenderTemplate(FilterObject),
     SenderTspec(Tspec),
     Adspec(AdspecObject<'a>),
     PolicyData(PolicyData<'a>),
@@ -57,10 +57,10 @@ pub enum Content<'a> {
 /// Decodes one object.
 ///
 /// # Errors
-/// [`Malformed`]: a body that its class does not allow; an unknown class below 0x80 (code 13); an unknown C-Type of
+/// [`MalformedMessage`]: a body that its class does not allow; an unknown class below 0x80 (code 13); an unknown C-Type of
 /// a known class below 0x80 (code 14). Whether the answer may be sent depends on the message.
 #[inline(always)] // Into a match over what it returns: passing the enum through memory cost as much as the decoding.
-pub fn decode<'a>(object: &Object<'a>) -> Result<Content<'a>, Malformed> {
+pub fn decode<'a>(object: &Object<'a>) -> Result<Content<'a>, MalformedMessage> {
     Ok(match object.class {
         class::NULL => Content::Null,
         class::SESSION => Content::Session(SessionObject::decode(object)?),
@@ -70,9 +70,9 @@ pub fn decode<'a>(object: &Object<'a>) -> Result<Content<'a>, Malformed> {
         class::ERROR_SPEC => Content::ErrorSpec(ErrorSpec::decode(object)?),
         class::SCOPE => Content::Scope(Scope::decode(object)?),
         class::STYLE => Content::Style(style(object)?),
-        class::FLOWSPEC => Content::FlowSpec(Flow::decode(object)?),
-        class::FILTER_SPEC => Content::FilterSpec(Filter::decode(object)?),
-        class::SENDER_TEMPLATE => Content::SenderTemplate(Filter::decode(object)?),
+        class::FLOWSPEC => Content::FlowSpec(FlowDescriptor::decode(object)?),
+        class::FILTER_SPEC => Content::FilterSpec(FilterObject::decode(object)?),
+        class::SENDER_TEMPLATE => Content::SenderTemplate(FilterObject::decode(object)?),
         class::SENDER_TSPEC => Content::SenderTspec(sender_tspec(object)?),
         class::ADSPEC => Content::Adspec(AdspecObject::decode(object)?),
         class::POLICY_DATA => Content::PolicyData(PolicyData::decode(object)?),
@@ -85,19 +85,19 @@ pub fn decode<'a>(object: &Object<'a>) -> Result<Content<'a>, Malformed> {
         class::USER_ERROR_SPEC if object.ctype == 1 => Content::UserError(UserError::decode(object)?),
         _ if object.class < 0x80 => {
             let what = "unknown object class";
-            return Err(Malformed::answered(what, object.offset, code::UNKNOWN_CLASS, object.class_and_ctype()));
+            return Err(MalformedMessage::answered(what, object.offset, code::UNKNOWN_CLASS, object.class_and_ctype()));
         }
         _ => Content::Unknown,
     })
 }
 
 /// The refusal for a C-Type that we do not know, RFC 2205 section 3.10.
-fn unknown_ctype(object: &Object<'_>) -> Malformed {
-    Malformed::answered("unknown C-Type", object.offset, code::UNKNOWN_CTYPE, object.class_and_ctype())
+fn unknown_ctype(object: &Object<'_>) -> MalformedMessage {
+    MalformedMessage::answered("unknown C-Type", object.offset, code::UNKNOWN_CTYPE, object.class_and_ctype())
 }
 
 /// RFC 2205 section A.4. The value is as sent; whoever keeps state raises it to a second where it must.
-fn time_values(object: &Object<'_>) -> Result<Span, Malformed> {
+fn time_values(object: &Object<'_>) -> Result<Span, MalformedMessage> {
     if object.ctype != 1 {
         return Err(unknown_ctype(object));
     }
@@ -108,7 +108,7 @@ fn time_values(object: &Object<'_>) -> Result<Span, Malformed> {
 }
 
 /// RFC 2205 section A.7. Of the option vector the low five bits say the style; the rest is reserved and not looked at.
-fn style(object: &Object<'_>) -> Result<Style, Malformed> {
+fn style(object: &Object<'_>) -> Result<Style, MalformedMessage> {
     if object.ctype != 1 {
         return Err(unknown_ctype(object));
     }
@@ -130,7 +130,7 @@ pub(crate) const SE: u8 = 0b10010;
 /// Shared (10) + wildcard (001).
 pub(crate) const WF: u8 = 0b10001;
 
-fn sender_tspec(object: &Object<'_>) -> Result<Tspec, Malformed> {
+fn sender_tspec(object: &Object<'_>) -> Result<Tspec, MalformedMessage> {
     if object.ctype != ctype::INTSERV {
         return Err(unknown_ctype(object));
     }

@@ -3,7 +3,7 @@
 //! A receiver that wants messages signed looks here first (RFC 2747 section 4.2): nothing of an unsigned message is
 //! decoded beyond this, and nothing is answered.
 
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::iana::{MessageType, class};
 use crate::message::{Header, envelope};
 use crate::objects::{Content, Integrity, RsvpHop, decode};
@@ -23,8 +23,8 @@ impl<'a> Outline<'a> {
     /// Looks at the common header and at the headers of objects as far as the RSVP_HOP.
     ///
     /// # Errors
-    /// [`Malformed`], never with an answer: the common header or an INTEGRITY at its place is wrong.
-    pub fn read(bytes: &'a [u8]) -> Result<Outline<'a>, Malformed> {
+    /// [`MalformedMessage`], never with an answer: the common header or an INTEGRITY at its place is wrong.
+    pub fn read(bytes: &'a [u8]) -> Result<Outline<'a>, MalformedMessage> {
         let (header, objects) = envelope(bytes)?;
         let mut outline = Outline { header, integrity: None, hop: None };
         // The body of a Bundle is messages, not objects.
@@ -36,7 +36,7 @@ impl<'a> Outline<'a> {
                 class::INTEGRITY if i == 0 => match decode(&object) {
                     Ok(Content::Integrity(integrity)) => outline.integrity = Some(integrity),
                     Ok(_) => {}
-                    Err(m) => return Err(Malformed { answer: None, ..m }),
+                    Err(m) => return Err(MalformedMessage { answer: None, ..m }),
                 },
                 class::RSVP_HOP => {
                     if let Ok(Content::Hop(hop)) = decode(&object) {

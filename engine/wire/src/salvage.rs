@@ -3,7 +3,7 @@
 use crate::iana::{MessageType, class};
 use crate::message::envelope;
 use crate::object::{Object, Objects};
-use crate::objects::{Content, Filter, RsvpHop, decode};
+use crate::objects::{Content, FilterObject, RsvpHop, decode};
 use terms::{Session, Style};
 
 /// The readable parts of a message that [`crate::Message::parse`] refused with an answer.
@@ -16,7 +16,7 @@ pub struct Salvage<'a> {
     /// RSVP_HOP: whom to answer.
     pub hop: Option<RsvpHop>,
     /// SENDER_TEMPLATE.
-    pub sender: Option<Filter>,
+    pub sender: Option<FilterObject>,
     /// STYLE.
     pub style: Option<Style>,
     objects: Objects<'a>,

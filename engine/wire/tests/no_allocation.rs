@@ -7,18 +7,18 @@ use counting::allocations;
 use std::hint::black_box;
 use std::path::Path;
 use terms::Session;
-use wire::boomerang::{self, Places, Probe, Rates};
-use wire::describe::{Value, Visitor};
+use wire::boomerang::{self, Places, ProbePacket, Rates};
+use wire::describe::{FieldValue, Visitor};
 use wire::{Builder, Message, MessageType, Outline, Salvage, describe};
 
 /// Counts what it is told, without keeping it.
 struct Counter(usize);
 
 impl Visitor for Counter {
-    fn field(&mut self, _: &'static str, _: Value<'_>) {
+    fn field(&mut self, _: &'static str, _: FieldValue<'_>) {
         self.0 += 1;
     }
-    fn item(&mut self, _: Value<'_>) {
+    fn item(&mut self, _: FieldValue<'_>) {
         self.0 += 1;
     }
     fn list(&mut self, _: &'static str) {}
@@ -52,7 +52,7 @@ fn seed(path: &Path) -> Vec<u8> {
 
 /// Reads, describes and rewrites a Boomerang message.
 fn probe(bytes: &mut [u8]) {
-    let Ok(probe) = Probe::parse(bytes) else { return };
+    let Ok(probe) = ProbePacket::parse(bytes) else { return };
     let mut counter = Counter(0);
     boomerang::describe(&probe.message, &mut counter);
     let mut rewrite = Places::of(&probe).within(bytes);
@@ -79,7 +79,7 @@ fn decode_allocates_nothing() {
             for at in 0..packet.len() {
                 probe(&mut packet[..at]);
             }
-            assert!(Probe::parse(packet).is_ok());
+            assert!(ProbePacket::parse(packet).is_ok());
             probe(packet);
         }
         for seed in &mut seeds {

@@ -1,6 +1,6 @@
 //! What is said over the agent's socket: one JSON object a line, each way.
 //!
-//! A line to the agent is a [`Call`]: `{"id":1,"call":"status"}`. A line from it is a [`Line`]: the answer to a call,
+//! A line to the agent is a [`Call`]: `{"id":1,"call":"status"}`. A line from it is a [`ReplyLine`]: the answer to a call,
 //! `{"id":1,"ok":{...}}` or `{"id":1,"error":{...}}`, or news: `{"event":{...}}`. Rates are bit/s of IP bytes unless a name says
 //! `wire`, sizes are bytes, spans say their unit in the name.
 
@@ -13,7 +13,7 @@ pub use crate::links::{CallerDoc, LinkRow};
 pub use crate::may::{MayDoc, SignalDoc};
 pub use crate::proxy::{StaticDoc, StaticRow};
 pub use crate::rows::{ClassRow, CounterRow, InterfaceRow, SenderRow, SessionRow};
-pub use crate::show::{Filter, Rows, Shown, Skip, View};
+pub use crate::show::{RowFilter, Rows, Skip, TableDoc, View};
 pub use crate::turns::TurnsDoc;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -99,7 +99,7 @@ pub enum Request {
         view: View,
         /// Which rows of it.
         #[serde(default)]
-        filter: Filter,
+        filter: RowFilter,
     },
     /// For a host that does not signal; it outlives the connection and the agent. [`Answer::Statics`], its one row.
     AddStatic {
@@ -247,7 +247,7 @@ pub(crate) fn is_nought(number: &u64) -> bool {
 /// A line from the agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Line {
+pub enum ReplyLine {
     /// The call was carried out.
     Ok {
         /// Of the call.
@@ -278,7 +278,7 @@ pub enum Answer {
     /// Done; there is nothing more to say.
     Done,
     /// The agent itself.
-    Hello(Hello),
+    Hello(HelloDoc),
     /// Everything.
     Status(Status),
     /// Sessions.
@@ -290,7 +290,7 @@ pub enum Answer {
     /// Messages.
     Counters(Vec<CounterRow>),
     /// One of the operator's tables.
-    Shown(Shown),
+    Shown(TableDoc),
     /// Static senders and reservations.
     Statics(Vec<StaticRow>),
     /// What the book says.
@@ -319,7 +319,7 @@ pub struct Problem {
 
 /// The agent itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Hello {
+pub struct HelloDoc {
     /// The node's name.
     pub node: String,
     /// The agent's version.
@@ -435,7 +435,7 @@ pub struct ReservationRow {
     /// What the plane has for it.
     pub installed: Option<Installed>,
     /// What the plane sees of it.
-    pub measured: Option<Measured>,
+    pub measured: Option<FlowMeasured>,
     /// Milliseconds until it dies unrefreshed; null: local.
     pub expires_in_ms: Option<u64>,
 }
@@ -457,7 +457,7 @@ pub struct Installed {
 
 /// What a plane measured of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Measured {
+pub struct FlowMeasured {
     /// Over so many milliseconds; 0: no two samples yet.
     pub interval_ms: u64,
     /// Conforming traffic, bit/s of IP bytes over the interval.
@@ -478,7 +478,7 @@ pub struct Measured {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Status {
     /// The agent.
-    pub agent: Hello,
+    pub agent: HelloDoc,
     /// Interfaces.
     pub interfaces: Vec<InterfaceRow>,
     /// Reservations.

@@ -1,6 +1,6 @@
-//! Boomerang over the agent's socket: what is asked, what there is. Sites, whose packets are one session: [`Prefix`].
+//! Boomerang over the agent's socket: what is asked, what there is. Sites, whose packets are one session: [`SitePrefix`].
 
-use crate::agent::{Installed, Measured};
+use crate::agent::{FlowMeasured, Installed};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -48,22 +48,22 @@ pub struct MaskDoc {
 
 /// A host, or a site: all addresses that begin alike, `10.1.0.0/16`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Prefix {
+pub struct SitePrefix {
     /// Its first address.
     pub addr: IpAddr,
     /// How many bits its addresses have in common.
     pub length: u8,
 }
 
-impl Prefix {
+impl SitePrefix {
     /// One address.
-    pub fn host(addr: IpAddr) -> Prefix {
-        Prefix { addr, length: if addr.is_ipv4() { 32 } else { 128 } }
+    pub fn host(addr: IpAddr) -> SitePrefix {
+        SitePrefix { addr, length: if addr.is_ipv4() { 32 } else { 128 } }
     }
 
     /// Whether it is one address.
     pub fn is_host(&self) -> bool {
-        *self == Prefix::host(self.addr)
+        *self == SitePrefix::host(self.addr)
     }
 
     /// The bits that its addresses have in common.
@@ -84,18 +84,18 @@ impl Prefix {
     }
 }
 
-impl FromStr for Prefix {
+impl FromStr for SitePrefix {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Prefix, String> {
+    fn from_str(text: &str) -> Result<SitePrefix, String> {
         let wrong =
             || format!("{text:?} is neither an address nor a prefix: write 10.1.0.1, 10.1.0.0/16 or fd00:1::/48");
         let Some((addr, length)) = text.split_once('/') else {
-            return text.parse().map(Prefix::host).map_err(|_| wrong());
+            return text.parse().map(SitePrefix::host).map_err(|_| wrong());
         };
         let addr: IpAddr = addr.parse().map_err(|_| wrong())?;
-        let length = length.parse().ok().filter(|length| *length <= Prefix::host(addr).length).ok_or_else(wrong)?;
-        let prefix = Prefix { addr, length };
+        let length = length.parse().ok().filter(|length| *length <= SitePrefix::host(addr).length).ok_or_else(wrong)?;
+        let prefix = SitePrefix { addr, length };
         let beyond = || format!("{text:?} says something behind its first {length} bits: they are to be zero");
         if prefix.is_proper() { Ok(prefix) } else { Err(beyond()) }
     }
@@ -104,14 +104,14 @@ impl FromStr for Prefix {
 /// Whose packets go from one site to another, and which bits of that count. `src` is our own address if it is not said; a
 /// protocol and ports that are not said are any.
 pub fn between(
-    src: Option<Prefix>,
-    dst: Prefix,
+    src: Option<SitePrefix>,
+    dst: SitePrefix,
     protocol: Option<u8>,
     ports: (Option<u16>, Option<u16>),
 ) -> (ClassifierDoc, MaskDoc) {
     let all = |port: Option<u16>| if port.is_some() { u16::MAX } else { 0 };
     let mask = MaskDoc {
-        src: src.map_or_else(|| Prefix::host(dst.addr).mask(), |src| src.mask()),
+        src: src.map_or_else(|| SitePrefix::host(dst.addr).mask(), |src| src.mask()),
         dst: dst.mask(),
         protocol: if protocol.is_some() { u8::MAX } else { 0 },
         src_port: all(ports.0),
@@ -220,7 +220,7 @@ pub struct BoomerangBlock {
     /// What the plane has for it.
     pub installed: Option<Installed>,
     /// What the plane sees of it.
-    pub measured: Option<Measured>,
+    pub measured: Option<FlowMeasured>,
     /// Who asked; the kernel's table does not keep it: 0.0.0.0 or ::.
     pub initiator: IpAddr,
     /// Who decides about it: `agent`, or the `kernel`'s fast path.

@@ -1,9 +1,9 @@
 //! The blocking client of an agent, on this machine's socket or over mutual TLS.
 
-use crate::agent::{Answer, Call, EventDoc, Line, Problem, Request};
+use crate::agent::{Answer, Call, EventDoc, ReplyLine, Problem, Request};
 use crate::book::BookAnswer;
 use crate::book::pages::Pages;
-use crate::place::{Place, Wire};
+use crate::place::{Endpoint, Wire};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ pub const MAX_ANSWER: usize = 8 << 20;
 #[derive(Debug)]
 pub struct Client {
     wire: BufReader<Wire>,
-    place: Place,
+    place: Endpoint,
     next_id: u64,
     partial: Vec<u8>,
     events: VecDeque<(u64, EventDoc)>,
@@ -28,7 +28,7 @@ pub enum Error {
     /// No agent answers there, or it went away.
     Io {
         /// Where.
-        place: Box<Place>,
+        place: Box<Endpoint>,
         /// What the system said.
         error: io::Error,
     },
@@ -80,7 +80,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Io`] if nobody listens there, or it is not one whom we trust.
-    pub fn reach(place: &Place) -> Result<Client, Error> {
+    pub fn reach(place: &Endpoint) -> Result<Client, Error> {
         let wire = place.connect().map_err(|error| Error::Io { place: Box::new(place.clone()), error })?;
         let (partial, events) = (Vec::new(), VecDeque::new());
         Ok(Client { wire: BufReader::new(wire), place: place.clone(), next_id: 1, partial, events })
@@ -122,9 +122,9 @@ impl Client {
         let deadline = Instant::now() + CALL_TIMEOUT;
         loop {
             match self.line(deadline)? {
-                Some(Line::Ok { id: of, ok }) if of == id => return Ok(*ok),
-                Some(Line::Error { id: of, error }) if of == id || of == 0 => return Err(Error::Agent(error)),
-                Some(Line::Event { at_ns, event }) => self.events.push_back((at_ns, event)),
+                Some(ReplyLine::Ok { id: of, ok }) if of == id => return Ok(*ok),
+                Some(ReplyLine::Error { id: of, error }) if of == id || of == 0 => return Err(Error::Agent(error)),
+                Some(ReplyLine::Event { at_ns, event }) => self.events.push_back((at_ns, event)),
                 Some(_) => {}
                 None => return Err(self.io(io::ErrorKind::TimedOut.into())),
             }
@@ -142,14 +142,14 @@ impl Client {
         let deadline = Instant::now() + patience;
         loop {
             match self.line(deadline)? {
-                Some(Line::Event { at_ns, event }) => return Ok(Some((at_ns, event))),
+                Some(ReplyLine::Event { at_ns, event }) => return Ok(Some((at_ns, event))),
                 Some(_) => {}
                 None => return Ok(None),
             }
         }
     }
 
-    fn line(&mut self, deadline: Instant) -> Result<Option<Line>, Error> {
+    fn line(&mut self, deadline: Instant) -> Result<Option<ReplyLine>, Error> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -12,7 +12,7 @@ use crate::document::{Document, Mistake};
 use serde::Deserialize;
 use std::path::PathBuf;
 use toml::Spanned;
-use trust::{Domain, HOME, Role};
+use trust::{CertificateRole, Domain, HOME};
 
 /// One of them.
 #[derive(Deserialize, Debug)]
@@ -42,10 +42,10 @@ pub fn read(document: &Document<'_>, found: &[DomainFile]) -> Result<Vec<Domain>
         let from = |path: &PathBuf| document.file().parent().map_or_else(|| path.clone(), |dir| dir.join(path));
         let role = |text: &Spanned<String>| {
             let wrong = || format!("{:?} is no role: requester, operator, auditor, agent or broker", text.get_ref());
-            Role::named(text.get_ref()).ok_or_else(|| document.at(text.span(), wrong()))
+            CertificateRole::named(text.get_ref()).ok_or_else(|| document.at(text.span(), wrong()))
         };
         let roles = match &one.roles {
-            None => vec![Role::Requester],
+            None => vec![CertificateRole::Requester],
             Some(roles) => roles.iter().map(role).collect::<Result<_, _>>()?,
         };
         all.push(Domain { name: name.clone(), ca: from(&one.ca), revoked: one.revoked.as_ref().map(from), roles });
@@ -81,12 +81,12 @@ mod tests {
             name: "anl".into(),
             ca: "/etc/sluice/trust/anl.pem".into(),
             revoked: None,
-            roles: vec![Role::Requester],
+            roles: vec![CertificateRole::Requester],
         };
         assert_eq!(all, [anl]);
         let text = "[[domain]]\nname = \"anl\"\nca = \"/x\"\nrevoked = \"r\"\nroles = [\"requester\", \"broker\"]\n";
         let all = parse(text).unwrap();
-        assert_eq!(all[0].roles, [Role::Requester, Role::Broker]);
+        assert_eq!(all[0].roles, [CertificateRole::Requester, CertificateRole::Broker]);
         assert_eq!(all[0].revoked, Some("/etc/sluice/r".into()));
     }
 

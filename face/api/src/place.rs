@@ -6,14 +6,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use trust::{Dialled, Files, Now, Role, Speaks};
+use trust::{CertificateRole, Dialled, Files, Now, Speaks};
 
 /// How the address of an agent on another machine begins.
 const SCHEME: &str = "tls://";
 
 /// Where an agent is.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Endpoint {
     /// Its Unix socket.
     Socket(PathBuf),
     /// Its listener of mutual TLS.
@@ -67,16 +67,16 @@ impl Papers {
     }
 }
 
-impl Place {
+impl Endpoint {
     /// A path of a Unix socket, or `tls://HOST:PORT`, where we are who these papers say.
     ///
     /// # Errors
     /// A sentence: what is wrong with it.
-    pub fn parse(text: &str, papers: &Papers, now: Now) -> Result<Place, String> {
-        let Some(address) = text.strip_prefix(SCHEME) else { return Ok(Place::Socket(text.into())) };
+    pub fn parse(text: &str, papers: &Papers, now: Now) -> Result<Endpoint, String> {
+        let Some(address) = text.strip_prefix(SCHEME) else { return Ok(Endpoint::Socket(text.into())) };
         let (host, port) = split(address).ok_or_else(|| format!("{text:?}: write tls://HOST:PORT"))?;
         let config = trust::client(&papers.files()?, now, Speaks::Agent).map_err(|error| error.to_string())?;
-        Ok(Place::Tls(Box::new(TlsPlace { host, port, config })))
+        Ok(Endpoint::Tls(Box::new(TlsPlace { host, port, config })))
     }
 
     /// Whether the text names a place on another machine.
@@ -86,25 +86,25 @@ impl Place {
 
     pub(crate) fn connect(&self) -> io::Result<Wire> {
         match self {
-            Place::Socket(path) => UnixStream::connect(path).map(Wire::Unix),
-            Place::Tls(place) => trust::dial(&place.host, place.port, place.config.clone(), Role::Agent)
+            Endpoint::Socket(path) => UnixStream::connect(path).map(Wire::Unix),
+            Endpoint::Tls(place) => trust::dial(&place.host, place.port, place.config.clone(), CertificateRole::Agent)
                 .map(|stream| Wire::Tls(Box::new(stream))),
         }
     }
 }
 
-impl From<&Path> for Place {
-    fn from(path: &Path) -> Place {
-        Place::Socket(path.to_owned())
+impl From<&Path> for Endpoint {
+    fn from(path: &Path) -> Endpoint {
+        Endpoint::Socket(path.to_owned())
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Socket(path) => path.display().fmt(f),
-            Place::Tls(place) if place.host.contains(':') => write!(f, "{SCHEME}[{}]:{}", place.host, place.port),
-            Place::Tls(place) => write!(f, "{SCHEME}{}:{}", place.host, place.port),
+            Endpoint::Socket(path) => path.display().fmt(f),
+            Endpoint::Tls(place) if place.host.contains(':') => write!(f, "{SCHEME}[{}]:{}", place.host, place.port),
+            Endpoint::Tls(place) => write!(f, "{SCHEME}{}:{}", place.host, place.port),
         }
     }
 }
@@ -168,8 +168,8 @@ impl Write for Wire {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Place, String> {
-        Place::parse(text, &Papers { ca: Some("/none".into()), ..Papers::default() }, Arc::new(|| terms::Time::ZERO))
+    fn parse(text: &str) -> Result<Endpoint, String> {
+        Endpoint::parse(text, &Papers { ca: Some("/none".into()), ..Papers::default() }, Arc::new(|| terms::Time::ZERO))
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub enum View {
 /// Which rows; what is left out does not matter.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Filter {
+pub struct RowFilter {
     /// In or out by this interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
@@ -51,7 +51,7 @@ pub struct Filter {
 /// Most rows in one answer: they fit in a line.
 pub const MOST_ROWS: usize = 1000;
 
-impl Filter {
+impl RowFilter {
     /// Whether rows of this session are wanted.
     pub fn wants_session(&self, session: &SessionId) -> bool {
         self.dst.is_none_or(|dst| dst == session.dst) && self.dst_port.is_none_or(|port| port == session.dst_port)
@@ -82,7 +82,7 @@ pub struct Skip {
 
 /// A table, and how many of its rows were left out for its length.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Shown {
+pub struct TableDoc {
     /// The rows.
     pub rows: Rows,
     /// How many more there are.

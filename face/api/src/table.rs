@@ -11,16 +11,16 @@ pub enum Align {
 
 /// A table under construction.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct TextTable {
     head: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     /// With these columns.
-    pub fn new(head: &[(impl AsRef<str>, Align)]) -> Table {
+    pub fn new(head: &[(impl AsRef<str>, Align)]) -> TextTable {
         let head = head.iter().map(|(name, align)| (name.as_ref().to_string(), *align));
-        Table { head: head.collect(), rows: Vec::new() }
+        TextTable { head: head.collect(), rows: Vec::new() }
     }
 
     /// Adds a row; a short one is filled with blanks.
@@ -36,7 +36,7 @@ impl Table {
     }
 }
 
-impl std::fmt::Display for Table {
+impl std::fmt::Display for TextTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let width = |i: usize| {
             let widest = self.rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn aligns() {
-        let mut table = Table::new(&[("name", Align::Left), ("rate", Align::Right)]);
+        let mut table = TextTable::new(&[("name", Align::Left), ("rate", Align::Right)]);
         table.row(["maui".to_string(), "10.0".to_string()]);
         table.row(["swissvale".to_string(), "100.0".to_string()]);
         assert_eq!(table.to_string(), "name        rate\nmaui        10.0\nswissvale  100.0\n");

@@ -3,10 +3,10 @@
 
 use api::agent::{Call, Request};
 use api::book::{BookAnswer, BookEvent, ReservationDoc, convert};
-use broker::io::{Answer, Change};
-use broker::refusal::{Refusal, Why};
-use broker::{Event, State, View, When};
-use terms::book::{Binding, Flow, Handle, Kind, Shape, Step, Task};
+use broker::io::{BookingChange, CallResult};
+use broker::refusal::{Refusal, RefusalReason};
+use broker::{BookingState, BookingView, Event, When};
+use terms::book::{Binding, BoundFlow, Handle, PacketShape, RateStep, ResourceKind, Task};
 use terms::{Span, Time, Window};
 
 const HANDLE: Handle = Handle([7; 16]);
@@ -39,11 +39,12 @@ fn a_request_with_parts_of_every_kind() {
     let amounts: Vec<(u64, u64)> = ask.parts.iter().map(|part| (part.amount, part.least)).collect();
     assert_eq!(amounts, [(3_000_000, 1_000_000), (500_000, 500_000), (8_000, 8_000), (2, 2)]);
     assert_eq!(ask.parts[2].background.map(|b| (b.weight, b.floor)), Some((1, 80)));
-    let flow = Flow { dst: Some([10, 0, 0, 2].into()), protocol: Some(6), dst_port: Some(80), ..Flow::default() };
+    let flow =
+        BoundFlow { dst: Some([10, 0, 0, 2].into()), protocol: Some(6), dst_port: Some(80), ..BoundFlow::default() };
     assert_eq!(ask.parts[0].binding, Some(Binding::Flow(flow)));
     assert_eq!(
         (ask.parts[1].binding.clone(), ask.parts[0].shape),
-        (Some(Binding::Process(Task::numbered(77))), Shape::default())
+        (Some(Binding::Process(Task::numbered(77))), PacketShape::default())
     );
 }
 
@@ -137,13 +138,17 @@ fn the_other_calls() {
     assert_eq!(said(r#""call":"book_cancel","handle":"HANDLE""#), broker::Call::Cancel(HANDLE));
     let nobody = broker::Call::Bind { handle: HANDLE, part: 0, binding: None };
     assert_eq!(said(r#""call":"book_bind","handle":"HANDLE","binding":null"#), nobody);
-    let change = Change { amounts: vec![(1, Kind::Cpu, 250_000)], end: Some(Time::FOREVER), ..Change::default() };
+    let change = BookingChange {
+        amounts: vec![(1, ResourceKind::Cpu, 250_000)],
+        end: Some(Time::FOREVER),
+        ..BookingChange::default()
+    };
     let line =
         r#""call":"book_modify","handle":"HANDLE","change":{"amounts":[{"part":1,"cores":0.25}],"end":"forever"}"#;
     assert_eq!(said(line), broker::Call::Modify { handle: HANDLE, change });
     assert_eq!(said(r#""call":"book_follow","after":5"#), broker::Call::Since { seq: 5, most: 0 });
     assert!(
-        matches!(said(r#""call":"book_show","filter":{"states":["active"]}"#), broker::Call::List(m) if m.states == [State::Active])
+        matches!(said(r#""call":"book_show","filter":{"states":["active"]}"#), broker::Call::List(m) if m.states == [BookingState::Active])
     );
     let mistyped = read(r#"{"id":1,"call":"book_cancel","handle":"0000000-0000000-0000000-0000000"}"#).unwrap_err();
     assert!(mistyped.contains("checksum"), "{mistyped}");
@@ -152,23 +157,23 @@ fn the_other_calls() {
 
 #[test]
 fn what_the_book_says_is_read_again() {
-    let view = View {
+    let view = BookingView {
         handle: HANDLE,
         owner: "uid:0".into(),
         label: "l".into(),
         group: "g.f".into(),
         members: vec!["maui.f".into(), "glenwood.f".into()],
-        state: State::Held,
+        state: BookingState::Held,
         hold_until: Some(START),
         created: START,
         version: 1,
         parts: vec![broker::PartView {
             resource: "cpu".into(),
-            kind: Kind::Cpu,
+            kind: ResourceKind::Cpu,
             guarantee: None,
-            steps: vec![Step { window: Window::open(START).unwrap(), amount: 250_000 }],
+            steps: vec![RateStep { window: Window::open(START).unwrap(), amount: 250_000 }],
             background: None,
-            shape: Shape::default(),
+            shape: PacketShape::default(),
             binding: Some(Binding::Cgroup("a/b".into())),
             asked: 250_000,
             now: 0,
@@ -176,18 +181,18 @@ fn what_the_book_says_is_read_again() {
             enforced: broker::view::Enforced::Failed("busy".into()),
         }],
     };
-    let doc = BookAnswer::from(Answer::Reservation(view));
+    let doc = BookAnswer::from(CallResult::Reservation(view));
     let text = serde_json::to_string(&doc).unwrap();
     assert_eq!(serde_json::from_str::<BookAnswer>(&text).unwrap(), doc);
     let BookAnswer::Reservation(ReservationDoc { state, parts, .. }) = doc else { panic!("a reservation") };
     assert_eq!((state.as_str(), parts[0].steps[0].amount, parts[0].steps[0].end), ("held", 0.25, None));
     assert_eq!((parts[0].enforced.as_str(), parts[0].fault.as_deref()), ("failed", Some("busy")));
     let window = Window::new(START, START + Span::from_secs(1)).unwrap();
-    let why = Why::NoRoom { part: 0, resource: "disk/a".into(), asked: 80, free: 8, window };
+    let why = RefusalReason::NoRoom { part: 0, resource: "disk/a".into(), asked: 80, free: 8, window };
     let problem = api::agent::Problem::from(&Refusal::plain(why));
     assert_eq!(problem.kind, "refused");
     assert!(problem.message.contains("asked 10 bytes/s, free 1 from 2026-11-21T14:00:00Z"), "{}", problem.message);
-    let what = broker::io::What::Share { part: 0, kind: Kind::Network, from: 9, to: 0 };
+    let what = broker::io::EventKind::Share { part: 0, kind: ResourceKind::Network, from: 9, to: 0 };
     let event = Event { seq: 3, at: START, handle: HANDLE, owner: "a".into(), group: String::new(), what };
     let doc = BookEvent::from(event);
     assert_eq!((doc.event.as_str(), doc.from, doc.to), ("share", Some(9.0), Some(0.0)));

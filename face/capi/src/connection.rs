@@ -7,7 +7,7 @@ use api::book::{
 };
 use api::boomerang::{BoomerangAsk, BoomerangNews, ClassifierDoc, MaskDoc, RatesDoc};
 use api::client::{Client, Error};
-use api::place::{Papers, Place};
+use api::place::{Endpoint, Papers};
 use linux::clock::Clock;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ const MAX_WAITING: usize = 4096;
 
 /// How a call ended that did not end well.
 #[derive(Debug)]
-pub enum Ended {
+pub enum CallFailure {
     /// The agent, the policy or a node on the way said no.
     Refused(String),
     /// The arguments make no sense.
@@ -32,14 +32,14 @@ pub enum Ended {
     Nothing,
 }
 
-impl From<Error> for Ended {
-    fn from(error: Error) -> Ended {
+impl From<Error> for CallFailure {
+    fn from(error: Error) -> CallFailure {
         match error {
-            Error::Agent(problem) if problem.kind == "refused" => Ended::Refused(problem.message),
+            Error::Agent(problem) if problem.kind == "refused" => CallFailure::Refused(problem.message),
             Error::Agent(problem) if problem.kind == "misuse" || problem.kind == "malformed" => {
-                Ended::Misuse(problem.message)
+                CallFailure::Misuse(problem.message)
             }
-            other => Ended::Away(other.to_string()),
+            other => CallFailure::Away(other.to_string()),
         }
     }
 }
@@ -56,21 +56,22 @@ pub struct Connection {
 
 impl Connection {
     /// To the agent at this place, a socket or `tls://HOST:PORT`; this machine's own without one.
-    pub fn open(place: Option<&str>) -> Result<Connection, Ended> {
+    pub fn open(place: Option<&str>) -> Result<Connection, CallFailure> {
         let clock = Clock::start();
         let place = place.unwrap_or(api::places::AGENT_SOCKET);
-        let place = Place::parse(place, &Papers::default(), Arc::new(move || clock.now())).map_err(Ended::Misuse)?;
+        let place =
+            Endpoint::parse(place, &Papers::default(), Arc::new(move || clock.now())).map_err(CallFailure::Misuse)?;
         let client = Client::reach(&place)?;
         Ok(Connection { client, seen: 0, book: VecDeque::new(), boomerang: VecDeque::new() })
     }
 
     /// All parts or none.
-    pub fn reserve(&mut self, ask: AskDoc) -> Result<ReservationDoc, Ended> {
+    pub fn reserve(&mut self, ask: AskDoc) -> Result<ReservationDoc, CallFailure> {
         self.reservation(Request::BookCreate(ask))
     }
 
     /// How much of the one part there could be.
-    pub fn enquire(&mut self, ask: AskDoc) -> Result<f64, Ended> {
+    pub fn enquire(&mut self, ask: AskDoc) -> Result<f64, CallFailure> {
         match self.book(Request::BookEnquire(ask))? {
             BookAnswer::Enquired(said) => said.free.first().copied().ok_or_else(nonsense),
             _ => Err(nonsense()),
@@ -78,14 +79,14 @@ impl Connection {
     }
 
     /// Whose packets or processes.
-    pub fn bind(&mut self, handle: &str, part: usize, binding: Option<BindingDoc>) -> Result<(), Ended> {
+    pub fn bind(&mut self, handle: &str, part: usize, binding: Option<BindingDoc>) -> Result<(), CallFailure> {
         self.reservation(Request::BookBind { handle: handle.to_owned(), part, binding }).map(drop)
     }
 
     /// Another amount of a part, in the unit of its resource.
-    pub fn modify(&mut self, handle: &str, part: usize, amount: f64) -> Result<(), Ended> {
+    pub fn modify(&mut self, handle: &str, part: usize, amount: f64) -> Result<(), CallFailure> {
         let now = self.show(handle)?;
-        let row = now.parts.get(part).ok_or_else(|| Ended::Misuse(format!("there is no part {part}")))?;
+        let row = now.parts.get(part).ok_or_else(|| CallFailure::Misuse(format!("there is no part {part}")))?;
         let mut doc = PartDoc { resource: row.resource.clone(), ..PartDoc::default() };
         given::set(&mut doc, amount)?;
         let PartDoc { rate, cores, bytes_per_s, count, .. } = doc;
@@ -95,28 +96,28 @@ impl Connection {
     }
 
     /// Another end.
-    pub fn extend(&mut self, handle: &str, end: Instant) -> Result<(), Ended> {
+    pub fn extend(&mut self, handle: &str, end: Instant) -> Result<(), CallFailure> {
         let change = ChangeDoc { end: Some(end), ..ChangeDoc::default() };
         self.reservation(Request::BookModify { handle: handle.to_owned(), change }).map(drop)
     }
 
     /// Books what is held.
-    pub fn commit(&mut self, handle: &str) -> Result<ReservationDoc, Ended> {
+    pub fn commit(&mut self, handle: &str) -> Result<ReservationDoc, CallFailure> {
         self.reservation(Request::BookCommit { handle: handle.to_owned(), decided: false })
     }
 
     /// As it is now.
-    pub fn show(&mut self, handle: &str) -> Result<ReservationDoc, Ended> {
+    pub fn show(&mut self, handle: &str) -> Result<ReservationDoc, CallFailure> {
         self.reservation(Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() })
     }
 
     /// Gives it back.
-    pub fn cancel(&mut self, handle: &str) -> Result<(), Ended> {
+    pub fn cancel(&mut self, handle: &str) -> Result<(), CallFailure> {
         self.reservation(Request::BookCancel { handle: handle.to_owned() }).map(drop)
     }
 
     /// Events from a number on; `u64::MAX`: only new ones.
-    pub fn follow(&mut self, after: u64) -> Result<(), Ended> {
+    pub fn follow(&mut self, after: u64) -> Result<(), CallFailure> {
         let mut after = Some(after).filter(|after| *after != u64::MAX);
         loop {
             let BookAnswer::Events(found) = self.book(Request::BookFollow { after })? else { return Err(nonsense()) };
@@ -132,7 +133,7 @@ impl Connection {
     }
 
     /// The next event of the book.
-    pub fn next_event(&mut self, patience: Duration) -> Result<BookEvent, Ended> {
+    pub fn next_event(&mut self, patience: Duration) -> Result<BookEvent, CallFailure> {
         loop {
             if let Some(event) = self.book.pop_front() {
                 return Ok(event);
@@ -148,11 +149,11 @@ impl Connection {
         (flow, mask): (ClassifierDoc, Option<MaskDoc>),
         forward_bps: u32,
         reverse_bps: u32,
-    ) -> Result<(u64, [u32; 2]), Ended> {
+    ) -> Result<(u64, [u32; 2]), CallFailure> {
         // What is not said here is as the agent has it.
         let rates = [RatesDoc { forward_bps, reverse_bps }];
         let ask = serde_json::json!({ "far_end": far_end, "flow": flow, "mask": mask, "rates": rates, "bound": true });
-        let ask: BoomerangAsk = serde_json::from_value(ask).map_err(|error| Ended::Misuse(error.to_string()))?;
+        let ask: BoomerangAsk = serde_json::from_value(ask).map_err(|error| CallFailure::Misuse(error.to_string()))?;
         let Answer::Boomerang(doc) = self.client.call(Request::BoomerangReserve { ask, number: None })? else {
             return Err(nonsense());
         };
@@ -166,18 +167,18 @@ impl Connection {
                     BoomerangNews::Reserved { rates, .. } => Ok((number, [rates.forward_bps, rates.reverse_bps])),
                     BoomerangNews::Refused { available: a, .. } => {
                         let free = format!("{} bit/s forward and {} reverse are free", a.forward_bps, a.reverse_bps);
-                        Err(Ended::Refused(format!("a node on the way refused: {free}")))
+                        Err(CallFailure::Refused(format!("a node on the way refused: {free}")))
                     }
-                    BoomerangNews::Silent { .. } => Err(Ended::Away(format!("{far_end} does not answer"))),
-                    BoomerangNews::NoRoute => Err(Ended::Away(format!("there is no way to {far_end}"))),
-                    BoomerangNews::Released => Err(Ended::Away("it was given back".to_owned())),
+                    BoomerangNews::Silent { .. } => Err(CallFailure::Away(format!("{far_end} does not answer"))),
+                    BoomerangNews::NoRoute => Err(CallFailure::Away(format!("there is no way to {far_end}"))),
+                    BoomerangNews::Released => Err(CallFailure::Away("it was given back".to_owned())),
                     BoomerangNews::HopMismatch { .. } => continue,
                 };
             }
             match self.wait(BOOMERANG_PATIENCE) {
-                Err(Ended::Nothing) => {
+                Err(CallFailure::Nothing) => {
                     let _ = self.release(number);
-                    return Err(Ended::Away(format!("{far_end} does not answer")));
+                    return Err(CallFailure::Away(format!("{far_end} does not answer")));
                 }
                 other => other?,
             }
@@ -185,14 +186,14 @@ impl Connection {
     }
 
     /// Gives a session of Boomerang back.
-    pub fn release(&mut self, number: u64) -> Result<(), Ended> {
+    pub fn release(&mut self, number: u64) -> Result<(), CallFailure> {
         Ok(self.client.call(Request::BoomerangRelease { number }).map(drop)?)
     }
 
     /// Takes the next event of any kind, and keeps it where it belongs.
-    fn wait(&mut self, patience: Duration) -> Result<(), Ended> {
+    fn wait(&mut self, patience: Duration) -> Result<(), CallFailure> {
         match self.client.event(patience)? {
-            None => Err(Ended::Nothing),
+            None => Err(CallFailure::Nothing),
             Some((_, EventDoc::Book(event))) => {
                 self.keep(event);
                 Ok(())
@@ -214,14 +215,14 @@ impl Connection {
         }
     }
 
-    fn reservation(&mut self, request: Request) -> Result<ReservationDoc, Ended> {
+    fn reservation(&mut self, request: Request) -> Result<ReservationDoc, CallFailure> {
         match self.book(request)? {
             BookAnswer::Reservation(doc) => Ok(doc),
             _ => Err(nonsense()),
         }
     }
 
-    fn book(&mut self, request: Request) -> Result<BookAnswer, Ended> {
+    fn book(&mut self, request: Request) -> Result<BookAnswer, CallFailure> {
         match self.client.call(request)? {
             Answer::Book(answer) => Ok(answer),
             _ => Err(nonsense()),
@@ -229,6 +230,6 @@ impl Connection {
     }
 }
 
-fn nonsense() -> Ended {
-    Ended::Away("the agent says what makes no sense".to_owned())
+fn nonsense() -> CallFailure {
+    CallFailure::Away("the agent says what makes no sense".to_owned())
 }

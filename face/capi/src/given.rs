@@ -1,12 +1,12 @@
 //! What C gives and gets: the structures of the header, to the byte, and what they mean.
 
-use crate::connection::Ended;
+use crate::connection::CallFailure;
 use api::book::{AskDoc, BackgroundDoc, BookEvent, FlowDoc, Instant, PartDoc, ReservationDoc};
-use api::boomerang::{ClassifierDoc, MaskDoc, Prefix, between};
+use api::boomerang::{ClassifierDoc, MaskDoc, SitePrefix, between};
 use std::ffi::{CStr, c_char, c_int};
 use std::net::IpAddr;
 use terms::Time;
-use terms::book::Kind;
+use terms::book::ResourceKind;
 
 /// `SLUICE_PARTS`.
 const PARTS: usize = 16;
@@ -16,7 +16,7 @@ pub const LEAST: f64 = f64::MIN_POSITIVE;
 /// `struct sluice_part`.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Part {
+pub struct GivenPart {
     pub resource: *const c_char,
     pub amount: f64,
     pub at_least: f64,
@@ -26,7 +26,7 @@ pub struct Part {
 /// `struct sluice_when`.
 #[derive(Debug)]
 #[repr(C)]
-pub struct When {
+pub struct GivenWhen {
     start_s: i64,
     end_s: i64,
     duration_s: f64,
@@ -37,7 +37,7 @@ pub struct When {
 /// `struct sluice_flow`.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Flow {
+pub struct GivenFlow {
     src: *const c_char,
     dst: *const c_char,
     protocol: u8,
@@ -48,7 +48,7 @@ pub struct Flow {
 /// `struct sluice_reservation`.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Reservation {
+pub struct GivenReservation {
     handle: [c_char; 64],
     state: [c_char; 16],
     parts: usize,
@@ -66,14 +66,14 @@ pub struct Event {
     now: f64,
 }
 
-impl Reservation {
+impl GivenReservation {
     /// Of what the agent said.
-    pub fn of(doc: &ReservationDoc) -> Reservation {
+    pub fn of(doc: &ReservationDoc) -> GivenReservation {
         let mut now = [0.0; PARTS];
         for (to, part) in now.iter_mut().zip(&doc.parts) {
             *to = part.now;
         }
-        Reservation { handle: letters(&doc.handle), state: letters(&doc.state), parts: doc.parts.len(), now }
+        GivenReservation { handle: letters(&doc.handle), state: letters(&doc.state), parts: doc.parts.len(), now }
     }
 }
 
@@ -90,16 +90,16 @@ impl Event {
     }
 }
 
-impl Flow {
+impl GivenFlow {
     /// What it says to Boomerang: hosts or prefixes, and which bits of that count. A NULL destination is the far end.
     ///
     /// # Safety
     /// Its addresses are C strings or null.
-    pub unsafe fn sites(&self, far_end: IpAddr) -> Result<(ClassifierDoc, Option<MaskDoc>), Ended> {
-        let site = |at| -> Result<Option<Prefix>, Ended> {
+    pub unsafe fn sites(&self, far_end: IpAddr) -> Result<(ClassifierDoc, Option<MaskDoc>), CallFailure> {
+        let site = |at| -> Result<Option<SitePrefix>, CallFailure> {
             // SAFETY: the caller's promise.
             let text = unsafe { text_or_none(at) }?;
-            text.map(|text| text.parse().map_err(Ended::Misuse)).transpose()
+            text.map(|text| text.parse().map_err(CallFailure::Misuse)).transpose()
         };
         let (src, dst) = (site(self.src)?, site(self.dst)?);
         if src.is_none_or(|src| src.is_host()) && dst.is_none_or(|dst| dst.is_host()) {
@@ -110,7 +110,7 @@ impl Flow {
         }
         let port = |port: u16| (port != 0).then_some(port);
         let protocol = (self.protocol != 0).then_some(self.protocol);
-        let dst = dst.unwrap_or_else(|| Prefix::host(far_end));
+        let dst = dst.unwrap_or_else(|| SitePrefix::host(far_end));
         let (flow, mask) = between(src, dst, protocol, (port(self.src_port), port(self.dst_port)));
         Ok((flow, Some(mask)))
     }
@@ -119,11 +119,11 @@ impl Flow {
     ///
     /// # Safety
     /// Its addresses are C strings or null.
-    pub unsafe fn read(&self) -> Result<FlowDoc, Ended> {
-        let address = |at| -> Result<Option<IpAddr>, Ended> {
+    pub unsafe fn read(&self) -> Result<FlowDoc, CallFailure> {
+        let address = |at| -> Result<Option<IpAddr>, CallFailure> {
             // SAFETY: the caller's promise.
             let Some(text) = (unsafe { text_or_none(at) })? else { return Ok(None) };
-            text.parse().map(Some).map_err(|_| Ended::Misuse(format!("{text:?} is no address")))
+            text.parse().map(Some).map_err(|_| CallFailure::Misuse(format!("{text:?} is no address")))
         };
         Ok(FlowDoc {
             src: address(self.src)?,
@@ -139,9 +139,9 @@ impl Flow {
 ///
 /// # Safety
 /// `parts` holds `count` of them with C strings inside; `when` is null or valid.
-pub unsafe fn asked(parts: *const Part, count: usize, when: *const When) -> Result<AskDoc, Ended> {
+pub unsafe fn asked(parts: *const GivenPart, count: usize, when: *const GivenWhen) -> Result<AskDoc, CallFailure> {
     if parts.is_null() || count == 0 || count > PARTS {
-        return Err(Ended::Misuse(format!("1 to {PARTS} parts, not {count}")));
+        return Err(CallFailure::Misuse(format!("1 to {PARTS} parts, not {count}")));
     }
     let mut ask = AskDoc::default();
     // SAFETY: not null, and `count` of them by the caller's promise.
@@ -153,7 +153,7 @@ pub unsafe fn asked(parts: *const Part, count: usize, when: *const When) -> Resu
     let Some(when) = (unsafe { when.as_ref() }) else { return Ok(ask) };
     let positive = |seconds: f64| (seconds > 0.0).then_some(seconds);
     if !when.duration_s.is_finite() || !when.hold_s.is_finite() || when.duration_s < 0.0 || when.hold_s < 0.0 {
-        return Err(Ended::Misuse("a span of time is a positive number of seconds".to_owned()));
+        return Err(CallFailure::Misuse("a span of time is a positive number of seconds".to_owned()));
     }
     ask.start = if when.start_s == 0 { None } else { Some(instant(when.start_s)?) };
     ask.end = if when.end_s == 0 { None } else { Some(end(when.end_s)?) };
@@ -161,8 +161,8 @@ pub unsafe fn asked(parts: *const Part, count: usize, when: *const When) -> Resu
     Ok(ask)
 }
 
-impl Part {
-    unsafe fn read(&self) -> Result<PartDoc, Ended> {
+impl GivenPart {
+    unsafe fn read(&self) -> Result<PartDoc, CallFailure> {
         // SAFETY: the caller's promise.
         let resource = unsafe { text(self.resource) }?;
         let mut part = PartDoc { resource: resource.to_owned(), ..PartDoc::default() };
@@ -174,16 +174,16 @@ impl Part {
 }
 
 /// Puts an amount where the resource's kind has it.
-pub fn set(part: &mut PartDoc, amount: f64) -> Result<(), Ended> {
+pub fn set(part: &mut PartDoc, amount: f64) -> Result<(), CallFailure> {
     if !amount.is_finite() || amount <= 0.0 || amount >= 1.8e19 {
-        return Err(Ended::Misuse(format!("{amount} is no amount")));
+        return Err(CallFailure::Misuse(format!("{amount} is no amount")));
     }
     let whole = amount.ceil() as u64;
-    match Kind::of(&part.resource) {
-        Kind::Network => part.rate = Some(whole),
-        Kind::Cpu => part.cores = Some(amount.max(1e-6)),
-        Kind::Disk => part.bytes_per_s = Some(whole),
-        Kind::Countable => part.count = Some(whole),
+    match ResourceKind::of(&part.resource) {
+        ResourceKind::Network => part.rate = Some(whole),
+        ResourceKind::Cpu => part.cores = Some(amount.max(1e-6)),
+        ResourceKind::Disk => part.bytes_per_s = Some(whole),
+        ResourceKind::Countable => part.count = Some(whole),
     }
     Ok(())
 }
@@ -192,39 +192,41 @@ pub fn set(part: &mut PartDoc, amount: f64) -> Result<(), Ended> {
 const FOREVER: i64 = i64::MAX;
 
 /// An end, which must be said.
-pub fn end(seconds: i64) -> Result<Instant, Ended> {
+pub fn end(seconds: i64) -> Result<Instant, CallFailure> {
     match seconds {
         FOREVER => Ok(Instant(Time::FOREVER)),
-        0 => Err(Ended::Misuse("until when? SLUICE_FOREVER is until it is given back".to_owned())),
+        0 => Err(CallFailure::Misuse("until when? SLUICE_FOREVER is until it is given back".to_owned())),
         seconds => instant(seconds),
     }
 }
 
-fn instant(seconds: i64) -> Result<Instant, Ended> {
+fn instant(seconds: i64) -> Result<Instant, CallFailure> {
     let nanos = u64::try_from(seconds).ok().and_then(|seconds| seconds.checked_mul(1_000_000_000));
-    nanos.map(|nanos| Instant(Time::from_nanos(nanos))).ok_or_else(|| Ended::Misuse(format!("{seconds} is no time")))
+    nanos
+        .map(|nanos| Instant(Time::from_nanos(nanos)))
+        .ok_or_else(|| CallFailure::Misuse(format!("{seconds} is no time")))
 }
 
 /// A text that must be there.
 ///
 /// # Safety
 /// `at` is null or a C string that lives as long as the call.
-pub unsafe fn text<'a>(at: *const c_char) -> Result<&'a str, Ended> {
+pub unsafe fn text<'a>(at: *const c_char) -> Result<&'a str, CallFailure> {
     // SAFETY: the caller's promise.
-    unsafe { text_or_none(at) }?.ok_or_else(|| Ended::Misuse("a text is missing".to_owned()))
+    unsafe { text_or_none(at) }?.ok_or_else(|| CallFailure::Misuse("a text is missing".to_owned()))
 }
 
 /// A text, or null.
 ///
 /// # Safety
 /// As [`text`].
-pub unsafe fn text_or_none<'a>(at: *const c_char) -> Result<Option<&'a str>, Ended> {
+pub unsafe fn text_or_none<'a>(at: *const c_char) -> Result<Option<&'a str>, CallFailure> {
     if at.is_null() {
         return Ok(None);
     }
     // SAFETY: not null, and a C string by the caller's promise.
     let text = unsafe { CStr::from_ptr(at) }.to_str();
-    text.map(Some).map_err(|_| Ended::Misuse("a text is no UTF-8".to_owned()))
+    text.map(Some).map_err(|_| CallFailure::Misuse("a text is no UTF-8".to_owned()))
 }
 
 /// Writes where C wants it; nowhere if that is null.

@@ -6,8 +6,8 @@
 pub mod connection;
 mod given;
 
-use connection::{Connection, Ended};
-use given::{Event, Flow, Part, Reservation, When, put, text, text_or_none};
+use connection::{CallFailure, Connection};
+use given::{Event, GivenFlow, GivenPart, GivenReservation, GivenWhen, put, text, text_or_none};
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -20,20 +20,20 @@ const NOTHING: c_int = 4;
 
 /// What `sluice *` points to.
 #[derive(Debug)]
-pub struct Handle {
+pub struct ClientHandle {
     connection: Option<Connection>,
     why: CString,
 }
 
-impl Handle {
+impl ClientHandle {
     /// Remembers how a call went.
-    fn went(&mut self, result: Result<(), Ended>) -> c_int {
+    fn went(&mut self, result: Result<(), CallFailure>) -> c_int {
         let (code, why) = match result {
             Ok(()) => return OK,
-            Err(Ended::Refused(why)) => (REFUSED, why),
-            Err(Ended::Misuse(why)) => (MISUSE, why),
-            Err(Ended::Away(why)) => (AWAY, why),
-            Err(Ended::Nothing) => (NOTHING, "nothing happened in time".to_owned()),
+            Err(CallFailure::Refused(why)) => (REFUSED, why),
+            Err(CallFailure::Misuse(why)) => (MISUSE, why),
+            Err(CallFailure::Away(why)) => (AWAY, why),
+            Err(CallFailure::Nothing) => (NOTHING, "nothing happened in time".to_owned()),
         };
         self.why = CString::new(why.replace('\0', " ")).unwrap_or_default();
         code
@@ -44,14 +44,14 @@ impl Handle {
 ///
 /// # Safety
 /// `s` is null or what `sluice_open` gave, not closed, and used by no other thread meanwhile.
-unsafe fn with(s: *mut Handle, call: impl FnOnce(&mut Connection) -> Result<(), Ended>) -> c_int {
+unsafe fn with(s: *mut ClientHandle, call: impl FnOnce(&mut Connection) -> Result<(), CallFailure>) -> c_int {
     // SAFETY: the caller's promise.
     let Some(handle) = (unsafe { s.as_mut() }) else { return MISUSE };
     let result = catch_unwind(AssertUnwindSafe(|| match &mut handle.connection {
         Some(connection) => call(connection),
-        None => Err(Ended::Away("this connection was never made".to_owned())),
+        None => Err(CallFailure::Away("this connection was never made".to_owned())),
     }));
-    let result = result.unwrap_or_else(|_| Err(Ended::Away("libsluice broke; this is its fault".to_owned())));
+    let result = result.unwrap_or_else(|_| Err(CallFailure::Away("libsluice broke; this is its fault".to_owned())));
     handle.went(result)
 }
 
@@ -60,11 +60,11 @@ unsafe fn with(s: *mut Handle, call: impl FnOnce(&mut Connection) -> Result<(), 
 /// # Safety
 /// `socket` is null or a C string; `s` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_open(socket: *const c_char, s: *mut *mut Handle) -> c_int {
+pub unsafe extern "C" fn sluice_open(socket: *const c_char, s: *mut *mut ClientHandle) -> c_int {
     if s.is_null() {
         return MISUSE;
     }
-    let mut handle = Box::new(Handle { connection: None, why: CString::default() });
+    let mut handle = Box::new(ClientHandle { connection: None, why: CString::default() });
     // SAFETY: the caller's promise about `socket`.
     let opened = unsafe { text_or_none(socket) }.and_then(Connection::open).map(|made| handle.connection = Some(made));
     let code = handle.went(opened);
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn sluice_open(socket: *const c_char, s: *mut *mut Handle)
 /// # Safety
 /// `s` is null or what `sluice_open` gave, and is never used again.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_close(s: *mut Handle) {
+pub unsafe extern "C" fn sluice_close(s: *mut ClientHandle) {
     if !s.is_null() {
         // SAFETY: it was made by `Box::into_raw` in `sluice_open`, and is given back once.
         drop(unsafe { Box::from_raw(s) });
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn sluice_close(s: *mut Handle) {
 /// # Safety
 /// `s` is null or what `sluice_open` gave, not closed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_why(s: *const Handle) -> *const c_char {
+pub unsafe extern "C" fn sluice_why(s: *const ClientHandle) -> *const c_char {
     // SAFETY: the caller's promise.
     unsafe { s.as_ref() }.map_or(c"there is no connection".as_ptr(), |handle| handle.why.as_ptr())
 }
@@ -101,13 +101,13 @@ pub unsafe extern "C" fn sluice_why(s: *const Handle) -> *const c_char {
 /// As the header says: `parts` holds `count`, texts are C strings or null where the header allows it, `made` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sluice_reserve(
-    s: *mut Handle,
-    parts: *const Part,
+    s: *mut ClientHandle,
+    parts: *const GivenPart,
     count: usize,
-    when: *const When,
+    when: *const GivenWhen,
     label: *const c_char,
     key: *const c_char,
-    made: *mut Reservation,
+    made: *mut GivenReservation,
 ) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe {
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn sluice_reserve(
             let mut ask = given::asked(parts, count, when)?;
             ask.label = text_or_none(label)?.unwrap_or_default().to_owned();
             ask.key = text_or_none(key)?.unwrap_or_default().to_owned();
-            put(made, Reservation::of(&connection.reserve(ask)?));
+            put(made, GivenReservation::of(&connection.reserve(ask)?));
             Ok(())
         })
     }
@@ -127,15 +127,15 @@ pub unsafe extern "C" fn sluice_reserve(
 /// As the header says: `resource` is a C string, `when` null or valid, `free` valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sluice_enquire(
-    s: *mut Handle,
+    s: *mut ClientHandle,
     resource: *const c_char,
-    when: *const When,
+    when: *const GivenWhen,
     free: *mut f64,
 ) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe {
         with(s, |connection| {
-            let part = Part { resource, amount: given::LEAST, at_least: 0.0, background: 0 };
+            let part = GivenPart { resource, amount: given::LEAST, at_least: 0.0, background: 0 };
             put(free, connection.enquire(given::asked(&part, 1, when)?)?);
             Ok(())
         })
@@ -148,10 +148,10 @@ pub unsafe extern "C" fn sluice_enquire(
 /// As the header says: `handle` is a C string, `flow` null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sluice_bind_flow(
-    s: *mut Handle,
+    s: *mut ClientHandle,
     handle: *const c_char,
     part: usize,
-    flow: *const Flow,
+    flow: *const GivenFlow,
 ) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe {
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn sluice_bind_flow(
 /// # Safety
 /// As the header says: `handle` is a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_bind_pid(s: *mut Handle, handle: *const c_char, part: usize, pid: u32) -> c_int {
+pub unsafe extern "C" fn sluice_bind_pid(s: *mut ClientHandle, handle: *const c_char, part: usize, pid: u32) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe {
         with(s, |connection| {
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn sluice_bind_pid(s: *mut Handle, handle: *const c_char, 
 /// # Safety
 /// As the header says: `handle` is a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_modify(s: *mut Handle, handle: *const c_char, part: usize, amount: f64) -> c_int {
+pub unsafe extern "C" fn sluice_modify(s: *mut ClientHandle, handle: *const c_char, part: usize, amount: f64) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe { with(s, |connection| connection.modify(text(handle)?, part, amount)) }
 }
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn sluice_modify(s: *mut Handle, handle: *const c_char, pa
 /// # Safety
 /// As the header says: `handle` is a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_extend(s: *mut Handle, handle: *const c_char, end_s: i64) -> c_int {
+pub unsafe extern "C" fn sluice_extend(s: *mut ClientHandle, handle: *const c_char, end_s: i64) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe { with(s, |connection| connection.extend(text(handle)?, given::end(end_s)?)) }
 }
@@ -201,11 +201,15 @@ pub unsafe extern "C" fn sluice_extend(s: *mut Handle, handle: *const c_char, en
 /// # Safety
 /// As the header says: `handle` is a C string, `now` null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_commit(s: *mut Handle, handle: *const c_char, now: *mut Reservation) -> c_int {
+pub unsafe extern "C" fn sluice_commit(
+    s: *mut ClientHandle,
+    handle: *const c_char,
+    now: *mut GivenReservation,
+) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe {
         with(s, |connection| {
-            put(now, Reservation::of(&connection.commit(text(handle)?)?));
+            put(now, GivenReservation::of(&connection.commit(text(handle)?)?));
             Ok(())
         })
     }
@@ -216,11 +220,11 @@ pub unsafe extern "C" fn sluice_commit(s: *mut Handle, handle: *const c_char, no
 /// # Safety
 /// As the header says: `handle` is a C string, `now` null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_show(s: *mut Handle, handle: *const c_char, now: *mut Reservation) -> c_int {
+pub unsafe extern "C" fn sluice_show(s: *mut ClientHandle, handle: *const c_char, now: *mut GivenReservation) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe {
         with(s, |connection| {
-            put(now, Reservation::of(&connection.show(text(handle)?)?));
+            put(now, GivenReservation::of(&connection.show(text(handle)?)?));
             Ok(())
         })
     }
@@ -231,7 +235,7 @@ pub unsafe extern "C" fn sluice_show(s: *mut Handle, handle: *const c_char, now:
 /// # Safety
 /// As the header says: `handle` is a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_cancel(s: *mut Handle, handle: *const c_char) -> c_int {
+pub unsafe extern "C" fn sluice_cancel(s: *mut ClientHandle, handle: *const c_char) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe { with(s, |connection| connection.cancel(text(handle)?)) }
 }
@@ -241,7 +245,7 @@ pub unsafe extern "C" fn sluice_cancel(s: *mut Handle, handle: *const c_char) ->
 /// # Safety
 /// `s` is null or what `sluice_open` gave, not closed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_follow(s: *mut Handle, after: u64) -> c_int {
+pub unsafe extern "C" fn sluice_follow(s: *mut ClientHandle, after: u64) -> c_int {
     // SAFETY: the caller's promise, passed on.
     unsafe { with(s, |connection| connection.follow(after)) }
 }
@@ -251,7 +255,7 @@ pub unsafe extern "C" fn sluice_follow(s: *mut Handle, after: u64) -> c_int {
 /// # Safety
 /// As the header says: `event` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_next_event(s: *mut Handle, timeout_ms: c_int, event: *mut Event) -> c_int {
+pub unsafe extern "C" fn sluice_next_event(s: *mut ClientHandle, timeout_ms: c_int, event: *mut Event) -> c_int {
     // SAFETY: the caller's promises, passed on.
     unsafe {
         with(s, |connection| {
@@ -268,9 +272,9 @@ pub unsafe extern "C" fn sluice_next_event(s: *mut Handle, timeout_ms: c_int, ev
 /// As the header says: `far_end` is a C string, `flow` valid, `number` and `granted` null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sluice_boomerang_reserve(
-    s: *mut Handle,
+    s: *mut ClientHandle,
     far_end: *const c_char,
-    flow: *const Flow,
+    flow: *const GivenFlow,
     forward_bps: u32,
     reverse_bps: u32,
     number: *mut u64,
@@ -280,8 +284,9 @@ pub unsafe extern "C" fn sluice_boomerang_reserve(
     unsafe {
         with(s, |connection| {
             let far_end = text(far_end)?;
-            let far_end = far_end.parse().map_err(|_| Ended::Misuse(format!("{far_end:?} is no address")))?;
-            let flow = flow.as_ref().ok_or_else(|| Ended::Misuse("a flow is needed".to_owned()))?.sites(far_end)?;
+            let far_end = far_end.parse().map_err(|_| CallFailure::Misuse(format!("{far_end:?} is no address")))?;
+            let flow =
+                flow.as_ref().ok_or_else(|| CallFailure::Misuse("a flow is needed".to_owned()))?.sites(far_end)?;
             let (session, rates) = connection.boomerang(far_end, flow, forward_bps, reverse_bps)?;
             put(number, session);
             put(granted, rates);
@@ -295,7 +300,7 @@ pub unsafe extern "C" fn sluice_boomerang_reserve(
 /// # Safety
 /// `s` is null or what `sluice_open` gave, not closed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sluice_boomerang_release(s: *mut Handle, number: u64) -> c_int {
+pub unsafe extern "C" fn sluice_boomerang_release(s: *mut ClientHandle, number: u64) -> c_int {
     // SAFETY: the caller's promise, passed on.
     unsafe { with(s, |connection| connection.release(number)) }
 }

@@ -176,7 +176,7 @@ pub struct DemoArgs {
     pub sim: bool,
     /// By which protocol the video is reserved
     #[arg(long, value_enum, default_value = "rsvp", conflicts_with = "sim")]
-    pub with: With,
+    pub with: ProtocolName,
     /// Show no progress
     #[arg(long)]
     pub silent: bool,
@@ -184,7 +184,7 @@ pub struct DemoArgs {
 
 /// A protocol that reserves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum With {
+pub enum ProtocolName {
     /// The sender announces, the receiver reserves
     Rsvp,
     /// The receiver reserves both directions by one ping

@@ -1,13 +1,13 @@
 //! `sluice ca`: the authority of a site, its certificates, and which of them are good no more.
 
 use crate::complain::Complaint;
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use terms::{Span, Time};
-use trust::{Authority, Identity, Request, Role};
+use trust::{Authority, CertificateRequest, CertificateRole, Identity};
 
 /// Where the authority of this machine lives unless said otherwise.
 const DIR: &str = "/etc/sluice/trust";
@@ -106,7 +106,7 @@ fn make(args: &CaArgs, now: Time) -> Result<ExitCode, Complaint> {
         return Ok(ExitCode::SUCCESS);
     }
     println!("{}: {}", args.dir.display(), if new { "a new authority" } else { "the authority that was there" });
-    let mut table = Table::new(&[("who", Align::Left), ("certificate", Align::Left), ("", Align::Left)]);
+    let mut table = TextTable::new(&[("who", Align::Left), ("certificate", Align::Left), ("", Align::Left)]);
     for (who, files, made) in rows {
         let how = if made { "made" } else { "was there" };
         table.row([who, files.certificate.display().to_string(), how.to_owned()]);
@@ -116,7 +116,7 @@ fn make(args: &CaArgs, now: Time) -> Result<ExitCode, Complaint> {
 }
 
 /// A certificate that was there is left alone, so it must have the groups that are asked for.
-fn has_groups(authority: &Authority, request: &Request) -> Result<(), Complaint> {
+fn has_groups(authority: &Authority, request: &CertificateRequest) -> Result<(), Complaint> {
     let file = authority.files_of(request.role, &request.name).certificate;
     let all = authority.list().map_err(complaint)?;
     let has = all.into_iter().find(|one| one.certificate == file).map(|one| one.identity.groups).unwrap_or_default();
@@ -129,25 +129,32 @@ fn has_groups(authority: &Authority, request: &Request) -> Result<(), Complaint>
 }
 
 /// What the arguments ask for.
-fn wanted(args: &CaArgs) -> Result<Vec<Request>, Complaint> {
-    let request =
-        |role, name: &str, hosts| Request { role, name: name.to_owned(), hosts, groups: Vec::new(), life: args.life };
+fn wanted(args: &CaArgs) -> Result<Vec<CertificateRequest>, Complaint> {
+    let request = |role, name: &str, hosts| CertificateRequest {
+        role,
+        name: name.to_owned(),
+        hosts,
+        groups: Vec::new(),
+        life: args.life,
+    };
     let brokers = if args.broker.is_empty() { own_names() } else { args.broker.clone() };
-    let mut wanted = vec![request(Role::Broker, "main", brokers)];
+    let mut wanted = vec![request(CertificateRole::Broker, "main", brokers)];
     let root = ["root".to_owned()];
     let operators = if args.operator.is_empty() { &root[..] } else { &args.operator };
-    for (role, names) in
-        [(Role::Operator, operators), (Role::Auditor, &args.auditor[..]), (Role::Requester, &args.requester[..])]
-    {
+    for (role, names) in [
+        (CertificateRole::Operator, operators),
+        (CertificateRole::Auditor, &args.auditor[..]),
+        (CertificateRole::Requester, &args.requester[..]),
+    ] {
         wanted.extend(names.iter().map(|name| request(role, name, Vec::new())));
     }
     for agent in &args.agent {
         let (name, host) = agent
             .split_once('=')
             .ok_or_else(|| Complaint::usage(format!("{agent:?}: an agent is NAME=HOST, as in maui=10.0.0.1")))?;
-        match wanted.iter_mut().find(|other| other.role == Role::Agent && other.name == name) {
+        match wanted.iter_mut().find(|other| other.role == CertificateRole::Agent && other.name == name) {
             Some(same) => same.hosts.push(host.to_owned()),
-            None => wanted.push(request(Role::Agent, name, vec![host.to_owned()])),
+            None => wanted.push(request(CertificateRole::Agent, name, vec![host.to_owned()])),
         }
     }
     for group in &args.group {
@@ -199,7 +206,7 @@ fn list(args: &CaArgs, now: Time) -> Result<ExitCode, Complaint> {
         ("days left", Align::Right),
         ("serial", Align::Left),
     ];
-    let mut table = Table::new(&head);
+    let mut table = TextTable::new(&head);
     for one in all {
         let days = one.identity.not_after.since(now).as_nanos() / 86_400_000_000_000;
         let is = state(&one.identity, one.revoked).to_owned();
@@ -214,7 +221,7 @@ fn revoke(args: &CaArgs, who: &str, now: Time) -> Result<ExitCode, Complaint> {
     let wrong =
         || Complaint::usage(format!("{who:?}: write ROLE/NAME, as in requester/alice; `sluice ca list` shows them"));
     let (role, name) = who.split_once('/').ok_or_else(wrong)?;
-    let role = Role::named(role).ok_or_else(wrong)?;
+    let role = CertificateRole::named(role).ok_or_else(wrong)?;
     let authority = Authority::open(&args.dir).map_err(complaint)?;
     let new = authority.revoke(role, name, now).map_err(complaint)?;
     let list = authority.revoked_file();

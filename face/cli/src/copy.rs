@@ -4,14 +4,14 @@ use crate::complain::Complaint;
 use crate::places::AgentArgs;
 use ::copy::Error;
 use ::copy::allowance::Allowance;
-use ::copy::booking::{Booking, Terms, Wish};
-use ::copy::receive::{Received, Store, serve};
-use ::copy::send::{Progress, Source, connect, send};
+use ::copy::booking::{Booking, Terms, TransferRequest};
+use ::copy::receive::{FinishedTransfer, TransferStore, serve};
+use ::copy::send::{FileSource, TransferProgress, connect, send};
 use api::book::{Instant as Stamp, ReservationDoc};
 use api::units::{parse_rate, parse_span};
 use clap::Args;
 use linux::clock::Clock;
-use linux::poll::Signals;
+use linux::poll::SignalFd;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -110,7 +110,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, Complaint> {
     }
     let (Some(path), Some(to)) = (&args.source, &args.to) else { return Err(Complaint::usage("copy what where?")) };
     let to = address(to)?;
-    let mut source = Source::open(path, args.name.as_deref())?;
+    let mut source = FileSource::open(path, args.name.as_deref())?;
     let wish = wish(args, &source)?;
     let allowance = Allowance::new();
     stop_on_signal(&allowance)?;
@@ -144,7 +144,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, Complaint> {
 /// Connects, binds, sends; and again where the connection broke.
 fn attempts(
     args: &CopyArgs,
-    source: &mut Source,
+    source: &mut FileSource,
     to: SocketAddr,
     allowance: &Allowance,
     booking: &mut Booking,
@@ -182,7 +182,7 @@ fn pause(allowance: &Allowance) -> Result<(), Error> {
     Ok(())
 }
 
-fn wish(args: &CopyArgs, source: &Source) -> Result<Wish, Complaint> {
+fn wish(args: &CopyArgs, source: &FileSource) -> Result<TransferRequest, Complaint> {
     let most = args.most.map(Rate::as_bps);
     let terms = match (&args.reservation, args.rate, &args.by) {
         (Some(handle), ..) => Terms::Existing { handle: handle.clone() },
@@ -192,7 +192,13 @@ fn wish(args: &CopyArgs, source: &Source) -> Result<Wish, Complaint> {
     };
     let rtt_ms = Some(args.rtt.as_nanos() as f64 / 1e6);
     let lasts = args.lasts.map(|span| span.as_nanos() as f64 / 1e9);
-    Ok(Wish { resource: args.resource.clone(), terms, lasts, rtt_ms, label: format!("copy {}", source.id()) })
+    Ok(TransferRequest {
+        resource: args.resource.clone(),
+        terms,
+        lasts,
+        rtt_ms,
+        label: format!("copy {}", source.id()),
+    })
 }
 
 /// A time of day, or a while from now.
@@ -226,7 +232,7 @@ fn granted(doc: &ReservationDoc) -> String {
 }
 
 fn receive(args: &CopyArgs, folder: &std::path::Path) -> Result<ExitCode, Complaint> {
-    let store = if args.discard { Store::Nowhere } else { Store::Folder(folder.to_owned()) };
+    let store = if args.discard { TransferStore::Nowhere } else { TransferStore::Folder(folder.to_owned()) };
     if !args.discard && !folder.is_dir() {
         return Err(Complaint::world(format!("{} is no folder", folder.display())));
     }
@@ -234,7 +240,7 @@ fn receive(args: &CopyArgs, folder: &std::path::Path) -> Result<ExitCode, Compla
         .map_err(|error| Complaint::world(format!("cannot listen on {}: {error}", args.listen)))?;
     eprintln!("sluice: receiving on {}", args.listen);
     let json = args.json;
-    let tell = move |received: Received| match (&received.result, json) {
+    let tell = move |received: FinishedTransfer| match (&received.result, json) {
         (Ok(bytes), true) => println!("{}", json!({ "name": received.name, "bytes": bytes, "from": received.from })),
         (Ok(bytes), false) => println!("{} {} from {}, compared", received.name, size(*bytes), received.from),
         (Err(error), _) => eprintln!("sluice: from {}: {error}", received.from),
@@ -244,7 +250,7 @@ fn receive(args: &CopyArgs, folder: &std::path::Path) -> Result<ExitCode, Compla
 }
 
 fn stop_on_signal(allowance: &Allowance) -> Result<(), Complaint> {
-    let mut signals = Signals::take(&ENDING).map_err(|failed| Complaint::world(failed.to_string()))?;
+    let mut signals = SignalFd::take(&ENDING).map_err(|failed| Complaint::world(failed.to_string()))?;
     let allowance = allowance.clone();
     std::thread::spawn(move || {
         while signals.take_next().is_none() {
@@ -267,7 +273,7 @@ impl Meter {
         Meter { shown: wanted && std::io::stderr().is_terminal(), last: None, begun: None }
     }
 
-    fn tell(&mut self, progress: Progress) {
+    fn tell(&mut self, progress: TransferProgress) {
         let now = Instant::now();
         self.begun.get_or_insert((now, progress.done));
         let (at, done) = *self.last.get_or_insert((now, progress.done));

@@ -8,13 +8,13 @@ pub mod json;
 
 use crate::complain::Complaint;
 use crate::rsvp::args::DecodeArgs;
-use ::lab::capture::{Capture, Record, frame};
+use ::lab::capture::{CaptureFile, CapturedPacket, frame};
 use json::Json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use wire::Message;
-use wire::describe::{Value, Visitor};
+use wire::describe::{FieldValue, Visitor};
 use wire::iana::IPPROTO_RSVP;
 use wire::ip::Packet;
 
@@ -55,7 +55,7 @@ fn hex(args: &DecodeArgs, out: &mut impl Write) -> Result<std::io::Result<()>, C
 fn pcap(file: &Path, out: &mut impl Write) -> Result<std::io::Result<()>, Complaint> {
     let mut bytes = Vec::new();
     open(Some(file))?.read_to_end(&mut bytes).map_err(|e| unreadable(Some(file), &e))?;
-    let capture = Capture::new(&bytes)
+    let capture = CaptureFile::new(&bytes)
         .map_err(|what| Complaint::world(format!("{}: {what}: give a pcap or pcapng file", file.display())))?;
     for record in capture {
         let said = match record {
@@ -126,9 +126,9 @@ pub fn said(bytes: &[u8], base: usize) -> Json {
     let mut json = wrong(fault.what, base + fault.offset);
     if let Some(answer) = fault.answer {
         json.record(Some("answer"));
-        json.field("Error_Code", Value::Number(u64::from(answer.code)));
-        json.field("Error_Value", Value::Number(u64::from(answer.value)));
-        json.field("meaning", Value::Text(wire::iana::error::name(answer.code)));
+        json.field("Error_Code", FieldValue::Number(u64::from(answer.code)));
+        json.field("Error_Value", FieldValue::Number(u64::from(answer.value)));
+        json.field("meaning", FieldValue::Text(wire::iana::error::name(answer.code)));
         json.end();
     }
     json
@@ -147,22 +147,22 @@ fn may_be_rsvp(bytes: &[u8]) -> bool {
 }
 
 /// What the message in an IP packet says, with the packet's own header and its place in the capture.
-fn packet(bytes: &[u8], record: Option<&Record<'_>>) -> String {
+fn packet(bytes: &[u8], record: Option<&CapturedPacket<'_>>) -> String {
     let mut json = match Packet::parse(bytes) {
         Ok(packet) => {
             let mut json = inside(bytes, &packet);
             json.record(Some("ip"));
-            json.field("src", Value::Address(packet.src()));
-            json.field("dst", Value::Address(packet.dst()));
-            json.field("ttl", Value::Number(u64::from(packet.ttl())));
-            json.field("router_alert", Value::Flag(packet.router_alert().is_some()));
+            json.field("src", FieldValue::Address(packet.src()));
+            json.field("dst", FieldValue::Address(packet.dst()));
+            json.field("ttl", FieldValue::Number(u64::from(packet.ttl())));
+            json.field("router_alert", FieldValue::Flag(packet.router_alert().is_some()));
             json.end();
             json
         }
         Err(fault) => wrong(fault.what, fault.offset),
     };
     if let Some(record) = record {
-        json.field("packet", Value::Number(record.number));
+        json.field("packet", FieldValue::Number(record.number));
         json.time("time", record.nanos);
     }
     json.finish()
@@ -186,7 +186,7 @@ fn error(what: &str, offset: usize) -> String {
 
 pub fn wrong(what: &str, offset: usize) -> Json {
     let mut json = Json::new();
-    json.field("error", Value::Text(what));
-    json.field("offset", Value::Number(offset as u64));
+    json.field("error", FieldValue::Text(what));
+    json.field("offset", FieldValue::Number(offset as u64));
     json
 }

@@ -4,9 +4,9 @@ mod disk;
 
 use crate::args::DoctorArgs;
 use crate::complain::Complaint;
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use daemon::{AgentConfig, role};
-use linux::doctor::{self, Finding, Report, Warning};
+use linux::doctor::{self, DoctorFinding, DoctorReport, Warning};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -37,8 +37,8 @@ fn undeclared(file: &Path) -> Vec<Warning> {
     }
 }
 
-fn as_json(report: &Report) -> serde_json::Value {
-    let finding = |f: &Finding| {
+fn as_json(report: &DoctorReport) -> serde_json::Value {
+    let finding = |f: &DoctorFinding| {
         serde_json::json!({
             "area": f.area, "name": f.name, "there": f.there, "used_for": f.used_for, "instead": f.instead, "detail": f.detail,
         })
@@ -60,10 +60,10 @@ fn as_json(report: &Report) -> serde_json::Value {
     })
 }
 
-fn print(report: &Report) {
+fn print(report: &DoctorReport) {
     println!("kernel {}\n", report.kernel);
     let head = [("", Align::Left), ("what", Align::Left), ("is", Align::Left), ("used for; or instead", Align::Left)];
-    let mut table = Table::new(&head);
+    let mut table = TextTable::new(&head);
     let mut area = "";
     for finding in &report.findings {
         let first = if finding.area == area { "" } else { finding.area };
@@ -78,7 +78,7 @@ fn print(report: &Report) {
     print!("{table}");
     if !report.echo_paths.is_empty() {
         println!("\nBoomerang's fast path ([boomerang] fast_path = \"auto\") would hang here");
-        let mut table = Table::new(&[("interface", Align::Left), ("how", Align::Left)]);
+        let mut table = TextTable::new(&[("interface", Align::Left), ("how", Align::Left)]);
         for path in &report.echo_paths {
             table.row([path.interface.clone(), path.says().to_owned()]);
         }

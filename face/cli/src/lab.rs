@@ -1,14 +1,14 @@
 //! `sluice demo` and `sluice lab ...`: the experiments of the laboratory.
 
-use crate::args::{Cli, Command, DemoArgs, LabCommand, LabReportArgs, LabRunArgs, With};
+use crate::args::{Cli, Command, DemoArgs, LabCommand, LabReportArgs, LabRunArgs, ProtocolName};
 use crate::complain::{Complaint, INTERRUPTED};
-use ::lab::demo::{self, DemoOptions, Report};
+use ::lab::demo::{self, DemoOptions, DemoReport};
 use ::lab::error::Error;
-use ::lab::experiment::{self, Experiment, Finding, Options};
+use ::lab::experiment::{self, Experiment, Finding, RunOptions};
 use ::lab::patience::Patience;
 use ::lab::setup;
 use ::lab::trial::{self, excess, kill_receiver, kill_router};
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use clap::Parser;
 use daemon::testbed::UpOptions;
 use serde::Serialize;
@@ -28,8 +28,8 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Complaint> {
     let mut options = if args.quick { DemoOptions::quick(up) } else { DemoOptions::full(up, args.out.clone()) };
     options.progress = !args.silent;
     options.with = match args.with {
-        With::Rsvp => demo::With::Rsvp,
-        With::Boomerang => demo::With::Boomerang,
+        ProtocolName::Rsvp => demo::VideoProtocol::Rsvp,
+        ProtocolName::Boomerang => demo::VideoProtocol::Boomerang,
     };
     let report = match demo::run(&options, &patience) {
         Err(Error::Interrupted) => return Ok(interrupted()),
@@ -39,7 +39,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Complaint> {
 }
 
 /// Prints what the demonstration found.
-fn show(report: &Report, out: Option<&Path>, json: bool) -> ExitCode {
+fn show(report: &DemoReport, out: Option<&Path>, json: bool) -> ExitCode {
     print!("{}", report.text());
     if let Some(out) = out {
         println!("figures, table and values: {}", out.display());
@@ -84,7 +84,7 @@ fn list(json: bool) -> Result<ExitCode, Complaint> {
         return Ok(ExitCode::SUCCESS);
     }
     let left = Align::Left;
-    let mut table = Table::new(&[("experiment", left), ("takes", left), ("what it shows", left)]);
+    let mut table = TextTable::new(&[("experiment", left), ("takes", left), ("what it shows", left)]);
     for found in experiment::ALL {
         table.row([found.name, found.takes, found.about].map(str::to_string));
         table.row(["", "", &format!("  {}", found.source)].map(str::to_string));
@@ -121,7 +121,7 @@ fn run_named(args: &LabRunArgs) -> Result<ExitCode, Complaint> {
 fn one(found: &Experiment, args: &LabRunArgs, out: &Path) -> Result<Finding, Error> {
     let patience = Patience::until_signalled()?;
     let (quick, seeds, progress) = (args.quick, args.seeds, !args.silent);
-    let options = Options { quick, seeds, out: Some(out.to_path_buf()), progress, patience, fresh: args.fresh };
+    let options = RunOptions { quick, seeds, out: Some(out.to_path_buf()), progress, patience, fresh: args.fresh };
     experiment::run(found, &options)
 }
 
@@ -150,7 +150,7 @@ fn report(args: &LabReportArgs) -> Result<ExitCode, Complaint> {
         let kept = Finding::read(&folder);
         if kept.is_none() && args.run {
             let (out, patience) = (Some(folder.clone()), Patience::until_signalled()?);
-            experiment::run(experiment, &Options { out, patience, progress: true, ..Options::quick() })?;
+            experiment::run(experiment, &RunOptions { out, patience, progress: true, ..RunOptions::quick() })?;
         }
         match Finding::read(&folder) {
             Some(finding) => found.push((finding, folder)),

@@ -3,10 +3,10 @@
 
 use crate::complain::Complaint;
 use api::client::Client;
-use api::place::{Papers, Place};
+use api::place::{Endpoint, Papers};
 use clap::Args;
 use linux::clock::Clock;
-use rest::client::Door;
+use rest::client::BrokerEndpoint;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,13 +40,13 @@ pub struct PapersArgs {
 
 impl PapersArgs {
     /// The place that a text names.
-    pub fn place(&self, text: &str) -> Result<Place, Complaint> {
-        Place::parse(text, &self.papers(), now()).map_err(Complaint::usage)
+    pub fn place(&self, text: &str) -> Result<Endpoint, Complaint> {
+        Endpoint::parse(text, &self.papers(), now()).map_err(Complaint::usage)
     }
 
     /// The broker that a text names.
-    fn door(&self, text: &str) -> Result<Door, Complaint> {
-        Door::parse(text, &self.papers(), now()).map_err(Complaint::usage)
+    fn door(&self, text: &str) -> Result<BrokerEndpoint, Complaint> {
+        BrokerEndpoint::parse(text, &self.papers(), now()).map_err(Complaint::usage)
     }
 
     fn papers(&self) -> Papers {
@@ -79,7 +79,7 @@ pub struct BookArgs {
 impl BookArgs {
     /// The broker that is meant, if it is one: what the command line says goes before the environment. `path`: only a broker can
     /// do what is asked, so that without a word it is this machine's own.
-    pub fn broker(&self, path: bool) -> Result<Option<Door>, Complaint> {
+    pub fn broker(&self, path: bool) -> Result<Option<BrokerEndpoint>, Complaint> {
         let text = match &self.broker {
             None if self.agent.is_said() => return Ok(None),
             None => from_environment("SLUICE_BROKER"),
@@ -87,7 +87,7 @@ impl BookArgs {
         };
         match text {
             Some(text) => self.agent.papers.door(&text).map(Some),
-            None => Ok(path.then(Door::own)),
+            None => Ok(path.then(BrokerEndpoint::own)),
         }
     }
 }
@@ -99,19 +99,19 @@ impl AgentArgs {
     }
 
     /// The agent that is meant.
-    pub fn place(&self) -> Result<Place, Complaint> {
+    pub fn place(&self) -> Result<Endpoint, Complaint> {
         if let Some(node) = &self.node {
-            return find_node(Path::new(api::places::TESTBEDS), node).map(Place::Socket);
+            return find_node(Path::new(api::places::TESTBEDS), node).map(Endpoint::Socket);
         }
         match self.written() {
             Some(text) => self.papers.place(&text),
-            None => Ok(Place::Socket(api::places::AGENT_SOCKET.into())),
+            None => Ok(Endpoint::Socket(api::places::AGENT_SOCKET.into())),
         }
     }
 
     /// Whether it is on another machine.
     pub fn is_remote(&self) -> bool {
-        self.node.is_none() && self.written().is_some_and(|text| Place::is_remote(&text))
+        self.node.is_none() && self.written().is_some_and(|text| Endpoint::is_remote(&text))
     }
 
     /// What `--socket` says, or the environment where the command line names nobody.

@@ -2,7 +2,7 @@
 
 use crate::complain::Complaint;
 use ::lab::plane::NodeKind;
-use ::lab::plane::{self, Report, TreeFile, charts};
+use ::lab::plane::{self, PlaneReport, TreeFile, charts};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,7 +92,7 @@ fn play(args: &PlaneArgs) -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn draw(folder: &Path, report: &Report) -> Result<(), Complaint> {
+fn draw(folder: &Path, report: &PlaneReport) -> Result<(), Complaint> {
     std::fs::create_dir_all(folder)
         .map_err(|e| Complaint::world(format!("cannot make the folder {}: {e}", folder.display())))?;
     for (name, chart) in charts::all(report) {

@@ -3,11 +3,11 @@
 use crate::complain::{Complaint, INTERRUPTED};
 use ::lab::error::Error;
 use ::lab::patience::Patience;
-use ::lab::profile::blackbox::{self, Plan};
+use ::lab::profile::blackbox::{self, BlackboxPlan};
 use ::lab::profile::ends;
 use ::lab::profile::tester::Tester;
 use ::lab::profile::transit::Protocol;
-use ::lab::profile::{self, Options};
+use ::lab::profile::{self, ProfileOptions};
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -123,7 +123,7 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Complaint> {
 }
 
 fn tables(args: &ProfileArgs, patience: &Patience) -> Result<(), Error> {
-    let options = Options { quick: args.quick, progress: !args.silent };
+    let options = ProfileOptions { quick: args.quick, progress: !args.silent };
     let report = profile::run(&options, patience)?;
     print!("{}", report.text());
     report.write(&args.out)?;
@@ -141,7 +141,7 @@ fn black_box(args: &BenchArgs, patience: &Patience) -> Result<(), Error> {
     };
     let [(at_up, up), (at_down, down)] = ends::choose(args.target, args.from.as_deref(), args.to.as_deref())?;
     let mut tester = Tester::new((&at_up, up), (&at_down, down), args.target, args.behind)?;
-    let plan = Plan::new(protocol, args.quick, args.sessions);
+    let plan = BlackboxPlan::new(protocol, args.quick, args.sessions);
     let mut say = |line: String| {
         if !args.silent {
             eprintln!("{line}");

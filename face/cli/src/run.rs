@@ -11,7 +11,7 @@ use api::book::{AskDoc, BindingDoc, BookAnswer, ChangeDoc, Instant as Stamp, Par
 use api::client::Client;
 use api::units;
 use clap::Args;
-use linux::poll::Signals;
+use linux::poll::SignalFd;
 use linux::process::ProcessId;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -175,7 +175,7 @@ fn bind(client: &mut Client, mut found: ReservationDoc, pid: u32) -> Result<(), 
 fn attend(args: &RunArgs, client: &mut Client, handle: &str, child: &mut Child) -> Result<ExitStatus, Complaint> {
     // The terminal tells the command too; who ends only us is passed on. The command has the signals that it was
     // started with.
-    let mut signals = Signals::take(&[SIGINT, SIGTERM]).map_err(|failed| Complaint::world(failed.to_string()))?;
+    let mut signals = SignalFd::take(&[SIGINT, SIGTERM]).map_err(|failed| Complaint::world(failed.to_string()))?;
     let process = ProcessId::of(child.id());
     let send = |signal| process.map_or(Ok(()), |process| process.signal(signal));
     if args.verbose {

@@ -7,7 +7,7 @@ use crate::complain::Complaint;
 use crate::watch::{flow, rate, wanted};
 use api::agent::{Answer, InterfaceRow, Request, ReservationRow, Status};
 use api::book::{BookFilter, ReservationDoc};
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -73,8 +73,8 @@ fn print(status: &Status, booked: &[ReservationDoc]) {
     }
 }
 
-fn interfaces(rows: &[InterfaceRow]) -> Table {
-    let mut table = Table::new(&[
+fn interfaces(rows: &[InterfaceRow]) -> TextTable {
+    let mut table = TextTable::new(&[
         ("interface", Align::Left),
         ("address", Align::Left),
         ("link", Align::Right),
@@ -98,8 +98,8 @@ fn interfaces(rows: &[InterfaceRow]) -> Table {
 }
 
 /// Reservations, four words each: asked, admitted, installed, measured.
-pub fn reservations(rows: &[ReservationRow]) -> Table {
-    let mut table = Table::new(&[
+pub fn reservations(rows: &[ReservationRow]) -> TextTable {
+    let mut table = TextTable::new(&[
         ("flow", Align::Left),
         ("out by", Align::Left),
         ("asked", Align::Left),

@@ -3,7 +3,7 @@
 use crate::args::{DownArgs, UpArgs};
 use crate::complain::Complaint;
 use api::places::TESTBEDS;
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use daemon::testbed::{self, NodeUp, UpError, UpOptions};
 use daemon::topology::TestbedFile;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub fn up(args: &UpArgs) -> Result<ExitCode, Complaint> {
     }
     let head =
         [("node", Align::Left), ("namespace", Align::Left), ("agent", Align::Right), ("interfaces", Align::Left)];
-    let mut table = Table::new(&head);
+    let mut table = TextTable::new(&head);
     for node in &nodes {
         let mut cells = Some((node.name.clone(), node.namespace.clone(), format!("pid {}", node.agent.pid)));
         for interface in &node.interfaces {

@@ -6,7 +6,7 @@ use ::lab::crash;
 use ::lab::error::Error;
 use ::lab::load;
 use ::lab::patience::Patience;
-use ::lab::torture::{self, Options};
+use ::lab::torture::{self, TortureOptions};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -152,7 +152,7 @@ fn under_load(args: &LoadArgs) -> Result<ExitCode, Complaint> {
     });
     let rounds = if args.plant_loss || args.short { 1 } else { 2 };
     let program = std::env::current_exe()?;
-    let options = load::Options {
+    let options = load::LoadOptions {
         length,
         program,
         progress: !args.silent,
@@ -173,7 +173,7 @@ fn under_load(args: &LoadArgs) -> Result<ExitCode, Complaint> {
 
 fn crash(args: &CrashArgs) -> Result<ExitCode, Complaint> {
     let program = std::env::current_exe()?;
-    let options = crash::Options { cycles: args.cycles, seed: args.seed, program, progress: !args.silent };
+    let options = crash::CrashOptions { cycles: args.cycles, seed: args.seed, program, progress: !args.silent };
     let (report, told) = crash::run(&options, &Patience::until_signalled()?)?;
     print!("{}", told.text());
     if args.json {
@@ -186,13 +186,13 @@ fn anomalies(args: &AnomaliesArgs) -> Result<ExitCode, Complaint> {
     let faults = if args.quick { Some(QUICK) } else { args.faults };
     let program = std::env::current_exe()?;
     let (part, progress, plant) = (args.part, !args.silent, args.plant);
-    let options = anomalies::Options { program, faults, part, progress, plant };
+    let options = anomalies::AnomalyOptions { program, faults, part, progress, plant };
     let (report, findings) = anomalies::run(&options, &Patience::until_signalled()?)?;
     findings.iter().for_each(|finding| println!("{finding}"));
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(|error| Complaint::world(error.to_string()))?);
     } else {
-        let anomalies::Report { faults, lost, stuck } = report;
+        let anomalies::AnomalyReport { faults, lost, stuck } = report;
         println!("{faults} faults: {lost} lost, {stuck} stuck");
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -201,7 +201,7 @@ fn anomalies(args: &AnomaliesArgs) -> Result<ExitCode, Complaint> {
 fn soft_state(args: &SoftStateArgs) -> Result<ExitCode, Complaint> {
     let patience = Patience::until_signalled()?;
     let (days, first, record, progress) = (args.days, args.seed, args.record.clone(), !args.silent);
-    let report = match torture::soft_state(&Options { days, first, record, progress }, &patience) {
+    let report = match torture::soft_state(&TortureOptions { days, first, record, progress }, &patience) {
         Err(Error::Interrupted) => {
             eprintln!("sluice: stopped; with --record the same command goes on where it was");
             return Ok(ExitCode::from(INTERRUPTED));

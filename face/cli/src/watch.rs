@@ -1,13 +1,13 @@
 //! `sluice watch`: events as they happen.
 
 use crate::args::WatchArgs;
-use crate::book::desk::Failed;
+use crate::book::booking_client::BookingError;
 use crate::book::times::Calendar;
 use crate::complain::Complaint;
 use api::agent::{Answer, BookAnswer, EventDoc, FlowSpecDoc, Request, SenderId, SessionId, TspecDoc};
 use api::client::Error;
 use rest::client as broker;
-use rest::client::{Heard, Listener};
+use rest::client::{Listener, StreamItem};
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ const AWAY: Duration = Duration::from_secs(1);
 /// Streams events until the time is over or the agent goes; a broker that goes is waited for.
 pub fn run(args: &WatchArgs) -> Result<ExitCode, Complaint> {
     match args.book.broker(false)? {
-        Some(door) => of_broker(&broker::Client::new(door), args),
+        Some(door) => of_broker(&broker::BrokerClient::new(door), args),
         None => of_agent(args),
     }
 }
@@ -65,11 +65,11 @@ fn ends(args: &WatchArgs) -> Option<Instant> {
 
 /// What a broker tells, or that it went away.
 enum Told {
-    Heard(String, Heard),
+    Heard(String, StreamItem),
     Gone(broker::Error),
 }
 
-fn of_broker(client: &broker::Client, args: &WatchArgs) -> Result<ExitCode, Complaint> {
+fn of_broker(client: &broker::BrokerClient, args: &WatchArgs) -> Result<ExitCode, Complaint> {
     let end = ends(args);
     let mut place = args.after.clone();
     // What is wrong with the first call is wrong with every other.
@@ -112,7 +112,7 @@ fn of_broker(client: &broker::Client, args: &WatchArgs) -> Result<ExitCode, Comp
 
 fn said(error: broker::Error, args: &WatchArgs) -> Complaint {
     match Calendar::here(None) {
-        Ok(calendar) => Failed::from(error).complaint(&[], &calendar, args.json),
+        Ok(calendar) => BookingError::from(error).complaint(&[], &calendar, args.json),
         Err(bad) => Complaint::usage(bad),
     }
 }
@@ -132,11 +132,13 @@ fn tell(mut listener: Listener, to: &Sender<Told>) {
     }
 }
 
-fn print_heard(place: &str, heard: &Heard, json: bool) {
+fn print_heard(place: &str, heard: &StreamItem, json: bool) {
     match heard {
-        Heard::Begins => {}
-        Heard::Lost { agent } => eprintln!("sluice: events of {agent} are not kept any more, and are missing here"),
-        Heard::Event(event) => {
+        StreamItem::Begins => {}
+        StreamItem::Lost { agent } => {
+            eprintln!("sluice: events of {agent} are not kept any more, and are missing here")
+        }
+        StreamItem::Event(event) => {
             let at_ns = event.event.at.0.as_nanos();
             if json {
                 let mut doc = serde_json::json!({ "at_ns": at_ns, "id": place, "event": event });

@@ -1,11 +1,11 @@
 //! `sluice profile bench` as a user calls it: the three limits of a node that is only known by its address.
 
-use lab::profile::line::{Agent, Line};
+use lab::profile::line::{ProfiledAgent, ProfiledLine};
 use lab::profile::packets;
 use std::process::{Command, Output};
 use terms::Rate;
 
-fn black_box(line: &Line, more: &[&str]) -> Output {
+fn black_box(line: &ProfiledLine, more: &[&str]) -> Output {
     let from = format!("{}:up", line.upstream.name());
     let to = format!("{}:up", line.downstream.name());
     let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
@@ -18,11 +18,11 @@ fn a_node_is_measured_by_its_address_alone() {
     if let Err(error) = lab::bed::Bed::possible() {
         return bench::skipped(error);
     }
-    let line = Line::new().unwrap();
+    let line = ProfiledLine::new().unwrap();
     let nobody = black_box(&line, &["--sessions", "32"]);
     let complaint = String::from_utf8_lossy(&nobody.stderr).into_owned();
     assert!(!nobody.status.success() && complaint.contains("does not speak RSVP"), "{complaint}");
-    let _agent = Agent::start(&line, Rate::from_mbps(1_000), packets::CONFIG).unwrap();
+    let _agent = ProfiledAgent::start(&line, Rate::from_mbps(1_000), packets::CONFIG).unwrap();
     for protocol in ["rsvp", "boomerang"] {
         let out = black_box(&line, &["--sessions", "32", "--protocol", protocol, "--json"]);
         let (said, progress) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));

@@ -14,7 +14,7 @@ use api::book::{
     Instant as Stamp, PartDoc, PartRow, ReservationDoc, VolumeDoc,
 };
 use api::client::Client;
-use api::place::Place;
+use api::place::Endpoint;
 use linux::clock::Clock;
 use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
@@ -70,7 +70,7 @@ pub enum Terms {
 
 /// A request for a transfer.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Wish {
+pub struct TransferRequest {
     /// `net/IFACE` of the agent that the file passes; `None`: its only one.
     pub resource: Option<String>,
     /// On what terms.
@@ -86,7 +86,7 @@ pub struct Wish {
 /// A reservation that a transfer has.
 #[derive(Debug)]
 pub struct Booking {
-    place: Place,
+    place: Endpoint,
     client: Client,
     handle: String,
     part: usize,
@@ -101,7 +101,12 @@ impl Booking {
     ///
     /// # Errors
     /// [`Error::Refused`] with the book's reason and what would be possible; the agent does not answer.
-    pub fn make(place: &Place, wish: &Wish, bytes: u64, to: &SocketAddr) -> Result<(Booking, ReservationDoc), Error> {
+    pub fn make(
+        place: &Endpoint,
+        wish: &TransferRequest,
+        bytes: u64,
+        to: &SocketAddr,
+    ) -> Result<(Booking, ReservationDoc), Error> {
         let mut client = Client::reach(place)?;
         let seen = follow(&mut client, None)?;
         let doc = match &wish.terms {
@@ -204,7 +209,7 @@ impl Booking {
     }
 }
 
-fn create(client: &mut Client, wish: &Wish, bytes: u64, to: &SocketAddr) -> Result<ReservationDoc, Error> {
+fn create(client: &mut Client, wish: &TransferRequest, bytes: u64, to: &SocketAddr) -> Result<ReservationDoc, Error> {
     let resource = match &wish.resource {
         Some(resource) => resource.clone(),
         None => only_network(client, to)?,
@@ -344,7 +349,7 @@ fn is_over(state: &str) -> bool {
 
 /// Hears what the book says of a reservation.
 struct Listener {
-    place: Place,
+    place: Endpoint,
     client: Option<Client>,
     handle: String,
     part: usize,

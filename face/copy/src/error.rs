@@ -1,6 +1,6 @@
 //! Why a transfer did not come about, or not to its end.
 
-use linux::error::Failed;
+use linux::error::SystemError;
 use std::fmt;
 use std::io;
 
@@ -41,8 +41,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<Failed> for Error {
-    fn from(failed: Failed) -> Error {
+impl From<SystemError> for Error {
+    fn from(failed: SystemError) -> Error {
         Error::World(failed.to_string())
     }
 }

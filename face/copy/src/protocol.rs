@@ -26,7 +26,7 @@ const LONGEST_NAME: usize = 200;
 
 /// The sender's first word.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Hello {
+pub struct SenderHello {
     /// [`VERSION`].
     pub sluice_copy: u32,
     /// What the file is called there; no path.
@@ -40,7 +40,7 @@ pub struct Hello {
 /// The receiver's answers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ReceiverReply {
     /// So much is there already.
     Offset(u64),
     /// All is there, and it is what was sent.
@@ -49,7 +49,7 @@ pub enum Answer {
     Error(String),
 }
 
-impl Hello {
+impl SenderHello {
     /// What is wrong with it.
     pub fn fault(&self) -> Option<String> {
         let name = &self.name;
@@ -108,8 +108,8 @@ pub fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn hello(name: &str) -> Hello {
-        Hello { sluice_copy: VERSION, name: name.into(), bytes: 5, id: "0".repeat(32) }
+    fn hello(name: &str) -> SenderHello {
+        SenderHello { sluice_copy: VERSION, name: name.into(), bytes: 5, id: "0".repeat(32) }
     }
 
     #[test]
@@ -120,21 +120,21 @@ mod tests {
         for name in ["", "..", ".hidden", "a/b", "/etc/passwd", "a\\b", "a\nb", "a\0b", long.as_str()] {
             assert!(hello(name).fault().is_some(), "{name:?}");
         }
-        assert!(Hello { sluice_copy: 2, ..hello("a") }.fault().is_some());
-        assert!(Hello { bytes: LARGEST + 1, ..hello("a") }.fault().is_some());
-        assert!(Hello { id: "../x".into(), ..hello("a") }.fault().is_some());
+        assert!(SenderHello { sluice_copy: 2, ..hello("a") }.fault().is_some());
+        assert!(SenderHello { bytes: LARGEST + 1, ..hello("a") }.fault().is_some());
+        assert!(SenderHello { id: "../x".into(), ..hello("a") }.fault().is_some());
     }
 
     #[test]
     fn lines_come_back_and_nonsense_is_an_error() {
         let mut wire = Vec::new();
-        say(&mut wire, &Answer::Offset(7)).expect("said");
+        say(&mut wire, &ReceiverReply::Offset(7)).expect("said");
         wire.extend(b"rest");
         let mut from = wire.as_slice();
-        assert_eq!(hear::<Answer>(&mut from).expect("heard"), Answer::Offset(7));
+        assert_eq!(hear::<ReceiverReply>(&mut from).expect("heard"), ReceiverReply::Offset(7));
         assert_eq!(from, b"rest");
         for nonsense in [&b"\n"[..], b"{}\n", b"{\"offset\":-1}\n", b"no end", &[b'x'; LONGEST + 2], b"\xff\xfe\n"] {
-            assert!(hear::<Answer>(&mut &*nonsense).is_err());
+            assert!(hear::<ReceiverReply>(&mut &*nonsense).is_err());
         }
     }
 }

@@ -4,7 +4,7 @@
 //! stays, and the next transfer of the same file goes on there.
 
 use crate::error::Error;
-use crate::protocol::{Answer, BLOCK, DIGEST, Hello, hear, say};
+use crate::protocol::{BLOCK, DIGEST, ReceiverReply, SenderHello, hear, say};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// Where what arrives goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Store {
+pub enum TransferStore {
     /// Into this folder.
     Folder(PathBuf),
     /// Nowhere: it is counted and compared only.
@@ -33,7 +33,7 @@ pub enum Store {
 
 /// A transfer that came to its end, one way or the other.
 #[derive(Debug)]
-pub struct Received {
+pub struct FinishedTransfer {
     /// From whom.
     pub from: SocketAddr,
     /// What it was called, as far as that was said.
@@ -46,7 +46,11 @@ pub struct Received {
 ///
 /// # Errors
 /// The listener broke.
-pub fn serve(listener: &TcpListener, store: &Store, tell: impl Fn(Received) + Send + Sync) -> Result<(), Error> {
+pub fn serve(
+    listener: &TcpListener,
+    store: &TransferStore,
+    tell: impl Fn(FinishedTransfer) + Send + Sync,
+) -> Result<(), Error> {
     let under_way = UnderWay::default();
     let (tell, under_way) = (&tell, &under_way);
     std::thread::scope(|scope| {
@@ -55,13 +59,16 @@ pub fn serve(listener: &TcpListener, store: &Store, tell: impl Fn(Received) + Se
             let seat = under_way.sit(&stream);
             let Some(seat) = seat else {
                 // Told if it can be told; either way it ends here.
-                let _ = say(&mut &stream, &Answer::Error(format!("{MOST} transfers are under way: try again later")));
+                let _ = say(
+                    &mut &stream,
+                    &ReceiverReply::Error(format!("{MOST} transfers are under way: try again later")),
+                );
                 continue;
             };
             scope.spawn(move || {
                 let (name, result) = take_on(stream, store, under_way, &seat);
                 under_way.rise(&seat);
-                tell(Received { from, name, result });
+                tell(FinishedTransfer { from, name, result });
             });
         }
     })
@@ -129,12 +136,17 @@ impl UnderWay {
 }
 
 /// Takes one transfer.
-pub fn take(stream: TcpStream, store: &Store, under_way: &UnderWay) -> (String, Result<u64, Error>) {
+pub fn take(stream: TcpStream, store: &TransferStore, under_way: &UnderWay) -> (String, Result<u64, Error>) {
     let seat = Seat::of(&stream);
     take_on(stream, store, under_way, &seat)
 }
 
-fn take_on(mut stream: TcpStream, store: &Store, under_way: &UnderWay, seat: &Seat) -> (String, Result<u64, Error>) {
+fn take_on(
+    mut stream: TcpStream,
+    store: &TransferStore,
+    under_way: &UnderWay,
+    seat: &Seat,
+) -> (String, Result<u64, Error>) {
     let mut name = String::new();
     let result = greet(&mut stream, &mut name).and_then(|hello| {
         if !under_way.files().insert(hello.id.clone()) {
@@ -146,14 +158,14 @@ fn take_on(mut stream: TcpStream, store: &Store, under_way: &UnderWay, seat: &Se
     });
     if let Err(error) = &result {
         // If it is the connection that broke, nobody hears this.
-        let _ = say(&mut stream, &Answer::Error(error.to_string()));
+        let _ = say(&mut stream, &ReceiverReply::Error(error.to_string()));
     }
     (name, result)
 }
 
-fn greet(stream: &mut TcpStream, name: &mut String) -> Result<Hello, Error> {
+fn greet(stream: &mut TcpStream, name: &mut String) -> Result<SenderHello, Error> {
     stream.set_read_timeout(Some(MANNERS)).map_err(Error::doing("wait for a transfer"))?;
-    let hello: Hello = hear(stream)?;
+    let hello: SenderHello = hear(stream)?;
     if let Some(fault) = hello.fault() {
         return Err(Error::Usage(fault));
     }
@@ -163,9 +175,9 @@ fn greet(stream: &mut TcpStream, name: &mut String) -> Result<Hello, Error> {
     Ok(hello)
 }
 
-fn receive(stream: &mut TcpStream, store: &Store, hello: &Hello, seat: &Seat) -> Result<u64, Error> {
+fn receive(stream: &mut TcpStream, store: &TransferStore, hello: &SenderHello, seat: &Seat) -> Result<u64, Error> {
     let mut target = Target::open(store, hello)?;
-    say(stream, &Answer::Offset(target.length))?;
+    say(stream, &ReceiverReply::Offset(target.length))?;
     let mut block = vec![0; BLOCK];
     while target.length < hello.bytes {
         let most = (hello.bytes - target.length).min(BLOCK as u64) as usize;
@@ -182,7 +194,7 @@ fn receive(stream: &mut TcpStream, store: &Store, hello: &Hello, seat: &Seat) ->
     let mut digest = [0; DIGEST];
     stream.read_exact(&mut digest).map_err(Error::doing("read the digest"))?;
     target.finish(&digest)?;
-    say(stream, &Answer::Done(hello.bytes))?;
+    say(stream, &ReceiverReply::Done(hello.bytes))?;
     Ok(hello.bytes)
 }
 
@@ -195,9 +207,9 @@ struct Target {
 
 impl Target {
     /// What is there of it already, or nothing.
-    fn open(store: &Store, hello: &Hello) -> Result<Target, Error> {
+    fn open(store: &TransferStore, hello: &SenderHello) -> Result<Target, Error> {
         let mut target = Target { file: None, length: 0, digest: Sha256::new() };
-        let Store::Folder(folder) = store else { return Ok(target) };
+        let TransferStore::Folder(folder) = store else { return Ok(target) };
         let part = folder.join(format!("{}.{}.part", hello.name, hello.id));
         let mut file = linux::files::open_plain(&part).map_err(Error::doing(format!("open {}", part.display())))?;
         let there = file.metadata().map_err(Error::doing("look at what has arrived"))?.len();

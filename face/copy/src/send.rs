@@ -3,7 +3,7 @@
 use crate::allowance::{Allowance, Allowed};
 use crate::error::Error;
 use crate::pace;
-use crate::protocol::{Answer, BLOCK, Hello, VERSION, hear, hex};
+use crate::protocol::{BLOCK, ReceiverReply, SenderHello, VERSION, hear, hex};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -24,14 +24,14 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// What is sent.
 #[derive(Debug)]
-pub struct Source {
+pub struct FileSource {
     file: File,
-    hello: Hello,
+    hello: SenderHello,
 }
 
 /// How far it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Progress {
+pub struct TransferProgress {
     /// Bytes of the file that the receiver has or that are under way.
     pub done: u64,
     /// Bytes of the file.
@@ -40,12 +40,12 @@ pub struct Progress {
     pub granted_bps: u64,
 }
 
-impl Source {
+impl FileSource {
     /// Opens a file, to be called `name` at the other end, by default what it is called here.
     ///
     /// # Errors
     /// It is not there, no plain file, or has no name that can be sent.
-    pub fn open(path: &Path, name: Option<&str>) -> Result<Source, Error> {
+    pub fn open(path: &Path, name: Option<&str>) -> Result<FileSource, Error> {
         let file = File::open(path).map_err(Error::doing(format!("open {}", path.display())))?;
         let about = file.metadata().map_err(Error::doing(format!("look at {}", path.display())))?;
         if !about.is_file() {
@@ -59,9 +59,9 @@ impl Source {
         id.update(about.len().to_le_bytes());
         id.update(changed.as_nanos().to_le_bytes());
         let id = hex(&id.finalize()[..16]);
-        let hello = Hello { sluice_copy: VERSION, name, bytes: about.len(), id };
+        let hello = SenderHello { sluice_copy: VERSION, name, bytes: about.len(), id };
         hello.fault().map_or(Ok(()), |fault| Err(Error::Usage(fault)))?;
-        Ok(Source { file, hello })
+        Ok(FileSource { file, hello })
     }
 
     /// How long it is.
@@ -94,11 +94,11 @@ pub fn connect(to: SocketAddr) -> Result<TcpStream, Error> {
 /// The connection broke ([`Error::World`]: another attempt goes on), the reservation is over, the receiver cannot, or
 /// the user stopped it.
 pub fn send(
-    source: &mut Source,
+    source: &mut FileSource,
     stream: &mut TcpStream,
     allowance: &Allowance,
     rtt: Duration,
-    tell: &mut impl FnMut(Progress),
+    tell: &mut impl FnMut(TransferProgress),
 ) -> Result<(), Error> {
     let to = stream.peer_addr().map_err(Error::doing("see the other end"))?;
     stream.set_read_timeout(Some(CONNECT)).map_err(Error::doing("wait for the receiver"))?;
@@ -107,14 +107,14 @@ pub fn send(
     let hello = serde_json::to_vec(&source.hello).map_err(|error| Error::World(error.to_string()))?;
     pipe.put(&[&hello[..], b"\n"].concat(), None)?;
     let offset = match hear(pipe.stream)? {
-        Answer::Offset(offset) if offset <= source.hello.bytes => offset,
-        Answer::Error(text) => return Err(Error::Peer(text)),
+        ReceiverReply::Offset(offset) if offset <= source.hello.bytes => offset,
+        ReceiverReply::Error(text) => return Err(Error::Peer(text)),
         other => return Err(Error::Peer(format!("{other:?} in place of an offset"))),
     };
     let mut digest = Sha256::new();
     let mut block = vec![0; BLOCK];
     std::io::Seek::rewind(&mut source.file).map_err(Error::doing("read the file again"))?;
-    let mut progress = Progress { bytes: source.hello.bytes, ..Progress::default() };
+    let mut progress = TransferProgress { bytes: source.hello.bytes, ..TransferProgress::default() };
     while progress.done < progress.bytes {
         // Up to the offset the receiver has it already, but the digest is of the whole.
         let until = if progress.done < offset { offset } else { progress.bytes };
@@ -133,8 +133,8 @@ pub fn send(
     pipe.put(&digest.finalize(), None)?;
     pipe.stream.set_read_timeout(Some(VERDICT)).map_err(Error::doing("wait for the receiver"))?;
     match hear(pipe.stream)? {
-        Answer::Done(bytes) if bytes == progress.bytes => Ok(()),
-        Answer::Error(text) => Err(Error::Peer(text)),
+        ReceiverReply::Done(bytes) if bytes == progress.bytes => Ok(()),
+        ReceiverReply::Error(text) => Err(Error::Peer(text)),
         other => Err(Error::Peer(format!("{other:?} in place of \"done\""))),
     }
 }

@@ -3,8 +3,8 @@
 
 use copy::Error;
 use copy::allowance::Allowance;
-use copy::receive::{Received, Store, UnderWay, serve, take};
-use copy::send::{Progress, Source, connect, send};
+use copy::receive::{FinishedTransfer, TransferStore, UnderWay, serve, take};
+use copy::send::{FileSource, TransferProgress, connect, send};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -50,7 +50,7 @@ impl Drop for Folder {
 }
 
 /// A receiver that runs until the test is over.
-fn receiver(store: Store) -> (SocketAddr, Receiver<Received>) {
+fn receiver(store: TransferStore) -> (SocketAddr, Receiver<FinishedTransfer>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = listener.local_addr().expect("address");
     let (tell, heard) = channel();
@@ -64,14 +64,14 @@ fn allowed(bps: u64) -> Allowance {
     allowance
 }
 
-fn copy(path: &Path, to: SocketAddr, allowance: &Allowance) -> Result<Progress, Error> {
-    let mut source = Source::open(path, None)?;
-    let mut last = Progress::default();
+fn copy(path: &Path, to: SocketAddr, allowance: &Allowance) -> Result<TransferProgress, Error> {
+    let mut source = FileSource::open(path, None)?;
+    let mut last = TransferProgress::default();
     send(&mut source, &mut connect(to)?, allowance, RTT, &mut |progress| last = progress)?;
     Ok(last)
 }
 
-fn next(heard: &Receiver<Received>) -> Received {
+fn next(heard: &Receiver<FinishedTransfer>) -> FinishedTransfer {
     heard.recv_timeout(Duration::from_secs(10)).expect("told")
 }
 
@@ -79,7 +79,7 @@ fn next(heard: &Receiver<Received>) -> Received {
 fn a_file_arrives_whole_and_nothing_is_written_over() {
     let folder = Folder::new("whole");
     let (path, content) = folder.file("a.dat", 3_000_001);
-    let (to, heard) = receiver(Store::Folder(folder.there()));
+    let (to, heard) = receiver(TransferStore::Folder(folder.there()));
     for (n, name) in ["a.dat", "a.dat.1", "a.dat.2"].into_iter().enumerate() {
         let done = copy(&path, to, &allowed(u64::MAX)).expect("copied");
         assert_eq!((done.done, done.bytes), (3_000_001, 3_000_001));
@@ -96,11 +96,11 @@ fn a_file_arrives_whole_and_nothing_is_written_over() {
 fn what_broke_off_goes_on_where_it_was() {
     let folder = Folder::new("resume");
     let (path, content) = folder.file("big.dat", 4_000_000);
-    let (to, heard) = receiver(Store::Folder(folder.there()));
+    let (to, heard) = receiver(TransferStore::Folder(folder.there()));
     // 8 Mb/s: it would take four seconds; stopped in the middle.
     let allowance = allowed(8_000_000);
     let stopper = allowance.clone();
-    let mut source = Source::open(&path, None).expect("there");
+    let mut source = FileSource::open(&path, None).expect("there");
     let mut stopped_at = 0;
     let result = send(&mut source, &mut connect(to).expect("connects"), &allowance, RTT, &mut |progress| {
         if progress.done > 1_000_000 {
@@ -115,7 +115,7 @@ fn what_broke_off_goes_on_where_it_was() {
     let kept = fs::metadata(folder.there().join(&part[0])).expect("there").len();
     assert!(kept > 0 && kept <= stopped_at, "{kept} of {stopped_at}");
     let mut rates = Vec::new();
-    let mut again = Source::open(&path, None).expect("there");
+    let mut again = FileSource::open(&path, None).expect("there");
     send(&mut again, &mut connect(to).expect("connects"), &allowed(u64::MAX), RTT, &mut |p| rates.push(p))
         .expect("copied");
     // What was there was hashed, not sent: nothing is granted for it.
@@ -129,7 +129,7 @@ fn what_broke_off_goes_on_where_it_was() {
 fn the_rate_follows_what_is_allowed_and_nothing_goes_while_nothing_is() {
     let folder = Folder::new("rate");
     let (path, _) = folder.file("rate.dat", 3_000_000);
-    let (to, heard) = receiver(Store::Nowhere);
+    let (to, heard) = receiver(TransferStore::Nowhere);
     let allowance = Allowance::new();
     let changer = allowance.clone();
     // Nothing for 300 ms, 16 Mb/s for half a second (about 1 MB), then as fast as can be.
@@ -141,7 +141,7 @@ fn the_rate_follows_what_is_allowed_and_nothing_goes_while_nothing_is() {
     });
     let begin = Instant::now();
     let mut marks = Vec::new();
-    let mut source = Source::open(&path, None).expect("there");
+    let mut source = FileSource::open(&path, None).expect("there");
     send(&mut source, &mut connect(to).expect("connects"), &allowance, RTT, &mut |p| {
         marks.push((begin.elapsed(), p.done));
     })
@@ -158,7 +158,7 @@ fn the_rate_follows_what_is_allowed_and_nothing_goes_while_nothing_is() {
 fn the_end_of_the_reservation_and_a_receiver_that_is_not_there_are_told() {
     let folder = Folder::new("ends");
     let (path, _) = folder.file("x.dat", 200_000);
-    let (to, _heard) = receiver(Store::Nowhere);
+    let (to, _heard) = receiver(TransferStore::Nowhere);
     let over = Allowance::new();
     over.end("the reservation has ended");
     assert!(matches!(copy(&path, to, &over), Err(Error::Over(why)) if why.contains("ended")));
@@ -171,7 +171,7 @@ fn the_end_of_the_reservation_and_a_receiver_that_is_not_there_are_told() {
 #[test]
 fn strangers_write_nothing_outside_and_break_nothing() {
     let folder = Folder::new("strangers");
-    let (to, heard) = receiver(Store::Folder(folder.there()));
+    let (to, heard) = receiver(TransferStore::Folder(folder.there()));
     let id = "0".repeat(32);
     let nonsense = [
         "GET / HTTP/1.1\r\n\r\n".to_string(),
@@ -205,7 +205,7 @@ fn strangers_write_nothing_outside_and_break_nothing() {
 fn one_file_is_received_by_one_transfer_at_a_time() {
     let folder = Folder::new("twice");
     let (path, _) = folder.file("twice.dat", 2_000_000);
-    let (to, heard) = receiver(Store::Folder(folder.there()));
+    let (to, heard) = receiver(TransferStore::Folder(folder.there()));
     let slow = allowed(1_000_000);
     let (first, path_of_first) = (slow.clone(), path.clone());
     let one = std::thread::spawn(move || copy(&path_of_first, to, &first));
@@ -221,5 +221,5 @@ fn one_file_is_received_by_one_transfer_at_a_time() {
     let silent = TcpStream::connect(listener.local_addr().expect("address")).expect("connects");
     drop(silent);
     let (stream, _) = listener.accept().expect("accept");
-    assert!(take(stream, &Store::Nowhere, &UnderWay::default()).1.is_err());
+    assert!(take(stream, &TransferStore::Nowhere, &UnderWay::default()).1.is_err());
 }

@@ -24,18 +24,18 @@ use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netlink::route::RouteEntry;
 use linux::netns::Guarded;
-use linux::poll::{Poll, Token, Want};
+use linux::poll::{Poll, PollInterest, Token};
 use linux::route::KernelRoutes;
-use linux::sockets::{Outgoing, Receiver, RsvpSockets, Sender};
+use linux::sockets::{MessageReceiver, MessageSender, Outgoing, RsvpSockets};
 use node::Node;
 use node::io::{AppCall, AppId, Datagram, Input, InterfaceState, Output};
-use rsvp::integrity::{Algorithm, Auth, Key, KeyTable};
+use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use terms::ports::{Route, Way};
+use terms::ports::{Route, RouteDecision};
 use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec};
 use wire::{Builder, MessageType, RsvpHop};
 
@@ -93,7 +93,7 @@ struct Line {
 }
 
 impl Line {
-    fn new() -> Result<Line, linux::error::Failed> {
+    fn new() -> Result<Line, linux::error::SystemError> {
         let name = |part: &str| format!("sluice-bench-{part}-{}", std::process::id());
         let generator = Guarded::create(&name("gen"))?;
         let transit = Guarded::create(&name("mid"))?;
@@ -167,11 +167,11 @@ fn count(
     ready: &AtomicBool,
     done: &AtomicBool,
     kind: MessageType,
-) -> Result<(), linux::error::Failed> {
-    let mut receiver = Receiver::open()?;
+) -> Result<(), linux::error::SystemError> {
+    let mut receiver = MessageReceiver::open()?;
     let clock = Clock::start();
     let mut poll = Poll::new(clock)?;
-    poll.add(&receiver, Token(0), Want::Read)?;
+    poll.add(&receiver, Token(0), PollInterest::Read)?;
     ready.store(true, Relaxed);
     while !done.load(Relaxed) {
         poll.wait(Some(clock.now() + Span::from_millis(20)))?;
@@ -184,7 +184,7 @@ fn count(
 }
 
 fn send_all(came: &AtomicU64, messages: &[Message], out: &Outgoing<'_>) -> Option<f64> {
-    let mut sender = Sender::open().expect("sockets");
+    let mut sender = MessageSender::open().expect("sockets");
     let (start, mut sent) = (Instant::now(), 0u64);
     let (mut last, mut heard) = (0, start);
     let count = messages.len() as u64;
@@ -210,11 +210,11 @@ fn send_all(came: &AtomicU64, messages: &[Message], out: &Outgoing<'_>) -> Optio
 }
 
 /// What the sockets alone can carry.
-fn forward(line: &Line, ready: &AtomicBool, done: &AtomicBool) -> Result<(), linux::error::Failed> {
+fn forward(line: &Line, ready: &AtomicBool, done: &AtomicBool) -> Result<(), linux::error::SystemError> {
     let RsvpSockets { mut receiver, mut sender } = RsvpSockets::open()?;
     let clock = Clock::start();
     let mut poll = Poll::new(clock)?;
-    poll.add(&receiver, Token(0), Want::Read)?;
+    poll.add(&receiver, Token(0), PollInterest::Read)?;
     ready.store(true, Relaxed);
     while !done.load(Relaxed) {
         poll.wait(Some(clock.now() + Span::from_millis(20)))?;
@@ -230,13 +230,13 @@ fn forward(line: &Line, ready: &AtomicBool, done: &AtomicBool) -> Result<(), lin
 }
 
 /// Keys for every link; nobody is challenged, because the generator only sends.
-fn keys() -> Auth {
-    let mut table = KeyTable::new(vec![Key::new(1, Algorithm::HmacSha256, &[7; 32])]).expect("a key");
+fn keys() -> AuthMode {
+    let mut table = KeyTable::new(vec![IntegrityKey::new(1, Algorithm::HmacSha256, &[7; 32])]).expect("a key");
     (table.handshake, table.unwilling) = (false, true);
-    Auth::Keys(table)
+    AuthMode::Keys(table)
 }
 
-fn node<R: Route>(auth: Auth, route: R, interfaces: &[(IfIndex, &str)]) -> Node<R> {
+fn node<R: Route>(auth: AuthMode, route: R, interfaces: &[(IfIndex, &str)]) -> Node<R> {
     let rsvp = rsvp::io::Config { node_name: "transit".into(), auth, ..Default::default() };
     let mut node = Node::new(node::Config { rsvp, seed: 7, ..node::Config::default() }, route);
     for (index, address) in interfaces {
@@ -272,8 +272,8 @@ fn say<R: Route>(node: &mut Node<R>, now: Time, input: Input<'_>, send: &mut imp
 struct Only;
 
 impl Route for Only {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::Out { oif: IfIndex(1), gateway: Some(ip("10.79.1.1")), source: ip("10.79.1.2") }
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::Out { oif: IfIndex(1), gateway: Some(ip("10.79.1.1")), source: ip("10.79.1.2") }
     }
 }
 
@@ -291,11 +291,16 @@ fn signed_paths(host: &mut Node<Only>, from: u32) -> Vec<Message> {
 }
 
 /// The node and its sockets, in place of the agent.
-fn transit(line: &Line, auth: Auth, ready: &AtomicBool, done: &AtomicBool) -> Result<(), linux::error::Failed> {
+fn transit(
+    line: &Line,
+    auth: AuthMode,
+    ready: &AtomicBool,
+    done: &AtomicBool,
+) -> Result<(), linux::error::SystemError> {
     let RsvpSockets { mut receiver, mut sender } = RsvpSockets::open()?;
     let clock = Clock::start();
     let mut poll = Poll::new(clock)?;
-    poll.add(&receiver, Token(0), Want::Read)?;
+    poll.add(&receiver, Token(0), PollInterest::Read)?;
     let to_gen = Socket::open().and_then(|mut s| s.link_by_name("to-gen")).expect("link").index;
     let routes = KernelRoutes::open().expect("routes");
     let mut node = node(auth, routes, &[(to_gen, "10.79.1.1"), (line.to_sink, "10.79.2.1")]);
@@ -326,7 +331,7 @@ fn signatures(bench: &Bench, line: &Line, out: &Outgoing<'_>) {
     for round in 0..ROUNDS {
         let signed = signed_paths(&mut host, round * ROUND);
         let plain: Vec<_> = (round * ROUND..(round + 1) * ROUND).map(path).collect();
-        for (rates, (auth, messages)) in rates.iter_mut().zip([(Auth::None, plain), (keys(), signed)]) {
+        for (rates, (auth, messages)) in rates.iter_mut().zip([(AuthMode::None, plain), (keys(), signed)]) {
             let (ready, done) = (AtomicBool::new(false), AtomicBool::new(false));
             let (ready, done) = (&ready, &done);
             let rate = std::thread::scope(|scope| {

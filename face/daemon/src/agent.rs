@@ -3,14 +3,14 @@
 use crate::alive::Alive;
 use crate::auth;
 use crate::book::Book;
+use crate::boomerang::BoomerangHost;
 use crate::config::{AgentConfig, Level};
-use crate::echo::Echo;
 use crate::enforce::{Enforcers, network};
 use crate::interfaces::{self, Interfaces};
 use crate::local::Local;
 use crate::log::Log;
 use crate::look::LOOK_EVERY;
-use crate::measure::Meter;
+use crate::measure::FlowMeter;
 use crate::mroutes::MulticastRoutes;
 use crate::news::{self, Names};
 use crate::noticed::Noticed;
@@ -22,20 +22,20 @@ use crate::start::{self, Sole, StartError, seed};
 use crate::statics::{self, Statics};
 use crate::trace::{Seen, Tracers};
 use crate::turn::Turns;
-use api::agent::{Direction, Line};
+use api::agent::{Direction, ReplyLine};
 use linux::clock::Clock;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::netlink::Socket;
 use linux::netlink::notice::Notices;
 use linux::notify::Supervisor;
 use linux::plane::KernelPlane;
-use linux::poll::{Poll, Signals, Token, Want};
+use linux::poll::{Poll, PollInterest, SignalFd, Token};
 use linux::route::KernelRoutes;
-use linux::sockets::{Gate, Outgoing, Receiver, RsvpSockets, Sender};
+use linux::sockets::{IntakeFilter, MessageReceiver, MessageSender, Outgoing, RsvpSockets};
 use linux::testbed::record::unmount_below;
 use node::Node;
 use node::io::{Input, Output};
-use rsvp::integrity::Auth;
+use rsvp::integrity::AuthMode;
 use rsvp::io::Datagram;
 use rsvp::overload::{Intake, Limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,7 +61,7 @@ pub(crate) struct Agent {
     pub(crate) started: Time,
     pub(crate) node: Node<KernelRoutes>,
     pub(crate) plane: KernelPlane,
-    pub(crate) meter: Meter,
+    pub(crate) meter: FlowMeter,
     pub(crate) interfaces: Interfaces,
     pub(crate) names: Names,
     pub(crate) unsent: u64,
@@ -76,23 +76,23 @@ pub(crate) struct Agent {
     /// Who speaks on each connection.
     pub(crate) speakers: Speakers,
     /// Boomerang, where the configuration has it.
-    pub(crate) echo: Option<Echo>,
+    pub(crate) echo: Option<BoomerangHost>,
     pub(crate) mroutes: MulticastRoutes,
     /// Whose messages are taken, by interface name.
-    pub(crate) auth: BTreeMap<String, Auth>,
+    pub(crate) auth: BTreeMap<String, AuthMode>,
     /// When to look next whether others changed what we installed.
     pub(crate) look_at: Time,
     pub(crate) notices: Notices,
     /// What was noticed and waits to be looked at.
     pub(crate) noticed: Noticed,
     pub(crate) netlink: Socket,
-    pub(crate) receiver: Option<Receiver>,
-    pub(crate) sender: Option<Sender>,
+    pub(crate) receiver: Option<MessageReceiver>,
+    pub(crate) sender: Option<MessageSender>,
     /// What chooses before the sockets' queue; none on a kernel that cannot.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) gate: Option<IntakeFilter>,
     /// Messages that were read and wait for the node.
     pub(crate) intake: Intake,
-    pub(crate) signals: Signals,
+    pub(crate) signals: SignalFd,
     pub(crate) local: Local,
     /// The door for callers from other machines.
     pub(crate) remote: Option<Remote>,
@@ -123,7 +123,7 @@ pub fn run(config: AgentConfig) -> Result<(), StartError> {
 /// # Errors
 /// As [`run`].
 pub fn run_supervised(config: AgentConfig, supervisor: Supervisor) -> Result<(), StartError> {
-    let signals = Signals::take(&[SIGTERM, SIGINT, SIGHUP])?;
+    let signals = SignalFd::take(&[SIGTERM, SIGINT, SIGHUP])?;
     let sole = start::check(&config)?;
     let mut agent = Agent::open(config, signals, sole)?;
     agent.begin()?;
@@ -143,30 +143,30 @@ const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 
 impl Agent {
-    fn open(config: AgentConfig, signals: Signals, sole: Sole) -> Result<Agent, StartError> {
+    fn open(config: AgentConfig, signals: SignalFd, sole: Sole) -> Result<Agent, StartError> {
         let clock = Clock::start();
         let mut poll = Poll::new(clock)?;
         let mut netlink = Socket::open()?;
         let notices = Notices::open()?; // before the first look, so that no change falls between
-        poll.add(&notices, NOTICES, Want::Read)?;
-        poll.add(&signals, SIGNALS, Want::Read)?;
+        poll.add(&notices, NOTICES, PollInterest::Read)?;
+        poll.add(&signals, SIGNALS, PollInterest::Read)?;
         let interfaces = interfaces::read(&mut netlink, &config)?;
         let auth = auth::load(&config).map_err(StartError::Keys)?;
         let statics = Statics::load(&config.state, &config.statics)?;
-        poll.add(statics.bell(), STATICS, Want::Read)?;
+        poll.add(statics.notifier(), STATICS, PollInterest::Read)?;
         let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
         let book = Book::open(&config)?;
-        poll.add(book.desk.bell(), JOURNAL, Want::Read)?;
+        poll.add(book.desk.notifier(), JOURNAL, PollInterest::Read)?;
         let sequences = Sequences::open(&config.state)?;
-        poll.add(sequences.bell(), SEQUENCES, Want::Read)?;
+        poll.add(sequences.notifier(), SEQUENCES, PollInterest::Read)?;
         // Before the control socket is there: who finds it may send at once, and what comes early waits to be read.
         let RsvpSockets { receiver, sender } = RsvpSockets::open()?;
-        poll.add(&receiver, RSVP, Want::Read)?;
+        poll.add(&receiver, RSVP, PollInterest::Read)?;
         let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
         Ok(Agent {
             started: clock.now(),
             node: node(&config)?,
-            meter: Meter::default(),
+            meter: FlowMeter::default(),
             names: interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect(),
             log: Log::new(&config.name, config.log),
             done: VecDeque::new(),
@@ -235,7 +235,7 @@ impl Agent {
         self.begin_echo()?;
         self.remote = self.config.listen.as_ref().map(Remote::open).transpose()?;
         if let Some(remote) = &self.remote {
-            self.poll.add(remote.bell(), REMOTE, Want::Read)?;
+            self.poll.add(remote.notifier(), REMOTE, PollInterest::Read)?;
         }
         self.tell_statics();
         self.flush();
@@ -318,7 +318,7 @@ impl Agent {
                 if let Some(number) = statics::number(app) {
                     return self.statics.hear(number, &event);
                 }
-                self.local.say(app.0, &Line::Event { at_ns, event }, &mut self.poll);
+                self.local.say(app.0, &ReplyLine::Event { at_ns, event }, &mut self.poll);
             }
             Output::Event(node::io::Event::Resource { resource }) => self.note_resource(resource),
             Output::Event(event) => {
@@ -374,7 +374,7 @@ impl Agent {
 }
 
 /// What cannot be sent is lost as on a wire; the next refresh tries again.
-pub(crate) fn not_sent(unsent: &mut u64, log: &mut Log, clock: &Clock, failed: &Failed) {
+pub(crate) fn not_sent(unsent: &mut u64, log: &mut Log, clock: &Clock, failed: &SystemError) {
     *unsent += 1;
     log.line(clock.now(), Level::Warn, "not_sent", &[("text", failed)]);
 }
@@ -391,5 +391,5 @@ fn node(config: &AgentConfig) -> Result<Node<KernelRoutes>, StartError> {
         })
     };
     let node = Node::new(config, KernelRoutes::open()?).keyed(&mut word);
-    failed.map_or(Ok(node), |error: Failed| Err(error.into()))
+    failed.map_or(Ok(node), |error: SystemError| Err(error.into()))
 }

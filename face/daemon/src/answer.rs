@@ -4,7 +4,7 @@ use crate::agent::Agent;
 use crate::calls::{self, AppRequest, problem};
 use crate::config::Level;
 use crate::status;
-use api::agent::{Answer, Hello, Line, Request, Skip};
+use api::agent::{Answer, HelloDoc, ReplyLine, Request, Skip};
 use api::show::PAGE;
 use node::io::{AppCall, Input};
 use rsvp::io::AppId;
@@ -72,10 +72,10 @@ impl Agent {
         let answer = match call {
             Ok(call) => match self.asked(client, call.id, &call.request) {
                 Ok(None) => return true,
-                Ok(Some(ok)) => Line::Ok { id: call.id, ok: Box::new(ok) },
-                Err(error) => Line::Error { id: call.id, error },
+                Ok(Some(ok)) => ReplyLine::Ok { id: call.id, ok: Box::new(ok) },
+                Err(error) => ReplyLine::Error { id: call.id, error },
             },
-            Err((id, error)) => Line::Error { id, error },
+            Err((id, error)) => ReplyLine::Error { id, error },
         };
         self.local.say(client, &answer, &mut self.poll);
         if looks {
@@ -152,8 +152,8 @@ impl Agent {
         self.tell(Input::App(call));
     }
 
-    pub(crate) fn hello(&self) -> Hello {
-        Hello {
+    pub(crate) fn hello(&self) -> HelloDoc {
+        HelloDoc {
             node: self.config.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

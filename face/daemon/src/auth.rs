@@ -7,7 +7,7 @@ use crate::document::{Document, Mistake};
 use crate::keys;
 use api::agent::Problem;
 use node::io::Input;
-use rsvp::integrity::Auth;
+use rsvp::integrity::AuthMode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use terms::IfIndex;
@@ -115,27 +115,27 @@ fn handshake_of(document: &Document<'_>, text: &Spanned<String>) -> Result<Hands
 ///
 /// # Errors
 /// The first mistake in a file of keys.
-pub fn load(config: &AgentConfig) -> Result<BTreeMap<String, Auth>, Mistake> {
+pub fn load(config: &AgentConfig) -> Result<BTreeMap<String, AuthMode>, Mistake> {
     config.interfaces.iter().map(|interface| Ok((interface.name.clone(), read(&interface.auth)?))).collect()
 }
 
-fn read(auth: &AuthConfig) -> Result<Auth, Mistake> {
+fn read(auth: &AuthConfig) -> Result<AuthMode, Mistake> {
     match auth {
-        AuthConfig::None => Ok(Auth::None),
+        AuthConfig::None => Ok(AuthMode::None),
         AuthConfig::Keys { file, handshake, reordering } => {
             let mut table = keys::load(file)?;
             table.handshake = *handshake != Handshake::None;
             table.window = *reordering;
             table.unwilling = *handshake == Handshake::Willing;
-            Ok(Auth::Keys(table))
+            Ok(AuthMode::Keys(table))
         }
     }
 }
 
 /// For people: `none`, or how the first key signs.
-pub(crate) fn words(auth: Option<&Auth>) -> String {
+pub(crate) fn words(auth: Option<&AuthMode>) -> String {
     match auth {
-        Some(Auth::Keys(table)) => match table.keys() {
+        Some(AuthMode::Keys(table)) => match table.keys() {
             [one] => format!("{} key {}", keys::name(one.algorithm), one.id),
             all => format!("{} keys", all.len()),
         },

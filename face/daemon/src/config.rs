@@ -59,17 +59,17 @@
 
 use crate::auth::{self, AuthConfig};
 use crate::book::resources::{self, ResourceConfig, ResourceFile};
-use crate::core_file::{self, CoreConfig, CoreFile};
-use crate::document::{Document, Mistake, read};
-use crate::echo::{
+use crate::boomerang::{
     self,
     config::{BoomerangConfig, BoomerangFile},
 };
+use crate::core_file::{self, CoreConfig, CoreFile};
+use crate::document::{Document, Mistake, read};
 use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
 use crate::own::host_name;
 use crate::remote::config::{self as remote, ListenConfig, ListenFile};
-use crate::role::{self, Role};
+use crate::role::{self, InterfaceRole};
 pub(crate) use crate::rsvp_file::{RsvpFile, rsvp_config};
 use crate::statics_file::{ReservationFile, SenderFile};
 use crate::store_file::{self, StoreConfig, StoreFile};
@@ -130,38 +130,38 @@ pub struct InterfaceConfig {
     /// What the link adds to each IP packet, bytes.
     pub overhead: u32,
     /// What signalled reservations may hold together.
-    pub signalled_share: Share,
+    pub signalled_share: RateShare,
     /// What best effort and signalling keep whatever is reserved.
-    pub kept_back: Share,
+    pub kept_back: RateShare,
     /// How long a signalled reservation is safe from bookings; `None`: for ever.
     pub assumed_holding: Option<Span>,
     /// Whose messages are taken there.
     pub auth: AuthConfig,
     /// What bookings may have together; `None`: all that is reservable.
-    pub premium: Option<Share>,
+    pub premium: Option<RateShare>,
     /// Of that, what foreground and background have together while there is background, thousandths.
     pub background: u32,
     /// What the classes of code points get whatever is booked.
     pub core: CoreConfig,
     /// Who is behind it; `None`: nobody has said, so it is an edge.
-    pub role: Option<Role>,
+    pub role: Option<InterfaceRole>,
 }
 
 /// A part of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Share {
+pub enum RateShare {
     /// So many thousandths of its rate.
     PerMille(u32),
     /// A rate.
     Rate(Rate),
 }
 
-impl Share {
+impl RateShare {
     /// The rate on a link of rate `link`, rounded down.
     pub fn of(self, link: Rate) -> Rate {
         match self {
-            Share::PerMille(n) => link.share(n.into(), 1000),
-            Share::Rate(rate) => rate.min(link),
+            RateShare::PerMille(n) => link.share(n.into(), 1000),
+            RateShare::Rate(rate) => rate.min(link),
         }
     }
 }
@@ -206,7 +206,7 @@ impl Level {
 }
 
 /// What best effort and signalling keep unless the file says otherwise: 2 %.
-pub const DEFAULT_KEPT_BACK: Share = Share::PerMille(20);
+pub const DEFAULT_KEPT_BACK: RateShare = RateShare::PerMille(20);
 /// Ethernet, as the kernel counts it: addresses and type, without preamble and check sequence.
 pub const DEFAULT_OVERHEAD: u32 = 14;
 /// Most interfaces in a file.
@@ -307,7 +307,7 @@ impl AgentConfig {
             resources: resources::read(&document, &found.resource)?,
             policy: found.policy.map(|path| beside(file, &path)),
             store: store_file::read(&document, found.store.as_ref())?,
-            boomerang: found.boomerang.as_ref().map(|found| echo::config::read(&document, found)).transpose()?,
+            boomerang: found.boomerang.as_ref().map(|found| boomerang::config::read(&document, found)).transpose()?,
             listen: found.listen.as_ref().map(|found| remote::read(&document, file, found)).transpose()?,
         })
     }
@@ -377,7 +377,7 @@ fn interface(
             _ => return Err(document.at(text.span(), "an overhead is at most 256b a packet")),
         },
     };
-    let share_or = |text: &Option<Spanned<String>>, default: Share| match text {
+    let share_or = |text: &Option<Spanned<String>>, default: RateShare| match text {
         Some(text) => share(document, text),
         None => Ok(default),
     };
@@ -385,7 +385,7 @@ fn interface(
         name: entry.name.get_ref().clone(),
         rate,
         overhead,
-        signalled_share: share_or(&entry.signalled_share, Share::PerMille(1000))?,
+        signalled_share: share_or(&entry.signalled_share, RateShare::PerMille(1000))?,
         kept_back: share_or(&entry.kept_back, DEFAULT_KEPT_BACK)?,
         assumed_holding: entry
             .assumed_holding
@@ -420,9 +420,9 @@ pub(crate) fn link_rate(document: &Document<'_>, text: &Spanned<String>) -> Resu
     Ok(rate)
 }
 
-pub(crate) fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<Share, Mistake> {
+pub(crate) fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<RateShare, Mistake> {
     let Some(percent) = text.get_ref().strip_suffix('%') else {
-        return unit(document, text, units::parse_rate).map(Share::Rate);
+        return unit(document, text, units::parse_rate).map(RateShare::Rate);
     };
     let (whole, tenth) = percent.trim().split_once('.').unwrap_or((percent.trim(), "0"));
     let per_mille = match (whole.parse::<u32>(), tenth.parse::<u32>()) {
@@ -432,7 +432,7 @@ pub(crate) fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<S
     if per_mille > 1000 {
         return Err(document.at(text.span(), format!("{:?} is no share: 0% to 100%, or a rate", text.get_ref())));
     }
-    Ok(Share::PerMille(per_mille))
+    Ok(RateShare::PerMille(per_mille))
 }
 
 /// A value with a unit, or the mistake at its place.

@@ -1,7 +1,7 @@
 //! `core = { premium = "45mbit", background = "30%" }` of an `[[interface]]`: what the classes of code points get on an
 //! interface in the middle of a domain, where nothing is booked (see `node::core`).
 
-use crate::config::{Share, share};
+use crate::config::{RateShare, share};
 use crate::document::{Document, Mistake};
 use serde::Deserialize;
 use terms::Rate;
@@ -11,15 +11,15 @@ use toml::Spanned;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoreConfig {
     /// For EF.
-    pub premium: Share,
+    pub premium: RateShare,
     /// For AF1x.
-    pub background: Share,
+    pub background: RateShare,
 }
 
 impl Default for CoreConfig {
     /// Nothing: the classes get what is booked.
     fn default() -> CoreConfig {
-        CoreConfig { premium: Share::Rate(Rate::ZERO), background: Share::Rate(Rate::ZERO) }
+        CoreConfig { premium: RateShare::Rate(Rate::ZERO), background: RateShare::Rate(Rate::ZERO) }
     }
 }
 
@@ -35,7 +35,8 @@ pub(crate) struct CoreFile {
 
 pub(crate) fn read(document: &Document<'_>, found: &CoreFile) -> Result<CoreConfig, Mistake> {
     let none = CoreConfig::default();
-    let of = |text: &Option<Spanned<String>>, none: Share| text.as_ref().map_or(Ok(none), |text| share(document, text));
+    let of =
+        |text: &Option<Spanned<String>>, none: RateShare| text.as_ref().map_or(Ok(none), |text| share(document, text));
     Ok(CoreConfig { premium: of(&found.premium, none.premium)?, background: of(&found.background, none.background)? })
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn read(document: &Document<'_>, found: &CoreFile) -> Result<CoreConf
 pub(crate) fn background(document: &Document<'_>, text: Option<&Spanned<String>>) -> Result<u32, Mistake> {
     let Some(text) = text else { return Ok(DEFAULT_BACKGROUND) };
     match share(document, text)? {
-        Share::PerMille(thousandths) => Ok(thousandths),
-        Share::Rate(_) => Err(document.at(text.span(), "background is a share, such as 90%")),
+        RateShare::PerMille(thousandths) => Ok(thousandths),
+        RateShare::Rate(_) => Err(document.at(text.span(), "background is a share, such as 90%")),
     }
 }

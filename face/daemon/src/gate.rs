@@ -3,9 +3,9 @@
 use crate::agent::Agent;
 use crate::config::Level;
 use crate::start::seed;
-use linux::sockets::Gate;
+use linux::sockets::IntakeFilter;
 use node::io::Event;
-use rsvp::integrity::Auth;
+use rsvp::integrity::AuthMode;
 use rsvp::io::Event as Rsvp;
 use terms::{FlowKey, IfIndex, Session};
 
@@ -13,7 +13,7 @@ impl Agent {
     /// Puts the filter before the sockets. A kernel that cannot have it still serves, and chooses behind the queue alone.
     pub(crate) fn open_gate(&mut self) {
         let (Some(receiver), Ok(first), Ok(second)) = (&self.receiver, seed(), seed()) else { return };
-        match Gate::before(receiver, [first, second]) {
+        match IntakeFilter::before(receiver, [first, second]) {
             Ok(gate) => self.gate = Some(gate),
             Err(fault) => {
                 let text =
@@ -44,9 +44,9 @@ impl Agent {
     }
 
     /// Whether an interface wants messages signed.
-    pub(crate) fn keep_signed(&mut self, interface: IfIndex, auth: &Auth) {
+    pub(crate) fn keep_signed(&mut self, interface: IfIndex, auth: &AuthMode) {
         if let Some(gate) = &self.gate {
-            gate.sign(interface, matches!(auth, Auth::Keys(_)));
+            gate.sign(interface, matches!(auth, AuthMode::Keys(_)));
         }
     }
 }

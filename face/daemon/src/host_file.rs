@@ -18,7 +18,7 @@
 //! request = "64kb"                     # the unreserved get as many requests as make up their rate; default: uncounted
 //! ```
 
-use crate::config::{Share, share, unit};
+use crate::config::{RateShare, share, unit};
 use crate::document::{Document, Mistake};
 use api::units;
 use serde::Deserialize;
@@ -47,7 +47,7 @@ pub struct CpuConfig {
     /// Millionths of a core; `None`: what the kernel admits.
     pub capacity: Option<u64>,
     /// What is never reserved.
-    pub kept_back: Kept,
+    pub kept_back: HostShare,
 }
 
 /// A disk as a resource.
@@ -67,22 +67,22 @@ pub struct DiskConfig {
 
 /// A part of the processors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kept {
+pub enum HostShare {
     /// So many thousandths.
     PerMille(u32),
     /// Millionths of a core.
     Cores(u64),
 }
 
-impl Kept {
+impl HostShare {
     /// Where nothing is said: a tenth.
-    pub const USUAL: Kept = Kept::PerMille(100);
+    pub const USUAL: HostShare = HostShare::PerMille(100);
 
     /// Of a capacity in millionths of a core, rounded up.
     pub fn of(self, capacity: u64) -> u64 {
         match self {
-            Kept::PerMille(n) => (u128::from(capacity) * u128::from(n)).div_ceil(1000) as u64,
-            Kept::Cores(cores) => cores.min(capacity),
+            HostShare::PerMille(n) => (u128::from(capacity) * u128::from(n)).div_ceil(1000) as u64,
+            HostShare::Cores(cores) => cores.min(capacity),
         }
     }
 }
@@ -137,12 +137,12 @@ pub(crate) fn cpu(document: &Document<'_>, found: Option<&CpuFile>) -> Result<Op
     let Some(found) = found else { return Ok(None) };
     let capacity = found.capacity.as_ref().map(|text| cores(document, text)).transpose()?;
     let kept_back = match &found.kept_back {
-        None => Kept::USUAL,
+        None => HostShare::USUAL,
         Some(text) if text.get_ref().ends_with('%') => match share(document, text)? {
-            Share::PerMille(n) => Kept::PerMille(n),
-            Share::Rate(_) => Kept::PerMille(1000),
+            RateShare::PerMille(n) => HostShare::PerMille(n),
+            RateShare::Rate(_) => HostShare::PerMille(1000),
         },
-        Some(text) => Kept::Cores(cores(document, text)?),
+        Some(text) => HostShare::Cores(cores(document, text)?),
     };
     if let (Some(text), true) = (&found.kept_back, capacity.is_some_and(|all| kept_back.of(all) >= all)) {
         return Err(document.at(text.span(), "kept_back leaves nothing of the processors to reserve"));
@@ -244,7 +244,7 @@ mod tests {
         for wrong in ["", "-1", "1.5.5", "0.0000001", "x", "1e3", "%", ".5", "99999999999999999999"] {
             assert!(parse_cores(wrong).unwrap_err().contains("no number of cores"), "{wrong}");
         }
-        assert_eq!(Kept::PerMille(100).of(1_800_001), 180_001);
-        assert_eq!(Kept::Cores(5).of(3), 3);
+        assert_eq!(HostShare::PerMille(100).of(1_800_001), 180_001);
+        assert_eq!(HostShare::Cores(5).of(3), 3);
     }
 }

@@ -4,7 +4,7 @@ use crate::config::{AgentConfig, InterfaceConfig};
 use linux::ethtool;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
-use linux::netlink::link::Link;
+use linux::netlink::link::LinkState;
 use node::io::{InterfaceState, Reservable};
 use std::collections::BTreeMap;
 use terms::{IfIndex, Rate};
@@ -25,7 +25,7 @@ pub fn read(socket: &mut Socket, config: &AgentConfig) -> Result<Interfaces, lin
     Ok(up.map(|link| (link.index, state(link, &addresses, config))).collect())
 }
 
-fn state(link: &Link, addresses: &[Address], config: &AgentConfig) -> InterfaceState {
+fn state(link: &LinkState, addresses: &[Address], config: &AgentConfig) -> InterfaceState {
     let wanted = config.interfaces.iter().find(|interface| interface.name == link.name);
     let rate = wanted.and_then(|wanted| rate(link, wanted));
     InterfaceState {
@@ -38,7 +38,7 @@ fn state(link: &Link, addresses: &[Address], config: &AgentConfig) -> InterfaceS
     }
 }
 
-fn reservable(link: &Link, wanted: &InterfaceConfig, rate: Rate) -> Reservable {
+fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate) -> Reservable {
     Reservable {
         spec: LinkSpec { rate, overhead: wanted.overhead, mtu: link.mtu },
         assumed_holding: wanted.assumed_holding,
@@ -50,7 +50,7 @@ fn reservable(link: &Link, wanted: &InterfaceConfig, rate: Rate) -> Reservable {
 }
 
 /// What the file says, or else what the driver of a real device reports; a software device makes its speed up.
-fn rate(link: &Link, wanted: &InterfaceConfig) -> Option<Rate> {
+fn rate(link: &LinkState, wanted: &InterfaceConfig) -> Option<Rate> {
     wanted.rate.or_else(|| {
         let reported = if link.kind.is_empty() { ethtool::link_speed(&link.name).ok().flatten() } else { None };
         reported.filter(|rate| *rate > Rate::ZERO)
@@ -58,7 +58,7 @@ fn rate(link: &Link, wanted: &InterfaceConfig) -> Option<Rate> {
 }
 
 /// What keeps an agent from starting with these interfaces; a sentence for each.
-pub fn complaints(links: &[Link], config: &AgentConfig) -> Vec<String> {
+pub fn complaints(links: &[LinkState], config: &AgentConfig) -> Vec<String> {
     let mut wrong = Vec::new();
     for wanted in &config.interfaces {
         let Some(link) = links.iter().find(|link| link.name == wanted.name) else {

@@ -14,7 +14,7 @@
 //! A file that others can read is refused: who has read a key can say anything in its name.
 
 use crate::document::{Document, Mistake};
-use rsvp::integrity::{Algorithm, Key, KeyTable};
+use rsvp::integrity::{Algorithm, IntegrityKey, KeyTable};
 use serde::Deserialize;
 use std::fs::File as OpenFile;
 use std::io::Read;
@@ -84,11 +84,11 @@ pub fn parse(file: &Path, text: &str) -> Result<KeyTable, Mistake> {
         true => Mistake { message: "a value of the wrong type".to_owned(), ..mistake },
         false => mistake,
     })?;
-    let keys = found.key.iter().map(|entry| key(&document, entry)).collect::<Result<Vec<Key>, _>>()?;
+    let keys = found.key.iter().map(|entry| key(&document, entry)).collect::<Result<Vec<IntegrityKey>, _>>()?;
     KeyTable::new(keys).map_err(|wrong| document.whole(wrong.to_string()))
 }
 
-fn key(document: &Document<'_>, entry: &Spanned<KeyFile>) -> Result<Key, Mistake> {
+fn key(document: &Document<'_>, entry: &Spanned<KeyFile>) -> Result<IntegrityKey, Mistake> {
     let found = entry.get_ref();
     let algorithm = match &found.algorithm {
         None => {
@@ -124,7 +124,7 @@ fn key(document: &Document<'_>, entry: &Spanned<KeyFile>) -> Result<Key, Mistake
             document.at(text.span(), "write a time with its zone, such as 2026-11-21T00:00:00Z, from 1970 to 2500")
         }),
     };
-    Ok(Key {
+    Ok(IntegrityKey {
         id: found.id,
         algorithm,
         secret,

@@ -4,10 +4,10 @@
 //! socket), and events beyond a limit are counted instead of kept: a slow client costs a bounded amount of memory
 //! and no time.
 
-use api::agent::{EventDoc, Line, MAX_LINE, Problem};
-use linux::error::Failed;
-use linux::poll::{Poll, Token, Want};
-use linux::process::{self, Peer};
+use api::agent::{EventDoc, MAX_LINE, Problem, ReplyLine};
+use linux::error::SystemError;
+use linux::poll::{Poll, PollInterest, Token};
+use linux::process::{self, PeerProcess};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -53,7 +53,7 @@ struct Client {
     owed: usize,
     /// It sent its last byte, or something unreadable: it goes when all is written.
     closing: bool,
-    want: Want,
+    want: PollInterest,
 }
 
 impl Local {
@@ -61,16 +61,16 @@ impl Local {
     ///
     /// # Errors
     /// The socket cannot be made there.
-    pub fn listen(path: &Path, poll: &mut Poll, token: Token, first: u64) -> Result<Local, Failed> {
+    pub fn listen(path: &Path, poll: &mut Poll, token: Token, first: u64) -> Result<Local, SystemError> {
         let what = || format!("listen on {}", path.display());
-        let listener = linux::files::listen(path, process::group_id(GROUP)).map_err(Failed::doing(what()))?;
-        listener.set_nonblocking(true).map_err(Failed::doing(what()))?;
-        poll.add(&listener, token, Want::Read)?;
+        let listener = linux::files::listen(path, process::group_id(GROUP)).map_err(SystemError::doing(what()))?;
+        listener.set_nonblocking(true).map_err(SystemError::doing(what()))?;
+        poll.add(&listener, token, PollInterest::Read)?;
         Ok(Local { listener, path: path.to_owned(), clients: BTreeMap::new(), next: first })
     }
 
     /// Takes new connections; for each its number and who it is. Those beyond the limit are told so and closed.
-    pub fn accept(&mut self, poll: &mut Poll) -> Vec<(u64, Peer)> {
+    pub fn accept(&mut self, poll: &mut Poll) -> Vec<(u64, PeerProcess)> {
         let mut new = Vec::new();
         while let Ok((stream, _)) = self.listener.accept() {
             if self.clients.values().filter(|client| !client.adopted).count() >= MAX_CLIENTS {
@@ -94,7 +94,7 @@ impl Local {
 
     fn take(&mut self, stream: UnixStream, adopted: bool, poll: &mut Poll) -> Option<u64> {
         let id = self.next;
-        let watched = stream.set_nonblocking(true).is_ok() && poll.add(&stream, Token(id), Want::Read).is_ok();
+        let watched = stream.set_nonblocking(true).is_ok() && poll.add(&stream, Token(id), PollInterest::Read).is_ok();
         let client = Client {
             stream,
             read: Vec::new(),
@@ -107,7 +107,7 @@ impl Local {
             watches: false,
             owed: 0,
             closing: false,
-            want: Want::Read,
+            want: PollInterest::Read,
         };
         watched.then(|| {
             self.next += 1;
@@ -165,19 +165,19 @@ impl Local {
     }
 
     /// Queues a line for a client. Answers are always kept; events only while it reads.
-    pub fn say(&mut self, id: u64, line: &Line, poll: &mut Poll) {
+    pub fn say(&mut self, id: u64, line: &ReplyLine, poll: &mut Poll) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        if matches!(line, Line::Event { .. }) && client.write.len() >= MAX_UNREAD {
+        if matches!(line, ReplyLine::Event { .. }) && client.write.len() >= MAX_UNREAD {
             client.lost_events += 1;
             return;
         }
         if client.lost_events > 0
-            && let Line::Event { at_ns, .. } = line
+            && let ReplyLine::Event { at_ns, .. } = line
         {
             let text = format!("{} events were lost because this connection did not read them", client.lost_events);
             client.lost_events = 0;
             let event = EventDoc::Node { name: "events_lost".to_owned(), text };
-            client.push(&Line::Event { at_ns: *at_ns, event });
+            client.push(&ReplyLine::Event { at_ns: *at_ns, event });
         }
         client.push(line);
         self.settle(id, poll);
@@ -191,7 +191,7 @@ impl Local {
     }
 
     /// Here is one that was owed.
-    pub fn pay(&mut self, id: u64, line: &Line, poll: &mut Poll) {
+    pub fn pay(&mut self, id: u64, line: &ReplyLine, poll: &mut Poll) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.owed = client.owed.saturating_sub(1);
             self.say(id, line, poll);
@@ -239,12 +239,12 @@ impl Local {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.flush();
         let want = match (client.closing || client.held || !client.takes_calls(), client.write.is_empty()) {
-            (false, true) => Want::Read,
-            (false, false) => Want::ReadWrite,
-            (true, false) => Want::Write,
+            (false, true) => PollInterest::Read,
+            (false, false) => PollInterest::ReadWrite,
+            (true, false) => PollInterest::Write,
             // One that sent its last byte and waits for an answer that is still to come, or one that waits for all of them.
-            (true, true) if client.owed > 0 || client.held => Want::End,
-            (true, true) => Want::Write,
+            (true, true) if client.owed > 0 || client.held => PollInterest::End,
+            (true, true) => PollInterest::Write,
         };
         if want != client.want && poll.change(&client.stream, Token(id), want).is_ok() {
             client.want = want;
@@ -295,7 +295,10 @@ impl Client {
         let whole = self.has_line();
         if self.scanned - self.taken > MAX_LINE {
             let message = format!("a line is longer than {MAX_LINE} bytes");
-            self.push(&Line::Error { id: 0, error: Problem { kind: "malformed".to_owned(), message, refusal: None } });
+            self.push(&ReplyLine::Error {
+                id: 0,
+                error: Problem { kind: "malformed".to_owned(), message, refusal: None },
+            });
             self.read.clear();
             (self.taken, self.scanned, self.closing) = (0, 0, true);
             return None;
@@ -305,7 +308,7 @@ impl Client {
         Some(line)
     }
 
-    fn push(&mut self, line: &Line) {
+    fn push(&mut self, line: &ReplyLine) {
         // Our own documents have string keys and finite numbers: they can always be written.
         if serde_json::to_writer(&mut self.write, line).is_ok() {
             self.write.push(b'\n');
@@ -336,7 +339,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 fn refuse(mut stream: &UnixStream) {
     let message = format!("too many connections: the limit is {MAX_CLIENTS}");
-    let line = Line::Error { id: 0, error: Problem { kind: "refused".to_owned(), message, refusal: None } };
+    let line = ReplyLine::Error { id: 0, error: Problem { kind: "refused".to_owned(), message, refusal: None } };
     if let Ok(mut text) = serde_json::to_vec(&line) {
         text.push(b'\n');
         let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(&text));
@@ -358,7 +361,7 @@ mod tests {
         let id = local.accept(&mut poll)[0].0;
         let event = |n: u64| {
             let event = EventDoc::Node { name: "n".to_owned(), text: "x".repeat(10_000) };
-            Line::Event { at_ns: n, event }
+            ReplyLine::Event { at_ns: n, event }
         };
         for n in 0..1000 {
             local.say(id, &event(n), &mut poll);
@@ -373,19 +376,19 @@ mod tests {
             local.end_turn(id, true, poll);
             let mut line = String::new();
             reader.read_line(&mut line).unwrap();
-            serde_json::from_str::<Line>(&line).unwrap()
+            serde_json::from_str::<ReplyLine>(&line).unwrap()
         };
         for n in 0..1000 - lost {
-            assert!(matches!(next(&mut local, &mut poll), Line::Event { at_ns, .. } if at_ns == n), "in order");
+            assert!(matches!(next(&mut local, &mut poll), ReplyLine::Event { at_ns, .. } if at_ns == n), "in order");
         }
         local.say(id, &event(2000), &mut poll);
         match next(&mut local, &mut poll) {
-            Line::Event { event: EventDoc::Node { name, text }, .. } => {
+            ReplyLine::Event { event: EventDoc::Node { name, text }, .. } => {
                 assert_eq!((name.as_str(), text.starts_with(&lost.to_string())), ("events_lost", true), "{text}");
             }
             other => panic!("{other:?}"),
         }
-        assert!(matches!(next(&mut local, &mut poll), Line::Event { at_ns: 2000, .. }));
+        assert!(matches!(next(&mut local, &mut poll), ReplyLine::Event { at_ns: 2000, .. }));
         drop(local);
         assert!(!path.exists(), "the name goes with the agent");
     }

@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::config::Level;
-use linux::plane::Drift;
+use linux::plane::PlaneDrift;
 use std::collections::BTreeSet;
 use terms::{IfIndex, Span};
 
@@ -18,23 +18,25 @@ impl Agent {
             Ok(drifts) => drifts,
             Err(fault) => return self.announce(Level::Error, "plane_fault", &format!("while looking again: {fault}")),
         };
-        let foreign: BTreeSet<IfIndex> =
-            drifts.iter().filter_map(|drift| if let Drift::Foreign(oif) = drift { Some(*oif) } else { None }).collect();
+        let foreign: BTreeSet<IfIndex> = drifts
+            .iter()
+            .filter_map(|drift| if let PlaneDrift::Foreign(oif) = drift { Some(*oif) } else { None })
+            .collect();
         for drift in drifts {
             let name = |oif: &IfIndex| self.names.get(oif).cloned().unwrap_or_else(|| oif.0.to_string());
             match drift {
-                Drift::Mended(oif) => {
+                PlaneDrift::Mended(oif) => {
                     let text = format!("{}: classes that another program had changed are as they were", name(&oif));
                     self.announce(Level::Warn, "plane_mended", &text);
                 }
-                Drift::Foreign(oif) if !self.foreign.contains(&oif) => {
+                PlaneDrift::Foreign(oif) if !self.foreign.contains(&oif) => {
                     let text = format!(
                         "{}: another program took its traffic control; nothing is guaranteed there",
                         name(&oif)
                     );
                     self.announce(Level::Error, "plane_foreign", &text);
                 }
-                Drift::Foreign(_) | Drift::Gone(_) => {}
+                PlaneDrift::Foreign(_) | PlaneDrift::Gone(_) => {}
             }
         }
         self.foreign = foreign;

@@ -1,6 +1,6 @@
 //! The fourth word: *measured*. Rates from two readings of a flow's counters.
 
-use api::agent::Measured;
+use api::agent::FlowMeasured;
 use std::collections::BTreeMap;
 use terms::{FlowKey, IfIndex, Span, Time};
 use traffic::plan::Counters;
@@ -10,7 +10,7 @@ const LEAST: Span = Span::from_millis(200);
 
 /// The last reading of each flow, and the rate that it gave.
 #[derive(Debug, Default)]
-pub struct Meter {
+pub struct FlowMeter {
     flows: BTreeMap<(IfIndex, FlowKey), Reading>,
 }
 
@@ -24,9 +24,9 @@ struct Reading {
     excess_bytes: u64,
 }
 
-impl Meter {
+impl FlowMeter {
     /// Takes a reading, and says what it and the one before it tell.
-    pub fn read(&mut self, now: Time, oif: IfIndex, flow: &FlowKey, counters: Counters) -> Measured {
+    pub fn read(&mut self, now: Time, oif: IfIndex, flow: &FlowKey, counters: Counters) -> FlowMeasured {
         let last = self.flows.get(&(oif, *flow)).copied();
         let fresh = Reading { at: now, counters, over: Span::ZERO, bytes: 0, excess_bytes: 0 };
         let reading = match last {
@@ -56,10 +56,10 @@ impl Meter {
     }
 }
 
-fn told(reading: &Reading, now: &Counters) -> Measured {
+fn told(reading: &Reading, now: &Counters) -> FlowMeasured {
     let seconds = reading.over.as_nanos() as f64 / Span::NANOS_PER_SEC as f64;
     let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-    Measured {
+    FlowMeasured {
         interval_ms: reading.over.as_millis(),
         bps: rate(reading.bytes),
         excess_bps: rate(reading.excess_bytes),
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_of_two_readings_and_says_over_what() {
-        let mut meter = Meter::default();
+        let mut meter = FlowMeter::default();
         let at = |ms| Time::from_nanos(0) + Span::from_millis(ms);
         let mut read = |ms, bytes, over| {
             let m = meter.read(at(ms), IfIndex(1), &FLOW, counters(bytes, over));
@@ -106,10 +106,10 @@ mod tests {
     /// The wall clock steps by an hour inside a window, either way (FAULTS.md M7): the rate is what went by.
     #[test]
     fn a_clock_that_steps_inside_a_window_changes_no_rate() {
-        let step: &'static linux::clock::Step = Box::leak(Box::default());
+        let step: &'static linux::clock::ClockAdjustment = Box::leak(Box::default());
         let clock = linux::clock::Clock::stepped(step);
         for hours in [1, -1, 24 * 365] {
-            let mut meter = Meter::default();
+            let mut meter = FlowMeter::default();
             let begun = clock.now();
             meter.read(begun, IfIndex(3), &FLOW, counters(1_000_000, 0));
             step.set(hours * 3_600_000_000_000);

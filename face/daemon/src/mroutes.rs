@@ -13,7 +13,7 @@
 use crate::config::AgentConfig;
 use crate::document::{Document, Mistake};
 use crate::interfaces::Interfaces;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::mroute::MulticastRouter;
 use linux::netlink::mfc::MulticastRoute;
 use serde::Deserialize;
@@ -94,7 +94,7 @@ pub(crate) struct MulticastRoutes {
 
 impl MulticastRoutes {
     /// Brings the kernel in line with the file, as far as there are interfaces. Returns what went wrong.
-    pub(crate) fn renew(&mut self, config: &AgentConfig, interfaces: &Interfaces) -> Vec<Failed> {
+    pub(crate) fn renew(&mut self, config: &AgentConfig, interfaces: &Interfaces) -> Vec<SystemError> {
         let index = |name: &String| interfaces.values().find(|state| state.name == *name).map(|state| state.index);
         let mut wrong = Vec::new();
         for route in &config.multicast_routes {

@@ -1,9 +1,9 @@
 //! What happened, in words: the engine's events as a name, a sentence and a level; upcalls as documents.
 
 use crate::agent::Agent;
+use crate::boomerang;
 use crate::config::Level;
-use crate::echo;
-use api::agent::{EventDoc, Line};
+use api::agent::{EventDoc, ReplyLine};
 use node::io::Event;
 use rsvp::io::{ErrorReport, Gone, NeighbourNews, Upcall};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub type Names = BTreeMap<IfIndex, String>;
 
 /// An event in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct News {
+pub struct EventLine {
     /// How much an operator cares.
     pub level: Level,
     /// A stable name.
@@ -34,7 +34,7 @@ impl Agent {
             return;
         }
         let event = EventDoc::Node { name: name.to_owned(), text: text.to_owned() };
-        let line = Line::Event { at_ns: now.as_nanos(), event };
+        let line = ReplyLine::Event { at_ns: now.as_nanos(), event };
         for client in watchers {
             self.local.say(client, &line, &mut self.poll);
         }
@@ -59,7 +59,7 @@ pub fn is_routine(event: &Event) -> bool {
     use rsvp::io::Event as E;
     match event {
         Event::Admitted { .. } | Event::Released { .. } => true,
-        Event::Boomerang(event) => echo::news::is_routine(event),
+        Event::Boomerang(event) => boomerang::news::is_routine(event),
         Event::Rsvp(event) => matches!(
             event,
             E::PathCreated { .. } | E::PathRemoved { .. } | E::ResvCreated { .. } | E::ResvRemoved { .. }
@@ -69,10 +69,10 @@ pub fn is_routine(event: &Event) -> bool {
 }
 
 /// The words for an event.
-pub fn news(event: &Event, names: &Names) -> News {
+pub fn news(event: &Event, names: &Names) -> EventLine {
     let (level, name, text) = match event {
         Event::Rsvp(event) => return rsvp_news(event, names),
-        Event::Boomerang(event) => return echo::news::news(event, names),
+        Event::Boomerang(event) => return boomerang::news::news(event, names),
         Event::Admitted { oif, flow, rate } => {
             (Level::Info, "admitted", format!("{} on {}: {rate} wire", packets(flow), at(*oif, names)))
         }
@@ -102,10 +102,10 @@ pub fn news(event: &Event, names: &Names) -> News {
         }
         Event::PlaneFault { id, fault } => (Level::Error, "plane_fault", format!("batch {}: {fault}", id.0)),
     };
-    News { level, name, text }
+    EventLine { level, name, text }
 }
 
-fn rsvp_news(event: &rsvp::io::Event, names: &Names) -> News {
+fn rsvp_news(event: &rsvp::io::Event, names: &Names) -> EventLine {
     use rsvp::io::Event as E;
     let (level, name, text) = match event {
         E::PathCreated { session, template, phop } => {
@@ -154,7 +154,7 @@ fn rsvp_news(event: &rsvp::io::Event, names: &Names) -> News {
             (level, name, format!("{addr} on {}: {what}", at(*interface, names)))
         }
     };
-    News { level, name, text }
+    EventLine { level, name, text }
 }
 
 fn neighbour(news: &NeighbourNews) -> (Level, &'static str, String) {

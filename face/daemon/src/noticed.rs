@@ -7,7 +7,7 @@
 use crate::agent::Agent;
 use crate::config::Level;
 use crate::interfaces::{self, Interfaces};
-use linux::netlink::notice::Notice;
+use linux::netlink::notice::NetlinkNotice;
 use node::io::{Input, InterfaceState};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -37,10 +37,12 @@ impl Noticed {
         (self.anything || !self.networks.is_empty()).then(|| self.rests_until.unwrap_or(Time::ZERO))
     }
 
-    fn add(&mut self, notice: Notice) {
+    fn add(&mut self, notice: NetlinkNotice) {
         match notice {
-            Notice::Qdisc(_) => {}
-            Notice::Route(Some(network)) if self.networks.len() < MOST_NETWORKS => drop(self.networks.insert(network)),
+            NetlinkNotice::Qdisc(_) => {}
+            NetlinkNotice::Route(Some(network)) if self.networks.len() < MOST_NETWORKS => {
+                self.networks.insert(network);
+            }
             _ => self.anything = true,
         }
     }
@@ -53,10 +55,10 @@ impl Agent {
             Ok(notices) => notices,
             Err(error) => {
                 self.log.line(self.clock.now(), Level::Error, "netlink", &[("text", &error)]);
-                vec![Notice::Lost]
+                vec![NetlinkNotice::Lost]
             }
         };
-        if notices.iter().any(|notice| matches!(notice, Notice::Qdisc(_) | Notice::Lost)) {
+        if notices.iter().any(|notice| matches!(notice, NetlinkNotice::Qdisc(_) | NetlinkNotice::Lost)) {
             self.look_at = self.look_at.min(self.clock.now() + LOOK_SOON);
         }
         notices.into_iter().for_each(|notice| self.noticed.add(notice));

@@ -5,7 +5,7 @@
 
 use crate::config::AgentConfig;
 use crate::keys;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::ethtool;
 use linux::netlink::Socket;
 use std::fmt::Write as _;
@@ -39,14 +39,14 @@ fn interfaces() -> Result<Vec<String>, linux::netlink::Error> {
     Ok(rated.map(|link| link.name.clone()).collect())
 }
 
-fn make_key(state: &Path, key: &Path) -> Result<(), Failed> {
+fn make_key(state: &Path, key: &Path) -> Result<(), SystemError> {
     let what = || format!("make {}", key.display());
     crate::start::make_state(state)?;
     let mut secret = [0; 32];
-    let mut random = fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;
-    random.read_exact(&mut secret).map_err(Failed::doing("read /dev/urandom"))?;
+    let mut random = fs::File::open("/dev/urandom").map_err(SystemError::doing("open /dev/urandom"))?;
+    random.read_exact(&mut secret).map_err(SystemError::doing("read /dev/urandom"))?;
     match keys::write(key, 1, &secret) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(Failed::because(what(), error)),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(SystemError::because(what(), error)),
         _ => Ok(()),
     }
 }

@@ -21,7 +21,7 @@ use traffic::edge::{EdgeAt, Side};
 
 /// Who is behind an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub enum InterfaceRole {
     /// Hosts.
     Edge,
     /// Nodes of this domain.
@@ -30,20 +30,22 @@ pub enum Role {
     Peer,
 }
 
-impl Role {
+impl InterfaceRole {
     /// As a file says it.
     pub fn name(self) -> &'static str {
         match self {
-            Role::Edge => "edge",
-            Role::Core => "core",
-            Role::Peer => "peer",
+            InterfaceRole::Edge => "edge",
+            InterfaceRole::Core => "core",
+            InterfaceRole::Peer => "peer",
         }
     }
 }
 
-pub(crate) fn read(document: &Document<'_>, text: Option<&Spanned<String>>) -> Result<Option<Role>, Mistake> {
+pub(crate) fn read(document: &Document<'_>, text: Option<&Spanned<String>>) -> Result<Option<InterfaceRole>, Mistake> {
     let Some(text) = text else { return Ok(None) };
-    let found = [Role::Edge, Role::Core, Role::Peer].into_iter().find(|role| role.name() == text.get_ref());
+    let found = [InterfaceRole::Edge, InterfaceRole::Core, InterfaceRole::Peer]
+        .into_iter()
+        .find(|role| role.name() == text.get_ref());
     let wrong = || document.at(text.span(), format!("{:?} is no role: edge, core or peer", text.get_ref()));
     found.ok_or_else(wrong).map(Some)
 }
@@ -65,8 +67,8 @@ impl Standing {
             let Some(named) = config.interfaces.iter().find(|named| named.name == state.name) else { continue };
             let at = |side| EdgeAt { interface: state.index, side };
             match named.role {
-                Some(Role::Core) => standing.believed.insert(state.index),
-                Some(Role::Edge | Role::Peer) | None => standing.edges.insert(at(Side::Ingress)),
+                Some(InterfaceRole::Core) => standing.believed.insert(state.index),
+                Some(InterfaceRole::Edge | InterfaceRole::Peer) | None => standing.edges.insert(at(Side::Ingress)),
             };
             standing.edges.insert(at(Side::Egress));
         }

@@ -4,8 +4,8 @@
 use crate::agent::Agent;
 use crate::alive::Done;
 use crate::config::Level;
-use linux::bell::Bell;
-use linux::error::Failed;
+use linux::error::SystemError;
+use linux::notifier::Notifier;
 use node::io::Input;
 use std::fs::File;
 use std::io::{Result, Write};
@@ -37,7 +37,7 @@ pub struct Sequences {
 #[derive(Debug)]
 struct Tray {
     answers: Mutex<Vec<Reserved>>,
-    bell: Bell,
+    bell: Notifier,
 }
 
 impl Tray {
@@ -54,17 +54,17 @@ impl Sequences {
     ///
     /// # Errors
     /// Out of descriptors or threads.
-    pub fn open(folder: &Path) -> std::result::Result<Sequences, Failed> {
-        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Bell::new()? });
+    pub fn open(folder: &Path) -> std::result::Result<Sequences, SystemError> {
+        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Notifier::new()? });
         let (asks, asked) = mpsc::channel();
         let (theirs, record) = (tray.clone(), Record::read(folder));
         let thread = std::thread::Builder::new().name("sequences".to_owned());
-        thread.spawn(move || write_all(&record, &asked, &theirs)).map_err(Failed::doing("start a thread"))?;
+        thread.spawn(move || write_all(&record, &asked, &theirs)).map_err(SystemError::doing("start a thread"))?;
         Ok(Sequences { asks, tray, waiting: 0, answered: 0 })
     }
 
     /// What is to be watched: it rings when there is an answer.
-    pub fn bell(&self) -> &Bell {
+    pub fn notifier(&self) -> &Notifier {
         &self.tray.bell
     }
 
@@ -78,7 +78,7 @@ impl Sequences {
 
     /// What has been answered since this was last asked.
     pub fn answers(&mut self) -> Vec<Reserved> {
-        self.tray.bell.hush();
+        self.tray.bell.clear();
         let answers = self.tray.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
         self.waiting = self.waiting.saturating_sub(answers.len());
         self.answered += answers.len() as u64;

@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::status;
-use api::agent::{Filter, ReservationRow, Rows, SenderRow, SessionId, Shown, View};
+use api::agent::{ReservationRow, RowFilter, Rows, SenderRow, SessionId, TableDoc, View};
 use api::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
 use node::status::ReservationView;
 use rsvp::Origin;
@@ -10,7 +10,7 @@ use terms::{Fault, IfIndex, Time};
 use wire::MessageType;
 
 /// One table.
-pub fn show(agent: &mut Agent, view: View, filter: &Filter) -> Result<Shown, Fault> {
+pub fn show(agent: &mut Agent, view: View, filter: &RowFilter) -> Result<TableDoc, Fault> {
     Ok(match view {
         View::Interfaces => cut(filter, interfaces(agent, filter), Rows::Interfaces),
         View::Neighbours => cut(filter, neighbours(agent, filter), Rows::Neighbours),
@@ -39,12 +39,12 @@ pub fn show(agent: &mut Agent, view: View, filter: &Filter) -> Result<Shown, Fau
 }
 
 /// As many rows as fit, and how many more there are.
-fn cut<T>(filter: &Filter, mut rows: impl Iterator<Item = T>, to: impl FnOnce(Vec<T>) -> Rows) -> Shown {
+fn cut<T>(filter: &RowFilter, mut rows: impl Iterator<Item = T>, to: impl FnOnce(Vec<T>) -> Rows) -> TableDoc {
     let kept = rows.by_ref().take(filter.limit()).collect();
-    Shown { rows: to(kept), more: rows.count() }
+    TableDoc { rows: to(kept), more: rows.count() }
 }
 
-fn interfaces<'a>(agent: &'a Agent, filter: &'a Filter) -> impl Iterator<Item = RsvpInterfaceRow> + 'a {
+fn interfaces<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item = RsvpInterfaceRow> + 'a {
     let wanted = agent.config.interfaces.iter().filter(|i| filter.wants_interface([Some(i.name.as_str())]));
     let neighbours = agent.node.rsvp().neighbours();
     wanted.map(move |wanted| {
@@ -68,7 +68,7 @@ fn interfaces<'a>(agent: &'a Agent, filter: &'a Filter) -> impl Iterator<Item = 
     })
 }
 
-fn neighbours<'a>(agent: &'a Agent, filter: &'a Filter) -> impl Iterator<Item = NeighbourRow> + 'a {
+fn neighbours<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item = NeighbourRow> + 'a {
     let now = agent.clock.now();
     let all = agent.node.rsvp().neighbours().into_iter().map(move |(interface, address, known)| {
         let counted = agent.signalling.of_peer(interface, address);
@@ -86,7 +86,7 @@ fn neighbours<'a>(agent: &'a Agent, filter: &'a Filter) -> impl Iterator<Item = 
     all.filter(|row| filter.wants_interface([Some(row.interface.as_str())]))
 }
 
-fn requests<'a>(agent: &'a Agent, filter: &'a Filter) -> impl Iterator<Item = RequestRow> + 'a {
+fn requests<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item = RequestRow> + 'a {
     let now = agent.clock.now();
     let all = agent.node.rsvp().paths().filter_map(move |path| {
         let (flowspec, refresh_at) = path.request?;
@@ -108,7 +108,7 @@ fn requests<'a>(agent: &'a Agent, filter: &'a Filter) -> impl Iterator<Item = Re
     all.filter(|row| filter.wants_interface([row.interface.as_deref()]))
 }
 
-fn installed(agent: &mut Agent, filter: &Filter) -> Result<Vec<InstalledRow>, Fault> {
+fn installed(agent: &mut Agent, filter: &RowFilter) -> Result<Vec<InstalledRow>, Fault> {
     let read = status::ReadBack::of(agent)?;
     let now = agent.clock.now();
     let row = |held: ReservationView| {
@@ -143,7 +143,7 @@ fn installed(agent: &mut Agent, filter: &Filter) -> Result<Vec<InstalledRow>, Fa
     Ok(agent.node.reservations().map(row).filter(wanted).collect())
 }
 
-fn signalling<'a>(agent: &'a Agent, filter: &'a Filter) -> impl Iterator<Item = SignallingRow> + 'a {
+fn signalling<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item = SignallingRow> + 'a {
     let now = agent.clock.now();
     let all = agent.signalling.by_type().map(move |(interface, kind, both)| SignallingRow {
         interface: interface.map_or_else(|| "(by route)".to_owned(), |interface| agent.name_of(interface)),

@@ -15,21 +15,21 @@ const MOST_PEERS: usize = 4096;
 #[derive(Debug, Default)]
 pub struct Signalling {
     types: BTreeMap<(Option<IfIndex>, u8), Both>,
-    peers: BTreeMap<(IfIndex, IpAddr), Peer>,
+    peers: BTreeMap<(IfIndex, IpAddr), PeerMessages>,
 }
 
 /// Messages of one type on one interface.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Both {
     /// What came.
-    pub received: Count,
+    pub received: RateCounter,
     /// What went.
-    pub sent: Count,
+    pub sent: RateCounter,
 }
 
 /// A counter that remembers the last seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Count {
+pub struct RateCounter {
     /// All.
     pub total: u64,
     /// The most in one second.
@@ -41,7 +41,7 @@ pub struct Count {
 
 /// Messages whose IP header names one address.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Peer {
+pub struct PeerMessages {
     /// As their source.
     pub received: u64,
     /// As their destination.
@@ -50,7 +50,7 @@ pub struct Peer {
     pub heard: Option<Time>,
 }
 
-impl Count {
+impl RateCounter {
     fn add(&mut self, now: Time) {
         self.turn(now);
         self.total += 1;
@@ -96,16 +96,16 @@ impl Signalling {
         }
     }
 
-    fn peer(&mut self, interface: IfIndex, addr: IpAddr) -> Option<&mut Peer> {
+    fn peer(&mut self, interface: IfIndex, addr: IpAddr) -> Option<&mut PeerMessages> {
         let room = self.peers.len() < MOST_PEERS;
         match self.peers.entry((interface, addr)) {
             std::collections::btree_map::Entry::Occupied(known) => Some(known.into_mut()),
-            std::collections::btree_map::Entry::Vacant(new) => room.then(|| new.insert(Peer::default())),
+            std::collections::btree_map::Entry::Vacant(new) => room.then(|| new.insert(PeerMessages::default())),
         }
     }
 
     /// What was counted of an address.
-    pub fn of_peer(&self, interface: IfIndex, addr: IpAddr) -> Peer {
+    pub fn of_peer(&self, interface: IfIndex, addr: IpAddr) -> PeerMessages {
         self.peers.get(&(interface, addr)).copied().unwrap_or_default()
     }
 

@@ -4,11 +4,11 @@ use crate::agent::Agent;
 use crate::calls::{AppRequest, problem};
 use api::agent::{Problem, SignalDoc};
 use api::may::Signal;
-use boomerang::Asked;
+use boomerang::SessionRequest;
 use policy::rights::{Call, Right, Whose};
-use policy::{Asker, Claim, End, Key, Prefix};
+use policy::{AddressPrefix, Asker, EndPoint, SignalClaim, SignalKey};
 use std::net::IpAddr;
-use terms::ports::{Route, Way};
+use terms::ports::{Route, RouteDecision};
 use terms::{FilterSpec, FlowSpec, Session, Style};
 use wire::boomerang::Selector;
 
@@ -20,26 +20,26 @@ impl Agent {
     pub(crate) fn may_signal(&mut self, client: u64, request: &AppRequest) -> Result<(), Problem> {
         match *request {
             AppRequest::Sender(session, template, tspec, _) => {
-                let claim = Claim {
+                let claim = SignalClaim {
                     resource: Some(self.towards(session.dst)),
                     inward: false,
                     src: host(template.src),
                     dst: host(session.dst),
                     amount: tspec.r.as_bps(),
                 };
-                self.ask_policy(client, Some(Key::Sender(client, session, template)), vec![claim])
+                self.ask_policy(client, Some(SignalKey::Sender(client, session, template)), vec![claim])
             }
             AppRequest::SenderGone(session, template) => {
-                self.speakers.signalled.gone(Key::Sender(client, session, template));
+                self.speakers.signalled.gone(SignalKey::Sender(client, session, template));
                 Ok(())
             }
             AppRequest::Receiver(session) => {
-                let (src, dst) = (End::Unsaid, host(session.dst));
-                self.ask_policy(client, None, vec![Claim { resource: None, inward: true, src, dst, amount: 0 }])
+                let (src, dst) = (EndPoint::Unsaid, host(session.dst));
+                self.ask_policy(client, None, vec![SignalClaim { resource: None, inward: true, src, dst, amount: 0 }])
             }
             AppRequest::Reserve { session, style, ref filters, ref flowspecs, .. } => {
                 let claims = self.reserved(&session, style, filters, flowspecs);
-                self.ask_policy(client, Some(Key::Reserve(client, session)), claims)
+                self.ask_policy(client, Some(SignalKey::Reserve(client, session)), claims)
             }
             AppRequest::Priority(priority) => {
                 let asked = priority.map(|said| said.preempting.max(said.defending));
@@ -60,11 +60,16 @@ impl Agent {
     }
 
     /// The same of a session of Boomerang. It is counted when it has a number.
-    pub(crate) fn may_echo(&mut self, client: u64, number: Option<u64>, asked: &Asked) -> Result<Vec<Claim>, Problem> {
+    pub(crate) fn may_echo(
+        &mut self,
+        client: u64,
+        number: Option<u64>,
+        asked: &SessionRequest,
+    ) -> Result<Vec<SignalClaim>, Problem> {
         let most = |of: fn(&wire::boomerang::Rates) -> u32| asked.rates.iter().map(of).max().unwrap_or(0).into();
         let ends = ends(&asked.classifier, &asked.mask);
         let claims = echoed(self, asked.far_end, ends, most(|rates| rates.forward), most(|rates| rates.reverse));
-        let key = number.map(Key::Boomerang);
+        let key = number.map(SignalKey::Boomerang);
         self.as_asker(client, |agent, asker| {
             agent.speakers.signalled.may(&agent.book.policy, asker, key, &claims).map(|_| ())
         })?;
@@ -86,7 +91,7 @@ impl Agent {
         }
     }
 
-    fn ask_policy(&mut self, client: u64, key: Option<Key>, claims: Vec<Claim>) -> Result<(), Problem> {
+    fn ask_policy(&mut self, client: u64, key: Option<SignalKey>, claims: Vec<SignalClaim>) -> Result<(), Problem> {
         self.as_asker(client, |agent, asker| {
             let (policy, signalled) = (&agent.book.policy, &mut agent.speakers.signalled);
             match key {
@@ -115,19 +120,33 @@ impl Agent {
     /// The interface by which packets leave for there, and by which those from there come in; empty: none is known.
     fn towards(&mut self, there: IpAddr) -> String {
         match self.node.route_mut().route(there, None, None) {
-            Way::Out { oif, .. } => self.names.get(&oif).map(|name| format!("net/{name}")).unwrap_or_default(),
+            RouteDecision::Out { oif, .. } => {
+                self.names.get(&oif).map(|name| format!("net/{name}")).unwrap_or_default()
+            }
             _ => String::new(),
         }
     }
 
     /// What a receiver reserves: of each sender what is its own, or what all share.
-    fn reserved(&mut self, session: &Session, style: Style, from: &[FilterSpec], much: &[FlowSpec]) -> Vec<Claim> {
+    fn reserved(
+        &mut self,
+        session: &Session,
+        style: Style,
+        from: &[FilterSpec],
+        much: &[FlowSpec],
+    ) -> Vec<SignalClaim> {
         let dst = host(session.dst);
         let most = much.iter().map(|flowspec| flowspec.rate().as_bps()).max().unwrap_or(0);
         if from.is_empty() || style == Style::Wf {
-            return vec![Claim { resource: Some(String::new()), inward: true, src: End::Anywhere, dst, amount: most }];
+            return vec![SignalClaim {
+                resource: Some(String::new()),
+                inward: true,
+                src: EndPoint::Anywhere,
+                dst,
+                amount: most,
+            }];
         }
-        let mut claims: Vec<Claim> = Vec::new();
+        let mut claims: Vec<SignalClaim> = Vec::new();
         for (n, sender) in from.iter().enumerate() {
             let resource = Some(self.towards(sender.src));
             let shared = style == Style::Se && claims.iter().any(|claim| claim.resource == resource);
@@ -137,17 +156,23 @@ impl Agent {
                 Style::Ff => own,
                 Style::Se | Style::Wf => most,
             };
-            claims.push(Claim { resource, inward: true, src: host(sender.src), dst, amount });
+            claims.push(SignalClaim { resource, inward: true, src: host(sender.src), dst, amount });
         }
         claims
     }
 }
 
 /// What a session of Boomerang is about, both ways.
-fn echoed(agent: &mut Agent, far_end: IpAddr, (src, dst): (End, End), forward: u64, reverse: u64) -> Vec<Claim> {
+fn echoed(
+    agent: &mut Agent,
+    far_end: IpAddr,
+    (src, dst): (EndPoint, EndPoint),
+    forward: u64,
+    reverse: u64,
+) -> Vec<SignalClaim> {
     let out = agent.towards(far_end);
-    let there = Claim { resource: Some(out.clone()), inward: false, src, dst, amount: forward };
-    let back = Claim { resource: Some(out), inward: true, src: dst, dst: src, amount: reverse };
+    let there = SignalClaim { resource: Some(out.clone()), inward: false, src, dst, amount: forward };
+    let back = SignalClaim { resource: Some(out), inward: true, src: dst, dst: src, amount: reverse };
     [there, back].into_iter().filter(|claim| claim.amount > 0).collect()
 }
 
@@ -155,15 +180,15 @@ fn echoed(agent: &mut Agent, far_end: IpAddr, (src, dst): (End, End), forward: u
 ///
 /// # Errors
 /// `misuse`: nobody can signal that.
-pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<Claim>, Problem> {
-    let prefix = |text: &String| -> Result<Prefix, Problem> {
-        let found: api::boomerang::Prefix = text.parse().map_err(|wrong: String| problem("misuse", wrong))?;
-        Ok(Prefix { addr: found.addr, length: found.length })
+pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<SignalClaim>, Problem> {
+    let prefix = |text: &String| -> Result<AddressPrefix, Problem> {
+        let found: api::boomerang::SitePrefix = text.parse().map_err(|wrong: String| problem("misuse", wrong))?;
+        Ok(AddressPrefix { addr: found.addr, length: found.length })
     };
     let to = prefix(&signal.dst)?;
     let from = signal.src.as_ref().map(prefix).transpose()?;
-    let hosts = [Some(to), from].into_iter().flatten().all(|end| end == Prefix::host(end.addr));
-    let (src, dst) = (from.map_or(End::Anywhere, End::Of), End::Of(to));
+    let hosts = [Some(to), from].into_iter().flatten().all(|end| end == AddressPrefix::host(end.addr));
+    let (src, dst) = (from.map_or(EndPoint::Anywhere, EndPoint::Of), EndPoint::Of(to));
     let amount = signal.rate;
     match (signal.how, from) {
         (Signal::Send | Signal::Receive, _) if !hosts => {
@@ -173,12 +198,12 @@ pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<C
             Err(problem("misuse", "RSVP reserves one way: reverse is of Boomerang"))
         }
         (Signal::Send, Some(_)) => {
-            Ok(vec![Claim { resource: Some(agent.towards(to.addr)), inward: false, src, dst, amount }])
+            Ok(vec![SignalClaim { resource: Some(agent.towards(to.addr)), inward: false, src, dst, amount }])
         }
         (Signal::Send | Signal::Boomerang, None) => Err(problem("misuse", "from where? give src")),
         (Signal::Receive, from) => {
             let resource = Some(from.map(|from| agent.towards(from.addr)).unwrap_or_default());
-            Ok(vec![Claim { resource, inward: true, src, dst, amount }])
+            Ok(vec![SignalClaim { resource, inward: true, src, dst, amount }])
         }
         (Signal::Boomerang, Some(_)) => match echoed(agent, to.addr, (src, dst), amount, signal.reverse) {
             claims if claims.is_empty() => Err(problem("misuse", "how much? give rate, reverse, or both")),
@@ -187,18 +212,18 @@ pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<C
     }
 }
 
-fn host(addr: IpAddr) -> End {
-    End::Of(Prefix::host(addr))
+fn host(addr: IpAddr) -> EndPoint {
+    EndPoint::Of(AddressPrefix::host(addr))
 }
 
 /// From where and to where the forward packets of a session go.
-fn ends(flow: &Selector, mask: &Selector) -> (End, End) {
+fn ends(flow: &Selector, mask: &Selector) -> (EndPoint, EndPoint) {
     let end = |addr, mask| {
         let length = match mask {
             IpAddr::V4(mask) => mask.to_bits().leading_ones(),
             IpAddr::V6(mask) => mask.to_bits().leading_ones(),
         };
-        End::Of(Prefix { addr, length: length as u8 })
+        EndPoint::Of(AddressPrefix { addr, length: length as u8 })
     };
     (end(flow.src, mask.src), end(flow.dst, mask.dst))
 }

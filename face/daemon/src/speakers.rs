@@ -14,12 +14,12 @@ use crate::calls::problem;
 use crate::config::Level;
 use api::agent::Problem;
 use api::links::{CallerDoc, LinkRow};
-use linux::process::Peer;
+use linux::process::PeerProcess;
 use policy::rights::{Call, Right, Seat, Whose};
-use policy::{Claim, Key, Signalled};
+use policy::{SignalClaim, SignalKey, Signalled};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
-use terms::book::{Caller, Role};
+use terms::book::{Caller, CallerRole};
 use trust::Identity;
 
 /// The longest name of a caller or group, bytes.
@@ -59,7 +59,7 @@ impl Speakers {
     }
 
     /// A connection came.
-    pub fn came(&mut self, client: u64, peer: &Peer) {
+    pub fn came(&mut self, client: u64, peer: &PeerProcess) {
         let in_group = |group: u32| peer.gid == group || peer.groups.contains(&group);
         let seat = match peer.uid {
             0 => Seat::Root,
@@ -71,7 +71,7 @@ impl Speakers {
         let caller = Caller {
             name: format!("uid:{}", peer.uid),
             groups: std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect(),
-            role: if seat == Seat::Member { Role::Owner } else { Role::Operator },
+            role: if seat == Seat::Member { CallerRole::Owner } else { CallerRole::Operator },
         };
         self.all.insert(client, Speaker { peer: caller, seat, identity: None, instead: None, urgency: None });
     }
@@ -79,11 +79,11 @@ impl Speakers {
     /// A connection came from another machine.
     pub fn came_from_afar(&mut self, client: u64, identity: Identity) {
         let (seat, role) = match identity.role {
-            trust::Role::Operator => (Seat::FarOperator, Role::Operator),
-            trust::Role::Auditor => (Seat::Auditor, Role::Auditor),
-            trust::Role::Requester => (Seat::Requester, Role::Owner),
-            trust::Role::Agent => (Seat::Agent, Role::Owner),
-            trust::Role::Broker => (Seat::Broker, Role::Broker),
+            trust::CertificateRole::Operator => (Seat::FarOperator, CallerRole::Operator),
+            trust::CertificateRole::Auditor => (Seat::Auditor, CallerRole::Auditor),
+            trust::CertificateRole::Requester => (Seat::Requester, CallerRole::Owner),
+            trust::CertificateRole::Agent => (Seat::Agent, CallerRole::Owner),
+            trust::CertificateRole::Broker => (Seat::Broker, CallerRole::Broker),
         };
         let peer = Caller { name: identity.known_as(), groups: identity.groups(), role };
         self.all.insert(client, Speaker { peer, seat, identity: Some(identity), instead: None, urgency: None });
@@ -136,9 +136,9 @@ impl Speakers {
     }
 
     /// A session of Boomerang that policy let a connection have counts from now on.
-    pub(crate) fn count_echo(&mut self, client: u64, number: u64, claims: Vec<Claim>) {
+    pub(crate) fn count_echo(&mut self, client: u64, number: u64, claims: Vec<SignalClaim>) {
         let owner = self.of(client).name;
-        self.signalled.count(Key::Boomerang(number), owner, claims);
+        self.signalled.count(SignalKey::Boomerang(number), owner, claims);
     }
 
     /// The priority at which a connection signals.
@@ -192,17 +192,17 @@ impl Speakers {
 /// Somebody for whom another speaks has the rights of their role, as if they had come by a certificate.
 fn spoken_for(caller: &Caller) -> Seat {
     match caller.role {
-        Role::Owner => Seat::Requester,
-        Role::Auditor => Seat::Auditor,
-        Role::Operator => Seat::FarOperator,
-        Role::Broker => Seat::Broker,
+        CallerRole::Owner => Seat::Requester,
+        CallerRole::Auditor => Seat::Auditor,
+        CallerRole::Operator => Seat::FarOperator,
+        CallerRole::Broker => Seat::Broker,
     }
 }
 
 /// Somebody as a broker's certificate lets it name them.
 fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
     let by = broker.known_as();
-    if broker.domain.is_some() && caller.role != Role::Owner {
+    if broker.domain.is_some() && caller.role != CallerRole::Owner {
         let what =
             format!("{by} is a partner's broker: it speaks for those who reserve, not for operators or auditors");
         return Err(problem("refused", what));
@@ -218,9 +218,9 @@ fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
 /// It names nobody.
 pub(crate) fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
     let role = match doc.role.as_str() {
-        "owner" => Role::Owner,
-        "auditor" => Role::Auditor,
-        "operator" => Role::Operator,
+        "owner" => CallerRole::Owner,
+        "auditor" => CallerRole::Auditor,
+        "operator" => CallerRole::Operator,
         other => return Err(problem("misuse", format!("{other:?} is no role: owner, auditor or operator"))),
     };
     // Names go into logs and audit records as they are.
@@ -287,12 +287,12 @@ mod tests {
     #[test]
     fn only_the_trusted_speak_for_others() {
         let mut speakers = Speakers::default();
-        speakers.came(16, &Peer { pid: 1, uid: 0, gid: 0, groups: Vec::new() });
-        speakers.came(17, &Peer { pid: 2, uid: 65_533, gid: 100, groups: vec![27] });
-        assert_eq!((speakers.of(16).name.as_str(), speakers.of(16).role), ("uid:0", Role::Operator));
-        assert_eq!((speakers.of(17).name.as_str(), speakers.of(17).role), ("uid:65533", Role::Owner));
+        speakers.came(16, &PeerProcess { pid: 1, uid: 0, gid: 0, groups: Vec::new() });
+        speakers.came(17, &PeerProcess { pid: 2, uid: 65_533, gid: 100, groups: vec![27] });
+        assert_eq!((speakers.of(16).name.as_str(), speakers.of(16).role), ("uid:0", CallerRole::Operator));
+        assert_eq!((speakers.of(17).name.as_str(), speakers.of(17).role), ("uid:65533", CallerRole::Owner));
         speakers.speak_for(16, Some(&doc("alice", "owner")), &[]).unwrap();
-        assert_eq!((speakers.of(16).name.as_str(), speakers.of(16).role), ("alice", Role::Owner));
+        assert_eq!((speakers.of(16).name.as_str(), speakers.of(16).role), ("alice", CallerRole::Owner));
         assert_eq!(speakers.speak_for(17, Some(&doc("alice", "owner")), &[]).unwrap_err().kind, "refused");
         assert_eq!(speakers.of(17).name, "uid:65533");
         for wrong in [doc("", "owner"), doc("a\nb", "owner"), doc("alice", "emperor"), doc(&"x".repeat(129), "owner")] {
@@ -320,11 +320,11 @@ mod tests {
         let mut speakers = Speakers::default();
         let brokers = ["main".to_owned()];
         for (client, role, name) in [
-            (1, trust::Role::Broker, "main"),
-            (2, trust::Role::Broker, "other"),
-            (3, trust::Role::Requester, "main"),
-            (4, trust::Role::Operator, "main"),
-            (5, trust::Role::Agent, "main"),
+            (1, trust::CertificateRole::Broker, "main"),
+            (2, trust::CertificateRole::Broker, "other"),
+            (3, trust::CertificateRole::Requester, "main"),
+            (4, trust::CertificateRole::Operator, "main"),
+            (5, trust::CertificateRole::Agent, "main"),
         ] {
             speakers.came_from_afar(client, identity(role, name));
             let said = speakers.speak_for(client, Some(&doc("alice", "owner")), &brokers);
@@ -336,7 +336,7 @@ mod tests {
         );
         assert!(!speakers.coordinates(1, &[]));
         assert_eq!((speakers.of(1).name.as_str(), speakers.of(3).name.as_str()), ("alice", "main"));
-        assert_eq!((speakers.of(4).role, speakers.of(5).role), (Role::Operator, Role::Owner));
+        assert_eq!((speakers.of(4).role, speakers.of(5).role), (CallerRole::Operator, CallerRole::Owner));
         // Root of the broker's machine is not root here.
         let root = CallerDoc { groups: vec!["gid:0".to_owned(), "staff".to_owned()], ..doc("uid:0", "operator") };
         speakers.speak_for(1, Some(&root), &brokers).unwrap();
@@ -360,11 +360,11 @@ mod tests {
             not_after: terms::Time::FOREVER,
         };
         let mut speakers = Speakers::default();
-        speakers.came_from_afar(1, identity(Some("anl"), trust::Role::Requester, "alice"));
+        speakers.came_from_afar(1, identity(Some("anl"), trust::CertificateRole::Requester, "alice"));
         let alice = speakers.of(1);
         assert_eq!((alice.name.as_str(), alice.groups), ("anl/alice", vec!["anl/physics".to_owned()]));
         // Its broker `main` is not ours, whatever the policy says of ours.
-        speakers.came_from_afar(2, identity(Some("anl"), trust::Role::Broker, "main"));
+        speakers.came_from_afar(2, identity(Some("anl"), trust::CertificateRole::Broker, "main"));
         let said = speakers.speak_for(2, Some(&doc("bob", "owner")), &["main".to_owned()]);
         assert_eq!(said.unwrap_err().kind, "refused");
         // Where the policy takes it at its word, that is for its own people.
@@ -383,7 +383,7 @@ mod tests {
             assert_eq!(speakers.speak_for(2, Some(&doc("bob", role)), &brokers).unwrap_err().kind, "refused");
         }
         // Our own broker knows partners' people as we do; what it makes up of its own machine is not a partner's.
-        speakers.came_from_afar(3, identity(None, trust::Role::Broker, "main"));
+        speakers.came_from_afar(3, identity(None, trust::CertificateRole::Broker, "main"));
         for (said, known, domain) in [
             ("anl/alice", "anl/alice", Some("anl")),
             ("bob", "bob", None),

@@ -5,10 +5,10 @@ use crate::config::AgentConfig;
 use crate::document::Mistake;
 use crate::interfaces;
 use linux::bpf::entry::MAJOR;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::netlink::Socket;
-use linux::netlink::link::Link;
-use linux::netlink::tc::Handle;
+use linux::netlink::link::LinkState;
+use linux::netlink::tc::TcHandle;
 use linux::privilege::User;
 use linux::process::{Capability, Lock, LockError, missing_capabilities};
 use std::fs;
@@ -39,7 +39,7 @@ pub enum StartError {
     /// The data plane is not to be had.
     Plane(terms::Fault),
     /// The system would not do it.
-    Failed(Failed),
+    Failed(SystemError),
 }
 
 impl std::fmt::Display for StartError {
@@ -76,15 +76,15 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-impl From<Failed> for StartError {
-    fn from(failed: Failed) -> StartError {
+impl From<SystemError> for StartError {
+    fn from(failed: SystemError) -> StartError {
         StartError::Failed(failed)
     }
 }
 
 impl From<linux::netlink::Error> for StartError {
     fn from(error: linux::netlink::Error) -> StartError {
-        StartError::Failed(Failed::netlink("use netlink")(error))
+        StartError::Failed(SystemError::netlink("use netlink")(error))
     }
 }
 
@@ -132,21 +132,21 @@ pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
 
 /// Makes the state directory, which nobody but the agent's user and group looks into; one that is there already is closed to others
 /// if it was an agent's.
-pub(crate) fn make_state(state: &Path) -> Result<(), Failed> {
+pub(crate) fn make_state(state: &Path) -> Result<(), SystemError> {
     let what = || format!("make the state directory {}", state.display());
     if let Some(parent) = state.parent() {
-        fs::create_dir_all(parent).map_err(Failed::doing(what()))?;
+        fs::create_dir_all(parent).map_err(SystemError::doing(what()))?;
     }
     match fs::DirBuilder::new().mode(0o750).create(state) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(Failed::because(what(), error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(SystemError::because(what(), error)),
         Ok(()) => return Ok(()),
         Err(_) => {}
     }
-    let mode = fs::metadata(state).map_err(Failed::doing(what()))?.permissions().mode();
+    let mode = fs::metadata(state).map_err(SystemError::doing(what()))?.permissions().mode();
     let ours = mode & STICKY == 0 && (state.join("agent.lock").exists() || state.join("own.keys").exists());
     if ours && mode & 0o007 != 0 {
         let closed = fs::Permissions::from_mode(mode & 0o7770);
-        fs::set_permissions(state, closed).map_err(Failed::doing(what()))?;
+        fs::set_permissions(state, closed).map_err(SystemError::doing(what()))?;
     }
     Ok(())
 }
@@ -156,11 +156,11 @@ const STICKY: u32 = 0o1000;
 
 /// Interfaces on which another program has set traffic control up: refused, not fought. The kernel's own default has
 /// the handle 0, ours has our number.
-fn foreign_roots(netlink: &mut Socket, links: &[Link], config: &AgentConfig) -> Result<Vec<String>, StartError> {
+fn foreign_roots(netlink: &mut Socket, links: &[LinkState], config: &AgentConfig) -> Result<Vec<String>, StartError> {
     let mut wrong = Vec::new();
     for link in links.iter().filter(|link| config.interfaces.iter().any(|wanted| wanted.name == link.name)) {
         let root = netlink.root_qdisc(link.index)?;
-        if let Some(root) = root.filter(|root| root.handle != Handle::NONE && root.handle.major() != MAJOR) {
+        if let Some(root) = root.filter(|root| root.handle != TcHandle::NONE && root.handle.major() != MAJOR) {
             let name = &link.name;
             wrong.push(format!(
                 "another program has set traffic control of {name} up (root {:?} {:?}): remove it with `tc qdisc del \
@@ -180,16 +180,16 @@ const LOCKS: &str = "/run/sluice.locks";
 fn claim_namespace(locks: &Path) -> Result<Lock, StartError> {
     let what = "claim this network namespace";
     // This thread's: a program may run agents in several namespaces, a thread each.
-    let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(Failed::doing(what))?;
+    let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(SystemError::doing(what))?;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(locks);
-    made.map_err(Failed::doing(format!("make {}", locks.display())))?;
-    let found = fs::symlink_metadata(locks).map_err(Failed::doing(format!("look at {}", locks.display())))?;
+    made.map_err(SystemError::doing(format!("make {}", locks.display())))?;
+    let found = fs::symlink_metadata(locks).map_err(SystemError::doing(format!("look at {}", locks.display())))?;
     if !found.is_dir() || !is_ours(found.uid()) || found.mode() & 0o022 != 0 {
         let why = format!(
             "{} has to be a directory of root's that nobody else writes to: chown root {0}; chmod 755 {0}",
             locks.display()
         );
-        return Err(Failed::because(what, std::io::Error::other(why)).into());
+        return Err(SystemError::because(what, std::io::Error::other(why)).into());
     }
     // The kernel's name of the namespace; while its agent runs no other gets that number.
     let file = locks.join(format!("netns-{}-{}.lock", namespace.dev(), namespace.ino()));
@@ -206,11 +206,11 @@ fn is_ours(uid: u32) -> bool {
 }
 
 /// Chance for refresh jitter, from the kernel.
-pub(crate) fn seed() -> Result<u64, Failed> {
+pub(crate) fn seed() -> Result<u64, SystemError> {
     use std::io::Read;
     let mut bytes = [0; 8];
-    let mut random = std::fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;
-    random.read_exact(&mut bytes).map_err(Failed::doing("read /dev/urandom"))?;
+    let mut random = std::fs::File::open("/dev/urandom").map_err(SystemError::doing("open /dev/urandom"))?;
+    random.read_exact(&mut bytes).map_err(SystemError::doing("read /dev/urandom"))?;
     Ok(u64::from_ne_bytes(bytes))
 }
 

@@ -4,11 +4,11 @@
 
 use crate::agent::Agent;
 use crate::calls::{self, AppRequest, problem};
-use crate::clerk::Clerk;
 use crate::config::Level;
-use api::agent::{Answer, EventDoc, Line, Problem, Request, StaticDoc, StaticRow};
-use linux::bell::Bell;
-use linux::error::Failed;
+use crate::file_writer::Clerk;
+use api::agent::{Answer, EventDoc, Problem, ReplyLine, Request, StaticDoc, StaticRow};
+use linux::error::SystemError;
+use linux::notifier::Notifier;
 use node::io::{AppCall, Input};
 use rsvp::io::AppId;
 use serde::{Deserialize, Serialize};
@@ -81,17 +81,17 @@ impl Statics {
     ///
     /// # Errors
     /// The file is there and cannot be understood: it is left alone, and nothing is started without what it says.
-    pub fn load(state: &Path, from_file: &[StaticDoc]) -> Result<Statics, Failed> {
+    pub fn load(state: &Path, from_file: &[StaticDoc]) -> Result<Statics, SystemError> {
         let file = state.join("statics.json");
         let what = || format!("read the static reservations in {} (repair or remove it)", file.display());
         let kept = match fs::read(&file) {
             Ok(bytes) => {
                 serde_json::from_slice::<Kept>(&bytes)
-                    .map_err(|error| Failed::because(what(), io::Error::new(io::ErrorKind::InvalidData, error)))?
+                    .map_err(|error| SystemError::because(what(), io::Error::new(io::ErrorKind::InvalidData, error)))?
                     .statics
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) => return Err(Failed::because(what(), error)),
+            Err(error) => return Err(SystemError::because(what(), error)),
         };
         let next = kept.keys().next_back().map_or(1, |last| last + 1);
         let theirs = file.clone();
@@ -109,8 +109,8 @@ impl Statics {
     }
 
     /// What is to be watched: it rings when something has been written.
-    pub fn bell(&self) -> &Bell {
-        self.clerk.bell()
+    pub fn notifier(&self) -> &Notifier {
+        self.clerk.notifier()
     }
 
     /// Begins to write what waits, as it will be when each has had its way; what is refused is not written, and returned.
@@ -305,8 +305,8 @@ impl Agent {
 
     fn answer_static(&mut self, asked: &Asked, answer: Result<StaticRow, Problem>) {
         let line = match answer {
-            Ok(row) => Line::Ok { id: asked.id, ok: Box::new(Answer::Statics(vec![row])) },
-            Err(error) => Line::Error { id: asked.id, error },
+            Ok(row) => ReplyLine::Ok { id: asked.id, ok: Box::new(Answer::Statics(vec![row])) },
+            Err(error) => ReplyLine::Error { id: asked.id, error },
         };
         self.local.pay(asked.client, &line, &mut self.poll);
     }

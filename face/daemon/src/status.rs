@@ -6,7 +6,7 @@ use api::agent::{ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, 
 use api::show::PAGE;
 use linux::plane;
 use node::status::{LinkView, ReservationView};
-use rsvp::overload::Class;
+use rsvp::overload::IntakeClass;
 use rsvp::views::ResvView;
 use rsvp::{NextHop, Origin};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan}
 /// What the kernel has and counts, both looked up just now.
 pub(crate) struct ReadBack {
     plan: Plan,
-    counters: plane::Measured,
+    counters: plane::PlaneCounters,
 }
 
 impl ReadBack {
@@ -349,14 +349,15 @@ pub fn counters(agent: &Agent) -> Vec<CounterRow> {
         sent: 0,
     }));
     rows.push(CounterRow { name: "refused".to_owned(), received: counters.refused, sent: 0 });
-    let shed = Class::ALL.into_iter().map(|class| (class, agent.intake.counted(class).shed)).filter(|(_, n)| *n > 0);
+    let shed =
+        IntakeClass::ALL.into_iter().map(|class| (class, agent.intake.counted(class).shed)).filter(|(_, n)| *n > 0);
     rows.extend(shed.map(|(class, received)| CounterRow {
         name: format!("shed: {}", class.name()),
         received,
         sent: 0,
     }));
-    let full = agent.receiver.as_ref().map_or(0, linux::sockets::Receiver::dropped);
-    let before = agent.gate.as_ref().map(linux::sockets::Gate::dropped).unwrap_or_default();
+    let full = agent.receiver.as_ref().map_or(0, linux::sockets::MessageReceiver::dropped);
+    let before = agent.gate.as_ref().map(linux::sockets::IntakeFilter::dropped).unwrap_or_default();
     for (name, received) in [
         ("dropped by the kernel: its queue was full", full),
         ("dropped before the queue: between neighbours", before.link),

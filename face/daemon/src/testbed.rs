@@ -3,16 +3,16 @@
 //! Everything that a testbed leaves in the file system is in one folder (`/run/sluice/testbeds/NAME`), with one folder
 //! per node: configuration, socket, log, state. The record of what was made there is what `down` removes.
 
-use crate::role::Role;
+use crate::role::InterfaceRole;
 use crate::topology::TestbedFile;
-use api::agent::{Answer, Hello, Request};
+use api::agent::{Answer, HelloDoc, Request};
 use api::client::Client;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::netns::Namespace;
 use linux::process::{Capability, ProcessId, missing_capabilities, spawn_detached};
 use linux::testbed::build::build;
-use linux::testbed::record::{self, Made, Record};
-use linux::testbed::topology::{End, Kind, Topology};
+use linux::testbed::record::{self, TestbedRecord, TestbedStep};
+use linux::testbed::topology::{LinkEnd, TestbedNodeKind, Topology};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -41,8 +41,8 @@ impl UpOptions {
     ///
     /// # Errors
     /// The running program cannot be found.
-    pub fn usual() -> Result<UpOptions, Failed> {
-        let program = std::env::current_exe().map_err(Failed::doing("find this program"))?;
+    pub fn usual() -> Result<UpOptions, SystemError> {
+        let program = std::env::current_exe().map_err(SystemError::doing("find this program"))?;
         Ok(UpOptions { program, testbeds: api::places::TESTBEDS.into() })
     }
 }
@@ -59,7 +59,7 @@ pub struct NodeUp {
     /// Its socket.
     pub socket: PathBuf,
     /// What its agent said of itself.
-    pub agent: Hello,
+    pub agent: HelloDoc,
     /// Its interfaces: name, address, peer, and rate.
     pub interfaces: Vec<String>,
 }
@@ -72,7 +72,7 @@ pub enum UpError {
     /// Capabilities are missing.
     NotAllowed(Vec<Capability>),
     /// The system would not do it.
-    Failed(Failed),
+    Failed(SystemError),
     /// An agent did not start; its last words.
     Agent {
         /// Which node.
@@ -105,8 +105,8 @@ impl std::fmt::Display for UpError {
 
 impl std::error::Error for UpError {}
 
-impl From<Failed> for UpError {
-    fn from(failed: Failed) -> UpError {
+impl From<SystemError> for UpError {
+    fn from(failed: SystemError) -> UpError {
         UpError::Failed(failed)
     }
 }
@@ -121,14 +121,14 @@ pub fn up(file: &TestbedFile, options: &UpOptions) -> Result<Vec<NodeUp>, UpErro
         return Err(UpError::NotAllowed(missing));
     }
     let name = &file.topology.name;
-    let testbeds = std::path::absolute(&options.testbeds).map_err(Failed::doing("find the working directory"))?;
+    let testbeds = std::path::absolute(&options.testbeds).map_err(SystemError::doing("find the working directory"))?;
     let dir = testbeds.join(name);
     let making = format!("make {}", dir.display());
-    fs::create_dir_all(&testbeds).map_err(Failed::doing(making.clone()))?;
+    fs::create_dir_all(&testbeds).map_err(SystemError::doing(making.clone()))?;
     match fs::create_dir(&dir) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(UpError::AlreadyUp(name.clone())),
-        Err(error) => return Err(Failed::because(making, error).into()),
+        Err(error) => return Err(SystemError::because(making, error).into()),
     }
     let result = start_all(file, options, &dir);
     if result.is_err() {
@@ -139,7 +139,7 @@ pub fn up(file: &TestbedFile, options: &UpOptions) -> Result<Vec<NodeUp>, UpErro
 }
 
 fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path) -> Result<Vec<NodeUp>, UpError> {
-    let mut record = Record::begin(dir)?;
+    let mut record = TestbedRecord::begin(dir)?;
     let namespaces = build(&file.topology, &mut record)?;
     let mut agents = Vec::with_capacity(namespaces.len());
     let keys = if file.keys { Some(link_keys(file.topology.links.len())?) } else { None };
@@ -156,30 +156,30 @@ fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path) -> Result<Vec<
 type Secret = [u8; 32];
 
 /// A key for each link, from the kernel's chance.
-fn link_keys(links: usize) -> Result<Vec<Secret>, Failed> {
-    let mut random = fs::File::open("/dev/urandom").map_err(Failed::doing("open /dev/urandom"))?;
+fn link_keys(links: usize) -> Result<Vec<Secret>, SystemError> {
+    let mut random = fs::File::open("/dev/urandom").map_err(SystemError::doing("open /dev/urandom"))?;
     let mut keys = vec![[0; 32]; links];
     for key in &mut keys {
-        random.read_exact(key).map_err(Failed::doing("read /dev/urandom"))?;
+        random.read_exact(key).map_err(SystemError::doing("read /dev/urandom"))?;
     }
     Ok(keys)
 }
 
 /// A node's folder, with the keys that it shares with its neighbours.
-fn furnish(file: &TestbedFile, node: usize, keys: Option<&[Secret]>, dir: &Path) -> Result<(), Failed> {
+fn furnish(file: &TestbedFile, node: usize, keys: Option<&[Secret]>, dir: &Path) -> Result<(), SystemError> {
     let home = dir.join(&file.topology.nodes[node].name);
-    fs::create_dir(&home).map_err(Failed::doing(format!("make {}", home.display())))?;
+    fs::create_dir(&home).map_err(SystemError::doing(format!("make {}", home.display())))?;
     let Some(keys) = keys else { return Ok(()) };
     for end in file.topology.ends(node) {
         let path = home.join(key_file(&end));
         let made = crate::keys::write(&path, end.link as u64 + 1, &keys[end.link]);
-        made.map_err(Failed::doing(format!("write {}", path.display())))?;
+        made.map_err(SystemError::doing(format!("write {}", path.display())))?;
     }
     Ok(())
 }
 
 /// The file of the key of a link, in the folder of one of its ends.
-fn key_file(end: &End) -> String {
+fn key_file(end: &LinkEnd) -> String {
     format!("{}.keys", end.interface)
 }
 
@@ -189,13 +189,13 @@ fn start(
     namespace: &Namespace,
     options: &UpOptions,
     dir: &Path,
-    record: &mut Record,
-) -> Result<Child, Failed> {
+    record: &mut TestbedRecord,
+) -> Result<Child, SystemError> {
     let name = &file.topology.nodes[node].name;
     let home = dir.join(name);
     let config = home.join("agent.toml");
     let text = agent_file(file, node, &home);
-    fs::write(&config, text).map_err(Failed::doing(format!("write {}", config.display())))?;
+    fs::write(&config, text).map_err(SystemError::doing(format!("write {}", config.display())))?;
     let mut command = Command::new(&options.program);
     command.arg("agent").arg("--config").arg(&config).current_dir("/");
     // Whoever supervises us is not who looks after them.
@@ -205,9 +205,9 @@ fn start(
     namespace.enter_at_exec(&mut command);
     let child = spawn_detached(&mut command, &home.join("agent.log"))?;
     if let Some(id) = ProcessId::of(child.id()) {
-        record.add(&Made::Process(id, format!("agent {name}")))?;
+        record.add(&TestbedStep::Process(id, format!("agent {name}")))?;
         let path = home.join("agent.pid");
-        fs::write(&path, format!("{id}\n")).map_err(Failed::doing(format!("write {}", path.display())))?;
+        fs::write(&path, format!("{id}\n")).map_err(SystemError::doing(format!("write {}", path.display())))?;
     }
     Ok(child)
 }
@@ -266,12 +266,12 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
 }
 
 /// Who is behind an end of a link: what a router is told of a host is an edge; hosts and routers believe their routers.
-fn role(file: &TestbedFile, node: usize, end: &End) -> Role {
+fn role(file: &TestbedFile, node: usize, end: &LinkEnd) -> InterfaceRole {
     let said = file.roles.get(end.link).copied().flatten();
     let link = &file.topology.links[end.link];
     let kind = |node: usize| file.topology.nodes[node].kind;
     let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
-    said.unwrap_or(if kind(other) == Kind::Host { Role::Edge } else { Role::Core })
+    said.unwrap_or(if kind(other) == TestbedNodeKind::Host { InterfaceRole::Edge } else { InterfaceRole::Core })
 }
 
 fn wait_for(
@@ -288,7 +288,7 @@ fn wait_for(
         if let Some(hello) = hello(&socket) {
             break hello;
         }
-        let ended = child.try_wait().map_err(Failed::doing("wait for an agent"))?;
+        let ended = child.try_wait().map_err(SystemError::doing("wait for an agent"))?;
         if ended.is_some() || Instant::now() > deadline {
             let words = last_words(&home.join("agent.log"));
             let words = words.unwrap_or_else(|| "it said nothing in time".to_owned());
@@ -296,16 +296,16 @@ fn wait_for(
         }
         std::thread::sleep(Duration::from_millis(2));
     };
-    let describe = |end: End| format!("{} {} ({})", end.interface, end.address, topology.links[end.link].rate);
+    let describe = |end: LinkEnd| format!("{} {} ({})", end.interface, end.address, topology.links[end.link].rate);
     let interfaces = topology.ends(node).into_iter().map(describe).collect();
     let kind = match topology.nodes[node].kind {
-        Kind::Host => "host",
-        Kind::Router => "router",
+        TestbedNodeKind::Host => "host",
+        TestbedNodeKind::Router => "router",
     };
     Ok(NodeUp { name, kind, namespace: topology.namespace(node), socket, agent, interfaces })
 }
 
-fn hello(socket: &Path) -> Option<Hello> {
+fn hello(socket: &Path) -> Option<HelloDoc> {
     match Client::connect(socket).ok()?.call(Request::Hello).ok()? {
         Answer::Hello(hello) => Some(hello),
         _ => None,
@@ -332,7 +332,7 @@ pub struct Down {
 ///
 /// # Errors
 /// Something would not go; calling again tries again.
-pub fn down(testbeds: &Path, name: &str) -> Result<Option<Down>, Failed> {
+pub fn down(testbeds: &Path, name: &str) -> Result<Option<Down>, SystemError> {
     let dir = testbeds.join(name);
     if name.is_empty() || name.contains('/') || name.starts_with('.') || !dir.is_dir() {
         return Ok(None);
@@ -352,7 +352,8 @@ pub fn down(testbeds: &Path, name: &str) -> Result<Option<Down>, Failed> {
             done.killed += usize::from(ended_by(id, Instant::now() + STOP_PATIENCE));
         }
     }
-    done.namespaces = made.iter().filter(|one| matches!(one, Made::Namespace(n) if Namespace::exists(n))).count();
+    done.namespaces =
+        made.iter().filter(|one| matches!(one, TestbedStep::Namespace(n) if Namespace::exists(n))).count();
     record::remove(&dir, &made)?;
     // The folders above are shared by all testbeds: they go with the last one.
     let _ = fs::remove_dir(testbeds);
@@ -371,10 +372,10 @@ pub fn list(testbeds: &Path) -> Vec<String> {
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
-fn process(made: &Made) -> Option<ProcessId> {
+fn process(made: &TestbedStep) -> Option<ProcessId> {
     match made {
-        Made::Process(id, _) => Some(*id),
-        Made::Namespace(_) => None,
+        TestbedStep::Process(id, _) => Some(*id),
+        TestbedStep::Namespace(_) => None,
     }
 }
 

@@ -27,10 +27,10 @@
 //! ```
 
 use crate::config::{DEFAULT_KEPT_BACK, Level};
-use crate::config::{RsvpFile, Share, link_rate, node_name, rsvp_config, share};
+use crate::config::{RateShare, RsvpFile, link_rate, node_name, rsvp_config, share};
 use crate::document::{Document, Mistake, read};
-use crate::role::{self, Role};
-use linux::testbed::topology::{Kind, Link, MAX_LINKS, MAX_NODES, Node, Topology};
+use crate::role::{self, InterfaceRole};
+use linux::testbed::topology::{MAX_LINKS, MAX_NODES, TestbedLink, TestbedNode, TestbedNodeKind, Topology};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,15 +44,15 @@ pub struct TestbedFile {
     /// Timing of RSVP on every node.
     pub rsvp: rsvp::io::Config,
     /// What best effort and signalling keep on every link.
-    pub kept_back: Share,
+    pub kept_back: RateShare,
     /// How much every agent logs.
     pub log: Level,
     /// Whether each link gets a key.
     pub keys: bool,
     /// What bookings may have of each link together, where that is said.
-    pub premium: Vec<Option<Share>>,
+    pub premium: Vec<Option<RateShare>>,
     /// Who is behind each link's ends, where that is said.
-    pub roles: Vec<Option<Role>>,
+    pub roles: Vec<Option<InterfaceRole>>,
     /// More of the configuration of a node's agent, by its name.
     pub settings: BTreeMap<String, String>,
     /// Whether every agent speaks Boomerang: `[boomerang]` is there.
@@ -146,7 +146,7 @@ impl TestbedFile {
     }
 }
 
-fn nodes(document: &Document<'_>, found: &[NodeFile]) -> Result<(Vec<Node>, BTreeMap<String, usize>), Mistake> {
+fn nodes(document: &Document<'_>, found: &[NodeFile]) -> Result<(Vec<TestbedNode>, BTreeMap<String, usize>), Mistake> {
     if found.is_empty() {
         return Err(document.whole("there is no [[node]]"));
     }
@@ -158,26 +158,30 @@ fn nodes(document: &Document<'_>, found: &[NodeFile]) -> Result<(Vec<Node>, BTre
     for entry in found {
         let name = node_name(document, &entry.name)?;
         let kind = match entry.kind.get_ref().as_str() {
-            "host" => Kind::Host,
-            "router" => Kind::Router,
+            "host" => TestbedNodeKind::Host,
+            "router" => TestbedNodeKind::Router,
             other => return Err(document.at(entry.kind.span(), format!("a node is a host or a router, not {other:?}"))),
         };
         if by_name.insert(name.clone(), nodes.len()).is_some() {
             return Err(document.at(entry.name.span(), format!("the node {name} is there twice")));
         }
-        nodes.push(Node { name, kind });
+        nodes.push(TestbedNode { name, kind });
     }
     Ok((nodes, by_name))
 }
 
-fn links(document: &Document<'_>, found: &[LinkFile], nodes: &BTreeMap<String, usize>) -> Result<Vec<Link>, Mistake> {
+fn links(
+    document: &Document<'_>,
+    found: &[LinkFile],
+    nodes: &BTreeMap<String, usize>,
+) -> Result<Vec<TestbedLink>, Mistake> {
     if found.len() > MAX_LINKS {
         return Err(document.whole(format!("more than {MAX_LINKS} links")));
     }
     found.iter().map(|entry| link(document, entry, nodes)).collect()
 }
 
-fn link(document: &Document<'_>, entry: &LinkFile, nodes: &BTreeMap<String, usize>) -> Result<Link, Mistake> {
+fn link(document: &Document<'_>, entry: &LinkFile, nodes: &BTreeMap<String, usize>) -> Result<TestbedLink, Mistake> {
     let [a, b] = entry.between.get_ref().as_slice() else {
         return Err(document.at(entry.between.span(), "a link is between two nodes: between = [\"a\", \"b\"]"));
     };
@@ -194,5 +198,5 @@ fn link(document: &Document<'_>, entry: &LinkFile, nodes: &BTreeMap<String, usiz
         Some(mtu) if (576..=65_535).contains(mtu.get_ref()) => *mtu.get_ref(),
         Some(mtu) => return Err(document.at(mtu.span(), "an MTU is 576 to 65535 bytes")),
     };
-    Ok(Link { ends, rate: link_rate(document, &entry.rate)?, mtu })
+    Ok(TestbedLink { ends, rate: link_rate(document, &entry.rate)?, mtu })
 }

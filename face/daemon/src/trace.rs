@@ -2,7 +2,7 @@
 //! copies, and no more than it can well afford: what is too much is counted and left out, never waited for.
 
 use crate::agent::Agent;
-use api::agent::{Direction, EventDoc, Line, TraceFilter};
+use api::agent::{Direction, EventDoc, ReplyLine, TraceFilter};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -105,7 +105,7 @@ impl Agent {
         for (client, lost) in takers {
             let (interface, bytes) = (name.clone(), bytes.clone());
             let event = EventDoc::Message { direction, interface, src, dst, ttl, router_alert, bytes, lost };
-            self.local.say(client, &Line::Event { at_ns: now.as_nanos(), event }, &mut self.poll);
+            self.local.say(client, &ReplyLine::Event { at_ns: now.as_nanos(), event }, &mut self.poll);
         }
     }
 }

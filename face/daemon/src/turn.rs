@@ -2,12 +2,12 @@
 //! leaves time for calls, and calls leave time for the refreshes of what is reserved.
 
 use crate::agent::{Agent, ECHO, JOURNAL, LOCAL, NOTICES, REMOTE, RSVP, SEQUENCES, SIGNALS, STATICS};
-use crate::echo::Echo;
+use crate::boomerang::BoomerangHost;
 use crate::trace::Seen;
 use api::agent::Direction;
 use api::turns::{SpreadDoc, TurnsDoc, per_mille};
 use linux::clock;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::poll::{Ready, Token};
 use node::io::Input;
 use rsvp::overload::Incoming;
@@ -110,7 +110,7 @@ fn upto(place: u32) -> u64 {
 
 impl Agent {
     /// One round: wait, then whatever is ready.
-    pub(crate) fn turn(&mut self) -> Result<(), Failed> {
+    pub(crate) fn turn(&mut self) -> Result<(), SystemError> {
         self.send_batches();
         let ready = self.wait()?;
         let (begun, cpu) = (self.clock.now(), clock::thread_cpu());
@@ -151,18 +151,18 @@ impl Agent {
         self.turns.wall.add(self.clock.now().since(begun).as_nanos());
         match self.book.broken.take() {
             // What is in force stays in force, as if we had been killed: the next agent reads what is on the disk.
-            Some(why) => Err(Failed::because("go on", std::io::Error::other(why))),
+            Some(why) => Err(SystemError::because("go on", std::io::Error::other(why))),
             None => Ok(()),
         }
     }
 
     /// Waits until something is to be done.
-    fn wait(&mut self) -> Result<Vec<Ready>, Failed> {
+    fn wait(&mut self) -> Result<Vec<Ready>, SystemError> {
         if self.local.holds() && self.turns.may_look(self.clock.now()) {
             self.local.go_on();
         }
         let held = self.local.holds().then_some(self.turns.looks_from);
-        let sweep = self.echo.as_ref().and_then(Echo::wake_at);
+        let sweep = self.echo.as_ref().and_then(BoomerangHost::wake_at);
         let wakes =
             [self.node.wake_at(), self.book.wake_at(), sweep, held, self.noticed.wake_at(), self.alive.wake_at()];
         let next = wakes.into_iter().flatten().fold(self.look_at, Time::min);
@@ -186,7 +186,7 @@ impl Agent {
 
     /// Reads what has come, so that it is chosen here what waits and what is shed, and not by the kernel's queue. Whether
     /// more may be there.
-    fn receive(&mut self) -> Result<bool, Failed> {
+    fn receive(&mut self) -> Result<bool, SystemError> {
         let Some(mut receiver) = self.receiver.take() else { return Ok(false) };
         let begun = self.clock.now();
         let mut filled = Ok(true);
@@ -194,7 +194,7 @@ impl Agent {
             filled = filled.and_then(|_| receiver.fill());
             let now = self.clock.now();
             for message in receiver.messages() {
-                let linux::sockets::Received { iif, src, dst, ttl, bytes } = message;
+                let linux::sockets::ReceivedMessage { iif, src, dst, ttl, bytes } = message;
                 let seen = Seen { direction: Direction::In, interface: Some(iif), src, dst, ttl, router_alert: None };
                 self.see(&seen, bytes);
                 let incoming = Incoming { iif, src, dst, ttl, bytes };

@@ -1,7 +1,7 @@
 //! Mistakes in configuration files: each is told with its line and what is wrong, and nothing is started.
 
 use daemon::auth::Handshake;
-use daemon::{AgentConfig, AuthConfig, BoomerangConfig, Level, Share};
+use daemon::{AgentConfig, AuthConfig, BoomerangConfig, Level, RateShare};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -66,14 +66,14 @@ to = ["eth0", "eth2"]
     assert_eq!((rsvp.refresh_reduction, rsvp.hello), (true, Some(Span::from_secs(2))));
     assert_eq!((rsvp.repair_wait, rsvp.blockade), (Span::from_millis(500), 5));
     let eth0 = &config.interfaces[0];
-    assert_eq!((eth0.premium, eth0.background), (Some(Share::Rate(Rate::from_kbps(4500))), 800));
+    assert_eq!((eth0.premium, eth0.background), (Some(RateShare::Rate(Rate::from_kbps(4500))), 800));
     assert_eq!((config.store.any_filesystem, config.policy.as_deref()), (true, Some(Path::new("policy.toml"))));
     let resources: Vec<_> = config.resources.iter().map(|r| (r.name.as_str(), r.capacity)).collect();
     assert_eq!(resources, [("licence/solver", 4)]);
     assert_eq!((eth0.rate, eth0.overhead), (Some(Rate::from_mbps(10)), 38));
-    assert_eq!(eth0.signalled_share, Share::PerMille(625));
+    assert_eq!(eth0.signalled_share, RateShare::PerMille(625));
     assert_eq!(eth0.signalled_share.of(Rate::from_mbps(10)), Rate::from_kbps(6250));
-    assert_eq!(eth0.kept_back, Share::Rate(Rate::from_kbps(500)));
+    assert_eq!(eth0.kept_back, RateShare::Rate(Rate::from_kbps(500)));
     assert_eq!(eth0.assumed_holding, Some(Span::from_secs(3_600)));
     assert_eq!(config.interfaces[1].rate, None, "to be asked of the driver");
     assert_eq!(config.interfaces[1].assumed_holding, None, "safe for ever");
@@ -109,7 +109,7 @@ kept_back = "2%"                     # of the rate, or a rate: what best effort 
     let config = parse(first).unwrap();
     assert_eq!(config, today, "all that it says was the default, and is");
     let eth0 = &config.interfaces[0];
-    assert_eq!((eth0.role, eth0.kept_back, eth0.overhead), (None, Share::PerMille(20), 14));
+    assert_eq!((eth0.role, eth0.kept_back, eth0.overhead), (None, RateShare::PerMille(20), 14));
     assert!(config.listen.is_none() && config.policy.is_none() && config.resources.is_empty());
 }
 
@@ -271,8 +271,8 @@ fn what_an_interface_says_of_signed_messages_reaches_its_keys() {
     std::fs::remove_dir_all(&dir).unwrap();
     let auth = auth.unwrap();
     let of = |name: &str| match &auth[name] {
-        rsvp::integrity::Auth::Keys(table) => (table.window, table.handshake, table.unwilling),
-        rsvp::integrity::Auth::None => panic!("no keys on {name}"),
+        rsvp::integrity::AuthMode::Keys(table) => (table.window, table.handshake, table.unwilling),
+        rsvp::integrity::AuthMode::None => panic!("no keys on {name}"),
     };
     assert_eq!((of("a"), of("b")), ((64, true, false), (8, true, true)));
 }

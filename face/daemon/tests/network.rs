@@ -1,22 +1,22 @@
 //! Orders for premium flows, carried out on a real plane in a namespace of their own: which edge, which bucket, which
 //! mark, which class; in which order; and what a restart finds.
 
-use broker::io::{Action, Order, OrderId};
+use broker::io::{Order, OrderAction, OrderId};
 use daemon::enforce::network::{Networks, served};
-use daemon::enforce::{Enforcer, Ground};
+use daemon::enforce::{Enforcer, EnforcerContext};
 use daemon::role::Standing;
 use linux::clock::Clock;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netns::Guarded;
-use linux::plane::{Fuse, KernelPlane};
+use linux::plane::{FaultInjection, KernelPlane};
 use linux::route::KernelRoutes;
 use node::io::{Input, InterfaceState, Output, Reservable};
 use node::{Config, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use terms::book::{Binding, Flow, Handle, Shape, Task};
+use terms::book::{Binding, BoundFlow, Handle, PacketShape, Task};
 use terms::{Bytes, Dscp, IfIndex, Rate, Span};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, LinkSpec, Plan};
@@ -91,22 +91,22 @@ impl Bench {
         }
     }
 
-    fn with<T>(&mut self, deed: impl FnOnce(&mut Networks, &mut Ground<'_>) -> T) -> T {
+    fn with<T>(&mut self, deed: impl FnOnce(&mut Networks, &mut EnforcerContext<'_>) -> T) -> T {
         let Bench { plane, node, names, networks, clock, .. } = self;
-        let mut ground = Ground { now: clock.now(), plane, names, node, said: &mut Vec::new() };
+        let mut ground = EnforcerContext { now: clock.now(), plane, names, node, said: &mut Vec::new() };
         deed(networks, &mut ground)
     }
 
-    fn order(&mut self, n: u8, background: bool, action: Action) -> Result<(), String> {
+    fn order(&mut self, n: u8, background: bool, action: OrderAction) -> Result<(), String> {
         let (id, handle) = (OrderId(0), Handle([n; 16]));
-        let shape = Shape { packet: 1_000, rtt: Span::from_millis(100) };
+        let shape = PacketShape { packet: 1_000, rtt: Span::from_millis(100) };
         let order = Order { id, handle, part: 0, resource: "net/outside".into(), background, shape, action };
         self.with(|networks, ground| networks.enforce(ground, &order))
     }
 
-    fn enable(&mut self, n: u8, background: bool, flow: Flow, mbps: u64) -> Result<(), String> {
+    fn enable(&mut self, n: u8, background: bool, flow: BoundFlow, mbps: u64) -> Result<(), String> {
         let (binding, amount) = (Some(Binding::Flow(flow)), mbps * 1_000_000);
-        self.order(n, background, Action::Enable { binding, amount })
+        self.order(n, background, OrderAction::Enable { binding, amount })
     }
 
     fn plan(&mut self) -> Plan {
@@ -125,9 +125,9 @@ impl Bench {
     }
 }
 
-fn flow(src: Option<[u8; 4]>, port: u16) -> Flow {
+fn flow(src: Option<[u8; 4]>, port: u16) -> BoundFlow {
     let dst = Some(IpAddr::from([10, 9, 1, 7]));
-    Flow { src: src.map(IpAddr::from), dst, protocol: Some(6), src_port: None, dst_port: Some(port) }
+    BoundFlow { src: src.map(IpAddr::from), dst, protocol: Some(6), src_port: None, dst_port: Some(port) }
 }
 
 const HOST: Option<[u8; 4]> = Some([10, 9, 0, 5]);
@@ -162,9 +162,9 @@ fn a_flow_is_policed_and_marked_where_it_enters_and_its_class_carries_it() {
         assert_eq!(bench.class(ClassId::BACKGROUND), Some(40_560));
         // Foreground takes, background gives; all still sums to the link.
         bench
-            .order(1, true, Action::Change { binding: Some(Binding::Flow(flow(HOST, 80))), amount: 4_000_000 })
+            .order(1, true, OrderAction::Change { binding: Some(Binding::Flow(flow(HOST, 80))), amount: 4_000_000 })
             .expect("less");
-        let udp = Flow { protocol: Some(17), ..flow(HOST, 5004) };
+        let udp = BoundFlow { protocol: Some(17), ..flow(HOST, 5004) };
         bench.enable(2, false, udp, 36).expect("in force");
         assert_eq!((bench.class(ClassId::PREMIUM), bench.class(ClassId::BACKGROUND)), (Some(36_504), Some(4_056)));
         let rule = bench.plan().edges[&inside][&MultiField::from(udp)];
@@ -180,13 +180,13 @@ fn a_flow_is_policed_and_marked_where_it_enters_and_its_class_carries_it() {
         assert!(bench.enable(5, false, flow(None, 82), 1).is_err_and(|why| why.contains("same packets")));
         assert!(
             bench
-                .order(6, false, Action::Enable { binding: Some(Binding::Process(Task::numbered(1))), amount: 1 })
+                .order(6, false, OrderAction::Enable { binding: Some(Binding::Process(Task::numbered(1))), amount: 1 })
                 .is_err()
         );
         let counted = bench.with(|networks, ground| networks.counters(ground, Handle([2; 16]), 0));
         assert_eq!(counted, Some(Default::default()), "nothing was sent");
         for n in 1..=6 {
-            bench.order(n, n == 1, Action::Disable { binding: None }).expect("gone");
+            bench.order(n, n == 1, OrderAction::Disable { binding: None }).expect("gone");
         }
         assert!(bench.plan().edges.is_empty(), "the last rule takes its edge along");
         assert_eq!((bench.class(ClassId::PREMIUM), bench.class(ClassId::BACKGROUND)), (None, None));
@@ -203,11 +203,11 @@ fn killed_at_any_write_the_next_agent_brings_its_classes_in_line() {
                 bench.with(|networks, ground| networks.settle(ground)).expect("settled");
                 let binding = || Some(Binding::Flow(flow(HOST, 80)));
                 let order = |mbps: u64| match mbps {
-                    0 => Action::Disable { binding: binding() },
-                    _ => Action::Enable { binding: binding(), amount: mbps * 1_000_000 },
+                    0 => OrderAction::Disable { binding: binding() },
+                    _ => OrderAction::Enable { binding: binding(), amount: mbps * 1_000_000 },
                 };
                 bench.order(1, false, order(from)).expect("from");
-                bench.plane.rig(Fuse::DieAfter(n));
+                bench.plane.rig(FaultInjection::DieAfter(n));
                 let died = bench.order(1, false, order(to)).is_err();
                 drop(bench);
                 // Its first batch must be taken: `tell` says so.
@@ -265,7 +265,7 @@ fn edges_stand_by_their_roles_whatever_is_booked() {
         bench.with(|networks, ground| networks.stand(ground, &standing)).expect("they stand");
         assert_eq!(edges(&mut bench), standing.edges);
         bench.enable(1, false, flow(HOST, 80), 4).expect("in force");
-        bench.order(1, false, Action::Disable { binding: None }).expect("given back");
+        bench.order(1, false, OrderAction::Disable { binding: None }).expect("given back");
         assert_eq!(edges(&mut bench), standing.edges, "the last rule goes without its edge");
         drop(bench);
         // Killed. The next one's file believes the inside.

@@ -9,7 +9,7 @@ pub mod frame;
 pub mod write;
 
 /// One captured frame.
-pub struct Record<'a> {
+pub struct CapturedPacket<'a> {
     /// Its number, from 1.
     pub number: u64,
     /// When, in nanoseconds since 1970.
@@ -30,7 +30,7 @@ pub struct Cut {
 }
 
 /// The records of a capture file.
-pub struct Capture<'a> {
+pub struct CaptureFile<'a> {
     all: &'a [u8],
     rest: &'a [u8],
     big_endian: bool,
@@ -65,16 +65,16 @@ const INTERFACE: u32 = 1;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-impl<'a> Capture<'a> {
+impl<'a> CaptureFile<'a> {
     /// Looks at the file's first bytes.
     ///
     /// # Errors
     /// What is wrong with the file: it is no capture, or ends in its header.
-    pub fn new(all: &'a [u8]) -> Result<Capture<'a>, &'static str> {
+    pub fn new(all: &'a [u8]) -> Result<CaptureFile<'a>, &'static str> {
         let Some(magic) = all.first_chunk::<4>() else {
             return Err("the capture is empty or cut off");
         };
-        let start = |rest, big_endian, form| Ok(Capture { all, rest, big_endian, number: 0, form });
+        let start = |rest, big_endian, form| Ok(CaptureFile { all, rest, big_endian, number: 0, form });
         let (big_endian, unit) = match magic {
             [0xa1, 0xb2, 0xc3, 0xd4] => (true, 1_000),
             [0xd4, 0xc3, 0xb2, 0xa1] => (false, 1_000),
@@ -95,18 +95,18 @@ impl<'a> Capture<'a> {
         self.all.len() - self.rest.len()
     }
 
-    fn pcap_record(&mut self, link: u32, unit: u64) -> Option<Record<'a>> {
+    fn pcap_record(&mut self, link: u32, unit: u64) -> Option<CapturedPacket<'a>> {
         let at = |i| word(self.rest, i, self.big_endian);
         let (seconds, fraction, kept) = (at(0)?, at(4)?, at(8)? as usize);
         let bytes = self.rest.get(16..)?.get(..kept).filter(|_| kept <= MAX_BLOCK)?;
         self.rest = &self.rest[16 + kept..];
         self.number += 1;
         let nanos = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * unit;
-        Some(Record { number: self.number, nanos, link, bytes })
+        Some(CapturedPacket { number: self.number, nanos, link, bytes })
     }
 
     /// One pcapng block: `Some(None)` if it holds no packet.
-    fn block(&mut self) -> Option<Option<Record<'a>>> {
+    fn block(&mut self) -> Option<Option<CapturedPacket<'a>>> {
         if word(self.rest, 0, true)? == SECTION {
             self.big_endian = word(self.rest, 8, true)? == 0x1a2b_3c4d;
             if let Form::Pcapng { interfaces } = &mut self.form {
@@ -134,13 +134,13 @@ impl<'a> Capture<'a> {
                 let bytes = body.get(20..)?.get(..word(body, 12, big)? as usize)?;
                 self.number += 1;
                 let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
-                Some(Some(Record { number: self.number, nanos, link: from.link, bytes }))
+                Some(Some(CapturedPacket { number: self.number, nanos, link: from.link, bytes }))
             }
             SIMPLE_PACKET => {
                 let from = *interfaces.first()?;
                 let kept = (word(body, 0, big)? as usize).min(from.snap);
                 self.number += 1;
-                Some(Some(Record {
+                Some(Some(CapturedPacket {
                     number: self.number,
                     nanos: 0,
                     link: from.link,
@@ -152,10 +152,10 @@ impl<'a> Capture<'a> {
     }
 }
 
-impl<'a> Iterator for Capture<'a> {
-    type Item = Result<Record<'a>, Cut>;
+impl<'a> Iterator for CaptureFile<'a> {
+    type Item = Result<CapturedPacket<'a>, Cut>;
 
-    fn next(&mut self) -> Option<Result<Record<'a>, Cut>> {
+    fn next(&mut self) -> Option<Result<CapturedPacket<'a>, Cut>> {
         while !self.rest.is_empty() {
             let offset = self.offset();
             let step = match self.form {

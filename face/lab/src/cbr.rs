@@ -6,7 +6,7 @@
 
 use crate::host::Host;
 use linux::clock::Clock;
-use linux::error::Failed;
+use linux::error::SystemError;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What has passed so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Count {
+pub struct PacketCount {
     /// Packets sent.
     pub sent: u64,
     /// Packets received.
@@ -35,10 +35,10 @@ pub struct Count {
     pub received_bytes: u64,
 }
 
-impl Count {
+impl PacketCount {
     /// What passed since an earlier count.
-    pub fn since(&self, earlier: &Count) -> Count {
-        Count {
+    pub fn since(&self, earlier: &PacketCount) -> PacketCount {
+        PacketCount {
             sent: self.sent - earlier.sent,
             received: self.received - earlier.received,
             received_bytes: self.received_bytes - earlier.received_bytes,
@@ -72,7 +72,7 @@ impl Cbr {
     ///
     /// # Errors
     /// A socket cannot be made.
-    pub fn start(from: &Host, to: &Host, port: u16, clock: Clock) -> Result<Cbr, Failed> {
+    pub fn start(from: &Host, to: &Host, port: u16, clock: Clock) -> Result<Cbr, SystemError> {
         Cbr::start_of(PACKET, from, to, port, clock)
     }
 
@@ -80,11 +80,11 @@ impl Cbr {
     ///
     /// # Errors
     /// A socket cannot be made.
-    pub fn start_of(packet: u32, from: &Host, to: &Host, port: u16, clock: Clock) -> Result<Cbr, Failed> {
+    pub fn start_of(packet: u32, from: &Host, to: &Host, port: u16, clock: Clock) -> Result<Cbr, SystemError> {
         let sink = to.udp(port, LOOK)?;
         let source = from.udp(port, LOOK)?;
         let target = SocketAddr::from((to.address, port));
-        source.connect(target).map_err(Failed::doing(format!("send to {target}")))?;
+        source.connect(target).map_err(SystemError::doing(format!("send to {target}")))?;
         let shared = Arc::new(Shared::default());
         let mut cbr = Cbr { shared: shared.clone(), threads: Vec::new() };
         let (one, two) = (shared.clone(), shared);
@@ -93,9 +93,9 @@ impl Cbr {
         Ok(cbr)
     }
 
-    fn spawn(&mut self, name: &str, deed: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
+    fn spawn(&mut self, name: &str, deed: impl FnOnce() + Send + 'static) -> Result<(), SystemError> {
         let thread = std::thread::Builder::new().name(name.into()).spawn(deed);
-        self.threads.push(thread.map_err(Failed::doing("start a thread"))?);
+        self.threads.push(thread.map_err(SystemError::doing("start a thread"))?);
         Ok(())
     }
 
@@ -105,8 +105,8 @@ impl Cbr {
     }
 
     /// What has passed so far.
-    pub fn count(&self) -> Count {
-        Count {
+    pub fn count(&self) -> PacketCount {
+        PacketCount {
             sent: self.shared.sent.load(Relaxed),
             received: self.shared.received.load(Relaxed),
             received_bytes: self.shared.received_bytes.load(Relaxed),

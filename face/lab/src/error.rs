@@ -1,6 +1,6 @@
 //! Why an experiment has no result.
 
-use linux::error::Failed;
+use linux::error::SystemError;
 
 /// What went wrong.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub enum Error {
     /// The user stopped it.
     Interrupted,
     /// The system would not do something.
-    Failed(Failed),
+    Failed(SystemError),
     /// An agent said no, or went away.
     Agent(api::client::Error),
     /// A program is missing, or does not do its work: what, and what to do.
@@ -33,8 +33,8 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<Failed> for Error {
-    fn from(failed: Failed) -> Error {
+impl From<SystemError> for Error {
+    fn from(failed: SystemError) -> Error {
         Error::Failed(failed)
     }
 }

@@ -1,6 +1,6 @@
 //! A host of a testbed, as the experiments use it: where its sockets are made and how it is reached.
 
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::netns::Namespace;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -21,13 +21,13 @@ impl Host {
     ///
     /// # Errors
     /// The port is taken, or the namespace cannot be entered.
-    pub fn udp(&self, port: u16, patience: Duration) -> Result<UdpSocket, Failed> {
+    pub fn udp(&self, port: u16, patience: Duration) -> Result<UdpSocket, SystemError> {
         let place = SocketAddr::from((self.address, port));
         let made = self.namespace.run(|| {
             let socket = UdpSocket::bind(place)?;
             socket.set_read_timeout(Some(patience))?;
             Ok(socket)
         })?;
-        made.map_err(Failed::doing(format!("open UDP {place}")))
+        made.map_err(SystemError::doing(format!("open UDP {place}")))
     }
 }

@@ -2,11 +2,11 @@
 //! directions; the sending host does nothing.
 
 use crate::bed::{Bed, RECEIVER, SENDER};
-use crate::echo;
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::reserve::{Flow, refusal, wait};
+use crate::reserve::{ReservedFlow, refusal, wait};
 use crate::setup::{SetupTime, in_place, probe_flow, summary};
+use crate::udp_echo;
 use api::agent::{Answer, BoomerangAsk, BoomerangNews, EventDoc, Request, TspecDoc};
 use api::boomerang::{ClassifierDoc, RatesDoc};
 use api::client::Client;
@@ -22,13 +22,13 @@ const BUCKET_MS: u64 = 100;
 #[derive(Debug)]
 pub struct Loop {
     client: Client,
-    flow: Flow,
+    flow: ReservedFlow,
     number: Option<u64>,
 }
 
 impl Loop {
     /// At the receiving host's agent.
-    pub fn start(client: Client, flow: Flow) -> Loop {
+    pub fn start(client: Client, flow: ReservedFlow) -> Loop {
         Loop { client, flow, number: None }
     }
 
@@ -38,7 +38,7 @@ impl Loop {
     /// # Errors
     /// [`Error::Agent`] with what there is, or no answer comes.
     pub fn reserve(&mut self, tspec: TspecDoc) -> Result<Duration, Error> {
-        let Flow { session, sender } = self.flow;
+        let ReservedFlow { session, sender } = self.flow;
         let flow = ClassifierDoc {
             src: Some(session.dst),
             dst: Some(sender.src),
@@ -105,7 +105,7 @@ fn rate(tspec: &TspecDoc) -> u32 {
 /// A reservation fails, or the user stops us.
 pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience) -> Result<SetupTime, Error> {
     let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
-    let trips = echo::round_trips(&from, &to, crate::setup::ECHO, count.max(20))?;
+    let trips = udp_echo::round_trips(&from, &to, crate::setup::ECHO, count.max(20))?;
     let mut setups = Vec::with_capacity(count);
     for number in 0..count {
         patience.check()?;

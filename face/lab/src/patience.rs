@@ -1,7 +1,7 @@
 //! Waiting that a signal ends, so that an experiment always gets to clean up.
 
 use crate::error::Error;
-use linux::poll::Signals;
+use linux::poll::SignalFd;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Waits, unless the user wants to stop.
 #[derive(Debug)]
 pub struct Patience {
-    signals: Option<RefCell<Signals>>,
+    signals: Option<RefCell<SignalFd>>,
 }
 
 impl Patience {
@@ -22,7 +22,7 @@ impl Patience {
     /// # Errors
     /// Out of descriptors.
     pub fn until_signalled() -> Result<Patience, Error> {
-        Ok(Patience { signals: Some(RefCell::new(Signals::take(&ENDING)?)) })
+        Ok(Patience { signals: Some(RefCell::new(SignalFd::take(&ENDING)?)) })
     }
 
     /// Nobody stops it: for tests.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A running program. It is killed when this is dropped, or when the thread that started it ends.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProgram {
     child: Child,
     name: String,
 }
@@ -20,7 +20,7 @@ pub struct Running {
 ///
 /// # Errors
 /// It is not installed, or cannot be started.
-pub fn start(command: &mut Command) -> Result<Running, Error> {
+pub fn start(command: &mut Command) -> Result<RunningProgram, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     die_with_us(command);
     let child = command.stdin(Stdio::null()).process_group(0).spawn().map_err(|error| match error.kind() {
@@ -29,7 +29,7 @@ pub fn start(command: &mut Command) -> Result<Running, Error> {
         }
         _ => Error::Program(format!("cannot start {name}: {error}")),
     })?;
-    Ok(Running { child, name })
+    Ok(RunningProgram { child, name })
 }
 
 /// Runs a program to its end and gives what it wrote on standard output.
@@ -64,14 +64,14 @@ pub fn output(command: &mut Command, patience: &Patience) -> Result<String, Erro
 
 /// How a program ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ended {
+pub struct ExitReport {
     /// Its exit status; `None`: it was killed.
     pub code: Option<i32>,
     /// What it wrote on standard error.
     pub errors: String,
 }
 
-impl Running {
+impl RunningProgram {
     /// Whether it has not ended by itself.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -90,7 +90,7 @@ impl Running {
     }
 
     /// How it ended, killed if it had not, and what it had to complain of, if that is a pipe of ours.
-    pub fn ended(&mut self) -> Ended {
+    pub fn ended(&mut self) -> ExitReport {
         let mut errors = String::new();
         // A pipe that breaks ends the text.
         let _ = self.child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut errors));
@@ -101,7 +101,7 @@ impl Running {
                 None
             }
         };
-        Ended { code, errors }
+        ExitReport { code, errors }
     }
 
     /// The pipe of its standard output, once, if it was started with one.
@@ -110,7 +110,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.stop();
     }

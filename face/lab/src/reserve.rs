@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A flow: a session and its one sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Flow {
+pub struct ReservedFlow {
     /// To where.
     pub session: SessionId,
     /// From where.
@@ -22,7 +22,7 @@ pub struct Flow {
 #[derive(Debug)]
 pub struct Sending {
     client: Client,
-    flow: Flow,
+    flow: ReservedFlow,
 }
 
 impl Sending {
@@ -30,8 +30,8 @@ impl Sending {
     ///
     /// # Errors
     /// The agent refuses, or went away.
-    pub fn start(mut client: Client, flow: Flow, tspec: TspecDoc) -> Result<Sending, Error> {
-        let Flow { session, sender } = flow;
+    pub fn start(mut client: Client, flow: ReservedFlow, tspec: TspecDoc) -> Result<Sending, Error> {
+        let ReservedFlow { session, sender } = flow;
         client.call(Request::Sender { session, sender, tspec, ttl: 63 })?;
         Ok(Sending { client, flow })
     }
@@ -41,7 +41,7 @@ impl Sending {
     /// # Errors
     /// The news does not come.
     pub fn wait_for_release(&mut self) -> Result<(), Error> {
-        let Flow { session, sender } = self.flow;
+        let ReservedFlow { session, sender } = self.flow;
         let wanted = EventDoc::ResvGone { session, sender };
         wait(&mut self.client, "the release reached the sender", |event| (*event == wanted).then_some(Ok(())))
     }
@@ -51,7 +51,7 @@ impl Sending {
 #[derive(Debug)]
 pub struct Receiving {
     client: Client,
-    flow: Flow,
+    flow: ReservedFlow,
 }
 
 impl Receiving {
@@ -59,7 +59,7 @@ impl Receiving {
     ///
     /// # Errors
     /// The agent refuses, or went away.
-    pub fn start(mut client: Client, flow: Flow) -> Result<Receiving, Error> {
+    pub fn start(mut client: Client, flow: ReservedFlow) -> Result<Receiving, Error> {
         client.call(Request::Receiver { session: flow.session })?;
         Ok(Receiving { client, flow })
     }
@@ -84,7 +84,7 @@ impl Receiving {
     /// # Errors
     /// [`Error::Agent`] with the refusing node's words, or no answer comes.
     pub fn reserve(&mut self, tspec: TspecDoc) -> Result<Duration, Error> {
-        let Flow { session, sender } = self.flow;
+        let ReservedFlow { session, sender } = self.flow;
         let request = Request::Reserve {
             session,
             style: StyleDoc::Ff,

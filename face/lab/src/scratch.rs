@@ -1,6 +1,6 @@
 //! A name and a folder for one run, and the removal of what a killed run left.
 
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::process::ProcessId;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -20,13 +20,13 @@ impl Scratch {
     ///
     /// # Errors
     /// The temporary folder is full or not ours to write to.
-    pub fn create() -> Result<Scratch, Failed> {
+    pub fn create() -> Result<Scratch, SystemError> {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let run = RUNS.fetch_add(1, Relaxed);
         let name =
             format!("{PREFIX}{}{}", std::process::id(), if run == 0 { String::new() } else { format!("-{run}") });
         let path = folder(&name);
-        std::fs::create_dir(&path).map_err(Failed::doing(format!("make {}", path.display())))?;
+        std::fs::create_dir(&path).map_err(SystemError::doing(format!("make {}", path.display())))?;
         Ok(Scratch { name, path })
     }
 

@@ -2,12 +2,12 @@
 //! with the Path; beside the round-trip time of the same path in the same run. The path is otherwise idle.
 
 use crate::bed::{Bed, CARRIERS, RECEIVER, SENDER};
-use crate::echo;
 use crate::error::Error;
 use crate::host::Host;
 use crate::patience::Patience;
-use crate::reserve::{Flow, Receiving, Sending};
+use crate::reserve::{Receiving, ReservedFlow, Sending};
 use crate::trial;
+use crate::udp_echo;
 use crate::video::bucket;
 use api::agent::{SenderId, SessionId, TspecDoc};
 use daemon::testbed::UpOptions;
@@ -80,7 +80,7 @@ pub fn provisional(bed: &Bed) -> TspecDoc {
 /// A reservation fails, or the user stops us.
 pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience) -> Result<SetupTime, Error> {
     let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
-    let trips = echo::round_trips(&from, &to, ECHO, count.max(20))?;
+    let trips = udp_echo::round_trips(&from, &to, ECHO, count.max(20))?;
     let (mut setups, mut totals) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for number in 0..count {
         patience.check()?;
@@ -101,10 +101,10 @@ pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience)
 }
 
 /// The flow of one trial.
-pub(crate) fn probe_flow(from: &Host, to: &Host, number: usize) -> Flow {
+pub(crate) fn probe_flow(from: &Host, to: &Host, number: usize) -> ReservedFlow {
     let port = PORT + (number % 10_000) as u16;
     let session = SessionId { dst: to.address.into(), protocol: UDP, dst_port: port };
-    Flow { session, sender: SenderId { src: from.address.into(), src_port: port.into() } }
+    ReservedFlow { session, sender: SenderId { src: from.address.into(), src_port: port.into() } }
 }
 
 /// What times of set-up come to, beside sorted round trips.
@@ -127,7 +127,7 @@ pub(crate) fn summary(trips: &[Duration], mut setups: Vec<Duration>, mut totals:
 ///
 /// # Errors
 /// [`Error::Void`] names the hop that has not.
-pub fn in_place(bed: &Bed, flow: &Flow) -> Result<(), Error> {
+pub fn in_place(bed: &Bed, flow: &ReservedFlow) -> Result<(), Error> {
     for name in CARRIERS {
         let status = bed.status(name)?;
         let row = status.reservations.iter().find(|row| (row.session, row.sender) == (flow.session, flow.sender));

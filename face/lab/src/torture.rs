@@ -4,10 +4,10 @@
 //! file, so that the record of many years is made in as many sittings as it takes.
 
 use crate::error::Error;
-use crate::experiment::sweep::{RunFailed, Sweep};
+use crate::experiment::sweep::{ExperimentSweep, RunFailed};
 use crate::patience::Patience;
 use serde::{Deserialize, Serialize};
-use sim::torture::{KINDS, Tally, Torture};
+use sim::torture::{FaultCounts, KINDS, Torture};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -19,7 +19,7 @@ const DAY: u64 = 86_400;
 
 /// What to play.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct TortureOptions {
     /// Simulated days in all, rounded up to whole seeds.
     pub days: u64,
     /// The first seed.
@@ -41,7 +41,7 @@ struct Finished {
 
 /// What was found: no law was broken, or this would be an error.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Report {
+pub struct TortureReport {
     /// Simulated years, the quiet end of each seed included.
     pub years: f64,
     /// Seeds.
@@ -62,10 +62,10 @@ pub struct Report {
 ///
 /// # Errors
 /// A law did not hold: the seed, the simulated second, and what. Or the user stops it; what is finished is kept.
-pub fn soft_state(options: &Options, patience: &Patience) -> Result<Report, Error> {
+pub fn soft_state(options: &TortureOptions, patience: &Patience) -> Result<TortureReport, Error> {
     let begun = Instant::now();
     let seeds: Vec<u64> = (options.first..options.first + options.days.div_ceil(DAYS)).collect();
-    let sweep = Sweep {
+    let sweep = ExperimentSweep {
         fingerprint: format!("soft-state 1 {DAYS} days"),
         kept: options.record.clone(),
         progress: options.progress,
@@ -78,7 +78,7 @@ pub fn soft_state(options: &Options, patience: &Patience) -> Result<Report, Erro
         Ok(Finished::from(&tally))
     };
     let finished: Vec<Finished> = sweep.play(&seeds, u64::to_string, play)?;
-    let mut report = Report {
+    let mut report = TortureReport {
         years: finished.iter().map(|seed| seed.seconds).sum::<u64>() as f64 / (365.25 * DAY as f64),
         seeds: seeds.len() as u64,
         messages: finished.iter().map(|seed| seed.messages).sum(),
@@ -95,8 +95,8 @@ pub fn soft_state(options: &Options, patience: &Patience) -> Result<Report, Erro
     Ok(report)
 }
 
-impl From<&Tally> for Finished {
-    fn from(tally: &Tally) -> Finished {
+impl From<&FaultCounts> for Finished {
+    fn from(tally: &FaultCounts) -> Finished {
         let kinds = tally.kinds.iter().map(|(kind, count)| (kind.to_string(), *count)).collect();
         Finished {
             seconds: tally.simulated.as_nanos() / Span::NANOS_PER_SEC,
@@ -107,7 +107,7 @@ impl From<&Tally> for Finished {
     }
 }
 
-impl Report {
+impl TortureReport {
     /// For people.
     pub fn text(&self) -> String {
         let mut text = format!(

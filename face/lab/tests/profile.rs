@@ -2,11 +2,11 @@
 //! what.
 
 use lab::patience::Patience;
-use lab::profile::{self, Options};
+use lab::profile::{self, ProfileOptions};
 
 #[test]
 fn a_quick_profile_has_nine_tables_and_its_figures() {
-    let options = Options { quick: true, progress: false };
+    let options = ProfileOptions { quick: true, progress: false };
     let report = profile::run(&options, &Patience::endless()).unwrap();
     let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
     let tables = json["tables"].as_array().unwrap();
@@ -49,17 +49,17 @@ fn a_quick_profile_has_nine_tables_and_its_figures() {
 /// not there is told so, and is none the worse for it when it comes.
 #[test]
 fn an_agent_is_benchmarked_as_a_black_box() {
-    use lab::profile::blackbox::{self, Limit, Plan};
-    use lab::profile::line::{Agent, Line};
+    use lab::profile::blackbox::{self, BlackboxPlan, LossFreeLimit};
+    use lab::profile::line::{ProfiledAgent, ProfiledLine};
     use lab::profile::transit::Protocol;
     if let Err(error) = lab::bed::Bed::possible() {
         return bench::skipped(error);
     }
-    let line = Line::new().unwrap();
+    let line = ProfiledLine::new().unwrap();
     let patience = Patience::endless();
     let mut tester = line.tester().unwrap();
     for (protocol, word) in [(Protocol::Rsvp, "Path"), (Protocol::Boomerang, "Boomerang")] {
-        let plan = Plan { repetitions: 3, ..Plan::new(protocol, true, 64) };
+        let plan = BlackboxPlan { repetitions: 3, ..BlackboxPlan::new(protocol, true, 64) };
         let complaint = blackbox::run(&mut tester, plan, &patience, &mut |_| ()).unwrap_err().to_string();
         assert!(complaint.contains(word) && complaint.contains("unread"), "{complaint}");
     }
@@ -68,10 +68,10 @@ fn an_agent_is_benchmarked_as_a_black_box() {
         (profile::packets::CONFIG, &[Protocol::Rsvp, Protocol::Boomerang][..]),
         (profile::packets::FAST, &[Protocol::Boomerang]),
     ] {
-        let _agent = Agent::start(&line, rate, config).unwrap();
+        let _agent = ProfiledAgent::start(&line, rate, config).unwrap();
         for &protocol in protocols {
-            let plan = Plan { repetitions: 5, ..Plan::new(protocol, true, 64) };
-            let all = Limit { most: 64, lossy: None };
+            let plan = BlackboxPlan { repetitions: 5, ..BlackboxPlan::new(protocol, true, 64) };
+            let all = LossFreeLimit { most: 64, lossy: None };
             let mut said = Vec::new();
             let mut run = || blackbox::run(&mut tester, plan, &patience, &mut |line| said.push(line)).unwrap();
             let mut found = run();
@@ -81,7 +81,7 @@ fn an_agent_is_benchmarked_as_a_black_box() {
             }
             assert_eq!(found.unloaded.len(), protocol.life().len());
             assert!(found.unloaded.iter().all(|h| h.deficit == 0.0 && h.us.median > 0.5), "{:?}", found.unloaded);
-            let Limit { most, .. } = found.burst.unwrap();
+            let LossFreeLimit { most, .. } = found.burst.unwrap();
             assert!(most >= 16, "a burst of {most}");
             // How much more depends on what else the machine does.
             assert!(found.load.unwrap().most >= 16, "{:?}", found.load);

@@ -1,11 +1,11 @@
 //! The quick form of the reproduction of RFC 2963: two bucket sizes, both shapers, one seed.
 
-use lab::experiment::{self, Options};
+use lab::experiment::{self, RunOptions};
 use lab::rfc2963::EXPERIMENT;
 
 #[test]
 fn the_quick_form_keeps_every_ordering_and_comes_near_every_cell() {
-    let finding = experiment::run(&EXPERIMENT, &Options::quick()).expect("a law of the simulator did not hold");
+    let finding = experiment::run(&EXPERIMENT, &RunOptions::quick()).expect("a law of the simulator did not hold");
     println!("{}", finding.text());
     assert_eq!(finding.shortfalls, [""; 0]);
     // C1 to C10 in three columns twice, and four columns of two bucket sizes twice.

@@ -1,7 +1,7 @@
 //! Scenario files: the examples show what they must, and what is said of mistakes.
 
 use lab::scenario::outcome::PointOutcome;
-use lab::scenario::{Outcome, PlayOptions, Reading, ScenarioFile, capture, play};
+use lab::scenario::{PlayOptions, ScenarioFile, ScenarioOutcome, SeedMeans, capture, play};
 use std::path::{Path, PathBuf};
 
 const VIDEO: &str = include_str!("../../../examples/video.toml");
@@ -16,7 +16,7 @@ fn example(name: &str) -> ScenarioFile {
     ScenarioFile::load(&path).unwrap_or_else(|mistake| panic!("{mistake}"))
 }
 
-fn played(file: &ScenarioFile) -> Outcome {
+fn played(file: &ScenarioFile) -> ScenarioOutcome {
     play(file, &PlayOptions::plain()).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -24,7 +24,7 @@ fn value<'a>(point: &'a PointOutcome, field: &str) -> &'a str {
     &point.at.iter().find(|(name, _)| name == field).expect("a swept field").1
 }
 
-fn reading<'a>(point: &'a PointOutcome, name: &str) -> &'a Reading {
+fn reading<'a>(point: &'a PointOutcome, name: &str) -> &'a SeedMeans {
     point.readings.iter().find(|reading| reading.name == name).expect("a reading")
 }
 
@@ -37,7 +37,7 @@ fn the_video_survives_the_flood_where_it_reserved_and_collapses_where_not() {
         let flood: f64 =
             value(point, "source.flood.cbr").trim_matches('"').trim_end_matches("mbit").parse().unwrap_or(0.0);
         let (video, cross) = (reading(point, "video"), reading(point, "flood"));
-        let get = |reading: &Reading, what: &str| reading.get(what).unwrap_or_else(|| panic!("{what} of {point:?}"));
+        let get = |reading: &SeedMeans, what: &str| reading.get(what).unwrap_or_else(|| panic!("{what} of {point:?}"));
         if value(point, "reserve") == "true" {
             assert_eq!(get(video, "loss %"), 0.0, "{point:?}");
             assert!((get(video, "frames/s") - 12.0).abs() <= 0.24, "{point:?}");
@@ -136,7 +136,7 @@ fn a_capture_of_a_link_holds_both_directions_in_order() {
     let mut last = 0;
     let mut destinations = std::collections::BTreeSet::new();
     let mut count = 0;
-    for record in lab::capture::Capture::new(&bytes).unwrap() {
+    for record in lab::capture::CaptureFile::new(&bytes).unwrap() {
         let Ok(record) = record else { panic!("a record is cut off") };
         assert!(record.nanos >= last);
         last = record.nanos;

@@ -7,12 +7,13 @@
 
 use crate::broker::own_voice;
 use crate::config::{AgentAt, At};
+use crate::conversation_limits::{Room, Rooms};
 use crate::hub::{Hub, Live};
-use crate::kept::{Kept, Talk};
+use crate::kept::{ConnectionPool, KeptConnection};
 use crate::problem::{Answer, Problem};
-use crate::rooms::{Room, Rooms};
-use crate::wire::{Outward, Way};
-use api::agent::{Answer as Ok_, Call, EventDoc, Line, MAX_LINE, Request};
+use crate::conversation_limits::{Room, Rooms};
+use crate::wire::{AgentConnection, Outward};
+use api::agent::{Answer as Ok_, Call, EventDoc, ReplyLine, MAX_LINE, Request};
 use api::book::pages::Pages;
 use api::book::{BookAnswer, BookEvent};
 use api::client::MAX_ANSWER;
@@ -42,12 +43,12 @@ const MAX_WAITING: usize = 4096;
 
 /// An agent.
 #[derive(Clone, Debug)]
-pub struct Agent {
+pub struct AgentClient {
     /// Its name in documents.
     pub name: Arc<str>,
-    way: Arc<Way>,
+    way: Arc<AgentConnection>,
     room: Arc<Rooms>,
-    kept: Arc<Kept>,
+    kept: Arc<ConnectionPool>,
     /// `None`: a partner's agent, which tells us nothing of others.
     hub: Option<Arc<Hub>>,
     /// Who we are to an agent on another machine.
@@ -57,24 +58,25 @@ pub struct Agent {
 /// A connection that speaks for one caller.
 #[derive(Debug)]
 pub struct Conversation {
-    agent: Agent,
-    talk: Talk,
+    agent: AgentClient,
+    talk: KeptConnection,
     events: VecDeque<BookEvent>,
     /// None for the broker's own follower.
     room: Option<Room>,
 }
 
-impl Agent {
+impl AgentClient {
     /// The agent that the configuration names; `outward`: who we are to those on other machines.
-    pub fn new(at: AgentAt, outward: Option<Outward>) -> Agent {
+    pub fn new(at: AgentAt, outward: Option<Outward>) -> AgentClient {
         let here = matches!(at.at, At::Socket(_));
-        let kept = Arc::new(Kept::new(outward.as_ref().filter(|_| !here).map(|outward| outward.gate.clone())));
+        let kept =
+            Arc::new(ConnectionPool::new(outward.as_ref().filter(|_| !here).map(|outward| outward.gate.clone())));
         let partner = matches!(at.at, At::Tls { domain: Some(_), .. });
         let own = outward.as_ref().filter(|_| !here).and_then(|outward| outward.gate.own().cloned()).map(Arc::new);
-        let way = Arc::new(Way::new(at.at, outward));
+        let way = Arc::new(AgentConnection::new(at.at, outward));
         let most = if here { CONVERSATIONS } else { CONVERSATIONS_AFAR };
         let room = Arc::new(Rooms::new(most, most / SHARE));
-        Agent { name: at.name.as_str().into(), way, room, kept, hub: (!partner).then(Arc::default), own }
+        AgentClient { name: at.name.as_str().into(), way, room, kept, hub: (!partner).then(Arc::default), own }
     }
 
     /// Hears what happens at the agent from now on, with all others who do. `None`: it tells nobody what is others'.
@@ -125,7 +127,7 @@ impl Agent {
     /// word for nobody but those who reserve.
     ///
     /// # Errors
-    /// As [`Agent::speak`].
+    /// As [`AgentClient::speak`].
     pub async fn speak_as_itself(&self) -> Answer<Conversation> {
         self.begin(OWN_ROOM, None).await
     }
@@ -150,7 +152,7 @@ impl Agent {
         Ok(conversation)
     }
 
-    fn conversation(&self, talk: Talk, room: Option<Room>) -> Conversation {
+    fn conversation(&self, talk: KeptConnection, room: Option<Room>) -> Conversation {
         Conversation { agent: self.clone(), talk, events: VecDeque::new(), room }
     }
 
@@ -245,7 +247,7 @@ impl Conversation {
     }
 
     async fn keep_event_of_next_line(&mut self) -> Answer<()> {
-        if let Line::Event { event, .. } = self.next_line().await? {
+        if let ReplyLine::Event { event, .. } = self.next_line().await? {
             self.keep(event)?;
         }
         Ok(())
@@ -264,22 +266,22 @@ impl Conversation {
     async fn answer(&mut self, id: u64) -> Answer<Ok_> {
         loop {
             match self.next_line().await? {
-                Line::Ok { id: of, ok } if of == id => {
+                ReplyLine::Ok { id: of, ok } if of == id => {
                     self.talk.pending = false;
                     return Ok(*ok);
                 }
-                Line::Error { id: of, error } if of == id || of == 0 => {
+                ReplyLine::Error { id: of, error } if of == id || of == 0 => {
                     self.talk.pending = of != id;
                     return Err(Problem::said(&self.agent.name, error));
                 }
-                Line::Event { event, .. } => self.keep(event)?,
+                ReplyLine::Event { event, .. } => self.keep(event)?,
                 _ => {}
             }
         }
     }
 
     /// Cut off between two calls of it, what was read of a line is kept.
-    async fn next_line(&mut self) -> Answer<Line> {
+    async fn next_line(&mut self) -> Answer<ReplyLine> {
         loop {
             let room = (MAX_ANSWER + 1).saturating_sub(self.talk.line.len()) as u64;
             let read = (&mut self.talk.reader).take(room).read_until(b'\n', &mut self.talk.line).await;

@@ -3,13 +3,13 @@
 
 use crate::broker::{Broker, KEY_BYTES};
 use crate::documents::{EnquiredPart, Enquiry, Reservation, Wish};
-use crate::gather::{Found, document, each, find};
+use crate::gather::{GroupMembers, document, each, find};
 use crate::group;
-use crate::id::{Group, Id, Way};
-use crate::paths::Map;
-use crate::plan::{self, Piece};
+use crate::id::{GroupId, MemberRole, ReservationId};
+use crate::paths::LinkMap;
+use crate::plan::{self, AgentRequest};
 use crate::problem::{Answer, Problem};
-use crate::recover::{self, Verdict};
+use crate::recover::{self, RecoveryAction};
 use api::agent::Request;
 use api::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, RefusalDoc, StepDoc};
 use api::links::CallerDoc;
@@ -47,7 +47,9 @@ pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer
         && let Some(refusal) = &mut enquiry.refusal
     {
         // What nobody asked for is in no alternative.
-        let asked = |pieces: Vec<Piece>| -> Vec<Piece> { pieces.into_iter().filter(|piece| piece.asked).collect() };
+        let asked = |pieces: Vec<AgentRequest>| -> Vec<AgentRequest> {
+            pieces.into_iter().filter(|piece| piece.asked).collect()
+        };
         let choices = choices.into_iter().map(asked).collect();
         refusal.alternatives = alternatives(broker, caller, wish, &asked(pieces), choices).await;
     }
@@ -62,13 +64,13 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
     api::book::convert::says_how_long(&plan::asked(wish)).map_err(|problem| Problem::said("", problem))?;
     let ends = wish.path.as_ref().map(|path| (path.from, path.to));
     let group = if key.is_empty() {
-        Group::draw(ends).map_err(|error| Problem::unavailable(format!("no randomness: {error}")))?
+        GroupId::draw(ends).map_err(|error| Problem::unavailable(format!("no randomness: {error}")))?
     } else {
         let group = keyed(caller, key, wish);
         broker.use_key(group)?;
         group
     };
-    let id = Id::Group(group);
+    let id = ReservationId::Group(group);
     let _lock = broker.lock(&id).await;
     let before = if key.is_empty() { Before::default() } else { before(broker, caller, &group, wish).await? };
     if let Some(found) = &before.whole {
@@ -104,7 +106,7 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
 #[derive(Default)]
 struct Before {
     /// All of it is there: this is the answer.
-    whole: Option<Found>,
+    whole: Option<GroupMembers>,
     /// It came to nothing, so it is tried anew under another name: when it was made.
     attempt: u64,
 }
@@ -113,8 +115,8 @@ struct Before {
 ///
 /// # Errors
 /// 409: it was whole once, and is over; 503: an agent that may have a part of it does not answer.
-async fn before(broker: &Broker, caller: &CallerDoc, group: &Group, wish: &Wish) -> Answer<Before> {
-    let id = Id::Group(*group);
+async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId, wish: &Wish) -> Answer<Before> {
+    let id = ReservationId::Group(*group);
     let mut found = match find(&broker.agents, caller, &id).await {
         Err(problem) if problem.status == 404 => return Ok(Before::default()),
         found => found?,
@@ -122,7 +124,7 @@ async fn before(broker: &Broker, caller: &CallerDoc, group: &Group, wish: &Wish)
     if recover::settle(broker, caller, group).await? {
         found = find(&broker.agents, caller, &id).await?;
     }
-    if recover::judge(broker, &found).await? == Verdict::Broken {
+    if recover::judge(broker, &found).await? == RecoveryAction::Broken {
         // Whoever asks again for what is broken gets a whole one or none.
         group::give_back(broker, caller, group, &found).await?;
         found = find(&broker.agents, caller, &id).await?;
@@ -159,9 +161,9 @@ async fn before(broker: &Broker, caller: &CallerDoc, group: &Group, wish: &Wish)
 }
 
 /// The group that a key and a request stand for: the name says both, so every broker knows them again.
-fn keyed(caller: &CallerDoc, key: &str, wish: &Wish) -> Group {
+fn keyed(caller: &CallerDoc, key: &str, wish: &Wish) -> GroupId {
     let ends = wish.path.as_ref().map(|path| (path.from, path.to));
-    let mut group = Group::of_key(&caller.name, key, ends);
+    let mut group = GroupId::of_key(&caller.name, key, ends);
     // Our own documents have string keys and finite numbers: they can always be written.
     let body = Sha256::digest(serde_json::to_vec(wish).unwrap_or_default());
     group.number[KEY_BYTES..].copy_from_slice(&body[..16 - KEY_BYTES]);
@@ -169,7 +171,7 @@ fn keyed(caller: &CallerDoc, key: &str, wish: &Wish) -> Group {
 }
 
 /// The pieces of a wish: over the best way first, then over others. At least one choice, of at least one piece.
-async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<Piece>>> {
+async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<AgentRequest>>> {
     let names = broker.names();
     let alone = plan::parts(&names, wish)?;
     let Some(path) = &wish.path else {
@@ -184,16 +186,16 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
         return Err(Problem::misuse("how much? give forward or reverse, bit/s"));
     }
     let map = broker.map().await?;
-    let mut choices: Vec<Vec<Piece>> = vec![alone];
+    let mut choices: Vec<Vec<AgentRequest>> = vec![alone];
     for (way, asked, ends) in [
-        (Way::Forward, forward || wish.volume.is_some(), (path.from, path.to)),
-        (Way::Reverse, reverse, (path.to, path.from)),
+        (MemberRole::Forward, forward || wish.volume.is_some(), (path.from, path.to)),
+        (MemberRole::Reverse, reverse, (path.to, path.from)),
     ] {
         if !asked && !enquiry {
             continue;
         }
         let ways = map.ways(ends.0, ends.1, WAYS);
-        let mut over: Vec<Vec<Piece>> = Vec::new();
+        let mut over: Vec<Vec<AgentRequest>> = Vec::new();
         let mut wrong = None;
         for legs in &ways {
             match plan::over(&names, &map, legs, wish, path, way) {
@@ -209,8 +211,10 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
         }
         // The best of both; and each other way with the best of the other direction.
         let base = choices[0].clone();
-        let with = |base: &Vec<Piece>, pieces: &Vec<Piece>| base.iter().chain(pieces).cloned().collect::<Vec<_>>();
-        let mut next: Vec<Vec<Piece>> = choices.iter().map(|choice| with(choice, &over[0])).collect();
+        let with = |base: &Vec<AgentRequest>, pieces: &Vec<AgentRequest>| {
+            base.iter().chain(pieces).cloned().collect::<Vec<_>>()
+        };
+        let mut next: Vec<Vec<AgentRequest>> = choices.iter().map(|choice| with(choice, &over[0])).collect();
         next.extend(over[1..].iter().map(|pieces| with(&base, pieces)));
         choices = next;
     }
@@ -224,7 +228,7 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
 }
 
 /// No way is known: there is none, or it leads over agents that do not answer now.
-fn unknown(map: &Map, ends: (IpAddr, IpAddr)) -> Box<Problem> {
+fn unknown(map: &LinkMap, ends: (IpAddr, IpAddr)) -> Box<Problem> {
     let way = format!("no way from {} to {} is known", ends.0, ends.1);
     match map.away() {
         [] => Problem::misuse(format!("{way}: do agents on it belong to this broker?")),
@@ -233,7 +237,7 @@ fn unknown(map: &Map, ends: (IpAddr, IpAddr)) -> Box<Problem> {
 }
 
 /// What each agent would grant, in the order of pieces.
-async fn ask_all(broker: &Broker, caller: &CallerDoc, pieces: &[Piece]) -> Answer<Vec<EnquiredDoc>> {
+async fn ask_all(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -> Answer<Vec<EnquiredDoc>> {
     let agents: Vec<_> = pieces.iter().map(|piece| broker.agents[piece.agent].clone()).collect();
     let answers = each(&agents, |number, agent| {
         let (caller, ask) = (caller.clone(), pieces[number].ask.clone());
@@ -248,7 +252,7 @@ async fn ask_all(broker: &Broker, caller: &CallerDoc, pieces: &[Piece]) -> Answe
 }
 
 /// The answers of all as one.
-async fn enquired(broker: &Broker, caller: &CallerDoc, pieces: &[Piece]) -> Answer<Enquiry> {
+async fn enquired(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -> Answer<Enquiry> {
     let answers = ask_all(broker, caller, pieces).await?;
     let mut enquiry = Enquiry { accepted: true, forward: None, reverse: None, parts: Vec::new(), refusal: None };
     for (piece, said) in pieces.iter().zip(answers) {
@@ -263,9 +267,9 @@ async fn enquired(broker: &Broker, caller: &CallerDoc, pieces: &[Piece]) -> Answ
             enquiry.refusal = enquiry.refusal.or(refusal);
         }
         let most = match piece.way {
-            Way::Forward => Some(&mut enquiry.forward),
-            Way::Reverse => Some(&mut enquiry.reverse),
-            Way::Alone => None,
+            MemberRole::Forward => Some(&mut enquiry.forward),
+            MemberRole::Reverse => Some(&mut enquiry.reverse),
+            MemberRole::Alone => None,
         };
         if let Some(most) = most {
             for free in said.free.iter().map(|free| *free as u64) {
@@ -286,7 +290,7 @@ async fn enquired(broker: &Broker, caller: &CallerDoc, pieces: &[Piece]) -> Answ
 }
 
 /// Makes every piece ask for the same window and amount, where the wish leaves that open and there are several.
-async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [Piece]) -> Answer<()> {
+async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
     if pieces.len() < 2 {
         return Ok(());
     }
@@ -307,7 +311,7 @@ async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [
     for (piece, said) in pieces.iter().zip(&answers) {
         refuse(broker, piece, said)?;
     }
-    for way in Way::ALL.into_iter().filter(|way| *way != Way::Alone) {
+    for way in MemberRole::ALL.into_iter().filter(|way| *way != MemberRole::Alone) {
         let of = |said: &EnquiredDoc| said.granted.iter().flatten().map(|step| step.amount).reduce(f64::min);
         let granted =
             pieces.iter().zip(&answers).filter(|(piece, _)| piece.way == way).filter_map(|(_, said)| of(said));
@@ -320,7 +324,7 @@ async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [
 }
 
 /// A volume over several agents is moved at one constant rate.
-fn constant(broker: &Broker, wish: &Wish, pieces: &mut [Piece]) -> Answer<()> {
+fn constant(broker: &Broker, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
     let Some(volume) = wish.volume else { return Ok(()) };
     let now = broker.clock.today();
     let start = wish.start.map_or(now, |start| start.0.max(now));
@@ -331,7 +335,7 @@ fn constant(broker: &Broker, wish: &Wish, pieces: &mut [Piece]) -> Answer<()> {
     let nanos = u128::from(volume.bytes) * 8 * 1_000_000_000;
     let rate =
         u64::try_from(nanos.div_ceil(u128::from(span))).map_err(|_| Problem::misuse("so much so soon is no rate"))?;
-    if pieces.iter().any(|piece| piece.way == Way::Reverse && piece.asked) {
+    if pieces.iter().any(|piece| piece.way == MemberRole::Reverse && piece.asked) {
         return Err(Problem::misuse("a volume goes one way: forward"));
     }
     for piece in pieces {
@@ -350,7 +354,7 @@ fn constant(broker: &Broker, wish: &Wish, pieces: &mut [Piece]) -> Answer<()> {
 }
 
 /// The earliest start that suits every agent: each is asked for its own, the latest of them is tried with all.
-async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [Piece]) -> Answer<()> {
+async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
     let seconds = wish.duration_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds < 4e9);
     let span = Span::from_nanos(
         (seconds.ok_or_else(|| Problem::misuse("earliest needs duration_s: for how long?"))? * 1e9) as u64,
@@ -380,7 +384,7 @@ async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut
 }
 
 /// The refusal of one agent as the answer to the whole.
-fn refuse(broker: &Broker, piece: &Piece, said: &EnquiredDoc) -> Answer<()> {
+fn refuse(broker: &Broker, piece: &AgentRequest, said: &EnquiredDoc) -> Answer<()> {
     let (false, Some(refusal)) = (said.accepted, &said.refusal) else { return Ok(()) };
     let problem = api::agent::Problem {
         kind: "refused".to_owned(),
@@ -395,8 +399,8 @@ async fn alternatives(
     broker: &Broker,
     caller: &CallerDoc,
     wish: &Wish,
-    pieces: &[Piece],
-    others: Vec<Vec<Piece>>,
+    pieces: &[AgentRequest],
+    others: Vec<Vec<AgentRequest>>,
 ) -> Vec<AlternativeDoc> {
     let mut found = Vec::new();
     for other in others {
@@ -419,7 +423,7 @@ async fn alternatives(
 }
 
 /// As an alternative, if all agents would accept it.
-async fn tried(broker: &Broker, caller: &CallerDoc, sort: &str, pieces: &[Piece]) -> Option<AlternativeDoc> {
+async fn tried(broker: &Broker, caller: &CallerDoc, sort: &str, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
     let answers = ask_all(broker, caller, pieces).await.ok()?;
     let accepted = pieces.iter().zip(&answers).all(|(piece, said)| !piece.asked || said.accepted);
     let parts: Vec<Vec<StepDoc>> = answers.into_iter().flat_map(|said| said.granted).collect();
@@ -427,8 +431,8 @@ async fn tried(broker: &Broker, caller: &CallerDoc, sort: &str, pieces: &[Piece]
 }
 
 /// What the parts of an alternative are of: whoever asked for a path did not name them.
-fn resources(broker: &Broker, pieces: &[Piece]) -> Vec<String> {
-    let of = |piece: &Piece| {
+fn resources(broker: &Broker, pieces: &[AgentRequest]) -> Vec<String> {
+    let of = |piece: &AgentRequest| {
         let agent = broker.agents[piece.agent].name.clone();
         let parts = piece.ask.parts.clone().into_iter();
         parts.map(move |part| format!("{agent}/{}", part.resource))
@@ -437,14 +441,14 @@ fn resources(broker: &Broker, pieces: &[Piece]) -> Vec<String> {
 }
 
 /// Names the resources in the alternatives of a refusal that one agent made alone.
-fn name_alternatives(broker: &Broker, pieces: &[Piece], refusal: Option<&mut RefusalDoc>) {
+fn name_alternatives(broker: &Broker, pieces: &[AgentRequest], refusal: Option<&mut RefusalDoc>) {
     for alternative in refusal.into_iter().flat_map(|refusal| &mut refusal.alternatives) {
         alternative.resources = resources(broker, pieces);
     }
 }
 
 /// The same, as early as it fits.
-async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[Piece]) -> Option<AlternativeDoc> {
+async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
     let now = broker.clock.today();
     let span = match (wish.duration_s, wish.start, wish.end) {
         (Some(seconds), _, _) => seconds,
@@ -478,10 +482,10 @@ async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[Piece
 }
 
 /// As much of it as there is in the same window.
-async fn slower(broker: &Broker, caller: &CallerDoc, pieces: &[Piece]) -> Option<AlternativeDoc> {
+async fn slower(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
     let answers = ask_all(broker, caller, pieces).await.ok()?;
     let mut pieces = pieces.to_vec();
-    for way in [Way::Forward, Way::Reverse] {
+    for way in [MemberRole::Forward, MemberRole::Reverse] {
         let free = pieces.iter().zip(&answers).filter(|(piece, _)| piece.way == way).flat_map(|(_, said)| &said.free);
         let Some(most) = free.copied().reduce(f64::min) else { continue };
         for part in pieces.iter_mut().filter(|piece| piece.way == way).flat_map(|piece| &mut piece.ask.parts) {

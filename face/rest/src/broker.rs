@@ -1,15 +1,15 @@
 //! The broker itself: its agents, the map of their links, and the keys that were used.
 
-use crate::agents::Agent;
+use crate::agents::AgentClient;
 use crate::config::{BrokerConfig, Limits};
+use crate::conversation_limits::Rooms;
 use crate::gather::each;
-use crate::id::{Group, Id};
+use crate::id::{GroupId, ReservationId};
 use crate::intent::Intents;
-use crate::paths::Map;
+use crate::paths::LinkMap;
 use crate::plan::Names;
 use crate::problem::{Answer, Problem};
-use crate::rooms::Rooms;
-use crate::webhook::Hooks;
+use crate::webhook::WebhookRegistry;
 use crate::wire::Outward;
 use api::agent::{Answer as Said, Request};
 use api::links::CallerDoc;
@@ -33,7 +33,7 @@ pub const KEY_BYTES: usize = 12;
 #[derive(Debug)]
 pub struct Broker {
     /// Over whom it reserves.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<AgentClient>,
     /// What it bears.
     pub limits: Limits,
     /// Our time.
@@ -41,34 +41,34 @@ pub struct Broker {
     /// Room for event streams.
     pub streams: Rooms,
     /// Webhooks.
-    pub hooks: Hooks,
+    pub hooks: WebhookRegistry,
     /// What is still to be done at agents.
     pub intents: Intents,
     /// Something of that was left open.
     pub nudge: Notify,
-    locks: Mutex<BTreeMap<Id, Weak<Turns<()>>>>,
-    map: Mutex<Option<(Instant, Arc<Map>)>>,
+    locks: Mutex<BTreeMap<ReservationId, Weak<Turns<()>>>>,
+    map: Mutex<Option<(Instant, Arc<LinkMap>)>>,
     keys: Mutex<Keys>,
 }
 
 /// Which group a key made.
 #[derive(Debug, Default)]
 struct Keys {
-    groups: BTreeMap<[u8; KEY_BYTES], Group>,
+    groups: BTreeMap<[u8; KEY_BYTES], GroupId>,
     order: VecDeque<[u8; KEY_BYTES]>,
 }
 
 /// The broker's own voice, for what no caller asks: it brings to an end what was begun. No caller has an empty name. What agents are told
-/// depends on whose they are: [`Agent::speak`].
+/// depends on whose they are: [`AgentClient::speak`].
 pub fn own_voice() -> CallerDoc {
     CallerDoc { name: String::new(), groups: Vec::new(), role: "operator".to_owned() }
 }
 
 impl Broker {
     /// As configured, with these webhooks and what an earlier broker left to do; `outward`: who we are to agents on other machines.
-    pub fn new(config: &BrokerConfig, hooks: Hooks, intents: Intents, outward: Option<Outward>) -> Broker {
+    pub fn new(config: &BrokerConfig, hooks: WebhookRegistry, intents: Intents, outward: Option<Outward>) -> Broker {
         Broker {
-            agents: config.agents.iter().map(|at| Agent::new(at.clone(), outward.clone())).collect(),
+            agents: config.agents.iter().map(|at| AgentClient::new(at.clone(), outward.clone())).collect(),
             limits: config.limits,
             clock: Clock::start(),
             streams: Rooms::new(config.limits.streams, config.limits.streams_of_one),
@@ -95,7 +95,7 @@ impl Broker {
     ///
     /// # Errors
     /// No agent answers.
-    pub async fn map(&self) -> Answer<Arc<Map>> {
+    pub async fn map(&self) -> Answer<Arc<LinkMap>> {
         let locked = || self.map.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((read, map)) = &*locked()
             && read.elapsed() < MAP_LIFE
@@ -119,7 +119,7 @@ impl Broker {
         let away: Vec<String> = away.map(|(agent, _)| agent.name.to_string()).collect();
         let named =
             self.agents.iter().zip(links).map(|(agent, links)| (agent.name.to_string(), links.unwrap_or_default()));
-        let map = Arc::new(Map::new(named.collect()).without(away));
+        let map = Arc::new(LinkMap::new(named.collect()).without(away));
         *locked() = Some((Instant::now(), map.clone()));
         Ok(map)
     }
@@ -128,7 +128,7 @@ impl Broker {
     ///
     /// # Errors
     /// 422: it stands for another request.
-    pub fn use_key(&self, group: Group) -> Answer<()> {
+    pub fn use_key(&self, group: GroupId) -> Answer<()> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let (key, _) = group.number.split_first_chunk::<KEY_BYTES>().expect("a number is longer than its key");
         match keys.groups.get(key) {
@@ -156,7 +156,7 @@ impl Broker {
     }
 
     /// Nobody else changes this reservation through this broker while the guard is there.
-    pub async fn lock(&self, id: &Id) -> OwnedMutexGuard<()> {
+    pub async fn lock(&self, id: &ReservationId) -> OwnedMutexGuard<()> {
         let lock = {
             let mut all = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
             if all.len() > MAX_LOCKS {

@@ -5,23 +5,23 @@ use api::links::CallerDoc;
 use axum::http::StatusCode;
 use policy::rights::{Call, Right, Seat, Whose};
 use std::sync::Arc;
-use terms::book::{Caller, Role as Seen};
-use trust::{Gate, Identity, Role};
+use terms::book::{Caller, CallerRole as Seen};
+use trust::{CertificateRole, Identity, TrustGate};
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug)]
-pub enum Peer {
+pub enum ConnectionPeer {
     /// A certificate that passed the gate when the connection was made.
     Certificate {
         /// Whose.
         identity: Identity,
         /// Asked again at every request.
-        gate: Arc<Gate>,
+        gate: Arc<TrustGate>,
     },
     /// A process of this machine, on the Unix socket.
     Local {
         /// Who the kernel says that it is.
-        peer: Arc<linux::process::Peer>,
+        peer: Arc<linux::process::PeerProcess>,
         /// Whether it is a member of the operators' group.
         operator: bool,
     },
@@ -40,21 +40,21 @@ pub fn own_uid() -> u32 {
     std::fs::metadata("/proc/self").map_or(0, |meta| meta.uid())
 }
 
-impl Peer {
+impl ConnectionPeer {
     /// Where it sits in the table of rights. Whom the configuration names on the loopback is a requester.
     pub fn seat(&self) -> Seat {
         match self {
-            Peer::Certificate { identity, .. } => match identity.role {
-                Role::Requester => Seat::Requester,
-                Role::Auditor => Seat::Auditor,
-                Role::Operator => Seat::FarOperator,
-                Role::Agent => Seat::Agent,
-                Role::Broker => Seat::Broker,
+            ConnectionPeer::Certificate { identity, .. } => match identity.role {
+                CertificateRole::Requester => Seat::Requester,
+                CertificateRole::Auditor => Seat::Auditor,
+                CertificateRole::Operator => Seat::FarOperator,
+                CertificateRole::Agent => Seat::Agent,
+                CertificateRole::Broker => Seat::Broker,
             },
-            Peer::Local { peer, .. } if peer.uid == 0 || peer.uid == own_uid() => Seat::Root,
-            Peer::Local { operator: true, .. } => Seat::Operator,
-            Peer::Local { .. } => Seat::Member,
-            Peer::Plain { .. } => Seat::Requester,
+            ConnectionPeer::Local { peer, .. } if peer.uid == 0 || peer.uid == own_uid() => Seat::Root,
+            ConnectionPeer::Local { operator: true, .. } => Seat::Operator,
+            ConnectionPeer::Local { .. } => Seat::Member,
+            ConnectionPeer::Plain { .. } => Seat::Requester,
         }
     }
 
@@ -89,7 +89,7 @@ impl Peer {
 
     /// A certificate is asked for at every request: it may be revoked, or over.
     fn is_good(&self) -> Answer<()> {
-        let Peer::Certificate { identity, gate } = self else { return Ok(()) };
+        let ConnectionPeer::Certificate { identity, gate } = self else { return Ok(()) };
         gate.admit(identity).map_err(|error| {
             Problem::new(StatusCode::UNAUTHORIZED, "certificate", "Certificate not good", error.to_string())
         })
@@ -102,13 +102,15 @@ impl Peer {
             Seat::Member | Seat::Requester | Seat::Agent | Seat::Broker => Seen::Owner,
         };
         match self {
-            Peer::Certificate { identity, .. } => Caller { name: identity.known_as(), groups: identity.groups(), role },
-            Peer::Local { peer, .. } => {
+            ConnectionPeer::Certificate { identity, .. } => {
+                Caller { name: identity.known_as(), groups: identity.groups(), role }
+            }
+            ConnectionPeer::Local { peer, .. } => {
                 let others = peer.groups.iter().filter(|group| **group != peer.gid);
                 let groups = std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect();
                 Caller { name: format!("uid:{}", peer.uid), groups, role }
             }
-            Peer::Plain { name, .. } => Caller { name: name.to_string(), groups: Vec::new(), role },
+            ConnectionPeer::Plain { name, .. } => Caller { name: name.to_string(), groups: Vec::new(), role },
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use crate::broker::Broker;
 use crate::documents::{BindWish, Change, Reservation};
-use crate::gather::{Found, Member, document};
+use crate::gather::{GroupMembers, Member, document};
 use crate::group::{complete, renew, reservation};
-use crate::id::{Id, Way};
-use crate::intent::{self, Act, Carried, Intent, Step};
+use crate::id::{MemberRole, ReservationId};
+use crate::intent::{self, Carried, Intent, MemberAction, MemberStep};
 use crate::plan::flow;
 use crate::problem::{Answer, Problem};
 use api::agent::Request;
@@ -17,7 +17,7 @@ use api::links::CallerDoc;
 ///
 /// # Errors
 /// 404; 422: the change does not fit the reservation; what an agent said.
-pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &Id, change: &Change) -> Answer<Reservation> {
+pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &ReservationId, change: &Change) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let mut found = complete(broker, caller, id).await?;
     let members = &found.members;
@@ -36,11 +36,11 @@ pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &Id, change: &Chang
     let several = changes.len() > 1;
     let step = |(_, number, change): (bool, usize, ChangeDoc)| {
         let member = &members[number];
-        let back = if several { Some(Act::Ask(Box::new(undone(member, &change)?))) } else { None };
-        let forward = Act::Ask(Box::new(Request::BookModify { handle: member.doc.handle.clone(), change }));
-        Ok(Step { agent: broker.agents[member.agent].name.to_string(), forward, back })
+        let back = if several { Some(MemberAction::Ask(Box::new(undone(member, &change)?))) } else { None };
+        let forward = MemberAction::Ask(Box::new(Request::BookModify { handle: member.doc.handle.clone(), change }));
+        Ok(MemberStep { agent: broker.agents[member.agent].name.to_string(), forward, back })
     };
-    let steps = changes.into_iter().map(step).collect::<Answer<Vec<Step>>>()?;
+    let steps = changes.into_iter().map(step).collect::<Answer<Vec<MemberStep>>>()?;
     carried(broker, caller, id, "modify", steps, &mut found).await?;
     Ok(document(&broker.agents, id, &found))
 }
@@ -49,13 +49,13 @@ pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &Id, change: &Chang
 async fn carried(
     broker: &Broker,
     caller: &CallerDoc,
-    id: &Id,
+    id: &ReservationId,
     what: &str,
-    mut steps: Vec<Step>,
-    found: &mut Found,
+    mut steps: Vec<MemberStep>,
+    found: &mut GroupMembers,
 ) -> Answer<()> {
     let alone = if steps.len() == 1 { steps.pop() } else { None };
-    if let Some(Step { agent, forward: Act::Ask(request), .. }) = alone {
+    if let Some(MemberStep { agent, forward: MemberAction::Ask(request), .. }) = alone {
         let Some(known) = broker.agents.iter().find(|known| *known.name == *agent) else {
             return Err(Problem::not_found());
         };
@@ -82,15 +82,15 @@ async fn carried(
 fn member_change(members: &[Member], number: usize, member: &Member, change: &Change) -> Answer<ChangeDoc> {
     let mut doc = ChangeDoc { amounts: Vec::new(), start: change.start, end: change.end, label: change.label.clone() };
     let rate = match member.way {
-        Way::Forward => change.forward,
-        Way::Reverse => change.reverse,
-        Way::Alone => None,
+        MemberRole::Forward => change.forward,
+        MemberRole::Reverse => change.reverse,
+        MemberRole::Alone => None,
     };
     if let Some(rate) = rate {
         let amount = |part| AmountDoc { part, rate: Some(rate), ..AmountDoc::default() };
         doc.amounts.extend((0..member.doc.parts.len()).map(amount));
     }
-    for (way, said) in [(Way::Forward, change.forward), (Way::Reverse, change.reverse)] {
+    for (way, said) in [(MemberRole::Forward, change.forward), (MemberRole::Reverse, change.reverse)] {
         if said.is_some() && !members.iter().any(|member| member.way == way) {
             let what = format!("nothing is reserved {} here", way.name().unwrap_or_default());
             return Err(Problem::misuse(what));
@@ -168,17 +168,17 @@ fn undone(member: &Member, change: &ChangeDoc) -> Answer<Request> {
 ///
 /// # Errors
 /// 404; 422: it does not fit the reservation; what an agent said.
-pub async fn bind(broker: &Broker, caller: &CallerDoc, id: &Id, wish: &BindWish) -> Answer<Reservation> {
+pub async fn bind(broker: &Broker, caller: &CallerDoc, id: &ReservationId, wish: &BindWish) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let mut found = complete(broker, caller, id).await?;
     let members = &found.members;
     let ends = match id {
-        Id::Group(group) => group.ends,
-        Id::Lone { .. } => None,
+        ReservationId::Group(group) => group.ends,
+        ReservationId::Lone { .. } => None,
     };
     let orders: Vec<(usize, usize, Option<BindingDoc>)> = match (wish.flow, wish.part, ends) {
         (Some(ports), None, Some(ends)) if wish.binding.is_none() => {
-            let of_path = members.iter().enumerate().filter(|(_, member)| member.way != Way::Alone);
+            let of_path = members.iter().enumerate().filter(|(_, member)| member.way != MemberRole::Alone);
             of_path
                 .flat_map(|(number, member)| {
                     let binding = BindingDoc::Flow(flow(ends, ports, member.way));
@@ -196,15 +196,16 @@ pub async fn bind(broker: &Broker, caller: &CallerDoc, id: &Id, wish: &BindWish)
     };
     let step = |(number, part, binding): (usize, usize, Option<BindingDoc>)| {
         let doc = &members[number].doc;
-        let ask = |binding| Act::Ask(Box::new(Request::BookBind { handle: doc.handle.clone(), part, binding }));
+        let ask =
+            |binding| MemberAction::Ask(Box::new(Request::BookBind { handle: doc.handle.clone(), part, binding }));
         let had = doc.parts.get(part).and_then(|row| row.binding.clone());
-        Step {
+        MemberStep {
             agent: broker.agents[members[number].agent].name.to_string(),
             forward: ask(binding),
             back: Some(ask(had)),
         }
     };
-    let steps: Vec<Step> = orders.into_iter().map(step).collect();
+    let steps: Vec<MemberStep> = orders.into_iter().map(step).collect();
     carried(broker, caller, id, "bind", steps, &mut found).await?;
     Ok(document(&broker.agents, id, &found))
 }

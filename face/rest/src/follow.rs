@@ -3,7 +3,7 @@
 //! Each agent numbers its own events and keeps the newest of them. A place in the stream is the last number seen of
 //! each agent, written `maui:17,glenwood:5`; whoever comes back with it misses nothing that is still kept.
 
-use crate::agents::{Agent, Conversation};
+use crate::agents::{AgentClient, Conversation};
 use crate::documents::Event;
 use crate::gather::id_of;
 use crate::hub::{AWAY, Live, asked};
@@ -24,11 +24,11 @@ const MAX_PLACE: usize = 16 << 10;
 
 /// A place in the stream: the last number seen, by agent.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Place(BTreeMap<String, u64>);
+pub struct EventCursor(BTreeMap<String, u64>);
 
-impl Place {
+impl EventCursor {
     /// Reads one; agents that are not there any more do not matter. `None`: it is no place.
-    pub fn parse(text: &str) -> Option<Place> {
+    pub fn parse(text: &str) -> Option<EventCursor> {
         if text.len() > MAX_PLACE {
             return None;
         }
@@ -37,12 +37,12 @@ impl Place {
             Some((name.to_owned(), seq.parse().ok()?))
         };
         let all: Option<BTreeMap<String, u64>> = text.split(',').filter(|part| !part.is_empty()).map(one).collect();
-        all.map(Place)
+        all.map(EventCursor)
     }
 
     /// Before everything that is kept, of these agents.
-    pub fn oldest(agents: &[&str]) -> Place {
-        Place(agents.iter().map(|name| ((*name).to_owned(), 0)).collect())
+    pub fn oldest(agents: &[&str]) -> EventCursor {
+        EventCursor(agents.iter().map(|name| ((*name).to_owned(), 0)).collect())
     }
 
     /// The last number of an agent that was seen.
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for EventCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (name, seq)) in self.0.iter().enumerate() {
             write!(f, "{}{name}:{seq}", if number > 0 { "," } else { "" })?;
@@ -68,7 +68,7 @@ impl fmt::Display for Place {
 
 /// What a follower learns.
 #[derive(Clone, PartialEq, Debug)]
-pub enum News {
+pub enum FollowerEvent {
     /// From here on everything of this agent is told: the last number there was.
     Begins(u64),
     /// Something happened.
@@ -80,13 +80,13 @@ pub enum News {
 /// A stream of news; ends when it is dropped.
 #[derive(Debug)]
 pub struct Follower {
-    news: mpsc::Receiver<(usize, News)>,
+    news: mpsc::Receiver<(usize, FollowerEvent)>,
     _tasks: JoinSet<()>,
 }
 
 impl Follower {
     /// Follows all agents for a caller, each from its place on; from now on where there is none.
-    pub fn new(agents: &[Agent], caller: &CallerDoc, place: &Place) -> Follower {
+    pub fn new(agents: &[AgentClient], caller: &CallerDoc, place: &EventCursor) -> Follower {
         let (to, news) = mpsc::channel(WAITING);
         let mut tasks = JoinSet::new();
         for (number, agent) in agents.iter().cloned().enumerate() {
@@ -97,7 +97,7 @@ impl Follower {
     }
 
     /// The next of any agent, by its number.
-    pub async fn next(&mut self) -> Option<(usize, News)> {
+    pub async fn next(&mut self) -> Option<(usize, FollowerEvent)> {
         self.news.recv().await
     }
 }
@@ -105,10 +105,10 @@ impl Follower {
 /// Who listens to an agent, and how far they have heard it.
 struct Listener {
     number: usize,
-    agent: Agent,
+    agent: AgentClient,
     caller: CallerDoc,
     after: Option<u64>,
-    to: mpsc::Sender<(usize, News)>,
+    to: mpsc::Sender<(usize, FollowerEvent)>,
 }
 
 impl Listener {
@@ -143,7 +143,7 @@ impl Listener {
                 Ok(Live::Event { after, event }) if after <= passed => {
                     self.after = Some(event.seq);
                     if self.caller.role != "owner" || event.owner == own {
-                        let _ = self.to.send((self.number, News::Event(Box::new((*event).clone())))).await;
+                        let _ = self.to.send((self.number, FollowerEvent::Event(Box::new((*event).clone())))).await;
                     }
                 }
                 // Something lies between, or this one was slow.
@@ -169,7 +169,7 @@ impl Listener {
         let began = self.after.is_none();
         loop {
             let BookEvents { events, last, lost } = asked(&mut conversation, self.after).await?;
-            if lost && self.to.send((self.number, News::Lost)).await.is_err() {
+            if lost && self.to.send((self.number, FollowerEvent::Lost)).await.is_err() {
                 return Ok(conversation);
             }
             let whole = events.last().is_none_or(|event| event.seq >= last);
@@ -183,7 +183,7 @@ impl Listener {
             }
         }
         if began {
-            let _ = self.to.send((self.number, News::Begins(self.after.unwrap_or(0)))).await;
+            let _ = self.to.send((self.number, FollowerEvent::Begins(self.after.unwrap_or(0)))).await;
         }
         Ok(conversation)
     }
@@ -194,7 +194,7 @@ impl Listener {
             return;
         }
         self.after = Some(event.seq);
-        let _ = self.to.send((self.number, News::Event(Box::new(event)))).await;
+        let _ = self.to.send((self.number, FollowerEvent::Event(Box::new(event)))).await;
     }
 }
 
@@ -215,16 +215,16 @@ mod tests {
 
     #[test]
     fn places() {
-        let mut place = Place::parse("maui:17,glenwood:5").unwrap();
+        let mut place = EventCursor::parse("maui:17,glenwood:5").unwrap();
         assert_eq!((place.of("maui"), place.of("glenwood"), place.of("other")), (Some(17), Some(5), None));
         place.pass("maui", 18);
         place.pass("maui", 3);
         place.pass("other", 1);
         assert_eq!(place.to_string(), "glenwood:5,maui:18,other:1");
-        assert_eq!(Place::parse(&place.to_string()), Some(place));
-        assert_eq!(Place::parse(""), Some(Place::default()));
+        assert_eq!(EventCursor::parse(&place.to_string()), Some(place));
+        assert_eq!(EventCursor::parse(""), Some(EventCursor::default()));
         for wrong in ["maui", "maui:", "maui:-1", "maui:99999999999999999999", &"a:1,".repeat(10_000)] {
-            assert_eq!(Place::parse(wrong), None, "{wrong:.20}");
+            assert_eq!(EventCursor::parse(wrong), None, "{wrong:.20}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What agents hold of one reservation, found again and put together.
 
-use crate::agents::{Agent, Conversation};
+use crate::agents::{AgentClient, Conversation};
 use crate::broker::own_voice;
 use crate::documents::{Ends, Part, Reservation};
-use crate::id::{Group, Id, Way};
+use crate::id::{GroupId, MemberRole, ReservationId};
 use crate::problem::{Answer, Problem};
 use api::agent::Request;
 use api::book::{BookAnswer, BookEvents, BookFilter, ReservationDoc};
@@ -21,7 +21,7 @@ pub struct Member {
     /// The agent's number.
     pub agent: usize,
     /// For what.
-    pub way: Way,
+    pub way: MemberRole,
     /// What.
     pub doc: ReservationDoc,
 }
@@ -35,29 +35,29 @@ impl Member {
 
 /// What was found, and who did not answer.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct GroupMembers {
     /// In order of agents and ways.
     pub members: Vec<Member>,
     /// Agents that are away.
     pub away: Vec<usize>,
     /// Members that the others name and that their agents do not know (any more).
-    pub missing: Vec<(usize, Way)>,
+    pub missing: Vec<(usize, MemberRole)>,
     /// Members that the others name, at agents that do not answer or that this broker does not have: by the agent's name.
-    pub unknown: Vec<(String, Way)>,
+    pub unknown: Vec<(String, MemberRole)>,
 }
 
-impl Found {
+impl GroupMembers {
     /// All members, as the newest of them names them; what belongs to an earlier attempt of the same key is left out.
-    fn complete(agents: &[Agent], mut members: Vec<Member>, away: Vec<usize>) -> Found {
+    fn complete(agents: &[AgentClient], mut members: Vec<Member>, away: Vec<usize>) -> GroupMembers {
         let newest = members.iter().max_by_key(|member| (!member.is_over(), member.doc.created));
         let names = newest.map(|newest| newest.doc.members.clone()).unwrap_or_default();
         members.sort_by_key(|member| (member.way, member.agent));
-        let mut found = Found { away, ..Found::default() };
+        let mut found = GroupMembers { away, ..GroupMembers::default() };
         if names.is_empty() {
             found.members = members;
             return found;
         }
-        for (name, way) in names.iter().filter_map(|name| Group::of_member_name(name)) {
+        for (name, way) in names.iter().filter_map(|name| GroupId::of_member_name(name)) {
             let number = agents.iter().position(|agent| *agent.name == *name);
             match number {
                 Some(number) if members.iter().any(|member| (member.agent, member.way) == (number, way)) => {}
@@ -65,7 +65,7 @@ impl Found {
                 _ => found.unknown.push((name.to_owned(), way)),
             }
         }
-        members.retain(|member| names.contains(&Group::member_name(&agents[member.agent].name, member.way)));
+        members.retain(|member| names.contains(&GroupId::member_name(&agents[member.agent].name, member.way)));
         found.members = members;
         found
     }
@@ -77,10 +77,10 @@ impl Found {
 }
 
 /// Asks every agent the same at once; the answers come in their order.
-pub async fn each<T, F, Fut>(agents: &[Agent], ask: F) -> Vec<Answer<T>>
+pub async fn each<T, F, Fut>(agents: &[AgentClient], ask: F) -> Vec<Answer<T>>
 where
     T: Send + 'static,
-    F: Fn(usize, Agent) -> Fut,
+    F: Fn(usize, AgentClient) -> Fut,
     Fut: Future<Output = Answer<T>> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
@@ -102,10 +102,10 @@ where
 ///
 /// # Errors
 /// 404; 503: nothing was found, and an agent that may hold it is away.
-pub async fn find(agents: &[Agent], caller: &CallerDoc, id: &Id) -> Answer<Found> {
+pub async fn find(agents: &[AgentClient], caller: &CallerDoc, id: &ReservationId) -> Answer<GroupMembers> {
     let found = match id {
-        Id::Lone { agent, handle } => lone(agents, caller, agent, handle).await?,
-        Id::Group(group) => members(agents, caller, group).await?,
+        ReservationId::Lone { agent, handle } => lone(agents, caller, agent, handle).await?,
+        ReservationId::Group(group) => members(agents, caller, group).await?,
     };
     match (found.members.is_empty(), found.away.first()) {
         (true, Some(&away)) => Err(Problem::unavailable(format!("the agent {} does not answer", agents[away].name))),
@@ -114,14 +114,15 @@ pub async fn find(agents: &[Agent], caller: &CallerDoc, id: &Id) -> Answer<Found
     }
 }
 
-async fn lone(agents: &[Agent], caller: &CallerDoc, agent: &str, handle: &str) -> Answer<Found> {
+async fn lone(agents: &[AgentClient], caller: &CallerDoc, agent: &str, handle: &str) -> Answer<GroupMembers> {
     let Some(number) = agents.iter().position(|known| *known.name == *agent) else { return Err(Problem::not_found()) };
     let ask = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
     match agents[number].ask(caller, ask).await {
         // A reservation has one name here: what belongs to a group of ours is called by that.
-        Ok(BookAnswer::Reservation(doc)) if Group::of_member(&doc.group).is_none() => {
-            Ok(Found { members: vec![Member { agent: number, way: Way::Alone, doc }], ..Found::default() })
-        }
+        Ok(BookAnswer::Reservation(doc)) if GroupId::of_member(&doc.group).is_none() => Ok(GroupMembers {
+            members: vec![Member { agent: number, way: MemberRole::Alone, doc }],
+            ..GroupMembers::default()
+        }),
         Ok(_) => Err(Problem::not_found()),
         // A handle that is mistyped is as unknown as one that is not there.
         Err(problem) if problem.status == 422 => Err(Problem::not_found()),
@@ -133,13 +134,13 @@ async fn lone(agents: &[Agent], caller: &CallerDoc, agent: &str, handle: &str) -
 ///
 /// # Errors
 /// An agent answered something else than what it was asked.
-pub async fn members(agents: &[Agent], caller: &CallerDoc, group: &Group) -> Answer<Found> {
+pub async fn members(agents: &[AgentClient], caller: &CallerDoc, group: &GroupId) -> Answer<GroupMembers> {
     let answers = each(agents, |number, agent| {
         let (caller, group) = (caller.clone(), *group);
         async move {
             let mut conversation = agent.speak(&caller).await?;
             let mut found = Vec::new();
-            for way in Way::ALL.into_iter().filter(|way| *way == Way::Alone || group.ends.is_some()) {
+            for way in MemberRole::ALL.into_iter().filter(|way| *way == MemberRole::Alone || group.ends.is_some()) {
                 let filter = BookFilter { group: Some(group.member(way)), ..all() };
                 let (rows, _) = list(&mut conversation, filter).await?;
                 // The newest of one that was tried again after it was over.
@@ -159,7 +160,7 @@ pub async fn members(agents: &[Agent], caller: &CallerDoc, group: &Group) -> Ans
             Err(problem) => return Err(problem),
         }
     }
-    Ok(Found::complete(agents, all, away))
+    Ok(GroupMembers::complete(agents, all, away))
 }
 
 fn newest(rows: Vec<ReservationDoc>) -> Option<ReservationDoc> {
@@ -187,7 +188,7 @@ pub async fn list(conversation: &mut Conversation, filter: BookFilter) -> Answer
 ///
 /// # Errors
 /// What the agent said.
-pub async fn history(agent: &Agent, caller: &CallerDoc, handle: &str) -> Answer<BookEvents> {
+pub async fn history(agent: &AgentClient, caller: &CallerDoc, handle: &str) -> Answer<BookEvents> {
     let mut conversation = agent.speak(caller).await?;
     let mut all = BookEvents { events: Vec::new(), last: 0, lost: false };
     loop {
@@ -205,18 +206,18 @@ pub async fn history(agent: &Agent, caller: &CallerDoc, handle: &str) -> Answer<
 }
 
 /// The name of what an agent holds under this handle, for this group.
-pub fn id_of(agent: &str, group: &str, handle: &str) -> (Id, Way) {
-    match Group::of_member(group) {
-        Some((group, way)) => (Id::Group(group), way),
-        None => (Id::Lone { agent: agent.to_owned(), handle: handle.to_owned() }, Way::Alone),
+pub fn id_of(agent: &str, group: &str, handle: &str) -> (ReservationId, MemberRole) {
+    match GroupId::of_member(group) {
+        Some((group, way)) => (ReservationId::Group(group), way),
+        None => (ReservationId::Lone { agent: agent.to_owned(), handle: handle.to_owned() }, MemberRole::Alone),
     }
 }
 
 /// What was found as one document. There is at least one member.
-pub fn document(agents: &[Agent], id: &Id, found: &Found) -> Reservation {
+pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers) -> Reservation {
     let members = &found.members;
     let first = &members[0].doc;
-    let amount = |way: Way| {
+    let amount = |way: MemberRole| {
         let parts = members.iter().filter(move |member| member.way == way).flat_map(|member| &member.doc.parts);
         let amount = |part: &api::book::PartRow| match (part.background, part.steps.first()) {
             (None, Some(step)) => step.amount,
@@ -225,9 +226,12 @@ pub fn document(agents: &[Agent], id: &Id, found: &Found) -> Reservation {
         parts.map(amount).min_by(f64::total_cmp).map(|least| least as u64)
     };
     let ends = match id {
-        Id::Group(Group { ends: Some((from, to)), .. }) => {
-            Some(Ends { from: *from, to: *to, forward: amount(Way::Forward), reverse: amount(Way::Reverse) })
-        }
+        ReservationId::Group(GroupId { ends: Some((from, to)), .. }) => Some(Ends {
+            from: *from,
+            to: *to,
+            forward: amount(MemberRole::Forward),
+            reverse: amount(MemberRole::Reverse),
+        }),
         _ => None,
     };
     let part = |member: &Member, row: &api::book::PartRow| {
@@ -251,8 +255,8 @@ pub fn document(agents: &[Agent], id: &Id, found: &Found) -> Reservation {
 }
 
 /// Whether all hops of a way have the same: a change that came half through leaves them with different amounts.
-fn of_one_amount(found: &Found) -> bool {
-    [Way::Forward, Way::Reverse].into_iter().all(|way| {
+fn of_one_amount(found: &GroupMembers) -> bool {
+    [MemberRole::Forward, MemberRole::Reverse].into_iter().all(|way| {
         let amounts = |member: &Member| -> Vec<f64> {
             let steps = member.doc.parts.iter().flat_map(|part| &part.steps);
             steps.map(|step| step.amount).collect()
@@ -272,7 +276,7 @@ fn names(all: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// The one state of all.
-fn state(found: &Found) -> &'static str {
+fn state(found: &GroupMembers) -> &'static str {
     let members = &found.members;
     let any = |state: &str| members.iter().any(|member| member.doc.state == state);
     let over = members.iter().filter(|member| member.is_over()).count();

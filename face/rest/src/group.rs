@@ -4,13 +4,13 @@
 //! has a deadline of its own, and each agent keeps the names of all members. So whoever reads it again can tell what was decided: nothing as long as
 //! all only hold, to book as soon as one has booked, to give back as soon as one has not and never will ([`crate::recover`]).
 
-use crate::agents::Agent;
+use crate::agents::AgentClient;
 use crate::broker::Broker;
 use crate::documents::Reservation;
-use crate::gather::{Found, Member, document, find};
-use crate::id::{Group, Id};
-use crate::intent::{self, Act, Carried, Intent, Step};
-use crate::plan::Piece;
+use crate::gather::{GroupMembers, Member, document, find};
+use crate::id::{GroupId, ReservationId};
+use crate::intent::{self, Carried, Intent, MemberAction, MemberStep};
+use crate::plan::AgentRequest;
 use crate::problem::{Answer, Problem};
 use api::agent::Request;
 use api::book::{BookAnswer, ReservationDoc};
@@ -30,8 +30,8 @@ const MOST_SKEW: Span = Span::from_secs(1);
 pub async fn create(
     broker: &Broker,
     caller: &CallerDoc,
-    group: &Group,
-    pieces: Vec<Piece>,
+    group: &GroupId,
+    pieces: Vec<AgentRequest>,
     hold: Option<f64>,
 ) -> Answer<Reservation> {
     let one = pieces.len() == 1;
@@ -56,12 +56,12 @@ pub async fn create(
             }
         }
     }
-    let id = Id::Group(*group);
+    let id = ReservationId::Group(*group);
     if hold.is_none() && !one {
         commit_all(broker, caller, &id, &mut members, true).await?;
     }
     members.sort_by_key(|member| (member.way, member.agent));
-    Ok(document(&broker.agents, &id, &Found { members, ..Found::default() }))
+    Ok(document(&broker.agents, &id, &GroupMembers { members, ..GroupMembers::default() }))
 }
 
 /// How far the clocks of agents are from ours: only the differences between them matter.
@@ -97,7 +97,7 @@ impl Clocks {
 ///
 /// # Errors
 /// 404; 409: it is not whole; what an agent said: before anything was booked all stays held, afterwards all is given back.
-pub async fn commit(broker: &Broker, caller: &CallerDoc, id: &Id) -> Answer<Reservation> {
+pub async fn commit(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let mut found = complete(broker, caller, id).await?;
     let halved = found.live().count() < found.members.len() || !found.missing.is_empty();
@@ -113,7 +113,7 @@ pub async fn commit(broker: &Broker, caller: &CallerDoc, id: &Id) -> Answer<Rese
 pub(crate) async fn commit_all(
     broker: &Broker,
     caller: &CallerDoc,
-    id: &Id,
+    id: &ReservationId,
     members: &mut [Member],
     decided: bool,
 ) -> Answer<()> {
@@ -142,10 +142,10 @@ pub(crate) async fn commit_all(
     if !open {
         return Ok(());
     }
-    let step = |member: &Member| Step {
+    let step = |member: &Member| MemberStep {
         agent: broker.agents[member.agent].name.to_string(),
-        forward: Act::Ask(Box::new(Request::BookCommit { handle: member.doc.handle.clone(), decided: true })),
-        back: Some(Act::GiveBack(member.doc.group.clone())),
+        forward: MemberAction::Ask(Box::new(Request::BookCommit { handle: member.doc.handle.clone(), decided: true })),
+        back: Some(MemberAction::GiveBack(member.doc.group.clone())),
     };
     let steps = members.iter().map(step).collect();
     let (id, what, caller) = (id.to_string(), "commit".to_owned(), crate::broker::own_voice());
@@ -166,7 +166,7 @@ pub(crate) async fn commit_all(
 }
 
 /// One will never be booked, others are: all is given back, written down first.
-async fn give_up(broker: &Broker, id: &Id, members: &[Member], mut problem: Box<Problem>) -> Answer<()> {
+async fn give_up(broker: &Broker, id: &ReservationId, members: &[Member], mut problem: Box<Problem>) -> Answer<()> {
     let all = members.iter().map(|member| (broker.agents[member.agent].name.to_string(), member.doc.group.clone()));
     let intent = intent::giving_back(id, &crate::broker::own_voice(), all.collect());
     if let Carried::Open(open) = intent::undertake(broker, intent).await? {
@@ -187,15 +187,16 @@ async fn let_go(broker: &Broker, caller: &CallerDoc, members: &[Member]) {
 ///
 /// # Errors
 /// 404; 409: it is over; 503: an agent that may hold a part of it is away: it is given back there as soon as it answers.
-pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &Id) -> Answer<Reservation> {
+pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let found = find(&broker.agents, caller, id).await?;
-    let (Id::Group(group), true) = (id, found.members.len() + found.unknown.len() + found.away.len() > 1) else {
+    let (ReservationId::Group(group), true) = (id, found.members.len() + found.unknown.len() + found.away.len() > 1)
+    else {
         let member = &found.members[0];
         let request = Request::BookCancel { handle: member.doc.handle.clone() };
         let doc = reservation(&broker.agents[member.agent], caller, request).await?;
         let members = vec![Member { doc, ..member.clone() }];
-        return Ok(document(&broker.agents, id, &Found { members, ..Found::default() }));
+        return Ok(document(&broker.agents, id, &GroupMembers { members, ..GroupMembers::default() }));
     };
     if found.live().count() == 0 && found.unknown.is_empty() && found.away.is_empty() {
         let state = document(&broker.agents, id, &found).state;
@@ -211,17 +212,23 @@ pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &Id) -> Answer<Rese
 ///
 /// # Errors
 /// 503: one has not answered yet; it is given back there as soon as it does.
-pub(crate) async fn give_back(broker: &Broker, caller: &CallerDoc, group: &Group, found: &Found) -> Answer<()> {
+pub(crate) async fn give_back(
+    broker: &Broker,
+    caller: &CallerDoc,
+    group: &GroupId,
+    found: &GroupMembers,
+) -> Answer<()> {
     let name = |agent: usize| broker.agents[agent].name.to_string();
     let mut all: Vec<(String, String)> =
         found.live().map(|member| (name(member.agent), member.doc.group.clone())).collect();
     all.extend(found.unknown.iter().map(|(agent, way)| (agent.clone(), group.member(*way))));
     // Where nobody says which members there are, each agent that is away may keep some.
     if found.members.iter().all(|member| member.doc.members.is_empty()) {
-        let away = found.away.iter().flat_map(|&agent| crate::id::Way::ALL.map(|way| (name(agent), group.member(way))));
+        let away =
+            found.away.iter().flat_map(|&agent| crate::id::MemberRole::ALL.map(|way| (name(agent), group.member(way))));
         all.extend(away);
     }
-    let id = Id::Group(*group);
+    let id = ReservationId::Group(*group);
     match intent::undertake(broker, intent::giving_back(&id, caller, all)).await? {
         Carried::Open(problem) => {
             let what =
@@ -244,7 +251,7 @@ pub(crate) fn renew(broker: &Broker, members: &mut [Member], docs: Vec<(String, 
 }
 
 /// All members; none of those that may have one is away.
-pub(crate) async fn complete(broker: &Broker, caller: &CallerDoc, id: &Id) -> Answer<Found> {
+pub(crate) async fn complete(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<GroupMembers> {
     let found = find(&broker.agents, caller, id).await?;
     let nobody_says = found.members.iter().all(|member| member.doc.members.is_empty());
     let away = found.away.first().filter(|_| nobody_says).map(|&away| broker.agents[away].name.to_string());
@@ -255,7 +262,7 @@ pub(crate) async fn complete(broker: &Broker, caller: &CallerDoc, id: &Id) -> An
 }
 
 /// One call about one reservation.
-pub(crate) async fn reservation(agent: &Agent, caller: &CallerDoc, request: Request) -> Answer<ReservationDoc> {
+pub(crate) async fn reservation(agent: &AgentClient, caller: &CallerDoc, request: Request) -> Answer<ReservationDoc> {
     match agent.ask(caller, request).await? {
         BookAnswer::Reservation(doc) => Ok(doc),
         _ => Err(Problem::unavailable(format!("the agent {} says what makes no sense", agent.name))),

@@ -3,7 +3,7 @@
 //! It hears everything, in the broker's own voice; [`crate::follow`] gives each listener what they may see. It runs while anybody
 //! listens. What a listener missed (before they came, or because they were slow) they read from the agent themselves.
 
-use crate::agents::{Agent, Conversation};
+use crate::agents::{AgentClient, Conversation};
 use crate::broker::own_voice;
 use crate::problem::Answer;
 use api::agent::Request;
@@ -49,7 +49,7 @@ impl Default for Hub {
 
 impl Hub {
     /// Listens from now on.
-    pub fn listen(self: &Arc<Self>, agent: &Agent) -> broadcast::Receiver<Live> {
+    pub fn listen(self: &Arc<Self>, agent: &AgentClient) -> broadcast::Receiver<Live> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let live = self.tell.subscribe();
         if !*runs {
@@ -67,7 +67,7 @@ impl Hub {
     }
 }
 
-async fn run(hub: Arc<Hub>, agent: Agent) {
+async fn run(hub: Arc<Hub>, agent: AgentClient) {
     let mut after = None;
     loop {
         // An agent that went away comes back; what happened meanwhile is told then.
@@ -82,7 +82,7 @@ async fn run(hub: Arc<Hub>, agent: Agent) {
 }
 
 /// Until nobody listens any more, or the agent goes away.
-async fn hear(hub: &Hub, agent: &Agent, after: &mut Option<u64>) -> Answer<bool> {
+async fn hear(hub: &Hub, agent: &AgentClient, after: &mut Option<u64>) -> Answer<bool> {
     let mut conversation = agent.speak_apart(&own_voice()).await?;
     loop {
         let BookEvents { events, last, lost } = asked(&mut conversation, *after).await?;

@@ -13,9 +13,9 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// A reservation's name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Id {
+pub enum ReservationId {
     /// A group of reservations at agents.
-    Group(Group),
+    Group(GroupId),
     /// One reservation at one agent, which belongs to no group of ours.
     Lone {
         /// The agent.
@@ -27,7 +27,7 @@ pub enum Id {
 
 /// The name of a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Group {
+pub struct GroupId {
     /// What tells it from all others.
     pub number: [u8; 16],
     /// Between whom, if it is between two hosts.
@@ -36,7 +36,7 @@ pub struct Group {
 
 /// What the members of a group are for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Way {
+pub enum MemberRole {
     /// Single resources.
     Alone,
     /// What goes from the first host to the second.
@@ -45,73 +45,73 @@ pub enum Way {
     Reverse,
 }
 
-impl Way {
+impl MemberRole {
     /// All of them, in the order of parts.
-    pub const ALL: [Way; 3] = [Way::Alone, Way::Forward, Way::Reverse];
+    pub const ALL: [MemberRole; 3] = [MemberRole::Alone, MemberRole::Forward, MemberRole::Reverse];
 
     /// In documents; single resources have none.
     pub fn name(self) -> Option<&'static str> {
         match self {
-            Way::Alone => None,
-            Way::Forward => Some("forward"),
-            Way::Reverse => Some("reverse"),
+            MemberRole::Alone => None,
+            MemberRole::Forward => Some("forward"),
+            MemberRole::Reverse => Some("reverse"),
         }
     }
 
-    fn lettered(text: &str) -> Option<Way> {
-        Way::ALL.into_iter().find(|way| text.len() == 1 && text.starts_with(way.letter()))
+    fn lettered(text: &str) -> Option<MemberRole> {
+        MemberRole::ALL.into_iter().find(|way| text.len() == 1 && text.starts_with(way.letter()))
     }
 
     fn letter(self) -> char {
         match self {
-            Way::Alone => 'a',
-            Way::Forward => 'f',
-            Way::Reverse => 'r',
+            MemberRole::Alone => 'a',
+            MemberRole::Forward => 'f',
+            MemberRole::Reverse => 'r',
         }
     }
 }
 
-impl Group {
+impl GroupId {
     /// A new one.
     ///
     /// # Errors
     /// The kernel has no randomness for us.
-    pub fn draw(ends: Option<(IpAddr, IpAddr)>) -> io::Result<Group> {
+    pub fn draw(ends: Option<(IpAddr, IpAddr)>) -> io::Result<GroupId> {
         let mut number = [0; 16];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut number)?;
-        Ok(Group { number, ends })
+        Ok(GroupId { number, ends })
     }
 
     /// The one that this caller's key stands for.
-    pub fn of_key(caller: &str, key: &str, ends: Option<(IpAddr, IpAddr)>) -> Group {
+    pub fn of_key(caller: &str, key: &str, ends: Option<(IpAddr, IpAddr)>) -> GroupId {
         // Names have no octet 0, so no other pair gives the same text.
         let digest = Sha256::new().chain_update(caller).chain_update([0]).chain_update(key).finalize();
         let mut number = [0; 16];
         number.copy_from_slice(&digest[..16]);
-        Group { number, ends }
+        GroupId { number, ends }
     }
 
     /// What agents hold as `group` of its members of one way.
-    pub fn member(&self, way: Way) -> String {
+    pub fn member(&self, way: MemberRole) -> String {
         format!("{}.{}", self.text(), way.letter())
     }
 
     /// The group and way of what an agent holds as `group`; `None`: it is none of ours.
-    pub fn of_member(text: &str) -> Option<(Group, Way)> {
+    pub fn of_member(text: &str) -> Option<(GroupId, MemberRole)> {
         let (name, letter) = text.rsplit_once('.')?;
-        let way = Way::lettered(letter)?;
-        Some((Group::parse(name)?, way))
+        let way = MemberRole::lettered(letter)?;
+        Some((GroupId::parse(name)?, way))
     }
 
     /// What a member is called in the lists that agents keep.
-    pub fn member_name(agent: &str, way: Way) -> String {
+    pub fn member_name(agent: &str, way: MemberRole) -> String {
         format!("{agent}.{}", way.letter())
     }
 
     /// The agent and way of a member's name.
-    pub fn of_member_name(text: &str) -> Option<(&str, Way)> {
+    pub fn of_member_name(text: &str) -> Option<(&str, MemberRole)> {
         let (agent, letter) = text.rsplit_once('.')?;
-        Way::lettered(letter).map(|way| (agent, way))
+        MemberRole::lettered(letter).map(|way| (agent, way))
     }
 
     fn text(&self) -> String {
@@ -125,7 +125,7 @@ impl Group {
         base32(&bytes)
     }
 
-    fn parse(text: &str) -> Option<Group> {
+    fn parse(text: &str) -> Option<GroupId> {
         let bytes = unbase32(text)?;
         let (number, ends) = bytes.split_first_chunk::<16>()?;
         let v4 = |b: &[u8]| <[u8; 4]>::try_from(b).ok().map(IpAddr::from);
@@ -136,25 +136,25 @@ impl Group {
             32 => Some((v6(&ends[..16])?, v6(&ends[16..])?)),
             _ => return None,
         };
-        Some(Group { number: *number, ends })
+        Some(GroupId { number: *number, ends })
     }
 }
 
-impl Id {
+impl ReservationId {
     /// Reads a name; `None`: it is none.
-    pub fn parse(text: &str) -> Option<Id> {
+    pub fn parse(text: &str) -> Option<ReservationId> {
         if let Some((agent, handle)) = text.split_once('~') {
-            return Some(Id::Lone { agent: agent.to_owned(), handle: handle.to_owned() });
+            return Some(ReservationId::Lone { agent: agent.to_owned(), handle: handle.to_owned() });
         }
-        Group::parse(text).map(Id::Group)
+        GroupId::parse(text).map(ReservationId::Group)
     }
 }
 
-impl std::fmt::Display for Id {
+impl std::fmt::Display for ReservationId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Id::Group(group) => f.write_str(&group.text()),
-            Id::Lone { agent, handle } => write!(f, "{agent}~{handle}"),
+            ReservationId::Group(group) => f.write_str(&group.text()),
+            ReservationId::Lone { agent, handle } => write!(f, "{agent}~{handle}"),
         }
     }
 }
@@ -208,22 +208,22 @@ mod tests {
             Some(("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap())),
         ];
         for ends in ends {
-            let group = Group::draw(ends).unwrap();
-            let text = Id::Group(group).to_string();
-            assert_eq!(Id::parse(&text), Some(Id::Group(group)), "{text}");
-            for way in Way::ALL {
+            let group = GroupId::draw(ends).unwrap();
+            let text = ReservationId::Group(group).to_string();
+            assert_eq!(ReservationId::parse(&text), Some(ReservationId::Group(group)), "{text}");
+            for way in MemberRole::ALL {
                 let member = group.member(way);
                 assert!(member.len() <= 256, "what an agent takes as a group");
-                assert_eq!(Group::of_member(&member), Some((group, way)));
+                assert_eq!(GroupId::of_member(&member), Some((group, way)));
             }
         }
-        let lone = Id::Lone { agent: "maui".into(), handle: "0123456-789abcd".into() };
-        assert_eq!(Id::parse(&lone.to_string()), Some(lone));
+        let lone = ReservationId::Lone { agent: "maui".into(), handle: "0123456-789abcd".into() };
+        assert_eq!(ReservationId::parse(&lone.to_string()), Some(lone));
     }
 
     #[test]
     fn the_same_key_of_the_same_caller_is_the_same_group() {
-        let of = |caller, key| Group::of_key(caller, key, None);
+        let of = |caller, key| GroupId::of_key(caller, key, None);
         assert_eq!(of("alice", "k"), of("alice", "k"));
         assert_ne!(of("alice", "k"), of("bob", "k"));
         assert_ne!(of("alice", "bk"), of("aliceb", "k"));
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_no_name() {
-        let good = Id::Group(Group { number: [255; 16], ends: None }).to_string();
+        let good = ReservationId::Group(GroupId { number: [255; 16], ends: None }).to_string();
         let wrong = [
             String::new(),
             "x".into(),
@@ -242,14 +242,14 @@ mod tests {
             "ü".repeat(26),
         ];
         for text in wrong {
-            assert_eq!(Id::parse(&text), None, "{text}");
+            assert_eq!(ReservationId::parse(&text), None, "{text}");
         }
         // The last letter has bits that are no name's: every reservation has one name only.
         let mut other = good.clone().into_bytes();
         *other.last_mut().unwrap() += 1;
-        assert_eq!(Id::parse(&String::from_utf8(other).unwrap()), None);
+        assert_eq!(ReservationId::parse(&String::from_utf8(other).unwrap()), None);
         for text in ["", "abc", &format!("{good}.x"), &format!("{good}.aa"), &good] {
-            assert_eq!(Group::of_member(text), None, "{text}");
+            assert_eq!(GroupId::of_member(text), None, "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@
 use crate::agents::OWN_NAME;
 use crate::broker::{Broker, own_voice};
 use crate::gather;
-use crate::id::Id;
+use crate::id::ReservationId;
 use crate::problem::{Answer, Problem};
 use api::agent::Request;
 use api::book::{BookAnswer, BookFilter, ReservationDoc};
@@ -32,7 +32,7 @@ const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(
 /// What one agent is asked.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Act {
+pub enum MemberAction {
     /// This.
     Ask(Box<Request>),
     /// To give back whatever it keeps under this name of a group.
@@ -41,14 +41,14 @@ pub enum Act {
 
 /// One agent's part of it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Step {
+pub struct MemberStep {
     /// The agent, by name.
     pub agent: String,
     /// What it is asked.
-    pub forward: Act,
+    pub forward: MemberAction,
     /// What undoes that; none: it cannot be refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub back: Option<Act>,
+    pub back: Option<MemberAction>,
 }
 
 /// All of it.
@@ -64,7 +64,7 @@ pub struct Intent {
     #[serde(default)]
     pub back: bool,
     /// What is still to be asked, in this order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MemberStep>,
 }
 
 /// How far it came.
@@ -265,7 +265,7 @@ async fn go_back(broker: &Broker, intent: &Intent) -> Carried {
             Err(problem) if is_open(&problem) => open = Some(problem),
             Err(problem) if is_over(&problem) => {}
             // Giving back cannot be refused for good.
-            Err(problem) if matches!(back, Act::GiveBack(_)) => open = Some(problem),
+            Err(problem) if matches!(back, MemberAction::GiveBack(_)) => open = Some(problem),
             Err(problem) => stuck = Some(problem),
         }
     }
@@ -287,18 +287,18 @@ fn is_over(problem: &Problem) -> bool {
 }
 
 /// Asks one agent. A commit of what is booked already, and giving back what is given back, are done.
-async fn act(broker: &Broker, caller: &CallerDoc, agent: &str, act: &Act) -> Answer<Option<ReservationDoc>> {
+async fn act(broker: &Broker, caller: &CallerDoc, agent: &str, act: &MemberAction) -> Answer<Option<ReservationDoc>> {
     let Some(agent) = broker.agents.iter().find(|known| *known.name == *agent) else {
         let what = format!("the agent {agent} is not in this broker's configuration any more");
         return Err(Problem::unavailable(what));
     };
     match act {
-        Act::Ask(request) => match agent.ask(caller, request.as_ref().clone()).await {
+        MemberAction::Ask(request) => match agent.ask(caller, request.as_ref().clone()).await {
             Ok(BookAnswer::Reservation(doc)) => Ok(Some(doc)),
             Ok(_) => Err(Problem::unavailable(format!("the agent {} says what makes no sense", agent.name))),
             Err(problem) => Err(problem),
         },
-        Act::GiveBack(group) => {
+        MemberAction::GiveBack(group) => {
             let mut conversation = agent.speak(caller).await?;
             let filter = BookFilter { group: Some(group.clone()), ..BookFilter::default() };
             let (rows, _) = gather::list(&mut conversation, filter).await?;
@@ -316,8 +316,8 @@ async fn act(broker: &Broker, caller: &CallerDoc, agent: &str, act: &Act) -> Ans
 }
 
 /// The steps that give back everything of these members, and whatever agents that are away keep under these names.
-pub fn giving_back(id: &Id, caller: &CallerDoc, members: Vec<(String, String)>) -> Intent {
-    let step = |(agent, group)| Step { agent, forward: Act::GiveBack(group), back: None };
+pub fn giving_back(id: &ReservationId, caller: &CallerDoc, members: Vec<(String, String)>) -> Intent {
+    let step = |(agent, group)| MemberStep { agent, forward: MemberAction::GiveBack(group), back: None };
     Intent {
         id: id.to_string(),
         what: "cancel".to_owned(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{BufReader, ReadHalf, WriteHalf};
 use tokio::time::Instant;
-use trust::{Gate, Identity};
+use trust::{Identity, TrustGate};
 
 /// Most that wait, of one agent.
 const MOST: usize = 8;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection and how far it has been read.
 #[derive(Debug)]
-pub struct Talk {
+pub struct KeptConnection {
     pub reader: BufReader<ReadHalf<Box<dyn Wire>>>,
     pub writer: WriteHalf<Box<dyn Wire>>,
     /// What was read of a line that is not whole.
@@ -32,12 +32,12 @@ pub struct Talk {
     identity: Option<Identity>,
 }
 
-impl Talk {
+impl KeptConnection {
     /// Over a new connection to whom the handshake showed.
-    pub fn new(wire: Box<dyn Wire>, identity: Option<Identity>) -> Talk {
+    pub fn new(wire: Box<dyn Wire>, identity: Option<Identity>) -> KeptConnection {
         let (reader, writer) = tokio::io::split(wire);
         let reader = BufReader::new(reader);
-        Talk { reader, writer, line: Vec::new(), next_id: 1, pending: false, follows: false, identity }
+        KeptConnection { reader, writer, line: Vec::new(), next_id: 1, pending: false, follows: false, identity }
     }
 
     /// Nothing can come that was not asked for by whoever has it next.
@@ -48,19 +48,19 @@ impl Talk {
 
 /// Those of one agent.
 #[derive(Debug)]
-pub struct Kept {
-    gate: Option<Arc<Gate>>,
-    waiting: Mutex<Vec<(Instant, Talk)>>,
+pub struct ConnectionPool {
+    gate: Option<Arc<TrustGate>>,
+    waiting: Mutex<Vec<(Instant, KeptConnection)>>,
 }
 
-impl Kept {
+impl ConnectionPool {
     /// None yet; `gate`: who passes. Without one none is kept.
-    pub fn new(gate: Option<Arc<Gate>>) -> Kept {
-        Kept { gate, waiting: Mutex::default() }
+    pub fn new(gate: Option<Arc<TrustGate>>) -> ConnectionPool {
+        ConnectionPool { gate, waiting: Mutex::default() }
     }
 
     /// The one that waits for the shortest time.
-    pub fn take(&self) -> Option<Talk> {
+    pub fn take(&self) -> Option<KeptConnection> {
         let gate = self.gate.as_ref()?;
         self.expire();
         loop {
@@ -72,7 +72,7 @@ impl Kept {
     }
 
     /// Keeps one, if it can serve again and there is room.
-    pub fn put(self: &Arc<Self>, talk: Talk) {
+    pub fn put(self: &Arc<Self>, talk: KeptConnection) {
         if self.gate.is_none() || !talk.is_quiet() {
             return;
         }
@@ -95,7 +95,7 @@ impl Kept {
         self.locked().retain(|(since, _)| since.elapsed() < PATIENCE);
     }
 
-    fn locked(&self) -> MutexGuard<'_, Vec<(Instant, Talk)>> {
+    fn locked(&self) -> MutexGuard<'_, Vec<(Instant, KeptConnection)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,11 +4,11 @@
 //! have their time each; a client that reads nothing of what is ready for it is closed; beyond a number of connections of
 //! a listener, from one source or of one name, new ones are closed at once, so that those who are there go on: see [`crate::seats`].
 
-use crate::caller::Peer;
+use crate::caller::ConnectionPeer;
 use crate::config::Limits;
 use crate::origin;
-use crate::problem::Out;
-use crate::seats::{Seat, Seats, Source};
+use crate::problem::BoxedProblem;
+use crate::seats::{ConnectionSeat, SeatSource, Seats};
 use crate::unread::Unread;
 use axum::Router;
 use axum::response::IntoResponse;
@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-use trust::{Gate, source_of};
+use trust::{TrustGate, source_of};
 
 /// The most that is read of a head, bytes.
 const MAX_HEAD: usize = 32 << 10;
@@ -65,9 +65,9 @@ impl House {
                 continue;
             };
             let Ok(peer) = linux::process::peer(&stream) else { continue };
-            let Some(seat) = seats.take(Source::User(peer.uid)) else { continue };
+            let Some(seat) = seats.take(SeatSource::User(peer.uid)) else { continue };
             let operator = operators.is_some_and(|group| peer.gid == group || peer.groups.contains(&group));
-            let peer = Peer::Local { peer: Arc::new(peer), operator };
+            let peer = ConnectionPeer::Local { peer: Arc::new(peer), operator };
             tokio::spawn(self.clone().serve(stream, peer, seat));
         }
     }
@@ -78,12 +78,12 @@ impl House {
         let Ok(port) = listener.local_addr().map(|address| address.port()) else { return };
         while let Some((stream, from)) = self.accept(&listener).await {
             let Some(seat) = seats.take(from) else { continue };
-            tokio::spawn(self.clone().serve(stream, Peer::Plain { name: name.clone(), port }, seat));
+            tokio::spawn(self.clone().serve(stream, ConnectionPeer::Plain { name: name.clone(), port }, seat));
         }
     }
 
     /// Serves mutual TLS; `seats`: of all such listeners.
-    pub async fn tls(self, listener: TcpListener, acceptor: TlsAcceptor, gate: Arc<Gate>, seats: Seats) {
+    pub async fn tls(self, listener: TcpListener, acceptor: TlsAcceptor, gate: Arc<TrustGate>, seats: Seats) {
         while let Some((stream, from)) = self.accept(&listener).await {
             let Some((seat, away)) = seats.wait(from) else { continue };
             let (house, acceptor, gate) = (self.clone(), acceptor.clone(), gate.clone());
@@ -96,14 +96,14 @@ impl House {
                 let Ok(Ok(stream)) = accepted else { return };
                 let Ok(identity) = gate.client(stream.get_ref().1.peer_certificates()) else { return };
                 if seat.is_of(identity.to_string()) {
-                    house.serve(stream, Peer::Certificate { identity, gate }, seat).await;
+                    house.serve(stream, ConnectionPeer::Certificate { identity, gate }, seat).await;
                 }
             });
         }
     }
 
     /// The next connection, and where it comes from; `None`: it is time to stop.
-    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, Source)> {
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, SeatSource)> {
         let mut stop = self.stop.clone();
         loop {
             let accepted = tokio::select! {
@@ -113,18 +113,23 @@ impl House {
             match accepted {
                 Ok((stream, from)) => {
                     let _ = stream.set_nodelay(true);
-                    return Some((stream, Source::Net(source_of(from.ip()))));
+                    return Some((stream, SeatSource::Net(source_of(from.ip()))));
                 }
                 Err(_) => sleep(Duration::from_millis(50)).await,
             }
         }
     }
 
-    async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S, peer: Peer, seat: Seat) {
+    async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        self,
+        stream: S,
+        peer: ConnectionPeer,
+        seat: ConnectionSeat,
+    ) {
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |mut request: Request<Incoming>| {
             let wrong = match &peer {
-                Peer::Plain { port, .. } => origin::check(&request, *port).err(),
+                ConnectionPeer::Plain { port, .. } => origin::check(&request, *port).err(),
                 _ => None,
             };
             request.extensions_mut().insert(peer.clone());
@@ -132,7 +137,7 @@ impl House {
             async move {
                 match (answer, wrong) {
                     (Some(answer), _) => answer.await,
-                    (None, wrong) => Ok(wrong.map(|problem| Out(problem).into_response()).unwrap_or_default()),
+                    (None, wrong) => Ok(wrong.map(|problem| BoxedProblem(problem).into_response()).unwrap_or_default()),
                 }
             }
         });

@@ -1,8 +1,8 @@
 //! `GET /v1/may`: which rule of an agent's policy would decide, and what it would say.
 
 use crate::broker::Broker;
-use crate::caller::Peer;
-use crate::problem::{Answer, Out, Problem};
+use crate::caller::ConnectionPeer;
+use crate::problem::{Answer, BoxedProblem, Problem};
 use crate::query::Query;
 use api::agent::{Answer as Said, Request};
 use api::book::{AskDoc, Instant, PartDoc};
@@ -39,9 +39,9 @@ const ANY: &[&str] = &["signal", "rate", "who", "groups"];
 ), responses((status = 200, body = MayDoc), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(crate) async fn may(
     State(broker): State<Arc<Broker>>,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     RawQuery(query): RawQuery,
-) -> Result<Json<MayDoc>, Out> {
+) -> Result<Json<MayDoc>, BoxedProblem> {
     let caller = peer.caller()?;
     let query = Query::read(query, &[BOOKED, SIGNALLED, ANY].concat())?;
     let signal = signalled(&query)?;

@@ -4,14 +4,14 @@
 //! its answers documents.
 
 use crate::documents::{Hop, PathRow};
-use ::broker::path::{Graph, Path, Published};
+use ::broker::path::{Graph, Path, PublishedLink};
 use api::links::LinkRow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// All links of all agents.
 #[derive(Clone, Debug, Default)]
-pub struct Map {
+pub struct LinkMap {
     graph: Graph,
     /// What else is known of each interface of the graph.
     ports: Vec<Port>,
@@ -31,7 +31,7 @@ struct Port {
 
 /// An interface of a way.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Leg<'a> {
+pub struct PathHop<'a> {
     /// The agent's number.
     pub agent: usize,
     /// The interface.
@@ -40,15 +40,15 @@ pub struct Leg<'a> {
     pub resource: Option<&'a str>,
 }
 
-impl Map {
+impl LinkMap {
     /// From what each agent published, in their order.
-    pub fn new(agents: Vec<(String, Vec<LinkRow>)>) -> Map {
+    pub fn new(agents: Vec<(String, Vec<LinkRow>)>) -> LinkMap {
         let (mut ports, mut names, mut published) = (Vec::new(), Vec::new(), Vec::new());
         for (agent, (name, links)) in agents.into_iter().enumerate() {
             for link in links {
                 for (address, prefix) in link.addresses.iter().filter_map(|text| network(text)) {
                     let resource = link.resource.clone().unwrap_or_default();
-                    published.push(Published { agent: name.clone(), resource, address, prefix, cost: 1 });
+                    published.push(PublishedLink { agent: name.clone(), resource, address, prefix, cost: 1 });
                     ports.push(Port {
                         agent,
                         interface: link.interface.clone(),
@@ -59,12 +59,12 @@ impl Map {
             }
             names.push(name);
         }
-        Map { graph: Graph::new(published), ports, names, away: Vec::new() }
+        LinkMap { graph: Graph::new(published), ports, names, away: Vec::new() }
     }
 
     /// The same, and who is missing in it.
-    pub fn without(self, away: Vec<String>) -> Map {
-        Map { away, ..self }
+    pub fn without(self, away: Vec<String>) -> LinkMap {
+        LinkMap { away, ..self }
     }
 
     /// Agents whose links are missing, so that there may be ways that are not known now.
@@ -85,8 +85,8 @@ impl Map {
     }
 
     /// The interfaces of a way.
-    pub fn legs<'a>(&'a self, way: &'a Path) -> impl Iterator<Item = Leg<'a>> {
-        way.iter().filter_map(|&number| self.ports.get(number)).map(|port| Leg {
+    pub fn legs<'a>(&'a self, way: &'a Path) -> impl Iterator<Item = PathHop<'a>> {
+        way.iter().filter_map(|&number| self.ports.get(number)).map(|port| PathHop {
             agent: port.agent,
             interface: &port.interface,
             resource: port.resource.as_deref(),
@@ -95,7 +95,7 @@ impl Map {
 
     /// A way as a document.
     pub fn row(&self, way: &Path) -> PathRow {
-        let hop = |leg: Leg<'_>| {
+        let hop = |leg: PathHop<'_>| {
             let agent = self.names[leg.agent].clone();
             let resource = leg.resource.map(|resource| format!("{agent}/{resource}"));
             Hop { interface: leg.interface.to_owned(), resource, agent }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     /// left - a - (b | c - d) - e - right; the hosts run no agents.
-    fn map() -> Map {
+    fn map() -> LinkMap {
         let agents = vec![
             ("a", vec![link("in", "10.0.1.1/24"), link("b", "10.1.1.1/30"), link("c", "10.1.2.1/30")]),
             ("b", vec![link("a", "10.1.1.2/30"), link("e", "10.1.3.1/30")]),
@@ -140,7 +140,7 @@ mod tests {
             ("d", vec![link("c", "10.1.4.2/30"), link("e", "10.1.5.1/30")]),
             ("e", vec![link("b", "10.1.3.2/30"), link("d", "10.1.5.2/30"), link("out", "10.0.2.1/24")]),
         ];
-        Map::new(agents.into_iter().map(|(name, links)| (name.to_owned(), links)).collect())
+        LinkMap::new(agents.into_iter().map(|(name, links)| (name.to_owned(), links)).collect())
     }
 
     fn ways(from: &str, to: &str) -> Vec<String> {
@@ -178,7 +178,7 @@ mod tests {
             let addresses = vec![format!("10.0.{n}.{of}/24"), format!("fd00:{n}::{of}/64"), format!("fe80::{of}/64")];
             LinkRow { addresses, ..link(interface, "") }
         };
-        let map = Map::new(vec![
+        let map = LinkMap::new(vec![
             ("a".into(), vec![both("x", 1, 1), both("y", 2, 1)]),
             ("b".into(), vec![both("x", 2, 2), both("y", 3, 2)]),
         ]);
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_dense_net_ends() {
         let links = |n: usize| (0..20).map(|m| link(&format!("i{m}"), &format!("10.{m}.0.{}/24", n + 1))).collect();
-        let map = Map::new((0..20).map(|n| (format!("a{n}"), links(n))).collect());
+        let map = LinkMap::new((0..20).map(|n| (format!("a{n}"), links(n))).collect());
         assert!(map.ways("10.200.0.1".parse().unwrap(), "10.3.0.77".parse().unwrap(), 8).is_empty());
         let near = map.ways("10.0.0.77".parse().unwrap(), "10.3.0.77".parse().unwrap(), 8);
         assert_eq!(near[0].len(), 1, "one agent is on both networks");

@@ -1,8 +1,8 @@
 //! From a wish to what each agent is asked: one request for each agent and way.
 
 use crate::documents::{PathWish, Ports, Wish};
-use crate::id::{Group, Way};
-use crate::paths::Map;
+use crate::id::{GroupId, MemberRole};
+use crate::paths::LinkMap;
 use crate::problem::{Answer, Problem};
 use ::broker::path::Path;
 use api::book::{AskDoc, BindingDoc, FlowDoc, PartDoc};
@@ -13,11 +13,11 @@ const MAX_PARTS: usize = 64;
 
 /// What one agent is asked for one way.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Piece {
+pub struct AgentRequest {
     /// The agent's number.
     pub agent: usize,
     /// For what.
-    pub way: Way,
+    pub way: MemberRole,
     /// What.
     pub ask: AskDoc,
     /// Whether the caller named an amount: an enquiry also asks what it did not.
@@ -47,19 +47,19 @@ pub fn place<'a>(names: Names<'_>, resource: &'a str) -> Answer<(usize, &'a str)
 ///
 /// # Errors
 /// 422: what is wrong with them.
-pub fn parts(names: Names<'_>, wish: &Wish) -> Answer<Vec<Piece>> {
+pub fn parts(names: Names<'_>, wish: &Wish) -> Answer<Vec<AgentRequest>> {
     if wish.parts.len() > MAX_PARTS {
         return Err(Problem::misuse(format!("more than {MAX_PARTS} parts")));
     }
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<AgentRequest> = Vec::new();
     for part in &wish.parts {
         let (agent, resource) = place(names, &part.resource)?;
         let part = PartDoc { resource: resource.to_owned(), ..part.clone() };
         match pieces.iter_mut().find(|piece| piece.agent == agent) {
             Some(piece) => piece.ask.parts.push(part),
-            None => pieces.push(Piece {
+            None => pieces.push(AgentRequest {
                 agent,
-                way: Way::Alone,
+                way: MemberRole::Alone,
                 ask: AskDoc { parts: vec![part], ..asked(wish) },
                 asked: true,
             }),
@@ -73,13 +73,20 @@ pub fn parts(names: Names<'_>, wish: &Wish) -> Answer<Vec<Piece>> {
 ///
 /// # Errors
 /// 422: nothing can be reserved on one of them.
-pub fn over(names: Names<'_>, map: &Map, legs: &Path, wish: &Wish, path: &PathWish, way: Way) -> Answer<Vec<Piece>> {
+pub fn over(
+    names: Names<'_>,
+    map: &LinkMap,
+    legs: &Path,
+    wish: &Wish,
+    path: &PathWish,
+    way: MemberRole,
+) -> Answer<Vec<AgentRequest>> {
     let (rate, least) = match way {
-        Way::Reverse => (path.reverse, path.reverse_at_least),
+        MemberRole::Reverse => (path.reverse, path.reverse_at_least),
         _ => (path.forward, path.forward_at_least),
     };
     let rate = rate.unwrap_or(0);
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<AgentRequest> = Vec::new();
     for leg in map.legs(legs) {
         let Some(resource) = leg.resource else {
             let what =
@@ -97,18 +104,23 @@ pub fn over(names: Names<'_>, map: &Map, legs: &Path, wish: &Wish, path: &PathWi
             binding: path.flow.map(|ports| BindingDoc::Flow(flow((path.from, path.to), ports, way))),
             ..PartDoc::default()
         };
-        pieces.push(Piece { agent: leg.agent, way, ask: AskDoc { parts: vec![part], ..asked(wish) }, asked: rate > 0 });
+        pieces.push(AgentRequest {
+            agent: leg.agent,
+            way,
+            ask: AskDoc { parts: vec![part], ..asked(wish) },
+            asked: rate > 0,
+        });
     }
     pieces.sort_by_key(|piece| piece.agent);
     Ok(pieces)
 }
 
 /// The packets of one way: what comes back has the ends and ports the other way round.
-pub fn flow(ends: (IpAddr, IpAddr), ports: Ports, way: Way) -> FlowDoc {
+pub fn flow(ends: (IpAddr, IpAddr), ports: Ports, way: MemberRole) -> FlowDoc {
     let (src, dst) = (Some(ends.0), Some(ends.1));
     let Ports { protocol, from_port, to_port } = ports;
     match way {
-        Way::Reverse => FlowDoc { src: dst, dst: src, protocol, src_port: to_port, dst_port: from_port },
+        MemberRole::Reverse => FlowDoc { src: dst, dst: src, protocol, src_port: to_port, dst_port: from_port },
         _ => FlowDoc { src, dst, protocol, src_port: from_port, dst_port: to_port },
     }
 }
@@ -131,8 +143,8 @@ pub fn asked(wish: &Wish) -> AskDoc {
 
 /// Gives every piece the group's name, the names of all its members, and its own key where there is one. `attempt`: what tells this
 /// one from an earlier one of the same key that came to nothing; 0: there was none.
-pub fn name(names: Names<'_>, pieces: &mut [Piece], group: &Group, key: &str, attempt: u64) {
-    let members: Vec<String> = pieces.iter().map(|piece| Group::member_name(names[piece.agent], piece.way)).collect();
+pub fn name(names: Names<'_>, pieces: &mut [AgentRequest], group: &GroupId, key: &str, attempt: u64) {
+    let members: Vec<String> = pieces.iter().map(|piece| GroupId::member_name(names[piece.agent], piece.way)).collect();
     for piece in pieces {
         piece.ask.group = group.member(piece.way);
         piece.ask.members = members.clone();

@@ -127,16 +127,16 @@ impl IntoResponse for Problem {
 }
 
 /// A problem on its way out: a box is what handlers carry.
-pub struct Out(pub Box<Problem>);
+pub struct BoxedProblem(pub Box<Problem>);
 
-impl IntoResponse for Out {
+impl IntoResponse for BoxedProblem {
     fn into_response(self) -> Response<Body> {
         (*self.0).into_response()
     }
 }
 
-impl From<Box<Problem>> for Out {
-    fn from(problem: Box<Problem>) -> Out {
-        Out(problem)
+impl From<Box<Problem>> for BoxedProblem {
+    fn from(problem: Box<Problem>) -> BoxedProblem {
+        BoxedProblem(problem)
     }
 }

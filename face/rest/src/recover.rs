@@ -13,11 +13,11 @@
 //! Two brokers that do this at the same time, or to a transaction that is under way, come to the same end: each rule follows from
 //! what can never change again, and each step is the same twice.
 
-use crate::agents::Agent;
+use crate::agents::AgentClient;
 use crate::broker::{Broker, own_voice};
-use crate::gather::{self, Found, Member, each};
+use crate::gather::{self, GroupMembers, Member, each};
 use crate::group;
-use crate::id::{Group, Id};
+use crate::id::{GroupId, ReservationId};
 use crate::intent::{self, Carried};
 use crate::problem::{Answer, Problem};
 use api::book::{BookEvents, BookFilter};
@@ -35,7 +35,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct Recovery {
     answered: BTreeSet<usize>,
-    seen: BTreeMap<Group, Seen>,
+    seen: BTreeMap<GroupId, Seen>,
     /// How many reservations were finished.
     pub finished: usize,
 }
@@ -51,7 +51,7 @@ struct Seen {
 
 /// What is to be done about a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum RecoveryAction {
     /// Nothing: it is whole, or only held, or over.
     Nothing,
     /// It is to be booked at all.
@@ -66,25 +66,25 @@ pub enum Verdict {
 ///
 /// # Errors
 /// 503: an agent that has a part of it does not answer.
-pub async fn judge(broker: &Broker, found: &Found) -> Answer<Verdict> {
+pub async fn judge(broker: &Broker, found: &GroupMembers) -> Answer<RecoveryAction> {
     if let Some((agent, _)) = found.unknown.first() {
         return Err(Problem::unavailable(format!("the agent {agent}, which has a part of it, does not answer")));
     }
     let booked = found.live().any(|member| member.doc.state != "held");
     if !booked {
-        return Ok(Verdict::Nothing);
+        return Ok(RecoveryAction::Nothing);
     }
     let mut broken = !found.missing.is_empty();
     for member in found.members.iter().filter(|member| member.is_over()) {
         if never_booked(broker, member).await? {
-            return Ok(Verdict::GiveBack);
+            return Ok(RecoveryAction::GiveBack);
         }
         broken = true;
     }
     Ok(match (broken, found.live().any(|member| member.doc.state == "held")) {
-        (true, _) => Verdict::Broken,
-        (false, true) => Verdict::Book,
-        (false, false) => Verdict::Nothing,
+        (true, _) => RecoveryAction::Broken,
+        (false, true) => RecoveryAction::Book,
+        (false, false) => RecoveryAction::Nothing,
     })
 }
 
@@ -113,8 +113,8 @@ pub async fn never_booked(broker: &Broker, member: &Member) -> Answer<bool> {
 ///
 /// # Errors
 /// 503: an agent does not answer; it is tried again.
-pub async fn settle(broker: &Broker, caller: &CallerDoc, group: &Group) -> Answer<bool> {
-    let id = Id::Group(*group);
+pub async fn settle(broker: &Broker, caller: &CallerDoc, group: &GroupId) -> Answer<bool> {
+    let id = ReservationId::Group(*group);
     if let Some(mut intent) = broker.intents.of(&id.to_string()) {
         return match intent::carry_out(broker, &mut intent).await {
             Carried::Open(problem) => Err(problem),
@@ -123,12 +123,12 @@ pub async fn settle(broker: &Broker, caller: &CallerDoc, group: &Group) -> Answe
     }
     let mut found = gather::members(&broker.agents, caller, group).await?;
     match judge(broker, &found).await? {
-        Verdict::Nothing | Verdict::Broken => Ok(false),
-        Verdict::Book => {
+        RecoveryAction::Nothing | RecoveryAction::Broken => Ok(false),
+        RecoveryAction::Book => {
             group::commit_all(broker, &own_voice(), &id, &mut found.members, true).await?;
             Ok(true)
         }
-        Verdict::GiveBack => {
+        RecoveryAction::GiveBack => {
             group::give_back(broker, &own_voice(), group, &found).await?;
             Ok(true)
         }
@@ -140,7 +140,7 @@ impl Recovery {
     pub async fn pass(&mut self, broker: &Broker) -> bool {
         let mut open = false;
         for intent in broker.intents.all() {
-            let Some(id) = Id::parse(&intent.id) else { continue };
+            let Some(id) = ReservationId::parse(&intent.id) else { continue };
             let _lock = broker.lock(&id).await;
             // Whoever had the lock may have seen to it.
             let Some(mut intent) = broker.intents.of(&intent.id) else { continue };
@@ -154,7 +154,7 @@ impl Recovery {
         }
         let everybody = self.answered.len() == broker.agents.len();
         for group in self.suspects(everybody) {
-            let _lock = broker.lock(&Id::Group(group)).await;
+            let _lock = broker.lock(&ReservationId::Group(group)).await;
             match settle(broker, &own_voice(), &group).await {
                 Ok(done) => {
                     self.finished += usize::from(done);
@@ -183,14 +183,14 @@ impl Recovery {
                 let _ = broker.use_key(group);
                 let seen = self.seen.entry(group).or_default();
                 *(if held { &mut seen.held } else { &mut seen.booked }) = true;
-                seen.found.insert(Group::member_name(&broker.agents[number].name, name));
+                seen.found.insert(GroupId::member_name(&broker.agents[number].name, name));
                 seen.members = members;
             }
         }
     }
 
     /// Groups of which something is booked and something else may not be.
-    fn suspects(&self, everybody: bool) -> Vec<Group> {
+    fn suspects(&self, everybody: bool) -> Vec<GroupId> {
         let half = |seen: &Seen| {
             let there = seen.members.iter().all(|name| seen.found.contains(name));
             seen.booked && (seen.held || (everybody && !there))
@@ -224,7 +224,7 @@ pub(crate) async fn run(
 }
 
 /// What an agent keeps of groups and is not over: the group, for what, whether it is only held, and all members.
-async fn all_of(agent: &Agent) -> Answer<Vec<(Group, crate::id::Way, bool, Vec<String>)>> {
+async fn all_of(agent: &AgentClient) -> Answer<Vec<(GroupId, crate::id::MemberRole, bool, Vec<String>)>> {
     let mut conversation = agent.speak(&own_voice()).await?;
     let mut groups = Vec::new();
     let mut after = None;
@@ -232,7 +232,7 @@ async fn all_of(agent: &Agent) -> Answer<Vec<(Group, crate::id::Way, bool, Vec<S
         let filter = BookFilter { after: after.take(), ..BookFilter::default() };
         let (rows, more) = gather::list(&mut conversation, filter).await?;
         for row in &rows {
-            let of_ours = Group::of_member(&row.group);
+            let of_ours = GroupId::of_member(&row.group);
             groups.extend(of_ours.map(|(group, way)| (group, way, row.state == "held", row.members.clone())));
         }
         match rows.last() {

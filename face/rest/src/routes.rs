@@ -2,14 +2,14 @@
 
 use crate::ask;
 use crate::broker::Broker;
-use crate::caller::Peer;
+use crate::caller::ConnectionPeer;
 use crate::change;
 use crate::documents::*;
-use crate::follow::{self, Place};
-use crate::gather::{self, Found, Member, each, find, id_of};
+use crate::follow::{self, EventCursor};
+use crate::gather::{self, GroupMembers, Member, each, find, id_of};
 use crate::group;
-use crate::id::Id;
-use crate::problem::{Answer, Out, Problem};
+use crate::id::ReservationId;
+use crate::problem::{Answer, BoxedProblem, Problem};
 use crate::query::Query;
 use crate::shown::{shown, whole};
 use crate::stream;
@@ -35,7 +35,7 @@ use tokio::time::timeout;
 const MAX_KEY: usize = 96;
 
 type Here = State<Arc<Broker>>;
-type Result_<T> = Result<T, Out>;
+type Result_<T> = Result<T, BoxedProblem>;
 
 /// All of them: each stands behind the table of rights.
 pub fn router(broker: Arc<Broker>) -> Router {
@@ -114,20 +114,20 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
 
 /// Nobody's request is looked at before the table allows them the call.
 async fn ask_table(call: Call, request: Http<Body>, next: Next) -> Response<Body> {
-    let Some(peer) = request.extensions().get::<Peer>() else { return nothing().await.into_response() };
+    let Some(peer) = request.extensions().get::<ConnectionPeer>() else { return nothing().await.into_response() };
     match peer.may(call) {
         Ok(()) => next.run(request).await,
-        Err(problem) => Out(problem).into_response(),
+        Err(problem) => BoxedProblem(problem).into_response(),
     }
 }
 
-async fn nothing() -> Out {
-    Out(Problem::not_found())
+async fn nothing() -> BoxedProblem {
+    BoxedProblem(Problem::not_found())
 }
 
-async fn wrong_method() -> Out {
+async fn wrong_method() -> BoxedProblem {
     let what = "this resource does not take this method: see /openapi.json";
-    Out(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed", what))
+    BoxedProblem(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed", what))
 }
 
 async fn openapi() -> impl IntoResponse {
@@ -141,7 +141,7 @@ async fn openapi() -> impl IntoResponse {
 ), responses((status = 200, body = Resources), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn resources(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     RawQuery(query): RawQuery,
 ) -> Result_<Json<Resources>> {
     let caller = peer.caller()?;
@@ -177,7 +177,11 @@ async fn resources(
 /// What would be granted? Nothing is held.
 #[utoipa::path(post, path = "/v1/enquiries", request_body = Wish,
     responses((status = 200, body = Enquiry), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn enquire(State(broker): Here, Extension(peer): Extension<Peer>, request: Http<Body>) -> Result_<Json<Enquiry>> {
+async fn enquire(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    request: Http<Body>,
+) -> Result_<Json<Enquiry>> {
     let caller = peer.caller()?;
     let wish: Wish = body(&broker, request).await?;
     Ok(Json(ask::enquire(&broker, &caller, &wish).await?))
@@ -187,7 +191,11 @@ async fn enquire(State(broker): Here, Extension(peer): Extension<Peer>, request:
 #[utoipa::path(post, path = "/v1/reservations", request_body = Wish, params(
     ("Idempotency-Key" = Option<String>, Header, description = "The same key with the same request has one effect and one answer"),
 ), responses((status = 201, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn create(State(broker): Here, Extension(peer): Extension<Peer>, request: Http<Body>) -> Result_<Response<Body>> {
+async fn create(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    request: Http<Body>,
+) -> Result_<Response<Body>> {
     let caller = peer.caller()?;
     let key = key(request.headers())?;
     let wish: Wish = body(&broker, request).await?;
@@ -208,7 +216,7 @@ async fn create(State(broker): Here, Extension(peer): Extension<Peer>, request: 
 ), responses((status = 200, body = Reservations), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn list(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     RawQuery(query): RawQuery,
 ) -> Result_<Json<Reservations>> {
     let caller = peer.caller()?;
@@ -247,7 +255,7 @@ async fn list(
             found
         }
     });
-    let mut groups: BTreeMap<Id, Vec<Member>> = BTreeMap::new();
+    let mut groups: BTreeMap<ReservationId, Vec<Member>> = BTreeMap::new();
     let (mut more, mut away) = (false, Vec::new());
     for (number, answer) in answers.await.into_iter().enumerate() {
         let name = &broker.agents[number].name;
@@ -278,7 +286,7 @@ async fn list(
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn show(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     Path(id): Path<String>,
 ) -> Result_<Json<Reservation>> {
     let caller = peer.caller()?;
@@ -292,7 +300,7 @@ async fn show(
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn modify(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     Path(id): Path<String>,
     request: Http<Body>,
 ) -> Result_<Json<Reservation>> {
@@ -306,7 +314,7 @@ async fn modify(
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn cancel(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     Path(id): Path<String>,
 ) -> Result_<Json<Reservation>> {
     let caller = peer.caller()?;
@@ -318,7 +326,7 @@ async fn cancel(
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn bind(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     Path(id): Path<String>,
     request: Http<Body>,
 ) -> Result_<Json<Reservation>> {
@@ -332,7 +340,7 @@ async fn bind(
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn commit(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     Path(id): Path<String>,
 ) -> Result_<Json<Reservation>> {
     let caller = peer.caller()?;
@@ -344,11 +352,11 @@ async fn commit(
     responses((status = 200, body = Events), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn history(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     Path(id): Path<String>,
 ) -> Result_<Json<Events>> {
     let caller = peer.caller()?;
-    let Found { members, .. } = find(&broker.agents, &caller, &named(&id)?).await?;
+    let GroupMembers { members, .. } = find(&broker.agents, &caller, &named(&id)?).await?;
     let mut all = Vec::new();
     for member in members {
         let agent = &broker.agents[member.agent];
@@ -364,7 +372,7 @@ async fn history(
     responses((status = 200, body = Paths), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn paths(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     RawQuery(query): RawQuery,
 ) -> Result_<Json<Paths>> {
     peer.caller()?;
@@ -385,7 +393,7 @@ async fn paths(
 ), responses((status = 200, body = Event, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn events(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result_<Response<Body>> {
@@ -393,8 +401,8 @@ async fn events(
     let query = Query::read(query, &["reservation", "after"])?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let place = match last.or(query.text("after")).unwrap_or_default().as_str() {
-        "0" => Some(Place::oldest(&broker.names())),
-        text => Place::parse(text),
+        "0" => Some(EventCursor::oldest(&broker.names())),
+        text => EventCursor::parse(text),
     };
     let place = place.ok_or_else(|| Problem::malformed("this is the id of no event: AGENT:NUMBER,..."))?;
     let only = query.text("reservation");
@@ -406,7 +414,7 @@ async fn events(
 
 /// The caller's webhooks.
 #[utoipa::path(get, path = "/v1/webhooks", responses((status = 200, body = Webhooks), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn webhooks(State(broker): Here, Extension(peer): Extension<Peer>) -> Result_<Json<Webhooks>> {
+async fn webhooks(State(broker): Here, Extension(peer): Extension<ConnectionPeer>) -> Result_<Json<Webhooks>> {
     Ok(Json(Webhooks { webhooks: broker.hooks.list(&peer.caller()?) }))
 }
 
@@ -415,7 +423,7 @@ async fn webhooks(State(broker): Here, Extension(peer): Extension<Peer>) -> Resu
     responses((status = 201, body = Webhook), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn add_webhook(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     request: Http<Body>,
 ) -> Result_<Response<Body>> {
     let caller = peer.caller()?;
@@ -432,7 +440,7 @@ async fn add_webhook(
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn remove_webhook(
     State(broker): Here,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     Path(id): Path<String>,
 ) -> Result_<StatusCode> {
     broker.hooks.remove(&peer.caller()?, &id)?;
@@ -440,8 +448,8 @@ async fn remove_webhook(
 }
 
 /// A name in an address; one that is none is as unknown as one that is not there.
-fn named(text: &str) -> Answer<Id> {
-    Id::parse(text).ok_or_else(Problem::not_found)
+fn named(text: &str) -> Answer<ReservationId> {
+    ReservationId::parse(text).ok_or_else(Problem::not_found)
 }
 
 /// The idempotency key; empty: none.

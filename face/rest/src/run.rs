@@ -6,7 +6,7 @@ use crate::intent::Intents;
 use crate::listen::House;
 use crate::recover::{self, Recovery};
 use crate::routes;
-use crate::webhook::Hooks;
+use crate::webhook::WebhookRegistry;
 use crate::wire::Outward;
 use linux::clock::Clock;
 use rustls::ServerConfig;
@@ -19,14 +19,14 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use trust::{Gate, Speaks};
+use trust::{Speaks, TrustGate};
 
 /// Why a broker does not start: a sentence for the operator.
 pub type Broken = String;
 
-/// A broker that runs; it stops when this is dropped, in good order by [`Running::stop`].
+/// A broker that runs; it stops when this is dropped, in good order by [`RunningBroker::stop`].
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningBroker {
     /// Where it listens with TLS, and without.
     pub listens: Vec<SocketAddr>,
     /// How many groups of an earlier broker were finished.
@@ -58,7 +58,7 @@ pub struct Opened {
     config: BrokerConfig,
     broker: Arc<Broker>,
     unix: std::os::unix::net::UnixListener,
-    with_tls: Vec<(std::net::TcpListener, Arc<ServerConfig>, Arc<Gate>)>,
+    with_tls: Vec<(std::net::TcpListener, Arc<ServerConfig>, Arc<TrustGate>)>,
     without: Vec<std::net::TcpListener>,
     listens: Vec<SocketAddr>,
     operators: Option<u32>,
@@ -68,7 +68,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// A file, a port or the socket is not to be had.
-pub async fn start(config: &BrokerConfig) -> Result<Running, Broken> {
+pub async fn start(config: &BrokerConfig) -> Result<RunningBroker, Broken> {
     open(config)?.serve().await
 }
 
@@ -87,7 +87,7 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         .map_err(|error| error.to_string())?;
     let client = config.tls.as_ref().map(|files| trust::client(files, now, Speaks::Agent)).transpose();
     let client = client.map_err(|error| error.to_string())?;
-    let hooks = Hooks::open(config, tls.as_ref().map(|(_, gate)| gate.clone()))?;
+    let hooks = WebhookRegistry::open(config, tls.as_ref().map(|(_, gate)| gate.clone()))?;
     let gate = tls.as_ref().map(|(_, gate)| gate.clone());
     let outward = client.zip(gate).map(|(config, gate)| Outward { config, gate });
     let intents = Intents::open(&config.state)?;
@@ -111,7 +111,7 @@ impl Opened {
     ///
     /// # Errors
     /// A socket cannot be waited for.
-    pub async fn serve(self) -> Result<Running, Broken> {
+    pub async fn serve(self) -> Result<RunningBroker, Broken> {
         let Opened { config, broker, unix, with_tls, without, listens, operators } = self;
         let (stop, stopped) = watch::channel(false);
         let house = House::new(routes::router(broker.clone()), config.limits, stopped.clone());
@@ -133,11 +133,11 @@ impl Opened {
             tasks.spawn(house.clone().plain(listener, config.plain_as.as_str().into()));
         }
         tasks.spawn(house.unix(unix, operators));
-        Ok(Running { listens, finished, broker, stop, tasks, socket: config.socket })
+        Ok(RunningBroker { listens, finished, broker, stop, tasks, socket: config.socket })
     }
 }
 
-impl Running {
+impl RunningBroker {
     /// Waits until something that serves has ended although nobody said so, which is a mistake of ours: a listener, or what
     /// finishes what was left open. The others go on, and without it a broker is none.
     pub async fn broke(&mut self) -> Broken {
@@ -159,7 +159,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningBroker {
     /// The name goes with the broker.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.socket);

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Source {
+pub enum SeatSource {
     /// A network: see [`trust::source_of`].
     Net(IpAddr),
     /// A user of this machine.
@@ -34,7 +34,7 @@ struct Table {
 
 #[derive(Debug)]
 struct Taken {
-    source: Source,
+    source: SeatSource,
     /// Whose it is, once that is known.
     name: Option<String>,
     /// Of one whose handshake is not done: the way to tell it to go.
@@ -43,12 +43,12 @@ struct Taken {
 
 /// A seat, given back when it goes.
 #[derive(Debug)]
-pub struct Seat {
+pub struct ConnectionSeat {
     seats: Seats,
     number: u64,
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSeat {
     fn drop(&mut self) {
         self.seats.locked().taken.remove(&self.number);
     }
@@ -61,7 +61,7 @@ impl Seats {
     }
 
     /// A seat for somebody who is known. `None`: there is none for this source.
-    pub fn take(&self, source: Source) -> Option<Seat> {
+    pub fn take(&self, source: SeatSource) -> Option<ConnectionSeat> {
         let mut table = self.locked();
         if table.taken.len() >= self.most || table.of(source) >= self.of_one {
             return None;
@@ -70,9 +70,9 @@ impl Seats {
     }
 
     /// A seat for somebody whose handshake is to come, and what tells when it must make way.
-    pub fn wait(&self, source: Source) -> Option<(Seat, oneshot::Receiver<()>)> {
+    pub fn wait(&self, source: SeatSource) -> Option<(ConnectionSeat, oneshot::Receiver<()>)> {
         let mut table = self.locked();
-        let waiting: Vec<(u64, Source)> = table
+        let waiting: Vec<(u64, SeatSource)> = table
             .taken
             .iter()
             .filter(|(_, one)| one.waits.is_some())
@@ -93,11 +93,11 @@ impl Seats {
         Some((self.seated(&mut table, source, Some(waits)), goes))
     }
 
-    fn seated(&self, table: &mut Table, source: Source, waits: Option<oneshot::Sender<()>>) -> Seat {
+    fn seated(&self, table: &mut Table, source: SeatSource, waits: Option<oneshot::Sender<()>>) -> ConnectionSeat {
         let number = table.next;
         table.next += 1;
         table.taken.insert(number, Taken { source, name: None, waits });
-        Seat { seats: self.clone(), number }
+        ConnectionSeat { seats: self.clone(), number }
     }
 
     fn locked(&self) -> MutexGuard<'_, Table> {
@@ -105,7 +105,7 @@ impl Seats {
     }
 }
 
-impl Seat {
+impl ConnectionSeat {
     /// The handshake is done: it is this one's from now on. `false`: it had to make way, or has too many already.
     pub fn is_of(&self, name: String) -> bool {
         let mut table = self.seats.locked();
@@ -121,7 +121,7 @@ impl Seat {
 }
 
 impl Table {
-    fn of(&self, source: Source) -> usize {
+    fn of(&self, source: SeatSource) -> usize {
         self.taken.values().filter(|one| one.source == source).count()
     }
 }
@@ -130,8 +130,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn net(text: &str) -> Source {
-        Source::Net(trust::source_of(text.parse().unwrap()))
+    fn net(text: &str) -> SeatSource {
+        SeatSource::Net(trust::source_of(text.parse().unwrap()))
     }
 
     #[test]
@@ -161,11 +161,11 @@ mod tests {
     #[test]
     fn shares_of_sources_and_names_come_back() {
         let seats = Seats::new(8, 2, 8);
-        let mut all = vec![seats.take(Source::User(7)).unwrap(), seats.take(Source::User(7)).unwrap()];
-        assert!(seats.take(Source::User(7)).is_none());
-        assert!(seats.take(Source::User(8)).is_some());
+        let mut all = vec![seats.take(SeatSource::User(7)).unwrap(), seats.take(SeatSource::User(7)).unwrap()];
+        assert!(seats.take(SeatSource::User(7)).is_none());
+        assert!(seats.take(SeatSource::User(8)).is_some());
         all.pop();
-        assert!(seats.take(Source::User(7)).is_some());
+        assert!(seats.take(SeatSource::User(7)).is_some());
         let from = |n: u8| seats.wait(net(&format!("10.0.0.{n}"))).unwrap().0;
         let (a, b, c) = (from(1), from(2), from(3));
         assert!(a.is_of("alice".into()) && b.is_of("alice".into()));

@@ -2,8 +2,8 @@
 
 use crate::broker::Broker;
 use crate::documents::Reservation;
-use crate::gather::{self, Found, Member, document};
-use crate::id::{Group, Id};
+use crate::gather::{self, GroupMembers, Member, document};
+use crate::id::{GroupId, ReservationId};
 use crate::problem::Answer;
 use api::links::CallerDoc;
 
@@ -12,23 +12,28 @@ use api::links::CallerDoc;
 ///
 /// # Errors
 /// An agent answered something else than what it was asked.
-pub(crate) async fn whole(broker: &Broker, caller: &CallerDoc, id: &Id, members: Vec<Member>) -> Answer<Found> {
+pub(crate) async fn whole(
+    broker: &Broker,
+    caller: &CallerDoc,
+    id: &ReservationId,
+    members: Vec<Member>,
+) -> Answer<GroupMembers> {
     let listed = |name: &String| {
-        let is = |member: &Member| *name == Group::member_name(&broker.agents[member.agent].name, member.way);
+        let is = |member: &Member| *name == GroupId::member_name(&broker.agents[member.agent].name, member.way);
         members.iter().any(is)
     };
     match (id, members.first()) {
-        (Id::Group(group), Some(first)) if !first.doc.members.iter().all(listed) => {
+        (ReservationId::Group(group), Some(first)) if !first.doc.members.iter().all(listed) => {
             let found = gather::members(&broker.agents, caller, group).await?;
             // It may have gone since.
-            Ok(if found.members.is_empty() { Found { members, ..Found::default() } } else { found })
+            Ok(if found.members.is_empty() { GroupMembers { members, ..GroupMembers::default() } } else { found })
         }
-        _ => Ok(Found { members, ..Found::default() }),
+        _ => Ok(GroupMembers { members, ..GroupMembers::default() }),
     }
 }
 
 /// As one document. What several agents are still to do is not done.
-pub(crate) fn shown(broker: &Broker, id: &Id, found: &Found) -> Reservation {
+pub(crate) fn shown(broker: &Broker, id: &ReservationId, found: &GroupMembers) -> Reservation {
     let mut doc = document(&broker.agents, id, found);
     let open = broker.intents.of(&doc.id).is_some_and(|intent| intent.what != "commit");
     if open && (found.live().next().is_some() || !found.unknown.is_empty()) {

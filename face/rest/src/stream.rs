@@ -1,8 +1,8 @@
 //! Event streams: server-sent events (HTML standard, section 9.2) that resume from the last one seen.
 
 use crate::broker::Broker;
-use crate::caller::Peer;
-use crate::follow::{Follower, News, Place, event, is_about};
+use crate::caller::ConnectionPeer;
+use crate::follow::{EventCursor, Follower, FollowerEvent, event, is_about};
 use crate::problem::{Answer, Problem};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
@@ -24,7 +24,12 @@ const UNREAD: usize = 16;
 ///
 /// # Errors
 /// 429: too many streams; 401 or 403: who asks may not.
-pub fn open(broker: &Arc<Broker>, peer: Peer, place: Place, only: Option<String>) -> Answer<Response<Body>> {
+pub fn open(
+    broker: &Arc<Broker>,
+    peer: ConnectionPeer,
+    place: EventCursor,
+    only: Option<String>,
+) -> Answer<Response<Body>> {
     let caller = peer.caller()?;
     let room = broker.streams.try_enter(&caller.name).ok_or_else(|| {
         let (most, of_one) = (broker.limits.streams, broker.limits.streams_of_one);
@@ -47,9 +52,9 @@ pub fn open(broker: &Arc<Broker>, peer: Peer, place: Place, only: Option<String>
 
 async fn write(
     mut follower: Follower,
-    peer: Peer,
+    peer: ConnectionPeer,
     names: Vec<String>,
-    mut place: Place,
+    mut place: EventCursor,
     only: Option<String>,
     to: mpsc::Sender<String>,
 ) -> Result<(), mpsc::error::SendError<String>> {
@@ -70,12 +75,12 @@ async fn write(
         let Some((number, news)) = news else { return Ok(()) };
         let name = &names[number];
         let text = match news {
-            News::Begins(seq) => {
+            FollowerEvent::Begins(seq) => {
                 place.pass(name, seq);
                 format!("id: {place}\nevent: begins\ndata: {{\"agent\":\"{name}\"}}\n\n")
             }
-            News::Lost => format!("event: lost\ndata: {{\"agent\":\"{name}\"}}\n\n"),
-            News::Event(one) => {
+            FollowerEvent::Lost => format!("event: lost\ndata: {{\"agent\":\"{name}\"}}\n\n"),
+            FollowerEvent::Event(one) => {
                 place.pass(name, one.seq);
                 if only.as_ref().is_some_and(|only| !is_about(name, &one, only)) {
                     continue;

@@ -4,7 +4,7 @@
 //! instead of waiting for it.
 
 use crate::config::At;
-use crate::kept::Talk;
+use crate::kept::KeptConnection;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
-use trust::{Gate, Role};
+use trust::{CertificateRole, TrustGate};
 
 /// How long a connection to another machine may take, handshake included.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,12 +32,12 @@ pub struct Outward {
     /// For handshakes.
     pub config: Arc<ClientConfig>,
     /// For those whose handshake was a while ago.
-    pub gate: Arc<Gate>,
+    pub gate: Arc<TrustGate>,
 }
 
 /// How an agent is reached.
 #[derive(Debug)]
-pub struct Way {
+pub struct AgentConnection {
     at: At,
     outward: Option<Outward>,
     away: Mutex<Away>,
@@ -51,19 +51,19 @@ struct Away {
     why: String,
 }
 
-impl Way {
+impl AgentConnection {
     /// To this place; `outward`: who we are, which a place on another machine needs.
-    pub fn new(at: At, outward: Option<Outward>) -> Way {
-        Way { at, outward, away: Mutex::default() }
+    pub fn new(at: At, outward: Option<Outward>) -> AgentConnection {
+        AgentConnection { at, outward, away: Mutex::default() }
     }
 
     /// A connection.
     ///
     /// # Errors
     /// Nobody answers there, or it is not whom we look for, or that was so a moment ago.
-    pub async fn connect(&self) -> io::Result<Talk> {
+    pub async fn connect(&self) -> io::Result<KeptConnection> {
         let (host, port, domain) = match &self.at {
-            At::Socket(path) => return Ok(Talk::new(Box::new(UnixStream::connect(path).await?), None)),
+            At::Socket(path) => return Ok(KeptConnection::new(Box::new(UnixStream::connect(path).await?), None)),
             At::Tls { host, port, domain } => (host, *port, domain.as_deref()),
         };
         if let Some(left) = self.pause() {
@@ -76,7 +76,7 @@ impl Way {
         found
     }
 
-    async fn handshake(&self, host: &str, port: u16, domain: Option<&str>) -> io::Result<Talk> {
+    async fn handshake(&self, host: &str, port: u16, domain: Option<&str>) -> io::Result<KeptConnection> {
         let outward = self.outward.as_ref().ok_or_else(|| io::Error::other("the broker has no [tls]"))?;
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let stream = TcpStream::connect((host, port)).await?;
@@ -84,11 +84,11 @@ impl Way {
         let stream = TlsConnector::from(outward.config.clone()).connect(name.clone(), stream).await?;
         let identity = outward.gate.server(stream.get_ref().1.peer_certificates(), &name).map_err(io::Error::other)?;
         // A partner's agent is one only where the configuration says so.
-        if identity.role != Role::Agent || identity.domain.as_deref() != domain {
+        if identity.role != CertificateRole::Agent || identity.domain.as_deref() != domain {
             let what = format!("{identity} is no agent of {}", domain.unwrap_or(trust::HOME));
             return Err(io::Error::other(what));
         }
-        Ok(Talk::new(Box::new(stream), Some(identity)))
+        Ok(KeptConnection::new(Box::new(stream), Some(identity)))
     }
 
     /// How long it is still left alone.

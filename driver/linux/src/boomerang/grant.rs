@@ -71,7 +71,7 @@ impl FastPath {
         let mut sum: u64 = 0;
         for row in self.rows.all() {
             for way in 0..super::layout::WAYS {
-                let state = super::layout::State(row.at[way].state.load(Acquire));
+                let state = super::layout::CellState(row.at[way].state.load(Acquire));
                 if state.is_live() && oif(row.at[way].place.load(Relaxed)) == of {
                     sum = sum.saturating_add(state.rate().as_bps());
                 }
@@ -109,7 +109,7 @@ impl FastPath {
 
     /// Free and held, if nothing moved while they were read.
     fn look(&self, oif: IfIndex) -> Result<Option<Rate>, Fault> {
-        let moved = |counts: super::Counts| [counts.made, counts.changed, counts.released];
+        let moved = |counts: super::ProgramCounts| [counts.made, counts.changed, counts.released];
         let before = (self.free(oif), moved(self.counts()?));
         let held = self.held(oif);
         let after = (self.free(oif), moved(self.counts()?));

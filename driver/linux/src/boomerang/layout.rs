@@ -23,7 +23,7 @@ pub(super) const OUT: u64 = IPV6 - 1;
 /// `struct place`.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Place {
+pub struct SessionCell {
     /// Half of the key.
     pub who: AtomicU64,
     /// The other half.
@@ -37,9 +37,9 @@ pub struct Place {
 /// `struct row`.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Row {
+pub struct TableRow {
     /// Its places.
-    pub at: [Place; WAYS],
+    pub at: [SessionCell; WAYS],
 }
 
 /// `struct wide`: the addresses of an IPv6 session.
@@ -53,7 +53,7 @@ pub struct Wide {
 /// `struct interface`.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Interface {
+pub struct InterfaceCell {
     /// Of the grant, bit/s.
     pub free: AtomicU64,
     /// What the ledger could still add to it, bit/s.
@@ -105,9 +105,9 @@ pub struct Settings {
 
 /// The state word of a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct State(pub u64);
+pub struct CellState(pub u64);
 
-impl State {
+impl CellState {
     /// Whether a session is here.
     pub fn is_live(self) -> bool {
         self.0 & STATUS == LIVE
@@ -132,14 +132,14 @@ impl State {
     }
 
     /// The place freed once more.
-    pub fn freed(self) -> State {
-        State((self.0 & LIFE).wrapping_add(4) & LIFE)
+    pub fn freed(self) -> CellState {
+        CellState((self.0 & LIFE).wrapping_add(4) & LIFE)
     }
 }
 
 /// A session as the table holds it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Session {
+pub struct KernelSession {
     /// Where it leaves.
     pub oif: IfIndex,
     /// Whose packets.
@@ -159,21 +159,21 @@ pub struct Session {
 }
 
 /// Reads place `index` of the table, `way` of this row; `None` if nothing is there, or it changes just now.
-pub fn session(row: &Row, index: usize, wide: Option<&Wide>, tick: u64) -> Option<Session> {
+pub fn session(row: &TableRow, index: usize, wide: Option<&Wide>, tick: u64) -> Option<KernelSession> {
     let way = index % WAYS;
     let at = &row.at[way];
-    let before = State(at.state.load(Ordering::Acquire));
+    let before = CellState(at.state.load(Ordering::Acquire));
     if !before.is_live() {
         return None;
     }
     let (oif, flow) = key(at, wide);
     let mixed = at.who.load(Ordering::Acquire) ^ at.place.load(Ordering::Acquire);
     let undo = at.undo.load(Ordering::Acquire);
-    let state = State(at.state.load(Ordering::Acquire));
+    let state = CellState(at.state.load(Ordering::Acquire));
     if !state.is_live() || state.0 & LIFE != before.0 & LIFE {
         return None;
     }
-    Some(Session {
+    Some(KernelSession {
         oif,
         flow,
         rate: state.rate(),
@@ -186,7 +186,7 @@ pub fn session(row: &Row, index: usize, wide: Option<&Wide>, tick: u64) -> Optio
 }
 
 /// Whose packets a place is about, and where they leave.
-pub(super) fn key(at: &Place, wide: Option<&Wide>) -> (IfIndex, FlowKey) {
+pub(super) fn key(at: &SessionCell, wide: Option<&Wide>) -> (IfIndex, FlowKey) {
     let (who, place) = (at.who.load(Ordering::Acquire), at.place.load(Ordering::Acquire));
     let words = wide.map(|wide| wide.word.each_ref().map(|word| word.load(Ordering::Acquire)));
     let (src, dst) = match words.filter(|_| place & IPV6 != 0) {

@@ -13,15 +13,15 @@
 pub mod grant;
 mod hang;
 pub mod layout;
-pub mod parade;
+pub mod packet_script;
 pub mod ring;
 pub(crate) mod shared;
 mod sweep;
 mod theirs;
 
 pub use hang::Hanging;
-pub use layout::Session;
-pub use ring::{Reason, Told};
+pub use layout::KernelSession;
+pub use ring::{Reason, UserMessage};
 pub use sweep::Expired;
 pub use theirs::Taken;
 
@@ -32,7 +32,7 @@ use crate::bpf::{fault, map, program_name, refused, sys};
 use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
 use aya::programs::{SchedClassifier, Xdp as XdpProgram};
 use aya::{Ebpf, EbpfLoader};
-use layout::{Interface, MOST_INTERFACES, Row, Settings, WAYS, Wide, flag};
+use layout::{InterfaceCell, MOST_INTERFACES, Settings, TableRow, WAYS, Wide, flag};
 use shared::Shared;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -59,7 +59,7 @@ pub fn rows_for(sessions: u32) -> u32 {
 
 /// What the programs go by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct ProgramRules {
     /// The longest refresh interval, s; a longer one is shortened.
     pub most_refresh: u8,
     /// A session's token bucket holds what its rate brings in this time (at most 4 s),
@@ -77,7 +77,7 @@ pub struct Rules {
 /// What the programs counted, all CPUs together.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct ProgramCounts {
     /// Sessions said again.
     pub refreshed: u64,
     /// New ones.
@@ -99,7 +99,7 @@ pub struct Counts {
 }
 
 // SAFETY: `repr(C)` of integers alone, without gaps; every bit pattern is a value.
-unsafe impl aya::Pod for Counts {}
+unsafe impl aya::Pod for ProgramCounts {}
 
 /// The programs, in the order of [`PROGRAMS`].
 struct Programs {
@@ -112,11 +112,11 @@ struct Programs {
 pub struct FastPath {
     pins: PathBuf,
     programs: Programs,
-    rows: Shared<Row>,
+    rows: Shared<TableRow>,
     wide: Shared<Wide>,
-    interfaces: Shared<Interface>,
+    interfaces: Shared<InterfaceCell>,
     settings: Shared<Settings>,
-    counts: PerCpuArray<MapData, Counts>,
+    counts: PerCpuArray<MapData, ProgramCounts>,
     meters: Array<MapData, RawState>,
     ring: RingBuf<MapData>,
     /// Where the sweep goes on.
@@ -231,12 +231,12 @@ impl FastPath {
         &self.settings.all()[0]
     }
 
-    fn interface(&self, index: IfIndex) -> Option<&Interface> {
+    fn interface(&self, index: IfIndex) -> Option<&InterfaceCell> {
         self.interfaces.all().get(index.0 as usize)
     }
 
     /// Says what the programs go by.
-    pub fn set_rules(&self, rules: &Rules) {
+    pub fn set_rules(&self, rules: &ProgramRules) {
         let set = self.settings();
         set.most_refresh.store(u32::from(rules.most_refresh.max(1)), Release);
         set.burst_ns.store(u32::try_from(rules.burst.as_nanos()).unwrap_or(u32::MAX), Release);
@@ -342,7 +342,7 @@ impl FastPath {
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn measured(&self, session: &Session) -> Result<Counters, Fault> {
+    pub fn measured(&self, session: &KernelSession) -> Result<Counters, Fault> {
         let state = self.meters.get(&session.place, BPF_F_LOCK).map_err(|error| refused("read a meter", &error))?;
         if state.tag() != session.tag {
             return Ok(Counters::default());
@@ -355,9 +355,9 @@ impl FastPath {
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn counts(&self) -> Result<Counts, Fault> {
+    pub fn counts(&self) -> Result<ProgramCounts, Fault> {
         let all = self.counts.get(&0, 0).map_err(|error| refused("read the counters", &error))?;
-        Ok(all.iter().fold(Counts::default(), |sum, one| Counts {
+        Ok(all.iter().fold(ProgramCounts::default(), |sum, one| ProgramCounts {
             refreshed: sum.refreshed.wrapping_add(one.refreshed),
             made: sum.made.wrapping_add(one.made),
             changed: sum.changed.wrapping_add(one.changed),

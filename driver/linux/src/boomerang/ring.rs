@@ -40,7 +40,7 @@ impl Reason {
 
 /// A message that is now ours: the kernel has let go of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct UserMessage {
     /// Where it came in.
     pub iif: IfIndex,
     /// Why.
@@ -51,7 +51,7 @@ pub struct Told {
 
 impl FastPath {
     /// The next message, if there is one.
-    pub fn next_told(&mut self) -> Option<Told> {
+    pub fn next_told(&mut self) -> Option<UserMessage> {
         loop {
             let item = self.ring.next()?;
             if let Some(told) = read(&item) {
@@ -67,9 +67,9 @@ impl FastPath {
     }
 }
 
-fn read(bytes: &[u8]) -> Option<Told> {
+fn read(bytes: &[u8]) -> Option<UserMessage> {
     let word = |at: usize| bytes.get(at..)?.first_chunk::<4>().map(|word| u32::from_ne_bytes(*word));
     let (iif, reason, length) = (word(0)?, word(4)?, word(8)? as usize);
     let packet = bytes.get(HEAD..)?.get(..length)?.to_vec();
-    Some(Told { iif: IfIndex(iif), reason: Reason::of(reason)?, packet })
+    Some(UserMessage { iif: IfIndex(iif), reason: Reason::of(reason)?, packet })
 }

@@ -13,11 +13,11 @@ use std::ptr::NonNull;
 pub unsafe trait Shareable {}
 
 // SAFETY: as demanded, see their definitions.
-unsafe impl Shareable for super::layout::Row {}
+unsafe impl Shareable for super::layout::TableRow {}
 // SAFETY: the same.
 unsafe impl Shareable for super::layout::Wide {}
 // SAFETY: the same.
-unsafe impl Shareable for super::layout::Interface {}
+unsafe impl Shareable for super::layout::InterfaceCell {}
 // SAFETY: the same.
 unsafe impl Shareable for super::layout::Settings {}
 

@@ -1,7 +1,7 @@
 //! Sessions that were not refreshed for their life, and those that were.
 
 use super::FastPath;
-use super::layout::{self, Session, State, TICK, WAYS, oif};
+use super::layout::{self, CellState, KernelSession, TICK, WAYS, oif};
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use terms::Rate;
 
@@ -9,7 +9,7 @@ use terms::Rate;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expired {
     /// As it was.
-    pub session: Session,
+    pub session: KernelSession,
 }
 
 impl FastPath {
@@ -33,7 +33,7 @@ impl FastPath {
 
     fn take_out(&self, index: usize, way: usize, tick: u64) -> Option<Expired> {
         let row = &self.rows.all()[index];
-        let state = State(row.at[way].state.load(Acquire));
+        let state = CellState(row.at[way].state.load(Acquire));
         if !state.is_live() || !state.is_over(tick) {
             return None;
         }
@@ -46,7 +46,7 @@ impl FastPath {
     }
 
     /// The sessions that are there, each as it was at some instant of the walk; `skip` and `most` of them for a page.
-    pub fn sessions(&self, tick: u64, skip: usize, most: usize) -> Vec<Session> {
+    pub fn sessions(&self, tick: u64, skip: usize, most: usize) -> Vec<KernelSession> {
         let rows = self.rows.all().iter().enumerate();
         let places = rows.flat_map(|(index, row)| (0..WAYS).map(move |way| (index, row, way)));
         let wide = self.wide.all();
@@ -61,7 +61,7 @@ impl FastPath {
         let (mut count, mut sum) = (0, 0_u64);
         for row in self.rows.all() {
             for way in 0..WAYS {
-                let state = State(row.at[way].state.load(Acquire));
+                let state = CellState(row.at[way].state.load(Acquire));
                 if state.is_live() && oif(row.at[way].place.load(Acquire)).0 != 0 {
                     count += 1;
                     sum = sum.saturating_add(state.rate().as_bps());

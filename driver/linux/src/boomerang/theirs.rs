@@ -3,7 +3,7 @@
 //! becomes the pair that fitted, say) would be held twice: by the engine and by the program.
 
 use super::FastPath;
-use super::layout::{self, LIVE, Place, STATUS, State, THEIRS, WAYS};
+use super::layout::{self, CellState, LIVE, STATUS, SessionCell, THEIRS, WAYS};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use terms::{FlowKey, IfIndex, Rate};
 
@@ -11,7 +11,7 @@ use terms::{FlowKey, IfIndex, Rate};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
     place: usize,
-    was: State,
+    was: CellState,
 }
 
 impl Taken {
@@ -32,11 +32,11 @@ impl FastPath {
     pub fn take_over(&self, oif: IfIndex, flow: &FlowKey) -> Option<Taken> {
         let place = self.place_of(oif, flow)?;
         let at = &self.place(place).state;
-        let mut was = State(at.load(Acquire));
+        let mut was = CellState(at.load(Acquire));
         while was.is_live() {
             match at.compare_exchange(was.0, was.theirs().0, AcqRel, Acquire) {
                 Ok(_) => return Some(Taken { place, was }),
-                Err(other) => was = State(other),
+                Err(other) => was = CellState(other),
             }
         }
         None
@@ -54,14 +54,14 @@ impl FastPath {
     /// is no room.
     pub fn mark(&self, oif: IfIndex, flow: &FlowKey) -> bool {
         if let Some(place) = self.place_of(oif, flow) {
-            return State(self.place(place).state.load(Acquire)).is_theirs();
+            return CellState(self.place(place).state.load(Acquire)).is_theirs();
         }
         let [first, second] = self.rows_of(oif, flow);
         let (who, place, wide) = self.key(oif, flow);
         for number in [first, second].into_iter().flat_map(|row| (0..WAYS).map(move |way| row * WAYS + way)) {
             let at = self.place(number);
-            let old = State(at.state.load(Acquire));
-            let busy = State(old.0 | BUSY);
+            let old = CellState(at.state.load(Acquire));
+            let busy = CellState(old.0 | BUSY);
             if old.0 & STATUS != FREE || at.state.compare_exchange(old.0, busy.0, AcqRel, Acquire).is_err() {
                 continue;
             }
@@ -81,7 +81,7 @@ impl FastPath {
     pub fn unmark(&self, oif: IfIndex, flow: &FlowKey) {
         let Some(place) = self.place_of(oif, flow) else { return };
         let at = &self.place(place).state;
-        let old = State(at.load(Acquire));
+        let old = CellState(at.load(Acquire));
         if old.is_theirs() {
             // Nobody else changes such a place.
             let _freed = at.compare_exchange(old.0, old.freed().0, AcqRel, Acquire);
@@ -92,12 +92,12 @@ impl FastPath {
     pub fn marked(&self) -> Vec<(IfIndex, FlowKey)> {
         let places = (0..self.rows.all().len() * WAYS).filter_map(|number| {
             let at = self.place(number);
-            State(at.state.load(Acquire)).is_theirs().then(|| layout::key(at, self.wide.all().get(number)))
+            CellState(at.state.load(Acquire)).is_theirs().then(|| layout::key(at, self.wide.all().get(number)))
         });
         places.collect()
     }
 
-    fn place(&self, number: usize) -> &Place {
+    fn place(&self, number: usize) -> &SessionCell {
         &self.rows.all()[number / WAYS].at[number % WAYS]
     }
 
@@ -152,12 +152,12 @@ fn stir(mut h: u64) -> u64 {
     h ^ h >> 32
 }
 
-impl State {
+impl CellState {
     fn is_theirs(self) -> bool {
         self.0 & STATUS == THEIRS
     }
 
-    fn theirs(self) -> State {
-        State(self.0 & layout::LIFE | THEIRS)
+    fn theirs(self) -> CellState {
+        CellState(self.0 & layout::LIFE | THEIRS)
     }
 }

@@ -4,7 +4,7 @@
 //! they leave. As the flow program they, their maps and their links are pinned and outlive the agent.
 
 use super::entry::{RawKey, RawState};
-use super::hook::{Hook, Hooks, Place, fault};
+use super::hook::{Hook, HookPaths, HookPoint, fault};
 use super::{BPF_F_LOCK, broken, map, present, program_name, refused, sys};
 use aya::EbpfLoader;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
@@ -138,7 +138,7 @@ impl RawRule {
 
 /// One side's program and where it hangs.
 struct Program {
-    hooks: Hooks,
+    hooks: HookPaths,
     program: OwnedFd,
     id: u32,
 }
@@ -166,7 +166,7 @@ impl EdgeTable {
     pub fn open(state_dir: &Path, hook: Hook) -> Result<EdgeTable, Fault> {
         let dir = state_dir.join("bpf").join(LAYOUT);
         fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
-        let hooks = SIDES.map(|side| Hooks::under(state_dir, &dir, hook, Place::edge(side)));
+        let hooks = SIDES.map(|side| HookPaths::under(state_dir, &dir, hook, HookPoint::edge(side)));
         let table = EdgeTable::pinned(&hooks).map_or_else(|| EdgeTable::load(&hooks), Ok)?;
         for of in &table.programs {
             of.hooks.renew(of.program.as_fd(), of.id)?;
@@ -175,7 +175,7 @@ impl EdgeTable {
     }
 
     /// The very programs of this build and their maps, as an earlier agent pinned them.
-    fn pinned(hooks: &[Hooks; 2]) -> Option<EdgeTable> {
+    fn pinned(hooks: &[HookPaths; 2]) -> Option<EdgeTable> {
         let dir = &hooks[0].pins;
         let program = |side| sys::open_pinned(&dir.join(name_of(side))).ok();
         let programs = [program(Side::Ingress)?, program(Side::Egress)?];
@@ -185,7 +185,7 @@ impl EdgeTable {
         EdgeTable::assemble(hooks, programs, [edges, rules, states, kinds]).ok()
     }
 
-    fn load(hooks: &[Hooks; 2]) -> Result<EdgeTable, Fault> {
+    fn load(hooks: &[HookPaths; 2]) -> Result<EdgeTable, Fault> {
         let dir = &hooks[0].pins;
         let mut object = EbpfLoader::new()
             .default_map_pin_directory(dir)
@@ -215,7 +215,7 @@ impl EdgeTable {
         Ok(table)
     }
 
-    fn assemble(hooks: &[Hooks; 2], programs: [OwnedFd; 2], maps: [Map; 4]) -> Result<EdgeTable, Fault> {
+    fn assemble(hooks: &[HookPaths; 2], programs: [OwnedFd; 2], maps: [Map; 4]) -> Result<EdgeTable, Fault> {
         let [incoming, outgoing] = programs;
         let of = |side: Side, program: OwnedFd| -> Result<Program, Fault> {
             let id = sys::program_id(program.as_fd()).map_err(fault("look at an edge program"))?;

@@ -6,7 +6,7 @@
 
 use super::sys;
 use crate::netlink::Socket;
-use crate::netlink::tc::Handle;
+use crate::netlink::tc::TcHandle;
 use crate::netlink::tc::qdisc::Discipline;
 use std::fs;
 use std::io;
@@ -28,7 +28,7 @@ pub enum Hook {
 
 /// Where things are noted and pinned.
 #[derive(Clone, Debug)]
-pub struct Hooks {
+pub struct HookPaths {
     /// In the bpffs.
     pub pins: PathBuf,
     /// In the state directory itself: a note for each clsact that was made for us.
@@ -36,12 +36,12 @@ pub struct Hooks {
     /// Which kind.
     pub hook: Hook,
     /// Which place at an interface.
-    pub place: Place,
+    pub place: HookPoint,
 }
 
 /// Where at an interface a program of ours hangs, and under which names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct HookPoint {
     /// At which side.
     pub side: Side,
     /// Before all others there, or behind them.
@@ -54,15 +54,20 @@ pub struct Place {
     pub priority: u16,
 }
 
-impl Place {
+impl HookPoint {
     /// The priorities of all filters of ours: edges', flows', prefixes'.
     const OURS: std::ops::RangeInclusive<u16> = super::entry::MAJOR - 1..=super::entry::MAJOR + 1;
     /// The flow program's.
-    pub const FLOWS: Place =
-        Place { side: Side::Egress, first: false, link: LINK, filter: "sluice_egress", priority: super::entry::MAJOR };
+    pub const FLOWS: HookPoint = HookPoint {
+        side: Side::Egress,
+        first: false,
+        link: LINK,
+        filter: "sluice_egress",
+        priority: super::entry::MAJOR,
+    };
 
     /// That of the program for prefixes: behind all others.
-    pub const MASKS: Place = Place {
+    pub const MASKS: HookPoint = HookPoint {
         side: Side::Egress,
         first: false,
         link: super::masks::LINK,
@@ -71,18 +76,18 @@ impl Place {
     };
 
     /// The edge program's at that side: at the egress before the flow program, which reads the marks.
-    pub fn edge(side: Side) -> Place {
+    pub fn edge(side: Side) -> HookPoint {
         let priority = super::entry::MAJOR - 1;
         match side {
-            Side::Ingress => Place { side, first: false, link: "edge_in_", filter: "sluice_edge_in", priority },
-            Side::Egress => Place { side, first: true, link: "edge_out_", filter: "sluice_edge_out", priority },
+            Side::Ingress => HookPoint { side, first: false, link: "edge_in_", filter: "sluice_edge_in", priority },
+            Side::Egress => HookPoint { side, first: true, link: "edge_out_", filter: "sluice_edge_out", priority },
         }
     }
 
-    fn at(&self) -> Handle {
+    fn at(&self) -> TcHandle {
         match self.side {
-            Side::Ingress => Handle::INGRESS,
-            Side::Egress => Handle::EGRESS,
+            Side::Ingress => TcHandle::INGRESS,
+            Side::Egress => TcHandle::EGRESS,
         }
     }
 
@@ -91,15 +96,15 @@ impl Place {
     }
 }
 
-const CLSACT: Handle = Handle::new(0xffff, 0);
+const CLSACT: TcHandle = TcHandle::new(0xffff, 0);
 /// How often, and after how long, a program is attached again where its last link is just going.
 const RETRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(2);
 
-impl Hooks {
+impl HookPaths {
     /// Under this state directory.
-    pub fn under(state_dir: &Path, pins: &Path, hook: Hook, place: Place) -> Hooks {
-        Hooks { pins: pins.to_owned(), notes: state_dir.to_owned(), hook, place }
+    pub fn under(state_dir: &Path, pins: &Path, hook: Hook, place: HookPoint) -> HookPaths {
+        HookPaths { pins: pins.to_owned(), notes: state_dir.to_owned(), hook, place }
     }
 
     /// Hangs the program at an interface of the calling thread's network namespace.
@@ -149,7 +154,7 @@ impl Hooks {
     }
 
     /// Links of interfaces that have gone are removed; those of another program get this one, without a gap. (A
-    /// filter of another program is not [`Hooks::is_attached`], and is replaced when that is mended.)
+    /// filter of another program is not [`HookPaths::is_attached`], and is replaced when that is mended.)
     pub fn renew(&self, program: BorrowedFd<'_>, id: u32) -> Result<(), Fault> {
         for file in fs::read_dir(&self.pins).map_err(fault("list the bpffs"))?.flatten() {
             if !file.file_name().to_string_lossy().starts_with(self.place.link) {
@@ -186,7 +191,7 @@ impl Hooks {
         let note = self.note(oif);
         let noted = note.exists();
         fs::write(&note, "").map_err(fault("note that clsact is ours"))?;
-        match socket.add_qdisc(oif, CLSACT, Handle::CLSACT, &Discipline::Clsact) {
+        match socket.add_qdisc(oif, CLSACT, TcHandle::CLSACT, &Discipline::Clsact) {
             Ok(()) => {}
             Err(error) if error.errno == libc::EEXIST && noted => {}
             Err(error) => {
@@ -207,13 +212,13 @@ impl Hooks {
         if !note.exists() {
             return Ok(());
         }
-        let mut left = socket.filters(oif, Handle::EGRESS).unwrap_or_default();
-        left.extend(socket.filters(oif, Handle::INGRESS).unwrap_or_default());
-        if left.iter().any(|filter| Place::OURS.contains(&filter.priority)) {
+        let mut left = socket.filters(oif, TcHandle::EGRESS).unwrap_or_default();
+        left.extend(socket.filters(oif, TcHandle::INGRESS).unwrap_or_default());
+        if left.iter().any(|filter| HookPoint::OURS.contains(&filter.priority)) {
             return Ok(()); // another program of ours is still there
         }
         if left.is_empty() {
-            match socket.delete_qdisc(oif, CLSACT, Handle::CLSACT) {
+            match socket.delete_qdisc(oif, CLSACT, TcHandle::CLSACT) {
                 Err(error) if !error.is_absent() && error.errno != libc::EINVAL => return Err(error.into()),
                 _ => {} // done, or the interface had gone
             }

@@ -2,7 +2,7 @@
 //! behind all others there, and only where there are such flows.
 
 use super::entry::{RawKey, RawKinds};
-use super::hook::{Hooks, Place};
+use super::hook::{HookPaths, HookPoint};
 use super::{broken, fault, present, sys};
 use crate::netlink::Socket;
 use aya::maps::{HashMap, Map, MapData};
@@ -57,7 +57,7 @@ impl RawKinds {
 
 /// The program and its map.
 pub struct Masks {
-    hooks: Hooks,
+    hooks: HookPaths,
     program: OwnedFd,
     id: u32,
     shapes: HashMap<MapData, u32, RawShapes>,
@@ -65,10 +65,10 @@ pub struct Masks {
 
 impl Masks {
     /// With what was loaded or found pinned beside the flow program's.
-    pub(super) fn assemble(flows: &Hooks, program: OwnedFd, shapes: Map) -> Result<Masks, Fault> {
+    pub(super) fn assemble(flows: &HookPaths, program: OwnedFd, shapes: Map) -> Result<Masks, Fault> {
         let id = sys::program_id(program.as_fd()).map_err(fault("look at the program for prefixes"))?;
         let shapes = HashMap::try_from(shapes).map_err(|e| broken("open the map of shapes", &e))?;
-        Ok(Masks { hooks: Hooks { place: Place::MASKS, ..flows.clone() }, program, id, shapes })
+        Ok(Masks { hooks: HookPaths { place: HookPoint::MASKS, ..flows.clone() }, program, id, shapes })
     }
 
     /// The program, for test runs.

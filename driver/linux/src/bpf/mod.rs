@@ -24,7 +24,7 @@ use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 use entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawKinds, RawState};
 pub(crate) use hook::fault;
-use hook::{Hooks, Place};
+use hook::{HookPaths, HookPoint};
 pub use masks::Masks;
 use std::fs;
 use std::io;
@@ -48,7 +48,7 @@ const BPF_F_LOCK: u64 = 4;
 
 /// The loaded program and its maps.
 pub struct FlowTable {
-    hooks: Hooks,
+    hooks: HookPaths,
     program: OwnedFd,
     /// The kernel's number of the program.
     id: u32,
@@ -72,7 +72,7 @@ impl FlowTable {
         sys::mount_bpffs(&mount).map_err(fault("mount a bpffs under the state directory"))?;
         let dir = mount.join(LAYOUT);
         fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
-        let hooks = Hooks::under(state_dir, &dir, hook, Place::FLOWS);
+        let hooks = HookPaths::under(state_dir, &dir, hook, HookPoint::FLOWS);
         let older = older::Older::find(&mount);
         let max_flows = older.as_ref().map_or(Ok(max_flows), older::Older::limit)?;
         let mut table = FlowTable::pinned(&hooks).map_or_else(|| FlowTable::load(&hooks, max_flows), Ok)?;
@@ -86,7 +86,7 @@ impl FlowTable {
     }
 
     /// The very program of this build and its maps, as an earlier agent pinned them: nothing has to be verified again.
-    fn pinned(hooks: &Hooks) -> Option<FlowTable> {
+    fn pinned(hooks: &HookPaths) -> Option<FlowTable> {
         let dir = &hooks.pins;
         let program = |prefix| sys::open_pinned(&dir.join(program_name(prefix, OBJECT))).ok();
         let programs = [program(PROGRAM)?, program(masks::PROGRAM)?];
@@ -102,7 +102,7 @@ impl FlowTable {
     }
 
     /// Loads program and maps from the object, with the maps that are pinned there already, and pins what is not.
-    fn load(hooks: &Hooks, max_flows: u32) -> Result<FlowTable, Fault> {
+    fn load(hooks: &HookPaths, max_flows: u32) -> Result<FlowTable, Fault> {
         let dir = &hooks.pins;
         let mut object = EbpfLoader::new()
             .default_map_pin_directory(dir)
@@ -120,7 +120,7 @@ impl FlowTable {
         Ok(table)
     }
 
-    fn assemble(hooks: &Hooks, programs: [OwnedFd; 2], maps: [Map; 5]) -> Result<FlowTable, Fault> {
+    fn assemble(hooks: &HookPaths, programs: [OwnedFd; 2], maps: [Map; 5]) -> Result<FlowTable, Fault> {
         let [program, behind] = programs;
         let id = sys::program_id(program.as_fd()).map_err(fault("look at the flow program"))?;
         let pinned = sys::open_pinned(&hooks.pins.join("states"));

@@ -1,6 +1,6 @@
 //! One control group: a folder whose files are its settings and whose `cgroup.procs` its processes.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 /// A group, by its folder.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Group {
+pub struct ControlGroup {
     dir: PathBuf,
 }
 
 /// A group whose last process has just ended is busy for a moment.
 const REMOVAL_TRIES: u32 = 50;
 
-impl Group {
+impl ControlGroup {
     /// The group of this folder, whether it is there or not.
-    pub fn at(dir: PathBuf) -> Group {
-        Group { dir }
+    pub fn at(dir: PathBuf) -> ControlGroup {
+        ControlGroup { dir }
     }
 
     /// Its folder.
@@ -32,8 +32,8 @@ impl Group {
     }
 
     /// A group in it.
-    pub fn child(&self, name: &str) -> Group {
-        Group { dir: self.dir.join(name) }
+    pub fn child(&self, name: &str) -> ControlGroup {
+        ControlGroup { dir: self.dir.join(name) }
     }
 
     /// The groups in it, by name.
@@ -49,10 +49,10 @@ impl Group {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn make(&self) -> Result<(), Failed> {
+    pub fn make(&self) -> Result<(), SystemError> {
         match fs::create_dir(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(Failed::because(format!("make the group {}", self.dir.display()), error))
+                Err(SystemError::because(format!("make the group {}", self.dir.display()), error))
             }
             _ => Ok(()),
         }
@@ -62,7 +62,7 @@ impl Group {
     ///
     /// # Errors
     /// Processes or groups are still in it.
-    pub fn remove(&self) -> Result<(), Failed> {
+    pub fn remove(&self) -> Result<(), SystemError> {
         let mut tries = 0;
         loop {
             match fs::remove_dir(&self.dir) {
@@ -71,7 +71,7 @@ impl Group {
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Failed::because(format!("remove the group {}", self.dir.display()), error));
+                    return Err(SystemError::because(format!("remove the group {}", self.dir.display()), error));
                 }
                 _ => return Ok(()),
             }
@@ -82,9 +82,9 @@ impl Group {
     ///
     /// # Errors
     /// The group is gone.
-    pub fn processes(&self) -> Result<Vec<u32>, Failed> {
+    pub fn processes(&self) -> Result<Vec<u32>, SystemError> {
         let path = self.dir.join("cgroup.procs");
-        let text = fs::read_to_string(&path).map_err(Failed::doing(format!("read {}", path.display())))?;
+        let text = fs::read_to_string(&path).map_err(SystemError::doing(format!("read {}", path.display())))?;
         Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
     }
 
@@ -99,19 +99,19 @@ impl Group {
     ///
     /// # Errors
     /// There is no such process (ESRCH), or it may not be moved (EINVAL: some threads of the kernel).
-    pub fn attach(&self, pid: u32) -> Result<(), Failed> {
+    pub fn attach(&self, pid: u32) -> Result<(), SystemError> {
         let path = self.dir.join("cgroup.procs");
         let what = || format!("move process {pid} to {}", self.dir.display());
-        fs::write(path, pid.to_string()).map_err(Failed::doing(what()))
+        fs::write(path, pid.to_string()).map_err(SystemError::doing(what()))
     }
 
     /// What a setting holds, without the line's end.
     ///
     /// # Errors
     /// There is no such setting.
-    pub fn read(&self, setting: &str) -> Result<String, Failed> {
+    pub fn read(&self, setting: &str) -> Result<String, SystemError> {
         let path = self.dir.join(setting);
-        let text = fs::read_to_string(&path).map_err(Failed::doing(format!("read {}", path.display())))?;
+        let text = fs::read_to_string(&path).map_err(SystemError::doing(format!("read {}", path.display())))?;
         Ok(text.trim_end().to_owned())
     }
 
@@ -119,16 +119,16 @@ impl Group {
     ///
     /// # Errors
     /// There is no such setting, or the kernel does not take the value.
-    pub fn write(&self, setting: &str, value: &str) -> Result<(), Failed> {
+    pub fn write(&self, setting: &str, value: &str) -> Result<(), SystemError> {
         let path = self.dir.join(setting);
-        fs::write(&path, value).map_err(Failed::doing(format!("write {value:?} to {}", path.display())))
+        fs::write(&path, value).map_err(SystemError::doing(format!("write {value:?} to {}", path.display())))
     }
 
     /// Writes a setting and reads it back. One that holds the value already is not written.
     ///
     /// # Errors
-    /// As [`Group::write`]; or the kernel says that it holds something else.
-    pub fn set(&self, setting: &str, value: &str) -> Result<(), Failed> {
+    /// As [`ControlGroup::write`]; or the kernel says that it holds something else.
+    pub fn set(&self, setting: &str, value: &str) -> Result<(), SystemError> {
         if self.read(setting)? == value {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl Group {
             return Ok(());
         }
         let what = format!("set {} to {value}", self.dir.join(setting).display());
-        Err(Failed::because(what, io::Error::other(format!("the kernel holds {found}"))))
+        Err(SystemError::because(what, io::Error::other(format!("the kernel holds {found}"))))
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_does_not_hold_what_was_written_is_told() {
-        let group = Group::at(std::env::temp_dir().join(format!("sluice-group-{}", std::process::id())));
+        let group = ControlGroup::at(std::env::temp_dir().join(format!("sluice-group-{}", std::process::id())));
         group.make().unwrap();
         group.make().unwrap();
         assert!(group.set("cpu.weight", "5").is_err(), "there is no such setting");

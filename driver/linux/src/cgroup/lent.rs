@@ -7,31 +7,31 @@
 //! other controllers are in other hierarchies and stay. In version 2 they would lose all that is set for them: refused.
 
 use super::find::{Version, below_root};
-use super::group::Group;
-use super::tree::{RESERVED, REST, Tree};
-use crate::error::Failed;
+use super::group::ControlGroup;
+use super::tree::{GroupTree, RESERVED, REST};
+use crate::error::SystemError;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A group of another program in place.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lent {
+pub struct BorrowedGroup {
     /// Its folder.
     pub dir: PathBuf,
     /// The setting that is changed, and what it held; empty: none that has to be put back.
     pub before: (String, String),
 }
 
-impl Tree {
+impl GroupTree {
     /// Gives reservation `name` the group at `path` (as `/proc/PID/cgroup` writes it, or its folder). `setting` is what
     /// will be changed of it and must be put back. Repeating it changes only the worth.
     ///
     /// # Errors
     /// No group below the parent, one of ours, another reservation's, one that cannot be moved; or the record cannot be
     /// written. Nothing has changed then.
-    pub fn lend(&mut self, user: &str, name: &str, worth: u64, path: &str, setting: &str) -> Result<(), Failed> {
+    pub fn lend(&mut self, user: &str, name: &str, worth: u64, path: &str, setting: &str) -> Result<(), SystemError> {
         let what = || format!("bind the group {path} to reservation {name}");
-        let refused = |why: String| Failed::because(what(), io::Error::other(why));
+        let refused = |why: String| SystemError::because(what(), io::Error::other(why));
         let dir = self.folder(path).map_err(refused)?;
         let meets = |other: &Path| other.starts_with(&dir) || dir.starts_with(other);
         let lent = self.record.lent.iter().map(|(of, lent)| (of, &lent.dir));
@@ -53,8 +53,8 @@ impl Tree {
         if self.record.groups.contains_key(name) && !self.record.lent.contains_key(name) {
             return Err(refused("the reservation has a group of its own already".into()));
         }
-        let group = Group::at(dir.clone());
-        let lent = self.record.lent.entry(name.to_owned()).or_insert(Lent { dir, before: Default::default() });
+        let group = ControlGroup::at(dir.clone());
+        let lent = self.record.lent.entry(name.to_owned()).or_insert(BorrowedGroup { dir, before: Default::default() });
         if lent.before.0.is_empty() && !setting.is_empty() {
             lent.before = (setting.to_owned(), group.read(setting)?);
         }
@@ -80,19 +80,20 @@ impl Tree {
 
     /// The groups whose settings bind a reservation's processes besides its own: of a group that is lent or followed it and
     /// those above it, below the parent.
-    pub fn above(&self, path: &str) -> Result<Vec<Group>, Failed> {
-        let dir = self.folder(path).map_err(|why| Failed::because(format!("use {path}"), io::Error::other(why)))?;
+    pub fn above(&self, path: &str) -> Result<Vec<ControlGroup>, SystemError> {
+        let dir =
+            self.folder(path).map_err(|why| SystemError::because(format!("use {path}"), io::Error::other(why)))?;
         let below = dir.ancestors().take_while(|dir| *dir != self.parent().dir());
-        Ok(below.map(|dir| Group::at(dir.to_owned())).collect())
+        Ok(below.map(|dir| ControlGroup::at(dir.to_owned())).collect())
     }
 
     /// Moves those that are in the followed group of a reservation, if it has one, to the reservation's.
     ///
     /// # Errors
     /// The kernel says no; one that ends meanwhile, or is another reservation's, is none of ours.
-    pub fn follow(&mut self, name: &str) -> Result<(), Failed> {
+    pub fn follow(&mut self, name: &str) -> Result<(), SystemError> {
         let Some(dir) = self.followed.get(name) else { return Ok(()) };
-        for pid in Group::at(dir.clone()).all_processes() {
+        for pid in ControlGroup::at(dir.clone()).all_processes() {
             match self.put_one(name, pid) {
                 Err(failed) if failed.code() != 0 && failed.code() != libc::ESRCH => return Err(failed),
                 _ => {}
@@ -102,9 +103,11 @@ impl Tree {
     }
 
     /// Puts a lent group back as it was; one that is gone needs nothing.
-    pub(super) fn hand_back(&mut self, name: &str) -> Result<(), Failed> {
-        let Some(Lent { dir, before: (setting, value) }) = self.record.lent.get(name).cloned() else { return Ok(()) };
-        let group = Group::at(dir);
+    pub(super) fn hand_back(&mut self, name: &str) -> Result<(), SystemError> {
+        let Some(BorrowedGroup { dir, before: (setting, value) }) = self.record.lent.get(name).cloned() else {
+            return Ok(());
+        };
+        let group = ControlGroup::at(dir);
         if group.exists() && !setting.is_empty() {
             group.set(&setting, &value)?;
         }

@@ -1,10 +1,10 @@
-//! What a [`Tree`](super::Tree) has done to the host, in a file, written before the deed: after a crash the next one
+//! What a [`GroupTree`](super::GroupTree) has done to the host, in a file, written before the deed: after a crash the next one
 //! finds which groups are ours, what each was worth, and where each process came from.
 //!
 //! One line, one fact. The file is replaced whole; it need not survive a loss of power, because groups do not either.
 
-use super::lent::Lent;
-use crate::error::Failed;
+use super::lent::BorrowedGroup;
+use crate::error::SystemError;
 use crate::process::ProcessId;
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// The facts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Record {
+pub struct GroupRecord {
     file: PathBuf,
     /// Whether what was unreserved was moved to the group of ours.
     pub gathered: bool,
@@ -22,7 +22,7 @@ pub struct Record {
     /// Group by name; who uses it (`cpu`, `io`), and what for (in the user's own unit).
     pub groups: BTreeMap<String, BTreeMap<String, u64>>,
     /// Groups of other programs that are reservations' groups, by reservation.
-    pub lent: BTreeMap<String, Lent>,
+    pub lent: BTreeMap<String, BorrowedGroup>,
     /// Where the processes that we moved to groups came from.
     pub homes: Vec<Home>,
 }
@@ -40,17 +40,17 @@ pub struct Home {
     pub dir: PathBuf,
 }
 
-impl Record {
+impl GroupRecord {
     /// Reads what an earlier one left; a line that cannot be understood is passed over.
     ///
     /// # Errors
     /// The file is there and cannot be read.
-    pub fn read(file: &Path) -> Result<Record, Failed> {
+    pub fn read(file: &Path) -> Result<GroupRecord, SystemError> {
         let text = match fs::read_to_string(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            other => other.map_err(Failed::doing(format!("read {}", file.display())))?,
+            other => other.map_err(SystemError::doing(format!("read {}", file.display())))?,
         };
-        let mut record = Record { file: file.to_owned(), ..Record::default() };
+        let mut record = GroupRecord { file: file.to_owned(), ..GroupRecord::default() };
         for line in text.lines() {
             // A line that was cut off is of a deed that was not done.
             let _ = record.take(line);
@@ -72,7 +72,7 @@ impl Record {
                 let (name, setting, value) = (words.next()?, words.next()?, words.next()?);
                 let dir = PathBuf::from(rest.splitn(4, ' ').nth(3)?);
                 let before = if setting == "-" { Default::default() } else { (setting.to_owned(), value.to_owned()) };
-                self.lent.insert(name.to_owned(), Lent { dir, before });
+                self.lent.insert(name.to_owned(), BorrowedGroup { dir, before });
             }
             "home" => {
                 let (group, pid, start, hierarchy, dir) = (
@@ -93,21 +93,21 @@ impl Record {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn write(&self) -> Result<(), Failed> {
+    pub fn write(&self) -> Result<(), SystemError> {
         let what = || format!("write {}", self.file.display());
         let text = self.to_string();
         if text.is_empty() {
             return match fs::remove_file(&self.file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failed::because(what(), error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SystemError::because(what(), error)),
                 _ => Ok(()),
             };
         }
         let new = self.file.with_extension("new");
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).map_err(Failed::doing(what()))
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).map_err(SystemError::doing(what()))
     }
 }
 
-impl std::fmt::Display for Record {
+impl std::fmt::Display for GroupRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.gathered {
             writeln!(f, "gathered")?;
@@ -120,7 +120,7 @@ impl std::fmt::Display for Record {
                 writeln!(f, "group {name} {user} {worth}")?;
             }
         }
-        for (name, Lent { dir, before: (setting, value) }) in &self.lent {
+        for (name, BorrowedGroup { dir, before: (setting, value) }) in &self.lent {
             let word = |word: &str| if word.is_empty() { "-".to_owned() } else { word.to_owned() };
             writeln!(f, "lent {name} {} {} {}", word(setting), word(value), dir.display())?;
         }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_again_and_nothing_leaves_no_file() {
         let file = std::env::temp_dir().join(format!("sluice-groups-record-{}", std::process::id()));
-        let mut record = Record::read(&file).unwrap();
+        let mut record = GroupRecord::read(&file).unwrap();
         record.gathered = true;
         record.added.push("cpu".into());
         record.groups.insert("r-1".into(), BTreeMap::from([("cpu".into(), 500_000), ("io".into(), 7)]));
@@ -146,14 +146,14 @@ mod tests {
         let dir = PathBuf::from("/sys/fs/cgroup/a b");
         record.homes.push(Home { group: "r-1".into(), process, hierarchy: 1, dir });
         let before = ("cpu.shares".to_owned(), "1024".to_owned());
-        record.lent.insert("r-2".into(), Lent { dir: "/sys/fs/cgroup/cpu/c d".into(), before });
-        record.lent.insert("r-3".into(), Lent { dir: "/e".into(), before: Default::default() });
+        record.lent.insert("r-2".into(), BorrowedGroup { dir: "/sys/fs/cgroup/cpu/c d".into(), before });
+        record.lent.insert("r-3".into(), BorrowedGroup { dir: "/e".into(), before: Default::default() });
         record.write().unwrap();
-        assert_eq!(Record::read(&file).unwrap(), record);
+        assert_eq!(GroupRecord::read(&file).unwrap(), record);
         fs::write(&file, "gathered\nhome r-1 4\ngroup r-2 cpu x\nnoise\n").unwrap();
-        let found = Record::read(&file).unwrap();
+        let found = GroupRecord::read(&file).unwrap();
         assert!(found.gathered && found.homes.is_empty() && found.groups.is_empty());
-        Record { file: file.clone(), ..Record::default() }.write().unwrap();
+        GroupRecord { file: file.clone(), ..GroupRecord::default() }.write().unwrap();
         assert!(!file.exists());
     }
 }

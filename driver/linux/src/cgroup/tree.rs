@@ -1,7 +1,7 @@
 //! The groups below one parent group: one for each reservation, and `sluice.rest`, in which all lives that was in the
 //! parent itself and is not reserved.
 //!
-//! *Opt in.* Nothing is moved until somebody [`Tree::hold`]s the rest, and all goes back to the parent when the last
+//! *Opt in.* Nothing is moved until somebody [`GroupTree::hold`]s the rest, and all goes back to the parent when the last
 //! one lets go. Threads of the kernel stay where they are. The agent itself stays too, so that what it must do at a
 //! window's edge does not wait for those whom it holds back.
 //! *Crash-safe.* What will be done is written down first (`record`); the next one on the same parent goes on from
@@ -10,9 +10,9 @@
 //! group for all controllers: so CPU and disk share a tree there, and a reservation of both is one group.
 
 use super::find::{Mounted, Version, home_of};
-use super::group::{Group, is_kernel_thread};
-use super::record::{Home, Record};
-use crate::error::Failed;
+use super::group::{ControlGroup, is_kernel_thread};
+use super::record::{GroupRecord, Home};
+use crate::error::SystemError;
 use crate::process::{ProcessId, claim};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -28,7 +28,7 @@ const ROUNDS: usize = 20;
 
 /// Which groups are meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct GroupPlace {
     /// The hierarchies: the first is the controller's, in the others reserved processes are only counted.
     pub mounted: Vec<Mounted>,
     /// The parent below their roots: `/` for the whole host.
@@ -37,7 +37,7 @@ pub struct Place {
     pub record: PathBuf,
 }
 
-/// What [`Tree::gather`] did.
+/// What [`GroupTree::gather`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gathered {
     /// Processes moved to the rest.
@@ -48,10 +48,10 @@ pub struct Gathered {
 
 /// The groups below one parent.
 #[derive(Debug)]
-pub struct Tree {
+pub struct GroupTree {
     pub(super) mounted: Vec<Mounted>,
-    parents: Vec<Group>,
-    pub(super) record: Record,
+    parents: Vec<ControlGroup>,
+    pub(super) record: GroupRecord,
     /// Groups of other programs whose processes are moved to a reservation's, by reservation.
     pub(super) followed: BTreeMap<String, PathBuf>,
     holders: BTreeSet<String>,
@@ -59,31 +59,32 @@ pub struct Tree {
     _lock: File,
 }
 
-impl Tree {
+impl GroupTree {
     /// Takes the parent over, with what an earlier one that did not end well has left.
     ///
     /// # Errors
     /// There is no such group, another agent has it, or the record cannot be read.
-    pub fn open(place: Place) -> Result<Tree, Failed> {
+    pub fn open(place: GroupPlace) -> Result<GroupTree, SystemError> {
         let below = place.parent.strip_prefix("/").unwrap_or(&place.parent);
         let what = || format!("use the group {}", place.parent.display());
         if below.components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
-            return Err(Failed::because(what(), io::Error::other("a path below the hierarchy's root is wanted")));
+            return Err(SystemError::because(what(), io::Error::other("a path below the hierarchy's root is wanted")));
         }
-        let parents: Vec<Group> = place.mounted.iter().map(|mounted| Group::at(mounted.at.join(below))).collect();
-        let first = parents.first().ok_or_else(|| Failed::because(what(), io::ErrorKind::NotFound.into()))?;
+        let parents: Vec<ControlGroup> =
+            place.mounted.iter().map(|mounted| ControlGroup::at(mounted.at.join(below))).collect();
+        let first = parents.first().ok_or_else(|| SystemError::because(what(), io::ErrorKind::NotFound.into()))?;
         let lock = lock(first.dir())?;
-        let record = Record::read(&place.record)?;
+        let record = GroupRecord::read(&place.record)?;
         let at_root = below.as_os_str().is_empty();
         let (mounted, followed, holders) = (place.mounted, BTreeMap::new(), BTreeSet::new());
-        let mut tree = Tree { mounted, parents, record, followed, holders, at_root, _lock: lock };
+        let mut tree = GroupTree { mounted, parents, record, followed, holders, at_root, _lock: lock };
         tree.adopt()?;
         Ok(tree)
     }
 
     /// Believes what it sees: groups of ours of which nothing was written down (the state folder was removed) are
     /// emptied and go; the rest is known again.
-    fn adopt(&mut self) -> Result<(), Failed> {
+    fn adopt(&mut self) -> Result<(), SystemError> {
         if self.rest().exists() {
             self.record.gathered = true;
         }
@@ -102,37 +103,37 @@ impl Tree {
     }
 
     /// The parent.
-    pub fn parent(&self) -> &Group {
+    pub fn parent(&self) -> &ControlGroup {
         &self.parents[0]
     }
 
     /// The group of what is not reserved.
-    pub fn rest(&self) -> Group {
+    pub fn rest(&self) -> ControlGroup {
         self.parents[0].child(REST)
     }
 
     /// The group of a reservation: its own, or one of another program.
-    pub fn group(&self, name: &str) -> Group {
+    pub fn group(&self, name: &str) -> ControlGroup {
         if let Some(lent) = self.record.lent.get(name) {
-            return Group::at(lent.dir.clone());
+            return ControlGroup::at(lent.dir.clone());
         }
         self.parents[0].child(&format!("{RESERVED}{name}"))
     }
 
     /// The same group where its processes are counted, if that is another hierarchy.
-    pub fn counted(&self, name: &str) -> Option<Group> {
+    pub fn counted(&self, name: &str) -> Option<ControlGroup> {
         if let Some(lent) = self.record.lent.get(name) {
             let below = lent.dir.strip_prefix(self.parents[0].dir()).ok()?;
-            return Some(Group::at(self.parents.get(1)?.dir().join(below)));
+            return Some(ControlGroup::at(self.parents.get(1)?.dir().join(below)));
         }
         Some(self.parents.get(1)?.child(&format!("{RESERVED}{name}")))
     }
 
     /// The groups below the parent that are not ours.
-    pub fn foreign(&self) -> Vec<Group> {
+    pub fn foreign(&self) -> Vec<ControlGroup> {
         let parent = self.parent();
         let theirs = |name: &String| name != REST && !name.starts_with(RESERVED);
-        let lent = |group: &Group| self.record.lent.values().any(|lent| lent.dir == group.dir());
+        let lent = |group: &ControlGroup| self.record.lent.values().any(|lent| lent.dir == group.dir());
         let all = parent.children().into_iter().filter(theirs).map(|name| parent.child(&name));
         all.filter(|group| !lent(group)).collect()
     }
@@ -153,8 +154,8 @@ impl Tree {
     /// `user` needs all that is unreserved in one group, and the controller in the groups: from now on it is so.
     ///
     /// # Errors
-    /// The kernel says no; what was moved goes back with [`Tree::let_go`].
-    pub fn hold(&mut self, user: &str) -> Result<Gathered, Failed> {
+    /// The kernel says no; what was moved goes back with [`GroupTree::let_go`].
+    pub fn hold(&mut self, user: &str) -> Result<Gathered, SystemError> {
         self.holders.insert(user.to_owned());
         self.record.gathered = true;
         self.record.write()?;
@@ -168,7 +169,7 @@ impl Tree {
     ///
     /// # Errors
     /// The parent does not have it, or has processes of its own.
-    pub fn switch_on(&mut self, controller: &str) -> Result<(), Failed> {
+    pub fn switch_on(&mut self, controller: &str) -> Result<(), SystemError> {
         const SETTING: &str = "cgroup.subtree_control";
         if self.version() == Version::One {
             return Ok(());
@@ -187,7 +188,7 @@ impl Tree {
     ///
     /// # Errors
     /// The groups cannot be read.
-    pub fn gather(&mut self) -> Result<Gathered, Failed> {
+    pub fn gather(&mut self) -> Result<Gathered, SystemError> {
         let (parent, rest) = (self.parents[0].clone(), self.rest());
         let mut total = Gathered::default();
         for _ in 0..ROUNDS {
@@ -221,7 +222,7 @@ impl Tree {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn let_go(&mut self, user: &str) -> Result<(), Failed> {
+    pub fn let_go(&mut self, user: &str) -> Result<(), SystemError> {
         self.holders.remove(user);
         if !self.holders.is_empty() || !self.record.gathered {
             return Ok(());
@@ -234,7 +235,7 @@ impl Tree {
         self.record.write()
     }
 
-    fn switch_off(&mut self) -> Result<(), Failed> {
+    fn switch_off(&mut self) -> Result<(), SystemError> {
         if !self.record.groups.is_empty() {
             return Ok(());
         }
@@ -249,11 +250,11 @@ impl Tree {
     ///
     /// # Errors
     /// The name is not a plain word of at most 64 letters, digits, `-` and `_`; or the kernel says no.
-    pub fn reserve(&mut self, user: &str, name: &str, worth: u64) -> Result<Group, Failed> {
+    pub fn reserve(&mut self, user: &str, name: &str, worth: u64) -> Result<ControlGroup, SystemError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
             let error = io::Error::other("letters, digits, - and _ make the name of a group");
-            return Err(Failed::because(format!("name a group {name:?}"), error));
+            return Err(SystemError::because(format!("name a group {name:?}"), error));
         }
         self.record.groups.entry(name.to_owned()).or_default().insert(user.to_owned(), worth);
         self.record.write()?;
@@ -272,7 +273,7 @@ impl Tree {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn unreserve(&mut self, user: &str, name: &str) -> Result<(), Failed> {
+    pub fn unreserve(&mut self, user: &str, name: &str) -> Result<(), SystemError> {
         let Some(users) = self.record.groups.get_mut(name) else { return Ok(()) };
         if users.len() > 1 || !users.contains_key(user) {
             users.remove(user);
@@ -290,10 +291,10 @@ impl Tree {
     }
 
     /// Sends the processes of a reservation home, and removes its group.
-    fn empty(&self, name: &str) -> Result<(), Failed> {
+    fn empty(&self, name: &str) -> Result<(), SystemError> {
         let groups = [Some(self.group(name)), self.counted(name)];
         for (hierarchy, group) in groups.into_iter().enumerate() {
-            let Some(group) = group.filter(Group::exists) else { continue };
+            let Some(group) = group.filter(ControlGroup::exists) else { continue };
             move_all(&group, |pid| self.home(name, hierarchy, pid))?;
             group.remove()?;
         }
@@ -302,15 +303,15 @@ impl Tree {
 
     /// Where a process of a reservation goes back to: where it came from; for a child that it had since, where its
     /// reservation's first process came from; if that is gone, where all that is unreserved is.
-    fn home(&self, name: &str, hierarchy: usize, pid: u32) -> Group {
+    fn home(&self, name: &str, hierarchy: usize, pid: u32) -> ControlGroup {
         let mut of_group = self.record.homes.iter().filter(|home| home.group == name && home.hierarchy == hierarchy);
         let first = of_group.clone().next();
         let own = of_group.find(|home| home.process.pid == pid && home.process.is_running());
         let rest = self.rest();
         let unreserved =
             if hierarchy == 0 && self.record.gathered && rest.exists() { &rest } else { &self.parents[hierarchy] };
-        let known = own.or(first).map(|home| Group::at(home.dir.clone()));
-        let usable = |group: &Group| group.exists() && *group != self.parents[hierarchy] && *group != rest;
+        let known = own.or(first).map(|home| ControlGroup::at(home.dir.clone()));
+        let usable = |group: &ControlGroup| group.exists() && *group != self.parents[hierarchy] && *group != rest;
         known.filter(usable).unwrap_or_else(|| unreserved.clone())
     }
 
@@ -319,7 +320,7 @@ impl Tree {
     ///
     /// # Errors
     /// There is no such process, it belongs to another reservation, or the kernel says no; then it is where it was.
-    pub fn put(&mut self, name: &str, pid: u32) -> Result<ProcessId, Failed> {
+    pub fn put(&mut self, name: &str, pid: u32) -> Result<ProcessId, SystemError> {
         let process = self.put_one(name, pid)?;
         // A child that was born while its parent was moved is found in the next round.
         for _ in 0..ROUNDS {
@@ -334,9 +335,9 @@ impl Tree {
         Ok(process)
     }
 
-    pub(super) fn put_one(&mut self, name: &str, pid: u32) -> Result<ProcessId, Failed> {
+    pub(super) fn put_one(&mut self, name: &str, pid: u32) -> Result<ProcessId, SystemError> {
         let what = || format!("bind process {pid} to reservation {name}");
-        let refused = |why: String| Err(Failed::because(what(), io::Error::other(why)));
+        let refused = |why: String| Err(SystemError::because(what(), io::Error::other(why)));
         let Some(process) = ProcessId::of(pid) else { return refused("it does not run".into()) };
         if is_kernel_thread(pid) || pid == 1 {
             return refused("it is process 1 or a thread of the kernel".into());
@@ -365,17 +366,17 @@ impl Tree {
             if let Err(failed) = group.attach(pid) {
                 self.take_out(name, process, &moves);
                 let why = format!("{failed} (from {})", home.dir.display());
-                return Err(Failed::because(what(), io::Error::other(why)));
+                return Err(SystemError::because(what(), io::Error::other(why)));
             }
         }
         Ok(process)
     }
 
     /// After a move that failed half way: back.
-    fn take_out(&mut self, name: &str, process: ProcessId, moves: &[(Group, Home)]) {
+    fn take_out(&mut self, name: &str, process: ProcessId, moves: &[(ControlGroup, Home)]) {
         for (_, home) in moves {
             // What cannot go back stays in the group, and goes home with it.
-            let _ = Group::at(home.dir.clone()).attach(process.pid);
+            let _ = ControlGroup::at(home.dir.clone()).attach(process.pid);
         }
         self.record.homes.retain(|home| home.group != name || home.process != process);
     }
@@ -384,9 +385,9 @@ impl Tree {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn take(&mut self, name: &str, pid: u32) -> Result<(), Failed> {
+    pub fn take(&mut self, name: &str, pid: u32) -> Result<(), SystemError> {
         for (hierarchy, group) in [Some(self.group(name)), self.counted(name)].into_iter().enumerate() {
-            let Some(group) = group.filter(Group::exists) else { continue };
+            let Some(group) = group.filter(ControlGroup::exists) else { continue };
             if group.processes()?.contains(&pid) {
                 self.home(name, hierarchy, pid).attach(pid)?;
             }
@@ -409,7 +410,7 @@ impl Tree {
     ///
     /// # Errors
     /// The first thing that would not go; everything has been tried.
-    pub fn close(&mut self) -> Result<(), Failed> {
+    pub fn close(&mut self) -> Result<(), SystemError> {
         let mut first = Ok(());
         let names: Vec<String> = self.record.groups.keys().cloned().collect();
         for name in names {
@@ -424,7 +425,7 @@ impl Tree {
 }
 
 /// Moves everything in `from`, each to where `to` says, until nothing is left in it.
-fn move_all(from: &Group, to: impl Fn(u32) -> Group) -> Result<(), Failed> {
+fn move_all(from: &ControlGroup, to: impl Fn(u32) -> ControlGroup) -> Result<(), SystemError> {
     if !from.exists() {
         return Ok(());
     }
@@ -468,19 +469,19 @@ fn goes_along(parent: u32, child: u32) -> bool {
 }
 
 /// The reservation whose group `dir` is, or is in.
-fn reservation_of(parent: &Group, dir: &Path) -> Option<String> {
+fn reservation_of(parent: &ControlGroup, dir: &Path) -> Option<String> {
     let below: PathBuf = dir.strip_prefix(parent.dir()).ok()?.to_owned();
     let first = below.components().next()?.as_os_str().to_str()?.to_owned();
     first.strip_prefix(RESERVED).map(str::to_owned)
 }
 
 /// Only one agent to a parent; the lock ends with its holder.
-fn lock(dir: &Path) -> Result<File, Failed> {
+fn lock(dir: &Path) -> Result<File, SystemError> {
     let what = || format!("take the group {}", dir.display());
-    let file = File::open(dir).map_err(Failed::doing(what()))?;
+    let file = File::open(dir).map_err(SystemError::doing(what()))?;
     match claim(&file) {
         Ok(true) => Ok(file),
-        Ok(false) => Err(Failed::because(what(), io::Error::other("another agent holds it"))),
-        Err(error) => Err(Failed::because(what(), error)),
+        Ok(false) => Err(SystemError::because(what(), io::Error::other("another agent holds it"))),
+        Err(error) => Err(SystemError::because(what(), error)),
     }
 }

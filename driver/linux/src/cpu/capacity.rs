@@ -6,7 +6,7 @@
 //! from it. It takes milliseconds, in which another program that wants a deadline thread may be refused.
 
 use super::deadline::{self, CORE, Scheduling};
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::sync::mpsc;
 use std::thread;
 
@@ -35,12 +35,12 @@ pub fn cores() -> u64 {
 ///
 /// # Errors
 /// It admits nothing: the reason for the smallest share.
-pub fn probe() -> Result<Admitted, Failed> {
+pub fn probe() -> Result<Admitted, SystemError> {
     let cores = cores();
     thread::scope(|scope| {
         let mut sleepers = Sleepers { threads: Vec::new(), reserved: Vec::new() };
         let (mut share, mut last) = (0, None);
-        let ordinary = Scheduling::of(0).map_err(Failed::doing("ask how this thread is scheduled"))?;
+        let ordinary = Scheduling::of(0).map_err(SystemError::doing("ask how this thread is scheduled"))?;
         for step in STEPS {
             while share + step <= cores * CORE && sleepers.threads.len() < MOST_THREADS {
                 let tid = sleepers.next(scope)?;
@@ -80,7 +80,7 @@ impl Drop for Sleepers {
 
 impl Sleepers {
     /// One more, by its number.
-    fn next<'scope>(&mut self, scope: &'scope thread::Scope<'scope, '_>) -> Result<u32, Failed> {
+    fn next<'scope>(&mut self, scope: &'scope thread::Scope<'scope, '_>) -> Result<u32, SystemError> {
         let (hold, held) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
         let body = move || {
@@ -88,10 +88,11 @@ impl Sleepers {
             let _ = tell.send(deadline::this_thread());
             let _ = held.recv();
         };
-        let failed = Failed::doing("start a thread for the probe of the cores");
+        let failed = SystemError::doing("start a thread for the probe of the cores");
         thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, body).map_err(failed)?;
         self.threads.push(hold);
-        told.recv()
-            .map_err(|_| Failed::because("start a thread for the probe of the cores", std::io::ErrorKind::Other.into()))
+        told.recv().map_err(|_| {
+            SystemError::because("start a thread for the probe of the cores", std::io::ErrorKind::Other.into())
+        })
     }
 }

@@ -4,7 +4,7 @@
 //! A thread that is reserved carries `SCHED_FLAG_RESET_ON_FORK`, without which it could not fork; what it forks is
 //! ordinary. What it had before is kept, to be restored.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::io;
 
 const SCHED_DEADLINE: u32 = 6;
@@ -120,17 +120,17 @@ fn times(share: u64) -> (u64, u64) {
 ///
 /// # Errors
 /// The kernel's reason in words of a person: no room (EBUSY), not allowed (EPERM), no such thread.
-pub fn reserve(tid: u32, share: u64) -> Result<(), Failed> {
+pub fn reserve(tid: u32, share: u64) -> Result<(), SystemError> {
     let what = || format!("reserve {} of a core for thread {tid}", percent(share));
     let (runtime, period) = times(share);
     let attr = SchedAttr { runtime, deadline: period, period, ..deadline_attr() };
-    set(tid, &attr).map_err(|error| Failed::because(what(), explained(tid, error)))?;
-    let found = Scheduling::of(tid).map_err(Failed::doing(what()))?;
+    set(tid, &attr).map_err(|error| SystemError::because(what(), explained(tid, error)))?;
+    let found = Scheduling::of(tid).map_err(SystemError::doing(what()))?;
     if (found.0.policy, found.0.runtime, found.0.period) == (SCHED_DEADLINE, runtime, period) {
         return Ok(());
     }
     let wrong = format!("the kernel holds policy {}, {} of {} ns", found.0.policy, found.0.runtime, found.0.period);
-    Err(Failed::because(what(), io::Error::other(wrong)))
+    Err(SystemError::because(what(), io::Error::other(wrong)))
 }
 
 /// `12.5 %`, of millionths.

@@ -5,12 +5,12 @@
 
 use super::deadline::CORE;
 use super::measure::Sum;
-use super::tune::{Times, Tuner};
+use super::tune::{RunTimes, Tuner};
 use super::weights::{Need, Scale, TooHeavy, weigh};
-use super::{Notice, capacity};
-use crate::cgroup::{Group, Tree, Version};
-use crate::error::Failed;
-use crate::gauge::{Gauge, Seen};
+use super::{CpuNotice, capacity};
+use crate::cgroup::{ControlGroup, GroupTree, Version};
+use crate::error::SystemError;
+use crate::gauge::{Gauge, GaugeReading};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ const GATHER_EVERY: Duration = Duration::from_millis(1000);
 /// The reservations by group.
 #[derive(Debug)]
 pub struct Groups {
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<GroupTree>>,
     weighted: bool,
     reservations: BTreeMap<String, Reserved>,
     gathered_at: Option<Instant>,
@@ -39,7 +39,7 @@ struct Reserved {
     share: u64,
     tuner: Tuner,
     sum: Sum,
-    last: Option<(Instant, Times)>,
+    last: Option<(Instant, RunTimes)>,
     gauge: Gauge,
     /// Whether it had a process at the last look.
     lived: bool,
@@ -60,7 +60,7 @@ impl Reserved {
 
 impl Groups {
     /// On `tree`, by weight if the host has `opted_in`, by quota otherwise; with the groups that an earlier one left.
-    pub fn open(tree: Arc<Mutex<Tree>>, opted_in: bool) -> Groups {
+    pub fn open(tree: Arc<Mutex<GroupTree>>, opted_in: bool) -> Groups {
         let found = locked(&tree).reserved(CPU);
         let reservations = found.into_iter().map(|(name, share)| (name, Reserved::new(share))).collect();
         Groups { tree, weighted: opted_in, reservations, gathered_at: None, origin: Instant::now() }
@@ -81,7 +81,7 @@ impl Groups {
     ///
     /// # Errors
     /// There is no such process, or the kernel says no: then nothing has changed.
-    pub fn reserve(&mut self, name: &str, pid: u32, share: u64, threads_share: u64) -> Result<(), Failed> {
+    pub fn reserve(&mut self, name: &str, pid: u32, share: u64, threads_share: u64) -> Result<(), SystemError> {
         let had = self.reservations.get(name).map(|found| found.share);
         let given = self.give(name, pid, share, threads_share);
         if given.is_err() {
@@ -100,9 +100,9 @@ impl Groups {
     /// # Errors
     /// The host has not opted in, the group has a quota of its own or cannot be lent, or the kernel says no: then nothing
     /// has changed.
-    pub fn reserve_group(&mut self, name: &str, path: &str, share: u64, threads_share: u64) -> Result<(), Failed> {
+    pub fn reserve_group(&mut self, name: &str, path: &str, share: u64, threads_share: u64) -> Result<(), SystemError> {
         let what = || format!("bind the group {path} to reservation {name}");
-        let refused = |why: &str| Err(Failed::because(what(), io::Error::other(why)));
+        let refused = |why: &str| Err(SystemError::because(what(), io::Error::other(why)));
         if !self.weighted {
             return refused(
                 "a group has its share by its weight against all that is not reserved, and this host has not opted in \
@@ -120,14 +120,14 @@ impl Groups {
         given
     }
 
-    fn lend(&mut self, name: &str, path: &str, share: u64) -> Result<(), Failed> {
+    fn lend(&mut self, name: &str, path: &str, share: u64) -> Result<(), SystemError> {
         let mut tree = locked(&self.tree);
         for group in tree.above(path)? {
             let quota = group.read("cpu.cfs_quota_us").or_else(|_| group.read("cpu.max")).unwrap_or_default();
             if !(quota.is_empty() || quota == "-1" || quota.starts_with("max")) {
                 let why =
                     format!("{} has a quota of its own ({quota}), which is less than a share", group.dir().display());
-                return Err(Failed::because(format!("bind the group {path}"), io::Error::other(why)));
+                return Err(SystemError::because(format!("bind the group {path}"), io::Error::other(why)));
             }
         }
         tree.hold(CPU)?;
@@ -136,7 +136,7 @@ impl Groups {
         tree.lend(CPU, name, share, path, setting)
     }
 
-    fn give(&mut self, name: &str, pid: u32, share: u64, threads_share: u64) -> Result<(), Failed> {
+    fn give(&mut self, name: &str, pid: u32, share: u64, threads_share: u64) -> Result<(), SystemError> {
         {
             let mut tree = locked(&self.tree);
             if self.weighted {
@@ -154,7 +154,7 @@ impl Groups {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn change(&mut self, name: &str, share: u64, threads_share: u64) -> Result<(), Failed> {
+    pub fn change(&mut self, name: &str, share: u64, threads_share: u64) -> Result<(), SystemError> {
         let Some(reserved) = self.reservations.get_mut(name) else { return Ok(()) };
         let had = std::mem::replace(&mut reserved.share, share);
         let changed = locked(&self.tree).reserve(CPU, name, share).map(|_| ()).and_then(|()| self.write(threads_share));
@@ -171,7 +171,7 @@ impl Groups {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn take(&mut self, name: &str, pid: u32) -> Result<(), Failed> {
+    pub fn take(&mut self, name: &str, pid: u32) -> Result<(), SystemError> {
         locked(&self.tree).take(name, pid)
     }
 
@@ -179,7 +179,7 @@ impl Groups {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn release(&mut self, name: &str, threads_share: u64) -> Result<(), Failed> {
+    pub fn release(&mut self, name: &str, threads_share: u64) -> Result<(), SystemError> {
         if self.reservations.remove(name).is_none() {
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl Groups {
     }
 
     /// Writes the weights of all groups, or the quotas of each.
-    fn write(&self, threads_share: u64) -> Result<(), Failed> {
+    fn write(&self, threads_share: u64) -> Result<(), SystemError> {
         let tree = locked(&self.tree);
         if !self.weighted {
             let quotas = self.reservations.iter().map(|(name, found)| (tree.group(name), found.share));
@@ -203,7 +203,7 @@ impl Groups {
             Version::One => (Scale::SHARES, "cpu.shares"),
             Version::Two => (Scale::WEIGHT, "cpu.weight"),
         };
-        let with_group: Vec<(Group, Need)> = self
+        let with_group: Vec<(ControlGroup, Need)> = self
             .reservations
             .iter()
             .map(|(name, found)| (tree.group(name), Need { share: found.share, boost: found.tuner.boost() }))
@@ -219,7 +219,7 @@ impl Groups {
                 tree.parent().dir().display(),
                 scale.most
             );
-            Failed::because("outweigh the unreserved", io::Error::other(why))
+            SystemError::because("outweigh the unreserved", io::Error::other(why))
         })?;
         tree.rest().set(setting, &weights.rest.to_string())?;
         with_group
@@ -230,7 +230,7 @@ impl Groups {
 
     /// Every hundred milliseconds or so: gathers who was put into the parent, brings back who was taken out of a
     /// group, learns what each got and tunes the weights.
-    pub fn tick(&mut self, now: Instant, threads_share: u64) -> Vec<Notice> {
+    pub fn tick(&mut self, now: Instant, threads_share: u64) -> Vec<CpuNotice> {
         let mut notices = Vec::new();
         if self.reservations.is_empty() {
             return notices;
@@ -240,26 +240,26 @@ impl Groups {
             notices.extend(self.look_after());
         }
         for name in self.reservations.keys() {
-            notices.extend(locked(&self.tree).follow(name).err().map(Notice::Fault));
+            notices.extend(locked(&self.tree).follow(name).err().map(CpuNotice::Fault));
         }
         if self.learn(now, &mut notices) && self.weighted {
-            notices.extend(self.write(threads_share).err().map(Notice::Fault));
+            notices.extend(self.write(threads_share).err().map(CpuNotice::Fault));
         }
         notices
     }
 
-    fn look_after(&mut self) -> Vec<Notice> {
+    fn look_after(&mut self) -> Vec<CpuNotice> {
         let mut notices = Vec::new();
         let mut tree = locked(&self.tree);
         if self.weighted && tree.is_gathered() {
-            notices.extend(tree.rest().make().and_then(|()| tree.gather()).err().map(Notice::Fault));
+            notices.extend(tree.rest().make().and_then(|()| tree.gather()).err().map(CpuNotice::Fault));
         }
         for (name, reserved) in &self.reservations {
             for pid in tree.strayed(name) {
                 let back = tree.reserve(CPU, name, reserved.share).and_then(|_| tree.put(name, pid));
                 notices.push(match back {
-                    Ok(_) => Notice::Strayed { name: name.clone(), pid },
-                    Err(failed) => Notice::Fault(failed),
+                    Ok(_) => CpuNotice::Strayed { name: name.clone(), pid },
+                    Err(failed) => CpuNotice::Fault(failed),
                 });
             }
         }
@@ -272,7 +272,7 @@ impl Groups {
     }
 
     /// Whether a boost changed.
-    fn learn(&mut self, now: Instant, notices: &mut Vec<Notice>) -> bool {
+    fn learn(&mut self, now: Instant, notices: &mut Vec<CpuNotice>) -> bool {
         let tree = locked(&self.tree);
         let mut changed = !notices.is_empty();
         for (name, reserved) in &mut self.reservations {
@@ -289,7 +289,7 @@ impl Groups {
             reserved.last = Some((now, times));
             reserved.gauge.look(now.saturating_duration_since(self.origin), times.ran);
             if reserved.lived && pids.is_empty() {
-                notices.push(Notice::Ended { name: name.clone() });
+                notices.push(CpuNotice::Ended { name: name.clone() });
             }
             reserved.lived = !pids.is_empty();
         }
@@ -297,7 +297,7 @@ impl Groups {
     }
 
     /// What a reservation got lately, millionths of a core, and in the last whole interval, nanoseconds a second.
-    pub fn got(&self, name: &str) -> Option<(u64, Option<Seen>)> {
+    pub fn got(&self, name: &str) -> Option<(u64, Option<GaugeReading>)> {
         let reserved = self.reservations.get(name)?;
         Some((reserved.tuner.got(), reserved.gauge.seen()))
     }
@@ -305,7 +305,8 @@ impl Groups {
     /// What the kernel holds for a reservation, for a person.
     pub fn installed(&self, name: &str) -> Option<String> {
         let tree = locked(&self.tree);
-        let group = Some(tree.group(name)).filter(|_| self.reservations.contains_key(name)).filter(Group::exists)?;
+        let group =
+            Some(tree.group(name)).filter(|_| self.reservations.contains_key(name)).filter(ControlGroup::exists)?;
         let settings: &[&str] = match (self.weighted, tree.version()) {
             (true, Version::One) => &["cpu.shares"],
             (true, Version::Two) => &["cpu.weight"],
@@ -325,7 +326,7 @@ impl Groups {
 }
 
 /// Processor time of a group, nanoseconds, if it is counted there.
-fn ran(group: &Group) -> Option<u64> {
+fn ran(group: &ControlGroup) -> Option<u64> {
     if let Ok(text) = group.read("cpuacct.usage") {
         return text.parse().ok();
     }
@@ -334,7 +335,7 @@ fn ran(group: &Group) -> Option<u64> {
     line.parse::<u64>().ok().map(|micros| micros.saturating_mul(1_000))
 }
 
-fn quota(group: &Group, version: Version, share: u64) -> Result<(), Failed> {
+fn quota(group: &ControlGroup, version: Version, share: u64) -> Result<(), SystemError> {
     // The kernel takes no quota below a millisecond.
     let quota = (share * QUOTA_PERIOD_US / CORE).max(1_000);
     match version {
@@ -347,6 +348,6 @@ fn quota(group: &Group, version: Version, share: u64) -> Result<(), Failed> {
 }
 
 /// A thread that panicked while it held the tree has left nothing half done that the record does not tell.
-fn locked(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
+fn locked(tree: &Mutex<GroupTree>) -> MutexGuard<'_, GroupTree> {
     tree.lock().unwrap_or_else(PoisonError::into_inner)
 }

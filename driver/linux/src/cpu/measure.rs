@@ -1,6 +1,6 @@
 //! What threads ran and how long they waited: `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats).
 
-use super::tune::Times;
+use super::tune::RunTimes;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -16,27 +16,27 @@ pub fn threads(pid: u32) -> Vec<u32> {
 }
 
 /// What one thread ran and waited since it began.
-pub fn thread_times(pid: u32, tid: u32) -> Option<Times> {
+pub fn thread_times(pid: u32, tid: u32) -> Option<RunTimes> {
     parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?)
 }
 
-fn parse(text: &str) -> Option<Times> {
+fn parse(text: &str) -> Option<RunTimes> {
     let mut words = text.split_ascii_whitespace();
-    Some(Times { ran: words.next()?.parse().ok()?, waited: words.next()?.parse().ok()? })
+    Some(RunTimes { ran: words.next()?.parse().ok()?, waited: words.next()?.parse().ok()? })
 }
 
 /// Sums over threads that come and go: what an ended one had is kept as it was last seen.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
-    live: BTreeMap<(u32, u32), Times>,
-    ended: Times,
+    live: BTreeMap<(u32, u32), RunTimes>,
+    ended: RunTimes,
 }
 
 impl Sum {
     /// Looks at the threads of these processes, and gives the sum since the first look at each.
-    pub fn look(&mut self, pids: &[u32]) -> Times {
+    pub fn look(&mut self, pids: &[u32]) -> RunTimes {
         let all = pids.iter().flat_map(|&pid| threads(pid).into_iter().map(move |tid| (pid, tid)));
-        let seen: BTreeMap<(u32, u32), Times> =
+        let seen: BTreeMap<(u32, u32), RunTimes> =
             all.take(MOST_THREADS).filter_map(|at| Some((at, thread_times(at.0, at.1)?))).collect();
         for (at, times) in &self.live {
             if !seen.contains_key(at) {
@@ -45,7 +45,8 @@ impl Sum {
             }
         }
         self.live = seen;
-        let add = |sum: Times, times: &Times| Times { ran: sum.ran + times.ran, waited: sum.waited + times.waited };
+        let add =
+            |sum: RunTimes, times: &RunTimes| RunTimes { ran: sum.ran + times.ran, waited: sum.waited + times.waited };
         self.live.values().fold(self.ended, add)
     }
 }
@@ -72,7 +73,7 @@ mod tests {
         let after = sum.look(&[pid]);
         assert!(during.ran > before.ran && after.ran >= during.ran, "{before:?} {during:?} {after:?}");
         assert_eq!(sum.look(&[]).ran, after.ran, "all have ended");
-        assert_eq!(parse("1 2"), Some(Times { ran: 1, waited: 2 }));
+        assert_eq!(parse("1 2"), Some(RunTimes { ran: 1, waited: 2 }));
         assert_eq!(parse("1"), None);
     }
 }

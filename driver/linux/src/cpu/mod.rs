@@ -13,11 +13,11 @@ pub mod tune;
 pub mod weights;
 
 pub use deadline::CORE;
-pub use threads::Target;
+pub use threads::ThreadTarget;
 
-use crate::cgroup::Tree;
-use crate::error::Failed;
-use crate::gauge::{Gauge, Seen};
+use crate::cgroup::GroupTree;
+use crate::error::SystemError;
+use crate::gauge::{Gauge, GaugeReading};
 use groups::Groups;
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +31,7 @@ const BOUND_OTHERWISE: &str = "it serves something else: disable it first";
 
 /// What a promise is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ShareKind {
     /// It is had against any load.
     Guarantee,
     /// It is not exceeded; whether it is had depends on what others do.
@@ -51,8 +51,8 @@ pub enum Means {
 
 impl Means {
     /// What it is worth.
-    pub fn kind(self) -> Kind {
-        if self == Means::Quota { Kind::Cap } else { Kind::Guarantee }
+    pub fn kind(self) -> ShareKind {
+        if self == Means::Quota { ShareKind::Cap } else { ShareKind::Guarantee }
     }
 
     /// For people.
@@ -67,7 +67,7 @@ impl Means {
 
 /// Something that happened without being asked for.
 #[derive(Debug)]
-pub enum Notice {
+pub enum CpuNotice {
     /// The share of a process was divided anew: it has so many threads now.
     Divided {
         /// The reservation.
@@ -88,12 +88,12 @@ pub enum Notice {
         name: String,
     },
     /// The kernel said no to something that should be.
-    Fault(Failed),
+    Fault(SystemError),
 }
 
 /// A reservation as it is now.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Status {
+pub struct CpuStatus {
     /// Millionths of a core.
     pub share: u64,
     /// How; `None` while nothing is bound.
@@ -103,7 +103,7 @@ pub struct Status {
     /// What was got lately, millionths of a core: a mean over about half a second.
     pub got: u64,
     /// What was got in the last whole interval, millionths of a core.
-    pub seen: Option<Seen>,
+    pub seen: Option<GaugeReading>,
     /// The processes or threads that are served.
     pub members: Vec<u32>,
 }
@@ -121,7 +121,7 @@ pub struct Cpu {
 /// What a reservation serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bound {
-    To(Target),
+    To(ThreadTarget),
     /// A group of another program.
     Group,
 }
@@ -131,7 +131,7 @@ struct Reservation {
     share: u64,
     bound: Option<(Bound, Means)>,
     sum: measure::Sum,
-    last: Option<(Instant, tune::Times)>,
+    last: Option<(Instant, tune::RunTimes)>,
     tuner: tune::Tuner,
     gauge: Gauge,
 }
@@ -142,16 +142,16 @@ impl Cpu {
     ///
     /// # Errors
     /// What was left cannot be read.
-    pub fn open(tree: Option<Arc<Mutex<Tree>>>, opted_in: bool, state: &Path) -> Result<Cpu, Failed> {
+    pub fn open(tree: Option<Arc<Mutex<GroupTree>>>, opted_in: bool, state: &Path) -> Result<Cpu, SystemError> {
         let threads = Threads::open(&state.join("cpu-threads"))?;
         let groups = tree.map(|tree| Groups::open(tree, opted_in));
         Ok(Cpu { threads, groups, reservations: BTreeMap::new(), origin: Instant::now() })
     }
 
     /// What a process would be served by.
-    pub fn means(&self, target: Target) -> Means {
+    pub fn means(&self, target: ThreadTarget) -> Means {
         match (&self.groups, target) {
-            (Some(groups), Target::Process(_)) if groups.is_weighted() => Means::Weight,
+            (Some(groups), ThreadTarget::Process(_)) if groups.is_weighted() => Means::Weight,
             _ => Means::Deadline,
         }
     }
@@ -160,7 +160,7 @@ impl Cpu {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn keep_only_enabled(&mut self) -> Result<(), Failed> {
+    pub fn keep_only_enabled(&mut self) -> Result<(), SystemError> {
         let mut first = Ok(());
         for name in self.threads.names() {
             if !self.reservations.contains_key(&name) {
@@ -183,7 +183,7 @@ impl Cpu {
     ///
     /// # Errors
     /// The kernel says no; then the share is what it was.
-    pub fn enable(&mut self, name: &str, share: u64) -> Result<(), Failed> {
+    pub fn enable(&mut self, name: &str, share: u64) -> Result<(), SystemError> {
         let bound = self.reservations.get(name).map(|found| found.bound);
         match bound {
             Some(Some((Bound::To(target), Means::Deadline))) => self.threads.reserve(name, target, share)?,
@@ -210,14 +210,14 @@ impl Cpu {
     /// # Errors
     /// The reservation is not enabled, the process does not run, or the kernel says no, with the reason; then all is
     /// as before.
-    pub fn bind(&mut self, name: &str, target: Target) -> Result<Means, Failed> {
+    pub fn bind(&mut self, name: &str, target: ThreadTarget) -> Result<Means, SystemError> {
         let what = || format!("bind {target} to reservation {name}");
         let Some(reservation) = self.reservations.get(name) else {
-            return Err(Failed::because(what(), io::Error::other("its window is not open")));
+            return Err(SystemError::because(what(), io::Error::other("its window is not open")));
         };
         let (share, had) = (reservation.share, reservation.bound);
         let had = match had {
-            Some((Bound::Group, _)) => return Err(Failed::because(what(), io::Error::other(BOUND_OTHERWISE))),
+            Some((Bound::Group, _)) => return Err(SystemError::because(what(), io::Error::other(BOUND_OTHERWISE))),
             Some((Bound::To(old), means)) => Some((old, means)),
             None => None,
         };
@@ -236,8 +236,8 @@ impl Cpu {
     /// # Errors
     /// The reservation is not enabled or serves something else, the host has not opted in, there is no such group, it
     /// cannot be weighted or left, or the kernel says no; then all is as before.
-    pub fn bind_group(&mut self, name: &str, path: &str) -> Result<Means, Failed> {
-        let refused = |why: &str| Failed::because(format!("bind the group {path}"), io::Error::other(why));
+    pub fn bind_group(&mut self, name: &str, path: &str) -> Result<Means, SystemError> {
+        let refused = |why: &str| SystemError::because(format!("bind the group {path}"), io::Error::other(why));
         let reservation = self.reservations.get(name).ok_or_else(|| refused("its window is not open"))?;
         if reservation.bound.is_some_and(|(bound, _)| bound != Bound::Group) {
             return Err(refused(BOUND_OTHERWISE));
@@ -258,10 +258,10 @@ impl Cpu {
         }
     }
 
-    fn serve(&mut self, name: &str, target: Target, share: u64) -> Result<Means, Failed> {
+    fn serve(&mut self, name: &str, target: ThreadTarget, share: u64) -> Result<Means, SystemError> {
         let beside = self.threads.share();
         match (&mut self.groups, target) {
-            (Some(groups), Target::Process(pid)) if groups.is_weighted() => {
+            (Some(groups), ThreadTarget::Process(pid)) if groups.is_weighted() => {
                 groups.reserve(name, pid, share, beside)?;
                 return Ok(Means::Weight);
             }
@@ -273,22 +273,22 @@ impl Cpu {
         };
         match (&mut self.groups, target) {
             // Not because there is no room, and not one that wants a guarantee for a thread.
-            (Some(groups), Target::Process(pid)) if refused.error.kind() == io::ErrorKind::PermissionDenied => {
+            (Some(groups), ThreadTarget::Process(pid)) if refused.error.kind() == io::ErrorKind::PermissionDenied => {
                 groups.reserve(name, pid, share, beside).map(|()| Means::Quota)
             }
             _ => Err(refused),
         }
     }
 
-    fn unbind_old(&mut self, name: &str, old: Target, old_means: Means, means: Means) -> Result<(), Failed> {
+    fn unbind_old(&mut self, name: &str, old: ThreadTarget, old_means: Means, means: Means) -> Result<(), SystemError> {
         let beside = self.threads.share();
         match (old_means, old) {
             (Means::Deadline, _) if means != Means::Deadline => self.threads.release(name),
             (Means::Deadline, _) => Ok(()),
-            (_, Target::Process(_)) if means == Means::Deadline => {
+            (_, ThreadTarget::Process(_)) if means == Means::Deadline => {
                 self.groups.as_mut().map_or(Ok(()), |groups| groups.release(name, beside))
             }
-            (_, Target::Process(pid) | Target::Thread(pid)) => {
+            (_, ThreadTarget::Process(pid) | ThreadTarget::Thread(pid)) => {
                 self.groups.as_mut().map_or(Ok(()), |groups| groups.take(name, pid))
             }
         }
@@ -298,7 +298,7 @@ impl Cpu {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn disable(&mut self, name: &str) -> Result<(), Failed> {
+    pub fn disable(&mut self, name: &str) -> Result<(), SystemError> {
         self.reservations.remove(name);
         let released = self.threads.release(name);
         let beside = self.threads.share();
@@ -307,21 +307,21 @@ impl Cpu {
 
     /// To be called at least every hundred milliseconds while [`Cpu::is_watched`]: covers new threads, brings back
     /// who was moved away, measures and tunes.
-    pub fn tick(&mut self) -> Vec<Notice> {
+    pub fn tick(&mut self) -> Vec<CpuNotice> {
         let now = Instant::now();
         let mut notices = Vec::new();
         for (name, covered) in self.threads.cover() {
             notices.push(match covered {
-                Ok(0) => Notice::Ended { name },
-                Ok(threads) => Notice::Divided { name, threads },
-                Err(failed) => Notice::Fault(failed),
+                Ok(0) => CpuNotice::Ended { name },
+                Ok(threads) => CpuNotice::Divided { name, threads },
+                Err(failed) => CpuNotice::Fault(failed),
             });
         }
         for reservation in self.reservations.values_mut() {
             let Some((Bound::To(target), Means::Deadline)) = reservation.bound else { continue };
             let times = match target {
-                Target::Process(pid) => reservation.sum.look(&[pid]),
-                Target::Thread(tid) => measure::thread_times(tid, tid).unwrap_or_default(),
+                ThreadTarget::Process(pid) => reservation.sum.look(&[pid]),
+                ThreadTarget::Thread(tid) => measure::thread_times(tid, tid).unwrap_or_default(),
             };
             if let Some((then, before)) = reservation.last {
                 reservation.tuner.learn(reservation.share, before, times, now.saturating_duration_since(then));
@@ -345,7 +345,7 @@ impl Cpu {
     pub const TICK: Duration = Duration::from_millis(50);
 
     /// A reservation as the kernel has it now.
-    pub fn status(&self, name: &str) -> Option<Status> {
+    pub fn status(&self, name: &str) -> Option<CpuStatus> {
         let reservation = self.reservations.get(name)?;
         let means = reservation.bound.map(|(_, means)| means);
         let (installed, got, seen, members) = match means {
@@ -361,15 +361,15 @@ impl Cpu {
             }
         };
         // Nanoseconds a second are thousandths of millionths.
-        let seen = seen.map(|seen| Seen { rate: seen.rate / 1_000, ..seen });
-        Some(Status { share: reservation.share, means, installed, got, seen, members })
+        let seen = seen.map(|seen| GaugeReading { rate: seen.rate / 1_000, ..seen });
+        Some(CpuStatus { share: reservation.share, means, installed, got, seen, members })
     }
 
     /// Ends everything: the host is as it was.
     ///
     /// # Errors
     /// The first thing that would not go; everything has been tried.
-    pub fn close(&mut self) -> Result<(), Failed> {
+    pub fn close(&mut self) -> Result<(), SystemError> {
         self.reservations.clear();
         self.keep_only_enabled()
     }

@@ -7,7 +7,7 @@
 use super::deadline::{self, Scheduling};
 use super::measure;
 use crate::cgroup::is_kernel_thread;
-use crate::error::Failed;
+use crate::error::SystemError;
 use crate::process::ProcessId;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,18 +17,18 @@ use std::path::{Path, PathBuf};
 
 /// Whose threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
+pub enum ThreadTarget {
     /// All of a process, also those to come.
     Process(u32),
     /// One, by its number.
     Thread(u32),
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for ThreadTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Target::Process(pid) => write!(f, "process {pid}"),
-            Target::Thread(tid) => write!(f, "thread {tid}"),
+            ThreadTarget::Process(pid) => write!(f, "process {pid}"),
+            ThreadTarget::Thread(tid) => write!(f, "thread {tid}"),
         }
     }
 }
@@ -45,7 +45,7 @@ pub struct Threads {
 
 #[derive(Debug, Default)]
 struct Reservation {
-    target: Option<Target>,
+    target: Option<ThreadTarget>,
     /// When that started: a later process of its number is none of this reservation's.
     started: Option<u64>,
     share: u64,
@@ -59,10 +59,10 @@ impl Threads {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn open(file: &Path) -> Result<Threads, Failed> {
+    pub fn open(file: &Path) -> Result<Threads, SystemError> {
         let text = match fs::read_to_string(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            other => other.map_err(Failed::doing(format!("read {}", file.display())))?,
+            other => other.map_err(SystemError::doing(format!("read {}", file.display())))?,
         };
         let mut reservations: BTreeMap<String, Reservation> = BTreeMap::new();
         for (name, process, scheduling) in text.lines().filter_map(parse).filter(|(_, process, _)| process.is_running())
@@ -98,11 +98,11 @@ impl Threads {
     ///
     /// # Errors
     /// It does not run, has too many threads, or the kernel admits no more: then nothing has changed.
-    pub fn reserve(&mut self, name: &str, target: Target, share: u64) -> Result<(), Failed> {
-        let (Target::Process(number) | Target::Thread(number)) = target;
+    pub fn reserve(&mut self, name: &str, target: ThreadTarget, share: u64) -> Result<(), SystemError> {
+        let (ThreadTarget::Process(number) | ThreadTarget::Thread(number)) = target;
         if number == 1 || is_kernel_thread(number) {
             let error = io::Error::other("it is process 1 or a thread of the kernel");
-            return Err(Failed::because(format!("reserve for {target}"), error));
+            return Err(SystemError::because(format!("reserve for {target}"), error));
         }
         let had = self.reservations.get(name).map(|found| (found.target, found.started, found.share));
         let entry = self.reservations.entry(name.to_owned()).or_default();
@@ -123,7 +123,7 @@ impl Threads {
     }
 
     /// Looks at every process again; says which reservations have changed, or what went wrong.
-    pub fn cover(&mut self) -> Vec<(String, Result<usize, Failed>)> {
+    pub fn cover(&mut self) -> Vec<(String, Result<usize, SystemError>)> {
         let mut all = Vec::new();
         for name in self.names() {
             match self.cover_one(&name) {
@@ -135,14 +135,14 @@ impl Threads {
     }
 
     /// Divides the share of one among the threads that there are now; gives the number of threads if it changed.
-    fn cover_one(&mut self, name: &str) -> Result<usize, Failed> {
+    fn cover_one(&mut self, name: &str) -> Result<usize, SystemError> {
         let Some(reservation) = self.reservations.get(name) else { return Ok(0) };
         let Some(target) = reservation.target else { return Ok(0) };
-        let refused = |why: String| Err(Failed::because(format!("reserve for {target}"), io::Error::other(why)));
+        let refused = |why: String| Err(SystemError::because(format!("reserve for {target}"), io::Error::other(why)));
         let wanted = match target {
-            Target::Process(pid) | Target::Thread(pid) if started(pid) != reservation.started => Vec::new(),
-            Target::Process(pid) => measure::threads(pid),
-            Target::Thread(tid) => ProcessId::of(tid).map(|thread| thread.pid).into_iter().collect(),
+            ThreadTarget::Process(pid) | ThreadTarget::Thread(pid) if started(pid) != reservation.started => Vec::new(),
+            ThreadTarget::Process(pid) => measure::threads(pid),
+            ThreadTarget::Thread(tid) => ProcessId::of(tid).map(|thread| thread.pid).into_iter().collect(),
         };
         if wanted.len() > MOST_THREADS {
             let n = wanted.len();
@@ -167,7 +167,7 @@ impl Threads {
     }
 
     /// Decreases before increases.
-    fn divide(mut wanted: Vec<u32>, each: u64) -> Result<usize, Failed> {
+    fn divide(mut wanted: Vec<u32>, each: u64) -> Result<usize, SystemError> {
         wanted.sort_by_key(|&tid| std::cmp::Reverse(Scheduling::of(tid).map_or(0, |found| found.share())));
         let count = wanted.len();
         for tid in wanted {
@@ -181,11 +181,11 @@ impl Threads {
     }
 
     /// Keeps what each thread had, on the disk first.
-    fn remember(&mut self, name: &str, tids: &[u32]) -> Result<(), Failed> {
+    fn remember(&mut self, name: &str, tids: &[u32]) -> Result<(), SystemError> {
         let Some(reservation) = self.reservations.get_mut(name) else { return Ok(()) };
         // A thread that a reserved one has started would have what that one had: the kernel has reset it.
         let inherited = match reservation.target {
-            Some(Target::Process(pid)) => reservation.before.get(&pid).map(|&(_, before)| before),
+            Some(ThreadTarget::Process(pid)) => reservation.before.get(&pid).map(|&(_, before)| before),
             _ => None,
         };
         for &tid in tids {
@@ -214,7 +214,7 @@ impl Threads {
     ///
     /// # Errors
     /// The record cannot be written; the threads are restored all the same.
-    pub fn release(&mut self, name: &str) -> Result<(), Failed> {
+    pub fn release(&mut self, name: &str) -> Result<(), SystemError> {
         let held = self.held(name);
         self.restore(name, &held);
         match self.reservations.remove(name) {
@@ -223,7 +223,7 @@ impl Threads {
         }
     }
 
-    fn write(&self) -> Result<(), Failed> {
+    fn write(&self) -> Result<(), SystemError> {
         let mut text = String::new();
         for (name, reservation) in &self.reservations {
             for (thread, before) in reservation.before.values() {
@@ -234,12 +234,12 @@ impl Threads {
         let what = || format!("write {}", self.file.display());
         if text.is_empty() {
             return match fs::remove_file(&self.file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failed::because(what(), error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SystemError::because(what(), error)),
                 _ => Ok(()),
             };
         }
         let new = self.file.with_extension("new");
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).map_err(Failed::doing(what()))
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).map_err(SystemError::doing(what()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// What a group ran and what its threads waited, ready to run, since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Times {
+pub struct RunTimes {
     /// Nanoseconds of processor time.
     pub ran: u64,
     /// Nanoseconds that threads stood in a queue.
@@ -44,7 +44,7 @@ impl Tuner {
 
     /// Told what happened in the last `span` to a group that has reserved `share` millionths of a core; says whether
     /// the boost changed.
-    pub fn learn(&mut self, share: u64, before: Times, now: Times, span: Duration) -> bool {
+    pub fn learn(&mut self, share: u64, before: RunTimes, now: RunTimes, span: Duration) -> bool {
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
         let rate = |from: u64, to: u64| (u128::from(to.saturating_sub(from)) * 1_000_000 / u128::from(nanos)) as u64;
         let (got, waited) = (rate(before.ran, now.ran), rate(before.waited, now.waited));
@@ -69,8 +69,8 @@ mod tests {
 
     fn after(tuner: &mut Tuner, ran_ms: u64, waited_ms: u64, rounds: u32) -> u64 {
         for _ in 0..rounds {
-            let now = Times { ran: ran_ms * 1_000_000, waited: waited_ms * 1_000_000 };
-            tuner.learn(500_000, Times::default(), now, TENTH);
+            let now = RunTimes { ran: ran_ms * 1_000_000, waited: waited_ms * 1_000_000 };
+            tuner.learn(500_000, RunTimes::default(), now, TENTH);
         }
         tuner.boost()
     }

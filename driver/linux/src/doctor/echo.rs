@@ -51,7 +51,7 @@ impl EchoPath {
 pub(super) fn paths(tcx: bool) -> Result<Vec<EchoPath>, Fault> {
     let links = Socket::open()?.links()?;
     let mut netdev = Netdev::open().ok();
-    let of = |link: crate::netlink::link::Link| {
+    let of = |link: crate::netlink::link::LinkState| {
         let xdp = netdev.as_mut().and_then(|netdev| netdev.xdp_features(link.index).ok());
         EchoPath { interface: link.name, xdp, tcx }
     };

@@ -10,8 +10,8 @@ pub use echo::EchoPath;
 
 use crate::bpf::{FlowTable, Hook};
 use crate::netlink::Socket;
-use crate::netlink::link::Link;
-use crate::netlink::tc::Handle;
+use crate::netlink::link::LinkState;
+use crate::netlink::tc::TcHandle;
 use crate::offload;
 use probe::Tried;
 use std::path::Path;
@@ -19,11 +19,11 @@ use terms::Fault;
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Report {
+pub struct DoctorReport {
     /// Release of the running kernel.
     pub kernel: String,
     /// Everything that was looked for.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<DoctorFinding>,
     /// What is in the way of reservations on interfaces of the calling thread's network namespace.
     pub warnings: Vec<Warning>,
     /// Where Boomerang's programs can hang on them.
@@ -32,7 +32,7 @@ pub struct Report {
 
 /// One thing that was looked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
+pub struct DoctorFinding {
     /// Whose: `rights`, `scheduler`, `classifier`, `cpu and disk`, `signalling`.
     pub area: &'static str,
     /// Its name.
@@ -59,9 +59,9 @@ pub struct Warning {
     pub text: String,
 }
 
-impl Report {
+impl DoctorReport {
     /// The finding of this name.
-    pub fn finding(&self, name: &str) -> Option<&Finding> {
+    pub fn finding(&self, name: &str) -> Option<&DoctorFinding> {
         self.findings.iter().find(|finding| finding.name == name)
     }
 
@@ -77,14 +77,14 @@ impl Report {
 }
 
 /// Looks at everything. Needs root to see all; without it, what cannot be tried is not there, with the reason.
-pub fn examine() -> Report {
+pub fn examine() -> DoctorReport {
     let mut findings = probe::rights();
     findings.extend(probe::in_scratch_namespace());
     findings.extend(probe::signalling());
     findings.extend(probe::cpu_and_disk());
     let warnings = warnings().unwrap_or_default();
     let tcx = findings.iter().any(|found| found.name == "flow program" && found.there && found.detail == BY_TCX);
-    Report { kernel: probe::kernel(), findings, warnings, echo_paths: echo::paths(tcx).unwrap_or_default() }
+    DoctorReport { kernel: probe::kernel(), findings, warnings, echo_paths: echo::paths(tcx).unwrap_or_default() }
 }
 
 /// What is in the way on the interfaces of the calling thread's network namespace.
@@ -96,7 +96,7 @@ pub fn warnings() -> Result<Vec<Warning>, Fault> {
     let mut all = Vec::new();
     for link in socket.links()?.iter().filter(|link| !link.loopback) {
         let root = socket.root_qdisc(link.index)?;
-        let foreign = root.filter(|root| root.handle != Handle::NONE && root.handle != crate::plane::ROOT);
+        let foreign = root.filter(|root| root.handle != TcHandle::NONE && root.handle != crate::plane::ROOT);
         if let Some(root) = foreign {
             let what = format!("{} {:?}", root.discipline.name(), root.handle);
             let text = format!(
@@ -113,7 +113,7 @@ pub fn warnings() -> Result<Vec<Warning>, Fault> {
 
 /// A device that cuts packets itself hands them down whole, up to `gso_max_size`: one that is longer than a flow's
 /// bucket is deep is in excess for ever, however slowly it comes.
-fn merging(link: &Link) -> Option<Warning> {
+fn merging(link: &LinkState) -> Option<Warning> {
     let on = offload::segmentation_features(&link.name).ok().filter(|on| !on.is_empty())?;
     let text = format!(
         "segmentation offload is on ({}): packets of up to {} bytes are policed as one; a reservation whose burst is \
@@ -132,12 +132,12 @@ fn finding(
     tried: Tried,
     used_for: &'static str,
     instead: &'static str,
-) -> Finding {
+) -> DoctorFinding {
     let (there, detail) = match tried {
         Ok(detail) => (true, detail),
         Err(detail) => (false, detail),
     };
-    Finding { area, name, there, used_for, instead, detail }
+    DoctorFinding { area, name, there, used_for, instead, detail }
 }
 
 /// Loads the flow program and hangs it on an interface, in a directory that is removed again; says where it hung.

@@ -1,8 +1,8 @@
 //! The trying itself. Every probe undoes what it did, or does it where it goes with the thread.
 
-use super::{Finding, finding, flow_program};
+use super::{DoctorFinding, finding, flow_program};
 use crate::netlink::Socket;
-use crate::netlink::tc::Handle;
+use crate::netlink::tc::TcHandle;
 use crate::netlink::tc::qdisc::Discipline;
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ const RIGHTS: [(u32, &str, &str, &str); 5] = [
 ];
 
 /// What this process may do.
-pub fn rights() -> Vec<Finding> {
+pub fn rights() -> Vec<DoctorFinding> {
     let held = read("/proc/self/status").ok().and_then(|status| {
         let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
         u64::from_str_radix(line.trim(), 16).ok()
@@ -68,7 +68,7 @@ const DISCIPLINES: [(&str, &str, &str); 15] = [
 ];
 
 /// What needs a network namespace to be tried in.
-pub fn in_scratch_namespace() -> Vec<Finding> {
+pub fn in_scratch_namespace() -> Vec<DoctorFinding> {
     let thread = std::thread::spawn(|| {
         // SAFETY: no pointers; only this thread moves, and it ends here.
         let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
@@ -87,7 +87,7 @@ fn there(socket: &mut Option<Socket>, probe: impl FnOnce(&mut Socket) -> Tried) 
     socket.as_mut().map_or(Err("not tried: that needs a network namespace".to_owned()), probe)
 }
 
-fn schedulers(socket: &mut Option<Socket>) -> Vec<Finding> {
+fn schedulers(socket: &mut Option<Socket>) -> Vec<DoctorFinding> {
     let mut oif = IfIndex(1); // the loopback takes disciplines too
     let pair = there(socket, |socket| {
         let veth = socket.add_veth("doctor0", "doctor1", None).and_then(|()| socket.link_by_name("doctor0"));
@@ -102,7 +102,7 @@ fn schedulers(socket: &mut Option<Socket>) -> Vec<Finding> {
     all
 }
 
-fn classifiers(socket: &mut Option<Socket>) -> Vec<Finding> {
+fn classifiers(socket: &mut Option<Socket>) -> Vec<DoctorFinding> {
     // Whoever looks at the same time in this process has another.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -123,11 +123,11 @@ fn classifiers(socket: &mut Option<Socket>) -> Vec<Finding> {
 /// A discipline without options; one that wants some says so, and so is there.
 fn discipline(socket: &mut Socket, oif: IfIndex, name: &str) -> Tried {
     let (what, handle, parent) = match name {
-        "htb" => (Discipline::Htb { default: 1 }, Handle::new(1, 0), Handle::ROOT),
-        "pfifo" => (Discipline::Pfifo { limit: 10 }, Handle::new(1, 0), Handle::ROOT),
-        "bfifo" => (Discipline::Bfifo { limit: 3000 }, Handle::new(1, 0), Handle::ROOT),
-        "clsact" => (Discipline::Clsact, Handle::new(0xffff, 0), Handle::CLSACT),
-        other => (Discipline::Other(other.to_owned()), Handle::new(1, 0), Handle::ROOT),
+        "htb" => (Discipline::Htb { default: 1 }, TcHandle::new(1, 0), TcHandle::ROOT),
+        "pfifo" => (Discipline::Pfifo { limit: 10 }, TcHandle::new(1, 0), TcHandle::ROOT),
+        "bfifo" => (Discipline::Bfifo { limit: 3000 }, TcHandle::new(1, 0), TcHandle::ROOT),
+        "clsact" => (Discipline::Clsact, TcHandle::new(0xffff, 0), TcHandle::CLSACT),
+        other => (Discipline::Other(other.to_owned()), TcHandle::new(1, 0), TcHandle::ROOT),
     };
     match socket.add_qdisc(oif, handle, parent, &what) {
         Ok(()) => {
@@ -140,7 +140,7 @@ fn discipline(socket: &mut Socket, oif: IfIndex, name: &str) -> Tried {
 }
 
 /// RSVP's sockets (RFC 2205 section 3.11.6).
-pub fn signalling() -> Vec<Finding> {
+pub fn signalling() -> Vec<DoctorFinding> {
     let four = raw(libc::AF_INET, 46, libc::IPPROTO_IP, libc::IP_ROUTER_ALERT);
     let six = raw(libc::AF_INET6, libc::IPPROTO_RAW, libc::IPPROTO_IPV6, libc::IPV6_ROUTER_ALERT);
     let (used_for, instead) = ("catching RSVP messages addressed to others", "this node only speaks for itself");
@@ -167,7 +167,7 @@ fn raw(family: i32, protocol: i32, level: i32, option: i32) -> Tried {
 }
 
 /// Control groups and the deadline scheduler.
-pub fn cpu_and_disk() -> Vec<Finding> {
+pub fn cpu_and_disk() -> Vec<DoctorFinding> {
     let one = read("/proc/mounts").and_then(|mounts| {
         let of = |line: &str| {
             let mut words = line.split_whitespace();

@@ -1,6 +1,6 @@
 //! Addresses of links: RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR.
 
-use super::message::{Attributes, Message, u32_at};
+use super::message::{Attributes, NetlinkMessage, u32_at};
 use super::socket::{Reply, Result, Socket};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::IfIndex;
@@ -25,7 +25,7 @@ const IFA_F_NODAD: u32 = 0x02;
 impl Socket {
     /// All addresses of all links.
     pub fn addresses(&mut self) -> Result<Vec<Address>> {
-        let replies = self.dump("list the addresses", Message::new(libc::RTM_GETADDR, 0, &[0; HEADER]))?;
+        let replies = self.dump("list the addresses", NetlinkMessage::new(libc::RTM_GETADDR, 0, &[0; HEADER]))?;
         Ok(replies.iter().filter_map(address).collect())
     }
 
@@ -35,7 +35,7 @@ impl Socket {
     /// EEXIST if it has it already.
     pub fn add_address(&mut self, address: &Address) -> Result<()> {
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
-        let mut message = with_address(Message::new(libc::RTM_NEWADDR, flags, &header(address)), address);
+        let mut message = with_address(NetlinkMessage::new(libc::RTM_NEWADDR, flags, &header(address)), address);
         if address.address.is_ipv6() {
             message = message.attr_u32(IFA_FLAGS, IFA_F_NODAD);
         }
@@ -44,7 +44,7 @@ impl Socket {
 
     /// Takes an address from a link.
     pub fn delete_address(&mut self, address: &Address) -> Result<()> {
-        let message = with_address(Message::new(libc::RTM_DELADDR, 0, &header(address)), address);
+        let message = with_address(NetlinkMessage::new(libc::RTM_DELADDR, 0, &header(address)), address);
         self.request("remove an address", message)
     }
 }
@@ -57,7 +57,7 @@ fn header(address: &Address) -> [u8; HEADER] {
     bytes
 }
 
-fn with_address(message: Message, address: &Address) -> Message {
+fn with_address(message: NetlinkMessage, address: &Address) -> NetlinkMessage {
     let bytes = octets(&address.address);
     message.attr(libc::IFA_LOCAL, &bytes).attr(libc::IFA_ADDRESS, &bytes)
 }

@@ -1,13 +1,13 @@
 //! Links: RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK (`linux/if_link.h`).
 
-use super::message::{Attributes, Message, u16_at, u32_at};
+use super::message::{Attributes, NetlinkMessage, u16_at, u32_at};
 use super::socket::{Error, Reply, Result, Socket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use terms::IfIndex;
 
 /// A link as the kernel describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Link {
+pub struct LinkState {
     /// Index.
     pub index: IfIndex,
     /// Name.
@@ -34,7 +34,7 @@ pub struct Link {
     pub gso_max_size: u32,
 }
 
-impl Link {
+impl LinkState {
     /// Bytes of link header that the kernel counts with each packet.
     pub fn header_len(&self) -> u32 {
         match self.hardware {
@@ -53,8 +53,8 @@ const HEADER: usize = 16;
 
 impl Socket {
     /// All links.
-    pub fn links(&mut self) -> Result<Vec<Link>> {
-        let replies = self.dump("list the links", Message::new(libc::RTM_GETLINK, 0, &header(0, 0, 0)))?;
+    pub fn links(&mut self) -> Result<Vec<LinkState>> {
+        let replies = self.dump("list the links", NetlinkMessage::new(libc::RTM_GETLINK, 0, &header(0, 0, 0)))?;
         Ok(replies.iter().filter_map(link).collect())
     }
 
@@ -62,8 +62,8 @@ impl Socket {
     ///
     /// # Errors
     /// ENODEV if there is none.
-    pub fn link_by_name(&mut self, name: &str) -> Result<Link> {
-        let message = Message::new(libc::RTM_GETLINK, 0, &header(0, 0, 0)).attr_str(libc::IFLA_IFNAME, name);
+    pub fn link_by_name(&mut self, name: &str) -> Result<LinkState> {
+        let message = NetlinkMessage::new(libc::RTM_GETLINK, 0, &header(0, 0, 0)).attr_str(libc::IFLA_IFNAME, name);
         self.one_link(message)
     }
 
@@ -71,11 +71,11 @@ impl Socket {
     ///
     /// # Errors
     /// ENODEV if there is none.
-    pub fn link_by_index(&mut self, index: IfIndex) -> Result<Link> {
-        self.one_link(Message::new(libc::RTM_GETLINK, 0, &header(index.0, 0, 0)))
+    pub fn link_by_index(&mut self, index: IfIndex) -> Result<LinkState> {
+        self.one_link(NetlinkMessage::new(libc::RTM_GETLINK, 0, &header(index.0, 0, 0)))
     }
 
-    fn one_link(&mut self, message: Message) -> Result<Link> {
+    fn one_link(&mut self, message: NetlinkMessage) -> Result<LinkState> {
         let reply = self.get("look a link up", message)?;
         link(&reply).ok_or(Error::strange("look a link up"))
     }
@@ -86,9 +86,9 @@ impl Socket {
     /// EEXIST if a name is taken.
     pub fn add_veth(&mut self, name: &str, peer: &str, peer_netns: Option<BorrowedFd<'_>>) -> Result<()> {
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
-        let message = Message::new(libc::RTM_NEWLINK, flags, &header(0, 0, 0)).attr_str(libc::IFLA_IFNAME, name).nest(
-            libc::IFLA_LINKINFO,
-            |m| {
+        let message = NetlinkMessage::new(libc::RTM_NEWLINK, flags, &header(0, 0, 0))
+            .attr_str(libc::IFLA_IFNAME, name)
+            .nest(libc::IFLA_LINKINFO, |m| {
                 m.attr_str(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, |m| {
                     m.nest(VETH_INFO_PEER, |m| {
                         let m = m.raw(&header(0, 0, 0)).attr_str(libc::IFLA_IFNAME, peer);
@@ -98,38 +98,38 @@ impl Socket {
                         }
                     })
                 })
-            },
-        );
+            });
         self.request("make a veth pair", message)
     }
 
     /// Removes a link (of a veth pair: both ends).
     pub fn delete_link(&mut self, index: IfIndex) -> Result<()> {
-        self.request("remove a link", Message::new(libc::RTM_DELLINK, 0, &header(index.0, 0, 0)))
+        self.request("remove a link", NetlinkMessage::new(libc::RTM_DELLINK, 0, &header(index.0, 0, 0)))
     }
 
     /// Sets a link up or down.
     pub fn set_link_up(&mut self, index: IfIndex, up: bool) -> Result<()> {
         let flags = if up { libc::IFF_UP as u32 } else { 0 };
-        let message = Message::new(libc::RTM_NEWLINK, 0, &header(index.0, flags, libc::IFF_UP as u32));
+        let message = NetlinkMessage::new(libc::RTM_NEWLINK, 0, &header(index.0, flags, libc::IFF_UP as u32));
         self.request("set a link up or down", message)
     }
 
     /// Sets the MTU.
     pub fn set_link_mtu(&mut self, index: IfIndex, mtu: u32) -> Result<()> {
-        let message = Message::new(libc::RTM_NEWLINK, 0, &header(index.0, 0, 0)).attr_u32(libc::IFLA_MTU, mtu);
+        let message = NetlinkMessage::new(libc::RTM_NEWLINK, 0, &header(index.0, 0, 0)).attr_u32(libc::IFLA_MTU, mtu);
         self.request("set a link's MTU", message)
     }
 
     /// Renames a link; it must be down on older kernels.
     pub fn rename_link(&mut self, index: IfIndex, name: &str) -> Result<()> {
-        let message = Message::new(libc::RTM_NEWLINK, 0, &header(index.0, 0, 0)).attr_str(libc::IFLA_IFNAME, name);
+        let message =
+            NetlinkMessage::new(libc::RTM_NEWLINK, 0, &header(index.0, 0, 0)).attr_str(libc::IFLA_IFNAME, name);
         self.request("rename a link", message)
     }
 
     /// Moves a link into another network namespace.
     pub fn move_link(&mut self, index: IfIndex, netns: BorrowedFd<'_>) -> Result<()> {
-        let message = Message::new(libc::RTM_NEWLINK, 0, &header(index.0, 0, 0))
+        let message = NetlinkMessage::new(libc::RTM_NEWLINK, 0, &header(index.0, 0, 0))
             .attr_u32(libc::IFLA_NET_NS_FD, netns.as_raw_fd() as u32);
         self.request("move a link to another namespace", message)
     }
@@ -143,14 +143,14 @@ fn header(index: u32, flags: u32, change: u32) -> [u8; HEADER] {
     bytes
 }
 
-pub(super) fn link(reply: &Reply) -> Option<Link> {
+pub(super) fn link(reply: &Reply) -> Option<LinkState> {
     if reply.ty != libc::RTM_NEWLINK {
         return None;
     }
     let attributes = Attributes::after(&reply.body, HEADER);
     let flags = u32_at(&reply.body, 8)?;
     let has = |flag: i32| flags & flag as u32 != 0;
-    Some(Link {
+    Some(LinkState {
         index: IfIndex(u32_at(&reply.body, 4)?),
         name: attributes.string(libc::IFLA_IFNAME)?,
         mtu: attributes.u32(libc::IFLA_MTU).unwrap_or(0),

@@ -11,31 +11,31 @@ const TYPE_MASK: u16 = 0x3fff;
 
 /// A request being built: header, family header, attributes.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct NetlinkMessage {
     bytes: Vec<u8>,
 }
 
-impl Message {
+impl NetlinkMessage {
     /// A request of type `ty` with `flags` (NLM_F_REQUEST is always set) and the family's own header.
-    pub fn new(ty: u16, flags: u16, family_header: &[u8]) -> Message {
+    pub fn new(ty: u16, flags: u16, family_header: &[u8]) -> NetlinkMessage {
         let mut bytes = vec![0; HEADER];
         put(&mut bytes, 4, &ty.to_ne_bytes());
         put(&mut bytes, 6, &(flags | libc::NLM_F_REQUEST as u16).to_ne_bytes());
         bytes.extend_from_slice(family_header);
-        let mut message = Message { bytes };
+        let mut message = NetlinkMessage { bytes };
         message.pad();
         message
     }
 
     /// Adds raw bytes (the header that some nests begin with).
-    pub fn raw(mut self, bytes: &[u8]) -> Message {
+    pub fn raw(mut self, bytes: &[u8]) -> NetlinkMessage {
         self.bytes.extend_from_slice(bytes);
         self.pad();
         self
     }
 
     /// Adds an attribute.
-    pub fn attr(mut self, ty: u16, value: &[u8]) -> Message {
+    pub fn attr(mut self, ty: u16, value: &[u8]) -> NetlinkMessage {
         let len = (4 + value.len()) as u16;
         self.bytes.extend_from_slice(&len.to_ne_bytes());
         self.bytes.extend_from_slice(&ty.to_ne_bytes());
@@ -45,24 +45,24 @@ impl Message {
     }
 
     /// Adds a 32-bit attribute, host order.
-    pub fn attr_u32(self, ty: u16, value: u32) -> Message {
+    pub fn attr_u32(self, ty: u16, value: u32) -> NetlinkMessage {
         self.attr(ty, &value.to_ne_bytes())
     }
 
     /// Adds a 64-bit attribute, host order.
-    pub fn attr_u64(self, ty: u16, value: u64) -> Message {
+    pub fn attr_u64(self, ty: u16, value: u64) -> NetlinkMessage {
         self.attr(ty, &value.to_ne_bytes())
     }
 
     /// Adds a string attribute with its terminating zero.
-    pub fn attr_str(self, ty: u16, value: &str) -> Message {
+    pub fn attr_str(self, ty: u16, value: &str) -> NetlinkMessage {
         let mut bytes = value.as_bytes().to_vec();
         bytes.push(0);
         self.attr(ty, &bytes)
     }
 
     /// Adds an attribute that holds what `fill` adds.
-    pub fn nest(mut self, ty: u16, fill: impl FnOnce(Message) -> Message) -> Message {
+    pub fn nest(mut self, ty: u16, fill: impl FnOnce(NetlinkMessage) -> NetlinkMessage) -> NetlinkMessage {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 2]);
         self.bytes.extend_from_slice(&(ty | NESTED).to_ne_bytes());
@@ -97,7 +97,7 @@ const fn align(len: usize) -> usize {
 
 /// One message as received.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct MessageView<'a> {
     /// Type.
     pub ty: u16,
     /// Flags.
@@ -110,26 +110,26 @@ pub struct View<'a> {
 
 /// The messages of one datagram.
 #[derive(Clone, Debug)]
-pub struct Messages<'a> {
+pub struct NetlinkMessages<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Messages<'a> {
+impl<'a> NetlinkMessages<'a> {
     /// Over the bytes of a datagram.
-    pub fn new(datagram: &'a [u8]) -> Messages<'a> {
-        Messages { rest: datagram }
+    pub fn new(datagram: &'a [u8]) -> NetlinkMessages<'a> {
+        NetlinkMessages { rest: datagram }
     }
 }
 
-impl<'a> Iterator for Messages<'a> {
-    type Item = View<'a>;
+impl<'a> Iterator for NetlinkMessages<'a> {
+    type Item = MessageView<'a>;
 
-    fn next(&mut self) -> Option<View<'a>> {
+    fn next(&mut self) -> Option<MessageView<'a>> {
         let len = u32_at(self.rest, 0)? as usize;
         if len < HEADER || len > self.rest.len() {
             return None;
         }
-        let view = View {
+        let view = MessageView {
             ty: u16_at(self.rest, 4)?,
             flags: u16_at(self.rest, 6)?,
             sequence: u32_at(self.rest, 8)?,
@@ -215,12 +215,12 @@ mod tests {
 
     #[test]
     fn what_is_built_is_read() {
-        let bytes = Message::new(16, 0, &[1, 2, 3])
+        let bytes = NetlinkMessage::new(16, 0, &[1, 2, 3])
             .attr_u32(5, 77)
             .nest(9, |m| m.attr_str(1, "veth").attr(2, &[7]))
             .attr_u64(6, 1 << 40)
             .finish(3, libc::NLM_F_ACK as u16);
-        let view = Messages::new(&bytes).next().expect("one message");
+        let view = NetlinkMessages::new(&bytes).next().expect("one message");
         assert_eq!((view.ty, view.sequence), (16, 3));
         assert_eq!(view.flags, (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16);
         let attributes = Attributes::after(view.body, 3);
@@ -234,9 +234,9 @@ mod tests {
     #[test]
     fn any_bytes_end_the_iteration() {
         // Every truncation of a real message, and every byte of it replaced by the two extremes.
-        let good = Message::new(20, 0, &[0; 20]).attr_u32(1, 1).nest(2, |m| m.attr_str(1, "htb")).finish(1, 0);
+        let good = NetlinkMessage::new(20, 0, &[0; 20]).attr_u32(1, 1).nest(2, |m| m.attr_str(1, "htb")).finish(1, 0);
         let walk = |bytes: &[u8]| {
-            for view in Messages::new(bytes) {
+            for view in NetlinkMessages::new(bytes) {
                 let inside = Attributes::after(view.body, 20);
                 for (ty, value) in inside {
                     let _ = (inside.u32(ty), inside.u64(ty), inside.string(ty), value.len());

@@ -4,7 +4,7 @@
 //! it hold a place for a packet that never comes, and for IPv6 it looks the group up without the sender.
 
 use super::addr::ip;
-use super::message::{Attributes, Message};
+use super::message::{Attributes, NetlinkMessage};
 use super::route::next_hops;
 use super::socket::{Reply, Result, Socket};
 use std::net::IpAddr;
@@ -35,7 +35,8 @@ impl Socket {
         for family in FAMILIES {
             let mut header = [0; HEADER];
             header[0] = family;
-            let replies = self.dump("list the multicast routes", Message::new(libc::RTM_GETROUTE, 0, &header))?;
+            let replies =
+                self.dump("list the multicast routes", NetlinkMessage::new(libc::RTM_GETROUTE, 0, &header))?;
             // A kernel without the family answers with the routes of all others.
             all.extend(replies.iter().filter(|reply| reply.body.first() == Some(&family)).filter_map(route));
         }

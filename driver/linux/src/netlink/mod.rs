@@ -22,5 +22,5 @@ pub mod tc;
 #[cfg(test)]
 mod total;
 
-pub use message::{Attributes, Message};
+pub use message::{Attributes, NetlinkMessage};
 pub use socket::{Error, Socket};

@@ -1,7 +1,7 @@
 //! What a device's driver does for XDP: the generic netlink family `netdev` (Linux 6.3; `linux/netdev.h`). Read, never tried
 //! on the device: hanging a program there would stop what another has there.
 
-use super::message::{Attributes, Message, u16_at};
+use super::message::{Attributes, NetlinkMessage, u16_at};
 use super::socket::{Result, Socket};
 use terms::IfIndex;
 
@@ -46,8 +46,8 @@ impl Netdev {
     pub fn open() -> Result<Netdev> {
         const WHAT: &str = "find the netlink family netdev";
         let mut socket = Socket::generic()?;
-        let ask =
-            Message::new(GENL_ID_CTRL, 0, &[CTRL_CMD_GETFAMILY, 1, 0, 0]).attr_str(CTRL_ATTR_FAMILY_NAME, "netdev");
+        let ask = NetlinkMessage::new(GENL_ID_CTRL, 0, &[CTRL_CMD_GETFAMILY, 1, 0, 0])
+            .attr_str(CTRL_ATTR_FAMILY_NAME, "netdev");
         let answer = socket.get(WHAT, ask)?;
         let number = Attributes::after(&answer.body, HEADER).get(CTRL_ATTR_FAMILY_ID).and_then(|id| u16_at(id, 0));
         let family = number.ok_or(super::socket::Error::strange(WHAT))?;
@@ -59,7 +59,8 @@ impl Netdev {
     /// # Errors
     /// No such device.
     pub fn xdp_features(&mut self, index: IfIndex) -> Result<XdpFeatures> {
-        let ask = Message::new(self.family, 0, &[NETDEV_CMD_DEV_GET, 1, 0, 0]).attr_u32(NETDEV_A_DEV_IFINDEX, index.0);
+        let ask =
+            NetlinkMessage::new(self.family, 0, &[NETDEV_CMD_DEV_GET, 1, 0, 0]).attr_u32(NETDEV_A_DEV_IFINDEX, index.0);
         let answer = self.socket.get("ask what a device does for XDP", ask)?;
         Ok(XdpFeatures(Attributes::after(&answer.body, HEADER).u64(NETDEV_A_DEV_XDP_FEATURES).unwrap_or(0)))
     }

@@ -1,10 +1,10 @@
 //! What others change: notices of links, addresses, routes and queueing disciplines (RFC 3549 section 2.2).
 //!
 //! A notice only says *that* something changed; the reader looks again. When the kernel had to drop notices
-//! (ENOBUFS) the answer is [`Notice::Lost`]: look at everything again.
+//! (ENOBUFS) the answer is [`NetlinkNotice::Lost`]: look at everything again.
 
 use super::addr::ip;
-use super::message::{Attributes, Messages, u32_at};
+use super::message::{Attributes, NetlinkMessages, u32_at};
 use super::socket::{Result, open_fd, receive};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -12,7 +12,7 @@ use terms::IfIndex;
 
 /// Something changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Notice {
+pub enum NetlinkNotice {
     /// A link came or changed (state, name, MTU).
     Link(IfIndex),
     /// A link went.
@@ -54,19 +54,19 @@ impl Notices {
     ///
     /// # Errors
     /// The socket broke.
-    pub fn take(&mut self) -> Result<Vec<Notice>> {
+    pub fn take(&mut self) -> Result<Vec<NetlinkNotice>> {
         let mut all = Vec::new();
         loop {
             let len = match receive(&self.fd, "read netlink notices", &mut self.buffer) {
                 Ok(len) => len,
                 Err(error) if error.errno == libc::EAGAIN => break,
                 Err(error) if error.errno == libc::ENOBUFS => {
-                    all.push(Notice::Lost);
+                    all.push(NetlinkNotice::Lost);
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            all.extend(Messages::new(&self.buffer[..len]).filter_map(|view| notice(view.ty, view.body)));
+            all.extend(NetlinkMessages::new(&self.buffer[..len]).filter_map(|view| notice(view.ty, view.body)));
         }
         all.sort_unstable();
         all.dedup();
@@ -98,15 +98,15 @@ fn network(body: &[u8]) -> Option<(IpAddr, u8)> {
     }
 }
 
-pub(super) fn notice(ty: u16, body: &[u8]) -> Option<Notice> {
+pub(super) fn notice(ty: u16, body: &[u8]) -> Option<NetlinkNotice> {
     // ifinfomsg, ifaddrmsg and tcmsg all have the interface index at byte 4.
     let index = IfIndex(u32_at(body, 4)?);
     match ty {
-        libc::RTM_NEWLINK => Some(Notice::Link(index)),
-        libc::RTM_DELLINK => Some(Notice::LinkGone(index)),
-        libc::RTM_NEWADDR | libc::RTM_DELADDR => Some(Notice::Address(index)),
-        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => Some(Notice::Route(network(body))),
-        libc::RTM_NEWQDISC | libc::RTM_DELQDISC => Some(Notice::Qdisc(index)),
+        libc::RTM_NEWLINK => Some(NetlinkNotice::Link(index)),
+        libc::RTM_DELLINK => Some(NetlinkNotice::LinkGone(index)),
+        libc::RTM_NEWADDR | libc::RTM_DELADDR => Some(NetlinkNotice::Address(index)),
+        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => Some(NetlinkNotice::Route(network(body))),
+        libc::RTM_NEWQDISC | libc::RTM_DELQDISC => Some(NetlinkNotice::Qdisc(index)),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Routes: RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE; and the look-up "which way would this packet go?".
 
 use super::addr::{family, ip, octets};
-use super::message::{Attributes, Message};
+use super::message::{Attributes, NetlinkMessage};
 use super::socket::{Error, Reply, Result, Socket};
 use std::net::IpAddr;
 use terms::IfIndex;
@@ -86,7 +86,7 @@ impl Socket {
         if src.is_some() {
             header[2] = header[1];
         }
-        let mut message = Message::new(libc::RTM_GETROUTE, 0, &header).attr(libc::RTA_DST, &bytes);
+        let mut message = NetlinkMessage::new(libc::RTM_GETROUTE, 0, &header).attr(libc::RTA_DST, &bytes);
         if let Some(src) = src {
             message = message.attr(libc::RTA_SRC, &octets(&src));
         }
@@ -105,7 +105,7 @@ fn no_way(errno: i32) -> bool {
     matches!(errno, libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES | libc::EINVAL | libc::ENOENT | libc::EAGAIN)
 }
 
-fn entry(ty: u16, flags: i32, route: &RouteEntry) -> Message {
+fn entry(ty: u16, flags: i32, route: &RouteEntry) -> NetlinkMessage {
     let mut header = [0; HEADER];
     header[0] = family(&route.dst);
     header[1] = route.prefix;
@@ -116,7 +116,7 @@ fn entry(ty: u16, flags: i32, route: &RouteEntry) -> Message {
         _ => libc::RT_SCOPE_UNIVERSE,
     };
     header[7] = libc::RTN_UNICAST;
-    let mut message = Message::new(ty, flags as u16, &header);
+    let mut message = NetlinkMessage::new(ty, flags as u16, &header);
     if route.prefix != 0 {
         message = message.attr(libc::RTA_DST, &octets(&route.dst));
     }

@@ -4,7 +4,7 @@
 //! the kernel interrupted (NLM_F_DUMP_INTR) or that overran (ENOBUFS) are begun again. Errors carry the kernel's
 //! own sentence (extended acknowledgement) where it gives one.
 
-use super::message::{Attributes, HEADER, Message, Messages, u32_at};
+use super::message::{Attributes, HEADER, NetlinkMessage, NetlinkMessages, u32_at};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use terms::Fault;
@@ -110,18 +110,18 @@ impl Socket {
     }
 
     /// Sends a request and waits for its acknowledgement.
-    pub fn request(&mut self, what: &'static str, message: Message) -> Result<()> {
+    pub fn request(&mut self, what: &'static str, message: NetlinkMessage) -> Result<()> {
         self.exchange(what, message, libc::NLM_F_ACK as u16).map(|_| ())
     }
 
     /// Sends a request that is answered by one message, such as RTM_GETROUTE.
-    pub fn get(&mut self, what: &'static str, message: Message) -> Result<Reply> {
+    pub fn get(&mut self, what: &'static str, message: NetlinkMessage) -> Result<Reply> {
         let replies = self.exchange(what, message, libc::NLM_F_ACK as u16)?;
         replies.into_iter().next().ok_or(Error { what, errno: libc::ENOENT, text: None })
     }
 
     /// Sends a request and collects all messages of the answer. An interrupted dump is begun again.
-    pub fn dump(&mut self, what: &'static str, message: Message) -> Result<Vec<Reply>> {
+    pub fn dump(&mut self, what: &'static str, message: NetlinkMessage) -> Result<Vec<Reply>> {
         for _ in 0..DUMP_TRIES {
             let sequence = self.send(what, message.clone(), (libc::NLM_F_DUMP | libc::NLM_F_ACK) as u16)?;
             let mut replies = Vec::new();
@@ -135,14 +135,14 @@ impl Socket {
         Err(Error { what, errno: libc::EBUSY, text: Some("the dump was interrupted every time".into()) })
     }
 
-    fn exchange(&mut self, what: &'static str, message: Message, flags: u16) -> Result<Vec<Reply>> {
+    fn exchange(&mut self, what: &'static str, message: NetlinkMessage, flags: u16) -> Result<Vec<Reply>> {
         let sequence = self.send(what, message, flags)?;
         let mut replies = Vec::new();
         self.collect(what, sequence, false, &mut replies)?;
         Ok(replies)
     }
 
-    fn send(&mut self, what: &'static str, message: Message, flags: u16) -> Result<u32> {
+    fn send(&mut self, what: &'static str, message: NetlinkMessage, flags: u16) -> Result<u32> {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         let bytes = message.finish(self.sequence, flags);
         loop {
@@ -163,7 +163,7 @@ impl Socket {
         let mut interrupted = false;
         loop {
             let len = receive(&self.fd, what, &mut self.buffer)?;
-            for view in Messages::new(&self.buffer[..len]) {
+            for view in NetlinkMessages::new(&self.buffer[..len]) {
                 if view.sequence != sequence {
                     continue; // the rest of an answer that was given up
                 }

@@ -1,7 +1,7 @@
 //! Whatever a kernel answers, reading it gives a value or nothing: every reader against every truncation and every
 //! changed byte of an answer as this kernel gives it.
 
-use super::message::Message;
+use super::message::NetlinkMessage;
 use super::socket::Reply;
 use super::tc::{class, filter, qdisc};
 use super::{addr, link, notice, route, socket};
@@ -10,37 +10,38 @@ use super::{addr, link, notice, route, socket};
 type Reader = fn(&Reply) -> bool;
 
 /// The body of a message that is built like a request: family header and attributes.
-fn reply(ty: u16, header: usize, fill: impl FnOnce(Message) -> Message) -> Reply {
+fn reply(ty: u16, header: usize, fill: impl FnOnce(NetlinkMessage) -> NetlinkMessage) -> Reply {
     let mut head = vec![0; header];
     head[4] = 7; // the interface, where there is one
-    let bytes = fill(Message::new(ty, 0, &head)).finish(1, 0);
+    let bytes = fill(NetlinkMessage::new(ty, 0, &head)).finish(1, 0);
     Reply { ty, body: bytes[super::message::HEADER..].to_vec() }
 }
 
-fn stats(m: Message) -> Message {
+fn stats(m: NetlinkMessage) -> NetlinkMessage {
     m.nest(7, |m| m.attr(1, &[3; 12]).attr(3, &[4; 20]).attr_u64(8, 9))
 }
 
 fn answers() -> Vec<(Reply, Reader)> {
-    let veth = |m: Message| {
+    let veth = |m: NetlinkMessage| {
         m.attr_str(libc::IFLA_IFNAME, "a0")
             .attr_u32(libc::IFLA_MTU, 1500)
             .attr(libc::IFLA_ADDRESS, &[2; 6])
             .nest(libc::IFLA_LINKINFO, |m| m.attr_str(1, "veth"))
     };
-    let way = |m: Message| {
+    let way = |m: NetlinkMessage| {
         m.attr(libc::RTA_DST, &[10, 0, 0, 1])
             .attr_u32(libc::RTA_OIF, 7)
             .attr(libc::RTA_GATEWAY, &[10, 0, 0, 2])
             .attr(libc::RTA_PREFSRC, &[10, 0, 0, 3])
     };
-    let tree = |m: Message| m.attr(libc::RTA_MULTIPATH, &[[8, 0, 0, 0, 7, 0, 0, 0], [8, 0, 0, 0, 9, 0, 0, 0]].concat());
-    let root = |m: Message| stats(m.attr_str(1, "htb").nest(2, |m| m.attr(2, &[5; 20])));
-    let fifo = |m: Message| stats(m.attr_str(1, "pfifo").attr_u32(2, 100));
-    let htb = |m: Message| {
+    let tree =
+        |m: NetlinkMessage| m.attr(libc::RTA_MULTIPATH, &[[8, 0, 0, 0, 7, 0, 0, 0], [8, 0, 0, 0, 9, 0, 0, 0]].concat());
+    let root = |m: NetlinkMessage| stats(m.attr_str(1, "htb").nest(2, |m| m.attr(2, &[5; 20])));
+    let fifo = |m: NetlinkMessage| stats(m.attr_str(1, "pfifo").attr_u32(2, 100));
+    let htb = |m: NetlinkMessage| {
         stats(m.attr_str(1, "htb").nest(2, |m| m.attr(1, &[6; 44]).attr_u64(6, 1 << 40).attr_u64(7, 1 << 41)))
     };
-    let bpf = |m: Message| m.attr_str(1, "bpf").nest(2, |m| m.attr_u32(11, 5));
+    let bpf = |m: NetlinkMessage| m.attr_str(1, "bpf").nest(2, |m| m.attr_u32(11, 5));
     let unicast = |mut reply: Reply, kind: u8| {
         reply.body[7] = kind;
         reply

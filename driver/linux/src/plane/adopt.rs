@@ -1,10 +1,10 @@
 //! Looking at what is there: at start, after a failure, and now and then.
 
-use super::port::{Port, Seen};
+use super::port::{ClassReadback, KernelPort};
 use super::write::{Kernel, ROOT, Undo, Write, handle};
 use crate::bpf::entry::{RawFlow, RawKey, RawKinds};
-use crate::netlink::link::Link;
-use crate::netlink::tc::Handle;
+use crate::netlink::link::LinkState;
+use crate::netlink::tc::TcHandle;
 use std::collections::{BTreeMap, BTreeSet};
 use terms::{Fault, IfIndex};
 use traffic::plan::ClassId;
@@ -32,10 +32,10 @@ impl Kernel {
     }
 
     /// Looks at one interface again; its flows are what they were believed to be, which nobody else can change.
-    pub fn look_again(&mut self, oif: IfIndex) -> Result<Port, Fault> {
+    pub fn look_again(&mut self, oif: IfIndex) -> Result<KernelPort, Fault> {
         let mut port = match self.socket.link_by_index(oif) {
             Ok(link) => self.look(&link)?,
-            Err(error) if error.is_absent() => Port::default(),
+            Err(error) if error.is_absent() => KernelPort::default(),
             Err(error) => return Err(error.into()),
         };
         if let Some(old) = self.ports.get(&oif) {
@@ -51,23 +51,24 @@ impl Kernel {
     }
 
     /// Root, classes and queues of one interface.
-    fn look(&mut self, link: &Link) -> Result<Port, Fault> {
+    fn look(&mut self, link: &LinkState) -> Result<KernelPort, Fault> {
         let attached = self.table.is_attached(&mut self.socket, link.index);
         let masks = self.table.masks().is_attached(&mut self.socket, link.index);
-        let mut port = Port { header: link.header_len(), mtu: link.mtu, attached, masks, ..Port::default() };
+        let mut port =
+            KernelPort { header: link.header_len(), mtu: link.mtu, attached, masks, ..KernelPort::default() };
         port.root = self.socket.root_qdisc(link.index)?.is_some_and(|root| root.handle == ROOT);
         if !port.root {
             return Ok(port);
         }
         for class in self.socket.classes(link.index)? {
             let id = ClassId(class.handle.minor());
-            let parent = if id == ClassId::LINK { Handle::ROOT } else { handle(ClassId::LINK) };
+            let parent = if id == ClassId::LINK { TcHandle::ROOT } else { handle(ClassId::LINK) };
             let htb = class.htb.filter(|_| class.parent == parent);
-            port.classes.insert(id, Seen { htb, queue: None });
+            port.classes.insert(id, ClassReadback { htb, queue: None });
         }
         for qdisc in self.socket.qdiscs(link.index)? {
             let id = ClassId(qdisc.parent.minor());
-            let ours = qdisc.parent == handle(id) && qdisc.handle == Handle::new(id.0, 0);
+            let ours = qdisc.parent == handle(id) && qdisc.handle == TcHandle::new(id.0, 0);
             if let Some(seen) = port.classes.get_mut(&id).filter(|_| ours) {
                 seen.queue = Some(qdisc.discipline);
             }
@@ -108,7 +109,7 @@ impl Kernel {
     /// The list of shapes, and the program that reads it, where flows of prefixes were found and nowhere else.
     fn adopt_shapes(&mut self) -> Result<(), Fault> {
         let ports = &self.ports;
-        let masked = |oif| ports.get(&oif).is_some_and(|port: &Port| !port.shapes.is_empty());
+        let masked = |oif| ports.get(&oif).is_some_and(|port: &KernelPort| !port.shapes.is_empty());
         self.table.masks_mut().keep_only(&mut self.socket, masked)?;
         for (&oif, port) in &mut self.ports {
             let masks = self.table.masks_mut();
@@ -141,7 +142,7 @@ impl Kernel {
 }
 
 /// Whether the flow's slot is nobody's yet, or that of the bucket which it shares.
-fn has_slot(port: &Port, flow: &RawFlow, used: &mut BTreeSet<u32>) -> bool {
+fn has_slot(port: &KernelPort, flow: &RawFlow, used: &mut BTreeSet<u32>) -> bool {
     match flow.shared().and_then(|id| port.shared.get(&id)) {
         Some((slot, _)) => *slot == flow.slot,
         None => used.insert(flow.slot),
@@ -149,7 +150,7 @@ fn has_slot(port: &Port, flow: &RawFlow, used: &mut BTreeSet<u32>) -> bool {
 }
 
 /// Classes of one flow that no flow names: a stop between two writes left them.
-fn strays(oif: IfIndex, port: &Port) -> Vec<(IfIndex, ClassId)> {
+fn strays(oif: IfIndex, port: &KernelPort) -> Vec<(IfIndex, ClassId)> {
     let own: BTreeMap<_, _> = port.classes.range(ClassId::FIRST_OWN..).collect();
     own.into_keys().filter(|id| !port.users.contains_key(id)).map(|id| (oif, *id)).collect()
 }

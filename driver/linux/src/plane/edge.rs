@@ -1,12 +1,12 @@
 //! Edges in the kernel: what an operation still needs there, its writes, and what a restart finds.
 
-use super::Measured;
-use super::port::{EdgePort, Port};
+use super::PlaneCounters;
+use super::port::{EdgePort, KernelPort};
 use super::slots::Slots;
 use super::write::{Kernel, Undo, Write, confirmed};
 use crate::bpf::edge::{MAX_RULES, RawRule, RawRuleKey};
 use crate::bpf::{EdgeTable, Hook};
-use crate::netlink::link::Link;
+use crate::netlink::link::LinkState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use terms::{Fault, IfIndex};
@@ -179,7 +179,7 @@ impl Kernel {
 
     /// Edges and rules that an earlier agent left; those of interfaces that have gone, and those that no program
     /// carries out, are removed.
-    pub fn read_edges(&mut self, links: &[Link]) -> Result<(), Fault> {
+    pub fn read_edges(&mut self, links: &[LinkState]) -> Result<(), Fault> {
         let Some(table) = &mut self.edges.table else { return Ok(()) };
         let mut found: BTreeMap<EdgeAt, EdgePort> = BTreeMap::new();
         for at in table.edges()? {
@@ -217,7 +217,7 @@ impl Kernel {
     }
 
     /// Looks again whether the edges of an interface are what they are believed to be.
-    pub fn look_at_edges(&mut self, oif: IfIndex, port: &mut Port) {
+    pub fn look_at_edges(&mut self, oif: IfIndex, port: &mut KernelPort) {
         let Some(table) = &self.edges.table else { return };
         for (&side, edge) in &mut port.edges {
             edge.attached = table.is_attached(&mut self.socket, EdgeAt { interface: oif, side });
@@ -239,7 +239,7 @@ impl Kernel {
     }
 
     /// The counters of every edge.
-    pub fn count_edges(&self, all: &mut Measured) -> Result<(), Fault> {
+    pub fn count_edges(&self, all: &mut PlaneCounters) -> Result<(), Fault> {
         let Some(table) = &self.edges.table else { return Ok(()) };
         for (at, edge) in edges(self) {
             all.stripped.insert(at, table.stripped(at)?);

@@ -25,15 +25,15 @@
 mod adopt;
 pub mod compile;
 mod edge;
-mod fuse;
+mod fault_injection;
 mod port;
 mod reconcile;
 mod slots;
 mod steps;
 mod write;
 
-pub use fuse::Fuse;
-pub use reconcile::Drift;
+pub use fault_injection::FaultInjection;
+pub use reconcile::PlaneDrift;
 pub use write::ROOT;
 
 use crate::bpf::entry::RawKinds;
@@ -56,7 +56,7 @@ pub struct KernelPlane {
 
 /// What the plane measures, all at one go.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Measured {
+pub struct PlaneCounters {
     /// Per class; over: dropped by its queue. Bytes of the link.
     pub classes: BTreeMap<(IfIndex, ClassId), Counters>,
     /// Per flow; over: in excess of its bucket. IP bytes.
@@ -87,7 +87,8 @@ impl KernelPlane {
         let socket = Socket::open()?;
         let kinds = RawKinds::default();
         let edges = edge::Edges::find(state_dir, hook)?;
-        let mut kernel = Kernel { socket, table, ports: BTreeMap::new(), slots, kinds, edges, fuse: Fuse::None };
+        let mut kernel =
+            Kernel { socket, table, ports: BTreeMap::new(), slots, kinds, edges, fuse: FaultInjection::None };
         kernel.look_at_all()?;
         let told = plan(&kernel);
         Ok(KernelPlane { kernel, told })
@@ -154,8 +155,8 @@ impl KernelPlane {
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn counters(&mut self) -> Result<Measured, Fault> {
-        let mut all = Measured::default();
+    pub fn counters(&mut self) -> Result<PlaneCounters, Fault> {
+        let mut all = PlaneCounters::default();
         for (&oif, port) in self.kernel.ports.iter().filter(|(_, port)| port.root) {
             for class in self.kernel.socket.classes(oif)? {
                 let counted = counters_of(&class.stats);
@@ -210,7 +211,7 @@ impl KernelPlane {
     }
 
     /// Sets a fault drill.
-    pub fn rig(&mut self, fuse: Fuse) {
+    pub fn rig(&mut self, fuse: FaultInjection) {
         self.kernel.fuse = fuse;
     }
 }

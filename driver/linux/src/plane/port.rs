@@ -13,7 +13,7 @@ use traffic::shapes::Shapes;
 
 /// A class as seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct ClassReadback {
     /// `None`: it hangs in the wrong place and must go before it can come.
     pub htb: Option<HtbClass>,
     /// Its queue; `None`: the kernel's default, or it has children.
@@ -22,7 +22,7 @@ pub struct Seen {
 
 /// What is there.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Port {
+pub struct KernelPort {
     /// Bytes of link header that the kernel counts with each packet.
     pub header: u32,
     /// MTU of the interface.
@@ -32,7 +32,7 @@ pub struct Port {
     /// Whether the flow program hangs at the egress.
     pub attached: bool,
     /// Every class, the link's too.
-    pub classes: BTreeMap<ClassId, Seen>,
+    pub classes: BTreeMap<ClassId, ClassReadback>,
     /// What they were told.
     pub records: BTreeMap<ClassId, ClassRecord>,
     /// Every flow.
@@ -58,7 +58,7 @@ pub struct EdgePort {
     pub rules: BTreeMap<MultiField, RawRule>,
 }
 
-impl Port {
+impl KernelPort {
     /// Notes a flow.
     pub fn put_flow(&mut self, key: FlowKey, flow: RawFlow) {
         self.remove_flow(&key);
@@ -137,7 +137,7 @@ impl Port {
         if now.zip(rate).is_some_and(|(now, rate)| rate <= now) {
             return Ok(());
         }
-        let of = |(key, seen): (&ClassId, &Seen)| match (*key == id, rate, seen.htb) {
+        let of = |(key, seen): (&ClassId, &ClassReadback)| match (*key == id, rate, seen.htb) {
             (true, Some(rate), _) => rate,
             (_, _, Some(htb)) if *key != ClassId::LINK => htb.rate,
             _ => 0,

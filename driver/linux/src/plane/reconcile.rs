@@ -1,15 +1,15 @@
 //! Coming back to what was told after others changed it: look, compare, mend by difference; never fight.
 
 use super::KernelPlane;
-use super::port::Port;
-use crate::netlink::tc::Handle;
+use super::port::KernelPort;
+use crate::netlink::tc::TcHandle;
 use terms::{Fault, IfIndex};
 use traffic::edge::EdgeAt;
 use traffic::plan::{ClassId, ClassSpec, LinkPlan, PlanOp};
 
 /// Something that others did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Drift {
+pub enum PlaneDrift {
     /// Our root, classes or queues had been changed or removed; they are as told again. Counters of what had been
     /// removed begin at zero.
     Mended(IfIndex),
@@ -24,7 +24,7 @@ impl KernelPlane {
     ///
     /// # Errors
     /// The kernel does not answer, or refuses the mending.
-    pub fn reconcile(&mut self) -> Result<Vec<Drift>, Fault> {
+    pub fn reconcile(&mut self) -> Result<Vec<PlaneDrift>, Fault> {
         let mut all = Vec::new();
         for oif in self.told.links.keys().copied().collect::<Vec<_>>() {
             all.extend(self.reconcile_one(oif)?);
@@ -35,11 +35,11 @@ impl KernelPlane {
         Ok(all)
     }
 
-    fn reconcile_edge(&mut self, at: EdgeAt) -> Result<Option<Drift>, Fault> {
+    fn reconcile_edge(&mut self, at: EdgeAt) -> Result<Option<PlaneDrift>, Fault> {
         let oif = at.interface;
         match self.kernel.socket.link_by_index(oif) {
             Ok(_) => {}
-            Err(error) if error.is_absent() => return Ok(Some(Drift::Gone(oif))),
+            Err(error) if error.is_absent() => return Ok(Some(PlaneDrift::Gone(oif))),
             Err(error) => return Err(error.into()),
         }
         let port = self.kernel.look_again(oif)?;
@@ -52,18 +52,18 @@ impl KernelPlane {
         let mut ops = vec![PlanOp::Edge { at }];
         ops.extend(rules.map(|(&fields, &rule)| PlanOp::Rule { at, fields, rule }));
         self.apply(&ops)?;
-        Ok(Some(Drift::Mended(oif)))
+        Ok(Some(PlaneDrift::Mended(oif)))
     }
 
-    fn reconcile_one(&mut self, oif: IfIndex) -> Result<Option<Drift>, Fault> {
+    fn reconcile_one(&mut self, oif: IfIndex) -> Result<Option<PlaneDrift>, Fault> {
         let Some(told) = self.told.links.get(&oif).cloned() else { return Ok(None) };
         let root = match self.kernel.socket.root_qdisc(oif) {
             Ok(root) => root,
-            Err(error) if error.is_absent() => return Ok(Some(Drift::Gone(oif))),
+            Err(error) if error.is_absent() => return Ok(Some(PlaneDrift::Gone(oif))),
             Err(error) => return Err(error.into()),
         };
-        if root.is_some_and(|root| root.handle != Handle::NONE && root.handle != super::write::ROOT) {
-            return Ok(Some(Drift::Foreign(oif)));
+        if root.is_some_and(|root| root.handle != TcHandle::NONE && root.handle != super::write::ROOT) {
+            return Ok(Some(PlaneDrift::Foreign(oif)));
         }
         let seen = self.kernel.look_again(oif)?;
         self.kernel.ports.insert(oif, seen.clone());
@@ -75,7 +75,7 @@ impl KernelPlane {
         }
         ops.extend(shrinking_first(oif, &told, &seen));
         self.apply(&ops)?;
-        Ok(Some(Drift::Mended(oif)))
+        Ok(Some(PlaneDrift::Mended(oif)))
     }
 }
 
@@ -89,7 +89,7 @@ fn same(seen: &LinkPlan, told: &LinkPlan) -> bool {
 }
 
 /// The operations that tell the whole of `told` again, those that lower a class's rate first.
-fn shrinking_first(oif: IfIndex, told: &LinkPlan, seen: &Port) -> Vec<PlanOp> {
+fn shrinking_first(oif: IfIndex, told: &LinkPlan, seen: &KernelPort) -> Vec<PlanOp> {
     let lowers = |id: &ClassId, spec: &ClassSpec| {
         let there = seen.classes.get(id).and_then(|seen| seen.htb);
         there.is_some_and(|htb| spec.real_time.map_or(0, |curve| curve.m2.as_bps() / 8) < htb.rate)

@@ -1,10 +1,10 @@
 //! From one operation of a plan to the writes that it still needs, given what is there.
 
 use super::compile::{self, Compiled};
-use super::port::{Port, Seen};
+use super::port::{ClassReadback, KernelPort};
 use super::write::{Kernel, Write};
 use crate::bpf::entry::{self, MAJOR, RawFlow};
-use crate::netlink::tc::Handle;
+use crate::netlink::tc::TcHandle;
 use crate::netlink::tc::qdisc::Discipline;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -52,7 +52,7 @@ impl Kernel {
         let about = self.socket.link_by_index(oif)?;
         if !self.port(oif).root {
             let there = self.socket.root_qdisc(oif)?;
-            if there.is_some_and(|root| root.handle != Handle::NONE) {
+            if there.is_some_and(|root| root.handle != TcHandle::NONE) {
                 let what =
                     "another program's root qdisc is on the interface; remove it first (tc qdisc del dev IF root)";
                 return Err(Fault { what, code: libc::EBUSY });
@@ -106,7 +106,7 @@ impl Kernel {
     }
 }
 
-fn set_class(port: &Port, class: ClassId, spec: &ClassSpec) -> Result<Vec<Write>, Fault> {
+fn set_class(port: &KernelPort, class: ClassId, spec: &ClassSpec) -> Result<Vec<Write>, Fault> {
     let link = link_of(port)?;
     if class <= ClassId::LINK || class.0 == MAJOR || class.0 == u16::MAX {
         return Err(Fault { what: "no class can have this number", code: 0 });
@@ -116,7 +116,7 @@ fn set_class(port: &Port, class: ClassId, spec: &ClassSpec) -> Result<Vec<Write>
     Ok(class_writes(port, class, &compiled, entry::class_record(spec)))
 }
 
-fn drop_class(port: &Port, class: ClassId) -> Result<Vec<Write>, Fault> {
+fn drop_class(port: &KernelPort, class: ClassId) -> Result<Vec<Write>, Fault> {
     if class <= ClassId::BEST_EFFORT {
         return Err(Fault { what: "the link's and the best-effort class stay as long as the link", code: 0 });
     }
@@ -133,7 +133,7 @@ fn drop_class(port: &Port, class: ClassId) -> Result<Vec<Write>, Fault> {
     Ok(writes)
 }
 
-fn set_flow(port: &Port, key: FlowKey, entry: FlowSpecEntry) -> Result<Vec<Write>, Fault> {
+fn set_flow(port: &KernelPort, key: FlowKey, entry: FlowSpecEntry) -> Result<Vec<Write>, Fault> {
     link_of(port)?;
     if !port.classes.contains_key(&entry.class) || entry.class == ClassId::LINK {
         return Err(Fault { what: "the flow's class is not there", code: libc::ENOENT });
@@ -150,23 +150,25 @@ fn set_flow(port: &Port, key: FlowKey, entry: FlowSpecEntry) -> Result<Vec<Write
     Ok(if port.flows.get(&key) == Some(&new) { vec![] } else { vec![Write::Flow(key, Some(new))] })
 }
 
-fn link_of(port: &Port) -> Result<LinkSpec, Fault> {
+fn link_of(port: &KernelPort) -> Result<LinkSpec, Fault> {
     let what = "the interface has no root of ours";
     port.link().filter(|_| port.root).ok_or(Fault { what, code: libc::ENODEV })
 }
 
 /// The writes between what is seen of a class and what it shall be; none if nothing differs.
-fn class_writes(port: &Port, class: ClassId, wanted: &Compiled, record: [u8; entry::CLASS_RECORD]) -> Vec<Write> {
+fn class_writes(port: &KernelPort, class: ClassId, wanted: &Compiled, record: [u8; entry::CLASS_RECORD]) -> Vec<Write> {
     let mut writes = Vec::new();
     let seen = port.classes.get(&class);
     let mut queue = seen.and_then(|seen| seen.queue.as_ref());
     match seen {
         None => writes.push(Write::AddClass(class, wanted.htb)),
-        Some(Seen { htb: None, .. }) => {
+        Some(ClassReadback { htb: None, .. }) => {
             queue = None;
             writes.extend([Write::RemoveClass(class), Write::AddClass(class, wanted.htb)]);
         }
-        Some(Seen { htb: Some(htb), .. }) if *htb != wanted.htb => writes.push(Write::ChangeClass(class, wanted.htb)),
+        Some(ClassReadback { htb: Some(htb), .. }) if *htb != wanted.htb => {
+            writes.push(Write::ChangeClass(class, wanted.htb))
+        }
         Some(_) => {}
     }
     if let Some(wanted) = &wanted.queue {

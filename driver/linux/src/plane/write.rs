@@ -4,14 +4,14 @@
 //! nothing counts as done before it was looked at.
 
 use super::edge::Edges;
-use super::fuse::Fuse;
-use super::port::{Port, Seen};
+use super::fault_injection::FaultInjection;
+use super::port::{ClassReadback, KernelPort};
 use super::slots::Slots;
 use crate::bpf::FlowTable;
 use crate::bpf::edge::RawRule;
 use crate::bpf::entry::{ClassRecord, MAJOR, RawFlow, RawKey, RawKinds, RawState};
 use crate::netlink::Socket;
-use crate::netlink::tc::Handle;
+use crate::netlink::tc::TcHandle;
 use crate::netlink::tc::class::HtbClass;
 use crate::netlink::tc::qdisc::Discipline;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use traffic::edge::{EdgeRule, MultiField, Side};
 use traffic::plan::{ClassId, FlowSpecEntry};
 
 /// Our root qdisc, on every interface.
-pub const ROOT: Handle = Handle::new(MAJOR, 0);
+pub const ROOT: TcHandle = TcHandle::new(MAJOR, 0);
 /// Where what no flow entry names goes.
 pub const ROOT_QDISC: Discipline = Discipline::Htb { default: ClassId::BEST_EFFORT.0 };
 
@@ -75,7 +75,7 @@ pub struct Kernel {
     /// Program and maps.
     pub table: FlowTable,
     /// Every interface that is ours or was asked about.
-    pub ports: BTreeMap<IfIndex, Port>,
+    pub ports: BTreeMap<IfIndex, KernelPort>,
     /// Buckets that are free.
     pub slots: Slots,
     /// How many flows there are that are no whole five-tuple.
@@ -83,22 +83,22 @@ pub struct Kernel {
     /// What edges need, once there was one.
     pub edges: Edges,
     /// The fault drill.
-    pub fuse: Fuse,
+    pub fuse: FaultInjection,
 }
 
 /// A class's handle.
-pub fn handle(class: ClassId) -> Handle {
-    Handle::new(MAJOR, class.0)
+pub fn handle(class: ClassId) -> TcHandle {
+    TcHandle::new(MAJOR, class.0)
 }
 
-fn parent(class: ClassId) -> (Handle, Handle) {
+fn parent(class: ClassId) -> (TcHandle, TcHandle) {
     // As it is told, and as the kernel tells it.
-    if class == ClassId::LINK { (ROOT, Handle::ROOT) } else { (handle(ClassId::LINK), handle(ClassId::LINK)) }
+    if class == ClassId::LINK { (ROOT, TcHandle::ROOT) } else { (handle(ClassId::LINK), handle(ClassId::LINK)) }
 }
 
 /// The handle of a class's queue: its own number as major. A root of ours has no other.
-fn leaf(class: ClassId) -> Handle {
-    Handle::new(class.0, 0)
+fn leaf(class: ClassId) -> TcHandle {
+    TcHandle::new(class.0, 0)
 }
 
 impl Kernel {
@@ -150,27 +150,27 @@ impl Kernel {
     }
 
     /// What we believe of an interface.
-    pub fn port(&mut self, oif: IfIndex) -> &mut Port {
+    pub fn port(&mut self, oif: IfIndex) -> &mut KernelPort {
         self.ports.entry(oif).or_default()
     }
 
-    fn seen(&mut self, oif: IfIndex, class: ClassId) -> Result<&mut Seen, Fault> {
+    fn seen(&mut self, oif: IfIndex, class: ClassId) -> Result<&mut ClassReadback, Fault> {
         let absent = Fault { what: "the class is not there", code: libc::ENOENT };
         self.port(oif).classes.get_mut(&class).ok_or(absent)
     }
 
     fn add_root(&mut self, oif: IfIndex, undo: &mut Undo) -> Result<(), Fault> {
         self.fuse.spend()?;
-        self.socket.add_qdisc(oif, ROOT, Handle::ROOT, &ROOT_QDISC)?;
+        self.socket.add_qdisc(oif, ROOT, TcHandle::ROOT, &ROOT_QDISC)?;
         undo.push((oif, Write::RemoveRoot));
         self.port(oif).root = true;
         let found = self.socket.root_qdisc(oif)?;
-        confirmed(found.is_some_and(|q| (q.handle, q.parent, q.discipline) == (ROOT, Handle::ROOT, ROOT_QDISC)))
+        confirmed(found.is_some_and(|q| (q.handle, q.parent, q.discipline) == (ROOT, TcHandle::ROOT, ROOT_QDISC)))
     }
 
     fn remove_root(&mut self, oif: IfIndex, undo: &mut Undo) -> Result<(), Fault> {
         self.fuse.spend()?;
-        self.socket.delete_qdisc(oif, ROOT, Handle::ROOT)?;
+        self.socket.delete_qdisc(oif, ROOT, TcHandle::ROOT)?;
         let port = self.port(oif);
         port.root = false;
         // To be undone in this order: the root, the link, then class and queue by turns.
@@ -188,7 +188,7 @@ impl Kernel {
         self.fuse.spend()?;
         self.socket.add_class(oif, handle(class), parent(class).0, &htb)?;
         undo.push((oif, Write::RemoveClass(class)));
-        self.port(oif).classes.insert(class, Seen { htb: Some(htb), queue: None });
+        self.port(oif).classes.insert(class, ClassReadback { htb: Some(htb), queue: None });
         self.confirm_class(oif, class, &htb)
     }
 

@@ -2,7 +2,7 @@
 //! that have a reservation here always find the queue; of what is new, and of what neighbours say of no session, only so much
 //! waits at a time. A flood is dropped where it comes in, at the cost of whoever sends it.
 
-use super::Receiver;
+use super::MessageReceiver;
 use crate::boomerang::shared::{Shareable, Shared};
 use crate::bpf::{fault, refused};
 use aya::EbpfLoader;
@@ -45,8 +45,8 @@ unsafe impl Shareable for Settings {}
 // SAFETY: the same.
 unsafe impl Shareable for Page {}
 
-/// The filter of a [`Receiver`]'s sockets. They keep it when this is dropped.
-pub struct Gate {
+/// The filter of a [`MessageReceiver`]'s sockets. They keep it when this is dropped.
+pub struct IntakeFilter {
     settings: Shared<Settings>,
     pages: Shared<Page>,
     /// The sessions that are known, by their hash.
@@ -63,12 +63,12 @@ pub struct Dropped {
     pub rest: u64,
 }
 
-impl Gate {
+impl IntakeFilter {
     /// Puts it before the sockets of a receiver. `seed`: chance, so that nobody knows which sessions look alike.
     ///
     /// # Errors
     /// No right (CAP_BPF), or a kernel without what the program needs. The sockets are as before then.
-    pub fn before(receiver: &Receiver, seed: [u64; 2]) -> Result<Gate, Fault> {
+    pub fn before(receiver: &MessageReceiver, seed: [u64; 2]) -> Result<IntakeFilter, Fault> {
         let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| refused("load the sockets' filter", &error))?;
         let missing = || Fault { what: "the sockets' filter is not in its object", code: 0 };
         let program: &mut SocketFilter =
@@ -82,7 +82,7 @@ impl Gate {
         let map = fault("map the memory of the sockets' filter");
         let settings = Shared::<Settings>::map(settings.fd().as_fd(), 1).map_err(&map)?;
         let pages = Shared::<Page>::map(pages.fd().as_fd(), PAGES).map_err(&map)?;
-        let gate = Gate { settings, pages, known: HashSet::new(), seed };
+        let gate = IntakeFilter { settings, pages, known: HashSet::new(), seed };
         let set = gate.settings();
         set.seed.iter().zip(seed).for_each(|(place, word)| place.store(word, Relaxed));
         set.room.iter().zip(ROOM).for_each(|(place, room)| place.store(room, Relaxed));
@@ -131,7 +131,7 @@ impl Gate {
     }
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for IntakeFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gate")
             .field("known", &self.known.len())

@@ -8,9 +8,9 @@
 //!
 //! Other sockets send with an IP header of our own, because Path and PathTear keep the sender's source address.
 //!
-//! What waits in the kernel is chosen by a filter, the [`Gate`], so that a flood does not choose for us.
+//! What waits in the kernel is chosen by a filter, the [`IntakeFilter`], so that a flood does not choose for us.
 //!
-//! [`Receiver`] takes many messages by one system call and [`Sender`] gives many to one, both from buffers that are
+//! [`MessageReceiver`] takes many messages by one system call and [`MessageSender`] gives many to one, both from buffers that are
 //! used again: nothing is allocated per message.
 
 mod gate;
@@ -19,11 +19,11 @@ mod receiver;
 mod sender;
 mod whole;
 
-pub use gate::{Dropped, Gate, OBJECT as GATE};
-pub use receiver::Receiver;
-pub use sender::Sender;
+pub use gate::{Dropped, IntakeFilter, OBJECT as GATE};
+pub use receiver::MessageReceiver;
+pub use sender::MessageSender;
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use terms::IfIndex;
@@ -40,7 +40,7 @@ const QUEUE_BYTES: i32 = 8 << 20;
 
 /// A message as it came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Received<'a> {
+pub struct ReceivedMessage<'a> {
     /// Where.
     pub iif: IfIndex,
     /// IP source.
@@ -74,9 +74,9 @@ pub struct Outgoing<'a> {
 #[derive(Debug)]
 pub struct RsvpSockets {
     /// What comes in.
-    pub receiver: Receiver,
+    pub receiver: MessageReceiver,
     /// What goes out.
-    pub sender: Sender,
+    pub sender: MessageSender,
 }
 
 impl RsvpSockets {
@@ -84,15 +84,15 @@ impl RsvpSockets {
     ///
     /// # Errors
     /// CAP_NET_RAW is missing, or another option is not to be had.
-    pub fn open() -> Result<RsvpSockets, Failed> {
-        Ok(RsvpSockets { receiver: Receiver::open()?, sender: Sender::open()? })
+    pub fn open() -> Result<RsvpSockets, SystemError> {
+        Ok(RsvpSockets { receiver: MessageReceiver::open()?, sender: MessageSender::open()? })
     }
 
     /// Takes what has come, at most one batch, and shows each message to `each`. Returns whether there may be more.
     ///
     /// # Errors
     /// The kernel broke. What is no whole packet is passed over.
-    pub fn receive(&mut self, each: impl FnMut(Received<'_>)) -> Result<bool, Failed> {
+    pub fn receive(&mut self, each: impl FnMut(ReceivedMessage<'_>)) -> Result<bool, SystemError> {
         let more = self.receiver.fill()?;
         self.receiver.messages().for_each(each);
         Ok(more)
@@ -102,7 +102,7 @@ impl RsvpSockets {
     ///
     /// # Errors
     /// No route, too long for the interface (messages are never cut), or the interface's queue is full.
-    pub fn send(&mut self, message: &Outgoing<'_>) -> Result<(), Failed> {
+    pub fn send(&mut self, message: &Outgoing<'_>) -> Result<(), SystemError> {
         let mut failed = None;
         self.sender.push(message, |f| failed = Some(f));
         self.sender.flush(|f| failed = Some(f));

@@ -1,6 +1,6 @@
 //! Raw sockets, their options, and the ancillary data that names interfaces: raw(7), ip(7), ipv6(7), cmsg(3).
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use terms::IfIndex;
@@ -19,19 +19,19 @@ pub const IPV6_ROUTER_ALERT_ISOLATE: i32 = 30;
 const SK_MEMINFO_DROPS: usize = 8;
 
 /// A raw socket that never blocks.
-pub fn socket(family: i32, protocol: i32) -> Result<OwnedFd, Failed> {
+pub fn socket(family: i32, protocol: i32) -> Result<OwnedFd, SystemError> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::socket(family, kind, protocol) };
     if fd < 0 {
-        return Err(Failed::last("open a raw socket"));
+        return Err(SystemError::last("open a raw socket"));
     }
     // SAFETY: the kernel just gave us this descriptor and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// A raw IPv6 socket; `None` on a kernel without IPv6.
-pub fn socket_v6(protocol: i32) -> Result<Option<OwnedFd>, Failed> {
+pub fn socket_v6(protocol: i32) -> Result<Option<OwnedFd>, SystemError> {
     match socket(libc::AF_INET6, protocol) {
         Err(failed) if failed.code() == libc::EAFNOSUPPORT => Ok(None),
         other => other.map(Some),
@@ -39,18 +39,18 @@ pub fn socket_v6(protocol: i32) -> Result<Option<OwnedFd>, Failed> {
 }
 
 /// Sets an option that is a number.
-pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32, name: &str) -> Result<(), Failed> {
+pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32, name: &str) -> Result<(), SystemError> {
     set_bytes(socket, level, option, &value, name)
 }
 
 /// Sets an option of any plain type.
-pub fn set_bytes<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: &T, name: &str) -> Result<(), Failed> {
+pub fn set_bytes<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: &T, name: &str) -> Result<(), SystemError> {
     let size = size_of::<T>() as libc::socklen_t;
     let pointer = std::ptr::from_ref(value).cast();
     // SAFETY: the value is `size` bytes long and outlives the call.
     match unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, pointer, size) } {
         0 => Ok(()),
-        _ => Err(Failed::last(format!("set {name} on a raw socket"))),
+        _ => Err(SystemError::last(format!("set {name} on a raw socket"))),
     }
 }
 
@@ -141,21 +141,21 @@ fn put<T: Copy>(control: &mut Control, level: i32, kind: i32, value: T) -> usize
 /// An address of either family, as system calls take it.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub union Name {
+pub union SocketAddress {
     v4: libc::sockaddr_in,
     v6: libc::sockaddr_in6,
 }
 
-impl Name {
+impl SocketAddress {
     /// Of nobody.
-    pub fn none() -> Name {
+    pub fn none() -> SocketAddress {
         // SAFETY: all-zero is a valid value of both.
         unsafe { std::mem::zeroed() }
     }
 
     /// Of a host.
-    pub fn of(addr: IpAddr) -> Name {
-        let mut name = Name::none();
+    pub fn of(addr: IpAddr) -> SocketAddress {
+        let mut name = SocketAddress::none();
         match addr {
             IpAddr::V4(addr) => {
                 let sin_addr = libc::in_addr { s_addr: u32::from(addr).to_be() };

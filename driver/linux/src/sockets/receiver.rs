@@ -1,8 +1,8 @@
 //! Taking messages in: whole batches, from each socket in turn.
 
-use super::raw::{self, CONTROL, Control, IPV6_ROUTER_ALERT, IPV6_ROUTER_ALERT_ISOLATE, Name};
-use super::{BATCH, LARGEST, PROTOCOL_RSVP, QUEUE_BYTES, Received};
-use crate::error::Failed;
+use super::raw::{self, CONTROL, Control, IPV6_ROUTER_ALERT, IPV6_ROUTER_ALERT_ISOLATE, SocketAddress};
+use super::{BATCH, LARGEST, PROTOCOL_RSVP, QUEUE_BYTES, ReceivedMessage};
+use crate::error::SystemError;
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 /// The receiving half.
-pub struct Receiver {
+pub struct MessageReceiver {
     pub(super) sockets: Vec<(OwnedFd, Kind)>,
     /// Waits on all of them.
     any: OwnedFd,
@@ -47,12 +47,12 @@ struct Came {
     at: Range<usize>,
 }
 
-impl Receiver {
+impl MessageReceiver {
     /// Opens it in the network namespace of this thread.
     ///
     /// # Errors
     /// CAP_NET_RAW is missing, or another option is not to be had.
-    pub fn open() -> Result<Receiver, Failed> {
+    pub fn open() -> Result<MessageReceiver, SystemError> {
         let v4 = raw::socket(libc::AF_INET, PROTOCOL_RSVP.into())?;
         raw::set(&v4, libc::IPPROTO_IP, libc::IP_ROUTER_ALERT, 1, "IP_ROUTER_ALERT")?;
         raw::set(&v4, libc::IPPROTO_IP, libc::IP_PKTINFO, 1, "IP_PKTINFO")?;
@@ -75,14 +75,14 @@ impl Receiver {
         }
         let any = wait_on(sockets.iter().map(|(socket, _)| socket))?;
         let (short, long) = (vec![0; BATCH * STRIDE], vec![0; BATCH * LARGEST]);
-        Ok(Receiver { sockets, any, turn: 0, short, long, came: Vec::with_capacity(BATCH), unread: 0 })
+        Ok(MessageReceiver { sockets, any, turn: 0, short, long, came: Vec::with_capacity(BATCH), unread: 0 })
     }
 
     /// Takes one batch from the next socket that has something. Returns whether there may be more, here or there.
     ///
     /// # Errors
     /// The kernel broke.
-    pub fn fill(&mut self) -> Result<bool, Failed> {
+    pub fn fill(&mut self) -> Result<bool, SystemError> {
         self.came.clear();
         for offset in 0..self.sockets.len() {
             let turn = (self.turn + offset) % self.sockets.len();
@@ -94,11 +94,11 @@ impl Receiver {
         Ok(false)
     }
 
-    /// What the last [`Receiver::fill`] took. What is no whole packet, or carries something else, is passed over.
-    pub fn messages(&self) -> impl Iterator<Item = Received<'_>> {
+    /// What the last [`MessageReceiver::fill`] took. What is no whole packet, or carries something else, is passed over.
+    pub fn messages(&self) -> impl Iterator<Item = ReceivedMessage<'_>> {
         self.came.iter().map(|came| {
             let bytes = if came.long { &self.long[came.at.clone()] } else { &self.short[came.at.clone()] };
-            Received { iif: came.iif, src: came.src, dst: came.dst, ttl: came.ttl, bytes }
+            ReceivedMessage { iif: came.iif, src: came.src, dst: came.dst, ttl: came.ttl, bytes }
         })
     }
 
@@ -116,7 +116,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel says no; joining twice is no error.
-    pub fn join(&mut self, group: IpAddr, interface: IfIndex) -> Result<(), Failed> {
+    pub fn join(&mut self, group: IpAddr, interface: IfIndex) -> Result<(), SystemError> {
         self.membership(group, interface, libc::IP_ADD_MEMBERSHIP, libc::IPV6_ADD_MEMBERSHIP)
     }
 
@@ -124,13 +124,13 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel says no; leaving a group that was not joined is no error.
-    pub fn leave(&mut self, group: IpAddr, interface: IfIndex) -> Result<(), Failed> {
+    pub fn leave(&mut self, group: IpAddr, interface: IfIndex) -> Result<(), SystemError> {
         self.membership(group, interface, libc::IP_DROP_MEMBERSHIP, libc::IPV6_DROP_MEMBERSHIP)
     }
 
-    fn membership(&mut self, group: IpAddr, interface: IfIndex, v4: i32, v6: i32) -> Result<(), Failed> {
+    fn membership(&mut self, group: IpAddr, interface: IfIndex, v4: i32, v6: i32) -> Result<(), SystemError> {
         let of = |kind: Kind| self.sockets.iter().find(|(_, k)| *k == kind).map(|(socket, _)| socket);
-        let none = || Failed::because(format!("join {group}"), io::ErrorKind::Unsupported.into());
+        let none = || SystemError::because(format!("join {group}"), io::ErrorKind::Unsupported.into());
         let done = match group {
             IpAddr::V4(group) => {
                 let imr_multiaddr = libc::in_addr { s_addr: u32::from(group).to_be() };
@@ -153,7 +153,7 @@ impl Receiver {
     }
 
     /// One batch from one socket; how many packets came.
-    fn fill_from(&mut self, turn: usize) -> Result<usize, Failed> {
+    fn fill_from(&mut self, turn: usize) -> Result<usize, SystemError> {
         let (socket, kind) = &self.sockets[turn];
         let (fd, kind) = (socket.as_raw_fd(), *kind);
         let mut vectors = [[libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2]; BATCH];
@@ -163,7 +163,7 @@ impl Receiver {
             let rest = &mut long[SHORT..];
             vector[1] = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
         }
-        let mut names = [Name::none(); BATCH];
+        let mut names = [SocketAddress::none(); BATCH];
         let mut controls: [Control; BATCH] = [Default::default(); BATCH];
         // SAFETY: all-zero is a valid mmsghdr (null pointers, zero lengths).
         let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
@@ -171,7 +171,7 @@ impl Receiver {
             header.msg_hdr.msg_iov = vectors[i].as_mut_ptr();
             header.msg_hdr.msg_iovlen = 2;
             header.msg_hdr.msg_name = std::ptr::from_mut(&mut names[i]).cast();
-            header.msg_hdr.msg_namelen = size_of::<Name>() as libc::socklen_t;
+            header.msg_hdr.msg_namelen = size_of::<SocketAddress>() as libc::socklen_t;
             header.msg_hdr.msg_control = controls[i].as_mut_ptr().cast();
             header.msg_hdr.msg_controllen = CONTROL as _;
         }
@@ -183,7 +183,7 @@ impl Receiver {
             let error = io::Error::last_os_error();
             return match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-                _ => Err(Failed::because("receive RSVP messages", error)),
+                _ => Err(SystemError::because("receive RSVP messages", error)),
             };
         }
         for (place, (header, name)) in headers[..n as usize].iter().zip(&names).enumerate() {
@@ -197,7 +197,14 @@ impl Receiver {
     }
 
     /// Makes sense of what lies in a place.
-    fn read(&mut self, place: usize, length: usize, kind: Kind, beside: &raw::Beside, name: &Name) -> Option<Came> {
+    fn read(
+        &mut self,
+        place: usize,
+        length: usize,
+        kind: Kind,
+        beside: &raw::Beside,
+        name: &SocketAddress,
+    ) -> Option<Came> {
         let long = length > SHORT;
         let (short_at, long_at) = (place * STRIDE, place * LARGEST);
         if long {
@@ -217,14 +224,14 @@ impl Receiver {
     }
 }
 
-impl AsRawFd for Receiver {
+impl AsRawFd for MessageReceiver {
     /// The one to wait on for reading.
     fn as_raw_fd(&self) -> RawFd {
         self.any.as_raw_fd()
     }
 }
 
-impl std::fmt::Debug for Receiver {
+impl std::fmt::Debug for MessageReceiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Receiver").field("sockets", &self.sockets).finish_non_exhaustive()
     }
@@ -239,11 +246,11 @@ fn parse(bytes: &[u8]) -> Option<(Packet<'_>, usize)> {
 }
 
 /// A descriptor that is readable when one of these is.
-fn wait_on<'a>(sockets: impl Iterator<Item = &'a OwnedFd>) -> Result<OwnedFd, Failed> {
+fn wait_on<'a>(sockets: impl Iterator<Item = &'a OwnedFd>) -> Result<OwnedFd, SystemError> {
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     if fd < 0 {
-        return Err(Failed::last("make an epoll"));
+        return Err(SystemError::last("make an epoll"));
     }
     // SAFETY: the kernel just gave us this descriptor and nobody else has it.
     let any = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -251,7 +258,7 @@ fn wait_on<'a>(sockets: impl Iterator<Item = &'a OwnedFd>) -> Result<OwnedFd, Fa
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
         // SAFETY: `event` outlives the call.
         if unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, socket.as_raw_fd(), &mut event) } != 0 {
-            return Err(Failed::last("watch a raw socket"));
+            return Err(SystemError::last("watch a raw socket"));
         }
     }
     Ok(any)

@@ -1,8 +1,8 @@
-//! Giving messages out: they wait in one buffer until [`Sender::flush`] gives whole batches to the kernel.
+//! Giving messages out: they wait in one buffer until [`MessageSender::flush`] gives whole batches to the kernel.
 
-use super::raw::{self, Control, Name};
+use super::raw::{self, Control, SocketAddress};
 use super::{BATCH, Outgoing, PROTOCOL_RSVP, QUEUE_BYTES};
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,7 +16,7 @@ const MOST_WAITING: usize = 1 << 20;
 
 /// The sending half.
 #[derive(Debug)]
-pub struct Sender {
+pub struct MessageSender {
     v4: OwnedFd,
     v6: Option<OwnedFd>,
     /// The packets that wait, one after the other.
@@ -31,12 +31,12 @@ pub(super) struct Waiting {
     pub dst: IpAddr,
 }
 
-impl Sender {
+impl MessageSender {
     /// Opens it in the network namespace of this thread.
     ///
     /// # Errors
     /// CAP_NET_RAW is missing, or another option is not to be had.
-    pub fn open() -> Result<Sender, Failed> {
+    pub fn open() -> Result<MessageSender, SystemError> {
         let v4 = raw::socket(libc::AF_INET, libc::IPPROTO_RAW)?;
         raw::set(&v4, libc::IPPROTO_IP, libc::IP_HDRINCL, 1, "IP_HDRINCL")?;
         // Local receivers of a group hear of its senders from us, not from the wire.
@@ -47,12 +47,12 @@ impl Sender {
             raw::set(v6, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, 0, "IPV6_MULTICAST_LOOP")?;
             raw::set(v6, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, QUEUE_BYTES, "SO_SNDBUFFORCE")?;
         }
-        Ok(Sender { v4, v6, bytes: Vec::new(), waiting: Vec::new() })
+        Ok(MessageSender { v4, v6, bytes: Vec::new(), waiting: Vec::new() })
     }
 
-    /// Lets a message wait for [`Sender::flush`]. When much waits already, that happens here; `lost` hears what could
+    /// Lets a message wait for [`MessageSender::flush`]. When much waits already, that happens here; `lost` hears what could
     /// not be sent.
-    pub fn push(&mut self, message: &Outgoing<'_>, mut lost: impl FnMut(Failed)) {
+    pub fn push(&mut self, message: &Outgoing<'_>, mut lost: impl FnMut(SystemError)) {
         self.make_room(&mut lost);
         let Outgoing { oif, src, dst, ttl, router_alert, bytes } = *message;
         let header = Header { src, dst, protocol: PROTOCOL_RSVP, ttl, tos: NETWORK_CONTROL, router_alert };
@@ -63,7 +63,7 @@ impl Sender {
     }
 
     /// When much waits already, it goes now.
-    pub(super) fn make_room(&mut self, lost: impl FnMut(Failed)) {
+    pub(super) fn make_room(&mut self, lost: impl FnMut(SystemError)) {
         if self.bytes.len() >= MOST_WAITING {
             self.flush(lost);
         }
@@ -76,7 +76,7 @@ impl Sender {
 
     /// Gives all that waits to the kernel, in order. `lost` hears of each message that it did not take: no route, too
     /// long for the interface (messages are never cut), or a queue that is full. Nothing waits afterwards.
-    pub fn flush(&mut self, mut lost: impl FnMut(Failed)) {
+    pub fn flush(&mut self, mut lost: impl FnMut(SystemError)) {
         let mut next = 0;
         while let Some(first) = self.waiting.get(next) {
             let v6 = first.dst.is_ipv6();
@@ -99,7 +99,7 @@ impl Sender {
     fn give(&self, v6: bool, mut start: usize, messages: &[Waiting]) -> io::Result<usize> {
         let socket = if v6 { self.v6.as_ref() } else { Some(&self.v4) };
         let socket = socket.ok_or(io::ErrorKind::Unsupported)?;
-        let mut names = [Name::none(); BATCH];
+        let mut names = [SocketAddress::none(); BATCH];
         let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
         let mut controls: [Control; BATCH] = [Default::default(); BATCH];
         // SAFETY: all-zero is a valid mmsghdr (null pointers, zero lengths).
@@ -108,11 +108,11 @@ impl Sender {
         for (i, message) in messages.iter().take(BATCH).enumerate() {
             let packet = &self.bytes[start..message.end];
             start = message.end;
-            names[i] = Name::of(message.dst);
+            names[i] = SocketAddress::of(message.dst);
             vectors[i] = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
             let header = &mut headers[i].msg_hdr;
             header.msg_name = std::ptr::from_mut(&mut names[i]).cast();
-            header.msg_namelen = Name::len(v6);
+            header.msg_namelen = SocketAddress::len(v6);
             header.msg_iov = &mut vectors[i];
             header.msg_iovlen = 1;
             if let Some(oif) = message.oif {
@@ -126,6 +126,6 @@ impl Sender {
     }
 }
 
-fn failed(dst: IpAddr, error: io::Error) -> Failed {
-    Failed::because(format!("send a message to {dst}"), error)
+fn failed(dst: IpAddr, error: io::Error) -> SystemError {
+    SystemError::because(format!("send a message to {dst}"), error)
 }

@@ -3,7 +3,7 @@
 //! Limits hold for whole disks only, so a partition stands for its disk. What lies on several disks, or on none that
 //! the kernel can hold back (a memory file system, a network one), is refused with the reason.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -23,7 +23,7 @@ impl Device {
     ///
     /// # Errors
     /// There is none, or the file system is not on one disk.
-    pub fn find(what: &str) -> Result<Device, Failed> {
+    pub fn find(what: &str) -> Result<Device, SystemError> {
         let name = what.strip_prefix("/dev/").unwrap_or(what);
         let class = Path::new("/sys/class/block").join(name);
         if !name.is_empty() && !name.contains('/') && class.exists() {
@@ -33,9 +33,9 @@ impl Device {
     }
 
     /// The disk that a file or folder lies on.
-    fn under(path: &Path) -> Result<Device, Failed> {
+    fn under(path: &Path) -> Result<Device, SystemError> {
         let what = || format!("find the disk of {}", path.display());
-        let number = fs::metadata(path).map_err(Failed::doing(what()))?.dev();
+        let number = fs::metadata(path).map_err(SystemError::doing(what()))?.dev();
         let (major, minor) = (libc::major(number), libc::minor(number));
         let place = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
         if place.exists() {
@@ -44,9 +44,10 @@ impl Device {
         let source = fs::read_to_string("/proc/self/mountinfo").ok().and_then(|text| source(&text, major, minor));
         match source.as_deref().and_then(|source| source.strip_prefix("/dev/")) {
             Some(name) => whole(&Path::new("/sys/class/block").join(name)),
-            None => {
-                Err(Failed::because(what(), io::Error::other("its file system is not on one disk of this machine")))
-            }
+            None => Err(SystemError::because(
+                what(),
+                io::Error::other("its file system is not on one disk of this machine"),
+            )),
         }
     }
 
@@ -64,13 +65,13 @@ fn source(mountinfo: &str, major: u32, minor: u32) -> Option<String> {
 }
 
 /// The disk of a folder of `/sys`; of a partition, what it is a part of.
-fn whole(place: &Path) -> Result<Device, Failed> {
+fn whole(place: &Path) -> Result<Device, SystemError> {
     let what = || format!("look at the disk {}", place.display());
-    let mut real = fs::canonicalize(place).map_err(Failed::doing(what()))?;
+    let mut real = fs::canonicalize(place).map_err(SystemError::doing(what()))?;
     if real.join("partition").exists() {
         real.pop();
     }
-    let number = fs::read_to_string(real.join("dev")).map_err(Failed::doing(what()))?;
+    let number = fs::read_to_string(real.join("dev")).map_err(SystemError::doing(what()))?;
     let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(Device { name, number: number.trim().to_owned() })
 }

@@ -4,13 +4,13 @@
 //! no group. Version 2 holds back both.
 
 use super::Device;
-use crate::cgroup::{Group, Version};
-use crate::error::Failed;
+use crate::cgroup::{ControlGroup, Version};
+use crate::error::SystemError;
 use std::io;
 
 /// What a group may do on a disk, in each direction; `None`: anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Limit {
+pub struct DiskLimit {
     /// Bytes a second.
     pub bytes: Option<u64>,
     /// Requests a second.
@@ -28,7 +28,7 @@ const ONE: [(&str, bool); 4] = [
 ///
 /// # Errors
 /// The disk is gone, or the kernel says no or holds something else.
-pub fn set(group: &Group, version: Version, device: &Device, limit: Limit) -> Result<(), Failed> {
+pub fn set(group: &ControlGroup, version: Version, device: &Device, limit: DiskLimit) -> Result<(), SystemError> {
     if get(group, version, device)? == limit {
         return Ok(());
     }
@@ -51,14 +51,14 @@ pub fn set(group: &Group, version: Version, device: &Device, limit: Limit) -> Re
         return Ok(());
     }
     let what = format!("limit {} on {}", group.dir().display(), device.name);
-    Err(Failed::because(what, io::Error::other(format!("the kernel holds {found:?} instead of {limit:?}"))))
+    Err(SystemError::because(what, io::Error::other(format!("the kernel holds {found:?} instead of {limit:?}"))))
 }
 
 /// What a group may do. Directions that differ, as we never set them, count as what cannot be wanted.
 ///
 /// # Errors
 /// The group is gone.
-pub fn get(group: &Group, version: Version, device: &Device) -> Result<Limit, Failed> {
+pub fn get(group: &ControlGroup, version: Version, device: &Device) -> Result<DiskLimit, SystemError> {
     const ODD: Option<u64> = Some(u64::MAX);
     let (mut bytes, mut requests) = (Vec::new(), Vec::new());
     match version {
@@ -89,7 +89,7 @@ pub fn get(group: &Group, version: Version, device: &Device) -> Result<Limit, Fa
         }
         [] => None,
     };
-    Ok(Limit { bytes: one(&bytes), requests: one(&requests) })
+    Ok(DiskLimit { bytes: one(&bytes), requests: one(&requests) })
 }
 
 /// What follows a disk's number in a setting.
@@ -98,7 +98,7 @@ fn line_of<'a>(text: &'a str, device: &Device) -> Option<&'a str> {
 }
 
 /// Bytes that a group has read and written on a disk since it was made.
-pub fn served(group: &Group, version: Version, device: &Device) -> Option<u64> {
+pub fn served(group: &ControlGroup, version: Version, device: &Device) -> Option<u64> {
     match version {
         Version::One => {
             let text = group.read("blkio.throttle.io_service_bytes_recursive").ok()?;

@@ -4,7 +4,7 @@
 //! The capacity for reservations is the least direction's rate while both run, because a reservation is of each
 //! direction. On a disk itself only reading is tried: nothing is ever written to a device.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
@@ -30,7 +30,7 @@ impl Default for Trial {
 
 /// What was measured, bytes a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct DiskSpeed {
     /// Reading alone.
     pub reads: u64,
     /// Writing alone; `None` on a device.
@@ -39,7 +39,7 @@ pub struct Found {
     pub both: Option<u64>,
 }
 
-impl Found {
+impl DiskSpeed {
     /// What reservations may hold together, before what is kept back.
     pub fn capacity(&self) -> u64 {
         let least = self.writes.map_or(self.reads, |writes| writes.min(self.reads));
@@ -53,24 +53,24 @@ const ALIGNMENT: usize = 4096;
 ///
 /// # Errors
 /// The folder cannot be written, or its file system takes no direct requests.
-pub fn measure(path: &Path, trial: Trial) -> Result<Found, Failed> {
+pub fn measure(path: &Path, trial: Trial) -> Result<DiskSpeed, SystemError> {
     let what = || format!("measure the disk of {}", path.display());
     if trial.request == 0 || !trial.request.is_multiple_of(ALIGNMENT) || trial.file < trial.request as u64 {
         let why = "requests are a multiple of 4096 bytes, and the file is at least one of them";
-        return Err(Failed::because(what(), io::Error::other(why)));
+        return Err(SystemError::because(what(), io::Error::other(why)));
     }
-    let kind = fs::metadata(path).map_err(Failed::doing(what()))?;
+    let kind = fs::metadata(path).map_err(SystemError::doing(what()))?;
     if kind.file_type().is_block_device() {
-        let file = open(path, false).map_err(Failed::doing(what()))?;
+        let file = open(path, false).map_err(SystemError::doing(what()))?;
         let size = size_of_device(path).unwrap_or(trial.file).min(trial.file);
-        let reads = run(&file, Trial { file: size, ..trial }, false).map_err(Failed::doing(what()))?;
-        return Ok(Found { reads, writes: None, both: None });
+        let reads = run(&file, Trial { file: size, ..trial }, false).map_err(SystemError::doing(what()))?;
+        return Ok(DiskSpeed { reads, writes: None, both: None });
     }
     let folder = if kind.is_dir() { path } else { path.parent().unwrap_or(path) };
     let (one, two) = (Scratch::new(folder, 1), Scratch::new(folder, 2));
     let files = open(&one.0, true).and_then(|one| Ok((one, open(&two.0, true)?)));
-    let (one, two) = files.map_err(Failed::doing(what()))?;
-    let phases = || -> io::Result<Found> {
+    let (one, two) = files.map_err(SystemError::doing(what()))?;
+    let phases = || -> io::Result<DiskSpeed> {
         fill(&two, trial)?;
         let writes = run(&one, trial, true)?;
         fill(&one, trial)?;
@@ -80,9 +80,9 @@ pub fn measure(path: &Path, trial: Trial) -> Result<Found, Failed> {
             let writing = run(&two, trial, true);
             (reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), writing)
         });
-        Ok(Found { reads, writes: Some(writes), both: Some(reading?.min(writing?)) })
+        Ok(DiskSpeed { reads, writes: Some(writes), both: Some(reading?.min(writing?)) })
     };
-    phases().map_err(Failed::doing(what()))
+    phases().map_err(SystemError::doing(what()))
 }
 
 /// Sectors of 512 bytes in `/sys/class/block/NAME/size`.

@@ -1,7 +1,7 @@
 //! Disks as resources that can be reserved: what is *not* reserved is held back to the capacity less the reservations.
 //!
 //! Amounts are bytes a second, of each direction. A kernel offers no reservation of a disk, only limits; so all that is
-//! unreserved lives in one group (on hosts that opt in: see [`crate::cgroup::Tree`]) and gets the limit. Of several
+//! unreserved lives in one group (on hosts that opt in: see [`crate::cgroup::GroupTree`]) and gets the limit. Of several
 //! reservations on one disk each is held to its own, so that none takes another's; a single one takes what it can.
 //! On a host that has not opted in, only a cap on the reserved process is possible.
 
@@ -11,11 +11,11 @@ pub mod measure;
 
 pub use device::Device;
 
-use crate::cgroup::{Group, Tree};
-use crate::cpu::Kind;
-use crate::error::Failed;
-use crate::gauge::{Gauge, Seen};
-use limits::Limit;
+use crate::cgroup::{ControlGroup, GroupTree};
+use crate::cpu::ShareKind;
+use crate::error::SystemError;
+use crate::gauge::{Gauge, GaugeReading};
+use limits::DiskLimit;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1000);
 
 /// A disk that can be reserved.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Disk {
+pub struct ReservableDisk {
     /// Which.
     pub device: Device,
     /// What it gives, bytes a second of each direction.
@@ -42,7 +42,7 @@ pub struct Disk {
 
 /// Something that happened without being asked for.
 #[derive(Debug)]
-pub enum Notice {
+pub enum DiskNotice {
     /// A process of a reservation was moved away, or its group removed, by another program; it is back.
     Strayed {
         /// The reservation.
@@ -53,20 +53,20 @@ pub enum Notice {
     /// A disk is gone: its reservations have nothing to hold on to.
     Gone(String),
     /// The kernel said no to something that should be.
-    Fault(Failed),
+    Fault(SystemError),
 }
 
 /// A reservation as it is now.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Status {
+pub struct DiskStatus {
     /// Bytes a second.
     pub rate: u64,
     /// What the kernel holds, read at this moment; empty while nothing is bound.
     pub installed: String,
     /// Bytes a second that were got in the last whole interval, both directions.
-    pub seen: Option<Seen>,
+    pub seen: Option<GaugeReading>,
     /// The same of all that is not reserved, where it has a group.
-    pub rest: Option<Seen>,
+    pub rest: Option<GaugeReading>,
     /// The processes that are served.
     pub members: Vec<u32>,
 }
@@ -74,9 +74,9 @@ pub struct Status {
 /// What is reserved of the disks of this host.
 #[derive(Debug)]
 pub struct Storage {
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<GroupTree>>,
     opted_in: bool,
-    disks: BTreeMap<String, Disk>,
+    disks: BTreeMap<String, ReservableDisk>,
     /// By disk and reservation.
     reservations: BTreeMap<(String, String), Reservation>,
     /// What the unreserved were seen to do, by disk.
@@ -106,7 +106,7 @@ struct Reservation {
 impl Storage {
     /// With groups of `tree`; `disks` by the name that reservations know them by. What an earlier one left is kept as
     /// it is: see [`Storage::keep_only_enabled`].
-    pub fn open(tree: Arc<Mutex<Tree>>, opted_in: bool, disks: BTreeMap<String, Disk>) -> Storage {
+    pub fn open(tree: Arc<Mutex<GroupTree>>, opted_in: bool, disks: BTreeMap<String, ReservableDisk>) -> Storage {
         let mut reservations = BTreeMap::new();
         for disk in disks.keys() {
             for (name, rate) in locked(&tree).reserved(&user(disk)) {
@@ -117,12 +117,12 @@ impl Storage {
     }
 
     /// What a reservation is worth here.
-    pub fn kind(&self) -> Kind {
-        if self.opted_in { Kind::Guarantee } else { Kind::Cap }
+    pub fn kind(&self) -> ShareKind {
+        if self.opted_in { ShareKind::Guarantee } else { ShareKind::Cap }
     }
 
     /// The disks that can be reserved.
-    pub fn disks(&self) -> &BTreeMap<String, Disk> {
+    pub fn disks(&self) -> &BTreeMap<String, ReservableDisk> {
         &self.disks
     }
 
@@ -130,7 +130,7 @@ impl Storage {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn keep_only_enabled(&mut self) -> Result<(), Failed> {
+    pub fn keep_only_enabled(&mut self) -> Result<(), SystemError> {
         let left = self.reservations.iter().filter(|(_, found)| found.left).map(|(key, _)| key.clone());
         let left: Vec<(String, String)> = left.collect();
         self.disable_all(left)
@@ -140,7 +140,7 @@ impl Storage {
     ///
     /// # Errors
     /// There is no such disk, or the kernel says no; then the rate is what it was.
-    pub fn enable(&mut self, disk: &str, name: &str, rate: u64) -> Result<(), Failed> {
+    pub fn enable(&mut self, disk: &str, name: &str, rate: u64) -> Result<(), SystemError> {
         self.disk(disk)?;
         let key = (disk.to_owned(), name.to_owned());
         let reservation = self.reservations.entry(key.clone()).or_default();
@@ -160,30 +160,30 @@ impl Storage {
         written
     }
 
-    fn disk(&self, name: &str) -> Result<&Disk, Failed> {
+    fn disk(&self, name: &str) -> Result<&ReservableDisk, SystemError> {
         let what = || format!("reserve disk {name}");
-        let disk = self.disks.get(name).ok_or_else(|| Failed::because(what(), io::ErrorKind::NotFound.into()))?;
+        let disk = self.disks.get(name).ok_or_else(|| SystemError::because(what(), io::ErrorKind::NotFound.into()))?;
         if disk.device.is_there() {
             return Ok(disk);
         }
-        Err(Failed::because(what(), io::Error::other(format!("the device {} is gone", disk.device.name))))
+        Err(SystemError::because(what(), io::Error::other(format!("the device {} is gone", disk.device.name))))
     }
 
     /// Serves process `pid`, with all children that it will have, by reservation `name` on `disk` from now on.
     ///
     /// # Errors
     /// The reservation is not enabled, the process does not run, or the kernel says no; then all is as before.
-    pub fn bind(&mut self, disk: &str, name: &str, pid: u32) -> Result<Kind, Failed> {
+    pub fn bind(&mut self, disk: &str, name: &str, pid: u32) -> Result<ShareKind, SystemError> {
         self.disk(disk)?;
         let key = (disk.to_owned(), name.to_owned());
         let Some(reservation) = self.reservations.get(&key) else {
             let what = format!("bind process {pid} to reservation {name}");
-            return Err(Failed::because(what, io::Error::other("its window is not open")));
+            return Err(SystemError::because(what, io::Error::other("its window is not open")));
         };
         let (rate, had) = (reservation.rate, reservation.bound);
         if had == Some(Bound::Group) {
             let what = format!("bind process {pid} to reservation {name}");
-            return Err(Failed::because(what, io::Error::other("it serves a group: disable it first")));
+            return Err(SystemError::because(what, io::Error::other("it serves a group: disable it first")));
         }
         let served = self.serve(disk, name, rate, Ok(pid));
         self.settle(&key, served, Bound::Process(pid))?;
@@ -199,9 +199,9 @@ impl Storage {
     ///
     /// # Errors
     /// As there; or the group has a limit of its own on this disk.
-    pub fn bind_group(&mut self, disk: &str, name: &str, path: &str) -> Result<Kind, Failed> {
+    pub fn bind_group(&mut self, disk: &str, name: &str, path: &str) -> Result<ShareKind, SystemError> {
         self.disk(disk)?;
-        let refused = |why: String| Failed::because(format!("bind the group {path}"), io::Error::other(why));
+        let refused = |why: String| SystemError::because(format!("bind the group {path}"), io::Error::other(why));
         let key = (disk.to_owned(), name.to_owned());
         let reservation = self.reservations.get(&key).ok_or_else(|| refused("its window is not open".into()))?;
         let (rate, had) = (reservation.rate, reservation.bound);
@@ -217,7 +217,7 @@ impl Storage {
             let (tree, device) = (locked(&self.tree), &self.disks[disk].device);
             let ours = tree.reserved(&user(disk)).iter().any(|(known, _)| known == name);
             for group in tree.above(path)?.iter().filter(|_| !ours) {
-                if limits::get(group, tree.version(), device).is_ok_and(|limit| limit != Limit::default()) {
+                if limits::get(group, tree.version(), device).is_ok_and(|limit| limit != DiskLimit::default()) {
                     return Err(refused(format!("{} has a limit of its own on this disk", group.dir().display())));
                 }
             }
@@ -229,7 +229,12 @@ impl Storage {
     }
 
     /// What was tried is so, or as it was.
-    fn settle(&mut self, key: &(String, String), served: Result<(), Failed>, bound: Bound) -> Result<(), Failed> {
+    fn settle(
+        &mut self,
+        key: &(String, String),
+        served: Result<(), SystemError>,
+        bound: Bound,
+    ) -> Result<(), SystemError> {
         let Some(reservation) = self.reservations.get_mut(key) else { return served };
         if served.is_ok() {
             reservation.bound = Some(bound);
@@ -241,7 +246,7 @@ impl Storage {
     }
 
     /// A process, or else the group at a path.
-    fn serve(&mut self, disk: &str, name: &str, rate: u64, whose: Result<u32, &str>) -> Result<(), Failed> {
+    fn serve(&mut self, disk: &str, name: &str, rate: u64, whose: Result<u32, &str>) -> Result<(), SystemError> {
         let mut tree = locked(&self.tree);
         if let Err(path) = whose {
             // Before it is looked for strangers, of which it is none then.
@@ -251,7 +256,7 @@ impl Storage {
             let strangers: Vec<String> = tree.foreign().iter().filter(|group| is_inhabited(group)).map(named).collect();
             if !strangers.is_empty() {
                 let why = format!("processes in groups of other programs are not held back: {}", strangers.join(", "));
-                return Err(Failed::because(format!("reserve disk {disk}"), io::Error::other(why)));
+                return Err(SystemError::because(format!("reserve disk {disk}"), io::Error::other(why)));
             }
             tree.hold(IO)?;
         }
@@ -265,19 +270,19 @@ impl Storage {
     ///
     /// # Errors
     /// The kernel says no.
-    pub fn disable(&mut self, disk: &str, name: &str) -> Result<(), Failed> {
+    pub fn disable(&mut self, disk: &str, name: &str) -> Result<(), SystemError> {
         self.reservations.remove(&(disk.to_owned(), name.to_owned()));
         if let Some(found) = self.disks.get(disk) {
             let tree = locked(&self.tree);
             let group = tree.group(name);
             if group.exists() && found.device.is_there() {
-                limits::set(&group, tree.version(), &found.device, Limit::default())?;
+                limits::set(&group, tree.version(), &found.device, DiskLimit::default())?;
             }
         }
         self.write(disk).and(self.let_go(disk, name))
     }
 
-    fn let_go(&mut self, disk: &str, name: &str) -> Result<(), Failed> {
+    fn let_go(&mut self, disk: &str, name: &str) -> Result<(), SystemError> {
         let mut tree = locked(&self.tree);
         tree.unreserve(&user(disk), name)?;
         let any = self.reservations.iter().any(|((on, of), found)| {
@@ -288,31 +293,31 @@ impl Storage {
 
     /// Writes the limits of a disk: of the unreserved what the reservations leave; of each of several reservations its
     /// own.
-    fn write(&self, disk: &str) -> Result<(), Failed> {
+    fn write(&self, disk: &str) -> Result<(), SystemError> {
         let Some(found) = self.disks.get(disk).filter(|found| found.device.is_there()) else { return Ok(()) };
         let tree = locked(&self.tree);
         let active = self.reservations.iter().filter(|((on, _), one)| on == disk && (one.bound.is_some() || one.left));
-        let active: Vec<(Group, u64)> = active.map(|((_, name), one)| (tree.group(name), one.rate)).collect();
+        let active: Vec<(ControlGroup, u64)> = active.map(|((_, name), one)| (tree.group(name), one.rate)).collect();
         let sum: u64 = active.iter().map(|(_, rate)| rate).sum();
         let rest = tree.rest();
         if self.opted_in && rest.exists() {
             let left = found.capacity.saturating_sub(sum).max(LEAST);
             let requests = found.request.map(|request| (left / request.max(1)).max(1));
-            let limit = Limit { bytes: Some(left), requests };
-            let limit = if active.is_empty() { Limit::default() } else { limit };
+            let limit = DiskLimit { bytes: Some(left), requests };
+            let limit = if active.is_empty() { DiskLimit::default() } else { limit };
             limits::set(&rest, tree.version(), &found.device, limit)?;
         }
         let alone = self.opted_in && active.len() == 1;
         for (group, rate) in active.iter().filter(|(group, _)| group.exists()) {
             let bytes = Some((*rate).max(1)).filter(|_| !alone);
-            limits::set(group, tree.version(), &found.device, Limit { bytes, requests: None })?;
+            limits::set(group, tree.version(), &found.device, DiskLimit { bytes, requests: None })?;
         }
         Ok(())
     }
 
     /// To be called every hundred milliseconds or so while [`Storage::is_watched`]: gathers who was put into the
     /// parent, brings back who was taken out of a group, sets limits that are gone again, measures.
-    pub fn tick(&mut self) -> Vec<Notice> {
+    pub fn tick(&mut self) -> Vec<DiskNotice> {
         let now = Instant::now();
         if !self.is_watched() || self.looked.is_some_and(|at| now.saturating_duration_since(at) < LOOK_EVERY) {
             return Vec::new();
@@ -321,22 +326,22 @@ impl Storage {
         let mut notices = Vec::new();
         for (name, disk) in &self.disks {
             if !disk.device.is_there() && self.reservations.keys().any(|(on, _)| on == name) {
-                notices.push(Notice::Gone(name.clone()));
+                notices.push(DiskNotice::Gone(name.clone()));
             }
         }
         let mut tree = locked(&self.tree);
         if self.opted_in && tree.is_gathered() {
-            notices.extend(tree.rest().make().and_then(|()| tree.gather()).err().map(Notice::Fault));
+            notices.extend(tree.rest().make().and_then(|()| tree.gather()).err().map(DiskNotice::Fault));
         }
         for ((disk, name), one) in self.reservations.iter_mut().filter(|(_, one)| one.bound.is_some()) {
             for pid in tree.strayed(name) {
                 let back = tree.reserve(&user(disk), name, one.rate).and_then(|_| tree.put(name, pid));
                 notices.push(match back {
-                    Ok(_) => Notice::Strayed { name: name.clone(), pid },
-                    Err(failed) => Notice::Fault(failed),
+                    Ok(_) => DiskNotice::Strayed { name: name.clone(), pid },
+                    Err(failed) => DiskNotice::Fault(failed),
                 });
             }
-            notices.extend(tree.follow(name).err().map(Notice::Fault));
+            notices.extend(tree.follow(name).err().map(DiskNotice::Fault));
             let found = &self.disks[disk];
             if let Some(served) = limits::served(&tree.group(name), tree.version(), &found.device) {
                 one.gauge.look(now.saturating_duration_since(self.origin), served);
@@ -350,7 +355,7 @@ impl Storage {
         }
         drop(tree);
         for disk in self.disks.keys() {
-            notices.extend(self.write(disk).err().map(Notice::Fault));
+            notices.extend(self.write(disk).err().map(DiskNotice::Fault));
         }
         notices
     }
@@ -361,13 +366,14 @@ impl Storage {
     }
 
     /// A reservation as the kernel has it now.
-    pub fn status(&self, disk: &str, name: &str) -> Option<Status> {
+    pub fn status(&self, disk: &str, name: &str) -> Option<DiskStatus> {
         let one = self.reservations.get(&(disk.to_owned(), name.to_owned()))?;
         let found = self.disks.get(disk)?;
         let tree = locked(&self.tree);
         let group = tree.group(name);
-        let word = |limit: Limit| limit.bytes.map_or("no limit".to_owned(), |bytes| format!("{bytes} B/s"));
-        let of = |group: &Group| limits::get(group, tree.version(), &found.device).map_or("gone".to_owned(), word);
+        let word = |limit: DiskLimit| limit.bytes.map_or("no limit".to_owned(), |bytes| format!("{bytes} B/s"));
+        let of =
+            |group: &ControlGroup| limits::get(group, tree.version(), &found.device).map_or("gone".to_owned(), word);
         let installed = match (one.bound, self.opted_in) {
             (None, _) => String::new(),
             (Some(_), true) => format!("{}, the unreserved {}", of(&group), of(&tree.rest())),
@@ -375,19 +381,19 @@ impl Storage {
         };
         let members = one.bound.map_or_else(Vec::new, |_| group.all_processes());
         let rest = self.rest.get(disk).filter(|_| one.bound.is_some()).and_then(Gauge::seen);
-        Some(Status { rate: one.rate, installed, seen: one.gauge.seen(), rest, members })
+        Some(DiskStatus { rate: one.rate, installed, seen: one.gauge.seen(), rest, members })
     }
 
     /// Ends everything: the host is as it was.
     ///
     /// # Errors
     /// The first thing that would not go; everything has been tried.
-    pub fn close(&mut self) -> Result<(), Failed> {
+    pub fn close(&mut self) -> Result<(), SystemError> {
         let all: Vec<(String, String)> = self.reservations.keys().cloned().collect();
         self.disable_all(all)
     }
 
-    fn disable_all(&mut self, all: Vec<(String, String)>) -> Result<(), Failed> {
+    fn disable_all(&mut self, all: Vec<(String, String)>) -> Result<(), SystemError> {
         let mut first = Ok(());
         for (disk, name) in all {
             first = first.and(self.disable(&disk, &name));
@@ -402,15 +408,15 @@ fn user(disk: &str) -> String {
 }
 
 /// Whether a process is in a group, or in one below it.
-fn is_inhabited(group: &Group) -> bool {
+fn is_inhabited(group: &ControlGroup) -> bool {
     let here = group.processes().is_ok_and(|all| all.iter().any(|&pid| !crate::cgroup::is_kernel_thread(pid)));
     here || group.children().iter().any(|name| is_inhabited(&group.child(name)))
 }
 
-fn named(group: &Group) -> String {
+fn named(group: &ControlGroup) -> String {
     group.dir().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn locked(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
+fn locked(tree: &Mutex<GroupTree>) -> MutexGuard<'_, GroupTree> {
     tree.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! Making a testbed: namespaces, veth pairs, addresses, routes, and the settings that make its links behave as wires.
 
-use super::record::{Made, Record};
-use super::topology::{End, Kind, PREFIX, PREFIX_V6, StaticRoute, Topology};
-use crate::error::Failed;
+use super::record::{TestbedRecord, TestbedStep};
+use super::topology::{LinkEnd, PREFIX, PREFIX_V6, StaticRoute, TestbedNodeKind, Topology};
+use crate::error::SystemError;
 use crate::netlink::Socket;
 use crate::netlink::addr::Address;
 use crate::netlink::route::RouteEntry;
@@ -20,18 +20,18 @@ use terms::IfIndex;
 ///
 /// # Errors
 /// The first thing that could not be made. A namespace that was there before is not touched, and not recorded.
-pub fn build(topology: &Topology, record: &mut Record) -> Result<Vec<Namespace>, Failed> {
-    topology.check().map_err(|wrong| Failed::because("build the testbed", io::Error::other(wrong)))?;
+pub fn build(topology: &Topology, record: &mut TestbedRecord) -> Result<Vec<Namespace>, SystemError> {
+    topology.check().map_err(|wrong| SystemError::because("build the testbed", io::Error::other(wrong)))?;
     let mut namespaces = Vec::with_capacity(topology.nodes.len());
     for node in 0..topology.nodes.len() {
         let name = topology.namespace(node);
         if Namespace::exists(&name) {
-            return Err(Failed::because(
+            return Err(SystemError::because(
                 format!("create the network namespace {name}"),
                 io::Error::from_raw_os_error(libc::EEXIST),
             ));
         }
-        record.add(&Made::Namespace(name.clone()))?;
+        record.add(&TestbedStep::Namespace(name.clone()))?;
         namespaces.push(Namespace::create(&name)?);
     }
     for (node, namespace) in namespaces.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn build(topology: &Topology, record: &mut Record) -> Result<Vec<Namespace>,
 }
 
 /// In the namespace of `node`: the pairs to nodes after it.
-fn join(topology: &Topology, node: usize, ends: &[End], namespaces: &[Namespace]) -> Result<(), Failed> {
+fn join(topology: &Topology, node: usize, ends: &[LinkEnd], namespaces: &[Namespace]) -> Result<(), SystemError> {
     let mut socket = open()?;
     for end in ends.iter().filter(|end| topology.links[end.link].ends[0] == node) {
         let far = topology.ends(end.peer).into_iter().find(|far| far.link == end.link);
@@ -56,15 +56,15 @@ fn join(topology: &Topology, node: usize, ends: &[End], namespaces: &[Namespace]
         // SAFETY: the namespace is open and outlives the borrow.
         let there = unsafe { BorrowedFd::borrow_raw(namespaces[end.peer].as_raw_fd()) };
         let what = format!("join {} and {}", topology.nodes[node].name, topology.nodes[end.peer].name);
-        socket.add_veth(&end.interface, &far.interface, Some(there)).map_err(Failed::netlink(what))?;
+        socket.add_veth(&end.interface, &far.interface, Some(there)).map_err(SystemError::netlink(what))?;
     }
     Ok(())
 }
 
 /// In the namespace of `node`: settings, then links up, with addresses.
-fn configure(topology: &Topology, node: usize) -> Result<(), Failed> {
+fn configure(topology: &Topology, node: usize) -> Result<(), SystemError> {
     let ipv4 = "/proc/sys/net/ipv4";
-    let forward = if topology.nodes[node].kind == Kind::Router { "1" } else { "0" };
+    let forward = if topology.nodes[node].kind == TestbedNodeKind::Router { "1" } else { "0" };
     set(&format!("{ipv4}/ip_forward"), forward)?;
     if has_ipv6() {
         set(&format!("{IPV6}/conf/all/forwarding"), forward)?;
@@ -73,19 +73,19 @@ fn configure(topology: &Topology, node: usize) -> Result<(), Failed> {
     set(&format!("{ipv4}/conf/all/rp_filter"), "0")?;
     set(&format!("{ipv4}/conf/default/rp_filter"), "0")?;
     let mut socket = open()?;
-    let lo = socket.link_by_name("lo").map_err(Failed::netlink("find the loopback"))?;
-    socket.set_link_up(lo.index, true).map_err(Failed::netlink("set the loopback up"))?;
+    let lo = socket.link_by_name("lo").map_err(SystemError::netlink("find the loopback"))?;
+    socket.set_link_up(lo.index, true).map_err(SystemError::netlink("set the loopback up"))?;
     for end in topology.ends(node) {
         let what = || format!("set {} of {} up", end.interface, topology.nodes[node].name);
-        let link = socket.link_by_name(&end.interface).map_err(Failed::netlink(what()))?;
+        let link = socket.link_by_name(&end.interface).map_err(SystemError::netlink(what()))?;
         set(&format!("{ipv4}/conf/{}/rp_filter", end.interface), "0")?;
         let mtu = topology.links[end.link].mtu;
         if link.mtu != mtu {
-            socket.set_link_mtu(link.index, mtu).map_err(Failed::netlink(what()))?;
+            socket.set_link_mtu(link.index, mtu).map_err(SystemError::netlink(what()))?;
         }
         offload::segmentation_off(&mut socket, &end.interface, link.index)?;
         let address = Address { index: link.index, address: IpAddr::V4(end.address), prefix: PREFIX };
-        socket.add_address(&address).map_err(Failed::netlink(what()))?;
+        socket.add_address(&address).map_err(SystemError::netlink(what()))?;
         if has_ipv6() {
             // Nobody else is on these links: no need to wait until an address is known to be alone.
             set(&format!("{IPV6}/conf/{}/accept_dad", end.interface), "0")?;
@@ -93,14 +93,14 @@ fn configure(topology: &Topology, node: usize) -> Result<(), Failed> {
             set(&format!("{IPV6}/conf/{}/keep_addr_on_down", end.interface), "1")?;
             let address = IpAddr::V6(Topology::v6(end.address));
             let address = Address { index: link.index, address, prefix: PREFIX_V6 };
-            socket.add_address(&address).map_err(Failed::netlink(what()))?;
+            socket.add_address(&address).map_err(SystemError::netlink(what()))?;
         }
-        socket.set_link_up(link.index, true).map_err(Failed::netlink(what()))?;
+        socket.set_link_up(link.index, true).map_err(SystemError::netlink(what()))?;
     }
     Ok(())
 }
 
-fn add_routes(topology: &Topology, node: usize) -> Result<(), Failed> {
+fn add_routes(topology: &Topology, node: usize) -> Result<(), SystemError> {
     let mut socket = open()?;
     for StaticRoute { network, gateway } in topology.routes(node) {
         let v4 = (IpAddr::V4(network), PREFIX, IpAddr::V4(gateway));
@@ -108,7 +108,7 @@ fn add_routes(topology: &Topology, node: usize) -> Result<(), Failed> {
         for (dst, prefix, gateway) in std::iter::once(v4).chain(has_ipv6().then_some(v6)) {
             let what = format!("route {dst}/{prefix} via {gateway} on {}", topology.nodes[node].name);
             let entry = RouteEntry { dst, prefix, gateway: Some(gateway), oif: IfIndex(0) };
-            socket.add_route(&entry).map_err(Failed::netlink(what))?;
+            socket.add_route(&entry).map_err(SystemError::netlink(what))?;
         }
     }
     Ok(())
@@ -121,10 +121,10 @@ fn has_ipv6() -> bool {
     Path::new(IPV6).exists()
 }
 
-fn open() -> Result<Socket, Failed> {
-    Socket::open().map_err(Failed::netlink("open a netlink socket"))
+fn open() -> Result<Socket, SystemError> {
+    Socket::open().map_err(SystemError::netlink("open a netlink socket"))
 }
 
-fn set(path: &str, value: &str) -> Result<(), Failed> {
-    fs::write(path, value).map_err(Failed::doing(format!("write {path}")))
+fn set(path: &str, value: &str) -> Result<(), SystemError> {
+    fs::write(path, value).map_err(SystemError::doing(format!("write {path}")))
 }

@@ -2,7 +2,7 @@
 //!
 //! A text file, one deed a line: `netns NAME`, `process PID START WHAT`. What is no longer there is no error.
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use crate::netns::Namespace;
 use crate::process::ProcessId;
 use std::ffi::CString;
@@ -16,41 +16,41 @@ pub const FILE: &str = "made";
 
 /// The record of a testbed that is being made.
 #[derive(Debug)]
-pub struct Record {
+pub struct TestbedRecord {
     file: File,
     path: PathBuf,
 }
 
 /// A line of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Made {
+pub enum TestbedStep {
     /// A namespace of this name.
     Namespace(String),
     /// A process, and what it is.
     Process(ProcessId, String),
 }
 
-impl Record {
+impl TestbedRecord {
     /// Begins one in the testbed's folder.
     ///
     /// # Errors
     /// There is one already, or it cannot be written.
-    pub fn begin(dir: &Path) -> Result<Record, Failed> {
+    pub fn begin(dir: &Path) -> Result<TestbedRecord, SystemError> {
         let path = dir.join(FILE);
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
-        Ok(Record { file: file.map_err(Failed::doing(format!("write {}", path.display())))?, path })
+        Ok(TestbedRecord { file: file.map_err(SystemError::doing(format!("write {}", path.display())))?, path })
     }
 
     /// Writes a line down, before the deed where that is possible.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn add(&mut self, made: &Made) -> Result<(), Failed> {
+    pub fn add(&mut self, made: &TestbedStep) -> Result<(), SystemError> {
         let line = match made {
-            Made::Namespace(name) => format!("netns {name}\n"),
-            Made::Process(id, what) => format!("process {id} {what}\n"),
+            TestbedStep::Namespace(name) => format!("netns {name}\n"),
+            TestbedStep::Process(id, what) => format!("process {id} {what}\n"),
         };
-        self.file.write_all(line.as_bytes()).map_err(Failed::doing(format!("write {}", self.path.display())))
+        self.file.write_all(line.as_bytes()).map_err(SystemError::doing(format!("write {}", self.path.display())))
     }
 }
 
@@ -58,22 +58,25 @@ impl Record {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn read(dir: &Path) -> Result<Vec<Made>, Failed> {
+pub fn read(dir: &Path) -> Result<Vec<TestbedStep>, SystemError> {
     let path = dir.join(FILE);
     match fs::read_to_string(&path) {
         Ok(text) => Ok(text.split_inclusive('\n').filter_map(|line| parse(line.strip_suffix('\n')?)).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(Failed::because(format!("read {}", path.display()), error)),
+        Err(error) => Err(SystemError::because(format!("read {}", path.display()), error)),
     }
 }
 
-fn parse(line: &str) -> Option<Made> {
+fn parse(line: &str) -> Option<TestbedStep> {
     match line.split_once(' ')? {
-        ("netns", name) => Some(Made::Namespace(name.to_owned())),
+        ("netns", name) => Some(TestbedStep::Namespace(name.to_owned())),
         ("process", rest) => {
             let (pid, rest) = rest.split_once(' ')?;
             let (start, what) = rest.split_once(' ')?;
-            Some(Made::Process(ProcessId { pid: pid.parse().ok()?, start: start.parse().ok()? }, what.to_owned()))
+            Some(TestbedStep::Process(
+                ProcessId { pid: pid.parse().ok()?, start: start.parse().ok()? },
+                what.to_owned(),
+            ))
         }
         _ => None,
     }
@@ -84,15 +87,15 @@ fn parse(line: &str) -> Option<Made> {
 ///
 /// # Errors
 /// Something would not go.
-pub fn remove(dir: &Path, made: &[Made]) -> Result<(), Failed> {
+pub fn remove(dir: &Path, made: &[TestbedStep]) -> Result<(), SystemError> {
     let mut first = Ok(());
-    let mut note = |result: Result<(), Failed>| {
+    let mut note = |result: Result<(), SystemError>| {
         if first.is_ok() {
             first = result;
         }
     };
     for one in made {
-        if let Made::Namespace(name) = one {
+        if let TestbedStep::Namespace(name) = one {
             note(Namespace::delete(name));
         }
     }
@@ -100,7 +103,7 @@ pub fn remove(dir: &Path, made: &[Made]) -> Result<(), Failed> {
     if first.is_ok() {
         match fs::remove_dir_all(dir) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failed::because(format!("remove {}", dir.display()), error));
+                return Err(SystemError::because(format!("remove {}", dir.display()), error));
             }
             _ => {}
         }
@@ -112,18 +115,18 @@ pub fn remove(dir: &Path, made: &[Made]) -> Result<(), Failed> {
 ///
 /// # Errors
 /// A mount would not go.
-pub fn unmount_below(dir: &Path) -> Result<(), Failed> {
-    let mounts = fs::read("/proc/self/mountinfo").map_err(Failed::doing("read /proc/self/mountinfo"))?;
+pub fn unmount_below(dir: &Path) -> Result<(), SystemError> {
+    let mounts = fs::read("/proc/self/mountinfo").map_err(SystemError::doing("read /proc/self/mountinfo"))?;
     let inside = |line: &[u8]| mount_point(line).filter(|path| path.starts_with(dir) && path != dir);
     let mut paths: Vec<PathBuf> = mounts.split(|&b| b == b'\n').filter_map(inside).collect();
     paths.sort_by_key(|path| std::cmp::Reverse(path.as_os_str().len()));
     for path in paths {
         let what = || format!("unmount {}", path.display());
         let target = CString::new(path.as_os_str().as_bytes());
-        let target = target.map_err(|_| Failed::because(what(), io::ErrorKind::InvalidInput.into()))?;
+        let target = target.map_err(|_| SystemError::because(what(), io::ErrorKind::InvalidInput.into()))?;
         // SAFETY: `target` is a C string that outlives the call.
         if unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) } != 0 {
-            return Err(Failed::last(what()));
+            return Err(SystemError::last(what()));
         }
     }
     Ok(())
@@ -152,16 +155,16 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("agent-record-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
         let made = [
-            Made::Namespace("t-maui".to_owned()),
-            Made::Process(ProcessId { pid: 7, start: 99 }, "agent maui".to_owned()),
+            TestbedStep::Namespace("t-maui".to_owned()),
+            TestbedStep::Process(ProcessId { pid: 7, start: 99 }, "agent maui".to_owned()),
         ];
-        let mut record = Record::begin(&dir).unwrap();
+        let mut record = TestbedRecord::begin(&dir).unwrap();
         for one in &made {
             record.add(one).unwrap();
         }
         record.file.write_all(b"netns t-gle").unwrap();
         assert_eq!(read(&dir).unwrap(), made);
-        assert!(Record::begin(&dir).is_err(), "one at a time");
+        assert!(TestbedRecord::begin(&dir).is_err(), "one at a time");
         remove(&dir, &[]).unwrap();
         assert_eq!(read(&dir).unwrap(), []);
         remove(&dir, &[]).unwrap();

@@ -10,23 +10,23 @@ pub struct Topology {
     /// Its name; the prefix of its namespaces.
     pub name: String,
     /// Nodes, by unique names.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<TestbedNode>,
     /// Links between them.
-    pub links: Vec<Link>,
+    pub links: Vec<TestbedLink>,
 }
 
 /// A host or router.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Node {
+pub struct TestbedNode {
     /// Name.
     pub name: String,
     /// Whether it forwards.
-    pub kind: Kind,
+    pub kind: TestbedNodeKind,
 }
 
 /// What a node does with the packets of others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TestbedNodeKind {
     /// Nothing.
     Host,
     /// Forwards them.
@@ -35,7 +35,7 @@ pub enum Kind {
 
 /// A link between two nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Link {
+pub struct TestbedLink {
     /// Positions of its two ends in [`Topology::nodes`].
     pub ends: [usize; 2],
     /// Its rate each way, link headers included.
@@ -46,7 +46,7 @@ pub struct Link {
 
 /// One end of a link, with the name and address that it gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct End {
+pub struct LinkEnd {
     /// Position of the link.
     pub link: usize,
     /// Position of the node at the other end.
@@ -118,14 +118,14 @@ impl Topology {
     }
 
     /// A node's ends of links, in the order of the links.
-    pub fn ends(&self, node: usize) -> Vec<End> {
+    pub fn ends(&self, node: usize) -> Vec<LinkEnd> {
         let mut taken = BTreeSet::new();
         let mut ends = Vec::new();
         for (number, link) in self.links.iter().enumerate() {
             let Some(side) = link.ends.iter().position(|&end| end == node) else { continue };
             let (peer, addresses) = (link.ends[1 - side], Topology::addresses(number));
             let interface = interface_name(&self.nodes[peer].name, &mut taken);
-            ends.push(End {
+            ends.push(LinkEnd {
                 link: number,
                 peer,
                 interface,
@@ -160,12 +160,12 @@ impl Topology {
     }
 
     fn forwards(&self, node: usize) -> bool {
-        self.nodes[node].kind == Kind::Router
+        self.nodes[node].kind == TestbedNodeKind::Router
     }
 
     /// For each node: how far it is, and through which gateway.
     fn first_hops(&self, from: usize) -> Vec<Option<(usize, Ipv4Addr)>> {
-        let all: Vec<Vec<End>> = (0..self.nodes.len()).map(|node| self.ends(node)).collect();
+        let all: Vec<Vec<LinkEnd>> = (0..self.nodes.len()).map(|node| self.ends(node)).collect();
         let mut found: Vec<Option<(usize, Ipv4Addr)>> = vec![None; self.nodes.len()];
         let mut frontier = vec![from];
         let mut hops = 0;
@@ -207,9 +207,9 @@ fn interface_name(peer: &str, taken: &mut BTreeSet<String>) -> String {
 mod tests {
     use super::*;
 
-    fn topology(nodes: &[(&str, Kind)], links: &[[usize; 2]]) -> Topology {
-        let node = |&(name, kind): &(&str, Kind)| Node { name: name.to_owned(), kind };
-        let link = |&ends: &[usize; 2]| Link { ends, rate: Rate::from_mbps(10), mtu: 1500 };
+    fn topology(nodes: &[(&str, TestbedNodeKind)], links: &[[usize; 2]]) -> Topology {
+        let node = |&(name, kind): &(&str, TestbedNodeKind)| TestbedNode { name: name.to_owned(), kind };
+        let link = |&ends: &[usize; 2]| TestbedLink { ends, rate: Rate::from_mbps(10), mtu: 1500 };
         Topology {
             name: "t".to_owned(),
             nodes: nodes.iter().map(node).collect(),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn seed() -> Topology {
-        use Kind::{Host, Router};
+        use TestbedNodeKind::{Host, Router};
         let nodes = [("swissvale", Host), ("yosemite", Router), ("maui", Router), ("glenwood", Host)];
         topology(&nodes, &[[0, 1], [1, 2], [2, 3]])
     }
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_shorter_way_wins_and_the_earlier_link_among_equals() {
-        use Kind::Router;
+        use TestbedNodeKind::Router;
         let ring =
             topology(&[("a", Router), ("b", Router), ("c", Router), ("d", Router)], &[[0, 1], [1, 2], [2, 3], [3, 0]]);
         assert_eq!(routes(&ring, 0), ["10.0.1.0 via 10.0.0.2", "10.0.2.0 via 10.0.3.1"]);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn nothing_goes_through_a_host() {
-        use Kind::{Host, Router};
+        use TestbedNodeKind::{Host, Router};
         let line = topology(&[("a", Router), ("h", Host), ("b", Router), ("c", Router)], &[[0, 1], [1, 2], [2, 3]]);
         assert!(routes(&line, 0).is_empty());
         assert_eq!(routes(&line, 1), ["10.0.2.0 via 10.0.1.2"]);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn names_fit_the_kernel_and_differ() {
-        use Kind::Router;
+        use TestbedNodeKind::Router;
         let long = "a-very-long-router-name";
         let pair = topology(&[("x", Router), (long, Router)], &[[0, 1], [0, 1], [1, 0]]);
         let names: Vec<String> = pair.ends(0).into_iter().map(|end| end.interface).collect();
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_built_is_refused() {
-        use Kind::Host;
+        use TestbedNodeKind::Host;
         assert!(topology(&[("a", Host), ("a", Host)], &[]).check().unwrap_err().contains("twice"));
         assert!(topology(&[("a", Host)], &[[0, 0]]).check().is_err());
         assert!(topology(&[("a", Host)], &[[0, 1]]).check().is_err());

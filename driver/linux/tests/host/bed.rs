@@ -1,6 +1,6 @@
 //! Groups that stand for a host, and hogs.
 
-use linux::cgroup::{Mounted, Place, Tree, all_mounted, for_cpu};
+use linux::cgroup::{GroupPlace, GroupTree, Mounted, all_mounted, for_cpu};
 use linux::process::die_with_us;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,10 +58,10 @@ impl Host {
         self.mounted[n].at.join(&self.name)
     }
 
-    pub fn tree(&self) -> Arc<Mutex<Tree>> {
+    pub fn tree(&self) -> Arc<Mutex<GroupTree>> {
         let parent = Path::new("/").join(&self.name);
-        let place = Place { mounted: self.mounted.clone(), parent, record: self.state.join("groups") };
-        Arc::new(Mutex::new(Tree::open(place).expect("the tree")))
+        let place = GroupPlace { mounted: self.mounted.clone(), parent, record: self.state.join("groups") };
+        Arc::new(Mutex::new(GroupTree::open(place).expect("the tree")))
     }
 
     /// Starts a shell line in this host, in each of its hierarchies.

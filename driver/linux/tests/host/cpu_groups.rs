@@ -1,13 +1,13 @@
 //! Process groups by weight: their share against hogs, and the host as it was.
 
 use crate::bed::{Host, Process, alone, wait};
-use linux::cpu::{CORE, Cpu, Means, Notice, Target, capacity};
+use linux::cpu::{CORE, Cpu, CpuNotice, Means, ThreadTarget, capacity};
 use std::fs;
 use std::time::{Duration, Instant};
 
 pub const BUSY: &str = "while :; do :; done";
 
-pub fn tick(cpu: &mut Cpu, span: Duration) -> Vec<Notice> {
+pub fn tick(cpu: &mut Cpu, span: Duration) -> Vec<CpuNotice> {
     let until = Instant::now() + span;
     let mut all = Vec::new();
     while Instant::now() < until {
@@ -39,7 +39,7 @@ fn a_reserved_group_has_its_share_against_four_hogs_and_they_have_the_rest() {
     let mut told = Vec::new();
     let held = (0..3).any(|_| {
         cpu.enable("half", CORE / 2).unwrap();
-        assert_eq!(cpu.bind("half", Target::Process(busy.id())).unwrap(), Means::Weight);
+        assert_eq!(cpu.bind("half", ThreadTarget::Process(busy.id())).unwrap(), Means::Weight);
         tick(&mut cpu, Duration::from_millis(1000));
         let (got, rest) = measured(&host, &mut cpu, "sluice.r.half", Duration::from_secs(2));
         // Other work of this machine takes from both: what the host has is what both have together.
@@ -65,7 +65,7 @@ fn what_is_born_in_a_bound_process_is_covered_and_goes_home_with_it() {
     let outsider = host.start("exec sleep 60");
     let mut cpu = Cpu::open(Some(host.tree()), true, &host.state).unwrap();
     cpu.enable("a", CORE / 4).unwrap();
-    cpu.bind("a", Target::Process(parent.id())).unwrap();
+    cpu.bind("a", ThreadTarget::Process(parent.id())).unwrap();
     wait("its children", || cpu.status("a").unwrap().members.len() == 3);
     let children = cpu.status("a").unwrap().members;
     assert!(!host.own_processes().contains(&outsider.id()), "the unreserved are in their group");
@@ -97,12 +97,12 @@ fn after_a_crash_everything_is_found_and_goes_home() {
     let mut cpu = Cpu::open(Some(host.tree()), true, &host.state).unwrap();
     for (name, process) in [("kept", &kept), ("dropped", &dropped)] {
         cpu.enable(name, CORE / 4).unwrap();
-        cpu.bind(name, Target::Process(process.id())).unwrap();
+        cpu.bind(name, ThreadTarget::Process(process.id())).unwrap();
     }
     drop(cpu); // as kill -9: nothing is put back
     let mut cpu = Cpu::open(Some(host.tree()), true, &host.state).unwrap();
     cpu.enable("kept", CORE / 4).unwrap();
-    cpu.bind("kept", Target::Process(kept.id())).unwrap();
+    cpu.bind("kept", ThreadTarget::Process(kept.id())).unwrap();
     cpu.keep_only_enabled().unwrap();
     assert_eq!(cpu.status("kept").unwrap().members, [kept.id()]);
     let home = |dir: &std::path::Path| fs::read_to_string(dir.join("cgroup.procs")).unwrap();
@@ -127,20 +127,20 @@ fn a_group_that_another_program_removes_is_made_again() {
     let bound = host.start("exec sleep 60");
     let mut cpu = Cpu::open(Some(host.tree()), true, &host.state).unwrap();
     cpu.enable("a", CORE / 4).unwrap();
-    cpu.bind("a", Target::Process(bound.id())).unwrap();
+    cpu.bind("a", ThreadTarget::Process(bound.id())).unwrap();
     let before = cpu.status("a").unwrap();
     fs::write(host.dir(0).join("cgroup.procs"), bound.id().to_string()).unwrap();
     fs::remove_dir(host.dir(0).join("sluice.r.a")).unwrap();
     let notices = tick(&mut cpu, Duration::from_millis(1300));
     assert!(
-        notices.iter().any(|notice| matches!(notice, Notice::Strayed { pid, .. } if *pid == bound.id())),
+        notices.iter().any(|notice| matches!(notice, CpuNotice::Strayed { pid, .. } if *pid == bound.id())),
         "{notices:?}"
     );
     assert_eq!(cpu.status("a").unwrap().members, before.members);
     assert_eq!(cpu.status("a").unwrap().installed, before.installed, "with its weight");
     drop(bound);
     let notices = tick(&mut cpu, Duration::from_millis(200));
-    assert!(notices.iter().any(|notice| matches!(notice, Notice::Ended { .. })), "{notices:?}");
+    assert!(notices.iter().any(|notice| matches!(notice, CpuNotice::Ended { .. })), "{notices:?}");
     cpu.close().unwrap();
     assert!(host.is_as_before());
 }
@@ -151,29 +151,29 @@ fn what_cannot_be_bound_is_refused_with_the_reason_and_changes_nothing() {
     let Some(host) = Host::for_cpu() else { return };
     let one = host.start("exec sleep 60");
     let mut cpu = Cpu::open(Some(host.tree()), true, &host.state).unwrap();
-    let refused = |cpu: &mut Cpu, name: &str, target: Target| cpu.bind(name, target).unwrap_err().to_string();
-    assert!(refused(&mut cpu, "a", Target::Process(one.id())).contains("its window is not open"));
+    let refused = |cpu: &mut Cpu, name: &str, target: ThreadTarget| cpu.bind(name, target).unwrap_err().to_string();
+    assert!(refused(&mut cpu, "a", ThreadTarget::Process(one.id())).contains("its window is not open"));
     cpu.enable("a", CORE / 4).unwrap();
     cpu.enable("b", CORE / 4).unwrap();
-    cpu.bind("a", Target::Process(one.id())).unwrap();
-    let twice = refused(&mut cpu, "b", Target::Process(one.id()));
+    cpu.bind("a", ThreadTarget::Process(one.id())).unwrap();
+    let twice = refused(&mut cpu, "b", ThreadTarget::Process(one.id()));
     assert!(twice.contains("it is bound to reservation a already"), "{twice}");
-    let nobody = refused(&mut cpu, "b", Target::Process(u32::MAX / 2));
+    let nobody = refused(&mut cpu, "b", ThreadTarget::Process(u32::MAX / 2));
     assert!(nobody.contains("it does not run"), "{nobody}");
-    let kernel = refused(&mut cpu, "b", Target::Process(2));
+    let kernel = refused(&mut cpu, "b", ThreadTarget::Process(2));
     assert!(kernel.contains("thread of the kernel"), "{kernel}");
     assert_eq!(cpu.status("a").unwrap().members, [one.id()]);
-    assert!(linux::cgroup::Tree::open(place(&host)).unwrap_err().to_string().contains("another agent holds it"));
+    assert!(linux::cgroup::GroupTree::open(place(&host)).unwrap_err().to_string().contains("another agent holds it"));
     let two: Process = host.start("exec sleep 60");
-    cpu.bind("a", Target::Process(two.id())).unwrap();
+    cpu.bind("a", ThreadTarget::Process(two.id())).unwrap();
     assert_eq!(cpu.status("a").unwrap().members, [two.id()], "bound anew");
     cpu.close().unwrap();
     assert!(host.is_as_before());
 }
 
-fn place(host: &Host) -> linux::cgroup::Place {
+fn place(host: &Host) -> linux::cgroup::GroupPlace {
     let parent = std::path::Path::new("/").join(&host.name);
-    linux::cgroup::Place { mounted: host.mounted.clone(), parent, record: host.state.join("groups") }
+    linux::cgroup::GroupPlace { mounted: host.mounted.clone(), parent, record: host.state.join("groups") }
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_host_that_has_not_opted_in_is_left_alone() {
     let (one, other) = (host.start("exec sleep 60"), host.start("exec sleep 60"));
     let mut cpu = Cpu::open(Some(host.tree()), false, &host.state).unwrap();
     cpu.enable("a", CORE / 10).unwrap();
-    let means = cpu.bind("a", Target::Process(one.id())).unwrap();
+    let means = cpu.bind("a", ThreadTarget::Process(one.id())).unwrap();
     assert_eq!(means, Means::Deadline, "its one thread");
     assert!(host.own_processes().contains(&other.id()));
     assert!(fs::read_dir(host.dir(0)).unwrap().flatten().all(|entry| !entry.path().is_dir()), "no group is made");

@@ -2,7 +2,7 @@
 
 use crate::bed::{Host, alone, wait};
 use linux::cpu::deadline::{self, Scheduling};
-use linux::cpu::{CORE, Cpu, Means, Notice, Target, capacity, measure};
+use linux::cpu::{CORE, Cpu, CpuNotice, Means, ThreadTarget, capacity, measure};
 use linux::process::die_with_us;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ fn a_thread_has_exactly_its_share_against_hogs() {
     let busy = host.start("while :; do :; done");
     let mut cpu = Cpu::open(None, false, &host.state).unwrap();
     cpu.enable("a", 300_000).unwrap();
-    assert_eq!(cpu.bind("a", Target::Thread(busy.id())).unwrap(), Means::Deadline);
+    assert_eq!(cpu.bind("a", ThreadTarget::Thread(busy.id())).unwrap(), Means::Deadline);
     assert_eq!(cpu.status("a").unwrap().installed, "deadline 30 %");
     let share = |span: Duration| {
         let (before, at) = (measure::thread_times(busy.id(), busy.id()).unwrap(), Instant::now());
@@ -90,7 +90,7 @@ fn new_threads_of_a_process_are_covered_within_a_tenth_of_a_second_and_all_are_r
     let before = Scheduling::of(pid).unwrap();
     let mut cpu = Cpu::open(None, false, &state).unwrap();
     cpu.enable("a", 200_000).unwrap();
-    cpu.bind("a", Target::Process(pid)).unwrap();
+    cpu.bind("a", ThreadTarget::Process(pid)).unwrap();
     assert_eq!(Scheduling::of(pid).unwrap().share(), 200_000);
     wait("its threads", || measure::threads(pid).len() == 4);
     let at = Instant::now();
@@ -106,7 +106,7 @@ fn new_threads_of_a_process_are_covered_within_a_tenth_of_a_second_and_all_are_r
     }
     let took = at.elapsed().saturating_sub(late);
     assert!(took < Duration::from_millis(200), "a busy machine may double it: {took:?}, woken {late:?} late");
-    assert!(notices.iter().any(|notice| matches!(notice, Notice::Divided { threads: 4, .. })), "{notices:?}");
+    assert!(notices.iter().any(|notice| matches!(notice, CpuNotice::Divided { threads: 4, .. })), "{notices:?}");
     drop(cpu); // as kill -9
     let mut cpu = Cpu::open(None, false, &state).unwrap();
     assert_eq!(Scheduling::of(pid).unwrap().share(), 50_000, "what an earlier one left is kept");
@@ -129,7 +129,7 @@ fn refusals_say_why() {
         let line = |child: &Ends| std::fs::read_to_string(format!("/proc/{}/status", child.0.id())).unwrap();
         wait("its affinity", || line(&pinned).contains("Cpus_allowed_list:\t0\n"));
         cpu.enable("a", 100_000).unwrap();
-        let why = cpu.bind("a", Target::Process(pinned.0.id())).unwrap_err().to_string();
+        let why = cpu.bind("a", ThreadTarget::Process(pinned.0.id())).unwrap_err().to_string();
         assert!(why.contains("may not run on every core"), "{why}");
         assert_eq!(Scheduling::of(pinned.0.id()).unwrap().share(), 0);
     }
@@ -138,7 +138,7 @@ fn refusals_say_why() {
     for (n, child) in full.iter().enumerate() {
         let name = format!("full{n}");
         cpu.enable(&name, 980_000).unwrap();
-        last = cpu.bind(&name, Target::Thread(child.0.id())).err().or(last);
+        last = cpu.bind(&name, ThreadTarget::Thread(child.0.id())).err().or(last);
     }
     let why = last.expect("the kernel does not admit 98 % of every core").to_string();
     assert!(why.contains("admits no more deadline threads"), "{why}");
@@ -146,7 +146,7 @@ fn refusals_say_why() {
         "import threading,time\n[threading.Thread(target=time.sleep,args=(60,),daemon=True).start() for _ in range(70)]\ntime.sleep(60)",
     );
     wait("its threads", || measure::threads(many.0.id()).len() > 64);
-    let why = cpu.bind("full0", Target::Process(many.0.id())).unwrap_err().to_string();
+    let why = cpu.bind("full0", ThreadTarget::Process(many.0.id())).unwrap_err().to_string();
     assert!(why.contains("threads") && why.contains("groups = true"), "{why}");
     cpu.close().unwrap();
     let _ = std::fs::remove_dir(&state);
@@ -169,7 +169,7 @@ fn the_kernel_is_asked_for_the_capacity() {
     for _ in 0..4 {
         let mut cpu = Cpu::open(None, false, &state).unwrap();
         cpu.enable("a", 300_000).unwrap();
-        cpu.bind("a", Target::Process(sleeper.0.id())).unwrap();
+        cpu.bind("a", ThreadTarget::Process(sleeper.0.id())).unwrap();
         // Long enough that the kernel takes it for inactive, which is when it would lose count.
         std::thread::sleep(Duration::from_millis(60));
         cpu.close().unwrap();

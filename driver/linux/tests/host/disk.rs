@@ -2,7 +2,7 @@
 
 use crate::bed::{Host, Process, alone, wait};
 use linux::cgroup::{all_mounted, for_disk};
-use linux::storage::{Device, Disk, Notice, Storage, limits};
+use linux::storage::{Device, DiskNotice, ReservableDisk, Storage, limits};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub fn storage(host: &Host, folder: &Folder, opted_in: bool, request: Option<u64
             return None;
         }
     };
-    let disks = BTreeMap::from([("main".to_owned(), Disk { device, capacity: 48 * MB, request })]);
+    let disks = BTreeMap::from([("main".to_owned(), ReservableDisk { device, capacity: 48 * MB, request })]);
     Some(Storage::open(host.tree(), opted_in, disks))
 }
 
@@ -52,7 +52,7 @@ pub fn storage(host: &Host, folder: &Folder, opted_in: bool, request: Option<u64
 pub fn served(host: &Host, storage: &mut Storage, groups: &[&str], span: Duration) -> Vec<f64> {
     let device = storage.disks()["main"].device.clone();
     let now = || -> Vec<u64> {
-        let group = |name: &&str| linux::cgroup::Group::at(host.dir(0).join(name));
+        let group = |name: &&str| linux::cgroup::ControlGroup::at(host.dir(0).join(name));
         groups.iter().map(|name| limits::served(&group(name), host.mounted[0].version, &device).unwrap()).collect()
     };
     let (before, at) = (now(), Instant::now());
@@ -106,7 +106,7 @@ fn limits_come_back_after_a_crash_and_go_at_the_end() {
     assert!(first.enable("none", "a", MB).is_err(), "no such disk");
     first.bind("main", "a", one.id()).unwrap();
     let device = first.disks()["main"].device.clone();
-    let rest = linux::cgroup::Group::at(host.dir(0).join("sluice.rest"));
+    let rest = linux::cgroup::ControlGroup::at(host.dir(0).join("sluice.rest"));
     let held = || limits::get(&rest, host.mounted[0].version, &device).unwrap();
     assert_eq!((held().bytes, held().requests), (Some(38 * MB), Some(38 * MB / 65_536)));
     drop(first); // as kill -9
@@ -119,7 +119,7 @@ fn limits_come_back_after_a_crash_and_go_at_the_end() {
     std::fs::write(host.dir(0).join("cgroup.procs"), other.id().to_string()).unwrap();
     std::fs::remove_dir(host.dir(0).join("sluice.r.c")).unwrap();
     let notices = second.tick();
-    assert!(notices.iter().any(|notice| matches!(notice, Notice::Strayed { .. })), "{notices:?}");
+    assert!(notices.iter().any(|notice| matches!(notice, DiskNotice::Strayed { .. })), "{notices:?}");
     assert_eq!(second.status("main", "c").unwrap().members, [other.id()]);
     second.close().unwrap();
     assert!(host.is_as_before());
@@ -143,7 +143,7 @@ fn processes_that_nobody_holds_back_make_a_guarantee_impossible_and_a_cap_needs_
     drop(guarantee);
     let mut cap = storage(&host, &folder, false, None).unwrap();
     cap.enable("main", "a", 5 * MB).unwrap();
-    assert_eq!(cap.bind("main", "a", one.id()).unwrap(), linux::cpu::Kind::Cap);
+    assert_eq!(cap.bind("main", "a", one.id()).unwrap(), linux::cpu::ShareKind::Cap);
     assert_eq!(cap.status("main", "a").unwrap().installed, "5000000 B/s");
     cap.close().unwrap();
     std::fs::write(host.dir(0).join("cgroup.procs"), stranger.id().to_string()).unwrap();

@@ -147,7 +147,7 @@ fn what_was_lent_is_handed_back_after_a_crash_and_what_cannot_be_lent_is_refused
     let folder = host.dir(0).join("theirs");
     cpu.bind_group("a", folder.to_str().unwrap()).unwrap();
     assert_ne!(theirs.read("cpu.shares"), "1024");
-    assert!(cpu.bind("a", linux::cpu::Target::Process(one.id())).is_err(), "it serves a group");
+    assert!(cpu.bind("a", linux::cpu::ThreadTarget::Process(one.id())).is_err(), "it serves a group");
     drop(cpu); // as kill -9
     assert_ne!(theirs.read("cpu.shares"), "1024", "in force while no agent lives");
     let mut cpu = Cpu::open(Some(host.tree()), true, &host.state).unwrap();

@@ -1,10 +1,10 @@
 //! Version 2, against a folder whose files stand for the kernel's: which settings are written, in which order they can
 //! be, and what they hold. (What processes get is shown where the kernel has the controllers.)
 
-use linux::cgroup::{Group, Mounted, Place, Tree, Version};
-use linux::cpu::{CORE, Cpu, Means, Target};
+use linux::cgroup::{ControlGroup, GroupPlace, GroupTree, Mounted, Version};
+use linux::cpu::{CORE, Cpu, Means, ThreadTarget};
 use linux::storage::Device;
-use linux::storage::limits::{self, Limit};
+use linux::storage::limits::{self, DiskLimit};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -28,14 +28,14 @@ impl Files {
         files
     }
 
-    fn tree(&self) -> Arc<Mutex<Tree>> {
+    fn tree(&self) -> Arc<Mutex<GroupTree>> {
         // What lies there already is a reservation of before a crash, so it is not emptied.
         fs::write(self.0.join("state/groups"), "group a cpu 1\ngroup b cpu 1\n").unwrap();
         let mounted =
             Mounted { version: Version::Two, controllers: vec!["cpu".into(), "io".into()], at: self.0.clone() };
         let place =
-            Place { mounted: vec![mounted], parent: Path::new("/").into(), record: self.0.join("state/groups") };
-        Arc::new(Mutex::new(Tree::open(place).unwrap()))
+            GroupPlace { mounted: vec![mounted], parent: Path::new("/").into(), record: self.0.join("state/groups") };
+        Arc::new(Mutex::new(GroupTree::open(place).unwrap()))
     }
 
     fn read(&self, path: &str) -> String {
@@ -57,7 +57,7 @@ fn weights_are_written_against_the_rest() {
     cpu.enable("a", cores * CORE / 2).unwrap();
     cpu.enable("b", cores * CORE / 4).unwrap();
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let means = cpu.bind("a", Target::Process(child.id()));
+    let means = cpu.bind("a", ThreadTarget::Process(child.id()));
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(means.unwrap(), Means::Weight);
@@ -101,18 +101,18 @@ fn a_group_of_another_program_has_its_weight_where_it_is() {
 fn the_limits_of_a_disk_are_lines_of_io_max() {
     let files = Files::new("io");
     let device = Device { name: "sda".into(), number: "8:0".into() };
-    let group = Group::at(files.0.join("sluice.r.a"));
+    let group = ControlGroup::at(files.0.join("sluice.r.a"));
     fs::write(group.dir().join("io.max"), "8:16 rbps=1 wbps=1 riops=max wiops=max\n").unwrap();
     let get = || limits::get(&group, Version::Two, &device).unwrap();
-    assert_eq!(get(), Limit::default(), "another disk's");
-    let limit = Limit { bytes: Some(5_000_000), requests: Some(76) };
+    assert_eq!(get(), DiskLimit::default(), "another disk's");
+    let limit = DiskLimit { bytes: Some(5_000_000), requests: Some(76) };
     limits::set(&group, Version::Two, &device, limit).unwrap();
     assert_eq!(files.read("sluice.r.a/io.max"), "8:0 rbps=5000000 wbps=5000000 riops=76 wiops=76");
     assert_eq!(get(), limit);
-    limits::set(&group, Version::Two, &device, Limit::default()).unwrap();
+    limits::set(&group, Version::Two, &device, DiskLimit::default()).unwrap();
     assert_eq!(files.read("sluice.r.a/io.max"), "8:0 rbps=max wbps=max riops=max wiops=max");
     fs::write(group.dir().join("io.max"), "8:0 rbps=1 wbps=2 riops=max wiops=max\n").unwrap();
-    assert_ne!(get(), Limit { bytes: Some(1), requests: None }, "directions that differ are never what is wanted");
+    assert_ne!(get(), DiskLimit { bytes: Some(1), requests: None }, "directions that differ are never what is wanted");
     fs::write(group.dir().join("io.stat"), "8:16 rbytes=9\n8:0 rbytes=10 wbytes=5 rios=1 wios=1 dbytes=7 dios=0\n")
         .unwrap();
     assert_eq!(limits::served(&group, Version::Two, &device), Some(15));
@@ -130,7 +130,7 @@ fn without_opting_in_only_a_quota_is_left_where_deadline_threads_are_forbidden()
             let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
             status.contains("Cpus_allowed_list:\t0\n")
         });
-        let means = cpu.bind("a", Target::Process(child.id()));
+        let means = cpu.bind("a", ThreadTarget::Process(child.id()));
         let held = files.read("sluice.r.a/cpu.max");
         child.kill().unwrap();
         child.wait().unwrap();
@@ -141,6 +141,6 @@ fn without_opting_in_only_a_quota_is_left_where_deadline_threads_are_forbidden()
         return bench::skipped("one core: every thread may run everywhere");
     }
     let means = means.unwrap();
-    assert_eq!((means, means.kind()), (Means::Quota, linux::cpu::Kind::Cap));
+    assert_eq!((means, means.kind()), (Means::Quota, linux::cpu::ShareKind::Cap));
     assert_eq!(held, "25000 100000");
 }

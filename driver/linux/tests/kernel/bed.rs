@@ -5,7 +5,7 @@ use linux::bpf::Hook;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netlink::tc::Stats;
-use linux::netlink::tc::class::Class;
+use linux::netlink::tc::class::TcClass;
 use linux::netlink::tc::qdisc::Qdisc;
 use linux::plane::KernelPlane;
 use std::fs::File;
@@ -84,7 +84,7 @@ impl Bed {
     }
 
     /// Everything that traffic control shows of the interface, without what it counted.
-    pub fn shown(&mut self) -> (Vec<Class>, Vec<Qdisc>) {
+    pub fn shown(&mut self) -> (Vec<TcClass>, Vec<Qdisc>) {
         let mut classes = self.socket.classes(self.oif).expect("classes");
         classes.iter_mut().for_each(|class| class.stats = Stats::default());
         classes.sort_by_key(|class| class.handle);

@@ -3,7 +3,7 @@
 use crate::bed::{Bed, bed, entry, key, plan_of};
 use crate::scratch;
 use linux::bpf::Hook;
-use linux::plane::{Fuse, KernelPlane};
+use linux::plane::{FaultInjection, KernelPlane};
 use std::time::Instant;
 use terms::{FlowKey, IfIndex, Rate};
 use traffic::plan::{BucketId, ClassId, FlowSpecEntry, Plan, PlanOp};
@@ -83,14 +83,14 @@ fn fail_everywhere(hook: Hook) {
     for batch in story(&bed) {
         let before = (bed.shown(), plane.read().expect("read"));
         for n in 0..ENOUGH {
-            plane.rig(Fuse::FailAfter(n));
+            plane.rig(FaultInjection::FailAfter(n));
             if plane.apply(&batch).is_ok() {
                 break;
             }
             failures += 1;
             assert_eq!((bed.shown(), plane.read().expect("read")), before, "write {n} of {batch:#?}");
         }
-        plane.rig(Fuse::None);
+        plane.rig(FaultInjection::None);
         plane.apply(&batch).expect("and without a failure it is done");
     }
     assert!(failures > 40, "only {failures} writes failed: the drill did not happen");
@@ -113,7 +113,7 @@ fn stop_everywhere(hook: Hook) {
             // From the state before the batch, however that is reached.
             let mut plane = bed.open_by(hook);
             settle(&mut plane, &mut bed, &told);
-            plane.rig(Fuse::DieAfter(n));
+            plane.rig(FaultInjection::DieAfter(n));
             let died = plane.apply(&batch).is_err();
             drop(plane);
             let mut wanted = told.clone();

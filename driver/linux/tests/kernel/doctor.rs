@@ -3,7 +3,7 @@
 use crate::bed::bed;
 use crate::scratch;
 use linux::doctor;
-use linux::netlink::tc::Handle;
+use linux::netlink::tc::TcHandle;
 use linux::netlink::tc::qdisc::Discipline;
 
 #[test]
@@ -52,7 +52,7 @@ fn what_is_in_the_way_is_warned_of() {
         assert_eq!(doctor::warnings(), Ok(vec![]), "our own root is in nobody's way");
         plane.apply(&[::traffic::plan::PlanOp::DropLink { oif: bed.oif }]).expect("goes");
         bed.socket
-            .add_qdisc(bed.oif, Handle::new(1, 0), Handle::ROOT, &Discipline::Pfifo { limit: 7 })
+            .add_qdisc(bed.oif, TcHandle::new(1, 0), TcHandle::ROOT, &Discipline::Pfifo { limit: 7 })
             .expect("theirs");
         assert!(on(&doctor::warnings().expect("warnings"), "root qdisc"));
     });

@@ -8,7 +8,7 @@ use linux::bpf::edge::{RawRule, RawRuleKey};
 use linux::bpf::entry::MAJOR;
 use linux::bpf::sys::{SkBuff, test_run_through};
 use linux::bpf::{EdgeTable, FlowTable, Hook};
-use linux::plane::{Drift, Fuse, KernelPlane};
+use linux::plane::{FaultInjection, KernelPlane, PlaneDrift};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Time};
@@ -369,18 +369,18 @@ fn every_write_may_fail_or_be_the_last() {
         for n in 0..12 {
             let state = StateDir::new();
             let mut plane = KernelPlane::open(state.path()).expect("opens");
-            plane.rig(Fuse::FailAfter(n));
+            plane.rig(FaultInjection::FailAfter(n));
             if plane.apply(&ops).is_err() {
                 assert_eq!(plane.read(), Ok(Plan::default()), "write {n} failed: nothing is left");
             }
-            plane.rig(Fuse::None);
+            plane.rig(FaultInjection::None);
             plane.apply(&ops).expect("installed");
             assert_eq!(plane.read(), Ok(wanted.clone()));
-            plane.rig(Fuse::FailAfter(n));
+            plane.rig(FaultInjection::FailAfter(n));
             if plane.apply(&change).is_err() {
                 assert_eq!(plane.read(), Ok(wanted.clone()), "write {n} failed: all is as it was");
             }
-            plane.rig(Fuse::DieAfter(n));
+            plane.rig(FaultInjection::DieAfter(n));
             let _ = plane.apply(&change);
             drop(plane);
             let mut plane = KernelPlane::open(state.path()).expect("opens again");
@@ -410,7 +410,7 @@ fn an_edge_outlives_its_agent_and_is_mended() {
         let link = state.path().join("bpf").join(linux::bpf::edge::LAYOUT).join("edge_in_1");
         let pinned = linux::bpf::sys::open_pinned(&link).expect("pinned");
         linux::bpf::sys::detach(std::os::fd::AsFd::as_fd(&pinned)).expect("detached");
-        assert_eq!(plane.reconcile(), Ok(vec![Drift::Mended(LO)]));
+        assert_eq!(plane.reconcile(), Ok(vec![PlaneDrift::Mended(LO)]));
         assert_eq!(plane.read(), Ok(bed::plan_of(&ops)));
         let impossible =
             MultiField { src: Some(NEAR.into()), dst: Some(IpAddr::from([0; 16])), ..MultiField::default() };

@@ -2,7 +2,7 @@
 
 use crate::scratch::in_netns;
 use linux::netlink::Socket;
-use linux::sockets::{Gate, Outgoing, Received, Receiver, Sender};
+use linux::sockets::{IntakeFilter, MessageReceiver, MessageSender, Outgoing, ReceivedMessage};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use terms::{IfIndex, Session, Span};
@@ -34,17 +34,17 @@ fn message(kind: MessageType, about: Option<Session>, signed: bool) -> Vec<u8> {
     build.finish().expect("short")
 }
 
-fn send(sender: &mut Sender, v6: bool, bytes: &[u8]) {
+fn send(sender: &mut MessageSender, v6: bool, bytes: &[u8]) {
     let here = session(v6, 0).dst;
     let out = Outgoing { oif: None, src: here, dst: here, ttl: 63, router_alert: false, bytes };
     sender.push(&out, |failed| panic!("{failed}"));
 }
 
 /// All that waits, by bytes.
-fn take(receiver: &mut Receiver) -> BTreeSet<(bool, Vec<u8>)> {
+fn take(receiver: &mut MessageReceiver) -> BTreeSet<(bool, Vec<u8>)> {
     let mut all = BTreeSet::new();
     while receiver.fill().expect("receives") {
-        all.extend(receiver.messages().map(|Received { src, bytes, .. }| (src.is_ipv6(), bytes.to_vec())));
+        all.extend(receiver.messages().map(|ReceivedMessage { src, bytes, .. }| (src.is_ipv6(), bytes.to_vec())));
     }
     all
 }
@@ -62,8 +62,9 @@ fn lo() -> IfIndex {
 fn a_flood_that_nobody_reads_loses_nothing_of_a_reservation() {
     in_netns(|| {
         lo();
-        let (mut receiver, mut sender) = (Receiver::open().expect("sockets"), Sender::open().expect("sockets"));
-        let mut gate = Gate::before(&receiver, SEEDS).expect("a filter");
+        let (mut receiver, mut sender) =
+            (MessageReceiver::open().expect("sockets"), MessageSender::open().expect("sockets"));
+        let mut gate = IntakeFilter::before(&receiver, SEEDS).expect("a filter");
         for v6 in [false, true] {
             (0..KEPT).for_each(|port| gate.keep(&session(v6, port), true));
         }
@@ -102,8 +103,9 @@ fn a_flood_that_nobody_reads_loses_nothing_of_a_reservation() {
 fn what_is_kept_and_no_longer() {
     in_netns(|| {
         let lo = lo();
-        let (mut receiver, mut sender) = (Receiver::open().expect("sockets"), Sender::open().expect("sockets"));
-        let mut gate = Gate::before(&receiver, SEEDS).expect("a filter");
+        let (mut receiver, mut sender) =
+            (MessageReceiver::open().expect("sockets"), MessageSender::open().expect("sockets"));
+        let mut gate = IntakeFilter::before(&receiver, SEEDS).expect("a filter");
         let (one, two) = (session(false, 1), session(false, 2));
         (0..3).for_each(|_| gate.keep(&one, true));
         gate.keep(&two, true);

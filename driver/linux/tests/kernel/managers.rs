@@ -3,9 +3,9 @@
 use crate::bed::{bed, plan_of};
 use crate::scratch;
 use linux::bpf::Hook;
-use linux::netlink::tc::Handle;
+use linux::netlink::tc::TcHandle;
 use linux::netlink::tc::qdisc::Discipline;
-use linux::plane::Drift;
+use linux::plane::PlaneDrift;
 use std::process::{Child, Command, Stdio};
 use traffic::plan::{ClassId, Plan, PlanOp};
 
@@ -28,18 +28,22 @@ fn k13_a_manager_that_rewrites_is_told_and_outlived() {
             let told = bed.shown();
             for round in 0..3 {
                 tc("qdisc del dev near root");
-                assert_eq!(plane.reconcile(), Ok(vec![Drift::Mended(bed.oif)]), "{hook:?} {round}: flushed");
+                assert_eq!(plane.reconcile(), Ok(vec![PlaneDrift::Mended(bed.oif)]), "{hook:?} {round}: flushed");
                 assert_eq!(bed.shown(), told);
                 if hook == Hook::Clsact {
                     tc("qdisc del dev near clsact");
                     tc("qdisc add dev near clsact");
-                    assert_eq!(plane.reconcile(), Ok(vec![Drift::Mended(bed.oif)]), "{round}: the program hangs again");
+                    assert_eq!(
+                        plane.reconcile(),
+                        Ok(vec![PlaneDrift::Mended(bed.oif)]),
+                        "{round}: the program hangs again"
+                    );
                     assert_eq!(bed.shown(), told);
                 }
                 tc("qdisc replace dev near root handle 9: tbf rate 5mbit burst 10kb limit 30kb");
-                assert_eq!(plane.reconcile(), Ok(vec![Drift::Foreign(bed.oif)]), "{hook:?} {round}: theirs");
+                assert_eq!(plane.reconcile(), Ok(vec![PlaneDrift::Foreign(bed.oif)]), "{hook:?} {round}: theirs");
                 let root = bed.socket.root_qdisc(bed.oif).expect("answers").expect("theirs");
-                assert_eq!(root.handle, Handle::new(9, 0), "and it is left alone");
+                assert_eq!(root.handle, TcHandle::new(9, 0), "and it is left alone");
                 assert!(!matches!(root.discipline, Discipline::Htb { .. }));
                 assert!(
                     plane.apply(&[bed.flow(2, ClassId::CONTROLLED_LOAD, 10)]).is_err(),
@@ -47,7 +51,7 @@ fn k13_a_manager_that_rewrites_is_told_and_outlived() {
                 );
                 // They take it away again: what was told is made again from nothing.
                 tc("qdisc del dev near root");
-                assert_eq!(plane.reconcile(), Ok(vec![Drift::Mended(bed.oif)]), "{hook:?} {round}");
+                assert_eq!(plane.reconcile(), Ok(vec![PlaneDrift::Mended(bed.oif)]), "{hook:?} {round}");
                 assert_eq!(bed.shown(), told);
             }
             assert_eq!(plane.read(), Ok(plan_of(&ops)));
@@ -85,7 +89,7 @@ fn k14_an_interface_that_is_moved_away_is_gone() {
         let pid = holder.0.id().to_string();
         let moved = Command::new("ip").args(["link", "set", "near", "netns", &pid]).status().expect("ip");
         assert!(moved.success());
-        assert_eq!(plane.reconcile(), Ok(vec![Drift::Gone(bed.oif)]));
+        assert_eq!(plane.reconcile(), Ok(vec![PlaneDrift::Gone(bed.oif)]));
         plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("forgotten");
         assert_eq!(plane.read(), Ok(Plan::default()));
         let there = Command::new("nsenter").args(["-t", &pid, "-n", "tc", "qdisc", "show", "dev", "near"]).output();

@@ -9,14 +9,14 @@ use linux::mroute::MulticastRouter;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netlink::mfc::MulticastRoute;
-use linux::netlink::notice::{Notice, Notices};
+use linux::netlink::notice::{NetlinkNotice, Notices};
 use linux::plane::KernelPlane;
 use linux::route::KernelRoutes;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
-use terms::ports::{Oifs, Route, Tree, Way};
+use terms::ports::{MulticastTree, Oifs, Route, RouteDecision};
 use terms::{Bytes, FlowKey, IfIndex, Rate};
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 7, 7, 7);
@@ -82,7 +82,7 @@ impl Fork {
     }
 }
 
-fn no_multicast_routing(failed: &linux::error::Failed) -> bool {
+fn no_multicast_routing(failed: &linux::error::SystemError) -> bool {
     let missing = matches!(failed.code(), libc::ENOPROTOOPT | libc::EOPNOTSUPP);
     if missing {
         bench::skipped("this kernel has no multicast routing");
@@ -106,33 +106,33 @@ fn multicast_routes_are_trees_and_their_changes_are_noticed() {
         let mut all = socket.multicast_routes().expect("routes");
         all.sort();
         assert_eq!(all, [fork.four(), fork.six()]);
-        assert!(notices.take().expect("notices").contains(&Notice::Route(None)));
+        assert!(notices.take().expect("notices").contains(&NetlinkNotice::Route(None)));
         let mut routes = KernelRoutes::open().expect("routes");
         let branches = |all: &[IfIndex]| all.iter().copied().collect::<Oifs>();
         for (group, src) in [(IpAddr::from(GROUP), theirs(0)), (GROUP6.into(), theirs6(0))] {
-            let tree = Way::Tree(Tree { iif: Some(iif), oifs: branches(&[a, b]) });
+            let tree = RouteDecision::Tree(MulticastTree { iif: Some(iif), oifs: branches(&[a, b]) });
             assert_eq!(routes.route(group, Some(src), Some(iif)), tree);
             assert_eq!(routes.route(group, Some(src), Some(a)), tree, "also when it came in at the wrong place");
             let stranger = if src.is_ipv4() { IpAddr::from([10, 78, 0, 77]) } else { theirs6(9) };
-            let nowhere = Way::Tree(Tree { iif: None, oifs: Oifs::NONE });
+            let nowhere = RouteDecision::Tree(MulticastTree { iif: None, oifs: Oifs::NONE });
             assert_eq!(routes.route(group, Some(stranger), Some(iif)), nowhere);
         }
         // A route that is replaced, and any sender to a group.
         router.add(&MulticastRoute { oifs: vec![b], ..fork.four() }).expect("replaced");
-        assert!(notices.take().expect("notices").contains(&Notice::Route(None)), "a change is noticed too");
+        assert!(notices.take().expect("notices").contains(&NetlinkNotice::Route(None)), "a change is noticed too");
         routes.forget().expect("forget");
-        let tree = Way::Tree(Tree { iif: Some(iif), oifs: branches(&[b]) });
+        let tree = RouteDecision::Tree(MulticastTree { iif: Some(iif), oifs: branches(&[b]) });
         assert_eq!(routes.route(GROUP.into(), Some(theirs(0)), Some(iif)), tree);
         router.remove(&fork.four()).expect("removed");
         assert!(router.remove(&fork.four()).is_err());
         routes.forget().expect("forget");
-        let nowhere = Way::Tree(Tree::default());
+        let nowhere = RouteDecision::Tree(MulticastTree::default());
         assert_eq!(routes.route(GROUP.into(), Some(theirs(0)), Some(iif)), nowhere);
         // What this node sends itself goes where the unicast table sends multicast.
         let route = linux::netlink::route::RouteEntry { dst: [224, 0, 0, 0].into(), prefix: 4, gateway: None, oif: a };
         socket.add_route(&route).expect("route");
         routes.forget().expect("forget");
-        let own = Way::Tree(Tree { iif: None, oifs: branches(&[a]) });
+        let own = RouteDecision::Tree(MulticastTree { iif: None, oifs: branches(&[a]) });
         assert_eq!(routes.route(GROUP.into(), Some(ours(1)), None), own);
         // Another router in the namespace is refused, and with the last socket everything goes.
         assert_eq!(MulticastRouter::new().add(&fork.four()).expect_err("taken").code(), libc::EADDRINUSE);
@@ -170,9 +170,9 @@ fn two_branches(way: fn(MulticastRoute) -> MulticastRoute) {
         Err(failed) if no_multicast_routing(&failed) => return,
         done => done.expect("a route"),
     }
-    let tree = Tree { iif: Some(iif), oifs: [a, b].into_iter().collect() };
+    let tree = MulticastTree { iif: Some(iif), oifs: [a, b].into_iter().collect() };
     let mut routes = KernelRoutes::open().expect("routes");
-    assert_eq!(routes.route(GROUP.into(), Some(theirs(0)), Some(iif)), Way::Tree(tree));
+    assert_eq!(routes.route(GROUP.into(), Some(theirs(0)), Some(iif)), RouteDecision::Tree(tree));
     let state = StateDir::new();
     let mut plane = KernelPlane::open(state.path()).expect("opens");
     let flow = FlowKey {

@@ -4,7 +4,7 @@ use crate::scratch;
 
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
-use linux::netlink::notice::{Notice, Notices};
+use linux::netlink::notice::{NetlinkNotice, Notices};
 use linux::netlink::route::{RouteAnswer, RouteEntry, RouteQuery};
 use linux::route::KernelRoutes;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use terms::IfIndex;
-use terms::ports::{Route, Way};
+use terms::ports::{Route, RouteDecision};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -135,7 +135,7 @@ fn changes_are_noticed() {
         socket.add_veth("a0", "b0", None).expect("veth");
         let a = socket.link_by_name("a0").expect("a0").index;
         let b = socket.link_by_name("b0").expect("b0").index;
-        let mut pair = vec![Notice::Link(a), Notice::Link(b)];
+        let mut pair = vec![NetlinkNotice::Link(a), NetlinkNotice::Link(b)];
         pair.sort_unstable();
         assert_eq!(notices.take(), Ok(pair));
         socket.set_link_up(a, true).expect("up");
@@ -143,11 +143,12 @@ fn changes_are_noticed() {
         socket.add_address(&Address { index: a, address: ip("10.1.0.1"), prefix: 24 }).expect("address");
         let seen = notices.take().expect("notices");
         assert!(
-            seen.contains(&Notice::Address(a)) && seen.contains(&Notice::Route(Some((ip("10.1.0.0"), 24)))),
+            seen.contains(&NetlinkNotice::Address(a))
+                && seen.contains(&NetlinkNotice::Route(Some((ip("10.1.0.0"), 24)))),
             "{seen:?}"
         );
         socket.delete_link(a).expect("delete");
-        assert!(notices.take().expect("notices").contains(&Notice::LinkGone(a)));
+        assert!(notices.take().expect("notices").contains(&NetlinkNotice::LinkGone(a)));
     });
 }
 
@@ -209,15 +210,15 @@ fn lost_notices_are_told() {
             socket.set_link_mtu(a, 1000 + n % 2).expect("mtu");
         }
         let seen = notices.take().expect("notices");
-        assert!(seen.contains(&Notice::Lost), "{seen:?}");
+        assert!(seen.contains(&NetlinkNotice::Lost), "{seen:?}");
         assert_eq!(notices.take(), Ok(vec![]), "and then it goes on");
         socket.set_link_mtu(a, 1300).expect("mtu");
-        assert!(notices.take().expect("notices").contains(&Notice::Link(a)));
+        assert!(notices.take().expect("notices").contains(&NetlinkNotice::Link(a)));
     });
 }
 
 /// The kernel announces IPv6 addresses a little later than it takes them.
-fn await_notices(notices: &mut Notices, wanted: &[Notice]) {
+fn await_notices(notices: &mut Notices, wanted: &[NetlinkNotice]) {
     let mut seen = BTreeSet::new();
     for _ in 0..500 {
         seen.extend(notices.take().expect("notices"));
@@ -243,22 +244,22 @@ fn ipv6_ways_name_addresses_that_are_good_beyond_the_link() {
         // Routers name each other by addresses of the link.
         let far = RouteEntry { dst: ip("fd00:9::"), prefix: 64, gateway: Some(ip("fe80::b")), oif: a };
         socket.add_route(&far).expect("route");
-        let out = |source: &str| Way::Out { oif: a, gateway: Some(ip("fe80::b")), source: ip(source) };
+        let out = |source: &str| RouteDecision::Out { oif: a, gateway: Some(ip("fe80::b")), source: ip(source) };
         routes.forget().expect("forget");
         assert_eq!(routes.route(ip("fd00:9::1"), None, None), out("fe80::a"), "there is no other");
         socket.add_address(&own(a, "fd00:1::1")).expect("address");
-        await_notices(&mut notices, &[Notice::Address(a), Notice::Route(Some((ip("fd00:1::"), 64)))]);
+        await_notices(&mut notices, &[NetlinkNotice::Address(a), NetlinkNotice::Route(Some((ip("fd00:1::"), 64)))]);
         routes.forget().expect("forget");
         assert_eq!(routes.route(ip("fd00:9::1"), None, None), out("fd00:1::1"));
         assert_eq!(routes.route(ip("fd00:9::1"), Some(ip("fd00:7::7")), Some(b)), out("fd00:1::1"), "a transit packet");
-        assert_eq!(routes.route(ip("fd00:1::1"), None, None), Way::Local);
-        assert_eq!(routes.route(ip("2001:db8::1"), None, None), Way::None);
-        let link = Way::Out { oif: a, gateway: None, source: ip("fd00:1::1") };
+        assert_eq!(routes.route(ip("fd00:1::1"), None, None), RouteDecision::Local);
+        assert_eq!(routes.route(ip("2001:db8::1"), None, None), RouteDecision::None);
+        let link = RouteDecision::Out { oif: a, gateway: None, source: ip("fd00:1::1") };
         assert_eq!(routes.route(ip("fd00:1::2"), None, None), link, "on the link");
         socket.set_link_mtu(a, 1280).expect("mtu");
-        await_notices(&mut notices, &[Notice::Link(a)]);
+        await_notices(&mut notices, &[NetlinkNotice::Link(a)]);
         assert_eq!(socket.link_by_index(a).expect("link").mtu, 1280);
         socket.delete_address(&own(a, "fd00:1::1")).expect("gone");
-        await_notices(&mut notices, &[Notice::Address(a)]);
+        await_notices(&mut notices, &[NetlinkNotice::Address(a)]);
     });
 }

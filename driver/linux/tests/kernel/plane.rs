@@ -3,9 +3,9 @@
 use crate::bed::{Bed, LINK, base, bed, entry, flow_op, key, plan_of, spec};
 use crate::scratch;
 use linux::bpf::Hook;
-use linux::netlink::tc::Handle;
+use linux::netlink::tc::TcHandle;
 use linux::netlink::tc::qdisc::Discipline;
-use linux::plane::{Drift, Fuse, KernelPlane};
+use linux::plane::{FaultInjection, KernelPlane, PlaneDrift};
 use std::process::Command;
 use terms::{Bytes, IfIndex, Rate, ServiceCurve, Span};
 use traffic::plan::{ClassId, ClassSpec, LinkSpec, Plan, PlanOp, QueueSpec};
@@ -31,7 +31,7 @@ fn the_kernel_has_what_was_told() {
         let qdiscs = qdiscs.iter().filter(|qdisc| qdisc.discipline != Discipline::Clsact);
         assert_eq!(qdiscs.count(), 1 + 4, "the root and a queue for each class");
         // Told again, nothing is written.
-        plane.rig(Fuse::DieAfter(0));
+        plane.rig(FaultInjection::DieAfter(0));
         assert_eq!(plane.apply(&ops), Ok(()));
     });
 }
@@ -80,7 +80,7 @@ fn the_default_comes_back() {
         scratch::in_netns(move || {
             let mut bed = bed();
             let before = bed.shown();
-            assert_eq!(before.1[0].handle, Handle::NONE, "the kernel's default");
+            assert_eq!(before.1[0].handle, TcHandle::NONE, "the kernel's default");
             let mut plane = bed.open_by(hook);
             let mut ops = bed.base(1_000);
             ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 900));
@@ -102,21 +102,21 @@ fn a_clsact_of_others_stays_theirs() {
     scratch::in_netns(|| {
         let mut bed = bed();
         let theirs = Discipline::Clsact;
-        bed.socket.add_qdisc(bed.oif, Handle::new(0xffff, 0), Handle::CLSACT, &theirs).expect("clsact");
+        bed.socket.add_qdisc(bed.oif, TcHandle::new(0xffff, 0), TcHandle::CLSACT, &theirs).expect("clsact");
         let before = bed.shown();
         let mut plane = bed.open_by(Hook::Clsact);
         plane.apply(&bed.base(1_000)).expect("fits");
-        assert_eq!(bed.socket.filters(bed.oif, Handle::EGRESS).expect("filters").len(), 1);
+        assert_eq!(bed.socket.filters(bed.oif, TcHandle::EGRESS).expect("filters").len(), 1);
         plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("goes");
         assert_eq!(bed.shown(), before);
-        assert_eq!(bed.socket.filters(bed.oif, Handle::EGRESS), Ok(vec![]));
+        assert_eq!(bed.socket.filters(bed.oif, TcHandle::EGRESS), Ok(vec![]));
         // One with a filter of theirs in it stays too, even where the clsact was made for us.
-        bed.socket.delete_qdisc(bed.oif, Handle::new(0xffff, 0), Handle::CLSACT).expect("theirs to remove");
+        bed.socket.delete_qdisc(bed.oif, TcHandle::new(0xffff, 0), TcHandle::CLSACT).expect("theirs to remove");
         plane.apply(&bed.base(1_000)).expect("fits");
         let table = linux::bpf::FlowTable::open(bed.state.path(), 64, Hook::Clsact).expect("any program");
-        bed.socket.put_bpf_filter(bed.oif, Handle::INGRESS, (7, 1), table.program(), "theirs").expect("filter");
+        bed.socket.put_bpf_filter(bed.oif, TcHandle::INGRESS, (7, 1), table.program(), "theirs").expect("filter");
         plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("goes");
-        assert_eq!(bed.socket.filters(bed.oif, Handle::INGRESS).expect("filters").len(), 1);
+        assert_eq!(bed.socket.filters(bed.oif, TcHandle::INGRESS).expect("filters").len(), 1);
     });
 }
 
@@ -124,8 +124,8 @@ fn a_clsact_of_others_stays_theirs() {
 fn a_foreign_root_is_refused_not_fought() {
     scratch::in_netns(|| {
         let mut bed = bed();
-        let foreign = Handle::new(1, 0);
-        bed.socket.add_qdisc(bed.oif, foreign, Handle::ROOT, &Discipline::Pfifo { limit: 7 }).expect("theirs");
+        let foreign = TcHandle::new(1, 0);
+        bed.socket.add_qdisc(bed.oif, foreign, TcHandle::ROOT, &Discipline::Pfifo { limit: 7 }).expect("theirs");
         let before = bed.shown();
         let mut plane = bed.open();
         assert_eq!(plane.apply(&bed.base(1_000)).expect_err("theirs").code, libc::EBUSY);
@@ -203,7 +203,7 @@ fn an_interface_that_goes_takes_its_reservations_with_it() {
         ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
         plane.apply(&ops).expect("fits");
         bed.socket.delete_link(bed.oif).expect("delete");
-        assert_eq!(plane.reconcile(), Ok(vec![Drift::Gone(bed.oif)]));
+        assert_eq!(plane.reconcile(), Ok(vec![PlaneDrift::Gone(bed.oif)]));
         assert!(plane.apply(&[bed.class(OWN, 0, 1)]).is_err());
         plane.apply(&[PlanOp::DropLink { oif: bed.oif }]).expect("forgotten");
         assert_eq!(plane.reconcile(), Ok(vec![]));
@@ -230,7 +230,7 @@ fn what_others_change_is_mended_or_told() {
         let told = bed.shown();
         assert_eq!(plane.reconcile(), Ok(vec![]));
         let oif = bed.oif;
-        let of = |class: ClassId| Handle::new(0x5c1c, class.0);
+        let of = |class: ClassId| TcHandle::new(0x5c1c, class.0);
         let seen = bed.socket.class(oif, of(ClassId::CONTROLLED_LOAD)).expect("look").expect("there");
         let mut stolen = seen.htb.expect("htb");
         stolen.rate = 1_200_000;
@@ -239,16 +239,16 @@ fn what_others_change_is_mended_or_told() {
         let deeds: Vec<Deed<'_>> = vec![
             ("a rate", Box::new(move |s| s.change_class(oif, of(ClassId::BEST_EFFORT), of(ClassId::LINK), &stolen))),
             ("a class", Box::new(move |s| s.delete_class(oif, of(ClassId::CONTROL)))),
-            ("a queue", Box::new(move |s| s.delete_qdisc(oif, Handle::new(4, 0), of(ClassId::CONTROLLED_LOAD)))),
+            ("a queue", Box::new(move |s| s.delete_qdisc(oif, TcHandle::new(4, 0), of(ClassId::CONTROLLED_LOAD)))),
             ("one more class", Box::new(move |s| s.add_class(oif, of(ClassId(77)), of(ClassId::LINK), &stolen))),
             (
                 "the flow program",
                 Box::new(move |s| match std::fs::remove_file(&pinned) {
                     Ok(()) => Ok(()),
-                    Err(_) => s.delete_bpf_filter(oif, Handle::EGRESS, (0x5c1c, 0x5c1c)), // no TCX here
+                    Err(_) => s.delete_bpf_filter(oif, TcHandle::EGRESS, (0x5c1c, 0x5c1c)), // no TCX here
                 }),
             ),
-            ("all of it", Box::new(move |s| s.delete_qdisc(oif, Handle::new(0x5c1c, 0), Handle::ROOT))),
+            ("all of it", Box::new(move |s| s.delete_qdisc(oif, TcHandle::new(0x5c1c, 0), TcHandle::ROOT))),
         ];
         for (what, deed) in &deeds {
             for (then, another) in &deeds {
@@ -256,17 +256,19 @@ fn what_others_change_is_mended_or_told() {
                 if what != then {
                     let _ = another(&mut bed.socket); // which may be impossible after the first
                 }
-                assert_eq!(plane.reconcile(), Ok(vec![Drift::Mended(oif)]), "{what}, {then}");
+                assert_eq!(plane.reconcile(), Ok(vec![PlaneDrift::Mended(oif)]), "{what}, {then}");
                 assert_eq!(bed.shown(), told, "{what}, {then}");
                 assert_eq!(plane.reconcile(), Ok(vec![]), "{what}, {then}");
             }
         }
-        bed.socket.delete_qdisc(oif, Handle::new(0x5c1c, 0), Handle::ROOT).expect("theirs now");
-        bed.socket.add_qdisc(oif, Handle::new(1, 0), Handle::ROOT, &Discipline::Pfifo { limit: 7 }).expect("theirs");
+        bed.socket.delete_qdisc(oif, TcHandle::new(0x5c1c, 0), TcHandle::ROOT).expect("theirs now");
+        bed.socket
+            .add_qdisc(oif, TcHandle::new(1, 0), TcHandle::ROOT, &Discipline::Pfifo { limit: 7 })
+            .expect("theirs");
         // Not what it has counted: neighbour discovery goes on.
         let root = |bed: &mut Bed| bed.socket.root_qdisc(oif).map(|found| found.map(|q| (q.handle, q.discipline)));
         let theirs = root(&mut bed);
-        assert_eq!(plane.reconcile(), Ok(vec![Drift::Foreign(oif)]));
+        assert_eq!(plane.reconcile(), Ok(vec![PlaneDrift::Foreign(oif)]));
         assert!(plane.apply(&[bed.class(OWN, 0, 1)]).is_err());
         assert_eq!(root(&mut bed), theirs);
         plane.apply(&[PlanOp::DropLink { oif }]).expect("ours is given up");

@@ -2,14 +2,14 @@
 
 use crate::scratch;
 use linux::netlink::Socket;
-use linux::netlink::tc::Handle;
+use linux::netlink::tc::TcHandle;
 use linux::netlink::tc::class::HtbClass;
 use linux::netlink::tc::qdisc::Discipline;
 use terms::IfIndex;
 
-const ROOT: Handle = Handle::new(0x5c1c, 0);
-const LINK: Handle = Handle::new(0x5c1c, 1);
-const SOME: Handle = Handle::new(0x5c1c, 0x2a);
+const ROOT: TcHandle = TcHandle::new(0x5c1c, 0);
+const LINK: TcHandle = TcHandle::new(0x5c1c, 1);
+const SOME: TcHandle = TcHandle::new(0x5c1c, 0x2a);
 
 fn veth(socket: &mut Socket) -> IfIndex {
     socket.add_veth("a0", "b0", None).expect("veth");
@@ -27,16 +27,16 @@ fn what_is_written_comes_back_to_the_last_tick() {
     scratch::in_netns(|| {
         let mut socket = Socket::open().expect("netlink");
         let oif = veth(&mut socket);
-        socket.add_qdisc(oif, ROOT, Handle::ROOT, &Discipline::Htb { default: 2 }).expect("htb");
+        socket.add_qdisc(oif, ROOT, TcHandle::ROOT, &Discipline::Htb { default: 2 }).expect("htb");
         let root = socket.root_qdisc(oif).expect("look").expect("there");
         assert_eq!((root.handle, root.discipline), (ROOT, Discipline::Htb { default: 2 }));
         // 8 bit/s, 10 Mbit/s, 34.36 Gbit/s and one byte more, 100 Gbit/s, and the widest that HTB takes.
         for (minor, rate) in [(1, 1), (2, 1_250_000), (3, u64::from(u32::MAX)), (4, 1 << 32), (5, 12_500_000_000)] {
-            let handle = Handle::new(0x5c1c, minor);
+            let handle = TcHandle::new(0x5c1c, minor);
             let wanted = class(rate, rate.saturating_mul(2));
             socket.add_class(oif, handle, ROOT, &wanted).expect("class");
             let found = socket.class(oif, handle).expect("look").expect("there");
-            assert_eq!((found.parent, found.htb), (Handle::ROOT, Some(wanted)), "{rate} bytes/s");
+            assert_eq!((found.parent, found.htb), (TcHandle::ROOT, Some(wanted)), "{rate} bytes/s");
             let changed = HtbClass { rate: rate + 1, prio: 3, ..wanted };
             socket.change_class(oif, handle, ROOT, &changed).expect("change");
             assert_eq!(socket.class(oif, handle).expect("look").expect("there").htb, Some(changed));
@@ -50,11 +50,11 @@ fn queues_are_put_changed_and_found() {
     scratch::in_netns(|| {
         let mut socket = Socket::open().expect("netlink");
         let oif = veth(&mut socket);
-        socket.add_qdisc(oif, ROOT, Handle::ROOT, &Discipline::Htb { default: 2 }).expect("htb");
+        socket.add_qdisc(oif, ROOT, TcHandle::ROOT, &Discipline::Htb { default: 2 }).expect("htb");
         socket.add_class(oif, LINK, ROOT, &class(1_250_000, 1_250_000)).expect("link");
         socket.add_class(oif, SOME, LINK, &class(100, 1_250_000)).expect("class");
         assert_eq!(socket.class(oif, SOME).expect("look").expect("there").parent, LINK);
-        let leaf = Handle::new(0x2a, 0);
+        let leaf = TcHandle::new(0x2a, 0);
         socket.add_qdisc(oif, leaf, SOME, &Discipline::Pfifo { limit: 50 }).expect("pfifo");
         socket.replace_qdisc(oif, leaf, SOME, &Discipline::Pfifo { limit: 60 }).expect("change");
         let found = socket.leaf_qdisc(oif, SOME).expect("look").expect("there");
@@ -68,9 +68,9 @@ fn queues_are_put_changed_and_found() {
         assert_eq!(socket.delete_class(oif, LINK).expect_err("has a child").errno, libc::EBUSY);
         socket.delete_class(oif, SOME).expect("delete");
         assert_eq!(socket.class(oif, SOME).expect("look"), None);
-        socket.delete_qdisc(oif, ROOT, Handle::ROOT).expect("delete the root");
+        socket.delete_qdisc(oif, ROOT, TcHandle::ROOT).expect("delete the root");
         let root = socket.root_qdisc(oif).expect("look").expect("the default is back");
-        assert_eq!(root.handle, Handle::NONE);
+        assert_eq!(root.handle, TcHandle::NONE);
     });
 }
 
@@ -80,15 +80,15 @@ fn what_this_kernel_does_in_silence() {
     scratch::in_netns(|| {
         let mut socket = Socket::open().expect("netlink");
         let oif = veth(&mut socket);
-        socket.add_qdisc(oif, ROOT, Handle::ROOT, &Discipline::Htb { default: 2 }).expect("htb");
+        socket.add_qdisc(oif, ROOT, TcHandle::ROOT, &Discipline::Htb { default: 2 }).expect("htb");
         let orphan = socket.add_class(oif, SOME, LINK, &class(100, 200));
         let found = socket.class(oif, SOME).expect("look");
         match orphan {
-            Ok(()) => assert_eq!(found.expect("somewhere").parent, Handle::ROOT, "an absent parent is the root"),
+            Ok(()) => assert_eq!(found.expect("somewhere").parent, TcHandle::ROOT, "an absent parent is the root"),
             Err(error) => println!("this kernel refuses an absent parent: {error}"),
         }
         let upside_down = class(200, 100);
-        match socket.add_class(oif, Handle::new(0x5c1c, 0x2b), ROOT, &upside_down) {
+        match socket.add_class(oif, TcHandle::new(0x5c1c, 0x2b), ROOT, &upside_down) {
             Ok(()) => println!("this kernel takes ceil < rate"),
             Err(error) => println!("this kernel refuses ceil < rate: {error}"),
         }

@@ -1,8 +1,8 @@
 //! Shaper, meter and marker before a queue (RFC 2963 figures 1 and 4).
 
-use super::meter::{Ask, Meter};
+use super::meter::{HopMeter, ShaperQuery};
 use super::shaper::Shaper;
-use crate::packet::{Packet, Packets};
+use crate::packet::{Packets, SimPacket};
 use crate::rng::Rng;
 use crate::scenario::Conditioner;
 use terms::{Dscp, Rate, Time};
@@ -12,7 +12,7 @@ use traffic::meter::{Color, Marker};
 #[derive(Clone, Debug)]
 pub struct Conditioning {
     shaper: Option<Shaper>,
-    meter: Option<Meter>,
+    meter: Option<HopMeter>,
     marker: Marker,
     chance: Rng,
     /// When its event is set, ns; `u64::MAX`: none is.
@@ -28,7 +28,7 @@ impl Conditioning {
         let now = Time::ZERO;
         Ok(Conditioning {
             shaper: spec.shaper.as_ref().map(|spec| Shaper::new(spec, line, now)).transpose()?,
-            meter: spec.meter.as_ref().map(|spec| Meter::new(spec, now)).transpose()?,
+            meter: spec.meter.as_ref().map(|spec| HopMeter::new(spec, now)).transpose()?,
             marker: spec.marker,
             chance: Rng::new(stream[0], stream[1]),
             alarm: u64::MAX,
@@ -42,7 +42,7 @@ impl Conditioning {
 
     /// Meters and marks.
     #[inline]
-    pub fn mark(&mut self, now: Time, packet: &mut Packet) {
+    pub fn mark(&mut self, now: Time, packet: &mut SimPacket) {
         let came = self.marker.color_of(Dscp(packet.dscp));
         let chance = &mut self.chance;
         packet.color = match &mut self.meter {
@@ -62,14 +62,14 @@ impl Conditioning {
         let shaper = self.shaper.as_mut()?;
         let head = shaper.head()?;
         let came = came(&self.marker, &packets[head]);
-        shaper.release(now, &Ask(self.meter.as_ref(), came))
+        shaper.release(now, &ShaperQuery(self.meter.as_ref(), came))
     }
 
     /// When it will let its next packet go.
     pub fn due(&self, now: Time, packets: &Packets) -> Option<Time> {
         let shaper = self.shaper.as_ref()?;
         let came = came(&self.marker, &packets[shaper.head()?]);
-        shaper.due(now, &Ask(self.meter.as_ref(), came))
+        shaper.due(now, &ShaperQuery(self.meter.as_ref(), came))
     }
 
     /// Packets that wait.
@@ -78,6 +78,6 @@ impl Conditioning {
     }
 }
 
-fn came(marker: &Marker, packet: &Packet) -> Color {
+fn came(marker: &Marker, packet: &SimPacket) -> Color {
     marker.color_of(Dscp(packet.dscp))
 }

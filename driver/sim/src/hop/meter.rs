@@ -1,13 +1,13 @@
 //! A conditioner's meter: any of the four, with its state.
 
 use terms::Time;
-use traffic::meter::{Color, Rfc4115, SrTcm, State, TrTcm, TswState, TswTcm};
+use traffic::meter::{Color, Rfc4115, SrTcm, TokenCounts, TrTcm, TswState, TswTcm};
 use traffic::shaper::Greener;
 use traffic::tree::{MeterKind, MeterSpec};
 
 /// A meter at work.
 #[derive(Clone, Copy, Debug)]
-pub struct Meter {
+pub struct HopMeter {
     /// Whether it asks which colour a packet came with.
     pub aware: bool,
     kind: Kind,
@@ -15,18 +15,18 @@ pub struct Meter {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    TrTcm(TrTcm, State),
-    SrTcm(SrTcm, State),
-    Rfc4115(Rfc4115, State),
+    TrTcm(TrTcm, TokenCounts),
+    SrTcm(SrTcm, TokenCounts),
+    Rfc4115(Rfc4115, TokenCounts),
     TswTcm(TswTcm, TswState),
 }
 
-impl Meter {
+impl HopMeter {
     /// Full of credit.
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub fn new(spec: &MeterSpec, now: Time) -> Result<Meter, String> {
+    pub fn new(spec: &MeterSpec, now: Time) -> Result<HopMeter, String> {
         let words = |why: traffic::meter::BadProfile| why.to_string();
         let kind = match spec.kind {
             MeterKind::TrTcm { cir, cbs, pir, pbs } => {
@@ -46,7 +46,7 @@ impl Meter {
                 Kind::TswTcm(profile, profile.start(now))
             }
         };
-        Ok(Meter { aware: spec.aware, kind })
+        Ok(HopMeter { aware: spec.aware, kind })
     }
 
     /// Colours a packet that came with a colour; `chance` is for the one that throws dice.
@@ -63,9 +63,9 @@ impl Meter {
 }
 
 /// What a green shaper asks, about a packet that comes with a colour.
-pub struct Ask<'a>(pub Option<&'a Meter>, pub Color);
+pub struct ShaperQuery<'a>(pub Option<&'a HopMeter>, pub Color);
 
-impl Greener for Ask<'_> {
+impl Greener for ShaperQuery<'_> {
     fn green_at(&self, now: Time, len: u32) -> Option<Time> {
         let meter = self.0.filter(|meter| self.1 == Color::Green || !meter.aware)?;
         match &meter.kind {

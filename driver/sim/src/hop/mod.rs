@@ -11,10 +11,10 @@ mod waiting;
 
 pub use conditioning::Conditioning;
 pub use rio::RioQueue;
-pub use waiting::Waiting;
+pub use waiting::HopWaiting;
 
 use crate::packet::NONE;
-use crate::scenario::{EgressReport, LinkSpec, Queue, QueueSpec, Tally};
+use crate::scenario::{EgressReport, Queue, QueueSpec, SimLinkSpec, Tally};
 use terms::{Bytes, Rate, Span, Time};
 use traffic::meter::Color;
 use traffic::tree::Tree;
@@ -22,7 +22,7 @@ use traffic::tree::Tree;
 /// A direction at work: two cache lines that every packet needs, and the rest.
 #[derive(Debug)]
 #[repr(align(64))]
-pub struct Hop {
+pub struct HopPort {
     /// When the last packet that was put on it has left, ns.
     pub free_at: u64,
     /// Propagation delay, ns.
@@ -55,7 +55,7 @@ pub struct Hop {
     /// IP bytes that came to the queue.
     bytes: u64,
     /// Where packets wait.
-    pub egress: Egress,
+    pub egress: HopQueue,
     /// What they pass before.
     pub conditioning: Option<Box<Conditioning>>,
     /// What is not needed for every packet.
@@ -81,11 +81,11 @@ pub struct Rest {
 
 /// Where packets wait for a link.
 #[derive(Debug)]
-pub enum Egress {
+pub enum HopQueue {
     /// First in, first out, without limits.
     Fifo,
     /// The same with limits.
-    Limited(Box<Waiting>),
+    Limited(Box<HopWaiting>),
     /// RED or RIO.
     Rio(Box<RioQueue>),
     /// The node's port.
@@ -107,9 +107,9 @@ pub struct HopCounts {
     pub strays: u64,
 }
 
-impl Hop {
+impl HopPort {
     /// A direction that is up and does no harm.
-    pub fn new(link: &LinkSpec, from: (u32, u32), to: u32) -> Hop {
+    pub fn new(link: &SimLinkSpec, from: (u32, u32), to: u32) -> HopPort {
         let rest = Rest {
             rate: link.rate,
             overhead: link.overhead,
@@ -119,7 +119,7 @@ impl Hop {
             edges: [None; 2],
             capture: None,
         };
-        Hop {
+        HopPort {
             free_at: 0,
             delay: link.delay.as_nanos(),
             head: NONE,
@@ -136,7 +136,7 @@ impl Hop {
             entered: 0,
             delivered: 0,
             bytes: 0,
-            egress: Egress::Port,
+            egress: HopQueue::Port,
             conditioning: None,
             rest: Box::new(rest),
         }
@@ -201,19 +201,19 @@ impl Hop {
 
     /// Whether packets can be sent on as soon as it is known when they come.
     pub fn is_plain(&self) -> bool {
-        matches!(self.egress, Egress::Fifo | Egress::Limited(_) | Egress::Rio(_))
+        matches!(self.egress, HopQueue::Fifo | HopQueue::Limited(_) | HopQueue::Rio(_))
             && self.conditioning.as_ref().is_none_or(|c| !c.shapes())
             && self.rest.capture.is_none()
     }
 
     /// Whether it is a FIFO that knows when packets leave.
     pub fn is_simple(&self) -> bool {
-        matches!(self.egress, Egress::Fifo | Egress::Limited(_) | Egress::Rio(_))
+        matches!(self.egress, HopQueue::Fifo | HopQueue::Limited(_) | HopQueue::Rio(_))
     }
 
     /// What came from the beginning. A tree counts by itself.
     pub fn tally(&self) -> EgressReport {
-        let Egress::Tree(tree) = &self.egress else {
+        let HopQueue::Tree(tree) = &self.egress else {
             let mut tally = self.rest.tally;
             if !self.colored {
                 let packets = self.entered + tally.dropped[0].packets;
@@ -245,18 +245,18 @@ impl Hop {
     }
 }
 
-impl Egress {
+impl HopQueue {
     /// From its description.
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub fn new(queue: &Queue, link: &LinkSpec, stream: [u64; 2]) -> Result<Egress, String> {
+    pub fn new(queue: &Queue, link: &SimLinkSpec, stream: [u64; 2]) -> Result<HopQueue, String> {
         Ok(match queue {
-            Queue::Port => Egress::Port,
-            Queue::Fifo(QueueSpec { packets: u32::MAX, bytes }) if bytes.get() == u64::MAX => Egress::Fifo,
-            Queue::Fifo(limits) => Egress::Limited(Box::new(Waiting::new(*limits))),
+            Queue::Port => HopQueue::Port,
+            Queue::Fifo(QueueSpec { packets: u32::MAX, bytes }) if bytes.get() == u64::MAX => HopQueue::Fifo,
+            Queue::Fifo(limits) => HopQueue::Limited(Box::new(HopWaiting::new(*limits))),
             Queue::Rio { dropper, marker, queue } => {
-                Egress::Rio(Box::new(RioQueue::new(dropper, marker, *queue, stream)?))
+                HopQueue::Rio(Box::new(RioQueue::new(dropper, marker, *queue, stream)?))
             }
             Queue::Tree(spec) => {
                 let shape = spec.link;
@@ -267,7 +267,7 @@ impl Egress {
                     ));
                 }
                 let seed = stream[0] ^ stream[1].rotate_left(32);
-                Egress::Tree(Box::new(Tree::new((**spec).clone(), Time::ZERO, seed).map_err(|why| why.to_string())?))
+                HopQueue::Tree(Box::new(Tree::new((**spec).clone(), Time::ZERO, seed).map_err(|why| why.to_string())?))
             }
         })
     }

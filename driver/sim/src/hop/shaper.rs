@@ -1,6 +1,6 @@
 //! A conditioner's shaper: a rate adaptive one, or a token bucket.
 
-use super::meter::Ask;
+use super::meter::ShaperQuery;
 use crate::packet::UDP;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -65,7 +65,7 @@ impl Shaper {
     }
 
     /// When its head may go.
-    pub fn due(&self, now: Time, ask: &Ask<'_>) -> Option<Time> {
+    pub fn due(&self, now: Time, ask: &ShaperQuery<'_>) -> Option<Time> {
         match self {
             Shaper::Ras(ras, true, pool, _) => ras.wake_at(now, ask, pool),
             Shaper::Ras(ras, false, pool, _) => ras.wake_at(now, &NeverGreen, pool),
@@ -74,7 +74,7 @@ impl Shaper {
     }
 
     /// Its head, if it may go now.
-    pub fn release(&mut self, now: Time, ask: &Ask<'_>) -> Option<u32> {
+    pub fn release(&mut self, now: Time, ask: &ShaperQuery<'_>) -> Option<u32> {
         match self {
             Shaper::Ras(ras, true, pool, _) => ras.release(now, ask, pool).map(|packet| packet.id as u32),
             Shaper::Ras(ras, false, pool, _) => ras.release(now, &NeverGreen, pool).map(|packet| packet.id as u32),

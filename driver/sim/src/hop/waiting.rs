@@ -5,17 +5,17 @@ use std::collections::VecDeque;
 
 /// What waits.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub struct HopWaiting {
     limits: QueueSpec,
     /// When each begins to be sent (ns), and its IP bytes.
     queue: VecDeque<(u64, u32)>,
     bytes: u64,
 }
 
-impl Waiting {
+impl HopWaiting {
     /// An empty queue.
-    pub fn new(limits: QueueSpec) -> Waiting {
-        Waiting { limits, queue: VecDeque::new(), bytes: 0 }
+    pub fn new(limits: QueueSpec) -> HopWaiting {
+        HopWaiting { limits, queue: VecDeque::new(), bytes: 0 }
     }
 
     /// A packet comes at `now` and would begin to be sent at `start`: whether there is room. What leaves at an instant leaves

@@ -7,7 +7,7 @@ use terms::{Rate, Span};
 
 /// A flow.
 #[derive(Clone, Debug)]
-pub struct Flow {
+pub struct MaceFlow {
     /// What it sends.
     pub model: Model,
     /// What it declares when it asks.
@@ -24,15 +24,15 @@ pub struct Flow {
     left: u64,
 }
 
-impl Flow {
+impl MaceFlow {
     /// A flow that begins now, somewhere in its cycle, and lives for an exponential time of that mean.
-    pub fn begin(model: Model, declared: Rate, now: u64, lifetime: Span, rng: &mut Rng) -> Flow {
+    pub fn begin(model: Model, declared: Rate, now: u64, lifetime: Span, rng: &mut Rng) -> MaceFlow {
         let ends = now.saturating_add(exponential(rng, lifetime).as_nanos());
         let cycle = model.on.as_nanos() + model.off.as_nanos();
         let off = rng.below(cycle.max(1)) < model.off.as_nanos();
         let wait = if off { model.pause(rng) } else { rng.below(model.interval.as_nanos()) };
         let left = model.burst(rng);
-        Flow { model, declared, admitted: false, counted: 0, ends, next: now.saturating_add(wait), left }
+        MaceFlow { model, declared, admitted: false, counted: 0, ends, next: now.saturating_add(wait), left }
     }
 
     /// When something happens to it next: a packet, or its end.

@@ -12,5 +12,5 @@ pub mod model;
 pub mod queue;
 pub mod run;
 
-pub use model::{Model, Shape};
-pub use run::{Outcome, Params, Rule, run};
+pub use model::{Model, SourceShape};
+pub use run::{AdmissionRule, MaceOutcome, Params, run};

@@ -9,7 +9,7 @@ pub const WIRE: u32 = 320 + 12 + 8 + 20 + 26;
 
 /// How long on and off times are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum SourceShape {
     /// On for ever.
     Constant,
     /// Exponential.
@@ -30,7 +30,7 @@ pub struct Model {
     /// From packet to packet while on.
     pub interval: Span,
     /// How the times are spread.
-    pub shape: Shape,
+    pub shape: SourceShape,
     /// After so many packets a flow is recognised (section 4.2: 100 at 64 kbit/s, 10 at 256 kbit/s).
     pub recognised_after: u32,
 }
@@ -43,24 +43,24 @@ const fn model(
     on: u64,
     off: u64,
     (interval, recognised_after): (Span, u32),
-    shape: Shape,
+    shape: SourceShape,
 ) -> Model {
     let (on, off) = (Span::from_millis(on), Span::from_millis(off));
     Model { name, on, off, interval, shape, recognised_after }
 }
 
 /// 64 kbit/s of payload without a pause.
-pub const CBR: Model = model("CBR", 1, 0, SLOW, Shape::Constant);
+pub const CBR: Model = model("CBR", 1, 0, SLOW, SourceShape::Constant);
 /// Table 1.
-pub const POO1: Model = model("POO1", 400, 400, SLOW, Shape::Pareto(1_500));
+pub const POO1: Model = model("POO1", 400, 400, SLOW, SourceShape::Pareto(1_500));
 /// Table 1.
-pub const POO2: Model = model("POO2", 40, 360, FAST, Shape::Pareto(1_100));
+pub const POO2: Model = model("POO2", 40, 360, FAST, SourceShape::Pareto(1_100));
 /// Table 1.
-pub const POO3: Model = model("POO3", 313, 2925, SLOW, Shape::Pareto(1_100));
+pub const POO3: Model = model("POO3", 313, 2925, SLOW, SourceShape::Pareto(1_100));
 /// Table 1.
-pub const EXP1: Model = model("EXP1", 313, 325, SLOW, Shape::Exponential);
+pub const EXP1: Model = model("EXP1", 313, 325, SLOW, SourceShape::Exponential);
 /// Table 1.
-pub const EXP2: Model = model("EXP2", 20, 180, FAST, Shape::Exponential);
+pub const EXP2: Model = model("EXP2", 20, 180, FAST, SourceShape::Exponential);
 
 impl Model {
     /// The rate on the wire while on, rounded up.
@@ -72,7 +72,7 @@ impl Model {
     /// How many packets the next on time has: one at its start and one more at each whole interval within it.
     pub fn burst(&self, rng: &mut Rng) -> u64 {
         match self.shape {
-            Shape::Constant => u64::MAX,
+            SourceShape::Constant => u64::MAX,
             shape => 1 + draw(shape, self.on, rng) / self.interval.as_nanos(),
         }
     }
@@ -84,11 +84,11 @@ impl Model {
 }
 
 /// A time of that shape and mean, nanoseconds.
-fn draw(shape: Shape, mean: Span, rng: &mut Rng) -> u64 {
+fn draw(shape: SourceShape, mean: Span, rng: &mut Rng) -> u64 {
     let time = match shape {
-        Shape::Constant => mean,
-        Shape::Exponential => exponential(rng, mean),
-        Shape::Pareto(shape_milli) => pareto(rng, mean, shape_milli),
+        SourceShape::Constant => mean,
+        SourceShape::Exponential => exponential(rng, mean),
+        SourceShape::Pareto(shape_milli) => pareto(rng, mean, shape_milli),
     };
     time.as_nanos()
 }
@@ -106,7 +106,8 @@ mod tests {
     #[test]
     fn means_are_those_of_table_1() {
         let mut rng = Rng::new(7, 7);
-        for (shape, mean, tolerance) in [(Shape::Exponential, 313, 0.01), (Shape::Pareto(1_500), 400, 0.05)] {
+        for (shape, mean, tolerance) in [(SourceShape::Exponential, 313, 0.01), (SourceShape::Pareto(1_500), 400, 0.05)]
+        {
             let n = 400_000;
             let sum: f64 = (0..n).map(|_| draw(shape, Span::from_millis(mean), &mut rng) as f64 / 1e6).sum();
             let got = sum / f64::from(n);
@@ -114,7 +115,7 @@ mod tests {
         }
         // A shape of 1.1 hardly has a mean that chance finds: its median is location x 2^(1/a), exactly.
         let mut times: Vec<u64> =
-            (0..100_001).map(|_| draw(Shape::Pareto(1_100), Span::from_millis(2925), &mut rng)).collect();
+            (0..100_001).map(|_| draw(SourceShape::Pareto(1_100), Span::from_millis(2925), &mut rng)).collect();
         times.sort_unstable();
         let median = times[50_000] as f64 / 1e6;
         let expected = 2925.0 * 0.1 / 1.1 * 2_f64.powf(1.0 / 1.1);

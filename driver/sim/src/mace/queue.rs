@@ -16,12 +16,12 @@ pub struct TwoLevels {
     /// Until when the link sends what it has begun.
     busy: u64,
     /// What became of each level.
-    pub counts: [Counts; 2],
+    pub counts: [QueueCounts; 2],
 }
 
 /// What became of a level's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct QueueCounts {
     /// Came.
     pub offered: u64,
     /// Were dropped: there was no room.
@@ -40,7 +40,7 @@ impl TwoLevels {
     /// An idle link.
     pub fn new(rate: Rate) -> TwoLevels {
         let room = || VecDeque::with_capacity(2 * ROOM);
-        TwoLevels { rate, first: room(), second: room(), busy: 0, counts: [Counts::default(); 2] }
+        TwoLevels { rate, first: room(), second: room(), busy: 0, counts: [QueueCounts::default(); 2] }
     }
 
     /// A packet comes. Best effort is dropped when both levels together hold [`ROOM`]; controlled load only when it
@@ -101,7 +101,7 @@ impl TwoLevels {
     /// Counting begins anew; what is queued stays and counts as offered.
     pub fn restart_counts(&mut self) {
         let held = self.held();
-        self.counts = [0, 1].map(|n| Counts { offered: held[n] as u64, ..Counts::default() });
+        self.counts = [0, 1].map(|n| QueueCounts { offered: held[n] as u64, ..QueueCounts::default() });
     }
 
     /// How long a packet of so many bytes is on the link.

@@ -1,8 +1,8 @@
 //! A run: the pool of flows, the background, the queue, and who is admitted.
 
-use super::flow::Flow;
+use super::flow::MaceFlow;
 use super::model::{Model, WIRE};
-use super::queue::{Counts, TwoLevels};
+use super::queue::{QueueCounts, TwoLevels};
 use crate::draw::exponential;
 use crate::rng::Rng;
 use admit::estimator::TimeWindow;
@@ -13,7 +13,7 @@ use terms::{Bytes, Rate, Span, Time};
 
 /// Who decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rule {
+pub enum AdmissionRule {
     /// The declared rates stay within the allocation.
     SimpleSum,
     /// `v * mu > r + b`, v being this ratio.
@@ -37,7 +37,7 @@ pub struct Params {
     /// What is allocated to controlled load.
     pub allocated: Rate,
     /// Who decides.
-    pub rule: Rule,
+    pub rule: AdmissionRule,
     /// How often the counter is read.
     pub sampling: Span,
     /// Samples in a window of the estimator.
@@ -54,7 +54,7 @@ pub struct Params {
 
 /// What came of it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Outcome {
+pub struct MaceOutcome {
     /// Controlled-load bytes sent, of what is allocated, percent.
     pub utilisation: f64,
     /// Flows admitted at a time, on average.
@@ -68,7 +68,7 @@ pub struct Outcome {
     /// Samples, and those of them above the allocation.
     pub samples: (u32, u32),
     /// The two levels of the queue.
-    pub levels: [Counts; 2],
+    pub levels: [QueueCounts; 2],
 }
 
 /// Sources of background traffic (section 4.2, first scenario).
@@ -90,8 +90,8 @@ impl Gate {
     fn new(params: &Params) -> Gate {
         const MOST: usize = 1 << 20;
         match params.rule {
-            Rule::SimpleSum => Gate::Simple(SimpleSum::new(params.allocated, MOST)),
-            Rule::MeasuredSum { target } => {
+            AdmissionRule::SimpleSum => Gate::Simple(SimpleSum::new(params.allocated, MOST)),
+            AdmissionRule::MeasuredSum { target } => {
                 let (allocated, period) = (params.allocated, params.sampling);
                 let terms = SumTerms { allocated, target, period, most_flows: MOST };
                 let sum = MeasuredSum::new(terms, TimeWindow::new(params.window));
@@ -127,12 +127,12 @@ struct Bench<'a> {
     params: &'a Params,
     gate: Gate,
     queue: TwoLevels,
-    flows: Vec<Flow>,
+    flows: Vec<MaceFlow>,
     rngs: Vec<Rng>,
     interval: u64,
     /// Bytes of controlled load queued so far, and at the last sample.
     queued: (u64, u64),
-    outcome: Outcome,
+    outcome: MaceOutcome,
     /// For how long so many flows were admitted, nanoseconds, by their number.
     held: Vec<u64>,
     changed: u64,
@@ -142,7 +142,7 @@ struct Bench<'a> {
 ///
 /// # Panics
 /// If there is no model, or a target or sampling period of zero.
-pub fn run(params: &Params) -> Outcome {
+pub fn run(params: &Params) -> MaceOutcome {
     assert!(!params.models.is_empty(), "a pool is made of at least one model");
     let mut bench = Bench::new(params);
     let mut agenda: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::with_capacity(params.pool + BACKGROUND);
@@ -181,7 +181,7 @@ impl Bench<'_> {
         let mut rngs: Vec<Rng> = (0..params.pool + BACKGROUND).map(|n| Rng::new(params.seed, n as u64)).collect();
         let flow = |n: usize, rngs: &mut Vec<Rng>| {
             let (model, declared) = params.models[n % params.models.len()];
-            Flow::begin(model, declared, 0, params.lifetime, &mut rngs[n])
+            MaceFlow::begin(model, declared, 0, params.lifetime, &mut rngs[n])
         };
         let flows = (0..params.pool).map(|n| flow(n, &mut rngs)).collect();
         let mean = u64::from(BACKGROUND_WIRE) + BACKGROUND_REST.as_nanos();
@@ -195,7 +195,7 @@ impl Bench<'_> {
             rngs,
             interval,
             queued: (0, 0),
-            outcome: Outcome::default(),
+            outcome: MaceOutcome::default(),
             held: vec![0; params.pool + 1],
             changed: 0,
         }
@@ -251,11 +251,11 @@ impl Bench<'_> {
 
     fn replace(&mut self, now: u64, n: usize) {
         self.count_until(now);
-        let Flow { model, declared, admitted, .. } = self.flows[n];
+        let MaceFlow { model, declared, admitted, .. } = self.flows[n];
         if admitted {
             self.gate.leave(declared);
         }
-        self.flows[n] = Flow::begin(model, declared, now, self.params.lifetime, &mut self.rngs[n]);
+        self.flows[n] = MaceFlow::begin(model, declared, now, self.params.lifetime, &mut self.rngs[n]);
     }
 
     fn sample(&mut self, at: u64, counts: bool) {
@@ -280,10 +280,10 @@ impl Bench<'_> {
         self.queue.restart_counts();
         self.held.fill(0);
         self.changed = warm;
-        self.outcome = Outcome { most_flows: self.gate.flows(), ..Outcome::default() };
+        self.outcome = MaceOutcome { most_flows: self.gate.flows(), ..MaceOutcome::default() };
     }
 
-    fn finish(mut self, end: u64, counted: u64) -> Outcome {
+    fn finish(mut self, end: u64, counted: u64) -> MaceOutcome {
         self.count_until(end);
         self.queue.serve(end);
         let nanos = counted.max(1) as f64;
@@ -300,7 +300,7 @@ impl Bench<'_> {
 
 impl Params {
     /// The paper's third scenario for one model: 10 Mbit/s, lifetimes of 1,000 s, 3,000 s, a sample every 5 s, windows of 20.
-    pub fn scenario_three(models: Vec<(Model, Rate)>, allocated: Rate, rule: Rule, seed: u64) -> Params {
+    pub fn scenario_three(models: Vec<(Model, Rate)>, allocated: Rate, rule: AdmissionRule, seed: u64) -> Params {
         Params {
             models,
             pool: 100,

@@ -7,7 +7,7 @@ mod tcp;
 pub use queue::{Conditioner, EgressReport, EgressSpec, NO_LIMIT, Queue, QueueSpec, Tally, af1};
 pub use tcp::{Growth, RtoSpec, Tcp, TcpId, TcpReport, TcpSpec};
 
-use crate::rng::Ratio;
+use crate::rng::Probability;
 use node::io::AppId;
 use terms::{FlowKey, FlowSpec, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec};
 use traffic::port::SchedulerKind;
@@ -54,30 +54,30 @@ pub struct Scenario {
     /// Chance: the same seed tells the same story.
     pub seed: u64,
     /// Hosts and routers.
-    pub nodes: Vec<NodeSpec>,
+    pub nodes: Vec<SimNodeSpec>,
     /// What connects them.
-    pub links: Vec<LinkSpec>,
+    pub links: Vec<SimLinkSpec>,
     /// What stands in directions of links; those not named have [`Scenario::queue`] and no conditioner.
     pub egress: Vec<EgressSpec>,
     /// What stands in all other directions.
     pub queue: Queue,
     /// Data traffic without congestion control.
     pub sources: Vec<SourceSpec>,
-    /// What [`Pattern::Trace`] replays.
+    /// What [`SendPattern::Trace`] replays.
     pub traces: Vec<Trace>,
     /// Data traffic with congestion control.
     pub connections: Vec<TcpSpec>,
     /// Directions of links of which every packet is kept as bytes.
     pub captures: Vec<CaptureSpec>,
     /// What happens besides, in any order.
-    pub script: Vec<(Time, Action)>,
+    pub script: Vec<(Time, ScenarioAction)>,
     /// What sinks measure: packets sent from the first instant on, and before the second.
     pub measured: (Time, Time),
 }
 
 /// A host or router.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NodeSpec {
+pub struct SimNodeSpec {
     /// Name.
     pub name: String,
     /// Whether it runs RSVP and traffic control; if not, it only forwards.
@@ -90,16 +90,16 @@ pub struct NodeSpec {
     pub plane_delay: Span,
 }
 
-impl NodeSpec {
+impl SimNodeSpec {
     /// A node that runs Sluice with refresh period `refresh`, on a plane that takes 100 microseconds.
-    pub fn new(name: &str, refresh: Span) -> NodeSpec {
-        NodeSpec { name: name.into(), agent: true, refresh, keep: 3, plane_delay: Span::from_micros(100) }
+    pub fn new(name: &str, refresh: Span) -> SimNodeSpec {
+        SimNodeSpec { name: name.into(), agent: true, refresh, keep: 3, plane_delay: Span::from_micros(100) }
     }
 }
 
 /// A duplex link: two ports, the same in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinkSpec {
+pub struct SimLinkSpec {
     /// What it connects.
     pub ends: [NodeId; 2],
     /// Rate, in wire bytes.
@@ -116,11 +116,11 @@ pub struct LinkSpec {
     pub kept_back: Rate,
 }
 
-impl LinkSpec {
+impl SimLinkSpec {
     /// Ethernet of that rate.
-    pub fn ethernet(a: NodeId, b: NodeId, rate: Rate, delay: Span, scheduler: SchedulerKind) -> LinkSpec {
+    pub fn ethernet(a: NodeId, b: NodeId, rate: Rate, delay: Span, scheduler: SchedulerKind) -> SimLinkSpec {
         let kept_back = rate.share(1, 10);
-        LinkSpec { ends: [a, b], rate, delay, overhead: 14, mtu: 1500, scheduler, kept_back }
+        SimLinkSpec { ends: [a, b], rate, delay, overhead: 14, mtu: 1500, scheduler, kept_back }
     }
 
     /// `C` (bytes) and `D` (microseconds) of its ports (RFC 2212 section 3.1). HFSC serves a packet at most the
@@ -147,7 +147,7 @@ pub struct SourceSpec {
     /// Length of each packet, bytes of IP packet.
     pub packet: u32,
     /// When it sends.
-    pub pattern: Pattern,
+    pub pattern: SendPattern,
     /// First instant.
     pub from: Time,
     /// Last instant, excluded.
@@ -156,7 +156,7 @@ pub struct SourceSpec {
 
 /// When a source sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pattern {
+pub enum SendPattern {
     /// At a constant bit rate of IP bytes. Each packet is late by chance, by up to `jitter_percent` of an interval, so
     /// that sources do not lock into each other's phase.
     Cbr {
@@ -221,7 +221,7 @@ pub enum Pattern {
 
 /// Something that happens.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action {
+pub enum ScenarioAction {
     /// An application says what it sends.
     Send {
         /// Where.
@@ -255,7 +255,7 @@ pub enum Action {
         /// The session.
         session: Session,
         /// What it asks for.
-        ask: Ask,
+        ask: SimReservation,
     },
     /// It gives up what it has.
     Release {
@@ -269,7 +269,7 @@ pub enum Action {
         /// Where.
         node: NodeId,
         /// What.
-        call: boomerang::Call,
+        call: boomerang::ApplicationCall,
     },
     /// Somebody calls the book of a node.
     Book {
@@ -320,7 +320,7 @@ pub enum Action {
 
 /// What a receiver asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ask {
+pub enum SimReservation {
     /// Nothing: it only listens.
     Nothing,
     /// Controlled load for what the sender says it sends.
@@ -331,27 +331,27 @@ pub enum Ask {
     Exactly(FlowSpec),
 }
 
-impl Ask {
+impl SimReservation {
     /// The request for a sender of that Tspec.
     pub fn flowspec(&self, sender: &Tspec) -> Option<FlowSpec> {
         match *self {
-            Ask::Nothing => None,
-            Ask::ControlledLoad => Some(FlowSpec::ControlledLoad(*sender)),
-            Ask::Guaranteed(rate) => Some(FlowSpec::Guaranteed(*sender, Rspec { R: rate, S: Span::ZERO })),
-            Ask::Exactly(flowspec) => Some(flowspec),
+            SimReservation::Nothing => None,
+            SimReservation::ControlledLoad => Some(FlowSpec::ControlledLoad(*sender)),
+            SimReservation::Guaranteed(rate) => Some(FlowSpec::Guaranteed(*sender, Rspec { R: rate, S: Span::ZERO })),
+            SimReservation::Exactly(flowspec) => Some(flowspec),
         }
     }
 }
 
-/// How packets fare on a link: signalling by [`Action::Impair`], data by [`Action::ImpairData`].
+/// How packets fare on a link: signalling by [`ScenarioAction::Impair`], data by [`ScenarioAction::ImpairData`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Impairment {
     /// Lost.
-    pub loss: Ratio,
+    pub loss: Probability,
     /// Delivered twice.
-    pub duplicate: Ratio,
+    pub duplicate: Probability,
     /// Delivered late, so that later ones overtake it.
-    pub reorder: Ratio,
+    pub reorder: Probability,
     /// How late at most.
     pub late: Span,
 }

@@ -14,7 +14,7 @@ use traffic::tree::{DropperSpec, MeterSpec, ShaperSpec, TreeSpec};
 pub struct EgressSpec {
     /// Which link.
     pub link: LinkId,
-    /// Which end sends: 0 or 1, as in [`super::LinkSpec::ends`].
+    /// Which end sends: 0 or 1, as in [`super::SimLinkSpec::ends`].
     pub side: usize,
     /// What packets pass before they come to the queue.
     pub conditioner: Option<Conditioner>,

@@ -1,7 +1,7 @@
 //! A dumbbell: pairs of hosts on either side of one bottleneck, with any number of greedy connections spread over them.
 
 use crate::rng::Rng;
-use crate::scenario::{EgressSpec, LinkSpec, NodeId, NodeSpec, Queue, Scenario, Tcp, TcpSpec};
+use crate::scenario::{EgressSpec, NodeId, Queue, Scenario, SimLinkSpec, SimNodeSpec, Tcp, TcpSpec};
 use terms::{Rate, Span, Time};
 use traffic::port::SchedulerKind;
 
@@ -50,10 +50,10 @@ impl Default for Dumbbell {
 
 /// Builds it: nodes 0 and 1 are the routers, link 0 is the bottleneck, whose side 0 sends the data.
 pub fn dumbbell(spec: &Dumbbell) -> Scenario {
-    let node = |name: String| NodeSpec { agent: false, ..NodeSpec::new(&name, Span::from_secs(30)) };
+    let node = |name: String| SimNodeSpec { agent: false, ..SimNodeSpec::new(&name, Span::from_secs(30)) };
     let link = |a, b, rate, delay| {
-        let link = LinkSpec::ethernet(NodeId(a), NodeId(b), rate, delay, SchedulerKind::Htb);
-        LinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link }
+        let link = SimLinkSpec::ethernet(NodeId(a), NodeId(b), rate, delay, SchedulerKind::Htb);
+        SimLinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link }
     };
     let mut nodes = vec![node("left".into()), node("right".into())];
     let mut links = vec![link(0, 1, spec.bottleneck, spec.delay)];

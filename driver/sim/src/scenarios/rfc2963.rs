@@ -5,7 +5,8 @@
 
 use crate::rng::Rng;
 use crate::scenario::{
-    Conditioner, EgressSpec, LinkId, LinkSpec, NO_LIMIT, NodeId, NodeSpec, Queue, RtoSpec, Scenario, Tcp, TcpSpec, af1,
+    Conditioner, EgressSpec, LinkId, NO_LIMIT, NodeId, Queue, RtoSpec, Scenario, SimLinkSpec, SimNodeSpec, Tcp,
+    TcpSpec, af1,
 };
 use terms::{Bytes, Rate, Span, Time};
 use traffic::dropper::{Coupling, RedCurve};
@@ -153,14 +154,14 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn node(&mut self, name: &str) -> NodeId {
-        self.scenario.nodes.push(NodeSpec { agent: false, ..NodeSpec::new(name, Span::from_secs(30)) });
+        self.scenario.nodes.push(SimNodeSpec { agent: false, ..SimNodeSpec::new(name, Span::from_secs(30)) });
         NodeId(self.scenario.nodes.len() - 1)
     }
 
     /// Rates are those of IP packets.
     fn link(&mut self, a: NodeId, b: NodeId, rate: Rate, delay: Span) -> LinkId {
-        let link = LinkSpec::ethernet(a, b, rate, delay, SchedulerKind::Htb);
-        self.scenario.links.push(LinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link });
+        let link = SimLinkSpec::ethernet(a, b, rate, delay, SchedulerKind::Htb);
+        self.scenario.links.push(SimLinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link });
         LinkId(self.scenario.links.len() - 1)
     }
 

@@ -14,8 +14,8 @@ pub mod scoreboard;
 pub mod sender;
 pub mod timer;
 
-pub use receiver::{Answer, Receiver};
-pub use sender::{Segment, Sender};
+pub use receiver::{AckTiming, TcpReceiver};
+pub use sender::{Segment, TcpSender};
 
 use crate::scenario::{Growth, RtoSpec, Tcp};
 use terms::Span;

@@ -16,7 +16,7 @@ struct Members {
 
 /// What an operation changed: members gained or lost, in all and below the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Change {
+pub struct RangeChange {
     /// In all.
     pub all: u32,
     /// Below the mark.
@@ -91,9 +91,9 @@ impl Ranges {
     }
 
     /// Adds `from..to`; returns how many of them are new.
-    pub fn insert(&mut self, from: u32, to: u32, mark: u32) -> Change {
+    pub fn insert(&mut self, from: u32, to: u32, mark: u32) -> RangeChange {
         if from >= to {
-            return Change::default();
+            return RangeChange::default();
         }
         let Members { list, total } = &mut **self.0.get_or_insert_default();
         // Those that overlap or touch.
@@ -103,7 +103,7 @@ impl Ranges {
             _ => list.partition_point(|range| range.1 < from),
         };
         let (mut start, mut end, mut high) = (from, to, low);
-        let mut known = Change::default();
+        let mut known = RangeChange::default();
         while let Some(&(a, b)) = list.get(high).filter(|range| range.0 <= to) {
             known.all += overlap((a, b), (from, to));
             known.below += overlap((a, b), (from, to.min(mark)));
@@ -116,14 +116,14 @@ impl Ranges {
             list[low] = (start, end);
             list.drain(low + 1..high);
         }
-        let new = Change { all: to - from - known.all, below: to.min(mark).saturating_sub(from) - known.below };
+        let new = RangeChange { all: to - from - known.all, below: to.min(mark).saturating_sub(from) - known.below };
         *total += new.all;
         new
     }
 
     /// Drops all members below `edge`; returns how many they were.
-    pub fn advance(&mut self, edge: u32, mark: u32) -> Change {
-        let mut gone = Change::default();
+    pub fn advance(&mut self, edge: u32, mark: u32) -> RangeChange {
+        let mut gone = RangeChange::default();
         let Some(members) = &mut self.0 else { return gone };
         let Members { list, total } = &mut **members;
         let mut whole = 0;
@@ -175,14 +175,18 @@ mod tests {
                     floor += chance.below(12) as u32;
                     let gone: Vec<u32> = set.range(..floor).copied().collect();
                     let below = gone.iter().filter(|n| **n < mark).count() as u32;
-                    assert_eq!(ranges.advance(floor, mark), Change { all: gone.len() as u32, below });
+                    assert_eq!(ranges.advance(floor, mark), RangeChange { all: gone.len() as u32, below });
                     set = set.split_off(&floor);
                 } else {
                     let from = floor + chance.below(50) as u32;
                     let to = from + chance.below(9) as u32;
                     let new: Vec<u32> = (from..to).filter(|n| set.insert(*n)).collect();
                     let below = new.iter().filter(|n| **n < mark).count() as u32;
-                    assert_eq!(ranges.insert(from, to, mark), Change { all: new.len() as u32, below }, "seed {seed}");
+                    assert_eq!(
+                        ranges.insert(from, to, mark),
+                        RangeChange { all: new.len() as u32, below },
+                        "seed {seed}"
+                    );
                 }
                 assert_eq!(ranges.total() as usize, set.len());
                 assert_eq!(

@@ -6,16 +6,16 @@ use terms::Time;
 
 /// What it says to a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum AckTiming {
     /// Acknowledge now.
     Now,
-    /// Nothing yet; at [`Receiver::wake_at`] at the latest.
+    /// Nothing yet; at [`TcpReceiver::wake_at`] at the latest.
     Later,
 }
 
 /// A receiver at work.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Receiver {
+pub struct TcpReceiver {
     /// The first segment that is missing.
     next: u32,
     /// A member each of the ranges that the last segments belonged to, the latest first.
@@ -27,24 +27,24 @@ pub struct Receiver {
     again: u32,
 }
 
-impl Receiver {
+impl TcpReceiver {
     /// A segment of data arrives; returns what to do and how many segments the application gets of it.
     #[inline]
-    pub fn arrived(&mut self, conduct: &Conduct, now: Time, segment: u32) -> (Answer, u32) {
+    pub fn arrived(&mut self, conduct: &Conduct, now: Time, segment: u32) -> (AckTiming, u32) {
         if segment == self.next {
             if self.beyond.is_empty() {
                 self.next += 1;
                 return (self.in_order(conduct, now), 1);
             }
-            return (Answer::Now, self.fills(segment));
+            return (AckTiming::Now, self.fills(segment));
         }
         self.due = 0;
         if segment < self.next || self.beyond.insert(segment, segment + 1, 0).all == 0 {
             self.again += 1;
-            return (Answer::Now, 0);
+            return (AckTiming::Now, 0);
         }
         self.remember(segment);
-        (Answer::Now, 0)
+        (AckTiming::Now, 0)
     }
 
     /// The whole or a part of a gap is filled: acknowledged at once.
@@ -57,14 +57,14 @@ impl Receiver {
     }
 
     #[inline]
-    fn in_order(&mut self, conduct: &Conduct, now: Time) -> Answer {
-        let Some(wait) = conduct.delayed_ack else { return Answer::Now };
+    fn in_order(&mut self, conduct: &Conduct, now: Time) -> AckTiming {
+        let Some(wait) = conduct.delayed_ack else { return AckTiming::Now };
         if self.due != 0 {
             self.due = 0;
-            return Answer::Now;
+            return AckTiming::Now;
         }
         self.due = (now + wait).as_nanos().max(1);
-        Answer::Later
+        AckTiming::Later
     }
 
     /// When the acknowledgement that waits must go; [`Time::FOREVER`]: none waits.

@@ -2,11 +2,11 @@
 //! (section 5.1, RFC 5681 section 3.1, RFC 6298 section 5).
 
 use super::scoreboard::DUP_THRESH;
-use super::sender::{Phase, Segment, Sender};
+use super::sender::{Segment, SenderPhase, TcpSender};
 use super::{Conduct, ONE};
 use terms::Time;
 
-impl Sender {
+impl TcpSender {
     /// An acknowledgement with new SACK information while no recovery is on. After a timeout none begins before what was sent
     /// until then is acknowledged; the phase sees to that.
     pub(super) fn duplicate(&mut self) {
@@ -23,7 +23,7 @@ impl Sender {
         self.threshold = self.grower.reduce(self.window, flight.max(1) * ONE);
         self.window = self.threshold;
         self.board.restart();
-        self.phase = Phase::Recovery;
+        self.phase = SenderPhase::Recovery;
         self.urgent = true;
         self.rescued = self.board.una;
         self.counts.recoveries += 1;
@@ -67,7 +67,7 @@ impl Sender {
         let first = self.timer.backed_off() == 0;
         self.timer.expired(&conduct.rto);
         self.counts.timeouts += 1;
-        if self.phase == Phase::Opening {
+        if self.phase == SenderPhase::Opening {
             self.urgent = true;
             self.timer.start(now);
             return;
@@ -83,7 +83,7 @@ impl Sender {
         }
         self.grower.timeout();
         self.window = ONE;
-        self.phase = Phase::Loss;
+        self.phase = SenderPhase::Loss;
         self.urgent = false;
         self.recover = self.board.high;
         self.dup_acks = 0;

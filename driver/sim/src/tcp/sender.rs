@@ -19,7 +19,7 @@ pub enum Segment {
 
 /// Where a sender is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub enum SenderPhase {
     /// Not yet told to open.
     Closed,
     /// Its SYN is on the way.
@@ -34,7 +34,7 @@ pub enum Phase {
 
 /// What happens seldom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct TcpCounts {
     /// Timeouts.
     pub timeouts: u32,
     /// Entries into recovery.
@@ -48,7 +48,7 @@ pub struct Counts {
 /// A sender at work. What each acknowledgement needs comes first.
 #[derive(Clone, PartialEq, Debug)]
 #[repr(C)]
-pub struct Sender {
+pub struct TcpSender {
     pub(super) board: Scoreboard,
     /// RecoveryPoint + 1, of the last recovery or timeout.
     pub(super) recover: u32,
@@ -59,7 +59,7 @@ pub struct Sender {
     pub(super) threshold: u32,
     /// RescueRxt.
     pub(super) rescued: u32,
-    pub(super) phase: Phase,
+    pub(super) phase: SenderPhase,
     pub(super) dup_acks: u8,
     /// Segments sent by limited transmit since the last cumulative acknowledgement; they do not count in FlightSize.
     pub(super) limited: u8,
@@ -70,20 +70,20 @@ pub struct Sender {
     again: u32,
     pub(super) timer: Timer,
     pub(super) grower: Grower,
-    pub(super) counts: Counts,
+    pub(super) counts: TcpCounts,
 }
 
-impl Sender {
+impl TcpSender {
     /// A sender of so many segments; `u32::MAX` is no end.
-    pub fn new(conduct: &Conduct, segments: u32) -> Sender {
-        Sender {
+    pub fn new(conduct: &Conduct, segments: u32) -> TcpSender {
+        TcpSender {
             board: Scoreboard::default(),
             recover: 0,
             limit: segments,
             window: conduct.initial_window * ONE,
             threshold: conduct.threshold * ONE,
             rescued: 0,
-            phase: Phase::Closed,
+            phase: SenderPhase::Closed,
             dup_acks: 0,
             limited: 0,
             urgent: false,
@@ -91,14 +91,14 @@ impl Sender {
             again: 0,
             timer: Timer::new(&conduct.rto),
             grower: Grower::new(conduct.growth),
-            counts: Counts::default(),
+            counts: TcpCounts::default(),
         }
     }
 
     /// Opens the connection.
     pub fn open(&mut self, now: Time) {
-        if self.phase == Phase::Closed {
-            self.phase = Phase::Opening;
+        if self.phase == SenderPhase::Closed {
+            self.phase = SenderPhase::Opening;
             self.urgent = true;
             self.timer.start(now);
             self.timer.sent(now, 0);
@@ -107,11 +107,11 @@ impl Sender {
 
     /// The SYN was answered.
     pub fn opened(&mut self, conduct: &Conduct, now: Time) {
-        if self.phase != Phase::Opening {
+        if self.phase != SenderPhase::Opening {
             return;
         }
         self.urgent = false;
-        self.phase = Phase::Open;
+        self.phase = SenderPhase::Open;
         let sample = self.timer.acked(&conduct.rto, now, 1);
         self.sampled(sample);
         self.timer.stop();
@@ -145,7 +145,7 @@ impl Sender {
                 self.timer.start(now);
             }
         }
-        if sacked > 0 && self.phase == Phase::Open {
+        if sacked > 0 && self.phase == SenderPhase::Open {
             self.duplicate();
         }
     }
@@ -153,18 +153,18 @@ impl Sender {
     /// New data is acknowledged.
     fn forward(&mut self, conduct: &Conduct, now: Time, acked: u32) {
         match self.phase {
-            Phase::Recovery if self.board.una >= self.recover => {
-                self.phase = Phase::Open;
+            SenderPhase::Recovery if self.board.una >= self.recover => {
+                self.phase = SenderPhase::Open;
                 self.board.restart();
             }
-            Phase::Recovery => {}
-            Phase::Loss if self.board.una >= self.recover => {
-                self.phase = Phase::Open;
+            SenderPhase::Recovery => {}
+            SenderPhase::Loss if self.board.una >= self.recover => {
+                self.phase = SenderPhase::Open;
                 self.board.restart();
                 self.grow(conduct, now, acked);
             }
-            Phase::Open | Phase::Loss => self.grow(conduct, now, acked),
-            Phase::Closed | Phase::Opening => {}
+            SenderPhase::Open | SenderPhase::Loss => self.grow(conduct, now, acked),
+            SenderPhase::Closed | SenderPhase::Opening => {}
         }
     }
 
@@ -184,18 +184,18 @@ impl Sender {
     #[inline]
     pub fn poll(&mut self, conduct: &Conduct, now: Time) -> Option<Segment> {
         let segment = match self.phase {
-            Phase::Closed => return None,
-            Phase::Opening => {
+            SenderPhase::Closed => return None,
+            SenderPhase::Opening => {
                 let go = core::mem::take(&mut self.urgent);
                 return go.then_some(Segment::Syn);
             }
-            Phase::Open => self.next_open(conduct)?,
-            Phase::Recovery => self.next_in_recovery(conduct)?,
-            Phase::Loss => self.next_after_timeout(conduct)?,
+            SenderPhase::Open => self.next_open(conduct)?,
+            SenderPhase::Recovery => self.next_in_recovery(conduct)?,
+            SenderPhase::Loss => self.next_after_timeout(conduct)?,
         };
         self.sent = self.sent.saturating_add(1);
         match segment {
-            Segment::New(number) if self.phase == Phase::Open => self.timer.sent(now, number),
+            Segment::New(number) if self.phase == SenderPhase::Open => self.timer.sent(now, number),
             Segment::Again(_) => self.again = self.again.saturating_add(1),
             _ => {}
         }
@@ -260,7 +260,7 @@ impl Sender {
     }
 
     /// Where it is.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> SenderPhase {
         self.phase
     }
 
@@ -295,7 +295,7 @@ impl Sender {
     }
 
     /// What else it counts.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> TcpCounts {
         self.counts
     }
 }

@@ -9,15 +9,15 @@
 //! Memory is bounded however long it runs: what was heard and said is judged and dropped slice by slice. Reading order:
 //! this file, `net` (where), `weather` (what happens), `law` (what must hold).
 
-mod law;
+mod fault_injector;
+mod invariant;
 mod net;
-mod weather;
 
 use crate::world::World;
-use law::Law;
+use fault_injector::FaultInjector;
+use invariant::Invariant;
 use std::collections::BTreeMap;
 use terms::{Rate, Span, Time};
-use weather::Weather;
 
 /// What is tortured, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ pub struct Torture {
 
 /// What came of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct FaultCounts {
     /// Simulated time, the quiet end included.
     pub simulated: Span,
     /// RSVP messages that reached an agent.
@@ -92,13 +92,13 @@ impl Torture {
     ///
     /// # Errors
     /// [`Broken`] names the first law that did not hold.
-    pub fn play(&self) -> Result<Tally, Broken> {
+    pub fn play(&self) -> Result<FaultCounts, Broken> {
         let scenario = net::scenario(self);
         let wrong = |at: Time, what: String| Broken { seed: self.seed, at, what };
         let mut world = World::new(&scenario).map_err(|unplayable| wrong(Time::ZERO, unplayable.what))?;
         world.listen();
-        let mut law = Law::new(self);
-        let mut weather = Weather::new(self, &scenario);
+        let mut law = Invariant::new(self);
+        let mut weather = FaultInjector::new(self, &scenario);
         let end = Time::ZERO + self.length;
         while world.now() < end {
             let until = (world.now() + SLICE).min(end);
@@ -132,9 +132,9 @@ impl Torture {
     }
 }
 
-impl Tally {
+impl FaultCounts {
     /// Both together.
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &FaultCounts) {
         self.simulated = self.simulated.saturating_add(other.simulated);
         self.messages += other.messages;
         self.hash ^= other.hash;

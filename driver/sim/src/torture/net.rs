@@ -1,9 +1,9 @@
 //! Where: a ring of nodes with chords, so that every route has another way, and who talks to whom.
 
 use super::Torture;
-use crate::map::{Map, address};
+use crate::map::{RouteMap, address};
 use crate::rng::Rng;
-use crate::scenario::{Action, Impairment, LinkId, LinkSpec, NodeId, NodeSpec, Scenario};
+use crate::scenario::{Impairment, LinkId, NodeId, Scenario, ScenarioAction, SimLinkSpec, SimNodeSpec};
 use node::io::AppId;
 use terms::{Bytes, Rate, SenderTemplate, Session, Span, Time, Tspec};
 use traffic::port::SchedulerKind;
@@ -13,7 +13,7 @@ pub const KEEP: u32 = 3;
 
 /// One session: who sends it to whom, and what.
 #[derive(Clone, Copy, Debug)]
-pub struct Talk {
+pub struct SessionPlan {
     /// The sender's node.
     pub from: NodeId,
     /// The receiver's.
@@ -32,10 +32,10 @@ pub struct Talk {
 pub fn scenario(torture: &Torture) -> Scenario {
     let nodes = torture.nodes.max(3);
     let mut rng = Rng::new(torture.seed, 1 << 40);
-    let mut links: Vec<LinkSpec> = Vec::new();
+    let mut links: Vec<SimLinkSpec> = Vec::new();
     let mut join = |a: usize, b: usize, rng: &mut Rng| {
         let delay = Span::from_micros(200 + rng.below(10_000));
-        links.push(LinkSpec::ethernet(NodeId(a), NodeId(b), Rate::from_mbps(10), delay, SchedulerKind::Htb));
+        links.push(SimLinkSpec::ethernet(NodeId(a), NodeId(b), Rate::from_mbps(10), delay, SchedulerKind::Htb));
     };
     for n in 0..nodes {
         join(n, (n + 1) % nodes, &mut rng);
@@ -48,18 +48,20 @@ pub fn scenario(torture: &Torture) -> Scenario {
     Scenario {
         seed: torture.seed,
         nodes: (0..nodes)
-            .map(|n| NodeSpec { keep: KEEP, ..NodeSpec::new(&format!("n{n}"), torture.refresh) })
+            .map(|n| SimNodeSpec { keep: KEEP, ..SimNodeSpec::new(&format!("n{n}"), torture.refresh) })
             .collect(),
         // That links are meddled with must be known from the start; so far no harm is done to them.
-        script: (0..links.len()).map(|n| (Time::ZERO, Action::Impair(LinkId(n), Impairment::default()))).collect(),
+        script: (0..links.len())
+            .map(|n| (Time::ZERO, ScenarioAction::Impair(LinkId(n), Impairment::default())))
+            .collect(),
         links,
         ..Scenario::default()
     }
 }
 
 /// Who talks to whom: most ask for little, one in eight for so much that two do not fit on a link.
-pub fn talks(torture: &Torture, scenario: &Scenario) -> Vec<Talk> {
-    let map = Map::new(scenario);
+pub fn talks(torture: &Torture, scenario: &Scenario) -> Vec<SessionPlan> {
+    let map = RouteMap::new(scenario);
     let nodes = scenario.nodes.len() as u64;
     let mut rng = Rng::new(torture.seed, 1 << 41);
     let home = |node: NodeId| {
@@ -72,7 +74,7 @@ pub fn talks(torture: &Torture, scenario: &Scenario) -> Vec<Talk> {
         let (from, to) = (NodeId(from as usize), NodeId(to as usize));
         let r = if rng.below(8) == 0 { Rate::from_kbps(5_000) } else { Rate::from_kbps(20 + rng.below(100)) };
         let port = 5_000 + n as u16;
-        Talk {
+        SessionPlan {
             from,
             to,
             app: AppId(u64::from(port)),

@@ -1,8 +1,8 @@
 //! A pipe of fixed delay between a sender and a receiver, without a simulator: what is dropped is said by number, and all that
 //! is said and done is written down.
 
-use sim::tcp::sender::Phase;
-use sim::tcp::{Answer, Blocks, Conduct, ONE, Receiver, Segment, Sender};
+use sim::tcp::sender::SenderPhase;
+use sim::tcp::{AckTiming, Blocks, Conduct, ONE, Segment, TcpReceiver, TcpSender};
 use std::collections::VecDeque;
 use terms::{Span, Time};
 
@@ -17,8 +17,8 @@ enum OnTheWay {
 
 pub struct Pipe {
     pub conduct: Conduct,
-    pub sender: Sender,
-    pub receiver: Receiver,
+    pub sender: TcpSender,
+    pub receiver: TcpReceiver,
     /// One way.
     delay: Span,
     /// From one segment to the next on the wire.
@@ -38,8 +38,8 @@ impl Pipe {
     pub fn new(conduct: Conduct, segments: u32, drops: &[(u32, u32)]) -> Pipe {
         Pipe {
             conduct,
-            sender: Sender::new(&conduct, segments),
-            receiver: Receiver::default(),
+            sender: TcpSender::new(&conduct, segments),
+            receiver: TcpReceiver::default(),
             delay: Span::from_millis(50),
             spacing: Span::from_millis(1),
             free: Time::ZERO,
@@ -82,7 +82,7 @@ impl Pipe {
         match what {
             OnTheWay::Syn => self.back.push_back((self.now + self.delay, OnTheWay::SynAck)),
             OnTheWay::Data(segment) => {
-                if self.receiver.arrived(&self.conduct, self.now, segment).0 == Answer::Now {
+                if self.receiver.arrived(&self.conduct, self.now, segment).0 == AckTiming::Now {
                     self.answer();
                 }
             }
@@ -141,7 +141,7 @@ impl Pipe {
         let window = self.sender.window() as f64 / f64::from(ONE);
         let (pipe, phase) = (self.sender.board().pipe(), self.sender.phase());
         let state = match phase {
-            Phase::Closed | Phase::Opening => String::new(),
+            SenderPhase::Closed | SenderPhase::Opening => String::new(),
             _ => format!("{:>9}{:>8.2}{:>6}", format!("{phase:?}"), window, pipe),
         };
         let millis = self.now.as_nanos() / 1_000_000;

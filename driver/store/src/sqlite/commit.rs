@@ -1,6 +1,6 @@
 //! Writing: one row of the daybook for all that wait, and what a failure of it means.
 
-use super::{Sqlite, group, post};
+use super::{Sqlite, checkpoint, group};
 use crate::{Batch, Error};
 use rusqlite::{Connection, ErrorCode};
 
@@ -19,7 +19,7 @@ pub(super) fn commit(store: &mut Sqlite, batches: &mut dyn Iterator<Item = &Batc
     let size = body.len();
     if size > LARGE || store.daybook.bytes() + size > MOST {
         store.daybook.push(body, head);
-        return match post::write(&store.connection, &store.daybook, store.options.audit_keep) {
+        return match checkpoint::write(&store.connection, &store.daybook, store.options.audit_keep) {
             Ok(()) => {
                 store.daybook.clear();
                 measure(store)
@@ -59,7 +59,7 @@ pub(super) fn measure(store: &mut Sqlite) -> Result<(), Error> {
 
 /// Writes what is in the log into the database, so that the log begins again.
 pub(super) fn write_back(store: &mut Sqlite) -> Result<(), Error> {
-    store.daybook.weigh_anchor();
+    store.daybook.checkpoint_due();
     checkpoint(store, "PRAGMA wal_checkpoint(PASSIVE)")
 }
 

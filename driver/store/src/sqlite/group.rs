@@ -3,7 +3,7 @@
 //! Each record is one octet that says what it is, then big-endian: of a put the table (2), the lengths of key and value (4
 //! each), key, value; of a deletion the table, the length of the key, the key; of an audit entry its length and its bytes.
 
-use crate::{Batch, Link, Record};
+use crate::{Batch, ChainLink, Record};
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
@@ -21,7 +21,7 @@ pub(super) enum Entry<'a> {
 }
 
 /// The batches as bytes, and the audit trail's last entry after them.
-pub(super) fn encode(batches: &mut dyn Iterator<Item = &Batch>, mut head: Link) -> (Vec<u8>, Link) {
+pub(super) fn encode(batches: &mut dyn Iterator<Item = &Batch>, mut head: ChainLink) -> (Vec<u8>, ChainLink) {
     let mut bytes = Vec::new();
     for record in batches.flatten() {
         match record {
@@ -110,18 +110,18 @@ fn some<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Table;
+    use crate::TableId;
 
     #[test]
     fn what_is_written_is_read_and_what_is_cut_is_found() {
         let batch = vec![
-            Record::Put { table: Table(7), key: vec![1, 2], value: vec![3; 300] },
-            Record::Delete { table: Table(9), key: vec![4] },
-            Record::Put { table: Table(1), key: Vec::new(), value: Vec::new() },
+            Record::Put { table: TableId(7), key: vec![1, 2], value: vec![3; 300] },
+            Record::Delete { table: TableId(9), key: vec![4] },
+            Record::Put { table: TableId(1), key: Vec::new(), value: Vec::new() },
             Record::Audit { body: b"who".to_vec() },
         ];
-        let (bytes, head) = encode(&mut [batch].iter(), Link::default());
-        assert_eq!(head, Link::default().next(b"who"));
+        let (bytes, head) = encode(&mut [batch].iter(), ChainLink::default());
+        assert_eq!(head, ChainLink::default().next(b"who"));
         let found: Vec<_> = entries(&bytes).collect();
         let expected = [
             Entry::Put { table: 7, key: &[1, 2], value: &[3; 300] },

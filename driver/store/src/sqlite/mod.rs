@@ -3,15 +3,15 @@
 //! `synchronous=FULL` in WAL mode is what makes a commit durable (<https://www.sqlite.org/pragma.html#pragma_synchronous>);
 //! the exclusive lock keeps a second process out and the index of the log in memory, so that there is no `-shm` file to
 //! lose. The log is filled with zeros once and never shortened: appending to a file costs a second write of its length with
-//! each fsync, overwriting does not. What is committed is one row of a daybook first, and in the tables later ([`daybook`]).
+//! each fsync, overwriting does not. What is committed is one row of a daybook first, and in the tables later ([`log_table`]).
 
 mod ballast;
+mod checkpoint;
 mod commit;
-mod daybook;
 mod group;
 mod log;
+mod log_table;
 mod open;
-mod post;
 mod pragma;
 mod read;
 mod schema;
@@ -21,9 +21,9 @@ mod trail;
 pub use open::{restore, verify};
 pub use pragma::set as configure;
 
-use crate::{Batch, Damage, Error, Link, Store, Visit};
+use crate::{Batch, ChainLink, Damage, Error, Store, Visit};
 use ballast::Ballast;
-use daybook::Daybook;
+use log_table::LogTable;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ const BACKUP_STEP: i32 = 1024;
 
 /// What may be chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct SqliteOptions {
     /// How large the log is made at once, bytes.
     pub log_bytes: u64,
     /// From how many pages of log on it is written back while nobody waits.
@@ -63,11 +63,11 @@ pub struct Options {
     pub vfs: Option<String>,
 }
 
-impl Default for Options {
+impl Default for SqliteOptions {
     /// 8 MiB of log, of which at most 6 are used before they are written back; up to 64 MiB are checked whole; a million
     /// entries of the audit (some 150 MB), 2 MiB of ballast.
-    fn default() -> Options {
-        Options {
+    fn default() -> SqliteOptions {
+        SqliteOptions {
             log_bytes: 8 << 20,
             idle_pages: 500,
             most_pages: 1500,
@@ -86,9 +86,9 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Sqlite {
     connection: Connection,
-    options: Options,
+    options: SqliteOptions,
     epoch: u64,
-    daybook: Daybook,
+    daybook: LogTable,
     ballast: Ballast,
     /// Pages in the log since it was last written back, as far as we know.
     logged: u64,
@@ -101,7 +101,7 @@ impl Sqlite {
     ///
     /// # Errors
     /// [`Error`]; a journal of a later version or of another owner has not been touched.
-    pub fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> {
+    pub fn open(directory: &Path, options: SqliteOptions) -> Result<Sqlite, Error> {
         match open::open(directory, options.clone()) {
             // On a full disk what was kept for this gives the room that an opening needs.
             Err(Error::Full | Error::Failed { .. }) if ballast::free(directory) => open::open(directory, options),
@@ -157,15 +157,15 @@ impl Store for Sqlite {
         read::scan(&self.connection, &self.daybook, visit)
     }
 
-    fn audit(&mut self, from: u64, most: u64, visit: &mut dyn FnMut(&Link, &[u8])) -> Result<(), Error> {
+    fn audit(&mut self, from: u64, most: u64, visit: &mut dyn FnMut(&ChainLink, &[u8])) -> Result<(), Error> {
         read::audit(&self.connection, &self.daybook, from.max(1), most, visit)
     }
 
     fn tidy(&mut self, idle: bool) -> Result<(), Error> {
         self.is_alive()?;
-        let Options { idle_bytes, most_bytes, idle_pages, most_pages, .. } = self.options;
+        let SqliteOptions { idle_bytes, most_bytes, idle_pages, most_pages, .. } = self.options;
         if self.daybook.is_due(if idle { idle_bytes } else { most_bytes }) {
-            post::post(self)?;
+            checkpoint::post(self)?;
         }
         let due = if idle { idle_pages } else { most_pages };
         if self.logged >= due {
@@ -200,7 +200,7 @@ impl Store for Sqlite {
         self.epoch
     }
 
-    fn head(&self) -> Link {
+    fn head(&self) -> ChainLink {
         self.daybook.head()
     }
 }

@@ -2,10 +2,10 @@
 
 use super::ballast::Ballast;
 use super::commit::run;
-use super::daybook::Daybook;
+use super::log_table::LogTable;
 use super::seal::{Found, Seal};
-use super::{FILE, OLDEST, Options, SEAL, Sqlite, damaged, log, log_of, pragma, schema, trail};
-use crate::{Damage, Error, Link, Store, filesystem};
+use super::{FILE, OLDEST, SEAL, Sqlite, SqliteOptions, damaged, log, log_of, pragma, schema, trail};
+use crate::{ChainLink, Damage, Error, Store, filesystem};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ use std::path::Path;
 /// How much of the audit trail's end is proved at each opening; all of it by [`verify`].
 const AUDIT_TAIL: u64 = 10_000;
 
-pub(super) fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> {
+pub(super) fn open(directory: &Path, options: SqliteOptions) -> Result<Sqlite, Error> {
     check_version(rusqlite::version_number(), rusqlite::version())?;
     let mut make = fs::DirBuilder::new();
     let made = make.recursive(true).mode(0o750).create(directory);
@@ -38,7 +38,7 @@ pub(super) fn open(directory: &Path, options: Options) -> Result<Sqlite, Error> 
     let posted = last_of_audit(&connection)?;
     let from = posted.number.saturating_sub(AUDIT_TAIL).max(1);
     walk_audit(&connection, from, u64::MAX, &mut |_, _| {})?;
-    let daybook = Daybook::read(&connection, posted)?;
+    let daybook = LogTable::read(&connection, posted)?;
     if found.is_some() {
         // First the intention: where the seal cannot be written, the database does not count either.
         Seal { id: id.clone(), epoch, opening: true }.write(&seal)?;
@@ -80,7 +80,7 @@ fn check_version(number: i32, text: &str) -> Result<(), Error> {
     if number < OLDEST { Err(Error::OldSqlite(text.to_owned())) } else { Ok(()) }
 }
 
-fn check_place(directory: &Path, options: &Options) -> Result<(), Error> {
+fn check_place(directory: &Path, options: &SqliteOptions) -> Result<(), Error> {
     match filesystem(directory) {
         Some(found) if !found.is_trusted() && !options.any_filesystem => {
             Err(Error::Place { path: directory.to_owned(), filesystem: found.name })
@@ -89,7 +89,7 @@ fn check_place(directory: &Path, options: &Options) -> Result<(), Error> {
     }
 }
 
-fn connect(database: &Path, options: &Options) -> Result<Connection, Error> {
+fn connect(database: &Path, options: &SqliteOptions) -> Result<Connection, Error> {
     match create_private(database) {
         // A journal that is there is never opened but by SQLite: closing a descriptor of it would drop its locks (fcntl(2)).
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -111,11 +111,11 @@ fn connect(database: &Path, options: &Options) -> Result<Connection, Error> {
 }
 
 /// Frames of earlier rounds must not look like ours, so the log begins anew with each opening; and the new epoch is in it.
-fn begin(connection: &Connection, epoch: u64, daybook: &Daybook) -> rusqlite::Result<()> {
+fn begin(connection: &Connection, epoch: u64, daybook: &LogTable) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(RESTART)", (), |_| Ok(()))?;
     run(connection, "BEGIN IMMEDIATE")?;
     connection.execute("UPDATE meta SET value = ?1 WHERE name = 'epoch'", [epoch.to_string()])?;
-    daybook.anchor(false).write(connection)?;
+    daybook.checkpoint(false).write(connection)?;
     run(connection, "COMMIT")
 }
 
@@ -151,15 +151,15 @@ fn identity(connection: &Connection) -> Result<(String, u64), Error> {
     Ok((one("id")?, number))
 }
 
-fn last_of_audit(connection: &Connection) -> Result<Link, Error> {
+fn last_of_audit(connection: &Connection) -> Result<ChainLink, Error> {
     let sql = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1";
     let mut statement = connection.prepare(sql).map_err(damaged)?;
     let mut rows = statement.query(()).map_err(damaged)?;
-    rows.next().map_err(damaged)?.map_or(Ok(Link::default()), |row| link(row).map_err(damaged))
+    rows.next().map_err(damaged)?.map_or(Ok(ChainLink::default()), |row| link(row).map_err(damaged))
 }
 
-fn link(row: &rusqlite::Row<'_>) -> rusqlite::Result<Link> {
-    Ok(Link { number: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0), hash: row.get(1)? })
+fn link(row: &rusqlite::Row<'_>) -> rusqlite::Result<ChainLink> {
+    Ok(ChainLink { number: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0), hash: row.get(1)? })
 }
 
 /// Walks the audit trail from `from`, each entry proved against the one before; the last one found.
@@ -167,8 +167,8 @@ pub(super) fn walk_audit(
     connection: &Connection,
     from: u64,
     most: u64,
-    visit: &mut dyn FnMut(&Link, &[u8]),
-) -> Result<Link, Error> {
+    visit: &mut dyn FnMut(&ChainLink, &[u8]),
+) -> Result<ChainLink, Error> {
     let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let sql = "SELECT number, hash, body FROM audit WHERE number >= ?1 ORDER BY number LIMIT ?2";
     let mut statement = connection.prepare(sql).map_err(damaged)?;
@@ -197,8 +197,8 @@ pub(super) fn walk_audit(
 ///
 /// # Errors
 /// As [`Sqlite::open`]; what is damaged.
-pub fn verify(directory: &Path) -> Result<(u64, Link), Error> {
-    let mut store = Sqlite::open(directory, Options { check_bytes: u64::MAX, ..Options::default() })?;
+pub fn verify(directory: &Path) -> Result<(u64, ChainLink), Error> {
+    let mut store = Sqlite::open(directory, SqliteOptions { check_bytes: u64::MAX, ..SqliteOptions::default() })?;
     let mut records = 0;
     store.scan(&mut |_, _, _| records += 1)?;
     store.audit(1, u64::MAX, &mut |_, _| {})?;

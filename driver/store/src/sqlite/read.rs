@@ -1,13 +1,13 @@
 //! Reading: the tables and what waits in the daybook, as one.
 
-use super::daybook::Daybook;
+use super::log_table::LogTable;
 use super::{damaged, open};
 use crate::chain::checksum;
-use crate::{Damage, Error, Link, Table, Visit};
+use crate::{ChainLink, Damage, Error, TableId, Visit};
 use rusqlite::Connection;
 
 /// Hands over every record, in the order of tables and keys.
-pub(super) fn scan(connection: &Connection, daybook: &Daybook, visit: &mut Visit<'_>) -> Result<(), Error> {
+pub(super) fn scan(connection: &Connection, daybook: &LogTable, visit: &mut Visit<'_>) -> Result<(), Error> {
     let mut changes = daybook.changes().into_iter().peekable();
     let sql = "SELECT tbl, key, value, sum FROM record ORDER BY tbl, key";
     let mut statement = connection.prepare(sql).map_err(damaged)?;
@@ -21,15 +21,15 @@ pub(super) fn scan(connection: &Connection, daybook: &Daybook, visit: &mut Visit
             return Err(Error::Damaged(Damage::Record { table, key: key.to_vec() }));
         }
         while let Some(((table, key), value)) = changes.next_if(|(place, _)| *place < (table, key)) {
-            value.into_iter().for_each(|value| visit(Table(table), key, value));
+            value.into_iter().for_each(|value| visit(TableId(table), key, value));
         }
         match changes.next_if(|(place, _)| *place == (table, key)) {
-            Some((_, changed)) => changed.into_iter().for_each(|value| visit(Table(table), key, value)),
-            None => visit(Table(table), key, value),
+            Some((_, changed)) => changed.into_iter().for_each(|value| visit(TableId(table), key, value)),
+            None => visit(TableId(table), key, value),
         }
     }
     for ((table, key), value) in changes {
-        value.into_iter().for_each(|value| visit(Table(table), key, value));
+        value.into_iter().for_each(|value| visit(TableId(table), key, value));
     }
     Ok(())
 }
@@ -37,10 +37,10 @@ pub(super) fn scan(connection: &Connection, daybook: &Daybook, visit: &mut Visit
 /// Hands over the audit trail from entry `from` on, at most `most` entries.
 pub(super) fn audit(
     connection: &Connection,
-    daybook: &Daybook,
+    daybook: &LogTable,
     from: u64,
     most: u64,
-    visit: &mut dyn FnMut(&Link, &[u8]),
+    visit: &mut dyn FnMut(&ChainLink, &[u8]),
 ) -> Result<(), Error> {
     if from > daybook.head().number + 1 {
         return Err(Error::Damaged(Damage::Audit(from - 1)));

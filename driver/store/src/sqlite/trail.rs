@@ -2,8 +2,8 @@
 //! hangs on is kept in `meta`, so that what is left is proved as before.
 
 use super::damaged;
-use super::daybook::{link_text, parse_link};
-use crate::{Damage, Error, Link};
+use super::log_table::{link_text, parse_link};
+use crate::{ChainLink, Damage, Error};
 use rusqlite::{Connection, OptionalExtension};
 
 /// So many entries go at once, so that little is deleted often; and at most so many in one transaction, so that it stays short.
@@ -11,10 +11,10 @@ const AT_LEAST: u64 = 4_096;
 const AT_MOST: u64 = 4 * AT_LEAST;
 
 /// The last entry that went; the default link if none ever did.
-pub(super) fn begins(connection: &Connection) -> Result<Link, Error> {
+pub(super) fn begins(connection: &Connection) -> Result<ChainLink, Error> {
     let sql = "SELECT value FROM meta WHERE name = 'audit_begins'";
     let found: Option<String> = connection.query_row(sql, (), |row| row.get(0)).optional().map_err(damaged)?;
-    let Some(text) = found else { return Ok(Link::default()) };
+    let Some(text) = found else { return Ok(ChainLink::default()) };
     let wrong = || Error::Damaged(Damage::Pages(format!("the audit trail begins after {text:?}")));
     let mut words = text.split(' ');
     let link = parse_link(&mut words).ok_or_else(wrong)?;
@@ -33,7 +33,7 @@ pub(super) fn shorten(connection: &Connection, last: u64, keep: u64) -> rusqlite
     let upto = i64::try_from(upto.min(first + AT_MOST)).unwrap_or(i64::MAX);
     let sql = "SELECT hash FROM audit WHERE number = ?1";
     let hash: [u8; 32] = connection.query_row(sql, [upto], |row| row.get(0))?;
-    let link = Link { number: upto.unsigned_abs(), hash };
+    let link = ChainLink { number: upto.unsigned_abs(), hash };
     let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('audit_begins', ?1)";
     connection.prepare_cached(sql)?.execute([link_text(&link)])?;
     connection.prepare_cached("DELETE FROM audit WHERE number <= ?1")?.execute([upto]).map(|_| ())

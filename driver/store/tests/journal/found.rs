@@ -5,7 +5,7 @@ use crate::script::{Content, Scratch, batch, options, scratch};
 use std::fs;
 use std::path::Path;
 use store::sqlite::{FILE, SEAL, Sqlite, restore, verify};
-use store::{Batch, Damage, Error, Journal, Record, Store, Table, Ticket};
+use store::{Batch, Damage, Error, Journal, Record, Store, TableId, Ticket};
 
 /// A journal with the first `count` transactions, closed.
 fn made(name: &str, count: u64) -> Scratch {
@@ -189,7 +189,7 @@ fn a_bit_that_flips_is_found() {
             // Every other time as a large database, which is not checked whole before it is read.
             large = !large;
             let check_bytes = if large { 0 } else { u64::MAX };
-            let found = Sqlite::open(&scratch.0, store::sqlite::Options { check_bytes, ..options(None) });
+            let found = Sqlite::open(&scratch.0, store::sqlite::SqliteOptions { check_bytes, ..options(None) });
             match found.and_then(|mut store| Content::of(&mut store)) {
                 Ok(content) => {
                     let last = *name == log && content == before_last;
@@ -208,7 +208,10 @@ fn a_bit_that_flips_is_found() {
 #[test]
 fn a_changed_audit_trail_is_found() {
     let place = made("audit", 20);
-    Sqlite::open(&place.0, store::sqlite::Options { idle_bytes: 1, ..options(None) }).unwrap().tidy(true).unwrap();
+    Sqlite::open(&place.0, store::sqlite::SqliteOptions { idle_bytes: 1, ..options(None) })
+        .unwrap()
+        .tidy(true)
+        .unwrap();
     let connection = rusqlite::Connection::open(place.0.join(FILE)).unwrap();
     connection.execute("UPDATE audit SET body = x'00' WHERE number = 7", ()).unwrap();
     drop(connection);
@@ -271,7 +274,7 @@ fn what_is_too_large_is_refused_and_there_is_room_for_much() {
     let store = Sqlite::open(&place.0, options(None)).unwrap();
     let journal = Journal::start(store, |_| {}).unwrap();
     let put = |key: usize, value: usize| -> Batch {
-        vec![Record::Put { table: Table(1), key: vec![1; key], value: vec![1; value] }]
+        vec![Record::Put { table: TableId(1), key: vec![1; key], value: vec![1; value] }]
     };
     assert!(matches!(journal.append(Ticket(1), put(1025, 1)), Err(Error::TooLarge { .. })));
     assert!(matches!(journal.append(Ticket(1), put(1, (1 << 20) + 1)), Err(Error::TooLarge { .. })));
@@ -281,7 +284,7 @@ fn what_is_too_large_is_refused_and_there_is_room_for_much() {
     // A transaction of 100 MB, many times the log's size.
     let mut store = Sqlite::open(&place.0, options(None)).unwrap();
     let large: Batch =
-        (0..100_u8).map(|n| Record::Put { table: Table(2), key: vec![n], value: vec![n; 1 << 20] }).collect();
+        (0..100_u8).map(|n| Record::Put { table: TableId(2), key: vec![n], value: vec![n; 1 << 20] }).collect();
     store.commit(&mut [large].iter()).unwrap();
     store.tidy(false).unwrap();
     drop(store);
@@ -303,9 +306,9 @@ fn an_overlay_is_refused() {
         return bench::skipped("an overlay cannot be mounted here (root, a kernel that has it)");
     }
     let journal = dirs[3].join("book");
-    let refused = Sqlite::open(&journal, store::sqlite::Options { any_filesystem: false, ..options(None) });
+    let refused = Sqlite::open(&journal, store::sqlite::SqliteOptions { any_filesystem: false, ..options(None) });
     let left = fs::read_dir(&journal).map_or(0, |files| files.count());
-    let taken = Sqlite::open(&journal, store::sqlite::Options { any_filesystem: true, ..options(None) });
+    let taken = Sqlite::open(&journal, store::sqlite::SqliteOptions { any_filesystem: true, ..options(None) });
     let taken = taken.map(drop);
     assert!(std::process::Command::new("umount").arg("-l").arg(&dirs[3]).status().unwrap().success());
     assert!(matches!(&refused, Err(Error::Place { filesystem, .. }) if filesystem == "overlay"), "{refused:?}");

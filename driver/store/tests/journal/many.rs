@@ -4,7 +4,7 @@
 use crate::script::{Scratch, options, scratch};
 use std::path::PathBuf;
 use std::time::Instant;
-use store::sqlite::{FILE, Options, Sqlite, verify};
+use store::sqlite::{FILE, Sqlite, SqliteOptions, verify};
 use store::{Record, Store};
 
 const USUAL: u64 = 30_000;
@@ -21,7 +21,12 @@ fn a_long_trail_opens_and_is_read_like_a_short_one() {
         false => scratch("many"),
     };
     // As an agent has it, and so small that the trail is not checked whole even where it is short.
-    let usual = || Options { check_bytes: 1 << 20, any_filesystem: true, audit_keep: u64::MAX, ..Options::default() };
+    let usual = || SqliteOptions {
+        check_bytes: 1 << 20,
+        any_filesystem: true,
+        audit_keep: u64::MAX,
+        ..SqliteOptions::default()
+    };
     let mut store = Sqlite::open(&place.0, usual()).unwrap();
     let body = |n: u64| [&n.to_be_bytes()[..], &[7; 152]].concat();
     let begun = Instant::now();

@@ -10,12 +10,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use store::sqlite::{FILE, Options, SEAL, Sqlite, configure};
-use store::{Damage, Error, Record, Store, Table};
+use store::sqlite::{FILE, SEAL, Sqlite, SqliteOptions, configure};
+use store::{Damage, Error, Record, Store, TableId};
 
 /// A journal that posts only when it is told to.
-fn patient(vfs: Option<&str>) -> Options {
-    Options { idle_bytes: 1, most_bytes: usize::MAX, ..options(vfs) }
+fn patient(vfs: Option<&str>) -> SqliteOptions {
+    SqliteOptions { idle_bytes: 1, most_bytes: usize::MAX, ..options(vfs) }
 }
 
 fn write(store: &mut Sqlite, from: u64, upto: u64) {
@@ -187,7 +187,7 @@ fn a_large_group_goes_past_the_daybook() {
     write(&mut store, 0, 7);
     let (waiting, head) = (store.unposted(), store.head());
     let mut large = batch(7);
-    large.push(Record::Put { table: Table(5), key: vec![1], value: vec![7; 1 << 19] });
+    large.push(Record::Put { table: TableId(5), key: vec![1], value: vec![7; 1 << 19] });
     large.push(Record::Audit { body: b"large".to_vec() });
     layer.state.lock().unwrap().full_in = Some(3);
     assert_eq!(store.commit(&mut [large.clone()].iter()), Err(Error::Full));

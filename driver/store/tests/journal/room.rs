@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use store::sqlite::{FILE, Options, Sqlite, verify};
-use store::{Answer, Batch, Error, Journal, Link, Piece, Record, Store, Ticket, Visit};
+use store::sqlite::{FILE, Sqlite, SqliteOptions, verify};
+use store::{Batch, ChainLink, Completion, Error, Journal, PendingBatch, Record, Store, Ticket, Visit};
 
 const KEEP: u64 = 5_000;
 
@@ -24,7 +24,7 @@ fn kept(store: &mut Sqlite, from: u64) -> Vec<(u64, Vec<u8>)> {
 #[test]
 fn the_audit_keeps_so_many_entries_and_proves_them() {
     let place = scratch("audit-keeps");
-    let usual = || Options { audit_keep: KEEP, ..options(None) };
+    let usual = || SqliteOptions { audit_keep: KEEP, ..options(None) };
     let size = |place: &Path| fs::metadata(place.join(FILE)).unwrap().len();
     let mut store = Sqlite::open(&place.0, usual()).unwrap();
     let (mut next, mut early) = (1, 0);
@@ -95,7 +95,7 @@ impl Store for Small {
         Ok(())
     }
 
-    fn audit(&mut self, _: u64, _: u64, _: &mut dyn FnMut(&Link, &[u8])) -> Result<(), Error> {
+    fn audit(&mut self, _: u64, _: u64, _: &mut dyn FnMut(&ChainLink, &[u8])) -> Result<(), Error> {
         Ok(())
     }
 
@@ -111,15 +111,15 @@ impl Store for Small {
         1
     }
 
-    fn head(&self) -> Link {
-        Link::default()
+    fn head(&self) -> ChainLink {
+        ChainLink::default()
     }
 }
 
 #[test]
 fn what_gives_back_is_written_when_nothing_else_is() {
     let room = Arc::new(Mutex::new((4, 5)));
-    let answers = Arc::new(Mutex::new(Vec::<Answer>::new()));
+    let answers = Arc::new(Mutex::new(Vec::<Completion>::new()));
     let tray = answers.clone();
     let store = Small { room: room.clone(), there: true };
     let journal = Journal::start(store, move |told| tray.lock().unwrap().append(told)).unwrap();
@@ -127,7 +127,7 @@ fn what_gives_back_is_written_when_nothing_else_is() {
     let mut hand_in = |urgent: &[bool]| -> Vec<bool> {
         let pieces = urgent.iter().map(|&urgent| {
             next += 1;
-            Piece { ticket: Ticket(next), batch: vec![Record::Audit { body: body(next) }], urgent }
+            PendingBatch { ticket: Ticket(next), batch: vec![Record::Audit { body: body(next) }], urgent }
         });
         assert!(journal.append_all(pieces.collect()).is_empty());
         let begun = Instant::now();

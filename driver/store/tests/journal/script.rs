@@ -3,8 +3,8 @@
 use bench::Draw;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use store::sqlite::{Options, Sqlite};
-use store::{Batch, Error, Record, Store, Table};
+use store::sqlite::{Sqlite, SqliteOptions};
+use store::{Batch, Error, Record, Store, TableId};
 
 /// How many.
 pub const TRANSACTIONS: u64 = 200;
@@ -23,7 +23,7 @@ pub fn batch(n: u64) -> Batch {
     let mut draw = Draw::new(n);
     let mut batch: Batch = (0..1 + draw.next_u32() % 5)
         .map(|_| {
-            let (table, key) = (Table((draw.next_u32() % 3) as u16), (draw.next_u64() % 120).to_be_bytes().to_vec());
+            let (table, key) = (TableId((draw.next_u32() % 3) as u16), (draw.next_u64() % 120).to_be_bytes().to_vec());
             let len = if draw.next_u32().is_multiple_of(8) { 6000 } else { draw.next_u32() % 300 };
             let value = (0..len).map(|_| draw.next_u32() as u8).collect();
             if draw.next_u32().is_multiple_of(4) {
@@ -87,8 +87,8 @@ impl Drop for Scratch {
 }
 
 /// A small journal that is posted and written back often.
-pub fn options(vfs: Option<&str>) -> Options {
-    Options {
+pub fn options(vfs: Option<&str>) -> SqliteOptions {
+    SqliteOptions {
         log_bytes: 0,
         idle_pages: 25,
         most_pages: 60,
@@ -96,6 +96,6 @@ pub fn options(vfs: Option<&str>) -> Options {
         most_bytes: 12_000,
         any_filesystem: true,
         vfs: vfs.map(str::to_owned),
-        ..Options::default()
+        ..SqliteOptions::default()
     }
 }

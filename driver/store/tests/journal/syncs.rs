@@ -21,7 +21,7 @@ fn a_completed_sync_lies_between_each_append_and_its_answer() {
     let store = Sqlite::open(&directory.0, options(Some(&layer.name))).unwrap();
     let waiting: Arc<Mutex<Waiting>> = Arc::default();
     let (callers, state) = (waiting.clone(), layer.state.clone());
-    let answered = move |answers: &mut Vec<store::Answer>| {
+    let answered = move |answers: &mut Vec<store::Completion>| {
         // Read by the journal's own thread, so that nothing is written meanwhile.
         let (syncs, unsynced) = {
             let state = state.lock().unwrap();

@@ -35,7 +35,7 @@ pub struct State {
 /// A registered layer.
 #[derive(Clone)]
 pub struct Layer {
-    /// Its name, for [`store::sqlite::Options`].
+    /// Its name, for [`store::sqlite::SqliteOptions`].
     pub name: String,
     /// What it sees.
     pub state: Arc<Mutex<State>>,

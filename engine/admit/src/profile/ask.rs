@@ -2,7 +2,7 @@
 //! under a ceiling.
 
 use super::change::MAX_HEIGHT;
-use super::{Profile, Search};
+use super::{Search, UseProfile};
 use terms::Time;
 
 impl Search {
@@ -52,7 +52,7 @@ struct Scope {
     ceiling: i64,
 }
 
-impl<const N: usize> Profile<N> {
+impl<const N: usize> UseProfile<N> {
     /// The value at `t`.
     pub fn level(&self, t: Time) -> u64 {
         let t = t.as_nanos().min(u64::MAX - 1);

@@ -1,9 +1,9 @@
 //! The tree checked against its own rules, and what it weighs.
 
-use super::Profile;
+use super::UseProfile;
 use super::leaf::UNUSED;
 
-impl<const N: usize> Profile<N> {
+impl<const N: usize> UseProfile<N> {
     /// Recomputes what every node says of its children and checks the order of all keys.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Changing the profile: a step at each end of a stretch, and the splits and merges that keep the tree in shape.
 
-use super::Profile;
+use super::UseProfile;
 use super::inner::{Branch, Inner};
 use super::leaf::Leaf;
 use terms::Time;
@@ -12,7 +12,7 @@ pub(super) const MAX_HEIGHT: usize = 20;
 /// The inner nodes from the root down and the child taken in each.
 type Path = [(u32, u32); MAX_HEIGHT];
 
-impl<const N: usize> Profile<N> {
+impl<const N: usize> UseProfile<N> {
     /// Adds `rate` to every instant of `[start, end)`, which is not empty.
     pub fn add(&mut self, start: Time, end: Time, rate: i64) {
         self.raised += u64::from(rate > 0);

@@ -4,7 +4,7 @@
 //! at which it begins: a leaf has the level from each boundary on, an inner node has for each child the level after
 //! it and its greatest and least level. So a change of a stretch touches the two paths to its ends and nothing
 //! between them; a maximum over a stretch is read on the same two paths, both ends going down together so that their
-//! cache misses overlap. All costs are logarithmic in the number of boundaries, [`Profile::search`] excepted, which
+//! cache misses overlap. All costs are logarithmic in the number of boundaries, [`UseProfile::search`] excepted, which
 //! also visits the gaps that are too short.
 //!
 //! Reading order: `leaf`, `inner`, `change`, `ask`, `audit`.
@@ -26,7 +26,7 @@ pub const NODE: usize = 32;
 /// A step function of time, zero before its first boundary and nowhere negative; values in bit/s.
 /// `N` is the number of places in a node, a power of two of at least 4; other sizes than [`NODE`] are for tests.
 #[derive(Clone, Debug)]
-pub struct Profile<const N: usize = NODE> {
+pub struct UseProfile<const N: usize = NODE> {
     leaves: Arena<Leaf<N>>,
     inners: Arena<Inner<N>>,
     /// A leaf if the height is 0, otherwise an inner node.
@@ -45,18 +45,18 @@ pub struct Search {
     pub since: Option<Time>,
 }
 
-impl<const N: usize> Profile<N> {
+impl<const N: usize> UseProfile<N> {
     /// Zero everywhere.
-    pub fn new() -> Profile<N> {
+    pub fn new() -> UseProfile<N> {
         let mut leaves = Arena::new();
         let root = leaves.insert(Leaf::EMPTY);
-        Profile { leaves, inners: Arena::new(), root, height: 0, raised: 0 }
+        UseProfile { leaves, inners: Arena::new(), root, height: 0, raised: 0 }
     }
 }
 
-impl<const N: usize> Default for Profile<N> {
-    fn default() -> Profile<N> {
-        Profile::new()
+impl<const N: usize> Default for UseProfile<N> {
+    fn default() -> UseProfile<N> {
+        UseProfile::new()
     }
 }
 

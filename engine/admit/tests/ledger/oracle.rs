@@ -1,7 +1,7 @@
 //! The oracle: time is cut into ticks and everything is counted tick by tick, by the rules and by nothing else.
 //! [`Pair`] runs the table and the oracle side by side and compares all that can be seen.
 
-use admit::{Change, Denied, Limits, Notice, Offer, Slot, SlotId, SlotTable, State};
+use admit::{Denied, Limits, Slot, SlotChange, SlotId, SlotNotice, SlotOffer, SlotState, SlotTable};
 use std::collections::{BTreeMap, BTreeSet};
 use terms::{Misuse, Rate, Span, Time, Window};
 
@@ -25,7 +25,7 @@ pub struct Counted {
     pub s: usize,
     pub e: usize,
     pub rate: u64,
-    pub state: State,
+    pub state: SlotState,
     pub until: usize,
     pub begun: bool,
 }
@@ -45,18 +45,18 @@ impl Oracle {
     fn levels(&self) -> Vec<u64> {
         let mut levels = vec![0; self.cap.len()];
         for c in self.slots.values() {
-            let end = if c.state == State::Open { c.until.min(c.e) } else { c.e };
+            let end = if c.state == SlotState::Open { c.until.min(c.e) } else { c.e };
             levels[c.s.min(end)..end].iter_mut().for_each(|level| *level += c.rate);
         }
         levels
     }
 
     pub fn loose(&self) -> u64 {
-        self.slots.values().filter(|c| c.state == State::Open && c.until <= self.now).map(|c| c.rate).sum()
+        self.slots.values().filter(|c| c.state == SlotState::Open && c.until <= self.now).map(|c| c.rate).sum()
     }
 
     pub fn open_sum(&self) -> u64 {
-        self.slots.values().filter(|c| c.state == State::Open).map(|c| c.rate).sum()
+        self.slots.values().filter(|c| c.state == SlotState::Open).map(|c| c.rate).sum()
     }
 
     pub fn peak(&self, s: usize, e: usize) -> u64 {
@@ -97,7 +97,7 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(ticks: usize, scale: u64, cap: u64, share: Option<u64>, holding: Option<usize>, limit: usize) -> Pair {
-        let offer = Offer {
+        let offer = SlotOffer {
             capacity: Rate::from_bps(cap),
             signalled_share: share.map(Rate::from_bps),
             assumed_holding: holding.map(|h| Span::from_nanos(h as u64 * scale)),
@@ -169,7 +169,7 @@ impl Pair {
             Op::Release(k) => drop(self.table.release(id(k))?),
             Op::Modify { k, rate, s, e } => {
                 let (start, end) = (s.map(|s| self.time(s)), e.map(|e| self.time(e)));
-                self.table.modify(id(k), Change { rate: rate.map(rated), start, end })?;
+                self.table.modify(id(k), SlotChange { rate: rate.map(rated), start, end })?;
             }
             Op::Expire(now) => self.table.expire(self.time(now)),
             Op::Capacity { s, e, rate } => {
@@ -192,8 +192,8 @@ impl Pair {
             Op::Hold { s, e, rate, .. } | Op::Grant { s, e, rate } if rate > o.free(s, e) => Err("capacity"),
             Op::Open { rate } if rate > o.free_to_open(o.until()) => Err("capacity"),
             Op::Hold { .. } | Op::Grant { .. } | Op::Open { .. } => Ok(()),
-            Op::Promise(k) => o.go(k, State::Held, State::Promised),
-            Op::Commit(k) => o.go(k, State::Promised, State::Committed),
+            Op::Promise(k) => o.go(k, SlotState::Held, SlotState::Promised),
+            Op::Commit(k) => o.go(k, SlotState::Promised, SlotState::Committed),
             Op::Release(k) => o.slots.remove(&k).map(drop).ok_or("stale"),
             Op::Modify { k, rate, s, e } => o.modify(k, rate, s, e),
             Op::Expire(now) => {
@@ -213,7 +213,7 @@ impl Pair {
     fn oracle_settles(&mut self) {
         let o = &mut self.oracle;
         while o.loose() > 0 && o.levels()[o.now] + o.loose() > o.cap[o.now] {
-            let loose = o.slots.iter().filter(|(_, c)| c.state == State::Open && c.until <= o.now);
+            let loose = o.slots.iter().filter(|(_, c)| c.state == SlotState::Open && c.until <= o.now);
             match loose.min_by_key(|(k, c)| (c.until, self.handles[**k])).map(|(k, _)| *k) {
                 Some(k) => o.slots.remove(&k),
                 None => return,
@@ -232,20 +232,20 @@ impl Pair {
         }
     }
 
-    fn check_notice(&mut self, notice: Notice) {
+    fn check_notice(&mut self, notice: SlotNotice) {
         let (id, state) = match notice {
-            Notice::Expired { id, .. } => (id, None),
-            Notice::Closes { id, slot } => {
+            SlotNotice::Expired { id, .. } => (id, None),
+            SlotNotice::Closes { id, slot } => {
                 assert!(slot.window.end() <= self.table.now());
                 (id, None)
             }
-            Notice::Displaced { id, slot } => {
-                assert_eq!(slot.state, State::Open);
+            SlotNotice::Displaced { id, slot } => {
+                assert_eq!(slot.state, SlotState::Open);
                 (id, None)
             }
-            Notice::Opens { id, .. } => {
+            SlotNotice::Opens { id, .. } => {
                 assert!(self.opened.insert(id), "{id:?} opens twice");
-                (id, Some(State::Committed))
+                (id, Some(SlotState::Committed))
             }
         };
         let k = self.handles.iter().position(|h| *h == id).unwrap();
@@ -258,10 +258,10 @@ impl Pair {
         assert!(wake > self.table.now(), "woken for nothing");
         for (k, c) in &self.oracle.slots {
             let next = match c.state {
-                State::Held => c.until.min(c.e),
-                State::Committed if c.begun => c.e,
-                State::Committed => c.s,
-                State::Promised | State::Open => continue,
+                SlotState::Held => c.until.min(c.e),
+                SlotState::Committed if c.begun => c.e,
+                SlotState::Committed => c.s,
+                SlotState::Promised | SlotState::Open => continue,
             };
             assert!(wake <= self.time(next), "slot {k} has something to do at {next}, and nobody wakes");
         }
@@ -320,7 +320,7 @@ impl Oracle {
         self.holding.map_or(self.cap.len(), |h| (self.now + h).min(self.cap.len()))
     }
 
-    fn go(&mut self, k: usize, from: State, to: State) -> Result<(), &'static str> {
+    fn go(&mut self, k: usize, from: SlotState, to: SlotState) -> Result<(), &'static str> {
         let slot = self.slots.get_mut(&k).ok_or("stale")?;
         if slot.state != from {
             return Err("state");
@@ -331,14 +331,14 @@ impl Oracle {
 
     fn modify(&mut self, k: usize, rate: Option<u64>, s: Option<usize>, e: Option<usize>) -> Result<(), &'static str> {
         let old = *self.slots.get(&k).ok_or("stale")?;
-        let open = old.state == State::Open;
+        let open = old.state == SlotState::Open;
         let moves = s.is_some_and(|s| s.max(self.now) != old.s.max(self.now));
         let mut new = Counted { rate: rate.unwrap_or(old.rate), e: e.unwrap_or(old.e), ..old };
         if moves {
             new.s = s.unwrap_or(old.s).max(self.now);
         }
         match () {
-            () if old.state == State::Promised => return Err("state"),
+            () if old.state == SlotState::Promised => return Err("state"),
             () if new.rate == 0 => return Err("zero"),
             () if open && (s.is_some() || e.is_some()) => return Err("state"),
             () if old.begun && !open && moves => return Err("state"),
@@ -366,12 +366,12 @@ impl Oracle {
         self.now = self.now.max(now);
         let now = self.now;
         self.slots.retain(|_, c| match c.state {
-            State::Held => c.until > now && c.e > now,
-            State::Committed => c.e > now,
-            State::Promised | State::Open => true,
+            SlotState::Held => c.until > now && c.e > now,
+            SlotState::Committed => c.e > now,
+            SlotState::Promised | SlotState::Open => true,
         });
         for c in self.slots.values_mut() {
-            c.begun |= c.state == State::Committed && c.s <= now;
+            c.begun |= c.state == SlotState::Committed && c.s <= now;
         }
     }
 }

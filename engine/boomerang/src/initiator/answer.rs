@@ -1,12 +1,12 @@
 //! A reply came back: NACK clear is success, and what it says is adopted; NACK set is a refusal somewhere on the way.
 
-use super::{LOWERINGS, Phase, Session, UNLOCKS};
+use super::{LOWERINGS, Session, SessionPhase, UNLOCKS};
 use crate::Boomerang;
 use crate::auth::auth_of;
-use crate::io::{AppId, Event, Upcall};
+use crate::io::{AppId, BoomerangUpcall, Event};
 use crate::transit::Work;
 use terms::ports::{Route, TrafficControl};
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use wire::boomerang::{self, Opt, Rates};
 
 /// What a reply says.
@@ -18,12 +18,12 @@ struct Answer {
     hops: Option<(u16, u16)>,
 }
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// Whether the reply is to one of our own messages. It has been.
     pub(crate) fn answered<E: Route + TrafficControl>(&mut self, env: &mut E, work: &Work, packet: &[u8]) -> bool {
         let Some(app) = self.initiator.transactions.get(&work.transaction).copied() else { return false };
         let Some(session) = self.initiator.sessions.get(&app) else { return false };
-        let Ok(probe) = boomerang::Probe::parse(packet) else { return false };
+        let Ok(probe) = boomerang::ProbePacket::parse(packet) else { return false };
         let unexpected = session.answered
             || probe.src != session.asked.far_end
             || !plausible(session, &probe)
@@ -48,7 +48,7 @@ impl<P: Probe> Boomerang<P> {
     }
 
     /// With a key of ours the last node's digest must be right, or anyone could have lowered what came back.
-    fn believable(&self, session: &Session, probe: &boomerang::Probe<'_>, packet: &[u8]) -> bool {
+    fn believable(&self, session: &Session, probe: &boomerang::ProbePacket<'_>, packet: &[u8]) -> bool {
         if !session.asked.auth.is_some_and(|id| self.keys.has(id)) {
             return true;
         }
@@ -62,9 +62,9 @@ impl<P: Probe> Boomerang<P> {
         session.answered = true;
         session.silent = 0;
         match session.phase {
-            Phase::Releasing => {
+            SessionPhase::Releasing => {
                 self.initiator.forget(app);
-                self.upcall(app, Upcall::Released);
+                self.upcall(app, BoomerangUpcall::Released);
             }
             _ if answer.nack => self.refused(env, app, answer),
             _ if answer.key > 1 && session.key != answer.key && session.unlocks < UNLOCKS => {
@@ -80,12 +80,13 @@ impl<P: Probe> Boomerang<P> {
         let now = self.now;
         let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
         let refresh = answer.refresh.min(session.refresh);
-        let news =
-            session.phase == Phase::Asking || session.granted != Some(answer.rates) || refresh != session.refresh;
+        let news = session.phase == SessionPhase::Asking
+            || session.granted != Some(answer.rates)
+            || refresh != session.refresh;
         let moved = answer.hops != session.hops;
         // What a node could not have all of, those before it must not hold all of either.
         let uneven = session.wanted.first() != Some(&answer.rates);
-        session.phase = Phase::Held;
+        session.phase = SessionPhase::Held;
         session.granted = Some(answer.rates);
         session.wanted = [answer.rates].into();
         session.refresh = refresh;
@@ -95,10 +96,10 @@ impl<P: Probe> Boomerang<P> {
             self.initiator.arm(app, now + wait);
         }
         if news {
-            self.upcall(app, Upcall::Reserved { rates: answer.rates, refresh, hops: answer.hops });
+            self.upcall(app, BoomerangUpcall::Reserved { rates: answer.rates, refresh, hops: answer.hops });
         }
         if let Some((forward, reverse)) = answer.hops.filter(|(forward, reverse)| moved && forward != reverse) {
-            self.upcall(app, Upcall::HopMismatch { forward, reverse });
+            self.upcall(app, BoomerangUpcall::HopMismatch { forward, reverse });
         }
         if uneven {
             self.ask(env, app);
@@ -111,7 +112,7 @@ impl<P: Probe> Boomerang<P> {
         let enough = !least.is_zero() && available.forward >= least.forward && available.reverse >= least.reverse;
         if enough && session.lowered < LOWERINGS {
             session.lowered += 1;
-            session.phase = Phase::Asking;
+            session.phase = SessionPhase::Asking;
             session.wanted = [available].into();
             return self.ask(env, app);
         }
@@ -119,11 +120,11 @@ impl<P: Probe> Boomerang<P> {
         let asked = session.wanted.first().copied();
         if let Some(kept) = session.granted.filter(|kept| Some(*kept) != asked) {
             session.wanted = [kept].into();
-            session.phase = Phase::Held;
-            self.upcall(app, Upcall::Refused { available, kept });
+            session.phase = SessionPhase::Held;
+            self.upcall(app, BoomerangUpcall::Refused { available, kept });
             return self.ask(env, app);
         }
-        self.upcall(app, Upcall::Refused { available, kept: Rates::default() });
+        self.upcall(app, BoomerangUpcall::Refused { available, kept: Rates::default() });
         self.give_up(env, app);
     }
 
@@ -131,7 +132,7 @@ impl<P: Probe> Boomerang<P> {
     pub(super) fn give_up<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
         if let Some(session) = self.initiator.sessions.get_mut(&app) {
             session.wanted = [Rates::default()].into();
-            session.phase = Phase::Releasing;
+            session.phase = SessionPhase::Releasing;
         }
         self.ask(env, app);
         self.initiator.forget(app);
@@ -139,7 +140,7 @@ impl<P: Probe> Boomerang<P> {
 }
 
 /// Whether a reply speaks of what was asked, and of no more than that.
-fn plausible(session: &Session, probe: &boomerang::Probe<'_>) -> bool {
+fn plausible(session: &Session, probe: &boomerang::ProbePacket<'_>) -> bool {
     let (message, asked) = (&probe.message, session.wanted.first().copied().unwrap_or_default());
     let said = message.qos.asked();
     let same = message.classifier == session.asked.classifier && message.mask == session.asked.mask;

@@ -1,17 +1,17 @@
 //! Writing a message and sending it through this node's own side, which reserves where it leaves.
 
-use super::{PATIENCE, Phase, Session};
-use crate::io::{AppId, Upcall};
+use super::{PATIENCE, Session, SessionPhase};
+use crate::io::{AppId, BoomerangUpcall};
 use crate::transit::Verdict;
 use crate::{Boomerang, life};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::ports::{Route, TrafficControl, Way};
-use terms::probe::Probe;
-use wire::boomerang::{Auth, Hops, Leg, Opt, Rates, Request, flag};
+use terms::ports::{Route, RouteDecision, TrafficControl};
+use terms::probe::ProbeObserver;
+use wire::boomerang::{AuthOption, BoomerangRequest, Hops, Opt, Rates, TravelDirection, flag};
 use wire::ip::Header;
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     /// Asks with a new transaction: a set-up, a change, a refresh or a release. Each is one message.
     pub(super) fn ask<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
         let transaction = loop {
@@ -36,12 +36,12 @@ impl<P: Probe> Boomerang<P> {
             (self.now, session.refresh)
         };
         let Some(source) = self.source_for(env, app) else {
-            self.upcall(app, Upcall::NoRoute);
+            self.upcall(app, BoomerangUpcall::NoRoute);
             self.initiator.forget(app);
             return;
         };
         let wait = match self.initiator.sessions.get(&app).map(|s| (s.phase, s.silent, s.asked.no_echo)) {
-            Some((Phase::Held, ..) | (Phase::Asking, _, true)) => {
+            Some((SessionPhase::Held, ..) | (SessionPhase::Asking, _, true)) => {
                 self.chance.shortened(life(interval).mul_div_ceil(2, 7))
             }
             Some((_, silent, _)) => PATIENCE.mul_div_ceil(1 << silent.min(6), 1),
@@ -58,17 +58,17 @@ impl<P: Probe> Boomerang<P> {
 
     /// Nobody answers for a group, but what this node itself refuses is known: it is said, and all is given back.
     fn group_refused<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, packet: &[u8]) {
-        let Ok(probe) = wire::boomerang::Probe::parse(packet) else { return };
+        let Ok(probe) = wire::boomerang::ProbePacket::parse(packet) else { return };
         let available = probe.message.qos.asked();
         if !probe.message.is_no_echo() || !probe.message.is_nack() {
             return;
         }
         let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
-        session.phase = Phase::Releasing;
+        session.phase = SessionPhase::Releasing;
         session.wanted = [Rates::default()].into();
         self.ask(env, app);
         self.initiator.forget(app);
-        self.upcall(app, Upcall::Refused { available, kept: Rates::default() });
+        self.upcall(app, BoomerangUpcall::Refused { available, kept: Rates::default() });
     }
 
     fn source_for<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) -> Option<IpAddr> {
@@ -76,9 +76,9 @@ impl<P: Probe> Boomerang<P> {
         match asked.source {
             Some(source) => Some(source),
             None => match env.route(asked.far_end, Some(asked.classifier.src), None) {
-                Way::Out { source, .. } => Some(source),
-                Way::Tree(_) => Some(asked.classifier.src),
-                Way::Local | Way::None => None,
+                RouteDecision::Out { source, .. } => Some(source),
+                RouteDecision::Tree(_) => Some(asked.classifier.src),
+                RouteDecision::Local | RouteDecision::None => None,
             },
         }
     }
@@ -92,8 +92,8 @@ impl<P: Probe> Boomerang<P> {
         options.extend(asked.uid.map(Opt::Uid));
         options.extend(asked.count.then_some(Opt::Hops(Hops::default())));
         options.extend(self.auth_for(session, sequence).map(Opt::Auth));
-        let request = Request {
-            leg: Leg::Request,
+        let request = BoomerangRequest {
+            leg: TravelDirection::Request,
             id: session.id,
             sequence: session.sequence,
             transaction: session.transaction,
@@ -123,10 +123,10 @@ impl<P: Probe> Boomerang<P> {
         Some(packet)
     }
 
-    fn auth_for(&self, session: &Session, sequence: u64) -> Option<Auth> {
+    fn auth_for(&self, session: &Session, sequence: u64) -> Option<AuthOption> {
         let key_id = session.asked.auth.filter(|id| self.keys.has(*id))?;
         let asked = session.wanted.first().copied().unwrap_or_default();
-        Some(Auth {
+        Some(AuthOption {
             key_id,
             sequence,
             forward: asked.forward,

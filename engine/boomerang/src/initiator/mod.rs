@@ -5,20 +5,20 @@ mod answer;
 mod ask;
 mod timer;
 
-use crate::io::{AppId, Event, Output, Upcall};
-use crate::{Boomerang, Call};
+use crate::io::{AppId, BoomerangUpcall, Event, Output};
+use crate::{ApplicationCall, Boomerang};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::ports::{Route, TrafficControl};
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{Span, Time};
 use wire::boomerang::{Rates, Selector, Uid};
 
 /// What a local application asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Asked {
-    /// Who answers the ping, or a multicast group (then [`Asked::no_echo`] must be set).
+pub struct SessionRequest {
+    /// Who answers the ping, or a multicast group (then [`SessionRequest::no_echo`] must be set).
     pub far_end: IpAddr,
     /// Our address; `None`: that of the interface that the way leads out of.
     pub source: Option<IpAddr>,
@@ -48,7 +48,7 @@ pub struct Asked {
 
 /// Where a session of a local application stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub enum SessionPhase {
     /// Asked, and not answered.
     Asking,
     /// Reserved.
@@ -59,13 +59,13 @@ pub enum Phase {
 
 /// A session of a local application, for status.
 #[derive(Clone, PartialEq, Debug)]
-pub struct SessionView {
+pub struct InitiatedSession {
     /// Whose.
     pub app: AppId,
     /// What it asked for.
-    pub asked: Asked,
+    pub asked: SessionRequest,
     /// Where it stands.
-    pub phase: Phase,
+    pub phase: SessionPhase,
     /// What all nodes have reserved.
     pub granted: Option<Rates>,
     /// Seconds between refreshes now.
@@ -80,8 +80,8 @@ pub struct SessionView {
 
 #[derive(Debug)]
 struct Session {
-    asked: Asked,
-    phase: Phase,
+    asked: SessionRequest,
+    phase: SessionPhase,
     /// What the messages say now.
     wanted: Vec<Rates>,
     granted: Option<Rates>,
@@ -142,25 +142,25 @@ impl Initiator {
     }
 }
 
-impl<P: Probe> Boomerang<P> {
-    pub(crate) fn call<E: Route + TrafficControl>(&mut self, env: &mut E, call: Call) {
+impl<P: ProbeObserver> Boomerang<P> {
+    pub(crate) fn call<E: Route + TrafficControl>(&mut self, env: &mut E, call: ApplicationCall) {
         match call {
-            Call::Reserve { app, asked } => self.reserve_for(env, app, asked),
-            Call::Release { app } => self.release_for(env, app),
+            ApplicationCall::Reserve { app, asked } => self.reserve_for(env, app, asked),
+            ApplicationCall::Release { app } => self.release_for(env, app),
         }
     }
 
-    fn reserve_for<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, asked: Asked) {
+    fn reserve_for<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, asked: SessionRequest) {
         let most = self.config.most_asked;
         let Some(session) = self.initiator.sessions.get_mut(&app) else {
             if self.initiator.sessions.len() >= most {
                 self.event(Event::Full { what: "Boomerang sessions of applications", limit: most });
                 let none = Rates::default();
-                self.upcall(app, Upcall::Refused { available: none, kept: none });
+                self.upcall(app, BoomerangUpcall::Refused { available: none, kept: none });
                 return;
             }
             let session = Session {
-                phase: Phase::Asking,
+                phase: SessionPhase::Asking,
                 wanted: asked.rates.clone(),
                 granted: None,
                 transaction: 0,
@@ -180,7 +180,7 @@ impl<P: Probe> Boomerang<P> {
             return self.ask(env, app);
         };
         session.wanted = asked.rates.clone();
-        session.phase = Phase::Asking;
+        session.phase = SessionPhase::Asking;
         (session.lowered, session.unlocks, session.silent) = (0, 0, 0);
         session.refresh = asked.refresh;
         session.asked = asked;
@@ -189,24 +189,24 @@ impl<P: Probe> Boomerang<P> {
 
     fn release_for<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
         let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
-        session.phase = Phase::Releasing;
+        session.phase = SessionPhase::Releasing;
         session.wanted = [Rates::default()].into();
         session.silent = 0;
         let silent = session.asked.no_echo;
         self.ask(env, app);
         if silent {
             self.initiator.forget(app);
-            self.upcall(app, Upcall::Released);
+            self.upcall(app, BoomerangUpcall::Released);
         }
     }
 
-    pub(crate) fn upcall(&mut self, app: AppId, upcall: Upcall) {
+    pub(crate) fn upcall(&mut self, app: AppId, upcall: BoomerangUpcall) {
         self.say(Output::Upcall { app, upcall });
     }
 
     /// The sessions of local applications.
-    pub fn sessions(&self) -> impl Iterator<Item = SessionView> + '_ {
-        self.initiator.sessions.iter().map(|(app, session)| SessionView {
+    pub fn sessions(&self) -> impl Iterator<Item = InitiatedSession> + '_ {
+        self.initiator.sessions.iter().map(|(app, session)| InitiatedSession {
             app: *app,
             asked: session.asked.clone(),
             phase: session.phase,

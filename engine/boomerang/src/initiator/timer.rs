@@ -1,12 +1,12 @@
 //! Nobody answered, or it is time for a refresh.
 
-use super::{Phase, TRIES};
+use super::{SessionPhase, TRIES};
 use crate::Boomerang;
-use crate::io::{AppId, Upcall};
+use crate::io::{AppId, BoomerangUpcall};
 use terms::ports::{Route, TrafficControl};
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 
-impl<P: Probe> Boomerang<P> {
+impl<P: ProbeObserver> Boomerang<P> {
     pub(crate) fn wake_initiator<E: Route + TrafficControl>(&mut self, env: &mut E) {
         while let Some((at, app)) = self.initiator.timers.first().copied() {
             if at > self.now {
@@ -27,28 +27,28 @@ impl<P: Probe> Boomerang<P> {
         }
         let silent = session.silent;
         match session.phase {
-            Phase::Held => {
+            SessionPhase::Held => {
                 if silent == TRIES {
-                    self.upcall(app, Upcall::Silent { messages: silent, over: false });
+                    self.upcall(app, BoomerangUpcall::Silent { messages: silent, over: false });
                 }
                 self.ask(env, app);
             }
-            Phase::Asking if silent < TRIES => self.tell(env, app),
+            SessionPhase::Asking if silent < TRIES => self.tell(env, app),
             // A change that nobody answered: what was there before is said again.
-            Phase::Asking => {
+            SessionPhase::Asking => {
                 let Some(kept) = session.granted else {
-                    self.upcall(app, Upcall::Silent { messages: silent, over: true });
+                    self.upcall(app, BoomerangUpcall::Silent { messages: silent, over: true });
                     return self.give_up(env, app);
                 };
                 session.wanted = [kept].into();
-                session.phase = Phase::Held;
-                self.upcall(app, Upcall::Silent { messages: silent, over: false });
+                session.phase = SessionPhase::Held;
+                self.upcall(app, BoomerangUpcall::Silent { messages: silent, over: false });
                 self.ask(env, app);
             }
-            Phase::Releasing if silent < TRIES => self.tell(env, app),
-            Phase::Releasing => {
+            SessionPhase::Releasing if silent < TRIES => self.tell(env, app),
+            SessionPhase::Releasing => {
                 self.initiator.forget(app);
-                self.upcall(app, Upcall::Released);
+                self.upcall(app, BoomerangUpcall::Released);
             }
         }
     }

@@ -2,9 +2,9 @@
 //! Another path is for those who know paths.
 
 use super::{Room, Wanted, offered};
-use crate::refusal::{Alternative, Offered, Refusal, Sort};
+use crate::refusal::{Alternative, AlternativeKind, OfferedPart, Refusal};
 use alloc::vec::Vec;
-use terms::book::Step;
+use terms::book::RateStep;
 use terms::ports::Ledger;
 use terms::{Span, Time, Window};
 
@@ -37,7 +37,7 @@ impl<L: Ledger> Room<'_, L> {
             from = found.start().whole_second();
             if found.start() == from {
                 let plan = self.fit(wanted, found).ok()?;
-                return Some(Alternative { sort: Sort::Later, parts: offered(wanted, &plan) });
+                return Some(Alternative { sort: AlternativeKind::Later, parts: offered(wanted, &plan) });
             }
         }
         None
@@ -50,9 +50,9 @@ impl<L: Ledger> Room<'_, L> {
         let part = |part: &Wanted<'_>| {
             let free = if part.needs_room() { self.free(part, window) } else { u64::MAX };
             let amount = part.ask.amount.min(free);
-            (amount > 0).then(|| Offered { kind: part.kind, steps: alloc::vec![Step { window, amount }] })
+            (amount > 0).then(|| OfferedPart { kind: part.kind, steps: alloc::vec![RateStep { window, amount }] })
         };
-        Some(Alternative { sort: Sort::Slower, parts: wanted.iter().map(part).collect::<Option<_>>()? })
+        Some(Alternative { sort: AlternativeKind::Slower, parts: wanted.iter().map(part).collect::<Option<_>>()? })
     }
 
     fn shorter(&self, wanted: &[Wanted<'_>], window: Window) -> Option<Alternative> {
@@ -70,7 +70,7 @@ impl<L: Ledger> Room<'_, L> {
             end = Time::from_nanos(end.as_nanos() / Span::NANOS_PER_SEC * Span::NANOS_PER_SEC);
         }
         let plan = self.fit(wanted, Window::new(window.start(), end).ok()?).ok()?;
-        Some(Alternative { sort: Sort::Shorter, parts: offered(wanted, &plan) })
+        Some(Alternative { sort: AlternativeKind::Shorter, parts: offered(wanted, &plan) })
     }
 }
 

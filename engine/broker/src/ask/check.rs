@@ -2,17 +2,17 @@
 
 use super::Wanted;
 use crate::config::Config;
-use crate::io::{Ask, When};
-use crate::refusal::{Refusal, Why};
+use crate::io::{BookingRequest, When};
+use crate::refusal::{Refusal, RefusalReason};
 use alloc::format;
 use alloc::string::String;
-use terms::book::{Binding, Kind};
+use terms::book::{Binding, ResourceKind};
 use terms::{Span, Time};
 
 /// More than any resource has: sums of two cannot overflow.
 const MOST: u64 = 1 << 62;
 
-pub(super) fn shape(ask: &Ask, config: &Config) -> Result<(), Refusal> {
+pub(super) fn shape(ask: &BookingRequest, config: &Config) -> Result<(), Refusal> {
     match ask.parts.len() {
         0 => return Err(Refusal::meaningless(None, "a reservation has at least one part: of which resource?")),
         n if n > config.parts => return Err(limit("parts of a reservation", config.parts)),
@@ -56,7 +56,7 @@ pub(super) fn part(n: usize, wanted: &Wanted<'_>, when: &When) -> Result<(), Ref
     if ask.least > ask.amount {
         return no("the least that will do is more than what is wanted");
     }
-    if wanted.kind == Kind::Network && !(20..=65_535).contains(&ask.shape.packet) {
+    if wanted.kind == ResourceKind::Network && !(20..=65_535).contains(&ask.shape.packet) {
         return no("packets are 20 to 65,535 bytes long");
     }
     if ask.shape.rtt > Span::from_secs(60) {
@@ -86,26 +86,30 @@ pub(super) fn part(n: usize, wanted: &Wanted<'_>, when: &When) -> Result<(), Ref
 }
 
 /// Whether this kind of resource can be for such a thing.
-pub(crate) fn check_binding(n: usize, kind: Kind, binding: &Binding) -> Result<(), Refusal> {
+pub(crate) fn check_binding(n: usize, kind: ResourceKind, binding: &Binding) -> Result<(), Refusal> {
     let no = |text: String| Err(Refusal::meaningless(Some(n), text));
     match (kind, binding) {
-        (Kind::Network, Binding::Flow(flow)) => match flow.fault() {
+        (ResourceKind::Network, Binding::Flow(flow)) => match flow.fault() {
             Some(fault) => no(format!("the flow {fault}")),
             None => Ok(()),
         },
-        (Kind::Cpu | Kind::Disk, Binding::Process(task) | Binding::Thread(task)) if task.number == 0 => {
+        (ResourceKind::Cpu | ResourceKind::Disk, Binding::Process(task) | Binding::Thread(task))
+            if task.number == 0 =>
+        {
             no("process 0 is no process".into())
         }
-        (Kind::Cpu, Binding::Process(_) | Binding::Thread(_)) | (Kind::Disk, Binding::Process(_)) => Ok(()),
-        (Kind::Cpu | Kind::Disk, Binding::Cgroup(path)) => {
+        (ResourceKind::Cpu, Binding::Process(_) | Binding::Thread(_)) | (ResourceKind::Disk, Binding::Process(_)) => {
+            Ok(())
+        }
+        (ResourceKind::Cpu | ResourceKind::Disk, Binding::Cgroup(path)) => {
             let bad = path.is_empty() || path.len() > 4_096 || path.chars().any(char::is_control);
             let climbs = path.split('/').any(|name| name == "..");
             if bad || climbs { no(format!("{path:?} is no path of a control group")) } else { Ok(()) }
         }
-        (Kind::Countable, _) => no("what is counted is for nobody in particular".into()),
-        (Kind::Network, _) => no("a network part is for a flow".into()),
-        (Kind::Cpu, _) => no("a processor part is for a process, a thread or a control group".into()),
-        (Kind::Disk, _) => no("a disk part is for a process or a control group".into()),
+        (ResourceKind::Countable, _) => no("what is counted is for nobody in particular".into()),
+        (ResourceKind::Network, _) => no("a network part is for a flow".into()),
+        (ResourceKind::Cpu, _) => no("a processor part is for a process, a thread or a control group".into()),
+        (ResourceKind::Disk, _) => no("a disk part is for a process or a control group".into()),
     }
 }
 
@@ -177,5 +181,5 @@ pub(super) fn when(when: &When, wanted: &[Wanted<'_>], config: &Config, today: T
 }
 
 pub(super) fn limit(what: &'static str, limit: usize) -> Refusal {
-    Refusal::plain(Why::Limit { what, limit })
+    Refusal::plain(RefusalReason::Limit { what, limit })
 }

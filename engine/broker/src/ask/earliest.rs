@@ -1,7 +1,7 @@
 //! The earliest start at which every part fits at once.
 
 use super::{Plan, Room, Wanted};
-use crate::refusal::{Refusal, Why};
+use crate::refusal::{Refusal, RefusalReason};
 use terms::ports::Ledger;
 use terms::{Span, Time, Window};
 
@@ -25,7 +25,7 @@ impl<L: Ledger> Room<'_, L> {
         let asked = Window::new(from, from.saturating_add(span).max(from.saturating_add(Span::from_nanos(1))));
         let Ok(window) = asked else { return Err(Refusal::meaningless(None, "no time at all")) };
         match self.fit(wanted, window) {
-            Err(refusal @ Refusal { why: Why::NoRoom { .. }, .. }) => {
+            Err(refusal @ Refusal { why: RefusalReason::NoRoom { .. }, .. }) => {
                 Err(self.with_alternatives(refusal, wanted, window))
             }
             // It would fit at once, but would not be over in time.

@@ -9,25 +9,25 @@ mod volume;
 mod window;
 
 use crate::config::Config;
-use crate::io::{Ask, Clock, PartAsk, When};
-use crate::refusal::{Offered, Refusal, Why};
+use crate::io::{BookingRequest, CalendarOffset, PartAsk, When};
+use crate::refusal::{OfferedPart, Refusal, RefusalReason};
 use alloc::vec::Vec;
 pub(crate) use check::{check_binding, check_text};
-use terms::book::{Kind, ResourceId, Step};
+use terms::book::{RateStep, ResourceId, ResourceKind};
 use terms::ports::Ledger;
-use terms::ports::book::{Offer, Want};
+use terms::ports::book::{Demand, Offer};
 use terms::{Span, Time, Window};
 
 /// The most stretches of a timeline that are looked at for one part.
 const STRETCHES: usize = 8_192;
 
 /// What every part gets.
-pub(crate) type Plan = Vec<Vec<Step>>;
+pub(crate) type Plan = Vec<Vec<RateStep>>;
 
 /// Where answers are looked for.
 pub(crate) struct Room<'a, L> {
     pub(crate) ledger: &'a L,
-    pub(crate) clock: Clock,
+    pub(crate) clock: CalendarOffset,
     pub(crate) config: &'a Config,
     /// Calendar time.
     pub(crate) today: Time,
@@ -37,7 +37,7 @@ pub(crate) struct Room<'a, L> {
 pub(crate) struct Wanted<'a> {
     pub(crate) ask: &'a PartAsk,
     pub(crate) id: ResourceId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResourceKind,
     pub(crate) offer: Offer,
 }
 
@@ -52,14 +52,14 @@ impl Wanted<'_> {
         self.ask.background.is_none()
     }
 
-    fn want(&self, amount: u64) -> Want {
-        Want { amount, packet: self.packet() }
+    fn want(&self, amount: u64) -> Demand {
+        Demand { amount, packet: self.packet() }
     }
 }
 
 /// The least size of a part's packets as the ledger wants it.
-pub(crate) fn packet(kind: Kind, packet: u32) -> u32 {
-    if kind == Kind::Network { packet } else { 0 }
+pub(crate) fn packet(kind: ResourceKind, packet: u32) -> u32 {
+    if kind == ResourceKind::Network { packet } else { 0 }
 }
 
 impl<'a, L: Ledger> Room<'a, L> {
@@ -67,7 +67,7 @@ impl<'a, L: Ledger> Room<'a, L> {
     ///
     /// # Errors
     /// [`Refusal`], with what would be possible.
-    pub(crate) fn resolve(&self, ask: &'a Ask) -> Result<(Vec<Wanted<'a>>, Plan), Refusal> {
+    pub(crate) fn resolve(&self, ask: &'a BookingRequest) -> Result<(Vec<Wanted<'a>>, Plan), Refusal> {
         let wanted = self.check(ask)?;
         let plan = match &ask.when {
             When::Window { start, end } => self.in_window(&wanted, *start, end.unwrap_or(Time::FOREVER)),
@@ -81,7 +81,7 @@ impl<'a, L: Ledger> Room<'a, L> {
     }
 
     /// The resources of the parts, in an order that makes sense of a mistake.
-    pub(crate) fn check(&self, ask: &'a Ask) -> Result<Vec<Wanted<'a>>, Refusal> {
+    pub(crate) fn check(&self, ask: &'a BookingRequest) -> Result<Vec<Wanted<'a>>, Refusal> {
         check::shape(ask, self.config)?;
         let parts = ask.parts.iter().enumerate();
         let wanted: Vec<Wanted<'a>> =
@@ -90,8 +90,8 @@ impl<'a, L: Ledger> Room<'a, L> {
         Ok(wanted)
     }
 
-    fn wanted(&self, n: usize, ask: &'a PartAsk, whole: &Ask) -> Result<Wanted<'a>, Refusal> {
-        let gone = || Refusal::plain(Why::NoResource { part: n, name: ask.resource.clone() });
+    fn wanted(&self, n: usize, ask: &'a PartAsk, whole: &BookingRequest) -> Result<Wanted<'a>, Refusal> {
+        let gone = || Refusal::plain(RefusalReason::NoResource { part: n, name: ask.resource.clone() });
         let id = self.ledger.resource(&ask.resource).ok_or_else(gone)?;
         let offer = self.ledger.offer(id).ok_or_else(gone)?;
         let wanted = Wanted { ask, id, kind: offer.kind, offer };
@@ -123,11 +123,11 @@ impl<'a, L: Ledger> Room<'a, L> {
         let short = stretches.iter().copied().find(|(_, free)| left(*free) < asked);
         let (window, free) = short.unwrap_or_else(|| (window, self.free(wanted, window)));
         let resource = wanted.ask.resource.clone();
-        Refusal::plain(Why::NoRoom { part: n, resource, asked, free: left(free), window })
+        Refusal::plain(RefusalReason::NoRoom { part: n, resource, asked, free: left(free), window })
     }
 }
 
 /// The plan as it is shown.
-pub(crate) fn offered(wanted: &[Wanted<'_>], plan: &Plan) -> Vec<Offered> {
-    wanted.iter().zip(plan).map(|(w, steps)| Offered { kind: w.kind, steps: steps.clone() }).collect()
+pub(crate) fn offered(wanted: &[Wanted<'_>], plan: &Plan) -> Vec<OfferedPart> {
+    wanted.iter().zip(plan).map(|(w, steps)| OfferedPart { kind: w.kind, steps: steps.clone() }).collect()
 }

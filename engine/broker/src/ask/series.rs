@@ -1,7 +1,7 @@
 //! A recurrence, spelled out by the face that knows time zones: every window, or the named subset (FAULTS.md T14).
 
 use super::{Plan, Room, Wanted};
-use crate::refusal::{Refusal, Why};
+use crate::refusal::{Refusal, RefusalReason};
 use terms::Window;
 use terms::ports::Ledger;
 
@@ -19,7 +19,7 @@ impl<L: Ledger> Room<'_, L> {
             let Ok(ahead) = ahead else { continue };
             match self.fit(wanted, ahead) {
                 Ok(granted) => plan.iter_mut().zip(granted).for_each(|(steps, step)| steps.extend(step)),
-                Err(refusal @ Refusal { why: Why::NoRoom { .. }, .. }) if may_fail.contains(&n) => {
+                Err(refusal @ Refusal { why: RefusalReason::NoRoom { .. }, .. }) if may_fail.contains(&n) => {
                     refused = refused.or(Some(refusal));
                 }
                 Err(refusal) => return Err(refusal),

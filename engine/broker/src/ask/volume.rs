@@ -2,9 +2,9 @@
 //! will do, the refusal says when it could be done at the earliest.
 
 use super::{Plan, Room, STRETCHES, Wanted, check};
-use crate::refusal::{Alternative, Offered, Refusal, Sort, Why};
+use crate::refusal::{Alternative, AlternativeKind, OfferedPart, Refusal, RefusalReason};
 use alloc::vec::Vec;
-use terms::book::Step;
+use terms::book::RateStep;
 use terms::ports::Ledger;
 use terms::{Bytes, Rate, Time, Window};
 
@@ -26,7 +26,7 @@ impl<L: Ledger> Room<'_, L> {
         let constant = rate_for(bytes, window);
         let most = most(wanted);
         if constant <= most && wanted.iter().all(|part| self.free(part, window) >= constant) {
-            return Ok(wanted.iter().map(|_| alloc::vec![Step { window, amount: constant }]).collect());
+            return Ok(wanted.iter().map(|_| alloc::vec![RateStep { window, amount: constant }]).collect());
         }
         let profile = self.together(wanted, window, most);
         let Some(level) = flattest(&profile, bytes) else {
@@ -53,7 +53,7 @@ impl<L: Ledger> Room<'_, L> {
         let n = wanted.iter().position(|part| lacks(&part)).unwrap_or(0);
         let free = self.free(&wanted[n], window).min(most_of(&wanted[n]));
         let resource = wanted[n].ask.resource.clone();
-        let mut refusal = Refusal::plain(Why::NoRoom { part: n, resource, asked: constant, free, window });
+        let mut refusal = Refusal::plain(RefusalReason::NoRoom { part: n, resource, asked: constant, free, window });
         refusal.alternatives.extend(self.done_earliest(wanted, bytes, window.start()));
         refusal
     }
@@ -62,20 +62,20 @@ impl<L: Ledger> Room<'_, L> {
     fn done_earliest(&self, wanted: &[Wanted<'_>], bytes: u64, start: Time) -> Option<Alternative> {
         let ahead = Window::new(start, self.today.saturating_add(self.config.horizon)).ok()?;
         let profile = self.together(wanted, ahead, most(wanted));
-        let (mut steps, mut left): (Vec<Step>, u64) = (Vec::new(), bytes);
+        let (mut steps, mut left): (Vec<RateStep>, u64) = (Vec::new(), bytes);
         for (window, free) in profile.into_iter().filter(|(_, free)| *free > 0) {
             let needed = Rate::from_bps(free).span_for(Bytes::new(left));
             let end = window.end().min(window.start().saturating_add(needed));
             let Ok(used) = Window::new(window.start(), end) else { continue };
-            push(&mut steps, Step { window: used, amount: free });
+            push(&mut steps, RateStep { window: used, amount: free });
             left = left.saturating_sub(Rate::from_bps(free).supplies(used.span()).get());
             if left == 0 {
                 break;
             }
         }
         let in_time = left == 0 && steps.len() <= self.config.steps;
-        let part = |part: &Wanted<'_>| Offered { kind: part.kind, steps: steps.clone() };
-        in_time.then(|| Alternative { sort: Sort::Later, parts: wanted.iter().map(part).collect() })
+        let part = |part: &Wanted<'_>| OfferedPart { kind: part.kind, steps: steps.clone() };
+        in_time.then(|| Alternative { sort: AlternativeKind::Later, parts: wanted.iter().map(part).collect() })
     }
 }
 
@@ -135,16 +135,16 @@ fn flattest(profile: &Profile, bytes: u64) -> Option<u64> {
     Some(high)
 }
 
-fn at_level(profile: &Profile, level: u64) -> Vec<Step> {
+fn at_level(profile: &Profile, level: u64) -> Vec<RateStep> {
     let mut steps = Vec::new();
     for (window, free) in profile.iter().filter(|(_, free)| *free > 0) {
-        push(&mut steps, Step { window: *window, amount: (*free).min(level) });
+        push(&mut steps, RateStep { window: *window, amount: (*free).min(level) });
     }
     steps
 }
 
 /// Appends a step; one that goes on as the last did makes it longer.
-fn push(steps: &mut Vec<Step>, step: Step) {
+fn push(steps: &mut Vec<RateStep>, step: RateStep) {
     match steps.last_mut() {
         Some(last) if last.amount == step.amount && last.window.end() == step.window.start() => {
             if let Ok(longer) = Window::new(last.window.start(), step.window.end()) {

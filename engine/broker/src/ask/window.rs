@@ -3,7 +3,7 @@
 use super::{Plan, Room, Wanted};
 use crate::refusal::Refusal;
 use alloc::vec::Vec;
-use terms::book::Step;
+use terms::book::RateStep;
 use terms::ports::Ledger;
 use terms::{Time, Window};
 
@@ -32,7 +32,7 @@ impl<L: Ledger> Room<'_, L> {
                 }
                 amount = amount.min(free);
             }
-            plan.push(alloc::vec![Step { window, amount }]);
+            plan.push(alloc::vec![RateStep { window, amount }]);
         }
         Ok(plan)
     }

@@ -3,21 +3,21 @@
 
 use super::permit::{allowed, rules_of};
 use crate::ask::check_binding;
-use crate::broker::Broker;
-use crate::io::{Answer, CallId, What};
+use crate::broker::Bookings;
+use crate::io::{CallId, CallResult, EventKind};
 use crate::journal::{Decided, Written};
-use crate::refusal::{Refusal, Why};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::reservation::Number;
-use crate::state::Act;
+use crate::state::LifeStep;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use terms::Time;
-use terms::book::{Binding, Caller, Step};
+use terms::book::{Binding, Caller, RateStep};
 use terms::ports::book::BindQuestion;
-use terms::ports::{Ledger, Policy};
+use terms::ports::{Ledger, PolicyPort};
 
-impl Broker {
-    pub(crate) fn bind<W: Ledger + Policy>(
+impl Bookings {
+    pub(crate) fn bind<W: Ledger + PolicyPort>(
         &mut self,
         world: &mut W,
         id: CallId,
@@ -27,15 +27,15 @@ impl Broker {
         binding: Option<Binding>,
     ) {
         let Some(r) = self.all.get(&number) else { return };
-        if r.state.after(Act::Bind).is_err() {
-            return self.reply(id, Err(Refusal::plain(Why::WrongState(r.state))));
+        if r.state.after(LifeStep::Bind).is_err() {
+            return self.reply(id, Err(Refusal::plain(RefusalReason::WrongState(r.state))));
         }
         let Some(at) = r.parts.get(part) else {
             return self.reply(id, Err(Refusal::meaningless(Some(part), "there is no such part")));
         };
         if at.binding == binding {
-            let view = self.view(world, number).map(Answer::Reservation);
-            return self.reply(id, view.ok_or_else(|| Refusal::plain(Why::UnknownHandle)));
+            let view = self.view(world, number).map(CallResult::Reservation);
+            return self.reply(id, view.ok_or_else(|| Refusal::plain(RefusalReason::UnknownHandle)));
         }
         let mut decided = Decided { caller, verb: "bind", handle: Some(r.handle), rules: Vec::new() };
         if let Some(binding) = &binding {
@@ -60,7 +60,7 @@ impl Broker {
         let mut next = (**r).clone();
         next.parts[part].binding = binding.clone();
         next.version += 1;
-        let what = What::Bound { part, binding: binding.clone() };
+        let what = EventKind::Bound { part, binding: binding.clone() };
         self.write(&next, Written::Bind { number, part, binding }, &[what], id, &decided);
     }
 
@@ -71,10 +71,10 @@ impl Broker {
         n: usize,
         resource: u32,
         binding: &Binding,
-        steps: &[Step],
+        steps: &[RateStep],
         but: Option<Number>,
     ) -> Result<(), Refusal> {
-        let meets = |other: &[Step]| {
+        let meets = |other: &[RateStep]| {
             let (mut i, mut j) = (0, 0);
             while let (Some(a), Some(b)) = (steps.get(i), other.get(j)) {
                 if a.window.overlaps(&b.window) {
@@ -92,7 +92,7 @@ impl Broker {
         let Some((r, part)) = parts.find(|(_, part)| meets(&part.steps)) else { return Ok(()) };
         let by = self.may(caller, r, false).then(|| (r.handle, self.owners.get(r.owner).name.to_string()));
         let until = part.steps.last().map_or(Time::FOREVER, |step| step.window.end());
-        Err(Refusal::plain(Why::Taken { part: n, by, until }))
+        Err(Refusal::plain(RefusalReason::Taken { part: n, by, until }))
     }
 
     pub(crate) fn bound(&mut self, number: Number, part: usize, binding: Option<Binding>) {

@@ -2,21 +2,21 @@
 //! has decided over several agents: what one of them would refuse then, the others have booked.
 
 use super::permit::{rules, rules_of};
-use crate::broker::Broker;
-use crate::io::{Answer, CallId, What};
+use crate::broker::Bookings;
+use crate::io::{CallId, CallResult, EventKind};
 use crate::journal::{Decided, Written};
-use crate::refusal::{Refusal, Why};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::reservation::Number;
-use crate::state::{Act, State};
+use crate::state::{BookingState, LifeStep};
 use alloc::vec::Vec;
 use terms::book::Caller;
-use terms::ports::{Ledger, Policy};
+use terms::ports::{Ledger, PolicyPort};
 
 /// In the audit, in place of a rule: the group's coordinator decided.
 const DECIDED: &str = "(decided when all held)";
 
-impl Broker {
-    pub(crate) fn commit<W: Ledger + Policy>(
+impl Bookings {
+    pub(crate) fn commit<W: Ledger + PolicyPort>(
         &mut self,
         world: &mut W,
         id: CallId,
@@ -26,20 +26,20 @@ impl Broker {
     ) {
         let Some(r) = self.all.get(&number) else { return };
         let mut decided = Decided { caller, verb: "commit", handle: Some(r.handle), rules: Vec::new() };
-        let state = match r.state.after(Act::Commit) {
+        let state = match r.state.after(LifeStep::Commit) {
             Ok(state) => state,
             // The same again: it is booked.
             Err(_) if !r.state.is_over() => {
-                let view = self.view(world, number).map(Answer::Reservation);
-                return self.reply(id, view.ok_or_else(|| Refusal::plain(Why::UnknownHandle)));
+                let view = self.view(world, number).map(CallResult::Reservation);
+                return self.reply(id, view.ok_or_else(|| Refusal::plain(RefusalReason::UnknownHandle)));
             }
-            Err(_) => return self.reply(id, Err(Refusal::plain(Why::WrongState(r.state)))),
+            Err(_) => return self.reply(id, Err(Refusal::plain(RefusalReason::WrongState(r.state)))),
         };
         let mut next = (**r).clone();
         if decided_by_all {
             decided.rules = alloc::vec![DECIDED.into()];
             (next.state, next.version) = (state, next.version + 1);
-            self.write(&next, Written::Commit(number), &[What::Committed], id, &decided);
+            self.write(&next, Written::Commit(number), &[EventKind::Committed], id, &decided);
             return;
         }
         if let Err(refusal) = self.clock_is_good() {
@@ -53,13 +53,13 @@ impl Broker {
             }
         }
         (next.state, next.version) = (state, next.version + 1);
-        self.write(&next, Written::Commit(number), &[What::Committed], id, &decided);
+        self.write(&next, Written::Commit(number), &[EventKind::Committed], id, &decided);
     }
 
     pub(crate) fn committed(&mut self, number: Number) {
         self.settled(number);
         let Some(r) = self.all.get_mut(&number) else { return };
-        r.state = State::Booked;
+        r.state = BookingState::Booked;
         r.version += 1;
         self.owners.get_mut(r.owner).held -= 1;
     }

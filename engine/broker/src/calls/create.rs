@@ -2,37 +2,37 @@
 
 use super::permit::{Sought, rules_of};
 use crate::ask::{Plan, Room, Wanted, check_text};
-use crate::broker::Broker;
+use crate::broker::Bookings;
 use crate::codec::Writer;
 use crate::draw::digest;
 use crate::grants::Grant;
-use crate::io::{Answer, Ask, CallId, What, When};
+use crate::io::{BookingRequest, CallId, CallResult, EventKind, When};
 use crate::journal::{Decided, Written};
 use crate::record::write_binding;
-use crate::refusal::{Refusal, Why};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::reservation::{KeyMark, Number, Part, Reservation};
-use crate::state::State;
+use crate::state::BookingState;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use terms::book::{Binding, Caller, Handle, ResourceId, Step, Task};
-use terms::ports::book::{NoRoom, SlotKey, Want};
-use terms::ports::{Ledger, Policy};
+use terms::book::{Binding, Caller, Handle, RateStep, ResourceId, Task};
+use terms::ports::book::{Demand, NoRoom, SlotKey};
+use terms::ports::{Ledger, PolicyPort};
 use terms::{Span, Time};
 
 /// A step that the ledger did not take after all.
 struct Failed {
     part: usize,
-    step: Step,
+    step: RateStep,
     why: NoRoom,
 }
 
-impl Broker {
-    pub(crate) fn create<W: Ledger + Policy>(
+impl Bookings {
+    pub(crate) fn create<W: Ledger + PolicyPort>(
         &mut self,
         world: &mut W,
         id: CallId,
         caller: Caller,
-        ask: Ask,
+        ask: BookingRequest,
         hold: Option<Span>,
         key: alloc::string::String,
     ) {
@@ -46,10 +46,10 @@ impl Broker {
             }
             if same && r.state.is_over() {
                 let (handle, state) = (r.handle, r.state);
-                return self.reply(id, Err(Refusal::plain(Why::KeyOver { handle, state })));
+                return self.reply(id, Err(Refusal::plain(RefusalReason::KeyOver { handle, state })));
             }
-            let view = self.view(world, number).filter(|_| same).map(Answer::Reservation);
-            return self.reply(id, view.ok_or_else(|| Refusal::plain(Why::KeyUsed)));
+            let view = self.view(world, number).filter(|_| same).map(CallResult::Reservation);
+            return self.reply(id, view.ok_or_else(|| Refusal::plain(RefusalReason::KeyUsed)));
         }
         if let Err(refusal) = self.may_create(&caller, hold, &key) {
             return self.reply(id, Err(refusal));
@@ -57,7 +57,9 @@ impl Broker {
         let mut decided = Decided { caller: &caller, verb: "create", handle: None, rules: Vec::new() };
         match self.create_now(world, &caller, &ask, hold, mark, &mut decided.rules) {
             Ok(number) => self.announce(number, id, &mut decided),
-            Err(refusal) if matches!(refusal.why, Why::Meaningless { .. } | Why::NoResource { .. }) => {
+            Err(refusal)
+                if matches!(refusal.why, RefusalReason::Meaningless { .. } | RefusalReason::NoResource { .. }) =>
+            {
                 self.reply(id, Err(refusal));
             }
             Err(refusal) => {
@@ -80,7 +82,7 @@ impl Broker {
         check_text("key", key, &self.config)?;
         check_text("owner", &caller.name, &self.config)?;
         self.clock_is_good()?;
-        let limit = |what, limit| Err(Refusal::plain(Why::Limit { what, limit }));
+        let limit = |what, limit| Err(Refusal::plain(RefusalReason::Limit { what, limit }));
         if hold.is_some_and(|hold| hold == Span::ZERO || hold > self.config.hold) {
             let most = self.config.hold.as_nanos() / Span::NANOS_PER_SEC;
             return Err(Refusal::meaningless(
@@ -101,11 +103,11 @@ impl Broker {
         Ok(())
     }
 
-    fn create_now<W: Ledger + Policy>(
+    fn create_now<W: Ledger + PolicyPort>(
         &mut self,
         world: &mut W,
         caller: &Caller,
-        ask: &Ask,
+        ask: &BookingRequest,
         hold: Option<Span>,
         mark: Option<KeyMark>,
         rules: &mut Vec<Box<str>>,
@@ -114,7 +116,7 @@ impl Broker {
         let room = Room { ledger: world, clock: self.clock, config: &self.config, today };
         let (wanted, plan) = match room.resolve(ask) {
             Ok(found) => found,
-            Err(refusal) if matches!(refusal.why, Why::NoRoom { .. }) => {
+            Err(refusal) if matches!(refusal.why, RefusalReason::NoRoom { .. }) => {
                 return Err(self.denied_anyway(world, caller, ask).unwrap_or(refusal));
             }
             Err(refusal) => return Err(refusal),
@@ -129,7 +131,7 @@ impl Broker {
         let ids: Vec<(ResourceId, u32)> = wanted.iter().map(|part| (part.id, part.packet())).collect();
         drop(wanted);
         let slots = self.book(world, &ids, ask, &plan).map_err(|failed| refused(ask, failed))?;
-        let state = if hold.is_some() { State::Held } else { State::Booked };
+        let state = if hold.is_some() { BookingState::Held } else { BookingState::Booked };
         let r = Reservation {
             handle: self.new_handle(),
             number: self.next_number,
@@ -167,7 +169,7 @@ impl Broker {
     fn parts<L: Ledger>(
         &mut self,
         ledger: &L,
-        ask: &Ask,
+        ask: &BookingRequest,
         plan: Plan,
         slots: Vec<Vec<SlotKey>>,
         granted: Vec<Grant>,
@@ -190,7 +192,7 @@ impl Broker {
         &self,
         ledger: &mut L,
         ids: &[(ResourceId, u32)],
-        ask: &Ask,
+        ask: &BookingRequest,
         plan: &Plan,
     ) -> Result<Vec<Vec<SlotKey>>, Failed> {
         let mut slots: Vec<Vec<SlotKey>> = alloc::vec![Vec::new(); plan.len()];
@@ -198,7 +200,7 @@ impl Broker {
             let (id, packet) = ids[part];
             for step in steps {
                 let window = self.clock.agents_window(step.window).unwrap_or(step.window);
-                match ledger.book(self.now, id, window, Want { amount: step.amount, packet }) {
+                match ledger.book(self.now, id, window, Demand { amount: step.amount, packet }) {
                     Ok(slot) => slots[part].push(slot),
                     Err(why) => {
                         let taken = ids.iter().zip(slots);
@@ -217,10 +219,10 @@ impl Broker {
     fn announce(&mut self, number: Number, id: CallId, decided: &mut Decided<'_>) {
         let today = self.today();
         let Some(mut r) = self.all.remove(&number) else { return };
-        let mut whats = alloc::vec![What::Created(r.state)];
-        if r.state == State::Booked && r.is_open(today) {
-            r.state = State::Active;
-            whats.push(What::Opened);
+        let mut whats = alloc::vec![EventKind::Created(r.state)];
+        if r.state == BookingState::Booked && r.is_open(today) {
+            r.state = BookingState::Active;
+            whats.push(EventKind::Opened);
         }
         decided.handle = Some(r.handle);
         r.busy = Some(self.write(&r, Written::Create(number), &whats, id, decided));
@@ -233,7 +235,7 @@ impl Broker {
         caller: &Caller,
         n: usize,
         part: &Wanted<'_>,
-        steps: &[Step],
+        steps: &[RateStep],
     ) -> Result<(), Refusal> {
         let (Some(binding), Some(resource)) = (&part.ask.binding, self.resources.find(&part.ask.resource)) else {
             return Ok(());
@@ -242,13 +244,15 @@ impl Broker {
     }
 }
 
-fn refused(ask: &Ask, failed: Failed) -> Refusal {
+fn refused(ask: &BookingRequest, failed: Failed) -> Refusal {
     let Failed { part, step, why } = failed;
     let resource = ask.parts[part].resource.clone();
     Refusal::plain(match why {
-        NoRoom::Full { free } => Why::NoRoom { part, resource, asked: step.amount, free, window: step.window },
-        NoRoom::Limit { limit } => Why::Limit { what: "slots of a resource", limit },
-        NoRoom::Gone => Why::NoResource { part, name: resource },
+        NoRoom::Full { free } => {
+            RefusalReason::NoRoom { part, resource, asked: step.amount, free, window: step.window }
+        }
+        NoRoom::Limit { limit } => RefusalReason::Limit { what: "slots of a resource", limit },
+        NoRoom::Gone => RefusalReason::NoResource { part, name: resource },
         NoRoom::Meaningless(misuse) => {
             return Refusal::meaningless(Some(part), alloc::string::ToString::to_string(&misuse));
         }
@@ -256,7 +260,7 @@ fn refused(ask: &Ask, failed: Failed) -> Refusal {
 }
 
 pub(crate) fn sought<'a>(wanted: &'a [Wanted<'_>], plan: &'a Plan) -> Vec<Sought<'a>> {
-    let part = |(wanted, steps): (&'a Wanted<'_>, &'a Vec<Step>)| Sought {
+    let part = |(wanted, steps): (&'a Wanted<'_>, &'a Vec<RateStep>)| Sought {
         resource: &wanted.ask.resource,
         background: wanted.ask.background.is_some(),
         steps,
@@ -274,7 +278,7 @@ fn as_asked(binding: &Binding) -> Binding {
 }
 
 /// The request as bytes, so that the same again can be told from another.
-fn request(ask: &Ask, hold: Option<Span>) -> Vec<u8> {
+fn request(ask: &BookingRequest, hold: Option<Span>) -> Vec<u8> {
     let mut w = Writer::default();
     w.list(&ask.parts, |w, part| {
         w.text(&part.resource);

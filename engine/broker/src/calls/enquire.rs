@@ -2,17 +2,17 @@
 
 use super::create::sought;
 use crate::ask::{Room, offered};
-use crate::broker::Broker;
-use crate::io::{Answer, Ask, Enquired, Free, Reply, When};
-use crate::refusal::Why;
+use crate::broker::Bookings;
+use crate::io::{BookingRequest, CallResult, Enquired, Free, Reply, When};
+use crate::refusal::RefusalReason;
 use alloc::vec::Vec;
 use terms::book::Caller;
-use terms::ports::{Ledger, Policy};
+use terms::ports::{Ledger, PolicyPort};
 use terms::{Time, Window};
 
-impl Broker {
+impl Bookings {
     /// A part with an amount of zero asks for whatever is free.
-    pub(crate) fn enquire<W: Ledger + Policy>(&self, world: &W, caller: &Caller, mut ask: Ask) -> Reply {
+    pub(crate) fn enquire<W: Ledger + PolicyPort>(&self, world: &W, caller: &Caller, mut ask: BookingRequest) -> Reply {
         let room = Room { ledger: world, clock: self.clock, config: &self.config, today: self.today() };
         // Of a volume's part it means the same to a creation.
         let is_open = !matches!(ask.when, When::Volume { .. });
@@ -42,20 +42,20 @@ impl Broker {
             Ok(offered(&wanted, &plan))
         });
         match answer {
-            Ok(granted) => Ok(Answer::Enquired(Enquired { granted: Some(granted), refusal: None, parts })),
+            Ok(granted) => Ok(CallResult::Enquired(Enquired { granted: Some(granted), refusal: None, parts })),
             Err(refusal) => {
                 let denied = match refusal.why {
-                    Why::NoRoom { .. } => self.denied_anyway(world, caller, &ask),
-                    Why::Policy { .. } => Some(refusal.clone()),
+                    RefusalReason::NoRoom { .. } => self.denied_anyway(world, caller, &ask),
+                    RefusalReason::Policy { .. } => Some(refusal.clone()),
                     _ => return Err(refusal),
                 };
                 // Who may not have it does not learn what is free.
                 match denied {
                     Some(refusal) => {
                         let nothing = parts.iter().map(|part| Free { free: 0, ..*part }).collect();
-                        Ok(Answer::Enquired(Enquired { granted: None, refusal: Some(refusal), parts: nothing }))
+                        Ok(CallResult::Enquired(Enquired { granted: None, refusal: Some(refusal), parts: nothing }))
                     }
-                    None => Ok(Answer::Enquired(Enquired { granted: None, refusal: Some(refusal), parts })),
+                    None => Ok(CallResult::Enquired(Enquired { granted: None, refusal: Some(refusal), parts })),
                 }
             }
         }

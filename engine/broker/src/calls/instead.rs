@@ -2,13 +2,13 @@
 //! to it. Nothing is given back to find out.
 
 use crate::ask::packet;
-use crate::broker::Broker;
-use crate::refusal::{Alternative, Offered, Refusal, Sort, Why};
+use crate::broker::Bookings;
+use crate::refusal::{Alternative, AlternativeKind, OfferedPart, Refusal, RefusalReason};
 use crate::reservation::{Part, Reservation};
 use alloc::vec::Vec;
-use terms::book::{ResourceId, Step, amount_at};
+use terms::book::{RateStep, ResourceId, amount_at};
 use terms::ports::Ledger;
-use terms::ports::book::Want;
+use terms::ports::book::Demand;
 use terms::{Time, Window};
 
 /// The most stretches of a timeline that are looked at for one part.
@@ -22,10 +22,10 @@ struct Asked<'a> {
     /// `None`: a background part, which needs no room.
     id: Option<ResourceId>,
     packet: u32,
-    step: Step,
+    step: RateStep,
 }
 
-impl Broker {
+impl Bookings {
     /// The refusal with the first stretch that is short, and with what would be accepted instead, where every part of
     /// the change has one window.
     pub(super) fn with_other_changes<L: Ledger>(
@@ -35,7 +35,7 @@ impl Broker {
         next: &Reservation,
         mut refusal: Refusal,
     ) -> Refusal {
-        let Why::NoRoom { part: n, asked, free, window, .. } = &mut refusal.why else { return refusal };
+        let RefusalReason::NoRoom { part: n, asked, free, window, .. } = &mut refusal.why else { return refusal };
         let Some(parts) = self.each_in_one_window(old, next) else { return refusal };
         let short = self.stretches(ledger, &parts[*n], parts[*n].step.window);
         if let Some(&(first, left)) = short.iter().find(|(_, left)| *left < parts[*n].step.amount) {
@@ -43,13 +43,13 @@ impl Broker {
         }
         let begun = old.parts.iter().any(|part| part.steps.iter().any(|step| step.window.start() <= self.today()));
         let all = [
-            (Sort::Later, if begun { None } else { self.later(ledger, &parts) }),
-            (Sort::Slower, self.slower(ledger, &parts)),
-            (Sort::Shorter, self.shorter(ledger, &parts)),
+            (AlternativeKind::Later, if begun { None } else { self.later(ledger, &parts) }),
+            (AlternativeKind::Slower, self.slower(ledger, &parts)),
+            (AlternativeKind::Shorter, self.shorter(ledger, &parts)),
         ];
-        let offered = |steps: Vec<Step>| {
+        let offered = |steps: Vec<RateStep>| {
             let each = old.parts.iter().zip(steps);
-            each.map(|(part, step)| Offered { kind: self.resources.get(part.resource).kind, steps: [step].into() })
+            each.map(|(part, step)| OfferedPart { kind: self.resources.get(part.resource).kind, steps: [step].into() })
         };
         let found = all.into_iter().filter_map(|(sort, steps)| Some((sort, steps?)));
         let found = found.map(|(sort, steps)| Alternative { sort, parts: offered(steps).collect() });
@@ -63,7 +63,7 @@ impl Broker {
             let named = self.resources.get(old.resource);
             let [step] = next.steps[..] else { return None };
             let start = step.window.start().max(self.today());
-            let step = Step { window: Window::new(start, step.window.end()).ok()?, ..step };
+            let step = RateStep { window: Window::new(start, step.window.end()).ok()?, ..step };
             let id = if old.background.is_none() { Some(named.id?) } else { None };
             Some(Asked { old, id, packet: packet(named.kind, old.shape.packet), step })
         };
@@ -82,7 +82,7 @@ impl Broker {
     }
 
     /// As much, as long, at the first time at which that is free; what it has already is left where it is.
-    fn later<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<Step>> {
+    fn later<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<RateStep>> {
         let first = parts.first()?.step.window;
         if first.end() == Time::FOREVER || parts.iter().any(|part| part.step.window != first) {
             return None;
@@ -94,31 +94,31 @@ impl Broker {
             let asked = start;
             for part in parts {
                 let Some(id) = part.id else { continue };
-                let want = Want { amount: part.step.amount, packet: part.packet };
+                let want = Demand { amount: part.step.amount, packet: part.packet };
                 let (from, by) = (self.clock.agents(start), self.clock.agents(by));
                 start = self.clock.calendar(ledger.find(id, want, first.span(), from, by)?);
             }
             if start == asked {
                 let window = Window::new(start, start.saturating_add(first.span())).ok()?;
-                return Some(parts.iter().map(|part| Step { window, ..part.step }).collect());
+                return Some(parts.iter().map(|part| RateStep { window, ..part.step }).collect());
             }
         }
         None
     }
 
     /// In the same windows, as much as there is.
-    fn slower<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<Step>> {
+    fn slower<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<RateStep>> {
         let part = |part: &Asked<'_>| {
             let least = self.stretches(ledger, part, part.step.window).into_iter().map(|(_, free)| free).min();
             let amount = part.step.amount.min(if part.id.is_some() { least? } else { u64::MAX });
             (amount > 0 && part.old.background.is_none_or(|terms| terms.floor <= amount))
-                .then_some(Step { amount, ..part.step })
+                .then_some(RateStep { amount, ..part.step })
         };
         parts.iter().map(part).collect()
     }
 
     /// From the same start, as much, until the first of them is short.
-    fn shorter<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<Step>> {
+    fn shorter<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<RateStep>> {
         let mut end = parts.iter().map(|part| part.step.window.end()).max()?;
         if parts.iter().any(|part| part.step.window.end() != end) {
             return None;
@@ -132,13 +132,13 @@ impl Broker {
             return None;
         }
         let step =
-            |part: &Asked<'_>| Some(Step { window: Window::new(part.step.window.start(), end).ok()?, ..part.step });
+            |part: &Asked<'_>| Some(RateStep { window: Window::new(part.step.window.start(), end).ok()?, ..part.step });
         parts.iter().map(step).collect()
     }
 }
 
 /// A stretch cut where the part's own steps begin and end, with what it has added to what is free.
-fn with_own(steps: &[Step], window: Window, free: u64) -> Vec<(Window, u64)> {
+fn with_own(steps: &[RateStep], window: Window, free: u64) -> Vec<(Window, u64)> {
     let mut edges: Vec<Time> = steps.iter().flat_map(|step| [step.window.start(), step.window.end()]).collect();
     edges.retain(|edge| *edge > window.start() && *edge < window.end());
     edges.extend([window.start(), window.end()]);

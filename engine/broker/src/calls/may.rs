@@ -3,50 +3,57 @@
 
 use super::enquire::first_window;
 use super::permit::Sought;
-use crate::broker::Broker;
-use crate::io::{Ask, When};
+use crate::broker::Bookings;
+use crate::io::{BookingRequest, When};
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use terms::book::{Caller, Step};
-use terms::ports::Policy;
-use terms::ports::book::{BindQuestion, Question, Verdict};
+use terms::book::{Caller, RateStep};
+use terms::ports::PolicyPort;
+use terms::ports::book::{BindQuestion, PolicyDecision, Question};
 
 /// Writes down what a policy says, and goes on whatever that is.
 struct Noted<'a, P> {
     policy: &'a P,
-    said: RefCell<Vec<Verdict>>,
+    said: RefCell<Vec<PolicyDecision>>,
 }
 
-impl<P: Policy> Policy for Noted<'_, P> {
+impl<P: PolicyPort> PolicyPort for Noted<'_, P> {
     fn sums(&self) -> bool {
         self.policy.sums()
     }
 
-    fn decide(&self, question: &Question<'_>) -> Verdict {
+    fn decide(&self, question: &Question<'_>) -> PolicyDecision {
         let verdict = self.policy.decide(question);
-        let going_on = Verdict { rule: verdict.rule.clone(), denied: None };
+        let going_on = PolicyDecision { rule: verdict.rule.clone(), denied: None };
         self.said.borrow_mut().push(verdict);
         going_on
     }
 
-    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+    fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision {
         self.policy.may_bind(question)
     }
 }
 
-impl Broker {
+impl Bookings {
     /// What policy would say to somebody about each part; where a part does not say how much, about the least of it. `None`: the
     /// windows are over.
-    pub fn would_allow<P: Policy>(&self, policy: &P, caller: &Caller, ask: &Ask) -> Option<Vec<Verdict>> {
+    pub fn would_allow<P: PolicyPort>(
+        &self,
+        policy: &P,
+        caller: &Caller,
+        ask: &BookingRequest,
+    ) -> Option<Vec<PolicyDecision>> {
         let today = self.today();
-        let steps_of = |amount: u64| -> Option<Vec<Step>> {
+        let steps_of = |amount: u64| -> Option<Vec<RateStep>> {
             Some(match &ask.when {
-                When::Series { windows, .. } => windows.iter().map(|window| Step { window: *window, amount }).collect(),
-                other => alloc::vec![Step { window: first_window(other, today)?, amount }],
+                When::Series { windows, .. } => {
+                    windows.iter().map(|window| RateStep { window: *window, amount }).collect()
+                }
+                other => alloc::vec![RateStep { window: first_window(other, today)?, amount }],
             })
         };
         let steps = ask.parts.iter().map(|part| steps_of(part.amount.max(part.least).max(1)));
-        let steps: Vec<Vec<Step>> = steps.collect::<Option<_>>()?;
+        let steps: Vec<Vec<RateStep>> = steps.collect::<Option<_>>()?;
         let parts: Vec<Sought<'_>> = ask
             .parts
             .iter()

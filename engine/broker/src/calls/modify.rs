@@ -5,32 +5,32 @@
 
 use super::permit::{rules, rules_of};
 use crate::ask::{check_text, packet};
-use crate::broker::Broker;
-use crate::io::{Answer, CallId, Change, What};
+use crate::broker::Bookings;
+use crate::io::{BookingChange, CallId, CallResult, EventKind};
 use crate::journal::{Decided, Written};
-use crate::refusal::{Refusal, Why};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::reservation::{Number, Part, Reservation, growth};
-use crate::state::Act;
+use crate::state::LifeStep;
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use terms::book::{Caller, Step};
-use terms::ports::book::{NoRoom, SlotKey, Want};
-use terms::ports::{Ledger, Policy};
+use terms::book::{Caller, RateStep};
+use terms::ports::book::{Demand, NoRoom, SlotKey};
+use terms::ports::{Ledger, PolicyPort};
 use terms::{Time, Window};
 
-impl Broker {
-    pub(crate) fn modify<W: Ledger + Policy>(
+impl Bookings {
+    pub(crate) fn modify<W: Ledger + PolicyPort>(
         &mut self,
         world: &mut W,
         id: CallId,
         number: Number,
         caller: &Caller,
-        change: Change,
+        change: BookingChange,
     ) {
         let Some(r) = self.all.get(&number) else { return };
-        if r.state.after(Act::Modify).is_err() {
-            return self.reply(id, Err(Refusal::plain(Why::WrongState(r.state))));
+        if r.state.after(LifeStep::Modify).is_err() {
+            return self.reply(id, Err(Refusal::plain(RefusalReason::WrongState(r.state))));
         }
         let mut decided = Decided { caller, verb: "modify", handle: Some(r.handle), rules: Vec::new() };
         let old = (**r).clone();
@@ -39,10 +39,10 @@ impl Broker {
             Err(refusal) => return self.reply(id, Err(refusal)),
         };
         if next.parts == old.parts && next.label == old.label {
-            let view = self.view(world, number).map(Answer::Reservation);
-            return self.reply(id, view.ok_or_else(|| Refusal::plain(Why::UnknownHandle)));
+            let view = self.view(world, number).map(CallResult::Reservation);
+            return self.reply(id, view.ok_or_else(|| Refusal::plain(RefusalReason::UnknownHandle)));
         }
-        let grown: Vec<Vec<Step>> =
+        let grown: Vec<Vec<RateStep>> =
             old.parts.iter().zip(&next.parts).map(|(o, n)| growth(&o.steps, &n.steps)).collect();
         let granted = self.may_grow(world, caller, &old, &mut next, &grown);
         match granted.and_then(|rules| Ok((rules, self.grow(world, &old, &grown)?))) {
@@ -50,7 +50,7 @@ impl Broker {
                 decided.rules = rules;
                 let (parts, label) = (next.parts.clone(), next.label.clone());
                 let change = Written::Modify { number, next: parts, label, grown: slots };
-                self.write(&next, change, &[What::Modified], id, &decided);
+                self.write(&next, change, &[EventKind::Modified], id, &decided);
             }
             Err(refusal) => {
                 decided.rules = rules_of(&refusal);
@@ -61,7 +61,7 @@ impl Broker {
     }
 
     /// The reservation after the change, if the change makes sense.
-    fn changed(&self, old: &Reservation, change: &Change) -> Result<Reservation, Refusal> {
+    fn changed(&self, old: &Reservation, change: &BookingChange) -> Result<Reservation, Refusal> {
         let today = self.today();
         let mut next = old.clone();
         next.version += 1;
@@ -90,13 +90,13 @@ impl Broker {
     }
 
     /// What only shrinks, or only has another label, needs nobody's leave.
-    fn may_grow<P: Policy>(
+    fn may_grow<P: PolicyPort>(
         &mut self,
         policy: &P,
         caller: &Caller,
         old: &Reservation,
         next: &mut Reservation,
-        grown: &[Vec<Step>],
+        grown: &[Vec<RateStep>],
     ) -> Result<Vec<Box<str>>, Refusal> {
         if grown.iter().all(|steps| steps.is_empty()) && old.label == next.label {
             return Ok(Vec::new());
@@ -117,7 +117,7 @@ impl Broker {
         &mut self,
         ledger: &mut L,
         old: &Reservation,
-        grown: &[Vec<Step>],
+        grown: &[Vec<RateStep>],
     ) -> Result<Vec<(u32, SlotKey)>, Refusal> {
         let today = self.today();
         let mut slots: Vec<(u32, SlotKey)> = Vec::new();
@@ -125,7 +125,7 @@ impl Broker {
             let named = self.resources.get(part.resource);
             let (kind, id) = (named.kind, named.id);
             for step in steps.iter().filter(|step| step.window.end() > today) {
-                let want = Want { amount: step.amount, packet: packet(kind, part.shape.packet) };
+                let want = Demand { amount: step.amount, packet: packet(kind, part.shape.packet) };
                 let window = self.clock.agents_window(step.window).unwrap_or(step.window);
                 let booked = match id {
                     Some(id) => ledger.book(self.now, id, window, want),
@@ -143,17 +143,17 @@ impl Broker {
         Ok(slots)
     }
 
-    fn cannot_grow(&self, n: usize, part: &Part, step: &Step, why: NoRoom) -> Refusal {
+    fn cannot_grow(&self, n: usize, part: &Part, step: &RateStep, why: NoRoom) -> Refusal {
         let resource = self.resources.get(part.resource).name.to_string();
         Refusal::plain(match why {
             NoRoom::Full { free } => {
                 // What it has there already is its own.
                 let had = terms::book::amount_at(&part.steps, step.window.start());
                 let (asked, free) = (had.saturating_add(step.amount), had.saturating_add(free));
-                Why::NoRoom { part: n, resource, asked, free, window: step.window }
+                RefusalReason::NoRoom { part: n, resource, asked, free, window: step.window }
             }
-            NoRoom::Limit { limit } => Why::Limit { what: "slots of a resource", limit },
-            NoRoom::Gone => Why::NoResource { part: n, name: resource },
+            NoRoom::Limit { limit } => RefusalReason::Limit { what: "slots of a resource", limit },
+            NoRoom::Gone => RefusalReason::NoResource { part: n, name: resource },
             NoRoom::Meaningless(misuse) => return Refusal::meaningless(Some(n), misuse.to_string()),
         })
     }
@@ -186,7 +186,7 @@ impl Broker {
 }
 
 /// The part's first start and last end, if they are to change.
-fn new_window(n: usize, part: &mut Part, change: &Change, today: Time, horizon: Time) -> Result<(), Refusal> {
+fn new_window(n: usize, part: &mut Part, change: &BookingChange, today: Time, horizon: Time) -> Result<(), Refusal> {
     let no = |text: &str| Err(Refusal::meaningless(Some(n), text));
     let too_far = |t: Time| t != Time::FOREVER && t > horizon;
     // One window may move as a whole, past where it was.

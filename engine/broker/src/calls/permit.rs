@@ -1,36 +1,36 @@
 //! Whether the clock, the limits and the policy allow what is asked. Nothing is changed here.
 
-use crate::broker::Broker;
+use crate::broker::Bookings;
 use crate::grants::Grant;
-use crate::io::{Ask, PartAsk, When};
-use crate::refusal::{Refusal, Why};
+use crate::io::{BookingRequest, PartAsk, When};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::reservation::Reservation;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use terms::book::{Binding, Caller, Kind, Step};
-use terms::ports::Policy;
-use terms::ports::book::{BindQuestion, Question, Verdict};
+use terms::book::{Binding, Caller, RateStep, ResourceKind};
+use terms::ports::PolicyPort;
+use terms::ports::book::{BindQuestion, PolicyDecision, Question};
 use terms::{Rate, Span, Time, Window};
 
 /// A part as policy sees it.
 pub(crate) struct Sought<'a> {
     pub(crate) resource: &'a str,
     pub(crate) background: bool,
-    pub(crate) steps: &'a [Step],
+    pub(crate) steps: &'a [RateStep],
 }
 
-impl Broker {
+impl Bookings {
     /// Promises about times of day need a clock that knows the time of day.
     pub(crate) fn clock_is_good(&self) -> Result<(), Refusal> {
         let (uncertainty, bound) = (self.clock.uncertainty, self.config.uncertainty);
-        if uncertainty > bound { Err(Refusal::plain(Why::Clock { uncertainty, bound })) } else { Ok(()) }
+        if uncertainty > bound { Err(Refusal::plain(RefusalReason::Clock { uncertainty, bound })) } else { Ok(()) }
     }
 
     /// Whether policy allows these parts to somebody, and by which rules. `whose` is the owner: an operator who changes
     /// another's reservation is asked about as themselves, but what is summed up is the owner's.
-    pub(crate) fn permitted<P: Policy>(
+    pub(crate) fn permitted<P: PolicyPort>(
         &self,
         policy: &P,
         caller: &Caller,
@@ -98,18 +98,18 @@ impl Broker {
                 let who = if group.is_empty() { "all who use this rule".into() } else { format!("the group {group}") };
                 let (sum, most) = (words(part.resource, sum), words(part.resource, most));
                 let text = format!("{who} would have {sum} together, {most} are allowed");
-                return Err(Refusal::plain(Why::Policy { part: n, rule: grant.rule.to_string(), text }));
+                return Err(Refusal::plain(RefusalReason::Policy { part: n, rule: grant.rule.to_string(), text }));
             }
         }
         Ok(())
     }
 
     /// Whether policy lets somebody say whose the parts of a request are, where it says so, and by which rules.
-    pub(crate) fn may_bind_all<P: Policy>(
+    pub(crate) fn may_bind_all<P: PolicyPort>(
         &self,
         policy: &P,
         caller: &Caller,
-        ask: &Ask,
+        ask: &BookingRequest,
     ) -> Result<Vec<Box<str>>, Refusal> {
         let bound = ask.parts.iter().enumerate().filter_map(|(n, part)| Some((n, part, part.binding.as_ref()?)));
         let one = |(n, part, binding): (usize, &PartAsk, &Binding)| {
@@ -121,7 +121,7 @@ impl Broker {
     }
 
     /// Whether policy allows `next` in place of `old`, both of one owner: what the owner has of `old` is not summed up.
-    pub(crate) fn permitted_anew<P: Policy>(
+    pub(crate) fn permitted_anew<P: PolicyPort>(
         &mut self,
         policy: &P,
         caller: &Caller,
@@ -144,7 +144,12 @@ impl Broker {
 
     /// Whether policy would deny even the least of what was asked for: then that is the answer, and who may nothing
     /// learns nothing about what is free.
-    pub(crate) fn denied_anyway<P: Policy>(&self, policy: &P, caller: &Caller, ask: &Ask) -> Option<Refusal> {
+    pub(crate) fn denied_anyway<P: PolicyPort>(
+        &self,
+        policy: &P,
+        caller: &Caller,
+        ask: &BookingRequest,
+    ) -> Option<Refusal> {
         let today = self.today();
         let window = match &ask.when {
             When::Window { start, end } => Window::new(start.unwrap_or(today).max(today), end.unwrap_or(Time::FOREVER)),
@@ -157,7 +162,8 @@ impl Broker {
             When::Series { windows, .. } => windows.first().copied().ok_or(terms::Misuse::ZeroRate),
         };
         let window = window.ok()?;
-        let steps: Vec<[Step; 1]> = ask.parts.iter().map(|part| [Step { window, amount: part.least.max(1) }]).collect();
+        let steps: Vec<[RateStep; 1]> =
+            ask.parts.iter().map(|part| [RateStep { window, amount: part.least.max(1) }]).collect();
         let parts: Vec<Sought<'_>> = ask
             .parts
             .iter()
@@ -169,9 +175,9 @@ impl Broker {
 }
 
 /// The rule that allows it.
-pub(super) fn allowed(part: usize, verdict: Verdict) -> Result<Box<str>, Refusal> {
+pub(super) fn allowed(part: usize, verdict: PolicyDecision) -> Result<Box<str>, Refusal> {
     match verdict.denied {
-        Some(text) => Err(Refusal::plain(Why::Policy { part, rule: verdict.rule, text })),
+        Some(text) => Err(Refusal::plain(RefusalReason::Policy { part, rule: verdict.rule, text })),
         None => Ok(verdict.rule.into_boxed_str()),
     }
 }
@@ -183,31 +189,31 @@ pub(super) fn rules(granted: &[Grant]) -> Vec<Box<str>> {
 
 /// An amount as people count it.
 fn words(resource: &str, amount: u64) -> String {
-    match Kind::of(resource) {
-        Kind::Network => format!("{}", Rate::from_bps(amount)),
-        Kind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
-        Kind::Disk => format!("{} bytes/s", amount / 8),
-        Kind::Countable => format!("{amount}"),
+    match ResourceKind::of(resource) {
+        ResourceKind::Network => format!("{}", Rate::from_bps(amount)),
+        ResourceKind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
+        ResourceKind::Disk => format!("{} bytes/s", amount / 8),
+        ResourceKind::Countable => format!("{amount}"),
     }
 }
 
 /// The name of a refusal, for the audit.
 pub(crate) fn rules_of(refusal: &Refusal) -> Vec<Box<str>> {
     match &refusal.why {
-        Why::Policy { rule, .. } => alloc::vec![String::as_str(rule).into()],
+        RefusalReason::Policy { rule, .. } => alloc::vec![String::as_str(rule).into()],
         _ => Vec::new(),
     }
 }
 
-fn peak(steps: &[Step]) -> u64 {
+fn peak(steps: &[RateStep]) -> u64 {
     steps.iter().map(|step| step.amount).max().unwrap_or(0)
 }
 
 /// From the start of the first to the end of the last.
-fn whole(steps: &[Step]) -> Option<Window> {
+fn whole(steps: &[RateStep]) -> Option<Window> {
     Window::new(steps.first()?.window.start(), steps.last()?.window.end()).ok()
 }
 
-fn length(steps: &[Step]) -> Span {
+fn length(steps: &[RateStep]) -> Span {
     steps.iter().fold(Span::ZERO, |sum, step| sum.saturating_add(step.window.span()))
 }

@@ -1,15 +1,15 @@
 //! What is asked about reservations, events and resources. Nothing changes.
 
-use crate::broker::Broker;
-use crate::io::{Answer, Event, Matching, Reply};
-use crate::refusal::{Refusal, Why};
+use crate::broker::Bookings;
+use crate::io::{CallResult, Event, Matching, Reply};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::reservation::{Number, Reservation};
-use crate::state::State;
-use crate::view::{PartView, ResourceView, View};
+use crate::state::BookingState;
+use crate::view::{BookingView, PartView, ResourceView};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ops::Bound;
-use terms::book::{Caller, Handle, ResourceId, Role, Step};
+use terms::book::{Caller, CallerRole, Handle, RateStep, ResourceId};
 use terms::ports::Ledger;
 use terms::{Span, Window};
 
@@ -25,22 +25,22 @@ impl Event {
     /// Whether somebody may be told of it. A broker that speaks for nobody follows nothing.
     pub fn is_for(&self, caller: &Caller) -> bool {
         match caller.role {
-            Role::Auditor | Role::Operator => true,
-            Role::Owner => self.owner == caller.name,
-            Role::Broker => false,
+            CallerRole::Auditor | CallerRole::Operator => true,
+            CallerRole::Owner => self.owner == caller.name,
+            CallerRole::Broker => false,
         }
     }
 }
 
-impl Broker {
+impl Bookings {
     pub(crate) fn show<L: Ledger>(&self, ledger: &L, caller: &Caller, handle: Handle) -> Reply {
         let number = self.find(caller, handle, false)?;
-        let view = self.view(ledger, number).map(Answer::Reservation);
-        view.ok_or_else(|| Refusal::plain(Why::UnknownHandle))
+        let view = self.view(ledger, number).map(CallResult::Reservation);
+        view.ok_or_else(|| Refusal::plain(RefusalReason::UnknownHandle))
     }
 
     /// A reservation as it is shown.
-    pub(crate) fn view<L: Ledger>(&self, ledger: &L, number: Number) -> Option<View> {
+    pub(crate) fn view<L: Ledger>(&self, ledger: &L, number: Number) -> Option<BookingView> {
         let r = self.all.get(&number)?;
         let (today, is_over) = (self.today(), r.state.is_over());
         let parts = r.parts.iter().enumerate().map(|(n, part)| {
@@ -59,14 +59,14 @@ impl Broker {
                 enforced: self.how_enforced((number, n)),
             }
         });
-        Some(View {
+        Some(BookingView {
             handle: r.handle,
             owner: self.owners.get(r.owner).name.to_string(),
             label: r.label.to_string(),
             group: r.group.to_string(),
             members: r.members.iter().map(ToString::to_string).collect(),
             state: r.state,
-            hold_until: (r.state == State::Held).then_some(r.hold_until),
+            hold_until: (r.state == BookingState::Held).then_some(r.hold_until),
             created: r.created,
             version: r.version,
             parts: parts.collect(),
@@ -84,8 +84,8 @@ impl Broker {
         };
         let whose = match (&matching.owner, caller.role) {
             (Some(owner), _) => Some(owner.as_str()),
-            (None, Role::Owner) => Some(caller.name.as_str()),
-            (None, Role::Auditor | Role::Operator | Role::Broker) => None,
+            (None, CallerRole::Owner) => Some(caller.name.as_str()),
+            (None, CallerRole::Auditor | CallerRole::Operator | CallerRole::Broker) => None,
         };
         let own = whose.map(|name| self.owners.find(name));
         let fits = |number: &Number| {
@@ -101,7 +101,7 @@ impl Broker {
         let room = self.in_one_answer(&found).min(most);
         let more = found.len() > room;
         found.truncate(room);
-        Ok(Answer::List { views: found.into_iter().filter_map(|number| self.view(ledger, number)).collect(), more })
+        Ok(CallResult::List { views: found.into_iter().filter_map(|number| self.view(ledger, number)).collect(), more })
     }
 
     /// How many of these, from the first on, an answer has room for: a recurrence has a thousand steps. At least one.
@@ -139,10 +139,10 @@ impl Broker {
         let events: Vec<Event> = its.take(self.config.rows).cloned().collect();
         let oldest = self.events.front().map_or(self.next_seq, |event| event.seq);
         let lost = match after {
-            0 => !events.first().is_some_and(|event| matches!(event.what, crate::io::What::Created(_))),
+            0 => !events.first().is_some_and(|event| matches!(event.what, crate::io::EventKind::Created(_))),
             after => self.lost_events && after + 1 < oldest,
         };
-        Ok(Answer::Events { events, last: self.last_event(), lost })
+        Ok(CallResult::Events { events, last: self.last_event(), lost })
     }
 
     pub(crate) fn since(&self, caller: &Caller, seq: u64, most: usize) -> Reply {
@@ -154,7 +154,7 @@ impl Broker {
         let from = self.events.partition_point(|event| event.seq <= seq);
         let events: Vec<Event> = self.events.range(from..).filter(sees).take(most).cloned().collect();
         let oldest = self.events.front().map_or(self.next_seq, |event| event.seq);
-        Ok(Answer::Events { events, last: self.last_event(), lost: self.lost_events && seq + 1 < oldest })
+        Ok(CallResult::Events { events, last: self.last_event(), lost: self.lost_events && seq + 1 < oldest })
     }
 
     fn last_event(&self) -> u64 {
@@ -163,20 +163,20 @@ impl Broker {
 
     pub(crate) fn show_resources<L: Ledger>(&self, ledger: &L, timeline: Option<Window>) -> Reply {
         let ids = ledger.resources();
-        Ok(Answer::Resources(ids.into_iter().filter_map(|id| self.resource_view(ledger, id, timeline)).collect()))
+        Ok(CallResult::Resources(ids.into_iter().filter_map(|id| self.resource_view(ledger, id, timeline)).collect()))
     }
 
     fn resource_view<L: Ledger>(&self, ledger: &L, id: ResourceId, timeline: Option<Window>) -> Option<ResourceView> {
         let offer = ledger.offer(id)?;
         let place = self.resources.find(&offer.name);
-        let packet = crate::ask::packet(offer.kind, terms::book::Shape::default().packet);
+        let packet = crate::ask::packet(offer.kind, terms::book::PacketShape::default().packet);
         let free = |window: Window| ledger.free(id, window, packet);
         let instant = Window::new(self.now, self.now.saturating_add(Span::from_nanos(1))).ok()?;
         let stretches = timeline
             .and_then(|window| self.clock.agents_window(window))
             .map(|window| ledger.stretches(id, window, packet, TIMELINE))
             .unwrap_or_default();
-        let step = |(window, amount)| Some(Step { window: self.clock.calendar_window(window)?, amount });
+        let step = |(window, amount)| Some(RateStep { window: self.clock.calendar_window(window)?, amount });
         Some(ResourceView {
             kind: offer.kind,
             guarantee: offer.guarantee,

@@ -5,14 +5,14 @@ use crate::oracle::{Op, RESOURCES, TICKS};
 use crate::random::{Chance, random_op, seeds};
 use crate::world::{Driver, Tables, at};
 use crate::{flow, part};
-use broker::io::{Answer, CallId, Change, Table};
-use broker::{Ask, Call, Config, State, View, When};
+use broker::io::{BookingChange, CallId, CallResult, RecordTable};
+use broker::{BookingRequest, BookingState, BookingView, Call, Config, When};
 use std::collections::BTreeMap;
 use terms::Span;
-use terms::book::{Handle, Kind};
+use terms::book::{Handle, ResourceKind};
 
 /// What the caller of a book knows: the last view of each reservation that was acknowledged to it.
-type Acknowledged = BTreeMap<Handle, View>;
+type Acknowledged = BTreeMap<Handle, BookingView>;
 
 struct Run {
     driver: Driver,
@@ -47,11 +47,11 @@ impl Run {
         let of = |run: &Run, k: &usize| run.handles.get(*k % run.handles.len().max(1)).copied();
         let (owner, call) = match op {
             Op::Create { owner, rows, hold, key } => {
-                let ask = Ask {
+                let ask = BookingRequest {
                     parts: rows.iter().map(|row| part(RESOURCES[row.resource].0, row.amount)).collect(),
                     when: When::Window { start: Some(at(rows[0].start)), end: Some(at(rows[0].end)) },
                     members: if key.is_empty() { Vec::new() } else { vec!["a.f".into(), "b.f".into()] },
-                    ..Ask::default()
+                    ..BookingRequest::default()
                 };
                 (*owner, Call::Create { ask, hold: hold.map(Span::from_secs), key: key.clone() })
             }
@@ -63,9 +63,9 @@ impl Run {
                     Op::Bind { flow: n, .. } => Call::Bind { handle, part: 0, binding: Some(flow(*n)) },
                     Op::Modify { amount, start, end, .. } => {
                         let view = self.acknowledged.get(&handle);
-                        let kind = view.map_or(Kind::Network, |view| view.parts[0].kind);
+                        let kind = view.map_or(ResourceKind::Network, |view| view.parts[0].kind);
                         let amounts = amount.map(|amount| (0, kind, amount)).into_iter().collect();
-                        let change = Change { amounts, start: start.map(at), end: end.map(at), label: None };
+                        let change = BookingChange { amounts, start: start.map(at), end: end.map(at), label: None };
                         Call::Modify { handle, change }
                     }
                     _ => return,
@@ -112,7 +112,7 @@ impl Run {
             (&mut self.driver, &mut self.acknowledged, &mut self.handles, &self.owners);
         self.open.retain(|id| match driver.replies.remove(id) {
             None => true,
-            Some(Ok(Answer::Reservation(view))) => {
+            Some(Ok(CallResult::Reservation(view))) => {
                 if !acknowledged.contains_key(&view.handle) {
                     handles.push((view.handle, owners[id]));
                 }
@@ -148,15 +148,16 @@ fn nothing_lost(run: &Run, after: &mut Driver) {
             assert_eq!(view.state, told.state, "what is over stays over");
         }
         if view.version == told.version {
-            let steps =
-                |view: &View| view.parts.iter().map(|p| (p.steps.clone(), p.binding.clone())).collect::<Vec<_>>();
+            let steps = |view: &BookingView| {
+                view.parts.iter().map(|p| (p.steps.clone(), p.binding.clone())).collect::<Vec<_>>()
+            };
             assert_eq!(steps(&view), steps(told));
         }
     }
     let mut seqs: Vec<u64> = after
         .disk
         .keys()
-        .filter(|(table, _)| *table == Table::Event)
+        .filter(|(table, _)| *table == RecordTable::Event)
         .map(|(_, key)| u64::from_be_bytes(key[..].try_into().expect("eight bytes")))
         .collect();
     let all = seqs.len();
@@ -212,11 +213,11 @@ fn what_is_open_is_enforced_again() {
     after.now = at(3);
     after.wake_up();
     assert_eq!(after.kernel.len(), 1);
-    assert_eq!(after.view("ann", view.handle).state, State::Active);
+    assert_eq!(after.view("ann", view.handle).state, BookingState::Active);
     assert!(after.events.is_empty(), "it has not opened again: {:?}", after.events);
     after.until(9);
     assert!(after.events[0].seq > last && after.kernel.is_empty());
-    let Ok(Answer::Events { events, lost: false, .. }) = after.call("ann", Call::Since { seq: 0, most: 0 }) else {
+    let Ok(CallResult::Events { events, lost: false, .. }) = after.call("ann", Call::Since { seq: 0, most: 0 }) else {
         panic!("no events");
     };
     assert_eq!(events.iter().map(|e| e.what.name()).collect::<Vec<_>>(), ["created", "opened", "ended"]);
@@ -249,9 +250,9 @@ fn no_record_is_too_strange() {
                 }
             }
             let again = match table {
-                Table::Reservation => Stored::decode(&bytes).map(|stored| stored.encode()),
-                Table::Event => broker::Event::decode(&bytes).map(|event| event.encode()),
-                Table::Audit => Audited::decode(&bytes).map(|_| bytes.clone()),
+                RecordTable::Reservation => Stored::decode(&bytes).map(|stored| stored.encode()),
+                RecordTable::Event => broker::Event::decode(&bytes).map(|event| event.encode()),
+                RecordTable::Audit => Audited::decode(&bytes).map(|_| bytes.clone()),
             };
             match again {
                 Ok(again) => {
@@ -275,14 +276,14 @@ fn records_under_their_handles_are_moved() {
     }
     // In a record the handle follows the version of its form.
     let handle = |value: &Vec<u8>| value[1..17].to_vec();
-    let old = |((table, key), value): (&(Table, Vec<u8>), &Vec<u8>)| match table {
-        Table::Reservation => ((*table, handle(value)), value.clone()),
+    let old = |((table, key), value): (&(RecordTable, Vec<u8>), &Vec<u8>)| match table {
+        RecordTable::Reservation => ((*table, handle(value)), value.clone()),
         _ => ((*table, key.clone()), value.clone()),
     };
     let disk: BTreeMap<_, _> = run.driver.disk.iter().map(old).collect();
     let reservations = |driver: &Driver| {
-        let of = |((table, key), value): (&(Table, Vec<u8>), &Vec<u8>)| {
-            (*table == Table::Reservation).then(|| (key.len(), handle(value)))
+        let of = |((table, key), value): (&(RecordTable, Vec<u8>), &Vec<u8>)| {
+            (*table == RecordTable::Reservation).then(|| (key.len(), handle(value)))
         };
         driver.disk.iter().filter_map(of).collect::<Vec<_>>()
     };

@@ -2,15 +2,15 @@
 
 use crate::world::{Driver, T0, Tables, at, window};
 use crate::{ask, create, flow, granted, part};
-use broker::io::{Answer, Change, Clock, Matching, What};
+use broker::io::{BookingChange, CalendarOffset, CallResult, EventKind, Matching};
 use broker::view::Enforced;
-use broker::{Act, Ask, Call, Config, Input, Refusal, State, When, Why};
-use terms::book::{Background, Binding, Flow, Kind, ResourceId, Task};
+use broker::{BookingRequest, BookingState, Call, Config, Input, LifeStep, Refusal, RefusalReason, When};
+use terms::book::{Background, Binding, BoundFlow, ResourceId, ResourceKind, Task};
 use terms::{Rate, Span, Time, Window};
 
 const NET: &[(&str, u64)] = &[("net/eth1", 100), ("cpu", 2_000_000), ("disk/sda", 800), ("licence/x", 2)];
 
-fn why(d: &mut Driver, call: Call) -> Why {
+fn why(d: &mut Driver, call: Call) -> RefusalReason {
     let before = (d.broker.digest(), d.world.counted());
     let refusal = d.call("ann", call).expect_err("refused");
     assert_eq!((d.broker.digest(), d.world.counted()), before, "a refusal changes nothing");
@@ -19,18 +19,18 @@ fn why(d: &mut Driver, call: Call) -> Why {
 
 fn in_window(start: Option<Time>, end: Option<Time>) -> Call {
     let when = When::Window { start, end };
-    create(Ask { parts: vec![part("net/eth1", 10)], when, ..Ask::default() })
+    create(BookingRequest { parts: vec![part("net/eth1", 10)], when, ..BookingRequest::default() })
 }
 
-fn meaningless(why: &Why) -> bool {
-    matches!(why, Why::Meaningless { .. })
+fn meaningless(why: &RefusalReason) -> bool {
+    matches!(why, RefusalReason::Meaningless { .. })
 }
 
 /// The table of edges, written out again: what is not here does not happen.
 #[test]
 fn every_edge_and_no_other() {
-    use Act::*;
-    use State::*;
+    use BookingState::*;
+    use LifeStep::*;
     let edges = [
         (Held, Commit, Booked),
         (Held, Expire, Expired),
@@ -55,8 +55,8 @@ fn every_edge_and_no_other() {
         (Suspended, Bind, Suspended),
         (Suspended, Cancel, Cancelled),
     ];
-    for state in State::ALL {
-        for act in Act::ALL {
+    for state in BookingState::ALL {
+        for act in LifeStep::ALL {
             let edge = edges.iter().find(|(from, by, _)| (*from, *by) == (state, act)).map(|(.., to)| *to);
             assert_eq!(state.after(act).ok(), edge, "{state:?} {act:?}");
             assert!(!state.is_over() || edge.is_none(), "what is over stays over");
@@ -85,10 +85,10 @@ fn t1_windows_that_make_no_sense() {
     // A start in the past counts as now; an open end is for ever.
     let view = granted(d.call("ann", in_window(Some(at(10)), None)));
     assert_eq!(view.parts[0].steps[0].window, Window::new(at(50), Time::FOREVER).unwrap());
-    assert_eq!(view.state, State::Active);
+    assert_eq!(view.state, BookingState::Active);
     let spans = [When::Now { span: Span::ZERO }, When::Now { span: Span::MAX }];
     for when in spans {
-        let ask = Ask { parts: vec![part("net/eth1", 1)], when, ..Ask::default() };
+        let ask = BookingRequest { parts: vec![part("net/eth1", 1)], when, ..BookingRequest::default() };
         assert!(meaningless(&why(&mut d, create(ask))));
     }
 }
@@ -101,23 +101,26 @@ fn t3_amounts_that_make_no_sense() {
     }
     for amount in [101, 1 << 62] {
         let said = why(&mut d, create(ask("net/eth1", amount, window(1, 2))));
-        assert!(matches!(said, Why::NoRoom { free: 100, .. }), "{amount}: {said:?}");
+        assert!(matches!(said, RefusalReason::NoRoom { free: 100, .. }), "{amount}: {said:?}");
     }
     // Sums of parts do not wrap around.
     let parts = vec![part("net/eth1", 1 << 62); 9];
     let when = When::Now { span: Span::from_secs(9) };
-    assert!(matches!(why(&mut d, create(Ask { parts, when, ..Ask::default() })), Why::NoRoom { .. }));
+    assert!(matches!(
+        why(&mut d, create(BookingRequest { parts, when, ..BookingRequest::default() })),
+        RefusalReason::NoRoom { .. }
+    ));
     let mut range = ask("net/eth1", 5, window(1, 2));
     range.parts[0].least = 6;
     assert!(meaningless(&why(&mut d, create(range))));
     assert_eq!(
         why(&mut d, create(ask("net/eth9", 5, window(1, 2)))),
-        Why::NoResource { part: 0, name: "net/eth9".into() }
+        RefusalReason::NoResource { part: 0, name: "net/eth9".into() }
     );
-    assert!(meaningless(&why(&mut d, create(Ask::default()))), "no parts");
-    let many = Ask { parts: vec![part("licence/x", 1); 17], ..Ask::default() };
-    assert!(matches!(why(&mut d, create(many)), Why::Limit { limit: 16, .. }));
-    let named = Ask { label: "a\u{1b}[31m".into(), ..ask("net/eth1", 5, window(1, 2)) };
+    assert!(meaningless(&why(&mut d, create(BookingRequest::default()))), "no parts");
+    let many = BookingRequest { parts: vec![part("licence/x", 1); 17], ..BookingRequest::default() };
+    assert!(matches!(why(&mut d, create(many)), RefusalReason::Limit { limit: 16, .. }));
+    let named = BookingRequest { label: "a\u{1b}[31m".into(), ..ask("net/eth1", 5, window(1, 2)) };
     assert!(meaningless(&why(&mut d, create(named))), "no escapes in what goes into logs (Y8)");
 }
 
@@ -130,17 +133,19 @@ fn t4_capacity_lowered_under_what_is_booked() {
     let ever = Window::open(T0).unwrap();
     d.world.tables[0].1.as_mut().unwrap().set_capacity(ever, Rate::from_bps(50)).unwrap();
     d.tell(Input::Resource(ResourceId(0)));
-    let told: Vec<_> = d.events.iter().filter(|event| matches!(event.what, What::Short { .. })).collect();
+    let told: Vec<_> = d.events.iter().filter(|event| matches!(event.what, EventKind::Short { .. })).collect();
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0].handle, first.handle);
-    assert!(matches!(told[0].what, What::Short { first, missing: 10, .. } if first == at(10)));
-    let Ok(Answer::Resources(all)) = d.call("ann", Call::Resources { timeline: Some(window(0, 50)) }) else { panic!() };
+    assert!(matches!(told[0].what, EventKind::Short { first, missing: 10, .. } if first == at(10)));
+    let Ok(CallResult::Resources(all)) = d.call("ann", Call::Resources { timeline: Some(window(0, 50)) }) else {
+        panic!()
+    };
     assert_eq!((all[0].capacity, all[0].missing), (50, Some((at(10), 10))));
     let free: Vec<u64> = all[0].timeline.iter().map(|step| step.amount).collect();
     assert_eq!(free, [50, 0, 50, 10, 50]);
     // Nothing was taken back, and what shrinks may shrink.
-    assert_eq!(d.view("ann", first.handle).state, State::Booked);
-    let change = Change { amounts: vec![(0, Kind::Network, 55)], ..Change::default() };
+    assert_eq!(d.view("ann", first.handle).state, BookingState::Booked);
+    let change = BookingChange { amounts: vec![(0, ResourceKind::Network, 55)], ..BookingChange::default() };
     granted(d.call("ann", Call::Modify { handle: first.handle, change }));
     d.check();
 }
@@ -153,13 +158,13 @@ fn t6_t7_changes_race_with_edges() {
     let view = granted(d.call("ann", create(booked)));
     // A change is on its way to the disk while the window begins: the kernel follows the clock at once.
     d.writes = false;
-    let change = Change { amounts: vec![(0, Kind::Network, 80)], ..Change::default() };
+    let change = BookingChange { amounts: vec![(0, ResourceKind::Network, 80)], ..BookingChange::default() };
     let id = d.say("ann", Call::Modify { handle: view.handle, change });
     d.until(10);
     assert_eq!(d.kernel.values().map(|(_, amount)| *amount).collect::<Vec<_>>(), [60], "what is written");
     d.writes = true;
     d.tell(Input::Wake);
-    assert_eq!(granted(d.replies.remove(&id).unwrap()).state, State::Active);
+    assert_eq!(granted(d.replies.remove(&id).unwrap()).state, BookingState::Active);
     assert_eq!(d.kernel.values().map(|(_, amount)| *amount).collect::<Vec<_>>(), [80]);
     // A cancel is on its way while the window ends.
     d.writes = false;
@@ -168,17 +173,17 @@ fn t6_t7_changes_race_with_edges() {
     assert!(d.kernel.is_empty(), "no late end, however slow the disk is");
     d.writes = true;
     d.tell(Input::Wake);
-    assert_eq!(granted(d.replies.remove(&id).unwrap()).state, State::Cancelled);
+    assert_eq!(granted(d.replies.remove(&id).unwrap()).state, BookingState::Cancelled);
     // And one that is lost: then it has ended.
     let view = granted(d.call("ann", create(ask("net/eth1", 60, window(30, 40)))));
     d.writes = false;
     let id = d.say("ann", Call::Cancel(view.handle));
     d.until(41);
     d.lose_one();
-    assert!(matches!(d.replies.remove(&id).unwrap().unwrap_err().why, Why::NotWritten { .. }));
+    assert!(matches!(d.replies.remove(&id).unwrap().unwrap_err().why, RefusalReason::NotWritten { .. }));
     d.writes = true;
     d.until(45);
-    assert_eq!(d.view("ann", view.handle).state, State::Ended);
+    assert_eq!(d.view("ann", view.handle).state, BookingState::Ended);
     d.check();
 }
 
@@ -187,16 +192,16 @@ fn t6_t7_changes_race_with_edges() {
 fn d12_lists_are_paged_by_what_is_in_them() {
     let mut d = Driver::new(NET);
     let windows: Vec<Window> = (0..1_000).map(|n| window(10 + 2 * n, 11 + 2 * n)).collect();
-    let series = Ask {
+    let series = BookingRequest {
         parts: vec![part("net/eth1", 1)],
         when: When::Series { windows, may_fail: Vec::new() },
-        ..Ask::default()
+        ..BookingRequest::default()
     };
     let made: Vec<_> = (0..20).map(|_| granted(d.call("ann", create(series.clone()))).handle).collect();
     let (mut found, mut pages) = (Vec::new(), 0);
     loop {
         let matching = Matching { after: found.last().copied(), ..Matching::default() };
-        let Ok(Answer::List { views, more }) = d.call("ann", Call::List(matching)) else { panic!() };
+        let Ok(CallResult::List { views, more }) = d.call("ann", Call::List(matching)) else { panic!() };
         assert!(
             !views.is_empty()
                 && views.iter().flat_map(|view| &view.parts).map(|p| p.steps.len()).sum::<usize>() <= 8_192
@@ -214,20 +219,20 @@ fn d12_lists_are_paged_by_what_is_in_them() {
 fn t8_many_short_ones() {
     let mut d = Driver::new(NET);
     let windows: Vec<Window> = (0..1_000).map(|n| window(10 + 2 * n, 11 + 2 * n)).collect();
-    let series = |windows: Vec<Window>| Ask {
+    let series = |windows: Vec<Window>| BookingRequest {
         parts: vec![part("net/eth1", 60)],
         when: When::Series { windows, may_fail: Vec::new() },
-        ..Ask::default()
+        ..BookingRequest::default()
     };
     granted(d.call("ann", create(series(windows.clone()))));
-    let long = Ask {
+    let long = BookingRequest {
         parts: vec![part("net/eth1", 60)],
         when: When::Earliest { span: Span::from_secs(2), not_before: Some(at(10)), by: None },
-        ..Ask::default()
+        ..BookingRequest::default()
     };
     assert_eq!(granted(d.call("ann", create(long))).parts[0].steps[0].window, window(2_009, 2_011));
     let more: Vec<Window> = (0..2_000).map(|n| window(3_000 + n, 3_001 + n)).collect();
-    assert!(matches!(why(&mut d, create(series(more))), Why::Limit { .. }));
+    assert!(matches!(why(&mut d, create(series(more))), RefusalReason::Limit { .. }));
     let order = vec![window(20, 30), window(10, 15)];
     assert!(meaningless(&why(&mut d, create(series(order)))));
     d.check();
@@ -240,22 +245,22 @@ fn t9_the_clock_is_set() {
     booked.parts[0].binding = Some(flow(1));
     granted(d.call("ann", create(booked)));
     // Time of day was 90 s behind: the window begins 90 s earlier by our own clock.
-    d.tell(Input::Clock(Clock { ahead_ns: 90_000_000_000, uncertainty: Span::ZERO }));
+    d.tell(Input::Clock(CalendarOffset { ahead_ns: 90_000_000_000, uncertainty: Span::ZERO }));
     d.until(9);
     assert!(d.kernel.is_empty());
     d.until(10);
     assert_eq!(d.kernel.len(), 1);
     assert_eq!(d.world.table(0).peak(at(10), at(11)).as_bps(), 60, "the ledger counts by our own clock");
     // And back again: it has not begun yet, and does not count at this time.
-    d.tell(Input::Clock(Clock { ahead_ns: 0, uncertainty: Span::ZERO }));
+    d.tell(Input::Clock(CalendarOffset { ahead_ns: 0, uncertainty: Span::ZERO }));
     assert_eq!(d.world.table(0).peak(at(10), at(11)).as_bps(), 0);
     assert!(d.kernel.is_empty());
     d.until(100);
     assert_eq!(d.kernel.len(), 1);
     // Not certain enough: no new promises, but enquiries, cancels and what is promised go on.
-    d.tell(Input::Clock(Clock { ahead_ns: 0, uncertainty: Span::from_secs(2) }));
+    d.tell(Input::Clock(CalendarOffset { ahead_ns: 0, uncertainty: Span::from_secs(2) }));
     let late = create(ask("net/eth1", 1, window(300, 400)));
-    assert!(matches!(why(&mut d, late), Why::Clock { .. }));
+    assert!(matches!(why(&mut d, late), RefusalReason::Clock { .. }));
     assert!(d.call("ann", Call::Enquire(ask("net/eth1", 1, window(300, 400)))).is_ok());
     d.until(200);
     assert!(d.kernel.is_empty());
@@ -269,9 +274,9 @@ fn t11_limits_and_quotas() {
     let hold =
         || Call::Create { ask: ask("net/eth1", 1, window(10, 20)), hold: Some(Span::from_secs(9)), key: String::new() };
     granted(d.call("ann", hold()));
-    assert!(matches!(why(&mut d, hold()), Why::Limit { limit: 1, .. }), "holds of one owner");
+    assert!(matches!(why(&mut d, hold()), RefusalReason::Limit { limit: 1, .. }), "holds of one owner");
     granted(d.call("ann", create(ask("net/eth1", 1, window(10, 20)))));
-    assert!(matches!(why(&mut d, create(ask("net/eth1", 1, window(10, 20)))), Why::Limit { limit: 2, .. }));
+    assert!(matches!(why(&mut d, create(ask("net/eth1", 1, window(10, 20)))), RefusalReason::Limit { limit: 2, .. }));
     granted(d.call("bob", create(ask("net/eth1", 1, window(10, 20)))));
     granted(d.call("bob", create(ask("net/eth1", 1, window(10, 20)))));
     assert!(d.call("cat", create(ask("net/eth1", 1, window(10, 20)))).is_err(), "reservations in all");
@@ -285,19 +290,22 @@ fn t11_limits_and_quotas() {
     d.writes = true;
     d.tell(Input::Wake);
     assert!(d.replies.remove(&a).unwrap().is_ok());
-    assert!(matches!(d.replies.remove(&b).unwrap().unwrap_err().why, Why::Policy { .. }));
+    assert!(matches!(d.replies.remove(&b).unwrap().unwrap_err().why, RefusalReason::Policy { .. }));
     // Sums that nobody asked for are made when somebody does.
     let mut late = Driver::with(Config::default(), Tables { sums: false, ..Tables::new(NET) });
     granted(late.call("ann", create(ask("net/eth1", 6, window(10, 20)))));
     (late.world.together, late.world.sums) = (10, true);
     let refusal = late.call("ann", create(ask("net/eth1", 6, window(10, 20)))).unwrap_err();
-    assert!(matches!(refusal.why, Why::Policy { .. }));
+    assert!(matches!(refusal.why, RefusalReason::Policy { .. }));
     late.check();
     // Beside, in time, it may; and a change is asked about instead of what it changes, not beside it.
     let beside = granted(d.call("ann", create(ask("net/eth1", 6, window(20, 25)))));
-    let rate = |amount| Change { amounts: vec![(0, Kind::Network, amount)], ..Change::default() };
+    let rate = |amount| BookingChange { amounts: vec![(0, ResourceKind::Network, amount)], ..BookingChange::default() };
     granted(d.call("ann", Call::Modify { handle: beside.handle, change: rate(10) }));
-    assert!(matches!(why(&mut d, Call::Modify { handle: beside.handle, change: rate(11) }), Why::Policy { .. }));
+    assert!(matches!(
+        why(&mut d, Call::Modify { handle: beside.handle, change: rate(11) }),
+        RefusalReason::Policy { .. }
+    ));
     d.check();
 }
 
@@ -307,11 +315,11 @@ fn t12_the_denied_learn_nothing() {
     let mut d = Driver::new(NET);
     granted(d.call("bob", create(ask("net/eth1", 90, window(10, 20)))));
     d.world.most = 0;
-    assert!(matches!(why(&mut d, create(ask("net/eth1", 50, window(10, 20)))), Why::Policy { .. }));
-    let Ok(Answer::Enquired(said)) = d.call("ann", Call::Enquire(ask("net/eth1", 50, window(10, 20)))) else {
+    assert!(matches!(why(&mut d, create(ask("net/eth1", 50, window(10, 20)))), RefusalReason::Policy { .. }));
+    let Ok(CallResult::Enquired(said)) = d.call("ann", Call::Enquire(ask("net/eth1", 50, window(10, 20)))) else {
         panic!()
     };
-    assert!(matches!(said.refusal.unwrap().why, Why::Policy { .. }));
+    assert!(matches!(said.refusal.unwrap().why, RefusalReason::Policy { .. }));
     assert_eq!(said.parts[0].free, 0);
 }
 
@@ -320,12 +328,16 @@ fn bindings_that_make_no_sense() {
     let mut d = Driver::new(NET);
     let view = granted(d.call("ann", create(ask("net/eth1", 10, window(10, 20)))));
     let bind = |part, binding| Call::Bind { handle: view.handle, part, binding: Some(binding) };
-    let flow_of = |flow: Flow| Binding::Flow(flow);
+    let flow_of = |flow: BoundFlow| Binding::Flow(flow);
     for binding in [
-        flow_of(Flow::default()),
-        flow_of(Flow { dst_port: Some(5), ..Flow::default() }),
-        flow_of(Flow { protocol: Some(1), dst_port: Some(5), ..Flow::default() }),
-        flow_of(Flow { src: Some([1, 2, 3, 4].into()), dst: Some("::1".parse().unwrap()), ..Flow::default() }),
+        flow_of(BoundFlow::default()),
+        flow_of(BoundFlow { dst_port: Some(5), ..BoundFlow::default() }),
+        flow_of(BoundFlow { protocol: Some(1), dst_port: Some(5), ..BoundFlow::default() }),
+        flow_of(BoundFlow {
+            src: Some([1, 2, 3, 4].into()),
+            dst: Some("::1".parse().unwrap()),
+            ..BoundFlow::default()
+        }),
         Binding::Process(Task::numbered(1)),
         Binding::Cgroup("x".into()),
     ] {
@@ -336,7 +348,7 @@ fn bindings_that_make_no_sense() {
     // The same packets twice at one time: no. At another time: yes.
     let mut other = ask("net/eth1", 10, window(15, 25));
     other.parts[0].binding = Some(flow(1));
-    assert!(matches!(why(&mut d, create(other.clone())), Why::Taken { part: 0, .. }));
+    assert!(matches!(why(&mut d, create(other.clone())), RefusalReason::Taken { part: 0, .. }));
     other.when = When::Window { start: Some(at(20)), end: Some(at(25)) };
     granted(d.call("bob", create(other)));
     let disk = granted(d.call("ann", create(ask("disk/sda", 10, window(10, 20)))));
@@ -356,22 +368,21 @@ fn policy_is_asked_about_bindings() {
     let bind = |binding| Call::Bind { handle: early.handle, part: 0, binding };
     granted(d.call("ann", bind(Some(flow(1)))));
     d.world.binds = false;
-    let policy =
-        |refusal: Refusal| matches!(refusal.why, Why::Policy { part: 0, ref rule, .. } if rule == "of bindings");
+    let policy = |refusal: Refusal| matches!(refusal.why, RefusalReason::Policy { part: 0, ref rule, .. } if rule == "of bindings");
     assert!(policy(d.call("ann", bind(Some(flow(2)))).unwrap_err()));
     assert_eq!(d.view("ann", early.handle).parts[0].binding, Some(flow(1)), "what was stays");
     granted(d.call("ann", bind(Some(flow(1))))); // the same again is no new binding
     let mut with = ask("net/eth1", 10, window(30, 40));
     with.parts[0].binding = Some(flow(3));
     assert!(policy(d.call("ann", create(with.clone())).unwrap_err()));
-    let Ok(Answer::Enquired(said)) = d.call("ann", Call::Enquire(with)) else { panic!() };
+    let Ok(CallResult::Enquired(said)) = d.call("ann", Call::Enquire(with)) else { panic!() };
     assert!(policy(said.refusal.unwrap()));
     // Who asks for it may not learn who has it.
     let other = granted(d.call("bob", create(ask("net/eth1", 10, window(10, 20)))));
     let taken = Call::Bind { handle: other.handle, part: 0, binding: Some(flow(1)) };
     assert!(policy(d.call("bob", taken).unwrap_err()));
     // An amount may change without a word about the binding, and nobody's it may always be.
-    let rate = Change { amounts: vec![(0, Kind::Network, 11)], ..Change::default() };
+    let rate = BookingChange { amounts: vec![(0, ResourceKind::Network, 11)], ..BookingChange::default() };
     granted(d.call("ann", Call::Modify { handle: early.handle, change: rate }));
     let tables = Tables { binds: false, ..Tables::new(NET) };
     let mut d = Driver::asleep(Config::default(), tables, d.disk.clone(), 2);
@@ -413,7 +424,7 @@ fn a_resource_goes_and_comes_back() {
     let table = d.world.tables[0].1.take();
     d.kernel.clear();
     d.tell(Input::Resource(ResourceId(0)));
-    assert!(matches!(why(&mut d, create(ask("net/eth1", 1, window(1, 2)))), Why::NoResource { .. }));
+    assert!(matches!(why(&mut d, create(ask("net/eth1", 1, window(1, 2)))), RefusalReason::NoResource { .. }));
     assert_eq!(d.view("ann", view.handle).parts[0].guarantee, None);
     // It comes back under another number, with an empty ledger.
     let (name, shared) = (d.world.tables[0].0.clone(), d.world.tables[0].2);
@@ -434,7 +445,7 @@ fn lists_pages_and_what_is_forgotten() {
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let matching = Matching { after, ..Matching::default() };
-        let Ok(Answer::List { views, more }) = d.call("ann", Call::List(matching)) else { panic!() };
+        let Ok(CallResult::List { views, more }) = d.call("ann", Call::List(matching)) else { panic!() };
         after = views.last().map(|view| view.handle);
         seen.extend(views.into_iter().map(|view| view.handle));
         if !more {
@@ -444,11 +455,11 @@ fn lists_pages_and_what_is_forgotten() {
     assert_eq!(seen, all.iter().map(|view| view.handle).collect::<Vec<_>>());
     d.until(22);
     // Three have ended, of which two are shown still.
-    assert_eq!(d.call("ann", Call::Show(all[0].handle)).unwrap_err().why, Why::UnknownHandle);
-    assert_eq!(d.view("ann", all[1].handle).state, State::Ended);
+    assert_eq!(d.call("ann", Call::Show(all[0].handle)).unwrap_err().why, RefusalReason::UnknownHandle);
+    assert_eq!(d.view("ann", all[1].handle).state, BookingState::Ended);
     d.until(200);
-    assert_eq!(d.call("ann", Call::Show(all[2].handle)).unwrap_err().why, Why::UnknownHandle);
-    let Ok(Answer::Events { events, lost: true, .. }) = d.call("ann", Call::Since { seq: 0, most: 9 }) else {
+    assert_eq!(d.call("ann", Call::Show(all[2].handle)).unwrap_err().why, RefusalReason::UnknownHandle);
+    let Ok(CallResult::Events { events, lost: true, .. }) = d.call("ann", Call::Since { seq: 0, most: 9 }) else {
         panic!()
     };
     assert_eq!(events.len(), 3, "a page of the six that are kept");

@@ -10,10 +10,10 @@ mod shared;
 mod story;
 mod world;
 
-use broker::io::Answer;
-use broker::{Ask, Call, PartAsk, Reply, View, When};
+use broker::io::CallResult;
+use broker::{BookingRequest, BookingView, Call, PartAsk, Reply, When};
 use terms::Window;
-use terms::book::{Binding, Flow, Shape};
+use terms::book::{Binding, BoundFlow, PacketShape};
 
 /// A part of a resource, of so much.
 pub fn part(resource: &str, amount: u64) -> PartAsk {
@@ -22,31 +22,36 @@ pub fn part(resource: &str, amount: u64) -> PartAsk {
         amount,
         least: amount,
         background: None,
-        shape: Shape::default(),
+        shape: PacketShape::default(),
         binding: None,
     }
 }
 
 /// One part in one window.
-pub fn ask(resource: &str, amount: u64, window: Window) -> Ask {
+pub fn ask(resource: &str, amount: u64, window: Window) -> BookingRequest {
     let when = When::Window { start: Some(window.start()), end: Some(window.end()) };
-    Ask { parts: vec![part(resource, amount)], when, ..Ask::default() }
+    BookingRequest { parts: vec![part(resource, amount)], when, ..BookingRequest::default() }
 }
 
 /// Books it at once.
-pub fn create(ask: Ask) -> Call {
+pub fn create(ask: BookingRequest) -> Call {
     Call::Create { ask, hold: None, key: String::new() }
 }
 
 /// The reservation that was answered.
-pub fn granted(reply: Reply) -> View {
+pub fn granted(reply: Reply) -> BookingView {
     match reply {
-        Ok(Answer::Reservation(view)) => view,
+        Ok(CallResult::Reservation(view)) => view,
         other => panic!("refused: {other:?}"),
     }
 }
 
 /// A flow of its own for each number.
 pub fn flow(n: u16) -> Binding {
-    Binding::Flow(Flow { dst: Some([10, 0, 0, 1].into()), protocol: Some(17), dst_port: Some(n), ..Flow::default() })
+    Binding::Flow(BoundFlow {
+        dst: Some([10, 0, 0, 1].into()),
+        protocol: Some(17),
+        dst_port: Some(n),
+        ..BoundFlow::default()
+    })
 }

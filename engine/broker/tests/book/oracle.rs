@@ -2,10 +2,10 @@
 
 use crate::world::{Driver, T0, Tables, at};
 use crate::{flow, part};
-use broker::io::{Answer, Change};
-use broker::{Ask, Call, Config, Refusal, State, View, When, Why};
+use broker::io::{BookingChange, CallResult};
+use broker::{BookingRequest, BookingState, BookingView, Call, Config, Refusal, RefusalReason, When};
 use std::collections::BTreeMap;
-use terms::book::{Handle, Kind};
+use terms::book::{Handle, ResourceKind};
 use terms::{Span, Time};
 
 /// How far time goes, seconds.
@@ -26,7 +26,7 @@ pub struct Row {
 pub struct Known {
     pub owner: &'static str,
     pub rows: Vec<Row>,
-    pub state: State,
+    pub state: BookingState,
     pub until: u64,
     pub key: String,
     pub body: String,
@@ -108,10 +108,10 @@ impl Pair {
         for known in self.known.values_mut() {
             let (start, end) = known.span();
             known.state = match known.state {
-                State::Held if now >= known.until || now >= end => State::Expired,
-                State::Booked | State::Active if now >= end => State::Ended,
-                State::Booked | State::Active if known.is_open(now) => State::Active,
-                State::Active if now >= start => State::Booked,
+                BookingState::Held if now >= known.until || now >= end => BookingState::Expired,
+                BookingState::Booked | BookingState::Active if now >= end => BookingState::Ended,
+                BookingState::Booked | BookingState::Active if known.is_open(now) => BookingState::Active,
+                BookingState::Active if now >= start => BookingState::Booked,
                 state => state,
             };
         }
@@ -119,10 +119,10 @@ impl Pair {
 
     fn create(&mut self, owner: &'static str, rows: Vec<Row>, hold: Option<u64>, key: String) -> bool {
         let body = format!("{rows:?} {hold:?}");
-        let ask = Ask {
+        let ask = BookingRequest {
             parts: rows.iter().map(|row| part(RESOURCES[row.resource].0, row.amount)).collect(),
             when: When::Window { start: Some(at(rows[0].start)), end: Some(at(rows[0].end)) },
-            ..Ask::default()
+            ..BookingRequest::default()
         };
         let call = Call::Create { ask, hold: hold.map(Span::from_secs), key: key.clone() };
         let reply = self.driver.call(owner, call);
@@ -131,11 +131,11 @@ impl Pair {
             let told = reply.map(view_of).map(|view| view.handle);
             match known.body == body {
                 true if known.state.is_over() => {
-                    let over = Why::KeyOver { handle: self.handles[*k], state: known.state };
+                    let over = RefusalReason::KeyOver { handle: self.handles[*k], state: known.state };
                     assert_eq!(told.map_err(|no| no.why), Err(over), "what is over does not come back");
                 }
                 true => assert_eq!(told, Ok(self.handles[*k]), "the same again"),
-                false => assert_eq!(told.map_err(|no| no.why), Err(Why::KeyUsed)),
+                false => assert_eq!(told.map_err(|no| no.why), Err(RefusalReason::KeyUsed)),
             }
             return false;
         }
@@ -148,7 +148,7 @@ impl Pair {
                 assert!(fits, "it does not fit: {rows:?}");
                 let view = view_of(answer);
                 let until = hold.map_or(u64::MAX, |hold| self.now + hold);
-                let state = if hold.is_some() { State::Held } else { State::Booked };
+                let state = if hold.is_some() { BookingState::Held } else { BookingState::Booked };
                 let k = self.handles.len();
                 self.handles.push(view.handle);
                 self.known.insert(k, Known { owner, rows, state, until, key, body });
@@ -157,7 +157,7 @@ impl Pair {
             }
             Err(refusal) => {
                 assert!(!fits, "it fits: {rows:?}: {refusal:?}");
-                assert_eq!(matches!(refusal.why, Why::NoRoom { .. }), sane, "{refusal:?}");
+                assert_eq!(matches!(refusal.why, RefusalReason::NoRoom { .. }), sane, "{refusal:?}");
                 self.check_reason(&refusal);
                 false
             }
@@ -166,7 +166,7 @@ impl Pair {
 
     /// What a refusal says of what is free is true.
     fn check_reason(&self, refusal: &Refusal) {
-        let Why::NoRoom { resource, free, window, asked, .. } = &refusal.why else { return };
+        let RefusalReason::NoRoom { resource, free, window, asked, .. } = &refusal.why else { return };
         let place = RESOURCES.iter().position(|(name, _)| name == resource).expect("a resource of ours");
         let all = seconds(window.start())..seconds(window.end()).min(TICKS);
         let least = all.map(|t| RESOURCES[place].1 - self.level(place, t, None)).min().expect("a window of ours");
@@ -177,9 +177,9 @@ impl Pair {
         let Some(known) = self.known.get_mut(&k) else { return false };
         let reply = self.driver.call(known.owner, Call::Commit(self.handles[k]));
         assert_eq!(reply.is_ok(), !known.state.is_over(), "{known:?}: {reply:?}");
-        let done = known.state == State::Held;
+        let done = known.state == BookingState::Held;
         if done {
-            known.state = State::Booked;
+            known.state = BookingState::Booked;
             self.pass();
         }
         done
@@ -188,11 +188,11 @@ impl Pair {
     fn cancel(&mut self, k: usize) -> bool {
         let Some(known) = self.known.get_mut(&k) else { return false };
         let reply = self.driver.call(known.owner, Call::Cancel(self.handles[k]));
-        let may = !known.state.is_over() || known.state == State::Cancelled;
+        let may = !known.state.is_over() || known.state == BookingState::Cancelled;
         assert_eq!(reply.is_ok(), may, "{known:?}: {reply:?}");
         let done = !known.state.is_over();
         if done {
-            known.state = State::Cancelled;
+            known.state = BookingState::Cancelled;
         }
         done
     }
@@ -200,8 +200,8 @@ impl Pair {
     fn modify(&mut self, k: usize, part: usize, amount: Option<u64>, start: Option<u64>, end: Option<u64>) -> bool {
         let Some(known) = self.known.get(&k) else { return false };
         let part = part % known.rows.len();
-        let kind = Kind::of(RESOURCES[known.rows[part].resource].0);
-        let change = Change {
+        let kind = ResourceKind::of(RESOURCES[known.rows[part].resource].0);
+        let change = BookingChange {
             amounts: amount.map(|amount| (part, kind, amount)).into_iter().collect(),
             start: start.map(at),
             end: end.map(at),
@@ -238,12 +238,12 @@ impl Pair {
 
     /// What a refused change offers instead would be accepted.
     fn check_changes(&self, k: usize, refusal: &Refusal, owner: &'static str) {
-        let Why::NoRoom { asked, free, .. } = refusal.why else { return };
+        let RefusalReason::NoRoom { asked, free, .. } = refusal.why else { return };
         assert!(free < asked, "{refusal:?}");
         for alternative in &refusal.alternatives {
-            let of = |(n, part): (usize, &broker::refusal::Offered)| (n, part.kind, part.steps[0].amount);
+            let of = |(n, part): (usize, &broker::refusal::OfferedPart)| (n, part.kind, part.steps[0].amount);
             let window = alternative.parts[0].steps[0].window;
-            let change = Change {
+            let change = BookingChange {
                 amounts: alternative.parts.iter().enumerate().map(of).collect(),
                 start: Some(window.start()),
                 end: Some(window.end()),
@@ -279,7 +279,7 @@ impl Pair {
             assert_eq!(view, known.state, "{known:?} at {}", self.now);
         }
         let due: Vec<u64> = self.driver.broker.due().map(|due| due.amount).collect();
-        let open = |known: &&Known| known.state == State::Active;
+        let open = |known: &&Known| known.state == BookingState::Active;
         let most: usize = self.known.values().filter(open).map(|known| known.rows.len()).sum();
         assert!(due.len() <= most, "more is enforced than is open");
         let kernel: Vec<u64> = self.driver.kernel.values().map(|(_, amount)| *amount).collect();
@@ -298,9 +298,9 @@ impl Known {
     }
 }
 
-fn view_of(answer: Answer) -> View {
+fn view_of(answer: CallResult) -> BookingView {
     match answer {
-        Answer::Reservation(view) => view,
+        CallResult::Reservation(view) => view,
         other => panic!("{other:?}"),
     }
 }

@@ -3,11 +3,11 @@
 use crate::random::Chance;
 use crate::world::{Driver, Tables, window};
 use crate::{ask, create, granted};
-use broker::io::{Answer, CallId, Change};
-use broker::refusal::Why;
+use broker::io::{BookingChange, CallId, CallResult};
+use broker::refusal::RefusalReason;
 use broker::{Call, Config, Input, Reply};
-use policy::{Effect, Limits, Pattern, Policy, Rule, Who};
-use terms::book::{Caller, Handle, Kind, Role};
+use policy::{Effect, Limits, NamePattern, Policy, Rule, Who};
+use terms::book::{Caller, CallerRole, Handle, ResourceKind};
 use terms::{Time, Window};
 
 const LINK: &str = "net/eth1";
@@ -27,14 +27,18 @@ const NAMED: [&str; 2] = ["physics", "bio"];
 
 fn person(name: &str) -> Caller {
     let (name, groups) = PEOPLE.iter().find(|(known, _)| *known == name).expect("somebody");
-    Caller { name: (*name).into(), groups: groups.iter().map(|group| (*group).into()).collect(), role: Role::Owner }
+    Caller {
+        name: (*name).into(),
+        groups: groups.iter().map(|group| (*group).into()).collect(),
+        role: CallerRole::Owner,
+    }
 }
 
 /// One rule for two groups and a guest, with both sums.
 fn rules(in_all: Option<u64>, in_group: Option<u64>) -> Policy {
-    let group = |text: &str| Who::Group(Pattern::new(text).unwrap());
+    let group = |text: &str| Who::Group(NamePattern::new(text).unwrap());
     let mut who: Vec<Who> = NAMED.iter().map(|name| group(name)).collect();
-    who.push(Who::Name(Pattern::new("guest").unwrap()));
+    who.push(Who::Name(NamePattern::new("guest").unwrap()));
     let limits = Limits { in_all, in_group, ..Limits::default() };
     let science = Rule { name: "science".into(), who, effect: Effect::Allow(limits), ..Rule::default() };
     Policy::new(vec![science]).unwrap()
@@ -79,7 +83,7 @@ fn fits(all: &[Had], but: Option<Handle>, who: &str, amount: u64, window: Window
 }
 
 fn is_policy(reply: &Reply) -> bool {
-    matches!(reply, Err(refusal) if matches!(refusal.why, Why::Policy { .. }))
+    matches!(reply, Err(refusal) if matches!(refusal.why, RefusalReason::Policy { .. }))
 }
 
 #[test]
@@ -111,7 +115,8 @@ fn sums_of_rules_and_groups_are_exact_over_time_and_after_a_crash() {
                 6 | 7 if !all.is_empty() => {
                     let n = pick(all.len() as u64) as usize;
                     let Had { handle, who, amount: had, window: same } = all[n];
-                    let change = Change { amounts: vec![(0, Kind::Network, amount)], ..Change::default() };
+                    let change =
+                        BookingChange { amounts: vec![(0, ResourceKind::Network, amount)], ..BookingChange::default() };
                     let expected = amount <= had || fits(&all, Some(handle), who, amount, same);
                     let reply = call(&mut driver, &mut number, who, Call::Modify { handle, change });
                     assert_eq!(reply.is_ok(), expected, "{here}: {who} {had} -> {amount}: {reply:?}");
@@ -146,7 +151,7 @@ fn a_limit_that_comes_later_counts_what_was_there() {
     driver.world.policy = Some(rules(Some(IN_ALL), Some(IN_GROUP)));
     let reply = call(&mut driver, &mut number, "ann", create(ask(LINK, 6, window(150, 160))));
     let Err(refusal) = reply else { panic!("granted") };
-    let Why::Policy { rule, text, .. } = refusal.why else { panic!("{:?}", refusal.why) };
+    let RefusalReason::Policy { rule, text, .. } = refusal.why else { panic!("{:?}", refusal.why) };
     assert_eq!(rule, "science");
     assert!(text.contains("the group physics would have 61bit together, 60bit are allowed"), "{text}");
     call(&mut driver, &mut number, "cat", create(ask(LINK, 45, window(150, 160)))).unwrap();
@@ -162,7 +167,7 @@ fn an_operators_change_stays_in_the_owners_sums() {
     let mut policy = rules(Some(IN_ALL), None).rules().to_vec();
     let root = Rule {
         name: "root".into(),
-        who: vec![Who::Name(Pattern::new("root").unwrap())],
+        who: vec![Who::Name(NamePattern::new("root").unwrap())],
         effect: Effect::Allow(Limits::default()),
         ..Rule::default()
     };
@@ -171,11 +176,11 @@ fn an_operators_change_stays_in_the_owners_sums() {
     let mut number = 0;
     let reply = call(&mut driver, &mut number, "bob", create(ask(LINK, 10, window(100, 200))));
     let handle = granted(reply).handle;
-    let change = Change { amounts: vec![(0, Kind::Network, 95)], ..Change::default() };
+    let change = BookingChange { amounts: vec![(0, ResourceKind::Network, 95)], ..BookingChange::default() };
     let id = CallId(7);
-    let operator = Caller { name: "root".into(), groups: Vec::new(), role: Role::Operator };
+    let operator = Caller { name: "root".into(), groups: Vec::new(), role: CallerRole::Operator };
     driver.tell(Input::Call { id, caller: operator, call: Call::Modify { handle, change } });
-    assert!(matches!(driver.replies.remove(&id), Some(Ok(Answer::Reservation(_)))));
+    assert!(matches!(driver.replies.remove(&id), Some(Ok(CallResult::Reservation(_)))));
     assert!(is_policy(&call(&mut driver, &mut number, "cat", create(ask(LINK, 6, window(150, 160))))));
     call(&mut driver, &mut number, "cat", create(ask(LINK, 5, window(150, 160)))).unwrap();
     driver.check();

@@ -2,10 +2,10 @@
 
 use crate::world::{Driver, at, window};
 use crate::{ask, create, flow, granted, part};
-use broker::io::{Action, Answer, Change, What};
+use broker::io::{BookingChange, CallResult, EventKind, OrderAction};
 use broker::view::Enforced;
-use broker::{Ask, Call, Input, State, When, Why};
-use terms::book::{Background, Kind};
+use broker::{BookingRequest, BookingState, Call, Input, RefusalReason, When};
+use terms::book::{Background, ResourceKind};
 use terms::{Span, Time};
 
 const NET: &[(&str, u64)] = &[("net/eth1", 100), ("cpu", 2_000_000), ("licence/x", 2)];
@@ -18,7 +18,7 @@ fn whats(driver: &Driver) -> Vec<&'static str> {
 fn booked_bound_opened_and_over() {
     let mut d = Driver::new(NET);
     let view = granted(d.call("ann", create(ask("net/eth1", 60, window(10, 20)))));
-    assert_eq!((view.state, view.version, view.owner.as_str()), (State::Booked, 1, "ann"));
+    assert_eq!((view.state, view.version, view.owner.as_str()), (BookingState::Booked, 1, "ann"));
     d.until(5);
     let view = granted(d.call("ann", Call::Bind { handle: view.handle, part: 0, binding: Some(flow(1)) }));
     assert_eq!(view.parts[0].enforced, Enforced::Idle);
@@ -28,10 +28,10 @@ fn booked_bound_opened_and_over() {
     d.until(10);
     assert_eq!(d.kernel.values().collect::<Vec<_>>(), [&(Some(flow(1)), 60)]);
     let now = d.view("ann", view.handle);
-    assert_eq!((now.state, now.parts[0].now, &now.parts[0].enforced), (State::Active, 60, &Enforced::InForce));
+    assert_eq!((now.state, now.parts[0].now, &now.parts[0].enforced), (BookingState::Active, 60, &Enforced::InForce));
     d.until(20);
     assert!(d.kernel.is_empty());
-    assert_eq!(d.view("ann", view.handle).state, State::Ended);
+    assert_eq!(d.view("ann", view.handle).state, BookingState::Ended);
     assert_eq!(whats(&d), ["created", "bound", "opened", "ended"]);
     d.check();
 }
@@ -39,15 +39,17 @@ fn booked_bound_opened_and_over() {
 #[test]
 fn parts_come_together_or_not_at_all() {
     let mut d = Driver::new(NET);
-    let both = |cpu| Ask {
+    let both = |cpu| BookingRequest {
         parts: vec![part("net/eth1", 60), part("cpu", cpu), part("licence/x", 1)],
         when: When::Now { span: Span::from_secs(60) },
-        ..Ask::default()
+        ..BookingRequest::default()
     };
     granted(d.call("ann", create(both(1_500_000))));
     let before = (d.broker.digest(), d.world.counted());
     let refusal = d.call("bob", create(both(1_000_000))).unwrap_err();
-    let Why::NoRoom { part, resource, asked, free, window: short } = refusal.why else { panic!("{refusal:?}") };
+    let RefusalReason::NoRoom { part, resource, asked, free, window: short } = refusal.why else {
+        panic!("{refusal:?}")
+    };
     assert_eq!((part, resource.as_str(), asked, free), (0, "net/eth1", 60, 40));
     assert_eq!((short.start(), short.end()), (at(0), at(60)));
     assert_eq!((d.broker.digest(), d.world.counted()), before, "a refusal changes nothing");
@@ -65,28 +67,37 @@ fn a_hold_is_committed_or_expires() {
         key: key.to_owned(),
     };
     let first = granted(d.call("ann", hold("a")));
-    assert_eq!((first.state, first.hold_until), (State::Held, Some(at(5))));
+    assert_eq!((first.state, first.hold_until), (BookingState::Held, Some(at(5))));
     d.until(4);
     assert!(d.call("bob", create(ask("net/eth1", 60, window(10, 50)))).is_err());
     d.until(5);
-    assert_eq!(d.view("ann", first.handle).state, State::Expired);
+    assert_eq!(d.view("ann", first.handle).state, BookingState::Expired);
     let second = granted(d.call("ann", hold("b")));
     let second = granted(d.call("ann", Call::Commit(second.handle)));
-    assert_eq!((second.state, second.hold_until), (State::Booked, None));
+    assert_eq!((second.state, second.hold_until), (BookingState::Booked, None));
     assert_eq!(granted(d.call("ann", Call::Commit(second.handle))).version, second.version, "the same again");
-    assert!(matches!(d.call("ann", Call::Commit(first.handle)).unwrap_err().why, Why::WrongState(State::Expired)));
+    assert!(matches!(
+        d.call("ann", Call::Commit(first.handle)).unwrap_err().why,
+        RefusalReason::WrongState(BookingState::Expired)
+    ));
     // Policy may have changed between hold and commit (FAULTS.md T13).
     let third = granted(d.call(
         "ann",
         Call::Create { ask: ask("cpu", 9, window(10, 50)), hold: Some(Span::from_secs(9)), key: String::new() },
     ));
     d.world.most = 5;
-    assert!(matches!(d.call("ann", Call::Commit(third.handle)).unwrap_err().why, Why::Policy { part: 0, .. }));
-    assert_eq!(d.view("ann", third.handle).state, State::Held);
+    assert!(matches!(
+        d.call("ann", Call::Commit(third.handle)).unwrap_err().why,
+        RefusalReason::Policy { part: 0, .. }
+    ));
+    assert_eq!(d.view("ann", third.handle).state, BookingState::Held);
     // What was decided over several agents when all held is booked all the same: the hold was the word.
-    assert_eq!(granted(d.call("ann", Call::Decided(third.handle))).state, State::Booked);
-    assert_eq!(granted(d.call("ann", Call::Decided(third.handle))).state, State::Booked, "the same again");
-    assert!(matches!(d.call("ann", Call::Decided(first.handle)).unwrap_err().why, Why::WrongState(State::Expired)));
+    assert_eq!(granted(d.call("ann", Call::Decided(third.handle))).state, BookingState::Booked);
+    assert_eq!(granted(d.call("ann", Call::Decided(third.handle))).state, BookingState::Booked, "the same again");
+    assert!(matches!(
+        d.call("ann", Call::Decided(first.handle)).unwrap_err().why,
+        RefusalReason::WrongState(BookingState::Expired)
+    ));
     d.check();
 }
 
@@ -104,14 +115,14 @@ fn one_key_one_effect() {
     let (a, b) = (granted(d.replies.remove(&a).unwrap()), granted(d.replies.remove(&b).unwrap()));
     assert_eq!(a, b);
     assert_eq!(granted(d.call("ann", keyed(30))), a);
-    assert_eq!(d.call("ann", keyed(31)).unwrap_err().why, Why::KeyUsed);
+    assert_eq!(d.call("ann", keyed(31)).unwrap_err().why, RefusalReason::KeyUsed);
     assert_ne!(granted(d.call("bob", keyed(30))).handle, a.handle, "a key is its owner's own");
     assert_eq!(d.broker.live(), 2);
     // What is over does not come back for its key without a word.
     granted(d.call("ann", Call::Cancel(a.handle)));
-    let over = Why::KeyOver { handle: a.handle, state: State::Cancelled };
+    let over = RefusalReason::KeyOver { handle: a.handle, state: BookingState::Cancelled };
     assert_eq!(d.call("ann", keyed(30)).unwrap_err().why, over);
-    assert_eq!(d.call("ann", keyed(31)).unwrap_err().why, Why::KeyUsed);
+    assert_eq!(d.call("ann", keyed(31)).unwrap_err().why, RefusalReason::KeyUsed);
     d.check();
 }
 
@@ -123,12 +134,12 @@ fn what_cannot_be_written_never_was() {
     let id = d.say("ann", create(ask("net/eth1", 60, window(0, 20))));
     let other = d.say("bob", create(ask("net/eth1", 60, window(0, 20))));
     d.lose_one();
-    assert!(matches!(d.replies.remove(&id).unwrap().unwrap_err().why, Why::NotWritten { .. }));
+    assert!(matches!(d.replies.remove(&id).unwrap().unwrap_err().why, RefusalReason::NotWritten { .. }));
     assert_eq!((d.broker.digest(), d.world.counted()), before);
     // Bob was refused while Ann's was on its way: that was true then.
     d.writes = true;
     d.tell(Input::Wake);
-    assert!(matches!(d.replies.remove(&other).unwrap().unwrap_err().why, Why::NoRoom { .. }));
+    assert!(matches!(d.replies.remove(&other).unwrap().unwrap_err().why, RefusalReason::NoRoom { .. }));
     assert!(d.kernel.is_empty() && d.events.is_empty());
     d.check();
 }
@@ -140,7 +151,7 @@ fn modify_keeps_the_old_until_the_new_is_written() {
     granted(d.call("ann", Call::Bind { handle: v.handle, part: 0, binding: Some(flow(1)) }));
     let rate = |amount| Call::Modify {
         handle: v.handle,
-        change: Change { amounts: vec![(0, Kind::Network, amount)], ..Change::default() },
+        change: BookingChange { amounts: vec![(0, ResourceKind::Network, amount)], ..BookingChange::default() },
     };
     // Less: what it gives up is not given to others before it is written.
     d.writes = false;
@@ -155,16 +166,16 @@ fn modify_keeps_the_old_until_the_new_is_written() {
     // More than there is: the old stays.
     let before = (d.broker.digest(), d.world.counted());
     let refusal = d.call("ann", rate(101)).unwrap_err();
-    assert!(matches!(refusal.why, Why::NoRoom { asked: 101, free: 100, .. }), "{refusal:?}");
+    assert!(matches!(refusal.why, RefusalReason::NoRoom { asked: 101, free: 100, .. }), "{refusal:?}");
     assert_eq!((d.broker.digest(), d.world.counted()), before);
     let more = granted(d.call("ann", rate(100)));
     assert_eq!((more.parts[0].now, &more.parts[0].enforced), (100, &Enforced::Pending));
     assert_eq!(d.kernel.values().collect::<Vec<_>>(), [&(Some(flow(1)), 100)]);
     // Longer, and its start cannot change any more.
-    let longer = Change { end: Some(at(40)), ..Change::default() };
+    let longer = BookingChange { end: Some(at(40)), ..BookingChange::default() };
     granted(d.call("ann", Call::Modify { handle: v.handle, change: longer }));
     d.until(10);
-    let later = Change { start: Some(at(15)), ..Change::default() };
+    let later = BookingChange { start: Some(at(15)), ..BookingChange::default() };
     assert!(d.call("ann", Call::Modify { handle: v.handle, change: later }).is_err());
     d.until(30);
     assert_eq!(d.kernel.len(), 1);
@@ -186,17 +197,17 @@ fn others_do_not_exist() {
             Call::Commit(handle),
             Call::History(handle, 0),
             Call::Bind { handle, part: 0, binding: None },
-            Call::Modify { handle, change: Change::default() },
+            Call::Modify { handle, change: BookingChange::default() },
         ];
         for call in calls {
-            assert_eq!(d.call("eve", call).unwrap_err().why, Why::UnknownHandle);
+            assert_eq!(d.call("eve", call).unwrap_err().why, RefusalReason::UnknownHandle);
         }
     }
     assert!(
-        matches!(d.call("eve", Call::List(Default::default())), Ok(Answer::List { views, more: false }) if views.is_empty())
+        matches!(d.call("eve", Call::List(Default::default())), Ok(CallResult::List { views, more: false }) if views.is_empty())
     );
     assert!(
-        matches!(d.call("eve", Call::Since { seq: 0, most: 0 }), Ok(Answer::Events { events, .. }) if events.is_empty())
+        matches!(d.call("eve", Call::Since { seq: 0, most: 0 }), Ok(CallResult::Events { events, .. }) if events.is_empty())
     );
     d.check();
 }
@@ -210,7 +221,7 @@ fn background_takes_what_foreground_leaves() {
         let mut bulk = part("net/eth1", 100);
         bulk.background = Some(Background { weight, floor });
         bulk.binding = Some(flow(weight as u16));
-        Ask { parts: vec![bulk], when: When::default(), ..Ask::default() }
+        BookingRequest { parts: vec![bulk], when: When::default(), ..BookingRequest::default() }
     };
     let first = granted(d.call("ann", create(bulk(0, 1))));
     assert_eq!(d.view("ann", first.handle).parts[0].now, 40);
@@ -221,20 +232,20 @@ fn background_takes_what_foreground_leaves() {
     assert_eq!(d.view("ann", first.handle).parts[0].now, 4);
     let last: Vec<_> = d.carried.iter().rev().take(2).map(|order| order.action.clone()).collect();
     assert!(
-        matches!(last[1], Action::Change { amount: 4, .. }),
+        matches!(last[1], OrderAction::Change { amount: 4, .. }),
         "background makes way before foreground comes: {last:?}"
     );
-    assert!(matches!(last[0], Action::Enable { amount: 36, .. }));
+    assert!(matches!(last[0], OrderAction::Enable { amount: 36, .. }));
     // A second one of three times the weight, with a floor: suspended until there is more.
     let second = granted(d.call("cat", create(bulk(10, 3))));
-    assert_eq!(d.view("cat", second.handle).state, State::Suspended);
+    assert_eq!(d.view("cat", second.handle).state, BookingState::Suspended);
     assert_eq!(d.view("ann", first.handle).parts[0].now, 4);
     granted(d.call("bob", Call::Cancel(fore.handle)));
     assert_eq!(d.view("cat", second.handle).parts[0].now, 30);
-    assert_eq!(d.view("cat", second.handle).state, State::Active);
+    assert_eq!(d.view("cat", second.handle).state, BookingState::Active);
     assert_eq!(d.view("ann", first.handle).parts[0].now, 10);
     let shares = d.events.iter().filter_map(|event| match event.what {
-        What::Share { from, to, .. } => Some((event.owner.as_str(), from, to)),
+        EventKind::Share { from, to, .. } => Some((event.owner.as_str(), from, to)),
         _ => None,
     });
     let wanted = [("ann", 0, 40), ("ann", 40, 4), ("cat", 0, 0), ("ann", 4, 10), ("cat", 0, 30)];
@@ -249,7 +260,7 @@ fn packets_belong_to_one_reservation_at_a_time() {
     mine.parts[0].binding = Some(flow(1));
     let first = granted(d.call("ann", create(mine.clone())));
     // Its owner hears which reservation has them; somebody else only until when.
-    let taken = |by| Why::Taken { part: 0, by, until: at(300) };
+    let taken = |by| RefusalReason::Taken { part: 0, by, until: at(300) };
     assert_eq!(d.call("ann", create(mine.clone())).unwrap_err().why, taken(Some((first.handle, "ann".into()))));
     assert_eq!(d.call("bob", create(mine)).unwrap_err().why, taken(None));
     let other = granted(d.call("bob", create(ask("net/eth1", 10, window(20, 30)))));
@@ -270,7 +281,7 @@ fn adjacent_windows_never_overlap_in_the_kernel() {
     d.enforces = false;
     d.until(20);
     assert_eq!(d.orders.len(), 1, "the second waits until the first is gone");
-    assert!(matches!(d.orders[0].action, Action::Disable { .. }));
+    assert!(matches!(d.orders[0].action, OrderAction::Disable { .. }));
     d.enforces = true;
     d.tell(Input::Wake);
     assert_eq!(d.kernel.values().map(|(_, amount)| *amount).collect::<Vec<_>>(), [100]);
@@ -318,7 +329,7 @@ fn a_long_history_comes_in_pages() {
     for handle in both {
         let (mut all, mut sizes, mut after) = (Vec::new(), Vec::new(), 0);
         loop {
-            let Ok(Answer::Events { events, lost: false, .. }) = d.call("ann", Call::History(handle, after)) else {
+            let Ok(CallResult::Events { events, lost: false, .. }) = d.call("ann", Call::History(handle, after)) else {
                 panic!("a page")
             };
             assert!(events.iter().all(|event| event.handle == handle && event.seq > after));

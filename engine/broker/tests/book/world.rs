@@ -1,13 +1,15 @@
 //! A book with a driver around it: a ledger over slot tables, a policy that a test sets, a disk that can fail, a kernel
 //! that remembers what it was ordered, and time that a test tells.
 
-use admit::{Denied, Limits, Offer as Capacity, SlotId, SlotTable};
-use broker::io::{Action, Answer, CallId, Clock, Order, Table};
-use broker::{Batch, Broker, Call, Config, Event, Input, Output, Record, Reply};
+use admit::{Denied, Limits, SlotId, SlotOffer as Capacity, SlotTable};
+use broker::io::{CalendarOffset, CallId, CallResult, Order, OrderAction, RecordTable};
+use broker::{Batch, Bookings, Call, Config, Event, Input, JournalRecord, Output, Reply};
 use std::collections::{BTreeMap, VecDeque};
-use terms::book::{Binding, Caller, Guarantee, Handle, Kind, ResourceId, Role};
-use terms::ports::book::{BindQuestion, Missing, NoRoom, Offer, Question, Shared, SlotKey, Verdict, Want};
-use terms::ports::{Ledger, Policy};
+use terms::book::{Binding, Caller, CallerRole, Guarantee, Handle, ResourceId, ResourceKind};
+use terms::ports::book::{
+    BindQuestion, Demand, Missing, NoRoom, Offer, PolicyDecision, Question, SharedLimits, SlotKey,
+};
+use terms::ports::{Ledger, PolicyPort};
 use terms::{Rate, Span, Time, Window};
 
 /// The slot tables and the policy.
@@ -86,16 +88,16 @@ impl Ledger for Tables {
     fn offer(&self, resource: ResourceId) -> Option<Offer> {
         let (name, table, shared) = self.tables.get(resource.0 as usize)?;
         let capacity = table.as_ref()?.capacity().as_bps();
-        let kind = Kind::of(name);
+        let kind = ResourceKind::of(name);
         Some(Offer { name: name.clone(), kind, guarantee: Guarantee::Reserved, capacity, shared: *shared })
     }
 
-    fn book(&mut self, now: Time, resource: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom> {
+    fn book(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
         let slot = self.told(now, resource)?.grant(window, Rate::from_bps(want.amount));
         slot.map(|slot| SlotKey(slot.as_u64())).map_err(no)
     }
 
-    fn adopt(&mut self, now: Time, resource: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom> {
+    fn adopt(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
         let slot = self.told(now, resource)?.adopt_booked(window, Rate::from_bps(want.amount));
         slot.map(|slot| SlotKey(slot.as_u64())).map_err(no)
     }
@@ -110,14 +112,14 @@ impl Ledger for Tables {
         self.table(resource.0).available(window.start(), window.end()).as_bps()
     }
 
-    fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Want) -> Option<SlotKey> {
+    fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Demand) -> Option<SlotKey> {
         let rate = Rate::from_bps(want.amount);
         let table = self.told(now, resource).ok()?;
         let by = table.lasts(rate, by)?;
         Some(SlotKey(table.grant(Window::new(now, by).ok()?, rate).ok()?.as_u64()))
     }
 
-    fn find(&self, resource: ResourceId, want: Want, span: Span, earliest: Time, latest: Time) -> Option<Time> {
+    fn find(&self, resource: ResourceId, want: Demand, span: Span, earliest: Time, latest: Time) -> Option<Time> {
         self.table(resource.0).find(Rate::from_bps(want.amount), span, earliest, latest).ok()?
     }
 
@@ -132,16 +134,16 @@ impl Ledger for Tables {
     }
 }
 
-impl Policy for Tables {
+impl PolicyPort for Tables {
     fn sums(&self) -> bool {
-        self.policy.as_ref().map_or(self.sums, Policy::sums)
+        self.policy.as_ref().map_or(self.sums, PolicyPort::sums)
     }
 
-    fn shared(&self, question: &Question<'_>) -> Shared {
-        self.policy.as_ref().map_or_else(Shared::default, |policy| policy.shared(question))
+    fn shared(&self, question: &Question<'_>) -> SharedLimits {
+        self.policy.as_ref().map_or_else(SharedLimits::default, |policy| policy.shared(question))
     }
 
-    fn decide(&self, question: &Question<'_>) -> Verdict {
+    fn decide(&self, question: &Question<'_>) -> PolicyDecision {
         if let Some(policy) = &self.policy {
             return policy.decide(question);
         }
@@ -152,12 +154,12 @@ impl Policy for Tables {
         } else {
             None
         };
-        Verdict { rule: "the test's".to_owned(), denied }
+        PolicyDecision { rule: "the test's".to_owned(), denied }
     }
 
-    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+    fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision {
         let denied = (!self.binds).then(|| format!("{} binds nothing", question.caller.name));
-        Verdict { rule: "of bindings".to_owned(), denied }
+        PolicyDecision { rule: "of bindings".to_owned(), denied }
     }
 }
 
@@ -167,11 +169,11 @@ pub type Kernel = BTreeMap<(Handle, usize), (Option<Binding>, u64)>;
 /// A driver.
 #[derive(Clone)]
 pub struct Driver {
-    pub broker: Broker,
+    pub broker: Bookings,
     pub world: Tables,
     pub now: Time,
-    pub clock: Clock,
-    pub disk: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
+    pub clock: CalendarOffset,
+    pub disk: BTreeMap<(RecordTable, Vec<u8>), Vec<u8>>,
     /// Batches said and not answered.
     pub unwritten: VecDeque<Batch>,
     /// Whether batches are written at once.
@@ -199,7 +201,7 @@ pub fn window(start: u64, end: u64) -> Window {
 }
 
 pub fn caller(name: &str) -> Caller {
-    Caller { name: name.to_owned(), groups: Vec::new(), role: Role::Owner }
+    Caller { name: name.to_owned(), groups: Vec::new(), role: CallerRole::Owner }
 }
 
 impl Driver {
@@ -213,12 +215,12 @@ impl Driver {
         driver
     }
 
-    pub fn asleep(config: Config, world: Tables, disk: BTreeMap<(Table, Vec<u8>), Vec<u8>>, life: u8) -> Driver {
+    pub fn asleep(config: Config, world: Tables, disk: BTreeMap<(RecordTable, Vec<u8>), Vec<u8>>, life: u8) -> Driver {
         Driver {
-            broker: Broker::new(config, [life; 32]),
+            broker: Bookings::new(config, [life; 32]),
             world,
             now: T0,
-            clock: Clock::default(),
+            clock: CalendarOffset::default(),
             disk,
             unwritten: VecDeque::new(),
             writes: true,
@@ -237,7 +239,7 @@ impl Driver {
     pub fn wake_up(&mut self) {
         self.tell(Input::Clock(self.clock));
         for ((table, key), value) in self.disk.clone() {
-            self.tell(Input::Recovering(Record { table, key, value: Some(value) }));
+            self.tell(Input::Recovering(JournalRecord { table, key, value: Some(value) }));
         }
         self.tell(Input::Recovered);
     }
@@ -294,15 +296,15 @@ impl Driver {
         if result.is_ok() {
             let place = (order.handle, order.part);
             match order.action.clone() {
-                Action::Enable { binding, amount } => {
+                OrderAction::Enable { binding, amount } => {
                     let had = self.kernel.insert(place, (binding, amount));
                     assert_eq!(had, None, "enabled twice");
                 }
-                Action::Change { binding, amount } => {
+                OrderAction::Change { binding, amount } => {
                     let had = self.kernel.insert(place, (binding.clone(), amount));
                     assert_eq!(had.map(|had| had.0), Some(binding), "changed what is not there");
                 }
-                Action::Disable { binding } => {
+                OrderAction::Disable { binding } => {
                     let had = self.kernel.remove(&place);
                     assert_eq!(had.map(|had| had.0), Some(binding), "disabled what is not there");
                 }
@@ -339,9 +341,9 @@ impl Driver {
     }
 
     /// The view of one reservation.
-    pub fn view(&mut self, who: &str, handle: Handle) -> broker::View {
+    pub fn view(&mut self, who: &str, handle: Handle) -> broker::BookingView {
         match self.call(who, Call::Show(handle)) {
-            Ok(Answer::Reservation(view)) => view,
+            Ok(CallResult::Reservation(view)) => view,
             other => panic!("{other:?}"),
         }
     }

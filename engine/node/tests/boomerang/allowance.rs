@@ -2,17 +2,17 @@
 
 use crate::authentic::keyed;
 use crate::net::*;
-use boomerang::{Asked, Config, Event, Upcall, Why};
+use boomerang::{BoomerangUpcall, Config, Event, FailureReason, SessionRequest};
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use terms::FlowKey;
-use wire::boomerang::{Family, Leg, Rates, Request, Selector};
+use wire::boomerang::{BoomerangRequest, Family, Rates, Selector, TravelDirection};
 use wire::ip::Header;
 
 /// A message in somebody's name, about one of his flows.
-fn forged(leg: Leg, flow: FlowKey, rates: &[Rates]) -> Vec<u8> {
-    let request = Request {
+fn forged(leg: TravelDirection, flow: FlowKey, rates: &[Rates]) -> Vec<u8> {
+    let request = BoomerangRequest {
         leg,
         id: 1,
         sequence: 1,
@@ -27,8 +27,8 @@ fn forged(leg: Leg, flow: FlowKey, rates: &[Rates]) -> Vec<u8> {
         options: &[],
     };
     let (src, dst): (IpAddr, IpAddr) = match leg {
-        Leg::Request => (flow.src, flow.dst),
-        Leg::Reply => (flow.dst, flow.src),
+        TravelDirection::Request => (flow.src, flow.dst),
+        TravelDirection::Reply => (flow.dst, flow.src),
     };
     let mut bytes = Vec::new();
     request.write(&Header { src, dst, protocol: 0, ttl: 64, tos: 0, router_alert: false }, &mut bytes).unwrap();
@@ -44,19 +44,19 @@ fn flood(net: &mut Net, many: u16) {
     for n in 0..many {
         let other = flow(0, 2, 6_000 + n);
         let rates = [Rates { forward: 1_000, reverse: 1_000 }];
-        net.put(0, 2, &forged(Leg::Request, other, &rates));
-        net.put(2, 1, &forged(Leg::Reply, other, &rates));
+        net.put(0, 2, &forged(TravelDirection::Request, other, &rates));
+        net.put(2, 1, &forged(TravelDirection::Reply, other, &rates));
     }
 }
 
 fn silenced(net: &Net) -> usize {
-    net.dropped.iter().filter(|(n, why)| *n == 1 && *why == Why::TooMany).count()
+    net.dropped.iter().filter(|(n, why)| *n == 1 && *why == FailureReason::TooMany).count()
 }
 
 #[test]
 pub fn a_flood_in_somebodys_name_leaves_his_sessions_alone() {
     let mut net = Net::line_with("aah", &scarce(Config::default()));
-    net.reserve(0, Asked { refresh: 3, ..ask(2, 3, 1) });
+    net.reserve(0, SessionRequest { refresh: 3, ..ask(2, 3, 1) });
     net.run_ms(100);
     for _ in 0..12_000 {
         flood(&mut net, 1);
@@ -64,11 +64,11 @@ pub fn a_flood_in_somebodys_name_leaves_his_sessions_alone() {
     }
     assert!(silenced(&net) > 20_000, "the flood is bounded: {}", silenced(&net));
     assert_eq!((net.held(1, 2) / 1_000_000, net.held(1, 1) / 1_000_000), (3, 1), "refreshed all the time");
-    let silent = net.said_of(0).iter().any(|said| matches!(said, Upcall::Silent { .. }));
+    let silent = net.said_of(0).iter().any(|said| matches!(said, BoomerangUpcall::Silent { .. }));
     assert!(!silent, "every refresh was answered: {:?}", net.said_of(0));
     net.release(0);
     net.run_ms(10);
-    assert_eq!(net.said_of(0).last(), Some(&Upcall::Released));
+    assert_eq!(net.said_of(0).last(), Some(&BoomerangUpcall::Released));
 }
 
 #[test]
@@ -77,9 +77,9 @@ pub fn who_proves_it_has_an_allowance_of_his_own() {
     flood(&mut net, 200);
     net.run_ms(2);
     assert!(silenced(&net) > 200, "the flood is bounded: {}", silenced(&net));
-    net.reserve(0, Asked { auth: Some(7), ..ask(2, 3, 1) });
+    net.reserve(0, SessionRequest { auth: Some(7), ..ask(2, 3, 1) });
     net.run_ms(10);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { .. })), "{:?}", net.said_of(0));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { .. })), "{:?}", net.said_of(0));
     assert_eq!((net.held(1, 2), net.held(1, 1)), (3_000_000, 1_000_000));
 }
 
@@ -93,7 +93,7 @@ pub fn what_is_replayed_uses_up_nothing_of_its_first_sender() {
         keep.borrow_mut().push(packet.to_vec());
         vec![packet.to_vec()]
     });
-    net.reserve(0, Asked { auth: Some(7), ..ask(2, 3, 1) });
+    net.reserve(0, SessionRequest { auth: Some(7), ..ask(2, 3, 1) });
     net.run_ms(10);
     net.leave_alone((0, 2));
     let first = kept.borrow()[0].clone();

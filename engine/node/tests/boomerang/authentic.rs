@@ -1,22 +1,22 @@
 //! AUTH: who asks is proven, replays and changes under way are not believed.
 
 use crate::net::*;
-use boomerang::auth::Key;
-use boomerang::{Asked, Config, Event, Upcall};
+use boomerang::auth::AuthKey;
+use boomerang::{BoomerangUpcall, Config, Event, SessionRequest};
 use std::cell::RefCell;
 use std::rc::Rc;
 use wire::boomerang::{Rates, Rewrite};
 
 pub fn keyed() -> Config {
-    Config { keys: vec![Key { id: 7, secret: b"a secret that all have".to_vec() }], ..Config::default() }
+    Config { keys: vec![AuthKey { id: 7, secret: b"a secret that all have".to_vec() }], ..Config::default() }
 }
 
 fn required() -> Config {
     Config { require_auth: true, ..keyed() }
 }
 
-fn proven(far_end: usize) -> Asked {
-    Asked { auth: Some(7), ..ask(far_end, 3, 1) }
+fn proven(far_end: usize) -> SessionRequest {
+    SessionRequest { auth: Some(7), ..ask(far_end, 3, 1) }
 }
 
 #[test]
@@ -24,7 +24,11 @@ pub fn who_proves_it_reserves_and_who_does_not_is_refused() {
     let mut net = Net::line_with("aauah", &required());
     net.reserve(0, proven(4));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { hops: Some((2, 2)), .. })), "{:?}", net.upcalls);
+    assert!(
+        matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { hops: Some((2, 2)), .. })),
+        "{:?}",
+        net.upcalls
+    );
     assert_eq!((net.held(1, 2), net.held(3, 1)), (3_000_000, 1_000_000));
     net.run_ms(20_000);
     assert_eq!((net.held(1, 2), net.held(3, 1)), (3_000_000, 1_000_000), "refreshes are proven as well");
@@ -33,12 +37,12 @@ pub fn who_proves_it_reserves_and_who_does_not_is_refused() {
     assert!(net.halves(1).is_empty());
     net.reserve(0, ask(4, 3, 1));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Refused { .. })));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Refused { .. })));
 }
 
 #[test]
 pub fn a_wrong_key_proves_nothing() {
-    let wrong = Config { keys: vec![Key { id: 7, secret: b"another secret".to_vec() }], ..Config::default() };
+    let wrong = Config { keys: vec![AuthKey { id: 7, secret: b"another secret".to_vec() }], ..Config::default() };
     let mut net = Net::line_with("aah", &required());
     net.machines.clear();
     for (kind, config) in [('a', wrong), ('a', required()), ('h', Config::default())] {

@@ -5,7 +5,7 @@ use crate::net::{Kind, MBIT, Net, START, address};
 use boomerang::{Config, Replies};
 use node::io::{Input, Output};
 use terms::{FlowKey, IfIndex, Rate, Span};
-use wire::boomerang::{Family, Hops, Leg, Opt, Probe, Rates, Request, Selector, flag};
+use wire::boomerang::{BoomerangRequest, Family, Hops, Opt, ProbePacket, Rates, Selector, TravelDirection, flag};
 use wire::ip::Header;
 
 struct Dice(u64);
@@ -42,8 +42,8 @@ fn message(dice: &mut Dice) -> Vec<u8> {
     };
     let reply = dice.roll(2) == 0;
     let options = [Opt::Hops(Hops::default())];
-    let request = Request {
-        leg: if reply { Leg::Reply } else { Leg::Request },
+    let request = BoomerangRequest {
+        leg: if reply { TravelDirection::Reply } else { TravelDirection::Request },
         id: 0,
         sequence: 0,
         transaction: dice.roll(4) as u32,
@@ -77,7 +77,7 @@ fn play(seed: u64, steps: u32, config: &Config) {
         now = now + Span::from_millis(dice.roll(700));
         let mut packet = message(&mut dice);
         let (length, reply) = (packet.len(), packet[12..16] == [10, 0, 2, 1]);
-        let good = Probe::parse(&packet).is_ok();
+        let good = ProbePacket::parse(&packet).is_ok();
         match dice.roll(8) {
             0 => node.handle(now, Input::Wake),
             1 if !plans.is_empty() => {
@@ -93,7 +93,7 @@ fn play(seed: u64, steps: u32, config: &Config) {
                 Output::Plan { id, .. } => plans.push_back(id),
                 Output::Boomerang(boomerang::Output::Pass { .. }) => {
                     assert_eq!(packet.len(), length, "seed {seed}, step {step}");
-                    assert!(Probe::parse(&packet).is_ok() || !good, "seed {seed}, step {step}");
+                    assert!(ProbePacket::parse(&packet).is_ok() || !good, "seed {seed}, step {step}");
                 }
                 Output::Boomerang(boomerang::Output::Send { .. }) => panic!("it originates nothing: seed {seed}"),
                 _ => {}

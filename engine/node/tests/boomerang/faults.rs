@@ -1,23 +1,23 @@
 //! `FAULTS` B1 to B15, one story each.
 
 use crate::net::*;
-use boomerang::{Event, Upcall, Why};
+use boomerang::{BoomerangUpcall, Event, FailureReason};
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
-use wire::boomerang::{Leg, Probe, Rates, Request, Rewrite, Selector, answered, flag};
+use wire::boomerang::{BoomerangRequest, ProbePacket, Rates, Rewrite, Selector, TravelDirection, answered, flag};
 use wire::ip::Header;
 
 /// A message as anybody may write it.
-fn forged(src: IpAddr, dst: IpAddr, request: &Request<'_>) -> Vec<u8> {
+fn forged(src: IpAddr, dst: IpAddr, request: &BoomerangRequest<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     request.write(&Header { src, dst, protocol: 0, ttl: 64, tos: 0, router_alert: false }, &mut bytes).unwrap();
     bytes
 }
 
-fn request(from: usize, to: usize, rates: &'static [Rates]) -> Request<'static> {
-    Request {
-        leg: Leg::Request,
+fn request(from: usize, to: usize, rates: &'static [Rates]) -> BoomerangRequest<'static> {
+    BoomerangRequest {
+        leg: TravelDirection::Request,
         id: 1,
         sequence: 1,
         transaction: 77,
@@ -41,7 +41,7 @@ pub fn b1_the_far_end_never_replies() {
     net.run_ms(100);
     assert_eq!(net.held(1, 2), 3_000_000, "forward is held while we wait");
     net.run_ms(8_000);
-    assert_eq!(net.said_of(0), [Upcall::Silent { messages: 3, over: true }]);
+    assert_eq!(net.said_of(0), [BoomerangUpcall::Silent { messages: 3, over: true }]);
     for n in 0..3 {
         assert!(net.halves(n).is_empty(), "given back with the last message: machine {n}");
     }
@@ -61,7 +61,7 @@ pub fn b2_the_far_end_replies_twice() {
 #[test]
 pub fn b3_a_reply_without_a_request_makes_no_state() {
     let mut net = Net::line("hah");
-    let reply = Request { leg: Leg::Reply, ..request(0, 2, SOME) };
+    let reply = BoomerangRequest { leg: TravelDirection::Reply, ..request(0, 2, SOME) };
     net.start(2, &forged(address(2), address(0), &reply));
     net.run_ms(100);
     assert!(net.halves(1).is_empty());
@@ -75,7 +75,7 @@ pub fn b3_a_forged_refusal_takes_nothing_away() {
     let mut net = Net::line("aah");
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
-    let reply = Request { leg: Leg::Reply, flags: flag::NACK, ..request(0, 2, SOME) };
+    let reply = BoomerangRequest { leg: TravelDirection::Reply, flags: flag::NACK, ..request(0, 2, SOME) };
     net.start(2, &forged(address(2), address(0), &reply));
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.held(1, 1)), (3_000_000, 1_000_000));
@@ -104,7 +104,7 @@ pub fn b5_an_asymmetric_way_back_is_reported() {
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.held(3, 1)), (3_000_000, 0));
-    assert_eq!(net.said_of(0).last(), Some(&Upcall::HopMismatch { forward: 1, reverse: 0 }));
+    assert_eq!(net.said_of(0).last(), Some(&BoomerangUpcall::HopMismatch { forward: 1, reverse: 0 }));
 }
 
 /// `0 - 1 - 2` there, `2 - 3 - 0` back.
@@ -146,7 +146,7 @@ pub fn b7_a_nat_rewrites_identifier_and_sequence() {
     });
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { .. })));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { .. })));
 }
 
 #[test]
@@ -184,12 +184,12 @@ pub fn b9_a_hop_refuses_in_the_middle() {
 pub fn b10_nothing_goes_towards_everybody() {
     let mut net = Net::line("hah");
     for (dst, why) in [
-        ("255.255.255.255", Why::Address),
-        ("240.0.0.1", Why::Address),
-        ("0.0.0.0", Why::Address),
-        ("127.0.0.1", Why::Address),
-        ("224.0.0.1", Why::NoEcho),
-        ("232.1.1.1", Why::NoEcho),
+        ("255.255.255.255", FailureReason::Address),
+        ("240.0.0.1", FailureReason::Address),
+        ("0.0.0.0", FailureReason::Address),
+        ("127.0.0.1", FailureReason::Address),
+        ("224.0.0.1", FailureReason::NoEcho),
+        ("232.1.1.1", FailureReason::NoEcho),
     ] {
         let packet = forged(address(0), dst.parse().unwrap(), &request(0, 2, SOME));
         net.put(0, 2, &packet);
@@ -199,7 +199,7 @@ pub fn b10_nothing_goes_towards_everybody() {
         let packet = forged(dst.parse().unwrap(), address(2), &request(0, 2, SOME));
         net.put(0, 2, &packet);
         net.run_ms(10);
-        assert_eq!(net.dropped.pop(), Some((1, Why::Address)), "from {dst}");
+        assert_eq!(net.dropped.pop(), Some((1, FailureReason::Address)), "from {dst}");
     }
     assert!(net.heard.is_empty() && net.halves(1).is_empty());
 }
@@ -221,7 +221,7 @@ pub fn b11_a_flood_of_forged_set_ups_is_bounded() {
         net.put(0, 2, &forged(address(0), address(2), &request(0, 2, SOME)));
     }
     net.run_ms(1);
-    let loud = net.dropped.iter().filter(|(_, why)| *why == Why::TooMany).count();
+    let loud = net.dropped.iter().filter(|(_, why)| *why == FailureReason::TooMany).count();
     assert!(loud > 1_000, "{loud}");
     let amplified = net.heard.iter().filter(|(n, _)| *n == 2).count();
     assert!(amplified <= 1_001, "never more out than in: {amplified}");
@@ -247,12 +247,13 @@ pub fn b12_two_initiators_of_one_flow() {
     let mut net = Net::line("hah");
     net.start(0, &forged(address(0), address(2), &request(0, 2, SOME)));
     net.run_ms(10);
-    let other = Request { transaction: 5, rates: &[Rates { forward: 2 * MBIT, reverse: 0 }], ..request(0, 2, SOME) };
+    let other =
+        BoomerangRequest { transaction: 5, rates: &[Rates { forward: 2 * MBIT, reverse: 0 }], ..request(0, 2, SOME) };
     net.put(0, 2, &forged(address(9), address(2), &other));
     net.run_ms(10);
     assert_eq!((net.held(1, 2), net.halves(1)[0].initiator), (2_000_000, address(9)));
     // The first one's late refusal does not touch what the second has.
-    let refusal = Request { leg: Leg::Reply, flags: flag::NACK, ..request(0, 2, SOME) };
+    let refusal = BoomerangRequest { leg: TravelDirection::Reply, flags: flag::NACK, ..request(0, 2, SOME) };
     net.start(2, &forged(address(2), address(0), &refusal));
     net.run_ms(10);
     assert_eq!(net.held(1, 2), 2_000_000);
@@ -281,7 +282,7 @@ pub fn b13_a_lost_release() {
     net.release(0);
     net.run_ms(11_000);
     assert!(net.halves(1).is_empty());
-    assert_eq!(net.said_of(0).last(), Some(&Upcall::Released));
+    assert_eq!(net.said_of(0).last(), Some(&BoomerangUpcall::Released));
 }
 
 #[test]
@@ -293,10 +294,10 @@ pub fn b14_a_router_restarts_while_the_message_is_out() {
     net.restart(2);
     net.run_ms(96);
     assert_eq!((net.held(2, 2), net.held(2, 1)), (0, 0), "it knows of no request, so the reply makes nothing");
-    assert_eq!(net.said_of(0).last(), Some(&Upcall::HopMismatch { forward: 3, reverse: 2 }));
+    assert_eq!(net.said_of(0).last(), Some(&BoomerangUpcall::HopMismatch { forward: 3, reverse: 2 }));
     net.run_ms(3_000);
     assert_eq!((net.held(2, 2), net.held(2, 1)), (3_000_000, 1_000_000), "the next refresh makes it whole");
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::HopMismatch { .. })));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::HopMismatch { .. })));
     assert_eq!(net.node(0).boomerang().sessions().next().unwrap().hops, Some((3, 3)));
 }
 
@@ -326,7 +327,7 @@ pub fn b15_an_old_router_strips_or_zeroes_the_body() {
         net.reserve(0, ask(2, 3, 1));
         net.run_ms(8_000);
         assert!(*seen.borrow() >= 3);
-        assert_eq!(net.said_of(0), [Upcall::Silent { messages: 3, over: true }]);
+        assert_eq!(net.said_of(0), [BoomerangUpcall::Silent { messages: 3, over: true }]);
         assert!(net.halves(1).is_empty());
     }
 }
@@ -339,7 +340,7 @@ pub fn a_message_whose_time_is_over_ends_and_reserves_nothing() {
     request(0, 2, SOME).write(&header, &mut packet).unwrap();
     net.put(0, 2, &packet);
     net.run_ms(10);
-    assert_eq!((net.dropped.pop(), net.halves(1).len()), (Some((1, Why::Ttl)), 0));
+    assert_eq!((net.dropped.pop(), net.halves(1).len()), (Some((1, FailureReason::Ttl)), 0));
 }
 
 /// An answer says what was asked, octet for octet, but for what nodes rewrite.
@@ -348,7 +349,7 @@ pub fn an_answer_is_the_request_turned() {
     let packet = forged(address(0), address(2), &request(0, 2, SOME));
     let mut reply = packet.clone();
     assert!(answered(&mut reply) && !answered(&mut reply.clone()));
-    let probe = Probe::parse(&reply).unwrap();
-    assert_eq!((probe.src, probe.dst, probe.message.leg), (address(2), address(0), Leg::Reply));
+    let probe = ProbePacket::parse(&reply).unwrap();
+    assert_eq!((probe.src, probe.dst, probe.message.leg), (address(2), address(0), TravelDirection::Reply));
     assert_eq!(reply[24..], packet[24..]);
 }

@@ -2,9 +2,9 @@
 
 use crate::net::*;
 use boomerang::io::Gather;
-use boomerang::{Config, Upcall};
+use boomerang::{BoomerangUpcall, Config};
 use terms::IfIndex;
-use wire::boomerang::{Family, Probe, Selector};
+use wire::boomerang::{Family, ProbePacket, Selector};
 
 /// Machine 1 gathers what goes to machine 4 into so many Mbit/s.
 fn gathering(mbit: u32) -> Net {
@@ -22,18 +22,18 @@ pub fn behind_the_gathering_node_only_the_whole_is_held() {
     let mut net = gathering(6);
     net.reserve(0, ask(4, 3, 1));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { .. })), "{:?}", net.upcalls);
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { .. })), "{:?}", net.upcalls);
     assert_eq!(net.held(1, 2), 3_000_000, "the part");
     assert_eq!((net.held(2, 2), net.held(3, 2)), (6_000_000, 6_000_000), "the whole");
     assert_eq!(net.held(2, 1), 1_000_000, "the way back is not gathered");
     let lengths: Vec<usize> = net.heard.iter().map(|(_, packet)| packet.len()).collect();
     assert_eq!(lengths, [92 + 8 + 48], "the host sees the option");
-    let options = Probe::parse(&net.heard[0].1).unwrap().message.options().count();
+    let options = ProbePacket::parse(&net.heard[0].1).unwrap().message.options().count();
     assert_eq!(options, 2);
     // A second session of the whole makes no more state behind the edge, and one that ends takes nothing away there.
     net.tell(
         0,
-        node::io::Input::Boomerang(boomerang::Call::Reserve {
+        node::io::Input::Boomerang(boomerang::ApplicationCall::Reserve {
             app: boomerang::AppId(2),
             asked: asked_of(&flow(0, 4, 6_000), vec![rates(2 * MBIT, 0)]),
         }),

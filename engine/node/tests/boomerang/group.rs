@@ -1,11 +1,11 @@
 //! One to many: NO_ECHO to a multicast group reserves on every branch of the tree; nothing comes back.
 
 use crate::net::*;
-use boomerang::{Upcall, Why};
+use boomerang::{BoomerangUpcall, FailureReason};
 use std::net::IpAddr;
-use terms::ports::Tree;
+use terms::ports::MulticastTree;
 use terms::{FlowKey, IfIndex};
-use wire::boomerang::{Leg, Request, Selector};
+use wire::boomerang::{BoomerangRequest, Selector, TravelDirection};
 use wire::ip::Header;
 
 const GROUP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(239, 7, 7, 7));
@@ -16,14 +16,18 @@ fn tree() -> Net {
     net.add('h', boomerang::Config::default());
     net.wire((1, 3), (3, 1));
     net.find_ways();
-    net.set_tree(0, GROUP, Tree { iif: None, oifs: [IfIndex(2)].into_iter().collect() });
-    net.set_tree(1, GROUP, Tree { iif: Some(IfIndex(1)), oifs: [IfIndex(2), IfIndex(3)].into_iter().collect() });
+    net.set_tree(0, GROUP, MulticastTree { iif: None, oifs: [IfIndex(2)].into_iter().collect() });
+    net.set_tree(
+        1,
+        GROUP,
+        MulticastTree { iif: Some(IfIndex(1)), oifs: [IfIndex(2), IfIndex(3)].into_iter().collect() },
+    );
     net
 }
 
-fn to_group() -> boomerang::Asked {
+fn to_group() -> boomerang::SessionRequest {
     let flow = FlowKey { dst: GROUP, ..flow(0, 2, 5_004) };
-    boomerang::Asked { no_echo: true, ..asked_of(&flow, vec![rates(2 * MBIT, 0)]) }
+    boomerang::SessionRequest { no_echo: true, ..asked_of(&flow, vec![rates(2 * MBIT, 0)]) }
 }
 
 #[test]
@@ -46,11 +50,11 @@ pub fn every_branch_is_reserved_and_nobody_answers() {
 pub fn what_the_senders_own_node_refuses_is_said() {
     let mut net = tree();
     let flow = FlowKey { dst: GROUP, ..flow(0, 2, 5_004) };
-    net.reserve(0, boomerang::Asked { no_echo: true, ..asked_of(&flow, vec![rates(200 * MBIT, 0)]) });
+    net.reserve(0, boomerang::SessionRequest { no_echo: true, ..asked_of(&flow, vec![rates(200 * MBIT, 0)]) });
     net.run_ms(100);
     let said = net.said_of(0);
     assert!(
-        matches!(said[..], [Upcall::Refused { available, kept }]
+        matches!(said[..], [BoomerangUpcall::Refused { available, kept }]
             if (1..200 * MBIT).contains(&available.forward) && kept.is_zero()),
         "{said:?}"
     );
@@ -66,7 +70,7 @@ pub fn a_branch_that_leaves_times_out() {
     let mut net = tree();
     net.reserve(0, to_group());
     net.run_ms(100);
-    net.set_tree(1, GROUP, Tree { iif: Some(IfIndex(1)), oifs: [IfIndex(3)].into_iter().collect() });
+    net.set_tree(1, GROUP, MulticastTree { iif: Some(IfIndex(1)), oifs: [IfIndex(3)].into_iter().collect() });
     net.run_ms(15_000);
     assert_eq!((net.held(1, 2), net.held(1, 3)), (0, 2_000_000));
 }
@@ -75,8 +79,8 @@ pub fn a_branch_that_leaves_times_out() {
 pub fn what_breaks_the_rules_for_groups_ends() {
     let flow = FlowKey { dst: GROUP, ..flow(0, 2, 5_004) };
     let asked = to_group();
-    let message = Request {
-        leg: Leg::Request,
+    let message = BoomerangRequest {
+        leg: TravelDirection::Request,
         id: 1,
         sequence: 1,
         transaction: 1,
@@ -92,10 +96,22 @@ pub fn what_breaks_the_rules_for_groups_ends() {
     let no_echo = wire::boomerang::flag::NO_ECHO;
     let both = [rates(MBIT, MBIT)];
     let cases = [
-        (message.clone(), address(0), GROUP, 1, Why::NoEcho),
-        (Request { flags: no_echo, rates: &both, ..message.clone() }, address(0), GROUP, 1, Why::GroupReverse),
-        (Request { flags: no_echo, ..message.clone() }, address(0), GROUP, 2, Why::WrongWay),
-        (Request { flags: no_echo, leg: Leg::Reply, ..message.clone() }, address(2), address(0), 2, Why::NoEcho),
+        (message.clone(), address(0), GROUP, 1, FailureReason::NoEcho),
+        (
+            BoomerangRequest { flags: no_echo, rates: &both, ..message.clone() },
+            address(0),
+            GROUP,
+            1,
+            FailureReason::GroupReverse,
+        ),
+        (BoomerangRequest { flags: no_echo, ..message.clone() }, address(0), GROUP, 2, FailureReason::WrongWay),
+        (
+            BoomerangRequest { flags: no_echo, leg: TravelDirection::Reply, ..message.clone() },
+            address(2),
+            address(0),
+            2,
+            FailureReason::NoEcho,
+        ),
     ];
     for (message, src, dst, iif, why) in cases {
         let mut net = tree();

@@ -1,9 +1,9 @@
 //! KEY: a suspicious node locks what it reserves until the initiating node has shown that it hears the replies.
 
 use crate::net::*;
-use boomerang::{Config, Event, Upcall};
+use boomerang::{BoomerangUpcall, Config, Event};
 use std::net::IpAddr;
-use wire::boomerang::{Family, Leg, Rates, Request, Selector};
+use wire::boomerang::{BoomerangRequest, Family, Rates, Selector, TravelDirection};
 use wire::ip::Header;
 
 fn suspicious() -> Config {
@@ -21,7 +21,7 @@ pub fn a_locked_reservation_takes_two_loops() {
     assert_eq!(net.said_of(0), []);
     net.run_ms(8);
     assert!([1, 3].iter().all(|n| net.halves(*n).iter().all(|half| !half.locked)));
-    assert!(matches!(net.said_of(0)[..], [Upcall::Reserved { .. }]));
+    assert!(matches!(net.said_of(0)[..], [BoomerangUpcall::Reserved { .. }]));
     net.run_ms(30_000);
     assert_eq!((net.held(1, 2), net.held(3, 1)), (3_000_000, 1_000_000));
 }
@@ -30,8 +30,8 @@ pub fn a_locked_reservation_takes_two_loops() {
 #[test]
 pub fn a_spoofed_request_holds_capacity_for_a_moment_only() {
     let mut net = Net::line_with("hah", &suspicious());
-    let message = Request {
-        leg: Leg::Request,
+    let message = BoomerangRequest {
+        leg: TravelDirection::Request,
         id: 1,
         sequence: 1,
         transaction: 9,
@@ -57,7 +57,7 @@ pub fn a_spoofed_request_holds_capacity_for_a_moment_only() {
     assert_eq!(net.held(1, 2), 0);
     assert!(net.events.iter().any(|(_, event)| matches!(event, Event::Locked { .. })));
     // Guessing keys does not help: not even all ones.
-    Request { key: u64::MAX - 4, ..message }.write(&header, &mut packet).unwrap();
+    BoomerangRequest { key: u64::MAX - 4, ..message }.write(&header, &mut packet).unwrap();
     packet.drain(..92);
     net.put(0, 2, &packet);
     net.run_ms(10);

@@ -1,36 +1,42 @@
 //! The net of the stories: machines on wires, packets as bytes, time in steps of a millisecond a wire.
 
-use boomerang::{AppId, Asked, Call, Event, HalfView, Output as Said, Upcall, Why};
+use boomerang::{
+    AppId, ApplicationCall, BoomerangUpcall, Event, FailureReason, HalfView, Output as Said, SessionRequest,
+};
 use node::io::{Event as NodeEvent, Input, InterfaceState, Output, PlanId, Reservable};
 use node::{Config, Node};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::IpAddr;
-use terms::ports::{Route, Tree, Way};
+use terms::ports::{MulticastTree, Route, RouteDecision};
 use terms::{Fault, FlowKey, IfIndex, Rate, Span, Time};
 use traffic::plan::LinkSpec;
-use wire::boomerang::{Probe, Rates, Selector, answered, forwarded};
+use wire::boomerang::{ProbePacket, Rates, Selector, answered, forwarded};
 
 /// What a machine knows of ways.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     own: Vec<IpAddr>,
     ways: BTreeMap<IpAddr, u32>,
-    trees: BTreeMap<IpAddr, Tree>,
+    trees: BTreeMap<IpAddr, MulticastTree>,
 }
 
 impl Route for Table {
-    fn route(&mut self, dst: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
+    fn route(&mut self, dst: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
         if self.own.contains(&dst) {
-            return Way::Local;
+            return RouteDecision::Local;
         }
         if dst.is_multicast() {
-            return self.trees.get(&dst).map_or(Way::None, |tree| Way::Tree(*tree));
+            return self.trees.get(&dst).map_or(RouteDecision::None, |tree| RouteDecision::Tree(*tree));
         }
         let source = self.own.iter().find(|own| own.is_ipv4() == dst.is_ipv4());
         let way = self.ways.get(&dst).zip(source);
-        way.map_or(Way::None, |(oif, source)| Way::Out { oif: IfIndex(*oif), gateway: None, source: *source })
+        way.map_or(RouteDecision::None, |(oif, source)| RouteDecision::Out {
+            oif: IfIndex(*oif),
+            gateway: None,
+            source: *source,
+        })
     }
 }
 
@@ -64,8 +70,8 @@ pub struct Net {
     coming: BinaryHeap<Reverse<Coming>>,
     count: u64,
     pub events: Vec<(usize, Event)>,
-    pub upcalls: Vec<(usize, Upcall)>,
-    pub dropped: Vec<(usize, Why)>,
+    pub upcalls: Vec<(usize, BoomerangUpcall)>,
+    pub dropped: Vec<(usize, FailureReason)>,
     /// Packets that plain hosts heard.
     pub heard: Vec<(usize, Vec<u8>)>,
     /// Every packet on every wire.
@@ -194,7 +200,7 @@ impl Net {
         self.tell_table(from);
     }
 
-    pub fn set_tree(&mut self, n: usize, group: IpAddr, tree: Tree) {
+    pub fn set_tree(&mut self, n: usize, group: IpAddr, tree: MulticastTree) {
         self.machines[n].table.trees.insert(group, tree);
         self.tell_table(n);
     }
@@ -297,7 +303,7 @@ impl Net {
 
     /// A packet starts at a plain host.
     pub fn start(&mut self, n: usize, packet: &[u8]) {
-        let probe = Probe::parse(packet).unwrap();
+        let probe = ProbePacket::parse(packet).unwrap();
         let oif = self.machines[n].table.ways[&probe.dst];
         self.put(n, oif, packet);
     }
@@ -326,7 +332,7 @@ impl Net {
         self.heard.push((n, packet.clone()));
         let Kind::Plain { pings: true } = self.machines[n].kind else { return };
         if !dst.is_multicast() && answered(&mut packet) {
-            let dst = Probe::parse(&packet).unwrap().dst;
+            let dst = ProbePacket::parse(&packet).unwrap().dst;
             if let Some(oif) = self.machines[n].table.ways.get(&dst).copied() {
                 self.put(n, oif, &packet);
             }
@@ -363,12 +369,12 @@ impl Net {
         self.run(Span::from_millis(millis));
     }
 
-    pub fn reserve(&mut self, n: usize, asked: Asked) {
-        self.tell(n, Input::Boomerang(Call::Reserve { app: AppId(1), asked }));
+    pub fn reserve(&mut self, n: usize, asked: SessionRequest) {
+        self.tell(n, Input::Boomerang(ApplicationCall::Reserve { app: AppId(1), asked }));
     }
 
     pub fn release(&mut self, n: usize) {
-        self.tell(n, Input::Boomerang(Call::Release { app: AppId(1) }));
+        self.tell(n, Input::Boomerang(ApplicationCall::Release { app: AppId(1) }));
     }
 
     pub fn halves(&self, n: usize) -> Vec<HalfView> {
@@ -384,7 +390,7 @@ impl Net {
         there.iter().map(|half| half.rate.as_bps()).sum()
     }
 
-    pub fn said_of(&self, n: usize) -> Vec<Upcall> {
+    pub fn said_of(&self, n: usize) -> Vec<BoomerangUpcall> {
         self.upcalls.iter().filter(|(m, _)| *m == n).map(|(_, upcall)| *upcall).collect()
     }
 }
@@ -410,13 +416,13 @@ pub fn rates(forward: u32, reverse: u32) -> Rates {
 }
 
 /// From the first machine to `far_end`: so many Mbit/s each way, refreshed every 3 s.
-pub fn ask(far_end: usize, forward: u32, reverse: u32) -> Asked {
+pub fn ask(far_end: usize, forward: u32, reverse: u32) -> SessionRequest {
     asked_of(&flow(0, far_end, 5_004), vec![rates(forward * MBIT, reverse * MBIT)])
 }
 
-pub fn asked_of(flow: &FlowKey, rates: Vec<Rates>) -> Asked {
+pub fn asked_of(flow: &FlowKey, rates: Vec<Rates>) -> SessionRequest {
     let family = wire::boomerang::Family::of(flow.dst);
-    Asked {
+    SessionRequest {
         far_end: flow.dst,
         source: None,
         classifier: Selector::of(flow),

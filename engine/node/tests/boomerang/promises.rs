@@ -1,12 +1,12 @@
 //! What the protocol promises when nothing is wrong, and when there is not enough.
 
 use crate::net::*;
-use boomerang::{Event, Upcall};
+use boomerang::{BoomerangUpcall, Event};
 use terms::{FlowKey, Rate};
-use wire::boomerang::{Probe, Rates, Selector};
+use wire::boomerang::{ProbePacket, Rates, Selector};
 
-fn granted(forward: u32, reverse: u32) -> Upcall {
-    Upcall::Reserved { rates: rates(forward * MBIT, reverse * MBIT), refresh: 3, hops: Some((2, 2)) }
+fn granted(forward: u32, reverse: u32) -> BoomerangUpcall {
+    BoomerangUpcall::Reserved { rates: rates(forward * MBIT, reverse * MBIT), refresh: 3, hops: Some((2, 2)) }
 }
 
 #[test]
@@ -64,7 +64,10 @@ pub fn three_refreshes_in_a_row_may_be_lost() {
     net.run_ms(60_000);
     assert_eq!((net.held(1, 2), net.held(1, 1)), (3_000_000, 1_000_000));
     assert!(!net.events.iter().any(|(_, event)| matches!(event, Event::Expired { .. })));
-    assert!(net.said_of(0).contains(&Upcall::Silent { messages: 3, over: false }), "and the application hears of it");
+    assert!(
+        net.said_of(0).contains(&BoomerangUpcall::Silent { messages: 3, over: false }),
+        "and the application hears of it"
+    );
 }
 
 #[test]
@@ -77,7 +80,7 @@ pub fn rate_zero_releases_in_one_round_trip() {
     for n in [0, 1, 3] {
         assert!(net.halves(n).is_empty(), "machine {n}");
     }
-    assert_eq!(net.said_of(0).last(), Some(&Upcall::Released));
+    assert_eq!(net.said_of(0).last(), Some(&BoomerangUpcall::Released));
     assert!(net.node(0).boomerang().sessions().next().is_none());
 }
 
@@ -102,7 +105,7 @@ pub fn a_refusal_says_what_there_is_and_leaves_nothing_behind() {
     let before = net.sent;
     net.reserve(0, ask(4, 3, 1));
     net.run_ms(8);
-    let Some(Upcall::Refused { available, kept }) = net.said_of(0).last().copied() else { panic!("refused") };
+    let Some(BoomerangUpcall::Refused { available, kept }) = net.said_of(0).last().copied() else { panic!("refused") };
     // 9 Mbit/s less 6, both with 14 bytes on packets of 128.
     let left = (9_000_000 - 6_000_000u64 * 142 / 128) * 128 / 142;
     assert!(u64::from(available.forward).abs_diff(left) < 3, "{available:?} and {left}");
@@ -116,7 +119,7 @@ pub fn a_refusal_says_what_there_is_and_leaves_nothing_behind() {
     // What is said to be free is free.
     net.reserve(0, asked_of(&flow(0, 4, 5_004), vec![rates(available.forward, MBIT)]));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { .. })), "{:?}", net.said_of(0));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { .. })), "{:?}", net.said_of(0));
 }
 
 #[test]
@@ -128,7 +131,7 @@ pub fn a_raise_that_is_refused_leaves_what_was_there_everywhere() {
     net.reserve(0, ask(4, 6, 1));
     net.run_ms(8);
     let kept = rates(3 * MBIT, MBIT);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Refused { kept: k, .. }) if *k == kept));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Refused { kept: k, .. }) if *k == kept));
     net.run_ms(100);
     for n in [0, 1, 2, 3] {
         assert_eq!(net.held(n, 2), 3_000_000, "machine {n}");
@@ -141,10 +144,12 @@ pub fn a_raise_that_is_refused_leaves_what_was_there_everywhere() {
 pub fn who_would_take_less_gets_what_there_is() {
     let mut net = Net::line("aaaah");
     net.load(2, 2, 6);
-    let asked = boomerang::Asked { at_least: rates(MBIT, MBIT), ..ask(4, 3, 1) };
+    let asked = boomerang::SessionRequest { at_least: rates(MBIT, MBIT), ..ask(4, 3, 1) };
     net.reserve(0, asked);
     net.run_ms(100);
-    let Some(Upcall::Reserved { rates: got, .. }) = net.said_of(0).last().copied() else { panic!("{:?}", net.upcalls) };
+    let Some(BoomerangUpcall::Reserved { rates: got, .. }) = net.said_of(0).last().copied() else {
+        panic!("{:?}", net.upcalls)
+    };
     assert!(got.forward > 2 * MBIT && got.forward < 3 * MBIT && got.reverse == MBIT);
     for n in [0, 1, 3] {
         assert_eq!(net.held(n, 2), u64::from(got.forward), "machine {n}");
@@ -159,7 +164,7 @@ pub fn a_vector_comes_back_with_the_first_pair_that_fits_everywhere() {
     let vector = vec![rates(5 * MBIT, MBIT), rates(3 * MBIT, MBIT), rates(2 * MBIT, MBIT), rates(MBIT, 0)];
     net.reserve(0, asked_of(&flow(0, 4, 5_004), vector));
     net.run_ms(8);
-    assert!(net.said_of(0).contains(&Upcall::Reserved {
+    assert!(net.said_of(0).contains(&BoomerangUpcall::Reserved {
         rates: rates(2 * MBIT, MBIT),
         refresh: 3,
         hops: Some((3, 3))
@@ -176,7 +181,7 @@ pub fn a_vector_of_which_nothing_fits_is_refused() {
     net.load(1, 2, 7);
     net.reserve(0, asked_of(&flow(0, 3, 5_004), vec![rates(5 * MBIT, MBIT), rates(3 * MBIT, MBIT)]));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Refused { .. })));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Refused { .. })));
     assert_eq!((net.held(0, 2), net.held(1, 1)), (0, 0));
 }
 
@@ -187,7 +192,7 @@ pub fn a_shorter_refresh_interval_is_adopted() {
     let mut net = Net::line_with("aah", &short);
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { refresh: 2, .. })));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { refresh: 2, .. })));
     net.meddle((0, 2), |_| vec![]);
     net.run_ms(7_200);
     assert_eq!(net.held(1, 2), 0, "3.5 times 2 s");
@@ -199,7 +204,7 @@ pub fn a_session_under_a_mask_is_one_block_for_all_its_flows() {
     // All packets between the two machines, whatever their ports.
     let exact = Selector::exact(wire::boomerang::Family::V4);
     let mask = Selector { src_port: 0, dst_port: 0, ..exact };
-    let asked = boomerang::Asked { mask, ..ask(2, 3, 1) };
+    let asked = boomerang::SessionRequest { mask, ..ask(2, 3, 1) };
     net.reserve(0, asked.clone());
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.held(1, 1)), (3_000_000, 1_000_000));
@@ -207,14 +212,17 @@ pub fn a_session_under_a_mask_is_one_block_for_all_its_flows() {
     assert_eq!((half.flow.src_port, half.flow.dst_port), (0, 0));
     // Another classifier under the same mask is the same session.
     let other = Selector { src_port: 77, dst_port: 78, ..asked.classifier };
-    net.reserve(0, boomerang::Asked { classifier: other, rates: vec![rates(2 * MBIT, MBIT)], ..asked.clone() });
+    net.reserve(
+        0,
+        boomerang::SessionRequest { classifier: other, rates: vec![rates(2 * MBIT, MBIT)], ..asked.clone() },
+    );
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.halves(1).len()), (2_000_000, 2));
     net.release(0);
     net.run_ms(100);
     // Any sender to a port: forward alone, because no plane tells "from a port to anybody".
     let any = Selector { src: "0.0.0.0".parse().unwrap(), src_port: 0, ..exact };
-    net.reserve(0, boomerang::Asked { mask: any, rates: vec![rates(MBIT, 0)], ..asked });
+    net.reserve(0, boomerang::SessionRequest { mask: any, rates: vec![rates(MBIT, 0)], ..asked });
     net.run_ms(100);
     assert_eq!(net.held(1, 2), 1_000_000);
     assert!(net.halves(1)[0].flow.is_of_any_sender());
@@ -230,7 +238,7 @@ pub fn ipv6_is_the_same_in_icmpv6() {
     assert_eq!((net.held(1, 2), net.held(3, 1)), (3_000_000, 1_000_000));
     let (_, packet) = net.heard.last().unwrap();
     assert_eq!(
-        (packet.len(), Probe::parse(packet).unwrap().far_end()),
+        (packet.len(), ProbePacket::parse(packet).unwrap().far_end()),
         (168, address6(4)),
         "160, and eight of the count"
     );
@@ -245,7 +253,7 @@ pub fn an_aware_far_end_reserves_on_its_own_link_and_answers() {
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(4);
     assert_eq!((net.held(2, 1), net.held(1, 1)), (1_000_000, 1_000_000));
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { hops: Some((1, 1)), .. })));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { hops: Some((1, 1)), .. })));
 }
 
 /// The plane cannot install what was admitted: the reply of that very message says so.
@@ -255,7 +263,7 @@ pub fn what_the_plane_cannot_install_is_refused_with_the_reply() {
     net.machines[1].failing_plans = true;
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Refused { .. })), "{:?}", net.upcalls);
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Refused { .. })), "{:?}", net.upcalls);
     assert_eq!((net.held(1, 2), net.held(1, 1)), (0, 0));
 }
 
@@ -267,10 +275,10 @@ pub fn rsvp_and_boomerang_share_one_ledger() {
     let slot = node.ledger_mut(terms::IfIndex(2)).unwrap().open(now, Rate::from_mbps(8)).unwrap();
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Refused { .. })));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Refused { .. })));
     let Kind::Aware(node) = &mut net.machines[1].kind else { unreachable!() };
     node.ledger_mut(terms::IfIndex(2)).unwrap().release(now, slot).unwrap();
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { .. })));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { .. })));
 }

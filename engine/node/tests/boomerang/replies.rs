@@ -3,7 +3,7 @@
 use crate::authentic::keyed;
 use crate::faults::round_about;
 use crate::net::*;
-use boomerang::{Asked, Config, Replies, Upcall};
+use boomerang::{BoomerangUpcall, Config, Replies, SessionRequest};
 
 #[test]
 pub fn any_reply_makes_state_where_that_is_said() {
@@ -11,7 +11,7 @@ pub fn any_reply_makes_state_where_that_is_said() {
     net.reserve(0, ask(2, 3, 1));
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.held(3, 1)), (3_000_000, 1_000_000));
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { hops: Some((1, 1)), .. })));
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { hops: Some((1, 1)), .. })));
     net.release(0);
     net.run_ms(100);
     assert!(net.halves(1).is_empty() && net.halves(3).is_empty(), "released on both ways");
@@ -25,7 +25,7 @@ pub fn only_proven_replies_make_state_where_that_is_said() {
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.held(3, 1)), (3_000_000, 0), "nothing is proven");
     let mut net = round_about(&config);
-    net.reserve(0, Asked { auth: Some(7), ..ask(2, 3, 1) });
+    net.reserve(0, SessionRequest { auth: Some(7), ..ask(2, 3, 1) });
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.held(3, 1)), (3_000_000, 1_000_000));
 }

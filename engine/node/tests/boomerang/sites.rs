@@ -1,7 +1,7 @@
 //! Masks that are prefixes: all that goes between two sites is one session.
 
 use crate::net::{MBIT, Net, address, address6, ask, asked_of, flow, rates};
-use boomerang::{Asked, Upcall};
+use boomerang::{BoomerangUpcall, SessionRequest};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::{FlowKey, Wild};
 use wire::boomerang::{Family, Selector};
@@ -15,10 +15,10 @@ fn first(address: IpAddr, length: u32) -> IpAddr {
 }
 
 /// All packets between the networks of both ends, of whatever protocol and ports.
-fn sites(like: &Asked, length: u32) -> Asked {
+fn sites(like: &SessionRequest, length: u32) -> SessionRequest {
     let all = Selector::exact(Family::of(like.far_end));
     let (src, dst) = (first(all.src, length), first(all.dst, length));
-    Asked { mask: Selector { src, dst, src_port: 0, dst_port: 0, protocol: 0, ..all }, ..like.clone() }
+    SessionRequest { mask: Selector { src, dst, src_port: 0, dst_port: 0, protocol: 0, ..all }, ..like.clone() }
 }
 
 fn between(src: IpAddr, dst: IpAddr, length: u32, wild: u8) -> FlowKey {
@@ -27,7 +27,7 @@ fn between(src: IpAddr, dst: IpAddr, length: u32, wild: u8) -> FlowKey {
 }
 
 fn refused(net: &Net) -> bool {
-    matches!(net.said_of(0).last(), Some(Upcall::Refused { .. }))
+    matches!(net.said_of(0).last(), Some(BoomerangUpcall::Refused { .. }))
 }
 
 #[test]
@@ -36,7 +36,7 @@ pub fn two_sites_are_one_session_each_way() {
     let asked = sites(&ask(4, 3, 1), 24);
     net.reserve(0, asked.clone());
     net.run_ms(100);
-    assert!(matches!(net.said_of(0).last(), Some(Upcall::Reserved { .. })), "{:?}", net.upcalls);
+    assert!(matches!(net.said_of(0).last(), Some(BoomerangUpcall::Reserved { .. })), "{:?}", net.upcalls);
     assert_eq!((net.held(1, 2), net.held(3, 1), net.held(1, 1)), (3_000_000, 1_000_000, 1_000_000));
     // Ledger and plane have the prefixes, each direction its own.
     let mut flows: Vec<FlowKey> = net.node(1).reservations().map(|view| view.flow).collect();
@@ -49,7 +49,7 @@ pub fn two_sites_are_one_session_each_way() {
         six => six,
     };
     let other = Selector { src: host(address(0), 77), dst: host(address(4), 78), ..asked.classifier };
-    net.reserve(0, Asked { classifier: other, rates: vec![rates(2 * MBIT, MBIT)], ..asked });
+    net.reserve(0, SessionRequest { classifier: other, rates: vec![rates(2 * MBIT, MBIT)], ..asked });
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.halves(1).len()), (2_000_000, 2));
     net.run_ms(20_000);
@@ -77,10 +77,13 @@ pub fn a_session_within_two_sites_is_its_own() {
     net.reserve(0, sites(&ask(2, 3, 1), 24));
     net.run_ms(100);
     let inside = asked_of(&flow(0, 2, 6_000), vec![rates(2 * MBIT, 0)]);
-    net.tell(0, node::io::Input::Boomerang(boomerang::Call::Reserve { app: boomerang::AppId(77), asked: inside }));
+    net.tell(
+        0,
+        node::io::Input::Boomerang(boomerang::ApplicationCall::Reserve { app: boomerang::AppId(77), asked: inside }),
+    );
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.halves(1).len()), (5_000_000, 3));
-    net.tell(0, node::io::Input::Boomerang(boomerang::Call::Release { app: boomerang::AppId(77) }));
+    net.tell(0, node::io::Input::Boomerang(boomerang::ApplicationCall::Release { app: boomerang::AppId(77) }));
     net.run_ms(100);
     assert_eq!((net.held(1, 2), net.held(1, 1)), (3_000_000, 1_000_000));
 }
@@ -100,7 +103,7 @@ pub fn a_mask_that_no_plane_can_look_up_is_refused() {
     ];
     for mask in masks {
         assert!(!boomerang::is_told_apart(&mask), "{mask:?}");
-        net.reserve(0, Asked { mask, ..good.clone() });
+        net.reserve(0, SessionRequest { mask, ..good.clone() });
         net.run_ms(100);
         assert!(refused(&net), "{mask:?}: {:?}", net.upcalls);
         assert!([0, 1].iter().all(|n| net.halves(*n).is_empty()), "{mask:?}");
@@ -108,7 +111,7 @@ pub fn a_mask_that_no_plane_can_look_up_is_refused() {
     // A port that is asked for by a number of zero would be any port to a plane.
     let ports = Selector { dst_port: u16::MAX, ..good.mask };
     let classifier = Selector { dst_port: 0, ..good.classifier };
-    net.reserve(0, Asked { mask: ports, classifier, ..good.clone() });
+    net.reserve(0, SessionRequest { mask: ports, classifier, ..good.clone() });
     net.run_ms(100);
     assert!(refused(&net) && net.halves(1).is_empty());
     net.reserve(0, good);
@@ -121,20 +124,20 @@ pub fn a_mask_that_no_plane_can_look_up_is_refused() {
 pub fn an_interface_knows_few_lengths() {
     let mut net = Net::line("aah");
     let app = |n: u32| boomerang::AppId(u64::from(n));
-    let asked = |n: u32| Asked { rates: vec![rates(100_000, 0)], ..sites(&ask(2, 1, 0), 20 + n) };
+    let asked = |n: u32| SessionRequest { rates: vec![rates(100_000, 0)], ..sites(&ask(2, 1, 0), 20 + n) };
     let call = |net: &mut Net, call| {
         net.tell(0, node::io::Input::Boomerang(call));
         net.run_ms(100);
     };
     let most = traffic::shapes::MOST_SHAPES as u32;
     for n in 0..most {
-        call(&mut net, boomerang::Call::Reserve { app: app(n), asked: asked(n) });
+        call(&mut net, boomerang::ApplicationCall::Reserve { app: app(n), asked: asked(n) });
     }
     assert_eq!(net.held(1, 2), 100_000 * u64::from(most));
-    call(&mut net, boomerang::Call::Reserve { app: app(most), asked: asked(most) });
+    call(&mut net, boomerang::ApplicationCall::Reserve { app: app(most), asked: asked(most) });
     assert!(refused(&net), "{:?}", net.upcalls);
     assert_eq!((net.held(1, 2), net.halves(1).len()), (100_000 * u64::from(most), most as usize));
-    call(&mut net, boomerang::Call::Release { app: app(3) });
-    call(&mut net, boomerang::Call::Reserve { app: app(most), asked: asked(most) });
+    call(&mut net, boomerang::ApplicationCall::Release { app: app(3) });
+    call(&mut net, boomerang::ApplicationCall::Reserve { app: app(most), asked: asked(most) });
     assert_eq!(net.held(1, 2), 100_000 * u64::from(most));
 }

@@ -2,7 +2,7 @@
 
 use node::classes::guaranteed;
 use node::io::{InterfaceState, PlanId, Reservable};
-use node::tc::{Said, Tc};
+use node::tc::{ControlOutput, Tc};
 use std::collections::VecDeque;
 use terms::ports::{Preemption, RHandle, TcRequest};
 use terms::{Bytes, Fault, FilterSpec, FlowSpec, IfIndex, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec};
@@ -84,14 +84,14 @@ impl World {
         let mut count = 0;
         while let Some(said) = tc.poll() {
             match said {
-                Said::Plan(id, ops) => {
+                ControlOutput::Plan(id, ops) => {
                     assert!(!ops.is_empty(), "an empty batch");
                     count += ops.len();
                     self.under_way.push_back((id, ops));
                 }
-                Said::Event(event) => self.events.push(event),
-                Said::Installed(handle, result) => self.installed.push((handle, result)),
-                Said::Displaced(handle, by) => self.displaced.push((handle, by)),
+                ControlOutput::Event(event) => self.events.push(event),
+                ControlOutput::Installed(handle, result) => self.installed.push((handle, result)),
+                ControlOutput::Displaced(handle, by) => self.displaced.push((handle, by)),
             }
         }
         count

@@ -5,7 +5,7 @@ use crate::io::{Config, Input, Interface, Output};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use proptest::prelude::*;
-use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
+use terms::ports::{RHandle, Route, RouteDecision, TcRequest, TrafficControl};
 use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, Refused, SenderTemplate, Session, Span, Style, Time, Tspec};
 use wire::{Builder, MessageType, RsvpHop};
 
@@ -17,9 +17,9 @@ struct World {
 }
 
 impl Route for World {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
         let source = [10, 0, self.oif as u8, 1].into();
-        Way::Out { oif: IfIndex(self.oif), gateway: None, source }
+        RouteDecision::Out { oif: IfIndex(self.oif), gateway: None, source }
     }
 }
 

@@ -18,7 +18,7 @@ use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{FilterSpec, IfIndex, Session, Span, Time};
 use wire::{Message, MessageType, Outline};
 
@@ -166,7 +166,7 @@ impl Again {
     }
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Somebody has dropped what we sent, and hears it again soon. Whether it is to be answered.
     pub(super) fn asked(&mut self, now: Time, from: &Arrival, cookie: &[u8]) -> bool {
         let answer = self.security.again.asked(now, from, cookie);

@@ -8,7 +8,7 @@ use crate::io::{Event, NeighbourNews};
 use crate::receive::Arrival;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Time};
 use wire::{Message, MessageType, Outline};
 
@@ -34,7 +34,7 @@ const OURS: &str = "our own address as the hop: a loop";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Proof(u64);
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Authenticates a message before it waits: what is not signed by a key of its sender never does. `Ok(None)`: its
     /// interface asks for nothing.
     pub(crate) fn authentic(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Result<Option<Proof>, &'static str> {
@@ -184,16 +184,16 @@ impl<P: Probe> Rsvp<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::integrity::{Algorithm, Auth, Key, KeyTable};
+    use crate::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
     use crate::io::Config;
     use terms::Span;
 
     #[test]
     fn senders_that_are_silent_make_room_where_all_are_challenged() {
         for handshake in [true, false] {
-            let mut table = KeyTable::new(alloc::vec![Key::new(7, Algorithm::HmacSha256, b"key")]).unwrap();
+            let mut table = KeyTable::new(alloc::vec![IntegrityKey::new(7, Algorithm::HmacSha256, b"key")]).unwrap();
             table.handshake = handshake;
-            let mut engine = Rsvp::new(Config { auth: Auth::Keys(table), ..Config::default() }, 1);
+            let mut engine = Rsvp::new(Config { auth: AuthMode::Keys(table), ..Config::default() }, 1);
             let at = |n: u32| (IfIndex(1), IpAddr::from(n.to_be_bytes()), 7);
             engine.now = Time::from_nanos(1);
             assert!((0..MOST_SENDERS as u32).all(|n| engine.admit_sender(at(n), 1)));

@@ -11,7 +11,7 @@ use crate::io::{Datagram, Event, NeighbourNews};
 use crate::path_err::HOP_TTL;
 use crate::receive::Arrival;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Span, Time};
 use wire::{Builder, Challenge, Message, MessageType};
 
@@ -30,7 +30,7 @@ pub(super) enum Asked {
     Known(Time),
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Asks a sender to sign a cookie. The challenge itself is not signed.
     pub(super) fn send_challenge(&mut self, from: &Arrival, sender: IpAddr, key_id: u64, asked: Asked) {
         let Some(src) = self.address_on(from.iif, sender) else { return };

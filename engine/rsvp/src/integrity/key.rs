@@ -7,7 +7,7 @@ use terms::{IfIndex, Span, Time};
 
 /// What an interface asks of messages.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Auth {
+pub enum AuthMode {
     /// Nothing: messages are neither signed nor checked.
     #[default]
     None,
@@ -30,7 +30,7 @@ pub enum Algorithm {
 ///
 /// A key that several share lets each of them speak for any other (RFC 6411): one key for each neighbour is better.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct IntegrityKey {
     /// Key Identifier, 48 bits.
     pub id: u64,
     /// How it signs.
@@ -48,7 +48,7 @@ pub struct Key {
 /// The keys of an interface, and how strict it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyTable {
-    keys: Vec<Key>,
+    keys: Vec<IntegrityKey>,
     /// How many sequence numbers below the highest one are still taken, each once (RFC 2747 section 4.2): 1 to 64; with
     /// 1 messages must come in order.
     pub window: u32,
@@ -84,7 +84,7 @@ pub enum BadKeys {
     Lifetime(u64),
 }
 
-impl core::fmt::Debug for Key {
+impl core::fmt::Debug for IntegrityKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let mut s = f.debug_struct("Key");
         s.field("id", &self.id).field("algorithm", &self.algorithm).field("peer", &self.peer);
@@ -108,10 +108,10 @@ impl core::fmt::Display for BadKeys {
 
 impl core::error::Error for BadKeys {}
 
-impl Key {
+impl IntegrityKey {
     /// A key for all neighbours, without an end.
-    pub fn new(id: u64, algorithm: Algorithm, secret: &[u8]) -> Key {
-        Key { id, algorithm, secret: secret.to_vec(), peer: None, from: Time::ZERO, until: Time::FOREVER }
+    pub fn new(id: u64, algorithm: Algorithm, secret: &[u8]) -> IntegrityKey {
+        IntegrityKey { id, algorithm, secret: secret.to_vec(), peer: None, from: Time::ZERO, until: Time::FOREVER }
     }
 
     fn is_for(&self, peer: IpAddr) -> bool {
@@ -123,12 +123,12 @@ impl Key {
     }
 }
 
-impl Auth {
+impl AuthMode {
     /// The same by a clock that calendar time is ahead of by so many nanoseconds: lifetimes of keys are calendar time, and what
     /// the engine is told is the node's own.
     #[must_use]
-    pub fn by_clock(&self, ahead_ns: i64) -> Auth {
-        let Auth::Keys(table) = self else { return self.clone() };
+    pub fn by_clock(&self, ahead_ns: i64) -> AuthMode {
+        let AuthMode::Keys(table) = self else { return self.clone() };
         let mut table = table.clone();
         for key in &mut table.keys {
             let moved = |at: Time| match at {
@@ -137,7 +137,7 @@ impl Auth {
             };
             (key.from, key.until) = (moved(key.from), moved(key.until));
         }
-        Auth::Keys(table)
+        AuthMode::Keys(table)
     }
 }
 
@@ -146,7 +146,7 @@ impl KeyTable {
     ///
     /// # Errors
     /// [`BadKeys`].
-    pub fn new(keys: Vec<Key>) -> Result<KeyTable, BadKeys> {
+    pub fn new(keys: Vec<IntegrityKey>) -> Result<KeyTable, BadKeys> {
         if keys.is_empty() {
             return Err(BadKeys::None);
         }
@@ -154,7 +154,8 @@ impl KeyTable {
             return Err(BadKeys::TooMany);
         }
         for (i, key) in keys.iter().enumerate() {
-            let meets = |o: &Key| o.id == key.id && (o.peer.is_none() || key.peer.is_none() || o.peer == key.peer);
+            let meets =
+                |o: &IntegrityKey| o.id == key.id && (o.peer.is_none() || key.peer.is_none() || o.peer == key.peer);
             match key {
                 k if k.id > MOST_KEY_ID => return Err(BadKeys::Id(k.id)),
                 k if k.secret.is_empty() => return Err(BadKeys::Empty(k.id)),
@@ -168,7 +169,7 @@ impl KeyTable {
     }
 
     /// The keys.
-    pub fn keys(&self) -> &[Key] {
+    pub fn keys(&self) -> &[IntegrityKey] {
         &self.keys
     }
 }
@@ -182,7 +183,7 @@ pub(super) struct Shield {
 /// A key and its digest.
 #[derive(Clone, Copy)]
 pub(super) struct Ready<'a> {
-    pub key: &'a Key,
+    pub key: &'a IntegrityKey,
     pub mac: &'a Mac,
     /// Whether its lifetime is over and only the lack of another keeps it in use (RFC 2747 section 5.3).
     pub overdue: bool,
@@ -248,11 +249,11 @@ pub(super) struct Shields {
 }
 
 impl Shields {
-    pub fn new(auth: &Auth) -> Shields {
+    pub fn new(auth: &AuthMode) -> Shields {
         Shields { everywhere: shield(auth), own: Default::default() }
     }
 
-    pub fn set(&mut self, interface: IfIndex, auth: &Auth) {
+    pub fn set(&mut self, interface: IfIndex, auth: &AuthMode) {
         self.own.insert(interface, shield(auth));
     }
 
@@ -267,10 +268,10 @@ impl Shields {
     }
 }
 
-fn shield(auth: &Auth) -> Option<Shield> {
+fn shield(auth: &AuthMode) -> Option<Shield> {
     match auth {
-        Auth::None => None,
-        Auth::Keys(table) => Some(Shield::new(table.clone())),
+        AuthMode::None => None,
+        AuthMode::Keys(table) => Some(Shield::new(table.clone())),
     }
 }
 
@@ -284,13 +285,13 @@ mod tests {
     fn keys_are_dated_by_the_calendar() {
         const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
         let lifetime = |from: u64, until: u64| {
-            let mut key = Key::new(1, Algorithm::HmacSha256, b"a secret of the link");
+            let mut key = IntegrityKey::new(1, Algorithm::HmacSha256, b"a secret of the link");
             (key.from, key.until) = (Time::from_nanos(from * YEAR), Time::from_nanos(until * YEAR));
-            Auth::Keys(KeyTable::new(vec![key]).unwrap())
+            AuthMode::Keys(KeyTable::new(vec![key]).unwrap())
         };
-        let good = |auth: &Auth, now: Time| match auth {
-            Auth::Keys(table) => table.keys[0].is_valid(now, Span::ZERO),
-            Auth::None => false,
+        let good = |auth: &AuthMode, now: Time| match auth {
+            AuthMode::Keys(table) => table.keys[0].is_valid(now, Span::ZERO),
+            AuthMode::None => false,
         };
         let (auth, now) = (lifetime(56, 57), Time::from_nanos(60_000_000_000));
         assert!(!good(&auth.by_clock(0), now));
@@ -298,7 +299,8 @@ mod tests {
         assert!(good(&auth.by_clock(ahead), now));
         assert!(!good(&lifetime(50, 51).by_clock(ahead), now), "over");
         assert!(!good(&auth.by_clock(-ahead), now), "back again");
-        let always = Auth::Keys(KeyTable::new(vec![Key::new(1, Algorithm::HmacSha256, b"always")]).unwrap());
+        let always =
+            AuthMode::Keys(KeyTable::new(vec![IntegrityKey::new(1, Algorithm::HmacSha256, b"always")]).unwrap());
         assert_eq!(always.by_clock(ahead), always);
     }
 }

@@ -26,7 +26,7 @@ mod replay;
 mod seal;
 mod sequence;
 
-pub use key::{Algorithm, Auth, BadKeys, Key, KeyTable, MOST_KEY_ID, MOST_KEYS};
+pub use key::{Algorithm, AuthMode, BadKeys, IntegrityKey, KeyTable, MOST_KEY_ID, MOST_KEYS};
 
 pub(crate) use check::Checked;
 pub use check::Proof;
@@ -95,7 +95,7 @@ fn cookies(secret: [u64; 4]) -> Mac {
 }
 
 impl Security {
-    pub fn new(auth: &Auth, secret: [u64; 4]) -> Security {
+    pub fn new(auth: &AuthMode, secret: [u64; 4]) -> Security {
         Security {
             shields: Shields::new(auth),
             generation: 0,
@@ -117,7 +117,7 @@ impl Security {
 
     /// The keys of an interface change. What its senders have shown stays: it hangs on the keys' identifiers, and a
     /// secret that is given a new meaning shows in the digest.
-    pub fn set(&mut self, interface: IfIndex, auth: &Auth) {
+    pub fn set(&mut self, interface: IfIndex, auth: &AuthMode) {
         self.shields.set(interface, auth);
         self.generation += 1;
         let shields = &self.shields;

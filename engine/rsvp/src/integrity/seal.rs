@@ -5,7 +5,7 @@ use crate::engine::Rsvp;
 use crate::io::Datagram;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Time};
 use wire::MessageType;
 use wire::iana::class;
@@ -23,7 +23,7 @@ const NO_KEY: &str = "our own message: no key for its neighbour";
 const NO_NUMBER: &str = "our own message: no sequence number is reserved for it";
 const TOO_LONG: &str = "our own message would be too long";
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Signs a message where its interface wants that. `None`: it cannot be sent; why is counted.
     pub(crate) fn sealed(&mut self, now: Time, kind: MessageType, datagram: Datagram) -> Option<Datagram> {
         let Some(interface) = self.leaves_by(&datagram) else { return Some(datagram) };

@@ -5,14 +5,14 @@ use crate::engine::Rsvp;
 use crate::io::NeighbourNews;
 use crate::path_err::HOP_TTL;
 use crate::receive::Arrival;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{Span, Time};
 use wire::{Builder, Hello, HelloObject, MessageType};
 
 /// How many and a half intervals of silence mean that a neighbour is lost (RFC 3209 section 5.3).
 const PATIENCE: (u64, u64) = (7, 2);
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     pub(crate) fn hello_arrives(&mut self, now: Time, from: &Arrival, message: &Hello<'_>) {
         let Some(n) = self.neighbours.find(from.iif, from.src).filter(|_| from.direct) else {
             return self.drop_message(from, "Hello from a node that is not a neighbour");

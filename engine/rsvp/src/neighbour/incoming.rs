@@ -9,15 +9,15 @@ use crate::lifetime::lifetime;
 use crate::receive::Arrival;
 use crate::rsb::NextHop;
 use crate::session::SessionState;
-use crate::table::Id;
+use crate::table::BlockId;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::ports::{Tree, Way};
-use terms::probe::Probe;
+use terms::ports::{MulticastTree, RouteDecision};
+use terms::probe::ProbeObserver;
 use terms::{Span, Time};
 use wire::message::Envelope;
 use wire::objects::{ListKind, MessageId, MessageIdAck, MessageIdList};
-use wire::{Filter, Message, RsvpHop, Srefresh};
+use wire::{FilterObject, Message, RsvpHop, Srefresh};
 
 /// Most names of one summary that are answered as unknown; those left out are in the next summary too.
 const MOST_NACKS: usize = 1024;
@@ -36,7 +36,7 @@ fn mark(n: usize, name: u32) -> u64 {
     1 << 63 | (n as u64) << 32 | u64::from(name)
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// A message of a neighbour, before its procedure: what it acknowledges, and whether it is too late. `Err`: it came
     /// after a newer message about the same thing, and is to be dropped.
     pub(crate) fn introduced(
@@ -145,7 +145,7 @@ impl<P: Probe> Rsvp<P> {
     /// What was said by us that an error message answers: a Path or a Resv.
     fn answers(&self, message: &Message<'_>) -> Vec<About> {
         let Some(sid) = message.session().and_then(|s| self.sessions.find(&s)) else { return Vec::new() };
-        let of = |filter: Filter| filter.ports().and_then(|template| self.psb_of(sid, &template));
+        let of = |filter: FilterObject| filter.ports().and_then(|template| self.psb_of(sid, &template));
         match message {
             Message::PathErr(m) => m.sender.and_then(of).map(About::Path).into_iter().collect(),
             Message::ResvErr(m) => m.flows().filter_map(|f| f.filter.and_then(of)).map(About::Resv).collect(),
@@ -172,9 +172,9 @@ impl<P: Probe> Rsvp<P> {
     /// Whether what a next hop asks for a sender (`None`: for any) has been spoken of like that.
     fn reservation_is(
         &self,
-        sid: Id<SessionState>,
+        sid: BlockId<SessionState>,
         hop: &RsvpHop,
-        filter: Option<Filter>,
+        filter: Option<FilterObject>,
         is: &impl Fn(u64) -> bool,
     ) -> bool {
         let wanted = filter.and_then(|f| f.ports());
@@ -282,7 +282,7 @@ impl<P: Probe> Rsvp<P> {
                 continue;
             }
             let way = env.route(group.unwrap_or(from.dst), Some(src), Some(from.iif));
-            let forwards = matches!(way, Way::Tree(Tree { iif, oifs })
+            let forwards = matches!(way, RouteDecision::Tree(MulticastTree { iif, oifs })
                 if iif.is_none_or(|iif| iif == from.iif) && oifs.as_slice().iter().any(|oif| *oif != from.iif));
             if forwards && told < MOST_NACKS {
                 told += 1;

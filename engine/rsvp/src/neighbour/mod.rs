@@ -27,15 +27,15 @@ mod repeat;
 use crate::engine::{Rsvp, Timer};
 use crate::heard::State;
 use crate::io::{Datagram, Event};
-use crate::psb::{Out, Psb, PsbKey};
-use crate::table::{Id, Table};
+use crate::psb::{OutgoingInterfaces, Psb, PsbKey};
+use crate::table::{BlockId, BlockTable};
 use crate::timers::Alarm;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use flat::Flat;
 use repeat::Waiting;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{IfIndex, Span, Time};
 use wire::objects::MessageIdAck;
 use wire::{Header, MessageType};
@@ -66,9 +66,9 @@ pub enum NeighbourNews {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum About {
     /// A path state, downstream.
-    Path(Id<Psb>),
+    Path(BlockId<Psb>),
     /// What is asked of a path state's previous hop.
-    Resv(Id<Psb>),
+    Resv(BlockId<Psb>),
 }
 
 /// All neighbours.
@@ -153,12 +153,12 @@ impl About {
     }
 
     fn of(number: u32) -> About {
-        let id = Id::of_number(number >> 1);
+        let id = BlockId::of_number(number >> 1);
         if number & 1 == 0 { About::Path(id) } else { About::Resv(id) }
     }
 
     /// Whether there is anything left to keep up.
-    fn lives(self, psbs: &Table<PsbKey, Psb>) -> bool {
+    fn lives(self, psbs: &BlockTable<PsbKey, Psb>) -> bool {
         let (About::Path(id) | About::Resv(id)) = self;
         psbs.get(id).is_some()
     }
@@ -211,7 +211,7 @@ impl Neighbours {
     }
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// The neighbour that a message is from; remembered if it is new.
     fn neighbour(&mut self, now: Time, at: IfIndex, addr: IpAddr, header: &Header) -> Option<usize> {
         let capable = header.flags & wire::iana::flag::REFRESH_REDUCTION != 0;
@@ -272,7 +272,7 @@ impl<P: Probe> Rsvp<P> {
         }
         let Some(About::Path(id)) = about else { return None };
         match &self.psbs.get(id)?.out {
-            Out::Interface { oif, gateway, .. } if *oif == at => {
+            OutgoingInterfaces::Interface { oif, gateway, .. } if *oif == at => {
                 self.neighbours.find(at, gateway.unwrap_or(datagram.dst))
             }
             _ => None,

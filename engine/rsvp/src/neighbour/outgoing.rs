@@ -7,7 +7,7 @@ use crate::io::Datagram;
 use crate::path_err::HOP_TTL;
 use alloc::vec::Vec;
 use terms::Time;
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use wire::iana::flag;
 use wire::message::COMMON_HEADER;
 use wire::object::MAX_OBJECTS;
@@ -20,7 +20,7 @@ const MOST_CARRIED: usize = 8;
 /// What IP, a common header, INTEGRITY and a list's own header may take of a packet.
 const OVERHEAD: usize = 40 + COMMON_HEADER + 56 + 8;
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Sends a message; `about`: what it keeps up, if it keeps anything up.
     pub(crate) fn send_about(&mut self, kind: MessageType, datagram: Datagram, about: Option<About>) {
         if !self.neighbours.enabled {

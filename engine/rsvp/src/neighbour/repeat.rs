@@ -3,7 +3,7 @@
 use crate::engine::Rsvp;
 use crate::io::Datagram;
 use alloc::collections::{BTreeMap, VecDeque};
-use terms::probe::Probe;
+use terms::probe::ProbeObserver;
 use terms::{Span, Time};
 use wire::MessageType;
 
@@ -70,7 +70,7 @@ impl Waiting {
     }
 }
 
-impl<P: Probe> Rsvp<P> {
+impl<P: ProbeObserver> Rsvp<P> {
     /// Says again what is due.
     pub(super) fn repeat_unacknowledged(&mut self, now: Time, n: usize) {
         while let Some(due) = self.neighbours.all[n].waiting.due(now) {

@@ -4,7 +4,7 @@
 //! that. One that has less than its share goes before all; if none has, the order decides. A class that has nothing to do
 //! earns nothing, and none saves up more than a moment's worth: it has had what it needed.
 
-use super::{CLASSES, Class};
+use super::{CLASSES, IntakeClass};
 use terms::Span;
 
 /// The least share of each class, in 128ths; the rest goes by order. New set-ups get hardly any: they are what is shed.
@@ -23,12 +23,12 @@ pub(super) struct Shares {
 
 impl Shares {
     /// The class whose turn it is, of those that have something to do.
-    pub fn next(&mut self, some: [bool; CLASSES]) -> Option<Class> {
+    pub fn next(&mut self, some: [bool; CLASSES]) -> Option<IntakeClass> {
         for (credit, _) in self.credit.iter_mut().zip(some).filter(|(_, some)| !some) {
             *credit = 0;
         }
         self.waiting = some;
-        let ready = || Class::ALL.into_iter().filter(|class| some[*class as usize]);
+        let ready = || IntakeClass::ALL.into_iter().filter(|class| some[*class as usize]);
         // Of those that are short, the one that is shortest for its share.
         let short = ready().filter(|class| self.credit[*class as usize] > 0);
         let shortest = short.max_by_key(|class| self.credit[*class as usize] / LEAST[*class as usize]);
@@ -36,7 +36,7 @@ impl Shares {
     }
 
     /// A message of a class took so long.
-    pub fn charge(&mut self, class: Class, took: Span) {
+    pub fn charge(&mut self, class: IntakeClass, took: Span) {
         let took = i64::try_from(took.as_nanos()).unwrap_or(MOST).min(MOST);
         for (c, credit) in self.credit.iter_mut().enumerate().filter(|(c, _)| self.waiting[*c]) {
             *credit = (*credit + took * LEAST[c]).clamp(-MOST * WHOLE, MOST * WHOLE);

@@ -1,6 +1,6 @@
 //! The table against a map and lists from the standard library.
 
-use super::{Chain, Id, Table};
+use super::{BlockId, BlockTable, Chain};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -33,9 +33,9 @@ impl Hash for Crowded {
 }
 
 fn run<K: Copy + Eq + Hash + core::fmt::Debug>(steps: &[Step], key: impl Fn(u8) -> K, keys: (u64, u64)) {
-    let mut table: Table<K, u8> = Table::new(keys);
+    let mut table: BlockTable<K, u8> = BlockTable::new(keys);
     let mut chains: [Chain<u8>; 3] = Default::default();
-    let mut known: BTreeMap<u8, (Id<u8>, usize)> = BTreeMap::new();
+    let mut known: BTreeMap<u8, (BlockId<u8>, usize)> = BTreeMap::new();
     let mut order: [Vec<u8>; 3] = Default::default();
     for step in steps {
         match *step {
@@ -83,7 +83,7 @@ proptest! {
 /// The hash spreads keys that differ in one octet of an address or in a port, as sessions do.
 #[test]
 fn similar_sessions_spread() {
-    let mut table: Table<terms::Session, ()> = Table::new((1, 2));
+    let mut table: BlockTable<terms::Session, ()> = BlockTable::new((1, 2));
     for n in 0..40_000u32 {
         let [_, a, b, c] = n.to_be_bytes();
         let dst = [10, a, b, c & 0xf0].into();
@@ -95,7 +95,7 @@ fn similar_sessions_spread() {
 }
 
 /// How many places are looked at to find a key, on average and at most.
-fn probes<K: Copy + Eq + Hash, V>(table: &Table<K, V>) -> (f64, usize) {
+fn probes<K: Copy + Eq + Hash, V>(table: &BlockTable<K, V>) -> (f64, usize) {
     let (mut sum, mut most) = (0, 0);
     for (id, key, _) in table.iter() {
         let home = table.hash(key) as usize;
@@ -109,7 +109,7 @@ fn probes<K: Copy + Eq + Hash, V>(table: &Table<K, V>) -> (f64, usize) {
 /// A place that was freed is taken again: tables do not grow under coming and going.
 #[test]
 fn freed_places_are_taken_again() {
-    let mut table: Table<u32, u32> = Table::new((3, 4));
+    let mut table: BlockTable<u32, u32> = BlockTable::new((3, 4));
     for n in 0..100_000 {
         let id = table.insert_alone(n, n);
         assert_eq!(table.remove_alone(id), n);
@@ -120,7 +120,7 @@ fn freed_places_are_taken_again() {
 /// Blocks lie still while the table grows over many pages.
 #[test]
 fn pages_hold_what_they_were_given() {
-    let mut table: Table<u32, u32> = Table::new((5, 6));
+    let mut table: BlockTable<u32, u32> = BlockTable::new((5, 6));
     let mut chain = Chain::new();
     let ids: Vec<_> = (0..5_000).map(|n| table.insert(&mut chain, n, n * 7)).collect();
     for (n, id) in (0..).zip(&ids).filter(|(n, _)| n % 3 == 0) {
@@ -141,9 +141,9 @@ fn pages_hold_what_they_were_given() {
 fn block_keys_spread() {
     let sender = terms::SenderTemplate { src: [10, 1, 1, 1].into(), src_port: 5004 };
     for keys in [(1, 2), (0x1234_5678_9abc_def0, 0x0fed_cba9_8765_4321)] {
-        let mut table: Table<(Id<()>, terms::SenderTemplate), ()> = Table::new(keys);
+        let mut table: BlockTable<(BlockId<()>, terms::SenderTemplate), ()> = BlockTable::new(keys);
         for n in 0..100_000 {
-            table.insert_alone((Id::new(n), sender), ());
+            table.insert_alone((BlockId::new(n), sender), ());
         }
         let (mean, longest) = probes(&table);
         assert!(mean < 3.0 && longest < 120, "mean {mean} longest {longest}");

@@ -1,7 +1,7 @@
 //! Floods from strangers, of every class: what is established lives on, and nobody fills another's place.
 
 use super::*;
-use rsvp::integrity::{Algorithm, Auth, Key, KeyTable};
+use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use rsvp::io::{AppCall, AppId};
 
 /// Floods of every class from a link without keys, faster than the node works: nobody that is established is lost, and
@@ -37,7 +37,7 @@ fn a_flood_of_any_class_ends_nothing() {
     for (name, flood) in floods {
         let (_, lost, node) = flooded(true, FLOODS, 12_000, flood);
         assert_eq!(lost, 0, "established state died of a flood: {name}");
-        let refreshes = node.intake.as_ref().unwrap().counted(Class::Refresh);
+        let refreshes = node.intake.as_ref().unwrap().counted(IntakeClass::Refresh);
         let due = u64::from(ESTABLISHED) * 2 * (FLOODS.as_nanos() / R.as_nanos());
         assert!(refreshes.taken + 300 >= due, "{name}: {refreshes:?} of {due}");
     }
@@ -117,14 +117,15 @@ fn each_class_has_its_own_room_and_a_refresh_waits_once() {
             offer(&mut intake, &mut node, &bytes);
         }
     }
-    (1_000..3_000).for_each(|n| assert!(n > 1_100 || offered(&mut intake, &mut node, &path(n)) != Offered::Already));
+    (1_000..3_000)
+        .for_each(|n| assert!(n > 1_100 || offered(&mut intake, &mut node, &path(n)) != IntakeOutcome::Already));
     for n in 1..40 {
         assert!(offer(&mut intake, &mut node, &path(n)), "the refresh of {n} finds room");
-        assert_eq!(offered(&mut intake, &mut node, &path(n)), Offered::Already, "its copy none");
+        assert_eq!(offered(&mut intake, &mut node, &path(n)), IntakeOutcome::Already, "its copy none");
     }
     let mut served = 0;
     while let Some(waiting) = intake.take() {
-        served += usize::from(waiting.class() == Class::Refresh);
+        served += usize::from(waiting.class() == IntakeClass::Refresh);
         intake.give_back(waiting, Span::from_micros(10));
     }
     assert_eq!(served, 39);
@@ -152,11 +153,11 @@ fn a_half_that_was_filled_under_a_neighbours_name() {
 /// Keys on an interface: what is not signed by its neighbour never waits, and what was heard does not wait again.
 #[test]
 fn a_stranger_takes_no_place_where_keys_are_wanted() {
-    let key = |secret| Key::new(7, Algorithm::HmacSha256, secret);
+    let key = |secret| IntegrityKey::new(7, Algorithm::HmacSha256, secret);
     let table = |secret| {
         let mut table = KeyTable::new(vec![key(secret)]).unwrap();
         table.handshake = false;
-        Auth::Keys(table)
+        AuthMode::Keys(table)
     };
     let says = |secret, n: u32| {
         // The neighbour behind interface 1, who signs.
@@ -192,25 +193,25 @@ fn a_stranger_takes_no_place_where_keys_are_wanted() {
     *spoilt.4.last_mut().unwrap() ^= 1;
     flood.push(spoilt);
     for datagram in &flood {
-        assert!(matches!(offered(&mut intake, &mut node, datagram), Offered::Refused(_)), "{:02x?}", datagram.4);
+        assert!(matches!(offered(&mut intake, &mut node, datagram), IntakeOutcome::Refused(_)), "{:02x?}", datagram.4);
     }
     assert!(intake.is_empty());
     let genuine = says(b"ours", 3);
-    assert_eq!(offered(&mut intake, &mut node, &genuine), Offered::Waits);
+    assert_eq!(offered(&mut intake, &mut node, &genuine), IntakeOutcome::Waits);
     let waiting = intake.take().unwrap();
     node.tell(Input::Waited(&waiting));
     assert_eq!(node.created, 1, "and is taken in");
-    assert!(matches!(offered(&mut intake, &mut node, &genuine), Offered::Refused(_)), "heard before");
+    assert!(matches!(offered(&mut intake, &mut node, &genuine), IntakeOutcome::Refused(_)), "heard before");
     // Classes overtake one another by more than the window of numbers: each number was taken when it came.
     for n in [4, 5] {
-        assert_eq!(offered(&mut intake, &mut node, &says(b"ours", n)), Offered::Waits);
+        assert_eq!(offered(&mut intake, &mut node, &says(b"ours", n)), IntakeOutcome::Waits);
     }
     let (first, second) = (intake.take().unwrap(), intake.take().unwrap());
     node.tell(Input::Waited(&second));
     node.tell(Input::Waited(&first));
     assert_eq!(node.created, 3, "neither is stale for having waited");
     let next = says(b"ours", 6);
-    assert_eq!(offered(&mut intake, &mut node, &next), Offered::Waits);
+    assert_eq!(offered(&mut intake, &mut node, &next), IntakeOutcome::Waits);
     // The keys change while it waits.
     node.tell(Input::Auth { interface: IfIndex(1), auth: table(b"other") });
     let waiting = intake.take().unwrap();

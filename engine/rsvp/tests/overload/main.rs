@@ -5,10 +5,10 @@ mod floods;
 
 use rsvp::Rsvp;
 use rsvp::io::{Config, Event, Input, Interface, Output};
-use rsvp::overload::{Class, Incoming, Intake, Limits, Offered};
+use rsvp::overload::{Incoming, Intake, IntakeClass, IntakeOutcome, Limits};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
+use terms::ports::{RHandle, Route, RouteDecision, TcRequest, TrafficControl};
 use terms::{Adspec, Bytes, FlowSpec, IfIndex, Rate, Refused, SenderTemplate, Session, Span, Style, Time, Tspec};
 use wire::{Builder, MessageType, RsvpHop};
 
@@ -29,8 +29,8 @@ const LENGTH: Span = Span::from_secs(60);
 struct World(u64, u32);
 
 impl Route for World {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::Out { oif: IfIndex(self.1), gateway: None, source: [10, 0, self.1 as u8, 1].into() }
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::Out { oif: IfIndex(self.1), gateway: None, source: [10, 0, self.1 as u8, 1].into() }
     }
 }
 
@@ -283,8 +283,10 @@ fn ten_times_the_load_costs_no_established_session_and_little_goodput() {
     assert_eq!(lost, 0, "established state died");
     assert!(completed * 10 >= peak * 9, "goodput {completed} of a peak of {peak}");
     let counted = |class| node.intake.as_ref().unwrap().counted(class);
-    assert!(counted(Class::NewPath).shed > 10 * completed / 2, "{:?}", counted(Class::NewPath));
-    for class in [Class::Liveness, Class::Tear, Class::Refresh, Class::Known, Class::Summary] {
+    assert!(counted(IntakeClass::NewPath).shed > 10 * completed / 2, "{:?}", counted(IntakeClass::NewPath));
+    for class in
+        [IntakeClass::Liveness, IntakeClass::Tear, IntakeClass::Refresh, IntakeClass::Known, IntakeClass::Summary]
+    {
         assert_eq!(counted(class).shed, 0, "{class:?}");
     }
 }
@@ -303,7 +305,7 @@ fn small() -> (Node, Intake) {
     (node, Intake::new(Limits { known: 8, new: 4, bytes: 100_000 }, 7))
 }
 
-fn offered(intake: &mut Intake, node: &mut Node, (iif, src, dst, ttl, bytes): &Datagram) -> Offered {
+fn offered(intake: &mut Intake, node: &mut Node, (iif, src, dst, ttl, bytes): &Datagram) -> IntakeOutcome {
     let message = Incoming { iif: IfIndex(*iif), src: *src, dst: *dst, ttl: *ttl, bytes };
     let what = intake.offer(&mut node.engine, node.now, &message);
     while node.engine.poll().is_some() {}
@@ -311,7 +313,7 @@ fn offered(intake: &mut Intake, node: &mut Node, (iif, src, dst, ttl, bytes): &D
 }
 
 fn offer(intake: &mut Intake, node: &mut Node, datagram: &Datagram) -> bool {
-    offered(intake, node, datagram) == Offered::Waits
+    offered(intake, node, datagram) == IntakeOutcome::Waits
 }
 
 fn bare(kind: MessageType) -> Datagram {
@@ -330,18 +332,18 @@ fn what_keeps_or_ends_what_is_there_goes_first() {
     let mut changed = path(1);
     changed.3 = 62;
     let order = [
-        (path(2), Class::NewPath),
-        (resv(3), Class::NewResv),
-        (path(1), Class::Refresh),
-        (changed, Class::Known),
-        (resv(1), Class::Refresh),
-        (about(MessageType::PathErr, 1), Class::Known),
-        (bare(MessageType::Srefresh), Class::Summary),
-        (about(MessageType::ResvTear, 1), Class::Tear),
-        (about(MessageType::PathTear, 2), Class::NewPath),
-        (bare(MessageType::IntegrityChallenge), Class::Challenge),
-        (bare(MessageType::Hello), Class::Liveness),
-        (bare(MessageType::Ack), Class::Liveness),
+        (path(2), IntakeClass::NewPath),
+        (resv(3), IntakeClass::NewResv),
+        (path(1), IntakeClass::Refresh),
+        (changed, IntakeClass::Known),
+        (resv(1), IntakeClass::Refresh),
+        (about(MessageType::PathErr, 1), IntakeClass::Known),
+        (bare(MessageType::Srefresh), IntakeClass::Summary),
+        (about(MessageType::ResvTear, 1), IntakeClass::Tear),
+        (about(MessageType::PathTear, 2), IntakeClass::NewPath),
+        (bare(MessageType::IntegrityChallenge), IntakeClass::Challenge),
+        (bare(MessageType::Hello), IntakeClass::Liveness),
+        (bare(MessageType::Ack), IntakeClass::Liveness),
     ];
     for (datagram, class) in &order {
         let before = intake.counted(*class).taken;
@@ -351,9 +353,9 @@ fn what_keeps_or_ends_what_is_there_goes_first() {
     let garbage = (1, [10, 0, 1, 2].into(), [10, 0, 1, 1].into(), 63, vec![0xff; 40]);
     assert!(offer(&mut intake, &mut node, &garbage), "what says nothing of itself comes last");
     assert_eq!(intake.len(), 13);
-    let served: Vec<Class> = std::iter::from_fn(|| intake.take()).map(|w| w.class()).collect();
+    let served: Vec<IntakeClass> = std::iter::from_fn(|| intake.take()).map(|w| w.class()).collect();
     assert!(served.is_sorted(), "{served:?}");
-    assert_eq!(served.iter().filter(|c| **c == Class::NewPath).count(), 3);
+    assert_eq!(served.iter().filter(|c| **c == IntakeClass::NewPath).count(), 3);
     assert!(intake.is_empty());
 }
 
@@ -363,7 +365,7 @@ fn one_neighbour_fills_half_of_a_class_and_what_is_full_sheds() {
     assert!(offer(&mut intake, &mut node, &path(8)) && offer(&mut intake, &mut node, &path(16)), "hop 10.0.1.2");
     assert!(!offer(&mut intake, &mut node, &path(24)), "its half is full");
     assert!(offer(&mut intake, &mut node, &path(9)), "the others' is not");
-    assert_eq!((intake.counted(Class::NewPath).taken, intake.counted(Class::NewPath).shed), (3, 1));
+    assert_eq!((intake.counted(IntakeClass::NewPath).taken, intake.counted(IntakeClass::NewPath).shed), (3, 1));
     for n in 0..4 {
         assert!(offer(&mut intake, &mut node, &about(MessageType::PathTear, 1)), "tear {n}");
     }

@@ -284,7 +284,7 @@ fn a_host_on_two_links_sends_where_its_application_said() {
     let session = net.session_at(3);
     let [left, right] = [1, 2].map(|index| net.interface(0, index).addresses[0]);
     let gateway = Some(net.interface(2, 1).addresses[0]);
-    let way = terms::ports::Way::Out { oif: IfIndex(2), gateway, source: right };
+    let way = terms::ports::RouteDecision::Out { oif: IfIndex(2), gateway, source: right };
     net.nodes[0].env.by_source.insert((session.dst, right), way);
     for (src, by) in [(left, 1), (right, 2)] {
         let since = net.log.len();

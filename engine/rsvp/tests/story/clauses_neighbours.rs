@@ -1,7 +1,7 @@
 //! Sentences of RFC 2961 and RFC 2747 that no other story tells: what their ledgers in `docs/rfc` name here.
 
 use crate::net::*;
-use rsvp::integrity::{Algorithm, Auth, Key, KeyTable};
+use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use rsvp::io::{AppCall, AppId, Config, Datagram, Input};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub fn each(bytes: &[u8], mut see: impl FnMut(&Message<'_>)) {
 }
 
 /// `snd - r1 - r2 - rcv`, all reducing refreshes, with three reservations that have been refreshed by name.
-pub fn reduced(auth: &Auth) -> Net {
+pub fn reduced(auth: &AuthMode) -> Net {
     let mut net = Net::new(false);
     for name in ["snd", "r1", "r2", "rcv"] {
         net.node(name, Config { refresh_reduction: true, auth: auth.clone(), ..config(R) });
@@ -46,7 +46,7 @@ fn ask_each<'a>(session: Session, filters: &'a [FilterSpec], flowspecs: &'a [Flo
 /// Path and PathTear go from the sender to the session's destination (RFC 2205 sections 3.1.3, 3.1.5 and 3.3).
 #[test]
 fn neighbours_are_spoken_to_without_router_alert() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     let ends = (net.addr(0), net.addr(3));
     let seen: Rc<RefCell<std::collections::BTreeMap<&str, usize>>> = Rc::default();
     let ears = Rc::clone(&seen);
@@ -96,7 +96,7 @@ fn neighbours_are_spoken_to_without_router_alert() {
 /// new sender's Path, a changed request and a tear have crossed their first link within the link's own delay.
 #[test]
 fn nothing_waits_to_be_bundled() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     net.run(Span::from_secs(120));
     let session = net.session_at(3);
     let first = |net: &Net, since: usize, from: usize| net.log[since..].iter().find(|line| line.1 == from).map(|l| l.0);
@@ -116,9 +116,9 @@ fn nothing_waits_to_be_bundled() {
 /// RFC 2961 sections 4.1 and 4.4: acknowledgements, then one name, in front of everything but INTEGRITY; in an Ack no name.
 #[test]
 fn acknowledgements_and_names_come_first() {
-    for auth in [Auth::None, keys(&[1], |_| {})] {
+    for auth in [AuthMode::None, keys(&[1], |_| {})] {
         let mut net = reduced(&auth);
-        let signed = auth != Auth::None;
+        let signed = auth != AuthMode::None;
         let seen = Rc::new(RefCell::new([0; 2]));
         let ears = Rc::clone(&seen);
         net.fate = Box::new(move |_, flight| {
@@ -151,7 +151,7 @@ fn acknowledgements_and_names_come_first() {
 /// RFC 2961 section 3.3: a Bundle is one packet of the link.
 #[test]
 fn a_bundle_fits_the_link() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     for port in 6_000..6_060 {
         let session = Session { dst_port: port, ..net.session_at(3) };
         net.sends(0, 1, session, 5004, 1);
@@ -219,7 +219,7 @@ fn paths_to_groups_go_alone_and_unnamed() {
 /// RFC 2961 section 4.6: an acknowledgement rides on what goes to the neighbour anyway.
 #[test]
 fn acknowledgements_ride_on_what_goes_to_the_neighbour() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     let asked = Rc::new(RefCell::new(Vec::new()));
     let answered = Rc::new(RefCell::new(Vec::new()));
     let alone = Rc::new(RefCell::new(0));
@@ -248,7 +248,7 @@ fn acknowledgements_ride_on_what_goes_to_the_neighbour() {
 /// message cannot be read, gets none.
 #[test]
 fn only_what_asks_and_can_be_read_is_acknowledged() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     let acks = Rc::new(RefCell::new(Vec::new()));
     let ears = Rc::clone(&acks);
     net.fate = Box::new(move |_, flight| {
@@ -279,7 +279,7 @@ fn only_what_asks_and_can_be_read_is_acknowledged() {
 /// RFC 2961 section 4.5: an older Resv does not undo a newer one, an older ResvTear does not end it.
 #[test]
 fn older_requests_and_tears_do_not_undo_newer_ones() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     net.fate = Box::new(|_, _| Fate::Lose);
     let mut say = |kind, id, mbps| {
         let mut m = net.downstream_of(1);
@@ -295,15 +295,15 @@ fn older_requests_and_tears_do_not_undo_newer_ones() {
     assert_eq!([say(Resv, 13, 6), say(ResvTear, 14, 6)], [6, 0]);
 }
 
-fn keys(ids: &[u64], edit: impl FnOnce(&mut KeyTable)) -> Auth {
-    let all = ids.iter().map(|id| Key::new(*id, Algorithm::HmacSha256, &id.to_be_bytes())).collect();
+fn keys(ids: &[u64], edit: impl FnOnce(&mut KeyTable)) -> AuthMode {
+    let all = ids.iter().map(|id| IntegrityKey::new(*id, Algorithm::HmacSha256, &id.to_be_bytes())).collect();
     let mut table = KeyTable::new(all).expect("good keys");
     edit(&mut table);
-    Auth::Keys(table)
+    AuthMode::Keys(table)
 }
 
 /// `snd - r1`, with what the second asks of the first.
-fn pair(theirs: &Auth) -> Net {
+fn pair(theirs: &AuthMode) -> Net {
     let mut net = Net::new(false);
     net.node("snd", Config { auth: keys(&[1], |_| {}), ..config(R) });
     net.node("r1", Config { auth: theirs.clone(), ..config(R) });
@@ -460,10 +460,11 @@ fn a_neighbour_that_refuses_handshakes_is_sent_no_challenge() {
 #[test]
 fn a_key_for_one_neighbour_alone_is_good_for_it() {
     let stranger: std::net::IpAddr = [10, 0, 0, 77].into();
-    let own = |peer, secret: &[u8]| Key { peer: Some(peer), ..Key::new(7, Algorithm::HmacSha256, secret) };
-    let table = |keys: Vec<Key>| Auth::Keys(KeyTable::new(keys).expect("good keys"));
+    let own =
+        |peer, secret: &[u8]| IntegrityKey { peer: Some(peer), ..IntegrityKey::new(7, Algorithm::HmacSha256, secret) };
+    let table = |keys: Vec<IntegrityKey>| AuthMode::Keys(KeyTable::new(keys).expect("good keys"));
     for (secret, taken) in [(b"of snd and r1 .....", 1), (b"of the other and r1", 0)] {
-        let mut net = pair(&Auth::None);
+        let mut net = pair(&AuthMode::None);
         let [snd, r1] = [0, 1].map(|node| net.interface(node, 1).addresses[0]);
         let auth = table(vec![own(snd, b"of snd and r1 ....."), own(stranger, b"of the other and r1")]);
         net.tell(1, Input::Auth { interface: IfIndex(1), auth });

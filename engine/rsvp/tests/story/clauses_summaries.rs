@@ -2,7 +2,7 @@
 
 use crate::clauses_neighbours::{R, each, ms, reduced};
 use crate::net::*;
-use rsvp::integrity::Auth;
+use rsvp::integrity::AuthMode;
 use rsvp::io::Config;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use wire::{Builder, Message, MessageType};
 /// RFC 2961 section 4.3: acknowledgements have no flags.
 #[test]
 fn acknowledgements_have_no_flags() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     let seen = Rc::new(RefCell::new(0));
     let count = Rc::clone(&seen);
     net.fate = Box::new(move |_, flight| {
@@ -37,7 +37,7 @@ type Summaries = Vec<(usize, Vec<u32>)>;
 /// The Srefresh messages of r2 in a line that keeps this many sessions up, those to rcv in a refresh
 /// period.
 fn summaries(sessions: u16) -> Summaries {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     for port in 6_000..6_000 + sessions - 1 {
         let session = Session { dst_port: port, ..net.session_at(3) };
         net.sends(0, 1, session, 5004, 0);
@@ -177,7 +177,7 @@ fn acknowledgements_of_what_came_to_a_group_wait() {
 /// RFC 2961 section 5.3: names for a group that are not known are told only by who would forward the source's packets.
 #[test]
 fn names_for_a_group_are_missed_only_where_packets_would_be_forwarded() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     let group = net.group(1);
     net.members(&group, &[3]);
     let nacks: Rc<RefCell<Vec<u32>>> = Rc::default();
@@ -241,7 +241,7 @@ fn errors_acknowledge_what_they_answer() {
         (MessageType::ResvErr, MessageType::Resv, true),
         (MessageType::ResvErr, MessageType::Resv, false),
     ] {
-        let mut net = reduced(&Auth::None);
+        let mut net = reduced(&AuthMode::None);
         let said = Rc::new(RefCell::new(0));
         let count = Rc::clone(&said);
         net.fate = Box::new(move |_, flight| {
@@ -273,7 +273,7 @@ fn errors_acknowledge_what_they_answer() {
 #[test]
 fn overtaken_errors_are_dropped() {
     for kind in [MessageType::PathErr, MessageType::ResvErr] {
-        let mut net = reduced(&Auth::None);
+        let mut net = reduced(&AuthMode::None);
         net.fate = Box::new(|_, _| Fate::Lose);
         let mut say = |id, port: u16| {
             let mut m = if kind == MessageType::PathErr { net.downstream_of(1) } else { net.upstream_of(1) };
@@ -298,7 +298,7 @@ fn overtaken_errors_are_dropped() {
 /// with two names, and an Ack that has one, are dropped whole.
 #[test]
 fn acknowledgements_and_names_count_wherever_they_stand() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     let acks = Rc::new(RefCell::new(Vec::new()));
     let ears = Rc::clone(&acks);
     net.fate = Box::new(move |_, flight| {
@@ -327,7 +327,7 @@ fn acknowledgements_and_names_count_wherever_they_stand() {
 /// RFC 2961 section 4.5: where there is no state, a lower name than the neighbour's last is not out of order.
 #[test]
 fn without_state_nothing_is_out_of_order() {
-    let mut net = reduced(&Auth::None);
+    let mut net = reduced(&AuthMode::None);
     net.fate = Box::new(|_, _| Fate::Lose);
     for (id, port) in [(20, 6_000), (10, 6_001), (5, 6_002)] {
         let before = net.paths()[1];

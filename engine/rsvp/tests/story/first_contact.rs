@@ -2,7 +2,7 @@
 //! challenge first (RFC 2747 section 4.3) is said again at once, and once; no refresh is waited for.
 
 use crate::net::*;
-use rsvp::integrity::{Algorithm, Auth, Key, KeyTable};
+use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use rsvp::io::{AppCall, AppId, Config, Input};
 use std::collections::{BTreeMap, BTreeSet};
 use terms::{Session, Span, Style, Time};
@@ -31,8 +31,8 @@ fn all() -> Vec<Strangers> {
 /// `snd - r1 - r2 - rcv`: flows are announced, and asked for at once with confirmations. Tells how many messages of each
 /// type went over the links in 8 s, and when the last confirmation came.
 fn contact(who: Strangers, fate: Weather) -> (BTreeMap<&'static str, usize>, Span) {
-    let key = Key::new(7, Algorithm::HmacSha256, b"a secret of the link");
-    let auth = Auth::Keys(KeyTable::new(vec![key]).unwrap());
+    let key = IntegrityKey::new(7, Algorithm::HmacSha256, b"a secret of the link");
+    let auth = AuthMode::Keys(KeyTable::new(vec![key]).unwrap());
     let mut net = Net::new(who.v6);
     for name in ["snd", "r1", "r2", "rcv"] {
         net.node(name, Config { auth: auth.clone(), refresh_reduction: who.reduction, ..config(R) });

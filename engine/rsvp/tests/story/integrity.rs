@@ -18,7 +18,7 @@
 //! | A16 AUTH_SESSION | not decoded: POLICY_DATA travels on untouched |
 
 use crate::net::*;
-use rsvp::integrity::{Algorithm, Auth, Key, KeyTable};
+use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use rsvp::io::{Config, Event, Input, NeighbourNews};
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -29,20 +29,20 @@ use wire::{Message, MessageType};
 const R: Span = Span::from_secs(30);
 const SECRET: &[u8] = b"a secret of the link";
 
-fn table(keys: Vec<Key>) -> Auth {
-    Auth::Keys(KeyTable::new(keys).unwrap())
+fn table(keys: Vec<IntegrityKey>) -> AuthMode {
+    AuthMode::Keys(KeyTable::new(keys).unwrap())
 }
 
-fn auth(algorithm: Algorithm) -> Auth {
-    table(vec![Key::new(7, algorithm, SECRET)])
+fn auth(algorithm: Algorithm) -> AuthMode {
+    table(vec![IntegrityKey::new(7, algorithm, SECRET)])
 }
 
 /// `snd - r1 - r2 - rcv`, each link with its keys.
-fn line(auth: &Auth) -> Net {
+fn line(auth: &AuthMode) -> Net {
     line_since(auth, Time::ZERO)
 }
 
-fn line_since(auth: &Auth, now: Time) -> Net {
+fn line_since(auth: &AuthMode, now: Time) -> Net {
     let mut net = Net::new(false);
     net.now = now;
     for name in ["snd", "r1", "r2", "rcv"] {
@@ -173,16 +173,17 @@ fn without_a_signature_nothing_happens() {
 #[test]
 fn a_wrong_key_is_nobody() {
     let keys = [
-        Key::new(7, Algorithm::HmacSha256, b"another secret"),
-        Key::new(7, Algorithm::HmacMd5, SECRET),
-        Key::new(8, Algorithm::HmacSha256, SECRET),
-        Key { peer: Some([10, 0, 0, 99].into()), ..Key::new(7, Algorithm::HmacSha256, SECRET) },
-        Key { until: Time::from_nanos(1), ..Key::new(7, Algorithm::HmacSha256, SECRET) },
+        IntegrityKey::new(7, Algorithm::HmacSha256, b"another secret"),
+        IntegrityKey::new(7, Algorithm::HmacMd5, SECRET),
+        IntegrityKey::new(8, Algorithm::HmacSha256, SECRET),
+        IntegrityKey { peer: Some([10, 0, 0, 99].into()), ..IntegrityKey::new(7, Algorithm::HmacSha256, SECRET) },
+        IntegrityKey { until: Time::from_nanos(1), ..IntegrityKey::new(7, Algorithm::HmacSha256, SECRET) },
     ];
     for key in keys {
         let mut net = line(&auth(Algorithm::HmacSha256));
         // On the first link r1 has a good key beside the strange one, which is the only one that snd has not.
-        let good = Key { peer: Some([10, 0, 0, 98].into()), ..Key::new(9, Algorithm::HmacSha256, b"x") };
+        let good =
+            IntegrityKey { peer: Some([10, 0, 0, 98].into()), ..IntegrityKey::new(9, Algorithm::HmacSha256, b"x") };
         net.now = Time::from_nanos(5_000_000_000);
         net.tell(1, Input::Auth { interface: IfIndex(1), auth: table(vec![key.clone(), good]) });
         let empty = net.engine(1).digest();
@@ -285,8 +286,8 @@ fn a_sender_that_went_back_proves_itself() {
 #[test]
 fn keys_roll_over_without_a_gap() {
     let at = |secs: u64| Time::from_nanos(secs * 1_000_000_000);
-    let old = Key { until: at(1_000), ..Key::new(1, Algorithm::HmacMd5, b"old") };
-    let new = Key { from: at(900), ..Key::new(2, Algorithm::HmacSha256, b"new") };
+    let old = IntegrityKey { until: at(1_000), ..IntegrityKey::new(1, Algorithm::HmacMd5, b"old") };
+    let new = IntegrityKey { from: at(900), ..IntegrityKey::new(2, Algorithm::HmacSha256, b"new") };
     let mut net = line(&table(vec![old, new]));
     reserve(&mut net);
     let tape = recorded(&mut net, 1);
@@ -307,7 +308,8 @@ fn keys_roll_over_without_a_gap() {
 #[test]
 fn the_last_key_is_used_on() {
     let end = Time::from_nanos(100_000_000_000);
-    let mut net = line(&table(vec![Key { until: end, ..Key::new(1, Algorithm::HmacSha256, b"only") }]));
+    let mut net =
+        line(&table(vec![IntegrityKey { until: end, ..IntegrityKey::new(1, Algorithm::HmacSha256, b"only") }]));
     reserve(&mut net);
     net.run(Span::from_secs(1_000));
     assert_eq!(net.held(), [3, 3, 3, 0]);
@@ -435,7 +437,7 @@ fn our_own_words_are_not_taken_back() {
 /// An interface without authentication beside one with it.
 #[test]
 fn each_interface_has_its_own_rule() {
-    let mut net = line(&Auth::None);
+    let mut net = line(&AuthMode::None);
     let keys = auth(Algorithm::HmacSha256);
     net.tell(1, Input::Auth { interface: IfIndex(2), auth: keys.clone() });
     net.tell(2, Input::Auth { interface: IfIndex(1), auth: keys });

@@ -5,7 +5,7 @@ use crate::net::{cl, config, tspec};
 use rsvp::Rsvp;
 use rsvp::io::{Config, Event, Input, Interface, Output};
 use std::net::IpAddr;
-use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
+use terms::ports::{RHandle, Route, RouteDecision, TcRequest, TrafficControl};
 use terms::{Adspec, FilterSpec, IfIndex, Rate, Refused, Session, Span, Style, Time, Tspec};
 use wire::{Builder, MessageType, RsvpHop};
 
@@ -19,8 +19,8 @@ struct World {
 }
 
 impl Route for World {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::Out { oif: IfIndex(2), gateway: None, source: [10, 0, 2, 1].into() }
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::Out { oif: IfIndex(2), gateway: None, source: [10, 0, 2, 1].into() }
     }
 }
 

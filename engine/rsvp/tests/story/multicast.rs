@@ -3,7 +3,7 @@
 
 use crate::net::*;
 use rsvp::io::{AppCall, AppId, Input, Upcall};
-use terms::ports::{Oifs, Tree};
+use terms::ports::{MulticastTree, Oifs};
 use terms::{IfIndex, Rate, Session, Span, Style};
 
 const R: Span = Span::from_secs(30);
@@ -169,8 +169,8 @@ fn a_path_on_the_wrong_interface_goes_nowhere() {
     let key = (session.dst, sender.src);
     let oifs = |all: &[u32]| all.iter().copied().map(IfIndex).collect::<Oifs>();
     // r1 sends both ways, as it may while routing settles.
-    net.nodes[1].env.trees.insert(key, Tree { iif: Some(IfIndex(1)), oifs: oifs(&[2, 3]) });
-    net.nodes[4].env.trees.insert(key, Tree { iif: Some(IfIndex(1)), oifs: oifs(&[2]) });
+    net.nodes[1].env.trees.insert(key, MulticastTree { iif: Some(IfIndex(1)), oifs: oifs(&[2, 3]) });
+    net.nodes[4].env.trees.insert(key, MulticastTree { iif: Some(IfIndex(1)), oifs: oifs(&[2]) });
     net.sends(0, 1, session, 5004, 3);
     net.run(ms(10));
     assert_eq!(net.paths(), [1, 1, 2, 1, 1]);
@@ -182,7 +182,7 @@ fn a_path_on_the_wrong_interface_goes_nowhere() {
     assert_eq!((net.on(1, 2), net.on(1, 3), net.on(4, 2), net.on(2, 2)), (2, 0, 0, 2));
 
     // Routing turns: packets come in from r2 now. The old branch is torn, the new one asked.
-    net.nodes[2].env.trees.insert(key, Tree { iif: Some(IfIndex(3)), oifs: oifs(&[2]) });
+    net.nodes[2].env.trees.insert(key, MulticastTree { iif: Some(IfIndex(3)), oifs: oifs(&[2]) });
     net.tell(2, Input::RouteChanged(Some((session.dst, 32))));
     net.run(ms(30));
     assert_eq!((net.on(1, 2), net.on(1, 3), net.on(4, 2), net.on(2, 2)), (0, 2, 2, 2));
@@ -200,7 +200,10 @@ fn a_path_on_the_wrong_interface_goes_nowhere() {
 fn a_path_from_the_wrong_side_alone_serves_local_receivers() {
     let (mut net, session) = tree(false);
     let key = (session.dst, net.addr(S));
-    net.nodes[R2].env.trees.insert(key, Tree { iif: Some(IfIndex(2)), oifs: [3].into_iter().map(IfIndex).collect() });
+    net.nodes[R2]
+        .env
+        .trees
+        .insert(key, MulticastTree { iif: Some(IfIndex(2)), oifs: [3].into_iter().map(IfIndex).collect() });
     receive(&mut net, R2, session);
     let sender = net.sends(S, 1, session, 5004, 3);
     net.run(ms(10));

@@ -2,7 +2,7 @@
 //! who forgot is told again.
 
 use crate::net::*;
-use rsvp::integrity::{Algorithm, Auth, Key, KeyTable};
+use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use rsvp::io::{Config, Event, Input, NeighbourNews};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -317,7 +317,7 @@ fn names_wrap() {
 #[test]
 fn with_integrity_it_is_the_same() {
     let mut net = Net::new(false);
-    let auth = Auth::Keys(KeyTable::new(vec![Key::new(1, Algorithm::HmacSha256, b"secret")]).unwrap());
+    let auth = AuthMode::Keys(KeyTable::new(vec![IntegrityKey::new(1, Algorithm::HmacSha256, b"secret")]).unwrap());
     for name in ["snd", "r1", "r2", "rcv"] {
         net.node(name, Config { auth: auth.clone(), ..reducing() });
     }

@@ -143,7 +143,7 @@ fn a_way_that_goes_and_comes_back() {
     net.set_link(3, false);
     net.tell(1, Input::RouteChanged(None));
     assert_eq!(net.held()[1], 0);
-    assert_eq!(net.engine(1).paths().next().expect("stays").out, rsvp::Out::Nowhere);
+    assert_eq!(net.engine(1).paths().next().expect("stays").out, rsvp::OutgoingInterfaces::Nowhere);
     net.run(Span::from_secs(3));
     net.set_link(1, true);
     net.tell(1, Input::RouteChanged(None));

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Binding {
     /// A network part: these packets.
-    Flow(Flow),
+    Flow(BoundFlow),
     /// A processor or disk part: all threads of this process, also those to come.
     Process(Task),
     /// A processor part: this one thread.
@@ -35,7 +35,7 @@ impl Task {
 
 /// Packets by their five-tuple; what is left out may be anything.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Flow {
+pub struct BoundFlow {
     /// Source address.
     pub src: Option<IpAddr>,
     /// Destination address.
@@ -48,7 +48,7 @@ pub struct Flow {
     pub dst_port: Option<u16>,
 }
 
-impl Flow {
+impl BoundFlow {
     /// Whether these packets are among it.
     pub fn covers(&self, key: &FlowKey) -> bool {
         fn fits<T: PartialEq>(wanted: Option<T>, is: T) -> bool {
@@ -62,7 +62,7 @@ impl Flow {
     }
 
     /// Whether a packet could be among both.
-    pub fn meets(&self, other: &Flow) -> bool {
+    pub fn meets(&self, other: &BoundFlow) -> bool {
         fn may<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
             a.is_none() || b.is_none() || a == b
         }
@@ -78,7 +78,7 @@ impl Flow {
         let families = [self.src, self.dst].map(|address| address.map(|a| a.is_ipv4()));
         let ports = self.src_port.is_some() || self.dst_port.is_some();
         match (families, self.protocol) {
-            _ if *self == Flow::default() => Some("names no packets: give at least an address or a port"),
+            _ if *self == BoundFlow::default() => Some("names no packets: give at least an address or a port"),
             ([Some(a), Some(b)], _) if a != b => Some("source and destination are of different address families"),
             (_, Some(0)) => Some("protocol 0 is no protocol"),
             // Whoever had these could silence the signalling of everybody.

@@ -1,6 +1,6 @@
 //! What the book may ask of the memory beside it: how much there is of a resource and when, and who may have it.
 
-use crate::book::{Binding, Caller, Guarantee, Kind, ResourceId};
+use crate::book::{Binding, Caller, Guarantee, ResourceId, ResourceKind};
 use crate::{Misuse, Span, Time, Window};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ pub struct Offer {
     /// Its name: `net/eth1`, `cpu`, `disk/sda`, `licence/NAME`.
     pub name: String,
     /// What an amount counts.
-    pub kind: Kind,
+    pub kind: ResourceKind,
     /// What a promise is worth.
     pub guarantee: Guarantee,
     /// The most that can be booked at all, at this instant.
@@ -27,8 +27,8 @@ pub struct Offer {
 
 /// How much of what: an amount, and the least size of its packets where that makes a difference (network).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Want {
-    /// In the unit of the resource's [`Kind`].
+pub struct Demand {
+    /// In the unit of the resource's [`ResourceKind`].
     pub amount: u64,
     /// Bytes of IP; zero where there are none.
     pub packet: u32,
@@ -80,13 +80,13 @@ pub trait Ledger {
     ///
     /// # Errors
     /// [`NoRoom`].
-    fn book(&mut self, now: Time, resource: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom>;
+    fn book(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom>;
 
     /// Counts what was promised in an earlier life, whether or not it fits today ([`Ledger::missing`] tells).
     ///
     /// # Errors
     /// [`NoRoom`], but never [`NoRoom::Full`].
-    fn adopt(&mut self, now: Time, resource: ResourceId, window: Window, want: Want) -> Result<SlotKey, NoRoom>;
+    fn adopt(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom>;
 
     /// Gives a slot back. One that is over already, or whose resource has gone, is no mistake.
     fn release(&mut self, now: Time, resource: ResourceId, slot: SlotKey);
@@ -103,13 +103,13 @@ pub trait Ledger {
 
     /// Gives background as one slot what it divides, from now on for as long as nobody has booked it, and at most until
     /// `by`. `None`: nothing is promised to background here, so it is counted nowhere; or it does not fit.
-    fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Want) -> Option<SlotKey> {
+    fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Demand) -> Option<SlotKey> {
         let _ = (now, resource, by, want);
         None
     }
 
     /// The earliest start, not before `earliest`, at which it fits for `span` and is over by `latest`.
-    fn find(&self, resource: ResourceId, want: Want, span: Span, earliest: Time, latest: Time) -> Option<Time>;
+    fn find(&self, resource: ResourceId, want: Demand, span: Span, earliest: Time, latest: Time) -> Option<Time>;
 
     /// What is free in each stretch of a window, in order and without gaps, at most so many of them (the last then
     /// ends before the window does).
@@ -139,7 +139,7 @@ pub struct Question<'a> {
     /// Whether it shares what others leave.
     pub background: bool,
     /// What the owner has of this resource at the fullest instant of these windows, this request included; without what
-    /// the owner has already if policy does not ask ([`Policy::sums`]).
+    /// the owner has already if policy does not ask ([`PolicyPort::sums`]).
     pub together: u64,
     /// How many reservations the owner has, this one included.
     pub reservations: usize,
@@ -162,16 +162,16 @@ pub struct BindQuestion<'a> {
 
 /// What policy says, and which rule said it; both go into the audit.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verdict {
+pub struct PolicyDecision {
     /// The name of the rule that decided; empty: none did, and what nobody allows is denied.
     pub rule: String,
     /// `None`: allowed. Otherwise why not, for people.
     pub denied: Option<String>,
 }
 
-/// What a rule limits beside what one owner has: sums over all who use it. See [`Policy::shared`].
+/// What a rule limits beside what one owner has: sums over all who use it. See [`PolicyPort::shared`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Shared {
+pub struct SharedLimits {
     /// The groups of the caller by which the rule is about them.
     pub groups: Vec<String>,
     /// The most that all who use the rule have of the resource together, at any instant.
@@ -181,21 +181,21 @@ pub struct Shared {
 }
 
 /// Who may reserve what, how much, when, for how long and how far ahead. Total, bounded and without side effects.
-pub trait Policy {
-    /// Whether anything that it says depends on [`Question::together`] or is a limit of [`Shared`]; if not, nobody need know.
+pub trait PolicyPort {
+    /// Whether anything that it says depends on [`Question::together`] or is a limit of [`SharedLimits`]; if not, nobody need know.
     fn sums(&self) -> bool {
         true
     }
 
     /// May they?
-    fn decide(&self, question: &Question<'_>) -> Verdict;
+    fn decide(&self, question: &Question<'_>) -> PolicyDecision;
 
     /// What the rule that decides limits beside. The book counts what was granted by each rule, and holds it against this.
-    fn shared(&self, question: &Question<'_>) -> Shared {
+    fn shared(&self, question: &Question<'_>) -> SharedLimits {
         let _ = question;
-        Shared::default()
+        SharedLimits::default()
     }
 
     /// May they say that it is for these packets or processes?
-    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict;
+    fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision;
 }

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use terms::{Bytes, Span, Time};
 use traffic::plan::QueueSpec;
 use traffic::queue::{Fifo, Pool};
-use traffic::scheduler::{Node, Scheduler};
+use traffic::scheduler::{Scheduler, SchedulerClass};
 
 /// Bytes of a packet.
 pub const LEN: u32 = 1500;
@@ -18,7 +18,7 @@ const GAP: Span = Span::from_nanos(1200);
 /// A scheduler with its queues.
 pub struct Plane {
     scheduler: Box<dyn Scheduler>,
-    nodes: Vec<Node>,
+    nodes: Vec<SchedulerClass>,
     queues: Vec<Fifo>,
     pool: Pool<u64>,
     order: Vec<u32>,
@@ -28,7 +28,7 @@ pub struct Plane {
 
 impl Plane {
     /// The scheduler's classes in `nodes`, all empty.
-    pub fn new(scheduler: Box<dyn Scheduler>, nodes: Vec<Node>) -> Plane {
+    pub fn new(scheduler: Box<dyn Scheduler>, nodes: Vec<SchedulerClass>) -> Plane {
         let spec = QueueSpec { packets: 64, bytes: Bytes::MAX };
         let last = nodes.iter().map(|n| n.0).max().unwrap_or(0);
         let queues = vec![Fifo::new(spec); last as usize + 1];
@@ -50,7 +50,7 @@ impl Plane {
         }
     }
 
-    fn enqueue(&mut self, node: Node) {
+    fn enqueue(&mut self, node: SchedulerClass) {
         let queue = &mut self.queues[node.0 as usize];
         let was_empty = queue.is_empty();
         queue.push(&mut self.pool, LEN, 1).expect("room");
@@ -59,7 +59,7 @@ impl Plane {
         }
     }
 
-    fn dequeue(&mut self) -> Option<Node> {
+    fn dequeue(&mut self) -> Option<SchedulerClass> {
         let node = self.scheduler.choose(self.now)?;
         let queue = &mut self.queues[node.0 as usize];
         black_box(queue.pop(&mut self.pool));

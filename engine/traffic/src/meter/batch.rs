@@ -3,7 +3,7 @@
 //! A million meters do not fit a cache, so one packet at a time waits for memory at each. A batch knows which states it
 //! will need and asks for them a few packets ahead; the result is the same as one by one, also when a flow occurs twice.
 
-use super::{Color, PackedState, PackedTrTcm, Rfc4115, SrTcm, State, TrTcm, TswState, TswTcm};
+use super::{Color, PackedState, PackedTrTcm, Rfc4115, SrTcm, TokenCounts, TrTcm, TswState, TswTcm};
 use terms::Time;
 
 /// A packet to be metered.
@@ -16,7 +16,7 @@ pub struct Job {
 }
 
 /// A profile of two buckets.
-pub trait Profile {
+pub trait BatchProfile {
     /// The credit of one flow.
     type State;
     /// Full buckets.
@@ -27,7 +27,7 @@ pub trait Profile {
 
 macro_rules! profile {
     ($($name:ty: $state:ty),*) => {$(
-        impl Profile for $name {
+        impl BatchProfile for $name {
             type State = $state;
             fn start(&self, now: Time) -> $state {
                 <$name>::start(self, now)
@@ -39,7 +39,7 @@ macro_rules! profile {
         }
     )*};
 }
-profile!(SrTcm: State, TrTcm: State, Rfc4115: State, PackedTrTcm: PackedState);
+profile!(SrTcm: TokenCounts, TrTcm: TokenCounts, Rfc4115: TokenCounts, PackedTrTcm: PackedState);
 
 /// How far ahead of the packet in hand states are fetched.
 const AHEAD: usize = 32;
@@ -61,7 +61,7 @@ impl<S, F: Fn(&S)> Prefetch<S> for F {
 /// Meters `jobs` in order; `colors` holds the colours they came with ([`Color::Green`] for colour-blind metering) and gets those they
 /// go with. A job whose state does not exist becomes red. The shorter of the two slices counts.
 #[inline]
-pub fn meter_batch<P: Profile>(
+pub fn meter_batch<P: BatchProfile>(
     profile: &P,
     states: &mut [P::State],
     now: Time,
@@ -74,7 +74,7 @@ pub fn meter_batch<P: Profile>(
 
 /// The same colour-blind: what `colors` held does not matter, and costs nothing.
 #[inline]
-pub fn blind_batch<P: Profile>(
+pub fn blind_batch<P: BatchProfile>(
     profile: &P,
     states: &mut [P::State],
     now: Time,

@@ -15,7 +15,7 @@ mod sr_tcm;
 mod tr_tcm;
 mod tsw_tcm;
 
-pub use batch::{Job, Prefetch, Profile, blind_batch, meter_batch, tsw_batch};
+pub use batch::{BatchProfile, Job, Prefetch, blind_batch, meter_batch, tsw_batch};
 pub use mark::{AfClass, EF, Marker};
 pub use packed::{PackedState, PackedTrTcm};
 pub use rfc4115::Rfc4115;
@@ -52,13 +52,13 @@ impl Color {
 /// The credit of one flow: two buckets and the instant at which they were right. Which bucket is which, the profile knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(32))] // never across two cache lines
-pub struct State {
+pub struct TokenCounts {
     pub(super) at: Time,
     pub(super) first: u64,
     pub(super) second: u64,
 }
 
-impl State {
+impl TokenCounts {
     /// Credit of the committed bucket as of the last packet, in 10^-9 bit.
     pub fn committed(&self) -> u64 {
         self.first

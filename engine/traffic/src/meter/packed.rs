@@ -5,7 +5,7 @@
 //! 31 bits, a state is 16 bytes. For 10 and 20 Mb/s that holds up to bursts of 2.6 MB, for 64 kb/s up to 17 kB; the finer the rates, the less.
 
 use super::tr_tcm::take;
-use super::{BadProfile, Color, State, TrTcm, fill_plain, plain_below};
+use super::{BadProfile, Color, TokenCounts, TrTcm, fill_plain, plain_below};
 use crate::work::PER_BYTE;
 use terms::{Bytes, Rate, Time};
 
@@ -80,12 +80,12 @@ impl PackedTrTcm {
     }
 
     /// The credit as [`TrTcm`] counts it.
-    pub fn unpack(&self, state: &PackedState) -> State {
+    pub fn unpack(&self, state: &PackedState) -> TokenCounts {
         let wide = |credit: u32| u64::from(credit) * self.unit;
-        State { at: state.at, first: wide(state.first), second: wide(state.second) }
+        TokenCounts { at: state.at, first: wide(state.first), second: wide(state.second) }
     }
 
-    fn pack(&self, state: State) -> PackedState {
+    fn pack(&self, state: TokenCounts) -> PackedState {
         // At most a burst, and a multiple of the unit as everything is.
         let packed = |credit: u64| (credit / self.unit) as u32;
         PackedState { at: state.at, first: packed(state.first), second: packed(state.second) }

@@ -1,6 +1,6 @@
 //! A differentiated service two-rate, three-color marker with efficient handling of in-profile traffic (RFC 4115).
 
-use super::{BadProfile, Color, State, bursts, cost, fill, taken};
+use super::{BadProfile, Color, TokenCounts, bursts, cost, fill, taken};
 use terms::{Bytes, Rate, Time};
 
 /// CIR, CBS, EIR, EBS; state: `Tc` (first) and `Te` (second). Unlike RFC 2698, green packets take nothing from the
@@ -27,13 +27,13 @@ impl Rfc4115 {
     }
 
     /// Full buckets.
-    pub fn start(&self, now: Time) -> State {
-        State { at: now, first: self.cbs, second: self.ebs }
+    pub fn start(&self, now: Time) -> TokenCounts {
+        TokenCounts { at: now, first: self.cbs, second: self.ebs }
     }
 
     /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`].
     #[inline(always)]
-    pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
+    pub fn meter(&self, state: &mut TokenCounts, now: Time, len: u32, color: Color) -> Color {
         let dt = now.since(state.at).as_nanos();
         state.first = fill(state.first, self.cir, dt, self.cbs);
         state.second = fill(state.second, self.eir, dt, self.ebs);

@@ -1,6 +1,6 @@
 //! A single rate three colour marker (RFC 2697).
 
-use super::{BadProfile, Color, State, bursts, cost, taken};
+use super::{BadProfile, Color, TokenCounts, bursts, cost, taken};
 use terms::{Bytes, Rate, Time};
 
 /// CIR, CBS, EBS; state: `Tc` (first) and `Te` (second).
@@ -25,13 +25,13 @@ impl SrTcm {
     }
 
     /// Full buckets (section 3: initially `Tc = CBS`, `Te = EBS`).
-    pub fn start(&self, now: Time) -> State {
-        State { at: now, first: self.cbs, second: self.ebs }
+    pub fn start(&self, now: Time) -> TokenCounts {
+        TokenCounts { at: now, first: self.cbs, second: self.ebs }
     }
 
     /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
     #[inline(always)]
-    pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
+    pub fn meter(&self, state: &mut TokenCounts, now: Time, len: u32, color: Color) -> Color {
         self.refill(state, now);
         let cost = cost(len);
         let committed = (color == Color::Green) & (state.first >= cost);
@@ -42,7 +42,7 @@ impl SrTcm {
     }
 
     /// Whether a green packet would stay green now; takes nothing.
-    pub fn would_be_green(&self, state: &State, now: Time, len: u32) -> bool {
+    pub fn would_be_green(&self, state: &TokenCounts, now: Time, len: u32) -> bool {
         let mut then = *state;
         self.refill(&mut then, now);
         then.first >= cost(len)
@@ -50,13 +50,13 @@ impl SrTcm {
 
     /// The earliest instant, not before `now`, at which the packet would be green if nothing else came: the T2 of
     /// RFC 2963 section 3.3. `None`: never (larger than CBS, or no rate).
-    pub fn green_at(&self, state: &State, now: Time, len: u32) -> Option<Time> {
+    pub fn green_at(&self, state: &TokenCounts, now: Time, len: u32) -> Option<Time> {
         super::tr_tcm::reaches(state.first, self.cir, self.cbs, state.at, now, len)
     }
 
     /// The credit arrives at the committed bucket; what it cannot hold goes to the excess bucket (section 3).
     #[inline(always)]
-    fn refill(&self, state: &mut State, now: Time) {
+    fn refill(&self, state: &mut TokenCounts, now: Time) {
         let dt = now.since(state.at).as_nanos();
         let sum = state.first.saturating_add(self.cir.saturating_mul(dt));
         // A saturated sum overflows both: `cbs + ebs` fits 64 bits, so `MAX - cbs >= ebs`.

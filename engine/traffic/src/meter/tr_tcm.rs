@@ -1,6 +1,8 @@
 //! A two rate three colour marker (RFC 2698).
 
-use super::{BadProfile, COLORS, Color, PLAIN_LEN, State, below, bursts, cost, fill, fill_plain, plain_below, taken};
+use super::{
+    BadProfile, COLORS, Color, PLAIN_LEN, TokenCounts, below, bursts, cost, fill, fill_plain, plain_below, taken,
+};
 use terms::{Bytes, Rate, Span, Time};
 
 /// CIR, CBS, PIR, PBS; state: `Tc` (first) and `Tp` (second).
@@ -34,13 +36,13 @@ impl TrTcm {
     }
 
     /// Full buckets (section 3: initially `Tp = PBS`, `Tc = CBS`).
-    pub fn start(&self, now: Time) -> State {
-        State { at: now, first: self.cbs, second: self.pbs }
+    pub fn start(&self, now: Time) -> TokenCounts {
+        TokenCounts { at: now, first: self.cbs, second: self.pbs }
     }
 
     /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
     #[inline(always)]
-    pub fn meter(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
+    pub fn meter(&self, state: &mut TokenCounts, now: Time, len: u32, color: Color) -> Color {
         let dt = now.as_nanos().wrapping_sub(state.at.as_nanos());
         if dt >= self.plain || len >= PLAIN_LEN {
             return self.meter_any(state, now, len, color);
@@ -61,7 +63,7 @@ impl TrTcm {
     /// After a long silence, when time runs backwards, or for a packet as long as no link carries: whatever the numbers.
     #[cold]
     #[inline(never)]
-    fn meter_any(&self, state: &mut State, now: Time, len: u32, color: Color) -> Color {
+    fn meter_any(&self, state: &mut TokenCounts, now: Time, len: u32, color: Color) -> Color {
         self.refill(state, now);
         let cost = cost(len);
         let peak = (color != Color::Red) & (state.second >= cost);
@@ -73,14 +75,14 @@ impl TrTcm {
 
     /// The earliest instant, not before `now`, at which the packet would be green if nothing else came: the T2 of
     /// RFC 2963 section 3.5. `None`: never (larger than CBS or PBS, or no rate).
-    pub fn green_at(&self, state: &State, now: Time, len: u32) -> Option<Time> {
+    pub fn green_at(&self, state: &TokenCounts, now: Time, len: u32) -> Option<Time> {
         let committed = reaches(state.first, self.cir, self.cbs, state.at, now, len)?;
         let peak = reaches(state.second, self.pir, self.pbs, state.at, now, len)?;
         Some(committed.max(peak))
     }
 
     #[inline(always)]
-    fn refill(&self, state: &mut State, now: Time) {
+    fn refill(&self, state: &mut TokenCounts, now: Time) {
         let dt = now.since(state.at).as_nanos();
         state.first = fill(state.first, self.cir, dt, self.cbs);
         state.second = fill(state.second, self.pir, dt, self.pbs);

@@ -4,7 +4,7 @@ use crate::plan::{ClassSpec, LinkSpec};
 use crate::scheduler::hfsc::{Curves, Hfsc};
 use crate::scheduler::htb::{Htb, HtbSpec};
 use crate::scheduler::priority::Priority;
-use crate::scheduler::{Misplaced, Node, Scheduler};
+use crate::scheduler::{Misplaced, Scheduler, SchedulerClass};
 use terms::{Bytes, ServiceCurve, Time};
 
 /// The schedulers that a port can run.
@@ -35,15 +35,21 @@ impl Discipline {
         }
     }
 
-    pub(super) fn add(&mut self, now: Time, link: &LinkSpec, spec: &ClassSpec) -> Result<Node, Misplaced> {
+    pub(super) fn add(&mut self, now: Time, link: &LinkSpec, spec: &ClassSpec) -> Result<SchedulerClass, Misplaced> {
         match self {
-            Discipline::Hfsc(s) => s.add(now, Node::ROOT, curves(spec)),
+            Discipline::Hfsc(s) => s.add(now, SchedulerClass::ROOT, curves(spec)),
             Discipline::Htb(s) => Ok(s.add(now, HtbSpec::of(spec, link))),
             Discipline::Priority(s) => Ok(s.add(spec.priority)),
         }
     }
 
-    pub(super) fn change(&mut self, now: Time, link: &LinkSpec, node: Node, spec: &ClassSpec) -> Result<(), Misplaced> {
+    pub(super) fn change(
+        &mut self,
+        now: Time,
+        link: &LinkSpec,
+        node: SchedulerClass,
+        spec: &ClassSpec,
+    ) -> Result<(), Misplaced> {
         match self {
             Discipline::Hfsc(s) => s.change(now, node, curves(spec)),
             Discipline::Htb(s) => s.change(now, node, HtbSpec::of(spec, link)),
@@ -57,7 +63,7 @@ impl Discipline {
         }
     }
 
-    pub(super) fn remove(&mut self, node: Node) -> Result<(), Misplaced> {
+    pub(super) fn remove(&mut self, node: SchedulerClass) -> Result<(), Misplaced> {
         match self {
             Discipline::Hfsc(s) => s.remove(node),
             Discipline::Htb(s) => s.remove(node),
@@ -67,7 +73,7 @@ impl Discipline {
 }
 
 impl Scheduler for Discipline {
-    fn backlogged(&mut self, now: Time, leaf: Node, head: u32) {
+    fn backlogged(&mut self, now: Time, leaf: SchedulerClass, head: u32) {
         match self {
             Discipline::Hfsc(s) => s.backlogged(now, leaf, head),
             Discipline::Htb(s) => s.backlogged(now, leaf, head),
@@ -75,7 +81,7 @@ impl Scheduler for Discipline {
         }
     }
 
-    fn choose(&mut self, now: Time) -> Option<Node> {
+    fn choose(&mut self, now: Time) -> Option<SchedulerClass> {
         match self {
             Discipline::Hfsc(s) => s.choose(now),
             Discipline::Htb(s) => s.choose(now),
@@ -83,7 +89,7 @@ impl Scheduler for Discipline {
         }
     }
 
-    fn served(&mut self, now: Time, leaf: Node, len: u32, next: Option<u32>) {
+    fn served(&mut self, now: Time, leaf: SchedulerClass, len: u32, next: Option<u32>) {
         match self {
             Discipline::Hfsc(s) => s.served(now, leaf, len, next),
             Discipline::Htb(s) => s.served(now, leaf, len, next),
@@ -91,7 +97,7 @@ impl Scheduler for Discipline {
         }
     }
 
-    fn purged(&mut self, now: Time, leaf: Node) {
+    fn purged(&mut self, now: Time, leaf: SchedulerClass) {
         match self {
             Discipline::Hfsc(s) => s.purged(now, leaf),
             Discipline::Htb(s) => s.purged(now, leaf),

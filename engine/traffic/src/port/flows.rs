@@ -4,7 +4,7 @@
 use crate::bucket::TokenBucket;
 use crate::classifier::Classifier;
 use crate::plan::{BucketId, Counters, FlowSpecEntry};
-use crate::scheduler::Node;
+use crate::scheduler::SchedulerClass;
 use crate::shapes::Shapes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -32,7 +32,7 @@ pub(super) struct Flows {
 #[derive(Clone, Debug)]
 struct Flow {
     entry: FlowSpecEntry,
-    node: Node,
+    node: SchedulerClass,
     bucket: u32,
 }
 
@@ -57,7 +57,7 @@ impl Flows {
 
     /// The class of the packet's flow, and whether the packet conforms to the flow's bucket; it is charged and
     /// counted. `None`: no flow has it.
-    pub(super) fn charge(&mut self, now: Time, packet: &PacketMeta) -> Option<(Node, bool)> {
+    pub(super) fn charge(&mut self, now: Time, packet: &PacketMeta) -> Option<(SchedulerClass, bool)> {
         let flow = self.find(&packet.flow)?;
         let (node, bucket) = (flow.node, flow.bucket);
         let bucket = &mut self.buckets[bucket as usize];
@@ -88,8 +88,8 @@ impl Flows {
         now: Time,
         key: FlowKey,
         entry: FlowSpecEntry,
-        node: Node,
-    ) -> Result<Option<Node>, TooMany> {
+        node: SchedulerClass,
+    ) -> Result<Option<SchedulerClass>, TooMany> {
         let Some(old) = self.table.get(&key).map(|flow| (flow.bucket, flow.entry.shared, flow.node)) else {
             if !self.shapes.has_room_for(&key) {
                 return Err(TooMany);
@@ -115,7 +115,7 @@ impl Flows {
     }
 
     /// Removes a flow. Returns the class that it had.
-    pub(super) fn remove(&mut self, key: &FlowKey) -> Option<Node> {
+    pub(super) fn remove(&mut self, key: &FlowKey) -> Option<SchedulerClass> {
         let gone = self.table.remove(key)?;
         self.count(key, false);
         self.leave(gone.bucket, gone.entry.shared);

@@ -26,7 +26,7 @@ use self::flows::{Flows, TooMany};
 use crate::edge::{Conditioned, Edge, EdgeAt, EdgeFull, EdgeRule, MultiField, Side};
 use crate::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
 use crate::queue::{Fifo, Full, Pool};
-use crate::scheduler::{Node, Scheduler};
+use crate::scheduler::{Scheduler, SchedulerClass};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::{Bytes, FlowKey, IfIndex, PacketMeta, Time};
@@ -110,10 +110,10 @@ pub struct Port {
     discipline: Option<Discipline>,
     plain: Fifo,
     pool: Pool<PacketMeta>,
-    classes: BTreeMap<ClassId, Node>,
+    classes: BTreeMap<ClassId, SchedulerClass>,
     /// The two of them that packets without a flow entry go to.
-    best_effort: Option<Node>,
-    control: Option<Node>,
+    best_effort: Option<SchedulerClass>,
+    control: Option<SchedulerClass>,
     /// By node number.
     leaves: Vec<Leaf>,
     flows: Flows,
@@ -339,7 +339,7 @@ impl Port {
     }
 
     /// The class of a packet, and whether it exceeds its flow's bucket. No class: the plain FIFO.
-    fn classify(&mut self, now: Time, packet: &PacketMeta) -> (Option<Node>, bool) {
+    fn classify(&mut self, now: Time, packet: &PacketMeta) -> (Option<SchedulerClass>, bool) {
         match self.flows.charge(now, packet) {
             Some((node, true)) => (Some(node), false),
             Some((_, false)) => (self.best_effort, true),

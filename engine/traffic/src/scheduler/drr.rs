@@ -5,7 +5,7 @@
 //! proportion to the quanta whatever the packet sizes. The price is delay: a class waits for everyone's turn.
 //! Constant cost if each quantum is at least the largest packet; with smaller ones, turns pass without a packet.
 
-use super::{Misplaced, Node, Scheduler};
+use super::{Misplaced, Scheduler, SchedulerClass};
 use alloc::vec::Vec;
 use terms::Time;
 
@@ -47,15 +47,15 @@ impl Drr {
     }
 
     /// A new class with so many bytes a turn (at least one).
-    pub fn add(&mut self, quantum: u32) -> Node {
+    pub fn add(&mut self, quantum: u32) -> SchedulerClass {
         match self.free.pop() {
             Some(at) => {
                 self.nodes[at as usize] = Leaf::new(quantum);
-                Node(at)
+                SchedulerClass(at)
             }
             None => {
                 self.nodes.push(Leaf::new(quantum));
-                Node(self.nodes.len() as u32 - 1)
+                SchedulerClass(self.nodes.len() as u32 - 1)
             }
         }
     }
@@ -64,7 +64,7 @@ impl Drr {
     ///
     /// # Errors
     /// [`Misplaced::Unknown`].
-    pub fn change(&mut self, node: Node, quantum: u32) -> Result<(), Misplaced> {
+    pub fn change(&mut self, node: SchedulerClass, quantum: u32) -> Result<(), Misplaced> {
         self.known(node)?;
         self.nodes[node.index()].quantum = quantum.max(1);
         Ok(())
@@ -74,7 +74,7 @@ impl Drr {
     ///
     /// # Errors
     /// [`Misplaced`].
-    pub fn remove(&mut self, node: Node) -> Result<(), Misplaced> {
+    pub fn remove(&mut self, node: SchedulerClass) -> Result<(), Misplaced> {
         if self.known(node)?.waiting {
             return Err(Misplaced::Backlogged(node));
         }
@@ -84,11 +84,11 @@ impl Drr {
     }
 
     /// The bytes that the class may still send in this turn.
-    pub fn deficit(&self, node: Node) -> Option<u64> {
+    pub fn deficit(&self, node: SchedulerClass) -> Option<u64> {
         self.known(node).ok().map(|leaf| leaf.deficit)
     }
 
-    fn known(&self, node: Node) -> Result<Leaf, Misplaced> {
+    fn known(&self, node: SchedulerClass) -> Result<Leaf, Misplaced> {
         self.nodes.get(node.index()).copied().filter(|l| l.known).ok_or(Misplaced::Unknown(node))
     }
 
@@ -125,12 +125,12 @@ impl Leaf {
 }
 
 impl Scheduler for Drr {
-    fn backlogged(&mut self, _now: Time, leaf: Node, head: u32) {
+    fn backlogged(&mut self, _now: Time, leaf: SchedulerClass, head: u32) {
         self.link(leaf.0);
         self.nodes[leaf.index()].head = head;
     }
 
-    fn choose(&mut self, _now: Time) -> Option<Node> {
+    fn choose(&mut self, _now: Time) -> Option<SchedulerClass> {
         if self.turn == NONE {
             return None;
         }
@@ -141,14 +141,14 @@ impl Scheduler for Drr {
                 leaf.deficit = leaf.deficit.saturating_add(u64::from(leaf.quantum));
             }
             if u64::from(leaf.head) <= leaf.deficit {
-                return Some(Node(self.turn));
+                return Some(SchedulerClass(self.turn));
             }
             leaf.credited = false;
             self.turn = leaf.next;
         }
     }
 
-    fn served(&mut self, _now: Time, leaf: Node, len: u32, next: Option<u32>) {
+    fn served(&mut self, _now: Time, leaf: SchedulerClass, len: u32, next: Option<u32>) {
         let class = &mut self.nodes[leaf.index()];
         class.deficit = class.deficit.saturating_sub(u64::from(len));
         match next {
@@ -157,7 +157,7 @@ impl Scheduler for Drr {
         }
     }
 
-    fn purged(&mut self, _now: Time, leaf: Node) {
+    fn purged(&mut self, _now: Time, leaf: SchedulerClass) {
         if self.nodes[leaf.index()].waiting {
             self.unlink(leaf.0);
         }

@@ -10,7 +10,7 @@
 //! Unlike the kernel's, tokens are exact (10^-9 bit), and the moment of a colour change is exact to the nanosecond.
 
 use super::heap::{ABSENT, Heap};
-use super::{Misplaced, Node, Scheduler};
+use super::{Misplaced, Scheduler, SchedulerClass};
 use crate::plan::{ClassSpec, LinkSpec};
 use crate::work::PER_BYTE;
 use alloc::vec::Vec;
@@ -185,7 +185,7 @@ impl Htb {
     }
 
     /// A new class.
-    pub fn add(&mut self, now: Time, spec: HtbSpec) -> Node {
+    pub fn add(&mut self, now: Time, spec: HtbSpec) -> SchedulerClass {
         let leaf = Leaf::new(spec, now);
         let at = match self.free.pop() {
             Some(at) => {
@@ -199,14 +199,14 @@ impl Htb {
             }
         };
         self.waiting.reserve(self.nodes.len());
-        Node(at)
+        SchedulerClass(at)
     }
 
     /// Changes a class in place; its tokens stay, up to the new bursts.
     ///
     /// # Errors
     /// [`Misplaced::Unknown`].
-    pub fn change(&mut self, now: Time, node: Node, spec: HtbSpec) -> Result<(), Misplaced> {
+    pub fn change(&mut self, now: Time, node: SchedulerClass, spec: HtbSpec) -> Result<(), Misplaced> {
         let backlogged = self.known(node)?.backlogged;
         if backlogged {
             self.leave(node.0);
@@ -225,7 +225,7 @@ impl Htb {
     ///
     /// # Errors
     /// [`Misplaced`].
-    pub fn remove(&mut self, node: Node) -> Result<(), Misplaced> {
+    pub fn remove(&mut self, node: SchedulerClass) -> Result<(), Misplaced> {
         if self.known(node)?.backlogged {
             return Err(Misplaced::Backlogged(node));
         }
@@ -235,12 +235,12 @@ impl Htb {
     }
 
     /// What is known of a class.
-    pub fn state(&self, node: Node) -> Option<LeafState> {
+    pub fn state(&self, node: SchedulerClass) -> Option<LeafState> {
         let leaf = self.known(node).ok()?;
         Some(LeafState { colour: leaf.colour, tokens: leaf.rate.tokens, ctokens: leaf.ceil.tokens })
     }
 
-    fn known(&self, node: Node) -> Result<&Leaf, Misplaced> {
+    fn known(&self, node: SchedulerClass) -> Result<&Leaf, Misplaced> {
         self.nodes.get(node.index()).filter(|l| l.known).ok_or(Misplaced::Unknown(node))
     }
 
@@ -292,8 +292,8 @@ impl Htb {
         self.nodes[leaf.next as usize].prev = leaf.prev;
     }
 
-    fn first(&self, colour: Colour) -> Option<Node> {
-        self.turn[colour as usize].iter().find(|at| **at != NONE).map(|at| Node(*at))
+    fn first(&self, colour: Colour) -> Option<SchedulerClass> {
+        self.turn[colour as usize].iter().find(|at| **at != NONE).map(|at| SchedulerClass(*at))
     }
 }
 
@@ -331,13 +331,13 @@ impl Leaf {
 }
 
 impl Scheduler for Htb {
-    fn backlogged(&mut self, now: Time, leaf: Node, _head: u32) {
+    fn backlogged(&mut self, now: Time, leaf: SchedulerClass, _head: u32) {
         self.now = now;
         self.nodes[leaf.index()].fill(now);
         self.enter(leaf.0);
     }
 
-    fn choose(&mut self, now: Time) -> Option<Node> {
+    fn choose(&mut self, now: Time) -> Option<SchedulerClass> {
         self.now = now;
         while let Some((when, at)) = self.waiting.first().filter(|(when, _)| *when <= now) {
             debug_assert!(when <= now);
@@ -354,7 +354,7 @@ impl Scheduler for Htb {
         if self.link.open() { self.first(Colour::Yellow) } else { None }
     }
 
-    fn served(&mut self, now: Time, node: Node, len: u32, next: Option<u32>) {
+    fn served(&mut self, now: Time, node: SchedulerClass, len: u32, next: Option<u32>) {
         self.link.fill(now);
         self.link.charge(len);
         let level = usize::from(self.lent);
@@ -391,7 +391,7 @@ impl Scheduler for Htb {
         }
     }
 
-    fn purged(&mut self, _now: Time, leaf: Node) {
+    fn purged(&mut self, _now: Time, leaf: SchedulerClass) {
         if self.nodes[leaf.index()].backlogged {
             self.leave(leaf.0);
         }

@@ -22,11 +22,11 @@ use terms::Time;
 
 /// A class in a scheduler. Numbers of removed classes are given out again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Node(pub u32);
+pub struct SchedulerClass(pub u32);
 
-impl Node {
+impl SchedulerClass {
     /// The root: the link. Every scheduler has it from the start.
-    pub const ROOT: Node = Node(0);
+    pub const ROOT: SchedulerClass = SchedulerClass(0);
 
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
@@ -37,13 +37,13 @@ impl Node {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misplaced {
     /// No class has this number.
-    Unknown(Node),
+    Unknown(SchedulerClass),
     /// The class has children, so it can neither be removed nor hold packets.
-    HasChildren(Node),
+    HasChildren(SchedulerClass),
     /// A class with packets cannot become a parent.
-    Backlogged(Node),
+    Backlogged(SchedulerClass),
     /// Children need a parent that shares in its own parent's bandwidth (a link-sharing curve).
-    NoLinkShare(Node),
+    NoLinkShare(SchedulerClass),
     /// The tree would be deeper than this.
     TooDeep(u32),
 }
@@ -65,17 +65,17 @@ impl core::error::Error for Misplaced {}
 /// What every scheduler does.
 pub trait Scheduler {
     /// The queue of `leaf` was empty and now has a packet of `head` bytes at its head.
-    fn backlogged(&mut self, now: Time, leaf: Node, head: u32);
+    fn backlogged(&mut self, now: Time, leaf: SchedulerClass, head: u32);
 
     /// Who sends now; `None`: nobody may, or nobody has anything. A choice must be followed by
     /// [`Scheduler::served`].
-    fn choose(&mut self, now: Time) -> Option<Node>;
+    fn choose(&mut self, now: Time) -> Option<SchedulerClass>;
 
     /// The chosen `leaf` sent `len` bytes; its next packet has `next` bytes, or its queue is empty.
-    fn served(&mut self, now: Time, leaf: Node, len: u32, next: Option<u32>);
+    fn served(&mut self, now: Time, leaf: SchedulerClass, len: u32, next: Option<u32>);
 
     /// The queue of `leaf` was emptied without being served (its class goes).
-    fn purged(&mut self, now: Time, leaf: Node);
+    fn purged(&mut self, now: Time, leaf: SchedulerClass);
 
     /// When [`Scheduler::choose`] can succeed after it said `None`; `None`: not before a packet comes. A time that is
     /// past means at once.

@@ -3,7 +3,7 @@
 //! No class is protected from those above it: what comes in there must be policed. Constant cost: a bitmap of 256
 //! priorities, and one ring per priority.
 
-use super::{Misplaced, Node, Scheduler};
+use super::{Misplaced, Scheduler, SchedulerClass};
 use alloc::vec::Vec;
 use terms::Time;
 
@@ -42,16 +42,16 @@ impl Priority {
     }
 
     /// A new class; 0 is served first.
-    pub fn add(&mut self, priority: u8) -> Node {
+    pub fn add(&mut self, priority: u8) -> SchedulerClass {
         let leaf = Leaf { known: true, waiting: false, priority, next: NONE };
         match self.free.pop() {
             Some(at) => {
                 self.nodes[at as usize] = leaf;
-                Node(at)
+                SchedulerClass(at)
             }
             None => {
                 self.nodes.push(leaf);
-                Node(self.nodes.len() as u32 - 1)
+                SchedulerClass(self.nodes.len() as u32 - 1)
             }
         }
     }
@@ -60,7 +60,7 @@ impl Priority {
     ///
     /// # Errors
     /// [`Misplaced::Unknown`].
-    pub fn change(&mut self, node: Node, priority: u8) -> Result<(), Misplaced> {
+    pub fn change(&mut self, node: SchedulerClass, priority: u8) -> Result<(), Misplaced> {
         let leaf = self.known(node)?;
         if leaf.priority == priority {
             return Ok(());
@@ -79,7 +79,7 @@ impl Priority {
     ///
     /// # Errors
     /// [`Misplaced`].
-    pub fn remove(&mut self, node: Node) -> Result<(), Misplaced> {
+    pub fn remove(&mut self, node: SchedulerClass) -> Result<(), Misplaced> {
         if self.known(node)?.waiting {
             return Err(Misplaced::Backlogged(node));
         }
@@ -88,7 +88,7 @@ impl Priority {
         Ok(())
     }
 
-    fn known(&self, node: Node) -> Result<Leaf, Misplaced> {
+    fn known(&self, node: SchedulerClass) -> Result<Leaf, Misplaced> {
         self.nodes.get(node.index()).copied().filter(|l| l.known).ok_or(Misplaced::Unknown(node))
     }
 
@@ -128,17 +128,17 @@ impl Priority {
 }
 
 impl Scheduler for Priority {
-    fn backlogged(&mut self, _now: Time, leaf: Node, _head: u32) {
+    fn backlogged(&mut self, _now: Time, leaf: SchedulerClass, _head: u32) {
         self.append(leaf.0);
     }
 
-    fn choose(&mut self, _now: Time) -> Option<Node> {
+    fn choose(&mut self, _now: Time) -> Option<SchedulerClass> {
         let word = self.map.iter().position(|w| *w != 0)?;
         let p = word * 64 + self.map[word].trailing_zeros() as usize;
-        Some(Node(self.nodes[self.last[p] as usize].next))
+        Some(SchedulerClass(self.nodes[self.last[p] as usize].next))
     }
 
-    fn served(&mut self, _now: Time, leaf: Node, _len: u32, next: Option<u32>) {
+    fn served(&mut self, _now: Time, leaf: SchedulerClass, _len: u32, next: Option<u32>) {
         let p = self.nodes[leaf.index()].priority as usize;
         if next.is_none() {
             self.unlink(leaf.0);
@@ -148,7 +148,7 @@ impl Scheduler for Priority {
         }
     }
 
-    fn purged(&mut self, _now: Time, leaf: Node) {
+    fn purged(&mut self, _now: Time, leaf: SchedulerClass) {
         if self.nodes[leaf.index()].waiting {
             self.unlink(leaf.0);
         }

@@ -12,7 +12,7 @@
 //! O(log n): two heaps, by start and by finish.
 
 use super::heap::{ABSENT, Heap};
-use super::{Misplaced, Node, Scheduler};
+use super::{Misplaced, Scheduler, SchedulerClass};
 use crate::work;
 use alloc::vec::Vec;
 use terms::{Rate, Time};
@@ -26,7 +26,7 @@ pub struct Wf2q {
     rate: u64,
     now: Instant,
     /// The packet that went last: whose, when, and the virtual time then. `now` is that of its end.
-    last: (Node, Time, Instant),
+    last: (SchedulerClass, Time, Instant),
     /// Those that have not started, by start.
     early: Heap<u64>,
     /// Those that have, by finish.
@@ -90,7 +90,7 @@ impl Wf2q {
             free: Vec::new(),
             rate: rate.as_bps().max(1),
             now: Instant::default(),
-            last: (Node::ROOT, Time::ZERO, Instant::default()),
+            last: (SchedulerClass::ROOT, Time::ZERO, Instant::default()),
             early: Heap::default(),
             started: Heap::default(),
             places: alloc::vec![ABSENT],
@@ -98,7 +98,7 @@ impl Wf2q {
     }
 
     /// A new class of `rate` (at least 1 bit/s).
-    pub fn add(&mut self, rate: Rate) -> Node {
+    pub fn add(&mut self, rate: Rate) -> SchedulerClass {
         let leaf = Leaf::new(rate);
         let at = match self.free.pop() {
             Some(at) => {
@@ -113,14 +113,14 @@ impl Wf2q {
         };
         self.early.reserve(self.nodes.len());
         self.started.reserve(self.nodes.len());
-        Node(at)
+        SchedulerClass(at)
     }
 
     /// Another rate, from the next packet on: the one at the head keeps its start and finish.
     ///
     /// # Errors
     /// [`Misplaced::Unknown`].
-    pub fn change(&mut self, node: Node, rate: Rate) -> Result<(), Misplaced> {
+    pub fn change(&mut self, node: SchedulerClass, rate: Rate) -> Result<(), Misplaced> {
         self.known(node)?;
         let leaf = &mut self.nodes[node.index()];
         leaf.rate = rate.as_bps().max(1);
@@ -143,7 +143,7 @@ impl Wf2q {
     ///
     /// # Errors
     /// [`Misplaced`].
-    pub fn remove(&mut self, node: Node) -> Result<(), Misplaced> {
+    pub fn remove(&mut self, node: SchedulerClass) -> Result<(), Misplaced> {
         if self.known(node)?.place != Place::Idle {
             return Err(Misplaced::Backlogged(node));
         }
@@ -159,12 +159,12 @@ impl Wf2q {
 
     /// Start and finish of the packet at the head of a class, virtual ns, rounded up. (Virtual times start anew every
     /// 2^61 ns.)
-    pub fn head(&self, node: Node) -> Option<(u64, u64)> {
+    pub fn head(&self, node: SchedulerClass) -> Option<(u64, u64)> {
         let leaf = self.known(node).ok().filter(|leaf| leaf.place != Place::Idle)?;
         Some((leaf.start.rounded_up(), leaf.finish.rounded_up()))
     }
 
-    fn known(&self, node: Node) -> Result<Leaf, Misplaced> {
+    fn known(&self, node: SchedulerClass) -> Result<Leaf, Misplaced> {
         self.nodes.get(node.index()).copied().filter(|l| l.known).ok_or(Misplaced::Unknown(node))
     }
 
@@ -223,7 +223,7 @@ impl Leaf {
 }
 
 impl Scheduler for Wf2q {
-    fn backlogged(&mut self, now: Time, leaf: Node, head: u32) {
+    fn backlogged(&mut self, now: Time, leaf: SchedulerClass, head: u32) {
         // While a packet is on the wire, virtual time is between that of its start and that of its end.
         let (owner, sent_at, before) = self.last;
         let present = before.rounded_up().saturating_add(now.since(sent_at).as_nanos());
@@ -238,7 +238,7 @@ impl Scheduler for Wf2q {
         self.enter(leaf.0);
     }
 
-    fn choose(&mut self, _now: Time) -> Option<Node> {
+    fn choose(&mut self, _now: Time) -> Option<SchedulerClass> {
         self.start_due();
         if self.started.is_empty() {
             // V is never behind the least start.
@@ -246,10 +246,10 @@ impl Scheduler for Wf2q {
             self.now = Instant { ns: start, part: 0 };
             self.start_due();
         }
-        self.started.first().map(|(_, at)| Node(at))
+        self.started.first().map(|(_, at)| SchedulerClass(at))
     }
 
-    fn served(&mut self, now: Time, leaf: Node, len: u32, next: Option<u32>) {
+    fn served(&mut self, now: Time, leaf: SchedulerClass, len: u32, next: Option<u32>) {
         self.last = (leaf, now, self.now);
         self.now = self.now.after(len, self.rate);
         if self.now.ns >= 2 * EPOCH {
@@ -271,7 +271,7 @@ impl Scheduler for Wf2q {
         }
     }
 
-    fn purged(&mut self, _now: Time, leaf: Node) {
+    fn purged(&mut self, _now: Time, leaf: SchedulerClass) {
         self.leave(leaf.0);
         // What was not sent does not count.
         self.nodes[leaf.index()].finish = self.nodes[leaf.index()].start;

@@ -4,7 +4,7 @@ use super::exp::{exp_neg, phi};
 use terms::{Rate, Span, Time};
 
 /// Something that estimates the average rate of arrivals.
-pub trait Estimator {
+pub trait RateEstimator {
     /// A packet of `len` bytes arrives; returns the new average.
     fn arrival(&mut self, now: Time, len: u32) -> Rate;
     /// The average as of the last arrival.
@@ -37,7 +37,7 @@ impl Exponential {
     }
 }
 
-impl Estimator for Exponential {
+impl RateEstimator for Exponential {
     fn arrival(&mut self, now: Time, len: u32) -> Rate {
         let gap = now.since(self.last).as_nanos();
         // T/K in 2^-32; beyond 2^32 the old average is forgotten anyway.

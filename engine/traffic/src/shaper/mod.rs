@@ -13,5 +13,5 @@ mod exp;
 mod ras;
 
 pub use curve::{BadShaper, RateCurve};
-pub use estimator::{Estimator, Exponential};
+pub use estimator::{Exponential, RateEstimator};
 pub use ras::{Greener, NeverGreen, Ras};

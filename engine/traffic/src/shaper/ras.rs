@@ -1,8 +1,8 @@
 //! The shaper itself.
 
 use super::curve::RateCurve;
-use super::estimator::Estimator;
-use crate::meter::{SrTcm, State, TrTcm};
+use super::estimator::RateEstimator;
+use crate::meter::{SrTcm, TokenCounts, TrTcm};
 use crate::plan::QueueSpec;
 use crate::queue::{Fifo, Pool};
 use terms::{Bytes, PacketMeta, Rate, Time};
@@ -23,13 +23,13 @@ impl Greener for NeverGreen {
     }
 }
 
-impl Greener for (&SrTcm, &State) {
+impl Greener for (&SrTcm, &TokenCounts) {
     fn green_at(&self, now: Time, len: u32) -> Option<Time> {
         self.0.green_at(self.1, now, len)
     }
 }
 
-impl Greener for (&TrTcm, &State) {
+impl Greener for (&TrTcm, &TokenCounts) {
     fn green_at(&self, now: Time, len: u32) -> Option<Time> {
         self.0.green_at(self.1, now, len)
     }
@@ -49,7 +49,7 @@ pub struct Ras<E> {
     dropped: u64,
 }
 
-impl<E: Estimator> Ras<E> {
+impl<E: RateEstimator> Ras<E> {
     /// An empty shaper.
     pub fn new(curve: RateCurve, estimator: E) -> Ras<E> {
         Ras {

@@ -6,7 +6,7 @@
 use super::check::{self, Survey};
 use super::fault::{TreeFault, Unworkable};
 use super::inner::Inner;
-use super::spec::{LeafSpec, NodeKind, Share, Sharing};
+use super::spec::{LeafSpec, NodeKind, Sharing, TreeShare};
 use super::{LeafId, Tree};
 use alloc::boxed::Box;
 use terms::{Rate, Time};
@@ -52,7 +52,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Unworkable`]; nothing has changed then.
-    pub fn change_share(&mut self, now: Time, name: &str, share: Share) -> Result<(), Unworkable> {
+    pub fn change_share(&mut self, now: Time, name: &str, share: TreeShare) -> Result<(), Unworkable> {
         let now = self.advance(now);
         let node = self.node(name).ok_or_else(|| unknown(name, TreeFault::UnknownNode))?;
         let old = core::mem::replace(&mut self.spec.nodes[node].share, share);

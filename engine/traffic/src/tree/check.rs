@@ -3,7 +3,7 @@
 use super::check_leaf;
 use super::fault::{TreeFault, Unworkable};
 use super::rules::{MAX_EXACT_RULES, MAX_RULES, RuleCount};
-use super::spec::{LeafSpec, NodeKind, Share, Sharing, TreeSpec};
+use super::spec::{LeafSpec, NodeKind, Sharing, TreeShare, TreeSpec};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -155,12 +155,12 @@ fn share(spec: &TreeSpec, above: Option<usize>, node: usize, parent: Rate) -> Re
         NodeKind::Leaf(_) => false,
     };
     match (scheduler, spec.nodes[node].share) {
-        (Sharing::Priority, Share::Priority(_)) => Ok(parent),
-        (Sharing::Wf2q, Share::Rate(stated)) => rate("rate", stated),
-        (Sharing::Drr, Share::Quantum(quantum)) => {
+        (Sharing::Priority, TreeShare::Priority(_)) => Ok(parent),
+        (Sharing::Wf2q, TreeShare::Rate(stated)) => rate("rate", stated),
+        (Sharing::Drr, TreeShare::Quantum(quantum)) => {
             number("quantum", u64::from(quantum), 1, u64::from(MAX_QUANTUM)).map(|()| parent)
         }
-        (Sharing::Hfsc, Share::Curves(curves)) => {
+        (Sharing::Hfsc, TreeShare::Curves(curves)) => {
             let some = |curve: Option<ServiceCurve>| curve.filter(|c| c.m1.max(c.m2) > Rate::ZERO);
             if some(curves.real_time).is_none() && some(curves.link_share).is_none() {
                 return Err(TreeFault::NoCurve);
@@ -204,7 +204,7 @@ fn children(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
     for (node, parent) in survey.parents.iter().enumerate() {
         let sum = &mut sums[parent.unwrap_or(root)];
         sum.0 += 1;
-        if let Share::Rate(rate) = spec.nodes[node].share {
+        if let TreeShare::Rate(rate) = spec.nodes[node].share {
             sum.1 = sum.1.saturating_add(rate);
         }
     }
@@ -222,7 +222,7 @@ fn children(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
         }
     }
     let curves = spec.nodes.iter().filter_map(|n| match n.share {
-        Share::Curves(curves) => curves.real_time,
+        TreeShare::Curves(curves) => curves.real_time,
         _ => None,
     });
     real_time(&curves.collect::<Vec<_>>(), spec.link.rate).map_err(|fault| Unworkable {
@@ -278,7 +278,7 @@ pub(super) fn beside(spec: &TreeSpec, survey: &Survey, node: usize) -> Result<()
     share(spec, above, node, parent).map_err(|fault| at(spec, &survey.parents, node, "", fault))?;
     let siblings = spec.nodes.iter().zip(&survey.parents).filter(|(_, parent)| **parent == above);
     let sum = siblings.fold(Rate::ZERO, |sum, (sibling, _)| match sibling.share {
-        Share::Rate(rate) => sum.saturating_add(rate),
+        TreeShare::Rate(rate) => sum.saturating_add(rate),
         _ => sum,
     });
     if sum <= parent {

@@ -3,7 +3,7 @@
 use super::check::number;
 use super::fault::TreeFault;
 use super::pipeline;
-use super::spec::{DropperSpec, LeafSpec, MeterKind, QueueUnit, Rule, ShaperSpec};
+use super::spec::{DropperSpec, LeafSpec, MeterKind, MultiFieldRule, QueueUnit, ShaperSpec};
 use crate::bucket::TokenBucket;
 use crate::meter::{Color, Marker};
 use crate::shaper::Exponential;
@@ -45,7 +45,7 @@ pub(super) fn check_leaf(leaf: &LeafSpec, link: Rate) -> Result<(), Fault> {
     Ok(())
 }
 
-fn rule(rule: &Rule) -> Result<(), &'static str> {
+fn rule(rule: &MultiFieldRule) -> Result<(), &'static str> {
     for (net, length) in [rule.src, rule.dst].into_iter().flatten() {
         match net {
             IpAddr::V4(_) if length > 32 => return Err("an IPv4 prefix is 0 to 32 bits long"),

@@ -4,7 +4,7 @@ use super::{Departure, Loss, Tree};
 use terms::Time;
 
 /// A link that a tree sends on. A capture's link computes when it is free again; a live one is told by its interface.
-pub trait Egress {
+pub trait TreeEgress {
     /// Why it cannot send.
     type Error;
 
@@ -23,8 +23,8 @@ impl Tree {
     /// free after that, which is not before `until` unless that is [`Time::FOREVER`].
     ///
     /// # Errors
-    /// The first of [`Egress::send`].
-    pub fn serve<E: Egress>(&mut self, mut free: Time, until: Time, egress: &mut E) -> Result<Time, E::Error> {
+    /// The first of [`TreeEgress::send`].
+    pub fn serve<E: TreeEgress>(&mut self, mut free: Time, until: Time, egress: &mut E) -> Result<Time, E::Error> {
         let mut idle = None;
         // What was dropped since the last call, by a packet that came or by a change, is told even if nothing is due.
         self.tell_losses(egress);
@@ -45,7 +45,7 @@ impl Tree {
         Ok(if until == Time::FOREVER { free } else { free.max(until) })
     }
 
-    fn tell_losses<E: Egress>(&mut self, egress: &mut E) {
+    fn tell_losses<E: TreeEgress>(&mut self, egress: &mut E) {
         while let Some(loss) = self.poll_loss() {
             egress.lost(&loss);
         }

@@ -3,12 +3,12 @@
 //! A node whose parent looks at lengths has *committed* the packet that it sends next; what comes later, even of a
 //! higher priority, waits for that one packet. Below strict priority nothing is committed, so priorities hold exactly.
 
-use super::spec::{Share, Sharing};
+use super::spec::{Sharing, TreeShare};
 use crate::scheduler::drr::Drr;
 use crate::scheduler::hfsc::Hfsc;
 use crate::scheduler::priority::Priority;
 use crate::scheduler::wf2q::Wf2q;
-use crate::scheduler::{Misplaced, Node, Scheduler};
+use crate::scheduler::{Misplaced, Scheduler, SchedulerClass};
 use alloc::vec::Vec;
 use terms::{Rate, Time};
 
@@ -30,23 +30,23 @@ pub(super) struct Inner {
     pub(super) node: Option<usize>,
     /// Its parent's place, and its own class there; the root is its own parent.
     pub(super) parent: u32,
-    pub(super) class: Node,
+    pub(super) class: SchedulerClass,
     /// By class of the scheduler.
     children: Vec<Option<Child>>,
     /// Children with something to send.
     pub(super) backlog: u32,
     /// Who sends next, and the length on the wire, if that is settled.
-    pub(super) head: Option<(Node, u32)>,
+    pub(super) head: Option<(SchedulerClass, u32)>,
 }
 
 impl Inner {
-    pub(super) fn new(sharing: Sharing, rate: Rate, node: Option<usize>, parent: u32, class: Node) -> Inner {
+    pub(super) fn new(sharing: Sharing, rate: Rate, node: Option<usize>, parent: u32, class: SchedulerClass) -> Inner {
         let server = Server::new(sharing, rate);
         Inner { server, node, parent, class, children: Vec::new(), backlog: 0, head: None }
     }
 
     /// A new class for a child; `None` if the share is not of the scheduler's kind.
-    pub(super) fn adopt(&mut self, now: Time, share: Share, child: Child) -> Option<Node> {
+    pub(super) fn adopt(&mut self, now: Time, share: TreeShare, child: Child) -> Option<SchedulerClass> {
         let class = self.server.add(now, share)?;
         self.children.resize(self.children.len().max(class.index() + 1), None);
         self.children[class.index()] = Some(child);
@@ -54,7 +54,7 @@ impl Inner {
     }
 
     /// Whom a class stands for.
-    pub(super) fn child(&self, class: Node) -> Option<Child> {
+    pub(super) fn child(&self, class: SchedulerClass) -> Option<Child> {
         self.children.get(class.index()).copied().flatten()
     }
 }
@@ -78,23 +78,23 @@ impl Server {
         }
     }
 
-    fn add(&mut self, now: Time, share: Share) -> Option<Node> {
+    fn add(&mut self, now: Time, share: TreeShare) -> Option<SchedulerClass> {
         match (self, share) {
-            (Server::Priority(s), Share::Priority(priority)) => Some(s.add(priority)),
-            (Server::Wf2q(s), Share::Rate(rate)) => Some(s.add(rate)),
-            (Server::Drr(s), Share::Quantum(quantum)) => Some(s.add(quantum)),
-            (Server::Hfsc(s), Share::Curves(curves)) => s.add(now, Node::ROOT, curves).ok(),
+            (Server::Priority(s), TreeShare::Priority(priority)) => Some(s.add(priority)),
+            (Server::Wf2q(s), TreeShare::Rate(rate)) => Some(s.add(rate)),
+            (Server::Drr(s), TreeShare::Quantum(quantum)) => Some(s.add(quantum)),
+            (Server::Hfsc(s), TreeShare::Curves(curves)) => s.add(now, SchedulerClass::ROOT, curves).ok(),
             _ => None,
         }
     }
 
     /// Another share; nothing if it is of another kind.
-    pub(super) fn change(&mut self, now: Time, class: Node, share: Share) -> Result<(), Misplaced> {
+    pub(super) fn change(&mut self, now: Time, class: SchedulerClass, share: TreeShare) -> Result<(), Misplaced> {
         match (self, share) {
-            (Server::Priority(s), Share::Priority(priority)) => s.change(class, priority),
-            (Server::Wf2q(s), Share::Rate(rate)) => s.change(class, rate),
-            (Server::Drr(s), Share::Quantum(quantum)) => s.change(class, quantum),
-            (Server::Hfsc(s), Share::Curves(curves)) => s.change(now, class, curves),
+            (Server::Priority(s), TreeShare::Priority(priority)) => s.change(class, priority),
+            (Server::Wf2q(s), TreeShare::Rate(rate)) => s.change(class, rate),
+            (Server::Drr(s), TreeShare::Quantum(quantum)) => s.change(class, quantum),
+            (Server::Hfsc(s), TreeShare::Curves(curves)) => s.change(now, class, curves),
             _ => Err(Misplaced::Unknown(class)),
         }
     }
@@ -122,19 +122,19 @@ impl Server {
 }
 
 impl Scheduler for Server {
-    fn backlogged(&mut self, now: Time, leaf: Node, head: u32) {
+    fn backlogged(&mut self, now: Time, leaf: SchedulerClass, head: u32) {
         self.as_scheduler().backlogged(now, leaf, head);
     }
 
-    fn choose(&mut self, now: Time) -> Option<Node> {
+    fn choose(&mut self, now: Time) -> Option<SchedulerClass> {
         self.as_scheduler().choose(now)
     }
 
-    fn served(&mut self, now: Time, leaf: Node, len: u32, next: Option<u32>) {
+    fn served(&mut self, now: Time, leaf: SchedulerClass, len: u32, next: Option<u32>) {
         self.as_scheduler().served(now, leaf, len, next);
     }
 
-    fn purged(&mut self, now: Time, leaf: Node) {
+    fn purged(&mut self, now: Time, leaf: SchedulerClass) {
         self.as_scheduler().purged(now, leaf);
     }
 

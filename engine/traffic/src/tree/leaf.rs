@@ -3,7 +3,7 @@
 use super::counters::{LeafCounters, Tally};
 use super::pipeline::{self, Ask, Meter, NotHeld, Shaper};
 use super::spec::{DropperSpec, LeafSpec, QueueUnit};
-use super::{Drop, TreeFault, Verdict};
+use super::{Drop, TreeFault, TreeVerdict};
 use crate::dropper::{self, Rio, RioProfile};
 use crate::meter::{Color, Marker};
 use crate::queue::{Fifo, Pool};
@@ -120,7 +120,13 @@ impl Leaf {
     }
 
     /// A packet of the leaf's comes in.
-    pub(super) fn arrive(&mut self, now: Time, packet: PacketMeta, buffers: &mut Buffers, chance: [u32; 2]) -> Verdict {
+    pub(super) fn arrive(
+        &mut self,
+        now: Time,
+        packet: PacketMeta,
+        buffers: &mut Buffers,
+        chance: [u32; 2],
+    ) -> TreeVerdict {
         self.counters.arrived.add(packet.len);
         let Some(shaper) = &mut self.shaper else {
             return self.condition(now, packet, buffers, chance);
@@ -128,11 +134,11 @@ impl Leaf {
         match shaper.hold(now, packet, &mut buffers.held) {
             Ok(()) => {
                 self.count_held();
-                Verdict::Held
+                TreeVerdict::Held
             }
             Err(why) => {
                 self.counters.refused.add(packet.len);
-                Verdict::Dropped(match why {
+                TreeVerdict::Dropped(match why {
                     NotHeld::Full => Drop::ShaperFull,
                     NotHeld::OverDepth => Drop::OverDepth,
                 })
@@ -153,14 +159,14 @@ impl Leaf {
         now: Time,
         buffers: &mut Buffers,
         chance: [u32; 2],
-    ) -> Option<(PacketMeta, Verdict)> {
+    ) -> Option<(PacketMeta, TreeVerdict)> {
         let color = self.incoming(self.shaper.as_ref()?.queue().head(&buffers.held)?);
         let ask = Ask(self.meter.as_ref(), color);
         let (packet, never) = self.shaper.as_mut()?.release(now, &ask, &mut buffers.held)?;
         self.count_held();
         if never {
             self.counters.refused.add(packet.len);
-            return Some((packet, Verdict::Dropped(Drop::OverDepth)));
+            return Some((packet, TreeVerdict::Dropped(Drop::OverDepth)));
         }
         Some((packet, self.condition(now, packet, buffers, chance)))
     }
@@ -172,7 +178,7 @@ impl Leaf {
         packet: PacketMeta,
         buffers: &mut Buffers,
         chance: [u32; 2],
-    ) -> Verdict {
+    ) -> TreeVerdict {
         let before = self.incoming(&packet);
         let color = self.meter.as_mut().map_or(before, |meter| meter.color(now, packet.len, before, chance[0]));
         let dscp = self.marker.map_or(packet.dscp, |marker| marker.mark(color));
@@ -184,21 +190,21 @@ impl Leaf {
                 dropper::Verdict::Accept => {}
                 dropper::Verdict::Early => {
                     tally.early.add(packet.len);
-                    return Verdict::Dropped(Drop::Early(color));
+                    return TreeVerdict::Dropped(Drop::Early(color));
                 }
                 dropper::Verdict::Forced => {
                     tally.forced.add(packet.len);
-                    return Verdict::Dropped(Drop::Forced(color));
+                    return TreeVerdict::Dropped(Drop::Forced(color));
                 }
             }
         }
         if self.queue.push(&mut buffers.queued, packet.len, Queued { packet, color, dscp }).is_err() {
             tally.overflowed.add(packet.len);
             self.left(now, color, packet.len);
-            return Verdict::Dropped(Drop::QueueFull(color));
+            return TreeVerdict::Dropped(Drop::QueueFull(color));
         }
         tally.queued.add(packet.len);
-        Verdict::Queued(color)
+        TreeVerdict::Queued(color)
     }
 
     /// Takes the packet at the head of the queue, to be sent.

@@ -31,12 +31,12 @@ mod spec;
 pub use check::{MAX_DEPTH, MAX_NODES, MAX_OVERHEAD, MAX_QUANTUM, MAX_RATE, check};
 pub use check_leaf::{MAX_BUFFER, MAX_QUEUE};
 pub use counters::{ColorTally, LeafCounters, Tally, TreeCounters};
-pub use egress::Egress;
+pub use egress::TreeEgress;
 pub use fault::{TreeFault, Unworkable};
 pub use rules::{MAX_EXACT_RULES, MAX_RULES};
 pub use spec::{
-    DropperSpec, LeafSpec, LinkShape, MeterKind, MeterSpec, NodeKind, NodeSpec, QueueUnit, RasSpec, Rule, ShaperSpec,
-    Share, Sharing, TreeSpec,
+    DropperSpec, LeafSpec, LinkShape, MeterKind, MeterSpec, MultiFieldRule, NodeKind, QueueUnit, RasSpec, ShaperSpec,
+    Sharing, TreeNodeSpec, TreeShare, TreeSpec,
 };
 
 use self::check::Survey;
@@ -45,7 +45,7 @@ use self::leaf::{Buffers, Leaf};
 use self::rules::Rules;
 use crate::meter::Color;
 use crate::queue::Pool;
-use crate::scheduler::Node;
+use crate::scheduler::SchedulerClass;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use terms::{Dscp, PacketMeta, Time};
@@ -64,7 +64,7 @@ pub struct LeafId(pub u32);
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum TreeVerdict {
     /// In a shaper.
     Held,
     /// In a queue, with this colour.
@@ -142,7 +142,7 @@ struct Seat {
     /// In [`TreeSpec::nodes`].
     node: usize,
     parent: u32,
-    class: Node,
+    class: SchedulerClass,
     /// When the head of its shaper may go, if something waits there.
     due: Time,
 }
@@ -154,7 +154,7 @@ impl Tree {
     /// [`Unworkable`], as [`check`].
     pub fn new(spec: TreeSpec, now: Time, seed: u64) -> Result<Tree, Unworkable> {
         let survey = check::survey(&spec)?;
-        let root = Inner::new(spec.link.scheduler, spec.link.rate, None, ROOT, Node::ROOT);
+        let root = Inner::new(spec.link.scheduler, spec.link.rate, None, ROOT, SchedulerClass::ROOT);
         let mut names: Vec<u32> = (0..spec.nodes.len() as u32).collect();
         names.sort_unstable_by_key(|&node| &spec.nodes[node as usize].name);
         let mut tree = Tree {

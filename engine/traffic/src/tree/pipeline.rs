@@ -3,7 +3,7 @@
 use super::spec::{DropperSpec, MeterKind, MeterSpec, ShaperSpec};
 use crate::bucket::TokenBucket;
 use crate::dropper::{BadDropper, RioProfile};
-use crate::meter::{BadProfile, Color, Rfc4115, SrTcm, State, TrTcm, TswState, TswTcm};
+use crate::meter::{BadProfile, Color, Rfc4115, SrTcm, TokenCounts, TrTcm, TswState, TswTcm};
 use crate::plan::{BucketSpec, QueueSpec};
 use crate::queue::{Fifo, Pool};
 use crate::shaper::{BadShaper, Exponential, Greener, NeverGreen, Ras, RateCurve};
@@ -54,7 +54,7 @@ pub(super) struct Meter {
 
 #[derive(Clone, Copy, Debug)]
 enum MeterState {
-    Credit(State),
+    Credit(TokenCounts),
     Window(TswState),
 }
 

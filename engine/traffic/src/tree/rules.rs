@@ -3,7 +3,7 @@
 //! written, takes the packet, whichever kind it is.
 
 use super::LeafId;
-use super::spec::Rule;
+use super::spec::MultiFieldRule;
 use crate::classifier::Classifier;
 use alloc::vec::Vec;
 use terms::PacketMeta;
@@ -21,7 +21,7 @@ pub(super) struct RuleCount {
 }
 
 impl RuleCount {
-    pub(super) fn of(rules: &[Rule]) -> RuleCount {
+    pub(super) fn of(rules: &[MultiFieldRule]) -> RuleCount {
         let exact = rules.iter().filter(|rule| rule.exact().is_some()).count() as u64;
         RuleCount { exact, open: rules.len() as u64 - exact }
     }
@@ -41,7 +41,7 @@ pub(super) struct Rules {
     /// By five-tuple: the first rule's place in the order, and its leaf.
     exact: Classifier<(u32, LeafId)>,
     /// The others, in order.
-    open: Vec<(u32, Rule, LeafId)>,
+    open: Vec<(u32, MultiFieldRule, LeafId)>,
     /// Whoever has no rules.
     rest: LeafId,
     /// How many, also those that repeat an earlier one.
@@ -56,7 +56,7 @@ impl Rules {
     }
 
     /// Other rules, in order, by leaf.
-    pub(super) fn set<'a>(&mut self, leaves: impl Iterator<Item = (LeafId, &'a [Rule])>) {
+    pub(super) fn set<'a>(&mut self, leaves: impl Iterator<Item = (LeafId, &'a [MultiFieldRule])>) {
         self.exact.clear();
         self.open.clear();
         self.count = RuleCount::default();

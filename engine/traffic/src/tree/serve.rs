@@ -1,7 +1,7 @@
 //! Packets through the tree: in, out, and when to look again.
 
 use super::inner::{Child, ROOT};
-use super::{Departure, Drop, LeafId, Loss, MAX_LOSSES, MIN_PACKET, Tree, Verdict};
+use super::{Departure, Drop, LeafId, Loss, MAX_LOSSES, MIN_PACKET, Tree, TreeVerdict};
 use crate::scheduler::Scheduler;
 use terms::{PacketMeta, Time};
 
@@ -10,11 +10,11 @@ impl Tree {
     ///
     /// # Panics
     /// In debug builds, if `now` is before that of an earlier call.
-    pub fn enqueue(&mut self, now: Time, packet: PacketMeta) -> Verdict {
+    pub fn enqueue(&mut self, now: Time, packet: PacketMeta) -> TreeVerdict {
         let now = self.advance(now);
         if packet.len < MIN_PACKET {
             self.counters.runts.add(packet.len);
-            return Verdict::Dropped(Drop::Runt);
+            return TreeVerdict::Dropped(Drop::Runt);
         }
         let id = self.classify(&packet);
         let chance = self.draw();
@@ -102,8 +102,8 @@ impl Tree {
     }
 
     /// A packet has left its leaf's shaper.
-    pub(super) fn settle(&mut self, now: Time, id: LeafId, before: u32, packet: PacketMeta, verdict: Verdict) {
-        if let Verdict::Dropped(why) = verdict {
+    pub(super) fn settle(&mut self, now: Time, id: LeafId, before: u32, packet: PacketMeta, verdict: TreeVerdict) {
+        if let TreeVerdict::Dropped(why) = verdict {
             if self.losses.len() >= MAX_LOSSES {
                 self.losses.pop_front();
             }
@@ -170,7 +170,7 @@ impl Tree {
     }
 
     /// Tells the schedulers up to the link what was sent, and what is next.
-    fn served(&mut self, now: Time, from: (u32, crate::scheduler::Node), len: u32, next: Option<u32>) {
+    fn served(&mut self, now: Time, from: (u32, crate::scheduler::SchedulerClass), len: u32, next: Option<u32>) {
         let ((mut at, mut class), mut next) = (from, next);
         loop {
             let inner = &mut self.inners[at as usize];

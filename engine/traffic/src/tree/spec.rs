@@ -19,7 +19,7 @@ pub struct TreeSpec {
     /// The root.
     pub link: LinkShape,
     /// Everything below it, in any order; leaves are asked for packets in this order.
-    pub nodes: Vec<NodeSpec>,
+    pub nodes: Vec<TreeNodeSpec>,
 }
 
 /// The root: a link, and what shares it out.
@@ -36,13 +36,13 @@ pub struct LinkShape {
 /// How a node shares what it has among its children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// Strict priority: [`Share::Priority`].
+    /// Strict priority: [`TreeShare::Priority`].
     Priority,
-    /// WF2Q+: [`Share::Rate`].
+    /// WF2Q+: [`TreeShare::Rate`].
     Wf2q,
-    /// Deficit round robin: [`Share::Quantum`].
+    /// Deficit round robin: [`TreeShare::Quantum`].
     Drr,
-    /// HFSC: [`Share::Curves`]. Only at the root: its real-time criterion must see the link itself.
+    /// HFSC: [`TreeShare::Curves`]. Only at the root: its real-time criterion must see the link itself.
     Hfsc,
 }
 
@@ -60,7 +60,7 @@ impl Sharing {
 
 /// What a node gets of its parent; must be of the parent's [`Sharing`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Share {
+pub enum TreeShare {
     /// 0 is served first.
     Priority(u8),
     /// A rate, in wire bytes; the children's rates sum to at most the parent's.
@@ -71,27 +71,27 @@ pub enum Share {
     Curves(Curves),
 }
 
-impl Share {
+impl TreeShare {
     /// The word for it in files.
     pub const fn name(self) -> &'static str {
         match self {
-            Share::Priority(_) => "priority",
-            Share::Rate(_) => "rate",
-            Share::Quantum(_) => "quantum",
-            Share::Curves(_) => "set of curves",
+            TreeShare::Priority(_) => "priority",
+            TreeShare::Rate(_) => "rate",
+            TreeShare::Quantum(_) => "quantum",
+            TreeShare::Curves(_) => "set of curves",
         }
     }
 }
 
 /// A node below the link.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NodeSpec {
+pub struct TreeNodeSpec {
     /// Its name, known once in the tree; without `/`.
     pub name: String,
     /// The inner node that it is a child of; `None`: the link.
     pub parent: Option<String>,
     /// What it gets of its parent.
-    pub share: Share,
+    pub share: TreeShare,
     /// What it is.
     pub kind: NodeKind,
 }
@@ -110,7 +110,7 @@ pub enum NodeKind {
 pub struct LeafSpec {
     /// Packets that match any of them are the leaf's, unless an earlier leaf took them. None: whatever no rule of any
     /// leaf matches; a tree has exactly one such leaf.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<MultiFieldRule>,
     /// Holds packets back before they are metered.
     pub shaper: Option<ShaperSpec>,
     /// Colours packets; without it all are green.
@@ -125,7 +125,7 @@ pub struct LeafSpec {
 
 /// One multi-field rule (RFC 2475 section 2.3.1): all that is stated must match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rule {
+pub struct MultiFieldRule {
     /// Source prefix.
     pub src: Option<(IpAddr, u8)>,
     /// Destination prefix.
@@ -140,7 +140,7 @@ pub struct Rule {
     pub dscp: Option<Dscp>,
 }
 
-impl Rule {
+impl MultiFieldRule {
     /// The one five-tuple that the rule names, if it names a whole one and nothing else.
     pub fn exact(&self) -> Option<FlowKey> {
         let host = |prefix: Option<(IpAddr, u8)>| {

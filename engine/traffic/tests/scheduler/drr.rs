@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use terms::{Rate, Time};
 use traffic::scheduler::drr::Drr;
-use traffic::scheduler::{Misplaced, Node, Scheduler};
+use traffic::scheduler::{Misplaced, Scheduler, SchedulerClass};
 
 const LINK: Rate = Rate::from_mbps(10);
 
@@ -76,7 +76,7 @@ proptest! {
         steps in proptest::collection::vec((0usize..6, proptest::option::weighted(0.55, 1u32..3000)), 1..300),
     ) {
         let mut drr = Drr::new();
-        let nodes: Vec<Node> = quanta.iter().map(|q| drr.add(*q)).collect();
+        let nodes: Vec<SchedulerClass> = quanta.iter().map(|q| drr.add(*q)).collect();
         let n = quanta.len();
         let mut oracle = Oracle { quanta: quanta.iter().map(|q| u64::from(*q)).collect(), queues: vec![VecDeque::new(); n], ..Oracle::default() };
         let mut queues = vec![VecDeque::new(); n];
@@ -107,15 +107,15 @@ proptest! {
         lens in proptest::collection::vec(proptest::collection::vec(40u32..=1500, 1..6), 6),
     ) {
         let mut drr = Drr::new();
-        let quanta: BTreeMap<Node, f64> = quanta.iter().map(|q| (drr.add(*q), f64::from(*q))).collect();
+        let quanta: BTreeMap<SchedulerClass, f64> = quanta.iter().map(|q| (drr.add(*q), f64::from(*q))).collect();
         let load: Vec<_> = quanta.keys().zip(&lens).map(|(n, lens)| {
             lens.iter().cycle().take(40_000 / lens.len()).map(|len| Arrival { at: Time::ZERO, node: *n, len: *len }).collect()
         }).collect();
-        let mut work: BTreeMap<Node, f64> = BTreeMap::new();
-        let mut range: BTreeMap<(Node, Node), (f64, f64)> = BTreeMap::new();
+        let mut work: BTreeMap<SchedulerClass, f64> = BTreeMap::new();
+        let mut range: BTreeMap<(SchedulerClass, SchedulerClass), (f64, f64)> = BTreeMap::new();
         Link::new(drr, LINK).run(&merge(&load), ms(250), |_, p| {
             *work.entry(p.node).or_default() += f64::from(p.len);
-            let rounds = |n: &Node| work.get(n).copied().unwrap_or(0.0) / quanta[n];
+            let rounds = |n: &SchedulerClass| work.get(n).copied().unwrap_or(0.0) / quanta[n];
             for other in quanta.keys().filter(|n| **n != p.node) {
                 let d = rounds(&p.node.min(*other)) - rounds(&p.node.max(*other));
                 let r = range.entry((p.node.min(*other), p.node.max(*other))).or_insert((0.0, 0.0));

@@ -4,7 +4,7 @@
 use crate::link::*;
 use terms::{Rate, ServiceCurve, Span, Time};
 use traffic::scheduler::hfsc::{Curves, Hfsc};
-use traffic::scheduler::{Node, Scheduler};
+use traffic::scheduler::{Scheduler, SchedulerClass};
 
 const LINK: Rate = Rate::from_mbps(10);
 
@@ -12,7 +12,7 @@ fn real(mbps: u64) -> Curves {
     Curves { real_time: Some(ServiceCurve::linear(Rate::from_mbps(mbps))), ..Curves::default() }
 }
 
-fn mbps(sent: &[Departure], node: Node, from: u64, until: u64) -> f64 {
+fn mbps(sent: &[Departure], node: SchedulerClass, from: u64, until: u64) -> f64 {
     let of = |p: &&Departure| p.node == node && p.start >= ms(from) && p.start < ms(until);
     sent.iter().filter(of).map(|p| f64::from(p.len) * 8.0).sum::<f64>() / (until - from) as f64 / 1000.0
 }
@@ -21,9 +21,9 @@ fn mbps(sent: &[Departure], node: Node, from: u64, until: u64) -> f64 {
 #[test]
 fn a_guarantee_changes_at_once_and_for_nobody_else() {
     let mut hfsc = Hfsc::new();
-    let a = hfsc.add(Time::ZERO, Node::ROOT, real(2)).unwrap();
-    let b = hfsc.add(Time::ZERO, Node::ROOT, real(3)).unwrap();
-    let rest = hfsc.add(Time::ZERO, Node::ROOT, Curves::share(Rate::from_mbps(1))).unwrap();
+    let a = hfsc.add(Time::ZERO, SchedulerClass::ROOT, real(2)).unwrap();
+    let b = hfsc.add(Time::ZERO, SchedulerClass::ROOT, real(3)).unwrap();
+    let rest = hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves::share(Rate::from_mbps(1))).unwrap();
     let load = merge(&[
         burst(a, 1000, 4000, ms(0)),
         cbr(b, 1000, Span::from_nanos(2_700_000), ms(0), ms(3000)),
@@ -54,8 +54,8 @@ fn no_burst_from_changing() {
     let mut hfsc = Hfsc::new();
     let curve = |kbps| ServiceCurve { m1: Rate::from_mbps(8), d: Span::from_millis(20), m2: Rate::from_kbps(kbps) };
     let greedy = |kbps| Curves { real_time: Some(curve(kbps)), ..Curves::default() };
-    let a = hfsc.add(Time::ZERO, Node::ROOT, greedy(1000)).unwrap();
-    let rest = hfsc.add(Time::ZERO, Node::ROOT, Curves::share(Rate::from_mbps(1))).unwrap();
+    let a = hfsc.add(Time::ZERO, SchedulerClass::ROOT, greedy(1000)).unwrap();
+    let rest = hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves::share(Rate::from_mbps(1))).unwrap();
     let load = merge(&[burst(a, 1000, 4000, ms(0)), burst(rest, 1000, 4000, ms(0))]);
     let mut n = 0;
     let sent = Link::new(hfsc, LINK).run(&load, ms(1020), |s, p| {
@@ -71,8 +71,8 @@ fn no_burst_from_changing() {
 fn a_share_changes_at_once() {
     let mut hfsc = Hfsc::new();
     let share = |mbps| Curves::share(Rate::from_mbps(mbps));
-    let a = hfsc.add(Time::ZERO, Node::ROOT, share(5)).unwrap();
-    let b = hfsc.add(Time::ZERO, Node::ROOT, share(5)).unwrap();
+    let a = hfsc.add(Time::ZERO, SchedulerClass::ROOT, share(5)).unwrap();
+    let b = hfsc.add(Time::ZERO, SchedulerClass::ROOT, share(5)).unwrap();
     let load = merge(&[burst(a, 1000, 8000, ms(0)), burst(b, 1000, 8000, ms(0))]);
     let mut step = 0;
     let sent = Link::new(hfsc, LINK).run(&load, ms(4000), |s, p| {
@@ -97,7 +97,7 @@ fn an_upper_limit_changes_at_once() {
         upper_limit: mbps.map(|m| ServiceCurve::linear(Rate::from_mbps(m))),
         ..Curves::share(Rate::from_mbps(1))
     };
-    let a = hfsc.add(Time::ZERO, Node::ROOT, limit(None)).unwrap();
+    let a = hfsc.add(Time::ZERO, SchedulerClass::ROOT, limit(None)).unwrap();
     let load = burst(a, 1000, 8000, ms(0));
     let mut step = 0;
     let sent = Link::new(hfsc, LINK).run(&load, ms(4000), |s, p| {

@@ -4,34 +4,34 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use terms::{Rate, ServiceCurve, Span, Time};
 use traffic::scheduler::hfsc::{Criterion, Curves, Hfsc};
-use traffic::scheduler::{Node, Scheduler};
+use traffic::scheduler::{Scheduler, SchedulerClass};
 
 const PER_BYTE: u128 = 8_000_000_000;
 
 /// What the scan knows: the tree, the queues, and each class's starts in virtual time.
 #[derive(Default)]
 struct Model {
-    parent: BTreeMap<Node, Node>,
-    share: BTreeMap<Node, Rate>,
-    queue: BTreeMap<Node, Vec<u32>>,
-    total: BTreeMap<Node, u128>,
+    parent: BTreeMap<SchedulerClass, SchedulerClass>,
+    share: BTreeMap<SchedulerClass, Rate>,
+    queue: BTreeMap<SchedulerClass, Vec<u32>>,
+    total: BTreeMap<SchedulerClass, u128>,
     /// What of it was received while it took part in sharing.
-    counted: BTreeMap<Node, u128>,
+    counted: BTreeMap<SchedulerClass, u128>,
     /// (virtual time, counted work) at each start of an active period.
-    starts: BTreeMap<Node, Vec<(u128, u128)>>,
+    starts: BTreeMap<SchedulerClass, Vec<(u128, u128)>>,
 }
 
 impl Model {
-    fn children(&self, of: Node) -> Vec<Node> {
+    fn children(&self, of: SchedulerClass) -> Vec<SchedulerClass> {
         self.parent.iter().filter(|(_, p)| **p == of).map(|(n, _)| *n).collect()
     }
 
-    fn is_leaf(&self, node: Node) -> bool {
+    fn is_leaf(&self, node: SchedulerClass) -> bool {
         self.children(node).is_empty()
     }
 
     /// Whether something below it waits that may be sent by link sharing.
-    fn active(&self, node: Node) -> bool {
+    fn active(&self, node: SchedulerClass) -> bool {
         if !self.share.contains_key(&node) {
             return false;
         }
@@ -43,14 +43,14 @@ impl Model {
     }
 
     /// The leaf that must be chosen, by scanning.
-    fn choice(&self, hfsc: &Hfsc, now: Time) -> Option<(Node, Criterion)> {
-        let state = |n: Node| hfsc.state(n).unwrap();
+    fn choice(&self, hfsc: &Hfsc, now: Time) -> Option<(SchedulerClass, Criterion)> {
+        let state = |n: SchedulerClass| hfsc.state(n).unwrap();
         let due =
             self.queue.keys().filter_map(|n| state(*n).real_time.filter(|(e, _)| *e <= now).map(|(_, d)| (d, *n)));
         if let Some((_, leaf)) = due.min() {
             return Some((leaf, Criterion::RealTime));
         }
-        let mut at = Node::ROOT;
+        let mut at = SchedulerClass::ROOT;
         loop {
             let fit = self.children(at).into_iter().filter(|c| self.active(*c) && self.fits(hfsc, *c, now));
             at = fit.min_by_key(|c| (state(*c).virtual_time, *c))?;
@@ -61,13 +61,13 @@ impl Model {
     }
 
     /// Its own limit allows it (as the scheduler says, for a leaf), and some child fits.
-    fn fits(&self, hfsc: &Hfsc, node: Node, now: Time) -> bool {
+    fn fits(&self, hfsc: &Hfsc, node: SchedulerClass, now: Time) -> bool {
         hfsc.state(node).unwrap().fit <= now
             && (self.is_leaf(node) || self.children(node).iter().any(|c| self.active(*c) && self.fits(hfsc, *c, now)))
     }
 
     /// The virtual time of a class with a linear share: the latest of the lines from its starts.
-    fn virtual_time(&self, node: Node) -> u128 {
+    fn virtual_time(&self, node: SchedulerClass) -> u128 {
         let rate = u128::from(self.share[&node].as_bps());
         let lines = self.starts[&node].iter().map(|(start, work)| start + (self.counted[&node] - work).div_ceil(rate));
         lines.max().unwrap()
@@ -95,10 +95,10 @@ fn tree(shares: &[u64], real: &[Option<ServiceCurve>]) -> (Hfsc, Model) {
         }
         node
     };
-    let a = add(&mut hfsc, Node::ROOT, 0, false);
-    let b = add(&mut hfsc, Node::ROOT, 1, false);
+    let a = add(&mut hfsc, SchedulerClass::ROOT, 0, false);
+    let b = add(&mut hfsc, SchedulerClass::ROOT, 1, false);
     let c = add(&mut hfsc, b, 2, false);
-    for (i, parent) in [(3, a), (4, a), (5, a), (6, b), (7, c), (8, c), (9, Node::ROOT)] {
+    for (i, parent) in [(3, a), (4, a), (5, a), (6, b), (7, c), (8, c), (9, SchedulerClass::ROOT)] {
         add(&mut hfsc, parent, i, true);
     }
     (hfsc, model)
@@ -122,11 +122,11 @@ proptest! {
         steps in proptest::collection::vec((0usize..7, proptest::option::weighted(0.5, 40u32..1500), 0u64..3000), 1..250),
     ) {
         let (mut hfsc, mut model) = tree(&shares, &real);
-        let leaves: Vec<Node> = model.queue.keys().copied().collect();
+        let leaves: Vec<SchedulerClass> = model.queue.keys().copied().collect();
         let mut now = Time::ZERO;
         for (i, push, wait) in steps {
             now = now + Span::from_micros(wait);
-            let before: Vec<Node> = model.parent.keys().filter(|n| model.active(**n)).copied().collect();
+            let before: Vec<SchedulerClass> = model.parent.keys().filter(|n| model.active(**n)).copied().collect();
             if let Some(len) = push {
                 let queue = model.queue.get_mut(&leaves[i]).unwrap();
                 queue.push(len);
@@ -142,7 +142,7 @@ proptest! {
                 let len = queue.remove(0);
                 hfsc.served(now, leaf, len, queue.first().copied());
                 let mut at = leaf;
-                while at != Node::ROOT {
+                while at != SchedulerClass::ROOT {
                     *model.total.get_mut(&at).unwrap() += u128::from(len) * PER_BYTE;
                     *model.counted.get_mut(&at).unwrap() += if before.contains(&at) { u128::from(len) * PER_BYTE } else { 0 };
                     at = model.parent[&at];

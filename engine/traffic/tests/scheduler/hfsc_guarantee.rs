@@ -5,7 +5,7 @@ use crate::link::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use terms::{Bytes, Rate, ServiceCurve, Span, Time};
-use traffic::scheduler::Node;
+use traffic::scheduler::SchedulerClass;
 use traffic::scheduler::hfsc::{Criterion, Curves, Hfsc};
 
 const LINK: Rate = Rate::from_mbps(10);
@@ -52,7 +52,7 @@ fn bursts(classes: u32) -> impl Strategy<Value = Vec<(u32, u64, usize, u32)>> {
     proptest::collection::vec((0..classes, 0u64..30_000, 1usize..12, 40u32..=L_MAX), 1..60)
 }
 
-fn arrivals(nodes: &[Node], bursts: &[(u32, u64, usize, u32)]) -> Vec<Arrival> {
+fn arrivals(nodes: &[SchedulerClass], bursts: &[(u32, u64, usize, u32)]) -> Vec<Arrival> {
     let mut at = vec![Time::ZERO; nodes.len()];
     let mut all = Vec::new();
     for (class, gap, n, len) in bursts {
@@ -122,10 +122,10 @@ proptest! {
         for (i, c) in curves.iter().enumerate() {
             // Half of them below an agency, some without a share of the rest.
             let share = (weights[i] % 3 > 0).then(|| ServiceCurve::linear(Rate::from_kbps(weights[i])));
-            let parent = if i % 2 == 0 { Node::ROOT } else { hfsc.add(Time::ZERO, Node::ROOT, Curves::share(Rate::from_mbps(1))).unwrap() };
+            let parent = if i % 2 == 0 { SchedulerClass::ROOT } else { hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves::share(Rate::from_mbps(1))).unwrap() };
             nodes.push(hfsc.add(Time::ZERO, parent, Curves { real_time: Some(*c), link_share: share, upper_limit: None }).unwrap());
         }
-        let other = hfsc.add(Time::ZERO, Node::ROOT, Curves::share(Rate::from_mbps(5))).unwrap();
+        let other = hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves::share(Rate::from_mbps(5))).unwrap();
         let mut all = vec![arrivals(&nodes, &load)];
         if greedy {
             all.push(burst(other, L_MAX, 2000, Time::ZERO));
@@ -133,7 +133,7 @@ proptest! {
         let mut link = Link::new(hfsc, LINK);
         let sent = link.run(&merge(&all), ms(20_000), |_, _| ());
         let slack = u128::from(LINK.span_for(Bytes::new(u64::from(L_MAX))).as_nanos());
-        let mut oracles: BTreeMap<Node, Oracle> = BTreeMap::new();
+        let mut oracles: BTreeMap<SchedulerClass, Oracle> = BTreeMap::new();
         for p in sent.iter().filter(|p| p.node != other) {
             let curve = &curves[nodes.iter().position(|n| *n == p.node).unwrap()];
             if curve.m2 == Rate::ZERO { continue; }
@@ -157,14 +157,14 @@ proptest! {
         load in bursts(6),
     ) {
         let mut hfsc = Hfsc::new();
-        let add = |c: &ServiceCurve| hfsc.add(Time::ZERO, Node::ROOT, Curves { real_time: Some(*c), ..Curves::share(Rate::from_kbps(500)) }).unwrap();
-        let nodes: Vec<Node> = curves.iter().map(add).collect();
-        let mut oracles: BTreeMap<Node, Oracle> = BTreeMap::new();
+        let add = |c: &ServiceCurve| hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves { real_time: Some(*c), ..Curves::share(Rate::from_kbps(500)) }).unwrap();
+        let nodes: Vec<SchedulerClass> = curves.iter().map(add).collect();
+        let mut oracles: BTreeMap<SchedulerClass, Oracle> = BTreeMap::new();
         let mut link = Link::new(hfsc, LINK);
         let mut failure = None;
         let load = arrivals(&nodes, &load);
         // The lengths of each class's packets, in their order.
-        let mut heads: BTreeMap<Node, VecDeque<u32>> = BTreeMap::new();
+        let mut heads: BTreeMap<SchedulerClass, VecDeque<u32>> = BTreeMap::new();
         load.iter().for_each(|a| heads.entry(a.node).or_default().push_back(a.len));
         link.run(&load, ms(20_000), |hfsc, p| {
             let heads = heads.get_mut(&p.node).unwrap();
@@ -205,8 +205,8 @@ fn idle_bandwidth_is_free() {
     let mut hfsc = Hfsc::new();
     let half =
         Curves { real_time: Some(ServiceCurve::linear(Rate::from_mbps(4))), ..Curves::share(Rate::from_mbps(5)) };
-    let a = hfsc.add(Time::ZERO, Node::ROOT, half).unwrap();
-    let b = hfsc.add(Time::ZERO, Node::ROOT, half).unwrap();
+    let a = hfsc.add(Time::ZERO, SchedulerClass::ROOT, half).unwrap();
+    let b = hfsc.add(Time::ZERO, SchedulerClass::ROOT, half).unwrap();
     let load = merge(&[burst(a, 1250, 4000, Time::ZERO), burst(b, 1250, 4000, ms(2000))]);
     let mut link = Link::new(hfsc, LINK);
     let sent = link.run(&load, ms(2500), |_, _| ());
@@ -238,11 +238,12 @@ fn golden_delay_by_shape_of_curve() {
     let mut worst = Vec::new();
     for (name, curve) in shapes {
         let mut hfsc = Hfsc::new();
-        let audio = hfsc.add(Time::ZERO, Node::ROOT, Curves { real_time: Some(curve), ..Curves::default() }).unwrap();
+        let audio =
+            hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves { real_time: Some(curve), ..Curves::default() }).unwrap();
         let data = hfsc
             .add(
                 Time::ZERO,
-                Node::ROOT,
+                SchedulerClass::ROOT,
                 Curves {
                     real_time: Some(ServiceCurve { m1: kb(9_000), d: Span::from_millis(5), m2: kb(9_900) }),
                     ..Curves::share(kb(9_000))

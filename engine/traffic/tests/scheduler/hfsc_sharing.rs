@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use terms::{Rate, ServiceCurve, Span, Time};
 use traffic::scheduler::hfsc::{Criterion, Curves, Hfsc};
-use traffic::scheduler::{Misplaced, Node, Scheduler};
+use traffic::scheduler::{Misplaced, Scheduler, SchedulerClass};
 
 const LINK: Rate = Rate::from_mbps(10);
 const L_MAX: u32 = 1500;
@@ -18,14 +18,15 @@ const fn kb(n: u64) -> Rate {
 /// The spread of `W_i / phi_i - W_j / phi_j` over a run, in ns of virtual time: the largest discrepancy of any window.
 #[derive(Default)]
 struct Spread {
-    work: BTreeMap<Node, u64>,
-    range: BTreeMap<(Node, Node), (f64, f64)>,
+    work: BTreeMap<SchedulerClass, u64>,
+    range: BTreeMap<(SchedulerClass, SchedulerClass), (f64, f64)>,
 }
 
 impl Spread {
-    fn count(&mut self, node: Node, len: u32, weights: &BTreeMap<Node, Rate>) {
+    fn count(&mut self, node: SchedulerClass, len: u32, weights: &BTreeMap<SchedulerClass, Rate>) {
         *self.work.entry(node).or_default() += u64::from(len);
-        let normal = |n: &Node| self.work.get(n).copied().unwrap_or(0) as f64 * 8e9 / weights[n].as_bps() as f64;
+        let normal =
+            |n: &SchedulerClass| self.work.get(n).copied().unwrap_or(0) as f64 * 8e9 / weights[n].as_bps() as f64;
         for other in weights.keys().filter(|n| **n != node) {
             let (i, j) = (node.min(*other), node.max(*other));
             let d = normal(&i) - normal(&j);
@@ -36,12 +37,12 @@ impl Spread {
 }
 
 /// `Lmax / phi_i + Lmax / phi_j`, ns.
-fn bound(weights: &BTreeMap<Node, Rate>, i: Node, j: Node) -> f64 {
+fn bound(weights: &BTreeMap<SchedulerClass, Rate>, i: SchedulerClass, j: SchedulerClass) -> f64 {
     [i, j].iter().map(|n| f64::from(L_MAX) * 8e9 / weights[n].as_bps() as f64).sum()
 }
 
 /// Backlogged for half a second and longer, with packets of these lengths in turn.
-fn backlog(node: Node, lens: &[u32]) -> Vec<Arrival> {
+fn backlog(node: SchedulerClass, lens: &[u32]) -> Vec<Arrival> {
     let enough = LINK.supplies(Span::from_millis(500)).get();
     let mut bytes = 0;
     let lens = lens.iter().cycle().take_while(|l| {
@@ -64,8 +65,8 @@ proptest! {
     ) {
         let mut hfsc = Hfsc::new();
         let mut add = |parent, phi| hfsc.add(Time::ZERO, parent, Curves::share(kb(phi))).unwrap();
-        let agencies = [add(Node::ROOT, phi[0]), add(Node::ROOT, phi[1])];
-        let mut leaves: BTreeMap<Node, usize> = BTreeMap::new();
+        let agencies = [add(SchedulerClass::ROOT, phi[0]), add(SchedulerClass::ROOT, phi[1])];
+        let mut leaves: BTreeMap<SchedulerClass, usize> = BTreeMap::new();
         let mut weights = [BTreeMap::new(), BTreeMap::new(), BTreeMap::new()];
         weights[2] = BTreeMap::from([(agencies[0], kb(phi[0])), (agencies[1], kb(phi[1]))]);
         for (i, p) in phi.iter().enumerate().skip(2) {
@@ -95,7 +96,7 @@ proptest! {
     ) {
         let mut hfsc = Hfsc::new();
         let limited = Curves { upper_limit: Some(ServiceCurve::linear(kb(limit))), ..Curves::share(kb(9000)) };
-        let agency = hfsc.add(Time::ZERO, Node::ROOT, limited).unwrap();
+        let agency = hfsc.add(Time::ZERO, SchedulerClass::ROOT, limited).unwrap();
         let leaf = hfsc.add(Time::ZERO, agency, Curves::share(kb(1))).unwrap();
         let twin = hfsc.add(Time::ZERO, agency, Curves::share(kb(2))).unwrap();
         let mut at = Time::ZERO;
@@ -125,14 +126,14 @@ proptest! {
         steps in proptest::collection::vec((0u8..6, 0usize..6, 1u64..6000, 0u64..20), 1..120),
     ) {
         let mut hfsc = Hfsc::new();
-        let agency = hfsc.add(Time::ZERO, Node::ROOT, Curves::share(kb(5000))).unwrap();
+        let agency = hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves::share(kb(5000))).unwrap();
         let mut nodes = Vec::new();
         for i in 0..6 {
-            let parent = if i < 3 { agency } else { Node::ROOT };
+            let parent = if i < 3 { agency } else { SchedulerClass::ROOT };
             nodes.push(hfsc.add(Time::ZERO, parent, Curves::share(kb(1000))).unwrap());
         }
         let (mut queued, mut now) = ([0u32; 6], Time::ZERO);
-        let index = |nodes: &[Node], n| nodes.iter().position(|m| *m == n).unwrap();
+        let index = |nodes: &[SchedulerClass], n| nodes.iter().position(|m| *m == n).unwrap();
         let serve = |hfsc: &mut Hfsc, queued: &mut [u32; 6], now| {
             let node = hfsc.choose(now)?;
             let i = index(&nodes, node);
@@ -191,8 +192,8 @@ fn golden_discrepancy_with_real_time_curves() {
     ];
     for (name, real_time) in curves {
         let mut hfsc = Hfsc::new();
-        let a = hfsc.add(Time::ZERO, Node::ROOT, Curves { real_time, ..Curves::share(kb(5000)) }).unwrap();
-        let b = hfsc.add(Time::ZERO, Node::ROOT, Curves::share(kb(5000))).unwrap();
+        let a = hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves { real_time, ..Curves::share(kb(5000)) }).unwrap();
+        let b = hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves::share(kb(5000))).unwrap();
         let weights = BTreeMap::from([(a, kb(5000)), (b, kb(5000))]);
         let mut spread = Spread::default();
         let load = merge(&[burst(a, L_MAX, 3000, Time::ZERO), burst(b, L_MAX, 3000, Time::ZERO)]);
@@ -210,12 +211,12 @@ fn golden_discrepancy_with_real_time_curves() {
 #[test]
 fn golden_decisions() {
     let mut hfsc = Hfsc::new();
-    let agency = hfsc.add(Time::ZERO, Node::ROOT, Curves::share(kb(6000))).unwrap();
+    let agency = hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves::share(kb(6000))).unwrap();
     let concave = ServiceCurve { m1: kb(4000), d: Span::from_millis(2), m2: kb(1000) };
     let audio = hfsc.add(Time::ZERO, agency, Curves { real_time: Some(concave), ..Curves::share(kb(1000)) }).unwrap();
     let data = hfsc.add(Time::ZERO, agency, Curves::share(kb(5000))).unwrap();
     let capped = Curves { upper_limit: Some(ServiceCurve::linear(kb(2000))), ..Curves::share(kb(4000)) };
-    let other = hfsc.add(Time::ZERO, Node::ROOT, capped).unwrap();
+    let other = hfsc.add(Time::ZERO, SchedulerClass::ROOT, capped).unwrap();
     let name = |n| [(audio, "audio"), (data, "data"), (other, "other")].iter().find(|(m, _)| *m == n).unwrap().1;
     let mut text = String::from(
         "HFSC on 10 Mb/s. agency (share 6): audio (real time 4 Mb/s for 2 ms, then 1; share 1) and data (share 5);\n\
@@ -255,10 +256,10 @@ fn golden_decisions() {
 fn what_means_nothing_is_refused() {
     let mut hfsc = Hfsc::new();
     let real = Curves { real_time: Some(ServiceCurve::linear(kb(1))), ..Curves::default() };
-    let a = hfsc.add(Time::ZERO, Node::ROOT, real).unwrap();
+    let a = hfsc.add(Time::ZERO, SchedulerClass::ROOT, real).unwrap();
     assert_eq!(hfsc.add(Time::ZERO, a, real), Err(Misplaced::NoLinkShare(a)));
-    assert_eq!(hfsc.add(Time::ZERO, Node(77), real), Err(Misplaced::Unknown(Node(77))));
-    let b = hfsc.add(Time::ZERO, Node::ROOT, Curves::share(kb(1))).unwrap();
+    assert_eq!(hfsc.add(Time::ZERO, SchedulerClass(77), real), Err(Misplaced::Unknown(SchedulerClass(77))));
+    let b = hfsc.add(Time::ZERO, SchedulerClass::ROOT, Curves::share(kb(1))).unwrap();
     let c = hfsc.add(Time::ZERO, b, Curves::share(kb(1))).unwrap();
     assert_eq!(hfsc.remove(b), Err(Misplaced::HasChildren(b)));
     assert_eq!(hfsc.change(Time::ZERO, b, real), Err(Misplaced::NoLinkShare(b)));
@@ -269,5 +270,5 @@ fn what_means_nothing_is_refused() {
     assert_eq!((hfsc.choose(Time::ZERO), hfsc.wake_at()), (None, None));
     hfsc.remove(c).unwrap();
     hfsc.remove(b).unwrap();
-    assert_eq!(hfsc.remove(Node::ROOT), Err(Misplaced::Unknown(Node::ROOT)));
+    assert_eq!(hfsc.remove(SchedulerClass::ROOT), Err(Misplaced::Unknown(SchedulerClass::ROOT)));
 }

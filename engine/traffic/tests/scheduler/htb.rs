@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use terms::{Bytes, Rate, ServiceCurve, Span, Time};
 use traffic::plan::{ClassSpec, LinkSpec, QueueSpec};
 use traffic::scheduler::htb::{Htb, HtbSpec};
-use traffic::scheduler::{Misplaced, Node, Scheduler};
+use traffic::scheduler::{Misplaced, Scheduler, SchedulerClass};
 
 const LINK: Rate = Rate::from_mbps(10);
 
@@ -25,7 +25,7 @@ fn spec(rate: u64, ceil: u64, priority: u8, quantum: u32) -> HtbSpec {
     }
 }
 
-fn mbps(sent: &[Departure], node: Node, from: Time, until: Time) -> f64 {
+fn mbps(sent: &[Departure], node: SchedulerClass, from: Time, until: Time) -> f64 {
     let bytes: u64 =
         sent.iter().filter(|p| p.node == node && p.start >= from && p.start < until).map(|p| u64::from(p.len)).sum();
     bytes as f64 * 8e3 / until.since(from).as_nanos() as f64
@@ -102,7 +102,7 @@ proptest! {
     ) {
         let mut scheduler = htb();
         let specs: Vec<HtbSpec> = rates.iter().map(|(r, c, p)| spec(*r, *c, *p, 1500)).collect();
-        let nodes: Vec<Node> = specs.iter().map(|s| scheduler.add(Time::ZERO, *s)).collect();
+        let nodes: Vec<SchedulerClass> = specs.iter().map(|s| scheduler.add(Time::ZERO, *s)).collect();
         let mut at = Time::ZERO;
         let mut all = Vec::new();
         for (class, gap, n, len) in load {
@@ -172,7 +172,10 @@ fn a_class_of_the_plan_becomes_a_class_of_htb() {
 fn what_means_nothing_is_refused() {
     let mut scheduler = htb();
     let a = scheduler.add(Time::ZERO, spec(1, 1, 0, 1));
-    assert_eq!(scheduler.change(Time::ZERO, Node(5), spec(1, 1, 0, 1)), Err(Misplaced::Unknown(Node(5))));
+    assert_eq!(
+        scheduler.change(Time::ZERO, SchedulerClass(5), spec(1, 1, 0, 1)),
+        Err(Misplaced::Unknown(SchedulerClass(5)))
+    );
     scheduler.backlogged(Time::ZERO, a, 100);
     assert_eq!(scheduler.remove(a), Err(Misplaced::Backlogged(a)));
     scheduler.purged(Time::ZERO, a);

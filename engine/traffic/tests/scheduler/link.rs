@@ -2,20 +2,20 @@
 
 use std::collections::VecDeque;
 use terms::{Bytes, Rate, Span, Time};
-use traffic::scheduler::{Node, Scheduler};
+use traffic::scheduler::{Scheduler, SchedulerClass};
 
 /// A packet that comes.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub at: Time,
-    pub node: Node,
+    pub node: SchedulerClass,
     pub len: u32,
 }
 
 /// A packet that went.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    pub node: Node,
+    pub node: SchedulerClass,
     pub len: u32,
     pub came: Time,
     pub start: Time,
@@ -87,7 +87,7 @@ impl<S: Scheduler> Link<S> {
 }
 
 /// Packets of `len` bytes each `gap`, from `from` until `until`.
-pub fn cbr(node: Node, len: u32, gap: Span, from: Time, until: Time) -> Vec<Arrival> {
+pub fn cbr(node: SchedulerClass, len: u32, gap: Span, from: Time, until: Time) -> Vec<Arrival> {
     let mut at = from;
     let mut all = Vec::new();
     while at < until {
@@ -98,7 +98,7 @@ pub fn cbr(node: Node, len: u32, gap: Span, from: Time, until: Time) -> Vec<Arri
 }
 
 /// `n` packets of `len` bytes at once.
-pub fn burst(node: Node, len: u32, n: usize, at: Time) -> Vec<Arrival> {
+pub fn burst(node: SchedulerClass, len: u32, n: usize, at: Time) -> Vec<Arrival> {
     vec![Arrival { at, node, len }; n]
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use terms::{Rate, Span, Time};
 use traffic::scheduler::priority::Priority;
-use traffic::scheduler::{Misplaced, Node, Scheduler};
+use traffic::scheduler::{Misplaced, Scheduler, SchedulerClass};
 
 #[test]
 fn golden_decisions() {
@@ -37,7 +37,7 @@ proptest! {
     #[test]
     fn as_a_plain_list(steps in proptest::collection::vec((0u8..8, 0usize..6, any::<u8>()), 1..300)) {
         let mut scheduler = Priority::new();
-        let nodes: Vec<Node> = (0..6).map(|_| scheduler.add(9)).collect();
+        let nodes: Vec<SchedulerClass> = (0..6).map(|_| scheduler.add(9)).collect();
         let mut rings: BTreeMap<u8, VecDeque<usize>> = BTreeMap::new();
         let (mut queued, mut priority) = ([0u32; 6], [9u8; 6]);
         for (what, i, p) in steps {
@@ -83,8 +83,8 @@ proptest! {
 fn what_means_nothing_is_refused() {
     let mut scheduler = Priority::new();
     let a = scheduler.add(1);
-    assert_eq!(scheduler.change(Node(9), 1), Err(Misplaced::Unknown(Node(9))));
-    assert_eq!(scheduler.remove(Node::ROOT), Err(Misplaced::Unknown(Node::ROOT)));
+    assert_eq!(scheduler.change(SchedulerClass(9), 1), Err(Misplaced::Unknown(SchedulerClass(9))));
+    assert_eq!(scheduler.remove(SchedulerClass::ROOT), Err(Misplaced::Unknown(SchedulerClass::ROOT)));
     scheduler.backlogged(Time::ZERO, a, 1);
     assert_eq!(scheduler.remove(a), Err(Misplaced::Backlogged(a)));
     scheduler.purged(Time::ZERO, a);

@@ -7,7 +7,7 @@ use terms::{Bytes, Rate, Span, Time};
 use traffic::bucket::TokenBucket;
 use traffic::plan::BucketSpec;
 use traffic::scheduler::wf2q::Wf2q;
-use traffic::scheduler::{Misplaced, Node, Scheduler};
+use traffic::scheduler::{Misplaced, Scheduler, SchedulerClass};
 
 /// A byte lasts 800 ns: nothing rounds on the wire.
 const LINK: Rate = Rate::from_mbps(10);
@@ -98,7 +98,7 @@ proptest! {
         steps in proptest::collection::vec((0usize..7, proptest::option::weighted(0.55, 1u32..=L_MAX)), 1..300),
     ) {
         let mut wf2q = Wf2q::new(LINK);
-        let nodes: Vec<Node> = rates.iter().map(|r| wf2q.add(Rate::from_mbps(*r))).collect();
+        let nodes: Vec<SchedulerClass> = rates.iter().map(|r| wf2q.add(Rate::from_mbps(*r))).collect();
         let n = rates.len();
         let mut oracle = Oracle { rates, queues: vec![VecDeque::new(); n], start: vec![0; n], finish: vec![0; n], v: 0 };
         let mut queues = vec![VecDeque::new(); n];
@@ -135,7 +135,7 @@ proptest! {
         load in proptest::collection::vec((0usize..8, 0u64..8_000, 1usize..10, 0u32..40), 1..120),
     ) {
         let mut wf2q = Wf2q::new(LINK);
-        let nodes: Vec<Node> = rates.iter().map(|r| wf2q.add(*r)).collect();
+        let nodes: Vec<SchedulerClass> = rates.iter().map(|r| wf2q.add(*r)).collect();
         let mut at = Time::ZERO;
         let mut all = Vec::new();
         for (class, gap, n, less) in load {
@@ -172,7 +172,7 @@ proptest! {
         load in proptest::collection::vec((0u64..6_000, 40u32..=L_MAX), 1..200),
     ) {
         let mut wf2q = Wf2q::new(LINK);
-        let nodes: Vec<Node> = rates.iter().map(|r| wf2q.add(*r)).collect();
+        let nodes: Vec<SchedulerClass> = rates.iter().map(|r| wf2q.add(*r)).collect();
         let mut bucket = TokenBucket::new(&BucketSpec { rate: rates[0], depth: Bytes::new(sigma), min_unit: 0 }, Time::ZERO);
         let mut at = Time::ZERO;
         let mut own = Vec::new();

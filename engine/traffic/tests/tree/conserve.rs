@@ -71,14 +71,14 @@ fn conditioned() -> impl Strategy<Value = LeafSpec> {
     })
 }
 
-fn share(scheduler: Sharing, n: u64) -> Share {
+fn share(scheduler: Sharing, n: u64) -> TreeShare {
     match scheduler {
-        Sharing::Priority => Share::Priority(n as u8),
-        Sharing::Wf2q => Share::Rate(Rate::from_mbps(n + 1)),
-        Sharing::Drr => Share::Quantum(400 + 700 * n as u32),
+        Sharing::Priority => TreeShare::Priority(n as u8),
+        Sharing::Wf2q => TreeShare::Rate(Rate::from_mbps(n + 1)),
+        Sharing::Drr => TreeShare::Quantum(400 + 700 * n as u32),
         Sharing::Hfsc => {
             let limit = Some(terms::ServiceCurve::linear(Rate::from_mbps(2 * n + 1)));
-            Share::Curves(Curves { upper_limit: limit, ..Curves::share(Rate::from_mbps(n + 1)) })
+            TreeShare::Curves(Curves { upper_limit: limit, ..Curves::share(Rate::from_mbps(n + 1)) })
         }
     }
 }
@@ -91,7 +91,7 @@ fn spec() -> impl Strategy<Value = TreeSpec> {
         let mut nodes = vec![inner("below", None, share(root, 9), below)];
         for (i, mut spec) in leaves.into_iter().enumerate() {
             if i > 0 {
-                spec.rules.push(Rule { dst_ports: Some((i as u16, i as u16)), ..Rule::default() });
+                spec.rules.push(MultiFieldRule { dst_ports: Some((i as u16, i as u16)), ..MultiFieldRule::default() });
             }
             let (parent, kind) = if i < 3 { (None, root) } else { (Some("below"), below) };
             nodes.push(leaf(&format!("leaf{i}"), parent, share(kind, i as u64 % 3), spec));
@@ -129,10 +129,11 @@ fn holds(
         link.run(now);
         if id == *before {
             let mut leaf = changed.clone();
-            leaf.rules.push(Rule { dst_ports: Some((*which as u16, *which as u16)), ..Rule::default() });
+            leaf.rules
+                .push(MultiFieldRule { dst_ports: Some((*which as u16, *which as u16)), ..MultiFieldRule::default() });
             link.tree.change(now, &format!("leaf{which}"), leaf).unwrap();
         }
-        if let Verdict::Dropped(_) = link.tree.enqueue(now, packet) {
+        if let TreeVerdict::Dropped(_) = link.tree.enqueue(now, packet) {
             prop_assert!(gone.insert(packet.id));
         }
         balanced(&link.tree)?;
@@ -171,8 +172,8 @@ fn a_packet_that_is_dropped_behind_its_shaper_when_nothing_else_waits() {
         }),
         ..queue(None)
     };
-    let rest = leaf("leaf0", None, Share::Priority(0), queue(None));
-    let spec = tree(LINK, Sharing::Priority, vec![rest, leaf("leaf1", None, Share::Priority(1), queue(Some(1)))]);
+    let rest = leaf("leaf0", None, TreeShare::Priority(0), queue(None));
+    let spec = tree(LINK, Sharing::Priority, vec![rest, leaf("leaf1", None, TreeShare::Priority(1), queue(Some(1)))]);
     let arrivals = [(0, 1, 1_000, 0), (0, 1, 1_000, 0), (450_000, 1, 90, 0)];
     holds(spec, &arrivals, &(shaped, 1, 0), 0).unwrap();
 }

@@ -6,7 +6,7 @@ use traffic::meter::{AfClass, Color, Marker};
 const LINK: Rate = Rate::from_mbps(10);
 
 fn shared() -> TreeSpec {
-    let rate = Share::Rate(Rate::from_mbps(5));
+    let rate = TreeShare::Rate(Rate::from_mbps(5));
     let meter = MeterSpec {
         kind: MeterKind::SrTcm { cir: Rate::from_mbps(1), cbs: Bytes::new(5_000), ebs: Bytes::new(5_000) },
         aware: false,
@@ -55,7 +55,7 @@ fn what_waits_survives_every_change_in_order() {
     let shaped = |shaper| LeafSpec { shaper, ..queue(Some(1)) };
     link.tree.change(Time::ZERO, "a", shaped(Some(bucket(Rate::from_kbps(8))))).unwrap();
     for id in 0..50 {
-        assert_eq!(link.tree.enqueue(Time::ZERO, packet(id, 1, 1_000, Time::ZERO)), Verdict::Held);
+        assert_eq!(link.tree.enqueue(Time::ZERO, packet(id, 1, 1_000, Time::ZERO)), TreeVerdict::Held);
     }
     assert_eq!(link.tree.counters(LeafId(0)).unwrap().held.packets, 48, "a depth of two packets");
     link.run(ms(1));
@@ -100,7 +100,7 @@ fn a_refused_change_changes_nothing() {
     let refused = tree.change(Time::ZERO, "a", bad).unwrap_err();
     assert_eq!(refused.to_string(), "link/a: queue: packets is 0: allowed is 1 to 1048576");
     assert!(tree.change(Time::ZERO, "c", queue(Some(1))).unwrap_err().to_string().contains("no leaf of this name"));
-    let over = tree.change_share(Time::ZERO, "a", Share::Rate(Rate::from_mbps(6))).unwrap_err();
+    let over = tree.change_share(Time::ZERO, "a", TreeShare::Rate(Rate::from_mbps(6))).unwrap_err();
     assert!(over.to_string().contains("allowed is at most its own 10mbit"), "{over}");
     assert_eq!(tree.spec(), &before);
 }
@@ -113,7 +113,7 @@ fn a_share_changes_while_it_sends() {
         link.tree.enqueue(Time::ZERO, packet(id, 2, 1_000, Time::ZERO));
     }
     link.run(ms(100));
-    link.tree.change_share(link.free, "a", Share::Rate(Rate::from_mbps(1))).unwrap();
+    link.tree.change_share(link.free, "a", TreeShare::Rate(Rate::from_mbps(1))).unwrap();
     link.run(ms(500));
     let a = link.bytes("a", ms(500)) - link.bytes("a", ms(100));
     // 400 ms of 10 Mb/s are 500,000 bytes, and the rates now 1 and 5.
@@ -122,12 +122,12 @@ fn a_share_changes_while_it_sends() {
 
 /// Three levels: WF2Q+, below it strict priority, below that WF2Q+ again.
 fn nested(link: Rate, group: Rate) -> TreeSpec {
-    let rate = |mbps| Share::Rate(Rate::from_mbps(mbps));
+    let rate = |mbps| TreeShare::Rate(Rate::from_mbps(mbps));
     let nodes = vec![
-        inner("group", None, Share::Rate(group), Sharing::Priority),
+        inner("group", None, TreeShare::Rate(group), Sharing::Priority),
         leaf("other", None, rate(2), queue(None)),
-        leaf("voice", Some("group"), Share::Priority(0), queue(Some(1))),
-        inner("data", Some("group"), Share::Priority(1), Sharing::Wf2q),
+        leaf("voice", Some("group"), TreeShare::Priority(0), queue(Some(1))),
+        inner("data", Some("group"), TreeShare::Priority(1), Sharing::Wf2q),
         leaf("a", Some("data"), rate(2), queue(Some(2))),
         leaf("b", Some("data"), rate(1), queue(Some(3))),
     ];
@@ -156,7 +156,7 @@ fn a_changed_tree_is_as_one_made_that_way() {
     };
     let made = sent(Link::new(nested(link, group)));
     let mut changed = Link::new(nested(link, Rate::from_mbps(4)));
-    changed.tree.change_share(Time::ZERO, "group", Share::Rate(group)).unwrap();
+    changed.tree.change_share(Time::ZERO, "group", TreeShare::Rate(group)).unwrap();
     assert_eq!(changed.tree.spec(), &nested(link, group));
     assert!(sent(changed) == made, "an inner node's share");
     let mut changed = Link::new(nested(Rate::from_mbps(100), group));
@@ -177,7 +177,7 @@ fn an_inner_nodes_share_changes_while_it_sends() {
     let (a, b) = (link.bytes("a", ms(400)), link.bytes("b", ms(400)));
     // 8 Mb/s for 400 ms, shared 2 to 1.
     assert!(a.abs_diff(266_667) <= 3_000 && b.abs_diff(133_333) <= 3_000, "{a} {b}");
-    link.tree.change_share(link.free, "group", Share::Rate(Rate::from_mbps(3))).unwrap();
+    link.tree.change_share(link.free, "group", TreeShare::Rate(Rate::from_mbps(3))).unwrap();
     link.run(ms(800));
     let [a, b, other] = ["a", "b", "other"].map(|leaf| link.bytes(leaf, ms(800)) - link.bytes(leaf, ms(400)));
     // 10 Mb/s shared 3 to 2, the group's 2 to 1; nobody waits for the other.
@@ -189,11 +189,11 @@ fn a_refused_change_of_an_inner_node_changes_nothing() {
     let mut tree = Tree::new(nested(LINK, Rate::from_mbps(8)), Time::ZERO, 1).unwrap();
     let before = tree.spec().clone();
     let mut refused = |name, share| tree.change_share(Time::ZERO, name, share).unwrap_err().to_string();
-    let small = refused("group", Share::Rate(Rate::from_mbps(2)));
+    let small = refused("group", TreeShare::Rate(Rate::from_mbps(2)));
     assert_eq!(small, "link/group/data: its children's rates sum to 3mbit: allowed is at most its own 2mbit");
-    assert!(refused("group", Share::Rate(Rate::from_mbps(9))).contains("link: its children's rates sum to 11mbit"));
-    assert!(refused("group", Share::Quantum(9)).contains("its parent's scheduler wf2q needs a rate"));
-    assert!(refused("nobody", Share::Quantum(9)).contains("there is no node of this name"));
+    assert!(refused("group", TreeShare::Rate(Rate::from_mbps(9))).contains("link: its children's rates sum to 11mbit"));
+    assert!(refused("group", TreeShare::Quantum(9)).contains("its parent's scheduler wf2q needs a rate"));
+    assert!(refused("nobody", TreeShare::Quantum(9)).contains("there is no node of this name"));
     let refused = tree.change_link(Time::ZERO, Rate::from_mbps(9)).unwrap_err().to_string();
     assert_eq!(refused, "link: its children's rates sum to 10mbit: allowed is at most its own 9mbit");
     assert_eq!(tree.spec(), &before);
@@ -206,7 +206,7 @@ fn time_that_runs_backwards() {
     tree.enqueue(ms(2), packet(0, 1, 1_000, ms(2)));
     let verdict = tree.enqueue(ms(1), packet(1, 1, 1_000, ms(1)));
     // Only release builds come here.
-    assert_eq!((verdict, tree.totals().backwards), (Verdict::Queued(Color::Green), 1));
+    assert_eq!((verdict, tree.totals().backwards), (TreeVerdict::Queued(Color::Green), 1));
 }
 
 #[test]

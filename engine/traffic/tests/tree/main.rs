@@ -26,7 +26,7 @@ fn packet(id: u64, port: u16, len: u32, arrival: Time) -> PacketMeta {
 
 /// A plain queue for a port; `None`: for what nobody else takes.
 fn queue(port: Option<u16>) -> LeafSpec {
-    let rules = port.map(|p| Rule { dst_ports: Some((p, p)), ..Rule::default() });
+    let rules = port.map(|p| MultiFieldRule { dst_ports: Some((p, p)), ..MultiFieldRule::default() });
     LeafSpec {
         rules: rules.into_iter().collect(),
         shaper: None,
@@ -37,15 +37,15 @@ fn queue(port: Option<u16>) -> LeafSpec {
     }
 }
 
-fn leaf(name: &str, parent: Option<&str>, share: Share, spec: LeafSpec) -> NodeSpec {
-    NodeSpec { name: name.into(), parent: parent.map(Into::into), share, kind: NodeKind::Leaf(Box::new(spec)) }
+fn leaf(name: &str, parent: Option<&str>, share: TreeShare, spec: LeafSpec) -> TreeNodeSpec {
+    TreeNodeSpec { name: name.into(), parent: parent.map(Into::into), share, kind: NodeKind::Leaf(Box::new(spec)) }
 }
 
-fn inner(name: &str, parent: Option<&str>, share: Share, scheduler: Sharing) -> NodeSpec {
-    NodeSpec { name: name.into(), parent: parent.map(Into::into), share, kind: NodeKind::Inner(scheduler) }
+fn inner(name: &str, parent: Option<&str>, share: TreeShare, scheduler: Sharing) -> TreeNodeSpec {
+    TreeNodeSpec { name: name.into(), parent: parent.map(Into::into), share, kind: NodeKind::Inner(scheduler) }
 }
 
-fn tree(rate: Rate, scheduler: Sharing, nodes: Vec<NodeSpec>) -> TreeSpec {
+fn tree(rate: Rate, scheduler: Sharing, nodes: Vec<TreeNodeSpec>) -> TreeSpec {
     TreeSpec { link: LinkShape { rate, overhead: OVERHEAD, scheduler }, nodes }
 }
 
@@ -65,7 +65,7 @@ struct Paced<'a> {
     lost: &'a mut Vec<Loss>,
 }
 
-impl Egress for Paced<'_> {
+impl TreeEgress for Paced<'_> {
     type Error = Infallible;
 
     fn send(&mut self, now: Time, departure: &Departure) -> Result<Time, Infallible> {
@@ -92,7 +92,7 @@ impl Link {
     }
 
     /// The next packet comes in, behind what the link did until then.
-    fn offer(&mut self, packet: PacketMeta) -> Verdict {
+    fn offer(&mut self, packet: PacketMeta) -> TreeVerdict {
         self.run(packet.arrival);
         self.tree.enqueue(packet.arrival, packet)
     }

@@ -7,7 +7,7 @@ use traffic::meter::{AfClass, Color, Marker};
 const LINK: Rate = Rate::from_mbps(100);
 
 fn alone(spec: LeafSpec) -> Link {
-    Link::new(tree(LINK, Sharing::Priority, vec![leaf("only", None, Share::Priority(0), spec)]))
+    Link::new(tree(LINK, Sharing::Priority, vec![leaf("only", None, TreeShare::Priority(0), spec)]))
 }
 
 fn sr_tcm(cir: Rate, cbs: u64, ebs: u64) -> MeterSpec {
@@ -24,9 +24,9 @@ fn colours_are_metered_in_ip_bytes_and_written_as_code_points() {
     let mut link = alone(spec);
     let verdicts = (0..4).map(|id| link.offer(packet(id, 9, 1_000, Time::ZERO)));
     let colors = [Color::Green, Color::Green, Color::Yellow, Color::Red];
-    assert_eq!(verdicts.collect::<Vec<_>>(), colors.map(Verdict::Queued));
+    assert_eq!(verdicts.collect::<Vec<_>>(), colors.map(TreeVerdict::Queued));
     // 1,000 bytes at 8 kb/s: a second.
-    assert_eq!(link.offer(packet(4, 9, 1_000, ms(1_000))), Verdict::Queued(Color::Green));
+    assert_eq!(link.offer(packet(4, 9, 1_000, ms(1_000))), TreeVerdict::Queued(Color::Green));
     link.run(ms(2_000));
     let points: Vec<u8> = link.sent.iter().map(|(_, d)| d.dscp.0).collect();
     assert_eq!(points, [10, 10, 12, 14, 10], "AF11, AF12, AF13: RFC 2597 section 6");
@@ -41,7 +41,7 @@ fn an_aware_meter_improves_no_colour() {
     for (id, dscp, color) in [(0, 18, Color::Green), (1, 20, Color::Yellow), (2, 22, Color::Red), (3, 0, Color::Green)]
     {
         let packet = PacketMeta { dscp: Dscp(dscp), ..packet(id, 9, 1_000, Time::ZERO) };
-        assert_eq!(link.offer(packet), Verdict::Queued(color));
+        assert_eq!(link.offer(packet), TreeVerdict::Queued(color));
     }
 }
 
@@ -50,10 +50,25 @@ fn rules_are_asked_in_order_and_the_rest_is_the_defaults() {
     let net = |text: &str, length| Some((text.parse::<IpAddr>().unwrap(), length));
     let with = |rule| LeafSpec { rules: vec![rule], ..queue(None) };
     let nodes = vec![
-        leaf("ef", None, Share::Priority(0), with(Rule { dscp: Some(Dscp(46)), ..Rule::default() })),
-        leaf("lan", None, Share::Priority(1), with(Rule { dst: net("10.0.0.0", 30), ..Rule::default() })),
-        leaf("rest", None, Share::Priority(2), queue(None)),
-        leaf("six", None, Share::Priority(3), with(Rule { src: net("2001:db8::", 32), ..Rule::default() })),
+        leaf(
+            "ef",
+            None,
+            TreeShare::Priority(0),
+            with(MultiFieldRule { dscp: Some(Dscp(46)), ..MultiFieldRule::default() }),
+        ),
+        leaf(
+            "lan",
+            None,
+            TreeShare::Priority(1),
+            with(MultiFieldRule { dst: net("10.0.0.0", 30), ..MultiFieldRule::default() }),
+        ),
+        leaf("rest", None, TreeShare::Priority(2), queue(None)),
+        leaf(
+            "six",
+            None,
+            TreeShare::Priority(3),
+            with(MultiFieldRule { src: net("2001:db8::", 32), ..MultiFieldRule::default() }),
+        ),
     ];
     let tree = Tree::new(tree(LINK, Sharing::Priority, nodes), Time::ZERO, 0).unwrap();
     let name = |packet: &PacketMeta| {
@@ -80,7 +95,7 @@ fn releases(green: bool) -> (Vec<u64>, LeafCounters) {
     let meter = Some(sr_tcm(Rate::from_mbps(1), 4_000, 0));
     let mut link = alone(LeafSpec { shaper: Some(sr_ras(green)), meter, ..queue(None) });
     for id in 0..10 {
-        assert_eq!(link.offer(packet(id, 9, 1_000, Time::ZERO)), Verdict::Held);
+        assert_eq!(link.offer(packet(id, 9, 1_000, Time::ZERO)), TreeVerdict::Held);
     }
     link.run(ms(200));
     (link.sent.iter().map(|(when, _)| when.as_nanos() / 1_000).collect(), link.tree.counters(LeafId(0)).unwrap())
@@ -125,7 +140,7 @@ fn a_bucket_shapes_every_window() {
         }
     }
     let too_large = link.offer(packet(300, 9, 3_001, ms(10_000)));
-    assert_eq!(too_large, Verdict::Dropped(Drop::OverDepth));
+    assert_eq!(too_large, TreeVerdict::Dropped(Drop::OverDepth));
 }
 
 #[test]
@@ -133,7 +148,7 @@ fn releases_do_not_depend_on_how_often_the_driver_asks() {
     let spec = || {
         let meter = Some(sr_tcm(Rate::from_mbps(1), 4_000, 1_000));
         let spec = LeafSpec { shaper: Some(sr_ras(true)), meter, marker: af(1), ..queue(None) };
-        tree(LINK, Sharing::Priority, vec![leaf("only", None, Share::Priority(0), spec)])
+        tree(LINK, Sharing::Priority, vec![leaf("only", None, TreeShare::Priority(0), spec)])
     };
     let (mut lazy, mut eager) = (Tree::new(spec(), Time::ZERO, 1).unwrap(), Tree::new(spec(), Time::ZERO, 1).unwrap());
     for id in 0..50 {
@@ -147,7 +162,7 @@ fn releases_do_not_depend_on_how_often_the_driver_asks() {
                 let (before, now) = (eager.queued(), at + Span::from_micros(step * 100));
                 // Asked, but everything is put back by not taking it: only shapers move.
                 let none = eager.enqueue(now, PacketMeta { len: 1, ..packet(0, 9, 0, now) });
-                assert_eq!(none, Verdict::Dropped(Drop::Runt));
+                assert_eq!(none, TreeVerdict::Dropped(Drop::Runt));
                 assert!(eager.queued() >= before);
             }
         }
@@ -175,7 +190,7 @@ fn a_dropper_decides_before_the_queue() {
     let meter = Some(sr_tcm(Rate::from_kbps(8), 10_000, 10_000));
     let spec = LeafSpec { meter, dropper: Some(dropper), ..queue(None) };
     let mut only =
-        Tree::new(tree(LINK, Sharing::Priority, vec![leaf("only", None, Share::Priority(0), spec)]), Time::ZERO, 3)
+        Tree::new(tree(LINK, Sharing::Priority, vec![leaf("only", None, TreeShare::Priority(0), spec)]), Time::ZERO, 3)
             .unwrap();
     for id in 0..100 {
         only.enqueue(Time::ZERO, packet(id, 9, 1_000, Time::ZERO));

@@ -8,8 +8,8 @@ use traffic::scheduler::hfsc::Curves;
 
 const LINK: Rate = Rate::from_mbps(10);
 
-fn rate(mbps: u64) -> Share {
-    Share::Rate(Rate::from_mbps(mbps))
+fn rate(mbps: u64) -> TreeShare {
+    TreeShare::Rate(Rate::from_mbps(mbps))
 }
 
 fn says(spec: TreeSpec) -> String {
@@ -20,7 +20,8 @@ fn says(spec: TreeSpec) -> String {
 fn of_leaf(change: impl FnOnce(&mut LeafSpec)) -> String {
     let mut spec = queue(None);
     change(&mut spec);
-    let nodes = vec![inner("data", None, Share::Priority(0), Sharing::Wf2q), leaf("x", Some("data"), rate(1), spec)];
+    let nodes =
+        vec![inner("data", None, TreeShare::Priority(0), Sharing::Wf2q), leaf("x", Some("data"), rate(1), spec)];
     says(tree(LINK, Sharing::Priority, nodes))
 }
 
@@ -58,7 +59,7 @@ fn structure() {
             "link/a: it has a scheduler but no children: at least one is needed",
         ),
         (
-            wf2q(vec![default(), leaf("a", None, Share::Priority(1), queue(Some(1)))]),
+            wf2q(vec![default(), leaf("a", None, TreeShare::Priority(1), queue(Some(1)))]),
             "link/a: it states a priority, its parent's scheduler wf2q needs a rate",
         ),
         (
@@ -99,11 +100,11 @@ fn children_over_the_parent() {
     assert_eq!(says(tree(LINK, Sharing::Wf2q, alone)), "link/data/rest: rate is 5mbit: allowed is 1bit to 4mbit");
     let zero = vec![leaf("rest", None, rate(0), queue(None))];
     assert_eq!(says(tree(LINK, Sharing::Wf2q, zero)), "link/rest: rate is 0bit: allowed is 1bit to 10mbit");
-    let quantum = vec![leaf("rest", None, Share::Quantum(0), queue(None))];
+    let quantum = vec![leaf("rest", None, TreeShare::Quantum(0), queue(None))];
     assert_eq!(says(tree(LINK, Sharing::Drr, quantum)), "link/rest: quantum is 0: allowed is 1 to 16777216");
     let curves = |m1, m2| {
         let curve = ServiceCurve { m1: Rate::from_mbps(m1), d: Span::from_millis(10), m2: Rate::from_mbps(m2) };
-        Share::Curves(Curves { real_time: Some(curve), ..Curves::default() })
+        TreeShare::Curves(Curves { real_time: Some(curve), ..Curves::default() })
     };
     let hfsc = |a, b| {
         says(tree(LINK, Sharing::Hfsc, vec![leaf("a", None, a, queue(Some(1))), leaf("rest", None, b, queue(None))]))
@@ -116,7 +117,7 @@ fn children_over_the_parent() {
         hfsc(curves(1, 6), curves(1, 5)),
         "link: its children's real-time curves rise faster than 10mbit in the end: lower m2"
     );
-    let nothing = Share::Curves(Curves::default());
+    let nothing = TreeShare::Curves(Curves::default());
     assert_eq!(
         hfsc(nothing, curves(1, 1)),
         "link/a: it has neither a real-time nor a link-sharing curve: at least one is needed"

@@ -8,24 +8,31 @@ fn host(last: u8) -> IpAddr {
 }
 
 /// Few hosts and ports, so that rules overlap; a width of 32 bits names an IPv4 host, and but a prefix of IPv6.
-fn rule() -> impl Strategy<Value = Rule> {
+fn rule() -> impl Strategy<Value = MultiFieldRule> {
     let prefix = |last| prop_oneof![Just(None), Just(Some((host(last), 30))), Just(Some((host(last), 32)))];
     let prefixes = (1u8..3, 1u8..3).prop_flat_map(move |(src, dst)| (prefix(src), prefix(dst)));
     let ports =
         || prop_oneof![Just(None), (1u16..3).prop_map(|p| Some((p, p))), (1u16..3).prop_map(|p| Some((p, p + 1)))];
     let dscp = prop_oneof![3 => Just(None), 1 => Just(Some(Dscp(1)))];
     (prefixes, proptest::option::of(16u8..18), ports(), ports(), dscp).prop_map(
-        |((src, dst), protocol, src_ports, dst_ports, dscp)| Rule { src, dst, protocol, src_ports, dst_ports, dscp },
+        |((src, dst), protocol, src_ports, dst_ports, dscp)| MultiFieldRule {
+            src,
+            dst,
+            protocol,
+            src_ports,
+            dst_ports,
+            dscp,
+        },
     )
 }
 
 /// A rule that names a whole five-tuple.
-fn exact() -> impl Strategy<Value = Rule> {
+fn exact() -> impl Strategy<Value = MultiFieldRule> {
     (1u8..4, 16u8..18, 1u16..3, 1u16..3).prop_map(|(last, protocol, src, dst)| {
         let (own, width) = (host(last), if last == 3 { 128 } else { 32 });
         let net = Some((own, width));
         let (src_ports, dst_ports) = (Some((src, src)), Some((dst, dst)));
-        Rule { src: net, dst: net, protocol: Some(protocol), src_ports, dst_ports, dscp: None }
+        MultiFieldRule { src: net, dst: net, protocol: Some(protocol), src_ports, dst_ports, dscp: None }
     })
 }
 
@@ -36,17 +43,17 @@ fn any_packet() -> impl Strategy<Value = PacketMeta> {
     })
 }
 
-fn spec(leaves: &[Vec<Rule>]) -> TreeSpec {
-    let mut nodes = vec![leaf("rest", None, Share::Priority(7), queue(None))];
+fn spec(leaves: &[Vec<MultiFieldRule>]) -> TreeSpec {
+    let mut nodes = vec![leaf("rest", None, TreeShare::Priority(7), queue(None))];
     for (i, rules) in leaves.iter().enumerate() {
         let own = LeafSpec { rules: rules.clone(), ..queue(None) };
-        nodes.push(leaf(&format!("leaf{i}"), None, Share::Priority(0), own));
+        nodes.push(leaf(&format!("leaf{i}"), None, TreeShare::Priority(0), own));
     }
     tree(Rate::from_mbps(10), Sharing::Priority, nodes)
 }
 
 /// One after the other, as the rules are written.
-fn oracle(leaves: &[Vec<Rule>], packet: &PacketMeta) -> LeafId {
+fn oracle(leaves: &[Vec<MultiFieldRule>], packet: &PacketMeta) -> LeafId {
     let first = leaves.iter().position(|rules| rules.iter().any(|rule| rule.matches(packet)));
     LeafId(first.map_or(0, |at| at as u32 + 1))
 }
@@ -73,7 +80,7 @@ proptest! {
         }
     }
 
-    /// What [`Rule::exact`] says is what the rule matches, and nothing else.
+    /// What [`MultiFieldRule::exact`] says is what the rule matches, and nothing else.
     #[test]
     fn a_whole_five_tuple(rule in prop_oneof![rule(), exact()], packet in any_packet()) {
         if let Some(flow) = rule.exact() {
@@ -84,7 +91,7 @@ proptest! {
 
 #[test]
 fn rules_that_leave_something_open_are_few() {
-    let own = |port| Rule { dst_ports: Some((port, port)), ..Rule::default() };
+    let own = |port| MultiFieldRule { dst_ports: Some((port, port)), ..MultiFieldRule::default() };
     let mut leaves = vec![(0..4096).map(own).collect::<Vec<_>>()];
     let known = Tree::new(spec(&leaves), Time::ZERO, 1).unwrap();
     leaves.push(vec![own(5000)]);

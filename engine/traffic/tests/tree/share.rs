@@ -18,20 +18,20 @@ fn flood(spec: TreeSpec, n: u16) -> Link {
     link
 }
 
-fn two(scheduler: Sharing, first: Share, second: Share) -> TreeSpec {
+fn two(scheduler: Sharing, first: TreeShare, second: TreeShare) -> TreeSpec {
     tree(LINK, scheduler, vec![leaf("a", None, first, queue(Some(1))), leaf("b", None, second, queue(None))])
 }
 
 #[test]
 fn priority_serves_the_first_alone() {
-    let link = flood(two(Sharing::Priority, Share::Priority(1), Share::Priority(0)), 2);
+    let link = flood(two(Sharing::Priority, TreeShare::Priority(1), TreeShare::Priority(0)), 2);
     assert_eq!(link.bytes("a", ms(200)), 0);
     assert!(link.bytes("b", ms(200)) >= 249_000, "200 ms of 10 Mb/s are 250,000 bytes");
 }
 
 #[test]
 fn wf2q_shares_by_rates() {
-    let rates = (Share::Rate(Rate::from_mbps(7)), Share::Rate(Rate::from_mbps(3)));
+    let rates = (TreeShare::Rate(Rate::from_mbps(7)), TreeShare::Rate(Rate::from_mbps(3)));
     let link = flood(two(Sharing::Wf2q, rates.0, rates.1), 2);
     let (a, b) = (link.bytes("a", ms(200)), link.bytes("b", ms(200)));
     assert!(a.abs_diff(175_000) <= 2 * 1_038 && b.abs_diff(75_000) <= 2 * 1_038, "{a} and {b} of 250,000");
@@ -39,7 +39,7 @@ fn wf2q_shares_by_rates() {
 
 #[test]
 fn drr_shares_by_quanta() {
-    let link = flood(two(Sharing::Drr, Share::Quantum(3_000), Share::Quantum(1_500)), 2);
+    let link = flood(two(Sharing::Drr, TreeShare::Quantum(3_000), TreeShare::Quantum(1_500)), 2);
     let (a, b) = (link.bytes("a", ms(200)), link.bytes("b", ms(200)));
     assert!(a.abs_diff(166_667) <= 4_500 && b.abs_diff(83_333) <= 4_500, "{a} and {b} of 250,000");
 }
@@ -49,7 +49,7 @@ fn hfsc_gives_real_time_first_and_limits() {
     let real = Curves { real_time: Some(ServiceCurve::linear(Rate::from_mbps(4))), ..Curves::default() };
     let limit = ServiceCurve::linear(Rate::from_mbps(2));
     let capped = Curves { upper_limit: Some(limit), ..Curves::share(Rate::from_mbps(6)) };
-    let link = flood(two(Sharing::Hfsc, Share::Curves(real), Share::Curves(capped)), 2);
+    let link = flood(two(Sharing::Hfsc, TreeShare::Curves(real), TreeShare::Curves(capped)), 2);
     let (a, b) = (link.bytes("a", ms(200)), link.bytes("b", ms(200)));
     assert!(a.abs_diff(100_000) <= 2 * 1_038, "{a}: only its real-time curve, 4 Mb/s for 200 ms");
     assert!(b.abs_diff(50_000) <= 2 * 1_038, "{b}: no more than its limit, 2 Mb/s, though the link is idle");
@@ -59,7 +59,7 @@ fn hfsc_gives_real_time_first_and_limits() {
 fn hfsc_that_is_limited_says_when_it_sends_again() {
     let limit = Some(ServiceCurve::linear(Rate::from_mbps(1)));
     let capped = Curves { upper_limit: limit, ..Curves::share(Rate::from_mbps(1)) };
-    let spec = tree(LINK, Sharing::Hfsc, vec![leaf("a", None, Share::Curves(capped), queue(None))]);
+    let spec = tree(LINK, Sharing::Hfsc, vec![leaf("a", None, TreeShare::Curves(capped), queue(None))]);
     let mut tree = Tree::new(spec, Time::ZERO, 1).unwrap();
     for id in 0..2 {
         tree.enqueue(Time::ZERO, packet(id, 1, 1_000, Time::ZERO));
@@ -73,13 +73,13 @@ fn hfsc_that_is_limited_says_when_it_sends_again() {
 
 /// `voice` above all; below it `data` shares by WF2Q+: gold 6, silver 3, rest 1.
 fn two_levels() -> TreeSpec {
-    let rate = |mbps| Share::Rate(Rate::from_mbps(mbps));
+    let rate = |mbps| TreeShare::Rate(Rate::from_mbps(mbps));
     let nodes = vec![
         leaf("gold", Some("data"), rate(6), queue(Some(1))),
         leaf("silver", Some("data"), rate(3), queue(Some(2))),
         leaf("rest", Some("data"), rate(1), queue(None)),
-        leaf("voice", None, Share::Priority(0), queue(Some(4))),
-        inner("data", None, Share::Priority(1), Sharing::Wf2q),
+        leaf("voice", None, TreeShare::Priority(0), queue(Some(4))),
+        inner("data", None, TreeShare::Priority(1), Sharing::Wf2q),
     ];
     tree(LINK, Sharing::Priority, nodes)
 }
@@ -112,11 +112,11 @@ fn two_levels_share_what_voice_leaves() {
 
 #[test]
 fn priority_below_wf2q_waits_for_one_settled_packet() {
-    let rate = Share::Rate(Rate::from_mbps(5));
+    let rate = TreeShare::Rate(Rate::from_mbps(5));
     let nodes = vec![
         inner("left", None, rate, Sharing::Priority),
-        leaf("high", Some("left"), Share::Priority(0), queue(Some(1))),
-        leaf("low", Some("left"), Share::Priority(1), queue(Some(2))),
+        leaf("high", Some("left"), TreeShare::Priority(0), queue(Some(1))),
+        leaf("low", Some("left"), TreeShare::Priority(1), queue(Some(2))),
         leaf("right", None, rate, queue(None)),
     ];
     let mut tree = Tree::new(tree(LINK, Sharing::Wf2q, nodes), Time::ZERO, 1).unwrap();
@@ -130,12 +130,12 @@ fn priority_below_wf2q_waits_for_one_settled_packet() {
 #[test]
 fn four_levels_of_every_kind() {
     let nodes = vec![
-        inner("one", None, Share::Curves(Curves::share(Rate::from_mbps(10))), Sharing::Priority),
-        inner("two", Some("one"), Share::Priority(3), Sharing::Drr),
-        inner("three", Some("two"), Share::Quantum(1_500), Sharing::Wf2q),
-        leaf("a", Some("three"), Share::Rate(Rate::from_mbps(8)), queue(Some(1))),
-        leaf("b", Some("three"), Share::Rate(Rate::from_mbps(2)), queue(Some(2))),
-        leaf("c", Some("two"), Share::Quantum(1_500), queue(None)),
+        inner("one", None, TreeShare::Curves(Curves::share(Rate::from_mbps(10))), Sharing::Priority),
+        inner("two", Some("one"), TreeShare::Priority(3), Sharing::Drr),
+        inner("three", Some("two"), TreeShare::Quantum(1_500), Sharing::Wf2q),
+        leaf("a", Some("three"), TreeShare::Rate(Rate::from_mbps(8)), queue(Some(1))),
+        leaf("b", Some("three"), TreeShare::Rate(Rate::from_mbps(2)), queue(Some(2))),
+        leaf("c", Some("two"), TreeShare::Quantum(1_500), queue(None)),
     ];
     let link = flood(tree(LINK, Sharing::Hfsc, nodes), 3);
     for (name, due) in [("a", 100_000u64), ("b", 25_000), ("c", 125_000)] {

@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use wire::describe::{Value, Visitor};
+use wire::describe::{FieldValue, Visitor};
 use wire::{Builder, Message, MessageType, Outline, Salvage, describe};
 
 /// Where decisions come from.
@@ -201,21 +201,21 @@ impl Heard {
 }
 
 impl Visitor for Heard {
-    fn field(&mut self, name: &'static str, value: Value<'_>) {
+    fn field(&mut self, name: &'static str, value: FieldValue<'_>) {
         // A copy has its own checksum.
         if name != "RSVP_Checksum" {
             self.add(name.len() as u64);
             self.item(value);
         }
     }
-    fn item(&mut self, value: Value<'_>) {
+    fn item(&mut self, value: FieldValue<'_>) {
         match value {
-            Value::Number(n) => self.add(n),
-            Value::Float(f) => self.add(u64::from(f.to_bits())),
-            Value::Address(a) => self.add(a.is_ipv4().into()),
-            Value::Bytes(b) => b.iter().for_each(|b| self.add(u64::from(*b))),
-            Value::Text(t) => self.add(t.len() as u64),
-            Value::Flag(f) => self.add(f.into()),
+            FieldValue::Number(n) => self.add(n),
+            FieldValue::Float(f) => self.add(u64::from(f.to_bits())),
+            FieldValue::Address(a) => self.add(a.is_ipv4().into()),
+            FieldValue::Bytes(b) => b.iter().for_each(|b| self.add(u64::from(*b))),
+            FieldValue::Text(t) => self.add(t.len() as u64),
+            FieldValue::Flag(f) => self.add(f.into()),
         }
     }
     fn list(&mut self, name: &'static str) {

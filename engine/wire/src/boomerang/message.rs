@@ -1,8 +1,8 @@
 //! A Boomerang message: the ICMP echo that carries it, checked once.
 
 use super::qos::Qos;
-use super::{Options, Selector, VERSION, at, flag, format, icmp, kind};
-use crate::{Malformed, checksum, ip};
+use super::{OptionWalk, Selector, VERSION, at, flag, format, icmp, kind};
+use crate::{MalformedMessage, checksum, ip};
 use core::net::IpAddr;
 
 /// Address family of a message: that of the ICMP that carries it.
@@ -46,7 +46,7 @@ impl Family {
 
 /// Which way a message travels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Leg {
+pub enum TravelDirection {
     /// Out, as an echo request: forward rates are reserved.
     Request,
     /// Back, as an echo reply: reverse rates are reserved.
@@ -55,11 +55,11 @@ pub enum Leg {
 
 /// A message, checked. Every field is as on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Message<'a> {
+pub struct BoomerangMessage<'a> {
     /// Address family.
     pub family: Family,
     /// Out or back.
-    pub leg: Leg,
+    pub leg: TravelDirection,
     /// ICMP identifier.
     pub id: u16,
     /// ICMP sequence number.
@@ -87,13 +87,13 @@ pub struct Message<'a> {
 }
 
 /// The family and the way of a message that begins so, if it is one of ours.
-fn introduced(head: &[u8; 32]) -> Result<(Family, Leg), Malformed> {
-    let wrong = |what, offset| Err(Malformed::silent(what, offset));
+fn introduced(head: &[u8; 32]) -> Result<(Family, TravelDirection), MalformedMessage> {
+    let wrong = |what, offset| Err(MalformedMessage::silent(what, offset));
     let (family, leg) = match head[0] {
-        icmp::REQUEST_V4 => (Family::V4, Leg::Request),
-        icmp::REPLY_V4 => (Family::V4, Leg::Reply),
-        icmp::REQUEST_V6 => (Family::V6, Leg::Request),
-        icmp::REPLY_V6 => (Family::V6, Leg::Reply),
+        icmp::REQUEST_V4 => (Family::V4, TravelDirection::Request),
+        icmp::REPLY_V4 => (Family::V4, TravelDirection::Reply),
+        icmp::REQUEST_V6 => (Family::V6, TravelDirection::Request),
+        icmp::REPLY_V6 => (Family::V6, TravelDirection::Reply),
         _ => return wrong("not an ICMP echo", 0),
     };
     if head[1] != 0 {
@@ -114,14 +114,14 @@ fn introduced(head: &[u8; 32]) -> Result<(Family, Leg), Malformed> {
     Ok((family, leg))
 }
 
-impl<'a> Message<'a> {
+impl<'a> BoomerangMessage<'a> {
     /// Reads an ICMP or ICMPv6 message. With `ends`, source and destination of its packet, the checksum is verified;
     /// without, an ICMPv6 message's cannot be.
     ///
     /// # Errors
-    /// [`Malformed`], always to be passed over in silence: whatever is not a Boomerang message is somebody's ping.
-    pub fn parse(bytes: &'a [u8], ends: Option<(IpAddr, IpAddr)>) -> Result<Message<'a>, Malformed> {
-        let wrong = |what, offset| Err(Malformed::silent(what, offset));
+    /// [`MalformedMessage`], always to be passed over in silence: whatever is not a Boomerang message is somebody's ping.
+    pub fn parse(bytes: &'a [u8], ends: Option<(IpAddr, IpAddr)>) -> Result<BoomerangMessage<'a>, MalformedMessage> {
+        let wrong = |what, offset| Err(MalformedMessage::silent(what, offset));
         let Some((head, rest)) = bytes.split_first_chunk::<32>() else {
             return wrong("shorter than a Boomerang header", 0);
         };
@@ -138,7 +138,7 @@ impl<'a> Message<'a> {
         if !sum_is_right(family, bytes, ends) {
             return wrong("ICMP checksum is wrong", at::CHECKSUM);
         }
-        Ok(Message {
+        Ok(BoomerangMessage {
             family,
             leg,
             id: u16::from_be_bytes([head[4], head[5]]),
@@ -167,8 +167,8 @@ impl<'a> Message<'a> {
     }
 
     /// The options, up to the first that nobody here can measure.
-    pub fn options(&self) -> Options<'a> {
-        Options::new(self.family, self.tail, self.length.saturating_sub(self.tail.len()))
+    pub fn options(&self) -> OptionWalk<'a> {
+        OptionWalk::new(self.family, self.tail, self.length.saturating_sub(self.tail.len()))
     }
 
     /// Where the QoS body's pairs begin, from the first byte of the ICMP message.

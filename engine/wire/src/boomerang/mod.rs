@@ -13,8 +13,8 @@
 //! options     type, flags | body                                        (none, or as many as there are)
 //! ```
 //!
-//! [`Message::parse`] reads an ICMP message, [`Probe::parse`] an IP packet; [`Rewrite`] changes a packet in place and keeps
-//! its checksums right by difference (RFC 1624); [`Request`] writes one. What the draft leaves open is decided in
+//! [`BoomerangMessage::parse`] reads an ICMP message, [`ProbePacket::parse`] an IP packet; [`Rewrite`] changes a packet in place and keeps
+//! its checksums right by difference (RFC 1624); [`BoomerangRequest`] writes one. What the draft leaves open is decided in
 //! `docs/boomerang.md`.
 
 pub mod describe;
@@ -28,11 +28,11 @@ mod selector;
 mod splice;
 
 pub use describe::describe;
-pub use message::{Family, Leg, Message};
-pub use option::{Aggregate, Auth, Hops, Opt, Options, Uid};
-pub use probe::{Probe, is_boomerang};
+pub use message::{BoomerangMessage, Family, TravelDirection};
+pub use option::{Aggregate, AuthOption, Hops, Opt, OptionWalk, Uid};
+pub use probe::{ProbePacket, is_boomerang};
 pub use qos::{Qos, Rates};
-pub use request::Request;
+pub use request::BoomerangRequest;
 pub use rewrite::{Places, Rewrite, answered, forwarded};
 pub use selector::Selector;
 pub use splice::{with_option, without_option};

@@ -45,7 +45,7 @@ pub struct Hops {
 /// Who asks, proven (ours): what was asked as the initiating node said it, under a digest that every node can check and
 /// none rewrites; and a digest over what nodes rewrite, which each checks and makes anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Auth {
+pub struct AuthOption {
     /// Which key.
     pub key_id: u32,
     /// Rises with every message of an initiating node.
@@ -87,7 +87,7 @@ pub enum Opt<'a> {
     /// RESV_AGGREGATION.
     Aggregation(Aggregate),
     /// AUTH.
-    Auth(Auth),
+    Auth(AuthOption),
     /// HOPS.
     Hops(Hops),
     /// One with a length, of a type that is not known: passed over.
@@ -154,15 +154,15 @@ impl Opt<'_> {
 
 /// A walk over a message's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options<'a> {
+pub struct OptionWalk<'a> {
     family: Family,
     rest: &'a [u8],
     at: usize,
 }
 
-impl<'a> Options<'a> {
-    pub(crate) fn new(family: Family, tail: &'a [u8], at: usize) -> Options<'a> {
-        Options { family, rest: tail, at }
+impl<'a> OptionWalk<'a> {
+    pub(crate) fn new(family: Family, tail: &'a [u8], at: usize) -> OptionWalk<'a> {
+        OptionWalk { family, rest: tail, at }
     }
 
     /// What the walk has not come to.
@@ -177,7 +177,7 @@ impl<'a> Options<'a> {
     }
 }
 
-impl<'a> Iterator for Options<'a> {
+impl<'a> Iterator for OptionWalk<'a> {
     /// Where its body begins, from the first byte of the ICMP message, and the option.
     type Item = (usize, Opt<'a>);
 
@@ -228,7 +228,7 @@ fn aggregate(family: Family, body: &[u8]) -> Option<Aggregate> {
     })
 }
 
-fn auth(body: &[u8]) -> Option<Auth> {
+fn auth(body: &[u8]) -> Option<AuthOption> {
     let body = body.first_chunk::<AUTH_BODY>().filter(|_| body.len() == AUTH_BODY)?;
     let (key_id, rest) = body.split_first_chunk::<4>()?;
     let (sequence, rest) = rest.split_first_chunk::<8>()?;
@@ -236,7 +236,7 @@ fn auth(body: &[u8]) -> Option<Auth> {
     let (reverse, rest) = rest.split_first_chunk::<4>()?;
     let (&[refresh, ..], rest) = rest.split_first_chunk::<4>()?;
     let (origin, hop) = rest.split_first_chunk::<32>()?;
-    Some(Auth {
+    Some(AuthOption {
         key_id: u32::from_be_bytes(*key_id),
         sequence: u64::from_be_bytes(*sequence),
         forward: u32::from_be_bytes(*forward),

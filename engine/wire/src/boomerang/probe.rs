@@ -1,14 +1,14 @@
 //! A Boomerang message in its IP packet.
 
-use super::message::{Family, Leg, Message};
+use super::message::{BoomerangMessage, Family, TravelDirection};
 use super::{MAGIC, icmp};
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::ip::Packet;
 use core::net::IpAddr;
 
 /// A packet that carries a Boomerang message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Probe<'a> {
+pub struct ProbePacket<'a> {
     /// IP source.
     pub src: IpAddr,
     /// IP destination.
@@ -20,52 +20,52 @@ pub struct Probe<'a> {
     /// Where the ICMP message begins in the packet.
     pub at: usize,
     /// The message.
-    pub message: Message<'a>,
+    pub message: BoomerangMessage<'a>,
 }
 
-impl<'a> Probe<'a> {
+impl<'a> ProbePacket<'a> {
     /// Reads a packet: whole, not a fragment, checksums right.
     ///
     /// # Errors
-    /// [`Malformed`]: not a Boomerang message, or one that nobody can act upon. Such a packet is somebody's ping and
+    /// [`MalformedMessage`]: not a Boomerang message, or one that nobody can act upon. Such a packet is somebody's ping and
     /// goes on its way untouched.
-    pub fn parse(bytes: &'a [u8]) -> Result<Probe<'a>, Malformed> {
+    pub fn parse(bytes: &'a [u8]) -> Result<ProbePacket<'a>, MalformedMessage> {
         let packet = Packet::parse(bytes)?;
         let family = Family::of(packet.dst());
         if packet.protocol() != family.protocol() {
-            return Err(Malformed::silent("not ICMP", 0));
+            return Err(MalformedMessage::silent("not ICMP", 0));
         }
         if packet.is_fragment() {
-            return Err(Malformed::silent("a fragment is not a whole message", 0));
+            return Err(MalformedMessage::silent("a fragment is not a whole message", 0));
         }
         if let Packet::V4(header) = &packet
             && !header.checksum_ok
         {
-            return Err(Malformed::silent("IPv4 header checksum is wrong", 10));
+            return Err(MalformedMessage::silent("IPv4 header checksum is wrong", 10));
         }
         let payload = packet.payload();
         let (src, dst) = (packet.src(), packet.dst());
-        let message = Message::parse(payload, Some((src, dst)))?;
+        let message = BoomerangMessage::parse(payload, Some((src, dst)))?;
         if message.family != family {
-            return Err(Malformed::silent("ICMP type of the other family", 0));
+            return Err(MalformedMessage::silent("ICMP type of the other family", 0));
         }
         let total = length(bytes).unwrap_or(bytes.len());
-        Ok(Probe { src, dst, ttl: packet.ttl(), total, at: total.saturating_sub(payload.len()), message })
+        Ok(ProbePacket { src, dst, ttl: packet.ttl(), total, at: total.saturating_sub(payload.len()), message })
     }
 
     /// The initiating node's address: it sent the request, and the reply is on its way there.
     pub fn initiator(&self) -> IpAddr {
         match self.message.leg {
-            Leg::Request => self.src,
-            Leg::Reply => self.dst,
+            TravelDirection::Request => self.src,
+            TravelDirection::Reply => self.dst,
         }
     }
 
     /// The far end's address; of a message to a group, the group's.
     pub fn far_end(&self) -> IpAddr {
         match self.message.leg {
-            Leg::Request => self.dst,
-            Leg::Reply => self.src,
+            TravelDirection::Request => self.dst,
+            TravelDirection::Reply => self.src,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The QoS body: one pair of rates (BITRATE), or a vector of them, best first (DOWNGRADE).
 
-use crate::Malformed;
+use crate::MalformedMessage;
 
 /// A forward and a reverse rate, bit/s. Zero reserves nothing in that direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -79,8 +79,8 @@ impl<'a> Qos<'a> {
     }
 
     /// Reads a body of the form that `format`'s high half names; and what follows it. `at` is where it lies.
-    pub(crate) fn read(form: u8, bytes: &'a [u8], at: usize) -> Result<(Qos<'a>, &'a [u8]), Malformed> {
-        let cut = Malformed::silent("Boomerang QoS body is cut off", at);
+    pub(crate) fn read(form: u8, bytes: &'a [u8], at: usize) -> Result<(Qos<'a>, &'a [u8]), MalformedMessage> {
+        let cut = MalformedMessage::silent("Boomerang QoS body is cut off", at);
         match form {
             super::format::BITRATE => {
                 let (rates, rest) = bytes.split_first_chunk::<8>().ok_or(cut)?;
@@ -89,7 +89,7 @@ impl<'a> Qos<'a> {
             super::format::DOWNGRADE => {
                 let (&[size, p1, p0, _], rest) = bytes.split_first_chunk::<4>().ok_or(cut)?;
                 if size == 0 {
-                    return Err(Malformed::silent("Boomerang DOWNGRADE vector is empty", at));
+                    return Err(MalformedMessage::silent("Boomerang DOWNGRADE vector is empty", at));
                 }
                 let (vector, rest) = rest.split_at_checked(usize::from(size).saturating_mul(8)).ok_or(cut)?;
                 let (mut pairs, _) = vector.as_chunks::<8>();
@@ -97,14 +97,14 @@ impl<'a> Qos<'a> {
                     let Some(next) = after.first() else { break };
                     let (best, less) = (Rates::read(first), Rates::read(next));
                     if less.forward > best.forward || less.reverse > best.reverse {
-                        return Err(Malformed::silent("Boomerang DOWNGRADE vector rises", at));
+                        return Err(MalformedMessage::silent("Boomerang DOWNGRADE vector rises", at));
                     }
                     pairs = after;
                 }
                 Ok((Qos::Downgrade { policy: u16::from_be_bytes([p1, p0]), vector }, rest))
             }
-            super::format::INTSERV => Err(Malformed::silent("Boomerang INTSERV body is not defined", at)),
-            _ => Err(Malformed::silent("Boomerang QoS format is unknown", at)),
+            super::format::INTSERV => Err(MalformedMessage::silent("Boomerang INTSERV body is not defined", at)),
+            _ => Err(MalformedMessage::silent("Boomerang QoS format is unknown", at)),
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Writing an echo request (and, for tests and simulated hosts, the reply to one).
 
 use super::qos::Rates;
-use super::{Family, Leg, MAGIC, Opt, Selector, VERSION, at, format, icmp, kind};
+use super::{Family, MAGIC, Opt, Selector, TravelDirection, VERSION, at, format, icmp, kind};
 use crate::build::TooLong;
 use crate::{checksum, ip};
 use alloc::vec::Vec;
 
 /// A message as its initiating node writes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Request<'a> {
+pub struct BoomerangRequest<'a> {
     /// Out or back: hosts that answer ping make the second from the first.
-    pub leg: Leg,
+    pub leg: TravelDirection,
     /// ICMP identifier.
     pub id: u16,
     /// ICMP sequence number.
@@ -38,7 +38,7 @@ pub struct Request<'a> {
 /// The longest DOWNGRADE vector.
 const MOST_RATES: usize = 255;
 
-impl Request<'_> {
+impl BoomerangRequest<'_> {
     /// The family: that of the Classifier.
     pub fn family(&self) -> Family {
         Family::of(self.classifier.dst)
@@ -54,10 +54,10 @@ impl Request<'_> {
         }
         let family = self.family();
         let echo = match (family, self.leg) {
-            (Family::V4, Leg::Request) => icmp::REQUEST_V4,
-            (Family::V4, Leg::Reply) => icmp::REPLY_V4,
-            (Family::V6, Leg::Request) => icmp::REQUEST_V6,
-            (Family::V6, Leg::Reply) => icmp::REPLY_V6,
+            (Family::V4, TravelDirection::Request) => icmp::REQUEST_V4,
+            (Family::V4, TravelDirection::Reply) => icmp::REPLY_V4,
+            (Family::V6, TravelDirection::Request) => icmp::REQUEST_V6,
+            (Family::V6, TravelDirection::Reply) => icmp::REPLY_V6,
         };
         let form = if self.rates.len() == 1 { format::BITRATE } else { format::DOWNGRADE };
         let mut bytes = Vec::with_capacity(160);

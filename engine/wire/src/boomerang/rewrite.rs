@@ -3,7 +3,7 @@
 //! A node never makes a message longer by this, and touches nothing that it did not mean to.
 
 use super::option::{HOP_DIGEST, ORIGIN_DIGEST};
-use super::{Family, Leg, Opt, Probe, Rates, at, flag, icmp};
+use super::{Family, Opt, ProbePacket, Rates, TravelDirection, at, flag, icmp};
 
 /// A packet under change, and where its parts lie.
 #[derive(Debug)]
@@ -11,15 +11,15 @@ pub struct Rewrite<'a> {
     packet: &'a mut [u8],
     at: usize,
     rates: usize,
-    leg: Leg,
+    leg: TravelDirection,
     hops: Option<usize>,
     digest: Option<usize>,
 }
 
 impl<'a> Rewrite<'a> {
-    /// Of a packet that [`Probe::parse`] accepted; nothing if it does not.
+    /// Of a packet that [`ProbePacket::parse`] accepted; nothing if it does not.
     pub fn new(packet: &'a mut [u8]) -> Option<Rewrite<'a>> {
-        let probe = Probe::parse(packet).ok()?;
+        let probe = ProbePacket::parse(packet).ok()?;
         let places = Places::of(&probe);
         Some(places.within(packet))
     }
@@ -52,8 +52,8 @@ impl<'a> Rewrite<'a> {
     pub fn count(&mut self) {
         let Some(hops) = self.hops else { return };
         let place = match self.leg {
-            Leg::Request => hops,
-            Leg::Reply => hops.saturating_add(2),
+            TravelDirection::Request => hops,
+            TravelDirection::Reply => hops.saturating_add(2),
         };
         let counted = self.word(place).saturating_add(1);
         self.put(place, counted);
@@ -111,14 +111,14 @@ pub struct Places {
     at: usize,
     total: usize,
     rates: usize,
-    leg: Leg,
+    leg: TravelDirection,
     hops: Option<usize>,
     digest: Option<usize>,
 }
 
 impl Places {
     /// Of a message.
-    pub fn of(probe: &Probe<'_>) -> Places {
+    pub fn of(probe: &ProbePacket<'_>) -> Places {
         let message = &probe.message;
         let (mut hops, mut digest) = (None, None);
         for (place, option) in message.options() {
@@ -171,8 +171,8 @@ pub fn forwarded(packet: &mut [u8]) -> bool {
 /// `false`, and nothing changed, if it is not a request.
 #[must_use]
 pub fn answered(packet: &mut [u8]) -> bool {
-    let Ok(probe) = Probe::parse(packet) else { return false };
-    if probe.message.leg == Leg::Reply {
+    let Ok(probe) = ProbePacket::parse(packet) else { return false };
+    if probe.message.leg == TravelDirection::Reply {
         return false;
     }
     let (family, places) = (probe.message.family, Places::of(&probe));

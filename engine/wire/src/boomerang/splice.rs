@@ -1,14 +1,14 @@
 //! Putting an option into a message, and taking one out: the only changes of length that a node makes, and only where it is
 //! configured to gather sessions (RESV_AGGREGATION).
 
-use super::{Family, Opt, Probe, at};
+use super::{Family, Opt, ProbePacket, at};
 use crate::{checksum, ip};
 use alloc::vec::Vec;
 
 /// The packet with an option before all others, so that one of unknown length cannot hide it. Nothing if it is not a
 /// message, or would be too long.
 pub fn with_option(packet: &[u8], option: &Opt<'_>) -> Option<Vec<u8>> {
-    let probe = Probe::parse(packet).ok()?;
+    let probe = ProbePacket::parse(packet).ok()?;
     let place = probe.total.checked_sub(probe.message.tail.len())?;
     let mut body = Vec::new();
     option.write(&mut body);
@@ -18,7 +18,7 @@ pub fn with_option(packet: &[u8], option: &Opt<'_>) -> Option<Vec<u8>> {
 
 /// The packet without the first option of a type. Nothing if there is none.
 pub fn without_option(packet: &[u8], kind: u16) -> Option<Vec<u8>> {
-    let probe = Probe::parse(packet).ok()?;
+    let probe = ProbePacket::parse(packet).ok()?;
     let mut options = probe.message.options();
     while let Some((body, option)) = options.next() {
         if option.kind() == kind {
@@ -32,7 +32,7 @@ pub fn without_option(packet: &[u8], kind: u16) -> Option<Vec<u8>> {
 }
 
 /// Lengths and checksums right again.
-fn sealed(probe: &Probe<'_>, mut packet: Vec<u8>) -> Option<Vec<u8>> {
+fn sealed(probe: &ProbePacket<'_>, mut packet: Vec<u8>) -> Option<Vec<u8>> {
     let (family, length) = (probe.message.family, packet.len());
     let (field, said) = match family {
         Family::V4 => (2, length),

@@ -1,7 +1,7 @@
 //! UDP: RFC 768.
 
 use crate::build::TooLong;
-use crate::{Malformed, checksum, ip};
+use crate::{MalformedMessage, checksum, ip};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -22,14 +22,14 @@ impl<'a> Udp<'a> {
     /// Checks the lengths. The checksum is not looked at: it needs the IP header's addresses.
     ///
     /// # Errors
-    /// [`Malformed`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Udp<'a>, Malformed> {
+    /// [`MalformedMessage`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Udp<'a>, MalformedMessage> {
         let Some((&[s1, s0, d1, d0, l1, l0, c1, c0], rest)) = bytes.split_first_chunk::<8>() else {
-            return Err(Malformed::silent("shorter than a UDP header", 0));
+            return Err(MalformedMessage::silent("shorter than a UDP header", 0));
         };
         let length = usize::from(u16::from_be_bytes([l1, l0]));
         let Some(payload) = length.checked_sub(8).and_then(|n| rest.get(..n)) else {
-            return Err(Malformed::silent("UDP length does not fit", 4));
+            return Err(MalformedMessage::silent("UDP length does not fit", 4));
         };
         Ok(Udp {
             src_port: u16::from_be_bytes([s1, s0]),

@@ -2,7 +2,7 @@
 
 use super::Header;
 use crate::build::TooLong;
-use crate::{Malformed, checksum};
+use crate::{MalformedMessage, checksum};
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
@@ -37,28 +37,28 @@ impl<'a> Ipv4<'a> {
     /// Checks header, options and lengths.
     ///
     /// # Errors
-    /// [`Malformed`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Ipv4<'a>, Malformed> {
+    /// [`MalformedMessage`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Ipv4<'a>, MalformedMessage> {
         let Some((head, rest)) = bytes.split_first_chunk::<20>() else {
-            return Err(Malformed::silent("shorter than an IPv4 header", 0));
+            return Err(MalformedMessage::silent("shorter than an IPv4 header", 0));
         };
         let &[first, tos, len_hi, len_lo, id_hi, id_lo, f_hi, f_lo, ttl, protocol, _, _, s0, s1, s2, s3, d @ ..] = head;
         if first >> 4 != 4 {
-            return Err(Malformed::silent("IP version is not 4", 0));
+            return Err(MalformedMessage::silent("IP version is not 4", 0));
         }
         let header = usize::from(first & 0x0f).saturating_mul(4);
         let total = usize::from(u16::from_be_bytes([len_hi, len_lo]));
         let Some(options_len) = header.checked_sub(20) else {
-            return Err(Malformed::silent("IPv4 header length is below 20", 0));
+            return Err(MalformedMessage::silent("IPv4 header length is below 20", 0));
         };
         let Some(payload_len) = total.checked_sub(header) else {
-            return Err(Malformed::silent("IPv4 total length is below its header", 2));
+            return Err(MalformedMessage::silent("IPv4 total length is below its header", 2));
         };
         let Some((options, rest)) = rest.split_at_checked(options_len) else {
-            return Err(Malformed::silent("IPv4 header is cut off", 0));
+            return Err(MalformedMessage::silent("IPv4 header is cut off", 0));
         };
         let Some(payload) = rest.get(..payload_len) else {
-            return Err(Malformed::silent("IPv4 total length is above what arrived", 2));
+            return Err(MalformedMessage::silent("IPv4 total length is above what arrived", 2));
         };
         let packet = Ipv4 {
             src: Ipv4Addr::new(s0, s1, s2, s3),
@@ -85,7 +85,7 @@ impl<'a> Ipv4<'a> {
         self.walk_options().ok().flatten()
     }
 
-    fn walk_options(&self) -> Result<Option<u16>, Malformed> {
+    fn walk_options(&self) -> Result<Option<u16>, MalformedMessage> {
         let mut alert = None;
         let mut rest = self.options;
         while let Some((&kind, after)) = rest.split_first() {
@@ -96,7 +96,7 @@ impl<'a> Ipv4<'a> {
                 _ => {
                     let length = usize::from(after.first().copied().unwrap_or_default());
                     let Some((option, after)) = rest.split_at_checked(length).filter(|_| length >= 2) else {
-                        return Err(Malformed::silent("IPv4 option length is wrong", at));
+                        return Err(MalformedMessage::silent("IPv4 option length is wrong", at));
                     };
                     if let &[ROUTER_ALERT, 4, hi, lo] = option {
                         alert = alert.or(Some(u16::from_be_bytes([hi, lo])));

@@ -1,7 +1,7 @@
 //! IPv6: RFC 8200; Router Alert: RFC 2711. Jumbograms (RFC 2675) are refused: no RSVP message is that long.
 
 use super::Header;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::build::TooLong;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
@@ -40,19 +40,19 @@ impl<'a> Ipv6<'a> {
     /// Checks the header, the extension headers and the lengths.
     ///
     /// # Errors
-    /// [`Malformed`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Ipv6<'a>, Malformed> {
+    /// [`MalformedMessage`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Ipv6<'a>, MalformedMessage> {
         let Some((head, rest)) = bytes.split_first_chunk::<40>() else {
-            return Err(Malformed::silent("shorter than an IPv6 header", 0));
+            return Err(MalformedMessage::silent("shorter than an IPv6 header", 0));
         };
         let (&[v, t, l1, l0, hi, lo, next, hop_limit, ..], Some((src, dst))) = (head, addresses(head)) else {
-            return Err(Malformed::silent("shorter than an IPv6 header", 0));
+            return Err(MalformedMessage::silent("shorter than an IPv6 header", 0));
         };
         if v >> 4 != 6 {
-            return Err(Malformed::silent("IP version is not 6", 0));
+            return Err(MalformedMessage::silent("IP version is not 6", 0));
         }
         let Some(body) = rest.get(..usize::from(u16::from_be_bytes([hi, lo]))) else {
-            return Err(Malformed::silent("IPv6 payload length is above what arrived", 4));
+            return Err(MalformedMessage::silent("IPv6 payload length is above what arrived", 4));
         };
         let mut packet = Ipv6 {
             src,
@@ -71,21 +71,21 @@ impl<'a> Ipv6<'a> {
                 return Ok(packet);
             }
         }
-        Err(Malformed::silent("too many IPv6 extension headers", 40))
+        Err(MalformedMessage::silent("too many IPv6 extension headers", 40))
     }
 
     /// Takes one extension header off; false if there is none.
-    fn step(&mut self, at: usize) -> Result<bool, Malformed> {
+    fn step(&mut self, at: usize) -> Result<bool, MalformedMessage> {
         if !matches!(self.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION) {
             return Ok(false);
         }
         let Some(&[next, length, f_hi, f_lo]) = self.payload.first_chunk::<4>() else {
-            return Err(Malformed::silent("IPv6 extension header is cut off", at));
+            return Err(MalformedMessage::silent("IPv6 extension header is cut off", at));
         };
         let units = if self.protocol == FRAGMENT { 0 } else { usize::from(length) };
         let size = units.saturating_mul(8).saturating_add(8);
         let Some((header, rest)) = self.payload.split_at_checked(size) else {
-            return Err(Malformed::silent("IPv6 extension header passes the end", at));
+            return Err(MalformedMessage::silent("IPv6 extension header passes the end", at));
         };
         match self.protocol {
             FRAGMENT => self.fragment |= u16::from_be_bytes([f_hi, f_lo]) & 0xfff9 != 0,
@@ -105,7 +105,7 @@ fn addresses(head: &[u8; 40]) -> Option<(Ipv6Addr, Ipv6Addr)> {
 }
 
 /// Walks the options of a hop-by-hop header for Router Alert.
-fn options(mut rest: &[u8], at: usize) -> Result<Option<u16>, Malformed> {
+fn options(mut rest: &[u8], at: usize) -> Result<Option<u16>, MalformedMessage> {
     let mut alert = None;
     while let Some((&kind, after)) = rest.split_first() {
         if kind == 0 {
@@ -114,7 +114,7 @@ fn options(mut rest: &[u8], at: usize) -> Result<Option<u16>, Malformed> {
         }
         let length = usize::from(after.first().copied().unwrap_or_default()).saturating_add(2);
         let Some((option, after)) = rest.split_at_checked(length) else {
-            return Err(Malformed::silent("IPv6 option passes its header", at));
+            return Err(MalformedMessage::silent("IPv6 option passes its header", at));
         };
         if let &[5, 2, hi, lo] = option {
             alert = alert.or(Some(u16::from_be_bytes([hi, lo])));

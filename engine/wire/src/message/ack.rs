@@ -2,7 +2,7 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::iana::class;
 
 /// Acknowledgements that no other message was there to carry.
@@ -13,10 +13,10 @@ pub struct Ack<'a> {
 }
 
 impl<'a> Ack<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<Ack<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<Ack<'a>, MalformedMessage> {
         let envelope = found.envelope();
         if envelope.message_id.is_some() {
-            return Err(Malformed::silent("MESSAGE_ID in an Ack", envelope.header.length));
+            return Err(MalformedMessage::silent("MESSAGE_ID in an Ack", envelope.header.length));
         }
         let any = { envelope.objects }.any(|o| o.class == class::MESSAGE_ID_ACK);
         found.need(any.then_some(Ack { envelope }), "no MESSAGE_ID_ACK")

@@ -1,7 +1,7 @@
 //! Bundle: RFC 2961 section 3. Whole messages in one, each checked by itself when its turn comes.
 
 use super::{COMMON_HEADER, Envelope, Header};
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::iana::MessageType;
 use crate::object::Objects;
 
@@ -16,14 +16,14 @@ pub struct Bundle<'a> {
 
 impl<'a> Bundle<'a> {
     /// Checks the sub-messages' headers as far as it takes to tell them apart.
-    pub(super) fn new(header: Header, body: &'a [u8]) -> Result<Bundle<'a>, Malformed> {
+    pub(super) fn new(header: Header, body: &'a [u8]) -> Result<Bundle<'a>, MalformedMessage> {
         let mut rest = body;
         if rest.is_empty() {
-            return Err(Malformed::silent("Bundle of nothing", COMMON_HEADER));
+            return Err(MalformedMessage::silent("Bundle of nothing", COMMON_HEADER));
         }
         while !rest.is_empty() {
             let at = header.length.saturating_sub(rest.len());
-            let wrong = |what| Err(Malformed::silent(what, at));
+            let wrong = |what| Err(MalformedMessage::silent(what, at));
             let Some((&[version, kind, _, _, _, _, hi, lo], _)) = rest.split_first_chunk::<COMMON_HEADER>() else {
                 return wrong("sub-message is shorter than the common header");
             };

@@ -2,11 +2,11 @@
 //! held to its grammar. What a message type needs of it is in that type's own file.
 
 use super::{Envelope, Header};
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::flows::{Descriptors, Grammar};
 use crate::iana::{MessageType, class, error};
 use crate::object::{MAX_OBJECTS, Object, Objects};
-use crate::objects::{AdspecObject, Challenge, Content, ErrorSpec, Filter, HelloObject, Integrity, MessageId};
+use crate::objects::{AdspecObject, Challenge, Content, ErrorSpec, FilterObject, HelloObject, Integrity, MessageId};
 use crate::objects::{Content as C, decode};
 use crate::objects::{RsvpHop, Scope, SessionObject, UserError};
 use core::net::IpAddr;
@@ -23,7 +23,7 @@ pub(super) struct Found<'a> {
     error_spec: Option<ErrorSpec>,
     pub(super) scope: Option<Scope<'a>>,
     style: Option<Style>,
-    sender: Option<Filter>,
+    sender: Option<FilterObject>,
     pub(super) tspec: Option<Tspec>,
     pub(super) adspec: Option<AdspecObject<'a>>,
     pub(super) confirm: Option<IpAddr>,
@@ -36,7 +36,7 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    pub(super) fn collect(header: Header, objects: Objects<'a>) -> Result<Found<'a>, Malformed> {
+    pub(super) fn collect(header: Header, objects: Objects<'a>) -> Result<Found<'a>, MalformedMessage> {
         let mut found = Found {
             header,
             objects,
@@ -62,20 +62,20 @@ impl<'a> Found<'a> {
         let mut left = MAX_OBJECTS;
         while let Some(object) = walk.step()? {
             if left == 0 {
-                return Err(Malformed::silent("more than 256 objects", object.offset));
+                return Err(MalformedMessage::silent("more than 256 objects", object.offset));
             }
             left = left.saturating_sub(1);
             found.take(&object, walk)?;
         }
         if let Some(grammar) = found.grammar.filter(|_| found.has_list()) {
-            grammar.end().map_err(|what| Malformed::silent(what, header.length))?;
+            grammar.end().map_err(|what| MalformedMessage::silent(what, header.length))?;
         }
         found.check_addresses()?;
         Ok(found)
     }
 
     /// Takes one object; `rest` is what follows it.
-    fn take(&mut self, object: &Object<'a>, rest: Objects<'a>) -> Result<(), Malformed> {
+    fn take(&mut self, object: &Object<'a>, rest: Objects<'a>) -> Result<(), MalformedMessage> {
         let content = match decode(object) {
             Ok(content) => content,
             // An error message or a tear quotes what it is about: that may be the very thing that was wrong.
@@ -84,7 +84,7 @@ impl<'a> Found<'a> {
         };
         let list = matches!(object.class, class::FLOWSPEC | class::FILTER_SPEC);
         if self.style.is_some() && self.has_list() && !list && !matches!(content, C::Null | C::Unknown) {
-            return Err(Malformed::silent("object after the flow descriptor list began", object.offset));
+            return Err(MalformedMessage::silent("object after the flow descriptor list began", object.offset));
         }
         if list && self.has_list() {
             return self.take_flow(object, &content);
@@ -92,7 +92,7 @@ impl<'a> Found<'a> {
         self.keep(object, content, rest)
     }
 
-    fn keep(&mut self, object: &Object<'a>, content: Content<'a>, rest: Objects<'a>) -> Result<(), Malformed> {
+    fn keep(&mut self, object: &Object<'a>, content: Content<'a>, rest: Objects<'a>) -> Result<(), MalformedMessage> {
         let twice = match content {
             C::Session(x) => self.session.replace(x).is_some(),
             C::Hop(x) => self.hop.replace(x).is_some(),
@@ -119,22 +119,26 @@ impl<'a> Found<'a> {
             }
             C::Integrity(x) => {
                 if object.offset != super::COMMON_HEADER {
-                    return Err(Malformed::silent("INTEGRITY is not the first object", object.offset));
+                    return Err(MalformedMessage::silent("INTEGRITY is not the first object", object.offset));
                 }
                 self.integrity.replace(x).is_some()
             }
             C::MessageIdAck(_) | C::MessageIdList(_) => false,
             C::Null | C::PolicyData(_) | C::FlowSpec(_) | C::FilterSpec(_) | C::Unknown => false,
         };
-        if twice { Err(Malformed::silent("object that must be single comes twice", object.offset)) } else { Ok(()) }
+        if twice {
+            Err(MalformedMessage::silent("object that must be single comes twice", object.offset))
+        } else {
+            Ok(())
+        }
     }
 
-    fn take_flow(&mut self, object: &Object<'a>, content: &Content<'a>) -> Result<(), Malformed> {
+    fn take_flow(&mut self, object: &Object<'a>, content: &Content<'a>) -> Result<(), MalformedMessage> {
         let Some(grammar) = &mut self.grammar else {
-            return Err(Malformed::silent("flow descriptor before STYLE", object.offset));
+            return Err(MalformedMessage::silent("flow descriptor before STYLE", object.offset));
         };
         let step = if object.class == class::FLOWSPEC { grammar.flowspec() } else { grammar.filter() };
-        step.map_err(|what| Malformed::silent(what, object.offset))?;
+        step.map_err(|what| MalformedMessage::silent(what, object.offset))?;
         match (content, self.session) {
             (C::FilterSpec(filter), Some(s)) => check_sender(&s.session, filter, object.offset, self.quotes()),
             _ => Ok(()),
@@ -153,14 +157,14 @@ impl<'a> Found<'a> {
     }
 
     /// One address family in all of a message (`FAULTS` P31).
-    fn check_addresses(&self) -> Result<(), Malformed> {
+    fn check_addresses(&self) -> Result<(), MalformedMessage> {
         let Some(SessionObject { session, .. }) = self.session else { return Ok(()) };
         let v4 = session.dst.is_ipv4();
         let hop = self.hop.is_none_or(|h| h.addr.is_ipv4() == v4);
         let confirm = self.confirm.is_none_or(|c| c.is_ipv4() == v4);
         let scope = self.scope.is_none_or(|s| matches!(s, Scope::V4(_)) == v4);
         if !(hop && confirm && scope) {
-            return Err(Malformed::silent("address family is not the session's", super::COMMON_HEADER));
+            return Err(MalformedMessage::silent("address family is not the session's", super::COMMON_HEADER));
         }
         match self.sender {
             Some(sender) => check_sender(&session, &sender, super::COMMON_HEADER, self.quotes()),
@@ -172,40 +176,40 @@ impl<'a> Found<'a> {
         Envelope { header: self.header, integrity: self.integrity, message_id: self.message_id, objects: self.objects }
     }
 
-    pub(super) fn session(&self) -> Result<SessionObject, Malformed> {
+    pub(super) fn session(&self) -> Result<SessionObject, MalformedMessage> {
         self.need(self.session, "no SESSION")
     }
 
-    pub(super) fn hop(&self) -> Result<RsvpHop, Malformed> {
+    pub(super) fn hop(&self) -> Result<RsvpHop, MalformedMessage> {
         self.need(self.hop, "no RSVP_HOP")
     }
 
-    pub(super) fn time_values(&self) -> Result<Span, Malformed> {
+    pub(super) fn time_values(&self) -> Result<Span, MalformedMessage> {
         self.need(self.time_values, "no TIME_VALUES")
     }
 
-    pub(super) fn error_spec(&self) -> Result<ErrorSpec, Malformed> {
+    pub(super) fn error_spec(&self) -> Result<ErrorSpec, MalformedMessage> {
         self.need(self.error_spec, "no ERROR_SPEC")
     }
 
-    pub(super) fn style(&self) -> Result<Style, Malformed> {
+    pub(super) fn style(&self) -> Result<Style, MalformedMessage> {
         self.need(self.style, "no STYLE")
     }
 
-    pub(super) fn sender(&self) -> Result<Filter, Malformed> {
+    pub(super) fn sender(&self) -> Result<FilterObject, MalformedMessage> {
         self.need(self.sender, "no SENDER_TEMPLATE")
     }
 
-    pub(super) fn maybe_sender(&self) -> Option<Filter> {
+    pub(super) fn maybe_sender(&self) -> Option<FilterObject> {
         self.sender
     }
 
-    pub(super) fn descriptors(&self) -> Result<Descriptors<'a>, Malformed> {
+    pub(super) fn descriptors(&self) -> Result<Descriptors<'a>, MalformedMessage> {
         Ok(Descriptors::new(self.after_style, self.style()?))
     }
 
-    pub(super) fn need<T>(&self, what: Option<T>, missing: &'static str) -> Result<T, Malformed> {
-        what.ok_or(Malformed::silent(missing, self.header.length))
+    pub(super) fn need<T>(&self, what: Option<T>, missing: &'static str) -> Result<T, MalformedMessage> {
+        what.ok_or(MalformedMessage::silent(missing, self.header.length))
     }
 }
 
@@ -216,17 +220,17 @@ fn is_opaque(class: u8) -> bool {
 
 /// Same family as the session, and no source port where there is no destination port (RFC 2205 section 3.2), unless the
 /// message quotes another one: the port may be the very thing that was wrong.
-fn check_sender(session: &Session, sender: &Filter, offset: usize, quoted: bool) -> Result<(), Malformed> {
+fn check_sender(session: &Session, sender: &FilterObject, offset: usize, quoted: bool) -> Result<(), MalformedMessage> {
     if sender.src().is_ipv4() != session.dst.is_ipv4() {
-        return Err(Malformed::silent("address family is not the session's", offset));
+        return Err(MalformedMessage::silent("address family is not the session's", offset));
     }
     // A session of one form with senders of the other is a message formatting error (RFC 2207 section 4).
-    if matches!(sender, Filter::Gpi(_)) != session.is_gpi() {
-        return Err(Malformed::silent("sender is not of the session's form", offset));
+    if matches!(sender, FilterObject::Gpi(_)) != session.is_gpi() {
+        return Err(MalformedMessage::silent("sender is not of the session's form", offset));
     }
     match sender.ports() {
         Some(ports) if session.dst_port == 0 && ports.src_port != 0 && !quoted => {
-            Err(Malformed::answered("source port without a destination port", offset, error::BAD_SNDPORT, 0))
+            Err(MalformedMessage::answered("source port without a destination port", offset, error::BAD_SNDPORT, 0))
         }
         _ => Ok(()),
     }

@@ -2,7 +2,7 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::objects::HelloObject;
 
 /// A neighbour says that it lives, and which life it is.
@@ -15,7 +15,7 @@ pub struct Hello<'a> {
 }
 
 impl<'a> Hello<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<Hello<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<Hello<'a>, MalformedMessage> {
         Ok(Hello { envelope: found.envelope(), hello: found.need(found.hello, "no HELLO")? })
     }
 }

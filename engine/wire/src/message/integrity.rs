@@ -2,7 +2,7 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::objects::{Challenge, Integrity};
 
 /// A receiver asks a sender to prove that its sequence number is fresh. It carries no INTEGRITY.
@@ -26,14 +26,14 @@ pub struct IntegrityResponse<'a> {
 }
 
 impl<'a> IntegrityChallenge<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<IntegrityChallenge<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<IntegrityChallenge<'a>, MalformedMessage> {
         let challenge = found.need(found.challenge, "no CHALLENGE")?;
         Ok(IntegrityChallenge { envelope: found.envelope(), challenge })
     }
 }
 
 impl<'a> IntegrityResponse<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<IntegrityResponse<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<IntegrityResponse<'a>, MalformedMessage> {
         let envelope = found.envelope();
         let integrity = found.need(envelope.integrity, "no INTEGRITY in an Integrity Response")?;
         Ok(IntegrityResponse { envelope, integrity, challenge: found.need(found.challenge, "no CHALLENGE")? })

@@ -2,8 +2,8 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
-use crate::objects::{AdspecObject, Filter, RsvpHop};
+use crate::MalformedMessage;
+use crate::objects::{AdspecObject, FilterObject, RsvpHop};
 use terms::{Session, Span, Tspec};
 
 /// A sender says where it sends and what.
@@ -20,7 +20,7 @@ pub struct Path<'a> {
     /// TIME_VALUES: the sender's refresh period, as sent.
     pub refresh: Span,
     /// SENDER_TEMPLATE.
-    pub sender: Filter,
+    pub sender: FilterObject,
     /// SENDER_TSPEC.
     pub tspec: Tspec,
     /// ADSPEC.
@@ -28,7 +28,7 @@ pub struct Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<Path<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<Path<'a>, MalformedMessage> {
         let session = found.session()?;
         Ok(Path {
             envelope: found.envelope(),

@@ -2,8 +2,8 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
-use crate::objects::{ErrorSpec, Filter, UserError};
+use crate::MalformedMessage;
+use crate::objects::{ErrorSpec, FilterObject, UserError};
 use terms::{Session, Tspec};
 
 /// A Path could not be processed: told upstream, hop by hop, to the sender. No state changes on the way.
@@ -16,7 +16,7 @@ pub struct PathErr<'a> {
     /// ERROR_SPEC.
     pub error: ErrorSpec,
     /// SENDER_TEMPLATE.
-    pub sender: Option<Filter>,
+    pub sender: Option<FilterObject>,
     /// SENDER_TSPEC, if readable: it may be what was wrong.
     pub tspec: Option<Tspec>,
     /// USER_ERROR_SPEC: the node's own words.
@@ -24,7 +24,7 @@ pub struct PathErr<'a> {
 }
 
 impl<'a> PathErr<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<PathErr<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<PathErr<'a>, MalformedMessage> {
         Ok(PathErr {
             envelope: found.envelope(),
             session: found.session()?.session,

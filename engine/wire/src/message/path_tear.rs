@@ -2,8 +2,8 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
-use crate::objects::{Filter, RsvpHop};
+use crate::MalformedMessage;
+use crate::objects::{FilterObject, RsvpHop};
 use terms::Session;
 
 /// A sender stops. SENDER_TSPEC and ADSPEC, if there, mean nothing.
@@ -16,11 +16,11 @@ pub struct PathTear<'a> {
     /// RSVP_HOP: the previous hop.
     pub hop: RsvpHop,
     /// SENDER_TEMPLATE.
-    pub sender: Filter,
+    pub sender: FilterObject,
 }
 
 impl<'a> PathTear<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<PathTear<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<PathTear<'a>, MalformedMessage> {
         let session = found.session()?.session;
         Ok(PathTear { envelope: found.envelope(), session, hop: found.hop()?, sender: found.sender()? })
     }

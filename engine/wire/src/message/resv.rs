@@ -2,7 +2,7 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::flows::{Descriptors, Reserved};
 use crate::objects::{RsvpHop, Scope};
 use core::net::IpAddr;
@@ -29,7 +29,7 @@ pub struct Resv<'a> {
 }
 
 impl<'a> Resv<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<Resv<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<Resv<'a>, MalformedMessage> {
         Ok(Resv {
             envelope: found.envelope(),
             session: found.session()?.session,

@@ -2,7 +2,7 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::flows::{Descriptors, Reserved};
 use crate::objects::ErrorSpec;
 use core::net::IpAddr;
@@ -25,7 +25,7 @@ pub struct ResvConf<'a> {
 }
 
 impl<'a> ResvConf<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<ResvConf<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<ResvConf<'a>, MalformedMessage> {
         Ok(ResvConf {
             envelope: found.envelope(),
             session: found.session()?.session,

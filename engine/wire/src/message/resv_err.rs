@@ -2,7 +2,7 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::flows::Descriptors;
 use crate::objects::{ErrorSpec, RsvpHop, Scope, UserError};
 use terms::{Session, Style};
@@ -28,7 +28,7 @@ pub struct ResvErr<'a> {
 }
 
 impl<'a> ResvErr<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<ResvErr<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<ResvErr<'a>, MalformedMessage> {
         Ok(ResvErr {
             envelope: found.envelope(),
             session: found.session()?.session,

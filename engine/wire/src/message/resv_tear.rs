@@ -2,7 +2,7 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::flows::Descriptors;
 use crate::objects::{RsvpHop, Scope};
 use terms::{Session, Style};
@@ -24,7 +24,7 @@ pub struct ResvTear<'a> {
 }
 
 impl<'a> ResvTear<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<ResvTear<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<ResvTear<'a>, MalformedMessage> {
         Ok(ResvTear {
             envelope: found.envelope(),
             session: found.session()?.session,

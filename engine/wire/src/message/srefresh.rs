@@ -2,7 +2,7 @@
 
 use super::Envelope;
 use super::found::Found;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::iana::class;
 use crate::objects::{Content, MessageIdList, decode};
 
@@ -14,7 +14,7 @@ pub struct Srefresh<'a> {
 }
 
 impl<'a> Srefresh<'a> {
-    pub(super) fn new(found: &Found<'a>) -> Result<Srefresh<'a>, Malformed> {
+    pub(super) fn new(found: &Found<'a>) -> Result<Srefresh<'a>, MalformedMessage> {
         let envelope = found.envelope();
         let any = { envelope.objects }.any(|o| o.class == class::MESSAGE_ID_LIST);
         found.need(any.then_some(Srefresh { envelope }), "no MESSAGE_ID_LIST")

@@ -5,7 +5,7 @@
 //! (`FAULTS` P32): nothing else can be reserved for or answered.
 
 use super::unknown_ctype;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::iana::ctype;
 use crate::object::Object;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -31,7 +31,7 @@ pub struct RsvpHop {
 
 /// FILTER_SPEC or SENDER_TEMPLATE: which sender of the session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Filter {
+pub enum FilterObject {
     /// By address and port (C-Types 1 and 2).
     Ports(SenderTemplate),
     /// By address and generalised port identifier, in place of the port (RFC 2207, C-Types 4 and 5).
@@ -55,7 +55,7 @@ pub enum Scope<'a> {
 }
 
 impl SessionObject {
-    pub(super) fn decode(object: &Object<'_>) -> Result<SessionObject, Malformed> {
+    pub(super) fn decode(object: &Object<'_>) -> Result<SessionObject, MalformedMessage> {
         let gpi = matches!(object.ctype, ctype::SESSION_GPI_IPV4 | ctype::SESSION_GPI_IPV6);
         let (dst, rest) = match object.ctype {
             ctype::SESSION_GPI_IPV4 => split_v4(object)?,
@@ -82,7 +82,7 @@ impl SessionObject {
 }
 
 impl RsvpHop {
-    pub(super) fn decode(object: &Object<'_>) -> Result<RsvpHop, Malformed> {
+    pub(super) fn decode(object: &Object<'_>) -> Result<RsvpHop, MalformedMessage> {
         let (addr, rest) = split_address(object)?;
         let &[a, b, c, d] = rest else {
             return Err(object.fault("RSVP_HOP has the wrong length", 0));
@@ -94,8 +94,8 @@ impl RsvpHop {
     }
 }
 
-impl Filter {
-    pub(super) fn decode(object: &Object<'_>) -> Result<Filter, Malformed> {
+impl FilterObject {
+    pub(super) fn decode(object: &Object<'_>) -> Result<FilterObject, MalformedMessage> {
         let (src, rest) = match object.ctype {
             ctype::IPV6_FLOW_LABEL | ctype::FILTER_GPI_IPV6 => split_v6(object)?,
             ctype::FILTER_GPI_IPV4 => split_v4(object)?,
@@ -109,40 +109,40 @@ impl Filter {
         }
         Ok(match (object.ctype, src) {
             (ctype::IPV6_FLOW_LABEL, IpAddr::V6(src)) => {
-                Filter::FlowLabel { src, label: u32::from_be_bytes([0, b & 0x0f, c, d]) }
+                FilterObject::FlowLabel { src, label: u32::from_be_bytes([0, b & 0x0f, c, d]) }
             }
             (ctype::FILTER_GPI_IPV4 | ctype::FILTER_GPI_IPV6, _) => {
-                Filter::Gpi(SenderTemplate { src, src_port: u32::from_be_bytes([a, b, c, d]) })
+                FilterObject::Gpi(SenderTemplate { src, src_port: u32::from_be_bytes([a, b, c, d]) })
             }
-            _ => Filter::Ports(SenderTemplate { src, src_port: u32::from_be_bytes([0, 0, c, d]) }),
+            _ => FilterObject::Ports(SenderTemplate { src, src_port: u32::from_be_bytes([0, 0, c, d]) }),
         })
     }
 
     /// The sender's address.
     pub fn src(&self) -> IpAddr {
         match self {
-            Filter::Ports(template) | Filter::Gpi(template) => template.src,
-            Filter::FlowLabel { src, .. } => IpAddr::V6(*src),
+            FilterObject::Ports(template) | FilterObject::Gpi(template) => template.src,
+            FilterObject::FlowLabel { src, .. } => IpAddr::V6(*src),
         }
     }
 
     /// Address and port (or its generalised identifier), unless the sender is named by flow label.
     pub fn ports(&self) -> Option<SenderTemplate> {
         match self {
-            Filter::Ports(template) | Filter::Gpi(template) => Some(*template),
-            Filter::FlowLabel { .. } => None,
+            FilterObject::Ports(template) | FilterObject::Gpi(template) => Some(*template),
+            FilterObject::FlowLabel { .. } => None,
         }
     }
 }
 
-impl From<SenderTemplate> for Filter {
-    fn from(template: SenderTemplate) -> Filter {
-        Filter::Ports(template)
+impl From<SenderTemplate> for FilterObject {
+    fn from(template: SenderTemplate) -> FilterObject {
+        FilterObject::Ports(template)
     }
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn decode(object: &Object<'a>) -> Result<Scope<'a>, Malformed> {
+    pub(super) fn decode(object: &Object<'a>) -> Result<Scope<'a>, MalformedMessage> {
         match object.ctype {
             // Every body is a multiple of four bytes.
             ctype::IPV4 => Ok(Scope::V4(object.body)),
@@ -177,7 +177,7 @@ impl<'a> Scope<'a> {
 }
 
 /// RESV_CONFIRM: who wants to know. It is a host's address, because we send there.
-pub(super) fn confirm(object: &Object<'_>) -> Result<IpAddr, Malformed> {
+pub(super) fn confirm(object: &Object<'_>) -> Result<IpAddr, MalformedMessage> {
     let (addr, rest) = split_address(object)?;
     if !rest.is_empty() {
         return Err(object.fault("RESV_CONFIRM has the wrong length", 0));
@@ -189,7 +189,7 @@ pub(super) fn confirm(object: &Object<'_>) -> Result<IpAddr, Malformed> {
 }
 
 /// The address at the head of a body whose C-Type says the family.
-pub(super) fn split_address<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), Malformed> {
+pub(super) fn split_address<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), MalformedMessage> {
     match object.ctype {
         ctype::IPV4 => split_v4(object),
         ctype::IPV6 => split_v6(object),
@@ -197,14 +197,14 @@ pub(super) fn split_address<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]
     }
 }
 
-fn split_v4<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), Malformed> {
+fn split_v4<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), MalformedMessage> {
     match object.body.split_first_chunk::<4>() {
         Some((addr, rest)) => Ok((IpAddr::from(*addr), rest)),
         None => Err(object.fault("no room for an IPv4 address", 0)),
     }
 }
 
-fn split_v6<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), Malformed> {
+fn split_v6<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), MalformedMessage> {
     match object.body.split_first_chunk::<16>() {
         Some((addr, rest)) => Ok((IpAddr::from(*addr), rest)),
         None => Err(object.fault("no room for an IPv6 address", 0)),

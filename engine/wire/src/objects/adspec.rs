@@ -2,9 +2,9 @@
 
 use super::unknown_ctype;
 use crate::iana::{ctype, error, parameter, service};
-use crate::intserv::{self, Parameter, Service, Services};
+use crate::intserv::{self, Parameter, ServiceData, Services};
 use crate::object::Object;
-use crate::{Malformed, float};
+use crate::{MalformedMessage, float};
 use alloc::vec::Vec;
 use terms::{Adspec, GuaranteedTerms, Span};
 
@@ -22,7 +22,7 @@ pub struct AdspecObject<'a> {
 pub(crate) const INDETERMINATE: u32 = u32::MAX;
 
 impl<'a> AdspecObject<'a> {
-    pub(super) fn decode(object: &Object<'a>) -> Result<AdspecObject<'a>, Malformed> {
+    pub(super) fn decode(object: &Object<'a>) -> Result<AdspecObject<'a>, MalformedMessage> {
         if object.ctype != ctype::INTSERV {
             return Err(unknown_ctype(object));
         }
@@ -71,16 +71,16 @@ impl<'a> AdspecObject<'a> {
     }
 }
 
-fn bad(object: &Object<'_>, what: &'static str, at: usize) -> Malformed {
+fn bad(object: &Object<'_>, what: &'static str, at: usize) -> MalformedMessage {
     object.answered(what, at, error::TRAFFIC_CONTROL, error::TC_BAD_ADSPEC)
 }
 
-fn word(object: &Object<'_>, fragment: &Service<'_>, parameter: &Parameter<'_>) -> Result<u32, Malformed> {
+fn word(object: &Object<'_>, fragment: &ServiceData<'_>, parameter: &Parameter<'_>) -> Result<u32, MalformedMessage> {
     parameter.word().ok_or_else(|| object.fault("ADSPEC parameter is not one word", fragment.at))
 }
 
 /// RFC 2210 section 3.3.2: all four, each once, in any order; other parameters pass.
-fn general_terms(object: &Object<'_>, fragment: &Service<'_>) -> Result<Adspec, Malformed> {
+fn general_terms(object: &Object<'_>, fragment: &ServiceData<'_>) -> Result<Adspec, MalformedMessage> {
     let (mut hops, mut bandwidth, mut latency, mut mtu) = (None, None, None, None);
     for found in fragment.parameters() {
         let slot = match found.number {
@@ -106,7 +106,7 @@ fn general_terms(object: &Object<'_>, fragment: &Service<'_>) -> Result<Adspec, 
 }
 
 /// RFC 2210 section 3.3.3. A fragment whose break bit is set may lack its terms: nobody can use them.
-fn guaranteed_terms(object: &Object<'_>, fragment: &Service<'_>) -> Result<GuaranteedTerms, Malformed> {
+fn guaranteed_terms(object: &Object<'_>, fragment: &ServiceData<'_>) -> Result<GuaranteedTerms, MalformedMessage> {
     let (mut c_tot, mut d_tot, mut c_sum, mut d_sum) = (None, None, None, None);
     for found in fragment.parameters() {
         let slot = match found.number {
@@ -131,7 +131,7 @@ fn guaranteed_terms(object: &Object<'_>, fragment: &Service<'_>) -> Result<Guara
 }
 
 /// Service-specific values of general parameters (RFC 2210 section 3.3.3): the narrower wins.
-fn narrow(object: &Object<'_>, fragment: &Service<'_>, terms: &mut Adspec) -> Result<(), Malformed> {
+fn narrow(object: &Object<'_>, fragment: &ServiceData<'_>, terms: &mut Adspec) -> Result<(), MalformedMessage> {
     for found in fragment.parameters() {
         match found.number {
             parameter::PATH_BANDWIDTH => match float::supplied_rate(word(object, fragment, &found)?) {

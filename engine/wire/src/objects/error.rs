@@ -1,7 +1,7 @@
 //! What went wrong: ERROR_SPEC (RFC 2205 section A.5) and USER_ERROR_SPEC (RFC 5284), the refusing node's own words.
 
 use super::address::split_address;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::iana::error;
 use crate::object::Object;
 use core::net::IpAddr;
@@ -33,7 +33,7 @@ pub struct UserError<'a> {
 }
 
 impl ErrorSpec {
-    pub(super) fn decode(object: &Object<'_>) -> Result<ErrorSpec, Malformed> {
+    pub(super) fn decode(object: &Object<'_>) -> Result<ErrorSpec, MalformedMessage> {
         let (node, rest) = split_address(object)?;
         let &[flags, code, hi, lo] = rest else {
             return Err(object.fault("ERROR_SPEC has the wrong length", 0));
@@ -65,7 +65,7 @@ impl<'a> UserError<'a> {
         text.get(..end).unwrap_or_default()
     }
 
-    pub(super) fn decode(object: &Object<'a>) -> Result<UserError<'a>, Malformed> {
+    pub(super) fn decode(object: &Object<'a>) -> Result<UserError<'a>, MalformedMessage> {
         let Some((&[e0, e1, e2, e3, sub_org, length, hi, lo], rest)) = object.body.split_first_chunk::<8>() else {
             return Err(object.fault("USER_ERROR_SPEC is cut off", 0));
         };

@@ -1,7 +1,7 @@
 //! HELLO (RFC 3209 section 5.2) and CHALLENGE (RFC 2747 section 4.3).
 
 use super::unknown_ctype;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::iana::ctype;
 use crate::object::Object;
 
@@ -26,7 +26,7 @@ pub struct Challenge<'a> {
 }
 
 impl HelloObject {
-    pub(super) fn decode(object: &Object<'_>) -> Result<HelloObject, Malformed> {
+    pub(super) fn decode(object: &Object<'_>) -> Result<HelloObject, MalformedMessage> {
         let request = match object.ctype {
             ctype::HELLO_REQUEST => true,
             ctype::HELLO_ACK => false,
@@ -41,7 +41,7 @@ impl HelloObject {
 }
 
 impl<'a> Challenge<'a> {
-    pub(super) fn decode(object: &Object<'a>) -> Result<Challenge<'a>, Malformed> {
+    pub(super) fn decode(object: &Object<'a>) -> Result<Challenge<'a>, MalformedMessage> {
         if object.ctype != 1 {
             return Err(unknown_ctype(object));
         }

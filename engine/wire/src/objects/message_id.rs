@@ -1,7 +1,7 @@
 //! MESSAGE_ID, MESSAGE_ID_ACK and MESSAGE_ID_NACK, MESSAGE_ID_LIST: RFC 2961 sections 4.2, 4.3 and 5.1.
 
 use super::unknown_ctype;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::iana::ctype;
 use crate::object::Object;
 use core::net::IpAddr;
@@ -59,7 +59,7 @@ pub struct MessageIdList<'a> {
 pub const ACK_DESIRED: u8 = 0x01;
 
 impl MessageId {
-    pub(super) fn decode(object: &Object<'_>) -> Result<MessageId, Malformed> {
+    pub(super) fn decode(object: &Object<'_>) -> Result<MessageId, MalformedMessage> {
         if object.ctype != 1 {
             return Err(unknown_ctype(object));
         }
@@ -74,7 +74,7 @@ impl MessageId {
 }
 
 impl MessageIdAck {
-    pub(super) fn decode(object: &Object<'_>) -> Result<MessageIdAck, Malformed> {
+    pub(super) fn decode(object: &Object<'_>) -> Result<MessageIdAck, MalformedMessage> {
         let nack = match object.ctype {
             ctype::MESSAGE_ID_ACK => false,
             ctype::MESSAGE_ID_NACK => true,
@@ -86,7 +86,7 @@ impl MessageIdAck {
 }
 
 impl<'a> MessageIdList<'a> {
-    pub(super) fn decode(object: &Object<'a>) -> Result<MessageIdList<'a>, Malformed> {
+    pub(super) fn decode(object: &Object<'a>) -> Result<MessageIdList<'a>, MalformedMessage> {
         let (kind, entry) = match object.ctype {
             1 => (ListKind::Plain, 4),
             2 => (ListKind::Source, 8),
@@ -146,7 +146,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     four.or_else(|| <[u8; 16]>::try_from(bytes).map(IpAddr::from).ok())
 }
 
-fn three(object: &Object<'_>, what: &'static str) -> Result<(u8, u32, u32), Malformed> {
+fn three(object: &Object<'_>, what: &'static str) -> Result<(u8, u32, u32), MalformedMessage> {
     let &[flags, a, b, c, i0, i1, i2, i3] = object.body else {
         return Err(object.fault(what, 0));
     };

@@ -1,7 +1,7 @@
 //! POLICY_DATA (RFC 2205 section A.13, RFC 2750) and INTEGRITY (RFC 2747 section 2): checked, not interpreted.
 
 use super::unknown_ctype;
-use crate::Malformed;
+use crate::MalformedMessage;
 use crate::object::{HEADER, MAX_OBJECTS, Object, Objects};
 
 /// POLICY_DATA, RFC 2750 section 2.
@@ -44,7 +44,7 @@ pub struct Integrity<'a> {
 }
 
 impl<'a> PolicyData<'a> {
-    pub(super) fn decode(object: &Object<'a>) -> Result<PolicyData<'a>, Malformed> {
+    pub(super) fn decode(object: &Object<'a>) -> Result<PolicyData<'a>, MalformedMessage> {
         if object.ctype != 1 {
             return Err(unknown_ctype(object));
         }
@@ -92,7 +92,7 @@ impl<'a> Integrity<'a> {
     /// Shortest digest: HMAC-MD5, RFC 2747 section 2.
     pub const MIN_DIGEST: usize = 16;
 
-    pub(super) fn decode(object: &Object<'a>) -> Result<Integrity<'a>, Malformed> {
+    pub(super) fn decode(object: &Object<'a>) -> Result<Integrity<'a>, MalformedMessage> {
         if object.ctype != 1 {
             return Err(unknown_ctype(object));
         }

@@ -4,17 +4,17 @@
 
 use crate::seeds::{self, Seed};
 use std::hint::black_box;
-use wire::boomerang::{Family, Places, Probe, Rates, describe};
+use wire::boomerang::{Family, Places, ProbePacket, Rates, describe};
 use wire::checksum;
-use wire::describe::{Value, Visitor};
+use wire::describe::{FieldValue, Visitor};
 
 struct Ignore;
 
 impl Visitor for Ignore {
-    fn field(&mut self, _: &'static str, value: Value<'_>) {
+    fn field(&mut self, _: &'static str, value: FieldValue<'_>) {
         black_box(value);
     }
-    fn item(&mut self, _: Value<'_>) {}
+    fn item(&mut self, _: FieldValue<'_>) {}
     fn list(&mut self, _: &'static str) {}
     fn record(&mut self, _: Option<&'static str>) {}
     fn end(&mut self) {}
@@ -22,7 +22,7 @@ impl Visitor for Ignore {
 
 /// Parses, and walks over all that a message offers; then rewrites everything that can be.
 fn exercise(bytes: &mut [u8], scratch: &mut Vec<u8>) -> bool {
-    let Ok(probe) = Probe::parse(bytes) else { return false };
+    let Ok(probe) = ProbePacket::parse(bytes) else { return false };
     let message = &probe.message;
     let understood: usize = message.options().count();
     assert!(message.options().remainder().len() + 4 * understood <= message.tail.len());
@@ -40,7 +40,7 @@ fn exercise(bytes: &mut [u8], scratch: &mut Vec<u8>) -> bool {
     }
     rewrite.count();
     rewrite.hop_digest(&[0x5a; 16]);
-    assert!(Probe::parse(scratch).is_ok(), "what we rewrite is what we read");
+    assert!(ProbePacket::parse(scratch).is_ok(), "what we rewrite is what we read");
     assert_eq!(scratch.len(), bytes.len());
     true
 }
@@ -65,7 +65,7 @@ fn reseal(bytes: &mut [u8], family: Family, at: usize) {
 }
 
 fn of(seed: &Seed) -> (Family, usize) {
-    let probe = Probe::parse(&seed.bytes).unwrap();
+    let probe = ProbePacket::parse(&seed.bytes).unwrap();
     (probe.message.family, probe.at)
 }
 
@@ -104,8 +104,8 @@ fn b8_every_truncation_of_every_seed() {
             let (field, length) = if family == Family::V4 { (2, cut) } else { (4, cut - 40) };
             bytes[field..field + 2].copy_from_slice(&(length as u16).to_be_bytes());
             reseal(&mut bytes, family, at);
-            let whole = at + Probe::parse(&seed.bytes).unwrap().message.length;
-            let needed = whole - Probe::parse(&seed.bytes).unwrap().message.tail.len();
+            let whole = at + ProbePacket::parse(&seed.bytes).unwrap().message.length;
+            let needed = whole - ProbePacket::parse(&seed.bytes).unwrap().message.tail.len();
             assert_eq!(exercise(&mut bytes, &mut scratch), cut >= needed, "{} cut to {cut}, lengths honest", seed.name);
         }
     }

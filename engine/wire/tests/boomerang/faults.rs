@@ -1,7 +1,7 @@
 //! What is no message, one test a rule. Whatever is refused here is somebody's ping and goes on untouched.
 
 use crate::seeds::{self, flow4, flow6, packet, plain};
-use wire::boomerang::{Family, Opt, Probe, Rates, Request, Selector, is_boomerang};
+use wire::boomerang::{BoomerangRequest, Family, Opt, ProbePacket, Rates, Selector, is_boomerang};
 use wire::checksum;
 
 /// The plain IPv4 message with `octets` at `place` of its ICMP message, checksum right; what the parser says.
@@ -11,7 +11,7 @@ fn with(place: usize, octets: &[u8]) -> Result<(), &'static str> {
     bytes[22..24].fill(0);
     let sum = checksum::internet(&bytes[20..]);
     bytes[22..24].copy_from_slice(&sum.to_be_bytes());
-    Probe::parse(&bytes).map(|_| ()).map_err(|e| e.what)
+    ProbePacket::parse(&bytes).map(|_| ()).map_err(|e| e.what)
 }
 
 #[test]
@@ -33,13 +33,13 @@ fn downgrade_vectors_that_mean_nothing() {
     // 3,000,000 read as a vector header: size 0.
     assert_eq!(with(17, &[0x32]), Err("Boomerang DOWNGRADE vector is empty"));
     let up = [Rates { forward: 1, reverse: 1 }, Rates { forward: 2, reverse: 0 }];
-    let bytes = packet(&Request { rates: &up, ..plain(&flow4()) }, false);
-    assert_eq!(Probe::parse(&bytes).unwrap_err().what, "Boomerang DOWNGRADE vector rises");
+    let bytes = packet(&BoomerangRequest { rates: &up, ..plain(&flow4()) }, false);
+    assert_eq!(ProbePacket::parse(&bytes).unwrap_err().what, "Boomerang DOWNGRADE vector rises");
     let equal = [Rates { forward: 1, reverse: 1 }; 255];
-    let bytes = packet(&Request { rates: &equal, ..plain(&flow4()) }, false);
-    assert_eq!(Probe::parse(&bytes).unwrap().message.qos.count(), 255);
-    let size = Request { rates: &[Rates::default(); 256], ..plain(&flow4()) }.icmp();
-    assert!(size.is_err() && Request { rates: &[], ..plain(&flow4()) }.icmp().is_err());
+    let bytes = packet(&BoomerangRequest { rates: &equal, ..plain(&flow4()) }, false);
+    assert_eq!(ProbePacket::parse(&bytes).unwrap().message.qos.count(), 255);
+    let size = BoomerangRequest { rates: &[Rates::default(); 256], ..plain(&flow4()) }.icmp();
+    assert!(size.is_err() && BoomerangRequest { rates: &[], ..plain(&flow4()) }.icmp().is_err());
 }
 
 #[test]
@@ -48,12 +48,12 @@ fn wrong_checksums() {
         let mut bytes = packet(&plain(&flow), false);
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
-        assert_eq!(Probe::parse(&bytes).unwrap_err().what, "ICMP checksum is wrong");
+        assert_eq!(ProbePacket::parse(&bytes).unwrap_err().what, "ICMP checksum is wrong");
         assert!(is_boomerang(&bytes), "the filter does not verify");
     }
     let mut bytes = packet(&plain(&flow4()), false);
     bytes[8] ^= 1;
-    assert_eq!(Probe::parse(&bytes).unwrap_err().what, "IPv4 header checksum is wrong");
+    assert_eq!(ProbePacket::parse(&bytes).unwrap_err().what, "IPv4 header checksum is wrong");
 }
 
 /// The pseudo header binds an ICMPv6 message to its addresses.
@@ -61,7 +61,7 @@ fn wrong_checksums() {
 fn an_ipv6_address_that_changed_under_way() {
     let mut bytes = packet(&plain(&flow6()), false);
     bytes[39] ^= 1;
-    assert_eq!(Probe::parse(&bytes).unwrap_err().what, "ICMP checksum is wrong");
+    assert_eq!(ProbePacket::parse(&bytes).unwrap_err().what, "ICMP checksum is wrong");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn fragments() {
         bytes[10..12].fill(0);
         let sum = checksum::internet(&bytes[..20]);
         bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-        assert_eq!(Probe::parse(&bytes).unwrap_err().what, "a fragment is not a whole message");
+        assert_eq!(ProbePacket::parse(&bytes).unwrap_err().what, "a fragment is not a whole message");
         assert!(!is_boomerang(&bytes));
     }
 }
@@ -81,14 +81,14 @@ fn fragments() {
 fn trailing_bytes_behind_the_packet_are_not_part_of_it() {
     let mut bytes = packet(&plain(&flow4()), false);
     bytes.extend_from_slice(&[0xee; 10]);
-    let probe = Probe::parse(&bytes).unwrap();
+    let probe = ProbePacket::parse(&bytes).unwrap();
     assert_eq!((probe.total, probe.message.tail.len()), (92, 0));
 }
 
 #[test]
 fn an_option_without_a_length_ends_the_walk() {
     let seed = seeds::all().into_iter().find(|seed| seed.name == "request-v4-unmeasured").unwrap();
-    let message = Probe::parse(&seed.bytes).unwrap().message;
+    let message = ProbePacket::parse(&seed.bytes).unwrap().message;
     assert_eq!(message.options().count(), 1);
     assert_eq!(message.options().remainder().len(), 12 + 8);
 }
@@ -98,8 +98,8 @@ fn an_option_without_a_length_ends_the_walk() {
 fn our_options_of_a_wrong_length() {
     for kind in [wire::boomerang::option_type::AUTH, wire::boomerang::option_type::HOPS] {
         let options = [Opt::Unknown { kind, body: &[1; 6] }, Opt::Hops(Default::default())];
-        let bytes = packet(&Request { options: &options, ..plain(&flow4()) }, false);
-        let probe = Probe::parse(&bytes).unwrap();
+        let bytes = packet(&BoomerangRequest { options: &options, ..plain(&flow4()) }, false);
+        let probe = ProbePacket::parse(&bytes).unwrap();
         let walked: Vec<Opt<'_>> = probe.message.options().map(|(_, option)| option).collect();
         assert_eq!(walked, options);
     }

@@ -3,7 +3,7 @@
 
 use crate::seeds::{self, flow4, flow6, plain};
 use std::collections::BTreeSet;
-use wire::boomerang::{Leg, Probe, is_boomerang};
+use wire::boomerang::{ProbePacket, TravelDirection, is_boomerang};
 
 /// 92 octets, each from the draft's figures.
 #[test]
@@ -78,8 +78,8 @@ fn the_files_are_what_the_writer_writes() {
 fn every_seed_is_what_its_name_says() {
     for seed in seeds::all() {
         assert!(is_boomerang(&seed.bytes), "{}", seed.name);
-        let probe = Probe::parse(&seed.bytes).unwrap_or_else(|e| panic!("{}: {e}", seed.name));
-        assert_eq!(probe.message.leg == Leg::Reply, seed.name.starts_with("reply"), "{}", seed.name);
+        let probe = ProbePacket::parse(&seed.bytes).unwrap_or_else(|e| panic!("{}: {e}", seed.name));
+        assert_eq!(probe.message.leg == TravelDirection::Reply, seed.name.starts_with("reply"), "{}", seed.name);
         assert_eq!(probe.src.is_ipv6(), seed.name.contains("v6"), "{}", seed.name);
         assert_eq!(probe.initiator(), if probe.src.is_ipv6() { flow6().src } else { flow4().src }, "{}", seed.name);
     }

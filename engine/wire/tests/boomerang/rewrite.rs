@@ -2,13 +2,13 @@
 
 use crate::seeds::{self, flow4, flow6, packet, plain};
 use proptest::prelude::*;
-use wire::boomerang::{Hops, Leg, Opt, Probe, Rates, Request, Rewrite, flag, forwarded};
+use wire::boomerang::{BoomerangRequest, Hops, Opt, ProbePacket, Rates, Rewrite, TravelDirection, flag, forwarded};
 
 #[test]
 fn a_refusing_node_sets_nack_key_and_rates() {
     for flow in [flow4(), flow6()] {
         let hops = [Opt::Hops(Hops { forward: 1, reverse: 0 })];
-        let request = Request { options: &hops, ..plain(&flow) };
+        let request = BoomerangRequest { options: &hops, ..plain(&flow) };
         let mut bytes = packet(&request, false);
         let mut rewrite = Rewrite::new(&mut bytes).unwrap();
         rewrite.nack();
@@ -17,7 +17,7 @@ fn a_refusing_node_sets_nack_key_and_rates() {
         rewrite.refresh(200);
         rewrite.rates(0, Rates { forward: 500_000, reverse: 1_000_000 });
         rewrite.count();
-        let expected = Request {
+        let expected = BoomerangRequest {
             flags: flag::NACK,
             key: 0,
             refresh: 2,
@@ -32,9 +32,9 @@ fn a_refusing_node_sets_nack_key_and_rates() {
 #[test]
 fn a_reply_is_counted_in_the_other_direction() {
     let hops = [Opt::Hops(Hops { forward: 3, reverse: u16::MAX })];
-    let mut bytes = packet(&Request { leg: Leg::Reply, options: &hops, ..plain(&flow4()) }, false);
+    let mut bytes = packet(&BoomerangRequest { leg: TravelDirection::Reply, options: &hops, ..plain(&flow4()) }, false);
     Rewrite::new(&mut bytes).unwrap().count();
-    let probe = Probe::parse(&bytes).unwrap();
+    let probe = ProbePacket::parse(&bytes).unwrap();
     assert_eq!(probe.message.options().next().unwrap().1, Opt::Hops(Hops { forward: 3, reverse: u16::MAX }));
 }
 
@@ -44,7 +44,7 @@ fn forwarding_takes_one_from_the_ttl() {
         let mut bytes = packet(&plain(&flow), true);
         for ttl in (1..64).rev() {
             assert!(forwarded(&mut bytes));
-            let probe = Probe::parse(&bytes).unwrap();
+            let probe = ProbePacket::parse(&bytes).unwrap();
             assert_eq!(probe.ttl, ttl);
         }
         let before = bytes.clone();
@@ -76,6 +76,6 @@ proptest! {
             }
         }
         prop_assert_eq!(bytes.len(), length);
-        prop_assert!(Probe::parse(&bytes).is_ok());
+        prop_assert!(ProbePacket::parse(&bytes).is_ok());
     }
 }

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use wire::boomerang::{Aggregate, Auth, Family, Hops, Leg, Opt, Probe, Rates, Request, Selector, Uid};
+use wire::boomerang::{
+    Aggregate, AuthOption, BoomerangRequest, Family, Hops, Opt, ProbePacket, Rates, Selector, TravelDirection, Uid,
+};
 use wire::ip::Header;
 
 fn address(family: Family) -> BoxedStrategy<IpAddr> {
@@ -29,7 +31,7 @@ fn option(family: Family) -> impl Strategy<Value = Opt<'static>> {
     );
     let auth = (any::<(u32, u64, u32, u32, u8)>(), any::<[u8; 32]>(), any::<[u8; 16]>()).prop_map(
         |((key_id, sequence, forward, reverse, refresh), origin, hop)| {
-            Opt::Auth(Auth { key_id, sequence, forward, reverse, refresh, origin, hop })
+            Opt::Auth(AuthOption { key_id, sequence, forward, reverse, refresh, origin, hop })
         },
     );
     let unknown =
@@ -40,7 +42,7 @@ fn option(family: Family) -> impl Strategy<Value = Opt<'static>> {
 /// What a [`Request`] borrows, owned.
 #[derive(Clone, Debug)]
 struct Said {
-    request: Request<'static>,
+    request: BoomerangRequest<'static>,
     rates: Vec<Rates>,
     options: Vec<Opt<'static>>,
     header: Header,
@@ -49,7 +51,7 @@ struct Said {
 impl Said {
     fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let request = Request { rates: &self.rates, options: &self.options, ..self.request.clone() };
+        let request = BoomerangRequest { rates: &self.rates, options: &self.options, ..self.request.clone() };
         request.write(&self.header, &mut bytes).unwrap();
         bytes
     }
@@ -75,7 +77,7 @@ fn said() -> impl Strategy<Value = Said> {
         )
             .prop_map(move |(numbers, (classifier, mask), rates, options, header)| {
                 let (back, id, sequence, transaction, flags, refresh, key, policy) = numbers;
-                let leg = if back { Leg::Reply } else { Leg::Request };
+                let leg = if back { TravelDirection::Reply } else { TravelDirection::Request };
                 let (mut out, mut reverse): (Vec<u32>, Vec<u32>) = rates.into_iter().unzip();
                 out.sort_unstable_by(|a, b| b.cmp(a));
                 reverse.sort_unstable_by(|a, b| b.cmp(a));
@@ -84,7 +86,7 @@ fn said() -> impl Strategy<Value = Said> {
                 let policy = if rates.len() == 1 { 0 } else { policy };
                 let (src, dst, ttl, tos, router_alert) = header;
                 Said {
-                    request: Request {
+                    request: BoomerangRequest {
                         leg,
                         id,
                         sequence,
@@ -108,7 +110,7 @@ fn said() -> impl Strategy<Value = Said> {
 
 /// What a parsed packet says, in the form that wrote it.
 fn read(bytes: &[u8], like: &Said) -> Said {
-    let probe = Probe::parse(bytes).unwrap();
+    let probe = ProbePacket::parse(bytes).unwrap();
     let m = probe.message;
     let policy = match m.qos {
         wire::boomerang::Qos::Bitrate(_) => 0,
@@ -127,7 +129,7 @@ fn read(bytes: &[u8], like: &Said) -> Said {
         Opt::Hops(o) => Opt::Hops(o),
     });
     Said {
-        request: Request {
+        request: BoomerangRequest {
             leg: m.leg,
             id: m.id,
             sequence: m.sequence,
@@ -160,13 +162,13 @@ proptest! {
 
     #[test]
     fn any_bytes_are_parsed_without_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..220), six in any::<bool>()) {
-        let _ = Probe::parse(&bytes);
+        let _ = ProbePacket::parse(&bytes);
         if bytes.len() > 12 {
             bytes[0] = if six { 129 } else { 8 };
             bytes[1] = 0;
             bytes[8..12].copy_from_slice(&wire::boomerang::MAGIC.to_be_bytes());
         }
-        let _ = wire::boomerang::Message::parse(&bytes, None);
+        let _ = wire::boomerang::BoomerangMessage::parse(&bytes, None);
         let _ = wire::boomerang::forwarded(&mut bytes);
     }
 }

@@ -4,7 +4,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use terms::FlowKey;
-use wire::boomerang::{Aggregate, Auth, Family, Hops, Leg, Opt, Rates, Request, Selector, Uid, flag};
+use wire::boomerang::{
+    Aggregate, AuthOption, BoomerangRequest, Family, Hops, Opt, Rates, Selector, TravelDirection, Uid, flag,
+};
 use wire::ip::Header;
 
 pub struct Seed {
@@ -37,9 +39,9 @@ pub fn ip(text: &str) -> IpAddr {
 }
 
 /// The plainest message: 3 Mb/s out, 1 Mb/s back.
-pub fn plain(flow: &FlowKey) -> Request<'static> {
-    Request {
-        leg: Leg::Request,
+pub fn plain(flow: &FlowKey) -> BoomerangRequest<'static> {
+    BoomerangRequest {
+        leg: TravelDirection::Request,
         id: 0x1234,
         sequence: 1,
         transaction: 0x0102_0304,
@@ -54,9 +56,9 @@ pub fn plain(flow: &FlowKey) -> Request<'static> {
     }
 }
 
-pub fn packet(request: &Request<'_>, router_alert: bool) -> Vec<u8> {
+pub fn packet(request: &BoomerangRequest<'_>, router_alert: bool) -> Vec<u8> {
     let (src, dst) = (request.classifier.src, request.classifier.dst);
-    let (src, dst) = if request.leg == Leg::Reply { (dst, src) } else { (src, dst) };
+    let (src, dst) = if request.leg == TravelDirection::Reply { (dst, src) } else { (src, dst) };
     let mut bytes = Vec::new();
     request.write(&Header { src, dst, protocol: 0, ttl: 64, tos: 0, router_alert }, &mut bytes).unwrap();
     bytes
@@ -68,11 +70,11 @@ pub const VECTOR: &[Rates] = &[
     Rates { forward: 500_000, reverse: 0 },
 ];
 
-pub fn auth() -> Auth {
+pub fn auth() -> AuthOption {
     let (mut origin, mut hop) = ([0; 32], [0; 16]);
     origin.iter_mut().enumerate().for_each(|(i, octet)| *octet = i as u8);
     hop.iter_mut().enumerate().for_each(|(i, octet)| *octet = 0xf0 + i as u8);
-    Auth { key_id: 7, sequence: 1 << 32, forward: 3_000_000, reverse: 1_000_000, refresh: 3, origin, hop }
+    AuthOption { key_id: 7, sequence: 1 << 32, forward: 3_000_000, reverse: 1_000_000, refresh: 3, origin, hop }
 }
 
 pub fn aggregate(flow: &FlowKey) -> Aggregate {
@@ -87,7 +89,7 @@ pub fn aggregate(flow: &FlowKey) -> Aggregate {
 
 pub fn all() -> Vec<Seed> {
     let (v4, v6) = (plain(&flow4()), plain(&flow6()));
-    let seed = |name, about, request: &Request<'_>| Seed { name, about, bytes: packet(request, false) };
+    let seed = |name, about, request: &BoomerangRequest<'_>| Seed { name, about, bytes: packet(request, false) };
     let uid = Opt::Uid(Uid { user: 1_000, credential: 0xdead_beef });
     let hops = Opt::Hops(Hops { forward: 2, reverse: 1 });
     let ours = Opt::Unknown { kind: 0x8fff, body: &[1, 2, 3, 4] };
@@ -98,14 +100,14 @@ pub fn all() -> Vec<Seed> {
     vec![
         seed("request-v4", "A request: 92 octets", &v4),
         seed("request-v6", "A request in ICMPv6: 160 octets", &v6),
-        seed("reply-v4", "The reply to it", &Request { leg: Leg::Reply, ..v4.clone() }),
-        seed("reply-v6", "The reply in ICMPv6", &Request { leg: Leg::Reply, ..v6.clone() }),
+        seed("reply-v4", "The reply to it", &BoomerangRequest { leg: TravelDirection::Reply, ..v4.clone() }),
+        seed("reply-v6", "The reply in ICMPv6", &BoomerangRequest { leg: TravelDirection::Reply, ..v6.clone() }),
         Seed { name: "request-v4-alert", about: "With Router Alert", bytes: packet(&v4, true) },
         seed(
             "reply-v4-nack",
             "Refused: NACK, KEY 0, what is free",
-            &Request {
-                leg: Leg::Reply,
+            &BoomerangRequest {
+                leg: TravelDirection::Reply,
                 flags: flag::NACK,
                 key: 0,
                 rates: &[Rates { forward: 500_000, reverse: 0 }],
@@ -115,27 +117,31 @@ pub fn all() -> Vec<Seed> {
         seed(
             "request-v4-release",
             "Rate zero in both directions",
-            &Request { rates: &[Rates { forward: 0, reverse: 0 }], ..v4.clone() },
+            &BoomerangRequest { rates: &[Rates { forward: 0, reverse: 0 }], ..v4.clone() },
         ),
-        seed("request-v4-downgrade", "A vector of three", &Request { rates: VECTOR, policy: 5, ..v4.clone() }),
-        seed("request-v6-downgrade", "A vector of three in ICMPv6", &Request { rates: VECTOR, ..v6.clone() }),
-        seed("request-v4-mask", "A session of all senders of a net", &Request { mask, ..v4.clone() }),
+        seed("request-v4-downgrade", "A vector of three", &BoomerangRequest { rates: VECTOR, policy: 5, ..v4.clone() }),
+        seed("request-v6-downgrade", "A vector of three in ICMPv6", &BoomerangRequest { rates: VECTOR, ..v6.clone() }),
+        seed("request-v4-mask", "A session of all senders of a net", &BoomerangRequest { mask, ..v4.clone() }),
         seed(
             "request-v4-group",
             "One to many: a group, no echo",
-            &Request { classifier: group, flags: flag::NO_ECHO, ..v4.clone() },
+            &BoomerangRequest { classifier: group, flags: flag::NO_ECHO, ..v4.clone() },
         ),
-        seed("request-v4-options", "Every option, and one unknown", &Request { options: &everything4, ..v4.clone() }),
-        seed("request-v6-options", "Every option in ICMPv6", &Request { options: &everything6, ..v6.clone() }),
+        seed(
+            "request-v4-options",
+            "Every option, and one unknown",
+            &BoomerangRequest { options: &everything4, ..v4.clone() },
+        ),
+        seed("request-v6-options", "Every option in ICMPv6", &BoomerangRequest { options: &everything6, ..v6.clone() }),
         seed(
             "reply-v4-locked",
             "Reserved, but locked: KEY is a product of primes",
-            &Request { leg: Leg::Reply, key: 1_000_003 * 1_000_033, ..v4.clone() },
+            &BoomerangRequest { leg: TravelDirection::Reply, key: 1_000_003 * 1_000_033, ..v4.clone() },
         ),
         seed(
             "request-v4-unmeasured",
             "An option of the draft's range that is unknown ends the walk",
-            &Request { options: &[hops, Opt::Unknown { kind: 0x0077, body: &[9; 8] }, hops], ..v4 },
+            &BoomerangRequest { options: &[hops, Opt::Unknown { kind: 0x0077, body: &[9; 8] }, hops], ..v4 },
         ),
     ]
 }
@@ -149,7 +155,7 @@ pub fn read_hex(text: &str) -> Vec<u8> {
 
 /// A seed as a hex file: what it is, then a part of the message a line.
 pub fn write_hex(seed: &Seed) -> String {
-    let probe = wire::boomerang::Probe::parse(&seed.bytes).unwrap();
+    let probe = wire::boomerang::ProbePacket::parse(&seed.bytes).unwrap();
     let (message, start) = (&probe.message, probe.at);
     let selector = message.family.selector();
     let rates = start + message.rates_at();

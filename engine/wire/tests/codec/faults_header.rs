@@ -2,7 +2,7 @@
 
 use crate::seeds;
 
-use wire::{Builder, Malformed, Message, MessageType};
+use wire::{Builder, MalformedMessage, Message, MessageType};
 
 fn path() -> Vec<u8> {
     let seed = seeds::all().into_iter().find(|s| s.name == "path-v4").unwrap();
@@ -24,7 +24,7 @@ fn with_length(length: u16) -> Vec<u8> {
 }
 
 fn refused(bytes: &[u8]) -> (&'static str, usize) {
-    let Malformed { what, offset, answer } = Message::parse(bytes).expect_err("it must be refused");
+    let MalformedMessage { what, offset, answer } = Message::parse(bytes).expect_err("it must be refused");
     assert_eq!(answer, None, "damage is dropped in silence");
     (what, offset)
 }

@@ -4,7 +4,7 @@ use crate::seeds;
 
 use crate::seeds::{controlled, hop4, ip, sender4, session4, start, video};
 use std::net::IpAddr;
-use terms::{Adspec, Hop, Rate, Span, Style};
+use terms::{Adspec, HopExport, Rate, Span, Style};
 use wire::iana::{class, error};
 use wire::ip::Packet;
 use wire::{Builder, Message, MessageType, UserError, ip as packets};
@@ -93,7 +93,7 @@ fn p38_latency_that_nobody_knows_stays_unknown() {
     unknown[6] = u32::MAX;
     let read = adspec_of(&body(&[&unknown]));
     assert_eq!(read.min_latency, None);
-    let hop = Hop { bandwidth: Rate::INFINITE, mtu: 9000, latency: Some(Span::from_micros(1)), guaranteed: None };
+    let hop = HopExport { bandwidth: Rate::INFINITE, mtu: 9000, latency: Some(Span::from_micros(1)), guaranteed: None };
     assert_eq!(read.through(&hop).min_latency, None);
     // What 32 bits cannot say is written as unknown.
     for (micros, expected) in [(u64::from(u32::MAX) - 1, Some(())), (u64::from(u32::MAX), None), (1 << 40, None)] {

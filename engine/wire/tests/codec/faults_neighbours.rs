@@ -5,7 +5,7 @@ use crate::seeds::{self, hop4, sender4, session4, start, video};
 use terms::Span;
 use wire::iana::{class, error};
 use wire::objects::{Challenge, HelloObject, MessageId, MessageIdAck, PreemptionPriority};
-use wire::{Answer, Builder, Message, MessageType};
+use wire::{Builder, ErrorReply, Message, MessageType};
 
 fn fault(message: Builder) -> &'static str {
     Message::parse(&message.finish().unwrap()).expect_err("it must be refused").what
@@ -67,7 +67,7 @@ fn p46_message_ids_and_lists() {
     for (class, forms) in [(class::MESSAGE_ID, 1), (class::MESSAGE_ID_ACK, 2), (class::MESSAGE_ID_LIST, 5)] {
         let bytes = path().raw(class, forms + 1, &[1; 8]).finish().unwrap();
         let value = u16::from_be_bytes([class, forms + 1]);
-        assert_eq!(Message::parse(&bytes).unwrap_err().answer, Some(Answer { code: error::UNKNOWN_CTYPE, value }));
+        assert_eq!(Message::parse(&bytes).unwrap_err().answer, Some(ErrorReply { code: error::UNKNOWN_CTYPE, value }));
     }
     let id = MessageId { flags: 0, epoch: 5, id: 6 };
     assert_eq!(fault(path().message_id(&id).message_id(&id)), "object that must be single comes twice");

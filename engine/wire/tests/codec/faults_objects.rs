@@ -5,7 +5,7 @@ use crate::seeds;
 use crate::seeds::{controlled, hop4, sender4, session4, video};
 use terms::{Span, Style};
 use wire::iana::{class, error};
-use wire::{Answer, Builder, Malformed, Message, MessageType};
+use wire::{Builder, ErrorReply, MalformedMessage, Message, MessageType};
 
 fn path() -> Builder {
     let head = Builder::new(MessageType::Path, 63).session(&session4()).hop(&hop4()).time_values(Span::from_secs(30));
@@ -20,7 +20,7 @@ fn resv(style: Style) -> Builder {
     resv_head().style(style)
 }
 
-fn parse(message: Builder) -> Result<(), Malformed> {
+fn parse(message: Builder) -> Result<(), MalformedMessage> {
     let bytes = message.finish().unwrap();
     Message::parse(&bytes).map(drop)
 }
@@ -34,7 +34,7 @@ fn silent(message: Builder, what: &str) {
 #[track_caller]
 fn answered(message: Builder, code: u8, value: u16) {
     let fault = parse(message).expect_err("it must be refused");
-    assert_eq!(fault.answer, Some(Answer { code, value }), "{fault}");
+    assert_eq!(fault.answer, Some(ErrorReply { code, value }), "{fault}");
 }
 
 /// A message whose only object's Length field says `length`.

@@ -3,9 +3,9 @@
 use crate::seeds::{controlled, hop4, hop6, ip, sender4, sender6, session4, session6, start, video};
 use terms::{FilterSpec, FlowSpec, Rate, Session, Span, Style};
 use wire::iana::{class, error};
-use wire::{Answer, Builder, ErrorSpec, Malformed, Message, MessageType, RsvpHop};
+use wire::{Builder, ErrorReply, ErrorSpec, MalformedMessage, Message, MessageType, RsvpHop};
 
-fn parse(message: Builder) -> Result<(), Malformed> {
+fn parse(message: Builder) -> Result<(), MalformedMessage> {
     Message::parse(&message.finish().unwrap()).map(drop)
 }
 
@@ -17,8 +17,8 @@ fn path(session: &Session, hop: &RsvpHop, src: &str, src_port: u32) -> Builder {
 
 #[track_caller]
 fn fault(message: Builder) -> (&'static str, Option<(u8, u16)>) {
-    let Malformed { what, answer, .. } = parse(message).expect_err("it must be refused");
-    (what, answer.map(|Answer { code, value }| (code, value)))
+    let MalformedMessage { what, answer, .. } = parse(message).expect_err("it must be refused");
+    (what, answer.map(|ErrorReply { code, value }| (code, value)))
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::Command;
-use wire::describe::{Value, Visitor};
+use wire::describe::{FieldValue, Visitor};
 use wire::{Message, MessageType, describe, ip};
 
 /// Fields asked of tshark, one column each.
@@ -118,13 +118,13 @@ struct Ours {
 }
 
 impl Visitor for Ours {
-    fn field(&mut self, name: &'static str, value: Value<'_>) {
+    fn field(&mut self, name: &'static str, value: FieldValue<'_>) {
         let text = match value {
-            Value::Number(n) => n.to_string(),
-            Value::Float(f) => f.to_string(),
-            Value::Address(a) => a.to_string(),
-            Value::Text(t) => t.to_owned(),
-            Value::Bytes(_) | Value::Flag(_) => return,
+            FieldValue::Number(n) => n.to_string(),
+            FieldValue::Float(f) => f.to_string(),
+            FieldValue::Address(a) => a.to_string(),
+            FieldValue::Text(t) => t.to_owned(),
+            FieldValue::Bytes(_) | FieldValue::Flag(_) => return,
         };
         match name {
             "class" => self.class = text,
@@ -133,8 +133,8 @@ impl Visitor for Ours {
             _ => self.said.entry(format!("{}.{name}", self.class)).or_default().push(text),
         }
     }
-    fn item(&mut self, value: Value<'_>) {
-        if let Value::Number(n) = value {
+    fn item(&mut self, value: FieldValue<'_>) {
+        if let FieldValue::Number(n) = value {
             self.said.entry(format!("{}.{}", self.class, self.list)).or_default().push(n.to_string());
         }
     }

@@ -3,8 +3,8 @@
 use super::{AmountDoc, AskDoc, BindingDoc, BookFilter, ChangeDoc, FlowDoc, PartDoc, WindowDoc};
 use crate::agent::{Problem, Request};
 use broker::io::Matching;
-use broker::{Ask, Call, PartAsk, State, When};
-use terms::book::{Background, Binding, Flow, Handle, Kind, Shape, Task};
+use broker::{BookingRequest, BookingState, Call, PartAsk, When};
+use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape, ResourceKind, Task};
 use terms::{Span, Window};
 
 /// The call that a request makes of the book; `None`: it is not one of the book's.
@@ -61,7 +61,7 @@ pub fn handled(text: &str) -> Result<Handle, Problem> {
 ///
 /// # Errors
 /// `misuse`: what is wrong with it.
-pub fn asked(doc: &AskDoc) -> Result<Ask, Problem> {
+pub fn asked(doc: &AskDoc) -> Result<BookingRequest, Problem> {
     read(doc, doc.volume.is_some())
 }
 
@@ -69,14 +69,14 @@ pub fn asked(doc: &AskDoc) -> Result<Ask, Problem> {
 ///
 /// # Errors
 /// As [`asked`].
-pub fn enquired(doc: &AskDoc) -> Result<Ask, Problem> {
+pub fn enquired(doc: &AskDoc) -> Result<BookingRequest, Problem> {
     read(doc, true)
 }
 
 /// `open`: a part need not say how much.
-fn read(doc: &AskDoc, open: bool) -> Result<Ask, Problem> {
+fn read(doc: &AskDoc, open: bool) -> Result<BookingRequest, Problem> {
     let parts = doc.parts.iter().enumerate().map(|(n, part)| part_asked(n, part, open));
-    Ok(Ask {
+    Ok(BookingRequest {
         parts: parts.collect::<Result<_, _>>()?,
         when: when(doc)?,
         label: doc.label.clone(),
@@ -126,7 +126,7 @@ fn when(doc: &AskDoc) -> Result<When, Problem> {
 }
 
 fn part_asked(n: usize, doc: &PartDoc, open: bool) -> Result<PartAsk, Problem> {
-    let kind = Kind::of(&doc.resource);
+    let kind = ResourceKind::of(&doc.resource);
     let of = |what: String| misuse(format!("part {n} ({}): {what}", doc.resource));
     let given = Given { rate: doc.rate, cores: doc.cores, bytes_per_s: doc.bytes_per_s, count: doc.count };
     let amount = match given.amount(kind).map_err(of)? {
@@ -145,24 +145,24 @@ fn part_asked(n: usize, doc: &PartDoc, open: bool) -> Result<PartAsk, Problem> {
         }
         None => None,
     };
-    let usual = Shape::default();
+    let usual = PacketShape::default();
     let rtt = match doc.rtt_ms {
         Some(ms) => seconds(ms / 1e3, "rtt_ms")?,
         None => usual.rtt,
     };
-    let shape = Shape { packet: doc.packet_bytes.unwrap_or(usual.packet), rtt };
+    let shape = PacketShape { packet: doc.packet_bytes.unwrap_or(usual.packet), rtt };
     let binding = doc.binding.clone().map(Into::into);
     Ok(PartAsk { resource: doc.resource.clone(), amount, least, background, shape, binding })
 }
 
-fn changed(doc: &ChangeDoc) -> Result<broker::io::Change, Problem> {
+fn changed(doc: &ChangeDoc) -> Result<broker::io::BookingChange, Problem> {
     let amount = |doc: &AmountDoc| {
         let given = Given { rate: doc.rate, cores: doc.cores, bytes_per_s: doc.bytes_per_s, count: doc.count };
         let kind = given.kind().ok_or_else(|| misuse(format!("part {}: how much?", doc.part)))?;
         let amount = given.amount(kind).map_err(misuse)?.unwrap_or(0);
         Ok((doc.part, kind, amount))
     };
-    Ok(broker::io::Change {
+    Ok(broker::io::BookingChange {
         amounts: doc.amounts.iter().map(amount).collect::<Result<_, Problem>>()?,
         start: doc.start.map(|i| i.0),
         end: doc.end.map(|i| i.0),
@@ -172,9 +172,9 @@ fn changed(doc: &ChangeDoc) -> Result<broker::io::Change, Problem> {
 
 fn matching(doc: &BookFilter) -> Result<Matching, Problem> {
     let state = |name: &String| {
-        let state = State::ALL.into_iter().find(|state| state.name() == name);
+        let state = BookingState::ALL.into_iter().find(|state| state.name() == name);
         state.ok_or_else(|| {
-            let all: Vec<&str> = State::ALL.iter().map(|state| state.name()).collect();
+            let all: Vec<&str> = BookingState::ALL.iter().map(|state| state.name()).collect();
             misuse(format!("{name:?} is no state: {}", all.join(", ")))
         })
     };
@@ -205,30 +205,30 @@ struct Given {
 }
 
 impl Given {
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<ResourceKind> {
         let given = [self.rate.is_some(), self.bytes_per_s.is_some(), self.cores.is_some(), self.count.is_some()];
-        let kinds = [Kind::Network, Kind::Disk, Kind::Cpu, Kind::Countable];
+        let kinds = [ResourceKind::Network, ResourceKind::Disk, ResourceKind::Cpu, ResourceKind::Countable];
         kinds.into_iter().zip(given).find(|(_, given)| *given).map(|(kind, _)| kind)
     }
 
-    fn amount(&self, kind: Kind) -> Result<Option<u64>, String> {
+    fn amount(&self, kind: ResourceKind) -> Result<Option<u64>, String> {
         let others = [
-            (Kind::Network, self.rate.is_some()),
-            (Kind::Cpu, self.cores.is_some()),
-            (Kind::Disk, self.bytes_per_s.is_some()),
-            (Kind::Countable, self.count.is_some()),
+            (ResourceKind::Network, self.rate.is_some()),
+            (ResourceKind::Cpu, self.cores.is_some()),
+            (ResourceKind::Disk, self.bytes_per_s.is_some()),
+            (ResourceKind::Countable, self.count.is_some()),
         ];
         if let Some((other, _)) = others.into_iter().find(|(k, given)| *given && *k != kind) {
             return Err(format!("{} is not what it is counted in: give {}", field(other), field(kind)));
         }
         Ok(match kind {
-            Kind::Network => self.rate,
-            Kind::Countable => self.count,
-            Kind::Disk => match self.bytes_per_s {
+            ResourceKind::Network => self.rate,
+            ResourceKind::Countable => self.count,
+            ResourceKind::Disk => match self.bytes_per_s {
                 Some(bytes) => Some(bytes.checked_mul(8).ok_or("bytes_per_s is too large")?),
                 None => None,
             },
-            Kind::Cpu => match self.cores {
+            ResourceKind::Cpu => match self.cores {
                 Some(cores) => Some(scaled(kind, cores).ok_or("cores is no number of cores")?),
                 None => None,
             },
@@ -236,26 +236,26 @@ impl Given {
     }
 }
 
-fn field(kind: Kind) -> &'static str {
+fn field(kind: ResourceKind) -> &'static str {
     match kind {
-        Kind::Network => "rate",
-        Kind::Cpu => "cores",
-        Kind::Disk => "bytes_per_s",
-        Kind::Countable => "count",
+        ResourceKind::Network => "rate",
+        ResourceKind::Cpu => "cores",
+        ResourceKind::Disk => "bytes_per_s",
+        ResourceKind::Countable => "count",
     }
 }
 
 /// What people count the kind in, times this is what the book counts it in.
-pub(super) fn scale(kind: Kind) -> f64 {
+pub(super) fn scale(kind: ResourceKind) -> f64 {
     match kind {
-        Kind::Network | Kind::Countable => 1.0,
-        Kind::Cpu => 1e6,
-        Kind::Disk => 8.0,
+        ResourceKind::Network | ResourceKind::Countable => 1.0,
+        ResourceKind::Cpu => 1e6,
+        ResourceKind::Disk => 8.0,
     }
 }
 
 /// What people write as the book counts it; `None`: negative, no number, or too large.
-fn scaled(kind: Kind, amount: f64) -> Option<u64> {
+fn scaled(kind: ResourceKind, amount: f64) -> Option<u64> {
     let wide = (amount * scale(kind)).round();
     (0.0..1.8e19).contains(&wide).then_some(wide as u64)
 }
@@ -275,7 +275,7 @@ fn misuse(message: impl Into<String>) -> Problem {
 impl From<BindingDoc> for Binding {
     fn from(doc: BindingDoc) -> Binding {
         match doc {
-            BindingDoc::Flow(f) => Binding::Flow(Flow {
+            BindingDoc::Flow(f) => Binding::Flow(BoundFlow {
                 src: f.src,
                 dst: f.dst,
                 protocol: f.protocol,

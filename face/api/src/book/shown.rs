@@ -6,25 +6,25 @@ use super::{
     ReservationDoc, ResourceRow, StepDoc,
 };
 use crate::agent::Problem;
-use broker::io::{Answer, Enquired, What};
-use broker::refusal::Sort;
+use broker::io::{CallResult, Enquired, EventKind};
+use broker::refusal::AlternativeKind;
 use broker::view::Enforced;
-use broker::{Event, PartView, Refusal, ResourceView, View, Why};
-use terms::book::{Guarantee, Kind, Step};
+use broker::{BookingView, Event, PartView, Refusal, RefusalReason, ResourceView};
+use terms::book::{Guarantee, RateStep, ResourceKind};
 use terms::{Span, Time};
 
 /// An amount as people count it.
-pub fn amount(kind: Kind, amount: u64) -> f64 {
+pub fn amount(kind: ResourceKind, amount: u64) -> f64 {
     amount as f64 / scale(kind)
 }
 
 /// What people count a kind in.
-pub fn unit(kind: Kind) -> &'static str {
+pub fn unit(kind: ResourceKind) -> &'static str {
     match kind {
-        Kind::Network => "bit/s",
-        Kind::Cpu => "cores",
-        Kind::Disk => "bytes/s",
-        Kind::Countable => "pieces",
+        ResourceKind::Network => "bit/s",
+        ResourceKind::Cpu => "cores",
+        ResourceKind::Disk => "bytes/s",
+        ResourceKind::Countable => "pieces",
     }
 }
 
@@ -36,8 +36,8 @@ fn guarantee(guarantee: Guarantee) -> String {
     .to_owned()
 }
 
-fn steps(kind: Kind, steps: &[Step]) -> Vec<StepDoc> {
-    let row = |step: &Step| StepDoc {
+fn steps(kind: ResourceKind, steps: &[RateStep]) -> Vec<StepDoc> {
+    let row = |step: &RateStep| StepDoc {
         start: Instant(step.window.start()),
         end: Some(step.window.end()).filter(|end| *end != Time::FOREVER).map(Instant),
         amount: amount(kind, step.amount),
@@ -49,8 +49,8 @@ fn millis(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e6
 }
 
-impl From<View> for ReservationDoc {
-    fn from(view: View) -> ReservationDoc {
+impl From<BookingView> for ReservationDoc {
+    fn from(view: BookingView) -> ReservationDoc {
         ReservationDoc {
             handle: view.handle.text(),
             owner: view.owner,
@@ -131,18 +131,18 @@ impl From<Enquired> for EnquiredDoc {
     }
 }
 
-impl From<Answer> for BookAnswer {
-    fn from(answer: Answer) -> BookAnswer {
+impl From<CallResult> for BookAnswer {
+    fn from(answer: CallResult) -> BookAnswer {
         match answer {
-            Answer::Enquired(said) => BookAnswer::Enquired(said.into()),
-            Answer::Reservation(view) => BookAnswer::Reservation(view.into()),
-            Answer::List { views, more } => {
+            CallResult::Enquired(said) => BookAnswer::Enquired(said.into()),
+            CallResult::Reservation(view) => BookAnswer::Reservation(view.into()),
+            CallResult::List { views, more } => {
                 BookAnswer::Reservations { rows: views.into_iter().map(Into::into).collect(), more }
             }
-            Answer::Events { events, last, lost } => {
+            CallResult::Events { events, last, lost } => {
                 BookAnswer::Events(BookEvents { events: events.into_iter().map(Into::into).collect(), last, lost })
             }
-            Answer::Resources(views) => BookAnswer::Resources(views.into_iter().map(Into::into).collect()),
+            CallResult::Resources(views) => BookAnswer::Resources(views.into_iter().map(Into::into).collect()),
         }
     }
 }
@@ -152,8 +152,8 @@ impl From<&Refusal> for Problem {
     fn from(refusal: &Refusal) -> Problem {
         let doc = RefusalDoc::from(refusal);
         let kind = match refusal.why {
-            Why::Meaningless { .. } => "misuse",
-            Why::NotWritten { .. } => "fault",
+            RefusalReason::Meaningless { .. } => "misuse",
+            RefusalReason::NotWritten { .. } => "fault",
             _ => "refused",
         };
         Problem { kind: kind.to_owned(), message: doc.message.clone(), refusal: Some(Box::new(doc)) }
@@ -169,9 +169,9 @@ impl From<&Refusal> for RefusalDoc {
 fn refused(refusal: &Refusal) -> RefusalDoc {
     let alternative = |alternative: &broker::Alternative| AlternativeDoc {
         sort: match alternative.sort {
-            Sort::Later => "later",
-            Sort::Slower => "slower",
-            Sort::Shorter => "shorter",
+            AlternativeKind::Later => "later",
+            AlternativeKind::Slower => "slower",
+            AlternativeKind::Shorter => "shorter",
         }
         .to_owned(),
         parts: alternative.parts.iter().map(|part| steps(part.kind, &part.steps)).collect(),
@@ -190,17 +190,17 @@ fn refused(refusal: &Refusal) -> RefusalDoc {
         alternatives: refusal.alternatives.iter().map(alternative).collect(),
     };
     match &refusal.why {
-        Why::NoRoom { part, resource, asked, free, window } => {
-            let kind = Kind::of(resource);
+        RefusalReason::NoRoom { part, resource, asked, free, window } => {
+            let kind = ResourceKind::of(resource);
             (doc.part, doc.resource) = (Some(*part), Some(resource.clone()));
             (doc.asked, doc.free) = (Some(amount(kind, *asked)), Some(amount(kind, *free)));
             doc.start = Some(Instant(window.start()));
             doc.end = Some(window.end()).filter(|end| *end != Time::FOREVER).map(Instant);
         }
-        Why::Policy { part, rule, .. } => (doc.part, doc.rule) = (Some(*part), Some(rule.clone())),
-        Why::NoResource { part, name } => (doc.part, doc.resource) = (Some(*part), Some(name.clone())),
-        Why::Meaningless { part, .. } => doc.part = *part,
-        Why::Taken { part, until, .. } => {
+        RefusalReason::Policy { part, rule, .. } => (doc.part, doc.rule) = (Some(*part), Some(rule.clone())),
+        RefusalReason::NoResource { part, name } => (doc.part, doc.resource) = (Some(*part), Some(name.clone())),
+        RefusalReason::Meaningless { part, .. } => doc.part = *part,
+        RefusalReason::Taken { part, until, .. } => {
             doc.part = Some(*part);
             doc.end = Some(*until).filter(|end| *end != Time::FOREVER).map(Instant);
         }
@@ -209,26 +209,28 @@ fn refused(refusal: &Refusal) -> RefusalDoc {
     doc
 }
 
-fn words(why: &Why) -> String {
+fn words(why: &RefusalReason) -> String {
     match why {
-        Why::NoRoom { resource, asked, free, window, .. } => {
-            let kind = Kind::of(resource);
+        RefusalReason::NoRoom { resource, asked, free, window, .. } => {
+            let kind = ResourceKind::of(resource);
             let (asked, free) = (amount(kind, *asked), amount(kind, *free));
             let (start, end) = (Instant(window.start()), Instant(window.end()));
             format!("{resource}: asked {asked} {unit}, free {free} from {start} to {end}", unit = unit(kind))
         }
-        Why::Policy { rule, text, .. } if rule.is_empty() => format!("no rule of the policy allows it: {text}"),
-        Why::Policy { rule, text, .. } => format!("the policy's rule {rule:?} says no: {text}"),
-        Why::NoResource { name, .. } => format!("no resource {name:?} here: `sluice calendar` shows all"),
-        Why::UnknownHandle => "no such reservation".to_owned(),
-        Why::WrongState(state) => format!("not possible: the reservation is {}", state.name()),
-        Why::KeyUsed => "this idempotency key was used for another request".to_owned(),
-        Why::KeyOver { handle, state } => format!(
+        RefusalReason::Policy { rule, text, .. } if rule.is_empty() => {
+            format!("no rule of the policy allows it: {text}")
+        }
+        RefusalReason::Policy { rule, text, .. } => format!("the policy's rule {rule:?} says no: {text}"),
+        RefusalReason::NoResource { name, .. } => format!("no resource {name:?} here: `sluice calendar` shows all"),
+        RefusalReason::UnknownHandle => "no such reservation".to_owned(),
+        RefusalReason::WrongState(state) => format!("not possible: the reservation is {}", state.name()),
+        RefusalReason::KeyUsed => "this idempotency key was used for another request".to_owned(),
+        RefusalReason::KeyOver { handle, state } => format!(
             "what this idempotency key made, {}, is {}: use another key for another reservation",
             handle.text(),
             state.name()
         ),
-        Why::Taken { by, until, .. } => {
+        RefusalReason::Taken { by, until, .. } => {
             let whose = by.as_ref().map_or("a reservation of somebody else's".to_owned(), |(handle, owner)| {
                 format!("reservation {} of {owner}", handle.text())
             });
@@ -238,16 +240,16 @@ fn words(why: &Why) -> String {
                 "these packets or processes belong to {whose} {until}: cancel that, or take others (another port), or another time"
             )
         }
-        Why::Limit { what, limit } => format!("{what}: the limit of {limit} is reached"),
-        Why::Meaningless { part: Some(part), text } => format!("part {part}: {text}"),
-        Why::Meaningless { part: None, text } => text.clone(),
-        Why::Clock { uncertainty, bound } => format!(
+        RefusalReason::Limit { what, limit } => format!("{what}: the limit of {limit} is reached"),
+        RefusalReason::Meaningless { part: Some(part), text } => format!("part {part}: {text}"),
+        RefusalReason::Meaningless { part: None, text } => text.clone(),
+        RefusalReason::Clock { uncertainty, bound } => format!(
             "the clock may be off by {:.0} ms, and {:.0} ms are allowed: is time synchronised?",
             millis(*uncertainty),
             millis(*bound)
         ),
-        Why::NotWritten { text } => format!("it could not be written down and is undone: {text}"),
-        Why::Starting => "the book is still being read: try again in a moment".to_owned(),
+        RefusalReason::NotWritten { text } => format!("it could not be written down and is undone: {text}"),
+        RefusalReason::Starting => "the book is still being read: try again in a moment".to_owned(),
     }
 }
 
@@ -267,19 +269,20 @@ impl From<Event> for BookEvent {
             text: None,
         };
         match event.what {
-            What::Created(state) => doc.text = Some(state.name().to_owned()),
-            What::Bound { part, binding } => (doc.part, doc.binding) = (Some(part), binding.map(Into::into)),
-            What::Share { part, kind, from, to } => {
+            EventKind::Created(state) => doc.text = Some(state.name().to_owned()),
+            EventKind::Bound { part, binding } => (doc.part, doc.binding) = (Some(part), binding.map(Into::into)),
+            EventKind::Share { part, kind, from, to } => {
                 doc.part = Some(part);
                 (doc.from, doc.to) = (Some(amount(kind, from)), Some(amount(kind, to)));
             }
-            What::Failing { part, text } => (doc.part, doc.text) = (Some(part), Some(text)),
-            What::InForce { part } => doc.part = Some(part),
-            What::Short { part, kind, first, missing } => {
+            EventKind::Failing { part, text } => (doc.part, doc.text) = (Some(part), Some(text)),
+            EventKind::InForce { part } => doc.part = Some(part),
+            EventKind::Short { part, kind, first, missing } => {
                 (doc.part, doc.to) = (Some(part), Some(amount(kind, missing)));
                 doc.text = Some(Instant(first).to_string());
             }
-            What::Committed | What::Modified | What::Opened | What::Paused | What::Over(_) => {}
+            EventKind::Committed | EventKind::Modified | EventKind::Opened | EventKind::Paused | EventKind::Over(_) => {
+            }
         }
         doc
     }

@@ -1,7 +1,7 @@
 //! From arguments to the book's documents.
 
 use super::args::{End, Lasting, PacketArgs, WantArgs, WhoseArgs, end};
-use super::desk::Asked;
+use super::booking_client::BookingOrder;
 use super::show::kind_of;
 use super::times::Calendar;
 use crate::complain::Complaint;
@@ -9,10 +9,10 @@ use api::book::{AskDoc, BackgroundDoc, BindingDoc, FlowDoc, Instant, PartDoc, Vo
 use api::units;
 use rest::documents::{PathWish, Ports};
 use terms::Time;
-use terms::book::Kind;
+use terms::book::ResourceKind;
 
 /// The request that the arguments are; `packets`: between which hosts, where it is between two.
-pub fn asked(want: &WantArgs, packets: &PacketArgs, calendar: &Calendar) -> Result<Asked, Complaint> {
+pub fn asked(want: &WantArgs, packets: &PacketArgs, calendar: &Calendar) -> Result<BookingOrder, Complaint> {
     let (from, source) = begins(want, packets)?;
     let path = path(want, packets, source)?;
     let ask = windows(want, from, calendar)?;
@@ -21,7 +21,7 @@ pub fn asked(want: &WantArgs, packets: &PacketArgs, calendar: &Calendar) -> Resu
             "how much of what? name resources, or --forward or --volume with --from and --to",
         ));
     }
-    Ok(Asked { ask, path })
+    Ok(BookingOrder { ask, path })
 }
 
 /// `--from`: a time, an address, or one of each; an address also as `--source`.
@@ -75,7 +75,7 @@ fn path(want: &WantArgs, packets: &PacketArgs, source: Option<End>) -> Result<Op
         reverse,
         forward_at_least,
         reverse_at_least,
-        background: background(want, Kind::Network).map_err(Complaint::usage)?,
+        background: background(want, ResourceKind::Network).map_err(Complaint::usage)?,
         packet_bytes: packet(want),
         rtt_ms: rtt(want),
         // Without ports it is for later to say whose packets it is for.
@@ -83,7 +83,7 @@ fn path(want: &WantArgs, packets: &PacketArgs, source: Option<End>) -> Result<Op
     }))
 }
 
-fn background(want: &WantArgs, kind: Kind) -> Result<Option<BackgroundDoc>, String> {
+fn background(want: &WantArgs, kind: ResourceKind) -> Result<Option<BackgroundDoc>, String> {
     let Some(weight) = want.background else { return Ok(None) };
     let floor = want.floor.as_ref().map(|text| amount_of(kind, text)).transpose()?.unwrap_or(0.0);
     Ok(Some(BackgroundDoc { weight, floor }))
@@ -161,30 +161,30 @@ fn part(text: &str, want: &WantArgs) -> Result<PartDoc, String> {
     if let Some(most) = most {
         let amount = amount_of(kind, most)?;
         match kind {
-            Kind::Network => part.rate = Some(amount as u64),
-            Kind::Disk => part.bytes_per_s = Some(amount as u64),
-            Kind::Cpu => part.cores = Some(amount),
-            Kind::Countable => part.count = Some(amount as u64),
+            ResourceKind::Network => part.rate = Some(amount as u64),
+            ResourceKind::Disk => part.bytes_per_s = Some(amount as u64),
+            ResourceKind::Cpu => part.cores = Some(amount),
+            ResourceKind::Countable => part.count = Some(amount as u64),
         }
     }
     part.at_least = least.map(|least| amount_of(kind, least)).transpose()?;
     part.background = background(want, kind)?;
-    if kind == Kind::Network {
+    if kind == ResourceKind::Network {
         (part.packet_bytes, part.rtt_ms) = (packet(want), rtt(want));
     }
     Ok(part)
 }
 
 /// An amount in the unit that documents count the kind in.
-pub fn amount_of(kind: Kind, text: &str) -> Result<f64, String> {
+pub fn amount_of(kind: ResourceKind, text: &str) -> Result<f64, String> {
     match kind {
-        Kind::Network => units::parse_rate(text).map(|rate| rate.as_bps() as f64),
-        Kind::Disk => units::parse_rate(text).map(|rate| (rate.as_bps() / 8) as f64),
-        Kind::Cpu => {
+        ResourceKind::Network => units::parse_rate(text).map(|rate| rate.as_bps() as f64),
+        ResourceKind::Disk => units::parse_rate(text).map(|rate| (rate.as_bps() / 8) as f64),
+        ResourceKind::Cpu => {
             let cores = text.parse::<f64>().ok().filter(|cores| cores.is_finite() && *cores >= 0.0);
             cores.ok_or_else(|| format!("{text:?} is no number of cores: write 2 or 0.5"))
         }
-        Kind::Countable => {
+        ResourceKind::Countable => {
             let pieces = text.parse::<u32>().map(f64::from);
             pieces.map_err(|_| format!("{text:?} is no number of pieces"))
         }
@@ -212,9 +212,9 @@ pub fn whose(args: &WhoseArgs) -> Option<BindingDoc> {
 pub fn bind(ask: &mut AskDoc, binding: BindingDoc) -> Result<(), Complaint> {
     let packets = matches!(binding, BindingDoc::Flow(_));
     let fits = |part: &&mut PartDoc| match kind_of(&part.resource) {
-        Kind::Network => packets,
-        Kind::Cpu | Kind::Disk => !packets,
-        Kind::Countable => false,
+        ResourceKind::Network => packets,
+        ResourceKind::Cpu | ResourceKind::Disk => !packets,
+        ResourceKind::Countable => false,
     };
     let mut fitting: Vec<&mut PartDoc> = ask.parts.iter_mut().filter(fits).collect();
     if !packets {

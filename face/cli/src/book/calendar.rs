@@ -2,7 +2,7 @@
 //! fullest instant in it.
 
 use super::args::CalendarArgs;
-use super::desk::Desk;
+use super::booking_client::BookingClient;
 use super::show::{amount, at_most};
 use super::times::Calendar;
 use crate::complain::Complaint;
@@ -22,7 +22,7 @@ pub fn run(args: &CalendarArgs) -> Result<ExitCode, Complaint> {
     let window = calendar.window(&args.window).map_err(Complaint::usage)?;
     let start = window.start.unwrap_or_else(|| calendar.now());
     let Some(end) = window.end else { return Err(Complaint::usage("a drawing needs an end")) };
-    let rows = Desk::open(&args.book, false)?.resources(WindowDoc { start, end });
+    let rows = BookingClient::open(&args.book, false)?.resources(WindowDoc { start, end });
     let rows = rows.map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
     let wanted = |row: &ResourceRow| args.resources.is_empty() || args.resources.contains(&row.resource);
     let rows: Vec<ResourceRow> = rows.into_iter().filter(wanted).collect();

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 /// A reservation.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Kept {
+pub enum ListedReservation {
     /// An agent's.
     Agent(ReservationDoc),
     /// A broker's.
@@ -24,37 +24,37 @@ struct Named<'a> {
     rest: &'a Reservation,
 }
 
-impl Serialize for Kept {
+impl Serialize for ListedReservation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Kept::Agent(doc) => doc.serialize(serializer),
-            Kept::Broker(doc) => Named { handle: &doc.id, rest: doc }.serialize(serializer),
+            ListedReservation::Agent(doc) => doc.serialize(serializer),
+            ListedReservation::Broker(doc) => Named { handle: &doc.id, rest: doc }.serialize(serializer),
         }
     }
 }
 
-impl Kept {
+impl ListedReservation {
     /// Its name.
     pub fn handle(&self) -> &str {
         match self {
-            Kept::Agent(doc) => &doc.handle,
-            Kept::Broker(doc) => &doc.id,
+            ListedReservation::Agent(doc) => &doc.handle,
+            ListedReservation::Broker(doc) => &doc.id,
         }
     }
 
     /// Its state.
     pub fn state(&self) -> &str {
         match self {
-            Kept::Agent(doc) => &doc.state,
-            Kept::Broker(doc) => &doc.state,
+            ListedReservation::Agent(doc) => &doc.state,
+            ListedReservation::Broker(doc) => &doc.state,
         }
     }
 
     /// What of it an agent's has as well.
     pub fn doc(&self) -> ReservationDoc {
         match self {
-            Kept::Agent(doc) => doc.clone(),
-            Kept::Broker(doc) => ReservationDoc {
+            ListedReservation::Agent(doc) => doc.clone(),
+            ListedReservation::Broker(doc) => ReservationDoc {
                 handle: doc.id.clone(),
                 owner: doc.owner.clone(),
                 label: doc.label.clone(),
@@ -73,15 +73,15 @@ impl Kept {
     /// Whether a part is one of what is between two hosts.
     pub fn is_of_path(&self, part: usize) -> bool {
         match self {
-            Kept::Agent(_) => false,
-            Kept::Broker(doc) => doc.parts.get(part).is_some_and(|part| part.way.is_some()),
+            ListedReservation::Agent(_) => false,
+            ListedReservation::Broker(doc) => doc.parts.get(part).is_some_and(|part| part.way.is_some()),
         }
     }
 
     /// For people.
     pub fn text(&self, calendar: &Calendar) -> String {
         let text = show::reservation(&self.doc(), calendar);
-        let Kept::Broker(doc) = self else { return text };
+        let ListedReservation::Broker(doc) = self else { return text };
         let Some(ends) = doc.path else { return text };
         let rate = |rate: Option<u64>| rate.map_or("nothing".to_owned(), crate::watch::rate);
         let between =
@@ -93,27 +93,27 @@ impl Kept {
 /// Something that happened.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
-pub enum Shown {
+pub enum EventView {
     /// At an agent.
     Agent(Box<BookEvent>),
     /// At an agent of a broker.
     Broker(Box<Event>),
 }
 
-impl Shown {
+impl EventView {
     /// When.
     pub fn at(&self) -> api::book::Instant {
         match self {
-            Shown::Agent(event) => event.at,
-            Shown::Broker(event) => event.event.at,
+            EventView::Agent(event) => event.at,
+            EventView::Broker(event) => event.event.at,
         }
     }
 
     /// In one line.
     pub fn text(&self) -> String {
         match self {
-            Shown::Agent(event) => show::event(event),
-            Shown::Broker(event) => show::event_of(event),
+            EventView::Agent(event) => show::event(event),
+            EventView::Broker(event) => show::event_of(event),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `sluice may`: which rule of the policy would decide, and why.
 
 use super::args::MayArgs;
-use super::desk::{Asked, Desk};
+use super::booking_client::{BookingClient, BookingOrder};
 use super::times::Calendar;
 use super::{ask, here, print_json};
 use crate::complain::Complaint;
@@ -23,14 +23,14 @@ pub fn may(args: &MayArgs) -> Result<ExitCode, Complaint> {
     let who = (args.who != ME).then_some((args.who.as_str(), args.member.as_slice()));
     let said = match signal(args)? {
         Some(signal) => {
-            let mut desk = Desk::open(&want.book, false)?;
+            let mut desk = BookingClient::open(&want.book, false)?;
             let said = desk.may_signal(who, args.at.as_deref(), signal);
             said.map_err(|failed| failed.complaint(&[], &calendar, want.json))?
         }
         None => {
             let asked = booked(args, &calendar)?;
             let resources = asked.resources();
-            let mut desk = Desk::open(&want.book, false)?;
+            let mut desk = BookingClient::open(&want.book, false)?;
             desk.may(who, asked.ask).map_err(|failed| failed.complaint(&resources, &calendar, want.json))?
         }
     };
@@ -42,7 +42,7 @@ pub fn may(args: &MayArgs) -> Result<ExitCode, Complaint> {
 }
 
 /// What would be booked.
-fn booked(args: &MayArgs, calendar: &Calendar) -> Result<Asked, Complaint> {
+fn booked(args: &MayArgs, calendar: &Calendar) -> Result<BookingOrder, Complaint> {
     let asked = ask::asked(&args.want, &args.packets, calendar)?;
     if asked.path.is_some() || asked.ask.parts.is_empty() {
         return Err(Complaint::usage("name the resources: policy is about those, as in net/eth1=3mbit"));

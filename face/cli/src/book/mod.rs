@@ -3,8 +3,8 @@
 pub mod args;
 mod ask;
 pub mod audit;
+pub mod booking_client;
 pub mod calendar;
-pub mod desk;
 pub mod kept;
 pub mod may;
 pub mod show;
@@ -17,11 +17,11 @@ use api::book::{AlternativeDoc, AmountDoc, BindingDoc, BookFilter, Instant, Rese
 use api::client::Client;
 use api::units;
 use args::{BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, PacketArgs, ReserveArgs, WantArgs, WhoseArgs};
-use desk::{Changed, Desk, Failed, Said, Told};
-use kept::Kept;
+use booking_client::{BookingClient, BookingError, Changed, EnquiryReply, Told};
+use kept::ListedReservation;
 use std::process::ExitCode;
 use terms::Time;
-use terms::book::Kind;
+use terms::book::ResourceKind;
 use times::Calendar;
 
 const STATES: [&str; 7] = ["held", "booked", "active", "suspended", "ended", "cancelled", "expired"];
@@ -39,7 +39,12 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn print(kept: Told<Kept>, resources: &[String], calendar: &Calendar, json: bool) -> Result<ExitCode, Complaint> {
+fn print(
+    kept: Told<ListedReservation>,
+    resources: &[String],
+    calendar: &Calendar,
+    json: bool,
+) -> Result<ExitCode, Complaint> {
     let kept = kept.map_err(|failed| failed.complaint(resources, calendar, json))?;
     if json {
         print_json(&kept)?;
@@ -72,7 +77,7 @@ pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
     asked.ask.hold_s = args.hold.map(|span| span.as_nanos() as f64 / 1e9);
     (asked.ask.key, asked.ask.group) = (args.key.clone(), args.group.clone());
     let resources = asked.resources();
-    let mut desk = Desk::open(&want.book, asked.path.is_some())?;
+    let mut desk = BookingClient::open(&want.book, asked.path.is_some())?;
     let single = asked.ask.windows.is_empty() && asked.ask.volume.is_none();
     let path = asked.path.is_some();
     let typed = take::typed();
@@ -81,7 +86,9 @@ pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
         false => None,
     };
     match desk.create(asked) {
-        Err(Failed::Said(problem)) => Err(show::complaint_with(problem, &resources, &calendar, want.json, &command)),
+        Err(BookingError::Said(problem)) => {
+            Err(show::complaint_with(problem, &resources, &calendar, want.json, &command))
+        }
         told => print(told, &resources, &calendar, want.json),
     }
 }
@@ -92,16 +99,16 @@ pub fn enquire(args: &EnquireArgs) -> Result<ExitCode, Complaint> {
     let calendar = here(want.zone.as_deref())?;
     let asked = ask::asked(want, &args.packets, &calendar)?;
     let resources = asked.resources();
-    let mut desk = Desk::open(&want.book, asked.path.is_some())?;
+    let mut desk = BookingClient::open(&want.book, asked.path.is_some())?;
     let said = desk.enquire(asked).map_err(|failed| failed.complaint(&resources, &calendar, want.json))?;
     let (accepted, text) = match &said {
-        Said::Agent(doc) => (doc.accepted, show::enquired(doc, &resources, &calendar)),
-        Said::Broker(doc) => (doc.accepted, show::enquired_of(doc, &calendar)),
+        EnquiryReply::Agent(doc) => (doc.accepted, show::enquired(doc, &resources, &calendar)),
+        EnquiryReply::Broker(doc) => (doc.accepted, show::enquired_of(doc, &calendar)),
     };
     match (&said, want.json) {
         (_, false) => print!("{text}"),
-        (Said::Agent(doc), true) => print_json(doc)?,
-        (Said::Broker(doc), true) => print_json(&desk::Named::all(doc))?,
+        (EnquiryReply::Agent(doc), true) => print_json(doc)?,
+        (EnquiryReply::Broker(doc), true) => print_json(&booking_client::NamedReply::all(doc))?,
     }
     Ok(if accepted { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -109,7 +116,7 @@ pub fn enquire(args: &EnquireArgs) -> Result<ExitCode, Complaint> {
 /// `sluice modify`.
 pub fn modify(args: &ModifyArgs) -> Result<ExitCode, Complaint> {
     let calendar = here(args.zone.as_deref())?;
-    let mut desk = Desk::open(&args.book, args.forward.is_some() || args.reverse.is_some())?;
+    let mut desk = BookingClient::open(&args.book, args.forward.is_some() || args.reverse.is_some())?;
     let found = desk.show(&args.handle).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
     let mut changed = Changed::default();
     changed.doc.label.clone_from(&args.label);
@@ -165,10 +172,10 @@ fn new_amount(resources: &[String], part: usize, text: &str) -> Result<AmountDoc
     let amount = ask::amount_of(kind, text).map_err(Complaint::usage)?;
     let mut doc = AmountDoc { part, ..AmountDoc::default() };
     match kind {
-        Kind::Network => doc.rate = Some(amount as u64),
-        Kind::Disk => doc.bytes_per_s = Some(amount as u64),
-        Kind::Cpu => doc.cores = Some(amount),
-        Kind::Countable => doc.count = Some(amount as u64),
+        ResourceKind::Network => doc.rate = Some(amount as u64),
+        ResourceKind::Disk => doc.bytes_per_s = Some(amount as u64),
+        ResourceKind::Cpu => doc.cores = Some(amount),
+        ResourceKind::Countable => doc.count = Some(amount as u64),
     }
     Ok(doc)
 }
@@ -180,23 +187,26 @@ pub fn bind(args: &BindArgs) -> Result<ExitCode, Complaint> {
     if binding.is_none() && !args.nobody {
         return Err(Complaint::usage("for whom? give --to and --source, --pid, --tid, --cgroup, or --nobody"));
     }
-    let mut desk = Desk::open(&args.book, false)?;
+    let mut desk = BookingClient::open(&args.book, false)?;
     print(desk.bind(&args.handle, args.part, binding), &[], &calendar, args.json)
 }
 
 /// `sluice cancel`.
 pub fn cancel(args: &HandleArgs) -> Result<ExitCode, Complaint> {
-    each(args, Desk::cancel)
+    each(args, BookingClient::cancel)
 }
 
 /// `sluice commit`.
 pub fn commit(args: &HandleArgs) -> Result<ExitCode, Complaint> {
-    each(args, Desk::commit)
+    each(args, BookingClient::commit)
 }
 
-fn each(args: &HandleArgs, order: impl Fn(&mut Desk, &str) -> Told<Kept>) -> Result<ExitCode, Complaint> {
+fn each(
+    args: &HandleArgs,
+    order: impl Fn(&mut BookingClient, &str) -> Told<ListedReservation>,
+) -> Result<ExitCode, Complaint> {
     let calendar = here(None)?;
-    let mut desk = Desk::open(&args.book, false)?;
+    let mut desk = BookingClient::open(&args.book, false)?;
     for handle in &args.handles {
         let kept = order(&mut desk, handle).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
         if args.json {
@@ -211,8 +221,8 @@ fn each(args: &HandleArgs, order: impl Fn(&mut Desk, &str) -> Told<Kept>) -> Res
 /// `sluice list`.
 pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
     let calendar = here(None)?;
-    let mut desk = Desk::open(&args.book, false)?;
-    let complain = |failed: Failed| failed.complaint(&[], &calendar, args.json);
+    let mut desk = BookingClient::open(&args.book, false)?;
+    let complain = |failed: BookingError| failed.complaint(&[], &calendar, args.json);
     if let Some(handle) = &args.handle {
         return one(&mut desk, handle, &calendar, args.json).map_err(complain);
     }
@@ -239,7 +249,7 @@ pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
     } else if rows.is_empty() {
         println!("no reservations");
     } else {
-        let rows: Vec<ReservationDoc> = rows.iter().map(Kept::doc).collect();
+        let rows: Vec<ReservationDoc> = rows.iter().map(ListedReservation::doc).collect();
         print!("{}", show::table(&rows, &calendar));
     }
     Ok(ExitCode::SUCCESS)
@@ -263,11 +273,11 @@ pub fn matching(client: &mut Client, mut filter: BookFilter) -> Result<Vec<Reser
 }
 
 /// One reservation with its history.
-fn one(desk: &mut Desk, handle: &str, calendar: &Calendar, json: bool) -> Told<ExitCode> {
+fn one(desk: &mut BookingClient, handle: &str, calendar: &Calendar, json: bool) -> Told<ExitCode> {
     let (kept, events) = (desk.show(handle)?, desk.history(handle)?);
     if json {
         let printed = print_json(&serde_json::json!({ "reservation": kept, "history": events }));
-        return printed.map(|()| ExitCode::SUCCESS).map_err(Failed::World);
+        return printed.map(|()| ExitCode::SUCCESS).map_err(BookingError::World);
     }
     print!("{}", kept.text(calendar));
     for event in &events {

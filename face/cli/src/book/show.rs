@@ -5,10 +5,10 @@ use crate::complain::Complaint;
 use crate::watch::rate;
 use api::agent::Problem;
 use api::book::{AlternativeDoc, BindingDoc, BookEvent, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, StepDoc};
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use rest::documents::{Enquiry, Event};
 use std::fmt::Write;
-use terms::book::Kind;
+use terms::book::ResourceKind;
 
 /// Steps that are written out; of more there is a number.
 const MOST_STEPS: usize = 6;
@@ -56,11 +56,11 @@ fn steps(unit: &str, all: &[StepDoc], calendar: &Calendar) -> Vec<String> {
 }
 
 /// The kind of a resource: an agent's `net/eth1`, or a broker's `maui/net/eth1`.
-pub fn kind_of(resource: &str) -> Kind {
+pub fn kind_of(resource: &str) -> ResourceKind {
     let first = resource.split('/').next().unwrap_or_default();
     match resource.split_once('/') {
-        Some((_, rest)) if !["net", "cpu", "disk", "licence"].contains(&first) => Kind::of(rest),
-        _ => Kind::of(resource),
+        Some((_, rest)) if !["net", "cpu", "disk", "licence"].contains(&first) => ResourceKind::of(rest),
+        _ => ResourceKind::of(resource),
     }
 }
 
@@ -130,8 +130,8 @@ fn whose(binding: Option<&BindingDoc>) -> String {
 }
 
 /// Parts, four words each: asked, admitted, installed, measured.
-pub fn in_force(rows: &[ReservationDoc]) -> Table {
-    let mut table = Table::new(&[
+pub fn in_force(rows: &[ReservationDoc]) -> TextTable {
+    let mut table = TextTable::new(&[
         ("handle", Align::Left),
         ("part", Align::Right),
         ("resource", Align::Left),
@@ -167,8 +167,8 @@ pub fn in_force(rows: &[ReservationDoc]) -> Table {
 }
 
 /// Many, as a table.
-pub fn table(rows: &[ReservationDoc], calendar: &Calendar) -> Table {
-    let mut table = Table::new(&[
+pub fn table(rows: &[ReservationDoc], calendar: &Calendar) -> TextTable {
+    let mut table = TextTable::new(&[
         ("handle", Align::Left),
         ("owner", Align::Left),
         ("state", Align::Left),
@@ -366,15 +366,15 @@ mod tests {
     #[test]
     fn kinds_of_agents_and_brokers_resources() {
         for (name, kind) in [
-            ("net/eth1", Kind::Network),
-            ("maui/net/eth1", Kind::Network),
-            ("cpu", Kind::Cpu),
-            ("maui/cpu", Kind::Cpu),
-            ("disk/data", Kind::Disk),
-            ("maui/disk/data", Kind::Disk),
-            ("licence/solver", Kind::Countable),
-            ("licence/net", Kind::Countable),
-            ("maui/licence/solver", Kind::Countable),
+            ("net/eth1", ResourceKind::Network),
+            ("maui/net/eth1", ResourceKind::Network),
+            ("cpu", ResourceKind::Cpu),
+            ("maui/cpu", ResourceKind::Cpu),
+            ("disk/data", ResourceKind::Disk),
+            ("maui/disk/data", ResourceKind::Disk),
+            ("licence/solver", ResourceKind::Countable),
+            ("licence/net", ResourceKind::Countable),
+            ("maui/licence/solver", ResourceKind::Countable),
         ] {
             assert_eq!(kind_of(name), kind, "{name}");
         }

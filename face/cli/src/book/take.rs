@@ -3,7 +3,7 @@
 use super::show::kind_of;
 use super::times::Calendar;
 use api::book::{AlternativeDoc, StepDoc};
-use terms::book::Kind;
+use terms::book::ResourceKind;
 
 /// Options of `sluice reserve` that stand alone.
 const FLAGS: [&str; 3] = ["--earliest", "--some", "--json"];
@@ -90,7 +90,7 @@ fn slower(typed: &[String], steps: &[&StepDoc], path: bool) -> Option<Vec<String
                 all.push(format!("{resource}={}", amount(kind_of(resource), next.next()?.amount)));
             }
             (_, Some(_)) if path && matches!(word.name, "--forward" | "--reverse") => {
-                all.extend([word.name.to_owned(), amount(Kind::Network, least)]);
+                all.extend([word.name.to_owned(), amount(ResourceKind::Network, least)]);
             }
             _ => all.extend(word.all.iter().cloned()),
         }
@@ -98,12 +98,12 @@ fn slower(typed: &[String], steps: &[&StepDoc], path: bool) -> Option<Vec<String
     Some(all)
 }
 
-fn amount(kind: Kind, amount: f64) -> String {
+fn amount(kind: ResourceKind, amount: f64) -> String {
     match kind {
-        Kind::Network => format!("{}bit", amount as u64),
-        Kind::Disk => format!("{}bps", amount as u64),
-        Kind::Cpu => format!("{}", (amount * 1e6).floor() / 1e6),
-        Kind::Countable => format!("{}", amount as u64),
+        ResourceKind::Network => format!("{}bit", amount as u64),
+        ResourceKind::Disk => format!("{}bps", amount as u64),
+        ResourceKind::Cpu => format!("{}", (amount * 1e6).floor() / 1e6),
+        ResourceKind::Countable => format!("{}", amount as u64),
     }
 }
 

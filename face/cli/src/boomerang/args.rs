@@ -1,7 +1,7 @@
 //! `sluice boomerang ...` in one definition: options, help and examples.
 
 use crate::places::AgentArgs;
-use api::boomerang::Prefix;
+use api::boomerang::SitePrefix;
 use clap::{Args, Subcommand};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -177,14 +177,14 @@ pub struct DecodeArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     /// Address.
-    pub at: Prefix,
+    pub at: SitePrefix,
     /// Port, if one was said.
     pub port: Option<u16>,
 }
 
 fn parse_end(text: &str) -> Result<End, String> {
     if let Ok(end) = text.parse::<SocketAddr>() {
-        return Ok(End { at: Prefix::host(end.ip()), port: Some(end.port()) });
+        return Ok(End { at: SitePrefix::host(end.ip()), port: Some(end.port()) });
     }
     let wrong = || {
         format!(
@@ -192,7 +192,7 @@ fn parse_end(text: &str) -> Result<End, String> {
         )
     };
     let Some((addr, rest)) = text.split_once('/') else {
-        return text.parse().map(|addr| End { at: Prefix::host(addr), port: None }).map_err(|_| wrong());
+        return text.parse().map(|addr| End { at: SitePrefix::host(addr), port: None }).map_err(|_| wrong());
     };
     let addr = addr.trim_start_matches('[').trim_end_matches(']');
     let (length, port) = rest.split_once(':').map_or((rest, None), |(length, port)| (length, Some(port)));

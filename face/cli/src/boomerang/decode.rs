@@ -10,8 +10,8 @@ use crate::decode::json::Json;
 use crate::decode::{bytes, open, unreadable, wrong};
 use std::io::{BufRead, BufReader, Write};
 use std::process::ExitCode;
-use wire::boomerang::{Message, Probe, describe};
-use wire::describe::{Value, Visitor};
+use wire::boomerang::{BoomerangMessage, ProbePacket, describe};
+use wire::describe::{FieldValue, Visitor};
 
 /// Runs it. Lines that begin with `#` are comments.
 pub fn run(args: &DecodeArgs) -> Result<ExitCode, Complaint> {
@@ -39,7 +39,7 @@ pub fn run(args: &DecodeArgs) -> Result<ExitCode, Complaint> {
 }
 
 fn message(bytes: &[u8]) -> Json {
-    match Message::parse(bytes, None) {
+    match BoomerangMessage::parse(bytes, None) {
         Ok(message) => {
             let mut json = Json::new();
             describe(&message, &mut json);
@@ -51,14 +51,14 @@ fn message(bytes: &[u8]) -> Json {
 
 /// What the message in an IP packet says, with the packet's own header.
 pub fn packet(bytes: &[u8]) -> Json {
-    match Probe::parse(bytes) {
+    match ProbePacket::parse(bytes) {
         Ok(probe) => {
             let mut json = Json::new();
             describe(&probe.message, &mut json);
             json.record(Some("ip"));
-            json.field("src", Value::Address(probe.src));
-            json.field("dst", Value::Address(probe.dst));
-            json.field("ttl", Value::Number(probe.ttl.into()));
+            json.field("src", FieldValue::Address(probe.src));
+            json.field("dst", FieldValue::Address(probe.dst));
+            json.field("ttl", FieldValue::Number(probe.ttl.into()));
             json.end();
             json
         }

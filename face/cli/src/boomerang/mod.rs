@@ -11,7 +11,7 @@ use api::agent::{Answer, BoomerangAsk, BoomerangNews, BoomerangSession, EventDoc
 use api::boomerang::{ClassifierDoc, MaskDoc, RatesDoc, between};
 use api::client::Client;
 use args::{BoomerangCommand, ReleaseArgs, ReserveArgs};
-use linux::poll::Signals;
+use linux::poll::SignalFd;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
     let ask = ask(args)?;
     let group = ask.no_echo;
     let mut client = args.agent.connect()?;
-    let mut signals = Signals::take(&ENDING).map_err(|failed| Complaint::world(failed.to_string()))?;
+    let mut signals = SignalFd::take(&ENDING).map_err(|failed| Complaint::world(failed.to_string()))?;
     let answer = client.call(Request::BoomerangReserve { ask, number: args.number })?;
     let Answer::Boomerang(doc) = answer else { return Err(Complaint::world("the agent answered something else")) };
     // Refused or without a way at once: the event that says so is on its way.

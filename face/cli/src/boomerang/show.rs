@@ -4,7 +4,7 @@ use super::args::SessionsArgs;
 use crate::complain::Complaint;
 use api::agent::{Answer, BoomerangDoc, Request};
 use api::boomerang::RatesDoc;
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use std::process::ExitCode;
 use std::time::Duration;
 use terms::Rate;
@@ -72,8 +72,8 @@ fn pair(rates: &RatesDoc) -> String {
 }
 
 /// What this node keeps up.
-fn sessions(doc: &BoomerangDoc) -> Table {
-    let mut table = Table::new(&[
+fn sessions(doc: &BoomerangDoc) -> TextTable {
+    let mut table = TextTable::new(&[
         ("session", Align::Right),
         ("flow", Align::Left),
         ("far end", Align::Left),
@@ -100,8 +100,8 @@ fn sessions(doc: &BoomerangDoc) -> Table {
 }
 
 /// What it holds.
-fn blocks(doc: &BoomerangDoc) -> Table {
-    let mut table = Table::new(&[
+fn blocks(doc: &BoomerangDoc) -> TextTable {
+    let mut table = TextTable::new(&[
         ("flow", Align::Left),
         ("interface", Align::Left),
         ("asked", Align::Right),

@@ -7,8 +7,8 @@ use crate::watch::clock;
 use api::agent::{Direction, EventDoc, Request};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use wire::boomerang::{Leg, Probe};
-use wire::describe::{Value, Visitor};
+use wire::boomerang::{ProbePacket, TravelDirection};
+use wire::describe::{FieldValue, Visitor};
 
 /// Prints until the count or the time is over, or the agent goes.
 pub fn run(args: &TraceArgs) -> Result<ExitCode, Complaint> {
@@ -31,10 +31,10 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Complaint> {
             let mut json = super::decode::packet(&bytes);
             json.record(Some("trace"));
             json.time("time", at_ns);
-            json.field("direction", Value::Text(way));
-            json.field("interface", Value::Text(&interface));
+            json.field("direction", FieldValue::Text(way));
+            json.field("interface", FieldValue::Text(&interface));
             if let Some(became) = &became {
-                json.field("became", Value::Text(became));
+                json.field("became", FieldValue::Text(became));
             }
             json.end();
             println!("{}", json.finish());
@@ -48,13 +48,13 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Complaint> {
 
 /// A message in a line.
 fn line(bytes: &[u8]) -> String {
-    let probe = match Probe::parse(bytes) {
+    let probe = match ProbePacket::parse(bytes) {
         Ok(probe) => probe,
         Err(fault) => return format!("not a message: {fault}"),
     };
     let message = &probe.message;
     let asked = message.qos.asked();
-    let leg = if message.leg == Leg::Request { "request" } else { "reply" };
+    let leg = if message.leg == TravelDirection::Request { "request" } else { "reply" };
     let nack = if message.is_nack() { " NACK" } else { "" };
     let more = if message.qos.count() > 1 { format!(" (of {})", message.qos.count()) } else { String::new() };
     let key = if message.key == 1 { String::new() } else { format!(" KEY {}", message.key) };

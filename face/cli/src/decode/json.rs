@@ -1,6 +1,6 @@
 //! A message's description as one line of JSON, fields in the order of the wire.
 
-use wire::describe::{Value, Visitor};
+use wire::describe::{FieldValue, Visitor};
 
 /// JSON being written: an object to begin with.
 pub struct Json {
@@ -46,19 +46,19 @@ impl Json {
         self.text += &serde_json::Value::from(text).to_string();
     }
 
-    fn value(&mut self, value: Value<'_>) {
+    fn value(&mut self, value: FieldValue<'_>) {
         match value {
-            Value::Number(n) => self.text += &n.to_string(),
+            FieldValue::Number(n) => self.text += &n.to_string(),
             // JSON has no infinity and no NaN: they are written as text.
-            Value::Float(f) if f.is_finite() => self.text += &serde_json::Value::from(f64::from(f)).to_string(),
-            Value::Float(f) => self.string(&f.to_string()),
-            Value::Address(a) => self.string(&a.to_string()),
-            Value::Bytes(b) => {
+            FieldValue::Float(f) if f.is_finite() => self.text += &serde_json::Value::from(f64::from(f)).to_string(),
+            FieldValue::Float(f) => self.string(&f.to_string()),
+            FieldValue::Address(a) => self.string(&a.to_string()),
+            FieldValue::Bytes(b) => {
                 let hex: String = b.iter().map(|b| format!("{b:02x}")).collect();
                 self.string(&hex);
             }
-            Value::Text(t) => self.string(t),
-            Value::Flag(b) => self.text += if b { "true" } else { "false" },
+            FieldValue::Text(t) => self.string(t),
+            FieldValue::Flag(b) => self.text += if b { "true" } else { "false" },
         }
     }
 
@@ -71,12 +71,12 @@ impl Json {
 }
 
 impl Visitor for Json {
-    fn field(&mut self, name: &'static str, value: Value<'_>) {
+    fn field(&mut self, name: &'static str, value: FieldValue<'_>) {
         self.name(Some(name));
         self.value(value);
     }
 
-    fn item(&mut self, value: Value<'_>) {
+    fn item(&mut self, value: FieldValue<'_>) {
         self.name(None);
         self.value(value);
     }

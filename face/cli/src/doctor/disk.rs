@@ -3,7 +3,7 @@
 use crate::args::DoctorArgs;
 use crate::complain::Complaint;
 use linux::storage::Device;
-use linux::storage::measure::{self, Found, Trial};
+use linux::storage::measure::{self, DiskSpeed, Trial};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ fn agreed(path: &Path, span: Duration) -> Result<bool, Complaint> {
     Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn as_json(name: &str, request: usize, found: &Found) -> serde_json::Value {
+fn as_json(name: &str, request: usize, found: &DiskSpeed) -> serde_json::Value {
     serde_json::json!({
         "device": name,
         "request_bytes": request,
@@ -63,7 +63,7 @@ fn as_json(name: &str, request: usize, found: &Found) -> serde_json::Value {
     })
 }
 
-fn print(name: &str, path: &Path, request: usize, found: &Found) {
+fn print(name: &str, path: &Path, request: usize, found: &DiskSpeed) {
     let rate = |bytes: u64| format!("{:>9.1} MB/s", bytes as f64 / 1e6);
     println!("disk {name}, direct requests of {} KiB, one after the other", request >> 10);
     println!("  reads alone             {}", rate(found.reads));

@@ -310,7 +310,7 @@ pub struct AskArgs {
     pub filters: Vec<End>,
     /// Service
     #[arg(long, value_enum, default_value = "controlled-load")]
-    pub service: Service,
+    pub service: ServiceName,
     /// Guaranteed service: R [default: the reserved rate]
     #[arg(long, value_name = "RATE", value_parser = api::units::parse_rate)]
     pub service_rate: Option<Rate>,
@@ -378,7 +378,7 @@ pub enum Reserve {
 
 /// Services.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Service {
+pub enum ServiceName {
     /// RFC 2211
     ControlledLoad,
     /// RFC 2212

@@ -1,6 +1,6 @@
 //! `sluice rsvp receive`: shows the senders of a session and reserves for them, in every style.
 
-use super::args::{AskArgs, ReceiveArgs, Reserve, Service};
+use super::args::{AskArgs, ReceiveArgs, Reserve, ServiceName};
 use super::{follow, service, session_id, tspec};
 use crate::complain::Complaint;
 use api::agent::{EventDoc, FlowSpecDoc, Request, SenderId, StyleDoc, TspecDoc};
@@ -76,7 +76,7 @@ pub fn run(args: &ReceiveArgs) -> Result<ExitCode, Complaint> {
 
 fn check(args: &ReceiveArgs) -> Result<(), Complaint> {
     check_ask(&args.ask)?;
-    if args.delay.is_some() && args.ask.service != Service::Guaranteed {
+    if args.delay.is_some() && args.ask.service != ServiceName::Guaranteed {
         return Err(Complaint::usage("--delay is a promise of --service guaranteed: write both"));
     }
     Ok(())
@@ -87,7 +87,7 @@ pub(super) fn check_ask(ask: &AskArgs) -> Result<(), Complaint> {
     if ask.style == StyleDoc::Wf && !ask.filters.is_empty() {
         return Err(Complaint::usage("--style wf takes every sender: leave --filter out, or write --style se"));
     }
-    if ask.service_rate.is_some() && ask.service != Service::Guaranteed {
+    if ask.service_rate.is_some() && ask.service != ServiceName::Guaranteed {
         return Err(Complaint::usage("--service-rate is R of --service guaranteed: write both"));
     }
     Ok(())
@@ -121,7 +121,7 @@ fn flowspec(args: &ReceiveArgs, reserve: Reserve, sender: &Sender, mtu: Option<u
         Reserve::Same => received(&sender.tspec.into(), mtu, None).into(),
         Reserve::Rate(rate) => tspec(rate, &args.traffic)?,
     };
-    if args.ask.service == Service::ControlledLoad {
+    if args.ask.service == ServiceName::ControlledLoad {
         return Ok(service(tspec, None));
     }
     let rate = match args.delay {

@@ -4,19 +4,19 @@ use super::args::ShowArgs;
 use crate::complain::Complaint;
 use crate::watch::rate;
 use api::agent::{
-    Answer, CounterRow, Filter, FlowSpecDoc, Request, ReservationRow, Rows, SenderId, SenderRow, SessionId, SessionRow,
-    Shown, StyleDoc, View,
+    Answer, CounterRow, FlowSpecDoc, Request, ReservationRow, RowFilter, Rows, SenderId, SenderRow, SessionId,
+    SessionRow, StyleDoc, TableDoc, View,
 };
 use api::client::Client;
 use api::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Prints one table, or again and again.
 pub fn run(args: &ShowArgs, view: View) -> Result<ExitCode, Complaint> {
-    let filter = Filter {
+    let filter = RowFilter {
         interface: args.interface.clone(),
         dst: args.session.map(|end| end.addr),
         dst_port: args.session.and_then(|end| u16::try_from(end.port).ok()).filter(|port| *port != 0),
@@ -35,7 +35,7 @@ pub fn run(args: &ShowArgs, view: View) -> Result<ExitCode, Complaint> {
     }
 }
 
-fn page(client: &mut Client, args: &ShowArgs, view: View, filter: &Filter) -> Result<String, Complaint> {
+fn page(client: &mut Client, args: &ShowArgs, view: View, filter: &RowFilter) -> Result<String, Complaint> {
     let shown = match client.call(Request::Show { view, filter: filter.clone() })? {
         Answer::Shown(shown) => shown,
         other => return Err(Complaint::world(format!("the agent answered {other:?} to a show call"))),
@@ -55,7 +55,7 @@ fn page(client: &mut Client, args: &ShowArgs, view: View, filter: &Filter) -> Re
     })
 }
 
-fn table(shown: &Shown) -> (Table, &'static str) {
+fn table(shown: &TableDoc) -> (TextTable, &'static str) {
     match &shown.rows {
         Rows::Interfaces(rows) => (interfaces(rows), "interfaces"),
         Rows::Neighbours(rows) => (neighbours(rows), "neighbours"),
@@ -74,8 +74,8 @@ const R: Align = Align::Right;
 /// The columns of a flow, by which every row about one begins.
 const FLOW: [(&str, Align); 5] = [("To", L), ("From", L), ("Pro", R), ("DPort", R), ("Sport", R)];
 
-fn about_flows(rest: &[(&'static str, Align)]) -> Table {
-    Table::new(&[&FLOW[..], rest].concat())
+fn about_flows(rest: &[(&'static str, Align)]) -> TextTable {
+    TextTable::new(&[&FLOW[..], rest].concat())
 }
 
 fn flow(session: &SessionId, sender: &SenderId) -> [String; 5] {
@@ -118,8 +118,8 @@ fn service(flowspec: &FlowSpecDoc) -> [String; 2] {
     }
 }
 
-fn interfaces(rows: &[RsvpInterfaceRow]) -> Table {
-    let mut table = Table::new(&[
+fn interfaces(rows: &[RsvpInterfaceRow]) -> TextTable {
+    let mut table = TextTable::new(&[
         ("interface", L),
         ("state", L),
         ("address", L),
@@ -150,8 +150,8 @@ fn interfaces(rows: &[RsvpInterfaceRow]) -> Table {
     table
 }
 
-fn neighbours(rows: &[NeighbourRow]) -> Table {
-    let mut table = Table::new(&[
+fn neighbours(rows: &[NeighbourRow]) -> TextTable {
+    let mut table = TextTable::new(&[
         ("interface", L),
         ("neighbor", L),
         ("senders", R),
@@ -176,9 +176,9 @@ fn neighbours(rows: &[NeighbourRow]) -> Table {
     table
 }
 
-fn sessions(rows: &[SessionRow]) -> Table {
+fn sessions(rows: &[SessionRow]) -> TextTable {
     let head = [("To", L), ("Pro", R), ("DPort", R), ("senders", R), ("reservations", R), ("receivers here", R)];
-    let mut table = Table::new(&head);
+    let mut table = TextTable::new(&head);
     for row in rows {
         table.row([
             row.session.dst.to_string(),
@@ -192,7 +192,7 @@ fn sessions(rows: &[SessionRow]) -> Table {
     table
 }
 
-fn senders(rows: &[SenderRow]) -> Table {
+fn senders(rows: &[SenderRow]) -> TextTable {
     let mut table =
         about_flows(&[("Prev Hop", L), ("I/F", L), ("out", L), ("BPS", R), ("burst", R), ("expires", R), ("", L)]);
     for row in rows {
@@ -210,7 +210,7 @@ fn senders(rows: &[SenderRow]) -> Table {
     table
 }
 
-fn requests(rows: &[RequestRow]) -> Table {
+fn requests(rows: &[RequestRow]) -> TextTable {
     let mut table = about_flows(&[("Prev Hop", L), ("I/F", L), ("Fi", L), ("Serv", L), ("BPS", R), ("refresh in", R)]);
     for row in rows {
         let [serv, bps] = service(&row.asked);
@@ -221,7 +221,7 @@ fn requests(rows: &[RequestRow]) -> Table {
     table
 }
 
-fn reservations(rows: &[ReservationRow]) -> Table {
+fn reservations(rows: &[ReservationRow]) -> TextTable {
     let mut table = about_flows(&[
         ("Next Hop", L),
         ("I/F", L),
@@ -253,7 +253,7 @@ fn reservations(rows: &[ReservationRow]) -> Table {
     table
 }
 
-fn installed(rows: &[InstalledRow]) -> Table {
+fn installed(rows: &[InstalledRow]) -> TextTable {
     let mut table = about_flows(&[
         ("I/F", L),
         ("Serv", L),
@@ -287,16 +287,16 @@ fn installed(rows: &[InstalledRow]) -> Table {
     table
 }
 
-fn counters(rows: &[CounterRow]) -> Table {
-    let mut table = Table::new(&[("message", L), ("received", R), ("sent", R)]);
+fn counters(rows: &[CounterRow]) -> TextTable {
+    let mut table = TextTable::new(&[("message", L), ("received", R), ("sent", R)]);
     for row in rows {
         table.row([row.name.clone(), row.received.to_string(), row.sent.to_string()]);
     }
     table
 }
 
-fn signalling(rows: &[SignallingRow]) -> Table {
-    let mut table = Table::new(&[
+fn signalling(rows: &[SignallingRow]) -> TextTable {
+    let mut table = TextTable::new(&[
         ("interface", L),
         ("message", L),
         ("in", R),

@@ -1,7 +1,7 @@
 //! `sluice rsvp static ...`: senders and reservations on behalf of hosts that do not signal.
 
 use super::args::{
-    Service, StaticCommand, StaticList, StaticRemove, StaticReservation, StaticReservationArgs, StaticSender,
+    ServiceName, StaticCommand, StaticList, StaticRemove, StaticReservation, StaticReservationArgs, StaticSender,
 };
 use super::receive::check_ask;
 use super::{service, session_id, static_sender, tspec};
@@ -10,7 +10,7 @@ use crate::places::AgentArgs;
 use crate::watch::{end, flow, rate, wanted};
 use api::agent::{Answer, Request, StaticDoc, StaticRow, StyleDoc};
 use api::show::{PAGE, Skip};
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use std::process::ExitCode;
 
 /// Runs one of them.
@@ -35,7 +35,7 @@ fn reservation(args: &StaticReservationArgs) -> Result<StaticDoc, Complaint> {
     if ask.style != StyleDoc::Wf && ask.filters.is_empty() {
         return Err(Complaint::usage("name the senders by --filter, or write --style wf for all that appear"));
     }
-    let guaranteed = (ask.service == Service::Guaranteed).then(|| ask.service_rate.unwrap_or(args.reserve));
+    let guaranteed = (ask.service == ServiceName::Guaranteed).then(|| ask.service_rate.unwrap_or(args.reserve));
     let flowspec = service(tspec(args.reserve, &args.traffic)?, guaranteed);
     let flowspecs = vec![flowspec; if ask.style == StyleDoc::Ff { ask.filters.len() } else { 1 }];
     Ok(StaticDoc::Reservation {
@@ -98,8 +98,8 @@ fn rows(agent: &AgentArgs, request: Request) -> Result<Vec<StaticRow>, Complaint
     }
 }
 
-fn table(rows: &[StaticRow]) -> Table {
-    let mut table = Table::new(&[
+fn table(rows: &[StaticRow]) -> TextTable {
+    let mut table = TextTable::new(&[
         ("number", Align::Right),
         ("kind", Align::Left),
         ("flow", Align::Left),

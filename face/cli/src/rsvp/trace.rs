@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use wire::Message;
-use wire::describe::{Value, Visitor};
+use wire::describe::{FieldValue, Visitor};
 use wire::iana::IPPROTO_RSVP;
 
 /// Raw IP, either version (LINKTYPE_RAW).
@@ -115,15 +115,15 @@ fn json(message: &Shown) -> String {
     let direction = if message.direction == Direction::In { "in" } else { "out" };
     json.record(Some("trace"));
     json.time("time", message.at_ns);
-    json.field("direction", Value::Text(direction));
-    json.field("interface", Value::Text(&message.interface));
-    json.field("src", Value::Address(message.src));
-    json.field("dst", Value::Address(message.dst));
-    json.field("ttl", Value::Number(u64::from(message.ttl)));
+    json.field("direction", FieldValue::Text(direction));
+    json.field("interface", FieldValue::Text(&message.interface));
+    json.field("src", FieldValue::Address(message.src));
+    json.field("dst", FieldValue::Address(message.dst));
+    json.field("ttl", FieldValue::Number(u64::from(message.ttl)));
     if let Some(alert) = message.router_alert {
-        json.field("router_alert", Value::Flag(alert));
+        json.field("router_alert", FieldValue::Flag(alert));
     }
-    json.field("lost", Value::Number(message.lost));
+    json.field("lost", FieldValue::Number(message.lost));
     json.end();
     json.finish()
 }
@@ -165,14 +165,14 @@ impl Words {
 }
 
 impl Visitor for Words {
-    fn field(&mut self, name: &'static str, value: Value<'_>) {
+    fn field(&mut self, name: &'static str, value: FieldValue<'_>) {
         let text = match value {
-            Value::Number(n) => n.to_string(),
-            Value::Float(f) => f.to_string(),
-            Value::Address(a) => a.to_string(),
-            Value::Text(t) => t.to_owned(),
-            Value::Flag(f) => f.to_string(),
-            Value::Bytes(b) => b.iter().map(|b| format!("{b:02x}")).collect(),
+            FieldValue::Number(n) => n.to_string(),
+            FieldValue::Float(f) => f.to_string(),
+            FieldValue::Address(a) => a.to_string(),
+            FieldValue::Text(t) => t.to_owned(),
+            FieldValue::Flag(f) => f.to_string(),
+            FieldValue::Bytes(b) => b.iter().map(|b| format!("{b:02x}")).collect(),
         };
         match (name, self.class.as_str()) {
             ("type", "") => self.kind = text,
@@ -197,7 +197,7 @@ impl Visitor for Words {
             _ => {}
         }
     }
-    fn item(&mut self, _: Value<'_>) {}
+    fn item(&mut self, _: FieldValue<'_>) {}
     fn list(&mut self, _: &'static str) {}
     fn record(&mut self, _: Option<&'static str>) {}
     fn end(&mut self) {}

@@ -1,7 +1,7 @@
 //! Signed messages between agents: keys that `sluice up` made, keys that do not fit, keys that change, agents that die.
 
 use crate::bed::{Bed, SENDER, SESSION, SLUICE, expect, refused, reserve, tspec, wait_for};
-use api::agent::{Answer, CounterRow, Direction, EventDoc, Filter, Request, Rows, TraceFilter, View};
+use api::agent::{Answer, CounterRow, Direction, EventDoc, Request, RowFilter, Rows, TraceFilter, View};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ fn a_testbed_signs_every_message_with_keys_of_its_own() {
     let secret = |node, interface| fs::read_to_string(keys(&bed, node, interface)).unwrap();
     assert_eq!(secret("maui", "to-yosemite"), secret("yosemite", "to-maui"), "both ends of a link share its key");
     assert_ne!(secret("maui", "to-yosemite"), secret("maui", "to-glenwood"), "and nobody else has it");
-    let view = Request::Show { view: View::Interfaces, filter: Filter::default() };
+    let view = Request::Show { view: View::Interfaces, filter: RowFilter::default() };
     let Answer::Shown(shown) = bed.client("maui").call(view).unwrap() else { panic!() };
     let Rows::Interfaces(rows) = shown.rows else { panic!() };
     let auth: Vec<&str> = rows.iter().map(|row| row.auth.as_str()).collect();

@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, NODES, SLUICE, place, seed, skipped};
 use daemon::testbed::{self, UpError, UpOptions};
-use linux::testbed::record::{self, Made, Record};
+use linux::testbed::record::{self, TestbedRecord, TestbedStep};
 use std::fs;
 
 fn traces(name: &str) -> Vec<String> {
@@ -84,11 +84,11 @@ fn what_a_crash_left_half_made_is_seen_and_removed() {
     let (name, place) = place();
     let dir = place.join(&name);
     fs::create_dir_all(&dir).unwrap();
-    let mut record = Record::begin(&dir).unwrap();
+    let mut record = TestbedRecord::begin(&dir).unwrap();
     let half = format!("{name}-swissvale");
-    record.add(&Made::Namespace(half.clone())).unwrap();
+    record.add(&TestbedStep::Namespace(half.clone())).unwrap();
     linux::netns::Namespace::create(&half).unwrap();
-    record.add(&Made::Namespace(format!("{name}-yosemite"))).unwrap(); // the crash came before it was made
+    record.add(&TestbedStep::Namespace(format!("{name}-yosemite"))).unwrap(); // the crash came before it was made
     drop(record);
     let options = UpOptions { program: SLUICE.into(), testbeds: place.to_path_buf() };
     let refused = testbed::up(&seed(&name, "30s"), &options).unwrap_err();

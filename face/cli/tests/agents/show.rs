@@ -1,11 +1,11 @@
 //! The operator's tables: what each says of a reservation over two routers, and that filters hold.
 
 use crate::bed::{Bed, SENDER, SESSION, SLUICE, expect, reserve};
-use api::agent::{Answer, EventDoc, Filter, Request, Rows, Shown, View};
+use api::agent::{Answer, EventDoc, Request, RowFilter, Rows, TableDoc, View};
 use std::net::IpAddr;
 use std::process::Command;
 
-fn show(bed: &Bed, node: &str, view: View, filter: Filter) -> Shown {
+fn show(bed: &Bed, node: &str, view: View, filter: RowFilter) -> TableDoc {
     match bed.client(node).call(Request::Show { view, filter }).unwrap() {
         Answer::Shown(shown) => shown,
         other => panic!("{other:?}"),
@@ -25,7 +25,7 @@ macro_rules! rows {
         }
     };
     ($bed:expr, $node:expr, $view:ident) => {
-        rows!($bed, $node, $view, Filter::default())
+        rows!($bed, $node, $view, RowFilter::default())
     };
 }
 
@@ -73,19 +73,19 @@ fn every_table_tells_its_part_of_one_reservation() {
 }
 
 fn filters_hold(bed: &Bed) {
-    let on = |name: &str| Filter { interface: Some(name.to_owned()), ..Filter::default() };
+    let on = |name: &str| RowFilter { interface: Some(name.to_owned()), ..RowFilter::default() };
     assert_eq!(rows!(bed, "maui", Interfaces, on("to-glenwood")).len(), 1);
     assert_eq!(rows!(bed, "maui", Senders, on("to-yosemite")).len(), 1, "in by it");
     assert_eq!(rows!(bed, "maui", Senders, on("to-glenwood")).len(), 1, "out by it");
     assert_eq!(rows!(bed, "maui", Senders, on("lo")).len(), 0);
     assert_eq!(rows!(bed, "maui", Installed, on("to-yosemite")).len(), 0);
-    let to = |dst: IpAddr, dst_port| Filter { dst: Some(dst), dst_port, ..Filter::default() };
+    let to = |dst: IpAddr, dst_port| RowFilter { dst: Some(dst), dst_port, ..RowFilter::default() };
     assert_eq!(rows!(bed, "maui", Reservations, to(SESSION.dst, None)).len(), 1);
     assert_eq!(rows!(bed, "maui", Reservations, to(SESSION.dst, Some(SESSION.dst_port))).len(), 1);
     assert_eq!(rows!(bed, "maui", Reservations, to(SESSION.dst, Some(1))).len(), 0);
     assert_eq!(rows!(bed, "maui", Requests, to(SENDER.src, None)).len(), 0);
-    let none = show(bed, "maui", View::Senders, Filter { limit: Some(0), ..Filter::default() });
-    assert_eq!(none, Shown { rows: Rows::Senders(Vec::new()), more: 1 });
+    let none = show(bed, "maui", View::Senders, RowFilter { limit: Some(0), ..RowFilter::default() });
+    assert_eq!(none, TableDoc { rows: Rows::Senders(Vec::new()), more: 1 });
 }
 
 /// The names of before and the names that operators know print the same rows.

@@ -2,20 +2,20 @@
 
 use crate::work::{INTERFACE, OWNERS, Wish, later, wish};
 use bench::{Draw, percentile};
-use broker::io::{Answer, CallId, Clock as Calendar};
-use broker::{Ask, Broker, Call, Config, Input, Output, PartAsk, When};
-use daemon::book::journal::Desk;
+use broker::io::{CalendarOffset as Calendar, CallId, CallResult};
+use broker::{BookingRequest, Bookings, Call, Config, Input, Output, PartAsk, When};
+use daemon::book::journal::JournalHandle;
 use linux::clock::Clock;
-use linux::poll::{Poll, Token, Want};
+use linux::poll::{Poll, PollInterest, Token};
 use node::Node;
 use node::io::{Input as Told, InterfaceState, Reservable};
 use policy::Policy;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use store::sqlite::Options;
-use terms::book::{Caller, Role, Shape};
-use terms::ports::{Route, Way};
+use store::sqlite::SqliteOptions;
+use terms::book::{Caller, CallerRole, PacketShape};
+use terms::ports::{Route, RouteDecision};
 use terms::{IfIndex, Rate, Span, Time};
 use traffic::plan::LinkSpec;
 
@@ -23,17 +23,17 @@ use traffic::plan::LinkSpec;
 struct Nowhere;
 
 impl Route for Nowhere {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::None
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::None
     }
 }
 
 /// The book and what drives it.
 pub struct Inside {
-    broker: Broker,
+    broker: Bookings,
     node: Node<Nowhere>,
     policy: Policy,
-    desk: Desk,
+    desk: JournalHandle,
     clock: Clock,
     poll: Poll,
     draw: Draw,
@@ -44,14 +44,14 @@ pub struct Inside {
 impl Inside {
     /// With its journal in this folder.
     pub fn open(folder: &Path) -> Inside {
-        let options = Options { any_filesystem: true, ..Options::default() };
-        let (desk, found) = Desk::in_folder(folder, options).expect("a journal");
+        let options = SqliteOptions { any_filesystem: true, ..SqliteOptions::default() };
+        let (desk, found) = JournalHandle::in_folder(folder, options).expect("a journal");
         let clock = Clock::start();
         let mut poll = Poll::new(clock).expect("a poll");
-        poll.add(desk.bell(), Token(1), Want::Read).expect("watched");
+        poll.add(desk.notifier(), Token(1), PollInterest::Read).expect("watched");
         let config = node::Config { seed: 7, ..node::Config::default() };
         let mut inside = Inside {
-            broker: Broker::new(Config::default(), [7; 32]),
+            broker: Bookings::new(Config::default(), [7; 32]),
             node: Node::new(config, Nowhere),
             policy: Policy::open(),
             desk,
@@ -90,7 +90,7 @@ impl Inside {
             for output in said {
                 match output {
                     Output::Append(batch) => due.extend(self.desk.hand_in(batch)),
-                    Output::Reply { reply: Ok(Answer::Reservation(_)), .. } => answered += 1,
+                    Output::Reply { reply: Ok(CallResult::Reservation(_)), .. } => answered += 1,
                     Output::Reply { reply, .. } => panic!("everything fits: {reply:?}"),
                     _ => {}
                 }
@@ -112,13 +112,14 @@ impl Inside {
             amount: made.rate,
             least: made.rate,
             background: None,
-            shape: Shape::default(),
+            shape: PacketShape::default(),
             binding: None,
         };
         let when = When::Window { start: Some(made.start), end: Some(made.end) };
-        let ask = Ask { parts: vec![part], when, ..Ask::default() };
+        let ask = BookingRequest { parts: vec![part], when, ..BookingRequest::default() };
         self.calls += 1;
-        let caller = Caller { name: format!("owner-{}", self.calls % OWNERS), groups: Vec::new(), role: Role::Owner };
+        let caller =
+            Caller { name: format!("owner-{}", self.calls % OWNERS), groups: Vec::new(), role: CallerRole::Owner };
         let call = Call::Create { ask, hold: None, key: String::new() };
         assert_eq!(self.tell(Input::Call { id: CallId(self.calls), caller, call }), 0, "not before it is written");
     }

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use std::path::Path;
-use store::sqlite::{FILE, Options, Sqlite, configure};
+use store::sqlite::{FILE, Sqlite, SqliteOptions, configure};
 
 /// From so many pages of log on SQLite writes them back by itself: when the journal does, too, while nobody waits.
 const WRITE_BACK: i64 = 500;
@@ -16,7 +16,7 @@ pub struct Rows {
 impl Rows {
     /// In a folder in which a journal was opened, so that the log has the same length on the disk.
     pub fn open(folder: &Path) -> Rows {
-        let options = Options { any_filesystem: true, ..Options::default() };
+        let options = SqliteOptions { any_filesystem: true, ..SqliteOptions::default() };
         drop(Sqlite::open(folder, options).expect("a journal"));
         let connection = Connection::open(folder.join(FILE)).expect("a database");
         configure(&connection).expect("settings");

@@ -11,7 +11,7 @@ use daemon::AgentConfig;
 use linux::clock::Clock;
 use linux::netlink::Socket;
 use linux::netns::{Guarded, Namespace};
-use linux::poll::{Poll, Token, Want};
+use linux::poll::{Poll, PollInterest, Token};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ impl Crowd {
             line.push(b'\n');
             stream.write_all(&line).expect("written");
             assert_ne!(stream.read(&mut [0; 256]).expect("an answer"), 0);
-            poll.add(&stream, Token(n), Want::Read).expect("watched");
+            poll.add(&stream, Token(n), PollInterest::Read).expect("watched");
             stream
         };
         let streams = (0..count).map(one).collect();

@@ -4,12 +4,12 @@ use super::Book;
 use crate::agent::Agent;
 use crate::calls::problem;
 use crate::enforce::Usage;
-use api::agent::{Answer, BookAnswer, Line, Problem, Request};
+use api::agent::{Answer, BookAnswer, ReplyLine, Problem, Request};
 use api::book::pages;
 use api::book::shown::amount;
 use api::book::{MeasuredDoc, ReservationDoc};
-use broker::io::{Answer as Said, CallId};
-use broker::{Call, Input, Reply, View};
+use broker::io::{CallId, CallResult as Said};
+use broker::{BookingView, Call, Input, Reply};
 
 /// Most calls whose answers are to come, of all connections.
 const MOST_CALLS: usize = 1 << 16;
@@ -106,7 +106,7 @@ impl Agent {
         }
     }
 
-    fn reservation(&mut self, view: View, skip: u64) -> ReservationDoc {
+    fn reservation(&mut self, view: BookingView, skip: u64) -> ReservationDoc {
         let (handle, installed) = (view.handle, view.parts.iter().any(|part| part.installed > 0));
         let kinds: Vec<_> = view.parts.iter().map(|part| part.kind).collect();
         let mut doc = ReservationDoc::from(view);
@@ -135,9 +135,9 @@ impl Agent {
                     let seen = events.last().map_or(*last, |event| event.seq);
                     self.book.followers.add(client, seen);
                 }
-                Line::Ok { id, ok: Box::new(Answer::Book(self.shown(said, &page))) }
+                ReplyLine::Ok { id, ok: Box::new(Answer::Book(self.shown(said, &page))) }
             }
-            Err(refusal) => Line::Error { id, error: Problem::from(&refusal) },
+            Err(refusal) => ReplyLine::Error { id, error: Problem::from(&refusal) },
         };
         self.local.pay(client, &line, &mut self.poll);
         if follows {
@@ -146,7 +146,7 @@ impl Agent {
     }
 }
 
-fn measured(kind: terms::book::Kind, usage: Usage) -> MeasuredDoc {
+fn measured(kind: terms::book::ResourceKind, usage: Usage) -> MeasuredDoc {
     MeasuredDoc {
         amount: amount(kind, usage.amount),
         interval_s: usage.interval.as_nanos() as f64 / 1e9,

@@ -3,10 +3,10 @@
 use crate::agent::Agent;
 use crate::calls::problem;
 use crate::config::Level;
-use api::agent::{Answer, Line, Problem};
+use api::agent::{Answer, Problem, ReplyLine};
 use api::book::{AuditAsk, AuditPage, AuditRow, Instant, convert};
 use broker::record::Audited;
-use store::{Damage, Error, Link, Store};
+use store::{ChainLink, Damage, Error, Store};
 use terms::book::Handle;
 
 /// Most entries that one call looks at: creations wait meanwhile, some milliseconds.
@@ -68,7 +68,7 @@ impl Wanted {
     }
 }
 
-fn row(link: &Link, audited: Audited) -> AuditRow {
+fn row(link: &ChainLink, audited: Audited) -> AuditRow {
     AuditRow {
         number: link.number,
         at: Instant(audited.at),
@@ -111,8 +111,8 @@ impl Agent {
             let Some(waiting) = self.book.calls.remove(&number) else { continue };
             let id = waiting.id;
             let line = match page {
-                Ok(page) => Line::Ok { id, ok: Box::new(Answer::Audit(page)) },
-                Err(error) => Line::Error { id, error: problem("fault", error.to_string()) },
+                Ok(page) => ReplyLine::Ok { id, ok: Box::new(Answer::Audit(page)) },
+                Err(error) => ReplyLine::Error { id, error: problem("fault", error.to_string()) },
             };
             self.local.pay(waiting.client, &line, &mut self.poll);
         }

@@ -2,8 +2,8 @@
 //! has a place in the book's own list of events, and goes on from there when it has room again.
 
 use crate::agent::Agent;
-use api::agent::{EventDoc, Line};
-use broker::io::{Answer, CallId, Output};
+use api::agent::{EventDoc, ReplyLine};
+use broker::io::{CallId, CallResult, Output};
 use broker::{Call, Event, Input};
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ impl Agent {
         let ready: Vec<u64> = clients.into_iter().filter(visible).collect();
         let at_ns = self.clock.now().as_nanos();
         // One who is behind is sent the events between from the book's list first; this one is the last of them.
-        let line = Line::Event { at_ns, event: EventDoc::Book(event.into()) };
+        let line = ReplyLine::Event { at_ns, event: EventDoc::Book(event.into()) };
         for client in ready {
             let behind = self.behind(client, last);
             if behind {
@@ -68,7 +68,7 @@ impl Agent {
             self.book.followers.seen.insert(client, seen);
             let at_ns = self.clock.now().as_nanos();
             for event in events {
-                let line = Line::Event { at_ns, event: EventDoc::Book(event.into()) };
+                let line = ReplyLine::Event { at_ns, event: EventDoc::Book(event.into()) };
                 self.local.say(client, &line, &mut self.poll);
             }
             if done {
@@ -84,7 +84,7 @@ impl Agent {
         let mut found = (Vec::new(), seq);
         for output in self.ask_book(Input::Call { id, caller, call: Call::Since { seq, most } }) {
             match output {
-                Output::Reply { id: CallId(0), reply: Ok(Answer::Events { events, last, .. }) } => {
+                Output::Reply { id: CallId(0), reply: Ok(CallResult::Events { events, last, .. }) } => {
                     found = (events, last)
                 }
                 Output::Reply { id: CallId(0), .. } => {}

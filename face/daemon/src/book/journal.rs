@@ -6,14 +6,14 @@ use crate::config::AgentConfig;
 use crate::start::StartError;
 use crate::store_file::StoreConfig;
 use api::book::AuditPage;
-use broker::io::{Batch, BatchId, Table};
-use broker::{Input, Record};
-use linux::bell::Bell;
+use broker::io::{Batch, BatchId, RecordTable};
+use broker::{Input, JournalRecord};
+use linux::notifier::Notifier;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use store::sqlite::{Options, Sqlite};
-use store::{Answer, Error, Journal, Piece, Store, Ticket};
+use store::sqlite::{Sqlite, SqliteOptions};
+use store::{Completion, Error, Journal, PendingBatch, Store, Ticket};
 
 /// So many batches are handed in at once even though more may come: the disk need not wait for them.
 const MOST_GATHERED: usize = 32;
@@ -21,16 +21,16 @@ const MOST_GATHERED: usize = 32;
 /// The journal's folder in the state directory.
 pub const FOLDER: &str = "book";
 /// Tables of the journal. The numbers stay as they are for ever.
-const RESERVATIONS: store::Table = store::Table(1);
-const EVENTS: store::Table = store::Table(2);
+const RESERVATIONS: store::TableId = store::TableId(1);
+const EVENTS: store::TableId = store::TableId(2);
 
 /// Where batches are handed in, and answers picked up when the bell rings.
 #[derive(Debug)]
-pub struct Desk {
+pub struct JournalHandle {
     journal: Journal,
     tray: Arc<Tray>,
-    /// What the next [`Desk::send`] hands in.
-    gathered: Vec<Piece>,
+    /// What the next [`JournalHandle::send`] hands in.
+    gathered: Vec<PendingBatch>,
     /// How often the thread was asked whether it works.
     asked: u64,
 }
@@ -40,53 +40,53 @@ pub type Page = (u64, Result<AuditPage, Error>);
 
 #[derive(Debug)]
 struct Tray {
-    answers: Mutex<Vec<Answer>>,
+    answers: Mutex<Vec<Completion>>,
     pages: Mutex<Vec<Page>>,
-    bell: Bell,
+    bell: Notifier,
     /// How often the thread has said that it works, and how many batches it has answered.
     pulse: AtomicU64,
     answered: AtomicU64,
 }
 
-impl Desk {
+impl JournalHandle {
     /// Opens the journal, reads it, and starts its thread.
     ///
     /// # Errors
     /// [`StartError::Store`].
-    pub fn open(config: &AgentConfig) -> Result<(Desk, Vec<Record>), StartError> {
+    pub fn open(config: &AgentConfig) -> Result<(JournalHandle, Vec<JournalRecord>), StartError> {
         let StoreConfig { any_filesystem, audit_keep } = config.store;
-        let options = Options { any_filesystem, audit_keep, ..Options::default() };
-        Desk::in_folder(&config.state.join(FOLDER), options)
+        let options = SqliteOptions { any_filesystem, audit_keep, ..SqliteOptions::default() };
+        JournalHandle::in_folder(&config.state.join(FOLDER), options)
     }
 
     /// The same in any folder, with other options.
     ///
     /// # Errors
-    /// As [`Desk::open`].
-    pub fn in_folder(folder: &Path, options: Options) -> Result<(Desk, Vec<Record>), StartError> {
-        Desk::over(Sqlite::open(folder, options).map_err(StartError::Store)?)
+    /// As [`JournalHandle::open`].
+    pub fn in_folder(folder: &Path, options: SqliteOptions) -> Result<(JournalHandle, Vec<JournalRecord>), StartError> {
+        JournalHandle::over(Sqlite::open(folder, options).map_err(StartError::Store)?)
     }
 
     /// The same over any store.
     ///
     /// # Errors
-    /// As [`Desk::open`].
-    pub fn over(mut store: impl Store + 'static) -> Result<(Desk, Vec<Record>), StartError> {
+    /// As [`JournalHandle::open`].
+    pub fn over(mut store: impl Store + 'static) -> Result<(JournalHandle, Vec<JournalRecord>), StartError> {
         let mut found = Vec::new();
-        let mut keep = |table: store::Table, key: &[u8], value: &[u8]| {
+        let mut keep = |table: store::TableId, key: &[u8], value: &[u8]| {
             let table = match table {
-                RESERVATIONS => Table::Reservation,
-                EVENTS => Table::Event,
+                RESERVATIONS => RecordTable::Reservation,
+                EVENTS => RecordTable::Event,
                 _ => return,
             };
-            found.push(Record { table, key: key.to_vec(), value: Some(value.to_vec()) });
+            found.push(JournalRecord { table, key: key.to_vec(), value: Some(value.to_vec()) });
         };
         store.scan(&mut keep).map_err(StartError::Store)?;
         let (pulse, answered) = (AtomicU64::new(0), AtomicU64::new(0));
-        let tray = Tray { answers: Mutex::default(), pages: Mutex::default(), bell: Bell::new()?, pulse, answered };
+        let tray = Tray { answers: Mutex::default(), pages: Mutex::default(), bell: Notifier::new()?, pulse, answered };
         let tray = Arc::new(tray);
         let theirs = tray.clone();
-        let answered = move |answers: &mut Vec<Answer>| {
+        let answered = move |answers: &mut Vec<Completion>| {
             theirs.answered.fetch_add(answers.len() as u64, Ordering::Relaxed);
             if let Ok(mut waiting) = theirs.answers.lock() {
                 waiting.append(answers);
@@ -94,20 +94,20 @@ impl Desk {
             theirs.bell.ring();
         };
         let journal = Journal::start(store, answered).map_err(StartError::Store)?;
-        Ok((Desk { journal, tray, gathered: Vec::new(), asked: 0 }, found))
+        Ok((JournalHandle { journal, tray, gathered: Vec::new(), asked: 0 }, found))
     }
 
     /// What is to be watched: it rings when there are answers.
-    pub fn bell(&self) -> &Bell {
+    pub fn notifier(&self) -> &Notifier {
         &self.tray.bell
     }
 
-    /// Takes a batch, to be handed in with others by [`Desk::send`], which has to follow before anybody waits; what to tell the
+    /// Takes a batch, to be handed in with others by [`JournalHandle::send`], which has to follow before anybody waits; what to tell the
     /// book of those that are not even taken.
     pub fn hand_in(&mut self, batch: Batch) -> Vec<Input> {
         let (ticket, urgent) = (Ticket(batch.id.0), batch.urgent);
         let batch = batch.records.into_iter().map(record).collect();
-        self.gathered.push(Piece { ticket, batch, urgent });
+        self.gathered.push(PendingBatch { ticket, batch, urgent });
         if self.gathered.len() < MOST_GATHERED { Vec::new() } else { self.send() }
     }
 
@@ -160,14 +160,14 @@ impl Desk {
 
     /// What to tell the book of the answers that have come, in order; and why the journal is dead, if it is.
     pub fn pick_up(&self) -> (Vec<Input>, Option<String>) {
-        self.tray.bell.hush();
+        self.tray.bell.clear();
         let answers = self.tray.answers.lock().map(|mut waiting| std::mem::take(&mut *waiting)).unwrap_or_default();
         let (mut inputs, mut dead) = (Vec::with_capacity(1), None);
         // Nothing may have been under way that could be answered.
         if self.journal.has_panicked() {
             dead = Some("the journal is dead: its thread panicked".to_owned());
         }
-        for Answer { ticket, result } in answers {
+        for Completion { ticket, result } in answers {
             let id = BatchId(ticket.0);
             match result {
                 // That one is on the disk says that all before it are.
@@ -188,19 +188,19 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for JournalHandle {
     /// What was gathered is written too.
     fn drop(&mut self) {
         self.send();
     }
 }
 
-fn record(record: Record) -> store::Record {
-    let Record { table, key, value } = record;
+fn record(record: JournalRecord) -> store::Record {
+    let JournalRecord { table, key, value } = record;
     let table = match table {
-        Table::Reservation => RESERVATIONS,
-        Table::Event => EVENTS,
-        Table::Audit => return store::Record::Audit { body: value.unwrap_or_default() },
+        RecordTable::Reservation => RESERVATIONS,
+        RecordTable::Event => EVENTS,
+        RecordTable::Audit => return store::Record::Audit { body: value.unwrap_or_default() },
     };
     match value {
         Some(value) => store::Record::Put { table, key, value },
@@ -212,9 +212,9 @@ fn record(record: Record) -> store::Record {
 mod tests {
     use super::*;
     use linux::clock::Clock;
-    use linux::poll::{Poll, Token, Want};
+    use linux::poll::{Poll, PollInterest, Token};
     use std::sync::atomic::{AtomicU32, Ordering};
-    use store::Link;
+    use store::ChainLink;
     use terms::Span;
 
     /// A store whose disk is fine, and which panics at its n-th commit or when it is tidied.
@@ -232,7 +232,7 @@ mod tests {
         fn scan(&mut self, _: &mut store::Visit<'_>) -> Result<(), Error> {
             Ok(())
         }
-        fn audit(&mut self, _: u64, _: u64, _: &mut dyn FnMut(&Link, &[u8])) -> Result<(), Error> {
+        fn audit(&mut self, _: u64, _: u64, _: &mut dyn FnMut(&ChainLink, &[u8])) -> Result<(), Error> {
             Ok(())
         }
         fn tidy(&mut self, _: bool) -> Result<(), Error> {
@@ -245,16 +245,16 @@ mod tests {
         fn epoch(&self) -> u64 {
             1
         }
-        fn head(&self) -> Link {
-            Link::default()
+        fn head(&self) -> ChainLink {
+            ChainLink::default()
         }
     }
 
     /// Rings until the journal is dead; the batches that were answered with a failure, and why it is dead.
-    fn until_dead(desk: &Desk) -> (Vec<BatchId>, String) {
+    fn until_dead(desk: &JournalHandle) -> (Vec<BatchId>, String) {
         let clock = Clock::start();
         let mut poll = Poll::new(clock).unwrap();
-        poll.add(desk.bell(), Token(1), Want::Read).unwrap();
+        poll.add(desk.notifier(), Token(1), PollInterest::Read).unwrap();
         let (until, mut failed) = (clock.now() + Span::from_secs(10), Vec::new());
         loop {
             assert!(!poll.wait(Some(until)).unwrap().is_empty(), "the bell does not ring");
@@ -280,7 +280,7 @@ mod tests {
         fn scan(&mut self, _: &mut store::Visit<'_>) -> Result<(), Error> {
             Ok(())
         }
-        fn audit(&mut self, _: u64, _: u64, _: &mut dyn FnMut(&Link, &[u8])) -> Result<(), Error> {
+        fn audit(&mut self, _: u64, _: u64, _: &mut dyn FnMut(&ChainLink, &[u8])) -> Result<(), Error> {
             Ok(())
         }
         fn tidy(&mut self, _: bool) -> Result<(), Error> {
@@ -292,8 +292,8 @@ mod tests {
         fn epoch(&self) -> u64 {
             1
         }
-        fn head(&self) -> Link {
-            Link::default()
+        fn head(&self) -> ChainLink {
+            ChainLink::default()
         }
     }
 
@@ -301,11 +301,11 @@ mod tests {
     #[test]
     fn a_thread_that_stands_still_does_nothing_and_one_that_goes_on_says_so() {
         let (go, waits) = std::sync::mpsc::channel();
-        let (mut desk, _) = Desk::over(Waits(waits)).unwrap();
+        let (mut desk, _) = JournalHandle::over(Waits(waits)).unwrap();
         // It goes before the handle does, which waits for the thread: a test that fails here ends.
         let go = go;
         let begun = std::time::Instant::now();
-        let soon = |what: &str, is: &dyn Fn(Done) -> bool, desk: &mut Desk| loop {
+        let soon = |what: &str, is: &dyn Fn(Done) -> bool, desk: &mut JournalHandle| loop {
             let done = desk.pulse();
             if is(done) {
                 return done;
@@ -332,13 +332,13 @@ mod tests {
     }
 
     fn batch(id: u64) -> Batch {
-        let record = Record { table: Table::Audit, key: Vec::new(), value: Some(vec![1]) };
+        let record = JournalRecord { table: RecordTable::Audit, key: Vec::new(), value: Some(vec![1]) };
         Batch { id: BatchId(id), records: vec![record], urgent: false }
     }
 
     #[test]
     fn a_panic_of_the_journals_thread_is_the_end_of_the_agent_and_not_of_its_answers() {
-        let (mut desk, _) = Desk::over(Panics { commits: AtomicU32::new(0), at: 1 }).unwrap();
+        let (mut desk, _) = JournalHandle::over(Panics { commits: AtomicU32::new(0), at: 1 }).unwrap();
         assert!(desk.hand_in(batch(7)).is_empty() && desk.send().is_empty());
         let (failed, dead) = until_dead(&desk);
         assert!(failed == [BatchId(7)] && dead.contains("panicked"), "{failed:?} {dead}");
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn also_when_nothing_waits_for_an_answer() {
-        let (mut desk, _) = Desk::over(Panics { commits: AtomicU32::new(0), at: 0 }).unwrap();
+        let (mut desk, _) = JournalHandle::over(Panics { commits: AtomicU32::new(0), at: 0 }).unwrap();
         desk.hand_in(batch(7));
         desk.send();
         let (failed, dead) = until_dead(&desk);

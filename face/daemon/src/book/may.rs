@@ -7,9 +7,9 @@ use crate::speakers;
 use api::agent::{AskDoc, CallerDoc, MayDoc, Problem, SignalDoc};
 use api::may::{MayRow, Signal};
 use policy::rights::{Call, Right, Whose, named};
-use policy::{Asker, Claim};
-use terms::book::{Caller, Role};
-use terms::ports::book::Verdict;
+use policy::{Asker, SignalClaim};
+use terms::book::{Caller, CallerRole};
+use terms::ports::book::PolicyDecision;
 
 impl Agent {
     /// What policy would say. Nothing changes, and nobody learns what is free.
@@ -30,10 +30,10 @@ impl Agent {
             None => would_book(self, &about, ask)?,
         };
         let role = match about.role {
-            Role::Owner => "owner",
-            Role::Auditor => "auditor",
-            Role::Operator => "operator",
-            Role::Broker => "broker",
+            CallerRole::Owner => "owner",
+            CallerRole::Auditor => "auditor",
+            CallerRole::Operator => "operator",
+            CallerRole::Broker => "broker",
         };
         Ok(MayDoc { parts, who: about.name, groups: about.groups, role: role.to_owned() })
     }
@@ -66,7 +66,7 @@ fn would_book(agent: &Agent, about: &Caller, ask: &AskDoc) -> Result<Vec<MayRow>
     let asked = api::book::convert::enquired(ask)?;
     let verdicts = agent.book.broker.would_allow(&agent.book.policy, about, &asked);
     let verdicts = verdicts.ok_or_else(|| problem("misuse", "the window is over, or there is none"))?;
-    let row = |(part, verdict): (&broker::io::PartAsk, Verdict)| MayRow {
+    let row = |(part, verdict): (&broker::io::PartAsk, PolicyDecision)| MayRow {
         resource: part.resource.clone(),
         way: None,
         allowed: verdict.denied.is_none(),
@@ -89,11 +89,11 @@ fn would_signal(agent: &mut Agent, about: &Caller, signal: &SignalDoc) -> Result
     let verdicts = match call.right(seat, whose) {
         Right::No => {
             let denied = Some(call.refusal(seat, whose, about));
-            claims.iter().map(|_| Verdict { rule: String::new(), denied: denied.clone() }).collect()
+            claims.iter().map(|_| PolicyDecision { rule: String::new(), denied: denied.clone() }).collect()
         }
         Right::Yes | Right::Rule => agent.speakers.signalled.verdicts(&agent.book.policy, &asker, None, &claims),
     };
-    let row = |(claim, verdict): (Claim, Verdict)| MayRow {
+    let row = |(claim, verdict): (SignalClaim, PolicyDecision)| MayRow {
         resource: claim.resource.unwrap_or_default(),
         way: Some(if claim.inward { "in" } else { "out" }.to_owned()),
         allowed: verdict.denied.is_none(),

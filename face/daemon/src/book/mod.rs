@@ -18,11 +18,11 @@ mod turn;
 use crate::config::AgentConfig;
 use crate::enforce::Enforcers;
 use crate::start::StartError;
-use broker::io::Clock;
-use broker::{Broker, Config, Input, Record};
+use broker::io::CalendarOffset;
+use broker::{Bookings, Config, Input, JournalRecord};
 use follow::Followers;
-use journal::Desk;
-use linux::error::Failed;
+use journal::JournalHandle;
+use linux::error::SystemError;
 use policy::Policy;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
@@ -30,21 +30,21 @@ use terms::Time;
 
 /// The book and everything around it.
 pub(crate) struct Book {
-    pub(crate) broker: Broker,
+    pub(crate) broker: Bookings,
     pub(crate) policy: Policy,
     /// Brokers on other machines that are taken at their word.
     pub(crate) brokers: Vec<String>,
     pub(crate) enforcers: Enforcers,
-    pub(crate) desk: Desk,
+    pub(crate) desk: JournalHandle,
     /// What it is still to be told, in order.
     due: VecDeque<Input>,
     /// Calls whose answers are to come.
     calls: BTreeMap<u64, answer::Waiting>,
     next_call: u64,
     followers: Followers,
-    pub(crate) clock: Clock,
+    pub(crate) clock: CalendarOffset,
     /// What the journal held, until the book has been told.
-    found: Vec<Record>,
+    found: Vec<JournalRecord>,
     /// Why nothing can be written any more.
     pub(crate) broken: Option<String>,
 }
@@ -55,16 +55,16 @@ impl Book {
     /// # Errors
     /// The journal, the file of policy, or what an earlier agent left cannot be used.
     pub(crate) fn open(config: &AgentConfig) -> Result<Book, StartError> {
-        let policy_file::Rules { policy, brokers } = match &config.policy {
+        let policy_file::PolicyFile { policy, brokers } = match &config.policy {
             Some(file) => policy_file::load(file).map_err(StartError::Policy)?,
             None => policy_file::usual(linux::process::group_id(&config.operators)),
         };
-        let (desk, found) = Desk::open(config)?;
+        let (desk, found) = JournalHandle::open(config)?;
         let mut seed = [0; 32];
         let random = std::fs::File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut seed));
-        random.map_err(Failed::doing("read /dev/urandom"))?;
+        random.map_err(SystemError::doing("read /dev/urandom"))?;
         Ok(Book {
-            broker: Broker::new(Config::default(), seed),
+            broker: Bookings::new(Config::default(), seed),
             policy,
             brokers,
             enforcers: Enforcers::default(), // when the plane has been read
@@ -73,7 +73,7 @@ impl Book {
             calls: BTreeMap::new(),
             next_call: 1,
             followers: Followers::default(),
-            clock: Clock::default(),
+            clock: CalendarOffset::default(),
             found,
             broken: None,
         })

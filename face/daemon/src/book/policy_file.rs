@@ -46,11 +46,11 @@ use crate::config::unit;
 use crate::document::{Document, Mistake, read};
 use api::book::Instant;
 use api::units;
-use policy::{Bindings, Effect, FlowPattern, Hours, Limits, Pattern, Policy, Rule, Who};
+use policy::{Bindings, Effect, FlowPattern, Hours, Limits, NamePattern, Policy, Rule, Who};
 use serde::Deserialize;
 use std::path::Path;
 use terms::Time;
-use terms::book::Kind;
+use terms::book::ResourceKind;
 use toml::Spanned;
 
 /// Most names, resources or labels in a rule.
@@ -105,7 +105,7 @@ pub(super) struct RuleFile {
 
 /// What a file says.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Rules {
+pub struct PolicyFile {
     /// Who may reserve what.
     pub policy: Policy,
     /// The names of brokers on other machines that are taken at their word for whom they ask.
@@ -114,11 +114,11 @@ pub struct Rules {
 
 /// Where no file says anything: root, the agent's own user and the operators' group may reserve everything, nobody else
 /// anything.
-pub fn usual(operators: Option<u32>) -> Rules {
+pub fn usual(operators: Option<u32>) -> PolicyFile {
     let own = crate::speakers::own_uid().unwrap_or(0);
     let names = ["uid:0".to_owned(), format!("uid:{own}")];
-    let names = names.iter().filter_map(|name| Pattern::new(name).ok()).map(Who::Name);
-    let group = operators.and_then(|group| Pattern::new(&format!("gid:{group}")).ok()).map(Who::Group);
+    let names = names.iter().filter_map(|name| NamePattern::new(name).ok()).map(Who::Name);
+    let group = operators.and_then(|group| NamePattern::new(&format!("gid:{group}")).ok()).map(Who::Group);
     let rule = Rule {
         name: "operators".to_owned(),
         who: names.chain(group).collect(),
@@ -126,14 +126,14 @@ pub fn usual(operators: Option<u32>) -> Rules {
         effect: Effect::Allow(Limits::default()),
         ..Rule::default()
     };
-    Rules { policy: Policy::new(vec![rule]).unwrap_or_default(), brokers: Vec::new() }
+    PolicyFile { policy: Policy::new(vec![rule]).unwrap_or_default(), brokers: Vec::new() }
 }
 
 /// Reads a file of policy.
 ///
 /// # Errors
 /// The first [`Mistake`] in it.
-pub fn load(file: &Path) -> Result<Rules, Mistake> {
+pub fn load(file: &Path) -> Result<PolicyFile, Mistake> {
     let text = read(file)?;
     parse(file, &text)
 }
@@ -142,7 +142,7 @@ pub fn load(file: &Path) -> Result<Rules, Mistake> {
 ///
 /// # Errors
 /// The first [`Mistake`] in it.
-pub fn parse(file: &Path, text: &str) -> Result<Rules, Mistake> {
+pub fn parse(file: &Path, text: &str) -> Result<PolicyFile, Mistake> {
     let document = Document::new(file, text);
     let found: File = document.parse()?;
     let rules = found.rule.iter().map(|entry| rule(&document, entry)).collect::<Result<Vec<_>, _>>()?;
@@ -152,7 +152,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Rules, Mistake> {
     let auditors = found.auditors.iter().map(|one| caller(&document, one)).collect::<Result<_, _>>()?;
     let policy = Policy::new(rules).map_err(|many| document.whole(many.to_string()))?.with_auditors(auditors);
     let brokers = found.brokers.iter().map(|name| broker(&document, name)).collect::<Result<_, _>>()?;
-    Ok(Rules { policy, brokers })
+    Ok(PolicyFile { policy, brokers })
 }
 
 fn broker(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
@@ -226,8 +226,8 @@ fn bindings(document: &Document<'_>, entry: &RuleFile) -> Result<Bindings, Mista
     })
 }
 
-fn pattern(document: &Document<'_>, at: &Spanned<String>, text: &str) -> Result<Pattern, Mistake> {
-    Pattern::new(text).map_err(|_| {
+fn pattern(document: &Document<'_>, at: &Spanned<String>, text: &str) -> Result<NamePattern, Mistake> {
+    NamePattern::new(text).map_err(|_| {
         let wrong = format!("{text:?} names nothing: 1 to {} characters, with * and ?", policy::MOST_PATTERN);
         document.at(at.span(), wrong)
     })
@@ -269,9 +269,9 @@ fn limits(document: &Document<'_>, entry: &RuleFile) -> Result<Limits, Mistake> 
 fn amount(resources: &[Spanned<String>], text: &str) -> Result<u64, units::BadUnit> {
     let kinds = resources.iter().map(|name| {
         let name = name.get_ref();
-        (name.contains('/') || name == "cpu").then(|| Kind::of(name))
+        (name.contains('/') || name == "cpu").then(|| ResourceKind::of(name))
     });
-    let kinds: Option<Vec<Kind>> = kinds.collect();
+    let kinds: Option<Vec<ResourceKind>> = kinds.collect();
     match kinds.as_deref() {
         Some([kind, others @ ..]) if others.iter().all(|other| other == kind) => super::resources::amount(*kind, text),
         _ => Err("an amount needs resources of one kind: name them, as in [\"net/*\"]".to_owned()),
@@ -321,13 +321,13 @@ fn stretch(text: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terms::book::{Caller, Role};
+    use terms::book::{Caller, CallerRole};
 
     fn read(text: &str) -> Result<Policy, String> {
         whole(text).map(|rules| rules.policy)
     }
 
-    fn whole(text: &str) -> Result<Rules, String> {
+    fn whole(text: &str) -> Result<PolicyFile, String> {
         parse(Path::new("policy.toml"), text).map_err(|mistake| mistake.to_string())
     }
 
@@ -377,7 +377,7 @@ deny = true
         assert!(limits(0).hours.is_some() && limits(0).from.is_some());
         let bindings = &policy.rules()[0].bindings;
         assert_eq!(bindings.flows.as_ref().unwrap()[1], "host > 10.0.2.2".parse().unwrap());
-        assert_eq!(bindings.cgroups, [Pattern::new("batch/*").unwrap()]);
+        assert_eq!(bindings.cgroups, [NamePattern::new("batch/*").unwrap()]);
         assert_eq!(policy.rules()[1].bindings, Bindings::default());
         assert_eq!((policy.rules()[0].who.len(), policy.rules()[0].background), (3, Some(false)));
         assert_eq!((limits(1).amount, limits(2).amount), (Some(160_000_000), Some(500_000)));
@@ -399,7 +399,7 @@ deny = true
         let rule = &policy.rules()[0];
         assert_eq!((rule.signal, rule.signals.priority), (Some(true), Some(3)));
         assert_eq!(
-            rule.signals.destinations.iter().map(policy::Prefix::to_string).collect::<Vec<_>>(),
+            rule.signals.destinations.iter().map(policy::AddressPrefix::to_string).collect::<Vec<_>>(),
             ["10.0.2.0/24", "fd00::/64"]
         );
     }
@@ -409,15 +409,15 @@ deny = true
         let caller = |name: &str, group: &str, role| Caller { name: name.into(), groups: vec![group.into()], role };
         let policy = read("auditors = [\"uid:7\", \"@gid:27\"]\n").unwrap();
         for (name, group, role, may) in [
-            ("uid:7", "gid:7", Role::Owner, true),
-            ("uid:8", "gid:27", Role::Owner, true),
-            ("uid:8", "gid:8", Role::Owner, false),
-            ("alice", "gid:8", Role::Auditor, true),
-            ("uid:0", "gid:0", Role::Operator, true),
+            ("uid:7", "gid:7", CallerRole::Owner, true),
+            ("uid:8", "gid:27", CallerRole::Owner, true),
+            ("uid:8", "gid:8", CallerRole::Owner, false),
+            ("alice", "gid:8", CallerRole::Auditor, true),
+            ("uid:0", "gid:0", CallerRole::Operator, true),
         ] {
             assert_eq!(policy.may_audit(&caller(name, group, role)), may, "{name} {group}");
         }
-        assert!(!usual(None).policy.may_audit(&caller("uid:8", "gid:8", Role::Owner)), "default deny");
+        assert!(!usual(None).policy.may_audit(&caller("uid:8", "gid:8", CallerRole::Owner)), "default deny");
         assert!(read("auditors = [\"\"]\n").unwrap_err().starts_with("policy.toml:1: \"\" names nothing"));
     }
 

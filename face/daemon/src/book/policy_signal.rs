@@ -2,11 +2,11 @@
 
 use super::policy_file::{MOST_NAMES, RuleFile};
 use crate::document::{Document, Mistake};
-use policy::{Prefix, Signals};
+use policy::{AddressPrefix, SignalScope};
 use toml::Spanned;
 
 /// What a rule says of what is signalled, and whether its keys go together.
-pub(super) fn signals(document: &Document<'_>, entry: &RuleFile) -> Result<Signals, Mistake> {
+pub(super) fn signals(document: &Document<'_>, entry: &RuleFile) -> Result<SignalScope, Mistake> {
     let at = |wrong: &str| Err(document.at(entry.name.span(), wrong));
     let ends = !entry.source.is_empty() || !entry.destination.is_empty();
     if entry.signal != Some(true) && (ends || entry.priority.is_some()) {
@@ -29,15 +29,15 @@ pub(super) fn signals(document: &Document<'_>, entry: &RuleFile) -> Result<Signa
         return at("at most 256 prefixes in a rule");
     }
     let prefixes = |all: &[Spanned<String>]| all.iter().map(|one| prefix(document, one)).collect::<Result<Vec<_>, _>>();
-    Ok(Signals {
+    Ok(SignalScope {
         sources: prefixes(&entry.source)?,
         destinations: prefixes(&entry.destination)?,
         priority: entry.priority,
     })
 }
 
-fn prefix(document: &Document<'_>, text: &Spanned<String>) -> Result<Prefix, Mistake> {
-    let found: api::boomerang::Prefix =
+fn prefix(document: &Document<'_>, text: &Spanned<String>) -> Result<AddressPrefix, Mistake> {
+    let found: api::boomerang::SitePrefix =
         text.get_ref().parse().map_err(|wrong: String| document.at(text.span(), wrong))?;
-    Ok(Prefix { addr: found.addr, length: found.length })
+    Ok(AddressPrefix { addr: found.addr, length: found.length })
 }

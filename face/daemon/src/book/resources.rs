@@ -5,7 +5,7 @@ use crate::document::{Document, Mistake};
 use api::units;
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use terms::book::Kind;
+use terms::book::ResourceKind;
 use toml::Spanned;
 
 /// Most resources in a file.
@@ -32,11 +32,11 @@ pub(crate) struct ResourceFile {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn amount(kind: Kind, text: &str) -> Result<u64, units::BadUnit> {
+pub fn amount(kind: ResourceKind, text: &str) -> Result<u64, units::BadUnit> {
     match kind {
-        Kind::Network | Kind::Disk => units::parse_rate(text).map(|rate| rate.as_bps()),
-        Kind::Cpu => cores(text),
-        Kind::Countable => text.trim().parse().map_err(|_| format!("{text:?} is no number of pieces")),
+        ResourceKind::Network | ResourceKind::Disk => units::parse_rate(text).map(|rate| rate.as_bps()),
+        ResourceKind::Cpu => cores(text),
+        ResourceKind::Countable => text.trim().parse().map_err(|_| format!("{text:?} is no number of pieces")),
     }
 }
 
@@ -72,16 +72,16 @@ pub(crate) fn read(document: &Document<'_>, found: &[ResourceFile]) -> Result<Ve
 
 fn resource(document: &Document<'_>, entry: &ResourceFile) -> Result<ResourceConfig, Mistake> {
     let name = entry.name.get_ref();
-    let kind = Kind::of(name);
+    let kind = ResourceKind::of(name);
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let in_two = name.split_once('/').is_some_and(|(_, second)| {
         !second.is_empty() && second.chars().all(fits) && name.chars().all(|c| fits(c) || c == '/')
     });
     let own = match kind {
-        Kind::Network => Some("an interface is an [[interface]]"),
-        Kind::Cpu => Some("processors are [cpu]"),
-        Kind::Disk => Some("a disk is a [[disk]]"),
-        Kind::Countable => None,
+        ResourceKind::Network => Some("an interface is an [[interface]]"),
+        ResourceKind::Cpu => Some("processors are [cpu]"),
+        ResourceKind::Disk => Some("a disk is a [[disk]]"),
+        ResourceKind::Countable => None,
     };
     if let Some(own) = own {
         return Err(document.at(entry.name.span(), format!("{own}, not a [[resource]]")));
@@ -103,20 +103,20 @@ mod tests {
 
     #[test]
     fn amounts() {
-        assert_eq!(amount(Kind::Cpu, "0.5"), Ok(500_000));
-        assert_eq!(amount(Kind::Cpu, "2"), Ok(2_000_000));
-        assert_eq!(amount(Kind::Cpu, "1.000001"), Ok(1_000_001));
-        assert_eq!(amount(Kind::Disk, "20mbps"), Ok(160_000_000));
-        assert_eq!(amount(Kind::Countable, "3"), Ok(3));
+        assert_eq!(amount(ResourceKind::Cpu, "0.5"), Ok(500_000));
+        assert_eq!(amount(ResourceKind::Cpu, "2"), Ok(2_000_000));
+        assert_eq!(amount(ResourceKind::Cpu, "1.000001"), Ok(1_000_001));
+        assert_eq!(amount(ResourceKind::Disk, "20mbps"), Ok(160_000_000));
+        assert_eq!(amount(ResourceKind::Countable, "3"), Ok(3));
         for (kind, text) in [
-            (Kind::Cpu, ""),
-            (Kind::Cpu, ".5"),
-            (Kind::Cpu, "0.0000001"),
-            (Kind::Cpu, "-1"),
-            (Kind::Cpu, "99999999999999999999"),
-            (Kind::Countable, "1.5"),
-            (Kind::Countable, "-1"),
-            (Kind::Network, "10"),
+            (ResourceKind::Cpu, ""),
+            (ResourceKind::Cpu, ".5"),
+            (ResourceKind::Cpu, "0.0000001"),
+            (ResourceKind::Cpu, "-1"),
+            (ResourceKind::Cpu, "99999999999999999999"),
+            (ResourceKind::Countable, "1.5"),
+            (ResourceKind::Countable, "-1"),
+            (ResourceKind::Network, "10"),
         ] {
             assert!(amount(kind, text).is_err(), "{kind:?} {text}");
         }

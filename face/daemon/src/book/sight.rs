@@ -4,27 +4,27 @@
 use broker::Call;
 use linux::cgroup;
 use linux::owner::{self, Belongs};
-use policy::{Policy, Seen, Sort};
-use terms::book::{Binding, Kind, Task};
-use terms::ports::book::{BindQuestion, Question, Shared, Verdict};
+use policy::{Policy, ProcessFacts, ProcessKind};
+use terms::book::{Binding, ResourceKind, Task};
+use terms::ports::book::{BindQuestion, PolicyDecision, Question, SharedLimits};
 
 /// A policy, and this machine.
 pub(super) struct Sight<'a>(pub(super) &'a Policy);
 
-impl terms::ports::Policy for Sight<'_> {
+impl terms::ports::PolicyPort for Sight<'_> {
     fn sums(&self) -> bool {
         self.0.sums()
     }
 
-    fn decide(&self, question: &Question<'_>) -> Verdict {
+    fn decide(&self, question: &Question<'_>) -> PolicyDecision {
         self.0.decide(question)
     }
 
-    fn shared(&self, question: &Question<'_>) -> Shared {
+    fn shared(&self, question: &Question<'_>) -> SharedLimits {
         self.0.shared(question)
     }
 
-    fn may_bind(&self, question: &BindQuestion<'_>) -> Verdict {
+    fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision {
         self.0.binding(question, seen(question.resource, question.binding).as_ref())
     }
 }
@@ -44,33 +44,34 @@ pub(super) fn identify(call: &mut Call) {
     }
 }
 
-fn seen(resource: &str, binding: &Binding) -> Option<Seen> {
+fn seen(resource: &str, binding: &Binding) -> Option<ProcessFacts> {
     match binding {
         Binding::Flow(_) => None,
         Binding::Process(task) | Binding::Thread(task) => {
             let found = owner::of(*task)?;
-            Some(Seen { sort: sort(&found), uid: found.uid, cgroups: groups_of(resource, *task) })
+            Some(ProcessFacts { sort: sort(&found), uid: found.uid, cgroups: groups_of(resource, *task) })
         }
         Binding::Cgroup(path) => {
             let (found, path) = owner::of_group(&mounted_for(resource), path)?;
-            Some(Seen { sort: sort(&found), uid: None, cgroups: vec![path] })
+            Some(ProcessFacts { sort: sort(&found), uid: None, cgroups: vec![path] })
         }
     }
 }
 
-fn sort(found: &Belongs) -> Sort {
+fn sort(found: &Belongs) -> ProcessKind {
     match found {
-        Belongs { kernel: true, .. } => Sort::Kernel,
-        Belongs { first: true, .. } => Sort::First,
-        Belongs { ours: true, .. } => Sort::Agent,
-        _ => Sort::Ordinary,
+        Belongs { kernel: true, .. } => ProcessKind::Kernel,
+        Belongs { first: true, .. } => ProcessKind::First,
+        Belongs { ours: true, .. } => ProcessKind::Agent,
+        _ => ProcessKind::Ordinary,
     }
 }
 
 /// The hierarchies that reservations of a resource use.
 fn mounted_for(resource: &str) -> Vec<cgroup::Mounted> {
     let all = cgroup::all_mounted();
-    let found = if Kind::of(resource) == Kind::Disk { cgroup::for_disk(&all) } else { cgroup::for_cpu(&all) };
+    let found =
+        if ResourceKind::of(resource) == ResourceKind::Disk { cgroup::for_disk(&all) } else { cgroup::for_cpu(&all) };
     found.unwrap_or_default()
 }
 

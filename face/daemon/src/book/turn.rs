@@ -4,13 +4,13 @@ use super::Book;
 use super::sight::Sight;
 use crate::agent::Agent;
 use crate::config::Level;
-use crate::enforce::{Enforcers, Ground};
-use broker::io::{Clock, Output};
-use broker::{Broker, Input};
-use node::book::{Bookable, Stock};
+use crate::enforce::{EnforcerContext, Enforcers};
+use broker::io::{CalendarOffset, Output};
+use broker::{Bookings, Input};
+use node::book::{Bookable, Resource};
 use node::core::Core;
 use terms::book::Guarantee;
-use terms::ports::{Ledger, Policy};
+use terms::ports::{Ledger, PolicyPort};
 use terms::{Span, Time};
 
 /// The book is told of a change of the calendar from this on.
@@ -21,11 +21,12 @@ impl Agent {
     pub(crate) fn begin_book(&mut self) {
         let now = self.clock.now();
         for stock in self.config.resources.clone() {
-            let stock = Stock { name: stock.name, guarantee: Guarantee::Reserved, capacity: stock.capacity, shared: 0 };
-            self.node.stock(now, stock);
+            let stock =
+                Resource { name: stock.name, guarantee: Guarantee::Reserved, capacity: stock.capacity, shared: 0 };
+            self.node.add_resource(now, stock);
         }
         for stock in self.book.enforcers.stocks() {
-            self.node.stock(now, stock);
+            self.node.add_resource(now, stock);
         }
         self.book.due.clear(); // resources that came before: the book finds them itself
         self.tell_bookable();
@@ -73,7 +74,7 @@ impl Agent {
         let told = self.book.clock;
         let moved = ahead_ns.abs_diff(told.ahead_ns) >= CLOCK_MOVED;
         if moved || uncertainty != told.uncertainty {
-            self.book.clock = Clock { ahead_ns, uncertainty };
+            self.book.clock = CalendarOffset { ahead_ns, uncertainty };
             self.book.due.push_back(Input::Clock(self.book.clock));
         }
         if moved {
@@ -132,7 +133,7 @@ impl Agent {
     pub(crate) fn reload_policy(&mut self) {
         let Some(file) = self.config.policy.clone() else { return };
         match super::policy_file::load(&file) {
-            Ok(super::policy_file::Rules { policy, brokers }) => {
+            Ok(super::policy_file::PolicyFile { policy, brokers }) => {
                 (self.book.policy, self.book.brokers) = (policy, brokers);
                 for client in self.speakers.renew(&self.book.brokers) {
                     self.forget_follower(client);
@@ -150,10 +151,10 @@ impl Agent {
     }
 
     /// Lets those who enforce do something, and carries out what the node says meanwhile.
-    pub(crate) fn on_ground<T>(&mut self, deed: impl FnOnce(&mut Enforcers, &mut Ground<'_>) -> T) -> T {
+    pub(crate) fn on_ground<T>(&mut self, deed: impl FnOnce(&mut Enforcers, &mut EnforcerContext<'_>) -> T) -> T {
         let mut said = Vec::new();
         let Agent { clock, plane, names, node, book, .. } = self;
-        let mut ground = Ground { now: clock.now(), plane, names, node, said: &mut said };
+        let mut ground = EnforcerContext { now: clock.now(), plane, names, node, said: &mut said };
         let result = deed(&mut book.enforcers, &mut ground);
         said.into_iter().for_each(|output| self.output(output));
         self.after();
@@ -195,7 +196,7 @@ impl Agent {
 }
 
 /// One input, then drain.
-fn said<W: Ledger + Policy>(broker: &mut Broker, world: &mut W, now: Time, input: Input) -> Vec<Output> {
+fn said<W: Ledger + PolicyPort>(broker: &mut Bookings, world: &mut W, now: Time, input: Input) -> Vec<Output> {
     broker.handle(now, world, input);
     std::iter::from_fn(|| broker.poll()).collect()
 }

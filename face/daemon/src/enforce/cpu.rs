@@ -4,11 +4,11 @@
 //! the reservation alone, so that a reservation of both is one group.
 
 use super::host::{group_name, number_of};
-use super::{Enforcer, Found, Ground, Usage};
+use super::{Enforcer, EnforcerContext, EnforcerNotice, Usage};
 use crate::config::Level;
-use broker::io::{Action, Order};
-use linux::cpu::{Cpu, Kind, Notice, Target, deadline};
-use node::book::Stock;
+use broker::io::{Order, OrderAction};
+use linux::cpu::{Cpu, CpuNotice, ShareKind, ThreadTarget, deadline};
+use node::book::Resource;
 use terms::book::{Binding, Guarantee, Handle};
 use terms::{Span, Time};
 
@@ -21,20 +21,20 @@ pub struct Processors {
     cpu: Cpu,
     shared: bool,
     wake: Option<Time>,
-    stocks: Vec<Stock>,
+    stocks: Vec<Resource>,
 }
 
 impl Processors {
     /// Over what the driver opened, which offers `stocks`; `shared`: disks use the same groups.
-    pub fn new(cpu: Cpu, shared: bool, stocks: Vec<Stock>) -> Processors {
+    pub fn new(cpu: Cpu, shared: bool, stocks: Vec<Resource>) -> Processors {
         Processors { cpu, shared, wake: None, stocks }
     }
 
     fn serve(&mut self, name: &str, binding: Option<&Binding>, share: u64) -> Result<(), String> {
-        let told = |failed: linux::error::Failed| failed.to_string();
+        let told = |failed: linux::error::SystemError| failed.to_string();
         let target = match binding {
-            Some(Binding::Process(task)) => Target::Process(number_of(task)?),
-            Some(Binding::Thread(task)) => Target::Thread(number_of(task)?),
+            Some(Binding::Process(task)) => ThreadTarget::Process(number_of(task)?),
+            Some(Binding::Thread(task)) => ThreadTarget::Thread(number_of(task)?),
             Some(Binding::Cgroup(path)) => {
                 self.cpu.enable(name, share).map_err(told)?;
                 return self.cpu.bind_group(name, path).map(|_| ()).map_err(told);
@@ -48,7 +48,7 @@ impl Processors {
         self.cpu.enable(name, share).map_err(told)?;
         let means = self.cpu.bind(name, target).map_err(told)?;
         let promised = self.stocks.iter().any(|stock| stock.guarantee == Guarantee::Reserved);
-        if promised && means.kind() == Kind::Cap {
+        if promised && means.kind() == ShareKind::Cap {
             // It is in force, but not as what was promised: that is no success.
             let share = deadline::percent(share);
             return Err(format!(
@@ -60,23 +60,23 @@ impl Processors {
 }
 
 impl Enforcer for Processors {
-    fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
+    fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
         let name = group_name(order.handle, order.part, self.shared);
         let done = match &order.action {
-            Action::Enable { binding, amount } | Action::Change { binding, amount } => {
+            OrderAction::Enable { binding, amount } | OrderAction::Change { binding, amount } => {
                 self.serve(&name, binding.as_ref(), *amount)
             }
-            Action::Disable { .. } => self.cpu.disable(&name).map_err(|failed| failed.to_string()),
+            OrderAction::Disable { .. } => self.cpu.disable(&name).map_err(|failed| failed.to_string()),
         };
         self.wake = self.cpu.is_watched().then(|| self.wake.unwrap_or(ground.now + TICK));
         done
     }
 
-    fn settle(&mut self, _: &mut Ground<'_>) -> Result<(), String> {
+    fn settle(&mut self, _: &mut EnforcerContext<'_>) -> Result<(), String> {
         self.cpu.keep_only_enabled().map_err(|failed| failed.to_string())
     }
 
-    fn stocks(&self) -> Vec<Stock> {
+    fn stocks(&self) -> Vec<Resource> {
         self.stocks.clone()
     }
 
@@ -86,7 +86,7 @@ impl Enforcer for Processors {
         Some(Usage { amount: seen.rate, refused: None, unreserved: None, interval })
     }
 
-    fn means(&self, _: &Ground<'_>, _: &str, handle: Handle, part: usize) -> Option<String> {
+    fn means(&self, _: &EnforcerContext<'_>, _: &str, handle: Handle, part: usize) -> Option<String> {
         let status = self.cpu.status(&group_name(handle, part, self.shared))?;
         Some(status.installed).filter(|words| !words.is_empty())
     }
@@ -95,34 +95,34 @@ impl Enforcer for Processors {
         self.wake
     }
 
-    fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+    fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
         self.wake = self.cpu.is_watched().then(|| ground.now + TICK);
         self.cpu.tick().iter().map(found).collect()
     }
 
-    fn end(&mut self, _: &mut Ground<'_>) {
+    fn end(&mut self, _: &mut EnforcerContext<'_>) {
         // What would not go back is found by the next agent.
         let _ = self.cpu.close();
     }
 }
 
-fn found(notice: &Notice) -> Found {
+fn found(notice: &CpuNotice) -> EnforcerNotice {
     match notice {
-        Notice::Divided { name, threads } => Found {
+        CpuNotice::Divided { name, threads } => EnforcerNotice {
             level: Level::Info,
             name: "cpu_divided",
             text: format!("the share of {name} is divided among {threads} threads now"),
         },
-        Notice::Strayed { name, pid } => Found {
+        CpuNotice::Strayed { name, pid } => EnforcerNotice {
             level: Level::Warn,
             name: "cpu_strayed",
             text: format!("another program moved process {pid} out of the group of {name}, or removed it: it is back"),
         },
-        Notice::Ended { name } => Found {
+        CpuNotice::Ended { name } => EnforcerNotice {
             level: Level::Info,
             name: "cpu_ended",
             text: format!("the last process of {name} has ended; its share stays reserved until it is cancelled"),
         },
-        Notice::Fault(failed) => Found { level: Level::Error, name: "cpu_fault", text: failed.to_string() },
+        CpuNotice::Fault(failed) => EnforcerNotice { level: Level::Error, name: "cpu_fault", text: failed.to_string() },
     }
 }

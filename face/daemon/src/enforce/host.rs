@@ -3,11 +3,11 @@
 
 use crate::config::AgentConfig;
 use crate::host_file::CpuConfig;
-use linux::cgroup::{self, Mounted, Place, Tree, Version};
-use linux::cpu::{Cpu, Kind, capacity};
-use linux::error::Failed;
-use linux::storage::{Device, Disk, Storage};
-use node::book::Stock;
+use linux::cgroup::{self, GroupPlace, GroupTree, Mounted, Version};
+use linux::cpu::{Cpu, ShareKind, capacity};
+use linux::error::SystemError;
+use linux::storage::{Device, ReservableDisk, Storage};
+use node::book::Resource;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -31,8 +31,8 @@ pub(super) fn number_of(task: &Task) -> Result<u32, String> {
 pub(crate) struct Host {
     pub(crate) cpu: Option<Cpu>,
     pub(crate) storage: Option<Storage>,
-    pub(crate) processors: Vec<Stock>,
-    pub(crate) disks: Vec<Stock>,
+    pub(crate) processors: Vec<Resource>,
+    pub(crate) disks: Vec<Resource>,
     /// Processors and disks share groups here: a process is in one group for both.
     pub(crate) shared: bool,
 }
@@ -42,7 +42,7 @@ impl Host {
     ///
     /// # Errors
     /// A disk is not there, the groups are another agent's, or the kernel has none of what is needed.
-    pub(crate) fn open(config: &AgentConfig) -> Result<Host, Failed> {
+    pub(crate) fn open(config: &AgentConfig) -> Result<Host, SystemError> {
         let mut host = Host::default();
         if config.cpu.is_none() && config.disks.is_empty() {
             return Ok(host);
@@ -68,15 +68,15 @@ impl Host {
         &mut self,
         config: &AgentConfig,
         wanted: &CpuConfig,
-        tree: Option<Arc<Mutex<Tree>>>,
-    ) -> Result<(), Failed> {
+        tree: Option<Arc<Mutex<GroupTree>>>,
+    ) -> Result<(), SystemError> {
         let hold_back = config.groups.hold_back && tree.is_some();
         let probed = capacity::probe();
         let (admitted, kind) = match (probed, &tree) {
-            (Ok(found), _) => (found.share, Kind::Guarantee),
+            (Ok(found), _) => (found.share, ShareKind::Guarantee),
             // No deadline threads here: weights reach further than what the kernel keeps for those, a quota less far.
             (Err(_), Some(_)) => {
-                let kind = if hold_back { Kind::Guarantee } else { Kind::Cap };
+                let kind = if hold_back { ShareKind::Guarantee } else { ShareKind::Cap };
                 (capacity::cores() * linux::cpu::CORE, kind)
             }
             (Err(failed), None) => return Err(failed),
@@ -88,18 +88,18 @@ impl Host {
         Ok(())
     }
 
-    fn open_disks(&mut self, config: &AgentConfig, tree: Option<Arc<Mutex<Tree>>>) -> Result<(), Failed> {
+    fn open_disks(&mut self, config: &AgentConfig, tree: Option<Arc<Mutex<GroupTree>>>) -> Result<(), SystemError> {
         if config.disks.is_empty() {
             return Ok(());
         }
         let Some(tree) = tree else {
             let error = io::Error::other("no hierarchy of control groups with blkio or io is mounted");
-            return Err(Failed::because("reserve disks", error));
+            return Err(SystemError::because("reserve disks", error));
         };
         let mut disks = BTreeMap::new();
         for disk in &config.disks {
             let device = Device::find(&disk.device)?;
-            disks.insert(disk.name.clone(), Disk { device, capacity: disk.capacity, request: disk.request });
+            disks.insert(disk.name.clone(), ReservableDisk { device, capacity: disk.capacity, request: disk.request });
         }
         let storage = Storage::open(tree, config.groups.hold_back, disks);
         for disk in &config.disks {
@@ -112,14 +112,14 @@ impl Host {
 }
 
 /// No background: what is not reserved of a processor or a disk is everybody's already.
-fn stock(name: String, capacity: u64, kind: Kind) -> Stock {
-    let guarantee = if kind == Kind::Guarantee { Guarantee::Reserved } else { Guarantee::Cap };
-    Stock { name, guarantee, capacity, shared: 0 }
+fn stock(name: String, capacity: u64, kind: ShareKind) -> Resource {
+    let guarantee = if kind == ShareKind::Guarantee { Guarantee::Reserved } else { Guarantee::Cap };
+    Resource { name, guarantee, capacity, shared: 0 }
 }
 
-fn tree(config: &AgentConfig, mounted: Vec<Mounted>, record: &str) -> Result<Arc<Mutex<Tree>>, Failed> {
-    let place = Place { mounted, parent: config.groups.parent.clone(), record: config.state.join(record) };
-    Tree::open(place).map(|tree| Arc::new(Mutex::new(tree)))
+fn tree(config: &AgentConfig, mounted: Vec<Mounted>, record: &str) -> Result<Arc<Mutex<GroupTree>>, SystemError> {
+    let place = GroupPlace { mounted, parent: config.groups.parent.clone(), record: config.state.join(record) };
+    GroupTree::open(place).map(|tree| Arc::new(Mutex::new(tree)))
 }
 
 /// What the group of a part is called: the same after a restart.

@@ -4,10 +4,10 @@
 //! `RESOURCE COUNT`: whoever hands the licences out reads that directory. It is a promise without force, and therefore
 //! what `enquire` says of it rests on those who look there.
 
-use super::{Enforcer, Ground};
+use super::{Enforcer, EnforcerContext};
 use crate::statics::replace;
-use broker::io::{Action, Order};
-use linux::error::Failed;
+use broker::io::{Order, OrderAction};
+use linux::error::SystemError;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -26,9 +26,9 @@ impl Licences {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn open(state: &Path) -> Result<Licences, Failed> {
+    pub fn open(state: &Path) -> Result<Licences, SystemError> {
         let directory = state.join("granted");
-        fs::create_dir_all(&directory).map_err(Failed::doing(format!("make {}", directory.display())))?;
+        fs::create_dir_all(&directory).map_err(SystemError::doing(format!("make {}", directory.display())))?;
         Ok(Licences { directory, ours: BTreeSet::new() })
     }
 
@@ -53,18 +53,18 @@ impl Licences {
 }
 
 impl Enforcer for Licences {
-    fn enforce(&mut self, _: &mut Ground<'_>, order: &Order) -> Result<(), String> {
+    fn enforce(&mut self, _: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
         let name = format!("{}.{}", order.handle.text(), order.part);
         let done = match &order.action {
-            Action::Enable { amount, .. } | Action::Change { amount, .. } => {
+            OrderAction::Enable { amount, .. } | OrderAction::Change { amount, .. } => {
                 self.grant(name, &format!("{} {amount}\n", order.resource))
             }
-            Action::Disable { .. } => self.take(&name),
+            OrderAction::Disable { .. } => self.take(&name),
         };
         done.map_err(|error| format!("{} in {}: {error}", order.resource, self.directory.display()))
     }
 
-    fn settle(&mut self, _: &mut Ground<'_>) -> Result<(), String> {
+    fn settle(&mut self, _: &mut EnforcerContext<'_>) -> Result<(), String> {
         let what = |error: io::Error| format!("{}: {error}", self.directory.display());
         let found = fs::read_dir(&self.directory).map_err(what)?;
         let names = found.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -72,7 +72,7 @@ impl Enforcer for Licences {
         stale.iter().try_for_each(|name| self.take(name)).map_err(|error| format!("a licence of before: {error}"))
     }
 
-    fn end(&mut self, _: &mut Ground<'_>) {
+    fn end(&mut self, _: &mut EnforcerContext<'_>) {
         for name in std::mem::take(&mut self.ours) {
             // What stays is taken away by the next agent.
             let _ = self.take(&name);

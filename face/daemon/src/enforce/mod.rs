@@ -15,19 +15,19 @@ use crate::news::Names;
 use crate::role::Standing;
 use broker::io::Order;
 use host::Host;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::plane::KernelPlane;
 use linux::route::KernelRoutes;
 use node::Node;
-use node::book::Stock;
+use node::book::Resource;
 use node::io::Output;
 use std::collections::BTreeMap;
-use terms::book::{Handle, Kind};
+use terms::book::{Handle, ResourceKind};
 use terms::{Span, Time};
 use traffic::plan::Plan;
 
 /// What an enforcer may use of the agent.
-pub struct Ground<'a> {
+pub struct EnforcerContext<'a> {
     /// The agent's clock.
     pub now: Time,
     /// Traffic control.
@@ -42,7 +42,7 @@ pub struct Ground<'a> {
 
 /// Something that an enforcer found or did unasked: for the log and for those who watch.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct EnforcerNotice {
     /// How bad.
     pub level: Level,
     /// A stable name: `cpu_divided`, `disk_fault`, ...
@@ -71,13 +71,13 @@ pub trait Enforcer: std::fmt::Debug {
     ///
     /// # Errors
     /// Why not, for people; it is tried again later.
-    fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String>;
+    fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String>;
 
     /// The interfaces and their roles have changed, or are told for the first time.
     ///
     /// # Errors
     /// Why it could not be carried out; it is tried again.
-    fn stand(&mut self, ground: &mut Ground<'_>, standing: &Standing) -> Result<(), String> {
+    fn stand(&mut self, ground: &mut EnforcerContext<'_>, standing: &Standing) -> Result<(), String> {
         let _ = (ground, standing);
         Ok(())
     }
@@ -87,13 +87,13 @@ pub trait Enforcer: std::fmt::Debug {
     ///
     /// # Errors
     /// Why it could not be removed.
-    fn settle(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
+    fn settle(&mut self, ground: &mut EnforcerContext<'_>) -> Result<(), String> {
         let _ = ground;
         Ok(())
     }
 
     /// Resources of this kind that this machine has, beside those of `[[resource]]`.
-    fn stocks(&self) -> Vec<Stock> {
+    fn stocks(&self) -> Vec<Resource> {
         Vec::new()
     }
 
@@ -103,7 +103,7 @@ pub trait Enforcer: std::fmt::Debug {
     }
 
     /// That time has come.
-    fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+    fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
         let _ = ground;
         Vec::new()
     }
@@ -115,13 +115,13 @@ pub trait Enforcer: std::fmt::Debug {
     }
 
     /// What is in force for the part, for people, in the words of whatever enforces it.
-    fn means(&self, ground: &Ground<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+    fn means(&self, ground: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
         let _ = (ground, resource, handle, part);
         None
     }
 
     /// The agent stops in good order: everything is given back. Not called when it is killed; then what is in force stays.
-    fn end(&mut self, ground: &mut Ground<'_>) {
+    fn end(&mut self, ground: &mut EnforcerContext<'_>) {
         let _ = ground;
     }
 }
@@ -129,7 +129,7 @@ pub trait Enforcer: std::fmt::Debug {
 /// All of them.
 #[derive(Debug, Default)]
 pub struct Enforcers {
-    all: BTreeMap<Kind, Box<dyn Enforcer>>,
+    all: BTreeMap<ResourceKind, Box<dyn Enforcer>>,
 }
 
 impl Enforcers {
@@ -137,16 +137,16 @@ impl Enforcers {
     ///
     /// # Errors
     /// What an earlier agent left cannot be read.
-    pub fn open(config: &AgentConfig, found: &Plan) -> Result<Enforcers, Failed> {
-        let mut all: BTreeMap<Kind, Box<dyn Enforcer>> = BTreeMap::new();
-        all.insert(Kind::Countable, Box::new(licence::Licences::open(&config.state)?));
-        all.insert(Kind::Network, Box::new(network::Networks::find(found)));
+    pub fn open(config: &AgentConfig, found: &Plan) -> Result<Enforcers, SystemError> {
+        let mut all: BTreeMap<ResourceKind, Box<dyn Enforcer>> = BTreeMap::new();
+        all.insert(ResourceKind::Countable, Box::new(licence::Licences::open(&config.state)?));
+        all.insert(ResourceKind::Network, Box::new(network::Networks::find(found)));
         let host = Host::open(config)?;
         if let Some(cpu) = host.cpu {
-            all.insert(Kind::Cpu, Box::new(cpu::Processors::new(cpu, host.shared, host.processors)));
+            all.insert(ResourceKind::Cpu, Box::new(cpu::Processors::new(cpu, host.shared, host.processors)));
         }
         if let Some(storage) = host.storage {
-            all.insert(Kind::Disk, Box::new(storage::Disks::new(storage, host.shared, host.disks)));
+            all.insert(ResourceKind::Disk, Box::new(storage::Disks::new(storage, host.shared, host.disks)));
         }
         Ok(Enforcers { all })
     }
@@ -155,8 +155,8 @@ impl Enforcers {
     ///
     /// # Errors
     /// Why it could not be carried out.
-    pub fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
-        match self.all.get_mut(&Kind::of(&order.resource)) {
+    pub fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
+        match self.all.get_mut(&ResourceKind::of(&order.resource)) {
             Some(enforcer) => enforcer.enforce(ground, order),
             None => Err(format!("nothing on this machine enforces {}", order.resource)),
         }
@@ -164,29 +164,29 @@ impl Enforcers {
 
     /// See [`Enforcer::measured`].
     pub fn measured(&self, resource: &str, handle: Handle, part: usize) -> Option<Usage> {
-        self.all.get(&Kind::of(resource))?.measured(resource, handle, part)
+        self.all.get(&ResourceKind::of(resource))?.measured(resource, handle, part)
     }
 
     /// See [`Enforcer::means`].
-    pub fn means(&self, ground: &Ground<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
-        self.all.get(&Kind::of(resource))?.means(ground, resource, handle, part)
+    pub fn means(&self, ground: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+        self.all.get(&ResourceKind::of(resource))?.means(ground, resource, handle, part)
     }
 
     /// See [`Enforcer::stand`].
     ///
     /// # Errors
     /// The first that could not carry it out.
-    pub fn stand(&mut self, ground: &mut Ground<'_>, standing: &Standing) -> Result<(), String> {
+    pub fn stand(&mut self, ground: &mut EnforcerContext<'_>, standing: &Standing) -> Result<(), String> {
         self.all.values_mut().try_for_each(|enforcer| enforcer.stand(ground, standing))
     }
 
     /// See [`Enforcer::settle`]; what went wrong.
-    pub fn settle(&mut self, ground: &mut Ground<'_>) -> Vec<String> {
+    pub fn settle(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<String> {
         self.all.values_mut().filter_map(|enforcer| enforcer.settle(ground).err()).collect()
     }
 
     /// What they bring.
-    pub fn stocks(&self) -> Vec<Stock> {
+    pub fn stocks(&self) -> Vec<Resource> {
         self.all.values().flat_map(|enforcer| enforcer.stocks()).collect()
     }
 
@@ -196,14 +196,14 @@ impl Enforcers {
     }
 
     /// Calls those whose time has come.
-    pub fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+    pub fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
         let due = |enforcer: &&mut Box<dyn Enforcer>| enforcer.wake_at().is_some_and(|at| at <= ground.now);
         let due: Vec<_> = self.all.values_mut().filter(due).collect();
         due.into_iter().flat_map(|enforcer| enforcer.wake(ground)).collect()
     }
 
     /// See [`Enforcer::end`].
-    pub fn end(&mut self, ground: &mut Ground<'_>) {
+    pub fn end(&mut self, ground: &mut EnforcerContext<'_>) {
         self.all.values_mut().for_each(|enforcer| enforcer.end(ground));
     }
 }

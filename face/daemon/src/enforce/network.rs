@@ -10,16 +10,16 @@
 //!
 //! What takes away begins at the edge, what gives begins at the class, so that no more is marked than the class can carry.
 
-use super::{Enforcer, Found, Ground, Usage};
+use super::{Enforcer, EnforcerContext, EnforcerNotice, Usage};
 use crate::role::Standing;
-use broker::io::{Action, Order};
+use broker::io::{Order, OrderAction};
 use linux::gauge::Gauge;
-use node::io::{Aggregate, Input, Output, Premium};
+use node::io::{Input, Output, Premium, PremiumDemand};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
-use terms::book::{Binding, Flow, Handle, burst};
-use terms::ports::{Route, Way};
+use terms::book::{Binding, BoundFlow, Handle, burst};
+use terms::ports::{Route, RouteDecision};
 use terms::{Dscp, IfIndex, Rate, Span, Time};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, Counters, LinkSpec, Plan, PlanOp};
@@ -78,7 +78,7 @@ impl Networks {
         Networks { found, edges, floor: served(plan), ..Networks::default() }
     }
 
-    fn set(&mut self, ground: &mut Ground<'_>, place: Place, wanted: Installed) -> Result<(), String> {
+    fn set(&mut self, ground: &mut EnforcerContext<'_>, place: Place, wanted: Installed) -> Result<(), String> {
         let same = |other: &Installed| (other.at, other.fields) == (wanted.at, wanted.fields);
         if self.parts.iter().any(|(of, other)| *of != place && same(other)) {
             return Err("another reservation has the same packets: bind it to others, or give that one back".into());
@@ -109,7 +109,7 @@ impl Networks {
         Ok(())
     }
 
-    fn drop_part(&mut self, ground: &mut Ground<'_>, place: Place, old: Installed) -> Result<(), String> {
+    fn drop_part(&mut self, ground: &mut EnforcerContext<'_>, place: Place, old: Installed) -> Result<(), String> {
         let mut ops = vec![PlanOp::DropRule { at: old.at, fields: old.fields }];
         let others = self.parts.iter().any(|(of, other)| *of != place && other.at == old.at);
         let stays = self.standing.edges.contains(&old.at) || self.found.iter().any(|(at, _)| *at == old.at);
@@ -123,7 +123,7 @@ impl Networks {
     }
 
     /// Makes the edges that stand, before anybody is believed.
-    fn make_edges(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
+    fn make_edges(&mut self, ground: &mut EnforcerContext<'_>) -> Result<(), String> {
         // Each by itself: one that cannot be made leaves the others.
         let edges = self.standing.edges.iter().map(|&at| ground.plane.apply(&[PlanOp::Edge { at }]));
         let edges = edges.fold(Ok(()), Result::and);
@@ -133,13 +133,13 @@ impl Networks {
     }
 
     /// The counters of a part's rule, since it was installed.
-    pub fn counters(&self, ground: &Ground<'_>, handle: Handle, part: usize) -> Option<Counters> {
+    pub fn counters(&self, ground: &EnforcerContext<'_>, handle: Handle, part: usize) -> Option<Counters> {
         let installed = self.parts.get(&(handle, part))?;
         ground.plane.rule_counters(installed.at, &installed.fields).ok().flatten()
     }
 
     /// Reads the counters of those whose turn it is.
-    fn look(&mut self, ground: &Ground<'_>) {
+    fn look(&mut self, ground: &EnforcerContext<'_>) {
         let after = self.looked.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = self.parts.range((after, Bound::Unbounded));
         let turn: Vec<Place> = behind.chain(&self.parts).map(|(place, _)| *place).take(AT_ONCE).collect();
@@ -154,7 +154,7 @@ impl Networks {
     }
 
     /// Gives the classes of an interface what its parts need, and reads it back.
-    fn serve(&self, ground: &mut Ground<'_>, oif: IfIndex) -> Result<(), String> {
+    fn serve(&self, ground: &mut EnforcerContext<'_>, oif: IfIndex) -> Result<(), String> {
         let Some(link) = link_of(ground, oif) else { return Ok(()) };
         let mut premium = Premium::default();
         for part in self.parts.values().filter(|part| part.oif == oif) {
@@ -172,11 +172,11 @@ impl Networks {
 }
 
 impl Enforcer for Networks {
-    fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
+    fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
         let place = (order.handle, order.part);
         let (binding, amount) = match &order.action {
-            Action::Enable { binding, amount } | Action::Change { binding, amount } => (binding, *amount),
-            Action::Disable { .. } => {
+            OrderAction::Enable { binding, amount } | OrderAction::Change { binding, amount } => (binding, *amount),
+            OrderAction::Disable { .. } => {
                 return match self.parts.get(&place).copied() {
                     Some(old) => self.drop_part(ground, place, old),
                     None => Ok(()),
@@ -198,7 +198,7 @@ impl Enforcer for Networks {
         Ok(())
     }
 
-    fn stand(&mut self, ground: &mut Ground<'_>, standing: &Standing) -> Result<(), String> {
+    fn stand(&mut self, ground: &mut EnforcerContext<'_>, standing: &Standing) -> Result<(), String> {
         if self.stands && self.standing == *standing {
             return Ok(());
         }
@@ -213,7 +213,7 @@ impl Enforcer for Networks {
         self.make_edges(ground)
     }
 
-    fn settle(&mut self, ground: &mut Ground<'_>) -> Result<(), String> {
+    fn settle(&mut self, ground: &mut EnforcerContext<'_>) -> Result<(), String> {
         let mut ops: Vec<PlanOp> = self.found.iter().map(|&(at, fields)| PlanOp::DropRule { at, fields }).collect();
         let mut used: BTreeSet<EdgeAt> = self.parts.values().map(|part| part.at).collect();
         used.extend(&self.standing.edges);
@@ -232,7 +232,7 @@ impl Enforcer for Networks {
         Some(Usage { amount: passed.rate, refused: dropped.map(|seen| seen.rate), unreserved: None, interval })
     }
 
-    fn means(&self, ground: &Ground<'_>, _: &str, handle: Handle, part: usize) -> Option<String> {
+    fn means(&self, ground: &EnforcerContext<'_>, _: &str, handle: Handle, part: usize) -> Option<String> {
         let Installed { at, rule, .. } = self.parts.get(&(handle, part))?;
         let place = ground.names.get(&at.interface).map_or("?", String::as_str);
         let side = if at.side == Side::Ingress { "ingress" } else { "egress" };
@@ -245,7 +245,7 @@ impl Enforcer for Networks {
         self.wake
     }
 
-    fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+    fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
         self.look(ground);
         if !self.stands {
             // Told when it failed first; what it needs may be there again.
@@ -255,7 +255,7 @@ impl Enforcer for Networks {
         Vec::new()
     }
 
-    fn end(&mut self, ground: &mut Ground<'_>) {
+    fn end(&mut self, ground: &mut EnforcerContext<'_>) {
         for (place, part) in self.parts.clone() {
             // What stays is taken away by the next agent.
             let _ = self.drop_part(ground, place, part);
@@ -271,7 +271,7 @@ pub fn served(plan: &Plan) -> BTreeMap<IfIndex, Premium> {
     let of = |(&oif, link): (&IfIndex, &traffic::plan::LinkPlan)| {
         let class = |id: ClassId| {
             let spec = link.classes.get(&id);
-            spec.map_or(Aggregate::default(), |spec| Aggregate {
+            spec.map_or(PremiumDemand::default(), |spec| PremiumDemand {
                 rate: spec.real_time.map_or(Rate::ZERO, |curve| curve.m2),
                 depth: spec.queue.bytes,
                 packets: spec.queue.packets.into(),
@@ -283,8 +283,8 @@ pub fn served(plan: &Plan) -> BTreeMap<IfIndex, Premium> {
     plan.links.iter().filter_map(of).collect()
 }
 
-fn at_least(one: Aggregate, other: Aggregate) -> Aggregate {
-    Aggregate {
+fn at_least(one: PremiumDemand, other: PremiumDemand) -> PremiumDemand {
+    PremiumDemand {
         rate: one.rate.max(other.rate),
         depth: one.depth.max(other.depth),
         packets: one.packets.max(other.packets),
@@ -292,29 +292,29 @@ fn at_least(one: Aggregate, other: Aggregate) -> Aggregate {
 }
 
 /// The interface that a resource is named after.
-fn interface(ground: &Ground<'_>, resource: &str) -> Result<IfIndex, String> {
+fn interface(ground: &EnforcerContext<'_>, resource: &str) -> Result<IfIndex, String> {
     let name = resource.strip_prefix("net/").unwrap_or(resource);
     let there = |index: &IfIndex| ground.node.interfaces().any(|state| state.index == *index);
     let mut found = ground.names.iter().filter(|(_, of)| *of == name).map(|(&index, _)| index);
     found.find(there).ok_or_else(|| format!("there is no interface {name}"))
 }
 
-fn link_of(ground: &Ground<'_>, oif: IfIndex) -> Option<LinkSpec> {
+fn link_of(ground: &EnforcerContext<'_>, oif: IfIndex) -> Option<LinkSpec> {
     let state = ground.node.interfaces().find(|state| state.index == oif)?;
     state.link.map(|link| link.spec)
 }
 
 /// Where a flow that leaves by `oif` enters the domain.
-fn edge_of(ground: &mut Ground<'_>, flow: &Flow, oif: IfIndex) -> EdgeAt {
+fn edge_of(ground: &mut EnforcerContext<'_>, flow: &BoundFlow, oif: IfIndex) -> EdgeAt {
     let back = flow.src.map(|src| ground.node.route_mut().route(src, None, None));
     match back {
-        Some(Way::Out { oif: iif, .. }) if iif != oif => EdgeAt { interface: iif, side: Side::Ingress },
+        Some(RouteDecision::Out { oif: iif, .. }) if iif != oif => EdgeAt { interface: iif, side: Side::Ingress },
         _ => EdgeAt { interface: oif, side: Side::Egress },
     }
 }
 
 /// Tells the node something whose plan must be carried out before this returns.
-fn tell(ground: &mut Ground<'_>, input: Input<'_>) -> Result<(), String> {
+fn tell(ground: &mut EnforcerContext<'_>, input: Input<'_>) -> Result<(), String> {
     let (mut result, mut done) = (Ok(()), VecDeque::new());
     ground.node.handle(ground.now, input);
     loop {

@@ -1,11 +1,11 @@
 //! Disks: the book's orders as limits of what is not reserved (see `linux::storage`). Amounts come as bit/s.
 
 use super::host::{group_name, number_of};
-use super::{Enforcer, Found, Ground, Usage};
+use super::{Enforcer, EnforcerContext, EnforcerNotice, Usage};
 use crate::config::Level;
-use broker::io::{Action, Order};
-use linux::storage::{Notice, Storage};
-use node::book::Stock;
+use broker::io::{Order, OrderAction};
+use linux::storage::{DiskNotice, Storage};
+use node::book::Resource;
 use terms::book::{Binding, Handle};
 use terms::{Span, Time};
 
@@ -17,17 +17,17 @@ pub struct Disks {
     storage: Storage,
     shared: bool,
     wake: Option<Time>,
-    stocks: Vec<Stock>,
+    stocks: Vec<Resource>,
 }
 
 impl Disks {
     /// Over what the driver opened, which offers `stocks`; `shared`: the processors use the same groups.
-    pub fn new(storage: Storage, shared: bool, stocks: Vec<Stock>) -> Disks {
+    pub fn new(storage: Storage, shared: bool, stocks: Vec<Resource>) -> Disks {
         Disks { storage, shared, wake: None, stocks }
     }
 
     fn serve(&mut self, disk: &str, name: &str, binding: Option<&Binding>, bits: u64) -> Result<(), String> {
-        let told = |failed: linux::error::Failed| failed.to_string();
+        let told = |failed: linux::error::SystemError| failed.to_string();
         let rate = bits.div_ceil(8);
         match binding {
             Some(Binding::Process(task)) => {
@@ -47,24 +47,24 @@ impl Disks {
 }
 
 impl Enforcer for Disks {
-    fn enforce(&mut self, ground: &mut Ground<'_>, order: &Order) -> Result<(), String> {
+    fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
         let name = group_name(order.handle, order.part, self.shared);
         let disk = disk_of(&order.resource);
         let done = match &order.action {
-            Action::Enable { binding, amount } | Action::Change { binding, amount } => {
+            OrderAction::Enable { binding, amount } | OrderAction::Change { binding, amount } => {
                 self.serve(disk, &name, binding.as_ref(), *amount)
             }
-            Action::Disable { .. } => self.storage.disable(disk, &name).map_err(|failed| failed.to_string()),
+            OrderAction::Disable { .. } => self.storage.disable(disk, &name).map_err(|failed| failed.to_string()),
         };
         self.wake = self.storage.is_watched().then(|| self.wake.unwrap_or(ground.now + TICK));
         done
     }
 
-    fn settle(&mut self, _: &mut Ground<'_>) -> Result<(), String> {
+    fn settle(&mut self, _: &mut EnforcerContext<'_>) -> Result<(), String> {
         self.storage.keep_only_enabled().map_err(|failed| failed.to_string())
     }
 
-    fn stocks(&self) -> Vec<Stock> {
+    fn stocks(&self) -> Vec<Resource> {
         self.stocks.clone()
     }
 
@@ -76,7 +76,7 @@ impl Enforcer for Disks {
         Some(Usage { amount: bits(seen.rate), refused: None, unreserved, interval })
     }
 
-    fn means(&self, _: &Ground<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+    fn means(&self, _: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
         let status = self.storage.status(disk_of(resource), &group_name(handle, part, self.shared))?;
         Some(status.installed).filter(|words| !words.is_empty())
     }
@@ -85,12 +85,12 @@ impl Enforcer for Disks {
         self.wake
     }
 
-    fn wake(&mut self, ground: &mut Ground<'_>) -> Vec<Found> {
+    fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
         self.wake = self.storage.is_watched().then(|| ground.now + TICK);
         self.storage.tick().iter().map(found).collect()
     }
 
-    fn end(&mut self, _: &mut Ground<'_>) {
+    fn end(&mut self, _: &mut EnforcerContext<'_>) {
         // What would not go back is found by the next agent.
         let _ = self.storage.close();
     }
@@ -100,18 +100,20 @@ fn disk_of(resource: &str) -> &str {
     resource.strip_prefix("disk/").unwrap_or(resource)
 }
 
-fn found(notice: &Notice) -> Found {
+fn found(notice: &DiskNotice) -> EnforcerNotice {
     match notice {
-        Notice::Strayed { name, pid } => Found {
+        DiskNotice::Strayed { name, pid } => EnforcerNotice {
             level: Level::Warn,
             name: "disk_strayed",
             text: format!("another program moved process {pid} out of the group of {name}, or removed it: it is back"),
         },
-        Notice::Gone(disk) => Found {
+        DiskNotice::Gone(disk) => EnforcerNotice {
             level: Level::Error,
             name: "disk_gone",
             text: format!("the device of disk/{disk} is gone: what is reserved of it cannot be had"),
         },
-        Notice::Fault(failed) => Found { level: Level::Error, name: "disk_fault", text: failed.to_string() },
+        DiskNotice::Fault(failed) => {
+            EnforcerNotice { level: Level::Error, name: "disk_fault", text: failed.to_string() }
+        }
     }
 }

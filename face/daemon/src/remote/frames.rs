@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use terms::Time;
-use trust::{Domain, Files, Identity, Role};
+use trust::{CertificateRole, Domain, Files, Identity};
 
 /// Both sides are the same program, as long as this is the same.
 pub(super) const VERSION: u32 = 1;
@@ -79,7 +79,7 @@ impl From<&Identity> for Shown {
 impl Shown {
     /// Who that is, if such a certificate can be good now: of our own domain, or of a partner's that may have this role.
     pub(super) fn identity(self, now: Time, partners: &[Domain]) -> Option<Identity> {
-        let role = Role::named(&self.role)?;
+        let role = CertificateRole::named(&self.role)?;
         let of = |domain: &String| partners.iter().any(|one| one.name == *domain && one.roles.contains(&role));
         if !self.domain.iter().all(of) {
             return None;
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_partner_has_no_other_names_and_roles_than_we_gave_it() {
         let (name, ca) = ("anl".to_owned(), PathBuf::from("anl.pem"));
-        let partners = [Domain { name, ca, revoked: None, roles: vec![Role::Requester] }];
+        let partners = [Domain { name, ca, revoked: None, roles: vec![CertificateRole::Requester] }];
         let from = |domain: &str, role: &str| Shown { domain: Some(domain.to_owned()), ..shown(role, "alice", 1) };
         let known = |shown: Shown| shown.identity(Time::from_nanos(15), &partners).map(|who| who.known_as());
         assert_eq!(known(from("anl", "requester")).as_deref(), Some("anl/alice"));

@@ -5,12 +5,12 @@
 //! takes: it cannot open a file, make a socket, or start a program. Certificates, listening sockets and each
 //! caller's way into the agent are handed to it. What goes on to the agent is what it understood, written anew.
 
-use super::bridge::Bridge;
 use super::frames::{self, Order, VERSION};
-use linux::channel::{Channel, Message};
+use super::proxy::Proxy;
+use linux::channel::{Channel, ChannelMessage};
 use linux::clock::Clock;
-use linux::error::Failed;
-use linux::poll::{Poll, Token, Want};
+use linux::error::SystemError;
+use linux::poll::{Poll, PollInterest, Token};
 use linux::privilege::{User, give_up, only_serve};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -23,8 +23,8 @@ const PATIENCE: Span = Span::from_secs(10);
 ///
 /// # Errors
 /// Standard input is no channel of an agent, privileges cannot be given up, or the kernel broke.
-pub fn run() -> Result<(), Failed> {
-    let input = io::stdin().as_fd().try_clone_to_owned().map_err(Failed::doing("use the inherited socket"))?;
+pub fn run() -> Result<(), SystemError> {
+    let input = io::stdin().as_fd().try_clone_to_owned().map_err(SystemError::doing("use the inherited socket"))?;
     let channel = Channel::inherited(input)?;
     let _ = std::fs::write("/proc/self/comm", "sluice-front"); // for people who look at processes
     let _ = std::fs::write("/proc/self/oom_score_adj", "500"); // before the agent, whose unit says that it goes last
@@ -34,27 +34,27 @@ pub fn run() -> Result<(), Failed> {
         other => return Err(wrong(&format!("{other:?} instead of the beginning"))),
     };
     give_up(user)?;
-    let bridge = Bridge::new(channel, files, clock)?;
+    let bridge = Proxy::new(channel, files, clock)?;
     let restricted = only_serve()?;
     bridge.run(restricted)
 }
 
-fn first(channel: &Channel, clock: Clock) -> Result<Order, Failed> {
+fn first(channel: &Channel, clock: Clock) -> Result<Order, SystemError> {
     let mut poll = Poll::new(clock)?;
-    poll.add(channel, Token(0), Want::Read)?;
+    poll.add(channel, Token(0), PollInterest::Read)?;
     let until = clock.now().saturating_add(PATIENCE);
     while clock.now() < until {
         poll.wait(Some(until))?;
         match channel.receive(false) {
-            Ok(Some(Message { bytes, .. })) => return frames::read(&bytes).map_err(|what| wrong(&what)),
+            Ok(Some(ChannelMessage { bytes, .. })) => return frames::read(&bytes).map_err(|what| wrong(&what)),
             Ok(None) => break,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(Failed::because("hear the agent", error)),
+            Err(error) => return Err(SystemError::because("hear the agent", error)),
         }
     }
     Err(wrong("nothing came"))
 }
 
-fn wrong(what: &str) -> Failed {
-    Failed::because("hear the agent", io::Error::other(what.to_owned()))
+fn wrong(what: &str) -> SystemError {
+    SystemError::because("hear the agent", io::Error::other(what.to_owned()))
 }

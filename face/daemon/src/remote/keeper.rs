@@ -9,8 +9,8 @@ use super::frames::{self, Order, VERSION, Word};
 use super::{News, Shared};
 use linux::channel::Channel;
 use linux::clock::Clock;
-use linux::error::Failed;
-use linux::poll::{Poll, Token, Want};
+use linux::error::SystemError;
+use linux::poll::{Poll, PollInterest, Token};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use terms::{Span, Time};
-use trust::{Disk, Source, Stamp};
+use trust::{CertificateSource, DiskSource, Stamp};
 
 /// This very program, also after its file was replaced by another version.
 const PROGRAM: &str = "/proc/self/exe";
@@ -87,11 +87,11 @@ impl Keeper {
     }
 
     /// One front, from its start to its end. `Ok`: the agent stops.
-    fn live(&mut self) -> Result<(), Failed> {
+    fn live(&mut self) -> Result<(), SystemError> {
         let mut front = self.start()?;
         let mut poll = Poll::new(self.clock)?;
-        poll.add(&front.channel, CHANNEL, Want::Read)?;
-        poll.add(&self.shared.end, END, Want::Read)?;
+        poll.add(&front.channel, CHANNEL, PollInterest::Read)?;
+        poll.add(&self.shared.end, END, PollInterest::Read)?;
         let mut look_at = self.clock.now();
         loop {
             self.shared.rounds.fetch_add(1, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl Keeper {
                 return Ok(());
             }
             if self.shared.renew.swap(false, Ordering::AcqRel) {
-                self.shared.end.hush();
+                self.shared.end.clear();
                 self.hand_over(&mut front, true)?;
             }
             let now = self.clock.now();
@@ -118,11 +118,11 @@ impl Keeper {
         }
     }
 
-    fn start(&mut self) -> Result<Front, Failed> {
+    fn start(&mut self) -> Result<Front, SystemError> {
         let (channel, theirs) = Channel::pair()?;
         let mut command = Command::new(PROGRAM);
         command.arg(COMMAND).env_clear().stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
-        let child = command.spawn().map_err(Failed::doing("start the front"))?;
+        let child = command.spawn().map_err(SystemError::doing("start the front"))?;
         drop(command); // with the other end of the channel: when the front ends, nobody has it
         let mut front = Front { child, channel, stamps: Vec::new(), second: Time::ZERO, words: 0 };
         let (uid, gid) = (self.config.user.uid, self.config.user.gid);
@@ -136,12 +136,12 @@ impl Keeper {
 
     /// Opens files for the front: all of them, or those that have changed. A list of revocations holds at once; another certificate,
     /// when all are handed over.
-    fn hand_over(&mut self, front: &mut Front, all: bool) -> Result<(), Failed> {
+    fn hand_over(&mut self, front: &mut Front, all: bool) -> Result<(), SystemError> {
         let files = &self.config.files;
         let lists = files.revoked.iter().chain(files.partners.iter().flat_map(|one| &one.revoked));
         let watched = if all { files.paths() } else { lists.map(PathBuf::as_path).collect() };
         for path in watched {
-            let stamp = Disk.stamp(path);
+            let stamp = DiskSource.stamp(path);
             let before = front.stamps.iter().position(|(known, _)| known == path);
             if !all && before.is_some_and(|at| front.stamps[at].1 == stamp) {
                 continue;
@@ -159,7 +159,7 @@ impl Keeper {
     }
 
     /// What the front says.
-    fn listen(&mut self, front: &mut Front) -> Result<(), Failed> {
+    fn listen(&mut self, front: &mut Front) -> Result<(), SystemError> {
         let now = self.clock.now();
         if now >= front.second.saturating_add(LOOK_EVERY) {
             (front.second, front.words) = (now, 0);
@@ -171,24 +171,24 @@ impl Keeper {
                 Ok(None) => return Err(front.died()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Failed::because("hear the front", error)),
+                Err(error) => return Err(SystemError::because("hear the front", error)),
             };
             front.words += 1;
             let word = frames::read(&message.bytes);
-            let word = word.map_err(|what| Failed::because("hear the front", io::Error::other(what)))?;
+            let word = word.map_err(|what| SystemError::because("hear the front", io::Error::other(what)))?;
             self.heard(front, word)?;
         }
         Ok(())
     }
 
-    fn heard(&mut self, front: &mut Front, word: Word) -> Result<(), Failed> {
+    fn heard(&mut self, front: &mut Front, word: Word) -> Result<(), SystemError> {
         match word {
             Word::Ready { restricted } => self.tell(News::Ready { pid: front.child.id(), restricted }),
             Word::Refused { from, why } => self.tell(News::Refused { from, why: frames::plain(&why) }),
             Word::Complaint { text } => self.tell(News::Complaint(frames::plain(&text))),
             Word::Enter { guest, from, who } => {
                 let Some(identity) = who.identity(self.clock.today(), &self.config.files.partners) else {
-                    return Err(Failed::because("hear the front", io::Error::other("a caller who cannot be")));
+                    return Err(SystemError::because("hear the front", io::Error::other("a caller who cannot be")));
                 };
                 let no = |why: &str| Order::NoSeat { guest, why: why.to_owned() };
                 let Ok((ours, theirs)) = UnixStream::pair() else {
@@ -222,20 +222,20 @@ impl Keeper {
 }
 
 impl Front {
-    fn order(&mut self, order: &Order, fd: Option<BorrowedFd<'_>>) -> Result<(), Failed> {
+    fn order(&mut self, order: &Order, fd: Option<BorrowedFd<'_>>) -> Result<(), SystemError> {
         match self.channel.send(&frames::write(order), fd) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                Err(Failed::because("speak to the front", io::Error::other("it does not listen")))
+                Err(SystemError::because("speak to the front", io::Error::other("it does not listen")))
             }
             Err(_) => Err(self.died()),
         }
     }
 
     /// How it died.
-    fn died(&mut self) -> Failed {
+    fn died(&mut self) -> SystemError {
         let how = self.gone(Duration::from_millis(500)).map_or("it closed its channel".to_owned(), |how| how);
-        Failed::because("keep the front", io::Error::other(how))
+        SystemError::because("keep the front", io::Error::other(how))
     }
 
     /// How it ended, if it does so in time.

@@ -1,17 +1,17 @@
 //! Callers from other machines: mutual TLS beside the local socket, for the same calls.
 //!
-//! What they send is read by a process of its own that may nothing ([`front`], its loop [`bridge`]); it is started, fed and watched by a
+//! What they send is read by a process of its own that may nothing ([`front`], its loop [`proxy`]); it is started, fed and watched by a
 //! thread of the agent ([`keeper`]), over a channel on which alone a certificate's name is believed ([`frames`]). What comes
 //! in through it is, for the agent's loop, one more local connection. The table of rights ([`policy::rights`]) says what such a
 //! caller may ask at all. No configuration, no door.
 
-mod bridge;
 pub mod config;
 mod frames;
 pub mod front;
-mod guest;
 mod keeper;
+mod proxy;
 mod said;
+mod session;
 
 pub use keeper::COMMAND;
 
@@ -20,9 +20,9 @@ use crate::alive::Done;
 use crate::config::Level;
 use config::ListenConfig;
 use keeper::Keeper;
-use linux::bell::Bell;
 use linux::clock::Clock;
-use linux::error::Failed;
+use linux::error::SystemError;
+use linux::notifier::Notifier;
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixStream;
@@ -53,9 +53,9 @@ pub(crate) enum News {
 /// What the agent and the thread have in common.
 struct Shared {
     /// Rung when there is news for the agent.
-    news: Bell,
+    news: Notifier,
     /// Rung when something below changes.
-    end: Bell,
+    end: Notifier,
     ending: AtomicBool,
     /// Certificates are to be read again.
     renew: AtomicBool,
@@ -75,29 +75,34 @@ impl Remote {
     ///
     /// # Errors
     /// A certificate, a key or an address is not to be had.
-    pub(crate) fn open(config: &ListenConfig) -> Result<Remote, Failed> {
+    pub(crate) fn open(config: &ListenConfig) -> Result<Remote, SystemError> {
         let clock = Clock::start();
         // Mistakes in our own files are told at once, before anybody comes.
         let tls = trust::server(&config.files, Arc::new(move || clock.today()), Speaks::Agent);
-        tls.map_err(|error| Failed::because("open [listen]", io::Error::other(error)))?;
+        tls.map_err(|error| SystemError::because("open [listen]", io::Error::other(error)))?;
         let listen = |address: &std::net::SocketAddr| {
-            let listener = TcpListener::bind(address).map_err(Failed::doing(format!("listen on {address}")))?;
-            listener.set_nonblocking(true).map_err(Failed::doing(format!("listen on {address}")))?;
+            let listener = TcpListener::bind(address).map_err(SystemError::doing(format!("listen on {address}")))?;
+            listener.set_nonblocking(true).map_err(SystemError::doing(format!("listen on {address}")))?;
             Ok(listener)
         };
-        let listeners = config.addresses.iter().map(listen).collect::<Result<Vec<_>, Failed>>()?;
+        let listeners = config.addresses.iter().map(listen).collect::<Result<Vec<_>, SystemError>>()?;
         let (ending, renew) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared =
-            Arc::new(Shared { news: Bell::new()?, end: Bell::new()?, ending, renew, rounds: AtomicU64::new(0) });
+        let shared = Arc::new(Shared {
+            news: Notifier::new()?,
+            end: Notifier::new()?,
+            ending,
+            renew,
+            rounds: AtomicU64::new(0),
+        });
         let (door, news) = sync_channel(MAX_NEWS);
         let keeper = Keeper { config: config.clone(), listeners, door, shared: shared.clone(), clock };
         let thread = std::thread::Builder::new().name("remote".to_owned());
-        let thread = thread.spawn(move || keeper.run()).map_err(Failed::doing("start a thread"))?;
+        let thread = thread.spawn(move || keeper.run()).map_err(SystemError::doing("start a thread"))?;
         Ok(Remote { news, shared, thread: Some(thread) })
     }
 
     /// Rings when there is news.
-    pub(crate) fn bell(&self) -> &Bell {
+    pub(crate) fn notifier(&self) -> &Notifier {
         &self.shared.news
     }
 
@@ -128,7 +133,7 @@ impl Agent {
     /// Who came in, and who did not.
     pub(crate) fn answer_door(&mut self) {
         let Some(remote) = &self.remote else { return };
-        remote.shared.news.hush();
+        remote.shared.news.clear();
         let news: Vec<News> = remote.news.try_iter().collect();
         for news in news {
             let now = self.clock.now();

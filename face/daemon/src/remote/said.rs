@@ -4,7 +4,7 @@
 //! gets there. What is answered here instead waits for the end of a line of the agent's.
 
 use crate::calls::{self, problem};
-use api::agent::{Line, MAX_LINE, Problem};
+use api::agent::{MAX_LINE, Problem, ReplyLine};
 
 /// Most lines that are read before others have their turn.
 const MOST_LINES: usize = 64;
@@ -118,7 +118,7 @@ pub(super) fn refusal(why: &str) -> Vec<u8> {
 }
 
 fn line(id: u64, error: Problem) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&Line::Error { id, error }).unwrap_or_default();
+    let mut line = serde_json::to_vec(&ReplyLine::Error { id, error }).unwrap_or_default();
     line.push(b'\n');
     line
 }

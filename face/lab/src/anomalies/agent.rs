@@ -1,13 +1,13 @@
 //! The agent as what is made to fail.
 
 use super::script::Script;
-use super::target::{Found, Target};
-use crate::crash::{Bed, Look, Report as Crashed};
+use super::target::{Found, ProgramUnderTest};
+use crate::crash::{Bed, CrashReport as Crashed, Look};
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::program::Running;
-use linux::anomaly::{Fault, Watch};
-use linux::error::Failed;
+use crate::program::RunningProgram;
+use linux::anomaly::{InjectedFault, WatchedProgram};
+use linux::error::SystemError;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,31 +15,35 @@ use std::time::{Duration, Instant};
 const CONVERGED: Duration = Duration::from_secs(10);
 
 /// An agent, and what it has acknowledged.
-pub struct Agent {
+pub struct AgentUnderTest {
     bed: Bed,
     script: Script,
 }
 
-impl Agent {
+impl AgentUnderTest {
     /// With no state yet.
     ///
     /// # Errors
     /// Namespaces or folders are not to be had.
-    pub fn make(program: &Path) -> Result<Agent, Error> {
-        Ok(Agent { bed: Bed::make(program, "crash", "")?, script: Script::default() })
+    pub fn make(program: &Path) -> Result<AgentUnderTest, Error> {
+        Ok(AgentUnderTest { bed: Bed::make(program, "crash", "")?, script: Script::default() })
     }
 }
 
-impl Target for Agent {
+impl ProgramUnderTest for AgentUnderTest {
     fn name(&self) -> &'static str {
         "agent"
     }
 
-    fn start_watched(&mut self, fault: Option<Fault>, _: &Patience) -> Result<(Running, Watch), Error> {
+    fn start_watched(
+        &mut self,
+        fault: Option<InjectedFault>,
+        _: &Patience,
+    ) -> Result<(RunningProgram, WatchedProgram), Error> {
         self.bed.start_watched(fault)
     }
 
-    fn answers(&self, running: &mut Running, most: Duration, patience: &Patience) -> Result<(), Error> {
+    fn answers(&self, running: &mut RunningProgram, most: Duration, patience: &Patience) -> Result<(), Error> {
         self.bed.answers(running, most, patience)
     }
 
@@ -47,7 +51,7 @@ impl Target for Agent {
         self.script.play(&self.bed.socket());
     }
 
-    fn start_again(&mut self, patience: &Patience) -> Result<Running, Error> {
+    fn start_again(&mut self, patience: &Patience) -> Result<RunningProgram, Error> {
         Ok(self.bed.start(patience)?.0)
     }
 
@@ -77,7 +81,7 @@ impl Target for Agent {
         let (mut agent, _) = self.bed.start(patience)?;
         self.script.create_one(&self.bed.socket());
         agent.stop();
-        let wrong = || Failed::doing(format!("put {} back", kept.display()));
+        let wrong = || SystemError::doing(format!("put {} back", kept.display()));
         std::fs::remove_dir_all(&book).map_err(wrong())?;
         Ok(std::fs::rename(&kept, &book).map_err(wrong())?)
     }
@@ -94,8 +98,8 @@ impl Target for Agent {
 }
 
 /// A folder of files, with their rights.
-fn copy(from: &Path, to: &Path) -> Result<(), Failed> {
-    let wrong = || Failed::doing(format!("copy {} to {}", from.display(), to.display()));
+fn copy(from: &Path, to: &Path) -> Result<(), SystemError> {
+    let wrong = || SystemError::doing(format!("copy {} to {}", from.display(), to.display()));
     std::fs::create_dir(to).map_err(wrong())?;
     for entry in std::fs::read_dir(from).map_err(wrong())? {
         let entry = entry.map_err(wrong())?;

@@ -1,16 +1,16 @@
 //! The broker as what is made to fail: over two agents that do not fail, under a policy that knows its caller and no broker.
 
+use super::broker_calls::{AGENTS, Wishes};
 use super::http;
-use super::target::{Found, Target};
-use super::wishes::{AGENTS, Wishes};
+use super::target::{Found, ProgramUnderTest};
 use crate::crash::Bed;
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::program::{Running, start};
+use crate::program::{RunningProgram, start};
 use api::agent::Request;
 use api::client::Client;
-use linux::anomaly::{Fault, Watch, watch_at_exec};
-use linux::error::Failed;
+use linux::anomaly::{InjectedFault, WatchedProgram, watch_at_exec};
+use linux::error::SystemError;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,30 +23,31 @@ const START: Duration = Duration::from_secs(60);
 const POLICY: &str = "[[rule]]\nname = \"tests\"\nwho = [\"uid:*\"]\n";
 
 /// A broker, its agents, and what it has acknowledged.
-pub struct Broker {
+pub struct BrokerUnderTest {
     program: PathBuf,
     beds: [Bed; 2],
-    agents: Vec<Running>,
+    agents: Vec<RunningProgram>,
     wishes: Wishes,
 }
 
-impl Broker {
+impl BrokerUnderTest {
     /// With no state yet, here and at the agents.
     ///
     /// # Errors
     /// Namespaces or folders are not to be had.
-    pub fn make(program: &Path) -> Result<Broker, Error> {
+    pub fn make(program: &Path) -> Result<BrokerUnderTest, Error> {
         let bed = |name: &str| -> Result<Bed, Error> {
             let bed = Bed::make(program, name, "policy = \"policy.toml\"\n")?;
             let file = bed.folder().join("policy.toml");
-            std::fs::write(&file, POLICY).map_err(Failed::doing(format!("write {}", file.display())))?;
+            std::fs::write(&file, POLICY).map_err(SystemError::doing(format!("write {}", file.display())))?;
             Ok(bed)
         };
         let beds = [bed(AGENTS[0])?, bed(AGENTS[1])?];
-        let broker = Broker { program: program.to_owned(), beds, agents: Vec::new(), wishes: Wishes::default() };
+        let broker =
+            BrokerUnderTest { program: program.to_owned(), beds, agents: Vec::new(), wishes: Wishes::default() };
         let text = "[webhooks]\nallow = [\"https://127.0.0.1:9/hooks/\"]\n";
         let file = broker.folder().join("broker.toml");
-        std::fs::write(&file, text).map_err(Failed::doing(format!("write {}", file.display())))?;
+        std::fs::write(&file, text).map_err(SystemError::doing(format!("write {}", file.display())))?;
         Ok(broker)
     }
 
@@ -63,7 +64,7 @@ impl Broker {
     }
 
     fn command(&self) -> Result<Command, Error> {
-        let log = std::fs::File::create(self.log()).map_err(Failed::doing("write the broker's log"))?;
+        let log = std::fs::File::create(self.log()).map_err(SystemError::doing("write the broker's log"))?;
         let mut command = Command::new(&self.program);
         command.arg("broker").arg("--no-agent").arg("--config").arg(self.folder().join("broker.toml"));
         command.arg("--socket").arg(self.socket()).arg("--state").arg(self.folder().join("broker"));
@@ -87,23 +88,27 @@ impl Broker {
     }
 }
 
-impl Target for Broker {
+impl ProgramUnderTest for BrokerUnderTest {
     fn name(&self) -> &'static str {
         "broker"
     }
 
-    fn start_watched(&mut self, fault: Option<Fault>, patience: &Patience) -> Result<(Running, Watch), Error> {
+    fn start_watched(
+        &mut self,
+        fault: Option<InjectedFault>,
+        patience: &Patience,
+    ) -> Result<(RunningProgram, WatchedProgram), Error> {
         if self.agents.is_empty() {
             self.start_agents(patience)?;
         }
         let mut command = self.command()?;
         watch_at_exec(&mut command);
         let broker = start(&mut command)?;
-        let watch = Watch::of(broker.id(), fault)?;
+        let watch = WatchedProgram::of(broker.id(), fault)?;
         Ok((broker, watch))
     }
 
-    fn answers(&self, running: &mut Running, most: Duration, patience: &Patience) -> Result<(), Error> {
+    fn answers(&self, running: &mut RunningProgram, most: Duration, patience: &Patience) -> Result<(), Error> {
         let begun = Instant::now();
         while begun.elapsed() < most {
             if let Ok((200, _)) = http::ask(&self.socket(), "GET", "/v1/resources", "", &Value::Null) {
@@ -121,7 +126,7 @@ impl Target for Broker {
         self.wishes.play(&self.socket());
     }
 
-    fn start_again(&mut self, patience: &Patience) -> Result<Running, Error> {
+    fn start_again(&mut self, patience: &Patience) -> Result<RunningProgram, Error> {
         self.start_agents(patience)?;
         let mut broker = start(&mut self.command()?)?;
         self.answers(&mut broker, START, patience)?;

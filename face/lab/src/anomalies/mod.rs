@@ -7,22 +7,22 @@
 
 mod agent;
 mod broker;
+mod broker_calls;
 mod http;
 mod script;
 mod target;
-mod wishes;
 
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::program::Running;
-use agent::Agent;
-use broker::Broker;
-use linux::anomaly::{Fault, Kind, Watch};
+use crate::program::RunningProgram;
+use agent::AgentUnderTest;
+use broker::BrokerUnderTest;
+use linux::anomaly::{CallKind, InjectedFault, WatchedProgram};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
-use target::{Found, Target};
+use target::{Found, ProgramUnderTest};
 
 /// How often a program is started again while the fault is there.
 const STARTS: u32 = 2;
@@ -32,7 +32,7 @@ const ANSWERS_UNDER_FAULT: Duration = Duration::from_secs(3);
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct AnomalyOptions {
     /// The program that is the agent and the broker.
     pub program: PathBuf,
     /// At most about so many faults, spread over all; `None`: every one.
@@ -48,7 +48,7 @@ pub struct Options {
 
 /// What was found; the last line, for scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Report {
+pub struct AnomalyReport {
     /// Distinct faults that struck: whom, when, which kind of call, the how-manieth, which error. One that strikes once and
     /// one that lasts from there on are counted as one.
     pub faults: u64,
@@ -68,12 +68,12 @@ enum Phase {
 }
 
 /// Whose fault, when, and which.
-type Case = (usize, Phase, Fault);
+type Case = (usize, Phase, InjectedFault);
 
 /// Everything that one run knows.
 struct Run<'a> {
-    targets: Vec<Box<dyn Target>>,
-    report: Report,
+    targets: Vec<Box<dyn ProgramUnderTest>>,
+    report: AnomalyReport,
     findings: Vec<String>,
     struck: BTreeSet<Case>,
     progress: bool,
@@ -84,12 +84,12 @@ struct Run<'a> {
 ///
 /// # Errors
 /// It cannot be run here, or the user stops it. What was found is no error.
-pub fn run(options: &Options, patience: &Patience) -> Result<(Report, Vec<String>), Error> {
-    let targets: Vec<Box<dyn Target>> =
-        vec![Box::new(Agent::make(&options.program)?), Box::new(Broker::make(&options.program)?)];
+pub fn run(options: &AnomalyOptions, patience: &Patience) -> Result<(AnomalyReport, Vec<String>), Error> {
+    let targets: Vec<Box<dyn ProgramUnderTest>> =
+        vec![Box::new(AgentUnderTest::make(&options.program)?), Box::new(BrokerUnderTest::make(&options.program)?)];
     let mut run = Run {
         targets,
-        report: Report::default(),
+        report: AnomalyReport::default(),
         findings: Vec::new(),
         struck: BTreeSet::new(),
         progress: options.progress,
@@ -109,7 +109,7 @@ pub fn run(options: &Options, patience: &Patience) -> Result<(Report, Vec<String
         patience.check()?;
         run.one(*case)?;
         if (done + 1) % 50 == 0 {
-            let Report { faults, lost, stuck } = run.report;
+            let AnomalyReport { faults, lost, stuck } = run.report;
             run.told(&format!("{} of {} runs: {faults} faults, {lost} lost, {stuck} stuck", done + 1, chosen.len()));
         }
     }
@@ -118,12 +118,12 @@ pub fn run(options: &Options, patience: &Patience) -> Result<(Report, Vec<String
 
 /// What is counted as one fault.
 fn distinct((who, phase, fault): Case) -> Case {
-    (who, phase, Fault { lasting: false, ..fault })
+    (who, phase, InjectedFault { lasting: false, ..fault })
 }
 
 /// An even choice, so that the short form has some of each kind; and of it this run's part. Which part a fault belongs to is
 /// told by its number alone, because two runs do not count quite the same calls: none is in two parts.
-fn choose(cases: &[Case], options: &Options) -> Vec<Case> {
+fn choose(cases: &[Case], options: &AnomalyOptions) -> Vec<Case> {
     let all = cases.len() as u64;
     let most = options.faults.unwrap_or(all).max(1);
     let (part, parts) = options.part;
@@ -154,13 +154,13 @@ impl Run<'_> {
         let (mut cases, mut counted) = (Vec::new(), String::new());
         let mut count = |phase| {
             counted += &format!("; {phase:?}:");
-            for kind in Kind::ALL {
+            for kind in CallKind::ALL {
                 let calls = watch.count(kind) + watch.count(kind) / 8;
                 counted += &format!(" {kind:?} {calls}");
                 for nth in 1..=calls {
                     for (_, error) in kind.errors() {
-                        let lasting = if Kind::lasts(*error) { &[false, true][..] } else { &[false] };
-                        let fault = |&lasting| (who, phase, Fault { kind, nth, error: *error, lasting });
+                        let lasting = if CallKind::lasts(*error) { &[false, true][..] } else { &[false] };
+                        let fault = |&lasting| (who, phase, InjectedFault { kind, nth, error: *error, lasting });
                         cases.extend(lasting.iter().map(fault));
                     }
                 }
@@ -215,7 +215,7 @@ impl Run<'_> {
     }
 
     /// Whether a program that runs does not answer. One that ends meanwhile is started again by its unit.
-    fn serves_no_more(&self, who: usize, program: &mut Running) -> Result<bool, Error> {
+    fn serves_no_more(&self, who: usize, program: &mut RunningProgram) -> Result<bool, Error> {
         match self.targets[who].answers(program, ANSWERS, self.patience) {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             Err(_) => Ok(program.is_running()),
@@ -254,7 +254,7 @@ impl Run<'_> {
     fn plant(&mut self) -> Result<(), Error> {
         for who in 0..self.targets.len() {
             let target = &mut self.targets[who];
-            let (mut program, watch): (Running, Watch) = target.start_watched(None, self.patience)?;
+            let (mut program, watch): (RunningProgram, WatchedProgram) = target.start_watched(None, self.patience)?;
             target.answers(&mut program, ANSWERS, self.patience)?;
             target.play();
             target::end(&mut program, true);
@@ -267,7 +267,7 @@ impl Run<'_> {
     }
 }
 
-impl Report {
+impl AnomalyReport {
     /// Whether nothing was found.
     pub fn is_clean(&self) -> bool {
         (self.lost, self.stuck) == (0, 0)
@@ -279,13 +279,15 @@ mod tests {
     use super::*;
 
     fn cases() -> Vec<Case> {
-        let fault = |nth, error, lasting| (0, Phase::Start, Fault { kind: Kind::Write, nth, error, lasting });
+        let fault =
+            |nth, error, lasting| (0, Phase::Start, InjectedFault { kind: CallKind::Write, nth, error, lasting });
         (1..=40).flat_map(|nth| [fault(nth, 28, false), fault(nth, 28, true), fault(nth, 5, false)]).collect()
     }
 
     #[test]
     fn parts_have_everything_once_and_no_fault_twice() {
-        let options = |faults, part| Options { program: PathBuf::new(), faults, part, progress: false, plant: false };
+        let options =
+            |faults, part| AnomalyOptions { program: PathBuf::new(), faults, part, progress: false, plant: false };
         let all = cases();
         assert_eq!(choose(&all, &options(None, (1, 1))), all);
         for faults in [None, Some(50)] {

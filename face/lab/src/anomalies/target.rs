@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::program::Running;
-use linux::anomaly::{Fault, Watch};
+use crate::program::RunningProgram;
+use linux::anomaly::{InjectedFault, WatchedProgram};
 use std::time::{Duration, Instant};
 
 /// How long a program may take to end in good order before it is killed.
@@ -19,7 +19,7 @@ pub struct Found {
 }
 
 /// A program with its state, and what is known of that state.
-pub trait Target {
+pub trait ProgramUnderTest {
     /// What it is called in findings.
     fn name(&self) -> &'static str;
 
@@ -27,13 +27,17 @@ pub trait Target {
     ///
     /// # Errors
     /// It cannot be started here.
-    fn start_watched(&mut self, fault: Option<Fault>, patience: &Patience) -> Result<(Running, Watch), Error>;
+    fn start_watched(
+        &mut self,
+        fault: Option<InjectedFault>,
+        patience: &Patience,
+    ) -> Result<(RunningProgram, WatchedProgram), Error>;
 
     /// Waits until it answers.
     ///
     /// # Errors
     /// It does not, in this time; or the user stops.
-    fn answers(&self, running: &mut Running, most: Duration, patience: &Patience) -> Result<(), Error>;
+    fn answers(&self, running: &mut RunningProgram, most: Duration, patience: &Patience) -> Result<(), Error>;
 
     /// Asks it for changes. It may die meanwhile; what was not answered is in doubt.
     fn play(&mut self);
@@ -42,7 +46,7 @@ pub trait Target {
     ///
     /// # Errors
     /// It does not serve: a hand would be needed.
-    fn start_again(&mut self, patience: &Patience) -> Result<Running, Error>;
+    fn start_again(&mut self, patience: &Patience) -> Result<RunningProgram, Error>;
 
     /// Compares what is there with what was acknowledged.
     ///
@@ -67,7 +71,7 @@ pub trait Target {
 }
 
 /// Ends a program: in good order if that is wanted and comes soon, because a fault may be what keeps it; otherwise by SIGKILL.
-pub fn end(program: &mut Running, kill: bool) {
+pub fn end(program: &mut RunningProgram, kill: bool) {
     if !kill {
         let asked = linux::process::ProcessId::of(program.id()).map(|process| process.signal(15));
         let begun = Instant::now();

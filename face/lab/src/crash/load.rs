@@ -65,7 +65,7 @@ pub struct Runs {
 }
 
 /// All of them.
-pub struct Load {
+pub struct Callers {
     applications: Vec<Application>,
     /// Changes that were acknowledged.
     pub acknowledged: u64,
@@ -73,9 +73,9 @@ pub struct Load {
     pub under_way: u64,
 }
 
-impl Load {
+impl Callers {
     /// So many applications.
-    pub fn new(count: u64, seed: u64) -> Load {
+    pub fn new(count: u64, seed: u64) -> Callers {
         let one = |number| Application {
             number,
             chance: Chance(seed.wrapping_add(number)),
@@ -84,7 +84,7 @@ impl Load {
             asked: None,
             acknowledged: 0,
         };
-        Load { applications: (0..count).map(one).collect(), acknowledged: 0, under_way: 0 }
+        Callers { applications: (0..count).map(one).collect(), acknowledged: 0, under_way: 0 }
     }
 
     /// They begin.

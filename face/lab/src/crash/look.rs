@@ -1,7 +1,7 @@
 //! What is looked at after each start: promises, capacity, and the kernel.
 
-use super::load::{LICENCE, Load, count};
-use super::{Place, Report};
+use super::load::{Callers, LICENCE, count};
+use super::{CrashReport, Place};
 use crate::error::Error;
 use api::agent::{Answer, BookAnswer, BookFilter, Request};
 use api::book::{ReservationDoc, ResourceRow};
@@ -17,14 +17,14 @@ const OVERHEAD: u32 = daemon::config::DEFAULT_OVERHEAD;
 /// One look.
 pub struct Look<'a> {
     socket: std::path::PathBuf,
-    report: &'a mut Report,
+    report: &'a mut CrashReport,
     findings: &'a mut Vec<String>,
     cycle: u64,
 }
 
 impl<'a> Look<'a> {
     /// At the agent that was started again.
-    pub fn of(socket: &Path, report: &'a mut Report, findings: &'a mut Vec<String>, cycle: u64) -> Look<'a> {
+    pub fn of(socket: &Path, report: &'a mut CrashReport, findings: &'a mut Vec<String>, cycle: u64) -> Look<'a> {
         Look { socket: socket.to_owned(), report, findings, cycle }
     }
 
@@ -33,7 +33,7 @@ impl<'a> Look<'a> {
     }
 
     /// What was acknowledged is there as it was acknowledged, whole.
-    pub fn at_promises(&mut self, load: &mut Load) -> Result<(), Error> {
+    pub fn at_promises(&mut self, load: &mut Callers) -> Result<(), Error> {
         let mut client = Client::connect(&self.socket)?;
         load.ask_again(&mut client)?;
         for all in load.known() {
@@ -211,7 +211,7 @@ mod tests {
             doc(vec![part(LICENCE, 9), PartRow { steps: Vec::new(), ..part(net, 9) }], &[]),
             doc(vec![part(LICENCE, 9), part(net, 9)], &["here.a", "there.a"]),
         ];
-        let (mut report, mut findings) = (Report::default(), Vec::new());
+        let (mut report, mut findings) = (CrashReport::default(), Vec::new());
         let mut look = Look::of(Path::new("/nowhere"), &mut report, &mut findings, 1);
         halves.iter().for_each(|half| look.at_parts(half));
         look.at_parts(&doc(vec![part(LICENCE, 9), part(net, 9)], &[]));

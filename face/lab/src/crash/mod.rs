@@ -6,15 +6,15 @@ mod look;
 
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::program::{Running, start};
+use crate::program::{RunningProgram, start};
 use crate::scratch::Scratch;
 use api::agent::Request;
 use api::client::Client;
-use linux::anomaly::{Fault, Watch, watch_at_exec};
-use linux::error::Failed;
+use linux::anomaly::{InjectedFault, WatchedProgram, watch_at_exec};
+use linux::error::SystemError;
 use linux::netlink::Socket;
 use linux::netns::{Guarded, Namespace};
-use load::Load;
+use load::Callers;
 pub(crate) use load::{INTERFACE, LICENCE, count};
 pub(crate) use look::Look;
 use serde::Serialize;
@@ -32,7 +32,7 @@ const PER_CLASS: Duration = Duration::from_micros(25);
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CrashOptions {
     /// How often the agent is killed.
     pub cycles: u64,
     /// The first seed of chance.
@@ -45,7 +45,7 @@ pub struct Options {
 
 /// What was found; the last line, for scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Report {
+pub struct CrashReport {
     /// Kills.
     pub cycles: u64,
     /// Acknowledged changes that were not there afterwards.
@@ -60,7 +60,7 @@ pub struct Report {
 
 /// Beside the report, for people.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct CrashDetails {
     /// Changes that were acknowledged.
     pub acknowledged: u64,
     /// Changes that were under way when the agent was killed.
@@ -95,7 +95,7 @@ impl Bed {
             load::LICENCES
         );
         let file = place.path().join("agent.toml");
-        std::fs::write(&file, text).map_err(Failed::doing(format!("write {}", file.display())))?;
+        std::fs::write(&file, text).map_err(SystemError::doing(format!("write {}", file.display())))?;
         Ok(Bed { place, namespace, program: program.to_owned() })
     }
 
@@ -130,14 +130,14 @@ impl Bed {
         let _ = linux::testbed::record::unmount_below(&self.state());
         match std::fs::remove_dir_all(self.state()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Failed::because(format!("remove {}", self.state().display()), error).into())
+                Err(SystemError::because(format!("remove {}", self.state().display()), error).into())
             }
             _ => Ok(()),
         }
     }
 
     fn command(&self) -> Result<Command, Error> {
-        let log = std::fs::File::create(self.log()).map_err(Failed::doing("write the agent's log"))?;
+        let log = std::fs::File::create(self.log()).map_err(SystemError::doing("write the agent's log"))?;
         let mut command = Command::new(&self.program);
         command.arg("agent").arg("--config").arg(self.place.path().join("agent.toml"));
         command.stdout(Stdio::null()).stderr(log);
@@ -146,16 +146,19 @@ impl Bed {
     }
 
     /// Starts the agent under supervision, and does not wait.
-    pub(crate) fn start_watched(&self, fault: Option<Fault>) -> Result<(Running, Watch), Error> {
+    pub(crate) fn start_watched(
+        &self,
+        fault: Option<InjectedFault>,
+    ) -> Result<(RunningProgram, WatchedProgram), Error> {
         let mut command = self.command()?;
         watch_at_exec(&mut command);
         let agent = start(&mut command)?;
-        let watch = Watch::of(agent.id(), fault)?;
+        let watch = WatchedProgram::of(agent.id(), fault)?;
         Ok((agent, watch))
     }
 
     /// Waits until the agent answers.
-    pub(crate) fn answers(&self, agent: &mut Running, most: Duration, patience: &Patience) -> Result<(), Error> {
+    pub(crate) fn answers(&self, agent: &mut RunningProgram, most: Duration, patience: &Patience) -> Result<(), Error> {
         let begun = Instant::now();
         while begun.elapsed() < most {
             // Whoever cannot answer is not waited for: it may never do.
@@ -172,12 +175,12 @@ impl Bed {
     }
 
     /// Starts the agent, and does not wait.
-    pub(crate) fn begin(&self) -> Result<Running, Error> {
+    pub(crate) fn begin(&self) -> Result<RunningProgram, Error> {
         start(&mut self.command()?)
     }
 
     /// Starts the agent and waits until it answers.
-    pub(crate) fn start(&self, patience: &Patience) -> Result<(Running, Duration), Error> {
+    pub(crate) fn start(&self, patience: &Patience) -> Result<(RunningProgram, Duration), Error> {
         let begun = Instant::now();
         let mut agent = self.begin()?;
         self.answers(&mut agent, START, patience)?;
@@ -193,12 +196,12 @@ impl Drop for Bed {
 }
 
 /// An interface with an address, and something at its other end.
-fn wire() -> Result<(), Failed> {
-    let mut netlink = Socket::open().map_err(Failed::netlink("speak to the kernel"))?;
-    netlink.add_veth(load::INTERFACE, "far", None).map_err(Failed::netlink("make a link"))?;
+fn wire() -> Result<(), SystemError> {
+    let mut netlink = Socket::open().map_err(SystemError::netlink("speak to the kernel"))?;
+    netlink.add_veth(load::INTERFACE, "far", None).map_err(SystemError::netlink("make a link"))?;
     for name in [load::INTERFACE, "far"] {
-        let index = netlink.link_by_name(name).map_err(Failed::netlink("find a link"))?.index;
-        netlink.set_link_up(index, true).map_err(Failed::netlink("switch a link on"))?;
+        let index = netlink.link_by_name(name).map_err(SystemError::netlink("find a link"))?.index;
+        netlink.set_link_up(index, true).map_err(SystemError::netlink("switch a link on"))?;
     }
     Ok(())
 }
@@ -207,12 +210,12 @@ fn wire() -> Result<(), Failed> {
 ///
 /// # Errors
 /// It cannot be run here, or the user stops it. What was found is no error.
-pub fn run(options: &Options, patience: &Patience) -> Result<(Report, Told), Error> {
+pub fn run(options: &CrashOptions, patience: &Patience) -> Result<(CrashReport, CrashDetails), Error> {
     let bed = Bed::make(&options.program, "crash", "")?;
-    let (mut report, mut told) = (Report::default(), Told::default());
+    let (mut report, mut told) = (CrashReport::default(), CrashDetails::default());
     let (mut agent, took) = bed.start(patience)?;
     told.starts.push(took);
-    let mut load = Load::new(CLIENTS, options.seed);
+    let mut load = Callers::new(CLIENTS, options.seed);
     let mut chance = load::Chance(options.seed ^ 0x9e37_79b9_7f4a_7c15);
     for cycle in 0..options.cycles {
         let running = load.begin(&bed.socket());
@@ -251,7 +254,7 @@ pub fn run(options: &Options, patience: &Patience) -> Result<(Report, Told), Err
     Ok((report, told))
 }
 
-impl Told {
+impl CrashDetails {
     /// For people.
     pub fn text(&self) -> String {
         let longest = |all: &[Duration]| all.iter().max().copied().unwrap_or_default();
@@ -268,7 +271,7 @@ impl Told {
     }
 }
 
-impl Report {
+impl CrashReport {
     /// Whether nothing was found.
     pub fn is_clean(&self) -> bool {
         (self.lost, self.overbooked, self.half, self.diverged) == (0, 0, 0, 0)

@@ -1,12 +1,12 @@
 //! Figures 5 to 8 of seed 000, with its axes.
 
 use super::measure::ETHERNET;
-use super::report::{Point, Report};
+use super::report::{DemoPoint, DemoReport};
 use crate::cbr::PACKET;
-use crate::figure::{Axis, Chart, Color, Line, Mark};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 
 /// The four figures, each with a name for its files.
-pub fn all(report: &Report) -> Vec<(&'static str, Chart)> {
+pub fn all(report: &DemoReport) -> Vec<(&'static str, Chart)> {
     let mut charts = vec![
         chart(report, "Video throughput against cross traffic", "Video throughput (Mb/s)", 3.5, |p| p.video_mbps),
         chart(report, "Video frame rate against cross traffic", "Whole frames shown (frames/s)", 28.0, |p| p.fps),
@@ -24,13 +24,18 @@ pub fn all(report: &Report) -> Vec<(&'static str, Chart)> {
     let end = report.points.iter().map(|point| point.flood_sent_mbps).fold(0.0, f64::max).min(report.bottleneck_mbps);
     charts[3].lines.insert(
         0,
-        Line { name: "all of it".into(), color: Color::GREY, mark: Mark::None, points: vec![(0.0, 0.0), (end, end)] },
+        ChartLine {
+            name: "all of it".into(),
+            color: Rgb::GREY,
+            mark: Mark::None,
+            points: vec![(0.0, 0.0), (end, end)],
+        },
     );
     let names = ["figure-5-throughput", "figure-6-frame-rate", "figure-7-frame-errors", "figure-8-cross-traffic"];
     names.into_iter().zip(charts).collect()
 }
 
-fn chart(report: &Report, title: &str, y: &str, reach: f64, value: impl Fn(&Point) -> f64) -> Chart {
+fn chart(report: &DemoReport, title: &str, y: &str, reach: f64, value: impl Fn(&DemoPoint) -> f64) -> Chart {
     let line = |reserved: bool| -> Vec<(f64, f64)> {
         let points = report.points.iter().filter(|point| point.reserved == reserved);
         points.map(|point| (point.flood_sent_mbps, value(point))).collect()
@@ -38,15 +43,15 @@ fn chart(report: &Report, title: &str, y: &str, reach: f64, value: impl Fn(&Poin
     let (mbps, wire) = report.unloaded().map_or((0.0, 0.0), |point| (point.video_mbps, point.video_wire_mbps));
     let link = report.bottleneck_mbps;
     let video = if report.simulated { "Simulated video" } else { "H.264 over RTP" };
-    let named = |name: &str, color, mark, points| Line { name: name.into(), color, mark, points };
+    let named = |name: &str, color, mark, points| ChartLine { name: name.into(), color, mark, points };
     Chart {
         title: title.into(),
         subtitle: format!("{video} at {mbps:.2} Mb/s, UDP flood, both over a {link:.0} Mb/s link between two routers"),
         x: Axis { label: "Cross traffic sent (Mb/s)".into(), reach: link },
         y: Axis { label: y.into(), reach },
         lines: vec![
-            named("without a reservation", Color::RED, Mark::Square, line(false)),
-            named("with a reservation (RSVP, controlled load)", Color::BLUE, Mark::Circle, line(true)),
+            named("without a reservation", Rgb::RED, Mark::Square, line(false)),
+            named("with a reservation (RSVP, controlled load)", Rgb::BLUE, Mark::Circle, line(true)),
         ],
         landmark: Some(((link - wire) * f64::from(PACKET) / f64::from(PACKET + ETHERNET), "link full".into())),
     }

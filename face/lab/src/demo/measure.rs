@@ -1,11 +1,11 @@
 //! One point of the sweep.
 
-use super::report::Point;
+use super::report::DemoPoint;
 use crate::bed::{Bed, CARRIERS};
-use crate::cbr::{Cbr, Count, PACKET};
+use crate::cbr::{Cbr, PACKET, PacketCount};
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::reserve::Flow;
+use crate::reserve::ReservedFlow;
 use crate::video::rtp;
 use crate::video::show;
 use crate::video::stream::Stream;
@@ -30,12 +30,12 @@ pub struct Scene<'a> {
 
 /// A stretch of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
+pub struct MeasuredWindow {
     pub from: Time,
     pub until: Time,
 }
 
-impl Window {
+impl MeasuredWindow {
     pub fn contains(&self, at: Time) -> bool {
         self.from <= at && at < self.until
     }
@@ -47,7 +47,7 @@ impl Window {
 
 impl Scene<'_> {
     /// Sets the flood, waits until things have settled, measures.
-    pub fn point(&mut self, flood: Rate, setup: Option<Duration>) -> Result<(Point, Window), Error> {
+    pub fn point(&mut self, flood: Rate, setup: Option<Duration>) -> Result<(DemoPoint, MeasuredWindow), Error> {
         self.flood.set_rate(flood);
         self.patience.wait(SETTLE)?;
         let mut edges = vec![(self.clock.now(), self.flood.count())];
@@ -60,16 +60,21 @@ impl Scene<'_> {
         Ok(self.evaluate(flood, setup, &edges))
     }
 
-    fn evaluate(&self, flood: Rate, setup: Option<Duration>, edges: &[(Time, Count)]) -> (Point, Window) {
+    fn evaluate(
+        &self,
+        flood: Rate,
+        setup: Option<Duration>,
+        edges: &[(Time, PacketCount)],
+    ) -> (DemoPoint, MeasuredWindow) {
         let (came, shown) = (self.stream.came(), self.stream.shown());
-        let all = Window { from: edges[0].0, until: edges[edges.len() - 1].0 };
+        let all = MeasuredWindow { from: edges[0].0, until: edges[edges.len() - 1].0 };
         let tally = rtp::tally(&came, all.from, all.until);
         let sent = rtp::tally(&self.stream.sent(), all.from, all.until);
         let screen = show::screen(&shown, all.from, all.until);
         let (mut video, mut wire, mut fps, mut flood_sent, mut flood_got) = (vec![], vec![], vec![], vec![], vec![]);
         for pair in edges.windows(2) {
             let ((from, before), (until, after)) = (pair[0], pair[1]);
-            let window = Window { from, until };
+            let window = MeasuredWindow { from, until };
             let rate = |bytes: u64| bytes as f64 * 8.0 / 1e6 / window.seconds();
             let packets = came.iter().filter(|packet| window.contains(packet.at)).count() as u64;
             let bytes = rtp::tally(&came, from, until).bytes.get();
@@ -81,7 +86,7 @@ impl Scene<'_> {
         }
         // If nothing at all came, the sequence has no gaps to count: then all that was sent was lost.
         let loss = if tally.expected == 0 && sent.expected > 0 { 1.0 } else { tally.loss() };
-        let point = Point {
+        let point = DemoPoint {
             flood_asked_mbps: flood.as_bps() as f64 / 1e6,
             flood_sent_mbps: median(flood_sent),
             reserved: setup.is_some(),
@@ -111,7 +116,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Packets of the flow that exceeded its bucket anywhere on the path, since it was installed.
-pub fn excess_packets(bed: &Bed, flow: &Flow) -> Result<u64, Error> {
+pub fn excess_packets(bed: &Bed, flow: &ReservedFlow) -> Result<u64, Error> {
     let mut most = 0;
     for name in CARRIERS {
         let rows = bed.status(name)?.reservations;

@@ -16,19 +16,19 @@ use crate::error::Error;
 use crate::looping::{self, Loop};
 use crate::patience::Patience;
 use crate::progress::Progress;
-use crate::reserve::{Flow, Receiving, Sending};
+use crate::reserve::{Receiving, ReservedFlow, Sending};
 use crate::scratch::Scratch;
 use crate::setup;
 use crate::video::bucket;
-use crate::video::source::Source;
+use crate::video::source::VideoSource;
 use crate::video::stream::{PORT, Stream};
 use api::agent::{SenderId, SessionId, TspecDoc};
 use daemon::testbed::UpOptions;
 use linux::clock::Clock;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::process::go_first;
 use measure::{SETTLE, Scene};
-pub use report::{Point, Report};
+pub use report::{DemoPoint, DemoReport};
 pub use simulated::simulate;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,7 +45,7 @@ const FLOOD_FIRST: Duration = Duration::from_millis(500);
 
 /// By which protocol the video is reserved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum With {
+pub enum VideoProtocol {
     /// RSVP: the sender announces, the receiver reserves.
     #[default]
     Rsvp,
@@ -71,7 +71,7 @@ pub struct DemoOptions {
     /// Whether progress is shown.
     pub progress: bool,
     /// By which protocol.
-    pub with: With,
+    pub with: VideoProtocol,
 }
 
 impl DemoOptions {
@@ -86,7 +86,7 @@ impl DemoOptions {
             out: Some(out),
             up,
             progress: true,
-            with: With::Rsvp,
+            with: VideoProtocol::Rsvp,
         }
     }
 
@@ -101,7 +101,7 @@ impl DemoOptions {
             out: None,
             up,
             progress: true,
-            with: With::Rsvp,
+            with: VideoProtocol::Rsvp,
         }
     }
 
@@ -122,12 +122,12 @@ impl DemoOptions {
 ///
 /// # Errors
 /// Any [`Error`]; [`Error::Interrupted`] when `patience` heard a signal.
-pub fn run(options: &DemoOptions, patience: &Patience) -> Result<Report, Error> {
+pub fn run(options: &DemoOptions, patience: &Patience) -> Result<DemoReport, Error> {
     let mut progress = if options.progress { Progress::new(options.duration()) } else { Progress::silent() };
     Bed::possible()?;
     if let Some(out) = &options.out {
         // Better refused now than after four minutes.
-        std::fs::create_dir_all(out).map_err(Failed::doing(format!("make {}", out.display())))?;
+        std::fs::create_dir_all(out).map_err(SystemError::doing(format!("make {}", out.display())))?;
     }
     // A busy machine must not be mistaken for a bad network; where this is not allowed, the captures still tell.
     let _ = go_first();
@@ -135,9 +135,9 @@ pub fn run(options: &DemoOptions, patience: &Patience) -> Result<Report, Error> 
     crate::scratch::sweep(&options.up.testbeds);
     let scratch = Scratch::create()?;
     progress.begin("encoding the video", PREPARATION / 2);
-    let source = Source::prepare(scratch.path(), patience)?;
+    let source = VideoSource::prepare(scratch.path(), patience)?;
     progress.begin("bringing the testbed up, measuring set-up times", PREPARATION / 2);
-    let boomerang = options.with == With::Boomerang;
+    let boomerang = options.with == VideoProtocol::Boomerang;
     let bed = Bed::up_with(scratch.name(), Span::from_secs(30), boomerang, &options.up)?;
     patience.check()?;
     let measure = if boomerang { looping::setup_time } else { setup::setup_time };
@@ -147,7 +147,7 @@ pub fn run(options: &DemoOptions, patience: &Patience) -> Result<Report, Error> 
     let flood = Cbr::start(&from, &to, FLOOD_PORT, clock)?;
     let stream = Stream::start(&source, &from, &to, scratch.path(), clock, patience)?;
     let mut scene = Scene { stream, flood, clock, patience, length: options.length, windows: options.windows };
-    let mut report = Report::new(bed.bottleneck(), setup);
+    let mut report = DemoReport::new(bed.bottleneck(), setup);
     for &rate in &options.floods {
         progress.begin(&describe(rate, false), SETTLE + options.length);
         let (point, window) = scene.point(rate, None)?;
@@ -175,14 +175,14 @@ fn sweep_reserved(
     bed: &Bed,
     scene: &mut Scene<'_>,
     options: &DemoOptions,
-    report: &mut Report,
+    report: &mut DemoReport,
     progress: &mut Progress,
 ) -> Result<(), Error> {
     let tspec = report.tspec.ok_or_else(|| Error::Void("no unloaded point came first".into()))?;
     let flow = video_flow(bed)?;
     scene.flood.set_rate(Rate::ZERO);
     let mut applications = Applications::start(bed, flow, tspec, options.with)?;
-    if options.with == With::Boomerang {
+    if options.with == VideoProtocol::Boomerang {
         let kbit = looping::FEEDBACK / 1_000;
         report.notes.push(format!("reserved by Boomerang: the video, and {kbit} kbit/s back, in one round trip"));
     }
@@ -214,8 +214,8 @@ enum Applications {
 }
 
 impl Applications {
-    fn start(bed: &Bed, flow: Flow, tspec: TspecDoc, with: With) -> Result<Applications, Error> {
-        if with == With::Boomerang {
+    fn start(bed: &Bed, flow: ReservedFlow, tspec: TspecDoc, with: VideoProtocol) -> Result<Applications, Error> {
+        if with == VideoProtocol::Boomerang {
             return Ok(Applications::Boomerang(Loop::start(bed.client(RECEIVER)?, flow)));
         }
         let sending = Sending::start(bed.client(SENDER)?, flow, tspec)?;
@@ -246,9 +246,9 @@ impl Applications {
 ///
 /// # Errors
 /// The testbed has no such hosts.
-pub fn video_flow(bed: &Bed) -> Result<Flow, Error> {
+pub fn video_flow(bed: &Bed) -> Result<ReservedFlow, Error> {
     let session = SessionId { dst: bed.host(RECEIVER)?.address.into(), protocol: 17, dst_port: PORT };
-    Ok(Flow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: PORT.into() } })
+    Ok(ReservedFlow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: PORT.into() } })
 }
 
 fn describe(flood: Rate, reserved: bool) -> String {

@@ -4,8 +4,8 @@ use super::{charts, verdict};
 use crate::setup::SetupTime;
 use crate::video::bucket::Burstiness;
 use api::agent::TspecDoc;
-use api::table::{Align, Table};
-use linux::error::Failed;
+use api::table::{Align, TextTable};
+use linux::error::SystemError;
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
@@ -14,7 +14,7 @@ use terms::{Rate, Tspec};
 
 /// One point of a sweep. Rates are IP bytes, Mb/s, and the median of the windows; the rest counts the whole point.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Point {
+pub struct DemoPoint {
     /// The flood that was asked for.
     pub flood_asked_mbps: f64,
     /// The flood that was sent.
@@ -43,7 +43,7 @@ pub struct Point {
     pub setup_ms: Option<f64>,
 }
 
-impl Point {
+impl DemoPoint {
     /// In a line, for people who wait.
     pub fn line(&self) -> String {
         format!(
@@ -96,7 +96,7 @@ struct Side {
 
 /// Everything.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Report {
+pub struct DemoReport {
     /// In simulated time, with packets in groups for frames.
     pub simulated: bool,
     /// The slowest link, wire Mb/s.
@@ -106,7 +106,7 @@ pub struct Report {
     /// What the sender announced.
     pub tspec: Option<TspecDoc>,
     /// Every point, in the order of measurement.
-    pub points: Vec<Point>,
+    pub points: Vec<DemoPoint>,
     /// What should be known of this run.
     pub notes: Vec<String>,
     /// What was to be shown and was not.
@@ -115,10 +115,10 @@ pub struct Report {
     burstiness: Option<Burstiness>,
 }
 
-impl Report {
+impl DemoReport {
     /// Without points.
-    pub(super) fn new(bottleneck: Rate, setup: SetupTime) -> Report {
-        Report {
+    pub(super) fn new(bottleneck: Rate, setup: SetupTime) -> DemoReport {
+        DemoReport {
             simulated: false,
             bottleneck_mbps: bottleneck.as_bps() as f64 / 1e6,
             setup,
@@ -158,13 +158,13 @@ impl Report {
     }
 
     /// The point without flood and without reservation.
-    pub fn unloaded(&self) -> Option<&Point> {
+    pub fn unloaded(&self) -> Option<&DemoPoint> {
         self.points.iter().find(|point| point.flood_asked_mbps == 0.0 && !point.reserved)
     }
 
     /// The point nearest to the seed's last: 10 Mb/s of flood.
-    fn saturated(&self, reserved: bool) -> Option<&Point> {
-        let far = |point: &&Point| (point.flood_asked_mbps - 10.0).abs();
+    fn saturated(&self, reserved: bool) -> Option<&DemoPoint> {
+        let far = |point: &&DemoPoint| (point.flood_asked_mbps - 10.0).abs();
         let points = self.points.iter().filter(|point| point.reserved == reserved);
         points.min_by(|a, b| far(a).total_cmp(&far(b)))
     }
@@ -172,7 +172,7 @@ impl Report {
     /// As a table.
     pub fn table(&self) -> String {
         let (left, right) = (Align::Left, Align::Right);
-        let mut table = Table::new(&[
+        let mut table = TextTable::new(&[
             ("flood sent", right),
             ("reserved", left),
             ("video Mb/s", right),
@@ -216,7 +216,7 @@ impl Report {
     /// The one line for scripts.
     pub fn json(&self) -> String {
         let unloaded = self.unloaded();
-        let side = |reserved| self.saturated(reserved).map(Point::line_for_scripts);
+        let side = |reserved| self.saturated(reserved).map(DemoPoint::line_for_scripts);
         let line = Line {
             bottleneck_mbps: number(self.bottleneck_mbps),
             rtt_ms: number(self.setup.rtt_ms),
@@ -235,19 +235,19 @@ impl Report {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub(super) fn write(&self, folder: &Path) -> Result<(), Failed> {
+    pub(super) fn write(&self, folder: &Path) -> Result<(), SystemError> {
         let write = |name: &str, content: &[u8]| {
             let path = folder.join(name);
-            fs::write(&path, content).map_err(Failed::doing(format!("write {}", path.display())))
+            fs::write(&path, content).map_err(SystemError::doing(format!("write {}", path.display())))
         };
-        fs::create_dir_all(folder).map_err(Failed::doing(format!("make {}", folder.display())))?;
+        fs::create_dir_all(folder).map_err(SystemError::doing(format!("make {}", folder.display())))?;
         for (name, chart) in charts::all(self) {
             write(&format!("{name}.svg"), chart.svg().as_bytes())?;
             write(&format!("{name}.png"), &chart.png())?;
         }
         write("table.txt", self.text().as_bytes())?;
         let value = serde_json::to_vec_pretty(self)
-            .map_err(|error| Failed::because("write the report as JSON", std::io::Error::other(error)))?;
+            .map_err(|error| SystemError::because("write the report as JSON", std::io::Error::other(error)))?;
         write("report.json", &value)
     }
 }
@@ -282,9 +282,9 @@ mod tests {
             end_to_end_ms: 1.5,
             target_ms: 1.33,
         };
-        let mut report = Report::new(Rate::from_mbps(10), setup);
+        let mut report = DemoReport::new(Rate::from_mbps(10), setup);
         for (asked, reserved, fps) in [(0.0, false, 25.0), (10.0, false, 0.25), (10.0, true, 25.0)] {
-            report.points.push(Point {
+            report.points.push(DemoPoint {
                 flood_asked_mbps: asked,
                 flood_sent_mbps: asked,
                 reserved,

@@ -1,10 +1,10 @@
 //! The same experiment in simulated time, where there is no root: the same nodes, ledgers and plans, on simulated links
 //! whose ports run an HTB like the kernel's. Ten seconds of a point take some milliseconds.
 
-use super::report::{Point, Report};
+use super::report::{DemoPoint, DemoReport};
 use crate::error::Error;
 use crate::setup::SetupTime;
-use sim::experiment::{self, Failed, Sweep, round_trip, testbed, video_tspec};
+use sim::experiment::{self, ExperimentError, SimSweep, round_trip, testbed, video_tspec};
 use std::path::Path;
 use terms::{Rate, Span};
 
@@ -18,13 +18,13 @@ const QUICK: [u64; 2] = [0, 10];
 ///
 /// # Errors
 /// [`Error::Void`] if a checker of the simulator finds a law broken, [`Error::Failed`] if a file cannot be written.
-pub fn simulate(quick: bool, out: Option<&Path>) -> Result<Report, Error> {
-    let all = Sweep::default();
-    let sweep = if quick { Sweep { floods: QUICK.map(Rate::from_mbps).to_vec(), ..all } } else { all };
+pub fn simulate(quick: bool, out: Option<&Path>) -> Result<DemoReport, Error> {
+    let all = SimSweep::default();
+    let sweep = if quick { SimSweep { floods: QUICK.map(Rate::from_mbps).to_vec(), ..all } } else { all };
     let points = experiment::video(&sweep).map_err(void)?;
     let line = testbed(sweep.scheduler, Span::from_secs(30), sweep.seed);
     let bottleneck = line.links.iter().map(|link| link.rate).min().unwrap_or(Rate::ZERO);
-    let mut report = Report::new(bottleneck, setup_time(&points, round_trip(&line, ECHO))?);
+    let mut report = DemoReport::new(bottleneck, setup_time(&points, round_trip(&line, ECHO))?);
     report.simulated = true;
     report.tspec = Some(video_tspec().into());
     report.notes.push("simulated time: no packet left this machine; frames are packets in groups, not pictures".into());
@@ -37,15 +37,15 @@ pub fn simulate(quick: bool, out: Option<&Path>) -> Result<Report, Error> {
     Ok(report)
 }
 
-fn void(failed: Failed) -> Error {
+fn void(failed: ExperimentError) -> Error {
     Error::Void(match failed {
-        Failed::Unplayable(what) => what.what,
-        Failed::Broken(broken) => format!("{broken}; please report this"),
+        ExperimentError::Unplayable(what) => what.what,
+        ExperimentError::Broken(broken) => format!("{broken}; please report this"),
     })
 }
 
 /// Simulated set-ups of one kind are all alike: one is the median.
-fn setup_time(points: &[experiment::Point], rtt: Span) -> Result<SetupTime, Error> {
+fn setup_time(points: &[experiment::SimPoint], rtt: Span) -> Result<SetupTime, Error> {
     let first = points.iter().find_map(|point| Some((point.set_up?, point.end_to_end?)));
     let (setup, end_to_end) = first.ok_or_else(|| Error::Void("no reservation was confirmed".into()))?;
     let (rtt_ms, setup_ms) = (ms(rtt), ms(setup));
@@ -60,11 +60,11 @@ fn setup_time(points: &[experiment::Point], rtt: Span) -> Result<SetupTime, Erro
     })
 }
 
-fn point(point: &experiment::Point) -> Point {
+fn point(point: &experiment::SimPoint) -> DemoPoint {
     let video = &point.video;
     let frames = video.frames_sent.max(1) as f64;
     let spoilt = video.frames_sent.saturating_sub(video.frames_whole);
-    Point {
+    DemoPoint {
         flood_asked_mbps: mbps(point.offered),
         flood_sent_mbps: mbps(point.offered),
         reserved: point.reserved,

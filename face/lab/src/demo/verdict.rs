@@ -1,7 +1,7 @@
 //! What the demonstration must show, held against what it found.
 
 use super::measure::ETHERNET;
-use super::report::{Point, Report};
+use super::report::{DemoPoint, DemoReport};
 use crate::cbr::PACKET;
 
 /// The frame rate may stay below the unloaded one by this fraction.
@@ -14,7 +14,7 @@ const COLLAPSE: f64 = 0.5;
 const SATURATED: f64 = 1.01;
 
 /// What was to be shown and was not, in words; nothing if all was.
-pub fn shortfalls(report: &Report) -> Vec<String> {
+pub fn shortfalls(report: &DemoReport) -> Vec<String> {
     let Some(unloaded) = report.unloaded() else { return vec!["the unloaded video was not measured".into()] };
     let mut found = Vec::new();
     for point in &report.points {
@@ -29,7 +29,7 @@ pub fn shortfalls(report: &Report) -> Vec<String> {
     found
 }
 
-fn reserved(report: &Report, unloaded: &Point, point: &Point, found: &mut Vec<String>) {
+fn reserved(report: &DemoReport, unloaded: &DemoPoint, point: &DemoPoint, found: &mut Vec<String>) {
     let at = format!("with a reservation, flood {} Mb/s", point.flood_asked_mbps);
     if point.loss > 0.0 {
         found.push(format!("{at}: {} video packets were lost", point.lost_packets));
@@ -45,7 +45,7 @@ fn reserved(report: &Report, unloaded: &Point, point: &Point, found: &mut Vec<St
     }
 }
 
-fn unreserved(report: &Report, unloaded: &Point, point: &Point, found: &mut Vec<String>) {
+fn unreserved(report: &DemoReport, unloaded: &DemoPoint, point: &DemoPoint, found: &mut Vec<String>) {
     let headers = f64::from(PACKET + ETHERNET) / f64::from(PACKET);
     let offered = unloaded.video_wire_mbps + point.flood_sent_mbps * headers;
     if offered > report.bottleneck_mbps * SATURATED && point.fps > unloaded.fps * COLLAPSE {

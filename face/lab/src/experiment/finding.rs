@@ -4,7 +4,7 @@ use super::statistics::{self, Distance};
 use super::tables;
 use crate::error::Error;
 use crate::figure::Chart;
-use linux::error::Failed;
+use linux::error::SystemError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -186,7 +186,8 @@ impl Finding {
     /// # Errors
     /// A file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
-        fs::create_dir_all(folder).map_err(|error| Failed::because(format!("make {}", folder.display()), error))?;
+        fs::create_dir_all(folder)
+            .map_err(|error| SystemError::because(format!("make {}", folder.display()), error))?;
         let whole =
             serde_json::to_string_pretty(self).unwrap_or_else(|_| unreachable!("a finding is text and numbers"));
         put(folder, "tables.txt", self.text().as_bytes())?;
@@ -216,7 +217,7 @@ const FILE: &str = "finding.json";
 /// It cannot be written.
 pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
     let path = folder.join(name);
-    fs::write(&path, bytes).map_err(|error| Failed::because(format!("write {}", path.display()), error).into())
+    fs::write(&path, bytes).map_err(|error| SystemError::because(format!("write {}", path.display()), error).into())
 }
 
 /// A field of CSV (RFC 4180).

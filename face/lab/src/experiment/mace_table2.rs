@@ -4,13 +4,13 @@
 //! over v is drawn so that anyone can choose another. Two facts of its text decide how the pool is made: there are "always
 //! connections waiting", and it could not offer more than 100.
 
-use super::sweep::{RunFailed, Sweep};
-use super::{Experiment, Finding, Options};
+use super::sweep::{ExperimentSweep, RunFailed};
+use super::{Experiment, Finding, RunOptions};
 use crate::error::Error;
-use crate::figure::{Axis, Chart, Color, Line, Mark};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 use serde::{Deserialize, Serialize};
 use sim::mace::model::{CBR, EXP1, EXP2, Model, POO1, POO2, POO3};
-use sim::mace::{Params, Rule, run as play};
+use sim::mace::{AdmissionRule, Params, run as play};
 use terms::{Rate, Span};
 
 /// It.
@@ -38,7 +38,7 @@ struct Row {
     models: &'static [(Model, Rate)],
     allocated: Rate,
     published: [f64; 4],
-    color: Color,
+    color: Rgb,
 }
 
 const ROWS: [Row; 6] = [
@@ -47,35 +47,35 @@ const ROWS: [Row; 6] = [
         models: &[(POO1, SLOW)],
         allocated: LARGE,
         published: [44.5, 50.0, 72.5, 83.0],
-        color: Color::BLUE,
+        color: Rgb::BLUE,
     },
     Row {
         name: "POO2",
         models: &[(POO2, FAST)],
         allocated: SMALL,
         published: [31.0, 15.0, 61.0, 27.0],
-        color: Color::RED,
+        color: Rgb::RED,
     },
     Row {
         name: "POO3",
         models: &[(POO3, SLOW)],
         allocated: SMALL,
         published: [16.0, 29.0, 46.0, 91.0],
-        color: Color::GREEN,
+        color: Rgb::GREEN,
     },
     Row {
         name: "EXP1",
         models: &[(EXP1, SLOW)],
         allocated: LARGE,
         published: [49.0, 50.0, 89.6, 93.0],
-        color: Color::AMBER,
+        color: Rgb::AMBER,
     },
     Row {
         name: "EXP2",
         models: &[(EXP2, FAST)],
         allocated: SMALL,
         published: [29.0, 14.0, 93.0, 47.0],
-        color: Color(0x7a, 0x3f, 0xa0),
+        color: Rgb(0x7a, 0x3f, 0xa0),
     },
     // Section 4.2, fourth scenario; the reservations are those of its text.
     Row {
@@ -83,7 +83,7 @@ const ROWS: [Row; 6] = [
         models: &[(CBR, SLOW), (POO2, SLOW), (EXP1, SLOW), (POO3, FAST), (EXP2, FAST)],
         allocated: SMALL,
         published: [36.0, 19.0, 74.0, 34.0],
-        color: Color::GREY,
+        color: Rgb::GREY,
     },
 ];
 
@@ -128,8 +128,8 @@ impl Job {
     fn params(&self, quick: bool) -> Params {
         let row = &ROWS[self.row];
         let rule = match self.target {
-            0 => Rule::SimpleSum,
-            v => Rule::MeasuredSum { target: (v, 100) },
+            0 => AdmissionRule::SimpleSum,
+            v => AdmissionRule::MeasuredSum { target: (v, 100) },
         };
         let whole = Params {
             window: self.window,
@@ -152,7 +152,7 @@ impl Job {
     }
 }
 
-fn run(options: &Options) -> Result<Finding, Error> {
+fn run(options: &RunOptions) -> Result<Finding, Error> {
     let quick = options.quick;
     let seeds = options.seeds.unwrap_or(if quick { 1 } else { SEEDS });
     let rows = 0..ROWS.len();
@@ -167,7 +167,7 @@ fn run(options: &Options) -> Result<Finding, Error> {
         jobs.extend(WINDOWS.into_iter().flat_map(|window| of_rows(Job { window, ..ALONE })));
         jobs.extend(POOLS.into_iter().flat_map(|pool| of_rows(Job { pool, ..ALONE })));
     }
-    let sweep = Sweep {
+    let sweep = ExperimentSweep {
         fingerprint: format!("mace-table2 1 {}", if quick { "quick" } else { "whole" }),
         kept: options.kept_runs(),
         progress: options.progress,
@@ -222,7 +222,7 @@ fn judge(finding: &mut Finding) {
 fn chart(title: &str, x: &str, y: &str, jobs: &[(Job, Yield)], at: fn(&Job) -> f64, read: fn(&Yield) -> f64) -> Chart {
     let lines = ROWS.iter().enumerate().map(|(n, row)| {
         let points = jobs.iter().filter(|(job, _)| job.row == n).map(|(job, found)| (at(job), read(found))).collect();
-        Line { name: row.name.into(), color: row.color, mark: Mark::Circle, points }
+        ChartLine { name: row.name.into(), color: row.color, mark: Mark::Circle, points }
     });
     Chart {
         title: title.into(),

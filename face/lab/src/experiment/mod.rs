@@ -16,7 +16,7 @@ pub use finding::{Cell, Figure, Finding};
 
 use crate::error::Error;
 use crate::patience::Patience;
-use linux::error::Failed;
+use linux::error::SystemError;
 use std::path::{Path, PathBuf};
 
 /// Every experiment, in the order of `sluice lab list`.
@@ -42,12 +42,12 @@ pub struct Experiment {
     /// About how long it takes on two cores.
     pub takes: &'static str,
     /// Runs it. What the document published is in the cells; what was to be shown and was not, in the shortfalls.
-    pub run: fn(&Options) -> Result<Finding, Error>,
+    pub run: fn(&RunOptions) -> Result<Finding, Error>,
 }
 
 /// How an experiment is to be run.
 #[derive(Debug)]
-pub struct Options {
+pub struct RunOptions {
     /// Fewer points, fewer seeds: seconds.
     pub quick: bool,
     /// Another number of seeds than the experiment's own.
@@ -62,10 +62,10 @@ pub struct Options {
     pub patience: Patience,
 }
 
-impl Options {
+impl RunOptions {
     /// The quick form, told to nobody, kept nowhere.
-    pub fn quick() -> Options {
-        Options { quick: true, seeds: None, out: None, fresh: false, progress: false, patience: Patience::endless() }
+    pub fn quick() -> RunOptions {
+        RunOptions { quick: true, seeds: None, out: None, fresh: false, progress: false, patience: Patience::endless() }
     }
 
     /// The file that keeps finished runs, if results are kept.
@@ -88,10 +88,10 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
 ///
 /// # Errors
 /// As [`Experiment::run`]; or a file cannot be written.
-pub fn run(experiment: &Experiment, options: &Options) -> Result<Finding, Error> {
+pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<Finding, Error> {
     let begun = std::time::Instant::now();
     if let Some(kept) = options.kept_runs().filter(|kept| options.fresh && kept.exists()) {
-        let wrong = |error| Failed::because(format!("remove {}", kept.display()), error);
+        let wrong = |error| SystemError::because(format!("remove {}", kept.display()), error);
         std::fs::remove_file(&kept).map_err(wrong)?;
     }
     let mut finding = (experiment.run)(options)?;

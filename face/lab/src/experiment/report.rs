@@ -3,7 +3,7 @@
 use super::finding::{Cell, Finding};
 use super::tables::{order, with_interval};
 use crate::error::Error;
-use linux::error::Failed;
+use linux::error::SystemError;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn section(finding: &Finding, folder: &Path, page: &mut String) -> Result<(), Er
         let svg = match &figure.chart {
             Some(chart) => chart.svg(),
             None => std::fs::read_to_string(&path)
-                .map_err(|error| Failed::because(format!("read {}", path.display()), error))?,
+                .map_err(|error| SystemError::because(format!("read {}", path.display()), error))?,
         };
         let _ = writeln!(page, "<figure>{svg}<figcaption>{}</figcaption></figure>", escape(&figure.caption));
     }

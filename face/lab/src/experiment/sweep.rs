@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::patience::Patience;
 use crate::progress::Steps;
-use linux::error::Failed;
+use linux::error::SystemError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// A sweep: what identifies it, where finished runs are kept, who is told how far it is.
 #[derive(Debug)]
-pub struct Sweep<'a> {
+pub struct ExperimentSweep<'a> {
     /// Everything that the results depend on besides the run's own key: a file of another sweep is not continued.
     pub fingerprint: String,
     /// The file of finished runs; none keeps nothing.
@@ -55,7 +55,7 @@ struct Kept<R> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunFailed(pub String);
 
-impl Sweep<'_> {
+impl ExperimentSweep<'_> {
     /// Plays every run that is not finished yet. `key` names a run: the same in every sweep that would repeat it.
     /// Results are in the order of `runs`.
     ///
@@ -132,7 +132,7 @@ impl Sweep<'_> {
         for (slot, key) in found.iter_mut().zip(keys) {
             *slot = earlier.remove(key);
         }
-        let wrong = |error| Failed::because(format!("write {}", path.display()), error);
+        let wrong = |error| SystemError::because(format!("write {}", path.display()), error);
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(wrong)?;
         }
@@ -175,7 +175,8 @@ impl Shared {
         let kept = Kept { run: key.to_string(), result };
         // In one write: a run is in the file as a whole, or torn at its end, which `read` sees.
         let text = line(&kept) + "\n";
-        file.write_all(text.as_bytes()).map_err(|error| Failed::because("keep a finished run".to_string(), error))?;
+        file.write_all(text.as_bytes())
+            .map_err(|error| SystemError::because("keep a finished run".to_string(), error))?;
         Ok(kept.result)
     }
 }
@@ -228,8 +229,8 @@ fn cores() -> usize {
 mod tests {
     use super::*;
 
-    fn sweep<'a>(kept: Option<PathBuf>, threads: usize, patience: &'a Patience) -> Sweep<'a> {
-        Sweep { fingerprint: "test 1".into(), kept, progress: false, patience, threads: Some(threads) }
+    fn sweep<'a>(kept: Option<PathBuf>, threads: usize, patience: &'a Patience) -> ExperimentSweep<'a> {
+        ExperimentSweep { fingerprint: "test 1".into(), kept, progress: false, patience, threads: Some(threads) }
     }
 
     #[test]
@@ -265,7 +266,7 @@ mod tests {
         assert_eq!((all, played.into_inner()), ((1..=20).collect::<Vec<u64>>(), 10));
         let nothing = |_: &u64| Err::<u64, _>(RunFailed("played again".into()));
         assert_eq!(sweep(Some(path.clone()), 2, &patience).play(&runs, u64::to_string, nothing).unwrap()[19], 20);
-        let other = Sweep { fingerprint: "test 2".into(), ..sweep(Some(path.clone()), 1, &patience) };
+        let other = ExperimentSweep { fingerprint: "test 2".into(), ..sweep(Some(path.clone()), 1, &patience) };
         assert!(other.play(&runs, u64::to_string, nothing).is_err(), "results of another sweep were taken over");
         // The same sweep of another program, whose model may be another one, is played anew.
         let text = std::fs::read_to_string(&path).unwrap();

@@ -1,7 +1,7 @@
 //! A table as text: measured, published and difference side by side, the worst cell marked.
 
 use super::finding::Finding;
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 
 /// One table of a finding: title, rows, and how far it is from what was published.
 pub fn text(finding: &Finding, table: &str) -> String {
@@ -30,7 +30,7 @@ pub fn order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
-fn grid(finding: &Finding, table: &str, is_worst: impl Fn(&str, &str) -> bool) -> Table {
+fn grid(finding: &Finding, table: &str, is_worst: impl Fn(&str, &str) -> bool) -> TextTable {
     let cells = finding.of(table);
     let rows = order(cells.iter().map(|cell| cell.row.as_str()));
     let columns = order(cells.iter().map(|cell| cell.column.as_str()));
@@ -44,7 +44,7 @@ fn grid(finding: &Finding, table: &str, is_worst: impl Fn(&str, &str) -> bool) -
             head.push(("diff  ".to_string(), Align::Right));
         }
     }
-    let mut grid = Table::new(&head);
+    let mut grid = TextTable::new(&head);
     for row in rows {
         let mut line = vec![row.to_string()];
         for column in &columns {

@@ -3,11 +3,11 @@
 //! The paper prints curves, not numbers, so that nothing stands beside the cells; what must be shown is what
 //! `sluice demo` judges.
 
-use super::{Experiment, Finding, Options};
+use super::{Experiment, Finding, RunOptions};
 use crate::demo;
-use crate::demo::Point;
+use crate::demo::DemoPoint;
 use crate::error::Error;
-use crate::figure::{Axis, Chart, Color, Line, Mark};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 
 /// It.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 /// A figure of the paper: its number, what it shows, and how it is read off a point.
-type Quantity = (&'static str, &'static str, &'static str, fn(&Point) -> f64);
+type Quantity = (&'static str, &'static str, &'static str, fn(&DemoPoint) -> f64);
 
 const QUANTITIES: [Quantity; 4] = [
     ("5", "throughput", "Video received (Mb/s)", |point| point.video_mbps),
@@ -28,7 +28,7 @@ const QUANTITIES: [Quantity; 4] = [
     ("8", "cross-traffic", "Flood received (Mb/s)", |point| point.flood_mbps),
 ];
 
-fn run(options: &Options) -> Result<Finding, Error> {
+fn run(options: &RunOptions) -> Result<Finding, Error> {
     let report = demo::simulate(options.quick, None)?;
     let mut finding =
         Finding { shortfalls: report.shortfalls.clone(), notes: report.notes.clone(), ..Finding::default() };
@@ -36,14 +36,14 @@ fn run(options: &Options) -> Result<Finding, Error> {
         finding.title(figure, format!("{label}, by the flood sent (Mb/s)"));
         let mut lines = Vec::new();
         for (reserved, column, color, mark) in
-            [(false, "unreserved", Color::RED, Mark::Square), (true, "reserved", Color::BLUE, Mark::Circle)]
+            [(false, "unreserved", Rgb::RED, Mark::Square), (true, "reserved", Rgb::BLUE, Mark::Circle)]
         {
             let points = || report.points.iter().filter(move |point| point.reserved == reserved);
             for point in points() {
                 finding.cell(figure, &format!("{}", point.flood_sent_mbps), column, None, &[read(point)]);
             }
             let points = points().map(|point| (point.flood_sent_mbps, read(point))).collect();
-            lines.push(Line { name: column.into(), color, mark, points });
+            lines.push(ChartLine { name: column.into(), color, mark, points });
         }
         let chart = Chart {
             title: format!("Figure {figure}: {}", label.to_lowercase()),

@@ -23,7 +23,7 @@ pub fn width(text: &str, size: f64, bold: bool) -> f64 {
 
 /// A step of an outline, in points from the text's origin, y downwards.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub enum GlyphStep {
     /// Begin a contour.
     Move(f32, f32),
     /// A straight line to.
@@ -37,7 +37,7 @@ pub enum Step {
 }
 
 /// The outlines of the letters of a text.
-pub fn outline(text: &str, size: f64, bold: bool) -> Vec<Step> {
+pub fn outline(text: &str, size: f64, bold: bool) -> Vec<GlyphStep> {
     let face = face(bold);
     let scale = size / f64::from(face.units_per_em());
     let mut pen = Pen { steps: Vec::new(), scale, offset: 0.0 };
@@ -51,7 +51,7 @@ pub fn outline(text: &str, size: f64, bold: bool) -> Vec<Step> {
 }
 
 struct Pen {
-    steps: Vec<Step>,
+    steps: Vec<GlyphStep>,
     scale: f64,
     offset: f64,
 }
@@ -68,23 +68,23 @@ impl Pen {
 
 impl OutlineBuilder for Pen {
     fn move_to(&mut self, x: f32, y: f32) {
-        self.steps.push(Step::Move(self.x(x), self.y(y)));
+        self.steps.push(GlyphStep::Move(self.x(x), self.y(y)));
     }
 
     fn line_to(&mut self, x: f32, y: f32) {
-        self.steps.push(Step::Line(self.x(x), self.y(y)));
+        self.steps.push(GlyphStep::Line(self.x(x), self.y(y)));
     }
 
     fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
-        self.steps.push(Step::Quad(self.x(x1), self.y(y1), self.x(x), self.y(y)));
+        self.steps.push(GlyphStep::Quad(self.x(x1), self.y(y1), self.x(x), self.y(y)));
     }
 
     fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
-        self.steps.push(Step::Cubic(self.x(x1), self.y(y1), self.x(x2), self.y(y2), self.x(x), self.y(y)));
+        self.steps.push(GlyphStep::Cubic(self.x(x1), self.y(y1), self.x(x2), self.y(y2), self.x(x), self.y(y)));
     }
 
     fn close(&mut self) {
-        self.steps.push(Step::Close);
+        self.steps.push(GlyphStep::Close);
     }
 }
 

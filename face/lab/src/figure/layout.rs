@@ -1,6 +1,6 @@
 //! Where everything of a chart goes.
 
-use super::{Anchor, Axis, Canvas, Chart, Color, HEIGHT, Line, Mark, Type, WIDTH, font};
+use super::{Anchor, Axis, Canvas, Chart, ChartLine, HEIGHT, Mark, Rgb, Type, WIDTH, font};
 
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = WIDTH - 28.0;
@@ -9,24 +9,24 @@ const TOP: f64 = 98.0;
 const MARGIN: f64 = 8.0;
 const BOTTOM: f64 = HEIGHT - 62.0;
 
-const TITLE: Type = Type { size: 17.0, bold: true, color: Color::INK, anchor: Anchor::Start, upwards: false };
-const SUBTITLE: Type = Type { size: 11.5, bold: false, color: Color::SOFT, anchor: Anchor::Start, upwards: false };
-const LEGEND: Type = Type { size: 12.5, bold: false, color: Color::INK, anchor: Anchor::Start, upwards: false };
-const LABEL: Type = Type { size: 13.0, bold: false, color: Color::INK, anchor: Anchor::Middle, upwards: false };
-const TICK: Type = Type { size: 12.0, bold: false, color: Color::SOFT, anchor: Anchor::Middle, upwards: false };
+const TITLE: Type = Type { size: 17.0, bold: true, color: Rgb::INK, anchor: Anchor::Start, upwards: false };
+const SUBTITLE: Type = Type { size: 11.5, bold: false, color: Rgb::SOFT, anchor: Anchor::Start, upwards: false };
+const LEGEND: Type = Type { size: 12.5, bold: false, color: Rgb::INK, anchor: Anchor::Start, upwards: false };
+const LABEL: Type = Type { size: 13.0, bold: false, color: Rgb::INK, anchor: Anchor::Middle, upwards: false };
+const TICK: Type = Type { size: 12.0, bold: false, color: Rgb::SOFT, anchor: Anchor::Middle, upwards: false };
 
 /// Draws the chart.
 pub fn draw(chart: &Chart, on: &mut impl Canvas) {
     let x = Scale::new(&chart.x, chart.lines.iter().flat_map(|l| l.points.iter().map(|p| p.0)), LEFT, RIGHT);
     let y = Scale::new(&chart.y, chart.lines.iter().flat_map(|l| l.points.iter().map(|p| p.1)), BOTTOM, TOP);
-    on.area(0.0, 0.0, WIDTH, HEIGHT, Color::WHITE);
+    on.area(0.0, 0.0, WIDTH, HEIGHT, Rgb::WHITE);
     on.text(LEFT, 32.0, &chart.title, TITLE);
     on.text(LEFT, 51.0, &chart.subtitle, SUBTITLE);
     legend(&chart.lines, on);
     grid(chart, &x, &y, on);
     if let Some((place, name)) = &chart.landmark {
         let at = x.at(*place);
-        on.line(&[(at, TOP), (at, BOTTOM)], Color::GREY, 1.2, true);
+        on.line(&[(at, TOP), (at, BOTTOM)], Rgb::GREY, 1.2, true);
         on.text(at - 6.0, TOP + 13.0, name, Type { anchor: Anchor::End, size: 11.5, ..TICK });
     }
     for line in &chart.lines {
@@ -47,21 +47,21 @@ pub fn has_room(chart: &Chart) -> bool {
 fn grid(chart: &Chart, x: &Scale, y: &Scale, on: &mut impl Canvas) {
     for (value, text) in y.ticks() {
         let at = y.at(value);
-        on.line(&[(LEFT, at), (RIGHT, at)], Color::GRID, 1.0, false);
+        on.line(&[(LEFT, at), (RIGHT, at)], Rgb::GRID, 1.0, false);
         on.text(LEFT - 9.0, at + 4.3, &text, Type { anchor: Anchor::End, ..TICK });
     }
     for (value, text) in x.ticks() {
         let at = x.at(value);
-        on.line(&[(at, BOTTOM), (at, BOTTOM + 5.0)], Color::INK, 1.2, false);
+        on.line(&[(at, BOTTOM), (at, BOTTOM + 5.0)], Rgb::INK, 1.2, false);
         on.text(at, BOTTOM + 20.0, &text, TICK);
     }
-    on.line(&[(LEFT, TOP), (LEFT, BOTTOM), (RIGHT, BOTTOM)], Color::INK, 1.4, false);
+    on.line(&[(LEFT, TOP), (LEFT, BOTTOM), (RIGHT, BOTTOM)], Rgb::INK, 1.4, false);
     on.text((LEFT + RIGHT) / 2.0, HEIGHT - 18.0, &chart.x.label, LABEL);
     on.text(24.0, (TOP + BOTTOM) / 2.0, &chart.y.label, Type { upwards: true, ..LABEL });
 }
 
 /// Names of the lines in a row above the plot.
-fn legend(lines: &[Line], on: &mut impl Canvas) {
+fn legend(lines: &[ChartLine], on: &mut impl Canvas) {
     let mut left = LEFT;
     // A line without a name belongs to the one after it.
     for line in lines.iter().rev().filter(|line| !line.name.is_empty()) {
@@ -74,7 +74,7 @@ fn legend(lines: &[Line], on: &mut impl Canvas) {
     }
 }
 
-fn plot(line: &Line, x: &Scale, y: &Scale, on: &mut impl Canvas) {
+fn plot(line: &ChartLine, x: &Scale, y: &Scale, on: &mut impl Canvas) {
     let points: Vec<(f64, f64)> = line.points.iter().map(|&(h, v)| (x.at(h), y.at(v))).collect();
     stroke(line, &points, on);
     for &(h, v) in &points {
@@ -82,7 +82,7 @@ fn plot(line: &Line, x: &Scale, y: &Scale, on: &mut impl Canvas) {
     }
 }
 
-fn stroke(line: &Line, points: &[(f64, f64)], on: &mut impl Canvas) {
+fn stroke(line: &ChartLine, points: &[(f64, f64)], on: &mut impl Canvas) {
     match line.mark {
         Mark::Circle | Mark::Square | Mark::Solid => on.line(points, line.color, 2.4, false),
         Mark::None => on.line(points, line.color, 1.4, true),
@@ -90,7 +90,7 @@ fn stroke(line: &Line, points: &[(f64, f64)], on: &mut impl Canvas) {
     }
 }
 
-fn mark(line: &Line, x: f64, y: f64, on: &mut impl Canvas) {
+fn mark(line: &ChartLine, x: f64, y: f64, on: &mut impl Canvas) {
     match line.mark {
         Mark::Circle => on.circle(x, y, 5.0, line.color),
         Mark::Square | Mark::Alone => on.square(x, y, 9.0, line.color),

@@ -10,23 +10,23 @@ mod svg;
 
 /// A colour, red, green, blue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Color(pub u8, pub u8, pub u8);
+pub struct Rgb(pub u8, pub u8, pub u8);
 
-impl Color {
+impl Rgb {
     /// For what was protected.
-    pub const BLUE: Color = Color(0x1b, 0x62, 0xa8);
+    pub const BLUE: Rgb = Rgb(0x1b, 0x62, 0xa8);
     /// For what was not.
-    pub const RED: Color = Color(0xcf, 0x46, 0x1e);
+    pub const RED: Rgb = Rgb(0xcf, 0x46, 0x1e);
     /// For what was within its profile.
-    pub const GREEN: Color = Color(0x2e, 0x8b, 0x4f);
+    pub const GREEN: Rgb = Rgb(0x2e, 0x8b, 0x4f);
     /// For what was a little above it.
-    pub const AMBER: Color = Color(0xd9, 0x9a, 0x0b);
+    pub const AMBER: Rgb = Rgb(0xd9, 0x9a, 0x0b);
     /// For references.
-    pub const GREY: Color = Color(0x8a, 0x8f, 0x98);
-    const INK: Color = Color(0x22, 0x26, 0x2e);
-    const SOFT: Color = Color(0x5b, 0x61, 0x6b);
-    const GRID: Color = Color(0xe6, 0xe8, 0xec);
-    const WHITE: Color = Color(0xff, 0xff, 0xff);
+    pub const GREY: Rgb = Rgb(0x8a, 0x8f, 0x98);
+    const INK: Rgb = Rgb(0x22, 0x26, 0x2e);
+    const SOFT: Rgb = Rgb(0x5b, 0x61, 0x6b);
+    const GRID: Rgb = Rgb(0xe6, 0xe8, 0xec);
+    const WHITE: Rgb = Rgb(0xff, 0xff, 0xff);
 }
 
 /// How the points of a line are marked.
@@ -46,11 +46,11 @@ pub enum Mark {
 
 /// One line of a chart.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Line {
+pub struct ChartLine {
     /// What the legend says.
     pub name: String,
     /// Its colour.
-    pub color: Color,
+    pub color: Rgb,
     /// Its marks.
     pub mark: Mark,
     /// Its points, in the axes' units, in order of x.
@@ -78,7 +78,7 @@ pub struct Chart {
     /// Upwards.
     pub y: Axis,
     /// What is drawn, later lines over earlier ones.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
     /// A place on the x axis that deserves a name, with the name.
     pub landmark: Option<(f64, String)>,
 }
@@ -122,7 +122,7 @@ enum Anchor {
 struct Type {
     size: f64,
     bold: bool,
-    color: Color,
+    color: Rgb,
     anchor: Anchor,
     /// Turned a quarter to the left, to run upwards.
     upwards: bool,
@@ -131,13 +131,13 @@ struct Type {
 /// What the layout draws on.
 trait Canvas {
     /// A filled rectangle.
-    fn area(&mut self, x: f64, y: f64, width: f64, height: f64, color: Color);
+    fn area(&mut self, x: f64, y: f64, width: f64, height: f64, color: Rgb);
     /// A line through points; dashed or not.
-    fn line(&mut self, points: &[(f64, f64)], color: Color, width: f64, dashed: bool);
+    fn line(&mut self, points: &[(f64, f64)], color: Rgb, width: f64, dashed: bool);
     /// A filled circle with a white rim.
-    fn circle(&mut self, x: f64, y: f64, radius: f64, color: Color);
+    fn circle(&mut self, x: f64, y: f64, radius: f64, color: Rgb);
     /// A filled square with a white rim, by its centre.
-    fn square(&mut self, x: f64, y: f64, side: f64, color: Color);
+    fn square(&mut self, x: f64, y: f64, side: f64, color: Rgb);
     /// A text whose baseline's anchor is at the point.
     fn text(&mut self, x: f64, y: f64, text: &str, look: Type);
 }

@@ -1,6 +1,6 @@
 //! The canvas that writes SVG.
 
-use super::{Anchor, Canvas, Color, HEIGHT, Type, WIDTH, font};
+use super::{Anchor, Canvas, HEIGHT, Rgb, Type, WIDTH, font};
 use std::fmt::Write;
 
 /// An SVG document under way.
@@ -31,12 +31,12 @@ impl Page {
 }
 
 impl Canvas for Page {
-    fn area(&mut self, x: f64, y: f64, width: f64, height: f64, color: Color) {
+    fn area(&mut self, x: f64, y: f64, width: f64, height: f64, color: Rgb) {
         let (x, y, width, height, color) = (n(x), n(y), n(width), n(height), hex(color));
         self.add(format_args!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{color}\"/>"));
     }
 
-    fn line(&mut self, points: &[(f64, f64)], color: Color, width: f64, dashed: bool) {
+    fn line(&mut self, points: &[(f64, f64)], color: Rgb, width: f64, dashed: bool) {
         let points: Vec<String> = points.iter().map(|&(x, y)| format!("{},{}", n(x), n(y))).collect();
         let dash = if dashed { " stroke-dasharray=\"6 4\"" } else { "" };
         self.add(format_args!(
@@ -47,14 +47,14 @@ impl Canvas for Page {
         ));
     }
 
-    fn circle(&mut self, x: f64, y: f64, radius: f64, color: Color) {
+    fn circle(&mut self, x: f64, y: f64, radius: f64, color: Rgb) {
         let (x, y, radius, color) = (n(x), n(y), n(radius), hex(color));
         self.add(format_args!(
             "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{color}\" stroke=\"#fff\" stroke-width=\"1.2\"/>"
         ));
     }
 
-    fn square(&mut self, x: f64, y: f64, side: f64, color: Color) {
+    fn square(&mut self, x: f64, y: f64, side: f64, color: Rgb) {
         let (x, y, side, color) = (n(x - side / 2.0), n(y - side / 2.0), n(side), hex(color));
         self.add(format_args!(
             "<rect x=\"{x}\" y=\"{y}\" width=\"{side}\" height=\"{side}\" fill=\"{color}\" stroke=\"#fff\" \
@@ -87,7 +87,7 @@ fn n(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-fn hex(Color(red, green, blue): Color) -> String {
+fn hex(Rgb(red, green, blue): Rgb) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 fn chart() -> Chart {
-    let line = |name: &str, color, mark, points: &[(f64, f64)]| Line {
+    let line = |name: &str, color, mark, points: &[(f64, f64)]| ChartLine {
         name: name.into(),
         color,
         mark,
@@ -15,8 +15,8 @@ fn chart() -> Chart {
         x: Axis { label: "Cross traffic sent (Mb/s)".into(), reach: 10.0 },
         y: Axis { label: "Whole frames shown (frames/s)".into(), reach: 25.0 },
         lines: vec![
-            line("no reservation", Color::RED, Mark::Square, &[(0.0, 25.0), (6.0, 25.0), (7.0, 11.0), (12.0, 0.4)]),
-            line("reservation", Color::BLUE, Mark::Circle, &[(0.0, 25.0), (6.0, 25.0), (7.0, 25.1), (12.0, 25.0)]),
+            line("no reservation", Rgb::RED, Mark::Square, &[(0.0, 25.0), (6.0, 25.0), (7.0, 11.0), (12.0, 0.4)]),
+            line("reservation", Rgb::BLUE, Mark::Circle, &[(0.0, 25.0), (6.0, 25.0), (7.0, 25.1), (12.0, 25.0)]),
         ],
         landmark: Some((6.8, "link full".into())),
     }
@@ -44,10 +44,10 @@ fn png_is_a_picture_of_the_right_size_with_both_colors() {
     }
     let picture = tiny_skia::Pixmap::decode_png(&file).unwrap();
     assert_eq!((picture.width(), picture.height()), (1440, 920));
-    let has = |Color(r, g, b): Color| {
+    let has = |Rgb(r, g, b): Rgb| {
         picture.pixels().iter().filter(|p| (p.red(), p.green(), p.blue()) == (r, g, b)).count() > 500
     };
-    assert!(has(Color::RED) && has(Color::BLUE) && has(Color::INK));
+    assert!(has(Rgb::RED) && has(Rgb::BLUE) && has(Rgb::INK));
 }
 
 #[test]

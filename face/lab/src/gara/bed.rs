@@ -1,11 +1,11 @@
 //! The testbed of seed 002 and what runs on it: the bulk transfer, foreground flows, the flood.
 
 use super::booking::Book;
-use super::meter::Meter;
+use super::meter::ClassMeter;
 use crate::bed::Bed;
 use crate::cbr::Cbr;
 use crate::error::Error;
-use crate::program::{self, Running};
+use crate::program::{self, RunningProgram};
 use crate::scratch::{self, Scratch};
 use daemon::testbed::UpOptions;
 use linux::clock::Clock;
@@ -77,8 +77,8 @@ impl Garnet {
     ///
     /// # Errors
     /// It is not there.
-    pub fn meter(&self) -> Result<Meter, Error> {
-        Meter::open(&linux::netns::Namespace::open(&self.bed.node(EDGE)?.namespace)?, &self.interface)
+    pub fn meter(&self) -> Result<ClassMeter, Error> {
+        ClassMeter::open(&linux::netns::Namespace::open(&self.bed.node(EDGE)?.namespace)?, &self.interface)
     }
 
     /// A premium flow of so long packets, silent yet, and the hosts' addresses.
@@ -116,7 +116,7 @@ impl Garnet {
     /// It cannot be made.
     pub fn file(&self, name: &str, bytes: u64) -> Result<PathBuf, Error> {
         let path = self.scratch.path().join(name);
-        let wrong = |error| linux::error::Failed::because(format!("make {}", path.display()), error);
+        let wrong = |error| linux::error::SystemError::because(format!("make {}", path.display()), error);
         File::create(&path).and_then(|file| file.set_len(bytes)).map_err(wrong)?;
         Ok(path)
     }
@@ -125,7 +125,7 @@ impl Garnet {
     ///
     /// # Errors
     /// It does not start.
-    pub fn receiver(&self) -> Result<Running, Error> {
+    pub fn receiver(&self) -> Result<RunningProgram, Error> {
         let host = self.bed.host(PREMIUM[1])?;
         let mut command = Command::new(&self.program);
         let listen = format!("{}:{COPY_PORT}", host.address);
@@ -139,7 +139,7 @@ impl Garnet {
     ///
     /// # Errors
     /// It does not start.
-    pub fn copy(&self, file: &std::path::Path, options: &[&str]) -> Result<Running, Error> {
+    pub fn copy(&self, file: &std::path::Path, options: &[&str]) -> Result<RunningProgram, Error> {
         let (from, to) = (self.bed.host(PREMIUM[0])?, self.bed.host(PREMIUM[1])?);
         let mut command = Command::new(&self.program);
         command.arg("copy").arg(file).arg(format!("{}:{COPY_PORT}", to.address));
@@ -155,7 +155,7 @@ impl Garnet {
 ///
 /// # Errors
 /// It does not.
-pub fn interrupt(running: &mut Running) -> Result<(), Error> {
+pub fn interrupt(running: &mut RunningProgram) -> Result<(), Error> {
     if let Some(id) = ProcessId::of(running.id()) {
         id.signal(SIGINT)?;
     }

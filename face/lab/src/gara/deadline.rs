@@ -2,10 +2,10 @@
 //! cannot be and is refused before a byte is sent, with the earliest time that is possible.
 
 use super::bed::Garnet;
-use super::meter::{Meter, Second};
+use super::meter::{ClassMeter, Second};
 use crate::error::Error;
-use crate::experiment::{Experiment, Finding, Options};
-use crate::program::{Ended, Running};
+use crate::experiment::{Experiment, Finding, RunOptions};
+use crate::program::{ExitReport, RunningProgram};
 use std::time::{Duration, Instant};
 use terms::Rate;
 
@@ -31,7 +31,7 @@ const READ: Duration = Duration::from_millis(200);
 /// How much later than its deadline a transfer may be ended.
 const LATE: Duration = Duration::from_secs(60);
 
-fn run(options: &Options) -> Result<Finding, Error> {
+fn run(options: &RunOptions) -> Result<Finding, Error> {
     let (bytes, seconds) = if options.quick { QUICK } else { WHOLE };
     let garnet = Garnet::up()?;
     let _receiver = garnet.receiver()?;
@@ -83,7 +83,12 @@ struct Done {
 }
 
 /// Waits for a program's end, and counts what leaves meanwhile: the class goes with the reservation.
-fn ended(mut running: Running, meter: &mut Meter, limit: Duration, options: &Options) -> Result<Done, Error> {
+fn ended(
+    mut running: RunningProgram,
+    meter: &mut ClassMeter,
+    limit: Duration,
+    options: &RunOptions,
+) -> Result<Done, Error> {
     let begun = Instant::now();
     let (mut premium, mut best_effort) = (0.0, 0.0);
     let mut last = meter.read(|| 0)?;
@@ -101,6 +106,6 @@ fn ended(mut running: Running, meter: &mut Meter, limit: Duration, options: &Opt
         }
     }
     let took = begun.elapsed();
-    let Ended { code, errors } = running.ended();
+    let ExitReport { code, errors } = running.ended();
     Ok(Done { code, errors, took, premium, best_effort })
 }

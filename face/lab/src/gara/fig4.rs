@@ -5,13 +5,13 @@
 
 use super::bed::{Garnet, interrupt};
 use super::booking::Book;
-use super::meter::{self, Reading, Second, until};
+use super::meter::{self, MeterReading, Second, until};
 use super::timeline::{BULK_UNTIL, END, FLOOD, FLOWS, Foreground, Timeline};
 use crate::cbr::Cbr;
 use crate::error::Error;
-use crate::experiment::{Experiment, Finding, Options};
-use crate::figure::{Axis, Chart, Color, Line, Mark};
-use crate::program::Running;
+use crate::experiment::{Experiment, Finding, RunOptions};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use crate::program::RunningProgram;
 use api::book::{BindingDoc, FlowDoc, PartDoc};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ struct Run {
     granted: Vec<f64>,
 }
 
-fn run(options: &Options) -> Result<Finding, Error> {
+fn run(options: &RunOptions) -> Result<Finding, Error> {
     let timeline = Timeline { by: if options.quick { 3 } else { 1 } };
     let garnet = Garnet::up()?;
     let played = play(&garnet, timeline, options)?;
@@ -64,7 +64,7 @@ struct Active {
     flow: usize,
 }
 
-fn play(garnet: &Garnet, timeline: Timeline, options: &Options) -> Result<Run, Error> {
+fn play(garnet: &Garnet, timeline: Timeline, options: &RunOptions) -> Result<Run, Error> {
     let mut book = garnet.book()?;
     let mut meter = garnet.meter()?;
     let sender = garnet.flow(PORT, PACKET)?;
@@ -73,7 +73,7 @@ fn play(garnet: &Garnet, timeline: Timeline, options: &Options) -> Result<Run, E
     let mut bulk = garnet.copy(&garnet.file("bulk.dat", FILE)?, &["--rtt", &format!("{RTT_MS}ms")])?;
     let handle = begun(&mut book, &mut bulk, options)?;
     let begin = Instant::now();
-    let (mut readings, mut granted): (Vec<Reading>, Vec<f64>) = (Vec::new(), Vec::new());
+    let (mut readings, mut granted): (Vec<MeterReading>, Vec<f64>) = (Vec::new(), Vec::new());
     let mut active: Option<Active> = None;
     for second in 0..=timeline.at(END) {
         options.patience.wait(until(begin, second))?;
@@ -139,7 +139,7 @@ fn part(garnet: &Garnet, wanted: &Foreground) -> Result<PartDoc, Error> {
 }
 
 /// Waits until the bulk transfer has its reservation and it is in force.
-fn begun(book: &mut Book, bulk: &mut Running, options: &Options) -> Result<String, Error> {
+fn begun(book: &mut Book, bulk: &mut RunningProgram, options: &RunOptions) -> Result<String, Error> {
     let limit = Instant::now() + BEGIN;
     loop {
         options.patience.wait(Duration::from_millis(20))?;
@@ -154,7 +154,7 @@ fn begun(book: &mut Book, bulk: &mut Running, options: &Options) -> Result<Strin
 }
 
 /// What a program wrote last.
-fn last_words(running: &mut Running) -> String {
+fn last_words(running: &mut RunningProgram) -> String {
     running.stop();
     running.ended().errors.trim().to_owned()
 }
@@ -259,7 +259,7 @@ fn chart(run: &Run) -> Chart {
     let points = |of: &dyn Fn(usize, &Second) -> f64| {
         run.seconds.iter().enumerate().map(|(n, second)| (n as f64 + 0.5, of(n, second))).collect::<Vec<_>>()
     };
-    let line = |name: &str, color, mark, points| Line { name: name.into(), color, mark, points };
+    let line = |name: &str, color, mark, points| ChartLine { name: name.into(), color, mark, points };
     let reserved = FLOWS.map(|flow| format!("{}/{}", flow.reserved, flow.sent)).join(", ");
     Chart {
         title: "GARA, Figure 4: premium flows under a flood".into(),
@@ -269,10 +269,10 @@ fn chart(run: &Run) -> Chart {
         x: Axis { label: "Time (s)".into(), reach: run.seconds.len() as f64 },
         y: Axis { label: "Bandwidth (Mb/s)".into(), reach: 90.0 },
         lines: vec![
-            line("best effort", Color::GREY, Mark::Solid, points(&|_, second| second.best_effort)),
-            line("its grant", Color::GREEN, Mark::None, points(&|n, _| run.timeline.grant(n as u32))),
-            line("background (sluice copy)", Color::GREEN, Mark::Solid, points(&|_, second| second.background)),
-            line("foreground", Color::BLUE, Mark::Solid, points(&|_, second| second.foreground)),
+            line("best effort", Rgb::GREY, Mark::Solid, points(&|_, second| second.best_effort)),
+            line("its grant", Rgb::GREEN, Mark::None, points(&|n, _| run.timeline.grant(n as u32))),
+            line("background (sluice copy)", Rgb::GREEN, Mark::Solid, points(&|_, second| second.background)),
+            line("foreground", Rgb::BLUE, Mark::Solid, points(&|_, second| second.foreground)),
         ],
         landmark: None,
     }

@@ -17,7 +17,7 @@ const SHORT: Duration = Duration::from_millis(750);
 
 /// What had left by a moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct MeterReading {
     /// When it was read.
     pub at: Instant,
     /// IP bytes of the foreground class.
@@ -47,7 +47,7 @@ pub struct Second {
 
 impl Second {
     /// Between two readings.
-    pub fn between(before: &Reading, after: &Reading) -> Second {
+    pub fn between(before: &MeterReading, after: &MeterReading) -> Second {
         let length = after.at.duration_since(before.at).as_secs_f64().max(1e-9);
         // A class that came anew has counted from zero.
         let rate = |before: u64, after: u64| {
@@ -65,7 +65,7 @@ impl Second {
 
 /// What left in each second. A reading that came late, because the machine did something else, would part two seconds
 /// wrongly, the second of them with next to nothing in it: such seconds are taken together, as one rate.
-pub fn seconds(readings: &[Reading]) -> Vec<Second> {
+pub fn seconds(readings: &[MeterReading]) -> Vec<Second> {
     let mut all: Vec<Second> = readings.windows(2).map(|pair| Second::between(&pair[0], &pair[1])).collect();
     for n in 0..all.len() {
         let since = |from: usize| readings[n + 1].at.duration_since(readings[from].at);
@@ -82,21 +82,21 @@ pub fn seconds(readings: &[Reading]) -> Vec<Second> {
 }
 
 /// Reads an interface's classes.
-pub struct Meter {
+pub struct ClassMeter {
     socket: Socket,
     oif: IfIndex,
 }
 
-impl Meter {
+impl ClassMeter {
     /// Of that interface of a namespace.
     ///
     /// # Errors
     /// There is no such interface.
-    pub fn open(namespace: &Namespace, interface: &str) -> Result<Meter, Error> {
+    pub fn open(namespace: &Namespace, interface: &str) -> Result<ClassMeter, Error> {
         let opened = namespace.run(|| {
             let mut socket = Socket::open()?;
             let oif = socket.link_by_name(interface)?.index;
-            Ok::<_, linux::netlink::Error>(Meter { socket, oif })
+            Ok::<_, linux::netlink::Error>(ClassMeter { socket, oif })
         })?;
         opened.map_err(|error| Error::Void(format!("cannot read the classes of {interface}: {error}")))
     }
@@ -106,8 +106,8 @@ impl Meter {
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn read(&mut self, offered: impl Fn() -> u64) -> Result<Reading, Error> {
-        let mut best: Option<(Duration, Reading)> = None;
+    pub fn read(&mut self, offered: impl Fn() -> u64) -> Result<MeterReading, Error> {
+        let mut best: Option<(Duration, MeterReading)> = None;
         for _ in 0..TRIES {
             let (at, offered) = (Instant::now(), offered());
             let reading = self.read_once(at, offered)?;
@@ -122,7 +122,7 @@ impl Meter {
         best.map(|(_, reading)| reading).ok_or_else(|| Error::Void("nothing was read".into()))
     }
 
-    fn read_once(&mut self, at: Instant, offered: u64) -> Result<Reading, Error> {
+    fn read_once(&mut self, at: Instant, offered: u64) -> Result<MeterReading, Error> {
         let classes = self.socket.classes(self.oif);
         let classes = classes.map_err(|error| Error::Void(format!("cannot read the classes: {error}")))?;
         let of = |id: ClassId| {
@@ -130,7 +130,7 @@ impl Meter {
             class.map_or(0, |class| class.stats.bytes.saturating_sub(class.stats.packets * ETHERNET))
         };
         let (foreground, background) = (of(ClassId::PREMIUM), of(ClassId::BACKGROUND));
-        Ok(Reading { at, foreground, background, best_effort: of(ClassId::BEST_EFFORT), offered })
+        Ok(MeterReading { at, foreground, background, best_effort: of(ClassId::BEST_EFFORT), offered })
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     fn a_late_reading_spoils_no_second() {
         let begin = Instant::now();
         // One byte a microsecond; the reading of second 2 comes at 2.999, that of 5 at 6.9 and that of 6 right after.
-        let at = |micros: u64| Reading {
+        let at = |micros: u64| MeterReading {
             at: begin + Duration::from_micros(micros),
             foreground: micros,
             background: micros / 1_000_000 * 1_000_000,

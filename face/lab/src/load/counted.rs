@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 
 /// What was counted at each node, by name.
 #[derive(Debug)]
-pub struct Counted(Vec<(&'static str, BTreeMap<String, u64>)>);
+pub struct NodeCounts(Vec<(&'static str, BTreeMap<String, u64>)>);
 
 /// What is of interest here, by the beginning of its name.
 const WANTED: [&str; 4] = ["dropped", "shed", "not sent", "refused"];
 
-impl Counted {
+impl NodeCounts {
     /// What was counted so far.
     ///
     /// # Errors
     /// An agent does not answer.
-    pub fn read(bed: &Bed) -> Result<Counted, Error> {
+    pub fn read(bed: &Bed) -> Result<NodeCounts, Error> {
         let mut all = Vec::new();
         for node in [SENDER, NEAR, FAR, RECEIVER] {
             let mut counts = BTreeMap::new();
@@ -33,11 +33,11 @@ impl Counted {
             }
             all.push((node, counts));
         }
-        Ok(Counted(all))
+        Ok(NodeCounts(all))
     }
 
     /// What was counted since `earlier`, a line for each node at which anything was.
-    pub fn since(&self, earlier: &Counted) -> Vec<String> {
+    pub fn since(&self, earlier: &NodeCounts) -> Vec<String> {
         let mut lines = Vec::new();
         for ((node, now), (_, before)) in self.0.iter().zip(&earlier.0) {
             let grown = now.iter().map(|(name, n)| (name, n - before.get(name).copied().unwrap_or(0).min(*n)));

@@ -6,8 +6,8 @@ use super::slow::Slow;
 use crate::bed::{Bed, RECEIVER, SENDER};
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::program::{Running, start};
-use crate::reserve::Flow;
+use crate::program::{RunningProgram, start};
+use crate::reserve::ReservedFlow;
 use crate::trial::{tspec, udp_flow};
 use api::agent::{Answer, EventDoc, FlowSpecDoc, Request, StyleDoc};
 use api::client::Client;
@@ -32,7 +32,7 @@ pub struct Established {
 }
 
 struct One {
-    flow: Flow,
+    flow: ReservedFlow,
     sender: Client,
     receiver: Option<Client>,
 }
@@ -129,7 +129,7 @@ pub struct Bookings {
 
 /// On a disk as it is, or a slow one.
 enum Broker {
-    Plain { _running: Running },
+    Plain { _running: RunningProgram },
     Slow(Slow),
 }
 

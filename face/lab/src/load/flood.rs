@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use linux::netns::Namespace;
-use linux::sockets::{Outgoing, Sender};
+use linux::sockets::{MessageSender, Outgoing};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use terms::{Bytes, FlowSpec, Rate, SenderTemplate, Session, Span, Style, Tspec};
@@ -22,7 +22,7 @@ pub fn kinds() -> Vec<MessageType> {
 
 /// A flood from a namespace.
 pub struct Flood {
-    sender: Sender,
+    sender: MessageSender,
     serial: u32,
 }
 
@@ -48,7 +48,7 @@ impl Flood {
     /// # Errors
     /// The namespace is gone, or has no sockets for us.
     pub fn open(from: &Namespace) -> Result<Flood, Error> {
-        Ok(Flood { sender: from.run(Sender::open)??, serial: 0 })
+        Ok(Flood { sender: from.run(MessageSender::open)??, serial: 0 })
     }
 
     /// Sends messages of a type for so long, `rate` a second or, without one, as many as go. A slow receiver slows nothing down.

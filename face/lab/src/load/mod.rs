@@ -21,7 +21,7 @@ use api::agent::{Answer, Request};
 use api::client::Client;
 use api::turns::{TurnsDoc, per_mille};
 use around::Around;
-use counted::Counted;
+use counted::NodeCounts;
 use daemon::testbed::UpOptions;
 use established::{Bookings, Established};
 use flood::Flood;
@@ -48,7 +48,7 @@ const SIGCONT: i32 = 18;
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct LoadOptions {
     /// How long the floods last in all.
     pub length: Duration,
     /// The program that is the agents and the broker.
@@ -65,7 +65,7 @@ pub struct Options {
 
 /// What was found; the last line, for scripts.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Report {
+pub struct LoadReport {
     /// Established reservations that went at any node.
     pub established_lost: u64,
     /// Acknowledged bookings that were not there afterwards.
@@ -76,7 +76,7 @@ pub struct Report {
     pub rss_growth_mb: f64,
 }
 
-impl Report {
+impl LoadReport {
     /// Whether nothing was lost.
     pub fn is_lossless(&self) -> bool {
         (self.established_lost, self.acknowledged_lost) == (0, 0)
@@ -92,8 +92,8 @@ impl Report {
 ///
 /// # Errors
 /// It cannot be run here, or the user stops it. What was found is no error.
-pub fn run(options: &Options, patience: &Patience) -> Result<(Report, Vec<String>), Error> {
-    let (mut report, mut told) = (Report::default(), Vec::new());
+pub fn run(options: &LoadOptions, patience: &Patience) -> Result<(LoadReport, Vec<String>), Error> {
+    let (mut report, mut told) = (LoadReport::default(), Vec::new());
     // A planted loss needs no second testbed to be found.
     for keys in [true, false].into_iter().take(if options.plant { 1 } else { 2 }) {
         let (found, lines) = on_links(keys, options, patience)?;
@@ -107,7 +107,7 @@ pub fn run(options: &Options, patience: &Patience) -> Result<(Report, Vec<String
 }
 
 /// One testbed, with or without keys on its links.
-fn on_links(keys: bool, options: &Options, patience: &Patience) -> Result<(Report, Vec<String>), Error> {
+fn on_links(keys: bool, options: &LoadOptions, patience: &Patience) -> Result<(LoadReport, Vec<String>), Error> {
     let scratch = Scratch::create()?;
     let up = UpOptions { program: options.program.clone(), testbeds: scratch.path().to_owned() };
     let auth = if keys { "" } else { "auth = \"none\"\n" };
@@ -120,7 +120,7 @@ fn on_links(keys: bool, options: &Options, patience: &Patience) -> Result<(Repor
     let mut established = Established::set_up(&bed, patience)?;
     let mut bookings = Bookings::begin(&bed, &options.program, scratch.path(), options.slow_disk, patience)?;
     let node = bed.node(NEAR)?;
-    let (before, counted) = (turns(&bed)?, Counted::read(&bed)?);
+    let (before, counted) = (turns(&bed)?, NodeCounts::read(&bed)?);
     let around = Around::begin(&node.socket, Namespace::open(&node.namespace)?);
     let signed = if keys { Some(established::comers(&bed)?) } else { None };
     let memory = run.floods(&mut established, &mut bookings);
@@ -147,7 +147,7 @@ fn on_links(keys: bool, options: &Options, patience: &Patience) -> Result<(Repor
         after.cpu.most_us,
         after.wall.most_us
     ));
-    for line in Counted::read(&bed)?.since(&counted) {
+    for line in NodeCounts::read(&bed)?.since(&counted) {
         run.tell(line);
     }
     for (who, slow) in [("agent", slow.as_ref().map(Slow::words)), ("broker", bookings.slowed())] {
@@ -160,7 +160,7 @@ fn on_links(keys: bool, options: &Options, patience: &Patience) -> Result<(Repor
     for line in lost.iter().chain(&missing) {
         run.tell(line.clone());
     }
-    let report = Report {
+    let report = LoadReport {
         established_lost: lost.len() as u64,
         acknowledged_lost: missing.len() as u64,
         turn_p999_ms: p999 as f64 / 1e3,
@@ -172,7 +172,7 @@ fn on_links(keys: bool, options: &Options, patience: &Patience) -> Result<(Repor
 
 struct Run<'a> {
     bed: &'a Bed,
-    options: &'a Options,
+    options: &'a LoadOptions,
     patience: &'a Patience,
     which: &'static str,
     /// The flooded agent.

@@ -3,8 +3,8 @@
 use crate::bed::{Bed, NEAR};
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::program::{Running, start};
-use linux::anomaly::{Kind, Watch, watch_syncs_at_exec};
+use crate::program::{RunningProgram, start};
+use linux::anomaly::{CallKind, WatchedProgram, watch_syncs_at_exec};
 use linux::process::ProcessId;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -18,8 +18,8 @@ const SIGTERM: i32 = 15;
 #[derive(Debug)]
 pub struct Slow {
     // In this order: the program ends before nobody watches it any more.
-    running: Running,
-    watch: Watch,
+    running: RunningProgram,
+    watch: WatchedProgram,
 }
 
 impl Slow {
@@ -30,7 +30,7 @@ impl Slow {
     pub fn start(command: &mut Command) -> Result<Slow, Error> {
         watch_syncs_at_exec(command);
         let running = start(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
-        let watch = Watch::of(running.id(), None)?;
+        let watch = WatchedProgram::of(running.id(), None)?;
         watch.slow(SYNC);
         Ok(Slow { running, watch })
     }
@@ -60,6 +60,6 @@ impl Slow {
 
     /// How many fsyncs there were, and how long each took.
     pub fn words(&self) -> String {
-        format!("{} fsyncs of {SYNC:?} each", self.watch.count(Kind::Sync))
+        format!("{} fsyncs of {SYNC:?} each", self.watch.count(CallKind::Sync))
     }
 }

@@ -1,7 +1,7 @@
 //! Bucket, meter, dropper, shaper: what happens to packets before they are queued for the link.
 
 use super::{chart, in_ms, line, ms};
-use crate::figure::{Chart, Color, Mark};
+use crate::figure::{Chart, Mark, Rgb};
 use terms::{Bytes, Rate, Span, Time};
 use traffic::bucket::TokenBucket;
 use traffic::dropper::{Coupling, RedCurve, Rio, RioProfile, Verdict};
@@ -35,8 +35,8 @@ pub fn bucket() -> Chart {
         "Time (ms)",
         "Tokens (bytes)",
         vec![
-            line("tokens", Color::BLUE, Mark::Solid, level),
-            line("a packet did not conform", Color::RED, Mark::Alone, refused),
+            line("tokens", Rgb::BLUE, Mark::Solid, level),
+            line("a packet did not conform", Rgb::RED, Mark::Alone, refused),
         ],
     )
 }
@@ -66,10 +66,10 @@ pub fn meters() -> Chart {
         "Time (ms)",
         "Coloured (kB)",
         vec![
-            line("CBS + CIR x t", Color::GREY, Mark::None, committed.to_vec()),
-            line("red", Color::RED, Mark::Solid, red),
-            line("yellow", Color::AMBER, Mark::Solid, yellow),
-            line("green", Color::GREEN, Mark::Solid, green),
+            line("CBS + CIR x t", Rgb::GREY, Mark::None, committed.to_vec()),
+            line("red", Rgb::RED, Mark::Solid, red),
+            line("yellow", Rgb::AMBER, Mark::Solid, yellow),
+            line("green", Rgb::GREEN, Mark::Solid, green),
         ],
     )
 }
@@ -98,9 +98,9 @@ pub fn rio() -> Chart {
         "Average queue (packets)",
         "Dropped (%)",
         vec![
-            line("green", Color::GREEN, Mark::Solid, lost(meter::Color::Green)),
-            line("yellow", Color::AMBER, Mark::Solid, lost(meter::Color::Yellow)),
-            line("red", Color::RED, Mark::Solid, lost(meter::Color::Red)),
+            line("green", Rgb::GREEN, Mark::Solid, lost(meter::Color::Green)),
+            line("yellow", Rgb::AMBER, Mark::Solid, lost(meter::Color::Yellow)),
+            line("red", Rgb::RED, Mark::Solid, lost(meter::Color::Red)),
         ],
     )
 }
@@ -130,9 +130,9 @@ pub fn ras() -> Chart {
         "Waiting (bytes)",
         "Shaping rate (Mb/s)",
         vec![
-            line("srRAS", Color::GREEN, Mark::Solid, rates(&single, Rate::ZERO)),
-            line("trRAS, average of arrivals 1.5 Mb/s", Color::AMBER, Mark::Solid, rates(&two, average)),
-            line("trRAS, average low", Color::BLUE, Mark::Solid, rates(&two, Rate::ZERO)),
+            line("srRAS", Rgb::GREEN, Mark::Solid, rates(&single, Rate::ZERO)),
+            line("trRAS, average of arrivals 1.5 Mb/s", Rgb::AMBER, Mark::Solid, rates(&two, average)),
+            line("trRAS, average low", Rgb::BLUE, Mark::Solid, rates(&two, Rate::ZERO)),
         ],
     )
 }

@@ -3,7 +3,7 @@
 use super::in_ms;
 use std::collections::VecDeque;
 use terms::{Bytes, Rate, Span, Time};
-use traffic::scheduler::{Node, Scheduler};
+use traffic::scheduler::{Scheduler, SchedulerClass};
 
 /// The rate of every link here: 1,250 bytes take 1 ms.
 pub const RATE: Rate = Rate::from_mbps(10);
@@ -12,14 +12,14 @@ pub const RATE: Rate = Rate::from_mbps(10);
 #[derive(Clone, Copy)]
 pub struct Arrival {
     at: Time,
-    node: Node,
+    node: SchedulerClass,
     len: u32,
 }
 
 /// A packet that went.
-pub struct Departure {
+pub struct SentPacket {
     /// Whose.
-    pub node: Node,
+    pub node: SchedulerClass,
     /// Its bytes.
     pub len: u32,
     /// When it begins to go.
@@ -29,18 +29,18 @@ pub struct Departure {
 }
 
 /// `count` packets of `len` bytes at once.
-pub fn burst(node: Node, len: u32, count: usize, at: Time) -> Vec<Arrival> {
+pub fn burst(node: SchedulerClass, len: u32, count: usize, at: Time) -> Vec<Arrival> {
     vec![Arrival { at, node, len }; count]
 }
 
 /// `count` packets of `len` bytes, one each `gap` from 0 on.
-pub fn steady(node: Node, len: u32, count: u64, gap: Span) -> Vec<Arrival> {
+pub fn steady(node: SchedulerClass, len: u32, count: u64, gap: Span) -> Vec<Arrival> {
     let at = |i| Time::from_nanos(gap.as_nanos() * i);
     (0..count).map(|i| Arrival { at: at(i), node, len }).collect()
 }
 
 /// What goes out by `until` of what comes in; a packet that comes when the link becomes free can be chosen.
-pub fn run(mut scheduler: impl Scheduler, sources: &[Vec<Arrival>], until: Time) -> Vec<Departure> {
+pub fn run(mut scheduler: impl Scheduler, sources: &[Vec<Arrival>], until: Time) -> Vec<SentPacket> {
     let mut arrivals = sources.concat();
     arrivals.sort_by_key(|arrival| arrival.at);
     let mut arrivals = arrivals.into_iter().peekable();
@@ -66,14 +66,14 @@ pub fn run(mut scheduler: impl Scheduler, sources: &[Vec<Arrival>], until: Time)
         let len = queue.pop_front().expect("a scheduler chooses only among those that hold packets");
         scheduler.served(now, node, len, queue.front().copied());
         let end = now + RATE.span_for(Bytes::new(u64::from(len)));
-        out.push(Departure { node, len, start: now, end });
+        out.push(SentPacket { node, len, start: now, end });
         now = end;
     }
     out
 }
 
 /// Kilobytes of a class that had gone by `until`, against ms; a packet goes evenly while it goes.
-pub fn service(sent: &[Departure], node: Node, until: Time) -> Vec<(f64, f64)> {
+pub fn service(sent: &[SentPacket], node: SchedulerClass, until: Time) -> Vec<(f64, f64)> {
     let mut points = vec![(0.0, 0.0)];
     let mut total = 0.0;
     for departure in sent.iter().filter(|departure| departure.node == node) {

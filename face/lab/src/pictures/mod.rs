@@ -8,7 +8,7 @@ mod link;
 mod sharing;
 mod whole;
 
-use crate::figure::{Axis, Chart, Color, Line, Mark};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 use terms::Time;
 
 /// All of them: the file's name without its ending, and the SVG.
@@ -29,13 +29,13 @@ pub fn all() -> Vec<(&'static str, String)> {
     charts.into_iter().map(|(name, chart)| (name, chart.svg())).collect()
 }
 
-fn chart(title: &str, subtitle: &str, x: &str, y: &str, lines: Vec<Line>) -> Chart {
+fn chart(title: &str, subtitle: &str, x: &str, y: &str, lines: Vec<ChartLine>) -> Chart {
     let axis = |label: &str| Axis { label: label.into(), reach: 0.0 };
     Chart { title: title.into(), subtitle: subtitle.into(), x: axis(x), y: axis(y), lines, landmark: None }
 }
 
-fn line(name: &str, color: Color, mark: Mark, points: Vec<(f64, f64)>) -> Line {
-    Line { name: name.into(), color, mark, points }
+fn line(name: &str, color: Rgb, mark: Mark, points: Vec<(f64, f64)>) -> ChartLine {
+    ChartLine { name: name.into(), color, mark, points }
 }
 
 const fn ms(n: u64) -> Time {

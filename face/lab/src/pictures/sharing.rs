@@ -2,14 +2,14 @@
 
 use super::link::{RATE, burst, run, service, steady};
 use super::{chart, line, ms};
-use crate::figure::{Chart, Color, Mark};
+use crate::figure::{Chart, Mark, Rgb};
 use terms::{Bytes, Rate, ServiceCurve, Span, Time};
 use traffic::scheduler::drr::Drr;
 use traffic::scheduler::hfsc::{Curves, Hfsc};
 use traffic::scheduler::htb::{Htb, HtbSpec};
 use traffic::scheduler::priority::Priority;
 use traffic::scheduler::wf2q::Wf2q;
-use traffic::scheduler::{Node, Scheduler};
+use traffic::scheduler::{Scheduler, SchedulerClass};
 
 const TIME: &str = "Time (ms)";
 const GONE: &str = "Sent (kB)";
@@ -28,9 +28,9 @@ pub fn priority() -> Chart {
         TIME,
         GONE,
         vec![
-            line("the rest, priority 7", Color::RED, Mark::Solid, service(&sent, rest, end)),
-            line("video, 1", Color::BLUE, Mark::Solid, service(&sent, video, end)),
-            line("voice, 0", Color::GREEN, Mark::Solid, service(&sent, voice, end)),
+            line("the rest, priority 7", Rgb::RED, Mark::Solid, service(&sent, rest, end)),
+            line("video, 1", Rgb::BLUE, Mark::Solid, service(&sent, video, end)),
+            line("voice, 0", Rgb::GREEN, Mark::Solid, service(&sent, voice, end)),
         ],
     )
 }
@@ -52,16 +52,16 @@ pub fn drr() -> Chart {
         TIME,
         GONE,
         vec![
-            line("c: 3,000, of 1,000", Color::BLUE, Mark::Solid, service(&sent, c, end)),
-            line("b: 1,500, of 1,500", Color::AMBER, Mark::Solid, service(&sent, b, end)),
-            line("a: quantum 1,500, packets of 600", Color::GREEN, Mark::Solid, service(&sent, a, end)),
+            line("c: 3,000, of 1,000", Rgb::BLUE, Mark::Solid, service(&sent, c, end)),
+            line("b: 1,500, of 1,500", Rgb::AMBER, Mark::Solid, service(&sent, b, end)),
+            line("a: quantum 1,500, packets of 600", Rgb::GREEN, Mark::Solid, service(&sent, a, end)),
         ],
     )
 }
 
 /// One class of half the link among ten of a twentieth each, by WF2Q+ and by DRR.
 pub fn wf2q() -> Chart {
-    fn half(scheduler: impl Scheduler, a: Node, others: &[Node]) -> Vec<(f64, f64)> {
+    fn half(scheduler: impl Scheduler, a: SchedulerClass, others: &[SchedulerClass]) -> Vec<(f64, f64)> {
         let mut load = vec![burst(a, 1250, 60, ms(0))];
         load.extend(others.iter().map(|other| burst(*other, 1250, 60, ms(0))));
         service(&run(scheduler, &load, ms(40)), a, ms(40))
@@ -80,9 +80,9 @@ pub fn wf2q() -> Chart {
         TIME,
         GONE,
         vec![
-            line("the same shares by DRR", Color::RED, Mark::Solid, round),
-            line("the class of 5 Mb/s by WF2Q+", Color::BLUE, Mark::Solid, fair),
-            line("5 Mb/s", Color::GREY, Mark::None, vec![(0.0, 0.0), (40.0, 25.0)]),
+            line("the same shares by DRR", Rgb::RED, Mark::Solid, round),
+            line("the class of 5 Mb/s by WF2Q+", Rgb::BLUE, Mark::Solid, fair),
+            line("5 Mb/s", Rgb::GREY, Mark::None, vec![(0.0, 0.0), (40.0, 25.0)]),
         ],
     )
 }
@@ -93,7 +93,8 @@ pub fn hfsc() -> Chart {
     const BURST: u32 = 15_000;
     let bursts = [ms(20), ms(90)];
     let mut scheduler = Hfsc::new();
-    let mut add = |curves| scheduler.add(Time::ZERO, Node::ROOT, curves).expect("a class below the root always fits");
+    let mut add =
+        |curves| scheduler.add(Time::ZERO, SchedulerClass::ROOT, curves).expect("a class below the root always fits");
     let promise = ServiceCurve { m1: Rate::from_mbps(8), d: Span::from_millis(10), m2: Rate::from_mbps(2) };
     let audio = add(Curves { real_time: Some(promise), ..Curves::share(Rate::from_mbps(2)) });
     let data = add(Curves::share(Rate::from_mbps(4)));
@@ -120,10 +121,10 @@ pub fn hfsc() -> Chart {
         TIME,
         GONE,
         vec![
-            line("data, share 4", Color::RED, Mark::Solid, service(&sent, data, END)),
-            line("other, at most 2 Mb/s", Color::AMBER, Mark::Solid, service(&sent, other, END)),
-            line("audio", Color::BLUE, Mark::Solid, service(&sent, audio, END)),
-            line("owed to audio", Color::GREY, Mark::None, owed),
+            line("data, share 4", Rgb::RED, Mark::Solid, service(&sent, data, END)),
+            line("other, at most 2 Mb/s", Rgb::AMBER, Mark::Solid, service(&sent, other, END)),
+            line("audio", Rgb::BLUE, Mark::Solid, service(&sent, audio, END)),
+            line("owed to audio", Rgb::GREY, Mark::None, owed),
         ],
     )
 }
@@ -150,9 +151,9 @@ pub fn htb() -> Chart {
         TIME,
         GONE,
         vec![
-            line("c: 1, 10, 1", Color::AMBER, Mark::Solid, service(&sent, c, end)),
-            line("b: 2, 4, 0", Color::GREEN, Mark::Solid, service(&sent, b, end)),
-            line("a: rate 5, ceil 10 Mb/s, priority 1", Color::BLUE, Mark::Solid, service(&sent, a, end)),
+            line("c: 1, 10, 1", Rgb::AMBER, Mark::Solid, service(&sent, c, end)),
+            line("b: 2, 4, 0", Rgb::GREEN, Mark::Solid, service(&sent, b, end)),
+            line("a: rate 5, ceil 10 Mb/s, priority 1", Rgb::BLUE, Mark::Solid, service(&sent, a, end)),
         ],
     )
 }

@@ -1,38 +1,42 @@
 //! The parts together: a queue tree that changes while it sends; and the timing wheel that its shapers wait on.
 
-use super::link::{Departure, RATE, service};
+use super::link::{RATE, SentPacket, service};
 use super::{chart, in_ms, line, ms};
-use crate::figure::{Chart, Color, Mark};
+use crate::figure::{Chart, Mark, Rgb};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Time};
 use traffic::plan::QueueSpec;
-use traffic::scheduler::Node;
+use traffic::scheduler::SchedulerClass;
 use traffic::tree::{
-    Egress, LeafSpec, LinkShape, NodeKind, NodeSpec, Rule, ShaperSpec, Share, Sharing, Tree, TreeSpec,
+    LeafSpec, LinkShape, MultiFieldRule, NodeKind, ShaperSpec, Sharing, Tree, TreeEgress, TreeNodeSpec, TreeShare,
+    TreeSpec,
 };
 use wheel::Wheel;
 
 /// Voice before data in a group, beside it one that sends and one that is shaped; half-way the group's share is halved.
 pub fn tree() -> Chart {
     const END: Time = ms(200);
-    let rate = |mbps| Share::Rate(Rate::from_mbps(mbps));
+    let rate = |mbps| TreeShare::Rate(Rate::from_mbps(mbps));
     let queue = QueueSpec { packets: 1000, bytes: Bytes::new(1_000_000) };
-    let node = |name: &str, parent: Option<&str>, share, kind| NodeSpec {
+    let node = |name: &str, parent: Option<&str>, share, kind| TreeNodeSpec {
         name: name.into(),
         parent: parent.map(Into::into),
         share,
         kind,
     };
     let leaf = |port: Option<u16>, shaper| {
-        let rules = port.map(|port| Rule { dst_ports: Some((port, port)), ..Rule::default() }).into_iter().collect();
+        let rules = port
+            .map(|port| MultiFieldRule { dst_ports: Some((port, port)), ..MultiFieldRule::default() })
+            .into_iter()
+            .collect();
         NodeKind::Leaf(Box::new(LeafSpec { rules, shaper, meter: None, marker: None, dropper: None, queue }))
     };
     let shaper = ShaperSpec::Bucket { rate: Rate::from_mbps(1), depth: Bytes::new(1250), buffer: queue.bytes };
     let nodes = vec![
         node("group", None, rate(6), NodeKind::Inner(Sharing::Priority)),
-        node("voice", Some("group"), Share::Priority(0), leaf(Some(1), None)),
-        node("data", Some("group"), Share::Priority(1), leaf(None, None)),
+        node("voice", Some("group"), TreeShare::Priority(0), leaf(Some(1), None)),
+        node("data", Some("group"), TreeShare::Priority(1), leaf(None, None)),
         node("web", None, rate(2), leaf(Some(3), None)),
         node("backup", None, rate(2), leaf(Some(4), Some(shaper))),
     ];
@@ -53,17 +57,17 @@ pub fn tree() -> Chart {
         }
     }
     let Ok(_) = tree.serve(free, END, &mut sent);
-    let total = |name| service(&sent.0, Node(tree.leaf(name).expect("a leaf of the tree").0), END);
+    let total = |name| service(&sent.0, SchedulerClass(tree.leaf(name).expect("a leaf of the tree").0), END);
     let mut picture = chart(
         "Queue tree: nodes share with nodes, and change while they send",
         "10 Mb/s: group 6 (3 from 100 ms on), in it voice before data; web 2; backup 2, but shaped to 1",
         "Time (ms)",
         "Sent (kB)",
         vec![
-            line("backup", Color::AMBER, Mark::Solid, total("backup")),
-            line("web", Color::RED, Mark::Solid, total("web")),
-            line("data", Color::BLUE, Mark::Solid, total("data")),
-            line("voice", Color::GREEN, Mark::Solid, total("voice")),
+            line("backup", Rgb::AMBER, Mark::Solid, total("backup")),
+            line("web", Rgb::RED, Mark::Solid, total("web")),
+            line("data", Rgb::BLUE, Mark::Solid, total("data")),
+            line("voice", Rgb::GREEN, Mark::Solid, total("voice")),
         ],
     );
     picture.landmark = Some((100.0, "the group's share is halved".into()));
@@ -78,14 +82,14 @@ fn packet(port: u16, at: Time) -> PacketMeta {
 }
 
 /// What went out.
-struct Sent(Vec<Departure>);
+struct Sent(Vec<SentPacket>);
 
-impl Egress for Sent {
+impl TreeEgress for Sent {
     type Error = Infallible;
 
     fn send(&mut self, now: Time, departure: &traffic::tree::Departure) -> Result<Time, Infallible> {
         let end = now + RATE.span_for(Bytes::new(u64::from(departure.packet.len)));
-        self.0.push(Departure { node: Node(departure.leaf.0), len: departure.packet.len, start: now, end });
+        self.0.push(SentPacket { node: SchedulerClass(departure.leaf.0), len: departure.packet.len, start: now, end });
         Ok(end)
     }
 }
@@ -121,8 +125,8 @@ pub fn wheel() -> Chart {
         "Time (s)",
         "Counted",
         vec![
-            line("timers that expired", Color::BLUE, Mark::Solid, expired),
-            line("times woken", Color::RED, Mark::Solid, woken),
+            line("timers that expired", Rgb::BLUE, Mark::Solid, expired),
+            line("times woken", Rgb::RED, Mark::Solid, woken),
         ],
     )
 }

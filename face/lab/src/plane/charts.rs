@@ -1,18 +1,17 @@
 //! Pictures: what came and what went per class over time, and how long it waited.
 
-use super::report::{Passage, Report};
-use crate::figure::{Axis, Chart, Color, Line, Mark};
+use super::report::{Passage, PlaneReport};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 
 /// Points along the time axis.
 const STEPS: usize = 40;
 /// Classes in a picture: the busiest.
 const MOST: usize = 5;
 
-const COLORS: [Color; MOST] =
-    [Color::BLUE, Color::RED, Color(0x2e, 0x8b, 0x57), Color(0x8e, 0x44, 0xad), Color(0xc0, 0x8a, 0x00)];
+const COLORS: [Rgb; MOST] = [Rgb::BLUE, Rgb::RED, Rgb(0x2e, 0x8b, 0x57), Rgb(0x8e, 0x44, 0xad), Rgb(0xc0, 0x8a, 0x00)];
 
 /// The pictures, each with a name for its files.
-pub fn all(report: &Report) -> Vec<(&'static str, Chart)> {
+pub fn all(report: &PlaneReport) -> Vec<(&'static str, Chart)> {
     vec![
         ("arrivals", over_time(report, "Arrivals per class", "Arrived (Mb/s of IP bytes)", &report.arrivals)),
         ("departures", over_time(report, "Departures per class", "Sent (Mb/s of IP bytes)", &report.departures)),
@@ -20,13 +19,13 @@ pub fn all(report: &Report) -> Vec<(&'static str, Chart)> {
     ]
 }
 
-fn subtitle(report: &Report) -> String {
+fn subtitle(report: &PlaneReport) -> String {
     let mbps = report.link_bps as f64 / 1e6;
     format!("{}: link of {mbps:.3} Mb/s, {} bytes of overhead a packet", report.name, report.overhead)
 }
 
 /// The classes that sent or got most, by index, in the tree's order.
-fn busiest(report: &Report) -> Vec<usize> {
+fn busiest(report: &PlaneReport) -> Vec<usize> {
     let mut classes: Vec<usize> = (0..report.classes.len()).collect();
     classes.sort_by_key(|&class| std::cmp::Reverse(report.classes[class].arrived.bytes));
     classes.truncate(MOST);
@@ -35,8 +34,8 @@ fn busiest(report: &Report) -> Vec<usize> {
     classes
 }
 
-fn lines(report: &Report, points: impl Fn(usize) -> Vec<(f64, f64)>) -> Vec<Line> {
-    let line = |(i, class): (usize, usize)| Line {
+fn lines(report: &PlaneReport, points: impl Fn(usize) -> Vec<(f64, f64)>) -> Vec<ChartLine> {
+    let line = |(i, class): (usize, usize)| ChartLine {
         name: report.classes[class].name.clone(),
         color: COLORS[i % MOST],
         mark: if i % 2 == 0 { Mark::Circle } else { Mark::Square },
@@ -45,7 +44,7 @@ fn lines(report: &Report, points: impl Fn(usize) -> Vec<(f64, f64)>) -> Vec<Line
     busiest(report).into_iter().enumerate().map(line).collect()
 }
 
-fn over_time(report: &Report, title: &str, y: &str, passages: &[Passage]) -> Chart {
+fn over_time(report: &PlaneReport, title: &str, y: &str, passages: &[Passage]) -> Chart {
     let step = (report.seconds / STEPS as f64).max(1e-9);
     let mut bits = vec![vec![0.0; STEPS]; report.classes.len()];
     for passage in passages {
@@ -65,7 +64,7 @@ fn over_time(report: &Report, title: &str, y: &str, passages: &[Passage]) -> Cha
 }
 
 /// How many percent of a class's packets waited at most so long.
-fn delay(report: &Report) -> Chart {
+fn delay(report: &PlaneReport) -> Chart {
     let longest = report.classes.iter().filter_map(|c| Some(c.delay.as_ref()?.max_ms)).fold(0.0, f64::max);
     let points = |class: usize| {
         let quantiles = report.classes[class].delay.iter().flat_map(|delay| &delay.quantiles);

@@ -8,7 +8,7 @@ use std::path::Path;
 use terms::{Rate, ServiceCurve};
 use toml::Spanned;
 use traffic::scheduler::hfsc::Curves;
-use traffic::tree::{LeafSpec, LinkShape, NodeKind, NodeSpec, Share, Sharing, TreeSpec, Unworkable, check};
+use traffic::tree::{LeafSpec, LinkShape, NodeKind, Sharing, TreeNodeSpec, TreeShare, TreeSpec, Unworkable, check};
 
 /// A tree that can work, and the seed for what it decides by chance.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,7 +112,7 @@ impl TreeFile {
 }
 
 impl NodeText {
-    fn spec(&self, document: &Document<'_>, link: &LinkShape) -> Result<NodeSpec, Mistake> {
+    fn spec(&self, document: &Document<'_>, link: &LinkShape) -> Result<TreeNodeSpec, Mistake> {
         let wrong = |message: &str| document.at(self.name.span(), format!("{:?}: {message}", self.name.get_ref()));
         let leaf = !self.rule.is_empty()
             || self.shaper.is_some()
@@ -129,18 +129,18 @@ impl NodeText {
         };
         let share = self.share().map_err(wrong)?;
         let parent = self.parent.as_ref().map(|p| p.get_ref().clone());
-        Ok(NodeSpec { name: self.name.get_ref().clone(), parent, share, kind })
+        Ok(TreeNodeSpec { name: self.name.get_ref().clone(), parent, share, kind })
     }
 
-    fn share(&self) -> Result<Share, &'static str> {
+    fn share(&self) -> Result<TreeShare, &'static str> {
         let curves = Curves {
             real_time: self.real_time.map(|c| c.0),
             link_share: self.link_share.map(|c| c.0),
             upper_limit: self.upper_limit.map(|c| c.0),
         };
-        let any = (curves != Curves::default()).then_some(Share::Curves(curves));
-        let rate = self.rate.map(|rate| Share::Rate(rate.0));
-        let stated = [self.priority.map(Share::Priority), rate, self.quantum.map(Share::Quantum), any];
+        let any = (curves != Curves::default()).then_some(TreeShare::Curves(curves));
+        let rate = self.rate.map(|rate| TreeShare::Rate(rate.0));
+        let stated = [self.priority.map(TreeShare::Priority), rate, self.quantum.map(TreeShare::Quantum), any];
         let mut stated = stated.into_iter().flatten();
         match (stated.next(), stated.next()) {
             (Some(share), None) => Ok(share),

@@ -6,7 +6,7 @@ use terms::{Bytes, Dscp, Rate, Span};
 use traffic::dropper::{Coupling, RedCurve};
 use traffic::meter::{AfClass, Marker};
 use traffic::plan::QueueSpec;
-use traffic::tree::{DropperSpec, LinkShape, MeterKind, MeterSpec, QueueUnit, RasSpec, Rule, ShaperSpec};
+use traffic::tree::{DropperSpec, LinkShape, MeterKind, MeterSpec, MultiFieldRule, QueueUnit, RasSpec, ShaperSpec};
 
 /// A stated or missing parameter, by name, for messages.
 type Stated = (&'static str, bool);
@@ -36,10 +36,10 @@ pub(crate) struct RuleText {
 
 impl RuleText {
     /// `None`: nothing is stated.
-    pub(crate) fn spec(&self) -> Option<Rule> {
+    pub(crate) fn spec(&self) -> Option<MultiFieldRule> {
         let prefix = |p: Word<Prefix>| (p.0.0, p.0.1);
         let ports = |p: Word<Ports>| (p.0.0, p.0.1);
-        let rule = Rule {
+        let rule = MultiFieldRule {
             src: self.src.map(prefix),
             dst: self.dst.map(prefix),
             protocol: self.protocol.map(|p| p.0.0),
@@ -47,7 +47,7 @@ impl RuleText {
             dst_ports: self.dst_port.map(ports),
             dscp: self.dscp.map(|d| d.0),
         };
-        (rule != Rule::default()).then_some(rule)
+        (rule != MultiFieldRule::default()).then_some(rule)
     }
 }
 

@@ -12,6 +12,6 @@ pub mod run;
 pub(crate) mod words;
 
 pub use file::TreeFile;
-pub use report::Report;
+pub use report::PlaneReport;
 pub use run::{Played, Wrong, run};
 pub use traffic::tree::NodeKind;

@@ -1,6 +1,6 @@
 //! Packets of a capture: what the tree must know of one, and a new code point in its header.
 
-use crate::capture::{Record, frame};
+use crate::capture::{CapturedPacket, frame};
 use std::net::IpAddr;
 use terms::{Dscp, FlowKey, PacketMeta, Time};
 use wire::ip::Packet;
@@ -18,7 +18,7 @@ pub struct Framed<'a> {
 }
 
 /// Reads a record; `None`: no whole IP packet is in it.
-pub fn of_record<'a>(record: &Record<'a>, arrival: Time, id: u64) -> Option<(Framed<'a>, PacketMeta)> {
+pub fn of_record<'a>(record: &CapturedPacket<'a>, arrival: Time, id: u64) -> Option<(Framed<'a>, PacketMeta)> {
     let bytes = frame::ip_packet(record.link, record.bytes)?;
     let packet = Packet::parse(bytes).ok()?;
     let at = bytes.as_ptr() as usize - record.bytes.as_ptr() as usize;

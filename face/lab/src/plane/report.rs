@@ -1,6 +1,6 @@
 //! What was counted: per class and colour, and how long packets waited.
 
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use terms::{PacketMeta, Time};
@@ -9,7 +9,7 @@ use traffic::tree::{Departure, LeafCounters, LeafId, Tally, Tree};
 
 /// The whole account. `arrived = refused + early + forced + overflowed + sent` holds for every class.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct PlaneReport {
     /// The tree's name.
     pub name: String,
     /// What droppers and TSWTCM drew their chance from.
@@ -25,7 +25,7 @@ pub struct Report {
     /// Time stamps earlier than the one before.
     pub backwards: u64,
     /// Leaves of the tree, in order.
-    pub classes: Vec<Class>,
+    pub classes: Vec<ClassReport>,
     /// Arrivals, for pictures.
     #[serde(skip)]
     pub arrivals: Vec<Passage>,
@@ -47,13 +47,13 @@ pub struct Passage {
 
 /// One leaf.
 #[derive(Clone, Debug, Serialize)]
-pub struct Class {
+pub struct ClassReport {
     /// Its name.
     pub name: String,
     /// Classified as its own.
-    pub arrived: Count,
+    pub arrived: TrafficCount,
     /// Dropped by the shaper.
-    pub refused: Count,
+    pub refused: TrafficCount,
     /// By colour.
     pub colors: Vec<ColorCount>,
     /// From arrival to the start of departure.
@@ -62,7 +62,7 @@ pub struct Class {
 
 /// Packets and IP bytes.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Count {
+pub struct TrafficCount {
     /// Packets.
     pub packets: u64,
     /// IP bytes.
@@ -75,15 +75,15 @@ pub struct ColorCount {
     /// green, yellow or red.
     pub color: &'static str,
     /// Given this colour.
-    pub metered: Count,
+    pub metered: TrafficCount,
     /// Dropped by chance.
-    pub early: Count,
+    pub early: TrafficCount,
     /// Dropped above the upper threshold.
-    pub forced: Count,
+    pub forced: TrafficCount,
     /// Dropped at the tail.
-    pub overflowed: Count,
+    pub overflowed: TrafficCount,
     /// Sent.
-    pub sent: Count,
+    pub sent: TrafficCount,
 }
 
 /// Delays of the packets that were sent.
@@ -139,13 +139,13 @@ impl Watch {
         self.delays[leaf.0 as usize].push(now.since(packet.arrival).as_nanos());
     }
 
-    pub(super) fn finish(self, name: &str, seed: u64, tree: &Tree) -> Report {
+    pub(super) fn finish(self, name: &str, seed: u64, tree: &Tree) -> PlaneReport {
         let last = |passages: &[Passage]| passages.last().map_or(0, |p| p.at);
         let classes = tree.leaves().zip(self.delays).filter_map(|((id, name), delays)| {
             let counters = tree.counters(id)?;
             Some(class(name, &counters, delays))
         });
-        Report {
+        PlaneReport {
             name: name.into(),
             seed,
             link_bps: tree.spec().link.rate.as_bps(),
@@ -160,11 +160,11 @@ impl Watch {
     }
 }
 
-fn count(tally: Tally) -> Count {
-    Count { packets: tally.packets, bytes: tally.bytes }
+fn count(tally: Tally) -> TrafficCount {
+    TrafficCount { packets: tally.packets, bytes: tally.bytes }
 }
 
-fn class(name: &str, counters: &LeafCounters, delays: Vec<u64>) -> Class {
+fn class(name: &str, counters: &LeafCounters, delays: Vec<u64>) -> ClassReport {
     let colors = [(Color::Green, "green"), (Color::Yellow, "yellow"), (Color::Red, "red")];
     let colors = colors.map(|(color, word)| {
         let tally = counters.of(color);
@@ -178,7 +178,7 @@ fn class(name: &str, counters: &LeafCounters, delays: Vec<u64>) -> Class {
         }
     });
     let (arrived, refused) = (count(counters.arrived), count(counters.refused));
-    Class { name: name.into(), arrived, refused, colors: colors.to_vec(), delay: delay(delays) }
+    ClassReport { name: name.into(), arrived, refused, colors: colors.to_vec(), delay: delay(delays) }
 }
 
 /// Edges of the bins in microseconds: 1, 2, 5 times powers of ten.
@@ -208,7 +208,7 @@ fn delay(mut nanos: Vec<u64>) -> Option<Delay> {
     })
 }
 
-impl Display for Report {
+impl Display for PlaneReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -229,11 +229,11 @@ impl Display for Report {
     }
 }
 
-impl Report {
+impl PlaneReport {
     /// Packets by class and colour.
-    fn counts(&self) -> Table {
+    fn counts(&self) -> TextTable {
         let right = |name| (name, Align::Right);
-        let mut table = Table::new(&[
+        let mut table = TextTable::new(&[
             ("class", Align::Left),
             ("colour", Align::Left),
             right("packets"),
@@ -264,7 +264,7 @@ impl Report {
                 table.row(cells);
             }
             if class.refused.packets > 0 {
-                let Count { packets, bytes } = class.refused;
+                let TrafficCount { packets, bytes } = class.refused;
                 let zeros = ["-", "-", "-", "0", "0"].map(String::from);
                 let words =
                     [class.name.clone(), "refused by the shaper".into(), packets.to_string(), bytes.to_string()];
@@ -277,10 +277,10 @@ impl Report {
         table
     }
 
-    fn delays(&self) -> Table {
+    fn delays(&self) -> TextTable {
         let right = |name| (name, Align::Right);
         let columns = ["mean ms", "median ms", "99 % ms", "max ms"].map(right);
-        let mut table = Table::new(&[[("delay", Align::Left)].as_slice(), &columns].concat());
+        let mut table = TextTable::new(&[[("delay", Align::Left)].as_slice(), &columns].concat());
         for class in &self.classes {
             if let Some(delay) = &class.delay {
                 let numbers = [delay.mean_ms, delay.p50_ms, delay.p99_ms, delay.max_ms];
@@ -291,8 +291,8 @@ impl Report {
     }
 
     /// Packets by delay: one row a bin, one line a class.
-    fn histogram(&self) -> Table {
-        let mut table = Table::new(&[
+    fn histogram(&self) -> TextTable {
+        let mut table = TextTable::new(&[
             ("below", Align::Right),
             ("class", Align::Left),
             ("packets", Align::Right),

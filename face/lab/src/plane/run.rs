@@ -2,10 +2,10 @@
 
 use super::file::TreeFile;
 use super::packet::{self, Framed};
-use super::report::{Report, Watch};
-use crate::capture::{Capture, Record, write};
+use super::report::{PlaneReport, Watch};
+use crate::capture::{CaptureFile, CapturedPacket, write};
 use terms::{Bytes, Time};
-use traffic::tree::{Departure, Egress, LinkShape, Tree};
+use traffic::tree::{Departure, LinkShape, Tree, TreeEgress};
 
 /// What became of a capture.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Played {
     /// The departures, as a capture file.
     pub capture: Vec<u8>,
     /// What was counted.
-    pub report: Report,
+    pub report: PlaneReport,
 }
 
 /// Why a capture cannot be played.
@@ -59,9 +59,9 @@ const END: u64 = (1 << 32) * 1_000_000_000 - 1;
 /// # Errors
 /// [`Wrong`].
 pub fn run(file: &TreeFile, seed: u64, input: &[u8]) -> Result<Played, Wrong> {
-    let records = Capture::new(input).map_err(Wrong::NotACapture)?;
+    let records = CaptureFile::new(input).map_err(Wrong::NotACapture)?;
     let records =
-        records.collect::<Result<Vec<Record<'_>>, _>>().map_err(|cut| Wrong::Damaged(cut.what, cut.offset))?;
+        records.collect::<Result<Vec<CapturedPacket<'_>>, _>>().map_err(|cut| Wrong::Damaged(cut.what, cut.offset))?;
     let link = records.first().ok_or(Wrong::NoPackets)?.link;
     if let Some(other) = records.iter().find(|record| record.link != link) {
         return Err(Wrong::LinkTypes(link, other.link));
@@ -94,7 +94,7 @@ struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    fn arrive(&mut self, record: &Record<'a>) -> Result<(), Wrong> {
+    fn arrive(&mut self, record: &CapturedPacket<'a>) -> Result<(), Wrong> {
         if record.nanos > END {
             return Err(Wrong::TooLate);
         }
@@ -129,7 +129,7 @@ struct Link<'a> {
     watch: Watch,
 }
 
-impl Egress for Link<'_> {
+impl TreeEgress for Link<'_> {
     type Error = Wrong;
 
     fn send(&mut self, now: Time, departure: &Departure) -> Result<Time, Wrong> {

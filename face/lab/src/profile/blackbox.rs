@@ -6,19 +6,19 @@
 //!
 //! A search doubles until messages are lost, and then halves what lies between until that is an eighth or less.
 
-use super::boundary::Name;
+use super::boundary::MessageName;
 use super::sample::{Estimate, Samples};
-use super::tester::{Part, Tester};
+use super::tester::{LifeMessage, Tester};
 use super::transit::Protocol;
 use crate::error::Error;
 use crate::patience::Patience;
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// How far to go.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Plan {
+pub struct BlackboxPlan {
     /// Which protocol the node is spoken to in.
     pub protocol: Protocol,
     /// Samples of each handling time.
@@ -33,11 +33,11 @@ pub struct Plan {
     pub lasting: Duration,
 }
 
-impl Plan {
+impl BlackboxPlan {
     /// The usual one, or a quick one.
-    pub fn new(protocol: Protocol, quick: bool, most_sessions: u64) -> Plan {
+    pub fn new(protocol: Protocol, quick: bool, most_sessions: u64) -> BlackboxPlan {
         match quick {
-            true => Plan {
+            true => BlackboxPlan {
                 protocol,
                 repetitions: 20,
                 most_burst: 64,
@@ -45,7 +45,7 @@ impl Plan {
                 most_sessions: most_sessions.min(200),
                 lasting: Duration::from_millis(300),
             },
-            false => Plan {
+            false => BlackboxPlan {
                 protocol,
                 repetitions: 300,
                 most_burst: 8_192,
@@ -59,7 +59,7 @@ impl Plan {
 
 /// The most at which the node is loss-free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Limit {
+pub struct LossFreeLimit {
     /// So much.
     pub most: u64,
     /// The least at which messages were lost; null if that was not reached.
@@ -81,24 +81,24 @@ pub struct Handling {
 
 /// What was found.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Outcome {
+pub struct BlackboxResult {
     /// RSVP or Boomerang.
     pub protocol: &'static str,
     /// Unloaded.
     pub unloaded: Vec<Handling>,
     /// Maximum signalling burst: messages back to back.
-    pub burst: Option<Limit>,
+    pub burst: Option<LossFreeLimit>,
     /// Maximum signalling load: messages a second.
-    pub load: Option<Limit>,
+    pub load: Option<LossFreeLimit>,
     /// Maximum session load: sessions that are there at a time.
-    pub sessions: Option<Limit>,
+    pub sessions: Option<LossFreeLimit>,
     /// Handling time against signalling load.
     pub against_load: Vec<Handling>,
     /// Handling time against session load.
     pub against_sessions: Vec<Handling>,
 }
 
-impl Outcome {
+impl BlackboxResult {
     /// For people.
     pub fn text(&self, target: &str) -> String {
         let mut text = format!(
@@ -112,9 +112,9 @@ impl Outcome {
             ("maximum signalling load", self.load, "messages a second"),
             ("maximum session load", self.sessions, "sessions"),
         ];
-        let mut grid = Table::new(&[("loss-free up to", Align::Left), ("", Align::Right), ("", Align::Left)]);
+        let mut grid = TextTable::new(&[("loss-free up to", Align::Left), ("", Align::Right), ("", Align::Left)]);
         for (what, limit, unit) in limits {
-            let Some(Limit { most, lossy }) = limit else { continue };
+            let Some(LossFreeLimit { most, lossy }) = limit else { continue };
             let lossy = lossy.map_or("; no more was tried".into(), |lossy| format!("; lossy at {lossy}"));
             grid.row([what.to_string(), most.to_string(), format!("{unit}{lossy}")]);
         }
@@ -131,11 +131,11 @@ impl Outcome {
     }
 }
 
-fn table(of: &[Handling], load: &str) -> Table {
+fn table(of: &[Handling], load: &str) -> TextTable {
     let right = Align::Right;
     let head =
         [(load, right), ("message", Align::Left), ("median", right), ("95 %", right), ("n", right), ("deficit", right)];
-    let mut grid = Table::new(&head);
+    let mut grid = TextTable::new(&head);
     for Handling { load: at, message, us, deficit } in of {
         let at = if load.is_empty() { String::new() } else { at.to_string() };
         let (median, interval) = (format!("{:.1}", us.median), format!("{:.1} - {:.1}", us.low, us.high));
@@ -158,7 +158,7 @@ const APART: u32 = 64;
 /// A measurement under way.
 struct Run<'a> {
     tester: &'a mut Tester,
-    plan: Plan,
+    plan: BlackboxPlan,
     patience: &'a Patience,
     next: u32,
 }
@@ -169,20 +169,23 @@ struct Run<'a> {
 /// The node does not speak the protocol or does not let a single session through, or the user stopped it.
 pub fn run(
     tester: &mut Tester,
-    plan: Plan,
+    plan: BlackboxPlan,
     patience: &Patience,
     say: &mut dyn FnMut(String),
-) -> Result<Outcome, Error> {
+) -> Result<BlackboxResult, Error> {
     tester.begin();
     if plan.protocol == Protocol::Boomerang && !tester.is_aware(PATIENCE)? {
         let unread = "the node passes a Boomerang message on unread: it does not speak it on these interfaces";
         return Err(Error::Void(unread.into()));
     }
     let most = u64::from(tester.most(plan.protocol));
-    let plan =
-        Plan { most_sessions: plan.most_sessions.min(most / 4), most_burst: plan.most_burst.min(most / 4), ..plan };
+    let plan = BlackboxPlan {
+        most_sessions: plan.most_sessions.min(most / 4),
+        most_burst: plan.most_burst.min(most / 4),
+        ..plan
+    };
     let mut run = Run { tester, plan, patience, next: 0 };
-    let mut found = Outcome { protocol: plan.protocol.name(), ..Outcome::default() };
+    let mut found = BlackboxResult { protocol: plan.protocol.name(), ..BlackboxResult::default() };
     say("unloaded".into());
     found.unloaded = run.lives(0)?;
     let burst = &mut |burst| run.burst(burst);
@@ -210,7 +213,7 @@ fn search(
     most: u64,
     holds: &mut dyn FnMut(u64) -> Result<bool, Error>,
     say: &mut dyn FnMut(String),
-) -> Result<Limit, Error> {
+) -> Result<LossFreeLimit, Error> {
     let mut try_it = |at: u64| {
         let held = holds(at)? || holds(at)?;
         say(format!("{at} {}", if held { "loss-free" } else { "lossy" }));
@@ -232,7 +235,7 @@ fn search(
             false => bad = Some(between),
         }
     }
-    Ok(Limit { most: good, lossy: bad })
+    Ok(LossFreeLimit { most: good, lossy: bad })
 }
 
 impl Run<'_> {
@@ -283,18 +286,18 @@ impl Run<'_> {
     }
 
     /// What sets a session up first, and what removes all of it.
-    fn ends(&self) -> (Part, Part) {
+    fn ends(&self) -> (LifeMessage, LifeMessage) {
         let life = self.plan.protocol.life();
         (life[0], life[life.len() - 1])
     }
 
     /// One message of each of these sessions, back to back; whether all came through.
-    fn all(&mut self, part: Part, who: &[u32]) -> Result<bool, Error> {
+    fn all(&mut self, part: LifeMessage, who: &[u32]) -> Result<bool, Error> {
         for n in who {
             self.tester.say(part, *n)?;
         }
         self.tester.flush()?;
-        let names: Vec<Name> = who.iter().map(|n| self.tester.name(part, *n)).collect();
+        let names: Vec<MessageName> = who.iter().map(|n| self.tester.name(part, *n)).collect();
         Ok(self.tester.wait(PATIENCE, |outer| names.iter().rev().all(|name| outer.has_left(name))))
     }
 
@@ -331,7 +334,7 @@ impl Run<'_> {
         let (mut all_entered, mut all_left) = (0, 0);
         for part in life {
             let who = (first..first + count).map(|n| n % numbers);
-            let names: Vec<Name> = who.map(|n| self.tester.name(*part, n)).collect();
+            let names: Vec<MessageName> = who.map(|n| self.tester.name(*part, n)).collect();
             self.tester.wait(PATIENCE, |outer| names.iter().rev().all(|name| outer.has_left(name)));
             let (entered, left) = self.tester.outer.count(names.iter());
             (all_entered, all_left) = (all_entered + entered, all_left + left);
@@ -359,7 +362,7 @@ impl Run<'_> {
     }
 
     /// Whether all of `some` are let in.
-    fn set_up(&mut self, parts: &[Part], some: &[u32]) -> Result<bool, Error> {
+    fn set_up(&mut self, parts: &[LifeMessage], some: &[u32]) -> Result<bool, Error> {
         let mut in_place = true;
         for part in parts {
             in_place &= self.all(*part, some)?;
@@ -368,7 +371,7 @@ impl Run<'_> {
     }
 
     /// More and more sessions, until one is not let in twice; the handling time on the way. All are torn down after.
-    fn sessions(&mut self, say: &mut dyn FnMut(String)) -> Result<(Limit, Vec<Handling>), Error> {
+    fn sessions(&mut self, say: &mut dyn FnMut(String)) -> Result<(LossFreeLimit, Vec<Handling>), Error> {
         let life = self.plan.protocol.life();
         let (set_up, tear) = life.split_at(life.len() / 2);
         let mut there: Vec<u32> = Vec::new();
@@ -420,12 +423,12 @@ impl Run<'_> {
             }
             self.tester.outer.forget();
         }
-        Ok((Limit { most, lossy }, against))
+        Ok((LossFreeLimit { most, lossy }, against))
     }
 }
 
-fn handling<'a>(load: u64, of: impl Iterator<Item = (&'a Part, Samples)>) -> Vec<Handling> {
-    let one = |(part, samples): (&Part, Samples)| {
+fn handling<'a>(load: u64, of: impl Iterator<Item = (&'a LifeMessage, Samples)>) -> Vec<Handling> {
+    let one = |(part, samples): (&LifeMessage, Samples)| {
         let (came, gone) = (samples.values.len(), samples.discarded);
         let deficit = gone as f64 / (came + gone).max(1) as f64;
         Some(Handling { load, message: part.name(), us: samples.estimate(1)?, deficit })
@@ -443,19 +446,23 @@ mod tests {
             let mut tried = 0;
             let mut holds = |load| Ok(load <= edge);
             let found = search(16, 4_096, &mut holds, &mut |_| tried += 1);
-            let Limit { most, lossy } = found.unwrap();
+            let LossFreeLimit { most, lossy } = found.unwrap();
             assert!(most <= edge && edge < lossy.unwrap(), "{edge}: {most}");
             assert!(edge as f64 / most as f64 <= 1.13 && tried < 14, "{edge}: {most}, {tried} tries");
         }
         let quiet =
             |most, holds: &mut dyn FnMut(u64) -> Result<bool, Error>| search(16, most, holds, &mut |_| ()).unwrap();
-        assert_eq!(quiet(400, &mut |_| Ok(true)), Limit { most: 400, lossy: None });
-        assert_eq!(quiet(400, &mut |_| Ok(false)), Limit { most: 0, lossy: Some(1) });
+        assert_eq!(quiet(400, &mut |_| Ok(true)), LossFreeLimit { most: 400, lossy: None });
+        assert_eq!(quiet(400, &mut |_| Ok(false)), LossFreeLimit { most: 0, lossy: Some(1) });
         let mut hiccup = false;
         let once = &mut |_| {
             hiccup = !hiccup;
             Ok(!hiccup)
         };
-        assert_eq!(quiet(64, once), Limit { most: 64, lossy: None }, "a loss that does not come again is chance");
+        assert_eq!(
+            quiet(64, once),
+            LossFreeLimit { most: 64, lossy: None },
+            "a loss that does not come again is chance"
+        );
     }
 }

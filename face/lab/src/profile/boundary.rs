@@ -8,7 +8,7 @@ use linux::bpf::checkpoint::{Checkpoint, Passed};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use terms::Session;
-use wire::boomerang::{Leg, Opt, Probe};
+use wire::boomerang::{Opt, ProbePacket, TravelDirection};
 use wire::iana::class;
 use wire::{MessageType, Salvage};
 
@@ -38,7 +38,7 @@ impl What {
 
 /// A message's name: what it is, and whose: a session's destination and port, or a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Name {
+pub struct MessageName {
     /// What.
     pub what: What,
     /// Whose.
@@ -55,7 +55,7 @@ pub fn session_number(session: &Session) -> u64 {
 }
 
 /// The name of a message by its first bytes, from the IP header on.
-pub fn name(packet: &[u8]) -> Option<Name> {
+pub fn name(packet: &[u8]) -> Option<MessageName> {
     if packet.get(9) == Some(&46) {
         let message = packet.get(usize::from(packet.first()? & 0xf) * 4..)?;
         // What was kept may end within the message, whose length is then more than there is; and it has no checksum.
@@ -65,11 +65,11 @@ pub fn name(packet: &[u8]) -> Option<Name> {
         head.get_mut(2..4)?.fill(0);
         head.get_mut(6..8)?.copy_from_slice(&u16::try_from(cut).ok()?.to_be_bytes());
         let found = Salvage::read(&head)?;
-        return Some(Name { what: What::Rsvp(found.kind), of: session_number(&found.session?) });
+        return Some(MessageName { what: What::Rsvp(found.kind), of: session_number(&found.session?) });
     }
-    let probe = Probe::parse(packet).ok()?;
-    let what = if probe.message.leg == Leg::Reply { What::Reply } else { What::Request };
-    Some(Name { what, of: u64::from(probe.message.transaction) })
+    let probe = ProbePacket::parse(packet).ok()?;
+    let what = if probe.message.leg == TravelDirection::Reply { What::Reply } else { What::Request };
+    Some(MessageName { what, of: u64::from(probe.message.transaction) })
 }
 
 /// Where the last object ends that is there as a whole.
@@ -101,7 +101,7 @@ pub fn hop_of(packet: &[u8]) -> Option<(Ipv4Addr, u32)> {
 
 /// How many aware nodes a Boomerang request has met, if it counts them (HOPS).
 fn met(packet: &[u8]) -> Option<u16> {
-    let probe = Probe::parse(packet).ok()?;
+    let probe = ProbePacket::parse(packet).ok()?;
     probe.message.options().find_map(|(_, option)| match option {
         Opt::Hops(hops) => Some(hops.forward),
         _ => None,
@@ -112,8 +112,8 @@ fn met(packet: &[u8]) -> Option<u16> {
 pub struct Boundary {
     /// Downstream in, downstream out, upstream in, upstream out.
     points: [Checkpoint; 4],
-    entered: HashMap<Name, u64>,
-    left: HashMap<Name, u64>,
+    entered: HashMap<MessageName, u64>,
+    left: HashMap<MessageName, u64>,
     /// The hop of the last Path that came out.
     hop: Option<(Ipv4Addr, u32)>,
     /// What the last Boomerang request that came out says of aware nodes that it met.
@@ -146,20 +146,20 @@ impl Boundary {
     }
 
     /// How long a message was inside, us; `None` if it has not come out (yet).
-    pub fn inside(&self, name: &Name) -> Option<f64> {
+    pub fn inside(&self, name: &MessageName) -> Option<f64> {
         let (entered, left) = (self.entered.get(name)?, self.left.get(name)?);
         Some(left.saturating_sub(*entered) as f64 / 1e3)
     }
 
     /// Whether a message has come out.
-    pub fn has_left(&self, name: &Name) -> bool {
+    pub fn has_left(&self, name: &MessageName) -> bool {
         self.left.contains_key(name)
     }
 
     /// How many messages have gone in that have a name among these, and how many have come out.
-    pub fn count<'a>(&self, names: impl Iterator<Item = &'a Name>) -> (usize, usize) {
+    pub fn count<'a>(&self, names: impl Iterator<Item = &'a MessageName>) -> (usize, usize) {
         names.fold((0, 0), |(entered, left), name| {
-            let here = |crossed: &HashMap<Name, u64>| usize::from(crossed.contains_key(name));
+            let here = |crossed: &HashMap<MessageName, u64>| usize::from(crossed.contains_key(name));
             (entered + here(&self.entered), left + here(&self.left))
         })
     }

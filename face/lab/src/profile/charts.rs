@@ -1,11 +1,11 @@
 //! Figures 2 to 6 of *Profiling resource reservation protocols*.
 
-use super::load::Load;
+use super::load::SessionCost;
 use super::published::MAINTENANCE_US;
 use super::report::Figure;
 use super::steps::Kind;
-use crate::figure::{Axis, Chart, Color, Line, Mark};
-use terms::probe::Step;
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use terms::probe::ProbePoint;
 
 fn thousand(sessions: u32) -> f64 {
     f64::from(sessions) / 1e3
@@ -15,19 +15,19 @@ fn axis(label: &str) -> Axis {
     Axis { label: label.into(), reach: 0.0 }
 }
 
-fn line(name: &str, color: Color, mark: Mark, points: Vec<(f64, f64)>) -> Line {
-    Line { name: name.into(), color, mark, points }
+fn line(name: &str, color: Rgb, mark: Mark, points: Vec<(f64, f64)>) -> ChartLine {
+    ChartLine { name: name.into(), color, mark, points }
 }
 
 /// Figure 5: how long it takes to find a session block among so many.
-pub fn lookup(rsvp: &[Load], boomerang: &[Load]) -> Figure {
-    let of = |loads: &[Load], kind, step| {
-        let at = |load: &Load| Some((thousand(load.sessions), load.step(kind, step)?.median));
+pub fn lookup(rsvp: &[SessionCost], boomerang: &[SessionCost]) -> Figure {
+    let of = |loads: &[SessionCost], kind, step| {
+        let at = |load: &SessionCost| Some((thousand(load.sessions), load.step(kind, step)?.median));
         loads.iter().filter_map(at).collect::<Vec<_>>()
     };
     let lines = vec![
-        line("RSVP", Color::RED, Mark::Square, of(rsvp, Kind::ResvTear, Step::FindSession)),
-        line("Boomerang", Color::BLUE, Mark::Circle, of(boomerang, Kind::Release, Step::BoomerangFind)),
+        line("RSVP", Rgb::RED, Mark::Square, of(rsvp, Kind::ResvTear, ProbePoint::FindSession)),
+        line("Boomerang", Rgb::BLUE, Mark::Circle, of(boomerang, Kind::Release, ProbePoint::BoomerangFind)),
     ];
     let chart = Chart {
         title: "Session lookup processing time".into(),
@@ -41,9 +41,9 @@ pub fn lookup(rsvp: &[Load], boomerang: &[Load]) -> Figure {
 }
 
 /// Figure 6: the share of a processor that soft state takes.
-pub fn maintenance(rsvp: &[Load], boomerang: &[Load], fast: &[Load]) -> Figure {
+pub fn maintenance(rsvp: &[SessionCost], boomerang: &[SessionCost], fast: &[SessionCost]) -> Figure {
     // Microseconds in a second, as per cent of it.
-    let share = |load: &Load| Some((thousand(load.sessions), load.maintenance?.median / 1e4));
+    let share = |load: &SessionCost| Some((thousand(load.sessions), load.maintenance?.median / 1e4));
     let rsvp: Vec<(f64, f64)> = rsvp.iter().filter_map(share).collect();
     let most = rsvp.iter().map(|point| point.1).fold(0.1, f64::max);
     let reach = rsvp.iter().map(|point| point.0).fold(0.0, f64::max);
@@ -51,13 +51,13 @@ pub fn maintenance(rsvp: &[Load], boomerang: &[Load], fast: &[Load]) -> Figure {
     let published = |share: f64| share * 1e4 / MAINTENANCE_US / 1e3;
     let end = published(most).min(reach);
     let mut lines = vec![
-        line("ISI RSVP (2001)", Color::GREY, Mark::None, vec![(0.0, 0.0), (end, most)]),
-        line("RSVP", Color::RED, Mark::Square, rsvp),
-        line("Boomerang", Color::BLUE, Mark::Circle, boomerang.iter().filter_map(share).collect()),
+        line("ISI RSVP (2001)", Rgb::GREY, Mark::None, vec![(0.0, 0.0), (end, most)]),
+        line("RSVP", Rgb::RED, Mark::Square, rsvp),
+        line("Boomerang", Rgb::BLUE, Mark::Circle, boomerang.iter().filter_map(share).collect()),
     ];
     if !fast.is_empty() {
         let sweeps = fast.iter().filter_map(share).collect();
-        lines.push(line("fast path", Color::GREEN, Mark::Circle, sweeps));
+        lines.push(line("fast path", Rgb::GREEN, Mark::Circle, sweeps));
     }
     let chart = Chart {
         title: "Session maintenance processor utilization".into(),
@@ -75,13 +75,13 @@ pub fn maintenance(rsvp: &[Load], boomerang: &[Load], fast: &[Load]) -> Figure {
 pub fn traffic(figure: u8, what: &str, points: &[(f64, f64, Option<f64>)]) -> Figure {
     let mut lines = vec![line(
         "1: into and out of the interface",
-        Color::RED,
+        Rgb::RED,
         Mark::Square,
         points.iter().map(|p| (p.0, p.1)).collect(),
     )];
     let second: Vec<_> = points.iter().filter_map(|p| Some((p.0, p.2?))).collect();
     if !second.is_empty() {
-        lines.push(line("2: past the interface's hooks", Color::BLUE, Mark::Circle, second));
+        lines.push(line("2: past the interface's hooks", Rgb::BLUE, Mark::Circle, second));
     }
     let chart = Chart {
         title: format!("{what} against background traffic"),
@@ -103,7 +103,7 @@ pub fn scatter(what: &str, mbps: f64, values: &[f64]) -> Figure {
         subtitle: "Each message: interrupted by packets of the background traffic, or not".into(),
         x: axis("Message"),
         y: axis("Processing time (us)"),
-        lines: vec![line("checkpoint 1", Color::BLUE, Mark::Alone, points)],
+        lines: vec![line("checkpoint 1", Rgb::BLUE, Mark::Alone, points)],
         landmark: None,
     };
     Figure::of(4, "figure-4-levels", chart)

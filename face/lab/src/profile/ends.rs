@@ -1,9 +1,9 @@
 //! Which interfaces the tester stands on, if that is not said: the one by which the node is reached, and the only other
 //! one there.
 
-use super::tester::End;
+use super::tester::TesterPort;
 use crate::error::Error;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::netlink::Socket;
 use linux::netlink::route::{RouteAnswer, RouteQuery};
 use linux::netns::Namespace;
@@ -14,7 +14,7 @@ use terms::IfIndex;
 ///
 /// # Errors
 /// There is no such interface, or it is not clear which is meant.
-pub fn choose(target: Ipv4Addr, from: Option<&str>, to: Option<&str>) -> Result<[(Namespace, End); 2], Error> {
+pub fn choose(target: Ipv4Addr, from: Option<&str>, to: Option<&str>) -> Result<[(Namespace, TesterPort); 2], Error> {
     let (at_up, near) = match from {
         Some(text) => split(text)?,
         None => {
@@ -23,7 +23,7 @@ pub fn choose(target: Ipv4Addr, from: Option<&str>, to: Option<&str>) -> Result<
             (here, near)
         }
     };
-    let up = End::open(&at_up, &near)?;
+    let up = TesterPort::open(&at_up, &near)?;
     let (at_down, far) = match to {
         Some(text) => split(text)?,
         None => {
@@ -32,7 +32,7 @@ pub fn choose(target: Ipv4Addr, from: Option<&str>, to: Option<&str>) -> Result<
             (same, far)
         }
     };
-    let down = End::open(&at_down, &far)?;
+    let down = TesterPort::open(&at_down, &far)?;
     Ok([(at_up, up), (at_down, down)])
 }
 
@@ -52,7 +52,7 @@ fn towards(here: &Namespace, target: Ipv4Addr) -> Result<String, Error> {
             _ => Ok(None),
         }
     })?;
-    let found = found.map_err(Failed::netlink(format!("look for the way to {target}")))?;
+    let found = found.map_err(SystemError::netlink(format!("look for the way to {target}")))?;
     found.ok_or_else(|| Error::Testbed(format!("{target} is not reached by any interface: say which with --from")))
 }
 
@@ -62,13 +62,13 @@ fn other(here: &Namespace, near: IfIndex) -> Result<String, Error> {
         let mut socket = Socket::open()?;
         let addresses = socket.addresses()?;
         let links = socket.links()?;
-        let fits = |link: &&linux::netlink::link::Link| {
+        let fits = |link: &&linux::netlink::link::LinkState| {
             let addressed = addresses.iter().any(|a| a.index == link.index && a.address.is_ipv4());
             link.up && !link.loopback && link.index != near && addressed
         };
         Ok::<_, linux::netlink::Error>(links.iter().filter(fits).map(|link| link.name.clone()).collect::<Vec<_>>())
     })?;
-    let mut found = found.map_err(Failed::netlink("look for the interface behind the node"))?;
+    let mut found = found.map_err(SystemError::netlink("look for the interface behind the node"))?;
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => Err(Error::Testbed("no other interface here has an IPv4 address: say which with --to".into())),
@@ -79,14 +79,14 @@ fn other(here: &Namespace, near: IfIndex) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::line::{Line, NEAR};
+    use crate::profile::line::{NEAR, ProfiledLine};
 
     #[test]
     fn ends_are_found_or_asked_for() {
         if let Err(error) = crate::bed::Bed::possible() {
             return println!("SKIPPED: {error}");
         }
-        let line = Line::new().unwrap();
+        let line = ProfiledLine::new().unwrap();
         let (up, node) = (line.upstream.name(), line.node.name());
         let alone = line.upstream.run(|| choose(NEAR.0, None, None).map(|_| ())).unwrap().unwrap_err().to_string();
         assert!(alone.contains("--to"), "{alone}");

@@ -7,16 +7,16 @@
 //! those that leave it, and refreshes some from the other end of the order. So each message finds a session that was not
 //! touched for long.
 
-use super::line::{FAR, Line};
-use super::load::Load;
+use super::line::{FAR, ProfiledLine};
+use super::load::SessionCost;
 use super::sample::{Estimate, Samples};
-use super::steps::{Kind, Profile};
+use super::steps::{Kind, StepMedians};
 use super::transit::{RATE, request};
 use crate::error::Error;
 use crate::patience::Patience;
-use linux::boomerang::parade::Parade;
-use linux::boomerang::{FastPath, Hanging, Rules};
-use linux::error::Failed;
+use linux::boomerang::packet_script::PacketScript;
+use linux::boomerang::{FastPath, Hanging, ProgramRules};
+use linux::error::SystemError;
 use linux::tsc::processor_time;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::ops::Range;
@@ -51,9 +51,9 @@ pub fn run(
     repetitions: usize,
     patience: &Patience,
     say: &mut dyn FnMut(String),
-) -> Result<Vec<Load>, Error> {
+) -> Result<Vec<SessionCost>, Error> {
     crate::bed::Bed::possible()?;
-    let line = Line::new()?;
+    let line = ProfiledLine::new()?;
     let mut loads = Vec::new();
     for &sessions in sizes.iter().filter(|sessions| sessions.ilog10() > (**sessions - 1).ilog10()) {
         say(format!("Boomerang's fast path by test run, {sessions} sessions"));
@@ -78,9 +78,9 @@ fn void(fault: Fault) -> Error {
     Error::Void(format!("the fast path by test run: {fault}"))
 }
 
-fn at(line: &Line, sessions: u32, repetitions: usize, patience: &Patience) -> Result<Load, Error> {
+fn at(line: &ProfiledLine, sessions: u32, repetitions: usize, patience: &Patience) -> Result<SessionCost, Error> {
     let dir = Dir(std::env::temp_dir().join(format!("{}-{sessions}", line.node.name())));
-    std::fs::create_dir_all(&dir.0).map_err(Failed::doing(format!("make {}", dir.0.display())))?;
+    std::fs::create_dir_all(&dir.0).map_err(SystemError::doing(format!("make {}", dir.0.display())))?;
     let inside = &line.node;
     let mut bed = inside.run(|| greet().and_then(|()| Bed::new(line, &dir, sessions).map_err(void)))??;
     let mut begin = bed.window.1 as usize;
@@ -108,20 +108,20 @@ fn at(line: &Line, sessions: u32, repetitions: usize, patience: &Patience) -> Re
         })??;
     }
     bed.check(rounds as u64)?;
-    let profile = |(kind, samples): &(Kind, Samples)| Profile {
+    let profile = |(kind, samples): &(Kind, Samples)| StepMedians {
         kind: *kind,
         whole: samples.estimate(bed.many as usize),
         warm: None,
         steps: Vec::new(),
     };
-    Ok(Load { sessions, profiles: samples.iter().map(profile).collect(), maintenance: bed.sweeps(patience)? })
+    Ok(SessionCost { sessions, profiles: samples.iter().map(profile).collect(), maintenance: bed.sweeps(patience)? })
 }
 
 /// Makes the kernel of the node know its neighbour, so that the way leads somewhere.
 fn greet() -> Result<(), Error> {
     let what = || "send to the neighbour".to_string();
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(Failed::doing(what()))?;
-    socket.send_to(&[0], (FAR.1, 9)).map_err(Failed::doing(what()))?;
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(SystemError::doing(what()))?;
+    socket.send_to(&[0], (FAR.1, 9)).map_err(SystemError::doing(what()))?;
     std::thread::sleep(Duration::from_millis(50));
     Ok(())
 }
@@ -129,7 +129,7 @@ fn greet() -> Result<(), Error> {
 /// A table with sessions, and what leads messages past the program.
 struct Bed {
     path: FastPath,
-    parade: Parade,
+    parade: PacketScript,
     iif: IfIndex,
     /// Sessions in a random order.
     order: Vec<u32>,
@@ -142,9 +142,9 @@ struct Bed {
 }
 
 impl Bed {
-    fn new(line: &Line, dir: &Dir, sessions: u32) -> Result<Bed, Fault> {
+    fn new(line: &ProfiledLine, dir: &Dir, sessions: u32) -> Result<Bed, Fault> {
         let path = FastPath::open(&dir.0, sessions.next_power_of_two(), [0x5eed, 0xfeed])?;
-        path.set_rules(&Rules {
+        path.set_rules(&ProgramRules {
             most_refresh: 60,
             burst: Span::from_millis(100),
             burst_least: Bytes::new(8192),
@@ -158,7 +158,7 @@ impl Bed {
             path.listen(index, true)?;
         }
         path.grow(far, GRANT, CLASS)?;
-        let parade = Parade::open(FILL)?;
+        let parade = PacketScript::open(FILL)?;
         let many = (sessions / 8).clamp(1, MANY);
         let absent = ABSENT.min(sessions / (4 * many)).max(1) * many;
         let order = shuffled(sessions);

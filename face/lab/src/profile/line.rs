@@ -1,13 +1,13 @@
 //! Three network namespaces in a line: a tester's two ends and a node under test between them, which runs the whole agent
 //! on real sockets and the real plane.
 
-use super::tester::{End, Tester};
+use super::tester::{Tester, TesterPort};
 use crate::error::Error;
 use api::agent::Request;
 use api::client::Client;
 use daemon::AgentConfig;
 use linux::bpf::checkpoint::Checkpoint;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netlink::route::RouteEntry;
@@ -33,7 +33,7 @@ pub const FAR: (Ipv4Addr, Ipv4Addr) = (Ipv4Addr::new(10, 79, 2, 1), Ipv4Addr::ne
 pub const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 79, 3, 0);
 
 /// The line; it goes when this is dropped.
-pub struct Line {
+pub struct ProfiledLine {
     /// Where messages come from.
     pub upstream: Guarded,
     /// The node under test.
@@ -44,25 +44,25 @@ pub struct Line {
     pub interfaces: [IfIndex; 2],
 }
 
-impl Line {
+impl ProfiledLine {
     /// Makes one.
     ///
     /// # Errors
     /// No privileges.
-    pub fn new() -> Result<Line, Error> {
+    pub fn new() -> Result<ProfiledLine, Error> {
         static LINES: AtomicU32 = AtomicU32::new(0);
         let number = LINES.fetch_add(1, Relaxed);
         let name = |part: &str| format!("sluice-profile-{part}-{}-{number}", std::process::id());
         let make = |part: &str| Guarded::create(&name(part));
         let (upstream, node, downstream) = (make("up")?, make("mid")?, make("down")?);
         let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
-        node.run(forward)?.map_err(Failed::doing("switch forwarding on"))?;
+        node.run(forward)?.map_err(SystemError::doing("switch forwarding on"))?;
         let near = leg(&node, "to-up", NEAR, &upstream)?;
         let far = leg(&node, "to-down", FAR, &downstream)?;
         let gateway = Some(IpAddr::V4(FAR.1));
         let route = RouteEntry { dst: BEHIND.into(), prefix: 24, gateway, oif: IfIndex(0) };
         inside(&node, |socket| socket.add_route(&route))?;
-        Ok(Line { upstream, node, downstream, interfaces: [near, far] })
+        Ok(ProfiledLine { upstream, node, downstream, interfaces: [near, far] })
     }
 
     /// A tester at both ends.
@@ -70,7 +70,7 @@ impl Line {
     /// # Errors
     /// The kernel has no TCX.
     pub fn tester(&self) -> Result<Tester, Error> {
-        let (up, down) = (End::open(&self.upstream, END)?, End::open(&self.downstream, END)?);
+        let (up, down) = (TesterPort::open(&self.upstream, END)?, TesterPort::open(&self.downstream, END)?);
         Tester::new((&self.upstream, up), (&self.downstream, down), NEAR.0, Some(BEHIND))
     }
 
@@ -95,10 +95,10 @@ impl Line {
 fn inside<T: Send>(
     namespace: &Namespace,
     deed: impl FnOnce(&mut Socket) -> Result<T, linux::netlink::Error> + Send,
-) -> Result<T, Failed> {
+) -> Result<T, SystemError> {
     namespace
         .run(|| Socket::open().and_then(|mut socket| deed(&mut socket)))?
-        .map_err(|error| Failed::netlink("make a line of namespaces")(error))
+        .map_err(|error| SystemError::netlink("make a line of namespaces")(error))
 }
 
 /// A veth pair with addresses; at the far end everything is routed through it.
@@ -110,7 +110,7 @@ fn leg(node: &Guarded, name: &str, (ours, theirs): (Ipv4Addr, Ipv4Addr), end: &G
         Ok(index)
     };
     let path = format!("{NETNS_DIR}/{}", end.name());
-    let peer = File::open(&path).map_err(Failed::doing(format!("open {path}")))?;
+    let peer = File::open(&path).map_err(SystemError::doing(format!("open {path}")))?;
     let index = inside(node, |socket| {
         socket.add_veth(name, END, Some(peer.as_fd()))?;
         up(socket, name, ours)
@@ -123,7 +123,7 @@ fn leg(node: &Guarded, name: &str, (ours, theirs): (Ipv4Addr, Ipv4Addr), end: &G
     })?;
     for (namespace, name, index) in [(node, name, index), (end, END, far)] {
         namespace.run(|| {
-            let mut socket = Socket::open().map_err(Failed::netlink("open netlink"))?;
+            let mut socket = Socket::open().map_err(SystemError::netlink("open netlink"))?;
             offload::segmentation_off(&mut socket, name, index)
         })??;
     }
@@ -131,7 +131,7 @@ fn leg(node: &Guarded, name: &str, (ours, theirs): (Ipv4Addr, Ipv4Addr), end: &G
 }
 
 /// An agent in the node, on a thread of its own; it stops when this is dropped.
-pub struct Agent {
+pub struct ProfiledAgent {
     thread: Option<JoinHandle<Result<(), String>>>,
     dir: PathBuf,
 }
@@ -139,14 +139,14 @@ pub struct Agent {
 /// How long an agent may take to start, and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-impl Agent {
+impl ProfiledAgent {
     /// Starts it with links of this rate; `more` are further lines of its configuration.
     ///
     /// # Errors
     /// It did not start; why.
-    pub fn start(line: &Line, rate: Rate, more: &str) -> Result<Agent, Error> {
+    pub fn start(line: &ProfiledLine, rate: Rate, more: &str) -> Result<ProfiledAgent, Error> {
         let dir = std::env::temp_dir().join(line.node.name());
-        std::fs::create_dir_all(&dir).map_err(Failed::doing(format!("make {}", dir.display())))?;
+        std::fs::create_dir_all(&dir).map_err(SystemError::doing(format!("make {}", dir.display())))?;
         let rate = rate.as_bps() / 1_000_000;
         let text = format!(
             "name = \"node\"\nauth = \"none\"\nsocket = \"{d}/agent.sock\"\nstate = \"{d}/state\"\nlog = \"error\"\n\
@@ -161,8 +161,8 @@ impl Agent {
             let ran = namespace.run(|| daemon::run(config).map_err(|error| error.to_string()));
             ran.map_err(|failed| failed.to_string())?
         });
-        let thread = Some(thread.map_err(Failed::doing("start a thread"))?);
-        let agent = Agent { thread, dir };
+        let thread = Some(thread.map_err(SystemError::doing("start a thread"))?);
+        let agent = ProfiledAgent { thread, dir };
         let begun = Instant::now();
         while agent.client().is_none() {
             if begun.elapsed() > PATIENCE || agent.has_ended() {
@@ -184,7 +184,7 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for ProfiledAgent {
     fn drop(&mut self) {
         if let Some(mut client) = self.client() {
             let _stops = client.call(Request::Stop);

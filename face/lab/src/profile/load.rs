@@ -2,29 +2,29 @@
 //! costs in each second (Figure 6; section 6.3 of the document).
 
 use super::sample::{Estimate, Samples, slope};
-use super::steps::{Kind, Pair, Profile};
+use super::steps::{Kind, Pair, StepMedians};
 use super::transit::{Protocol, START, Transit};
 use crate::error::Error;
 use crate::patience::Patience;
 use linux::tsc::{Calibration, processor_time};
 use node::io::Input;
-use terms::probe::{Probe, Step};
+use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{Span, Time};
 
 /// Everything at one number of sessions.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Load {
+pub struct SessionCost {
     /// Sessions, each with a path and a reservation.
     pub sessions: u32,
     /// Every kind of message.
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<StepMedians>,
     /// Processor time for soft state in a second, microseconds.
     pub maintenance: Option<Estimate>,
 }
 
-impl Load {
+impl SessionCost {
     /// A step's median, ns.
-    pub fn step(&self, kind: Kind, step: Step) -> Option<Estimate> {
+    pub fn step(&self, kind: Kind, step: ProbePoint) -> Option<Estimate> {
         self.profiles.iter().find(|p| p.kind == kind)?.step(step)
     }
 
@@ -40,12 +40,12 @@ pub const FULL: [u32; 7] = [1_000, 10_000, 100_000, 250_000, 500_000, 750_000, 1
 pub const QUICK: [u32; 3] = [1_000, 5_000, 10_000];
 
 /// The rows of Table 9: what it calls them, and what they are here.
-pub const GROWING: [(&str, Kind, Step); 5] = [
-    ("create PSB (Path message)", Kind::Path, Step::CreatePsb),
-    ("tear PSB (PathTear message)", Kind::PathTear, Step::TearPsb),
-    ("reservation management (Resv message)", Kind::Resv, Step::ManageReservation),
-    ("reservation refresh (Resv message)", Kind::Resv, Step::ResvRefresh),
-    ("reservation tear (ResvTear message)", Kind::ResvTear, Step::TearReservation),
+pub const GROWING: [(&str, Kind, ProbePoint); 5] = [
+    ("create PSB (Path message)", Kind::Path, ProbePoint::CreatePsb),
+    ("tear PSB (PathTear message)", Kind::PathTear, ProbePoint::TearPsb),
+    ("reservation management (Resv message)", Kind::Resv, ProbePoint::ManageReservation),
+    ("reservation refresh (Resv message)", Kind::Resv, ProbePoint::ResvRefresh),
+    ("reservation tear (ResvTear message)", Kind::ResvTear, ProbePoint::TearReservation),
 ];
 
 /// Profiles one protocol as its sessions grow.
@@ -59,7 +59,7 @@ pub fn run(
     repetitions: usize,
     patience: &Patience,
     progress: &mut dyn FnMut(String),
-) -> Result<Vec<Load>, Error> {
+) -> Result<Vec<SessionCost>, Error> {
     let most = sizes.iter().copied().max().unwrap_or(0);
     let mut pair = Pair::new(protocol, calibration, most);
     let mut loads = Vec::new();
@@ -67,7 +67,7 @@ pub fn run(
         progress(format!("{}, {sessions} sessions", protocol.name()));
         pair.grow(sessions, patience)?;
         let profiles = pair.profile(repetitions, patience)?;
-        loads.push(Load { sessions, profiles, maintenance: None });
+        loads.push(SessionCost { sessions, profiles, maintenance: None });
     }
     drop(pair);
     for load in &mut loads {
@@ -78,8 +78,8 @@ pub fn run(
 }
 
 /// How much a step grows with each session, microseconds, by least squares over all sizes.
-pub fn per_session(loads: &[Load], kind: Kind, step: Step) -> f64 {
-    let at = |load: &Load| Some((f64::from(load.sessions), load.step(kind, step)?.median / 1e3));
+pub fn per_session(loads: &[SessionCost], kind: Kind, step: ProbePoint) -> f64 {
+    let at = |load: &SessionCost| Some((f64::from(load.sessions), load.step(kind, step)?.median / 1e3));
     slope(&loads.iter().filter_map(at).collect::<Vec<_>>())
 }
 
@@ -115,7 +115,7 @@ fn maintenance(protocol: Protocol, sessions: u32, patience: &Patience) -> Result
 }
 
 /// Lets the time pass until `then`; how many messages were sent.
-fn pass<P: Probe>(transit: &mut Transit<P>, then: Time) -> usize {
+fn pass<P: ProbeObserver>(transit: &mut Transit<P>, then: Time) -> usize {
     let mut sent = 0;
     while let Some(at) = transit.wake_at().filter(|at| *at <= then) {
         transit.now = at.max(transit.now);

@@ -36,26 +36,26 @@ use crate::error::Error;
 use crate::patience::Patience;
 use crate::progress::Progress;
 use linux::tsc::Calibration;
-use load::Load;
+use load::SessionCost;
 use published::row;
 use real::{Extent, Found};
-use report::{AtLoad, Machine, Numbered, Report};
+use report::{AtLoad, Machine, Numbered, ProfileReport};
 use sample::Estimate;
 use std::time::{Duration, Instant};
-use steps::{Kind, Pair, Profile};
-use terms::probe::Step;
+use steps::{Kind, Pair, StepMedians};
+use terms::probe::ProbePoint;
 use transit::Protocol;
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct ProfileOptions {
     /// Few samples, few sessions: for tests.
     pub quick: bool,
     /// Show how far it is.
     pub progress: bool,
 }
 
-impl Options {
+impl ProfileOptions {
     /// Samples of each figure: 300, as in the document.
     pub fn repetitions(&self) -> usize {
         if self.quick { 30 } else { 300 }
@@ -78,14 +78,14 @@ impl Options {
 ///
 /// # Errors
 /// The user stopped it, or a measurement is void.
-pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
+pub fn run(options: &ProfileOptions, patience: &Patience) -> Result<ProfileReport, Error> {
     let (begun, before) = (Instant::now(), load_average());
     let mut progress = if options.progress { Progress::new(Duration::from_secs(60)) } else { Progress::silent() };
     // Without the right to go first, other work is merely seen more often.
     let _allowed = linux::process::go_first();
     let calibration = Calibration::measure();
     let repetitions = options.repetitions();
-    let mut found = Found { tables: Report::blank(), ..Found::default() };
+    let mut found = Found { tables: ProfileReport::blank(), ..Found::default() };
     let mut say = |line: String| progress.say(&line);
     let mut few = |protocol: Protocol| {
         say(format!("{}, step by step", protocol.name()));
@@ -115,7 +115,7 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
     let named = [(&loads, "RSVP"), (&echoes, "Boomerang"), (&fast, "Boomerang, fast path")];
     let session_load = named.into_iter().flat_map(|(loads, name)| session_load(loads, name)).collect();
     let Found { tables, signalling_load, figures, skipped, .. } = found;
-    Ok(Report {
+    Ok(ProfileReport {
         quick: options.quick,
         repetitions,
         machine: machine(calibration, before),
@@ -130,26 +130,34 @@ pub fn run(options: &Options, patience: &Patience) -> Result<Report, Error> {
 }
 
 /// Tables 3, 4, 6 and 7.
-fn fill_rsvp(tables: &mut [Numbered], profiles: &[Profile]) {
-    let us = |kind: Kind, step: Step| {
+fn fill_rsvp(tables: &mut [Numbered], profiles: &[StepMedians]) {
+    let us = |kind: Kind, step: ProbePoint| {
         let found = profiles.iter().find(|profile| profile.kind == kind)?;
         found.step(step).map(|estimate| estimate.scaled(1e-3))
     };
-    let mut set = |table, row, column: &str, here| Report::set(tables, table, row, column, here);
-    let path = [Step::FindSession, Step::CreateSession, Step::CreatePsb, Step::Route, Step::PathRefresh];
+    let mut set = |table, row, column: &str, here| ProfileReport::set(tables, table, row, column, here);
+    let path = [
+        ProbePoint::FindSession,
+        ProbePoint::CreateSession,
+        ProbePoint::CreatePsb,
+        ProbePoint::Route,
+        ProbePoint::PathRefresh,
+    ];
     for step in path {
         set(3, row::PATH, step.name(), us(Kind::Path, step));
     }
     // Among the senders of a session that is there: of a new one there is nothing to search.
-    set(3, row::PATH, Step::FindPsb.name(), us(Kind::SecondPath, Step::FindPsb));
-    for step in [Step::FindSession, Step::CheckStyles, Step::ManageReservation, Step::ResvRefresh] {
+    set(3, row::PATH, ProbePoint::FindPsb.name(), us(Kind::SecondPath, ProbePoint::FindPsb));
+    for step in
+        [ProbePoint::FindSession, ProbePoint::CheckStyles, ProbePoint::ManageReservation, ProbePoint::ResvRefresh]
+    {
         set(4, row::RESV, step.name(), us(Kind::Resv, step));
     }
-    for step in [Step::FindSession, Step::FindPsb] {
+    for step in [ProbePoint::FindSession, ProbePoint::FindPsb] {
         set(6, row::PATH_TEAR, step.name(), us(Kind::PathTear, step));
     }
-    set(6, row::PATH_TEAR, "tear PSB, path refresh", us(Kind::PathTear, Step::TearPsb));
-    let both = [Step::FindSession, Step::FindRsb].map(|step| us(Kind::ResvTear, step));
+    set(6, row::PATH_TEAR, "tear PSB, path refresh", us(Kind::PathTear, ProbePoint::TearPsb));
+    let both = [ProbePoint::FindSession, ProbePoint::FindRsb].map(|step| us(Kind::ResvTear, step));
     if let [Some(session), Some(rsb)] = both {
         let sum = Estimate {
             median: session.median + rsb.median,
@@ -160,26 +168,26 @@ fn fill_rsvp(tables: &mut [Numbered], profiles: &[Profile]) {
         };
         set(7, row::RESV_TEAR, "find session block and RSB", Some(sum));
     }
-    set(7, row::RESV_TEAR, Step::TearReservation.name(), us(Kind::ResvTear, Step::TearReservation));
-    set(7, row::RESV_TEAR, Step::ResvRefresh.name(), us(Kind::ResvTear, Step::ResvRefresh));
+    set(7, row::RESV_TEAR, ProbePoint::TearReservation.name(), us(Kind::ResvTear, ProbePoint::TearReservation));
+    set(7, row::RESV_TEAR, ProbePoint::ResvRefresh.name(), us(Kind::ResvTear, ProbePoint::ResvRefresh));
 }
 
 /// Tables 5 and 8.
-fn fill_boomerang(tables: &mut [Numbered], profiles: &[Profile]) {
-    let us = |kind: Kind, step: Step| {
+fn fill_boomerang(tables: &mut [Numbered], profiles: &[StepMedians]) {
+    let us = |kind: Kind, step: ProbePoint| {
         let found = profiles.iter().find(|profile| profile.kind == kind)?;
         found.step(step).map(|estimate| estimate.scaled(1e-3))
     };
-    for step in [Step::BoomerangFind, Step::BoomerangCreate, Step::BoomerangManage] {
-        Report::set(tables, 5, row::BOOMERANG, step.name(), us(Kind::Reserve, step));
+    for step in [ProbePoint::BoomerangFind, ProbePoint::BoomerangCreate, ProbePoint::BoomerangManage] {
+        ProfileReport::set(tables, 5, row::BOOMERANG, step.name(), us(Kind::Reserve, step));
     }
-    for step in [Step::BoomerangFind, Step::BoomerangManage, Step::BoomerangRemove] {
-        Report::set(tables, 8, row::BOOMERANG_TEAR, step.name(), us(Kind::Release, step));
+    for step in [ProbePoint::BoomerangFind, ProbePoint::BoomerangManage, ProbePoint::BoomerangRemove] {
+        ProfileReport::set(tables, 8, row::BOOMERANG_TEAR, step.name(), us(Kind::Release, step));
     }
 }
 
 /// Table 9.
-fn fill_growth(tables: &mut [Numbered], loads: &[Load]) {
+fn fill_growth(tables: &mut [Numbered], loads: &[SessionCost]) {
     let (Some(first), Some(last)) = (loads.first(), loads.last()) else { return };
     for (name, kind, step) in load::GROWING {
         let (Some(few), Some(many)) = (first.step(kind, step), last.step(kind, step)) else { continue };
@@ -188,11 +196,11 @@ fn fill_growth(tables: &mut [Numbered], loads: &[Load]) {
         // What the ends' intervals leave open.
         let (low, high) = ((many.low - few.high) / more, (many.high - few.low) / more);
         let here = Estimate { median, low: low.min(median), high: high.max(median), mean: median, ..many };
-        Report::set(tables, 9, name, "per session", Some(here));
+        ProfileReport::set(tables, 9, name, "per session", Some(here));
     }
 }
 
-fn session_load(loads: &[Load], protocol: &'static str) -> Vec<AtLoad> {
+fn session_load(loads: &[SessionCost], protocol: &'static str) -> Vec<AtLoad> {
     let named = [
         (Kind::Reserve, "new"),
         (Kind::ReserveAgain, "refresh"),
@@ -211,7 +219,7 @@ fn session_load(loads: &[Load], protocol: &'static str) -> Vec<AtLoad> {
             rows.push(AtLoad { protocol, sessions: load.sessions, what: what.into(), ns });
         }
         // Tears come first in a round: they alone find everything cold.
-        let warm = |load: &Load| load.profiles.iter().find(|p| p.kind == kind)?.warm;
+        let warm = |load: &SessionCost| load.profiles.iter().find(|p| p.kind == kind)?.warm;
         for load in loads.iter().filter(|_| matches!(kind, Kind::ResvTear | Kind::Release)) {
             let Some(ns) = warm(load) else { continue };
             let what = format!("{what}, in the cache");

@@ -7,9 +7,9 @@
 //! of checkpoint 2.
 
 use super::boundary::Boundary;
-use super::line::{Agent, END, FAR, Line, NEAR};
+use super::line::{END, FAR, NEAR, ProfiledAgent, ProfiledLine};
 use super::sample::{Estimate, Samples};
-use super::tester::{Part, Tester};
+use super::tester::{LifeMessage, Tester};
 use super::transit::Protocol;
 use crate::cbr::Cbr;
 use crate::error::Error;
@@ -44,14 +44,14 @@ const LINK: Rate = Rate::from_mbps(10_000);
 
 /// Times of each kind of message at both checkpoints, us.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Times {
+pub struct MessageTimes {
     /// In the order of a session's life: which, at checkpoint 1, at checkpoint 2.
-    pub parts: Vec<(Part, Samples, Samples)>,
+    pub parts: Vec<(LifeMessage, Samples, Samples)>,
 }
 
-impl Times {
+impl MessageTimes {
     /// A kind's estimates at both checkpoints.
-    pub fn estimates(&self, part: Part) -> (Option<Estimate>, Option<Estimate>) {
+    pub fn estimates(&self, part: LifeMessage) -> (Option<Estimate>, Option<Estimate>) {
         let found = self.parts.iter().find(|(p, ..)| *p == part);
         found.map_or((None, None), |(_, one, two)| (one.estimate(1), two.estimate(1)))
     }
@@ -62,8 +62,8 @@ pub struct Bed {
     tester: Tester,
     inner: Boundary,
     traffic: Cbr,
-    agent: Agent,
-    _line: Line,
+    agent: ProfiledAgent,
+    _line: ProfiledLine,
     next: u32,
 }
 
@@ -74,8 +74,8 @@ impl Bed {
     /// No privileges, or the agent did not start.
     pub fn start(config: &str) -> Result<Bed, Error> {
         crate::bed::Bed::possible()?;
-        let line = Line::new()?;
-        let agent = Agent::start(&line, LINK, config)?;
+        let line = ProfiledLine::new()?;
+        let agent = ProfiledAgent::start(&line, LINK, config)?;
         let tester = line.tester()?;
         let inner = Boundary::new(line.inner()?);
         let host = |namespace: &Namespace, address| {
@@ -98,13 +98,13 @@ impl Bed {
         gap: Duration,
         mbps: u64,
         patience: &Patience,
-    ) -> Result<Times, Error> {
+    ) -> Result<MessageTimes, Error> {
         self.traffic.set_rate(Rate::from_mbps(mbps));
         if mbps > 0 {
             patience.wait(Duration::from_millis(100))?;
         }
         let parts = protocol.life().iter().map(|part| (*part, Samples::default(), Samples::default()));
-        let mut times = Times { parts: parts.collect() };
+        let mut times = MessageTimes { parts: parts.collect() };
         let clock = std::time::Instant::now();
         let mut due = Duration::ZERO;
         for _ in 0..count {
@@ -133,7 +133,7 @@ impl Bed {
         Ok(times)
     }
 
-    fn lost(&self, part: Part) -> Error {
+    fn lost(&self, part: LifeMessage) -> Error {
         match self.agent.has_ended() {
             true => Error::Void("the agent of the node under test has ended".into()),
             false => Error::Void(format!("a {} did not come through the node within {PATIENCE:?}", part.name())),
@@ -164,7 +164,7 @@ mod tests {
             }
         }
         assert!(bed.traffic.count().sent > 100, "there was background traffic");
-        let names = [bed.tester.name(Part::Rsvp(wire::MessageType::Path), 4)];
+        let names = [bed.tester.name(LifeMessage::Rsvp(wire::MessageType::Path), 4)];
         assert_eq!(bed.tester.outer.count(names.iter()), (0, 0), "what has been counted is forgotten");
     }
 }

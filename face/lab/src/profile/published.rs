@@ -3,14 +3,14 @@
 
 /// A number with its 95 % confidence interval. Most tables state the interval alone.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Published {
+pub struct PublishedFigure {
     /// The median, where it is stated.
     pub median: Option<f64>,
     /// The interval; equal ends where only one number is stated.
     pub interval: (f64, f64),
 }
 
-impl Published {
+impl PublishedFigure {
     /// The stated median, or the middle of the interval.
     pub fn middle(&self) -> f64 {
         self.median.unwrap_or((self.interval.0 + self.interval.1) / 2.0)
@@ -27,15 +27,15 @@ pub struct Entry {
     /// What the column says.
     pub column: &'static str,
     /// The number, microseconds.
-    pub value: Published,
+    pub value: PublishedFigure,
 }
 
 const fn of(table: u8, row: &'static str, column: &'static str, low: f64, high: f64) -> Entry {
-    Entry { table, row, column, value: Published { median: None, interval: (low, high) } }
+    Entry { table, row, column, value: PublishedFigure { median: None, interval: (low, high) } }
 }
 
 const fn about(table: u8, row: &'static str, column: &'static str, median: f64, low: f64, high: f64) -> Entry {
-    Entry { table, row, column, value: Published { median: Some(median), interval: (low, high) } }
+    Entry { table, row, column, value: PublishedFigure { median: Some(median), interval: (low, high) } }
 }
 
 /// Titles of the tables, as they stand there, in order.

@@ -1,17 +1,17 @@
 //! Boomerang : RSVP, a message that reserves against a message that reserves: 24 to 787 microseconds in the document.
 
-use super::load::Load;
+use super::load::SessionCost;
 use super::real::{By, Unloaded};
-use super::report::Ratio;
+use super::report::ProtocolRatio;
 use super::steps::Kind;
 use super::transit::Protocol;
 
 /// Engine against engine, with few sessions and with many.
-pub fn engines(rsvp: &[Load], boomerang: &[Load]) -> Vec<Ratio> {
-    let of = |(of_rsvp, of_boomerang): (Kind, Kind), what: &str, (one, other): (&Load, &Load)| {
+pub fn engines(rsvp: &[SessionCost], boomerang: &[SessionCost]) -> Vec<ProtocolRatio> {
+    let of = |(of_rsvp, of_boomerang): (Kind, Kind), what: &str, (one, other): (&SessionCost, &SessionCost)| {
         let (rsvp, boomerang) = (one.whole(of_rsvp)?.median / 1e3, other.whole(of_boomerang)?.median / 1e3);
         let what = format!("engine : engine, {what}, {} sessions", one.sessions);
-        Some(Ratio { what, boomerang_us: boomerang, rsvp_us: rsvp })
+        Some(ProtocolRatio { what, boomerang_us: boomerang, rsvp_us: rsvp })
     };
     let ends = [(rsvp.first(), boomerang.first()), (rsvp.last(), boomerang.last())];
     let ends = ends.into_iter().filter_map(|(one, other)| one.zip(other));
@@ -23,23 +23,23 @@ pub fn engines(rsvp: &[Load], boomerang: &[Load]) -> Vec<Ratio> {
 
 /// Whole nodes: RSVP over sockets, ledger and plane; Boomerang's fast path by test run and through the same links, and
 /// Boomerang in user space.
-pub fn nodes(unloaded: &[Unloaded], fast: &[Load]) -> Vec<Ratio> {
+pub fn nodes(unloaded: &[Unloaded], fast: &[SessionCost]) -> Vec<ProtocolRatio> {
     let find = |protocol, by| unloaded.iter().find(|found| (found.protocol, found.by) == (protocol, by));
     let Some(rsvp) = find(Protocol::Rsvp, By::Agent) else { return Vec::new() };
     let mut all = Vec::new();
     for load in [fast.first(), fast.last()].into_iter().flatten() {
         if let (Some(ns), Some(rsvp_us)) = (load.whole(Kind::Reserve), rsvp.inner) {
             let what = format!("fast path by test run, {} sessions : socket, checkpoint 2", load.sessions);
-            all.push(Ratio { what, boomerang_us: ns.median / 1e3, rsvp_us });
+            all.push(ProtocolRatio { what, boomerang_us: ns.median / 1e3, rsvp_us });
         }
     }
     if let Some(kernel) = find(Protocol::Boomerang, By::FastPath) {
         let what = "fast path through veth : socket, checkpoint 1".into();
-        all.push(Ratio { what, boomerang_us: kernel.outer, rsvp_us: rsvp.outer });
+        all.push(ProtocolRatio { what, boomerang_us: kernel.outer, rsvp_us: rsvp.outer });
     }
     if let Some(agent) = find(Protocol::Boomerang, By::Agent) {
         let what = "agent in user space : socket, checkpoint 1".into();
-        all.push(Ratio { what, boomerang_us: agent.outer, rsvp_us: rsvp.outer });
+        all.push(ProtocolRatio { what, boomerang_us: agent.outer, rsvp_us: rsvp.outer });
     }
     all
 }
@@ -48,11 +48,15 @@ pub fn nodes(unloaded: &[Unloaded], fast: &[Load]) -> Vec<Ratio> {
 mod tests {
     use super::*;
     use crate::profile::sample::Samples;
-    use crate::profile::steps::Profile;
+    use crate::profile::steps::StepMedians;
 
-    fn load(sessions: u32, kind: Kind, ns: f64) -> Load {
+    fn load(sessions: u32, kind: Kind, ns: f64) -> SessionCost {
         let whole = Samples { values: vec![ns], discarded: 0 }.estimate(64);
-        Load { sessions, profiles: vec![Profile { kind, whole, warm: None, steps: Vec::new() }], maintenance: None }
+        SessionCost {
+            sessions,
+            profiles: vec![StepMedians { kind, whole, warm: None, steps: Vec::new() }],
+            maintenance: None,
+        }
     }
 
     #[test]

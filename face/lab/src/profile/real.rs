@@ -5,13 +5,13 @@
 //! module there. What XDP decides never comes to checkpoint 2; the program by test run ([`super::fast`]) stands there.
 
 use super::charts;
-use super::load::Load;
-use super::packets::{self, Bed, Times};
+use super::load::SessionCost;
+use super::packets::{self, Bed, MessageTimes};
 use super::published::row;
-use super::report::{Figure, Numbered, Report};
+use super::report::{Figure, Numbered, ProfileReport};
 use super::sample::Estimate;
 use super::steps::Kind;
-use super::tester::Part;
+use super::tester::LifeMessage;
 use super::transit::Protocol;
 use crate::error::Error;
 use crate::patience::Patience;
@@ -75,7 +75,7 @@ pub struct Extent {
 /// The user stopped it, or RSVP's messages do not come through.
 pub fn run(
     extent: &Extent,
-    fast: &[Load],
+    fast: &[SessionCost],
     found: &mut Found,
     patience: &Patience,
     say: &mut dyn FnMut(String),
@@ -117,10 +117,10 @@ fn skip(found: &mut Found, what: &str, done: Result<(), Error>) -> Result<(), Er
 }
 
 /// Checkpoint 2 of Table 2.
-fn by_test_run(tables: &mut [Numbered], fast: &[Load]) {
+fn by_test_run(tables: &mut [Numbered], fast: &[SessionCost]) {
     let Some(load) = fast.first() else { return };
     for (row, kind) in [(row::BOOMERANG, Kind::Reserve), (row::BOOMERANG_TEAR, Kind::Release)] {
-        Report::set(tables, 2, row, "2", load.whole(kind).map(|ns| ns.scaled(1e-3)));
+        ProfileReport::set(tables, 2, row, "2", load.whole(kind).map(|ns| ns.scaled(1e-3)));
     }
     if let Some(table) = tables.iter_mut().find(|table| table.table == 2) {
         table.note = Some(format!(
@@ -137,10 +137,10 @@ struct Run<'a> {
     say: &'a mut dyn FnMut(String),
 }
 
-fn reserving(protocol: Protocol) -> Part {
+fn reserving(protocol: Protocol) -> LifeMessage {
     match protocol {
-        Protocol::Rsvp => Part::Rsvp(MessageType::Resv),
-        Protocol::Boomerang => Part::Reserve,
+        Protocol::Rsvp => LifeMessage::Rsvp(MessageType::Resv),
+        Protocol::Boomerang => LifeMessage::Reserve,
     }
 }
 
@@ -206,7 +206,7 @@ impl Run<'_> {
     }
 }
 
-fn unloaded(found: &mut Found, protocol: Protocol, by: By, times: &Times) {
+fn unloaded(found: &mut Found, protocol: Protocol, by: By, times: &MessageTimes) {
     if let (Some(one), two) = times.estimates(reserving(protocol)) {
         let inner = two.filter(|_| by == By::Agent).map(|two| two.median);
         found.unloaded.push(Unloaded { protocol, by, outer: one.median, inner });
@@ -214,20 +214,20 @@ fn unloaded(found: &mut Found, protocol: Protocol, by: By, times: &Times) {
 }
 
 /// Tables 1 and 2.
-fn tables(tables: &mut [Numbered], by: By, times: &Times) {
+fn tables(tables: &mut [Numbered], by: By, times: &MessageTimes) {
     for (part, ..) in &times.parts {
         let (table, row) = match part {
-            Part::Rsvp(MessageType::Path) => (1, row::PATH),
-            Part::Rsvp(MessageType::Resv) => (1, row::RESV),
-            Part::Rsvp(MessageType::ResvTear) => (1, row::RESV_TEAR),
-            Part::Rsvp(_) => (1, row::PATH_TEAR),
-            Part::Reserve => (2, row::BOOMERANG),
-            Part::Release => (2, row::BOOMERANG_TEAR),
+            LifeMessage::Rsvp(MessageType::Path) => (1, row::PATH),
+            LifeMessage::Rsvp(MessageType::Resv) => (1, row::RESV),
+            LifeMessage::Rsvp(MessageType::ResvTear) => (1, row::RESV_TEAR),
+            LifeMessage::Rsvp(_) => (1, row::PATH_TEAR),
+            LifeMessage::Reserve => (2, row::BOOMERANG),
+            LifeMessage::Release => (2, row::BOOMERANG_TEAR),
         };
         let (one, two) = times.estimates(*part);
-        Report::set(tables, table, row, "1", one);
+        ProfileReport::set(tables, table, row, "1", one);
         if by == By::Agent {
-            Report::set(tables, table, row, "2", two);
+            ProfileReport::set(tables, table, row, "2", two);
         }
     }
 }

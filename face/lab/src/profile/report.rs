@@ -5,8 +5,8 @@ use super::sample::Estimate;
 use crate::error::Error;
 use crate::experiment::finding::put;
 use crate::figure::Chart;
-use api::table::{Align, Table};
-use linux::error::Failed;
+use api::table::{Align, TextTable};
+use linux::error::SystemError;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -65,7 +65,7 @@ pub struct AtLoad {
 
 /// A ratio of both protocols.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Ratio {
+pub struct ProtocolRatio {
     /// What is compared.
     pub what: String,
     /// Boomerang, microseconds.
@@ -113,7 +113,7 @@ pub struct Machine {
 
 /// Everything.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Report {
+pub struct ProfileReport {
     /// Whether it is the quick form.
     pub quick: bool,
     /// Samples of each figure.
@@ -129,14 +129,14 @@ pub struct Report {
     /// Message time against signalling load (section 6.2): messages a second, microseconds.
     pub signalling_load: Vec<(String, f64, Estimate)>,
     /// Boomerang against RSVP.
-    pub ratios: Vec<Ratio>,
+    pub ratios: Vec<ProtocolRatio>,
     /// Figures 2 to 6.
     pub figures: Vec<Figure>,
     /// What was not measured, and why.
     pub skipped: Vec<String>,
 }
 
-impl Report {
+impl ProfileReport {
     /// The nine tables without a figure of ours.
     pub fn blank() -> Vec<Numbered> {
         let cells = |table: u8| {
@@ -195,13 +195,13 @@ impl Report {
         text
     }
 
-    fn loads(&self) -> Table {
+    fn loads(&self) -> TextTable {
         let mut columns: Vec<u32> = self.session_load.iter().map(|row| row.sessions).collect();
         columns.sort_unstable();
         columns.dedup();
         let mut head = vec![("protocol".to_string(), Align::Left), ("message".to_string(), Align::Left)];
         head.extend(columns.iter().map(|sessions| (sessions.to_string(), Align::Right)));
-        let mut grid = Table::new(&head);
+        let mut grid = TextTable::new(&head);
         let mut seen: Vec<(&str, &str)> = Vec::new();
         for row in &self.session_load {
             let name = (row.protocol, row.what.as_str());
@@ -218,9 +218,10 @@ impl Report {
         grid
     }
 
-    fn signalling(&self) -> Table {
+    fn signalling(&self) -> TextTable {
         let right = Align::Right;
-        let mut grid = Table::new(&[("message", Align::Left), ("a second", right), ("median", right), ("95 %", right)]);
+        let mut grid =
+            TextTable::new(&[("message", Align::Left), ("a second", right), ("median", right), ("95 %", right)]);
         for (what, rate, found) in &self.signalling_load {
             let [median, interval] = [digits(found.median), interval(found.low, found.high)];
             grid.row([what.clone(), format!("{rate:.0}"), median, interval]);
@@ -228,12 +229,12 @@ impl Report {
         grid
     }
 
-    fn ratio(&self) -> Table {
+    fn ratio(&self) -> TextTable {
         let right = Align::Right;
         let head = [("", Align::Left), ("Boomerang us", right), ("RSVP us", right), ("1 :", right)];
-        let mut grid = Table::new(&head);
+        let mut grid = TextTable::new(&head);
         grid.row(["published, checkpoint 2".into(), "24".into(), "787".into(), format!("{:.1}", 787.0 / 24.0)]);
-        for Ratio { what, boomerang_us, rsvp_us } in &self.ratios {
+        for ProtocolRatio { what, boomerang_us, rsvp_us } in &self.ratios {
             let ratio = format!("{:.1}", rsvp_us / boomerang_us);
             grid.row([what.clone(), digits(*boomerang_us), digits(*rsvp_us), ratio]);
         }
@@ -251,7 +252,7 @@ impl Report {
     /// A file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         std::fs::create_dir_all(folder)
-            .map_err(|error| Failed::because(format!("make {}", folder.display()), error))?;
+            .map_err(|error| SystemError::because(format!("make {}", folder.display()), error))?;
         put(folder, "tables.txt", self.text().as_bytes())?;
         put(folder, "profile.json", self.json().as_bytes())?;
         for figure in &self.figures {
@@ -263,9 +264,9 @@ impl Report {
 }
 
 impl Numbered {
-    fn grid(&self) -> Table {
+    fn grid(&self) -> TextTable {
         let right = Align::Right;
-        let mut grid = Table::new(&[
+        let mut grid = TextTable::new(&[
             ("", Align::Left),
             ("", Align::Left),
             ("published", right),
@@ -319,11 +320,11 @@ mod tests {
 
     #[test]
     fn nine_tables_with_the_published_numbers() {
-        let mut tables = Report::blank();
+        let mut tables = ProfileReport::blank();
         assert_eq!(tables.iter().map(|t| t.table).collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
         assert_eq!(tables.iter().map(|t| t.cells.len()).collect::<Vec<_>>(), [8, 4, 6, 4, 3, 3, 3, 3, 5]);
         let here = Estimate { median: 0.05, low: 0.04, high: 0.06, mean: 0.05, n: 300, batch: 64, discarded: 1 };
-        Report::set(&mut tables, 4, "Resv message", "check styles", Some(here));
+        ProfileReport::set(&mut tables, 4, "Resv message", "check styles", Some(here));
         let text = tables[3].grid().to_string();
         let line = text.lines().find(|line| line.contains("check styles")).unwrap();
         assert!(line.contains("1.30 - 1.40") && line.contains("0.050  0.040 - 0.060  300     64"), "{line}");

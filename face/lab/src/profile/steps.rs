@@ -13,7 +13,7 @@ use super::transit::{FIRST, Protocol, RATE, SECOND, Transit, down, echo, up};
 use crate::error::Error;
 use crate::patience::Patience;
 use linux::tsc::{Calibration, Stopwatch, switches, ticks};
-use terms::probe::{Off, Probe, Step};
+use terms::probe::{Off, ProbeObserver, ProbePoint};
 use wire::MessageType;
 
 /// What is shorter is measured in batches, ns. Twenty would do for the reading, but the counter itself moves on in steps
@@ -82,7 +82,7 @@ impl Kind {
     }
 
     /// Tells it to a node; how many messages leave for it.
-    fn tell<P: Probe>(self, transit: &mut Transit<P>, n: u32, bytes: &mut [u8]) -> usize {
+    fn tell<P: ProbeObserver>(self, transit: &mut Transit<P>, n: u32, bytes: &mut [u8]) -> usize {
         match self {
             Kind::Resv | Kind::ResvTear | Kind::ResvAgain => transit.from_downstream(bytes),
             Kind::Path | Kind::SecondPath | Kind::PathTear | Kind::PathAgain => transit.from_upstream(n, bytes),
@@ -98,7 +98,7 @@ impl Kind {
 
 /// Medians of one kind of message, ns.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Profile {
+pub struct StepMedians {
     /// Which.
     pub kind: Kind,
     /// All of it.
@@ -107,12 +107,12 @@ pub struct Profile {
     /// far memory.
     pub warm: Option<Estimate>,
     /// Each step that it has.
-    pub steps: Vec<(Step, Estimate)>,
+    pub steps: Vec<(ProbePoint, Estimate)>,
 }
 
-impl Profile {
+impl StepMedians {
     /// A step's figure.
-    pub fn step(&self, step: Step) -> Option<Estimate> {
+    pub fn step(&self, step: ProbePoint) -> Option<Estimate> {
         self.steps.iter().find(|(s, _)| *s == step).map(|(_, estimate)| *estimate)
     }
 }
@@ -186,19 +186,19 @@ impl Pair {
     ///
     /// # Errors
     /// The user stopped it, or a message did not set off what it must.
-    pub fn profile(&mut self, repetitions: usize, patience: &Patience) -> Result<Vec<Profile>, Error> {
+    pub fn profile(&mut self, repetitions: usize, patience: &Patience) -> Result<Vec<StepMedians>, Error> {
         let single = self.steps(1, repetitions, patience)?;
         let batches = self.steps(BATCH, repetitions, patience)?;
         let wholes = self.wholes(repetitions, patience)?;
         let profiles = self.protocol.kinds().iter().zip(single).zip(batches).zip(wholes).map(
             |(((kind, single), batched), [whole, warm])| {
-                let one = |(step, samples): &(Step, Samples)| {
+                let one = |(step, samples): &(ProbePoint, Samples)| {
                     let alone = samples.estimate(1)?;
                     let together = batched.iter().find(|(s, _)| s == step).and_then(|(_, b)| b.estimate(BATCH));
                     Some((*step, together.filter(|_| alone.median < SHORT).unwrap_or(alone)))
                 };
                 let steps = single.iter().filter_map(one).collect();
-                Profile { kind: *kind, whole, warm, steps }
+                StepMedians { kind: *kind, whole, warm, steps }
             },
         );
         Ok(profiles.collect())
@@ -216,8 +216,8 @@ impl Pair {
         batch: usize,
         repetitions: usize,
         patience: &Patience,
-    ) -> Result<Vec<Vec<(Step, Samples)>>, Error> {
-        let mut all: Vec<Vec<(Step, Samples)>> = vec![Vec::new(); self.protocol.kinds().len()];
+    ) -> Result<Vec<Vec<(ProbePoint, Samples)>>, Error> {
+        let mut all: Vec<Vec<(ProbePoint, Samples)>> = vec![Vec::new(); self.protocol.kinds().len()];
         // A dropped sample is taken again, unless nearly all are dropped.
         let (mut taken, mut tries) = (0, 0);
         while taken < WARM_UP + repetitions && tries < WARM_UP + 4 * repetitions {
@@ -234,7 +234,7 @@ impl Pair {
                 let switched = switches() != before;
                 dropped |= switched;
                 let watch = transit.probe_mut(protocol.0);
-                for step in Step::ALL {
+                for step in ProbePoint::ALL {
                     let Some(ns) = watch.mean_ns(step).filter(|_| counted) else { continue };
                     let known = all[place].iter().position(|(s, _)| *s == step).unwrap_or_else(|| {
                         all[place].push((step, Samples::default()));
@@ -273,7 +273,7 @@ impl Pair {
 }
 
 /// One round: each kind in turn, for all of `who`. `look` gets the node, the kind's place and the work to be measured.
-fn round<P: Probe>(
+fn round<P: ProbeObserver>(
     transit: &mut Transit<P>,
     (protocol, transaction): (Protocol, u32),
     who: &[u32],
@@ -309,13 +309,13 @@ mod tests {
         let patience = Patience::endless();
         pair.grow(200, &patience).unwrap();
         let profiles = pair.profile(40, &patience).unwrap();
-        let steps = |kind: Kind| -> Vec<Step> {
+        let steps = |kind: Kind| -> Vec<ProbePoint> {
             let found = profiles.iter().find(|p| p.kind == kind).unwrap();
-            let mut steps: Vec<Step> = found.steps.iter().map(|(step, _)| *step).collect();
+            let mut steps: Vec<ProbePoint> = found.steps.iter().map(|(step, _)| *step).collect();
             steps.sort();
             steps
         };
-        use Step::*;
+        use ProbePoint::*;
         assert_eq!(
             steps(Kind::Path),
             [FindSession, CreateSession, CreatePsb, Route, PathRefresh, ResvRefresh],
@@ -340,15 +340,15 @@ mod tests {
         let patience = Patience::endless();
         pair.grow(200, &patience).unwrap();
         let profiles = pair.profile(40, &patience).unwrap();
-        use Step::*;
-        let expected: [(Kind, &[Step]); 3] = [
+        use ProbePoint::*;
+        let expected: [(Kind, &[ProbePoint]); 3] = [
             (Kind::Release, &[BoomerangFind, BoomerangManage, BoomerangRemove]),
             (Kind::Reserve, &[BoomerangFind, BoomerangCreate, BoomerangManage]),
             (Kind::ReserveAgain, &[BoomerangFind, BoomerangManage]),
         ];
         for (kind, steps) in expected {
             let found = profiles.iter().find(|p| p.kind == kind).unwrap();
-            let there: Vec<Step> = found.steps.iter().map(|(step, _)| *step).collect();
+            let there: Vec<ProbePoint> = found.steps.iter().map(|(step, _)| *step).collect();
             assert!(steps.iter().all(|step| there.contains(step)), "{kind:?}: {there:?}");
             assert!(found.whole.unwrap().median > 0.0);
         }

@@ -2,14 +2,14 @@
 //! of the node but that it speaks RSVP, or Boomerang, and stamps every message on its own interfaces: the *signalling
 //! message handling time* of RFC 4883 is from the entry of a message into the node to the exit of what it sets off.
 
-use super::boundary::{Boundary, Name, What, session_number};
+use super::boundary::{Boundary, MessageName, What, session_number};
 use super::transit::{Protocol, RATE, TSPEC, request};
 use crate::error::Error;
 use linux::bpf::checkpoint::Checkpoint;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::netlink::Socket;
 use linux::netns::Namespace;
-use linux::sockets::{Outgoing, Receiver, Sender};
+use linux::sockets::{MessageReceiver, MessageSender, Outgoing};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style};
@@ -19,7 +19,7 @@ use wire::{Builder, MessageType, RsvpHop};
 
 /// A message of a session's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum LifeMessage {
     /// RSVP's.
     Rsvp(MessageType),
     /// Boomerang's, which reserves.
@@ -28,64 +28,65 @@ pub enum Part {
     Release,
 }
 
-impl Part {
+impl LifeMessage {
     /// What people call it.
     pub fn name(self) -> String {
         match self {
-            Part::Rsvp(kind) => format!("{kind:?}"),
-            Part::Reserve => "Boomerang reservation".into(),
-            Part::Release => "Boomerang release".into(),
+            LifeMessage::Rsvp(kind) => format!("{kind:?}"),
+            LifeMessage::Reserve => "Boomerang reservation".into(),
+            LifeMessage::Release => "Boomerang release".into(),
         }
     }
 }
 
 impl Protocol {
     /// The messages of a session's life, in order: the first half sets it up, the other tears it down.
-    pub fn life(self) -> &'static [Part] {
-        const RSVP: [Part; 4] = [
-            Part::Rsvp(MessageType::Path),
-            Part::Rsvp(MessageType::Resv),
-            Part::Rsvp(MessageType::ResvTear),
-            Part::Rsvp(MessageType::PathTear),
+    pub fn life(self) -> &'static [LifeMessage] {
+        const RSVP: [LifeMessage; 4] = [
+            LifeMessage::Rsvp(MessageType::Path),
+            LifeMessage::Rsvp(MessageType::Resv),
+            LifeMessage::Rsvp(MessageType::ResvTear),
+            LifeMessage::Rsvp(MessageType::PathTear),
         ];
         match self {
             Protocol::Rsvp => &RSVP,
-            Protocol::Boomerang => &[Part::Reserve, Part::Release],
+            Protocol::Boomerang => &[LifeMessage::Reserve, LifeMessage::Release],
         }
     }
 }
 
 /// One of the tester's interfaces.
-pub struct End {
+pub struct TesterPort {
     /// Its number.
     pub interface: IfIndex,
     /// Our address there.
     pub own: Ipv4Addr,
-    sender: Sender,
+    sender: MessageSender,
     /// Takes what the node sends to us, so that the kernel does not answer "protocol unreachable".
-    _sink: Receiver,
+    _sink: MessageReceiver,
 }
 
-impl End {
+impl TesterPort {
     /// The interface of this name, in a namespace.
     ///
     /// # Errors
     /// No such interface, no IPv4 address there, or no right (CAP_NET_RAW).
-    pub fn open(namespace: &Namespace, name: &str) -> Result<End, Error> {
+    pub fn open(namespace: &Namespace, name: &str) -> Result<TesterPort, Error> {
         let what = || format!("look at {name}");
         let found = namespace.run(|| {
             let mut socket = Socket::open()?;
             let index = socket.link_by_name(name)?.index;
             socket.addresses().map(|all| (index, all))
         })?;
-        let (interface, addresses) = found.map_err(Failed::netlink(what()))?;
+        let (interface, addresses) = found.map_err(SystemError::netlink(what()))?;
         let own = addresses.iter().find_map(|a| match a.address {
             IpAddr::V4(own) if a.index == interface => Some(own),
             _ => None,
         });
         let own = own.ok_or_else(|| Error::Testbed(format!("{name} has no IPv4 address")))?;
-        let (sender, sink) = namespace.run(|| Ok::<_, Failed>((Sender::open()?, Receiver::open()?)))??;
-        Ok(End { interface, own, sender, _sink: sink })
+        let (sender, sink) =
+            namespace.run(|| Ok::<_, SystemError>((MessageSender::open()?, MessageReceiver::open()?)))??;
+        Ok(TesterPort { interface, own, sender, _sink: sink })
     }
 }
 
@@ -98,8 +99,8 @@ const SPARE: (u16, u32) = (65_535, u32::MAX);
 
 /// The tester.
 pub struct Tester {
-    up: End,
-    down: End,
+    up: TesterPort,
+    down: TesterPort,
     node: Ipv4Addr,
     behind: Option<Ipv4Addr>,
     /// Checkpoint 1.
@@ -113,8 +114,8 @@ impl Tester {
     /// # Errors
     /// The kernel has no TCX, or we have no right (CAP_BPF, CAP_NET_ADMIN).
     pub fn new(
-        (at_up, up): (&Namespace, End),
-        (at_down, down): (&Namespace, End),
+        (at_up, up): (&Namespace, TesterPort),
+        (at_down, down): (&Namespace, TesterPort),
         node: Ipv4Addr,
         behind: Option<Ipv4Addr>,
     ) -> Result<Tester, Error> {
@@ -151,11 +152,11 @@ impl Tester {
     }
 
     /// What a message of session `n` is known by.
-    pub fn name(&self, part: Part, n: u32) -> Name {
+    pub fn name(&self, part: LifeMessage, n: u32) -> MessageName {
         match part {
-            Part::Rsvp(kind) => Name { what: What::Rsvp(kind), of: session_number(&self.session(n)) },
-            Part::Reserve => Name { what: What::Request, of: u64::from(2 * n + 1) },
-            Part::Release => Name { what: What::Request, of: u64::from(2 * n + 2) },
+            LifeMessage::Rsvp(kind) => MessageName { what: What::Rsvp(kind), of: session_number(&self.session(n)) },
+            LifeMessage::Reserve => MessageName { what: What::Request, of: u64::from(2 * n + 1) },
+            LifeMessage::Release => MessageName { what: What::Request, of: u64::from(2 * n + 2) },
         }
     }
 
@@ -164,17 +165,17 @@ impl Tester {
     /// # Errors
     /// No Path has come through yet, so that there is nobody to answer; it came through as it was, by a node that only
     /// forwards; or the kernel would not send.
-    pub fn say(&mut self, part: Part, n: u32) -> Result<(), Error> {
+    pub fn say(&mut self, part: LifeMessage, n: u32) -> Result<(), Error> {
         let mut lost = None;
         match part {
-            Part::Rsvp(kind @ (MessageType::Path | MessageType::PathTear)) => {
+            LifeMessage::Rsvp(kind @ (MessageType::Path | MessageType::PathTear)) => {
                 let message = self.downwards(kind, n);
                 let (src, dst) = (self.up.own.into(), self.session(n).dst);
                 let packet = wire::ip::packet(src, dst, 46, TTL, true, &message);
                 let packet = packet.unwrap_or_else(|_| unreachable!("two addresses of one family"));
                 self.up.sender.push_packet(self.up.interface, self.node.into(), &packet, |f| lost = Some(f));
             }
-            Part::Rsvp(kind) => {
+            LifeMessage::Rsvp(kind) => {
                 let hop = self.outer.hop();
                 let (node, lih) =
                     hop.ok_or_else(|| Error::Void("no Path has come through: there is nobody to answer".into()))?;
@@ -188,8 +189,8 @@ impl Tester {
                 let out = Outgoing { oif, src, dst, ttl: TTL, router_alert: false, bytes: &bytes };
                 self.down.sender.push(&out, |failed| lost = Some(failed));
             }
-            Part::Reserve | Part::Release => {
-                let (port, rate) = ((n % PORTS) as u16 + 1, if part == Part::Reserve { RATE } else { 0 });
+            LifeMessage::Reserve | LifeMessage::Release => {
+                let (port, rate) = ((n % PORTS) as u16 + 1, if part == LifeMessage::Reserve { RATE } else { 0 });
                 let transaction = self.name(part, n).of as u32;
                 let packet = request(self.up.own.into(), self.down.own.into(), port, transaction, rate, &[]);
                 self.up.sender.push_packet(self.up.interface, self.node.into(), &packet, |f| lost = Some(f));
@@ -212,7 +213,7 @@ impl Tester {
             return Err(failed.into());
         }
         self.flush()?;
-        let name = Name { what: What::Request, of: u64::from(transaction) };
+        let name = MessageName { what: What::Request, of: u64::from(transaction) };
         if !self.wait(patience, |outer| outer.has_left(&name)) {
             return Err(Error::Void(format!("no Boomerang message comes through the node within {patience:?}")));
         }
@@ -256,7 +257,7 @@ impl Tester {
     ///
     /// # Errors
     /// The kernel would not send.
-    pub fn exchange(&mut self, part: Part, n: u32, patience: Duration) -> Result<Option<f64>, Error> {
+    pub fn exchange(&mut self, part: LifeMessage, n: u32, patience: Duration) -> Result<Option<f64>, Error> {
         self.say(part, n)?;
         self.flush()?;
         let name = self.name(part, n);

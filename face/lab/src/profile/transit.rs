@@ -4,11 +4,11 @@
 use node::io::{Input, InterfaceState, Output, PlanId, Reservable};
 use node::{Config, Node};
 use std::net::IpAddr;
-use terms::ports::{Route, Way};
-use terms::probe::Probe;
+use terms::ports::{Route, RouteDecision};
+use terms::probe::ProbeObserver;
 use terms::{Adspec, Bytes, FlowKey, FlowSpec, IfIndex, Rate, SenderTemplate, Session, Span, Style, Time, Tspec};
 use traffic::plan::LinkSpec;
-use wire::boomerang::{Family, Leg, Opt, Rates, Request, Selector};
+use wire::boomerang::{BoomerangRequest, Family, Opt, Rates, Selector, TravelDirection};
 use wire::ip::Header;
 use wire::{Builder, MessageType, RsvpHop};
 
@@ -48,8 +48,8 @@ const LINK: Rate = Rate::from_bps(10_000_000_000_000);
 pub struct OneWay;
 
 impl Route for OneWay {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> Way {
-        Way::Out { oif: FAR, gateway: None, source: [10, 255, 2, 1].into() }
+    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::Out { oif: FAR, gateway: None, source: [10, 255, 2, 1].into() }
     }
 }
 
@@ -92,8 +92,8 @@ pub fn up(kind: MessageType, n: u32) -> Vec<u8> {
 /// A Boomerang request between these ends, for the flow between them: so much forward, nothing in reverse.
 pub fn request(src: IpAddr, dst: IpAddr, port: u16, transaction: u32, rate: u32, options: &[Opt<'_>]) -> Vec<u8> {
     let flow = FlowKey { src, dst, protocol: 17, src_port: port, dst_port: port, wild: terms::Wild::NONE };
-    let request = Request {
-        leg: Leg::Request,
+    let request = BoomerangRequest {
+        leg: TravelDirection::Request,
         id: 1,
         sequence: transaction as u16,
         transaction,
@@ -129,7 +129,7 @@ pub struct Transit<P> {
     plans: Vec<PlanId>,
 }
 
-impl<P: Probe + Clone> Transit<P> {
+impl<P: ProbeObserver + Clone> Transit<P> {
     /// With room for so many sessions, and more.
     pub fn new(sessions: u32, probe: P) -> Transit<P> {
         let room = (sessions as usize * 2).max(1 << 12);
@@ -152,7 +152,7 @@ impl<P: Probe + Clone> Transit<P> {
     }
 }
 
-impl<P: Probe> Transit<P> {
+impl<P: ProbeObserver> Transit<P> {
     /// The probe in a protocol's engine.
     pub fn probe_mut(&mut self, protocol: Protocol) -> &mut P {
         match protocol {

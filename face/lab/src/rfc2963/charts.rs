@@ -2,7 +2,7 @@
 
 use super::published::COLUMNS;
 use crate::experiment::Finding;
-use crate::figure::{Axis, Chart, Color, Line, Mark};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 
 /// Adds all of them.
 pub fn add(finding: &mut Finding, seeds: u64) {
@@ -23,7 +23,7 @@ pub fn add(finding: &mut Finding, seeds: u64) {
     }
 }
 
-fn chart(title: &str, subtitle: &str, x: &str, y: &str, lines: Vec<Line>) -> Chart {
+fn chart(title: &str, subtitle: &str, x: &str, y: &str, lines: Vec<ChartLine>) -> Chart {
     let axis = |label: &str| Axis { label: label.into(), reach: 0.0 };
     Chart { title: title.into(), subtitle: subtitle.into(), x: axis(x), y: axis(y), lines, landmark: None }
 }
@@ -34,12 +34,12 @@ fn by_size(finding: &Finding, table: &str, title: &str, how: &str) -> Chart {
         let cells: Vec<_> = finding.of(table).into_iter().filter(|cell| cell.column == column).collect();
         let size = |row: &str| row.parse().unwrap_or(0.0);
         let shaped = column.ends_with("_sh");
-        let (color, mark) = if shaped { (Color::BLUE, Mark::Circle) } else { (Color::RED, Mark::Square) };
+        let (color, mark) = if shaped { (Rgb::BLUE, Mark::Circle) } else { (Rgb::RED, Mark::Square) };
         let published = cells.iter().filter_map(|cell| Some((size(&cell.row), cell.published?))).collect();
-        lines.push(Line { name: String::new(), color: Color::GREY, mark: Mark::None, points: published });
+        lines.push(ChartLine { name: String::new(), color: Rgb::GREY, mark: Mark::None, points: published });
         let points = cells.iter().map(|cell| (size(&cell.row), cell.measured)).collect();
         let (rate, how) = (&column[..1], if shaped { ", shaped" } else { "" });
-        lines.push(Line { name: format!("CIR {rate} Mb/s{how}"), color, mark, points });
+        lines.push(ChartLine { name: format!("CIR {rate} Mb/s{how}"), color, mark, points });
     }
     chart(title, how, "CBS (KB)", "Goodput of ten workstations (Mb/s)", lines)
 }
@@ -48,14 +48,19 @@ fn by_router(finding: &Finding, tables: [&str; 2], title: &str, how: &str) -> Ch
     let mut lines = Vec::new();
     for (half, table) in tables.into_iter().enumerate() {
         let who = if half == 0 { "unshaped" } else { "shaped" };
-        for (column, color) in [("total", Color::BLUE), ("green", Color::GREEN)] {
+        for (column, color) in [("total", Rgb::BLUE), ("green", Rgb::GREEN)] {
             let cells: Vec<_> = finding.of(table).into_iter().filter(|cell| cell.column == column).collect();
             let cir = |n: usize| 2.0 * (n as f64 + 1.0);
             let published = cells.iter().enumerate().filter_map(|(n, cell)| Some((cir(n), cell.published?)));
-            lines.push(Line { name: String::new(), color: Color::GREY, mark: Mark::None, points: published.collect() });
+            lines.push(ChartLine {
+                name: String::new(),
+                color: Rgb::GREY,
+                mark: Mark::None,
+                points: published.collect(),
+            });
             let points = cells.iter().enumerate().map(|(n, cell)| (cir(n), cell.measured)).collect();
             let mark = if half == 0 { Mark::Square } else { Mark::Circle };
-            lines.push(Line { name: format!("{column}, {who}"), color, mark, points });
+            lines.push(ChartLine { name: format!("{column}, {who}"), color, mark, points });
         }
     }
     chart(title, how, "CIR of the router (Mb/s)", "Offered to the backbone (Mb/s)", lines)

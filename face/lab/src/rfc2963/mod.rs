@@ -10,9 +10,9 @@ pub mod published;
 pub mod sensitivity;
 
 use crate::error::Error;
-use crate::experiment::sweep::Sweep;
-use crate::experiment::{Experiment, Finding, Options};
-pub use play::{Customer, Played, Run, play};
+use crate::experiment::sweep::ExperimentSweep;
+use crate::experiment::{Experiment, Finding, RunOptions};
+pub use play::{CustomerResult, Played, Run, play};
 use published::{A2, A3, A4, A5, A6, A7, COLUMNS, Goodput, Throughput};
 use sim::scenarios::rfc2963::{Params, Shaping};
 use terms::Bytes;
@@ -40,7 +40,7 @@ pub fn params(shaping: Shaping, kilobytes: u64, seed: u64) -> Params {
     Params { cbs: Bytes::new(kilobytes * 1_000), shaping, seed, ..Params::default() }
 }
 
-fn run(options: &Options) -> Result<Finding, Error> {
+fn run(options: &RunOptions) -> Result<Finding, Error> {
     let sizes: Vec<u64> = if options.quick { QUICK.to_vec() } else { A4.iter().map(|row| row.0).collect() };
     let seeds = options.seeds.unwrap_or(if options.quick { 1 } else { SEEDS });
     let mut runs = Vec::new();
@@ -49,7 +49,7 @@ fn run(options: &Options) -> Result<Finding, Error> {
             runs.extend((1..=seeds).map(|seed| Run { shaping, kilobytes, params: params(shaping, kilobytes, seed) }));
         }
     }
-    let sweep = Sweep {
+    let sweep = ExperimentSweep {
         // Runs of other parameters, or of another simulator, are not these.
         fingerprint: format!("rfc2963 {} {:?}", env!("CARGO_PKG_VERSION"), Params::default()),
         kept: options.kept_runs(),
@@ -72,7 +72,7 @@ fn run(options: &Options) -> Result<Finding, Error> {
 }
 
 /// A column of the tables of throughput, and how it is read.
-type Quantity = (&'static str, fn(&Customer) -> f64);
+type Quantity = (&'static str, fn(&CustomerResult) -> f64);
 
 const QUANTITIES: [Quantity; 3] = [
     ("green", |customer| customer.green),

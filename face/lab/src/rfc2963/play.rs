@@ -19,7 +19,7 @@ pub struct Run {
 
 /// What a customer's workstations got, Mb/s over the measured window.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Customer {
+pub struct CustomerResult {
     /// Marked green: IP bytes before drops.
     pub green: f64,
     /// Marked yellow.
@@ -34,7 +34,7 @@ pub struct Customer {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Played {
     /// C1 to C10.
-    pub customers: Vec<Customer>,
+    pub customers: Vec<CustomerResult>,
     /// Data packets sent.
     pub packets: u64,
     /// Events played.
@@ -56,7 +56,7 @@ pub fn play(run: &Run) -> Result<Played, RunFailed> {
     world.check().map_err(|broken| RunFailed(format!("{} at {:?}: please report this", broken.law, broken.at)))?;
     let seconds = until.since(from).as_nanos() as f64 / 1e9;
     let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / seconds;
-    let mut customers = vec![Customer::default(); ROUTERS];
+    let mut customers = vec![CustomerResult::default(); ROUTERS];
     for (place, customer) in built.customers.iter().enumerate() {
         let report = world.egress(customer.uplink, 0);
         customers[place].green = mbps(report.offered[0].bytes);

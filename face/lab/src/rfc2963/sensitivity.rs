@@ -4,9 +4,9 @@ use super::play::{Played, Run, play};
 use super::published::{A2, A3, A4, A5, A6, A7, COLUMNS, Goodput, Throughput};
 use super::{LARGE, QUANTITIES, SMALL, params};
 use crate::error::Error;
-use crate::experiment::sweep::Sweep;
-use crate::experiment::{Experiment, Finding, Options, statistics};
-use crate::figure::{Axis, Chart, Color, Line, Mark};
+use crate::experiment::sweep::ExperimentSweep;
+use crate::experiment::{Experiment, Finding, RunOptions, statistics};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 use sim::scenarios::rfc2963::{Params, Shaping, Thresholds};
 use terms::{Bytes, Rate, Span};
 use traffic::dropper::Coupling;
@@ -62,7 +62,7 @@ const VARIANTS: &[Variant] = &[
     ("LANs of 20 Mb/s", |p| p.lan = Rate::from_mbps(20)),
 ];
 
-fn run(options: &Options) -> Result<Finding, Error> {
+fn run(options: &RunOptions) -> Result<Finding, Error> {
     let seeds = options.seeds.unwrap_or(if options.quick { 1 } else { SEEDS });
     let sizes: &[u64] = if options.quick { &[SMALL] } else { &[SMALL, LARGE] };
     let mut runs = Vec::new();
@@ -77,7 +77,7 @@ fn run(options: &Options) -> Result<Finding, Error> {
             }
         }
     }
-    let sweep = Sweep {
+    let sweep = ExperimentSweep {
         fingerprint: format!("rfc2963-sensitivity {} {:?}", env!("CARGO_PKG_VERSION"), Params::default()),
         kept: options.kept_runs(),
         progress: options.progress,
@@ -132,13 +132,13 @@ fn run(options: &Options) -> Result<Finding, Error> {
 }
 
 /// The mean of runs: one customer's values after the other.
-fn mean<'a>(runs: impl Iterator<Item = &'a Played>) -> Vec<super::Customer> {
+fn mean<'a>(runs: impl Iterator<Item = &'a Played>) -> Vec<super::CustomerResult> {
     let all: Vec<&Played> = runs.collect();
     let place = |n: usize| {
-        let of = |read: fn(&super::Customer) -> f64| {
+        let of = |read: fn(&super::CustomerResult) -> f64| {
             all.iter().map(|run| read(&run.customers[n])).sum::<f64>() / all.len() as f64
         };
-        super::Customer {
+        super::CustomerResult {
             green: of(|c| c.green),
             yellow: of(|c| c.yellow),
             total: of(|c| c.total),
@@ -148,7 +148,7 @@ fn mean<'a>(runs: impl Iterator<Item = &'a Played>) -> Vec<super::Customer> {
     (0..sim::scenarios::rfc2963::ROUTERS).map(place).collect()
 }
 
-fn throughput(customers: &[super::Customer], tables: [&Throughput; 2]) -> Vec<(f64, f64)> {
+fn throughput(customers: &[super::CustomerResult], tables: [&Throughput; 2]) -> Vec<(f64, f64)> {
     let published = tables.into_iter().flatten();
     let pairs = customers.iter().zip(published);
     pairs
@@ -156,7 +156,7 @@ fn throughput(customers: &[super::Customer], tables: [&Throughput; 2]) -> Vec<(f
         .collect()
 }
 
-fn goodput(customers: &[super::Customer], table: &Goodput, size: u64) -> Vec<(f64, f64)> {
+fn goodput(customers: &[super::CustomerResult], table: &Goodput, size: u64) -> Vec<(f64, f64)> {
     let row = table.iter().find(|(kilobytes, _)| *kilobytes == size);
     let cells = row.into_iter().flat_map(|(_, row)| COLUMNS.into_iter().zip(row));
     cells.map(|((_, customer), &cell)| (cell, customers[customer].goodput)).collect()
@@ -164,12 +164,12 @@ fn goodput(customers: &[super::Customer], table: &Goodput, size: u64) -> Vec<(f6
 
 /// Of the tables of throughput, which have the most cells; variants that are far off would hide the others.
 fn chart(finding: &Finding, seeds: u64) -> Chart {
-    let columns = [("A.2, A.3", Color::BLUE), ("A.5, A.6", Color::RED)];
+    let columns = [("A.2, A.3", Rgb::BLUE), ("A.5, A.6", Rgb::RED)];
     let lines = columns.into_iter().map(|(column, color)| {
         let cells = finding.cells.iter().filter(|cell| cell.column == column).enumerate();
         let points =
             cells.filter(|(_, cell)| cell.measured <= FAR).map(|(n, cell)| (n as f64, cell.measured)).collect();
-        Line { name: column.to_string(), color, mark: Mark::Alone, points }
+        ChartLine { name: column.to_string(), color, mark: Mark::Alone, points }
     });
     Chart {
         title: "What the open parameters do to RFC 2963's tables".into(),

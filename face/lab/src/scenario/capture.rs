@@ -2,7 +2,7 @@
 
 use super::file::ScenarioFile;
 use super::play::played;
-use crate::capture::{Capture, write::Writer};
+use crate::capture::{CaptureFile, write::Writer};
 use crate::error::Error;
 use crate::experiment::finding::put;
 use crate::experiment::sweep::RunFailed;
@@ -36,7 +36,7 @@ pub fn write(file: &ScenarioFile, link: &str, folder: &Path) -> Result<(PathBuf,
     let (bytes, packets) = merged([world.pcap(0), world.pcap(1)]).map_err(|what| Error::Void(what.to_string()))?;
     let name = format!("{}.pcap", file.links[place]);
     if !folder.as_os_str().is_empty() {
-        let wrong = |error| linux::error::Failed::because(format!("make {}", folder.display()), error);
+        let wrong = |error| linux::error::SystemError::because(format!("make {}", folder.display()), error);
         std::fs::create_dir_all(folder).map_err(wrong)?;
     }
     put(folder, &name, &bytes)?;
@@ -51,7 +51,7 @@ fn dots(count: usize) -> &'static str {
 fn merged(files: [&[u8]; 2]) -> Result<(Vec<u8>, usize), &'static str> {
     let mut records = Vec::new();
     for file in files {
-        for record in Capture::new(file)? {
+        for record in CaptureFile::new(file)? {
             records.push(record.map_err(|cut| cut.what)?);
         }
     }

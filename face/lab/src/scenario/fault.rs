@@ -3,8 +3,8 @@
 use super::names::Reader;
 use super::text::{AtText, ImpairText, Kinds};
 use daemon::document::Mistake;
-use sim::rng::Ratio;
-use sim::scenario::{Action, Impairment, Scenario};
+use sim::rng::Probability;
+use sim::scenario::{Impairment, Scenario, ScenarioAction};
 use terms::{Span, Time};
 use toml::Spanned;
 
@@ -22,11 +22,11 @@ impl Reader<'_> {
         }
         if let Some(step) = &found.clock_step {
             let ClockStep { node, by_nanos } = self.clock_step(&step.get_ref().node, &step.get_ref().by, step)?;
-            actions.push(vec![Action::ClockStep { node, by_nanos }]);
+            actions.push(vec![ScenarioAction::ClockStep { node, by_nanos }]);
         }
         if let Some(fail) = &found.fail_plane {
             let node = self.node(&fail.get_ref().node, fail.span())?;
-            actions.push(vec![Action::FailPlane { node, batches: fail.get_ref().batches }]);
+            actions.push(vec![ScenarioAction::FailPlane { node, batches: fail.get_ref().batches }]);
         }
         let [one] = &actions[..] else {
             let message = "an [[at]] entry has a time and exactly one of link_down, link_up, impair, crash, restart, stop, \
@@ -38,18 +38,20 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn links_and_nodes(&self, found: &AtText, actions: &mut Vec<Vec<Action>>) -> Result<(), Mistake> {
-        for (name, action) in [(&found.link_down, Action::LinkDown as fn(_) -> _), (&found.link_up, Action::LinkUp)] {
+    fn links_and_nodes(&self, found: &AtText, actions: &mut Vec<Vec<ScenarioAction>>) -> Result<(), Mistake> {
+        for (name, action) in
+            [(&found.link_down, ScenarioAction::LinkDown as fn(_) -> _), (&found.link_up, ScenarioAction::LinkUp)]
+        {
             if let Some(name) = name {
                 actions.push(vec![action(self.link(name.get_ref(), name.span())?)]);
             }
         }
         let nodes: [(_, fn(_) -> _); 5] = [
-            (&found.crash, Action::Crash),
-            (&found.restart, Action::Restart),
-            (&found.stop, Action::Stop),
-            (&found.node_down, Action::NodeDown),
-            (&found.node_up, Action::NodeUp),
+            (&found.crash, ScenarioAction::Crash),
+            (&found.restart, ScenarioAction::Restart),
+            (&found.stop, ScenarioAction::Stop),
+            (&found.node_down, ScenarioAction::NodeDown),
+            (&found.node_up, ScenarioAction::NodeUp),
         ];
         for (name, action) in nodes {
             if let Some(name) = name {
@@ -58,21 +60,21 @@ impl Reader<'_> {
         }
         if let Some(names) = &found.partition {
             let nodes = names.get_ref().iter().map(|name| self.node(name, names.span()));
-            actions.push(vec![Action::Partition(nodes.collect::<Result<_, _>>()?)]);
+            actions.push(vec![ScenarioAction::Partition(nodes.collect::<Result<_, _>>()?)]);
         }
         if found.heal == Some(true) {
-            actions.push(vec![Action::Heal]);
+            actions.push(vec![ScenarioAction::Heal]);
         }
         Ok(())
     }
 
-    fn impair(&self, text: &Spanned<ImpairText>) -> Result<Vec<Action>, Mistake> {
+    fn impair(&self, text: &Spanned<ImpairText>) -> Result<Vec<ScenarioAction>, Mistake> {
         let found = text.get_ref();
         let ratio = |name: &str, value: f64| {
             if !(0.0..=1.0).contains(&value) {
                 return Err(self.wrong(text.span(), format!("{name} is {value}: allowed is 0 to 1")));
             }
-            Ok(Ratio { numerator: (value * f64::from(PARTS)).round() as u32, denominator: PARTS })
+            Ok(Probability { numerator: (value * f64::from(PARTS)).round() as u32, denominator: PARTS })
         };
         let how = Impairment {
             loss: ratio("loss", found.loss)?,
@@ -87,10 +89,10 @@ impl Reader<'_> {
         let of = found.of.map(|of| of.0);
         let mut actions = Vec::new();
         if of != Some(Kinds::Data) {
-            actions.push(Action::Impair(link, how));
+            actions.push(ScenarioAction::Impair(link, how));
         }
         if of != Some(Kinds::Signalling) {
-            actions.push(Action::ImpairData(link, how));
+            actions.push(ScenarioAction::ImpairData(link, how));
         }
         Ok(actions)
     }

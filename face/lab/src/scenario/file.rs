@@ -1,11 +1,11 @@
 //! A scenario file: TOML to `sim::scenario`, each mistake with its file and line.
 
 use super::names::{MAX_NODES, Reader, window};
-use super::sweep::Sweep;
+use super::sweep::ScenarioSweep;
 use super::text::{File, NodeText};
 use daemon::document::{Document, Mistake, read};
-use sim::map::Map;
-use sim::scenario::{NodeId, NodeSpec, Queue, Scenario, SourceId};
+use sim::map::RouteMap;
+use sim::scenario::{NodeId, Queue, Scenario, SimNodeSpec, SourceId};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use terms::{FlowSpec, SenderTemplate, Session, Span, Time, Tspec};
@@ -22,22 +22,22 @@ pub struct ScenarioFile {
     /// Everything but the reservations.
     pub scenario: Scenario,
     /// Names of the sources.
-    pub sources: Vec<Named>,
+    pub sources: Vec<GroupMember>,
     /// Names of the connections.
-    pub connections: Vec<Named>,
+    pub connections: Vec<GroupMember>,
     /// Names of the groups.
     pub groups: Vec<String>,
     /// Names of the links.
     pub links: Vec<String>,
     /// Reservations, for when they are made.
-    pub reservations: Vec<Reservation>,
+    pub reservations: Vec<ReservationSpec>,
     /// The sweep.
-    pub sweep: Sweep,
+    pub sweep: ScenarioSweep,
 }
 
 /// Something with a name that may be counted in a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Named {
+pub struct GroupMember {
     /// Its name.
     pub name: String,
     /// The number of its group.
@@ -46,7 +46,7 @@ pub struct Named {
 
 /// A reservation for a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reservation {
+pub struct ReservationSpec {
     /// For which source.
     pub source: SourceId,
     /// Who sends.
@@ -96,7 +96,7 @@ impl ScenarioFile {
         let mut scenario = Scenario { seed: found.seed, nodes, measured, ..Scenario::default() };
         let default = reader.links(&found, &mut scenario)?;
         scenario.queue = default;
-        let map = Map::new(&scenario);
+        let map = RouteMap::new(&scenario);
         let (mut sources, mut connections, mut reservations) = (Vec::new(), Vec::new(), Vec::new());
         for text in &found.source {
             reader.sources(text, &map, &mut scenario, &mut sources, &mut reservations)?;
@@ -114,20 +114,20 @@ impl ScenarioFile {
         for ((a, b), id) in &reader.links {
             links[id.0] = format!("{a}-{b}");
         }
-        let sweep = Sweep::read(&reader.document, text, &found, reservations.is_empty())?;
+        let sweep = ScenarioSweep::read(&reader.document, text, &found, reservations.is_empty())?;
         let (path, text, name, groups) = (file.to_owned(), text.to_string(), found.name, reader.groups);
         Ok(ScenarioFile { path, text, name, scenario, sources, connections, groups, links, reservations, sweep })
     }
 }
 
 impl Reader<'_> {
-    fn nodes(&mut self, found: &[NodeText], agents: bool, refresh: Span) -> Result<Vec<NodeSpec>, Mistake> {
+    fn nodes(&mut self, found: &[NodeText], agents: bool, refresh: Span) -> Result<Vec<SimNodeSpec>, Mistake> {
         let mut nodes = Vec::new();
         for text in found {
             let at = text.name.span();
             for counters in self.copies(&text.repeat)? {
                 let name = self.fill(text.name.get_ref(), &counters, at.clone())?;
-                nodes.push(NodeSpec { agent: text.agent.unwrap_or(agents), ..NodeSpec::new(&name, refresh) });
+                nodes.push(SimNodeSpec { agent: text.agent.unwrap_or(agents), ..SimNodeSpec::new(&name, refresh) });
                 if self.nodes.insert(name.clone(), NodeId(nodes.len() - 1)).is_some() {
                     return Err(self.wrong(at, format!("the node {name:?} is there twice")));
                 }

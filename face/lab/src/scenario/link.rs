@@ -5,7 +5,7 @@ use super::names::{MAX_NODES, Reader};
 use super::text::{ConditionerText, File, LinkText, QueueText, WayText};
 use crate::plane::TreeFile;
 use daemon::document::Mistake;
-use sim::scenario::{Conditioner, EgressSpec, LinkId, LinkSpec, NO_LIMIT, Queue, QueueSpec, Scenario, af1};
+use sim::scenario::{Conditioner, EgressSpec, LinkId, NO_LIMIT, Queue, QueueSpec, Scenario, SimLinkSpec, af1};
 use std::path::Path;
 use terms::{Rate, Span};
 use toml::Spanned;
@@ -51,8 +51,8 @@ impl Reader<'_> {
             }
             let delay = text.delay.map_or(Span::ZERO, |delay| delay.0);
             let scheduler = text.scheduler.map_or(usual, |text| text.0.0);
-            let link = LinkSpec::ethernet(ends.0, ends.1, rate, delay, scheduler);
-            let link = LinkSpec { overhead: text.overhead.unwrap_or(link.overhead), mtu, ..link };
+            let link = SimLinkSpec::ethernet(ends.0, ends.1, rate, delay, scheduler);
+            let link = SimLinkSpec { overhead: text.overhead.unwrap_or(link.overhead), mtu, ..link };
             let id = LinkId(scenario.links.len());
             scenario.links.push(link);
             if self.links.insert((a.clone(), b.clone()), id).is_some() {
@@ -72,7 +72,7 @@ impl Reader<'_> {
         way: Option<&Spanned<WayText>>,
         side: usize,
         link: LinkId,
-        spec: &LinkSpec,
+        spec: &SimLinkSpec,
     ) -> Result<Option<EgressSpec>, Mistake> {
         let own = way.map(Spanned::get_ref);
         let queue = own.and_then(|way| way.queue.as_ref()).or(text.queue.as_ref());

@@ -17,5 +17,5 @@ mod tcp;
 mod text;
 
 pub use file::ScenarioFile;
-pub use outcome::{Outcome, Reading};
+pub use outcome::{ScenarioOutcome, SeedMeans};
 pub use play::{PlayOptions, play};

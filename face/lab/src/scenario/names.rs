@@ -1,8 +1,8 @@
 //! Names in a scenario file: of nodes, links, groups; and entries that stand for many.
 
-use super::text::{Repeat, Window};
+use super::text::{Repeat, ScenarioWindow};
 use daemon::document::{Document, Mistake};
-use sim::map::Map;
+use sim::map::RouteMap;
 use sim::scenario::{LinkId, NodeId};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -103,7 +103,7 @@ impl Reader<'_> {
     /// The addresses of two ends between which there is a way.
     pub fn way(
         &self,
-        map: &Map,
+        map: &RouteMap,
         (from, from_at): (NodeId, Range<usize>),
         (to, to_at): (NodeId, Range<usize>),
     ) -> Result<(IpAddr, IpAddr), Mistake> {
@@ -120,6 +120,6 @@ impl Reader<'_> {
 }
 
 /// A window as the simulator has it.
-pub fn window(window: Window) -> (Time, Time) {
+pub fn window(window: ScenarioWindow) -> (Time, Time) {
     (window.0, window.1)
 }

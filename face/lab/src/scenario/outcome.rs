@@ -3,16 +3,16 @@
 use crate::error::Error;
 use crate::experiment::finding::{put, quoted};
 use crate::experiment::statistics;
-use crate::figure::{Axis, Chart, Color, Line, Mark};
-use api::table::{Align, Table};
-use linux::error::Failed;
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use api::table::{Align, TextTable};
+use linux::error::SystemError;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
 
 /// Everything.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Outcome {
+pub struct ScenarioOutcome {
     /// What it is about.
     pub name: String,
     /// Independent runs of each point.
@@ -31,23 +31,23 @@ pub struct PointOutcome {
     /// The swept fields and their values, as they stand in the file.
     pub at: Vec<(String, String)>,
     /// What was read.
-    pub readings: Vec<Reading>,
+    pub readings: Vec<SeedMeans>,
 }
 
 /// What was read of one thing: means over the seeds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Reading {
+pub struct SeedMeans {
     /// `source`, `tcp`, `group`, `link`.
     pub kind: String,
     /// Its name.
     pub name: String,
     /// The values.
-    pub values: Vec<Value>,
+    pub values: Vec<OutcomeValue>,
 }
 
 /// A value of a reading; one that no run has is left out.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Value {
+pub struct OutcomeValue {
     /// What, with its unit.
     pub what: String,
     /// The mean over the seeds.
@@ -59,9 +59,9 @@ pub struct Value {
 /// What one run read of one thing.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Raw {
-    /// As in [`Reading`].
+    /// As in [`SeedMeans`].
     pub kind: String,
-    /// As in [`Reading`].
+    /// As in [`SeedMeans`].
     pub name: String,
     /// The values; null where there is none.
     pub values: Vec<(String, Option<f64>)>,
@@ -81,7 +81,7 @@ impl Raw {
     }
 }
 
-impl Reading {
+impl SeedMeans {
     /// The mean of a value.
     pub fn get(&self, what: &str) -> Option<f64> {
         self.values.iter().find(|value| value.what == what).map(|value| value.mean)
@@ -89,16 +89,16 @@ impl Reading {
 }
 
 /// Means over the runs of one point, all of which read the same things.
-pub fn readings(runs: &[&[Raw]]) -> Vec<Reading> {
+pub fn readings(runs: &[&[Raw]]) -> Vec<SeedMeans> {
     let Some(first) = runs.first() else { return Vec::new() };
     let reading = |(n, raw): (usize, &Raw)| {
         let value = |(place, (what, _)): (usize, &(String, Option<f64>))| {
             let samples: Vec<f64> = runs.iter().filter_map(|run| run.get(n)?.values.get(place)?.1).collect();
             let found = statistics::mean(&samples)?;
-            Some(Value { what: what.clone(), mean: found.mean, ci95: found.ci95 })
+            Some(OutcomeValue { what: what.clone(), mean: found.mean, ci95: found.ci95 })
         };
         let values = raw.values.iter().enumerate().filter_map(value).collect();
-        Reading { kind: raw.kind.clone(), name: raw.name.clone(), values }
+        SeedMeans { kind: raw.kind.clone(), name: raw.name.clone(), values }
     };
     first.iter().enumerate().map(reading).collect()
 }
@@ -114,9 +114,9 @@ const KINDS: [(&str, &str, &str); 4] = [
 const MANY: usize = 40;
 /// Most lines of a figure.
 const LINES: usize = 8;
-const COLORS: [Color; 5] = [Color::BLUE, Color::RED, Color::GREEN, Color::AMBER, Color::GREY];
+const COLORS: [Rgb; 5] = [Rgb::BLUE, Rgb::RED, Rgb::GREEN, Rgb::AMBER, Rgb::GREY];
 
-impl std::fmt::Display for Outcome {
+impl std::fmt::Display for ScenarioOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "{}", self.name)?;
         for (kind, ..) in KINDS {
@@ -135,14 +135,14 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-impl Outcome {
+impl ScenarioOutcome {
     /// The readings of a kind, with their points.
-    pub fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a PointOutcome, &'a Reading)> {
+    pub fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a PointOutcome, &'a SeedMeans)> {
         let readings = self.points.iter().flat_map(|point| point.readings.iter().map(move |reading| (point, reading)));
         readings.filter(move |(_, reading)| reading.kind == kind)
     }
 
-    fn table(&self, kind: &str) -> Table {
+    fn table(&self, kind: &str) -> TextTable {
         let mut columns: Vec<&str> = Vec::new();
         for (_, reading) in self.of(kind) {
             for value in
@@ -155,7 +155,7 @@ impl Outcome {
         let mut head: Vec<(&str, Align)> = fields.iter().map(|(field, _)| (field.as_str(), Align::Right)).collect();
         head.push((kind, Align::Left));
         head.extend(columns.iter().map(|column| (*column, Align::Right)));
-        let mut table = Table::new(&head);
+        let mut table = TextTable::new(&head);
         for (point, reading) in self.of(kind) {
             let mut row: Vec<String> = point.at.iter().map(|(_, value)| bare(value).to_string()).collect();
             row.push(reading.name.clone());
@@ -204,7 +204,7 @@ impl Outcome {
         let fields = self.points.first().map_or(&[][..], |point| &point.at);
         let numeric = |n: usize| self.points.iter().all(|point| number(&point.at[n].1).is_some());
         let axis = (0..fields.len()).find(|&n| numeric(n));
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<ChartLine> = Vec::new();
         for (point, reading) in self.of(kind) {
             let Some(y) = reading.get(what) else { continue };
             let others = point.at.iter().enumerate().filter(|(n, _)| Some(*n) != axis);
@@ -220,7 +220,7 @@ impl Outcome {
                 None => {
                     let color = COLORS[lines.len() % COLORS.len()];
                     let mark = if axis.is_some() { Mark::Circle } else { Mark::Alone };
-                    lines.push(Line { name, color, mark, points: vec![(x, y)] });
+                    lines.push(ChartLine { name, color, mark, points: vec![(x, y)] });
                 }
             }
         }
@@ -244,7 +244,7 @@ impl Outcome {
     /// A file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         std::fs::create_dir_all(folder)
-            .map_err(|error| Failed::because(format!("make {}", folder.display()), error))?;
+            .map_err(|error| SystemError::because(format!("make {}", folder.display()), error))?;
         put(folder, "tables.txt", self.to_string().as_bytes())?;
         put(folder, "values.csv", self.csv().as_bytes())?;
         put(folder, "outcome.json", self.json().as_bytes())?;
@@ -256,7 +256,7 @@ impl Outcome {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn shown(value: &OutcomeValue) -> String {
     let digits = if value.mean.abs() >= 100.0 || value.mean.fract() == 0.0 && value.ci95.is_none() { 0 } else { 3 };
     match value.ci95 {
         Some(half) => format!("{:.digits$} ±{half:.digits$}", value.mean),

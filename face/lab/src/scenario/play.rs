@@ -1,15 +1,15 @@
 //! Plays a scenario, every point of its sweep with every seed, and reads what came of it.
 
-use super::file::{Named, ScenarioFile};
-use super::outcome::{Outcome, PointOutcome, Raw, readings};
-use super::sweep::Point;
+use super::file::{GroupMember, ScenarioFile};
+use super::outcome::{PointOutcome, Raw, ScenarioOutcome, readings};
+use super::sweep::GridPoint;
 use crate::error::Error;
-use crate::experiment::sweep::{RunFailed, Sweep};
+use crate::experiment::sweep::{ExperimentSweep, RunFailed};
 use crate::patience::Patience;
 use serde::{Deserialize, Serialize};
 use sim::World;
 use sim::experiment::set_up_time;
-use sim::scenario::{Action, Ask, EgressSpec, Pattern, Scenario, SourceId, TcpId};
+use sim::scenario::{EgressSpec, Scenario, ScenarioAction, SendPattern, SimReservation, SourceId, TcpId};
 use std::path::PathBuf;
 use terms::Span;
 
@@ -40,7 +40,7 @@ impl PlayOptions {
 
 /// One run: a point with a seed.
 struct Run {
-    point: Point,
+    point: GridPoint,
     seed: u64,
 }
 
@@ -56,14 +56,14 @@ struct Played {
 ///
 /// # Errors
 /// A scenario means nothing, or a law did not hold, which is our own fault: the seed in the message reproduces it.
-pub fn play(file: &ScenarioFile, options: &PlayOptions) -> Result<Outcome, Error> {
+pub fn play(file: &ScenarioFile, options: &PlayOptions) -> Result<ScenarioOutcome, Error> {
     let points = file.sweep.points();
     let seeds = file.sweep.seeds;
     let runs: Vec<Run> = points
         .iter()
         .flat_map(|point| (0..seeds).map(|n| Run { point: point.clone(), seed: file.scenario.seed.wrapping_add(n) }))
         .collect();
-    let sweep = Sweep {
+    let sweep = ExperimentSweep {
         fingerprint: format!("{} {:016x}", env!("CARGO_PKG_VERSION"), hash(&file.text)),
         kept: options.kept.clone(),
         progress: options.progress,
@@ -76,7 +76,7 @@ pub fn play(file: &ScenarioFile, options: &PlayOptions) -> Result<Outcome, Error
         format!("{values}seed {}", run.seed)
     };
     let played = sweep.play(&runs, key, |run| one(file, run))?;
-    let mut outcome = Outcome { name: file.name.clone(), seeds, points: Vec::new(), events: 0, packets: 0 };
+    let mut outcome = ScenarioOutcome { name: file.name.clone(), seeds, points: Vec::new(), events: 0, packets: 0 };
     outcome.events = played.iter().map(|run| run.events).sum();
     outcome.packets = played.iter().map(|run| run.packets).sum();
     for (point, runs) in points.iter().zip(played.chunks(seeds as usize)) {
@@ -122,10 +122,10 @@ fn with_reservations(file: &ScenarioFile, reserved: bool, seed: u64) -> Scenario
         let app = node::io::AppId(reservation.source.0 as u64 * APPS_PER_SOURCE);
         let receiver = node::io::AppId(app.0 + 1);
         let (session, template, tspec) = (reservation.session, reservation.template, reservation.tspec);
-        let ask = Ask::Exactly(reservation.flowspec);
-        let receive = Action::Receive { node: reservation.receiver, app: receiver, session, ask };
+        let ask = SimReservation::Exactly(reservation.flowspec);
+        let receive = ScenarioAction::Receive { node: reservation.receiver, app: receiver, session, ask };
         scenario.script.push((reservation.at, receive));
-        let send = Action::Send { node: reservation.sender, app, session, template, tspec };
+        let send = ScenarioAction::Send { node: reservation.sender, app, session, template, tspec };
         scenario.script.push((reservation.at, send));
     }
     scenario
@@ -148,9 +148,9 @@ fn read(file: &ScenarioFile, world: &World, reserved: bool) -> Vec<Raw> {
     all
 }
 
-fn source(file: &ScenarioFile, world: &World, id: SourceId, named: &Named, reserved: bool) -> Raw {
+fn source(file: &ScenarioFile, world: &World, id: SourceId, named: &GroupMember, reserved: bool) -> Raw {
     let report = world.flow(id);
-    let frames = matches!(file.scenario.sources[id.0].pattern, Pattern::Video { packets, .. } if packets > 1);
+    let frames = matches!(file.scenario.sources[id.0].pattern, SendPattern::Video { packets, .. } if packets > 1);
     let reservation = file.reservations.iter().find(|r| reserved && r.source == id);
     let setup = reservation.and_then(|r| set_up_time(world, r.receiver)).map(ms);
     Raw::new("source", &named.name)
@@ -163,7 +163,7 @@ fn source(file: &ScenarioFile, world: &World, id: SourceId, named: &Named, reser
         .with("set-up ms", setup)
 }
 
-fn connection(file: &ScenarioFile, world: &World, id: TcpId, named: &Named) -> Raw {
+fn connection(file: &ScenarioFile, world: &World, id: TcpId, named: &GroupMember) -> Raw {
     let report = world.tcp(id);
     let took = report.finished.map(|at| at.since(file.scenario.connections[id.0].start));
     Raw::new("tcp", &named.name)
@@ -177,7 +177,7 @@ fn connection(file: &ScenarioFile, world: &World, id: TcpId, named: &Named) -> R
 }
 
 fn group(file: &ScenarioFile, world: &World, number: usize) -> Raw {
-    let mine = |named: &&Named| named.group == Some(number as u32);
+    let mine = |named: &&GroupMember| named.group == Some(number as u32);
     let (mut members, mut goodput, mut timeouts) = (0, 0.0, 0);
     for (n, _) in file.connections.iter().enumerate().filter(|(_, named)| mine(named)) {
         let report = world.tcp(TcpId(n));

@@ -1,13 +1,13 @@
 //! Sources without congestion control, and their reservations.
 
-use super::file::{Named, Reservation};
+use super::file::{GroupMember, ReservationSpec};
 use super::names::{Counters, MAX_FLOWS, Reader};
 use super::text::{FramesText, OnOffText, ParetoText, ServiceText, SourceText, TraceText};
-use crate::capture::Capture;
+use crate::capture::CaptureFile;
 use crate::plane::packet;
 use daemon::document::Mistake;
-use sim::map::Map;
-use sim::scenario::{NodeId, Pattern, Scenario, SourceId, SourceSpec, Trace, TraceId};
+use sim::map::RouteMap;
+use sim::scenario::{NodeId, Scenario, SendPattern, SourceId, SourceSpec, Trace, TraceId};
 use std::path::Path;
 use terms::{Bytes, FlowKey, FlowSpec, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec};
 use toml::Spanned;
@@ -21,10 +21,10 @@ impl Reader<'_> {
     pub(super) fn sources(
         &mut self,
         text: &SourceText,
-        map: &Map,
+        map: &RouteMap,
         scenario: &mut Scenario,
-        names: &mut Vec<Named>,
-        reservations: &mut Vec<Reservation>,
+        names: &mut Vec<GroupMember>,
+        reservations: &mut Vec<ReservationSpec>,
     ) -> Result<(), Mistake> {
         let pattern = self.pattern(text, scenario)?;
         for counters in self.copies(&text.repeat)? {
@@ -45,7 +45,7 @@ impl Reader<'_> {
                 None => None,
             };
             let group = group.map(|group| self.group(&group));
-            names.push(Named { name, group });
+            names.push(GroupMember { name, group });
         }
         Ok(())
     }
@@ -54,8 +54,8 @@ impl Reader<'_> {
         &self,
         text: &SourceText,
         counters: &Counters,
-        map: &Map,
-        pattern: Pattern,
+        map: &RouteMap,
+        pattern: SendPattern,
     ) -> Result<(SourceSpec, NodeId), Mistake> {
         let (from_at, to_at) = (text.from.span(), text.to.span());
         let (node, src_port) =
@@ -70,14 +70,14 @@ impl Reader<'_> {
                     return Err(self.wrong(packet.span(), message));
                 }
             },
-            None if matches!(pattern, Pattern::Trace(_)) => 28,
+            None if matches!(pattern, SendPattern::Trace(_)) => 28,
             None => return Err(self.wrong(text.name.span(), "a source needs packet, the length of its packets")),
         };
         let flow = FlowKey { src, dst, protocol: UDP, src_port, dst_port, wild: terms::Wild::NONE };
         Ok((SourceSpec { node, flow, packet, pattern, from: text.during.0, until: text.during.1 }, receiver))
     }
 
-    fn pattern(&self, text: &SourceText, scenario: &mut Scenario) -> Result<Pattern, Mistake> {
+    fn pattern(&self, text: &SourceText, scenario: &mut Scenario) -> Result<SendPattern, Mistake> {
         let at = || text.name.span();
         if text.jitter > 100 {
             return Err(
@@ -85,15 +85,15 @@ impl Reader<'_> {
             );
         }
         let mut found = Vec::new();
-        found.extend(text.cbr.map(|rate| Pattern::Cbr { rate: rate.0, jitter_percent: text.jitter }));
-        found.extend(text.on_off.map(|OnOffText { rate, on, off }| Pattern::OnOff {
+        found.extend(text.cbr.map(|rate| SendPattern::Cbr { rate: rate.0, jitter_percent: text.jitter }));
+        found.extend(text.on_off.map(|OnOffText { rate, on, off }| SendPattern::OnOff {
             rate: rate.0,
             on: on.0,
             off: off.0,
         }));
-        found.extend(text.greedy.map(|greedy| Pattern::Greedy { rate: greedy.rate.0, burst: greedy.burst }));
-        found.extend(text.poisson.map(|rate| Pattern::Poisson { rate: rate.0 }));
-        let exponential = |OnOffText { rate, on, off }| Pattern::Exponential { rate: rate.0, on: on.0, off: off.0 };
+        found.extend(text.greedy.map(|greedy| SendPattern::Greedy { rate: greedy.rate.0, burst: greedy.burst }));
+        found.extend(text.poisson.map(|rate| SendPattern::Poisson { rate: rate.0 }));
+        let exponential = |OnOffText { rate, on, off }| SendPattern::Exponential { rate: rate.0, on: on.0, off: off.0 };
         found.extend(text.exponential.map(exponential));
         if let Some(pareto) = &text.pareto {
             found.push(self.pareto(pareto)?);
@@ -102,7 +102,7 @@ impl Reader<'_> {
             found.push(self.frames(frames)?);
         }
         if let Some(trace) = &text.trace {
-            found.push(Pattern::Trace(TraceId(scenario.traces.len())));
+            found.push(SendPattern::Trace(TraceId(scenario.traces.len())));
             scenario.traces.push(self.trace(trace)?);
         }
         match found[..] {
@@ -114,23 +114,23 @@ impl Reader<'_> {
         }
     }
 
-    fn pareto(&self, text: &Spanned<ParetoText>) -> Result<Pattern, Mistake> {
+    fn pareto(&self, text: &Spanned<ParetoText>) -> Result<SendPattern, Mistake> {
         let ParetoText { rate, on, off, shape } = *text.get_ref();
         if !(shape > 1.0 && shape <= 100.0) {
             let message = format!("the shape is {shape}: allowed is above 1, so that there is a mean, to 100");
             return Err(self.wrong(text.span(), message));
         }
         let shape_milli = ((shape * 1e3).round() as u32).max(1_001);
-        Ok(Pattern::Pareto { rate: rate.0, on: on.0, off: off.0, shape_milli })
+        Ok(SendPattern::Pareto { rate: rate.0, on: on.0, off: off.0, shape_milli })
     }
 
-    fn frames(&self, text: &Spanned<FramesText>) -> Result<Pattern, Mistake> {
+    fn frames(&self, text: &Spanned<FramesText>) -> Result<SendPattern, Mistake> {
         let FramesText { interval, packets, spread } = *text.get_ref();
         if interval.0 == Span::ZERO || packets == 0 || spread > 100 {
             let message = "a frame needs an interval, at least one packet, and a spread of 0 to 100 percent";
             return Err(self.wrong(text.span(), message));
         }
-        Ok(Pattern::Video { interval: interval.0, packets, spread_percent: spread })
+        Ok(SendPattern::Video { interval: interval.0, packets, spread_percent: spread })
     }
 
     /// The packets of a capture, from its first on; their times must not run backwards by more than the file's order.
@@ -139,7 +139,7 @@ impl Reader<'_> {
         let TraceText { file, dst_port } = text.get_ref();
         let path = self.document.file().parent().unwrap_or(Path::new(".")).join(file);
         let bytes = std::fs::read(&path).map_err(|error| wrong(format!("{}: {error}", path.display())))?;
-        let capture = Capture::new(&bytes).map_err(|what| wrong(format!("{}: {what}", path.display())))?;
+        let capture = CaptureFile::new(&bytes).map_err(|what| wrong(format!("{}: {what}", path.display())))?;
         let mut found: Vec<(u64, u32)> = Vec::new();
         for record in capture {
             let record =
@@ -165,7 +165,7 @@ impl Reader<'_> {
         source: SourceId,
         spec: &SourceSpec,
         receiver: NodeId,
-    ) -> Result<Option<Reservation>, Mistake> {
+    ) -> Result<Option<ReservationSpec>, Mistake> {
         let Some(spanned) = &text.reserve else { return Ok(None) };
         let wrong = |message: String| self.wrong(spanned.span(), message);
         let reserve = spanned.get_ref();
@@ -181,7 +181,7 @@ impl Reader<'_> {
             ServiceText::Guaranteed => FlowSpec::Guaranteed(tspec, Rspec { R: r, S: Span::ZERO }),
         };
         let flow = spec.flow;
-        Ok(Some(Reservation {
+        Ok(Some(ReservationSpec {
             source,
             sender: spec.node,
             receiver,

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 /// What is swept.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sweep {
+pub struct ScenarioSweep {
     /// The axes; the last changes fastest.
     pub axes: Vec<Axis>,
     /// Independent runs of each point.
@@ -38,17 +38,17 @@ pub const RESERVE: &str = "reserve";
 
 /// A point of a sweep: a value of each axis, by its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Point(pub Vec<usize>);
+pub struct GridPoint(pub Vec<usize>);
 
-impl Sweep {
+impl ScenarioSweep {
     /// Reads what is to be swept, and finds the fields.
     pub(super) fn read(
         document: &Document<'_>,
         text: &str,
         file: &File,
         no_reservations: bool,
-    ) -> Result<Sweep, Mistake> {
-        let Some(spanned) = &file.sweep else { return Ok(Sweep { axes: Vec::new(), seeds: 1 }) };
+    ) -> Result<ScenarioSweep, Mistake> {
+        let Some(spanned) = &file.sweep else { return Ok(ScenarioSweep { axes: Vec::new(), seeds: 1 }) };
         let found = spanned.get_ref();
         let mut axes = Vec::new();
         if let Some(reserve) = &found.reserve {
@@ -77,11 +77,11 @@ impl Sweep {
         if runs > MAX_RUNS {
             return Err(document.at(spanned.span(), too_many(runs)));
         }
-        Ok(Sweep { axes, seeds })
+        Ok(ScenarioSweep { axes, seeds })
     }
 
     /// Every point, in order.
-    pub fn points(&self) -> Vec<Point> {
+    pub fn points(&self) -> Vec<GridPoint> {
         let mut points = vec![Vec::new()];
         for axis in &self.axes {
             let grown = points.iter().flat_map(|point| {
@@ -93,11 +93,11 @@ impl Sweep {
             });
             points = grown.collect();
         }
-        points.into_iter().map(Point).collect()
+        points.into_iter().map(GridPoint).collect()
     }
 
     /// The values of a point, with their fields.
-    pub fn values<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub fn values<'a>(&'a self, point: &'a GridPoint) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.axes.iter().zip(&point.0).map(|(axis, &n)| (axis.field.as_str(), axis.values[n].as_str()))
     }
 
@@ -105,7 +105,7 @@ impl Sweep {
     ///
     /// # Errors
     /// The values make no sense together.
-    pub fn at(&self, file: &ScenarioFile, point: &Point) -> Result<(ScenarioFile, bool), Mistake> {
+    pub fn at(&self, file: &ScenarioFile, point: &GridPoint) -> Result<(ScenarioFile, bool), Mistake> {
         let mut reserved = !file.reservations.is_empty();
         let mut places = Vec::new();
         for (axis, &n) in self.axes.iter().zip(&point.0) {

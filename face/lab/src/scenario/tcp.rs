@@ -1,10 +1,10 @@
 //! TCP connections.
 
-use super::file::Named;
+use super::file::GroupMember;
 use super::names::{Counters, MAX_FLOWS, Reader};
 use super::text::{RtoText, TcpText};
 use daemon::document::Mistake;
-use sim::map::Map;
+use sim::map::RouteMap;
 use sim::rng::Rng;
 use sim::scenario::{NodeId, RtoSpec, Scenario, Tcp, TcpSpec};
 use std::ops::Range;
@@ -23,9 +23,9 @@ impl Reader<'_> {
     pub(super) fn connections(
         &mut self,
         text: &TcpText,
-        map: &Map,
+        map: &RouteMap,
         scenario: &mut Scenario,
-        names: &mut Vec<Named>,
+        names: &mut Vec<GroupMember>,
     ) -> Result<(), Mistake> {
         let tcp = self.behaviour(text)?;
         let at = text.name.span();
@@ -74,7 +74,7 @@ impl Reader<'_> {
                 group: group.unwrap_or(ALONE),
                 tcp,
             });
-            names.push(Named { name, group });
+            names.push(GroupMember { name, group });
         }
         Ok(())
     }

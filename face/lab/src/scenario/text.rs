@@ -17,9 +17,9 @@ pub struct File {
     pub name: String,
     #[serde(default)]
     pub seed: u64,
-    pub scheduler: Option<Word<Scheduler>>,
+    pub scheduler: Option<Word<SchedulerName>>,
     pub refresh: Option<Word<Span>>,
-    pub measure: Spanned<Window>,
+    pub measure: Spanned<ScenarioWindow>,
     /// Whether nodes run agents, where they do not say.
     #[serde(default = "yes")]
     pub agents: bool,
@@ -44,14 +44,14 @@ fn yes() -> bool {
 
 /// `htb`, `hfsc`, `priority`.
 #[derive(Clone, Copy)]
-pub struct Scheduler(pub SchedulerKind);
+pub struct SchedulerName(pub SchedulerKind);
 
-impl Written for Scheduler {
-    fn read(text: &str) -> Result<Scheduler, String> {
+impl Written for SchedulerName {
+    fn read(text: &str) -> Result<SchedulerName, String> {
         match text {
-            "htb" => Ok(Scheduler(SchedulerKind::Htb)),
-            "hfsc" => Ok(Scheduler(SchedulerKind::Hfsc)),
-            "priority" => Ok(Scheduler(SchedulerKind::Priority)),
+            "htb" => Ok(SchedulerName(SchedulerKind::Htb)),
+            "hfsc" => Ok(SchedulerName(SchedulerKind::Hfsc)),
+            "priority" => Ok(SchedulerName(SchedulerKind::Priority)),
             other => Err(format!("{other:?} is no scheduler: htb, hfsc or priority")),
         }
     }
@@ -60,13 +60,13 @@ impl Written for Scheduler {
 /// `["2s", "12s"]`: from the first instant on, before the second.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "[Word<Span>; 2]")]
-pub struct Window(pub Time, pub Time);
+pub struct ScenarioWindow(pub Time, pub Time);
 
-impl TryFrom<[Word<Span>; 2]> for Window {
+impl TryFrom<[Word<Span>; 2]> for ScenarioWindow {
     type Error = &'static str;
 
-    fn try_from([from, until]: [Word<Span>; 2]) -> Result<Window, &'static str> {
-        let window = Window(Time::ZERO + from.0, Time::ZERO + until.0);
+    fn try_from([from, until]: [Word<Span>; 2]) -> Result<ScenarioWindow, &'static str> {
+        let window = ScenarioWindow(Time::ZERO + from.0, Time::ZERO + until.0);
         if window.0 < window.1 { Ok(window) } else { Err("the end is not after the start") }
     }
 }
@@ -85,7 +85,7 @@ pub struct LinkText {
     pub between: Spanned<[String; 2]>,
     pub rate: Spanned<Word<Rate>>,
     pub delay: Option<Word<Span>>,
-    pub scheduler: Option<Word<Scheduler>>,
+    pub scheduler: Option<Word<SchedulerName>>,
     pub overhead: Option<u32>,
     pub mtu: Option<u32>,
     pub queue: Option<Spanned<QueueText>>,
@@ -130,7 +130,7 @@ pub struct SourceText {
     pub to: Spanned<String>,
     pub group: Option<String>,
     pub packet: Option<Spanned<Word<Bytes>>>,
-    pub during: Window,
+    pub during: ScenarioWindow,
     pub cbr: Option<Word<Rate>>,
     #[serde(default)]
     pub jitter: u32,

@@ -1,12 +1,12 @@
 //! A reserved sender that sends three times its reservation: its excess is best effort, and costs the second reserved
 //! flow nothing and best effort as a whole nothing.
 
-use super::{Reserved, slots};
+use super::{ReservedTrial, slots};
 use crate::bed::{Bed, NEAR, RECEIVER, SENDER};
-use crate::cbr::{Cbr, Count};
+use crate::cbr::{Cbr, PacketCount};
 use crate::error::Error;
 use crate::patience::Patience;
-use api::table::{Align, Table};
+use api::table::{Align, TextTable};
 use linux::clock::Clock;
 use serde::Serialize;
 use std::time::Duration;
@@ -52,8 +52,8 @@ pub struct Shares {
 /// A reservation fails, or the user stops us.
 pub fn run(bed: &Bed, length: Duration, patience: &Patience) -> Result<Excess, Error> {
     let clock = Clock::start();
-    let cheat = Reserved::start(bed, 6_001, CHEAT, clock)?;
-    let honest = Reserved::start(bed, 6_002, HONEST, clock)?;
+    let cheat = ReservedTrial::start(bed, 6_001, CHEAT, clock)?;
+    let honest = ReservedTrial::start(bed, 6_002, HONEST, clock)?;
     let flood = Cbr::start(&bed.host(SENDER)?, &bed.host(RECEIVER)?, 9, clock)?;
     if slots(&mut bed.client(NEAR)?)? < 2 {
         return Err(Error::Void("the ledger before the bottleneck does not hold both reservations".into()));
@@ -75,7 +75,7 @@ fn shares(flows: [&Cbr; 3], length: Duration, patience: &Patience) -> Result<Sha
     let at = std::time::Instant::now();
     patience.wait(length)?;
     let (end, took) = (flows.map(Cbr::count), at.elapsed());
-    let [cheat, honest, flood]: [Count; 3] = std::array::from_fn(|i| end[i].since(&begin[i]));
+    let [cheat, honest, flood]: [PacketCount; 3] = std::array::from_fn(|i| end[i].since(&begin[i]));
     let reserved = CHEAT.as_bps() as f64 / 1e6;
     let cheat_mbps = cheat.received_mbps(took);
     let flood_mbps = flood.received_mbps(took);
@@ -95,7 +95,7 @@ const UNDER_WAY: u64 = 20;
 impl std::fmt::Display for Excess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (left, right) = (Align::Left, Align::Right);
-        let mut table = Table::new(&[
+        let mut table = TextTable::new(&[
             ("a reserved sender of 1 Mb/s sends", left),
             ("gets", right),
             ("other reserved flow", right),

@@ -2,7 +2,7 @@
 //! it received, never less, and tears upstream; then every ledger is empty one round trip later, while path state
 //! stays as long as the sender refreshes it (RFC 2205 sections 3.7 and 3.1.6).
 
-use super::{Reserved, kill, slots};
+use super::{ReservedTrial, kill, slots};
 use crate::bed::{Bed, CARRIERS, FAR, RECEIVER};
 use crate::error::Error;
 use crate::patience::Patience;
@@ -39,7 +39,7 @@ pub struct KillReceiver {
 /// # Errors
 /// The reservation fails, never expires, or the user stops us.
 pub fn run(bed: &Bed, refresh: Span, patience: &Patience) -> Result<KillReceiver, Error> {
-    let stream = Reserved::start(bed, PORT, RATE, Clock::start())?;
+    let stream = ReservedTrial::start(bed, PORT, RATE, Clock::start())?;
     let mut far = bed.client(FAR)?;
     let mut watch = Watch::start(&mut far)?;
     // A refresh or two, so that it is a refresh that is the last.

@@ -1,15 +1,15 @@
 //! `kill -9` of a router's agent in the middle of a reserved stream under flood. The program, its link and its map are
 //! pinned: packets go on being classified; the restarted agent adopts what it finds before it reads the first message.
 
-use super::{Reserved, Restarted, kill, restart, tspec, udp_flow};
+use super::{ReservedTrial, Restarted, kill, restart, tspec, udp_flow};
 use crate::bed::{Bed, FAR, NEAR, RECEIVER, SENDER};
 use crate::cbr::Cbr;
 use crate::error::Error;
 use crate::patience::Patience;
-use crate::reserve::{Flow, Receiving, Sending};
+use crate::reserve::{Receiving, ReservedFlow, Sending};
 use api::agent::ReservationRow;
 use linux::clock::Clock;
-use linux::error::Failed;
+use linux::error::SystemError;
 use linux::netlink::Socket;
 use linux::netns::Namespace;
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub struct KillRouter {
 /// A reservation fails, the agent does not come back, or the user stops us.
 pub fn run(bed: &Bed, length: Duration, patience: &Patience) -> Result<(KillRouter, Restarted), Error> {
     let clock = Clock::start();
-    let stream = Reserved::start(bed, PORT, STREAM, clock)?;
+    let stream = ReservedTrial::start(bed, PORT, STREAM, clock)?;
     let flood = Cbr::start(&bed.host(SENDER)?, &bed.host(RECEIVER)?, 9, clock)?;
     flood.set_rate(FLOOD);
     stream.cbr.set_rate(STREAM_SENDS);
@@ -93,11 +93,11 @@ fn class_packets(bed: &Bed) -> Result<u64, Error> {
         let class = classes.into_iter().find(|class| class.handle.minor() == ClassId::CONTROLLED_LOAD.0);
         Ok(class.map(|class| class.stats.packets))
     })?;
-    let counted = counted.map_err(Failed::netlink(format!("read the classes of {NEAR}")))?;
+    let counted = counted.map_err(SystemError::netlink(format!("read the classes of {NEAR}")))?;
     counted.ok_or_else(|| Error::Void(format!("{NEAR} has lost its class for reserved traffic")))
 }
 
-fn row(bed: &Bed, flow: &Flow) -> Result<Option<ReservationRow>, Error> {
+fn row(bed: &Bed, flow: &ReservedFlow) -> Result<Option<ReservationRow>, Error> {
     let rows = bed.status(NEAR)?.reservations;
     Ok(rows.into_iter().find(|row| (row.session, row.sender) == (flow.session, flow.sender)))
 }
@@ -115,7 +115,7 @@ fn refusal(bed: &Bed) -> Result<Option<String>, Error> {
     }
 }
 
-fn wait_for_refresh(bed: &Bed, flow: &Flow, patience: &Patience) -> Result<Option<ReservationRow>, Error> {
+fn wait_for_refresh(bed: &Bed, flow: &ReservedFlow, patience: &Patience) -> Result<Option<ReservationRow>, Error> {
     let mut last = None;
     patience.wait_for(REFRESH, || {
         last = row(bed, flow).ok().flatten();

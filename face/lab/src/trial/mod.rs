@@ -11,7 +11,7 @@ use crate::bed::{Bed, RECEIVER, SENDER};
 use crate::cbr::{Cbr, PACKET};
 use crate::error::Error;
 use crate::program;
-use crate::reserve::{Flow, Receiving, Sending};
+use crate::reserve::{Receiving, ReservedFlow, Sending};
 use crate::scratch::{self, Scratch};
 use api::agent::{SenderId, SessionId, TspecDoc};
 use api::client::Client;
@@ -37,23 +37,23 @@ pub fn bed(refresh: Span, options: &UpOptions) -> Result<(Bed, Scratch), Error> 
 
 /// A constant flow that is reserved.
 #[derive(Debug)]
-pub struct Reserved {
+pub struct ReservedTrial {
     /// The packets.
     pub cbr: Cbr,
     /// Its names.
-    pub flow: Flow,
+    pub flow: ReservedFlow,
     /// Its sender's application.
     pub sending: Sending,
     /// Its receiver's application.
     pub receiving: Receiving,
 }
 
-impl Reserved {
+impl ReservedTrial {
     /// Announces and reserves `rate` for a flow to `port` that sends nothing yet.
     ///
     /// # Errors
     /// The reservation is refused, or an agent does not answer.
-    pub fn start(bed: &Bed, port: u16, rate: Rate, clock: Clock) -> Result<Reserved, Error> {
+    pub fn start(bed: &Bed, port: u16, rate: Rate, clock: Clock) -> Result<ReservedTrial, Error> {
         let flow = udp_flow(bed, port)?;
         let tspec = tspec(rate);
         let cbr = Cbr::start(&bed.host(SENDER)?, &bed.host(RECEIVER)?, port, clock)?;
@@ -62,7 +62,7 @@ impl Reserved {
         receiving.wait_for_path()?;
         receiving.reserve(tspec)?;
         crate::setup::in_place(bed, &flow)?;
-        Ok(Reserved { cbr, flow, sending, receiving })
+        Ok(ReservedTrial { cbr, flow, sending, receiving })
     }
 }
 
@@ -70,9 +70,9 @@ impl Reserved {
 ///
 /// # Errors
 /// The testbed has no such hosts.
-pub fn udp_flow(bed: &Bed, port: u16) -> Result<Flow, Error> {
+pub fn udp_flow(bed: &Bed, port: u16) -> Result<ReservedFlow, Error> {
     let session = SessionId { dst: bed.host(RECEIVER)?.address.into(), protocol: 17, dst_port: port };
-    Ok(Flow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: port.into() } })
+    Ok(ReservedFlow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: port.into() } })
 }
 
 /// For a constant flow of [`PACKET`]s, with room for a sender that was held up for a tenth of a second.
@@ -84,7 +84,7 @@ pub fn tspec(rate: Rate) -> TspecDoc {
 /// An agent that was started again after it was killed. It is stopped when this is dropped, before its testbed goes.
 #[derive(Debug)]
 pub struct Restarted {
-    agent: program::Running,
+    agent: program::RunningProgram,
 }
 
 impl Drop for Restarted {
@@ -123,7 +123,7 @@ pub fn kill(bed: &Bed, node: &str) -> Result<(), Error> {
 /// It does not.
 pub fn restart(bed: &Bed, node: &str) -> Result<Restarted, Error> {
     let (mut command, log, _namespace) = bed.agent_command(node)?;
-    let failed = |error| linux::error::Failed::because(format!("write {}", log.display()), error);
+    let failed = |error| linux::error::SystemError::because(format!("write {}", log.display()), error);
     let out = std::fs::OpenOptions::new().append(true).create(true).open(&log).map_err(failed)?;
     let errors = out.try_clone().map_err(failed)?;
     let agent = program::start(command.stdout(Stdio::from(out)).stderr(errors))?;

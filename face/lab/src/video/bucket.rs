@@ -3,7 +3,7 @@
 //! The rate is the measured mean and [`RATE_MARGIN`]; the depth is what the stream needed at that rate, doubled, and
 //! room for the sender to be held up for [`STALL`] and to catch up at once, as a program on a busy machine does.
 
-use super::rtp::Packet;
+use super::rtp::RtpPacket;
 use terms::{Bytes, Rate, Span, Time, Tspec};
 
 /// Percent above the measured mean.
@@ -30,13 +30,13 @@ pub struct Burstiness {
 }
 
 /// Measures; `None` if there is less than half a second of it.
-pub fn measure(packets: &[Packet]) -> Option<Burstiness> {
+pub fn measure(packets: &[RtpPacket]) -> Option<Burstiness> {
     let (first, last) = (packets.first()?, packets.last()?);
     let span = last.at.since(first.at);
     if span < Span::from_millis(500) {
         return None;
     }
-    let charge = |packet: &Packet| u64::from(packet.len.max(LEAST_UNIT));
+    let charge = |packet: &RtpPacket| u64::from(packet.len.max(LEAST_UNIT));
     // The last packet's bytes belong to the time after it.
     let over = |bytes: u64| {
         let bps = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(span.as_nanos()));
@@ -73,7 +73,7 @@ impl Burstiness {
 }
 
 /// Whether a stream keeps to a Tspec: the bytes that exceed its bucket.
-pub fn excess(packets: &[Packet], tspec: &Tspec) -> Bytes {
+pub fn excess(packets: &[RtpPacket], tspec: &Tspec) -> Bytes {
     let (mut level, mut before, mut over) = (tspec.b.get(), Time::default(), 0);
     for packet in packets {
         let charge = u64::from(packet.len.max(tspec.m));
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
 
     /// 25 frames a second of `count` packets of 1,400 bytes, 0.1 ms apart, one tail of 100 bytes.
-    fn stream(count: u64) -> Vec<Packet> {
-        let packet = |frame: u64, i: u64, len| Packet {
+    fn stream(count: u64) -> Vec<RtpPacket> {
+        let packet = |frame: u64, i: u64, len| RtpPacket {
             at: Time::from_nanos(1_000_000_000 + frame * 40_000_000 + i * 100_000),
             len,
             sequence: 0,

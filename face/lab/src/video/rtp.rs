@@ -1,12 +1,12 @@
 //! RTP packets as a capture saw them, and the gaps in their sequence (RFC 3550 sections 5.1 and A.1).
 
-use linux::capture::Seen;
+use linux::capture::CapturedFrame;
 use std::collections::BTreeSet;
 use terms::{Bytes, Time};
 
 /// An RTP packet that passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Packet {
+pub struct RtpPacket {
     /// When.
     pub at: Time,
     /// Length of the IP packet, bytes.
@@ -36,7 +36,7 @@ impl Unwrap {
 }
 
 /// The sequence number, if this is RTP of version 2 and not RTCP sent to the same port.
-pub fn sequence(seen: &Seen) -> Option<u16> {
+pub fn sequence(seen: &CapturedFrame) -> Option<u16> {
     match *seen.payload() {
         [first, second, high, low, _, _, _, _, _, _, _, _, ..] if first >> 6 == 2 && !(200..=207).contains(&second) => {
             Some(u16::from_be_bytes([high, low]))
@@ -47,7 +47,7 @@ pub fn sequence(seen: &Seen) -> Option<u16> {
 
 /// What a stretch of time held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct LossCounts {
     /// Packets of the stretch's sequence numbers that should have come.
     pub expected: u64,
     /// Of these, the ones that never came.
@@ -58,7 +58,7 @@ pub struct Tally {
     pub bytes: Bytes,
 }
 
-impl Tally {
+impl LossCounts {
     /// Lost packets as a fraction of those that should have come.
     pub fn loss(&self) -> f64 {
         if self.expected == 0 { 0.0 } else { self.lost as f64 / self.expected as f64 }
@@ -68,7 +68,7 @@ impl Tally {
 /// Counts `[from, until)`: the sequence numbers above the highest seen before it, up to the highest seen in it. One is
 /// lost if it is nowhere in the capture, so that a packet that was overtaken is not taken for lost. `packets` is in
 /// order of arrival.
-pub fn tally(packets: &[Packet], from: Time, until: Time) -> Tally {
+pub fn tally(packets: &[RtpPacket], from: Time, until: Time) -> LossCounts {
     let begin = packets.partition_point(|packet| packet.at < from);
     let end = packets.partition_point(|packet| packet.at < until);
     let within = &packets[begin..end];
@@ -80,23 +80,25 @@ pub fn tally(packets: &[Packet], from: Time, until: Time) -> Tally {
         highest = highest.max(packet.sequence);
     }
     let Some(last) = within.iter().map(|packet| packet.sequence).max() else {
-        return Tally { bytes, ..Tally::default() };
+        return LossCounts { bytes, ..LossCounts::default() };
     };
     let before = packets[..begin].iter().map(|packet| packet.sequence).max();
     let first = within.iter().map(|packet| packet.sequence).min().unwrap_or(last);
     let after = before.unwrap_or(first - 1);
     let expected = u64::try_from(last - after).unwrap_or(0);
-    let range = |packet: &&Packet| packet.sequence > after && packet.sequence <= last;
+    let range = |packet: &&RtpPacket| packet.sequence > after && packet.sequence <= last;
     let came = packets.iter().filter(range).map(|packet| packet.sequence).collect::<BTreeSet<_>>().len() as u64;
-    Tally { expected, lost: expected.saturating_sub(came), overtaken, bytes }
+    LossCounts { expected, lost: expected.saturating_sub(came), overtaken, bytes }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn packets(list: &[(u64, i64)]) -> Vec<Packet> {
-        list.iter().map(|&(ms, sequence)| Packet { at: Time::from_nanos(ms * 1_000_000), len: 100, sequence }).collect()
+    fn packets(list: &[(u64, i64)]) -> Vec<RtpPacket> {
+        list.iter()
+            .map(|&(ms, sequence)| RtpPacket { at: Time::from_nanos(ms * 1_000_000), len: 100, sequence })
+            .collect()
     }
 
     fn ms(ms: u64) -> Time {
@@ -106,11 +108,23 @@ mod tests {
     #[test]
     fn gaps_are_losses_and_overtaking_is_not() {
         let seen = packets(&[(0, 7), (1, 8), (2, 10), (3, 9), (4, 13), (5, 14), (6, 12), (7, 15)]);
-        assert_eq!(tally(&seen, ms(0), ms(9)), Tally { expected: 9, lost: 1, overtaken: 2, bytes: Bytes::new(800) }); // 11
-        assert_eq!(tally(&seen, ms(0), ms(4)), Tally { expected: 4, lost: 0, overtaken: 1, bytes: Bytes::new(400) });
-        assert_eq!(tally(&seen, ms(4), ms(6)), Tally { expected: 4, lost: 1, overtaken: 0, bytes: Bytes::new(200) }); // 12 comes late
-        assert_eq!(tally(&seen, ms(7), ms(9)), Tally { expected: 1, lost: 0, overtaken: 0, bytes: Bytes::new(100) });
-        assert_eq!(tally(&seen, ms(20), ms(30)), Tally::default());
+        assert_eq!(
+            tally(&seen, ms(0), ms(9)),
+            LossCounts { expected: 9, lost: 1, overtaken: 2, bytes: Bytes::new(800) }
+        ); // 11
+        assert_eq!(
+            tally(&seen, ms(0), ms(4)),
+            LossCounts { expected: 4, lost: 0, overtaken: 1, bytes: Bytes::new(400) }
+        );
+        assert_eq!(
+            tally(&seen, ms(4), ms(6)),
+            LossCounts { expected: 4, lost: 1, overtaken: 0, bytes: Bytes::new(200) }
+        ); // 12 comes late
+        assert_eq!(
+            tally(&seen, ms(7), ms(9)),
+            LossCounts { expected: 1, lost: 0, overtaken: 0, bytes: Bytes::new(100) }
+        );
+        assert_eq!(tally(&seen, ms(20), ms(30)), LossCounts::default());
         assert_eq!(tally(&[], ms(0), ms(9)).loss(), 0.0);
     }
 

@@ -21,19 +21,19 @@ const BUFFER_KBIT: u32 = 240;
 
 /// A prepared video.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct VideoSource {
     /// The file to send.
     pub file: PathBuf,
     /// The fingerprint of every picture.
     pub pictures: HashSet<String>,
 }
 
-impl Source {
+impl VideoSource {
     /// Encodes into `dir`.
     ///
     /// # Errors
     /// ffmpeg is missing or has no H.264 encoder; the disk is full; the user stops us.
-    pub fn prepare(dir: &Path, patience: &Patience) -> Result<Source, Error> {
+    pub fn prepare(dir: &Path, patience: &Patience) -> Result<VideoSource, Error> {
         let file = dir.join("video.mkv");
         program::output(&mut encode(&file), patience)?;
         let lines = program::output(&mut fingerprints(&file), patience)?;
@@ -43,7 +43,7 @@ impl Source {
             let got = pictures.len();
             return Err(Error::Program(format!("ffmpeg encoded {got} different pictures instead of {expected}")));
         }
-        Ok(Source { file, pictures })
+        Ok(VideoSource { file, pictures })
     }
 }
 

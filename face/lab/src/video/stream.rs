@@ -1,15 +1,15 @@
 //! The stream under way: the sending ffmpeg, the receiving ffmpeg, and the captures beside them.
 
-use super::rtp::Packet;
+use super::rtp::RtpPacket;
 use super::show::Shown;
-use super::source::{ENCODED_KBPS, Picture, Source, ffmpeg};
-use super::tap::{Tap, Way};
+use super::source::{ENCODED_KBPS, Picture, VideoSource, ffmpeg};
+use super::tap::{Tap, TapDirection};
 use crate::error::Error;
 use crate::host::Host;
 use crate::patience::Patience;
-use crate::program::{self, Running};
+use crate::program::{self, RunningProgram};
 use linux::clock::Clock;
-use linux::error::Failed;
+use linux::error::SystemError;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ const START: Duration = Duration::from_secs(20);
 /// A video on its way. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Stream {
-    sender: Running,
-    receiver: Running,
+    sender: RunningProgram,
+    receiver: RunningProgram,
     sent: Tap,
     came: Tap,
     shown: Arc<Mutex<Vec<Shown>>>,
@@ -55,15 +55,15 @@ impl Stream {
     /// # Errors
     /// ffmpeg fails, the video does not arrive, or the user stops us.
     pub fn start(
-        source: &Source,
+        source: &VideoSource,
         from: &Host,
         to: &Host,
         dir: &Path,
         clock: Clock,
         patience: &Patience,
     ) -> Result<Stream, Error> {
-        let sent = Tap::start(from, PORT, Way::Out, clock)?;
-        let came = Tap::start(to, PORT, Way::In, clock)?;
+        let sent = Tap::start(from, PORT, TapDirection::Out, clock)?;
+        let came = Tap::start(to, PORT, TapDirection::In, clock)?;
         let mut sender = send(source, from, to, dir)?;
         let written = || fs::read_to_string(dir.join("sent.sdp")).ok().filter(|text| text.contains("sprop-parameter"));
         if !patience.wait_for(START, || written().is_some() || !sender.is_running())? || !sender.is_running() {
@@ -71,14 +71,14 @@ impl Stream {
         }
         let description = dir.join("video.sdp");
         let text = describe(&written().unwrap_or_default());
-        fs::write(&description, text).map_err(Failed::doing(format!("write {}", description.display())))?;
+        fs::write(&description, text).map_err(SystemError::doing(format!("write {}", description.display())))?;
         let mut receiver = receive(to, dir)?;
         let pipe = receiver.take_stdout().ok_or_else(|| Error::Program("ffmpeg has no standard output".into()))?;
         let shown = Arc::new(Mutex::new(Vec::new()));
         let (list, known) = (shown.clone(), source.clone());
         let thread = std::thread::Builder::new().name("frames".into());
         let reader =
-            thread.spawn(move || watch(pipe, &known, &list, clock)).map_err(Failed::doing("start a thread"))?;
+            thread.spawn(move || watch(pipe, &known, &list, clock)).map_err(SystemError::doing("start a thread"))?;
         let mut stream = Stream { sender, receiver, sent, came, shown, reader: Some(reader), dir: dir.into() };
         if !patience.wait_for(START, || stream.shows() || !stream.is_running())? {
             return Err(Error::Program(format!("the receiving ffmpeg shows nothing{}", last_words("receiving", dir))));
@@ -113,12 +113,12 @@ impl Stream {
     }
 
     /// RTP packets that left the sender.
-    pub fn sent(&self) -> Vec<Packet> {
+    pub fn sent(&self) -> Vec<RtpPacket> {
         self.sent.packets()
     }
 
     /// RTP packets that reached the receiver's interface.
-    pub fn came(&self) -> Vec<Packet> {
+    pub fn came(&self) -> Vec<RtpPacket> {
         self.came.packets()
     }
 
@@ -139,7 +139,7 @@ impl Drop for Stream {
     }
 }
 
-fn send(source: &Source, from: &Host, to: &Host, dir: &Path) -> Result<Running, Error> {
+fn send(source: &VideoSource, from: &Host, to: &Host, dir: &Path) -> Result<RunningProgram, Error> {
     let description = dir.join("sent.sdp");
     // What an earlier stream left; that there is none is no error.
     let _ = fs::remove_file(&description);
@@ -159,7 +159,7 @@ fn describe(written: &str) -> String {
     written.replace("m=video 0 ", &format!("m=video {PORT} "))
 }
 
-fn receive(to: &Host, dir: &Path) -> Result<Running, Error> {
+fn receive(to: &Host, dir: &Path) -> Result<RunningProgram, Error> {
     let mut command = ffmpeg();
     command.args(["-protocol_whitelist", "file,udp,rtp", "-max_delay", REORDERING, "-fflags", "nobuffer"]);
     command
@@ -173,9 +173,9 @@ fn receive(to: &Host, dir: &Path) -> Result<Running, Error> {
 }
 
 /// Where a side's ffmpeg complains.
-fn log(side: &str, dir: &Path) -> Result<fs::File, Failed> {
+fn log(side: &str, dir: &Path) -> Result<fs::File, SystemError> {
     let path = dir.join(format!("{side}.log"));
-    fs::File::create(&path).map_err(Failed::doing(format!("write {}", path.display())))
+    fs::File::create(&path).map_err(SystemError::doing(format!("write {}", path.display())))
 }
 
 fn last_words(side: &str, dir: &Path) -> String {
@@ -187,7 +187,7 @@ fn ended(side: &str, dir: &Path) -> Error {
     Error::Program(format!("the {side} ffmpeg ended{}", last_words(side, dir)))
 }
 
-fn watch(pipe: ChildStdout, source: &Source, shown: &Mutex<Vec<Shown>>, clock: Clock) {
+fn watch(pipe: ChildStdout, source: &VideoSource, shown: &Mutex<Vec<Shown>>, clock: Clock) {
     for line in BufReader::new(pipe).lines() {
         let Ok(line) = line else { return };
         if let Some(picture) = Picture::parse(&line) {

@@ -1,10 +1,10 @@
 //! A capture of the video's RTP packets on one interface, kept for the whole experiment.
 
-use super::rtp::{self, Packet, Unwrap};
+use super::rtp::{self, RtpPacket, Unwrap};
 use crate::host::Host;
 use linux::capture::Capture;
 use linux::clock::Clock;
-use linux::error::Failed;
+use linux::error::SystemError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,7 +12,7 @@ use terms::Span;
 
 /// Which way the packets pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum TapDirection {
     /// Leaving, after the queueing discipline.
     Out,
     /// Coming in.
@@ -35,7 +35,7 @@ pub struct Tap {
 struct Shared {
     stop: AtomicBool,
     missed: AtomicU64,
-    packets: Mutex<Vec<Packet>>,
+    packets: Mutex<Vec<RtpPacket>>,
 }
 
 impl Tap {
@@ -43,17 +43,18 @@ impl Tap {
     ///
     /// # Errors
     /// The interface cannot be captured on.
-    pub fn start(host: &Host, port: u16, way: Way, clock: Clock) -> Result<Tap, Failed> {
+    pub fn start(host: &Host, port: u16, way: TapDirection, clock: Clock) -> Result<Tap, SystemError> {
         let capture = host.namespace.run(|| Capture::udp_to(&host.interface, port, clock))??;
         let shared = Arc::new(Shared::default());
         let inside = shared.clone();
         let thread = std::thread::Builder::new().name("tap".into());
-        let thread = thread.spawn(move || collect(capture, way, &inside)).map_err(Failed::doing("start a thread"))?;
+        let thread =
+            thread.spawn(move || collect(capture, way, &inside)).map_err(SystemError::doing("start a thread"))?;
         Ok(Tap { shared, thread: Some(thread) })
     }
 
     /// Every packet so far, in order of arrival.
-    pub fn packets(&self) -> Vec<Packet> {
+    pub fn packets(&self) -> Vec<RtpPacket> {
         self.shared.packets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -73,13 +74,13 @@ impl Drop for Tap {
     }
 }
 
-fn collect(mut capture: Capture, way: Way, shared: &Shared) {
+fn collect(mut capture: Capture, way: TapDirection, shared: &Shared) {
     let mut unwrap = Unwrap::default();
     while !shared.stop.load(Relaxed) {
         match capture.next(LOOK) {
-            Ok(Some(seen)) if seen.outgoing == (way == Way::Out) => {
+            Ok(Some(seen)) if seen.outgoing == (way == TapDirection::Out) => {
                 let Some(sequence) = rtp::sequence(&seen) else { continue };
-                let packet = Packet { at: seen.at, len: seen.len, sequence: unwrap.next(sequence) };
+                let packet = RtpPacket { at: seen.at, len: seen.len, sequence: unwrap.next(sequence) };
                 let mut packets = shared.packets.lock().unwrap_or_else(PoisonError::into_inner);
                 if packets.len() < MOST {
                     packets.push(packet);

@@ -1,7 +1,7 @@
 //! As much of HTTP/1.1 (RFC 9112) as a broker's answers need: a status, a head of bounded length, a body whose length is said
 //! or which comes in chunks.
 
-use super::door::Wire;
+use super::endpoint::Wire;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! The blocking client of a broker, for the command line: one connection a request, on this machine's socket or over mutual TLS.
 
-mod door;
+mod endpoint;
 mod http;
 mod stream;
 
-pub use door::Door;
-pub use stream::{Heard, Listener};
+pub use endpoint::BrokerEndpoint;
+pub use stream::{Listener, StreamItem};
 
 use crate::documents::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
 use crate::problem::Problem;
@@ -18,8 +18,8 @@ use std::io;
 
 /// A broker.
 #[derive(Clone, Debug)]
-pub struct Client {
-    door: Door,
+pub struct BrokerClient {
+    door: BrokerEndpoint,
 }
 
 /// Why a request was not answered with what was asked for.
@@ -28,7 +28,7 @@ pub enum Error {
     /// No broker answers there, or it went away.
     Away {
         /// Where.
-        door: Box<Door>,
+        door: Box<BrokerEndpoint>,
         /// What the system said.
         error: io::Error,
     },
@@ -67,10 +67,10 @@ impl std::error::Error for Error {}
 /// What is asked, or why not.
 pub type Answer<T> = Result<T, Error>;
 
-impl Client {
+impl BrokerClient {
     /// Of the broker behind this door; nothing is connected yet.
-    pub fn new(door: Door) -> Client {
-        Client { door }
+    pub fn new(door: BrokerEndpoint) -> BrokerClient {
+        BrokerClient { door }
     }
 
     /// What would be granted.

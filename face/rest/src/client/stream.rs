@@ -1,7 +1,7 @@
 //! A broker's events as they come: server-sent events (HTML standard, section 9.2), one place in the stream with each.
 
 use super::Error;
-use super::door::Door;
+use super::endpoint::BrokerEndpoint;
 use super::http::Reply;
 use crate::documents::Event;
 use std::io::{self, BufRead, Read};
@@ -14,7 +14,7 @@ const MAX_LINE: u64 = 1 << 20;
 
 /// What a listener hears.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Heard {
+pub enum StreamItem {
     /// From here on everything of an agent is told.
     Begins,
     /// Something happened.
@@ -29,7 +29,7 @@ pub enum Heard {
 /// An open stream.
 pub struct Listener {
     lines: Box<dyn BufRead + Send>,
-    door: Door,
+    door: BrokerEndpoint,
     place: String,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    pub(super) fn new(reply: Reply, door: Door) -> Listener {
+    pub(super) fn new(reply: Reply, door: BrokerEndpoint) -> Listener {
         Listener { lines: Box::new(reply.lines()), door, place: String::new() }
     }
 
@@ -53,7 +53,7 @@ impl Listener {
     ///
     /// # Errors
     /// [`Error::Away`] when the stream broke off; [`Error::Nonsense`].
-    pub fn hear(&mut self) -> Result<Option<Heard>, Error> {
+    pub fn hear(&mut self) -> Result<Option<StreamItem>, Error> {
         let (mut kind, mut data) = (String::new(), String::new());
         loop {
             let line = self.line()?;
@@ -80,14 +80,14 @@ impl Listener {
     }
 }
 
-fn heard(kind: &str, data: &str) -> Result<Heard, Error> {
+fn heard(kind: &str, data: &str) -> Result<StreamItem, Error> {
     let nonsense = |error: serde_json::Error| Error::Nonsense(error.to_string());
     match kind {
-        "begins" => Ok(Heard::Begins),
+        "begins" => Ok(StreamItem::Begins),
         "lost" => {
             let doc: serde_json::Value = serde_json::from_str(data).map_err(nonsense)?;
-            Ok(Heard::Lost { agent: doc["agent"].as_str().unwrap_or_default().to_owned() })
+            Ok(StreamItem::Lost { agent: doc["agent"].as_str().unwrap_or_default().to_owned() })
         }
-        _ => serde_json::from_str(data).map(|event| Heard::Event(Box::new(event))).map_err(nonsense),
+        _ => serde_json::from_str(data).map(|event| StreamItem::Event(Box::new(event))).map_err(nonsense),
     }
 }

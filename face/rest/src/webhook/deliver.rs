@@ -1,10 +1,10 @@
 //! A webhook's own task: follow, gather what came, deliver it, and only then go on.
 
 use super::post::Delivery;
-use super::{Kept, Target};
+use super::{Kept, WebhookTarget};
 use crate::broker::Broker;
 use crate::documents::Event;
-use crate::follow::{Follower, News, Place, event, is_about};
+use crate::follow::{EventCursor, Follower, FollowerEvent, event, is_about};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ struct Body<'a> {
 /// Events that came, and where the stream stands after them.
 #[derive(Default)]
 struct Gathered {
-    place: Place,
+    place: EventCursor,
     lost: bool,
     events: Vec<Event>,
 }
@@ -62,8 +62,8 @@ async fn pause(failures: u32) {
 
 /// From where it stands until a delivery fails; then what was gathered is read from the agents again.
 async fn follow(broker: &Broker, kept: &Kept) -> Result<(), String> {
-    let target = Target::parse(&kept.url)?;
-    let place = Place::parse(&kept.place).unwrap_or_default();
+    let target = WebhookTarget::parse(&kept.url)?;
+    let place = EventCursor::parse(&kept.place).unwrap_or_default();
     let mut follower = Follower::new(&broker.agents, &kept.owner, &place);
     let mut gathered = Gathered { place, ..Gathered::default() };
     loop {
@@ -91,12 +91,12 @@ async fn follow(broker: &Broker, kept: &Kept) -> Result<(), String> {
 }
 
 impl Gathered {
-    fn take(&mut self, broker: &Broker, kept: &Kept, number: usize, news: News) {
+    fn take(&mut self, broker: &Broker, kept: &Kept, number: usize, news: FollowerEvent) {
         let name = &broker.agents[number].name;
         match news {
-            News::Begins(seq) => self.place.pass(name, seq),
-            News::Lost => self.lost = true,
-            News::Event(one) => {
+            FollowerEvent::Begins(seq) => self.place.pass(name, seq),
+            FollowerEvent::Lost => self.lost = true,
+            FollowerEvent::Event(one) => {
                 self.place.pass(name, one.seq);
                 if kept.reservation.as_ref().is_none_or(|only| is_about(name, &one, only)) {
                     self.events.push(event(name, *one));

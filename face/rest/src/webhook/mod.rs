@@ -8,13 +8,13 @@ mod file;
 mod post;
 mod target;
 
-pub use target::Target;
+pub use target::WebhookTarget;
 
 use crate::broker::Broker;
-use crate::caller::Peer;
+use crate::caller::ConnectionPeer;
 use crate::config::BrokerConfig;
 use crate::documents::{Webhook, WebhookWish};
-use crate::follow::Place;
+use crate::follow::EventCursor;
 use crate::id::base32;
 use crate::problem::{Answer, Problem};
 use api::links::CallerDoc;
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use terms::Time;
 use tokio::task::JoinHandle;
-use trust::{Gate, Identity, Role};
+use trust::{CertificateRole, Identity, TrustGate};
 
 /// Most webhooks, of all and of one owner.
 const MAX_HOOKS: usize = 1_000;
@@ -37,10 +37,10 @@ const MAX_FILE: u64 = 4 << 20;
 
 /// All webhooks.
 #[derive(Debug)]
-pub struct Hooks {
-    allowed: Vec<Target>,
+pub struct WebhookRegistry {
+    allowed: Vec<WebhookTarget>,
     poster: Poster,
-    gate: Option<Arc<Gate>>,
+    gate: Option<Arc<TrustGate>>,
     file: PathBuf,
     all: Mutex<BTreeMap<String, Hook>>,
 }
@@ -97,7 +97,7 @@ impl Certificate {
         Some(Identity {
             domain: self.domain.clone(),
             groups: Vec::new(),
-            role: Role::named(&self.role)?,
+            role: CertificateRole::named(&self.role)?,
             name: self.name.clone(),
             serial: self.serial.clone(),
             not_before: Time::from_nanos(self.not_before_ns),
@@ -106,12 +106,12 @@ impl Certificate {
     }
 }
 
-impl Hooks {
+impl WebhookRegistry {
     /// Those that are kept in the state folder; `gate` knows which certificates are still good.
     ///
     /// # Errors
     /// The file is there and cannot be read: what is wrong with it.
-    pub fn open(config: &BrokerConfig, gate: Option<Arc<Gate>>) -> Result<Hooks, String> {
+    pub fn open(config: &BrokerConfig, gate: Option<Arc<TrustGate>>) -> Result<WebhookRegistry, String> {
         let file = config.state.join("webhooks.json");
         let wrong = |what: String| format!("{}: {what}", file.display());
         let kept: Vec<Kept> = match file::read(&file).map_err(|error| wrong(error.to_string()))? {
@@ -128,8 +128,8 @@ impl Hooks {
             },
         };
         let hook = |kept: Kept| (kept.id.clone(), Hook { kept, failures: 0, last_failure: None, task: None });
-        Ok(Hooks {
-            allowed: config.hooks.iter().filter_map(|text| Target::parse(text).ok()).collect(),
+        Ok(WebhookRegistry {
+            allowed: config.hooks.iter().filter_map(|text| WebhookTarget::parse(text).ok()).collect(),
             poster: Poster::new(&config.hooks_ca),
             gate,
             all: Mutex::new(kept.into_iter().map(hook).collect()),
@@ -159,8 +159,14 @@ impl Hooks {
     ///
     /// # Errors
     /// 403: the target is not allowed; 422: it is none; 429: too many; 503: it cannot be written down.
-    pub fn add(&self, broker: &Arc<Broker>, peer: &Peer, caller: &CallerDoc, wish: WebhookWish) -> Answer<Webhook> {
-        let target = Target::parse(&wish.url).map_err(Problem::misuse)?;
+    pub fn add(
+        &self,
+        broker: &Arc<Broker>,
+        peer: &ConnectionPeer,
+        caller: &CallerDoc,
+        wish: WebhookWish,
+    ) -> Answer<Webhook> {
+        let target = WebhookTarget::parse(&wish.url).map_err(Problem::misuse)?;
         if caller.role == "auditor" {
             return Err(Problem::forbidden("an auditor reads and makes nothing"));
         }
@@ -175,7 +181,7 @@ impl Hooks {
         }
         let id = draw().map_err(|error| Problem::unavailable(error.to_string()))?;
         let certificate = match peer {
-            Peer::Certificate { identity, .. } => Some(Certificate::of(identity)),
+            ConnectionPeer::Certificate { identity, .. } => Some(Certificate::of(identity)),
             _ => None,
         };
         let kept = Kept {
@@ -225,14 +231,14 @@ impl Hooks {
         Ok(())
     }
 
-    fn allows(&self, target: &Target) -> bool {
+    fn allows(&self, target: &WebhookTarget) -> bool {
         self.allowed.iter().any(|allowed| target.is_below(allowed))
     }
 
     /// What is to be delivered, if it still may be.
     fn due(&self, id: &str) -> Result<Option<Kept>, String> {
         let Some(kept) = self.locked().get(id).map(|hook| hook.kept.clone()) else { return Ok(None) };
-        let target = Target::parse(&kept.url)?;
+        let target = WebhookTarget::parse(&kept.url)?;
         if !self.allows(&target) {
             return Err("the target is not allowed any more".to_owned());
         }
@@ -246,7 +252,7 @@ impl Hooks {
     }
 
     /// Events up to here were taken.
-    fn taken(&self, id: &str, place: &Place) {
+    fn taken(&self, id: &str, place: &EventCursor) {
         let mut all = self.locked();
         if let Some(hook) = all.get_mut(id) {
             hook.kept.place = place.to_string();

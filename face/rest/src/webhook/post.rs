@@ -1,6 +1,6 @@
 //! One delivery: a POST over a connection of its own, with a signature that the receiver can check.
 
-use super::target::Target;
+use super::target::WebhookTarget;
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -61,11 +61,11 @@ impl Poster {
     ///
     /// # Errors
     /// A sentence: why it was not taken.
-    pub async fn post(&self, target: &Target, delivery: Delivery<'_>) -> Result<(), String> {
+    pub async fn post(&self, target: &WebhookTarget, delivery: Delivery<'_>) -> Result<(), String> {
         timeout(PATIENCE, self.try_post(target, delivery)).await.unwrap_or_else(|_| Err("it took too long".to_owned()))
     }
 
-    async fn try_post(&self, target: &Target, delivery: Delivery<'_>) -> Result<(), String> {
+    async fn try_post(&self, target: &WebhookTarget, delivery: Delivery<'_>) -> Result<(), String> {
         let stream =
             TcpStream::connect((target.host.as_str(), target.port)).await.map_err(|error| error.to_string())?;
         if !target.tls {
@@ -92,7 +92,7 @@ impl Poster {
     }
 }
 
-async fn send<S>(stream: S, target: &Target, delivery: Delivery<'_>) -> Result<(), String>
+async fn send<S>(stream: S, target: &WebhookTarget, delivery: Delivery<'_>) -> Result<(), String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

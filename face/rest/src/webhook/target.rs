@@ -7,7 +7,7 @@ const MAX: usize = 512;
 
 /// A target.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Target {
+pub struct WebhookTarget {
     /// Whether by TLS.
     pub tls: bool,
     /// The host, in small letters; an IPv6 address without its brackets.
@@ -18,12 +18,12 @@ pub struct Target {
     pub path: String,
 }
 
-impl Target {
+impl WebhookTarget {
     /// Reads `https://HOST[:PORT]/PATH`; `http` to the loopback only.
     ///
     /// # Errors
     /// A sentence for whoever wrote it.
-    pub fn parse(text: &str) -> Result<Target, String> {
+    pub fn parse(text: &str) -> Result<WebhookTarget, String> {
         let wrong = |what: &str| format!("{text:?} is no target: {what}");
         if text.len() > MAX {
             return Err(format!("a target has at most {MAX} characters"));
@@ -55,7 +55,7 @@ impl Target {
         if !tls && !near {
             return Err(wrong("https, except on this machine itself"));
         }
-        Ok(Target { tls, host, port, path: path.to_owned() })
+        Ok(WebhookTarget { tls, host, port, path: path.to_owned() })
     }
 
     /// The one form of it.
@@ -72,7 +72,7 @@ impl Target {
     }
 
     /// Whether it is what is allowed, or below it.
-    pub fn is_below(&self, allowed: &Target) -> bool {
+    pub fn is_below(&self, allowed: &WebhookTarget) -> bool {
         let same = (self.tls, &self.host, self.port) == (allowed.tls, &allowed.host, allowed.port);
         same && self.path.starts_with(&allowed.path)
     }
@@ -92,9 +92,9 @@ mod tests {
             ("http://localhost/x", "http://localhost:80/x"),
             ("http://[::1]/x", "http://[::1]:80/x"),
         ] {
-            let target = Target::parse(text).unwrap();
+            let target = WebhookTarget::parse(text).unwrap();
             assert_eq!(target.text(), form);
-            assert_eq!(Target::parse(form).unwrap(), target);
+            assert_eq!(WebhookTarget::parse(form).unwrap(), target);
         }
     }
 
@@ -122,14 +122,14 @@ mod tests {
             "http://10.0.0.1/",
             "https://[::1]x/",
         ] {
-            assert!(Target::parse(text).is_err(), "{text:?}");
+            assert!(WebhookTarget::parse(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn allowed_is_what_begins_the_same() {
-        let allowed = Target::parse("https://h.example/sluice/").unwrap();
-        let below = |text: &str| Target::parse(text).unwrap().is_below(&allowed);
+        let allowed = WebhookTarget::parse("https://h.example/sluice/").unwrap();
+        let below = |text: &str| WebhookTarget::parse(text).unwrap().is_below(&allowed);
         assert!(below("https://h.example/sluice/a") && below("https://H.example:443/sluice/"));
         for other in [
             "https://h.example/sluice",
@@ -139,6 +139,6 @@ mod tests {
         ] {
             assert!(!below(other), "{other}");
         }
-        assert!(!Target::parse("http://localhost/sluice/").unwrap().is_below(&allowed));
+        assert!(!WebhookTarget::parse("http://localhost/sluice/").unwrap().is_below(&allowed));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::stub::Stub;
 use api::links::LinkRow;
-use rest::{AgentAt, At, BrokerConfig, Running};
+use rest::{AgentAt, At, BrokerConfig, RunningBroker};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ pub struct Bed {
     pub dir: PathBuf,
     pub agents: Vec<Stub>,
     pub config: BrokerConfig,
-    pub running: Option<Running>,
+    pub running: Option<RunningBroker>,
     pub runtime: Runtime,
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use terms::{Span, Time};
-use trust::{Authority, Issued, Request, Role};
+use trust::{Authority, CertificateRequest, CertificateRole, Issued};
 
 const SECRET: &str = "0123456789abcdef0123";
 
@@ -43,8 +43,13 @@ fn now() -> Time {
 fn issued(dir: &Path, name: &str, host: &str, from: Time) -> Issued {
     let (authority, _) = Authority::open_or_make(dir, dir.file_name().unwrap().to_str().unwrap(), now()).unwrap();
     let hosts = vec![host.to_owned()];
-    let request =
-        Request { role: Role::Broker, name: name.into(), hosts, groups: Vec::new(), life: Span::from_secs(3600) };
+    let request = CertificateRequest {
+        role: CertificateRole::Broker,
+        name: name.into(),
+        hosts,
+        groups: Vec::new(),
+        life: Span::from_secs(3600),
+    };
     authority.issue(&request, from).unwrap()
 }
 

@@ -4,7 +4,7 @@ use crate::bed::Bed;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use terms::Span;
-use trust::{Authority, Files, Request, Role};
+use trust::{Authority, CertificateRequest, CertificateRole, Files};
 
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -47,8 +47,8 @@ fn every_call_over_mutual_tls() {
     let dir = std::env::temp_dir().join(format!("sluice-rest-python-trust-{}", std::process::id()));
     let (authority, _) = Authority::open_or_make(&dir, "test", clock.now()).unwrap();
     let mut made = Vec::new();
-    for (role, name) in [(Role::Broker, "main"), (Role::Operator, "olga")] {
-        let request = Request {
+    for (role, name) in [(CertificateRole::Broker, "main"), (CertificateRole::Operator, "olga")] {
+        let request = CertificateRequest {
             role,
             name: name.into(),
             hosts: vec!["localhost".into()],

@@ -3,7 +3,7 @@
 //! It has no time: a reservation counts from when it is made until it is given back. Everything that it is told is kept, so that
 //! a test can say what must not have happened.
 
-use api::agent::{Answer, Call, EventDoc, Line, Problem, Request};
+use api::agent::{Answer, Call, EventDoc, Problem, ReplyLine, Request};
 use api::book::*;
 use api::links::{CallerDoc, LinkRow};
 use std::collections::BTreeMap;
@@ -151,8 +151,8 @@ fn serve(book: &Mutex<Book>, stream: UnixStream, number: usize) {
             return book.go();
         }
         let line = match answer {
-            Ok(ok) => Line::Ok { id: call.id, ok: Box::new(ok) },
-            Err(error) => Line::Error { id: call.id, error },
+            Ok(ok) => ReplyLine::Ok { id: call.id, ok: Box::new(ok) },
+            Err(error) => ReplyLine::Error { id: call.id, error },
         };
         if writer.write_all((serde_json::to_string(&line).unwrap() + "\n").as_bytes()).is_err() {
             return;
@@ -220,7 +220,7 @@ impl Book {
             text: (event == "created").then(|| row.state.clone()),
         };
         let line =
-            serde_json::to_string(&Line::Event { at_ns: 0, event: EventDoc::Book(event.clone()) }).unwrap() + "\n";
+            serde_json::to_string(&ReplyLine::Event { at_ns: 0, event: EventDoc::Book(event.clone()) }).unwrap() + "\n";
         self.followers
             .retain_mut(|(stream, caller, _)| !sees(caller, &event.owner) || stream.write_all(line.as_bytes()).is_ok());
         self.events.push(event);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use terms::Span;
-use trust::{Authority, Domain, Files, Now, Request, Role, Speaks};
+use trust::{Authority, CertificateRequest, CertificateRole, Domain, Files, Now, Speaks};
 
 fn now() -> Now {
     let clock = linux::clock::Clock::start();
@@ -47,17 +47,17 @@ fn bed(name: &str) -> Bed {
 fn issue_all(dir: &Path) {
     let (authority, _) = Authority::open_or_make(&dir.join("trust"), "test", now()()).unwrap();
     for (role, name) in [
-        (Role::Broker, "main"),
-        (Role::Requester, "alice"),
-        (Role::Requester, "bob"),
-        (Role::Operator, "olga"),
-        (Role::Auditor, "arno"),
-        (Role::Agent, "maui"),
+        (CertificateRole::Broker, "main"),
+        (CertificateRole::Requester, "alice"),
+        (CertificateRole::Requester, "bob"),
+        (CertificateRole::Operator, "olga"),
+        (CertificateRole::Auditor, "arno"),
+        (CertificateRole::Agent, "maui"),
     ] {
         let hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         authority
             .issue(
-                &Request { role, name: name.into(), hosts, groups: Vec::new(), life: Span::from_secs(3600) },
+                &CertificateRequest { role, name: name.into(), hosts, groups: Vec::new(), life: Span::from_secs(3600) },
                 now()(),
             )
             .unwrap();
@@ -105,8 +105,8 @@ fn whoever_shows_nothing_or_the_wrong_thing_gets_nothing() {
     let (authority, _) = Authority::open_or_make(&stranger.join("trust"), "other", now()()).unwrap();
     authority
         .issue(
-            &Request {
-                role: Role::Operator,
+            &CertificateRequest {
+                role: CertificateRole::Operator,
                 name: "olga".into(),
                 hosts: Vec::new(),
                 groups: Vec::new(),
@@ -166,7 +166,7 @@ fn a_revocation_holds_on_open_connections_and_streams() {
         text.extend_from_slice(&part[..read]);
     }
 
-    Authority::open(&bed.dir.join("trust")).unwrap().revoke(Role::Requester, "bob", now()()).unwrap();
+    Authority::open(&bed.dir.join("trust")).unwrap().revoke(CertificateRole::Requester, "bob", now()()).unwrap();
     open.write_all(&request("GET", "/v1/resources", &[], &Value::Null)).unwrap();
     let mut all = Vec::new();
     let _ = open.read_to_end(&mut all);
@@ -356,11 +356,15 @@ fn a_partners_people_are_behind_its_name() {
         |dir| {
             issue_all(dir);
             let (anl, _) = Authority::open_or_make(&dir.join("anl/trust"), "test", now()()).unwrap();
-            for (role, name) in [(Role::Requester, "alice"), (Role::Operator, "olga"), (Role::Broker, "main")] {
+            for (role, name) in [
+                (CertificateRole::Requester, "alice"),
+                (CertificateRole::Operator, "olga"),
+                (CertificateRole::Broker, "main"),
+            ] {
                 let hosts = vec!["localhost".to_owned()];
                 let groups = vec!["physics".to_owned()];
                 let life = Span::from_secs(3600);
-                anl.issue(&Request { role, name: name.into(), hosts, groups, life }, now()()).unwrap();
+                anl.issue(&CertificateRequest { role, name: name.into(), hosts, groups, life }, now()()).unwrap();
             }
             vec![Stub::start(&dir.join("here"), "here", &[("cpu", 8.0)], Vec::new())]
         },
@@ -371,7 +375,7 @@ fn a_partners_people_are_behind_its_name() {
                 name: "anl".into(),
                 ca: anl.join("ca.pem"),
                 revoked: Some(anl.join("revoked.pem")),
-                roles: vec![Role::Requester],
+                roles: vec![CertificateRole::Requester],
             };
             config.tls = Some(Files { partners: vec![partner], ..files(dir, "broker-main") });
             config.listen = vec!["127.0.0.1:0".parse().unwrap()];

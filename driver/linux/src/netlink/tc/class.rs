@@ -4,8 +4,8 @@
 //! rate, in ticks of 64 ns; so a burst that is written comes back to the tick. `tc`, which goes through a table of
 //! sizes, gets other numbers back than it wrote.
 
-use super::{ECHO, HEADER, Handle, Stats, TCA_KIND, TCA_OPTIONS, header, stats};
-use crate::netlink::message::{Attributes, Message, u32_at};
+use super::{ECHO, HEADER, Stats, TCA_KIND, TCA_OPTIONS, TcHandle, header, stats};
+use crate::netlink::message::{Attributes, NetlinkMessage, u32_at};
 use crate::netlink::socket::{Error, Reply, Result, Socket};
 use terms::IfIndex;
 
@@ -33,15 +33,15 @@ pub struct HtbClass {
 
 /// A class as found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Class {
+pub struct TcClass {
     /// Its interface.
     pub oif: IfIndex,
     /// Its name.
-    pub handle: Handle,
-    /// Its parent class; [`Handle::ROOT`] if it hangs from the qdisc itself.
-    pub parent: Handle,
-    /// Its queue's handle; [`Handle::NONE`]: the kernel's default, or it has children.
-    pub leaf: Handle,
+    pub handle: TcHandle,
+    /// Its parent class; [`TcHandle::ROOT`] if it hangs from the qdisc itself.
+    pub parent: TcHandle,
+    /// Its queue's handle; [`TcHandle::NONE`]: the kernel's default, or it has children.
+    pub leaf: TcHandle,
     /// `None` if it is a class of some other discipline.
     pub htb: Option<HtbClass>,
     /// What it counted.
@@ -58,16 +58,16 @@ const LINKLAYER_ETHERNET: u8 = 1;
 
 impl Socket {
     /// All classes of an interface.
-    pub fn classes(&mut self, oif: IfIndex) -> Result<Vec<Class>> {
-        let message = Message::new(libc::RTM_GETTCLASS, 0, &header(oif, Handle::NONE, Handle::NONE));
+    pub fn classes(&mut self, oif: IfIndex) -> Result<Vec<TcClass>> {
+        let message = NetlinkMessage::new(libc::RTM_GETTCLASS, 0, &header(oif, TcHandle::NONE, TcHandle::NONE));
         let replies = self.dump("list the classes", message)?;
         Ok(replies.iter().filter_map(class).filter(|c| c.oif == oif).collect())
     }
 
     /// One class; `None` if it is not there.
-    pub fn class(&mut self, oif: IfIndex, handle: Handle) -> Result<Option<Class>> {
+    pub fn class(&mut self, oif: IfIndex, handle: TcHandle) -> Result<Option<TcClass>> {
         const WHAT: &str = "look a class up";
-        match self.get(WHAT, Message::new(libc::RTM_GETTCLASS, ECHO, &header(oif, handle, Handle::NONE))) {
+        match self.get(WHAT, NetlinkMessage::new(libc::RTM_GETTCLASS, ECHO, &header(oif, handle, TcHandle::NONE))) {
             Ok(reply) => class(&reply).map(Some).ok_or(Error::strange(WHAT)),
             Err(error) if error.errno == libc::ENOENT => Ok(None),
             Err(error) => Err(error),
@@ -78,7 +78,7 @@ impl Socket {
     ///
     /// # Errors
     /// EEXIST if it is there.
-    pub fn add_class(&mut self, oif: IfIndex, handle: Handle, parent: Handle, htb: &HtbClass) -> Result<()> {
+    pub fn add_class(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, htb: &HtbClass) -> Result<()> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         self.request("add a class", describe(flags, oif, handle, parent, htb))
     }
@@ -87,7 +87,7 @@ impl Socket {
     ///
     /// # Errors
     /// ENOENT if it is not there.
-    pub fn change_class(&mut self, oif: IfIndex, handle: Handle, parent: Handle, htb: &HtbClass) -> Result<()> {
+    pub fn change_class(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, htb: &HtbClass) -> Result<()> {
         self.request("change a class", describe(0, oif, handle, parent, htb))
     }
 
@@ -95,12 +95,15 @@ impl Socket {
     ///
     /// # Errors
     /// EBUSY while it has children.
-    pub fn delete_class(&mut self, oif: IfIndex, handle: Handle) -> Result<()> {
-        self.request("remove a class", Message::new(libc::RTM_DELTCLASS, 0, &header(oif, handle, Handle::NONE)))
+    pub fn delete_class(&mut self, oif: IfIndex, handle: TcHandle) -> Result<()> {
+        self.request(
+            "remove a class",
+            NetlinkMessage::new(libc::RTM_DELTCLASS, 0, &header(oif, handle, TcHandle::NONE)),
+        )
     }
 }
 
-fn describe(flags: i32, oif: IfIndex, handle: Handle, parent: Handle, htb: &HtbClass) -> Message {
+fn describe(flags: i32, oif: IfIndex, handle: TcHandle, parent: TcHandle, htb: &HtbClass) -> NetlinkMessage {
     let mut parms = Vec::with_capacity(44);
     for rate in [htb.rate, htb.ceil] {
         parms.extend_from_slice(&[0, LINKLAYER_ETHERNET]);
@@ -111,24 +114,24 @@ fn describe(flags: i32, oif: IfIndex, handle: Handle, parent: Handle, htb: &HtbC
     for word in [htb.burst, htb.ceil_burst, htb.quantum, 0, htb.prio] {
         parms.extend_from_slice(&word.to_ne_bytes());
     }
-    Message::new(libc::RTM_NEWTCLASS, flags as u16, &header(oif, handle, parent))
+    NetlinkMessage::new(libc::RTM_NEWTCLASS, flags as u16, &header(oif, handle, parent))
         .attr_str(TCA_KIND, "htb")
         .nest(TCA_OPTIONS, |m| {
             m.attr(TCA_HTB_PARMS, &parms).attr_u64(TCA_HTB_RATE64, htb.rate).attr_u64(TCA_HTB_CEIL64, htb.ceil)
         })
 }
 
-pub(in crate::netlink) fn class(reply: &Reply) -> Option<Class> {
+pub(in crate::netlink) fn class(reply: &Reply) -> Option<TcClass> {
     if reply.ty != libc::RTM_NEWTCLASS {
         return None;
     }
     let attributes = Attributes::after(&reply.body, HEADER);
     let ours = attributes.string(TCA_KIND).as_deref() == Some("htb");
-    Some(Class {
+    Some(TcClass {
         oif: IfIndex(u32_at(&reply.body, 4)?),
-        handle: Handle(u32_at(&reply.body, 8)?),
-        parent: Handle(u32_at(&reply.body, 12)?),
-        leaf: Handle(u32_at(&reply.body, 16)?),
+        handle: TcHandle(u32_at(&reply.body, 8)?),
+        parent: TcHandle(u32_at(&reply.body, 12)?),
+        leaf: TcHandle(u32_at(&reply.body, 16)?),
         htb: if ours { htb(attributes.nest(TCA_OPTIONS)) } else { None },
         stats: stats(attributes),
     })

@@ -9,24 +9,24 @@ use terms::IfIndex;
 
 /// The name of a qdisc (`major:0`) or class (`major:minor`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Handle(pub u32);
+pub struct TcHandle(pub u32);
 
-impl Handle {
+impl TcHandle {
     /// None: the kernel's own default qdiscs have it.
-    pub const NONE: Handle = Handle(0);
+    pub const NONE: TcHandle = TcHandle(0);
     /// As a parent: the root of the interface.
-    pub const ROOT: Handle = Handle(u32::MAX);
+    pub const ROOT: TcHandle = TcHandle(u32::MAX);
     /// As a parent: the place of clsact.
-    pub const CLSACT: Handle = Handle(0xffff_fff1);
+    pub const CLSACT: TcHandle = TcHandle(0xffff_fff1);
 
     /// As a filter's parent: clsact, packets that leave.
-    pub const EGRESS: Handle = Handle(0xffff_fff3);
+    pub const EGRESS: TcHandle = TcHandle(0xffff_fff3);
     /// As a filter's parent: clsact, packets that come.
-    pub const INGRESS: Handle = Handle(0xffff_fff2);
+    pub const INGRESS: TcHandle = TcHandle(0xffff_fff2);
 
     /// `major:minor`.
-    pub const fn new(major: u16, minor: u16) -> Handle {
-        Handle((major as u32) << 16 | minor as u32)
+    pub const fn new(major: u16, minor: u16) -> TcHandle {
+        TcHandle((major as u32) << 16 | minor as u32)
     }
 
     /// The qdisc's half.
@@ -40,11 +40,11 @@ impl Handle {
     }
 }
 
-impl std::fmt::Debug for Handle {
+impl std::fmt::Debug for TcHandle {
     /// As `tc` writes it: `5c1c:2`, both halves hexadecimal.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
-            Handle::ROOT => f.write_str("root"),
+            TcHandle::ROOT => f.write_str("root"),
             handle if handle.minor() == 0 => write!(f, "{:x}:", handle.major()),
             handle => write!(f, "{:x}:{:x}", handle.major(), handle.minor()),
         }
@@ -78,7 +78,7 @@ const ECHO: u16 = libc::NLM_F_ECHO as u16;
 /// Length of `struct tcmsg`.
 const HEADER: usize = 20;
 
-fn header(oif: IfIndex, handle: Handle, parent: Handle) -> [u8; HEADER] {
+fn header(oif: IfIndex, handle: TcHandle, parent: TcHandle) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     bytes[4..8].copy_from_slice(&oif.0.to_ne_bytes());
     bytes[8..12].copy_from_slice(&handle.0.to_ne_bytes());

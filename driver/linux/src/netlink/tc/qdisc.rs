@@ -1,7 +1,7 @@
 //! Queueing disciplines: RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC.
 
-use super::{ECHO, HEADER, Handle, Stats, TCA_KIND, TCA_OPTIONS, header, stats};
-use crate::netlink::message::{Attributes, Message, u32_at};
+use super::{ECHO, HEADER, Stats, TCA_KIND, TCA_OPTIONS, TcHandle, header, stats};
+use crate::netlink::message::{Attributes, NetlinkMessage, u32_at};
 use crate::netlink::socket::{Error, Reply, Result, Socket};
 use terms::IfIndex;
 
@@ -47,10 +47,10 @@ impl Discipline {
 pub struct Qdisc {
     /// Its interface.
     pub oif: IfIndex,
-    /// Its name; [`Handle::NONE`]: the kernel put it there by default.
-    pub handle: Handle,
-    /// [`Handle::ROOT`], or the class that it is the queue of.
-    pub parent: Handle,
+    /// Its name; [`TcHandle::NONE`]: the kernel put it there by default.
+    pub handle: TcHandle,
+    /// [`TcHandle::ROOT`], or the class that it is the queue of.
+    pub parent: TcHandle,
     /// What it is.
     pub discipline: Discipline,
     /// What it counted.
@@ -65,7 +65,7 @@ const HTB_RATE_TO_QUANTUM: u32 = 10;
 impl Socket {
     /// All qdiscs of an interface.
     pub fn qdiscs(&mut self, oif: IfIndex) -> Result<Vec<Qdisc>> {
-        let message = Message::new(libc::RTM_GETQDISC, 0, &header(oif, Handle::NONE, Handle::NONE));
+        let message = NetlinkMessage::new(libc::RTM_GETQDISC, 0, &header(oif, TcHandle::NONE, TcHandle::NONE));
         let replies = self.dump("list the qdiscs", message)?;
         Ok(replies.iter().filter_map(qdisc).filter(|q| q.oif == oif).collect())
     }
@@ -73,7 +73,7 @@ impl Socket {
     /// The root qdisc of an interface; `None` where the kernel shows none (it is down and never had one).
     pub fn root_qdisc(&mut self, oif: IfIndex) -> Result<Option<Qdisc>> {
         const WHAT: &str = "look the root qdisc up";
-        let message = Message::new(libc::RTM_GETQDISC, ECHO, &header(oif, Handle::NONE, Handle::ROOT));
+        let message = NetlinkMessage::new(libc::RTM_GETQDISC, ECHO, &header(oif, TcHandle::NONE, TcHandle::ROOT));
         match self.get(WHAT, message) {
             Ok(reply) => qdisc(&reply).map(Some).ok_or(Error::strange(WHAT)),
             Err(error) if error.errno == libc::ENOENT => Ok(None),
@@ -82,9 +82,9 @@ impl Socket {
     }
 
     /// The queue of a class; `None`: the kernel's own default.
-    pub fn leaf_qdisc(&mut self, oif: IfIndex, class: Handle) -> Result<Option<Qdisc>> {
+    pub fn leaf_qdisc(&mut self, oif: IfIndex, class: TcHandle) -> Result<Option<Qdisc>> {
         const WHAT: &str = "look a class's queue up";
-        let message = Message::new(libc::RTM_GETQDISC, ECHO, &header(oif, Handle::NONE, class));
+        let message = NetlinkMessage::new(libc::RTM_GETQDISC, ECHO, &header(oif, TcHandle::NONE, class));
         match self.get(WHAT, message) {
             Ok(reply) => qdisc(&reply).map(Some).ok_or(Error::strange(WHAT)),
             Err(error) if error.errno == libc::ENOENT => Ok(None),
@@ -96,7 +96,7 @@ impl Socket {
     ///
     /// # Errors
     /// EEXIST if the place is taken; ENOENT if this kernel has no such discipline.
-    pub fn add_qdisc(&mut self, oif: IfIndex, handle: Handle, parent: Handle, what: &Discipline) -> Result<()> {
+    pub fn add_qdisc(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, what: &Discipline) -> Result<()> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         self.request("add a qdisc", describe(flags, oif, handle, parent, what))
     }
@@ -105,20 +105,20 @@ impl Socket {
     ///
     /// # Errors
     /// EINVAL if another kind of queue has this handle: remove that one first.
-    pub fn replace_qdisc(&mut self, oif: IfIndex, handle: Handle, parent: Handle, what: &Discipline) -> Result<()> {
+    pub fn replace_qdisc(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, what: &Discipline) -> Result<()> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
         self.request("change a qdisc", describe(flags, oif, handle, parent, what))
     }
 
     /// Removes a qdisc; the kernel puts its default back.
-    pub fn delete_qdisc(&mut self, oif: IfIndex, handle: Handle, parent: Handle) -> Result<()> {
-        self.request("remove a qdisc", Message::new(libc::RTM_DELQDISC, 0, &header(oif, handle, parent)))
+    pub fn delete_qdisc(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle) -> Result<()> {
+        self.request("remove a qdisc", NetlinkMessage::new(libc::RTM_DELQDISC, 0, &header(oif, handle, parent)))
     }
 }
 
-fn describe(flags: i32, oif: IfIndex, handle: Handle, parent: Handle, what: &Discipline) -> Message {
-    let message =
-        Message::new(libc::RTM_NEWQDISC, flags as u16, &header(oif, handle, parent)).attr_str(TCA_KIND, what.name());
+fn describe(flags: i32, oif: IfIndex, handle: TcHandle, parent: TcHandle, what: &Discipline) -> NetlinkMessage {
+    let message = NetlinkMessage::new(libc::RTM_NEWQDISC, flags as u16, &header(oif, handle, parent))
+        .attr_str(TCA_KIND, what.name());
     match what {
         Discipline::Htb { default } => {
             let mut init = Vec::new();
@@ -150,8 +150,8 @@ pub(in crate::netlink) fn qdisc(reply: &Reply) -> Option<Qdisc> {
     };
     Some(Qdisc {
         oif: IfIndex(u32_at(&reply.body, 4)?),
-        handle: Handle(u32_at(&reply.body, 8)?),
-        parent: Handle(u32_at(&reply.body, 12)?),
+        handle: TcHandle(u32_at(&reply.body, 8)?),
+        parent: TcHandle(u32_at(&reply.body, 12)?),
         discipline,
         stats: stats(attributes),
     })

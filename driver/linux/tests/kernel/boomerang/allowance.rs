@@ -3,11 +3,11 @@
 
 use super::bed::{Bed, RULES, Say, bed, granted};
 use crate::scratch::in_netns;
-use boomerang::{Boomerang, Config, Input, Output, Why};
-use linux::boomerang::{DROP, PASS, REDIRECT, Rules};
-use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
+use boomerang::{Boomerang, Config, FailureReason, Input, Output};
+use linux::boomerang::{DROP, PASS, ProgramRules, REDIRECT};
+use terms::ports::{RHandle, Route, RouteDecision, TcRequest, TrafficControl};
 use terms::{Adspec, IfIndex, Rate, Refused, Time};
-use wire::boomerang::Leg;
+use wire::boomerang::TravelDirection;
 
 const MBIT: u32 = 1_000_000;
 /// So few that a second's worth is soon said, and that a slow machine earns little back.
@@ -15,7 +15,7 @@ const FEW: u32 = 20;
 
 fn scarce() -> Bed {
     let bed = bed(64, Rate::from_mbps(10));
-    bed.path.set_rules(&Rules { per_source: FEW, ..RULES });
+    bed.path.set_rules(&ProgramRules { per_source: FEW, ..RULES });
     bed
 }
 
@@ -73,9 +73,9 @@ fn what_is_damaged_uses_up_nothing() {
 struct Ample(IfIndex, IfIndex);
 
 impl Route for Ample {
-    fn route(&mut self, dst: std::net::IpAddr, _: Option<std::net::IpAddr>, _: Option<IfIndex>) -> Way {
+    fn route(&mut self, dst: std::net::IpAddr, _: Option<std::net::IpAddr>, _: Option<IfIndex>) -> RouteDecision {
         let west = matches!(dst, std::net::IpAddr::V4(dst) if dst.octets()[1] == 10);
-        Way::Out { oif: if west { self.0 } else { self.1 }, gateway: None, source: [10, 0, 0, 1].into() }
+        RouteDecision::Out { oif: if west { self.0 } else { self.1 }, gateway: None, source: [10, 0, 0, 1].into() }
     }
 }
 
@@ -120,7 +120,7 @@ fn both_silence_the_same() {
         let begun = linux::clock::monotonic_coarse();
         for (n, say) in script.iter().enumerate() {
             let before = bed.path.counts().expect("counts").silenced;
-            let iif = if say.leg == Leg::Request { bed.west } else { bed.east };
+            let iif = if say.leg == TravelDirection::Request { bed.west } else { bed.east };
             bed.path.run(&say.frame(), iif).expect("test run");
             if bed.path.counts().expect("counts").silenced > before {
                 silent.0.push(n);
@@ -129,7 +129,7 @@ fn both_silence_the_same() {
             let now = Time::from_nanos(1_000_000_000 + n as u64);
             engine.handle(now, &mut ample, Input::Packet { iif: Some(iif), packet: &mut packet });
             while let Some(output) = engine.poll() {
-                if output == Output::Dropped(Why::TooMany) {
+                if output == Output::Dropped(FailureReason::TooMany) {
                     silent.1.push(n);
                 }
             }

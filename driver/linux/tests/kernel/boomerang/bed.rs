@@ -3,16 +3,16 @@
 
 use super::router::router;
 use crate::scratch::StateDir;
-use linux::boomerang::{FastPath, Hanging, REDIRECT, Rules};
+use linux::boomerang::{FastPath, Hanging, ProgramRules, REDIRECT};
 use linux::bpf::arriving::Ran;
 use linux::bpf::entry::MAJOR;
 use std::net::IpAddr;
 use terms::{Bytes, FlowKey, IfIndex, Rate, Span};
-use wire::boomerang::{Leg, Opt, Rates, Request, Selector};
+use wire::boomerang::{BoomerangRequest, Opt, Rates, Selector, TravelDirection};
 use wire::ip::Header;
 
 pub const CLASS: u32 = (MAJOR as u32) << 16 | 4;
-pub const RULES: Rules = Rules {
+pub const RULES: ProgramRules = ProgramRules {
     most_refresh: 60,
     burst: Span::from_millis(100),
     burst_least: Bytes::new(8192),
@@ -51,7 +51,7 @@ pub fn open_in(dir: &std::path::Path, rows: u32) -> FastPath {
 #[derive(Clone, Debug)]
 pub struct Say {
     pub flow: FlowKey,
-    pub leg: Leg,
+    pub leg: TravelDirection,
     pub transaction: u32,
     pub flags: u16,
     pub refresh: u8,
@@ -72,7 +72,7 @@ impl Say {
         let rates = vec![Rates { forward, reverse }];
         Say {
             flow,
-            leg: Leg::Request,
+            leg: TravelDirection::Request,
             transaction: 1,
             flags: 0,
             refresh: 30,
@@ -100,7 +100,7 @@ impl Say {
     }
 
     pub fn reply(mut self) -> Say {
-        self.leg = Leg::Reply;
+        self.leg = TravelDirection::Reply;
         self
     }
 
@@ -123,7 +123,7 @@ impl Say {
     /// The IP packet: from the flow's source to its destination, a reply the other way.
     pub fn packet(&self) -> Vec<u8> {
         let family = wire::boomerang::Family::of(self.flow.dst);
-        let request = Request {
+        let request = BoomerangRequest {
             leg: self.leg,
             id: 7,
             sequence: 1,
@@ -138,8 +138,8 @@ impl Say {
             options: &self.options,
         };
         let (src, dst) = match self.leg {
-            Leg::Request => (self.flow.src, self.flow.dst),
-            Leg::Reply => (self.flow.dst, self.flow.src),
+            TravelDirection::Request => (self.flow.src, self.flow.dst),
+            TravelDirection::Reply => (self.flow.dst, self.flow.src),
         };
         let header =
             Header { src, dst, protocol: family.protocol(), ttl: self.ttl, tos: 0, router_alert: self.router_alert };
@@ -166,8 +166,8 @@ impl Bed {
     /// What the program makes of it: a request comes in from the west, a reply from the east.
     pub fn hear(&self, say: &Say) -> Ran {
         let iif = match say.leg {
-            Leg::Request => self.west,
-            Leg::Reply => self.east,
+            TravelDirection::Request => self.west,
+            TravelDirection::Reply => self.east,
         };
         self.path.run(&say.frame(), iif).expect("test run")
     }
@@ -177,7 +177,7 @@ impl Bed {
         let ran = self.hear(say);
         assert_eq!(ran.verdict, REDIRECT, "{say:?}");
         let packet = &ran.packet[14..];
-        let probe = wire::boomerang::Probe::parse(packet).expect("still a message");
+        let probe = wire::boomerang::ProbePacket::parse(packet).expect("still a message");
         assert_eq!(probe.ttl, say.ttl - 1);
         let message = &probe.message;
         Heard { rates: message.qos.asked(), nack: message.is_nack(), key: message.key, refresh: message.refresh }
@@ -191,7 +191,7 @@ impl Bed {
         self.state.path()
     }
 
-    pub fn sessions(&self) -> Vec<linux::boomerang::Session> {
+    pub fn sessions(&self) -> Vec<linux::boomerang::KernelSession> {
         self.path.sessions(self.tick(), 0, usize::MAX)
     }
 }

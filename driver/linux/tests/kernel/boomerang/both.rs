@@ -9,7 +9,7 @@ use super::bed::{CLASS, RULES, Say, bed, open_in};
 use crate::policer::Dice;
 use crate::scratch::in_netns;
 use boomerang::{Boomerang, Config, Input};
-use linux::boomerang::{FastPath, REDIRECT, Reason, Rules};
+use linux::boomerang::{FastPath, ProgramRules, REDIRECT, Reason};
 use linux::netlink::Socket;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,9 +18,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, RwLock};
 use std::time::Duration;
-use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
+use terms::ports::{RHandle, Route, RouteDecision, TcRequest, TrafficControl};
 use terms::{Adspec, FlowSpec, IfIndex, Rate, Refused, Span, Time};
-use wire::boomerang::{Leg, Opt, Uid};
+use wire::boomerang::{Opt, TravelDirection, Uid};
 
 /// Of the interface, bit/s.
 const CAPACITY: u64 = 40_000_000;
@@ -73,8 +73,8 @@ impl Ledger {
 }
 
 impl Route for Ledger {
-    fn route(&mut self, _dst: IpAddr, _src: Option<IpAddr>, _iif: Option<IfIndex>) -> Way {
-        Way::Out { oif: self.east, gateway: None, source: [10, 0, 0, 1].into() }
+    fn route(&mut self, _dst: IpAddr, _src: Option<IpAddr>, _iif: Option<IfIndex>) -> RouteDecision {
+        RouteDecision::Out { oif: self.east, gateway: None, source: [10, 0, 0, 1].into() }
     }
 }
 
@@ -150,7 +150,7 @@ fn the_agent_that_is_killed() {
             1 => shrink(&path, &ledger, STEP),
             2 => {
                 offset += 1_000_000_000;
-                path.set_rules(&Rules { offset: Span::from_nanos(offset), ..RULES });
+                path.set_rules(&ProgramRules { offset: Span::from_nanos(offset), ..RULES });
                 let tick = path.now();
                 path.sweep(tick, 32);
             }
@@ -174,7 +174,7 @@ fn the_agent_that_is_killed() {
         path.set_room(east, Rate::from_bps(ledger.room()));
     }
     // Everything is over: sessions expire, the grant goes back.
-    path.set_rules(&Rules { offset: Span::from_secs(1 << 20), ..RULES });
+    path.set_rules(&ProgramRules { offset: Span::from_secs(1 << 20), ..RULES });
     let tick = path.now();
     path.sweep(tick, usize::MAX);
     shrink(&path, &ledger, u64::MAX);
@@ -224,7 +224,7 @@ fn two_processors_and_an_agent_that_is_killed_never_give_away_more_than_there_is
                         start.wait();
                         for _ in 0..messages / 2 {
                             let say = random(&mut dice);
-                            let iif = if say.leg == Leg::Request { bed.west } else { bed.east };
+                            let iif = if say.leg == TravelDirection::Request { bed.west } else { bed.east };
                             let _open = gate.read().expect("nobody panicked");
                             let ran = bed.path.run(&say.frame(), iif).expect("test run");
                             admitted.fetch_add(u64::from(ran.verdict == REDIRECT), SeqCst);

@@ -12,9 +12,9 @@ use linux::boomerang::{DROP, PASS, REDIRECT, Reason};
 use linux::bpf::arriving::Ran;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use terms::ports::{RHandle, Route, TcRequest, TrafficControl, Way};
+use terms::ports::{RHandle, Route, RouteDecision, TcRequest, TrafficControl};
 use terms::{Adspec, FlowKey, FlowSpec, IfIndex, Rate, Refused, Time};
-use wire::boomerang::{Hops, Leg, Opt, Probe, Qos, Rates, Selector, is_boomerang};
+use wire::boomerang::{Hops, Opt, ProbePacket, Qos, Rates, Selector, TravelDirection, is_boomerang};
 
 const GRANT: u64 = 10_000_000;
 const TICK: u64 = 1 << 26;
@@ -36,7 +36,7 @@ fn bits(address: IpAddr) -> u128 {
 }
 
 impl Route for World {
-    fn route(&mut self, dst: IpAddr, _src: Option<IpAddr>, _iif: Option<IfIndex>) -> Way {
+    fn route(&mut self, dst: IpAddr, _src: Option<IpAddr>, _iif: Option<IfIndex>) -> RouteDecision {
         let behind = |side: usize| {
             BEHIND[side].iter().any(|(net, prefix)| {
                 let net = IpAddr::V6(Ipv6Addr::from(*net)).to_canonical();
@@ -47,9 +47,9 @@ impl Route for World {
         let oif = match (behind(0), behind(1)) {
             (true, _) => self.west,
             (_, true) => self.east,
-            _ => return Way::None,
+            _ => return RouteDecision::None,
         };
-        Way::Out { oif, gateway: None, source: [10, 0, 0, 1].into() }
+        RouteDecision::Out { oif, gateway: None, source: [10, 0, 0, 1].into() }
     }
 }
 
@@ -166,7 +166,7 @@ impl Both {
     /// One packet through both.
     fn hear(&mut self, packet: &[u8], iif: IfIndex, about: &dyn std::fmt::Debug) {
         let ran = self.run(&frame(packet), iif);
-        let probe = Probe::parse(packet);
+        let probe = ProbePacket::parse(packet);
         match ran.verdict {
             REDIRECT => {
                 self.tally[0] += 1;
@@ -188,7 +188,7 @@ impl Both {
                     }
                     Reason::NoWay => {
                         let dst = probe.expect("decided as far as that").dst;
-                        assert_eq!(self.world.route(dst, None, None), Way::None, "{about:?}");
+                        assert_eq!(self.world.route(dst, None, None), RouteDecision::None, "{about:?}");
                     }
                     Reason::Rare => assert!(probe.is_err() || is_rare(packet), "{about:?}"),
                     other => panic!("{other:?}: {about:?}"),
@@ -259,7 +259,7 @@ impl Both {
         let mut more = nanos;
         loop {
             self.offset += more;
-            let rules = linux::boomerang::Rules { offset: terms::Span::from_nanos(self.offset), ..RULES };
+            let rules = linux::boomerang::ProgramRules { offset: terms::Span::from_nanos(self.offset), ..RULES };
             self.bed.path.set_rules(&rules);
             let tick = self.bed.path.now();
             self.bed.path.sweep(tick, usize::MAX);
@@ -277,7 +277,7 @@ impl Both {
 
 /// Whether user space alone decides this message: what `docs/boomerang.md` lists.
 fn is_rare(packet: &[u8]) -> bool {
-    let Ok(probe) = Probe::parse(packet) else { return false };
+    let Ok(probe) = ProbePacket::parse(packet) else { return false };
     let message = &probe.message;
     let nobody = |address: IpAddr| match address {
         IpAddr::V4(v4) => matches!(v4.octets()[0], 0 | 127 | 224..),
@@ -323,7 +323,7 @@ fn random(dice: &mut Dice, both: &Both) -> (Say, IfIndex) {
     if pick(3) == 0 {
         say = say.v6();
     }
-    say.leg = if pick(2) == 0 { Leg::Request } else { Leg::Reply };
+    say.leg = if pick(2) == 0 { TravelDirection::Request } else { TravelDirection::Reply };
     say.transaction = pick(4) as u32;
     say.refresh = [0, 1, 2, 30, 30, 60, 61, 255][pick(8)];
     say.key = [1, 1, 1, 0, 35, u64::MAX][pick(6)];
@@ -352,7 +352,7 @@ fn random(dice: &mut Dice, both: &Both) -> (Say, IfIndex) {
         6 => say.options = vec![Opt::Unknown { kind: 0x9000, body: &[1, 2, 3, 4] }],
         _ => {}
     }
-    let there = if (say.leg == Leg::Request) == (pick(20) > 0) { both.bed.west } else { both.bed.east };
+    let there = if (say.leg == TravelDirection::Request) == (pick(20) > 0) { both.bed.west } else { both.bed.east };
     (say, there)
 }
 

@@ -4,7 +4,7 @@ use super::bed::{Say, bed, granted, refused};
 use crate::scratch::in_netns;
 use linux::boomerang::{DROP, PASS, Reason};
 use terms::Rate;
-use wire::boomerang::{Hops, Leg, Opt, Rates, Selector};
+use wire::boomerang::{Hops, Opt, Rates, Selector, TravelDirection};
 
 const MBIT: u32 = 1_000_000;
 
@@ -129,11 +129,11 @@ fn hops_are_counted_and_a_long_refresh_is_shortened() {
         let bed = bed(64, Rate::from_mbps(10));
         for say in [Say::flow(1, MBIT, MBIT), Say::flow(1, MBIT, MBIT).v6()] {
             let say = Say { refresh: 200, ..say }.options(&[Opt::Hops(Hops { forward: 4, reverse: 65_535 })]);
-            for (leg, counted) in [(Leg::Request, [5, 65_535]), (Leg::Reply, [4, 65_535])] {
+            for (leg, counted) in [(TravelDirection::Request, [5, 65_535]), (TravelDirection::Reply, [4, 65_535])] {
                 let say = Say { leg, ..say.clone() };
                 assert_eq!(bed.heard(&say).refresh, 60);
                 let ran = bed.hear(&say);
-                let probe = wire::boomerang::Probe::parse(&ran.packet[14..]).expect("a message");
+                let probe = wire::boomerang::ProbePacket::parse(&ran.packet[14..]).expect("a message");
                 let hops = probe.message.options().find_map(|(_, option)| match option {
                     Opt::Hops(hops) => Some([hops.forward, hops.reverse]),
                     _ => None,

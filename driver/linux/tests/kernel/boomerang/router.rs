@@ -1,7 +1,7 @@
 //! The links and routes of a router in a scratch namespace; measurements (`benches/boomerang.rs`) use it too.
 
 use linux::netlink::Socket;
-use linux::netlink::message::Message;
+use linux::netlink::message::NetlinkMessage;
 use linux::netlink::route::RouteEntry;
 use std::net::IpAddr;
 use terms::IfIndex;
@@ -76,7 +76,7 @@ fn neighbour(socket: &mut Socket, index: IfIndex, address: IpAddr) {
     header.extend(index.0.to_ne_bytes());
     header.extend([0x80, 0, 0, 0]); // NUD_PERMANENT
     let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
-    let message = Message::new(libc::RTM_NEWNEIGH, flags, &header)
+    let message = NetlinkMessage::new(libc::RTM_NEWNEIGH, flags, &header)
         .attr(libc::NDA_DST, &octets)
         .attr(libc::NDA_LLADDR, &[2, 0, 0, 0, 0, index.0 as u8]);
     socket.request("add a neighbour", message).expect("a neighbour");

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use terms::ports::{Police, Preemption, RHandle, Route, TcRequest, TrafficControl, Tree, Way};
-use terms::{Adspec, Fault, FilterSpec, FlowSpec, Hop, IfIndex, Rate, Refused, Span, Style, Time, Tspec};
+use terms::ports::{MulticastTree, Police, Preemption, RHandle, Route, RouteDecision, TcRequest, TrafficControl};
+use terms::{Adspec, Fault, FilterSpec, FlowSpec, HopExport, IfIndex, Rate, Refused, Span, Style, Time, Tspec};
 
 pub const INSTALL_DELAY: Span = Span::from_millis(1);
 
 #[derive(Default)]
 pub struct Env {
-    pub routes: BTreeMap<IpAddr, Way>,
+    pub routes: BTreeMap<IpAddr, RouteDecision>,
     /// Routes by destination and source, before the others.
-    pub by_source: BTreeMap<(IpAddr, IpAddr), Way>,
+    pub by_source: BTreeMap<(IpAddr, IpAddr), RouteDecision>,
     /// Multicast routes: by group and sender.
-    pub trees: BTreeMap<(IpAddr, IpAddr), Tree>,
+    pub trees: BTreeMap<(IpAddr, IpAddr), MulticastTree>,
     pub capacity: BTreeMap<IfIndex, Rate>,
     pub held: BTreeMap<RHandle, (IfIndex, FlowSpec)>,
     /// What else was asked for with each reservation.
@@ -106,12 +106,12 @@ impl Env {
 }
 
 impl Route for Env {
-    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, _: Option<IfIndex>) -> Way {
+    fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
         if let (true, Some(src)) = (dst.is_multicast(), src) {
-            return self.trees.get(&(dst, src)).map_or(Way::None, |tree| Way::Tree(*tree));
+            return self.trees.get(&(dst, src)).map_or(RouteDecision::None, |tree| RouteDecision::Tree(*tree));
         }
         let by_source = src.and_then(|src| self.by_source.get(&(dst, src)));
-        by_source.or_else(|| self.routes.get(&dst)).copied().unwrap_or(Way::None)
+        by_source.or_else(|| self.routes.get(&dst)).copied().unwrap_or(RouteDecision::None)
     }
 }
 
@@ -145,7 +145,7 @@ impl TrafficControl for Env {
         let used = self.rate_on(oif.0);
         let bandwidth = self.capacity.get(&oif).copied().unwrap_or_default().saturating_sub(used);
         let guaranteed = self.guaranteed.get(&oif).copied();
-        arriving.through(&Hop {
+        arriving.through(&HopExport {
             bandwidth,
             mtu: if self.mtu == 0 { 1500 } else { self.mtu },
             latency: Some(Span::from_millis(1)),

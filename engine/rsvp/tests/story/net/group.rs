@@ -3,7 +3,7 @@
 use super::Net;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use terms::ports::{Oifs, Tree, Way};
+use terms::ports::{MulticastTree, Oifs, RouteDecision};
 use terms::{IfIndex, Session};
 
 impl Net {
@@ -28,7 +28,7 @@ impl Net {
         let dst = self.addr(to);
         let (mut at, mut way) = (from, Vec::new());
         while at != to {
-            let Some(Way::Out { oif, .. }) = self.nodes[at].env.routes.get(&dst) else { return Vec::new() };
+            let Some(RouteDecision::Out { oif, .. }) = self.nodes[at].env.routes.get(&dst) else { return Vec::new() };
             let Some((next, _)) = self.other_end(at, *oif) else { return Vec::new() };
             way.push((at, Some(*oif)));
             at = next;
@@ -43,11 +43,11 @@ impl Net {
         }
         for (group, members) in self.members.clone() {
             for sender in 0..self.nodes.len() {
-                let mut trees: BTreeMap<usize, Tree> = BTreeMap::new();
+                let mut trees: BTreeMap<usize, MulticastTree> = BTreeMap::new();
                 for member in &members {
                     let mut iif = None;
                     for (node, oif) in self.walk(sender, *member) {
-                        let tree = trees.entry(node).or_insert(Tree { iif, oifs: Oifs::NONE });
+                        let tree = trees.entry(node).or_insert(MulticastTree { iif, oifs: Oifs::NONE });
                         if let Some(oif) = oif {
                             tree.oifs.add(oif);
                             iif = self.other_end(node, oif).map(|(_, far)| far);

@@ -16,7 +16,7 @@ use rsvp::Rsvp;
 use rsvp::io::{AppId, Config, Datagram, Event, Input, Interface, Output, Upcall};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use terms::ports::Way;
+use terms::ports::RouteDecision;
 use terms::{IfIndex, Rate, Span, Time};
 use wire::Message;
 
@@ -247,7 +247,7 @@ impl Net {
         let oif = match datagram.oif {
             Some(oif) => oif,
             None => match self.way(from, datagram.dst) {
-                Some(Way::Out { oif, .. }) => oif,
+                Some(RouteDecision::Out { oif, .. }) => oif,
                 _ => return,
             },
         };
@@ -322,7 +322,7 @@ impl Net {
         self.run_until(self.now + span);
     }
 
-    fn way(&self, node: usize, dst: IpAddr) -> Option<Way> {
+    fn way(&self, node: usize, dst: IpAddr) -> Option<RouteDecision> {
         self.nodes[node].env.routes.get(&dst).copied()
     }
 
@@ -348,11 +348,11 @@ impl Net {
                 let next = self.other_end(start, by).map(|(n, i)| self.interface(n, i.0).addresses[0]);
                 for (_, interface) in &self.nodes[other].interfaces {
                     let gateway = next.filter(|next| *next != interface.addresses[0]);
-                    routes.insert(interface.addresses[0], Way::Out { oif: by, gateway, source });
+                    routes.insert(interface.addresses[0], RouteDecision::Out { oif: by, gateway, source });
                 }
             }
             for (_, interface) in &self.nodes[start].interfaces {
-                routes.insert(interface.addresses[0], Way::Local);
+                routes.insert(interface.addresses[0], RouteDecision::Local);
             }
             self.nodes[start].env.routes = routes;
         }

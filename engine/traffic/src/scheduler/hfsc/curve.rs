@@ -2,7 +2,7 @@
 //!
 //! The deadline curve of a class is `D(t) = min over all starts a of backlogged periods of S(t - a) + w(a)` (Stoica,
 //! Zhang, Ng 1997, section IV). A concave two-piece curve is the minimum of two lines, a convex one the maximum, so
-//! a running curve is kept as two [`Line`]s through points with integer coordinates. The minimum of two running
+//! a running curve is kept as two [`CurveSegment`]s through points with integer coordinates. The minimum of two running
 //! curves of one concave service curve is then the lower of the first lines with the lower of the second lines:
 //! **exact**, no crossing point is ever computed, and nothing is rounded until a time is asked for.
 //!
@@ -20,7 +20,7 @@ pub const NEVER: u128 = u128::MAX;
 
 /// A line of slope `rate` through the point (`x`, `y`): x in ns (of real or virtual time), y in work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Line {
+pub struct CurveSegment {
     x: u128,
     y: Work,
     rate: u64,
@@ -29,10 +29,10 @@ pub struct Line {
 /// Beyond this distance the point moves along the line, so that the usual division is a short one.
 const FAR: Work = 1 << 63;
 
-impl Line {
+impl CurveSegment {
     /// The line.
-    pub fn new(x: u128, y: Work, rate: u64) -> Line {
-        Line { x, y, rate }
+    pub fn new(x: u128, y: Work, rate: u64) -> CurveSegment {
+        CurveSegment { x, y, rate }
     }
 
     /// The work at `x`; saturates at both ends.
@@ -64,7 +64,7 @@ impl Line {
         }
     }
 
-    fn lower(self, other: Line) -> Line {
+    fn lower(self, other: CurveSegment) -> CurveSegment {
         // Parallel lines: whichever is lower anywhere is lower everywhere.
         if self.work_at(other.x) < other.y { self } else { other }
     }
@@ -73,10 +73,10 @@ impl Line {
 /// A running two-piece curve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Curve {
-    first: Line,
-    second: Line,
+    first: CurveSegment,
+    second: CurveSegment,
     /// The eligible curve of a convex one: its second slope from its start.
-    ahead: Line,
+    ahead: CurveSegment,
     shape: Shape,
 }
 
@@ -102,23 +102,24 @@ impl Curve {
         } else {
             Shape::Convex
         };
-        let first = Line::new(x, work, m1);
+        let first = CurveSegment::new(x, work, m1);
         let bend = (x.saturating_add(d), first.work_at(x.saturating_add(d)));
-        let second = if shape == Shape::Linear { Line::new(x, work, m2) } else { Line::new(bend.0, bend.1, m2) };
-        Curve { first, second, ahead: Line::new(x, work, m2), shape }
+        let second =
+            if shape == Shape::Linear { CurveSegment::new(x, work, m2) } else { CurveSegment::new(bend.0, bend.1, m2) };
+        Curve { first, second, ahead: CurveSegment::new(x, work, m2), shape }
     }
 
     /// This curve with another shape from (`x`, `work`) on. The change gives no new burst and no new delay: of a
     /// concave curve's burst, what this one has left stays, up to the new burst.
     pub fn reshaped(&self, spec: &ServiceCurve, x: u128, work: Work) -> Curve {
         let fresh = Curve::start(spec, x, work);
-        let past = Line::new(x, work, spec.m2.as_bps());
+        let past = CurveSegment::new(x, work, spec.m2.as_bps());
         match fresh.shape {
             Shape::Linear => fresh,
             Shape::Convex => Curve { first: past, second: past, ..fresh },
             Shape::Concave => {
                 let left = if self.shape == Shape::Concave { self.second.work_at(x).max(work) } else { work };
-                let second = Line::new(x, left, spec.m2.as_bps());
+                let second = CurveSegment::new(x, left, spec.m2.as_bps());
                 Curve { second: second.lower(fresh.second), ..fresh }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::curve::Curve;
 use super::{Class, Hfsc, Place, ROOT, instant, nanos};
-use crate::scheduler::Node;
+use crate::scheduler::SchedulerClass;
 use crate::work::Work;
 use core::cmp::Reverse;
 use terms::{ServiceCurve, Time};
@@ -64,7 +64,7 @@ impl Hfsc {
     }
 
     /// The leaf that link sharing gives the link to.
-    pub(super) fn choose_share(&mut self, now: Time) -> Option<Node> {
+    pub(super) fn choose_share(&mut self, now: Time) -> Option<SchedulerClass> {
         let mut at = ROOT;
         loop {
             self.release_held(now, at);
@@ -73,7 +73,7 @@ impl Hfsc {
             below.low = below.low.max(virtual_time);
             at = child;
             if self.classes[at as usize].children == 0 {
-                return Some(Node(at));
+                return Some(SchedulerClass(at));
             }
         }
     }

@@ -22,7 +22,7 @@ mod real_time;
 
 use self::curve::Curve;
 use super::heap::{ABSENT, Heap};
-use super::{Misplaced, Node, Scheduler};
+use super::{Misplaced, Scheduler, SchedulerClass};
 use crate::work::{self, Work};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -179,12 +179,12 @@ impl Hfsc {
     ///
     /// # Errors
     /// [`Misplaced`]; nothing has changed then.
-    pub fn add(&mut self, now: Time, parent: Node, curves: Curves) -> Result<Node, Misplaced> {
+    pub fn add(&mut self, now: Time, parent: SchedulerClass, curves: Curves) -> Result<SchedulerClass, Misplaced> {
         let above = self.known(parent)?;
         if above.backlogged {
             return Err(Misplaced::Backlogged(parent));
         }
-        if parent != Node::ROOT && above.curves.link_share.is_none() {
+        if parent != SchedulerClass::ROOT && above.curves.link_share.is_none() {
             return Err(Misplaced::NoLinkShare(parent));
         }
         if above.depth >= MAX_DEPTH {
@@ -215,7 +215,7 @@ impl Hfsc {
         below.fit.reserve(siblings);
         below.held.reserve(siblings);
         below.highest.reserve(siblings);
-        Ok(Node(at))
+        Ok(SchedulerClass(at))
     }
 
     /// Changes a class's curves in place, also while it sends. What it is behind or ahead of its old curves it is
@@ -223,10 +223,10 @@ impl Hfsc {
     ///
     /// # Errors
     /// [`Misplaced`]; nothing has changed then.
-    pub fn change(&mut self, now: Time, node: Node, curves: Curves) -> Result<(), Misplaced> {
+    pub fn change(&mut self, now: Time, node: SchedulerClass, curves: Curves) -> Result<(), Misplaced> {
         let curves = curves.normal();
         let class = self.known(node)?;
-        if node == Node::ROOT {
+        if node == SchedulerClass::ROOT {
             return Err(Misplaced::Unknown(node));
         }
         if class.children > 0 && curves.link_share.is_none() {
@@ -249,9 +249,9 @@ impl Hfsc {
     ///
     /// # Errors
     /// [`Misplaced`]; nothing has changed then.
-    pub fn remove(&mut self, node: Node) -> Result<(), Misplaced> {
+    pub fn remove(&mut self, node: SchedulerClass) -> Result<(), Misplaced> {
         let class = self.known(node)?;
-        if node == Node::ROOT {
+        if node == SchedulerClass::ROOT {
             return Err(Misplaced::Unknown(node));
         }
         if class.children > 0 {
@@ -273,7 +273,7 @@ impl Hfsc {
     }
 
     /// What is known of a class.
-    pub fn state(&self, node: Node) -> Option<ClassState> {
+    pub fn state(&self, node: SchedulerClass) -> Option<ClassState> {
         let class = self.known(node).ok()?;
         let real = &class.real;
         Some(ClassState {
@@ -286,7 +286,7 @@ impl Hfsc {
         })
     }
 
-    fn known(&self, node: Node) -> Result<&Class, Misplaced> {
+    fn known(&self, node: SchedulerClass) -> Result<&Class, Misplaced> {
         self.classes.get(node.index()).filter(|c| c.known).ok_or(Misplaced::Unknown(node))
     }
 }
@@ -342,7 +342,7 @@ impl Class {
 }
 
 impl Scheduler for Hfsc {
-    fn backlogged(&mut self, now: Time, leaf: Node, head: u32) {
+    fn backlogged(&mut self, now: Time, leaf: SchedulerClass, head: u32) {
         self.now = now;
         let class = &mut self.classes[leaf.index()];
         debug_assert!(class.known && !class.backlogged && class.children == 0);
@@ -352,7 +352,7 @@ impl Scheduler for Hfsc {
         self.begin_sharing(now, leaf.0);
     }
 
-    fn choose(&mut self, now: Time) -> Option<Node> {
+    fn choose(&mut self, now: Time) -> Option<SchedulerClass> {
         self.now = now;
         if let Some(leaf) = self.choose_due(now) {
             self.chosen = Criterion::RealTime;
@@ -362,14 +362,14 @@ impl Scheduler for Hfsc {
         self.choose_share(now)
     }
 
-    fn served(&mut self, now: Time, leaf: Node, len: u32, next: Option<u32>) {
+    fn served(&mut self, now: Time, leaf: SchedulerClass, len: u32, next: Option<u32>) {
         let done = work::of_bytes(len);
         self.classes[leaf.index()].backlogged = next.is_some();
         self.serve_real_time(leaf.0, done, next);
         self.serve_sharing(now, leaf.0, done, next.is_none());
     }
 
-    fn purged(&mut self, now: Time, leaf: Node) {
+    fn purged(&mut self, now: Time, leaf: SchedulerClass) {
         let class = &mut self.classes[leaf.index()];
         if class.backlogged {
             class.backlogged = false;

@@ -2,7 +2,7 @@
 
 use super::curve::Curve;
 use super::{Criterion, Hfsc, Place, RealTime, instant, nanos};
-use crate::scheduler::Node;
+use crate::scheduler::SchedulerClass;
 use crate::work::{self, Work};
 use terms::{ServiceCurve, Time};
 
@@ -19,7 +19,7 @@ impl Hfsc {
     }
 
     /// The eligible leaf with the least deadline.
-    pub(super) fn choose_due(&mut self, now: Time) -> Option<Node> {
+    pub(super) fn choose_due(&mut self, now: Time) -> Option<SchedulerClass> {
         while let Some((when, at)) = self.early.first() {
             if when > now.as_nanos() {
                 break;
@@ -29,7 +29,7 @@ impl Hfsc {
             real.place = Place::Ready;
             self.due.insert(&mut self.real_places, real.deadline, at);
         }
-        self.due.first().map(|(_, at)| Node(at))
+        self.due.first().map(|(_, at)| SchedulerClass(at))
     }
 
     /// A packet went. Only a packet sent by this criterion counts against the curve; after any packet the deadline

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::{Adspec, Bytes, FilterSpec, FlowSpec, GuaranteedTerms, Rate, Rspec, Session, Span, Style, Tspec};
-use wire::{Builder, ErrorSpec, Filter, Message, MessageType, RsvpHop, UserError};
+use wire::{Builder, ErrorSpec, FilterObject, Message, MessageType, RsvpHop, UserError};
 
 /// What a message says; parts that its type does not have are not used.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,7 +15,7 @@ pub struct Said {
     flags: u8,
     hop: RsvpHop,
     refresh: Span,
-    sender: Filter,
+    sender: FilterObject,
     tspec: Tspec,
     adspec: Option<Adspec>,
     error: ErrorSpec,
@@ -24,7 +24,7 @@ pub struct Said {
     scope: Option<Vec<IpAddr>>,
     style: Style,
     /// FF: a flowspec for each filter. SE: the first for all. WF: the first, no filter.
-    flows: Vec<(Filter, FlowSpec)>,
+    flows: Vec<(FilterObject, FlowSpec)>,
     pub forward: Vec<(u8, u8, Vec<u8>)>,
 }
 
@@ -36,14 +36,14 @@ fn host(v4: bool) -> BoxedStrategy<IpAddr> {
     }
 }
 
-fn filter(v4: bool) -> BoxedStrategy<Filter> {
+fn filter(v4: bool) -> BoxedStrategy<FilterObject> {
     let ports = (host(v4), any::<u16>())
-        .prop_map(|(src, src_port)| Filter::Ports(FilterSpec { src, src_port: src_port.into() }));
+        .prop_map(|(src, src_port)| FilterObject::Ports(FilterSpec { src, src_port: src_port.into() }));
     if v4 {
         return ports.boxed();
     }
     let label = (host(false), 0u32..1 << 20).prop_map(|(src, label)| match src {
-        IpAddr::V6(src) => Filter::FlowLabel { src, label },
+        IpAddr::V6(src) => FilterObject::FlowLabel { src, label },
         IpAddr::V4(_) => unreachable!("asked for IPv6"),
     });
     prop_oneof![ports, label].boxed()
@@ -232,7 +232,7 @@ impl Said {
     }
 
     /// SE and WF say less than a list of pairs: what they leave out is taken from what was said.
-    fn read_flows(&mut self, flows: impl Iterator<Item = (Option<Filter>, Option<FlowSpec>)>) {
+    fn read_flows(&mut self, flows: impl Iterator<Item = (Option<FilterObject>, Option<FlowSpec>)>) {
         let said = self.flows.clone();
         let shared = self.style != Style::Ff;
         self.flows = flows

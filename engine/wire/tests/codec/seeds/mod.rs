@@ -9,7 +9,7 @@ mod resvs;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use terms::{Bytes, FilterSpec, FlowSpec, Rate, Rspec, Session, Span, Tspec};
-use wire::{Builder, Filter, MessageType, RsvpHop};
+use wire::{Builder, FilterObject, MessageType, RsvpHop};
 
 /// One message with the line that says what it is.
 pub struct Seed {
@@ -77,11 +77,11 @@ pub fn session6() -> Session {
     Session { dst: ip("2001:db8:2::2"), protocol: 17, dst_port: 5004 }
 }
 
-pub fn sender4(last: u8) -> Filter {
+pub fn sender4(last: u8) -> FilterObject {
     FilterSpec { src: IpAddr::from([10, 0, 1, last]), src_port: 5004 }.into()
 }
 
-pub fn sender6(last: u16) -> Filter {
+pub fn sender6(last: u16) -> FilterObject {
     let src = format!("2001:db8:1::{last:x}").parse().unwrap();
     FilterSpec { src, src_port: 5004 }.into()
 }

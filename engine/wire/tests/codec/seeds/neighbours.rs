@@ -3,7 +3,7 @@
 use super::{Seed, controlled, hop4, hop6, seed, sender4, sender6, session4, session6, start, video};
 use terms::{SenderTemplate, Span, Style};
 use wire::objects::{Challenge, HelloObject, MergeStrategy, MessageId, MessageIdAck, PreemptionPriority};
-use wire::{Builder, Filter, MessageType};
+use wire::{Builder, FilterObject, MessageType};
 
 const EPOCH: u32 = 0x00c0_ffee;
 
@@ -54,10 +54,10 @@ fn priority() -> PreemptionPriority {
 }
 
 /// A session of ESP, and one of its senders by its security parameter index.
-fn esp(v4: bool) -> (terms::Session, Filter) {
+fn esp(v4: bool) -> (terms::Session, FilterObject) {
     let (dst, src) = if v4 { (session4().dst, sender4(1).src()) } else { (session6().dst, sender6(1).src()) };
     let session = terms::Session { dst, protocol: 50, dst_port: 7 };
-    (session, Filter::Gpi(SenderTemplate { src, src_port: 0xdead_beef }))
+    (session, FilterObject::Gpi(SenderTemplate { src, src_port: 0xdead_beef }))
 }
 
 /// RFC 2207: IPsec flows.

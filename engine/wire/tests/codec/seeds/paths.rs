@@ -1,8 +1,8 @@
 //! Path and PathTear seeds.
 
 use super::{Seed, hop4, hop6, ip, seed, sender4, sender6, session4, session6, start, video};
-use terms::{Adspec, Bytes, FilterSpec, GuaranteedTerms, Hop, Rate, Session, Span, Tspec};
-use wire::{Builder, Filter, MessageType};
+use terms::{Adspec, Bytes, FilterSpec, GuaranteedTerms, HopExport, Rate, Session, Span, Tspec};
+use wire::{Builder, FilterObject, MessageType};
 
 fn path4() -> Builder {
     start(MessageType::Path).session(&session4()).hop(&hop4()).time_values(Span::from_secs(30))
@@ -13,8 +13,9 @@ fn sent(message: Builder) -> Builder {
 }
 
 fn travelled() -> Adspec {
-    let hop = Hop { bandwidth: Rate::from_mbps(10), mtu: 1400, latency: Some(Span::from_millis(2)), guaranteed: None };
-    let exact = Hop { guaranteed: Some((1500, 120)), bandwidth: Rate::from_mbps(100), ..hop };
+    let hop =
+        HopExport { bandwidth: Rate::from_mbps(10), mtu: 1400, latency: Some(Span::from_millis(2)), guaranteed: None };
+    let exact = HopExport { guaranteed: Some((1500, 120)), bandwidth: Rate::from_mbps(100), ..hop };
     Adspec::origin(1500).through(&exact).through(&exact)
 }
 
@@ -31,8 +32,8 @@ fn plain() -> Vec<Seed> {
     let telnet = Session { protocol: 6, dst_port: 23, ..session4() };
     let ah = Session { protocol: 51, dst_port: 0, ..session4() };
     let group = Session { dst: ip("239.1.2.3"), ..session4() };
-    let no_port: Filter = FilterSpec { src: ip("10.0.1.1"), src_port: 0 }.into();
-    let label = Filter::FlowLabel { src: "2001:db8:1::1".parse().unwrap(), label: 0xabcde };
+    let no_port: FilterObject = FilterSpec { src: ip("10.0.1.1"), src_port: 0 }.into();
+    let label = FilterObject::FlowLabel { src: "2001:db8:1::1".parse().unwrap(), label: 0xabcde };
     let to = |s: &Session| start(MessageType::Path).session(s).hop(&hop4()).time_values(Span::from_secs(30));
     let to6 = || start(MessageType::Path).session(&session6()).hop(&hop6()).time_values(Span::from_millis(30_000));
     vec![

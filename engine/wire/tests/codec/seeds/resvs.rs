@@ -2,7 +2,7 @@
 
 use super::{Seed, controlled, guaranteed, hop4, hop6, ip, seed, sender4, sender6, session4, session6, start, video};
 use terms::{FlowSpec, Rate, Span, Style, Tspec};
-use wire::{Builder, ErrorSpec, Filter, MessageType};
+use wire::{Builder, ErrorSpec, FilterObject, MessageType};
 
 fn resv4() -> Builder {
     start(MessageType::Resv).session(&session4()).hop(&hop4()).time_values(Span::from_secs(30))
@@ -91,7 +91,7 @@ fn v4() -> Vec<Seed> {
 }
 
 fn v6() -> Vec<Seed> {
-    let label = Filter::FlowLabel { src: "2001:db8:1::9".parse().unwrap(), label: 0x12345 };
+    let label = FilterObject::FlowLabel { src: "2001:db8:1::9".parse().unwrap(), label: 0x12345 };
     vec![
         seed(
             "resv-v6-ff",

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use terms::Span;
-use trust::{Authority, Role};
+use trust::{Authority, CertificateRole};
 
 const HERE: &str = "10.0.0.2";
 const RULES: &str =
@@ -30,10 +30,12 @@ fn far() -> Option<Far> {
     Far::up(Bed::of(file), &[("b", HERE)], &people, RULES)
 }
 
-fn issue(dir: &Path, role: Role, name: &str, life: Span) {
+fn issue(dir: &Path, role: CertificateRole, name: &str, life: Span) {
     let (authority, _) = Authority::open_or_make(dir, "test", now()()).unwrap();
     let hosts = vec![HERE.to_owned()];
-    authority.issue(&trust::Request { role, name: name.to_owned(), hosts, groups: Vec::new(), life }, now()()).unwrap();
+    authority
+        .issue(&trust::CertificateRequest { role, name: name.to_owned(), hosts, groups: Vec::new(), life }, now()())
+        .unwrap();
 }
 
 fn kind(said: Result<Answer, Error>) -> String {
@@ -66,7 +68,7 @@ fn made(client: &mut Client) -> (String, String) {
 #[test]
 fn certificates_say_who_and_the_policy_says_what() {
     let Some(far) = far() else { return };
-    issue(&far.trust, Role::Broker, "other", Span::from_secs(600));
+    issue(&far.trust, CertificateRole::Broker, "other", Span::from_secs(600));
     let client = |who: &str| far.reach("a", HERE, who).unwrap();
     let trace = || Request::Trace { filter: TraceFilter::default() };
     let show = |handle: &str| Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
@@ -149,7 +151,7 @@ fn whoever_shows_nothing_or_the_wrong_thing_stays_outside() {
     assert_eq!(hello(far.reach("a", HERE, "requester-alice")), "ok");
     // Of another authority, though it shows ours; and one who trusts another authority finds no agent.
     let strangers = far.bed.place.join("strangers");
-    issue(&strangers, Role::Operator, "root", Span::from_secs(600));
+    issue(&strangers, CertificateRole::Operator, "root", Span::from_secs(600));
     let stranger = api::place::Papers { ca: far.papers("x").ca, ..papers(&strangers, "operator-root") };
     assert!(hello(far.reach_with("a", HERE, &stranger)).contains("UnknownCA"));
     assert!(hello(far.reach_with("a", HERE, &papers(&strangers, "operator-root"))).contains("UnknownIssuer"));
@@ -157,7 +159,7 @@ fn whoever_shows_nothing_or_the_wrong_thing_stays_outside() {
     // A busy machine may need more than a second to get that far.
     let briefly = |life: u64| {
         let name = format!("brief{life}");
-        issue(&far.trust, Role::Requester, &name, Span::from_secs(life));
+        issue(&far.trust, CertificateRole::Requester, &name, Span::from_secs(life));
         let mut open = far.reach("a", HERE, &format!("requester-{name}")).ok()?;
         (kind(open.call(Request::Hello)) == "ok").then(|| (open, format!("requester-{name}")))
     };

@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use trust::{Files, Role, Speaks};
+use trust::{CertificateRole, Files, Speaks};
 
 const HERE: &str = "10.0.0.2";
 /// What the rules of this test let everybody do is of no interest here.
@@ -136,8 +136,8 @@ fn files_that_are_wrong_later_change_nothing_and_a_new_certificate_is_shown() {
         std::fs::rename(file, file.with_extension("old")).unwrap();
     }
     let (authority, _) = trust::Authority::open_or_make(&far.trust, "test", now()()).unwrap();
-    let request = trust::Request {
-        role: Role::Agent,
+    let request = trust::CertificateRequest {
+        role: CertificateRole::Agent,
         name: "b".to_owned(),
         hosts: vec![HERE.to_owned()],
         groups: Vec::new(),
@@ -166,7 +166,7 @@ fn dial(far: &Far) -> trust::Dialled {
         partners: Vec::new(),
     };
     let config = trust::client(&files, now(), Speaks::Agent).unwrap();
-    far.bed.netns("a").run(|| trust::dial(HERE, PORT, config, Role::Agent)).unwrap().unwrap()
+    far.bed.netns("a").run(|| trust::dial(HERE, PORT, config, CertificateRole::Agent)).unwrap().unwrap()
 }
 
 #[test]

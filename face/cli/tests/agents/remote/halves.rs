@@ -9,7 +9,7 @@ use crate::bed::{Bed, SLUICE, wait_at_most, wait_for};
 use api::agent::{Answer, BookAnswer, Request};
 use api::book::{AskDoc, BookFilter, PartDoc, ReservationDoc};
 use api::links::CallerDoc;
-use rest::id::{Group, Way};
+use rest::id::{GroupId, MemberRole};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -20,9 +20,9 @@ use std::time::Duration;
 const HOPS: [(&str, &str); 3] = [("yosemite", "net/to-maui"), ("maui", "net/to-glenwood"), ("glenwood", "net/to-maui")];
 
 /// A group of which the first so many members are booked and the others held, for so long.
-fn middle(bed: &Bed, owner: &str, booked: usize, holds_s: [f64; 3]) -> Group {
-    let group = Group::draw(None).unwrap();
-    let members: Vec<String> = HOPS.iter().map(|(node, _)| Group::member_name(node, Way::Alone)).collect();
+fn middle(bed: &Bed, owner: &str, booked: usize, holds_s: [f64; 3]) -> GroupId {
+    let group = GroupId::draw(None).unwrap();
+    let members: Vec<String> = HOPS.iter().map(|(node, _)| GroupId::member_name(node, MemberRole::Alone)).collect();
     let handles: Vec<String> = HOPS
         .iter()
         .zip(holds_s)
@@ -32,7 +32,7 @@ fn middle(bed: &Bed, owner: &str, booked: usize, holds_s: [f64; 3]) -> Group {
                 parts: vec![part],
                 duration_s: Some(600.0),
                 hold_s: Some(hold),
-                group: group.member(Way::Alone),
+                group: group.member(MemberRole::Alone),
                 members: members.clone(),
                 ..AskDoc::default()
             };

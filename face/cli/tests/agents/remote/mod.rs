@@ -12,7 +12,7 @@ mod path;
 
 use crate::bed::{Bed, PATIENCE, SLUICE, detached, wait_for};
 use api::client::{Client, Error};
-use api::place::{Papers, Place};
+use api::place::{Endpoint, Papers};
 use linux::clock::Clock;
 use linux::process::ProcessId;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl Far {
     }
 
     pub fn reach_with(&self, from: &str, address: &str, papers: &Papers) -> Result<Client, Error> {
-        let place = Place::parse(&format!("tls://{address}:{PORT}"), papers, now()).unwrap();
+        let place = Endpoint::parse(&format!("tls://{address}:{PORT}"), papers, now()).unwrap();
         self.bed.netns(from).run(|| Client::reach(&place)).unwrap()
     }
 }

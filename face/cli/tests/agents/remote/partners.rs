@@ -9,7 +9,7 @@ use crate::bed::{Bed, SLUICE, skipped, wait_for};
 use api::agent::{Answer, CallerDoc, Request};
 use api::book::{AskDoc, BookAnswer, BookFilter, Instant, PartDoc};
 use api::client::{Client, Error};
-use api::place::Place;
+use api::place::Endpoint;
 use daemon::topology::TestbedFile;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
@@ -115,7 +115,7 @@ impl Two {
         let (domain, who) = who.split_once('/').unwrap();
         let mut papers = papers(&self.dir(domain), who);
         papers.ca = Some(self.dir(if address == B { "ours" } else { "anl" }).join("ca.pem"));
-        let place = Place::parse(&format!("tls://{address}:{PORT}"), &papers, now()).unwrap();
+        let place = Endpoint::parse(&format!("tls://{address}:{PORT}"), &papers, now()).unwrap();
         self.bed.netns("a").run(|| Client::reach(&place)).unwrap()
     }
 

@@ -9,7 +9,7 @@ use policy::rights::Seat;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use terms::Span;
-use trust::{Authority, Role};
+use trust::{Authority, CertificateRole};
 
 /// The agent's address, and the broker's.
 pub const HERE: &str = "10.0.0.2";
@@ -137,8 +137,8 @@ pub fn bed() -> Option<Far> {
     let people = ["--requester", "alice", "--requester", "bob", "--auditor", "arno"];
     let far = Far::up(Bed::of(file), &[("b", HERE)], &people, POLICY)?;
     let (authority, _) = Authority::open_or_make(&far.trust, "test", now()()).unwrap();
-    let other = trust::Request {
-        role: Role::Broker,
+    let other = trust::CertificateRequest {
+        role: CertificateRole::Broker,
         name: "other".to_owned(),
         hosts: vec![HERE.to_owned()],
         groups: Vec::new(),

@@ -3,7 +3,7 @@
 
 use super::digest::Digest;
 use crate::host::Host;
-use linux::error::Failed;
+use linux::error::SystemError;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -42,17 +42,20 @@ impl TcpFlow {
     ///
     /// # Errors
     /// The connection cannot be made.
-    pub fn start(from: &Host, to: &Host, port: u16, rate: Rate, digest: Digest) -> Result<TcpFlow, Failed> {
+    pub fn start(from: &Host, to: &Host, port: u16, rate: Rate, digest: Digest) -> Result<TcpFlow, SystemError> {
         let sink = SocketAddr::from((to.address, port));
         let what = || format!("connect to {sink}");
-        let listener = to.namespace.run(|| TcpListener::bind(sink))?.map_err(Failed::doing(what()))?;
-        let stream = from.namespace.run(|| TcpStream::connect(sink))?.map_err(Failed::doing(what()))?;
-        let (taken, _) = listener.accept().map_err(Failed::doing(what()))?;
-        let source = stream.local_addr().map_err(Failed::doing(what()))?;
+        let listener = to.namespace.run(|| TcpListener::bind(sink))?.map_err(SystemError::doing(what()))?;
+        let stream = from.namespace.run(|| TcpStream::connect(sink))?.map_err(SystemError::doing(what()))?;
+        let (taken, _) = listener.accept().map_err(SystemError::doing(what()))?;
+        let source = stream.local_addr().map_err(SystemError::doing(what()))?;
         // What waits in the socket would be sent at once when a reservation comes, and be in excess of it.
         linux::tcp::hold_back(&stream, 4 * CHUNK as u32)?;
-        stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(LOOK))).map_err(Failed::doing(what()))?;
-        taken.set_read_timeout(Some(LOOK)).map_err(Failed::doing(what()))?;
+        stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_write_timeout(Some(LOOK)))
+            .map_err(SystemError::doing(what()))?;
+        taken.set_read_timeout(Some(LOOK)).map_err(SystemError::doing(what()))?;
         let shared = Arc::new(Shared::default());
         let mut flow = TcpFlow { shared: shared.clone(), threads: Vec::new(), source, sink };
         let (one, two) = (shared.clone(), shared);
@@ -61,9 +64,9 @@ impl TcpFlow {
         Ok(flow)
     }
 
-    fn spawn(&mut self, name: &str, deed: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
+    fn spawn(&mut self, name: &str, deed: impl FnOnce() + Send + 'static) -> Result<(), SystemError> {
         let thread = std::thread::Builder::new().name(name.into()).spawn(deed);
-        self.threads.push(thread.map_err(Failed::doing("start a thread"))?);
+        self.threads.push(thread.map_err(SystemError::doing("start a thread"))?);
         Ok(())
     }
 

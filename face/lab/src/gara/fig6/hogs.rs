@@ -1,6 +1,6 @@
 //! Threads that do nothing, as fast as they can: a competing load on the processors of a host.
 
-use linux::error::Failed;
+use linux::error::SystemError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -17,7 +17,7 @@ impl Hogs {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn start(count: usize) -> Result<Hogs, Failed> {
+    pub fn start(count: usize) -> Result<Hogs, SystemError> {
         let mut hogs = Hogs { stop: Arc::default(), threads: Vec::new() };
         for _ in 0..count {
             let stop = hogs.stop.clone();
@@ -29,7 +29,7 @@ impl Hogs {
                 }
             };
             let thread = std::thread::Builder::new().name("hog".into()).spawn(deed);
-            hogs.threads.push(thread.map_err(Failed::doing("start a thread"))?);
+            hogs.threads.push(thread.map_err(SystemError::doing("start a thread"))?);
         }
         Ok(hogs)
     }

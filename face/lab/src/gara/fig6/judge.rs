@@ -3,7 +3,7 @@
 
 use super::{PHASES, Phase, Second};
 use crate::experiment::Finding;
-use crate::figure::{Axis, Chart, Color, Line, Mark};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 use terms::Rate;
 
 /// Seconds after a change that are not counted.
@@ -94,7 +94,7 @@ fn words(number: u32) -> &'static str {
 }
 
 fn chart(seconds: &[Second], quick: bool) -> Chart {
-    let line = |name: &str, color, value: fn(&Second) -> f64| Line {
+    let line = |name: &str, color, value: fn(&Second) -> f64| ChartLine {
         name: name.into(),
         color,
         mark: Mark::Solid,
@@ -107,8 +107,8 @@ fn chart(seconds: &[Second], quick: bool) -> Chart {
         x: Axis { label: "Time (s)".into(), reach: 0.0 },
         y: Axis { label: "Bandwidth (Mb/s of IP)".into(), reach: 100.0 },
         lines: vec![
-            line("competing UDP", Color::RED, |second| second.flood_mbps),
-            line("TCP, worked on by the receiver", Color::BLUE, |second| second.tcp_mbps),
+            line("competing UDP", Rgb::RED, |second| second.flood_mbps),
+            line("TCP, worked on by the receiver", Rgb::BLUE, |second| second.tcp_mbps),
         ],
         landmark: None,
     }

@@ -12,11 +12,11 @@ mod judge;
 
 use super::bed::{CORE, EDGE, OTHERS, PREMIUM};
 use super::booking::Book;
-use super::meter::Meter;
+use super::meter::ClassMeter;
 use crate::bed::Bed;
 use crate::cbr::Cbr;
 use crate::error::Error;
-use crate::experiment::{Experiment, Finding, Options};
+use crate::experiment::{Experiment, Finding, RunOptions};
 use crate::scratch::{self, Scratch};
 use api::book::{BindingDoc, FlowDoc, PartDoc};
 use daemon::testbed::UpOptions;
@@ -122,7 +122,7 @@ pub(crate) struct Second {
     pub flood_mbps: f64,
 }
 
-fn run(options: &Options) -> Result<Finding, Error> {
+fn run(options: &RunOptions) -> Result<Finding, Error> {
     Bed::possible()?;
     let up = UpOptions::usual()?;
     let mut finding = Finding::default();
@@ -132,7 +132,7 @@ fn run(options: &Options) -> Result<Finding, Error> {
 }
 
 /// Plays it with agents of the program that `up` names.
-fn play(options: &Options, up: &UpOptions, finding: &mut Finding) -> Result<Vec<Second>, Error> {
+fn play(options: &RunOptions, up: &UpOptions, finding: &mut Finding) -> Result<Vec<Second>, Error> {
     linux::process::go_first()?;
     let digest = Digest::costing(COST);
     scratch::sweep(&up.testbeds);
@@ -149,7 +149,7 @@ fn play(options: &Options, up: &UpOptions, finding: &mut Finding) -> Result<Vec<
         HOGS_PER_CORE * cores
     ));
     let edge = linux::netns::Namespace::open(&bed.node(EDGE)?.namespace)?;
-    let mut meter = Meter::open(&edge, &bed.interface(EDGE, CORE)?)?;
+    let mut meter = ClassMeter::open(&edge, &bed.interface(EDGE, CORE)?)?;
     let mut held = Held::default();
     let mut seconds = Vec::new();
     let begin = Instant::now();

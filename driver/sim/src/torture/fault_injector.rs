@@ -1,10 +1,10 @@
 //! What happens: faults and applications, each kind at exponential intervals of its own, drawn from the seed.
 
 use super::Torture;
-use super::net::{Talk, talks};
+use super::net::{SessionPlan, talks};
 use crate::draw::exponential;
-use crate::rng::{Ratio, Rng};
-use crate::scenario::{Action, Ask, Impairment, LinkId, NodeId, Scenario};
+use crate::rng::{Probability, Rng};
+use crate::scenario::{Impairment, LinkId, NodeId, Scenario, ScenarioAction, SimReservation};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use terms::{Span, Time};
@@ -47,22 +47,22 @@ enum Due {
 }
 
 /// The source of everything that happens.
-pub struct Weather {
+pub struct FaultInjector {
     rng: Rng,
     due: BinaryHeap<Reverse<(Time, u64, Due)>>,
     count: u64,
-    talks: Vec<Talk>,
+    talks: Vec<SessionPlan>,
     nodes: usize,
     links: usize,
     parted: bool,
     /// Actions of something that is several at once.
-    ready: Vec<(Time, Action)>,
+    ready: Vec<(Time, ScenarioAction)>,
 }
 
-impl Weather {
+impl FaultInjector {
     /// Of this net.
-    pub fn new(torture: &Torture, scenario: &Scenario) -> Weather {
-        let mut weather = Weather {
+    pub fn new(torture: &Torture, scenario: &Scenario) -> FaultInjector {
+        let mut weather = FaultInjector {
             rng: Rng::new(torture.seed, 1 << 42),
             due: BinaryHeap::new(),
             count: 0,
@@ -80,7 +80,7 @@ impl Weather {
     }
 
     /// The next thing that happens until then, and when.
-    pub fn next(&mut self, until: Time) -> Option<(Time, Action)> {
+    pub fn next(&mut self, until: Time) -> Option<(Time, ScenarioAction)> {
         loop {
             if let Some(ready) = self.ready.pop() {
                 return Some(ready);
@@ -94,14 +94,16 @@ impl Weather {
     }
 
     /// Everything is mended and everybody goes.
-    pub fn calm(&mut self) -> Vec<Action> {
-        let mut all: Vec<Action> = vec![Action::Heal];
-        all.extend((0..self.nodes).flat_map(|n| [Action::NodeUp(NodeId(n)), Action::Restart(NodeId(n))]));
+    pub fn calm(&mut self) -> Vec<ScenarioAction> {
+        let mut all: Vec<ScenarioAction> = vec![ScenarioAction::Heal];
+        all.extend(
+            (0..self.nodes).flat_map(|n| [ScenarioAction::NodeUp(NodeId(n)), ScenarioAction::Restart(NodeId(n))]),
+        );
         for n in 0..self.links {
-            all.extend([Action::LinkUp(LinkId(n)), Action::Impair(LinkId(n), Impairment::default())]);
+            all.extend([ScenarioAction::LinkUp(LinkId(n)), ScenarioAction::Impair(LinkId(n), Impairment::default())]);
         }
         for talk in &self.talks {
-            all.extend([talk.from, talk.to].map(|node| Action::Release { node, app: talk.app }));
+            all.extend([talk.from, talk.to].map(|node| ScenarioAction::Release { node, app: talk.app }));
         }
         all
     }
@@ -123,14 +125,14 @@ impl Weather {
                 self.later(at, every, Due::Begins(n));
                 self.begins(at, fault, lasts);
             }
-            Due::LinkBack(n) => self.ready.push((at, Action::LinkUp(LinkId(n)))),
-            Due::AgentBack(n) => self.ready.push((at, Action::Restart(NodeId(n)))),
-            Due::PowerBack(n) => self.ready.push((at, Action::NodeUp(NodeId(n)))),
+            Due::LinkBack(n) => self.ready.push((at, ScenarioAction::LinkUp(LinkId(n)))),
+            Due::AgentBack(n) => self.ready.push((at, ScenarioAction::Restart(NodeId(n)))),
+            Due::PowerBack(n) => self.ready.push((at, ScenarioAction::NodeUp(NodeId(n)))),
             Due::Heals => {
                 self.parted = false;
-                self.ready.push((at, Action::Heal));
+                self.ready.push((at, ScenarioAction::Heal));
             }
-            Due::Clears(n) => self.ready.push((at, Action::Impair(LinkId(n), Impairment::default()))),
+            Due::Clears(n) => self.ready.push((at, ScenarioAction::Impair(LinkId(n), Impairment::default()))),
             Due::Mind => {
                 self.later(at, MIND, Due::Mind);
                 self.mind(at);
@@ -143,38 +145,38 @@ impl Weather {
         let action = match fault {
             Fault::Impair => {
                 self.later(at, lasts, Due::Clears(link));
-                Action::Impair(LinkId(link), self.impairment())
+                ScenarioAction::Impair(LinkId(link), self.impairment())
             }
             Fault::Link => {
                 self.later(at, lasts, Due::LinkBack(link));
-                Action::LinkDown(LinkId(link))
+                ScenarioAction::LinkDown(LinkId(link))
             }
             Fault::Agent => {
                 self.later(at, lasts, Due::AgentBack(node));
-                Action::Crash(NodeId(node))
+                ScenarioAction::Crash(NodeId(node))
             }
             Fault::Power => {
                 self.later(at, lasts, Due::PowerBack(node));
-                Action::NodeDown(NodeId(node))
+                ScenarioAction::NodeDown(NodeId(node))
             }
             Fault::Partition if self.parted => return,
             Fault::Partition => {
                 self.parted = true;
                 self.later(at, lasts, Due::Heals);
                 let size = 1 + self.any(self.nodes - 1);
-                Action::Partition((0..size).map(|n| NodeId((node + n) % self.nodes)).collect())
+                ScenarioAction::Partition((0..size).map(|n| NodeId((node + n) % self.nodes)).collect())
             }
-            Fault::Plane => Action::FailPlane { node: NodeId(node), batches: 1 },
+            Fault::Plane => ScenarioAction::FailPlane { node: NodeId(node), batches: 1 },
             Fault::Clock => {
                 let by = self.rng.below(600_000_000_000) as i64 - 300_000_000_000;
-                Action::ClockStep { node: NodeId(node), by_nanos: by }
+                ScenarioAction::ClockStep { node: NodeId(node), by_nanos: by }
             }
         };
         self.ready.push((at, action));
     }
 
     fn impairment(&mut self) -> Impairment {
-        let percent = |rng: &mut Rng, most: u64| Ratio::percent(rng.below(most) as u32);
+        let percent = |rng: &mut Rng, most: u64| Probability::percent(rng.below(most) as u32);
         Impairment {
             loss: percent(&mut self.rng, 50),
             duplicate: percent(&mut self.rng, 30),
@@ -186,14 +188,14 @@ impl Weather {
     /// An application changes its mind: it mostly wants to talk.
     fn mind(&mut self, at: Time) {
         let n = self.any(self.talks.len());
-        let Talk { from, to, app, session, template, tspec } = self.talks[n];
+        let SessionPlan { from, to, app, session, template, tspec } = self.talks[n];
         let actions = match self.rng.below(8) {
-            0 => vec![Action::Unsend { node: from, app, session, template }],
-            1 => vec![Action::Release { node: to, app }],
-            2 => vec![Action::Send { node: from, app, session, template, tspec }],
+            0 => vec![ScenarioAction::Unsend { node: from, app, session, template }],
+            1 => vec![ScenarioAction::Release { node: to, app }],
+            2 => vec![ScenarioAction::Send { node: from, app, session, template, tspec }],
             _ => vec![
-                Action::Send { node: from, app, session, template, tspec },
-                Action::Receive { node: to, app, session, ask: Ask::ControlledLoad },
+                ScenarioAction::Send { node: from, app, session, template, tspec },
+                ScenarioAction::Receive { node: to, app, session, ask: SimReservation::ControlledLoad },
             ],
         };
         self.ready.extend(actions.into_iter().rev().map(|action| (at, action)));

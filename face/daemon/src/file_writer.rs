@@ -1,8 +1,8 @@
 //! A thread of its own for a file that is written durably, so that a slow disk stops nothing else. One thing is asked at a
 //! time; the bell rings when it has been written, or could not be.
 
-use linux::bell::Bell;
-use linux::error::Failed;
+use linux::error::SystemError;
+use linux::notifier::Notifier;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ pub(crate) type Written = Result<(), String>;
 #[derive(Debug)]
 struct Tray {
     answers: Mutex<Vec<Written>>,
-    bell: Bell,
+    bell: Notifier,
 }
 
 impl Tray {
@@ -37,8 +37,11 @@ impl<Ask: Send + 'static> Clerk<Ask> {
     ///
     /// # Errors
     /// Out of descriptors or threads.
-    pub fn start(name: &str, mut write: impl FnMut(Ask) -> Written + Send + 'static) -> Result<Clerk<Ask>, Failed> {
-        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Bell::new()? });
+    pub fn start(
+        name: &str,
+        mut write: impl FnMut(Ask) -> Written + Send + 'static,
+    ) -> Result<Clerk<Ask>, SystemError> {
+        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Notifier::new()? });
         let (asks, asked) = mpsc::channel();
         let theirs = tray.clone();
         let thread = std::thread::Builder::new().name(name.to_owned());
@@ -49,12 +52,12 @@ impl<Ask: Send + 'static> Clerk<Ask> {
                 theirs.put(written.unwrap_or_else(|_| Err("the thread that writes it panicked".to_owned())));
             }
         };
-        thread.spawn(work).map_err(Failed::doing("start a thread"))?;
+        thread.spawn(work).map_err(SystemError::doing("start a thread"))?;
         Ok(Clerk { asks, tray })
     }
 
     /// What is to be watched: it rings when there is an answer.
-    pub fn bell(&self) -> &Bell {
+    pub fn notifier(&self) -> &Notifier {
         &self.tray.bell
     }
 
@@ -67,7 +70,7 @@ impl<Ask: Send + 'static> Clerk<Ask> {
 
     /// What has been answered since this was last asked.
     pub fn answers(&self) -> Vec<Written> {
-        self.tray.bell.hush();
+        self.tray.bell.clear();
         self.tray.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default()
     }
 }

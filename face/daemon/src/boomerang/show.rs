@@ -6,8 +6,8 @@ use crate::news::packets;
 use crate::status::ReadBack;
 use api::agent::{BoomerangDoc, BoomerangSession, Installed, ReservationRow};
 use api::boomerang::{BoomerangBlock, MaskDoc};
-use boomerang::{HalfView, Phase};
-use linux::boomerang::Session;
+use boomerang::{HalfView, SessionPhase};
+use linux::boomerang::KernelSession;
 use std::net::IpAddr;
 use terms::{Bytes, Fault, FlowKey, FlowSpec, Rate, Span, Time, Tspec};
 use traffic::plan::ClassId;
@@ -20,10 +20,10 @@ pub(super) fn sessions(agent: &Agent) -> impl Iterator<Item = BoomerangSession> 
         far_end: session.asked.far_end,
         flow: packets(&session.asked.classifier.flow_under(&session.asked.mask)),
         state: match session.phase {
-            Phase::Asking if session.asked.no_echo => "told",
-            Phase::Asking => "asking",
-            Phase::Held => "held",
-            Phase::Releasing => "releasing",
+            SessionPhase::Asking if session.asked.no_echo => "told",
+            SessionPhase::Asking => "asking",
+            SessionPhase::Held => "held",
+            SessionPhase::Releasing => "releasing",
         }
         .to_owned(),
         asked: session.asked.rates.iter().copied().map(rates_doc).collect(),
@@ -89,7 +89,7 @@ impl Agent {
         most: usize,
         read: &ReadBack,
         now: Time,
-    ) -> Result<Vec<(Session, BoomerangBlock)>, Fault> {
+    ) -> Result<Vec<(KernelSession, BoomerangBlock)>, Fault> {
         let (Some(echo), Some(config)) = (&mut self.echo, &self.config.boomerang) else { return Ok(Vec::new()) };
         echo.meter.forget(now, FORGOTTEN);
         let there = echo.path.sessions(echo.path.now(), skip, most);
@@ -130,7 +130,7 @@ impl Agent {
     /// The first sessions of the kernel's table among all other reservations, and how many more there are.
     pub(crate) fn fast_rows(&mut self, read: &ReadBack, now: Time) -> Result<Vec<ReservationRow>, Fault> {
         let min_packet = boomerang::Config::default().min_packet;
-        let row = |(session, block): (Session, BoomerangBlock)| {
+        let row = |(session, block): (KernelSession, BoomerangBlock)| {
             let FlowKey { dst, protocol, dst_port, .. } = session.flow;
             let whose = terms::Session { dst, protocol, dst_port };
             let burst = block.installed.as_ref()?.bucket_bytes;

@@ -5,12 +5,12 @@ use crate::agent::Agent;
 use crate::calls::problem;
 use api::agent::{Answer, BoomerangAsk, BoomerangDoc, BoomerangNews, Problem};
 use api::boomerang::{MaskDoc, RatesDoc};
-use boomerang::{AppId, Asked, Call, Upcall, is_told_apart};
+use boomerang::{AppId, ApplicationCall, BoomerangUpcall, SessionRequest, is_told_apart};
 use linux::route::KernelRoutes;
 use node::io::Input;
 use policy::rights::Call as Asks;
 use std::net::IpAddr;
-use terms::ports::{Route, Way};
+use terms::ports::{Route, RouteDecision};
 use wire::boomerang::{Family, Rates, Selector, Uid};
 
 /// Most pairs in a vector that an application may ask for.
@@ -57,7 +57,7 @@ impl Agent {
         };
         echo.owners.insert(app, Owner { client: Some(client), bound: ask.bound });
         self.speakers.count_echo(client, app.0, claims);
-        self.tell(Input::Boomerang(Call::Reserve { app, asked }));
+        self.tell(Input::Boomerang(ApplicationCall::Reserve { app, asked }));
         let sessions: Vec<_> = show::sessions(self).filter(|session| session.number == app.0).collect();
         let all_sessions = sessions.len() as u64;
         Ok(Answer::Boomerang(BoomerangDoc { sessions, blocks: Vec::new(), all_sessions, all_blocks: 0 }))
@@ -90,7 +90,7 @@ impl Agent {
             return Err(unknown(number));
         };
         owner.client = Some(client);
-        self.tell(Input::Boomerang(Call::Release { app }));
+        self.tell(Input::Boomerang(ApplicationCall::Release { app }));
         Ok(Answer::Done)
     }
 }
@@ -100,7 +100,7 @@ fn unknown(number: u64) -> Problem {
 }
 
 /// What an application asks for, in the engine's terms.
-fn asked(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Asked, Problem> {
+fn asked(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<SessionRequest, Problem> {
     if ask.rates.is_empty() || ask.rates.len() > MOST_RATES {
         return Err(misuse(format!("1 to {MOST_RATES} pairs of rates")));
     }
@@ -128,7 +128,7 @@ fn asked(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Asked, Problem
     {
         return Err(misuse("a port of prefixes is named, or left out of the mask: none is number 0"));
     }
-    Ok(Asked {
+    Ok(SessionRequest {
         far_end: ask.far_end,
         source: None,
         classifier,
@@ -151,7 +151,7 @@ fn classifier(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<Selector,
     let src = match flow.src {
         Some(src) => src,
         None => match routes.route(ask.far_end, None, None) {
-            Way::Out { source, .. } => source,
+            RouteDecision::Out { source, .. } => source,
             _ => return Err(problem("refused", format!("there is no way to {}", ask.far_end))),
         },
     };
@@ -197,20 +197,20 @@ pub(super) fn rates_doc(rates: Rates) -> RatesDoc {
 }
 
 /// An upcall as the socket's document.
-pub(super) fn news(upcall: Upcall) -> BoomerangNews {
+pub(super) fn news(upcall: BoomerangUpcall) -> BoomerangNews {
     match upcall {
-        Upcall::Reserved { rates, refresh, hops } => BoomerangNews::Reserved {
+        BoomerangUpcall::Reserved { rates, refresh, hops } => BoomerangNews::Reserved {
             rates: rates_doc(rates),
             refresh_s: refresh,
             hops_forward: hops.map(|(forward, _)| forward),
             hops_reverse: hops.map(|(_, reverse)| reverse),
         },
-        Upcall::Refused { available, kept } => {
+        BoomerangUpcall::Refused { available, kept } => {
             BoomerangNews::Refused { available: rates_doc(available), kept: rates_doc(kept) }
         }
-        Upcall::Silent { messages, over } => BoomerangNews::Silent { messages, over },
-        Upcall::HopMismatch { forward, reverse } => BoomerangNews::HopMismatch { forward, reverse },
-        Upcall::NoRoute => BoomerangNews::NoRoute,
-        Upcall::Released => BoomerangNews::Released,
+        BoomerangUpcall::Silent { messages, over } => BoomerangNews::Silent { messages, over },
+        BoomerangUpcall::HopMismatch { forward, reverse } => BoomerangNews::HopMismatch { forward, reverse },
+        BoomerangUpcall::NoRoute => BoomerangNews::NoRoute,
+        BoomerangUpcall::Released => BoomerangNews::Released,
     }
 }

@@ -3,9 +3,9 @@
 
 use super::Sqlite;
 use super::commit::{failed, measure, run};
-use super::daybook::Daybook;
+use super::log_table::LogTable;
 use crate::chain::checksum;
-use crate::{Error, Link};
+use crate::{ChainLink, Error};
 use rusqlite::Connection;
 
 /// Posts everything, if there is room; if there is none, everything stays as it is.
@@ -27,7 +27,7 @@ pub(super) fn post(store: &mut Sqlite) -> Result<(), Error> {
 }
 
 /// Writes everything in the daybook to the tables, and leaves nothing in its own.
-pub(super) fn write(connection: &Connection, daybook: &Daybook, audit_keep: u64) -> rusqlite::Result<()> {
+pub(super) fn write(connection: &Connection, daybook: &LogTable, audit_keep: u64) -> rusqlite::Result<()> {
     run(connection, "BEGIN IMMEDIATE")?;
     let mut put =
         connection.prepare_cached("INSERT OR REPLACE INTO record (tbl, key, sum, value) VALUES (?1, ?2, ?3, ?4)")?;
@@ -39,11 +39,11 @@ pub(super) fn write(connection: &Connection, daybook: &Daybook, audit_keep: u64)
         };
     }
     let mut entry = connection.prepare_cached("INSERT INTO audit (number, hash, body) VALUES (?1, ?2, ?3)")?;
-    for (Link { number, hash }, body) in daybook.audit() {
+    for (ChainLink { number, hash }, body) in daybook.audit() {
         entry.execute((i64::try_from(number).unwrap_or(i64::MAX), hash, body))?;
     }
     super::trail::shorten(connection, daybook.head().number, audit_keep)?;
     run(connection, "DELETE FROM daybook")?;
-    daybook.anchor(true).write(connection)?;
+    daybook.checkpoint(true).write(connection)?;
     run(connection, "COMMIT")
 }

@@ -25,7 +25,7 @@ use crate::config::unit;
 use crate::document::{Document, Mistake};
 use api::units;
 use boomerang::Replies;
-use boomerang::auth::Key;
+use boomerang::auth::AuthKey;
 use rsvp::integrity::Algorithm;
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -39,7 +39,7 @@ pub struct BoomerangConfig {
     /// When a reply makes state.
     pub replies: Replies,
     /// Keys for AUTH.
-    pub keys: Vec<Key>,
+    pub keys: Vec<AuthKey>,
     /// Whether only who proves who it is may reserve.
     pub require_auth: bool,
     /// Whether new sessions are locked.
@@ -238,13 +238,13 @@ fn gather(document: &Document<'_>, entry: &GatherFile) -> Result<GatherConfig, M
     }
 }
 
-fn keys(document: &Document<'_>, file: &Spanned<PathBuf>) -> Result<Vec<Key>, Mistake> {
+fn keys(document: &Document<'_>, file: &Spanned<PathBuf>) -> Result<Vec<AuthKey>, Mistake> {
     let path = document.file().parent().map_or_else(|| file.get_ref().clone(), |dir| dir.join(file.get_ref()));
     let table = crate::keys::load(&path)?;
-    let key = |key: &rsvp::integrity::Key| {
+    let key = |key: &rsvp::integrity::IntegrityKey| {
         let id = u32::try_from(key.id).ok().filter(|_| key.algorithm == Algorithm::HmacSha256);
         let wrong = format!("key {} is none for Boomerang: hmac-sha-256, and a number below 2^32", key.id);
-        id.map(|id| Key { id, secret: key.secret.clone() }).ok_or_else(|| document.at(file.span(), wrong))
+        id.map(|id| AuthKey { id, secret: key.secret.clone() }).ok_or_else(|| document.at(file.span(), wrong))
     };
     table.keys().iter().map(key).collect()
 }

@@ -1,6 +1,6 @@
 //! Whom the commands of the book speak to: an agent, or a broker over several. What is asked and shown is the same.
 
-use super::kept::{Kept, Shown};
+use super::kept::{EventView, ListedReservation};
 use super::show;
 use super::times::Calendar;
 use crate::complain::Complaint;
@@ -14,14 +14,14 @@ use serde::Serialize;
 
 /// A request: of single resources, of network between two hosts, or of both.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct BookingOrder {
     /// What an agent is asked.
     pub ask: AskDoc,
     /// Between two hosts: a broker's.
     pub path: Option<PathWish>,
 }
 
-impl Asked {
+impl BookingOrder {
     /// The resources that it names.
     pub fn resources(&self) -> Vec<String> {
         self.ask.parts.iter().map(|part| part.resource.clone()).collect()
@@ -44,27 +44,27 @@ pub struct Changed {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub enum Failed {
+pub enum BookingError {
     /// It was refused.
     Said(Problem),
     /// Anything else.
     World(Complaint),
 }
 
-impl From<client::Error> for Failed {
-    fn from(error: client::Error) -> Failed {
+impl From<client::Error> for BookingError {
+    fn from(error: client::Error) -> BookingError {
         match error {
-            client::Error::Agent(problem) => Failed::Said(problem),
-            other => Failed::World(other.into()),
+            client::Error::Agent(problem) => BookingError::Said(problem),
+            other => BookingError::World(other.into()),
         }
     }
 }
 
-impl From<broker::Error> for Failed {
-    fn from(error: broker::Error) -> Failed {
+impl From<broker::Error> for BookingError {
+    fn from(error: broker::Error) -> BookingError {
         let problem = match error {
             broker::Error::Said(problem) => *problem,
-            other => return Failed::World(Complaint::world(other.to_string())),
+            other => return BookingError::World(Complaint::world(other.to_string())),
         };
         let kind = match problem.kind.rsplit('/').next().unwrap_or_default() {
             "meaningless" | "malformed" | "too_large" => "misuse",
@@ -75,23 +75,23 @@ impl From<broker::Error> for Failed {
             refusal.message.clone_from(&problem.detail); // which names the agent
             refusal
         });
-        Failed::Said(Problem { kind: kind.to_owned(), message: problem.detail, refusal })
+        BookingError::Said(Problem { kind: kind.to_owned(), message: problem.detail, refusal })
     }
 }
 
-impl Failed {
+impl BookingError {
     /// For the person at the terminal.
     pub fn complaint(self, resources: &[String], calendar: &Calendar, json: bool) -> Complaint {
         match self {
-            Failed::Said(problem) => show::complaint(problem, resources, calendar, json),
-            Failed::World(complaint) => complaint,
+            BookingError::Said(problem) => show::complaint(problem, resources, calendar, json),
+            BookingError::World(complaint) => complaint,
         }
     }
 }
 
 /// What would be granted.
 #[derive(Debug)]
-pub enum Said {
+pub enum EnquiryReply {
     /// By an agent.
     Agent(EnquiredDoc),
     /// By a broker.
@@ -100,7 +100,7 @@ pub enum Said {
 
 /// A broker's answer under the names of an agent's as well, so that a program need not know whom it asked.
 #[derive(Debug, Serialize)]
-pub struct Named<'a> {
+pub struct NamedReply<'a> {
     granted: Vec<&'a [StepDoc]>,
     free: Vec<f64>,
     kinds: Vec<&'a str>,
@@ -108,10 +108,10 @@ pub struct Named<'a> {
     rest: &'a Enquiry,
 }
 
-impl Named<'_> {
+impl NamedReply<'_> {
     /// Of all parts.
-    pub fn all(doc: &Enquiry) -> Named<'_> {
-        Named {
+    pub fn all(doc: &Enquiry) -> NamedReply<'_> {
+        NamedReply {
             granted: doc.parts.iter().map(|part| part.granted.as_slice()).collect(),
             free: doc.parts.iter().map(|part| part.free).collect(),
             kinds: doc.parts.iter().map(|part| part.kind.as_str()).collect(),
@@ -121,74 +121,76 @@ impl Named<'_> {
 }
 
 /// An answer, or why there is none.
-pub type Told<T> = Result<T, Failed>;
+pub type Told<T> = Result<T, BookingError>;
 
 /// Whom we speak to.
 #[derive(Debug)]
-pub enum Desk {
+pub enum BookingClient {
     /// An agent.
     Agent(Client),
     /// A broker.
-    Broker(broker::Client),
+    Broker(broker::BrokerClient),
 }
 
 fn nonsense<T>(other: &impl std::fmt::Debug) -> Told<T> {
-    Err(Failed::World(Complaint::world(format!("the agent answered {other:?}"))))
+    Err(BookingError::World(Complaint::world(format!("the agent answered {other:?}"))))
 }
 
 fn misuse<T>(what: &str) -> Told<T> {
-    Err(Failed::World(Complaint::usage(what)))
+    Err(BookingError::World(Complaint::usage(what)))
 }
 
 /// One call of an agent whose answer is a reservation.
-fn call(client: &mut Client, request: Request) -> Told<Kept> {
+fn call(client: &mut Client, request: Request) -> Told<ListedReservation> {
     match client.call(request)? {
-        Answer::Book(BookAnswer::Reservation(doc)) => Ok(Kept::Agent(doc)),
+        Answer::Book(BookAnswer::Reservation(doc)) => Ok(ListedReservation::Agent(doc)),
         other => nonsense(&other),
     }
 }
 
-impl Desk {
+impl BookingClient {
     /// The one that the arguments name; `path`: what is asked is between two hosts.
-    pub fn open(args: &BookArgs, path: bool) -> Result<Desk, Complaint> {
+    pub fn open(args: &BookArgs, path: bool) -> Result<BookingClient, Complaint> {
         match args.broker(path)? {
-            Some(door) => Ok(Desk::Broker(broker::Client::new(door))),
+            Some(door) => Ok(BookingClient::Broker(broker::BrokerClient::new(door))),
             None if path => Err(Complaint::usage(
                 "an agent knows its own interfaces only: what is between two hosts is asked of a broker (--broker)",
             )),
-            None => Ok(Desk::Agent(args.agent.connect()?)),
+            None => Ok(BookingClient::Agent(args.agent.connect()?)),
         }
     }
 
     /// Reserves.
-    pub fn create(&mut self, asked: Asked) -> Told<Kept> {
+    pub fn create(&mut self, asked: BookingOrder) -> Told<ListedReservation> {
         match self {
-            Desk::Agent(client) => call(client, Request::BookCreate(asked.ask)),
-            Desk::Broker(_) if !asked.ask.group.is_empty() => misuse("--group is for agents: a broker makes its own"),
-            Desk::Broker(client) => {
+            BookingClient::Agent(client) => call(client, Request::BookCreate(asked.ask)),
+            BookingClient::Broker(_) if !asked.ask.group.is_empty() => {
+                misuse("--group is for agents: a broker makes its own")
+            }
+            BookingClient::Broker(client) => {
                 let key = asked.ask.key.clone();
-                Ok(Kept::Broker(Box::new(client.create(&asked.wish(), &key)?)))
+                Ok(ListedReservation::Broker(Box::new(client.create(&asked.wish(), &key)?)))
             }
         }
     }
 
     /// What would be granted.
-    pub fn enquire(&mut self, asked: Asked) -> Told<Said> {
+    pub fn enquire(&mut self, asked: BookingOrder) -> Told<EnquiryReply> {
         match self {
-            Desk::Agent(client) => match client.call(Request::BookEnquire(asked.ask))? {
-                Answer::Book(BookAnswer::Enquired(doc)) => Ok(Said::Agent(doc)),
+            BookingClient::Agent(client) => match client.call(Request::BookEnquire(asked.ask))? {
+                Answer::Book(BookAnswer::Enquired(doc)) => Ok(EnquiryReply::Agent(doc)),
                 other => nonsense(&other),
             },
-            Desk::Broker(client) => Ok(Said::Broker(client.enquire(&asked.wish())?)),
+            BookingClient::Broker(client) => Ok(EnquiryReply::Broker(client.enquire(&asked.wish())?)),
         }
     }
 
     /// What policy would say; `who`: to somebody else, of these groups.
     pub fn may(&mut self, who: Option<(&str, &[String])>, ask: AskDoc) -> Told<MayDoc> {
         match self {
-            Desk::Agent(client) => would(client, who, ask, None),
+            BookingClient::Agent(client) => would(client, who, ask, None),
             // A resource is asked about where it is; each may be another agent's.
-            Desk::Broker(client) => {
+            BookingClient::Broker(client) => {
                 let mut all: Option<MayDoc> = None;
                 for part in &ask.parts {
                     let said = client.may(who, &AskDoc { parts: vec![part.clone()], ..ask.clone() })?;
@@ -210,46 +212,48 @@ impl Desk {
         signal: SignalDoc,
     ) -> Told<MayDoc> {
         match self {
-            Desk::Agent(client) => would(client, who, AskDoc::default(), Some(signal)),
-            Desk::Broker(client) => Ok(client.may_signal(who, agent, &signal)?),
+            BookingClient::Agent(client) => would(client, who, AskDoc::default(), Some(signal)),
+            BookingClient::Broker(client) => Ok(client.may_signal(who, agent, &signal)?),
         }
     }
 
     /// One reservation.
-    pub fn show(&mut self, handle: &str) -> Told<Kept> {
+    pub fn show(&mut self, handle: &str) -> Told<ListedReservation> {
         match self {
-            Desk::Agent(client) => {
+            BookingClient::Agent(client) => {
                 let request = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
                 call(client, request)
             }
-            Desk::Broker(client) => Ok(Kept::Broker(Box::new(client.show(handle)?))),
+            BookingClient::Broker(client) => Ok(ListedReservation::Broker(Box::new(client.show(handle)?))),
         }
     }
 
     /// Changes one.
-    pub fn modify(&mut self, handle: &str, changed: Changed) -> Told<Kept> {
+    pub fn modify(&mut self, handle: &str, changed: Changed) -> Told<ListedReservation> {
         let (forward, reverse) = changed.rates;
         match self {
-            Desk::Agent(_) if changed.rates != (None, None) => {
+            BookingClient::Agent(_) if changed.rates != (None, None) => {
                 misuse("--forward and --reverse are of what is between two hosts: an agent's is changed with --amount")
             }
-            Desk::Agent(client) => call(client, Request::BookModify { handle: handle.to_owned(), change: changed.doc }),
-            Desk::Broker(client) => {
+            BookingClient::Agent(client) => {
+                call(client, Request::BookModify { handle: handle.to_owned(), change: changed.doc })
+            }
+            BookingClient::Broker(client) => {
                 let ChangeDoc { amounts, start, end, label } = changed.doc;
                 let change = Change { forward, reverse, amounts, start, end, label };
-                Ok(Kept::Broker(Box::new(client.modify(handle, &change)?)))
+                Ok(ListedReservation::Broker(Box::new(client.modify(handle, &change)?)))
             }
         }
     }
 
     /// Says whose a part is; of what is between two hosts, whose all of it is, unless a part is named.
-    pub fn bind(&mut self, handle: &str, part: Option<usize>, binding: Option<BindingDoc>) -> Told<Kept> {
+    pub fn bind(&mut self, handle: &str, part: Option<usize>, binding: Option<BindingDoc>) -> Told<ListedReservation> {
         let client = match self {
-            Desk::Agent(client) => {
+            BookingClient::Agent(client) => {
                 let (handle, part) = (handle.to_owned(), part.unwrap_or(0));
                 return call(client, Request::BookBind { handle, part, binding });
             }
-            Desk::Broker(client) => client,
+            BookingClient::Broker(client) => client,
         };
         let found = client.show(handle)?;
         let one = |part, binding| BindWish { part: Some(part), binding, flow: None };
@@ -260,9 +264,11 @@ impl Desk {
                 for (number, _) in found.parts.iter().enumerate().filter(|(_, part)| part.way.is_some()) {
                     last = client.bind(handle, &one(number, None))?;
                 }
-                return Ok(Kept::Broker(Box::new(last)));
+                return Ok(ListedReservation::Broker(Box::new(last)));
             }
-            _ => return Ok(Kept::Broker(Box::new(client.bind(handle, &one(part.unwrap_or(0), binding))?))),
+            _ => {
+                return Ok(ListedReservation::Broker(Box::new(client.bind(handle, &one(part.unwrap_or(0), binding))?)));
+            }
         };
         let other = |said: Option<std::net::IpAddr>, there| said.is_some_and(|said| said != there);
         if other(flow.src, ends.from) || other(flow.dst, ends.to) {
@@ -273,48 +279,52 @@ impl Desk {
         }
         let ports = Ports { protocol: flow.protocol, from_port: flow.src_port, to_port: flow.dst_port };
         let wish = BindWish { flow: Some(ports), part: None, binding: None };
-        Ok(Kept::Broker(Box::new(client.bind(handle, &wish)?)))
+        Ok(ListedReservation::Broker(Box::new(client.bind(handle, &wish)?)))
     }
 
     /// Books what is held.
-    pub fn commit(&mut self, handle: &str) -> Told<Kept> {
+    pub fn commit(&mut self, handle: &str) -> Told<ListedReservation> {
         match self {
-            Desk::Agent(client) => call(client, Request::BookCommit { handle: handle.to_owned(), decided: false }),
-            Desk::Broker(client) => Ok(Kept::Broker(Box::new(client.commit(handle)?))),
+            BookingClient::Agent(client) => {
+                call(client, Request::BookCommit { handle: handle.to_owned(), decided: false })
+            }
+            BookingClient::Broker(client) => Ok(ListedReservation::Broker(Box::new(client.commit(handle)?))),
         }
     }
 
     /// Gives one back.
-    pub fn cancel(&mut self, handle: &str) -> Told<Kept> {
+    pub fn cancel(&mut self, handle: &str) -> Told<ListedReservation> {
         match self {
-            Desk::Agent(client) => call(client, Request::BookCancel { handle: handle.to_owned() }),
-            Desk::Broker(client) => Ok(Kept::Broker(Box::new(client.cancel(handle)?))),
+            BookingClient::Agent(client) => call(client, Request::BookCancel { handle: handle.to_owned() }),
+            BookingClient::Broker(client) => Ok(ListedReservation::Broker(Box::new(client.cancel(handle)?))),
         }
     }
 
     /// Everything that matches; what is missing is said on standard error.
-    pub fn list(&mut self, filter: BookFilter) -> Told<Vec<Kept>> {
+    pub fn list(&mut self, filter: BookFilter) -> Told<Vec<ListedReservation>> {
         match self {
-            Desk::Agent(client) => {
-                let rows = super::matching(client, filter).map_err(Failed::World)?;
-                Ok(rows.into_iter().map(Kept::Agent).collect())
+            BookingClient::Agent(client) => {
+                let rows = super::matching(client, filter).map_err(BookingError::World)?;
+                Ok(rows.into_iter().map(ListedReservation::Agent).collect())
             }
-            Desk::Broker(_) if filter.group.is_some() => misuse("--group is for agents: a broker makes its own"),
-            Desk::Broker(client) => {
+            BookingClient::Broker(_) if filter.group.is_some() => {
+                misuse("--group is for agents: a broker makes its own")
+            }
+            BookingClient::Broker(client) => {
                 let found = client.list(&filter)?;
                 missing(&found.away);
                 if found.more {
                     eprintln!("sluice: there are more: ask for less, with --resource, --label, --state or --window");
                 }
-                Ok(found.reservations.into_iter().map(|one| Kept::Broker(Box::new(one))).collect())
+                Ok(found.reservations.into_iter().map(|one| ListedReservation::Broker(Box::new(one))).collect())
             }
         }
     }
 
     /// What happened to one.
-    pub fn history(&mut self, handle: &str) -> Told<Vec<Shown>> {
+    pub fn history(&mut self, handle: &str) -> Told<Vec<EventView>> {
         match self {
-            Desk::Agent(client) => {
+            BookingClient::Agent(client) => {
                 let (mut all, mut after) = (Vec::new(), 0);
                 loop {
                     let found = match client.call(Request::BookHistory { handle: handle.to_owned(), after })? {
@@ -323,14 +333,14 @@ impl Desk {
                     };
                     let more = found.events.len() >= api::show::PAGE;
                     after = found.events.last().map_or(after, |event| event.seq);
-                    all.extend(found.events.into_iter().map(|one| Shown::Agent(Box::new(one))));
+                    all.extend(found.events.into_iter().map(|one| EventView::Agent(Box::new(one))));
                     if !more {
                         return Ok(all);
                     }
                 }
             }
-            Desk::Broker(client) => {
-                Ok(client.history(handle)?.events.into_iter().map(|one| Shown::Broker(Box::new(one))).collect())
+            BookingClient::Broker(client) => {
+                Ok(client.history(handle)?.events.into_iter().map(|one| EventView::Broker(Box::new(one))).collect())
             }
         }
     }
@@ -338,11 +348,11 @@ impl Desk {
     /// What there is, and what of it is free over this window.
     pub fn resources(&mut self, window: WindowDoc) -> Told<Vec<ResourceRow>> {
         match self {
-            Desk::Agent(client) => match client.call(Request::resources(Some(window)))? {
+            BookingClient::Agent(client) => match client.call(Request::resources(Some(window)))? {
                 Answer::Book(BookAnswer::Resources(rows)) => Ok(rows),
                 other => nonsense(&other),
             },
-            Desk::Broker(client) => {
+            BookingClient::Broker(client) => {
                 let found = client.resources(Some(window))?;
                 missing(&found.away);
                 Ok(found.resources)

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use trust::{Dialled, Now, Role, Speaks};
+use trust::{CertificateRole, Dialled, Now, Speaks};
 
 /// The port of `https://HOST`.
 const PORT: u16 = 8443;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Where a broker is.
 #[derive(Clone, Debug)]
-pub enum Door {
+pub enum BrokerEndpoint {
     /// Its Unix socket.
     Socket(PathBuf),
     /// Its listener of mutual TLS.
@@ -39,33 +39,33 @@ pub enum Door {
     },
 }
 
-impl Door {
+impl BrokerEndpoint {
     /// The socket of this machine's own broker.
-    pub fn own() -> Door {
-        Door::Socket(SOCKET.into())
+    pub fn own() -> BrokerEndpoint {
+        BrokerEndpoint::Socket(SOCKET.into())
     }
 
     /// A path or `unix:PATH`, `https://HOST[:PORT]` where we are who these papers say, or `http://HOST:PORT`.
     ///
     /// # Errors
     /// A sentence: what is wrong with it.
-    pub fn parse(text: &str, papers: &Papers, now: Now) -> Result<Door, String> {
+    pub fn parse(text: &str, papers: &Papers, now: Now) -> Result<BrokerEndpoint, String> {
         let wrong = || format!("{text:?} is no broker: write unix:/PATH, https://HOST:PORT or http://127.0.0.1:PORT");
         let place = |address: &str| {
             let address = address.strip_suffix('/').unwrap_or(address);
             split(address).or_else(|| split(&format!("{address}:{PORT}"))).ok_or_else(wrong)
         };
         if let Some(path) = text.strip_prefix("unix:") {
-            return Ok(Door::Socket(path.strip_prefix("//").unwrap_or(path).into()));
+            return Ok(BrokerEndpoint::Socket(path.strip_prefix("//").unwrap_or(path).into()));
         }
         if let Some(address) = text.strip_prefix("https://") {
             let (host, port) = place(address)?;
             let config = trust::client(&papers.files()?, now, Speaks::Http).map_err(|error| error.to_string())?;
-            return Ok(Door::Tls { host, port, config });
+            return Ok(BrokerEndpoint::Tls { host, port, config });
         }
         if let Some(address) = text.strip_prefix("http://") {
             let (host, port) = place(address)?;
-            return Ok(Door::Plain { host, port });
+            return Ok(BrokerEndpoint::Plain { host, port });
         }
         if text.starts_with("tls://") {
             return Err(format!(
@@ -75,27 +75,28 @@ impl Door {
         if text.is_empty() || text.contains("://") {
             return Err(wrong());
         }
-        Ok(Door::Socket(text.into()))
+        Ok(BrokerEndpoint::Socket(text.into()))
     }
 
     /// What stands in a request as `Host`.
     pub(super) fn host(&self) -> String {
         match self {
-            Door::Socket(_) => "broker".to_owned(),
-            Door::Tls { host, port, .. } | Door::Plain { host, port } if host.contains(':') => {
+            BrokerEndpoint::Socket(_) => "broker".to_owned(),
+            BrokerEndpoint::Tls { host, port, .. } | BrokerEndpoint::Plain { host, port } if host.contains(':') => {
                 format!("[{host}]:{port}")
             }
-            Door::Tls { host, port, .. } | Door::Plain { host, port } => format!("{host}:{port}"),
+            BrokerEndpoint::Tls { host, port, .. } | BrokerEndpoint::Plain { host, port } => format!("{host}:{port}"),
         }
     }
 
     pub(super) fn connect(&self) -> io::Result<Wire> {
         match self {
-            Door::Socket(path) => UnixStream::connect(path).map(Wire::Unix),
-            Door::Tls { host, port, config } => {
-                trust::dial(host, *port, config.clone(), Role::Broker).map(|stream| Wire::Tls(Box::new(stream)))
+            BrokerEndpoint::Socket(path) => UnixStream::connect(path).map(Wire::Unix),
+            BrokerEndpoint::Tls { host, port, config } => {
+                trust::dial(host, *port, config.clone(), CertificateRole::Broker)
+                    .map(|stream| Wire::Tls(Box::new(stream)))
             }
-            Door::Plain { host, port } => {
+            BrokerEndpoint::Plain { host, port } => {
                 let mut last = io::Error::other("this name has no address");
                 let all = std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), *port))?;
                 for address in all {
@@ -110,12 +111,12 @@ impl Door {
     }
 }
 
-impl std::fmt::Display for Door {
+impl std::fmt::Display for BrokerEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Door::Socket(path) => path.display().fmt(f),
-            Door::Tls { .. } => write!(f, "https://{}", self.host()),
-            Door::Plain { .. } => write!(f, "http://{}", self.host()),
+            BrokerEndpoint::Socket(path) => path.display().fmt(f),
+            BrokerEndpoint::Tls { .. } => write!(f, "https://{}", self.host()),
+            BrokerEndpoint::Plain { .. } => write!(f, "http://{}", self.host()),
         }
     }
 }
@@ -183,7 +184,7 @@ mod tests {
     fn doors() {
         let parse = |text: &str| {
             let papers = Papers { ca: Some("/none".into()), ..Papers::default() };
-            Door::parse(text, &papers, Arc::new(|| terms::Time::ZERO))
+            BrokerEndpoint::parse(text, &papers, Arc::new(|| terms::Time::ZERO))
         };
         for (text, shown) in [
             ("/run/b.sock", "/run/b.sock"),

@@ -3,9 +3,9 @@
 //!
 //! On the links only the ICMP message is kept; the IP header is made when an agent is told, with the packet's TTL.
 
-use crate::packet::{IPV4_HEADER, Kind, Message, Packet};
+use crate::packet::{IPV4_HEADER, MessageInFlight, PacketKind, SimPacket};
+use crate::run_trace::TraceEvent;
 use crate::scenario::NodeId;
-use crate::story::What;
 use crate::world::World;
 use boomerang::Output;
 use node::io::Input;
@@ -38,7 +38,7 @@ impl World {
             Output::Send { oif, packet, .. } => self.send_echo(id, oif, &packet),
             Output::Upcall { app, upcall } => {
                 let now = self.now();
-                self.story.tell(now, id, What::Boomerang(app, upcall));
+                self.story.tell(now, id, TraceEvent::Boomerang(app, upcall));
             }
             Output::Deliver | Output::Dropped(_) | Output::Event(_) => {}
         }
@@ -59,12 +59,17 @@ impl World {
         let to = self.map.owner(flow.dst).map_or(u16::MAX, |node| node.0 as u16);
         let len = IPV4_HEADER + header.payload().len() as u32;
         // Whoever has an agent looks at it, though there is no Router Alert: agents catch by ICMP type and magic.
-        let message = self.messages.keep(Message { flow, alert: true, bytes: Rc::from(header.payload()) });
-        Some(self.packets.keep(Packet { ttl: header.ttl(), ..Packet::new(Kind::Signal, message, len, to, self.now()) }))
+        let message = self.messages.keep(MessageInFlight { flow, alert: true, bytes: Rc::from(header.payload()) });
+        Some(
+            self.packets.keep(SimPacket {
+                ttl: header.ttl(),
+                ..SimPacket::new(PacketKind::Signal, message, len, to, self.now())
+            }),
+        )
     }
 
     /// A host without an agent answers ping.
-    pub(crate) fn ping(&mut self, at: usize, message: &Message) {
+    pub(crate) fn ping(&mut self, at: usize, message: &MessageInFlight) {
         let FlowKey { src, dst, .. } = message.flow;
         let Ok(mut packet) = ip::packet(src, dst, ICMP, 64, false, &message.bytes) else { return };
         if wire::boomerang::answered(&mut packet)

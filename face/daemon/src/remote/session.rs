@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use terms::{Span, Time};
-use trust::{Gate, Identity};
+use trust::{Identity, TrustGate};
 
 /// How long a handshake may take.
 const GREETING: Span = Span::from_secs(10);
@@ -24,7 +24,7 @@ const PIECES: usize = 8;
 const PIECE: usize = 16 << 10;
 
 /// A caller.
-pub(super) struct Guest {
+pub(super) struct RemoteSession {
     pub(super) tcp: TcpStream,
     pub(super) from: IpAddr,
     pub(super) stage: Stage,
@@ -68,11 +68,11 @@ pub(super) enum Turn {
 /// What is waited for on a socket: to read, to write.
 pub(super) type Wants = (bool, bool);
 
-impl Guest {
-    pub(super) fn new(tcp: TcpStream, from: IpAddr, tls: ServerConnection, now: Time) -> Guest {
+impl RemoteSession {
+    pub(super) fn new(tcp: TcpStream, from: IpAddr, tls: ServerConnection, now: Time) -> RemoteSession {
         let stage = Stage::Greeting { until: now.saturating_add(GREETING) };
         let (said, at_line) = (Said::default(), true);
-        Guest { tcp, from, stage, tls, said, at_line, heard_all: false, said_all: false, unread: None }
+        RemoteSession { tcp, from, stage, tls, said, at_line, heard_all: false, said_all: false, unread: None }
     }
 
     /// What is waited for outside, and inside.
@@ -88,14 +88,14 @@ impl Guest {
     }
 
     /// Moves what can be moved.
-    pub(super) fn turn(&mut self, now: Time, gate: &Gate) -> Turn {
+    pub(super) fn turn(&mut self, now: Time, gate: &TrustGate) -> Turn {
         match self.moved(now, gate) {
             Ok(turn) => turn,
             Err(_) => Turn::Gone, // a broken connection is the caller's affair
         }
     }
 
-    fn moved(&mut self, now: Time, gate: &Gate) -> io::Result<Turn> {
+    fn moved(&mut self, now: Time, gate: &TrustGate) -> io::Result<Turn> {
         self.send(now)?;
         if let Stage::Leaving { .. } = self.stage {
             return self.leave();
@@ -127,7 +127,7 @@ impl Guest {
     }
 
     /// Whether it is known by now who it is.
-    fn greeted(&self, gate: &Gate) -> Turn {
+    fn greeted(&self, gate: &TrustGate) -> Turn {
         if self.tls.is_handshaking() {
             return if self.heard_all { Turn::Gone } else { Turn::Stays };
         }

@@ -7,7 +7,7 @@ use terms::Fault;
 
 /// What goes wrong, and when. Writes are counted from the moment of setting it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Fuse {
+pub enum FaultInjection {
     /// Nothing.
     #[default]
     None,
@@ -17,20 +17,20 @@ pub enum Fuse {
     DieAfter(u64),
 }
 
-impl Fuse {
+impl FaultInjection {
     /// To be called before each write.
     ///
     /// # Errors
     /// It is the one.
     pub(super) fn spend(&mut self) -> Result<(), Fault> {
         match self {
-            Fuse::None => Ok(()),
-            Fuse::FailAfter(0) => {
-                *self = Fuse::None;
+            FaultInjection::None => Ok(()),
+            FaultInjection::FailAfter(0) => {
+                *self = FaultInjection::None;
                 Err(Fault { what: "a fault drill failed this write", code: libc::EIO })
             }
-            Fuse::DieAfter(0) => Err(Fault { what: "a fault drill stopped the plane", code: libc::EIO }),
-            Fuse::FailAfter(left) | Fuse::DieAfter(left) => {
+            FaultInjection::DieAfter(0) => Err(Fault { what: "a fault drill stopped the plane", code: libc::EIO }),
+            FaultInjection::FailAfter(left) | FaultInjection::DieAfter(left) => {
                 *left -= 1;
                 Ok(())
             }

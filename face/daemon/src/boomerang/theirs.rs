@@ -8,10 +8,10 @@
 
 use crate::agent::Agent;
 use linux::boomerang::Taken;
-use node::granted::Share;
-use terms::ports::{Route, Way};
+use node::granted::GrantedShare;
+use terms::ports::{Route, RouteDecision};
 use terms::{FlowKey, IfIndex, Rate};
-use wire::boomerang::{Leg, Probe};
+use wire::boomerang::{ProbePacket, TravelDirection};
 
 /// The half that a message is about, and what the program had of it.
 pub(super) struct Half {
@@ -25,14 +25,14 @@ pub(super) struct Half {
 impl Agent {
     /// Before the engine hears a message: what the program has of its half goes back to the ledger, in the engine's favour.
     pub(super) fn take_over(&mut self, iif: IfIndex, packet: &[u8]) -> Option<Half> {
-        let probe = Probe::parse(packet).ok().filter(|probe| probe.message.mask.is_exact())?;
+        let probe = ProbePacket::parse(packet).ok().filter(|probe| probe.message.mask.is_exact())?;
         let (message, asked) = (&probe.message, probe.message.qos.asked());
         let (flow, rate) = match message.leg {
-            Leg::Request => (message.classifier.flow(), asked.forward),
-            Leg::Reply => (message.classifier.turned().flow(), asked.reverse),
+            TravelDirection::Request => (message.classifier.flow(), asked.forward),
+            TravelDirection::Reply => (message.classifier.turned().flow(), asked.reverse),
         };
         let over = rate == 0 && !message.is_nack();
-        let Way::Out { oif, .. } = self.node.route_mut().route(probe.dst, Some(probe.src), Some(iif)) else {
+        let RouteDecision::Out { oif, .. } = self.node.route_mut().route(probe.dst, Some(probe.src), Some(iif)) else {
             return None;
         };
         let taken = self.echo.as_ref().filter(|echo| echo.fast.admits(oif))?.path.take_over(oif, &flow);
@@ -85,7 +85,7 @@ impl Agent {
     fn book_grant(&mut self, oif: IfIndex, whole: Rate) -> bool {
         let now = self.clock.now();
         let (Some(echo), Some(config)) = (&self.echo, &self.config.boomerang) else { return false };
-        let share: Share = echo.share(config, whole);
+        let share: GrantedShare = echo.share(config, whole);
         let booked = self.node.grant(now, oif, share).is_ok();
         self.drain();
         booked

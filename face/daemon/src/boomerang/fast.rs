@@ -5,20 +5,20 @@
 //! free comes here; the grant grows, if the ledger has so much, and the message is run through the program again. What
 //! expired is swept out here. An agent that was killed finds table and grants, and books them before it reads.
 
-use super::Echo;
+use super::BoomerangHost;
 use super::config::{BoomerangConfig, FastPathUse};
 use crate::agent::Agent;
 use crate::config::Level;
 use boomerang::Replies;
-use linux::boomerang::{Hanging, PASS, REDIRECT, Reason, Told};
+use linux::boomerang::{Hanging, PASS, REDIRECT, Reason, UserMessage};
 use linux::bpf::entry::MAJOR;
 use linux::netlink::route::{RouteAnswer, RouteQuery};
-use node::granted::Share;
+use node::granted::GrantedShare;
 use std::collections::{BTreeMap, BTreeSet};
 use terms::ports::TrafficControl;
 use terms::{Bytes, Fault, FlowKey, IfIndex, Rate, Span, Time};
 use traffic::plan::ClassId;
-use wire::boomerang::{Leg, Probe, forwarded};
+use wire::boomerang::{ProbePacket, TravelDirection, forwarded};
 
 /// A grant grows by a message's rate and this share of the interface's link, and keeps as much free when it shrinks.
 const STEP: (u64, u64) = (1, 32);
@@ -60,7 +60,7 @@ pub(super) fn against(config: &BoomerangConfig) -> Option<&'static str> {
     }
 }
 
-impl Echo {
+impl BoomerangHost {
     /// When the table is to be swept.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         self.fast.sweep_at
@@ -74,9 +74,9 @@ impl Echo {
         self.path.attach(interface, Hanging::Ingress)
     }
 
-    pub(super) fn share(&self, config: &BoomerangConfig, rate: Rate) -> Share {
+    pub(super) fn share(&self, config: &BoomerangConfig, rate: Rate) -> GrantedShare {
         let burst = rate.demands(config.burst).get().max(u64::from(config.least_burst));
-        Share { rate, burst: Bytes::new(burst), min_packet: boomerang::Config::default().min_packet }
+        GrantedShare { rate, burst: Bytes::new(burst), min_packet: boomerang::Config::default().min_packet }
     }
 }
 
@@ -170,13 +170,13 @@ impl Agent {
     }
 
     /// A message that wants more than the grant has free: whether it went through the program after all.
-    pub(super) fn again(&mut self, told: &Told) -> bool {
+    pub(super) fn again(&mut self, told: &UserMessage) -> bool {
         if told.reason != Reason::Exhausted {
             return false;
         }
-        let Ok(probe) = Probe::parse(&told.packet) else { return false };
+        let Ok(probe) = ProbePacket::parse(&told.packet) else { return false };
         let asked = probe.message.qos.asked();
-        let rate = if probe.message.leg == Leg::Request { asked.forward } else { asked.reverse };
+        let rate = if probe.message.leg == TravelDirection::Request { asked.forward } else { asked.reverse };
         let query = RouteQuery { dst: probe.dst, src: Some(probe.src), iif: Some(told.iif) };
         let Ok(RouteAnswer::Out { oif, .. }) = self.netlink.route(&query) else { return false };
         let enough = self.grow_grant(oif, Rate::from_bps(u64::from(rate)));

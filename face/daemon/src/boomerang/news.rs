@@ -1,7 +1,7 @@
 //! Boomerang's events in words.
 
 use crate::config::Level;
-use crate::news::{Names, News, at, packets};
+use crate::news::{EventLine, Names, at, packets};
 use boomerang::Event;
 
 /// Whether an event is one of those that every reservation sets off.
@@ -10,7 +10,7 @@ pub fn is_routine(event: &Event) -> bool {
 }
 
 /// The words for an event.
-pub fn news(event: &Event, names: &Names) -> News {
+pub fn news(event: &Event, names: &Names) -> EventLine {
     let place = |flow, oif| format!("{} on {}", packets(flow), at(oif, names));
     let (level, name, text) = match event {
         Event::Reserved { flow, oif, rate, before } => {
@@ -48,5 +48,5 @@ pub fn news(event: &Event, names: &Names) -> News {
             (Level::Warn, "boomerang_unexpected", text)
         }
     };
-    News { level, name, text }
+    EventLine { level, name, text }
 }

@@ -1,9 +1,9 @@
 //! What must hold: lifetimes, judged from what each agent heard and said; agreement of ledger, plan and ports.
 
-use super::{Tally, Torture};
-use crate::scenario::{Action, NodeId};
-use crate::story::{Line, What};
-use crate::world::{Heard, World};
+use super::{FaultCounts, Torture};
+use crate::run_trace::{TraceEvent, TraceLine};
+use crate::scenario::{NodeId, ScenarioAction};
+use crate::world::{HeardMessage, World};
 use node::io::Event;
 use rsvp::io::Gone;
 use rsvp::lifetime::lifetime;
@@ -24,7 +24,7 @@ type State = (NodeId, Option<IfIndex>, Session, SenderTemplate);
 type Refresh = (IpAddr, Time, Span);
 
 /// The judge.
-pub struct Law {
+pub struct Invariant {
     keep: u32,
     /// When each state was last refreshed, and for how long that keeps it.
     refreshed: BTreeMap<State, Vec<Refresh>>,
@@ -36,10 +36,10 @@ pub struct Law {
     kinds: BTreeMap<&'static str, u64>,
 }
 
-impl Law {
+impl Invariant {
     /// Nothing has happened.
-    pub fn new(_: &Torture) -> Law {
-        Law {
+    pub fn new(_: &Torture) -> Invariant {
+        Invariant {
             keep: super::net::KEEP,
             refreshed: BTreeMap::new(),
             last: None,
@@ -98,27 +98,27 @@ impl Law {
     }
 
     /// Counts what is done to the net, and forgets what a killed agent knew.
-    pub fn note(&mut self, action: &Action) {
+    pub fn note(&mut self, action: &ScenarioAction) {
         let kind = match action {
-            Action::LinkDown(_) => "link down",
-            Action::LinkUp(_) => "link up",
-            Action::Crash(_) => "agent killed",
-            Action::Restart(_) => "agent restarted",
-            Action::NodeDown(_) => "power lost",
-            Action::Partition(_) => "partition",
-            Action::Heal => "healed",
-            Action::ClockStep { .. } => "clock stepped",
-            Action::FailPlane { .. } => "plane failed",
+            ScenarioAction::LinkDown(_) => "link down",
+            ScenarioAction::LinkUp(_) => "link up",
+            ScenarioAction::Crash(_) => "agent killed",
+            ScenarioAction::Restart(_) => "agent restarted",
+            ScenarioAction::NodeDown(_) => "power lost",
+            ScenarioAction::Partition(_) => "partition",
+            ScenarioAction::Heal => "healed",
+            ScenarioAction::ClockStep { .. } => "clock stepped",
+            ScenarioAction::FailPlane { .. } => "plane failed",
             _ => return,
         };
-        if let Action::Crash(node) | Action::NodeDown(node) = action {
+        if let ScenarioAction::Crash(node) | ScenarioAction::NodeDown(node) = action {
             self.refreshed.retain(|state, _| state.0 != *node);
         }
         self.count(kind);
     }
 
     /// The end.
-    pub fn tally(mut self, world: &World) -> Tally {
+    pub fn tally(mut self, world: &World) -> FaultCounts {
         for counts in world.hops().iter().map(|hop| hop.rest.counts) {
             let all =
                 [("message lost", counts.lost), ("message doubled", counts.doubled), ("cut on the link", counts.cut)];
@@ -127,14 +127,14 @@ impl Law {
             }
         }
         let simulated = world.now().since(Time::ZERO);
-        Tally { simulated, messages: self.messages, kinds: self.kinds, hash: world.story().hash() }
+        FaultCounts { simulated, messages: self.messages, kinds: self.kinds, hash: world.story().hash() }
     }
 
     fn count(&mut self, kind: &'static str) {
         *self.kinds.entry(kind).or_default() += 1;
     }
 
-    fn hear(&mut self, heard: &Heard) {
+    fn hear(&mut self, heard: &HeardMessage) {
         self.messages += 1;
         self.last = Some((heard.node, heard.at));
         self.undo.clear();
@@ -184,8 +184,8 @@ impl Law {
         }
     }
 
-    fn say(&mut self, line: &Line) -> Result<(), String> {
-        let What::Event(event) = &line.what else { return Ok(()) };
+    fn say(&mut self, line: &TraceLine) -> Result<(), String> {
+        let TraceEvent::Event(event) = &line.what else { return Ok(()) };
         match event {
             Event::Rsvp(rsvp::io::Event::PathRemoved { session, template, why: Gone::Expired }) => {
                 self.count("path expired");

@@ -6,41 +6,41 @@ use terms::Time;
 
 /// The story of a run.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub struct RunTrace {
     hash: u64,
     events: u64,
-    lines: Vec<Line>,
+    lines: Vec<TraceLine>,
 }
 
 /// One thing that a node said.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Line {
+pub struct TraceLine {
     /// When.
     pub at: Time,
     /// Who.
     pub node: NodeId,
     /// What.
-    pub what: What,
+    pub what: TraceEvent,
 }
 
 /// What a node can say to people.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum TraceEvent {
     /// An event.
     Event(Event),
     /// An upcall to a local application.
     Upcall(AppId, Upcall),
     /// An upcall of Boomerang to a local application.
-    Boomerang(boomerang::AppId, boomerang::Upcall),
+    Boomerang(boomerang::AppId, boomerang::BoomerangUpcall),
 }
 
-impl Default for Story {
-    fn default() -> Story {
-        Story { hash: 0xcbf2_9ce4_8422_2325, events: 0, lines: Vec::new() }
+impl Default for RunTrace {
+    fn default() -> RunTrace {
+        RunTrace { hash: 0xcbf2_9ce4_8422_2325, events: 0, lines: Vec::new() }
     }
 }
 
-impl Story {
+impl RunTrace {
     /// Takes numbers into the hash (FNV-1a by words).
     pub fn mark(&mut self, numbers: &[u64]) {
         self.events += 1;
@@ -69,9 +69,9 @@ impl Story {
     }
 
     /// A node said something.
-    pub fn tell(&mut self, at: Time, node: NodeId, what: What) {
+    pub fn tell(&mut self, at: Time, node: NodeId, what: TraceEvent) {
         self.mark(&[at.as_nanos(), node.0 as u64, 7]);
-        self.lines.push(Line { at, node, what });
+        self.lines.push(TraceLine { at, node, what });
     }
 
     /// Equal for equal stories.
@@ -85,17 +85,17 @@ impl Story {
     }
 
     /// What nodes said, in order.
-    pub fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[TraceLine] {
         &self.lines
     }
 
     /// What nodes said since this was last asked, so that a long run need not keep it.
-    pub fn take_lines(&mut self) -> Vec<Line> {
+    pub fn take_lines(&mut self) -> Vec<TraceLine> {
         std::mem::take(&mut self.lines)
     }
 
     /// What one node said, in order.
-    pub fn of(&self, node: NodeId) -> impl Iterator<Item = &Line> {
+    pub fn of(&self, node: NodeId) -> impl Iterator<Item = &TraceLine> {
         self.lines.iter().filter(move |line| line.node == node)
     }
 }

@@ -1,25 +1,25 @@
 //! A bell that one thread rings and another waits for among other things (eventfd(2)).
 
-use crate::error::Failed;
+use crate::error::SystemError;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Rung any number of times, it is heard once.
 #[derive(Debug)]
-pub struct Bell(OwnedFd);
+pub struct Notifier(OwnedFd);
 
-impl Bell {
+impl Notifier {
     /// A silent one.
     ///
     /// # Errors
     /// Out of descriptors.
-    pub fn new() -> Result<Bell, Failed> {
+    pub fn new() -> Result<Notifier, SystemError> {
         // SAFETY: no memory is passed.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
-            return Err(Failed::last("make an event descriptor"));
+            return Err(SystemError::last("make an event descriptor"));
         }
         // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Notifier(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
     /// Whoever waits hears it.
@@ -30,14 +30,14 @@ impl Bell {
     }
 
     /// Silent again, until it is rung.
-    pub fn hush(&self) {
+    pub fn clear(&self) {
         let mut count = [0u8; 8];
         // SAFETY: eight bytes are what an event descriptor gives; that it was silent does not matter.
         unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 }
 
-impl AsRawFd for Bell {
+impl AsRawFd for Notifier {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
@@ -47,22 +47,22 @@ impl AsRawFd for Bell {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::poll::{Poll, Token, Want};
+    use crate::poll::{Poll, PollInterest, Token};
     use terms::{Span, Time};
 
     #[test]
     fn it_is_heard_once_and_from_another_thread() {
         let clock = Clock::start();
         let mut poll = Poll::new(clock).unwrap();
-        let bell = Bell::new().unwrap();
-        poll.add(&bell, Token(3), Want::Read).unwrap();
+        let bell = Notifier::new().unwrap();
+        poll.add(&bell, Token(3), PollInterest::Read).unwrap();
         assert!(poll.wait(Some(Time::ZERO)).unwrap().is_empty());
         std::thread::scope(|scope| {
             scope.spawn(|| (0..5).for_each(|_| bell.ring()));
             let soon = clock.now() + Span::from_secs(10);
             assert_eq!(poll.wait(Some(soon)).unwrap()[0].token, Token(3));
         });
-        bell.hush();
+        bell.clear();
         assert!(poll.wait(Some(Time::ZERO)).unwrap().is_empty());
     }
 }

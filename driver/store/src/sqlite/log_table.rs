@@ -1,5 +1,5 @@
 //! The daybook: what is committed is first one row here, whatever it consists of, because a page and an entry in one table cost
-//! less than several in three; many rows together are *posted* to the tables later ([`super::post`]), when nobody waits or when
+//! less than several in three; many rows together are *posted* to the tables later ([`super::checkpoint`]), when nobody waits or when
 //! there is much. As bookkeepers have it: entries are made as they come, and carried over to the ledgers in the evening.
 //!
 //! What is not posted is in memory too. Every reader sees tables and daybook as one.
@@ -11,7 +11,7 @@
 use super::commit::run;
 use super::damaged;
 use super::group::{self, Entry};
-use crate::{Damage, Error, Link};
+use crate::{ChainLink, Damage, Error};
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) type Changes<'a> = BTreeMap<(u16, &'a [u8]), Option<&'a [u8]>>;
 
 /// What is in the daybook.
 #[derive(Debug, Default)]
-pub(super) struct Daybook {
+pub(super) struct LogTable {
     /// The bytes of its rows, oldest first.
     groups: Vec<Vec<u8>>,
     /// How many bytes that is.
@@ -30,23 +30,23 @@ pub(super) struct Daybook {
     posted_row: i64,
     last: i64,
     /// The last entry of the audit trail in its table.
-    posted: Link,
+    posted: ChainLink,
     /// The last entry of all.
-    head: Link,
+    head: ChainLink,
     /// Where posting found no room it is not tried again before there is so much.
     patience: usize,
     /// Whether the next row is written with the anchor.
     anchor_due: bool,
 }
 
-impl Daybook {
+impl LogTable {
     /// What is there, each row proved; `posted`: the last entry in the table of the audit trail.
     ///
     /// # Errors
     /// [`Damage::Daybook`]: a row is missing or not as it was written. Something else than the anchor says is in the table.
-    pub(super) fn read(connection: &Connection, posted: Link) -> Result<Daybook, Error> {
-        let mut daybook = Daybook { posted, head: posted, ..Daybook::default() };
-        let least = match Anchor::read(connection)? {
+    pub(super) fn read(connection: &Connection, posted: ChainLink) -> Result<LogTable, Error> {
+        let mut daybook = LogTable { posted, head: posted, ..LogTable::default() };
+        let least = match Checkpoint::read(connection)? {
             Some(anchor) => {
                 anchor.holds(&posted)?;
                 daybook.posted_row = anchor.posted_row;
@@ -78,7 +78,7 @@ impl Daybook {
     }
 
     /// Writes a group as the next row, in a transaction of its own. When it returns it is on the disk.
-    pub(super) fn write(&mut self, connection: &Connection, body: Vec<u8>, head: Link) -> rusqlite::Result<()> {
+    pub(super) fn write(&mut self, connection: &Connection, body: Vec<u8>, head: ChainLink) -> rusqlite::Result<()> {
         let number = self.last + 1;
         let sum = checksum(number, &self.head, &body);
         let insert = || -> rusqlite::Result<usize> {
@@ -88,7 +88,7 @@ impl Daybook {
         if self.anchor_due {
             run(connection, "BEGIN IMMEDIATE")?;
             insert()?;
-            Anchor { posted_row: self.posted_row, last: number, posted: self.posted }.write(connection)?;
+            Checkpoint { posted_row: self.posted_row, last: number, posted: self.posted }.write(connection)?;
             run(connection, "COMMIT")?;
             self.anchor_due = false;
         } else {
@@ -100,27 +100,27 @@ impl Daybook {
     }
 
     /// The anchor as it is, or as it will be when everything is posted.
-    pub(super) fn anchor(&self, posted: bool) -> Anchor {
+    pub(super) fn checkpoint(&self, posted: bool) -> Checkpoint {
         match posted {
-            true => Anchor { posted_row: self.last, last: self.last, posted: self.head },
-            false => Anchor { posted_row: self.posted_row, last: self.last, posted: self.posted },
+            true => Checkpoint { posted_row: self.last, last: self.last, posted: self.head },
+            false => Checkpoint { posted_row: self.posted_row, last: self.last, posted: self.posted },
         }
     }
 
     /// The log may begin anew: the next row goes with the anchor.
-    pub(super) fn weigh_anchor(&mut self) {
+    pub(super) fn checkpoint_due(&mut self) {
         self.anchor_due = true;
     }
 
     /// A group that is in no row yet.
-    pub(super) fn push(&mut self, body: Vec<u8>, head: Link) {
+    pub(super) fn push(&mut self, body: Vec<u8>, head: ChainLink) {
         self.bytes += body.len();
         self.head = head;
         self.groups.push(body);
     }
 
     /// The last group was not written after all; `head`: the last entry of the audit trail before it.
-    pub(super) fn pop(&mut self, head: Link) {
+    pub(super) fn pop(&mut self, head: ChainLink) {
         self.bytes -= self.groups.pop().map_or(0, |body| body.len());
         self.head = head;
     }
@@ -128,7 +128,7 @@ impl Daybook {
     /// Everything is in the tables.
     pub(super) fn clear(&mut self) {
         let (last, posted) = (self.last, self.head);
-        *self = Daybook { posted_row: last, last, posted, head: posted, ..Daybook::default() };
+        *self = LogTable { posted_row: last, last, posted, head: posted, ..LogTable::default() };
     }
 
     /// How many bytes wait to be posted.
@@ -147,12 +147,12 @@ impl Daybook {
     }
 
     /// The last entry of the audit trail.
-    pub(super) fn head(&self) -> Link {
+    pub(super) fn head(&self) -> ChainLink {
         self.head
     }
 
     /// The last entry of the audit trail that is in its table.
-    pub(super) fn posted(&self) -> Link {
+    pub(super) fn posted(&self) -> ChainLink {
         self.posted
     }
 
@@ -170,7 +170,7 @@ impl Daybook {
     }
 
     /// The entries of the audit trail that are not in its table.
-    pub(super) fn audit(&self) -> impl Iterator<Item = (Link, &[u8])> {
+    pub(super) fn audit(&self) -> impl Iterator<Item = (ChainLink, &[u8])> {
         let mut link = self.posted;
         let bodies = self.entries().filter_map(|entry| match entry {
             Entry::Audit { body } => Some(body),
@@ -190,43 +190,43 @@ impl Daybook {
 
 /// What tables and daybook must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Anchor {
+pub(super) struct Checkpoint {
     /// Rows of the daybook up to this are posted.
     posted_row: i64,
     /// Rows of the daybook up to this were written.
     last: i64,
     /// The last entry in the table of the audit trail.
-    posted: Link,
+    posted: ChainLink,
 }
 
-impl Anchor {
+impl Checkpoint {
     /// `None`: there is none yet.
-    fn read(connection: &Connection) -> Result<Option<Anchor>, Error> {
+    fn read(connection: &Connection) -> Result<Option<Checkpoint>, Error> {
         let sql = "SELECT value FROM meta WHERE name = 'anchor'";
         let found: Option<String> = connection.query_row(sql, (), |row| row.get(0)).optional().map_err(damaged)?;
         let Some(text) = found else { return Ok(None) };
         let wrong = || Error::Damaged(Damage::Pages(format!("the anchor is {text:?}")));
-        Anchor::parse(&text).map(Some).ok_or_else(wrong)
+        Checkpoint::parse(&text).map(Some).ok_or_else(wrong)
     }
 
-    fn parse(text: &str) -> Option<Anchor> {
+    fn parse(text: &str) -> Option<Checkpoint> {
         let mut words = text.split(' ');
         let (posted_row, last) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let posted = parse_link(&mut words)?;
         let whole = words.next().is_none() && 0 <= posted_row && posted_row <= last;
-        whole.then_some(Anchor { posted_row, last, posted })
+        whole.then_some(Checkpoint { posted_row, last, posted })
     }
 
     /// Writes it, in the transaction that is open.
     pub(super) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let Anchor { posted_row, last, posted } = self;
+        let Checkpoint { posted_row, last, posted } = self;
         let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('anchor', ?1)";
         connection.prepare_cached(sql)?.execute([format!("{posted_row} {last} {}", link_text(posted))]).map(|_| ())
     }
 
     /// Whether this is the last entry in the table of the audit trail.
-    fn holds(&self, found: &Link) -> Result<(), Error> {
-        let Link { number, .. } = self.posted;
+    fn holds(&self, found: &ChainLink) -> Result<(), Error> {
+        let ChainLink { number, .. } = self.posted;
         if number != found.number {
             let text = format!("{number} entries of the audit trail were posted, and {} are there", found.number);
             return Err(Error::Damaged(Damage::Mixed(text)));
@@ -236,23 +236,23 @@ impl Anchor {
 }
 
 /// A place in the audit trail as text: its number, its hash in hexadecimal.
-pub(super) fn link_text(Link { number, hash }: &Link) -> String {
+pub(super) fn link_text(ChainLink { number, hash }: &ChainLink) -> String {
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{number} {hash}")
 }
 
 /// The same, read back.
-pub(super) fn parse_link<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Link> {
+pub(super) fn parse_link<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<ChainLink> {
     let (number, digits) = (words.next()?.parse().ok()?, words.next()?.as_bytes());
     let mut hash = [0; 32];
     for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
     }
-    (digits.len() == 64).then_some(Link { number, hash })
+    (digits.len() == 64).then_some(ChainLink { number, hash })
 }
 
 /// The last entry of the audit trail after a group; `None`: it is none.
-fn head_after(body: &[u8], head: Link) -> Option<Link> {
+fn head_after(body: &[u8], head: ChainLink) -> Option<ChainLink> {
     group::entries(body).try_fold(head, |head, entry| match entry? {
         Entry::Audit { body } => Some(head.next(body)),
         _ => Some(head),
@@ -260,7 +260,7 @@ fn head_after(body: &[u8], head: Link) -> Option<Link> {
 }
 
 /// A row's checksum: of its number, of the audit trail up to it, of its bytes. So it is of this journal and of this place.
-fn checksum(number: i64, before: &Link, body: &[u8]) -> i64 {
+fn checksum(number: i64, before: &ChainLink, body: &[u8]) -> i64 {
     let mut digest = Sha256::new();
     digest.update(number.to_be_bytes());
     digest.update(before.number.to_be_bytes());

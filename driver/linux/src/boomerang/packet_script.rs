@@ -21,14 +21,14 @@ pub static TOUCH: &[u8] = aya::include_bytes_aligned!("../../bpf/touch.o");
 /// `struct step`: what differs between two messages.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Step {
+pub struct ScriptStep {
     words: [AtomicU32; 8],
 }
 
 // SAFETY: as demanded: `repr(C)`, 32 bytes of atomics.
-unsafe impl Shareable for Step {}
+unsafe impl Shareable for ScriptStep {}
 
-impl Step {
+impl ScriptStep {
     /// Takes what differs from an Ethernet frame of an IPv4 message with Router Alert.
     ///
     /// # Panics
@@ -42,22 +42,22 @@ impl Step {
 }
 
 /// The programs.
-pub struct Parade {
+pub struct PacketScript {
     parade: OwnedFd,
     forward: OwnedFd,
     sink: OwnedFd,
     arrived: Array<MapData, u64>,
     past: OwnedFd,
-    steps: Shared<Step>,
+    steps: Shared<ScriptStep>,
     progress: Array<MapData, u64>,
 }
 
-impl Parade {
+impl PacketScript {
     /// Loads them; at most `most` messages.
     ///
     /// # Errors
     /// As [`FastPath::open`].
-    pub fn open(most: u32) -> Result<Parade, Fault> {
+    pub fn open(most: u32) -> Result<PacketScript, Fault> {
         let mut object = EbpfLoader::new()
             .map_max_entries("steps", most)
             .load(OBJECT)
@@ -73,11 +73,11 @@ impl Parade {
         let progress = Array::try_from(map(&mut object, "progress")?).map_err(|e| refused("open a map", &e))?;
         let (steps, past) = (held(&steps)?, held(&past)?);
         let steps = Shared::map(steps.as_fd(), most as usize).map_err(fault("map the messages into memory"))?;
-        Ok(Parade { parade, forward, sink, arrived, past, steps, progress })
+        Ok(PacketScript { parade, forward, sink, arrived, past, steps, progress })
     }
 
     /// The messages, in their order.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[ScriptStep] {
         self.steps.all()
     }
 

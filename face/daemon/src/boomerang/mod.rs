@@ -13,12 +13,12 @@ mod theirs;
 use crate::agent::{Agent, ECHO, not_sent};
 use crate::config::Level;
 use crate::start::{StartError, seed};
-use api::agent::{Direction, EventDoc, Line};
+use api::agent::{Direction, EventDoc, ReplyLine};
 use boomerang::io::Gather;
 use boomerang::{AppId, Output};
-use linux::boomerang::{FastPath, Rules, rows_for};
+use linux::boomerang::{FastPath, ProgramRules, rows_for};
 use linux::clock;
-use linux::poll::Want;
+use linux::poll::PollInterest;
 use node::io::{Input, Output as NodeOutput};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ const READ_WITHIN: terms::Span = terms::Span::from_secs(6);
 const MOST_SESSIONS: usize = 65_536;
 
 /// Boomerang's part of the agent.
-pub(crate) struct Echo {
+pub(crate) struct BoomerangHost {
     path: FastPath,
     /// What the program admits by itself.
     fast: fast::Fast,
@@ -48,7 +48,7 @@ pub(crate) struct Echo {
     /// The message that the node was told, as the node has left it.
     told: Vec<u8>,
     /// What the sessions of the kernel's table sent when somebody asked last.
-    meter: crate::measure::Meter,
+    meter: crate::measure::FlowMeter,
 }
 
 /// Who asked for a session.
@@ -58,15 +58,15 @@ struct Owner {
     bound: bool,
 }
 
-impl Echo {
+impl BoomerangHost {
     /// Loads the programs, or takes those over that an earlier agent left.
     pub(crate) fn open(
         config: &config::BoomerangConfig,
         state: &std::path::Path,
         seed: [u64; 2],
-    ) -> Result<Echo, Fault> {
+    ) -> Result<BoomerangHost, Fault> {
         let path = FastPath::open(state, rows_for(config.fast_sessions), seed)?;
-        path.set_rules(&Rules {
+        path.set_rules(&ProgramRules {
             most_refresh: config.most_refresh,
             burst: config.burst,
             burst_least: Bytes::new(config.least_burst.into()),
@@ -74,7 +74,7 @@ impl Echo {
             per_source: config.per_source,
             offset: terms::Span::from_nanos(clock::slept()),
         });
-        Ok(Echo {
+        Ok(BoomerangHost {
             path,
             fast: fast::Fast::default(),
             hanging: BTreeSet::new(),
@@ -82,7 +82,7 @@ impl Echo {
             last: 0,
             tracers: BTreeSet::new(),
             told: Vec::new(),
-            meter: crate::measure::Meter::default(),
+            meter: crate::measure::FlowMeter::default(),
         })
     }
 
@@ -156,8 +156,9 @@ impl Agent {
     /// Boomerang's programs are loaded and hung after everything that was found in the plane is known.
     pub(crate) fn begin_echo(&mut self) -> Result<(), StartError> {
         let Some(config) = &self.config.boomerang else { return Ok(()) };
-        let mut echo = Echo::open(config, &self.config.state, [seed()?, seed()?]).map_err(StartError::Plane)?;
-        self.poll.add(&echo.ring(), ECHO, Want::Read)?;
+        let mut echo =
+            BoomerangHost::open(config, &self.config.state, [seed()?, seed()?]).map_err(StartError::Plane)?;
+        self.poll.add(&echo.ring(), ECHO, PollInterest::Read)?;
         echo.fast.found(echo.path.marked());
         let (rows, wanted) = (echo.path.rows(), rows_for(config.fast_sessions));
         self.echo = Some(echo);
@@ -264,17 +265,17 @@ impl Agent {
         self.give_packet(oif, header.dst(), packet);
     }
 
-    fn echo_upcall(&mut self, app: AppId, upcall: boomerang::Upcall) {
+    fn echo_upcall(&mut self, app: AppId, upcall: boomerang::BoomerangUpcall) {
         let at_ns = self.clock.now().as_nanos();
         let Some(echo) = &mut self.echo else { return };
         let owner = echo.owners.get(&app).copied();
         if ends(&upcall) {
             echo.owners.remove(&app);
-            self.speakers.signalled.gone(policy::Key::Boomerang(app.0));
+            self.speakers.signalled.gone(policy::SignalKey::Boomerang(app.0));
         }
         let event = EventDoc::Boomerang { number: app.0, news: calls::news(upcall) };
         if let Some(client) = owner.and_then(|owner| owner.client) {
-            self.local.say(client, &Line::Event { at_ns, event }, &mut self.poll);
+            self.local.say(client, &ReplyLine::Event { at_ns, event }, &mut self.poll);
         }
     }
 
@@ -290,7 +291,7 @@ impl Agent {
             }
         }
         for app in over {
-            self.tell(Input::Boomerang(boomerang::Call::Release { app }));
+            self.tell(Input::Boomerang(boomerang::ApplicationCall::Release { app }));
         }
     }
 
@@ -299,7 +300,7 @@ impl Agent {
         self.end_fast();
         let apps: Vec<AppId> = self.node.boomerang().sessions().map(|session| session.app).collect();
         for app in apps {
-            self.tell(Input::Boomerang(boomerang::Call::Release { app }));
+            self.tell(Input::Boomerang(boomerang::ApplicationCall::Release { app }));
         }
         self.flush();
         let Some(echo) = &mut self.echo else { return };
@@ -323,7 +324,7 @@ impl Agent {
         packet.iter().for_each(|octet| _ = write!(bytes, "{octet:02x}"));
         let interface = interface.map(|index| self.names.get(&index).cloned().unwrap_or_else(|| index.0.to_string()));
         let event = EventDoc::Echo { direction, interface, bytes, became };
-        let line = Line::Event { at_ns: self.clock.now().as_nanos(), event };
+        let line = ReplyLine::Event { at_ns: self.clock.now().as_nanos(), event };
         for client in tracers {
             self.local.say(client, &line, &mut self.poll);
         }
@@ -331,8 +332,8 @@ impl Agent {
 }
 
 /// Whether nothing more is heard of a session.
-fn ends(upcall: &boomerang::Upcall) -> bool {
-    use boomerang::Upcall as U;
+fn ends(upcall: &boomerang::BoomerangUpcall) -> bool {
+    use boomerang::BoomerangUpcall as U;
     match upcall {
         U::Refused { kept, .. } => kept.is_zero(),
         U::Silent { over, .. } => *over,
@@ -342,8 +343,8 @@ fn ends(upcall: &boomerang::Upcall) -> bool {
 }
 
 /// Why a message ended.
-fn words(why: boomerang::Why) -> &'static str {
-    use boomerang::Why as W;
+fn words(why: boomerang::FailureReason) -> &'static str {
+    use boomerang::FailureReason as W;
     match why {
         W::Ttl => "its time to live is over",
         W::NoRoute => "no way to its destination",

@@ -6,11 +6,11 @@
 //! one displaces the oldest of the busiest source, so that whoever shows no certificate keeps nobody out who does.
 
 use super::frames::{self, Order, Shown, Word};
-use super::guest::{Guest, Stage, Turn, Wants};
-use linux::channel::{Channel, Message};
+use super::session::{RemoteSession, Stage, Turn, Wants};
+use linux::channel::{Channel, ChannelMessage};
 use linux::clock::Clock;
-use linux::error::Failed;
-use linux::poll::{Poll, Token, Want};
+use linux::error::SystemError;
+use linux::poll::{Poll, PollInterest, Token};
 use linux::tcp::keep_alive;
 use rustls::{ServerConfig, ServerConnection};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 use terms::{Span, Time};
-use trust::{Files, Gate, Handed, Identity, Role, Speaks, displaced, source_of};
+use trust::{CertificateRole, Files, Handed, Identity, Speaks, TrustGate, displaced, source_of};
 
 /// Most callers.
 pub(super) const MAX_GUESTS: usize = 128;
@@ -53,14 +53,14 @@ const FIRST_LISTENER: u64 = 1;
 const FIRST_GUEST: u64 = 64;
 
 /// The loop's state.
-pub(super) struct Bridge {
+pub(super) struct Proxy {
     poll: Poll,
     clock: Clock,
     channel: Channel,
     files: Files,
     handed: Handed,
     /// Nobody is taken before every file was handed over.
-    open: Option<(Arc<ServerConfig>, Arc<Gate>)>,
+    open: Option<(Arc<ServerConfig>, Arc<TrustGate>)>,
     listeners: Vec<TcpListener>,
     deaf_until: Option<Time>,
     guests: BTreeMap<u64, Seat>,
@@ -78,7 +78,7 @@ pub(super) struct Bridge {
 
 /// A guest and what is waited for on its two sockets.
 struct Seat {
-    guest: Guest,
+    guest: RemoteSession,
     outside: Wants,
     inside: Wants,
 }
@@ -93,11 +93,11 @@ impl Seat {
     }
 }
 
-impl Bridge {
-    pub(super) fn new(channel: Channel, files: Files, clock: Clock) -> Result<Bridge, Failed> {
+impl Proxy {
+    pub(super) fn new(channel: Channel, files: Files, clock: Clock) -> Result<Proxy, SystemError> {
         let mut poll = Poll::new(clock)?;
-        poll.add(&channel, CHANNEL, Want::Read)?;
-        Ok(Bridge {
+        poll.add(&channel, CHANNEL, PollInterest::Read)?;
+        Ok(Proxy {
             poll,
             clock,
             channel,
@@ -121,7 +121,7 @@ impl Bridge {
     ///
     /// # Errors
     /// The kernel or the channel broke.
-    pub(super) fn run(mut self, restricted: bool) -> Result<(), Failed> {
+    pub(super) fn run(mut self, restricted: bool) -> Result<(), SystemError> {
         self.restricted = restricted;
         let mut last = None;
         loop {
@@ -139,27 +139,27 @@ impl Bridge {
     }
 
     /// Reads what the agent says; whether it is still there.
-    fn obey(&mut self) -> Result<bool, Failed> {
+    fn obey(&mut self) -> Result<bool, SystemError> {
         loop {
             match self.channel.receive(true) {
-                Ok(Some(Message { bytes, fd })) => {
+                Ok(Some(ChannelMessage { bytes, fd })) => {
                     let order = frames::read(&bytes).map_err(|what| broken(&what))?;
                     self.carry_out(order, fd)?;
                 }
                 Ok(None) => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failed::because("hear the agent", error)),
+                Err(error) => return Err(SystemError::because("hear the agent", error)),
             }
         }
     }
 
-    fn carry_out(&mut self, order: Order, fd: Option<OwnedFd>) -> Result<(), Failed> {
+    fn carry_out(&mut self, order: Order, fd: Option<OwnedFd>) -> Result<(), SystemError> {
         match (order, fd) {
             (Order::Listener {}, Some(fd)) => {
                 let listener = TcpListener::from(fd);
-                listener.set_nonblocking(true).map_err(Failed::doing("use a listening socket"))?;
-                self.poll.add(&listener, Token(FIRST_LISTENER + self.listeners.len() as u64), Want::Read)?;
+                listener.set_nonblocking(true).map_err(SystemError::doing("use a listening socket"))?;
+                self.poll.add(&listener, Token(FIRST_LISTENER + self.listeners.len() as u64), PollInterest::Read)?;
                 self.listeners.push(listener);
             }
             (Order::File { path, missing }, fd) => {
@@ -182,7 +182,7 @@ impl Bridge {
     }
 
     /// Takes what was handed over into force. Where it is not what it should be, what was before stays.
-    fn open(&mut self) -> Result<(), Failed> {
+    fn open(&mut self) -> Result<(), SystemError> {
         let clock = self.clock;
         let source = Arc::new(self.handed.clone());
         match trust::server_from(&self.files, source, Arc::new(move || clock.today()), Speaks::Agent) {
@@ -197,7 +197,7 @@ impl Bridge {
         Ok(())
     }
 
-    fn turn(&mut self, last: Option<Time>) -> Result<bool, Failed> {
+    fn turn(&mut self, last: Option<Time>) -> Result<bool, SystemError> {
         let idle = self.guests.is_empty() && self.deaf_until.is_none() && last.is_none() && self.untold == 0;
         let look = (!idle).then(|| self.clock.now().saturating_add(LOOK_EVERY).min(last.unwrap_or(Time::FOREVER)));
         let ready: Vec<u64> = self.poll.wait(look)?.iter().map(|ready| ready.token.0).collect();
@@ -233,9 +233,9 @@ impl Bridge {
             let ready = ready && keep_alive(&tcp, SILENCE).is_ok();
             let Ok(tls) = ServerConnection::new(config.clone()) else { continue };
             let id = self.next;
-            if ready && self.poll.add(&tcp, outside(id), Want::Read).is_ok() {
+            if ready && self.poll.add(&tcp, outside(id), PollInterest::Read).is_ok() {
                 self.next += 1;
-                let guest = Guest::new(tcp, from, tls, now);
+                let guest = RemoteSession::new(tcp, from, tls, now);
                 self.guests.insert(id, Seat { guest, outside: (true, false), inside: (false, false) });
             }
         }
@@ -281,7 +281,9 @@ impl Bridge {
         let (Some(seat), Some((_, gate))) = (self.guests.get_mut(&id), &self.open) else { return };
         match seat.guest.turn(now, gate) {
             Turn::Stays => {}
-            Turn::Is(identity) if identity.role != Role::Broker && self.of_name(&identity) >= MAX_OF_NAME => {
+            Turn::Is(identity)
+                if identity.role != CertificateRole::Broker && self.of_name(&identity) >= MAX_OF_NAME =>
+            {
                 self.refuse(id, &format!("{identity} has {MAX_OF_NAME} connections already"));
             }
             Turn::Is(identity) => self.ask(id, identity),
@@ -335,7 +337,7 @@ impl Bridge {
         if self.deaf_until.is_some_and(|until| until <= now) {
             self.deaf_until = None;
             for (number, listener) in (FIRST_LISTENER..).zip(&self.listeners) {
-                let _ = self.poll.add(listener, Token(number), Want::Read);
+                let _ = self.poll.add(listener, Token(number), PollInterest::Read);
             }
         }
         let late = |seat: &Seat| seat.guest.overdue().0 <= now;
@@ -405,8 +407,8 @@ impl Bridge {
     }
 }
 
-fn broken(what: &str) -> Failed {
-    Failed::because("serve callers", std::io::Error::other(what.to_owned()))
+fn broken(what: &str) -> SystemError {
+    SystemError::because("serve callers", std::io::Error::other(what.to_owned()))
 }
 
 fn outside(id: u64) -> Token {
@@ -417,11 +419,11 @@ fn inside(id: u64) -> Token {
     Token(FIRST_GUEST + 2 * id + 1)
 }
 
-fn want(wants: Wants) -> Option<Want> {
+fn want(wants: Wants) -> Option<PollInterest> {
     match wants {
-        (true, true) => Some(Want::ReadWrite),
-        (true, false) => Some(Want::Read),
-        (false, true) => Some(Want::Write),
+        (true, true) => Some(PollInterest::ReadWrite),
+        (true, false) => Some(PollInterest::Read),
+        (false, true) => Some(PollInterest::Write),
         (false, false) => None,
     }
 }
