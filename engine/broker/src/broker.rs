@@ -15,7 +15,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use terms::Time;
-use terms::book::{Caller, Handle, CallerRole, foreign};
+use terms::book::{Caller, CallerRole, Handle, foreign};
 use terms::ports::{Ledger, PolicyPort};
 
 /// The book of one agent.

@@ -71,7 +71,8 @@ impl Policy {
 
     /// Whether somebody may read the audit. Nobody may but operators, auditors, and those who are named.
     pub fn may_audit(&self, caller: &Caller) -> bool {
-        matches!(caller.role, CallerRole::Auditor | CallerRole::Operator) || self.auditors.iter().any(|who| who.is(caller))
+        matches!(caller.role, CallerRole::Auditor | CallerRole::Operator)
+            || self.auditors.iter().any(|who| who.is(caller))
     }
 
     /// Whether somebody may ask this at all. Where the table says that a rule decides and amounts are in it, the rules are

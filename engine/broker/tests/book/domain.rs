@@ -2,11 +2,11 @@
 
 use crate::world::{Driver, window};
 use crate::{ask, granted};
-use broker::io::{Answer, CallId, Matching};
-use broker::refusal::Why;
-use broker::{Ask, Call, Input, Reply};
+use broker::io::{CallId, CallResult, Matching};
+use broker::refusal::RefusalReason;
+use broker::{BookingRequest, Call, Input, Reply};
 use terms::Span;
-use terms::book::{Caller, Handle, Role};
+use terms::book::{Caller, CallerRole, Handle};
 
 /// Whose reservations there are, and whether a broker made them: it names the members.
 const MADE: [(&str, bool); 6] = [
@@ -19,7 +19,7 @@ const MADE: [(&str, bool); 6] = [
 ];
 
 fn as_broker(driver: &mut Driver, name: &str, call: Call) -> Reply {
-    let caller = Caller { name: name.to_owned(), groups: Vec::new(), role: Role::Broker };
+    let caller = Caller { name: name.to_owned(), groups: Vec::new(), role: CallerRole::Broker };
     let id = CallId(1 << 40);
     driver.tell(Input::Call { id, caller, call });
     driver.replies.remove(&id).expect("an answer")
@@ -29,7 +29,7 @@ fn as_broker(driver: &mut Driver, name: &str, call: Call) -> Reply {
 fn held(driver: &mut Driver) -> Vec<(&'static str, Handle)> {
     let one = |(owner, by_broker): (&'static str, bool)| {
         let members = if by_broker { vec!["b.f".to_owned(), "c.f".to_owned()] } else { Vec::new() };
-        let ask = Ask { group: format!("g-{owner}.f"), members, ..ask("net/eth1", 1, window(10, 20)) };
+        let ask = BookingRequest { group: format!("g-{owner}.f"), members, ..ask("net/eth1", 1, window(10, 20)) };
         let hold = Some(Span::from_secs(60));
         (owner, granted(driver.call(owner, Call::Create { ask, hold, key: String::new() })).handle)
     };
@@ -47,11 +47,12 @@ fn each_broker_finishes_what_its_domain_has() {
     ] {
         let mut d = Driver::new(&[("net/eth1", 100)]);
         let all = held(&mut d);
-        let Ok(Answer::List { views, more: false }) = as_broker(&mut d, broker, Call::List(Matching::default())) else {
+        let Ok(CallResult::List { views, more: false }) = as_broker(&mut d, broker, Call::List(Matching::default()))
+        else {
             panic!("no list")
         };
         assert_eq!(views.iter().map(|view| &*view.owner).collect::<Vec<_>>(), own, "{broker}");
-        let Ok(Answer::Events { events, .. }) = as_broker(&mut d, broker, Call::Since { seq: 0, most: 0 }) else {
+        let Ok(CallResult::Events { events, .. }) = as_broker(&mut d, broker, Call::Since { seq: 0, most: 0 }) else {
             panic!("no events")
         };
         assert!(events.is_empty(), "{broker} follows nothing");
@@ -66,7 +67,7 @@ fn each_broker_finishes_what_its_domain_has() {
             ];
             for call in calls {
                 let said = as_broker(&mut d, broker, call.clone());
-                let unknown = matches!(&said, Err(refusal) if matches!(refusal.why, Why::UnknownHandle));
+                let unknown = matches!(&said, Err(refusal) if matches!(refusal.why, RefusalReason::UnknownHandle));
                 let mine = own.contains(&owner);
                 assert!(if mine { said.is_ok() } else { unknown }, "{broker}, {owner}: {call:?} came {said:?}");
             }

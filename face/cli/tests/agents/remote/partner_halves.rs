@@ -9,7 +9,7 @@ use crate::bed::wait_for;
 use api::agent::{Answer, Request};
 use api::book::{AskDoc, BookAnswer, BookFilter, PartDoc, ReservationDoc};
 use api::client::{Client, Error};
-use rest::id::{Group, Way};
+use rest::id::{GroupId, MemberRole};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use terms::Span;
-use trust::{Authority, Role};
+use trust::{Authority, CertificateRole};
 
 /// Where the line to `c` begins; `c` has a certificate for that address too.
 const LINE: &str = "10.0.0.1:4712";
@@ -164,17 +164,17 @@ fn a_commit_that_waits_for_a_partners_agent() {
 }
 
 /// What a broker asks of one agent for somebody: held for so long, as a member of a group at both, or of none.
-fn hold(two: &Two, at: &str, by: (&str, &str), group: Option<&Group>, hold_s: f64) -> String {
+fn hold(two: &Two, at: &str, by: (&str, &str), group: Option<&GroupId>, hold_s: f64) -> String {
     let mut client = two.reach(at, by.0).unwrap();
     speak_for(&mut client, by.1).unwrap();
     let resource = if at == B { "net/to-c" } else { "net/to-b" };
     let part = PartDoc { resource: resource.into(), rate: Some(1_000), ..PartDoc::default() };
-    let members = ["b", "c"].map(|agent| Group::member_name(agent, Way::Alone)).to_vec();
+    let members = ["b", "c"].map(|agent| GroupId::member_name(agent, MemberRole::Alone)).to_vec();
     let ask = AskDoc {
         parts: vec![part],
         duration_s: Some(600.0),
         hold_s: Some(hold_s),
-        group: group.map(|group| group.member(Way::Alone)).unwrap_or_default(),
+        group: group.map(|group| group.member(MemberRole::Alone)).unwrap_or_default(),
         members: if group.is_some() { members } else { Vec::new() },
         ..AskDoc::default()
     };
@@ -190,7 +190,7 @@ fn what_one_of_two_domains_never_booked() {
     let Some(two) = Two::up("10mbit", &[], &[("gw", "ours", "[\"broker\"]")], OURS, THEIRS) else { return };
     let alice = ("ours/broker-main", "alice");
     for (booked, left) in [(B, ["b cancelled", "c expired"]), (C, ["b expired", "c cancelled"])] {
-        let group = Group::draw(None).unwrap();
+        let group = GroupId::draw(None).unwrap();
         for at in [B, C] {
             let handle = hold(&two, at, alice, Some(&group), if at == booked { 60.0 } else { 0.5 });
             if at == booked {
@@ -199,7 +199,7 @@ fn what_one_of_two_domains_never_booked() {
                 client.call(Request::BookCommit { handle, decided: true }).unwrap();
             }
         }
-        let its = BookFilter { group: Some(group.member(Way::Alone)), ..rest::gather::all() };
+        let its = BookFilter { group: Some(group.member(MemberRole::Alone)), ..rest::gather::all() };
         wait_for("the other's hold ends", || {
             states(&two, &its).iter().any(|row| row.ends_with("expired")).then_some(())
         });
@@ -233,11 +233,17 @@ fn whose_halves_a_broker_may_finish_at_a_partners_agent() {
     let Some(two) = Two::up("10mbit", &[], &[("gw", "ours", both), ("hep", "hep", both)], OURS, policy) else { return };
     let (authority, _) = Authority::open_or_make(&two.dir("ours"), "test", super::now()()).unwrap();
     let (hosts, life) = (vec!["10.0.0.1".to_owned()], Span::from_secs(3_600));
-    let other = trust::Request { role: Role::Broker, name: "other".to_owned(), hosts, groups: Vec::new(), life };
+    let other = trust::CertificateRequest {
+        role: CertificateRole::Broker,
+        name: "other".to_owned(),
+        hosts,
+        groups: Vec::new(),
+        life,
+    };
     authority.issue(&other, super::now()()).unwrap();
     let (mut cases, mut surprises) = (0, Vec::new());
     for by in ["ours/broker-main", "ours/broker-other", "hep/broker-main", "anl/broker-main", "hep/requester-carol"] {
-        let group = || Group::draw(None).unwrap();
+        let group = || GroupId::draw(None).unwrap();
         let whole = hold(&two, C, ("ours/broker-main", "alice"), Some(&group()), 300.0);
         let lone = hold(&two, C, ("ours/broker-main", "alice"), None, 300.0);
         let theirs = hold(&two, C, ("anl/broker-main", "alice"), Some(&group()), 300.0);
