@@ -37,7 +37,7 @@ test:
 	@$(CARGO) run --quiet --locked -p xtask -- suite
 
 # The crates with property tests.
-PROPERTIES = -p sluice-wire -p sluice-terms -p sluice-wheel -p sluice-traffic -p sluice-admit -p sluice-policy -p sluice-rsvp -p sluice-node
+PROPERTIES = -p sluice-wire -p sluice-terms -p sluice-wheel -p sluice-traffic -p sluice-admit -p sluice-booking -p sluice-rsvp -p sluice-node
 
 # The longer forms: what takes minutes to hours is not for every change.
 nightly: test fuzz
@@ -47,7 +47,7 @@ nightly: test fuzz
 	SLUICE_SEED=random SLUICE_CASES=50 $(CARGO) test --release --locked --no-fail-fast $(PROPERTIES)
 	SLUICE_SEEDS=1500 $(CARGO) test --release --locked -p sluice-sim
 	@# About 10^7 operations, each answer as the brute-force oracle's.
-	SLUICE_SEEDS=26000 $(CARGO) test --release --locked -p sluice-broker --test book every_answer -- --nocapture
+	SLUICE_SEEDS=26000 $(CARGO) test --release --locked -p sluice-booking --test book every_answer -- --nocapture
 	SLUICE_MESSAGES=1000000 $(CARGO) test --release --locked -p sluice-linux --test kernel boomerang
 	SLUICE_AUDIT_ROWS=10000000 $(CARGO) test --release --locked -p sluice-store --test journal long_trail -- --nocapture
 	@# Blocks of the documents that take long, as well.
@@ -85,7 +85,7 @@ bench:
 
 # The standard library writes it: nothing is fetched.
 wheel:
-	@python3 face/python/build.py target/wheel
+	@python3 client/python/build.py target/wheel
 
 install: build
 	install -D -m 755 $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice

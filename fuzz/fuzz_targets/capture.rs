@@ -1,7 +1,7 @@
 //! Capture files, as `sluice rsvp decode --pcap` reads them.
 #![no_main]
 
-#[path = "../../face/lab/src/capture.rs"]
+#[path = "../../lab/experiments/src/capture.rs"]
 mod capture;
 
 use capture::frame;

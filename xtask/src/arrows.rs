@@ -65,16 +65,16 @@ fn check_manifest(folder: &str, manifest: &str, row: &Row, findings: &mut Vec<St
         "admit",
         "rsvp",
         "boomerang",
-        "broker",
-        "policy",
+        "booking",
         "node",
         "sim",
         "linux",
         "store",
         "trust",
-        "api",
-        "daemon",
-        "rest",
+        "rpc",
+        "copy",
+        "agent_service",
+        "broker_service",
         "lab",
     ];
     let mut inside = false;
@@ -119,12 +119,12 @@ fn check_words(root: &Path, findings: &mut Vec<String>) {
             continue;
         }
         let bench = name.contains("/benches/") || name.contains("/examples/");
-        let unsafe_allowed = name.starts_with("driver/linux/") || name.starts_with("face/capi/");
+        let unsafe_allowed = name.starts_with("driver/linux/") || name.starts_with("client/c/");
         // A counting allocator cannot be written without unsafe; tests may hold one.
         let unsafe_allowed = unsafe_allowed || name.contains("/tests/") || bench;
         let clock_allowed = name.starts_with("bench/")
             || name.starts_with("driver/linux/")
-            || name.starts_with("face/")
+            || ["service/", "lab/", "client/", "api/"].iter().any(|folder| name.starts_with(folder))
             || bench
             || name.contains("/tests/");
         for (number, line) in source::read(root, &path).lines().enumerate() {
@@ -133,7 +133,7 @@ fn check_words(root: &Path, findings: &mut Vec<String>) {
             if !unsafe_allowed
                 && (code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("unsafe impl"))
             {
-                complain("unsafe code lives in driver/linux and face/capi only");
+                complain("unsafe code lives in driver/linux and client/c only");
             }
             if code.contains("SystemTime::now") && name != "driver/linux/src/clock.rs" {
                 complain("the wall clock is read in driver/linux/src/clock.rs alone");

@@ -1,8 +1,8 @@
 //! Advance bookings beside RSVP, on simulated routers that run the very node and the very book of the daemon: no early
 //! start, no late end, back-to-back windows that never overlap, one ledger for all, and an agent that dies in between.
 
-use broker::io::{CallResult, OrderAction as Ordered};
-use broker::{BookingRequest, BookingState, Call, PartAsk, RefusalReason, When};
+use booking::io::{CallResult, OrderAction as Ordered};
+use booking::{BookingRequest, BookingState, Call, PartAsk, RefusalReason, When};
 use sim::book::BookingOutput;
 use sim::experiment::{SWISSVALE, YOSEMITE, flood_source, flow, reserve, testbed, video_tspec};
 use sim::{Scenario, ScenarioAction, SendPattern, SimReservation as Wish, SourceId, SourceSpec, World};

@@ -2,8 +2,8 @@
 //! bookings, bulk transfers, signalled slots and time over the very ledger and the very book of the daemon.
 
 use admit::SlotId;
-use broker::io::{CalendarOffset, CallId, CallResult};
-use broker::{BookingRequest, Bookings, Call, Config, Input, Output, PartAsk, RefusalReason, When};
+use booking::io::{CalendarOffset, CallId, CallResult};
+use booking::{BookingRequest, Bookings, Call, Config, Input, Output, PartAsk, RefusalReason, When};
 use node::Node;
 use node::book::Bookable;
 use node::io::{Input as Told, InterfaceState, Reservable};

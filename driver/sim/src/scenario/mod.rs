@@ -1,5 +1,5 @@
 //! What a story is made of: nodes, links, traffic, and what happens when. Types only; their text form belongs to a
-//! face.
+//! client.
 
 mod queue;
 mod tcp;
@@ -278,7 +278,7 @@ pub enum ScenarioAction {
         /// Who.
         who: String,
         /// What.
-        call: broker::Call,
+        call: booking::Call,
     },
     /// The agent dies; its data plane stays as it is.
     Crash(NodeId),

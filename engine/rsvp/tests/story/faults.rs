@@ -18,7 +18,7 @@ fn the_fault_table_names_tests_that_there_are() {
     let codec = std::fs::read_dir(here.join("../wire/tests/codec")).unwrap();
     let codec: BTreeSet<String> = codec.flat_map(|e| tests_in(&e.unwrap().path())).collect();
     let units = tests_in(&here.join("src/integrity/sequence.rs"));
-    let daemon = tests_in(&here.join("../../face/daemon/src/sequences.rs"));
+    let daemon = tests_in(&here.join("../../service/agent/src/sequences.rs"));
     let mut named = 0;
     for name in page.split('`').skip(1).step_by(2) {
         let there = match name.split_once("::") {

@@ -1,0 +1,235 @@
+//! What libsluice does, in safe Rust: calls on the agent's socket and what comes back.
+
+use crate::given;
+use linux::clock::Clock;
+use rpc::agent::{Answer, EventDoc, Request};
+use rpc::book::{
+    AmountDoc, AskDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, ChangeDoc, Instant, PartDoc, ReservationDoc,
+};
+use rpc::boomerang::{BoomerangAsk, BoomerangNews, ClassifierDoc, MaskDoc, RatesDoc};
+use rpc::client::{Client, Error};
+use rpc::place::{Endpoint, Papers};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a far end may be silent.
+const BOOMERANG_PATIENCE: Duration = Duration::from_secs(10);
+/// Most events of a kind that wait for the program.
+const MAX_WAITING: usize = 4096;
+
+/// How a call ended that did not end well.
+#[derive(Debug)]
+pub enum CallFailure {
+    /// The agent, the policy or a node on the way said no.
+    Refused(String),
+    /// The arguments make no sense.
+    Misuse(String),
+    /// No agent answers, or something broke.
+    Away(String),
+    /// Nothing happened in time.
+    Nothing,
+}
+
+impl From<Error> for CallFailure {
+    fn from(error: Error) -> CallFailure {
+        match error {
+            Error::Agent(problem) if problem.kind == "refused" => CallFailure::Refused(problem.message),
+            Error::Agent(problem) if problem.kind == "misuse" || problem.kind == "malformed" => {
+                CallFailure::Misuse(problem.message)
+            }
+            other => CallFailure::Away(other.to_string()),
+        }
+    }
+}
+
+/// A connection to an agent.
+#[derive(Debug)]
+pub struct Connection {
+    client: Client,
+    /// The number of the last event: what came twice is told once.
+    seen: u64,
+    book: VecDeque<BookEvent>,
+    boomerang: VecDeque<(u64, BoomerangNews)>,
+}
+
+impl Connection {
+    /// To the agent at this place, a socket or `tls://HOST:PORT`; this machine's own without one.
+    pub fn open(place: Option<&str>) -> Result<Connection, CallFailure> {
+        let clock = Clock::start();
+        let place = place.unwrap_or(rpc::places::AGENT_SOCKET);
+        let place =
+            Endpoint::parse(place, &Papers::default(), Arc::new(move || clock.now())).map_err(CallFailure::Misuse)?;
+        let client = Client::reach(&place)?;
+        Ok(Connection { client, seen: 0, book: VecDeque::new(), boomerang: VecDeque::new() })
+    }
+
+    /// All parts or none.
+    pub fn reserve(&mut self, ask: AskDoc) -> Result<ReservationDoc, CallFailure> {
+        self.reservation(Request::BookCreate(ask))
+    }
+
+    /// How much of the one part there could be.
+    pub fn enquire(&mut self, ask: AskDoc) -> Result<f64, CallFailure> {
+        match self.book(Request::BookEnquire(ask))? {
+            BookAnswer::Enquired(said) => said.free.first().copied().ok_or_else(nonsense),
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// Whose packets or processes.
+    pub fn bind(&mut self, handle: &str, part: usize, binding: Option<BindingDoc>) -> Result<(), CallFailure> {
+        self.reservation(Request::BookBind { handle: handle.to_owned(), part, binding }).map(drop)
+    }
+
+    /// Another amount of a part, in the unit of its resource.
+    pub fn modify(&mut self, handle: &str, part: usize, amount: f64) -> Result<(), CallFailure> {
+        let now = self.show(handle)?;
+        let row = now.parts.get(part).ok_or_else(|| CallFailure::Misuse(format!("there is no part {part}")))?;
+        let mut doc = PartDoc { resource: row.resource.clone(), ..PartDoc::default() };
+        given::set(&mut doc, amount)?;
+        let PartDoc { rate, cores, bytes_per_s, count, .. } = doc;
+        let change =
+            ChangeDoc { amounts: vec![AmountDoc { part, rate, cores, bytes_per_s, count }], ..ChangeDoc::default() };
+        self.reservation(Request::BookModify { handle: handle.to_owned(), change }).map(drop)
+    }
+
+    /// Another end.
+    pub fn extend(&mut self, handle: &str, end: Instant) -> Result<(), CallFailure> {
+        let change = ChangeDoc { end: Some(end), ..ChangeDoc::default() };
+        self.reservation(Request::BookModify { handle: handle.to_owned(), change }).map(drop)
+    }
+
+    /// Books what is held.
+    pub fn commit(&mut self, handle: &str) -> Result<ReservationDoc, CallFailure> {
+        self.reservation(Request::BookCommit { handle: handle.to_owned(), decided: false })
+    }
+
+    /// As it is now.
+    pub fn show(&mut self, handle: &str) -> Result<ReservationDoc, CallFailure> {
+        self.reservation(Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() })
+    }
+
+    /// Gives it back.
+    pub fn cancel(&mut self, handle: &str) -> Result<(), CallFailure> {
+        self.reservation(Request::BookCancel { handle: handle.to_owned() }).map(drop)
+    }
+
+    /// Events from a number on; `u64::MAX`: only new ones.
+    pub fn follow(&mut self, after: u64) -> Result<(), CallFailure> {
+        let mut after = Some(after).filter(|after| *after != u64::MAX);
+        loop {
+            let BookAnswer::Events(found) = self.book(Request::BookFollow { after })? else { return Err(nonsense()) };
+            let whole = found.events.last().is_none_or(|last| last.seq >= found.last);
+            after = found.events.last().map(|last| last.seq).or(after);
+            for event in found.events {
+                self.keep(event);
+            }
+            if whole {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next event of the book.
+    pub fn next_event(&mut self, patience: Duration) -> Result<BookEvent, CallFailure> {
+        loop {
+            if let Some(event) = self.book.pop_front() {
+                return Ok(event);
+            }
+            self.wait(patience)?;
+        }
+    }
+
+    /// Reserves by Boomerang, and waits for the answer: its number, and what was reserved.
+    pub fn boomerang(
+        &mut self,
+        far_end: IpAddr,
+        (flow, mask): (ClassifierDoc, Option<MaskDoc>),
+        forward_bps: u32,
+        reverse_bps: u32,
+    ) -> Result<(u64, [u32; 2]), CallFailure> {
+        // What is not said here is as the agent has it.
+        let rates = [RatesDoc { forward_bps, reverse_bps }];
+        let ask = serde_json::json!({ "far_end": far_end, "flow": flow, "mask": mask, "rates": rates, "bound": true });
+        let ask: BoomerangAsk = serde_json::from_value(ask).map_err(|error| CallFailure::Misuse(error.to_string()))?;
+        let Answer::Boomerang(doc) = self.client.call(Request::BoomerangReserve { ask, number: None })? else {
+            return Err(nonsense());
+        };
+        let number = doc.sessions.first().ok_or_else(nonsense)?.number;
+        loop {
+            while let Some((of, news)) = self.boomerang.pop_front() {
+                if of != number {
+                    continue;
+                }
+                return match news {
+                    BoomerangNews::Reserved { rates, .. } => Ok((number, [rates.forward_bps, rates.reverse_bps])),
+                    BoomerangNews::Refused { available: a, .. } => {
+                        let free = format!("{} bit/s forward and {} reverse are free", a.forward_bps, a.reverse_bps);
+                        Err(CallFailure::Refused(format!("a node on the way refused: {free}")))
+                    }
+                    BoomerangNews::Silent { .. } => Err(CallFailure::Away(format!("{far_end} does not answer"))),
+                    BoomerangNews::NoRoute => Err(CallFailure::Away(format!("there is no way to {far_end}"))),
+                    BoomerangNews::Released => Err(CallFailure::Away("it was given back".to_owned())),
+                    BoomerangNews::HopMismatch { .. } => continue,
+                };
+            }
+            match self.wait(BOOMERANG_PATIENCE) {
+                Err(CallFailure::Nothing) => {
+                    let _ = self.release(number);
+                    return Err(CallFailure::Away(format!("{far_end} does not answer")));
+                }
+                other => other?,
+            }
+        }
+    }
+
+    /// Gives a session of Boomerang back.
+    pub fn release(&mut self, number: u64) -> Result<(), CallFailure> {
+        Ok(self.client.call(Request::BoomerangRelease { number }).map(drop)?)
+    }
+
+    /// Takes the next event of any kind, and keeps it where it belongs.
+    fn wait(&mut self, patience: Duration) -> Result<(), CallFailure> {
+        match self.client.event(patience)? {
+            None => Err(CallFailure::Nothing),
+            Some((_, EventDoc::Book(event))) => {
+                self.keep(event);
+                Ok(())
+            }
+            Some((_, EventDoc::Boomerang { number, news })) => {
+                if self.boomerang.len() < MAX_WAITING {
+                    self.boomerang.push_back((number, news));
+                }
+                Ok(())
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, event: BookEvent) {
+        if event.seq > self.seen && self.book.len() < MAX_WAITING {
+            self.seen = event.seq;
+            self.book.push_back(event);
+        }
+    }
+
+    fn reservation(&mut self, request: Request) -> Result<ReservationDoc, CallFailure> {
+        match self.book(request)? {
+            BookAnswer::Reservation(doc) => Ok(doc),
+            _ => Err(nonsense()),
+        }
+    }
+
+    fn book(&mut self, request: Request) -> Result<BookAnswer, CallFailure> {
+        match self.client.call(request)? {
+            Answer::Book(answer) => Ok(answer),
+            _ => Err(nonsense()),
+        }
+    }
+}
+
+fn nonsense() -> CallFailure {
+    CallFailure::Away("the agent says what makes no sense".to_owned())
+}

@@ -1,0 +1,56 @@
+//! `sluice agent`.
+
+use crate::args::AgentRunArgs;
+use crate::complain::Complaint;
+use agent_service::{AgentConfig, StartError};
+use linux::notify::Supervisor;
+use linux::process::ProcessId;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs an agent in this process until it is stopped.
+pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
+    let supervisor = Supervisor::take();
+    let mut config = AgentConfig::load(&args.config).map_err(|mistake| Complaint::usage(mistake.to_string()))?;
+    if let Some(level) = args.log {
+        config.log = level;
+    }
+    if args.check {
+        let mistakes = agent_service::check::mistakes(&config);
+        if !mistakes.is_empty() {
+            return Err(Complaint::usage(mistakes.join("\n")));
+        }
+        println!("{}: no mistake found", args.config.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    agent_service::run_supervised(config, supervisor).map_err(|error| match error {
+        StartError::Interfaces(_) => Complaint::usage(format!("{}: {error}", args.config.display())),
+        StartError::Keys(_) => Complaint::usage(error.to_string()),
+        _ => Complaint::world(error.to_string()),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves callers from other machines for the agent that started this process.
+pub fn front() -> Result<ExitCode, Complaint> {
+    agent_service::remote::front::run().map_err(|failed| Complaint::world(failed.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the agent that a broker starts on its own machine: by that file, or of what can be reserved on a machine without one.
+/// It ends when its standard input does, as it does with the broker, whatever way.
+pub fn own(file: Option<&Path>) -> Result<ExitCode, Complaint> {
+    let config = match file {
+        Some(file) => AgentConfig::load(file).map_err(|mistake| Complaint::usage(mistake.to_string()))?,
+        None => agent_service::own::config().map_err(Complaint::world)?,
+    };
+    std::thread::Builder::new().name("parent".to_owned()).spawn(end_with_input)?;
+    agent_service::run(config).map_err(|error| Complaint::world(error.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end of the input, and ends this process as a crash would: what is in force stays so, and the next agent adopts it.
+fn end_with_input() {
+    let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+    let _ = ProcessId::of(std::process::id()).map(|own| own.signal(9));
+}

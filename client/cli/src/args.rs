@@ -1,0 +1,410 @@
+//! The command line: every command, option and example in one definition; help, completion and man pages come from it.
+
+use crate::book::args::{
+    AuditArgs, BindArgs, CalendarArgs, EnquireArgs, HandleArgs, ListArgs, MayArgs, ModifyArgs, ReserveArgs,
+};
+use crate::boomerang::args::BoomerangCommand;
+use crate::broker::BrokerArgs;
+use crate::ca::CaArgs;
+use crate::copy::CopyArgs;
+use crate::places::{AgentArgs, BookArgs};
+use crate::plane::PlaneCommand;
+use crate::profile::ProfileArgs;
+use crate::rsvp::args::RsvpCommand;
+use crate::run::RunArgs;
+use crate::torture::TortureCommand;
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use std::path::PathBuf;
+use terms::Span;
+
+/// A guaranteed share of the network for an application, shown as asked, admitted, installed and measured.
+#[derive(Parser, Debug)]
+#[command(name = "sluice", version, propagate_version = true, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sluice demo                            a video against a flood, without and with a reservation (root)
+  sluice up examples/seed.toml           two hosts and two routers in namespaces, an agent on each
+  sluice status --node maui              what is asked, admitted, installed and measured there
+  sluice rsvp send --node swissvale --to 10.0.2.2:5004 --from 10.0.0.1:5004 --rate 3.2mbit
+  sluice rsvp receive --node glenwood --session 10.0.2.2:5004 --reserve 3.2mbit
+  sluice down                            leaves nothing behind
+  sluice reserve net/eth1=3mbit cpu=0.5 --for 1h           by the book: now or for later, with a handle
+  sluice calendar                        how full everything is";
+
+/// Commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Bring a testbed up: hosts and routers in network namespaces, an agent on each
+    Up(UpArgs),
+    /// Take a testbed down; nothing of it is left
+    Down(DownArgs),
+    /// A real video against a flood, without and with a reservation: table and figures
+    Demo(DemoArgs),
+    /// The other experiments: held against published tables, and on the demonstration's testbed
+    #[command(subcommand)]
+    Lab(LabCommand),
+    /// Long runs in which everything goes wrong, with laws that are checked all the time; needs no root
+    #[command(subcommand)]
+    Torture(TortureCommand),
+    /// Run this machine's agent, in the foreground
+    #[command(
+        after_help = "Example of a configuration (more in docs/two-machines.md):\n  keys = \"eth0.keys\"\n\n  [[interface]]\n  \
+                            name = \"eth0\"\n  rate = \"100mbit\""
+    )]
+    Agent(AgentRunArgs),
+    /// The process of an agent that speaks with callers from other machines; only an agent starts it
+    #[command(hide = true, name = agent_service::remote::COMMAND)]
+    RemoteFront,
+    /// The agent of a machine without a configuration file; only a broker starts it
+    #[command(hide = true, name = agent_service::own::COMMAND)]
+    OwnAgent {
+        /// Its configuration file
+        #[arg(long)]
+        config: Option<PathBuf>,
+    },
+    /// Run a broker, in the foreground: REST, event streams and webhooks over one or more agents
+    Broker(BrokerArgs),
+    /// Reserve network, processor, disk or licences, now or for later: all or nothing
+    Reserve(Box<ReserveArgs>),
+    /// What would be granted; nothing is held
+    Enquire(Box<EnquireArgs>),
+    /// Which rule of the policy would decide, and why; nothing is asked for
+    May(Box<MayArgs>),
+    /// Change a reservation, also while it runs
+    Modify(ModifyArgs),
+    /// Say whose packets or processes a reservation is for
+    Bind(BindArgs),
+    /// Book what is held
+    Commit(HandleArgs),
+    /// Give reservations back
+    Cancel(HandleArgs),
+    /// Reservations, and the history of one
+    List(ListArgs),
+    /// How full resources are, drawn in the terminal
+    Calendar(CalendarArgs),
+    /// Who asked what, what was decided, and by which rule
+    Audit(AuditArgs),
+    /// Certificates for brokers, agents and those who reserve: make, list, revoke
+    Ca(CaArgs),
+    /// A file to another machine over a reserved flow, at whatever rate the book grants at the moment
+    Copy(Box<CopyArgs>),
+    /// A command with a share of the processors or a disk, reserved before it starts and given back when it ends
+    Run(RunArgs),
+    /// The same nodes in simulated time, from a scenario file; needs no root
+    #[command(subcommand)]
+    Sim(SimCommand),
+    /// Traffic conditioning by a queue tree, on captures; needs no root
+    #[command(subcommand)]
+    Plane(PlaneCommand),
+    /// Where a reservation's time goes: RSVP and Boomerang message by message, step by step, under load
+    Profile(ProfileArgs),
+    /// Reserve by RSVP, and look at its state
+    #[command(subcommand)]
+    Rsvp(RsvpCommand),
+    /// Boomerang: reservations inside ICMP echo, both directions in one round trip
+    #[command(subcommand)]
+    Boomerang(BoomerangCommand),
+    /// What this kernel can and cannot do, and what is used instead
+    Doctor(DoctorArgs),
+    /// Every interface and reservation: asked / admitted / installed / measured
+    Status(StatusArgs),
+    /// Events as they happen
+    Watch(WatchArgs),
+    /// Print shell completion
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
+    /// Write man pages
+    Man {
+        /// Into this folder.
+        dir: PathBuf,
+    },
+}
+
+/// `sluice up`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  sluice up examples/seed.toml")]
+pub struct UpArgs {
+    /// The topology: nodes, links, rates
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice down`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice down          the testbed that is up\n  sluice down seed     this one\n  sluice down --all"
+)]
+pub struct DownArgs {
+    /// The testbed's name [default: the only one that is up]
+    pub name: Option<String>,
+    /// Every testbed
+    #[arg(long, conflicts_with = "name")]
+    pub all: bool,
+}
+
+/// `sluice demo`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice demo                the whole sweep: about 4 minutes; table, and figures in out/demo\n  \
+                        sluice demo --quick        before and after at one point: under a minute\n  \
+                        sluice demo --quick --json    the same, and one JSON object on the last line\n  \
+                        sluice demo --sim          the whole sweep in simulated time: no root, some seconds"
+)]
+pub struct DemoArgs {
+    /// Before and after at one saturated point
+    #[arg(long)]
+    pub quick: bool,
+    /// End with one JSON object on a line of its own
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for the figures (SVG, PNG), the table and all values as JSON
+    #[arg(long, value_name = "DIR", default_value = "out/demo", conflicts_with = "quick")]
+    pub out: PathBuf,
+    /// The same nodes in simulated time: needs no root, takes seconds
+    #[arg(long)]
+    pub sim: bool,
+    /// By which protocol the video is reserved
+    #[arg(long, value_enum, default_value = "rsvp", conflicts_with = "sim")]
+    pub with: ProtocolName,
+    /// Show no progress
+    #[arg(long)]
+    pub silent: bool,
+}
+
+/// A protocol that reserves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum ProtocolName {
+    /// The sender announces, the receiver reserves
+    Rsvp,
+    /// The receiver reserves both directions by one ping
+    Boomerang,
+}
+
+/// `sluice lab ...`.
+#[derive(Subcommand, Debug)]
+#[command(after_help = "Examples:\n  sluice lab list                           what there is\n  \
+                        sluice lab run video                      one experiment, its tables beside the published ones\n  \
+                        sluice lab run video --quick --json       fewer points; one JSON object on the last line\n  \
+                        sluice lab report                         one page of everything that was found: out/lab/report.html")]
+pub enum LabCommand {
+    /// What can be run
+    List {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run an experiment and print its tables beside the published ones
+    #[command(after_help = "Examples:\n  sluice lab run video\n  sluice lab run video --quick --json\n  \
+                            sluice lab run setup-time                 those on real packets run with their usual options")]
+    Run(LabRunArgs),
+    /// One self-contained HTML page of every result that is kept
+    #[command(after_help = "Examples:\n  sluice lab report                     from what earlier runs left\n  \
+                            sluice lab report --run               runs first what was never run, in its quick form")]
+    Report(LabReportArgs),
+    /// How long a reservation over two routers takes, beside the round-trip time
+    #[command(after_help = "Example:\n  sluice lab setup-time --count 100 --json")]
+    SetupTime {
+        /// How many reservations are made
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        count: u32,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// A reserved sender sends three times its reservation: who suffers?
+    Excess {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// kill -9 of a router's agent in the middle of a reserved stream under flood
+    KillRouter {
+        /// How long the router has no agent
+        #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "10s")]
+        down: Span,
+        /// RSVP's refresh period R
+        #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "30s")]
+        refresh: Span,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// kill -9 of the receiver's agent: how long the reservation lives, and what is left
+    KillReceiver {
+        /// RSVP's refresh period R; the reservation lives 5.25 R
+        #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "1s")]
+        refresh: Span,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `sluice lab run`.
+#[derive(Args, Debug)]
+pub struct LabRunArgs {
+    /// Its name, from `sluice lab list`
+    pub name: String,
+    /// Fewer points, fewer seeds: seconds
+    #[arg(long)]
+    pub quick: bool,
+    /// How many independent runs each cell is the mean of [default: the experiment's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub seeds: Option<u64>,
+    /// End with one JSON object on a line of its own
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for the results of all experiments, one folder each: CSV, JSON, SVG, PNG, and the runs that are finished
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
+    /// Play finished runs again
+    #[arg(long)]
+    pub fresh: bool,
+    /// Show no progress
+    #[arg(long)]
+    pub silent: bool,
+}
+
+/// `sluice lab report`.
+#[derive(Args, Debug)]
+pub struct LabReportArgs {
+    /// Folder of the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
+    /// Run first what was never run, in its quick form
+    #[arg(long)]
+    pub run: bool,
+}
+
+/// `sluice sim ...`.
+#[derive(Subcommand, Debug)]
+pub enum SimCommand {
+    /// Play a scenario and print what came of it
+    #[command(after_help = "Examples:\n  sluice sim run examples/video.toml\n  \
+                            sluice sim run examples/dumbbell.toml --out out/sim/dumbbell    tables, CSV, JSON, figures; goes on where it was interrupted\n  \
+                            sluice sim run examples/dumbbell.toml --pcap left-right         what crosses a link, for Wireshark\n  \
+                            sluice sim run examples/faults.toml --json")]
+    Run(SimArgs),
+    /// Read a scenario and say what is wrong with it; plays nothing
+    #[command(after_help = "Example:\n  sluice sim check examples/rfc2963.toml")]
+    Check {
+        /// The scenario
+        file: PathBuf,
+    },
+}
+
+/// `sluice sim run`.
+#[derive(Args, Debug)]
+pub struct SimArgs {
+    /// The scenario
+    pub file: PathBuf,
+    /// Another first seed than the file's
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Independent runs of each point, instead of what the file says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: Option<u64>,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Print every value as CSV
+    #[arg(long)]
+    pub csv: bool,
+    /// Write tables, CSV, JSON and figures (SVG, PNG) here, and keep finished runs
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write what crosses this link, NODE-NODE, in the first point: LINK.pcap in the folder of --out, or here
+    #[arg(long, value_name = "LINK")]
+    pub pcap: Option<String>,
+    /// Show no progress
+    #[arg(long)]
+    pub silent: bool,
+}
+
+/// `sluice doctor`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice doctor\n  sluice doctor --disk /srv/data          what that disk gives, for [[disk]] of the \
+agent's file\n  sluice doctor --disk /dev/sdb --span 10s --yes"
+)]
+pub struct DoctorArgs {
+    /// The agent's configuration file, if there is one: what is missing in it is named too
+    #[arg(long, value_name = "FILE", default_value = "/etc/sluice/agent.toml")]
+    pub config: PathBuf,
+    /// Measure the disk of this folder (files are made there and removed again) or this device (which is only read)
+    #[arg(long, value_name = "PATH")]
+    pub disk: Option<PathBuf>,
+    /// For how long: reading, writing, and both at once take so long each
+    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "2s", requires = "disk")]
+    pub span: terms::Span,
+    /// The size of one request
+    #[arg(long, value_name = "SIZE", value_parser = rpc::units::parse_bytes, default_value = "1mb", requires = "disk")]
+    pub request: terms::Bytes,
+    /// Do not ask before it takes long
+    #[arg(long, requires = "disk")]
+    pub yes: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice agent`.
+#[derive(Args, Debug)]
+pub struct AgentRunArgs {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", default_value = "/etc/sluice/agent.toml")]
+    pub config: PathBuf,
+    /// How much is logged, instead of what the file says: error, warn, info or debug
+    #[arg(long, value_name = "LEVEL")]
+    pub log: Option<agent_service::Level>,
+    /// Look for mistakes in the file, its keys, policy and certificates, and stop; nothing is changed
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// `sluice status`.
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// Measure over this long before answering
+    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "1s")]
+    pub over: Span,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice watch`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice watch --node maui\n  sluice watch --after 0 --json            what happened to reservations, from the oldest that is kept\n  \
+                        sluice watch --broker https://broker.example.org:8443    of all its agents; goes on when it comes back"
+)]
+pub struct WatchArgs {
+    /// Which agent, or which broker.
+    #[command(flatten)]
+    pub book: BookArgs,
+    /// Begin with what happened to reservations after event N (0: with the oldest that is kept), and go on from there; of a broker:
+    /// after this place, maui:17,glenwood:5, which each event has
+    #[arg(long, value_name = "N")]
+    pub after: Option<String>,
+    /// Stop after this long
+    #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
+    pub patience: Option<Span>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,397 @@
+//! The arguments of the book's commands.
+
+use super::times::Repeat;
+use crate::places::{AgentArgs, BookArgs};
+use clap::Args;
+use rpc::may::Signal;
+use std::net::SocketAddr;
+use terms::{Bytes, Span};
+
+/// What is asked for: of `sluice reserve` and `sluice enquire`.
+#[derive(Args, Debug)]
+pub struct WantArgs {
+    /// Whose book.
+    #[command(flatten)]
+    pub book: BookArgs,
+    /// How much of what: net/eth1=3mbit, cpu=0.5, disk/data=20mbps, licence/solver=2; with a least amount: net/eth1=30mbit:10mbit;
+    /// of a broker: maui/net/eth1=3mbit
+    #[arg(value_name = "RESOURCE=AMOUNT", required_unless_present_any = ["forward", "reverse", "to"])]
+    pub parts: Vec<String>,
+    /// Between two hosts, --from ADDR --to ADDR: so much goes there; with a least rate: 6mbit:2mbit
+    #[arg(long, value_name = "RATE", requires = "to")]
+    pub forward: Option<String>,
+    /// Between two hosts: so much comes back
+    #[arg(long, value_name = "RATE", requires = "to")]
+    pub reverse: Option<String>,
+    /// When: 14:00..15:30, now..+2h, "friday 08:00..10:00"; open at its end: now..
+    #[arg(long, short = 'w', value_name = "FROM..UNTIL", conflicts_with = "duration")]
+    pub window: Option<String>,
+    /// From when [default: now]; with an address: from which host, as --source
+    #[arg(long, value_name = "WHEN|ADDR[:PORT]")]
+    pub from: Vec<String>,
+    /// For how long: 10m, 2h; or ever
+    #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
+    pub duration: Option<Lasting>,
+    /// As early as it fits, not before --from, over by --by
+    #[arg(long, requires = "duration", conflicts_with = "window")]
+    pub earliest: bool,
+    /// So much moved by --by, at a constant or stepped rate; AMOUNT is then the most that it can use
+    #[arg(long, value_name = "SIZE", requires = "by", conflicts_with_all = ["window", "duration", "earliest"])]
+    pub volume: Option<String>,
+    /// The deadline
+    #[arg(long, value_name = "WHEN")]
+    pub by: Option<String>,
+    /// The same time of day again
+    #[arg(long, value_enum, requires = "window", conflicts_with_all = ["volume", "earliest"])]
+    pub repeat: Option<Repeat>,
+    /// So often
+    #[arg(long, value_name = "N", requires = "repeat")]
+    pub times: Option<usize>,
+    /// Until then
+    #[arg(long, value_name = "WHEN", requires = "repeat")]
+    pub until: Option<String>,
+    /// Windows of a recurrence need not all fit: those that do are reserved
+    #[arg(long, requires = "repeat")]
+    pub some: bool,
+    /// Share what foreground leaves, with this weight against other background
+    #[arg(long, value_name = "WEIGHT")]
+    pub background: Option<u32>,
+    /// With less than this it is suspended, and told so
+    #[arg(long, value_name = "AMOUNT", requires = "background")]
+    pub floor: Option<String>,
+    /// The least size of its packets, IP header included: what headers cost is counted from it [default: 1000b]
+    #[arg(long, value_name = "SIZE", value_parser = rpc::units::parse_bytes)]
+    pub packet: Option<Bytes>,
+    /// The longest round-trip time: its burst is what it sends in so long [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span)]
+    pub rtt: Option<Span>,
+    /// The time zone [default: the system's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// What you call it
+    #[arg(long, default_value = "")]
+    pub label: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice reserve`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice reserve net/eth1=3mbit cpu=0.5 --for 1h          now, both or neither\n  \
+                        sluice reserve net/eth1=3mbit --for ever                until it is given back\n  \
+                        sluice reserve net/eth1=40mbit -w \"friday 14:00..15:30\" --to 10.0.2.2:5001 --protocol tcp\n  \
+                        sluice reserve net/eth1=30mbit:10mbit --for 2h --earliest --by \"tomorrow 08:00\"\n  \
+                        sluice reserve net/eth1 --volume 200gb --by \"friday 08:00\"\n  \
+                        sluice reserve licence/solver=2 -w 09:00..17:00 --repeat weekdays --times 10\n\n\
+                        Between two hosts, over all agents on the way, from a broker (--broker, SLUICE_BROKER, or this machine's own):\n  \
+                        sluice reserve --from 10.0.0.1 --to 10.0.2.2 --forward 6mbit --reverse 500kbit --for 1h\n  \
+                        sluice reserve --from 10.0.0.1:4000 --to 10.0.2.2:5004 --protocol udp --forward 6mbit:2mbit -w 14:00..15:00\n  \
+                        sluice reserve --from 10.0.0.1 --to 10.0.2.2 --volume 200gb --by \"friday 08:00\"")]
+pub struct ReserveArgs {
+    /// What.
+    #[command(flatten)]
+    pub want: WantArgs,
+    /// Only hold it for so long: book it with `sluice commit`
+    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span)]
+    pub hold: Option<Span>,
+    /// The same key with the same request has one effect, however often it is sent
+    #[arg(long, default_value = "")]
+    pub key: String,
+    /// What it belongs to
+    #[arg(long, default_value = "")]
+    pub group: String,
+    /// For whom.
+    #[command(flatten)]
+    pub whose: WhoseArgs,
+}
+
+/// `sluice enquire`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice enquire net/eth1=30mbit --for 1h\n  sluice enquire net/eth1 --volume 200gb --by \"friday 08:00\"\n  \
+                  sluice enquire --from 10.0.0.1 --to 10.0.2.2 --for 1h        between two hosts: how much could there be?"
+)]
+pub struct EnquireArgs {
+    /// What.
+    #[command(flatten)]
+    pub want: WantArgs,
+    /// Between whom.
+    #[command(flatten)]
+    pub packets: PacketArgs,
+}
+
+/// `sluice may`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice may me net/eth1=3mbit --for 1h                     what am I allowed?\n  \
+                  sluice may uid:1000 net/eth1=3mbit -w 14:00..15:30         a user of the agent's machine\n  \
+                  sluice may alice --member hep maui/net/eth1=3mbit --broker https://broker:8443\n\n\
+                  What is signalled, by RSVP as sender or receiver, or by Boomerang:\n  \
+                  sluice may me --signal send --from 10.0.0.1 --to 10.0.2.2 --forward 3mbit\n  \
+                  sluice may uid:1000 --signal receive --from 10.0.0.1 --to 10.0.2.2 --forward 3mbit --priority 3\n  \
+                  sluice may me --signal boomerang --from 10.0.0.1 --to 10.0.2.2 --forward 3mbit --reverse 1mbit\n\n\
+                  Everybody may ask about themselves; about others operators, auditors, and whom the policy's `auditors` name.\n\
+                  Exit status 1: some of it would be refused. Whether there is room is what `sluice enquire` asks.")]
+pub struct MayArgs {
+    /// Whom: the name of a certificate, uid:1000 of a user of the agent's machine, or me
+    pub who: String,
+    /// A group that they are in: of their certificate, or gid:27
+    #[arg(long, value_name = "GROUP")]
+    pub member: Vec<String>,
+    /// Not what is booked, but what is signalled: send or receive by RSVP, or boomerang
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["parts", "window", "duration", "volume", "background"], requires = "to")]
+    pub signal: Option<Signal>,
+    /// At this pre-emption priority (RFC 3181)
+    #[arg(long, value_name = "N", requires = "signal")]
+    pub priority: Option<u16>,
+    /// Of a broker's agents, at which it is signalled
+    #[arg(long, value_name = "AGENT", requires = "signal")]
+    pub at: Option<String>,
+    /// What.
+    #[command(flatten)]
+    pub want: WantArgs,
+    /// Between whom.
+    #[command(flatten)]
+    pub packets: PacketArgs,
+}
+
+/// Which packets.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct PacketArgs {
+    /// Packets to here: ADDRESS or ADDRESS:PORT
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = end)]
+    pub to: Option<End>,
+    /// Packets from here: ADDRESS or ADDRESS:PORT
+    #[arg(long = "source", value_name = "ADDR[:PORT]", value_parser = end)]
+    pub source: Option<End>,
+    /// udp, tcp or a number
+    #[arg(long, value_parser = rpc::units::parse_protocol)]
+    pub protocol: Option<u8>,
+}
+
+/// Whose packets or processes a part is for.
+#[derive(Args, Clone, Debug, Default)]
+pub struct WhoseArgs {
+    /// Which packets.
+    #[command(flatten)]
+    pub packets: PacketArgs,
+    /// All threads of this process
+    #[arg(long, conflicts_with_all = ["to", "source", "tid", "cgroup"])]
+    pub pid: Option<u32>,
+    /// This thread
+    #[arg(long, conflicts_with_all = ["to", "source", "cgroup"])]
+    pub tid: Option<u32>,
+    /// This control group
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["to", "source"])]
+    pub cgroup: Option<String>,
+}
+
+/// An address with or without a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// The address.
+    pub address: std::net::IpAddr,
+    /// The port.
+    pub port: Option<u16>,
+}
+
+/// For how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lasting {
+    /// So long.
+    Span(Span),
+    /// Until it is given back.
+    Ever,
+}
+
+/// Reads `2h`, or `ever`.
+pub fn lasting(text: &str) -> Result<Lasting, String> {
+    match text {
+        "ever" | "forever" => Ok(Lasting::Ever),
+        text => rpc::units::parse_span(text).map(Lasting::Span),
+    }
+}
+
+/// Reads one.
+pub fn end(text: &str) -> Result<End, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(End { address, port: None });
+    }
+    let both: Result<SocketAddr, _> = text.parse();
+    both.map(|both| End { address: both.ip(), port: Some(both.port()) })
+        .map_err(|_| format!("{text:?} is no address: write 10.0.2.2, 10.0.2.2:5001 or [fd00::2]:5001"))
+}
+
+/// `sluice modify`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice modify HANDLE --amount 5mbit\n  sluice modify HANDLE --end +1h           an hour longer\n  \
+                        sluice modify HANDLE --forward 5mbit     between two hosts, at every agent on the way\n  \
+                        If the new does not fit, the old stays."
+)]
+pub struct ModifyArgs {
+    /// Whose book.
+    #[command(flatten)]
+    pub book: BookArgs,
+    /// Which
+    pub handle: String,
+    /// The new amount of part --part, in its unit
+    #[arg(long)]
+    pub amount: Option<String>,
+    /// Which part, from 0
+    #[arg(long, default_value_t = 0)]
+    pub part: usize,
+    /// Between two hosts: so much goes there
+    #[arg(long, value_name = "RATE", conflicts_with = "amount")]
+    pub forward: Option<String>,
+    /// Between two hosts: so much comes back
+    #[arg(long, value_name = "RATE", conflicts_with = "amount")]
+    pub reverse: Option<String>,
+    /// A new start
+    #[arg(long, value_name = "WHEN")]
+    pub start: Option<String>,
+    /// A new end; +1h: so much later than now planned; "forever": open
+    #[arg(long, value_name = "WHEN")]
+    pub end: Option<String>,
+    /// Another label
+    #[arg(long)]
+    pub label: Option<String>,
+    /// The time zone [default: the system's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice bind`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice bind HANDLE --source 10.0.0.1:41234 --to 10.0.2.2:5001 --protocol tcp\n  \
+                        sluice bind HANDLE --part 1 --pid 4711\n  sluice bind HANDLE --nobody\n  \
+                        A reservation between two hosts is bound at every agent on the way, both directions.")]
+pub struct BindArgs {
+    /// Whose book.
+    #[command(flatten)]
+    pub book: BookArgs,
+    /// Which
+    pub handle: String,
+    /// Which part, from 0 [default: 0, or all that are between two hosts]
+    #[arg(long)]
+    pub part: Option<usize>,
+    /// For nobody any more
+    #[arg(long, conflicts_with_all = ["to", "source", "pid", "tid", "cgroup"])]
+    pub nobody: bool,
+    /// For whom.
+    #[command(flatten)]
+    pub whose: WhoseArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice cancel` and `sluice commit`.
+#[derive(Args, Debug)]
+pub struct HandleArgs {
+    /// Whose book.
+    #[command(flatten)]
+    pub book: BookArgs,
+    /// Which
+    #[arg(required = true)]
+    pub handles: Vec<String>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice list`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice list                      what is not over\n  sluice list HANDLE               one, and what happened to it\n  \
+                        sluice list --resource net/eth1 --window \"friday 00:00..24:00\" --json"
+)]
+pub struct ListArgs {
+    /// Whose book.
+    #[command(flatten)]
+    pub book: BookArgs,
+    /// One of them, with its history
+    pub handle: Option<String>,
+    /// Of this owner
+    #[arg(long)]
+    pub owner: Option<String>,
+    /// Of this group
+    #[arg(long)]
+    pub group: Option<String>,
+    /// With this label
+    #[arg(long)]
+    pub label: Option<String>,
+    /// With a part of this resource
+    #[arg(long)]
+    pub resource: Option<String>,
+    /// In this state: held, booked, active, suspended, ended, cancelled, expired
+    #[arg(long = "state", value_name = "STATE")]
+    pub states: Vec<String>,
+    /// With a window that meets this one: 14:00..15:30, "friday 00:00..24:00"
+    #[arg(long, short = 'w', value_name = "FROM..UNTIL")]
+    pub window: Option<String>,
+    /// Also what is over
+    #[arg(long, conflicts_with = "states")]
+    pub all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice audit`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice audit                          the last 50 decisions\n  \
+                        sluice audit --since \"2026-11-27 08:00\" --who uid:1000\n  \
+                        sluice audit --handle HANDLE          who did what to a reservation, and which rule let them\n  \
+                        sluice audit --follow --json          one object a line, as they are made\n\n\
+                        Root and the agent's own user may read it, and whom the policy names: auditors = [\"uid:1000\"]")]
+pub struct AuditArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// About this reservation
+    #[arg(long)]
+    pub handle: Option<String>,
+    /// Asked by this caller: uid:1000, alice
+    #[arg(long, alias = "owner", value_name = "NAME")]
+    pub who: Option<String>,
+    /// Made at this time or later; a time of day alone is when it was last that
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+    /// Only the last so many of them [default: 50, or all with --since, --handle or --who]
+    #[arg(long, value_name = "N")]
+    pub last: Option<usize>,
+    /// Go on, as they are made
+    #[arg(long)]
+    pub follow: bool,
+    /// The time zone [default: the system's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sluice calendar`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  sluice calendar                            every resource, the next 24 hours\n  \
+                        sluice calendar net/eth1 --window \"monday 08:00..friday 18:00\"")]
+pub struct CalendarArgs {
+    /// Whose book.
+    #[command(flatten)]
+    pub book: BookArgs,
+    /// Of these resources [default: all]
+    pub resources: Vec<String>,
+    /// From when to when
+    #[arg(long, short = 'w', value_name = "FROM..UNTIL", default_value = "now..+24h")]
+    pub window: String,
+    /// The time zone [default: the system's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,115 @@
+//! `sluice audit`: the decisions that the book took, page by page, each proved against the one before it by the agent.
+
+use super::args::AuditArgs;
+use super::{here, print_json, unexpected};
+use crate::book::times::Calendar;
+use crate::complain::Complaint;
+use rpc::agent::{Answer, AuditPage, Request};
+use rpc::book::{AuditAsk, AuditRow, Instant};
+use rpc::client::Client;
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Without a question, so many.
+const USUAL: usize = 50;
+/// How often it is looked whether there are new ones.
+const FOLLOW: Duration = Duration::from_millis(500);
+
+/// `sluice audit`.
+pub fn run(args: &AuditArgs) -> Result<ExitCode, Complaint> {
+    let calendar = here(args.zone.as_deref())?;
+    let since = args.since.as_deref().map(|text| past(&calendar, text)).transpose()?;
+    let mut client = args.agent.connect()?;
+    let asks_nothing = since.is_none() && args.handle.is_none() && args.who.is_none();
+    let last = args.last.or(asks_nothing.then_some(USUAL));
+    let from = match (since, last) {
+        (Some(since), _) => first_since(&mut client, since)?,
+        // Without a question every entry matches: only the last are read.
+        (None, Some(last)) if args.handle.is_none() && args.who.is_none() => {
+            (page(&mut client, AuditAsk { limit: Some(0), ..AuditAsk::default() })?.last + 1)
+                .saturating_sub(last as u64)
+        }
+        _ => 1,
+    };
+    let mut kept = VecDeque::new();
+    let mut ask = AuditAsk { from: Some(from), handle: args.handle.clone(), who: args.who.clone(), limit: None };
+    loop {
+        let found = page(&mut client, ask.clone())?;
+        let new = found.entries.into_iter().filter(|row| since.is_none_or(|since| row.at >= since));
+        match last {
+            None => new.into_iter().try_for_each(|row| print(&row, &calendar, args.json))?,
+            Some(last) => {
+                kept.extend(new);
+                kept.drain(..kept.len().saturating_sub(last));
+            }
+        }
+        let done = found.next > found.last;
+        ask.from = Some(found.next);
+        if done {
+            break;
+        }
+    }
+    kept.iter().try_for_each(|row| print(row, &calendar, args.json))?;
+    if !args.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
+        let found = page(&mut client, ask.clone())?;
+        found.entries.iter().try_for_each(|row| print(row, &calendar, args.json))?;
+        ask.from = Some(found.next);
+        if found.next > found.last {
+            std::thread::sleep(FOLLOW);
+        }
+    }
+}
+
+/// A time that has passed: of a time of day alone the last one, where elsewhere it is the next.
+fn past(calendar: &Calendar, text: &str) -> Result<Instant, Complaint> {
+    let at = calendar.last(text).map_err(Complaint::usage)?;
+    if at > calendar.now() {
+        return Err(Complaint::usage(format!("{text:?} is ahead: nothing was decided since then")));
+    }
+    Ok(at)
+}
+
+/// The number of the first entry that is not older, by halves: entries are in the order in which they were made. (A clock
+/// that was set back makes some of them look older than those before; these are then left out or in with their neighbours.)
+fn first_since(client: &mut Client, since: Instant) -> Result<u64, Complaint> {
+    let (mut low, mut high) = (1, page(client, AuditAsk { limit: Some(0), ..AuditAsk::default() })?.last + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let found = page(client, AuditAsk { from: Some(middle), limit: Some(1), ..AuditAsk::default() })?;
+        match found.entries.first() {
+            Some(row) if row.at < since => low = middle + 1,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+fn page(client: &mut Client, ask: AuditAsk) -> Result<AuditPage, Complaint> {
+    match client.call(Request::BookAudit(ask))? {
+        Answer::Audit(page) => Ok(page),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn print(row: &AuditRow, calendar: &Calendar, json: bool) -> Result<(), Complaint> {
+    if json {
+        return print_json(row);
+    }
+    let rules = match row.rules.as_slice() {
+        [] => String::new(),
+        rules => format!("  by {}", rules.iter().map(|rule| named(rule)).collect::<Vec<_>>().join(", ")),
+    };
+    let handle = row.handle.as_deref().unwrap_or("-");
+    let AuditRow { number, who, verb, outcome, .. } = row;
+    println!("{number:>7}  {}  {who:<12} {verb:<7} {outcome:<10} {handle}{rules}", calendar.show(row.at));
+    Ok(())
+}
+
+/// What no rule is about is denied.
+fn named(rule: &str) -> &str {
+    if rule.is_empty() { "no rule" } else { rule }
+}

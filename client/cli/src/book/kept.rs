@@ -1,0 +1,119 @@
+//! Reservations and events as agents and brokers give them, for people and for programs: a broker's have what an agent's
+//! have, and more.
+
+use super::show;
+use super::times::Calendar;
+use broker_service::documents::{Event, Reservation};
+use rpc::book::{BookEvent, ReservationDoc};
+use serde::{Serialize, Serializer};
+
+/// A reservation.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ListedReservation {
+    /// An agent's.
+    Agent(ReservationDoc),
+    /// A broker's.
+    Broker(Box<Reservation>),
+}
+
+/// A broker's `id` is a `handle` as well, so that a program need not know whom it asked.
+#[derive(Serialize)]
+struct Named<'a> {
+    handle: &'a str,
+    #[serde(flatten)]
+    rest: &'a Reservation,
+}
+
+impl Serialize for ListedReservation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ListedReservation::Agent(doc) => doc.serialize(serializer),
+            ListedReservation::Broker(doc) => Named { handle: &doc.id, rest: doc }.serialize(serializer),
+        }
+    }
+}
+
+impl ListedReservation {
+    /// Its name.
+    pub fn handle(&self) -> &str {
+        match self {
+            ListedReservation::Agent(doc) => &doc.handle,
+            ListedReservation::Broker(doc) => &doc.id,
+        }
+    }
+
+    /// Its state.
+    pub fn state(&self) -> &str {
+        match self {
+            ListedReservation::Agent(doc) => &doc.state,
+            ListedReservation::Broker(doc) => &doc.state,
+        }
+    }
+
+    /// What of it an agent's has as well.
+    pub fn doc(&self) -> ReservationDoc {
+        match self {
+            ListedReservation::Agent(doc) => doc.clone(),
+            ListedReservation::Broker(doc) => ReservationDoc {
+                handle: doc.id.clone(),
+                owner: doc.owner.clone(),
+                label: doc.label.clone(),
+                group: String::new(),
+                members: Vec::new(),
+                state: doc.state.clone(),
+                hold_until: doc.hold_until,
+                created: doc.created,
+                version: 0,
+                parts: doc.parts.iter().map(|part| part.row.clone()).collect(),
+                more: false,
+            },
+        }
+    }
+
+    /// Whether a part is one of what is between two hosts.
+    pub fn is_of_path(&self, part: usize) -> bool {
+        match self {
+            ListedReservation::Agent(_) => false,
+            ListedReservation::Broker(doc) => doc.parts.get(part).is_some_and(|part| part.way.is_some()),
+        }
+    }
+
+    /// For people.
+    pub fn text(&self, calendar: &Calendar) -> String {
+        let text = show::reservation(&self.doc(), calendar);
+        let ListedReservation::Broker(doc) = self else { return text };
+        let Some(ends) = doc.path else { return text };
+        let rate = |rate: Option<u64>| rate.map_or("nothing".to_owned(), crate::watch::rate);
+        let between =
+            format!("  {} > {}: {} forward, {} reverse\n", ends.from, ends.to, rate(ends.forward), rate(ends.reverse));
+        text.replacen('\n', &format!("\n{between}"), 1)
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum EventView {
+    /// At an agent.
+    Agent(Box<BookEvent>),
+    /// At an agent of a broker.
+    Broker(Box<Event>),
+}
+
+impl EventView {
+    /// When.
+    pub fn at(&self) -> rpc::book::Instant {
+        match self {
+            EventView::Agent(event) => event.at,
+            EventView::Broker(event) => event.event.at,
+        }
+    }
+
+    /// In one line.
+    pub fn text(&self) -> String {
+        match self {
+            EventView::Agent(event) => show::event(event),
+            EventView::Broker(event) => show::event_of(event),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The commands of the book: reserve, enquire, modify, bind, commit, cancel, list, calendar, audit.
+
+pub mod args;
+mod ask;
+pub mod audit;
+pub mod booking_client;
+pub mod calendar;
+pub mod kept;
+pub mod may;
+pub mod show;
+mod take;
+pub mod times;
+
+use crate::complain::Complaint;
+use args::{BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, PacketArgs, ReserveArgs, WantArgs, WhoseArgs};
+use booking_client::{BookingClient, BookingError, Changed, EnquiryReply, Told};
+use kept::ListedReservation;
+use rpc::agent::{Answer, BookAnswer, Request};
+use rpc::book::{AlternativeDoc, AmountDoc, BindingDoc, BookFilter, Instant, ReservationDoc, WindowDoc};
+use rpc::client::Client;
+use rpc::units;
+use std::process::ExitCode;
+use terms::Time;
+use terms::book::ResourceKind;
+use times::Calendar;
+
+const STATES: [&str; 7] = ["held", "booked", "active", "suspended", "ended", "cancelled", "expired"];
+
+fn here(zone: Option<&str>) -> Result<Calendar, Complaint> {
+    Calendar::here(zone).map_err(Complaint::usage)
+}
+
+fn unexpected(other: &impl std::fmt::Debug) -> Complaint {
+    Complaint::world(format!("the agent answered {other:?}"))
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<(), Complaint> {
+    println!("{}", serde_json::to_string(value).map_err(|error| Complaint::world(error.to_string()))?);
+    Ok(())
+}
+
+fn print(
+    kept: Told<ListedReservation>,
+    resources: &[String],
+    calendar: &Calendar,
+    json: bool,
+) -> Result<ExitCode, Complaint> {
+    let kept = kept.map_err(|failed| failed.complaint(resources, calendar, json))?;
+    if json {
+        print_json(&kept)?;
+    } else {
+        print!("{}", kept.text(calendar));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whose the packets are: an address of `--from` is that of `--source`.
+fn from_as_source(want: &WantArgs, packets: PacketArgs) -> PacketArgs {
+    let source = packets.source.or_else(|| want.from.iter().find_map(|text| args::end(text).ok()));
+    PacketArgs { source, ..packets }
+}
+
+/// `sluice reserve`.
+pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
+    let (want, whose) = (&args.want, &args.whose);
+    let calendar = here(want.zone.as_deref())?;
+    if want.duration.is_none() && want.window.is_none() && want.volume.is_none() {
+        return Err(Complaint::usage("for how long? --for 1h, a window (-w 14:00..15:30), or --for ever"));
+    }
+    let mut asked = ask::asked(want, &whose.packets, &calendar)?;
+    let processes = WhoseArgs { packets: PacketArgs::default(), ..whose.clone() };
+    // Between two hosts the addresses are of the path.
+    let packets = if asked.path.is_some() { PacketArgs::default() } else { from_as_source(want, whose.packets) };
+    if let Some(binding) = ask::whose(&WhoseArgs { packets, ..processes }) {
+        ask::bind(&mut asked.ask, binding)?;
+    }
+    asked.ask.hold_s = args.hold.map(|span| span.as_nanos() as f64 / 1e9);
+    (asked.ask.key, asked.ask.group) = (args.key.clone(), args.group.clone());
+    let resources = asked.resources();
+    let mut desk = BookingClient::open(&want.book, asked.path.is_some())?;
+    let single = asked.ask.windows.is_empty() && asked.ask.volume.is_none();
+    let path = asked.path.is_some();
+    let typed = take::typed();
+    let command = |offered: &AlternativeDoc| match single {
+        true => take::command(&typed, offered, path, &calendar),
+        false => None,
+    };
+    match desk.create(asked) {
+        Err(BookingError::Said(problem)) => {
+            Err(show::complaint_with(problem, &resources, &calendar, want.json, &command))
+        }
+        told => print(told, &resources, &calendar, want.json),
+    }
+}
+
+/// `sluice enquire`: exit status 1 if it would be refused.
+pub fn enquire(args: &EnquireArgs) -> Result<ExitCode, Complaint> {
+    let want = &args.want;
+    let calendar = here(want.zone.as_deref())?;
+    let asked = ask::asked(want, &args.packets, &calendar)?;
+    let resources = asked.resources();
+    let mut desk = BookingClient::open(&want.book, asked.path.is_some())?;
+    let said = desk.enquire(asked).map_err(|failed| failed.complaint(&resources, &calendar, want.json))?;
+    let (accepted, text) = match &said {
+        EnquiryReply::Agent(doc) => (doc.accepted, show::enquired(doc, &resources, &calendar)),
+        EnquiryReply::Broker(doc) => (doc.accepted, show::enquired_of(doc, &calendar)),
+    };
+    match (&said, want.json) {
+        (_, false) => print!("{text}"),
+        (EnquiryReply::Agent(doc), true) => print_json(doc)?,
+        (EnquiryReply::Broker(doc), true) => print_json(&booking_client::NamedReply::all(doc))?,
+    }
+    Ok(if accepted { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// `sluice modify`.
+pub fn modify(args: &ModifyArgs) -> Result<ExitCode, Complaint> {
+    let calendar = here(args.zone.as_deref())?;
+    let mut desk = BookingClient::open(&args.book, args.forward.is_some() || args.reverse.is_some())?;
+    let found = desk.show(&args.handle).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
+    let mut changed = Changed::default();
+    changed.doc.label.clone_from(&args.label);
+    let resources: Vec<String> = found.doc().parts.into_iter().map(|part| part.resource).collect();
+    if let Some(text) = &args.amount {
+        if found.is_of_path(args.part) {
+            let what =
+                "this reservation is between two hosts: change it everywhere on the way, with --forward or --reverse";
+            return Err(Complaint::usage(what));
+        }
+        changed.doc.amounts.push(new_amount(&resources, args.part, text)?);
+    }
+    let rate = |text: &Option<String>| {
+        text.as_ref()
+            .map(|text| units::parse_rate(text).map(|rate| rate.as_bps()))
+            .transpose()
+            .map_err(Complaint::usage)
+    };
+    changed.rates = (rate(&args.forward)?, rate(&args.reverse)?);
+    let time = |text: &Option<String>| -> Result<Option<Instant>, Complaint> {
+        match text.as_deref() {
+            None => Ok(None),
+            Some("forever") => Ok(Some(Instant(Time::FOREVER))),
+            Some(text) => calendar.time(text).map(Some).map_err(Complaint::usage),
+        }
+    };
+    // `--end +1h` is an hour more than there is.
+    let ends = found.doc().parts.iter().flat_map(|part| &part.steps).map(|step| step.end).collect::<Option<Vec<_>>>();
+    let longer = match (args.end.as_deref().and_then(|text| text.trim().strip_prefix('+')), ends) {
+        (Some(_), None) => return Err(Complaint::usage("it has no end that could be later")),
+        (Some(span), Some(ends)) => {
+            let span = units::parse_span(span).map_err(Complaint::usage)?;
+            ends.into_iter().max().map(|end| Instant(end.0.saturating_add(span)))
+        }
+        (None, _) => None,
+    };
+    changed.doc.start = time(&args.start)?;
+    changed.doc.end = if longer.is_some() { longer } else { time(&args.end)? };
+    if changed == Changed::default() {
+        return Err(Complaint::usage(
+            "what is to change? give --amount, --forward, --reverse, --start, --end or --label",
+        ));
+    }
+    print(desk.modify(&args.handle, changed), &resources, &calendar, args.json)
+}
+
+/// A new amount of a part.
+fn new_amount(resources: &[String], part: usize, text: &str) -> Result<AmountDoc, Complaint> {
+    let resource = resources
+        .get(part)
+        .ok_or_else(|| Complaint::usage(format!("it has no part {part}: it has {}", resources.len())))?;
+    let kind = show::kind_of(resource);
+    let amount = ask::amount_of(kind, text).map_err(Complaint::usage)?;
+    let mut doc = AmountDoc { part, ..AmountDoc::default() };
+    match kind {
+        ResourceKind::Network => doc.rate = Some(amount as u64),
+        ResourceKind::Disk => doc.bytes_per_s = Some(amount as u64),
+        ResourceKind::Cpu => doc.cores = Some(amount),
+        ResourceKind::Countable => doc.count = Some(amount as u64),
+    }
+    Ok(doc)
+}
+
+/// `sluice bind`.
+pub fn bind(args: &BindArgs) -> Result<ExitCode, Complaint> {
+    let calendar = here(None)?;
+    let binding: Option<BindingDoc> = ask::whose(&args.whose);
+    if binding.is_none() && !args.nobody {
+        return Err(Complaint::usage("for whom? give --to and --source, --pid, --tid, --cgroup, or --nobody"));
+    }
+    let mut desk = BookingClient::open(&args.book, false)?;
+    print(desk.bind(&args.handle, args.part, binding), &[], &calendar, args.json)
+}
+
+/// `sluice cancel`.
+pub fn cancel(args: &HandleArgs) -> Result<ExitCode, Complaint> {
+    each(args, BookingClient::cancel)
+}
+
+/// `sluice commit`.
+pub fn commit(args: &HandleArgs) -> Result<ExitCode, Complaint> {
+    each(args, BookingClient::commit)
+}
+
+fn each(
+    args: &HandleArgs,
+    order: impl Fn(&mut BookingClient, &str) -> Told<ListedReservation>,
+) -> Result<ExitCode, Complaint> {
+    let calendar = here(None)?;
+    let mut desk = BookingClient::open(&args.book, false)?;
+    for handle in &args.handles {
+        let kept = order(&mut desk, handle).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
+        if args.json {
+            print_json(&kept)?;
+        } else {
+            println!("{}  {}", kept.handle(), kept.state());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `sluice list`.
+pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
+    let calendar = here(None)?;
+    let mut desk = BookingClient::open(&args.book, false)?;
+    let complain = |failed: BookingError| failed.complaint(&[], &calendar, args.json);
+    if let Some(handle) = &args.handle {
+        return one(&mut desk, handle, &calendar, args.json).map_err(complain);
+    }
+    let mut filter = BookFilter {
+        owner: args.owner.clone(),
+        group: args.group.clone(),
+        label: args.label.clone(),
+        resource: args.resource.clone(),
+        states: args.states.clone(),
+        ..BookFilter::default()
+    };
+    if args.all {
+        filter.states = STATES.map(str::to_owned).to_vec();
+    }
+    if let Some(text) = &args.window {
+        let window = calendar.window(text).map_err(Complaint::usage)?;
+        let (start, end) =
+            (window.start.unwrap_or_else(|| calendar.now()), window.end.unwrap_or(Instant(Time::FOREVER)));
+        filter.window = Some(WindowDoc { start, end });
+    }
+    let rows = desk.list(filter).map_err(complain)?;
+    if args.json {
+        print_json(&rows)?;
+    } else if rows.is_empty() {
+        println!("no reservations");
+    } else {
+        let rows: Vec<ReservationDoc> = rows.iter().map(ListedReservation::doc).collect();
+        print!("{}", show::table(&rows, &calendar));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Everything of an agent that matches, page by page.
+pub fn matching(client: &mut Client, mut filter: BookFilter) -> Result<Vec<ReservationDoc>, Complaint> {
+    let mut rows: Vec<ReservationDoc> = Vec::new();
+    loop {
+        match client.call(Request::BookShow { handle: None, filter: filter.clone() })? {
+            Answer::Book(BookAnswer::Reservations { rows: page, more }) => {
+                rows.extend(page);
+                match rows.last() {
+                    Some(last) if more => filter.after = Some(last.handle.clone()),
+                    _ => return Ok(rows),
+                }
+            }
+            other => return Err(unexpected(&other)),
+        }
+    }
+}
+
+/// One reservation with its history.
+fn one(desk: &mut BookingClient, handle: &str, calendar: &Calendar, json: bool) -> Told<ExitCode> {
+    let (kept, events) = (desk.show(handle)?, desk.history(handle)?);
+    if json {
+        let printed = print_json(&serde_json::json!({ "reservation": kept, "history": events }));
+        return printed.map(|()| ExitCode::SUCCESS).map_err(BookingError::World);
+    }
+    print!("{}", kept.text(calendar));
+    for event in &events {
+        println!("  {}  {}", calendar.show(event.at()), event.text());
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,148 @@
+//! Which agent is meant: `--socket` with a path or with `tls://HOST:PORT`, `--node` of a testbed, or this machine's own; or
+//! which broker: `--broker`.
+
+use crate::complain::Complaint;
+use broker_service::client::BrokerEndpoint;
+use clap::Args;
+use linux::clock::Clock;
+use rpc::client::Client;
+use rpc::place::{Endpoint, Papers};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How an agent is named on the command line.
+#[derive(Args, Clone, Debug)]
+pub struct AgentArgs {
+    /// The agent's socket, or tls://HOST:PORT of one on another machine [env: SLUICE_SOCKET]
+    #[arg(long, visible_alias = "agent", value_name = "PLACE", conflicts_with = "node")]
+    pub socket: Option<String>,
+    /// A node of a testbed made by `sluice up`: NODE, or TESTBED/NODE where several are up
+    #[arg(long, short = 'n', value_name = "NODE")]
+    pub node: Option<String>,
+    /// Who we are to an agent on another machine.
+    #[command(flatten)]
+    pub papers: PapersArgs,
+}
+
+/// Who we are off this machine.
+#[derive(Args, Clone, Default, Debug)]
+pub struct PapersArgs {
+    /// For tls:// and https://: the authority's certificate
+    #[arg(long, visible_alias = "authority", env = "SLUICE_CA", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// For tls:// and https://: our certificate, as `sluice ca` makes it
+    #[arg(long, env = "SLUICE_CERTIFICATE", value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+    /// For tls:// and https://: its key
+    #[arg(long, env = "SLUICE_KEY", value_name = "FILE")]
+    pub certificate_key: Option<PathBuf>,
+}
+
+impl PapersArgs {
+    /// The place that a text names.
+    pub fn place(&self, text: &str) -> Result<Endpoint, Complaint> {
+        Endpoint::parse(text, &self.papers(), now()).map_err(Complaint::usage)
+    }
+
+    /// The broker that a text names.
+    fn door(&self, text: &str) -> Result<BrokerEndpoint, Complaint> {
+        BrokerEndpoint::parse(text, &self.papers(), now()).map_err(Complaint::usage)
+    }
+
+    fn papers(&self) -> Papers {
+        let PapersArgs { ca, certificate, certificate_key: key } = self.clone();
+        Papers { ca, certificate, key }
+    }
+}
+
+fn now() -> trust::Now {
+    let clock = Clock::start();
+    Arc::new(move || clock.now())
+}
+
+/// A variable of the environment, unless it is empty.
+fn from_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// Whose book is meant: an agent's, or that of a broker over several.
+#[derive(Args, Clone, Debug)]
+pub struct BookArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// A broker: unix:PATH, https://HOST:PORT or http://127.0.0.1:PORT [env: SLUICE_BROKER]
+    #[arg(long, short = 'b', value_name = "PLACE", conflicts_with_all = ["socket", "node"])]
+    pub broker: Option<String>,
+}
+
+impl BookArgs {
+    /// The broker that is meant, if it is one: what the command line says goes before the environment. `path`: only a broker can
+    /// do what is asked, so that without a word it is this machine's own.
+    pub fn broker(&self, path: bool) -> Result<Option<BrokerEndpoint>, Complaint> {
+        let text = match &self.broker {
+            None if self.agent.is_said() => return Ok(None),
+            None => from_environment("SLUICE_BROKER"),
+            said => said.clone(),
+        };
+        match text {
+            Some(text) => self.agent.papers.door(&text).map(Some),
+            None => Ok(path.then(BrokerEndpoint::own)),
+        }
+    }
+}
+
+impl AgentArgs {
+    /// Connects.
+    pub fn connect(&self) -> Result<Client, Complaint> {
+        Ok(Client::reach(&self.place()?)?)
+    }
+
+    /// The agent that is meant.
+    pub fn place(&self) -> Result<Endpoint, Complaint> {
+        if let Some(node) = &self.node {
+            return find_node(Path::new(rpc::places::TESTBEDS), node).map(Endpoint::Socket);
+        }
+        match self.written() {
+            Some(text) => self.papers.place(&text),
+            None => Ok(Endpoint::Socket(rpc::places::AGENT_SOCKET.into())),
+        }
+    }
+
+    /// Whether it is on another machine.
+    pub fn is_remote(&self) -> bool {
+        self.node.is_none() && self.written().is_some_and(|text| Endpoint::is_remote(&text))
+    }
+
+    /// What `--socket` says, or the environment where the command line names nobody.
+    fn written(&self) -> Option<String> {
+        self.socket.clone().or_else(|| from_environment("SLUICE_SOCKET"))
+    }
+
+    /// Whether the command line says which agent.
+    fn is_said(&self) -> bool {
+        self.socket.is_some() || self.node.is_some()
+    }
+}
+
+fn find_node(testbeds: &Path, node: &str) -> Result<PathBuf, Complaint> {
+    if let Some((testbed, node)) = node.split_once('/') {
+        return Ok(rpc::places::node_socket_in(testbeds, testbed, node));
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(testbeds).into_iter().flatten().flatten() {
+        let testbed = entry.file_name().to_string_lossy().into_owned();
+        let socket = rpc::places::node_socket_in(testbeds, &testbed, node);
+        if socket.exists() {
+            found.push((testbed, socket));
+        }
+    }
+    match found.len() {
+        0 => Err(Complaint::world(format!("no testbed that is up has a node {node:?}: `sluice up FILE` makes one"))),
+        1 => Ok(found.remove(0).1),
+        _ => {
+            let names: Vec<String> = found.iter().map(|(testbed, _)| format!("{testbed}/{node}")).collect();
+            Err(Complaint::usage(format!("several testbeds have a node {node:?}: write {}", names.join(" or "))))
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Routes of the broker, each as it is really asked: over its Unix socket and over mutual TLS.
+
+use super::agent::port;
+use super::who::{HERE, Strength, Who, as_user, open_to_all};
+use super::{Came, Row};
+use crate::bed::SLUICE;
+use crate::remote::{Far, Running, now, papers, wait_for_words};
+use booking::policy::rights::Call;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use trust::{Files, Speaks};
+
+/// How long an event stream is heard for what is not to come.
+const HEARD: Duration = Duration::from_millis(400);
+
+/// A broker beside the agent.
+pub struct House<'a> {
+    far: &'a Far,
+    socket: PathBuf,
+    _broker: Running,
+}
+
+impl House<'_> {
+    pub fn start(far: &Far) -> House<'_> {
+        let place = &far.bed.place;
+        let socket = place.join("broker.sock");
+        let text = format!(
+            "socket = \"{0}/broker.sock\"\nstate = \"{0}/broker\"\noperators = \"64999\"\nlisten = [\"10.0.0.1:8443\"]\n[tls]\n\
+             ca = \"trust/ca.pem\"\ncertificate = \"trust/broker-main.pem\"\nkey = \"trust/broker-main.key\"\n\
+             revoked = \"trust/revoked.pem\"\n[webhooks]\nallow = [\"https://hooks.example.org/\"]\n\
+             [[agent]]\nname = \"b\"\nsocket = {1:?}\n",
+            place.display(),
+            far.bed.home("b").join("agent.sock")
+        );
+        std::fs::write(place.join("broker.toml"), text).unwrap();
+        let mut command = Command::new(SLUICE);
+        command.arg("broker").arg("--config").arg(place.join("broker.toml"));
+        let netns = far.bed.netns("a");
+        netns.enter_at_exec(&mut command);
+        let log = place.join("broker.log");
+        let broker = Running::start(&mut command, &log);
+        wait_for_words(&log, "10.0.0.1:8443");
+        open_to_all(&socket);
+        House { far, socket, _broker: broker }
+    }
+
+    /// Asks for what a row says; `None`: it cannot be asked like that.
+    pub fn cell(&self, row: &Row, who: &Who, strength: Strength) -> Option<Came> {
+        if matches!(who, Who::Through(..)) {
+            return None; // that is how the broker itself comes to agents
+        }
+        let (method, route) = row.call.name().split_once(' ')?;
+        let asked = |path: &str, body: Value| self.came(who, method, path, &body);
+        Some(match row.call {
+            Call::GetPaths => asked("/v1/paths?from=10.0.0.1&to=10.0.0.2", Value::Null),
+            Call::GetMay if row.whose == "own" => asked("/v1/may?resource=b/licence/solver&count=1", Value::Null),
+            Call::GetMay => asked("/v1/may?resource=b/licence/solver&count=1&who=somebody", Value::Null),
+            Call::PostEnquiry | Call::PostReservation => {
+                let ruled = strength == Strength::Ruled;
+                asked(route, wish(if ruled { "b/licence/solver" } else { "b/licence/other" }, None))
+            }
+            Call::GetReservations
+            | Call::GetReservation
+            | Call::PatchReservation
+            | Call::DeleteReservation
+            | Call::PostBind
+            | Call::PostCommit
+            | Call::GetHistory
+            | Call::GetEvents => return self.reservation(row, who, strength),
+            Call::PostWebhook => asked(route, hook()),
+            Call::DeleteWebhook => {
+                let (mut id, mut owner) = (Value::Null, who.clone());
+                if row.whose == "own" {
+                    id = self.send(who, "POST", "/v1/webhooks", &hook()).1["id"].clone();
+                }
+                if id.is_null() {
+                    owner = Who::other();
+                    id = self.send(&owner, "POST", "/v1/webhooks", &hook()).1["id"].clone();
+                }
+                let path = format!("/v1/webhooks/{}", id.as_str().expect("a webhook was made"));
+                let came = asked(&path, Value::Null);
+                if came != Came::Allowed {
+                    self.send(&owner, "DELETE", &path, &Value::Null); // there is room for few
+                }
+                came
+            }
+            _ => asked(route, Value::Null),
+        })
+    }
+
+    /// Of a reservation: their own, or somebody else's.
+    fn reservation(&self, row: &Row, who: &Who, strength: Strength) -> Option<Came> {
+        let ruled = strength == Strength::Ruled;
+        let operator = matches!(who, Who::User(0 | 65_001, _)) || who.name() == "root";
+        if !ruled && (matches!(row.call, Call::PostCommit | Call::PostBind) || !operator) {
+            return None; // as at the agent
+        }
+        let resource = if row.call == Call::PostBind { "b/net/to-a" } else { "b/licence/solver" };
+        let hold = (row.call == Call::PostCommit).then_some(60);
+        let made = |who: &Who| self.send(who, "POST", "/v1/reservations", &wish(resource, hold));
+        let own = (row.whose == "own").then(|| made(who));
+        let id = match own {
+            Some((201, doc)) => doc["id"].clone(),
+            Some(_) if row.call == Call::GetReservations => {
+                return Some(self.came(who, "GET", "/v1/reservations", &Value::Null));
+            }
+            Some(_)
+                if matches!(row.call, Call::GetReservation | Call::GetHistory | Call::GetEvents) && self.sees(who) =>
+            {
+                return None; // they have nothing
+            }
+            _ => made(&Who::other()).1["id"].clone(),
+        };
+        let id = id.as_str().expect("a reservation was made").to_owned();
+        let (path, none) = (format!("/v1/reservations/{id}"), Value::Null);
+        Some(match row.call {
+            Call::GetReservations => {
+                let owner = if row.whose == "own" { who.name() } else { Who::other().name() };
+                match self.send(who, "GET", &format!("/v1/reservations?owner={owner}"), &none) {
+                    (200, doc) => {
+                        let all = doc["reservations"].as_array();
+                        among(all.is_some_and(|all| all.iter().any(|one| one["id"] == *id)))
+                    }
+                    (status, doc) => came(status, &doc),
+                }
+            }
+            Call::PatchReservation => {
+                let count = if ruled { 2 } else { 6 }; // the rule's most is 5
+                self.came(who, "PATCH", &path, &json!({"amounts": [{"count": count}]}))
+            }
+            Call::DeleteReservation => self.came(who, "DELETE", &path, &none),
+            Call::PostBind => {
+                let flow = json!({"flow": {"src": HERE, "dst": "10.0.0.1", "protocol": 17, "dst_port": port()}});
+                self.came(who, "POST", &format!("{path}/bind"), &json!({"part": 0, "binding": flow}))
+            }
+            Call::PostCommit => self.came(who, "POST", &format!("{path}/commit"), &none),
+            Call::GetHistory => self.came(who, "GET", &format!("{path}/history"), &none),
+            Call::GetEvents => self.hears(who, &id),
+            _ => self.came(who, "GET", &path, &none),
+        })
+    }
+
+    /// Whether they may read reservations at all.
+    fn sees(&self, who: &Who) -> bool {
+        self.send(who, "GET", "/v1/reservations", &Value::Null).0 == 200
+    }
+
+    fn came(&self, who: &Who, method: &str, path: &str, body: &Value) -> Came {
+        let (status, doc) = self.send(who, method, path, body);
+        came(status, &doc)
+    }
+
+    /// The status and the document that somebody gets.
+    pub fn send(&self, who: &Who, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let all = self.talk(who, method, path, body, |_| false);
+        let (head, body) = all.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{who:?} {method} {path}: {all:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// Whether a reservation's events are in somebody's stream.
+    fn hears(&self, who: &Who, id: &str) -> Came {
+        let until = Instant::now() + HEARD;
+        let all = self.talk(who, "GET", "/v1/events?after=0", &Value::Null, |all| {
+            all.contains(id) || Instant::now() > until || all.contains("application/problem")
+        });
+        match all.split(' ').nth(1) {
+            Some("200") => among(all.contains(id)),
+            status => Came::Refused(format!("{status:?}")),
+        }
+    }
+
+    /// All that is said until the broker closes, or it is enough.
+    fn talk(&self, who: &Who, method: &str, path: &str, body: &Value, enough: impl Fn(&str) -> bool) -> String {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 10.0.0.1:8443\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        // A stream has no end, so that it is looked at every now and then.
+        let quick = Some(if path.contains("/events") { Duration::from_millis(50) } else { Duration::from_secs(20) });
+        match who {
+            Who::User(uid, groups) => {
+                let socket = self.socket.clone();
+                let stream = as_user(*uid, groups, move || UnixStream::connect(socket).unwrap());
+                stream.set_read_timeout(quick).unwrap();
+                exchange(stream, &request, enough)
+            }
+            Who::Certificate(name) => {
+                let papers = papers(&self.far.trust, name);
+                let files = Files {
+                    ca: papers.ca.unwrap(),
+                    certificate: papers.certificate.unwrap(),
+                    key: papers.key.unwrap(),
+                    revoked: None,
+                    partners: Vec::new(),
+                };
+                let config = trust::client(&files, now(), Speaks::Http).unwrap();
+                let stream = self.far.bed.netns("b").run(|| TcpStream::connect("10.0.0.1:8443").unwrap()).unwrap();
+                stream.set_read_timeout(quick).unwrap();
+                let name = ServerName::try_from("10.0.0.1").unwrap();
+                exchange(StreamOwned::new(ClientConnection::new(config, name).unwrap(), stream), &request, enough)
+            }
+            Who::Through(..) => unreachable!("a broker speaks to agents"),
+        }
+    }
+}
+
+fn exchange<S: Read + Write>(mut stream: S, request: &str, enough: impl Fn(&str) -> bool) -> String {
+    let until = Instant::now() + Duration::from_secs(20);
+    // A handshake may need more than one turn of the clock that reading has.
+    while let Err(error) = stream.write_all(request.as_bytes()) {
+        assert!(error.kind() == std::io::ErrorKind::WouldBlock && Instant::now() < until, "{error}");
+    }
+    let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(n) => all.extend_from_slice(&piece[..n]),
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
+            Err(_) => break,
+        }
+        if enough(&String::from_utf8_lossy(&all)) || Instant::now() > until {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+fn among(seen: bool) -> Came {
+    if seen { Came::Allowed } else { Came::Refused("it is not among what they see".into()) }
+}
+
+fn came(status: u16, doc: &Value) -> Came {
+    match status {
+        200..300 if doc["accepted"] == false => Came::Refused(doc["refusal"]["message"].to_string()),
+        200..300 => Came::Allowed,
+        403 | 404 => Came::Refused(doc["detail"].to_string()),
+        _ => Came::Odd(format!("{status} {doc}")),
+    }
+}
+
+fn wish(resource: &str, hold: Option<u32>) -> Value {
+    let part = match resource.contains("/net/") {
+        true => json!({"resource": resource, "rate": 1_000}),
+        false => json!({"resource": resource, "count": 1}),
+    };
+    json!({"parts": [part], "duration_s": 600.0, "hold_s": hold})
+}
+
+fn hook() -> Value {
+    json!({"url": "https://hooks.example.org/x"})
+}

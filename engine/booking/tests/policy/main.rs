@@ -1,0 +1,6 @@
+//! The policy of an agent: rules, bindings, signalled reservations and the table of rights.
+
+mod binding;
+mod rights;
+mod rules;
+mod signal;

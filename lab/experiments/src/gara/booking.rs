@@ -1,0 +1,88 @@
+//! An application's side of the book: reserve, hear what changes, give back.
+
+use crate::error::Error;
+use rpc::agent::{Answer, Request};
+use rpc::book::{AskDoc, BookAnswer, BookFilter, PartDoc, ReservationDoc};
+use rpc::client::Client;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long an edge may take until a reservation is in force.
+const IN_FORCE: Duration = Duration::from_secs(5);
+
+/// A connection to an agent's book.
+#[derive(Debug)]
+pub struct Book {
+    client: Client,
+}
+
+impl Book {
+    /// Connects.
+    ///
+    /// # Errors
+    /// No agent answers.
+    pub fn open(socket: &Path) -> Result<Book, Error> {
+        Ok(Book { client: Client::connect(socket)? })
+    }
+
+    /// Reserves a part at once and waits until it is in force.
+    ///
+    /// # Errors
+    /// The book refuses; it does not come into force.
+    pub fn reserve(&mut self, part: PartDoc, label: &str) -> Result<ReservationDoc, Error> {
+        let end = Some(rpc::book::Instant(terms::Time::FOREVER));
+        let ask = AskDoc { parts: vec![part], label: label.to_owned(), end, ..AskDoc::default() };
+        let made = reservation(self.client.call(Request::BookCreate(ask))?)?;
+        let until = Instant::now() + IN_FORCE;
+        loop {
+            let doc = self.show(&made.handle)?;
+            match doc.parts[0].enforced.as_str() {
+                "in_force" => return Ok(doc),
+                "failed" => {
+                    let why = doc.parts[0].fault.clone().unwrap_or_default();
+                    return Err(Error::Void(format!("the reservation {label} could not be enforced: {why}")));
+                }
+                _ if Instant::now() > until => {
+                    return Err(Error::Void(format!("the reservation {label} is still {}", doc.parts[0].enforced)));
+                }
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    /// One reservation.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn show(&mut self, handle: &str) -> Result<ReservationDoc, Error> {
+        let request = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
+        reservation(self.client.call(request)?)
+    }
+
+    /// All that are not over.
+    ///
+    /// # Errors
+    /// The agent does not answer.
+    pub fn list(&mut self) -> Result<Vec<ReservationDoc>, Error> {
+        match self.client.call(Request::BookShow { handle: None, filter: BookFilter::default() })? {
+            Answer::Book(BookAnswer::Reservations { rows, .. }) => Ok(rows),
+            other => Err(Error::Void(format!("the agent answered {other:?}"))),
+        }
+    }
+
+    /// Gives it back.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn cancel(&mut self, handle: &str) -> Result<(), Error> {
+        self.client.call(Request::BookCancel { handle: handle.to_owned() })?;
+        Ok(())
+    }
+}
+
+fn reservation(answer: Answer) -> Result<ReservationDoc, Error> {
+    match answer {
+        Answer::Book(BookAnswer::Reservation(doc)) => Ok(doc),
+        other => Err(Error::Void(format!("the agent answered {other:?}"))),
+    }
+}

@@ -1,0 +1,279 @@
+//! Figure 4 of seed 002: a bulk transfer in the background, a flood, and three foreground flows that come and go.
+//!
+//! Everything books through the edge's socket; the bulk transfer is `sluice copy`, which follows the book's callbacks.
+//! Every second the classes of the premium interface are read, and what the foreground's sender has sent by then.
+
+use super::bed::{Garnet, interrupt};
+use super::booking::Book;
+use super::meter::{self, MeterReading, Second, until};
+use super::timeline::{BULK_UNTIL, END, FLOOD, FLOWS, Foreground, Timeline};
+use crate::cbr::Cbr;
+use crate::error::Error;
+use crate::experiment::{Experiment, Finding, RunOptions};
+use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use crate::program::RunningProgram;
+use rpc::book::{BindingDoc, FlowDoc, PartDoc};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use terms::Rate;
+
+/// It.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "gara-fig4",
+    about: "A bulk transfer uses what foreground reservations leave of a premium channel, under a flood",
+    source: "Foster, Roy, Sander, Winkler: End-to-End Quality of Service for High-End Applications (2000), Figure 4",
+    takes: "root, 3.5 minutes",
+    run,
+};
+
+/// The table.
+const TABLE: &str = "4";
+/// Length of the foreground's packets, IP header included.
+const PACKET: u32 = 1_400;
+const PORT: u16 = 7_000;
+const UDP: u8 = 17;
+/// The longest round trip that is stated, milliseconds. The bed's is below one; what a sender misses while the machine
+/// does other things it makes good, and the edge must not take that for too much.
+const RTT_MS: f64 = 250.0;
+/// The bulk file: more than can pass.
+const FILE: u64 = 8 << 30;
+/// How long the bulk transfer may take to begin.
+const BEGIN: Duration = Duration::from_secs(15);
+/// What must be shown.
+const FOREGROUND_SHARE: f64 = 0.99;
+const BACKGROUND_SHARE: f64 = 0.95;
+
+/// What happened.
+struct Run {
+    timeline: Timeline,
+    seconds: Vec<Second>,
+    /// What the book granted the bulk transfer, Mb/s, at the end of each second; 0: nothing.
+    granted: Vec<f64>,
+}
+
+fn run(options: &RunOptions) -> Result<Finding, Error> {
+    let timeline = Timeline { by: if options.quick { 3 } else { 1 } };
+    let garnet = Garnet::up()?;
+    let played = play(&garnet, timeline, options)?;
+    Ok(judge(&played))
+}
+
+/// A foreground flow at work.
+struct Active {
+    handle: String,
+    flow: usize,
+}
+
+fn play(garnet: &Garnet, timeline: Timeline, options: &RunOptions) -> Result<Run, Error> {
+    let mut book = garnet.book()?;
+    let mut meter = garnet.meter()?;
+    let sender = garnet.flow(PORT, PACKET)?;
+    let mut flood: Option<Cbr> = None;
+    let _receiver = garnet.receiver()?;
+    let mut bulk = garnet.copy(&garnet.file("bulk.dat", FILE)?, &["--rtt", &format!("{RTT_MS}ms")])?;
+    let handle = begun(&mut book, &mut bulk, options)?;
+    let begin = Instant::now();
+    let (mut readings, mut granted): (Vec<MeterReading>, Vec<f64>) = (Vec::new(), Vec::new());
+    let mut active: Option<Active> = None;
+    for second in 0..=timeline.at(END) {
+        options.patience.wait(until(begin, second))?;
+        readings.push(meter.read(|| sender.count().sent * u64::from(PACKET))?);
+        if second > 0 {
+            let now = book.show(&handle)?.parts[0].now;
+            granted.push(if second > timeline.at(BULK_UNTIL) { 0.0 } else { now / 1e6 });
+        }
+        if options.progress {
+            eprint!("\r{second} of {} s ", timeline.at(END));
+        }
+        if second == timeline.at(FLOOD.1) {
+            flood = Some(garnet.flood(Rate::from_mbps(FLOOD.0))?);
+        }
+        if second == timeline.at(BULK_UNTIL) {
+            interrupt(&mut bulk)?;
+        } else if second < timeline.at(BULK_UNTIL) && !bulk.is_running() {
+            return Err(Error::Void(format!("the bulk transfer ended in second {second}: {}", last_words(&mut bulk))));
+        }
+        change(garnet, &mut book, &sender, &mut active, timeline, second)?;
+    }
+    if options.progress {
+        eprintln!();
+    }
+    drop(flood);
+    Ok(Run { timeline, seconds: meter::seconds(&readings), granted })
+}
+
+/// Ends the foreground flow whose time is over, and begins the one whose time has come.
+fn change(
+    garnet: &Garnet,
+    book: &mut Book,
+    sender: &Cbr,
+    active: &mut Option<Active>,
+    timeline: Timeline,
+    second: u32,
+) -> Result<(), Error> {
+    let due = timeline.foreground(second);
+    if let Some(over) = active.take_if(|active| due.is_none_or(|(flow, _)| flow != active.flow)) {
+        sender.set_rate(Rate::ZERO);
+        book.cancel(&over.handle)?;
+    }
+    let Some((flow, wanted)) = due.filter(|_| active.is_none()) else { return Ok(()) };
+    let part = part(garnet, &wanted)?;
+    let doc = book.reserve(part, &format!("foreground {flow}"))?;
+    sender.set_rate(Rate::from_mbps(wanted.sent));
+    *active = Some(Active { handle: doc.handle, flow });
+    Ok(())
+}
+
+fn part(garnet: &Garnet, wanted: &Foreground) -> Result<PartDoc, Error> {
+    let [src, dst] = garnet.addresses()?;
+    let flow =
+        FlowDoc { src: Some(src), dst: Some(dst), protocol: Some(UDP), src_port: Some(PORT), dst_port: Some(PORT) };
+    Ok(PartDoc {
+        resource: garnet.resource(),
+        rate: Some(wanted.reserved * 1_000_000),
+        packet_bytes: Some(PACKET),
+        rtt_ms: Some(RTT_MS),
+        binding: Some(BindingDoc::Flow(flow)),
+        ..PartDoc::default()
+    })
+}
+
+/// Waits until the bulk transfer has its reservation and it is in force.
+fn begun(book: &mut Book, bulk: &mut RunningProgram, options: &RunOptions) -> Result<String, Error> {
+    let limit = Instant::now() + BEGIN;
+    loop {
+        options.patience.wait(Duration::from_millis(20))?;
+        let found = book.list()?.into_iter().find(|doc| doc.parts.iter().any(|part| part.background.is_some()));
+        if let Some(doc) = found.filter(|doc| doc.parts[0].enforced == "in_force") {
+            return Ok(doc.handle);
+        }
+        if !bulk.is_running() || Instant::now() > limit {
+            return Err(Error::Void(format!("the bulk transfer did not begin: {}", last_words(bulk))));
+        }
+    }
+}
+
+/// What a program wrote last.
+fn last_words(running: &mut RunningProgram) -> String {
+    running.stop();
+    running.ended().errors.trim().to_owned()
+}
+
+fn judge(run: &Run) -> Finding {
+    let mut finding = Finding::default();
+    let shares = Shares::of(run);
+    finding.title(TABLE, "what leaves the premium interface, Mb/s of IP bytes, mean of the seconds that count");
+    for (from, until) in run.timeline.phases() {
+        row(run, &mut finding, from, until);
+    }
+    finding.value("foreground_min_share", shares.foreground);
+    finding.value("background_share", shares.background);
+    finding.value("background_min_share", shares.background_least);
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    finding.notes.push(format!(
+        "foreground: at least {} of min(offered, reserved) in each counted second; background: at least {} of its \
+         grant in each phase, at least {} in each counted second",
+        percent(shares.foreground),
+        percent(shares.background),
+        percent(shares.background_least)
+    ));
+    if shares.foreground < FOREGROUND_SHARE {
+        finding.shortfalls.push(format!("a foreground flow had {} of its due in a second", percent(shares.foreground)));
+    }
+    if shares.background < BACKGROUND_SHARE {
+        finding.shortfalls.push(format!("the bulk flow had {} of its grant in a phase", percent(shares.background)));
+    }
+    let wrong = (0..run.granted.len())
+        .find(|&n| counts_grant(run, n) && (run.granted[n] - run.timeline.grant(n as u32)).abs() > 0.01);
+    if let Some(n) = wrong {
+        let (is, due) = (run.granted[n], run.timeline.grant(n as u32));
+        finding.shortfalls.push(format!("in second {n} the bulk flow was granted {is:.2} Mb/s, not {due:.2}"));
+    }
+    finding.figure("figure-4", "Foreground, background and best effort at the premium interface", chart(run));
+    finding
+}
+
+/// Whether the grant that was seen at the end of a second is one of that second.
+fn counts_grant(run: &Run, n: usize) -> bool {
+    let second = n as u32;
+    run.timeline.grant(second) > 0.0 && run.timeline.grant(second) == run.timeline.grant(second + 1)
+}
+
+/// The shares that must be shown.
+struct Shares {
+    /// The least of a counted second.
+    foreground: f64,
+    /// The least of a phase, over its counted seconds.
+    background: f64,
+    /// The least of a counted second.
+    background_least: f64,
+}
+
+impl Shares {
+    fn of(run: &Run) -> Shares {
+        let worst = f64::INFINITY;
+        let mut shares = Shares { foreground: worst, background: worst, background_least: worst };
+        let mut phases: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for (n, second) in run.seconds.iter().enumerate() {
+            let at = n as u32;
+            if let Some((_, flow)) = run.timeline.foreground(at).filter(|_| run.timeline.counts_foreground(at)) {
+                let due = second.offered.min(flow.reserved as f64);
+                shares.foreground = shares.foreground.min(second.foreground / due.max(1e-9));
+            }
+            if run.timeline.counts_background(at) {
+                let grant = run.timeline.grant(at);
+                shares.background_least = shares.background_least.min(second.background / grant);
+                let began = run.timeline.phases().iter().map(|phase| phase.0).filter(|from| *from <= at).max();
+                let phase = phases.entry(began.unwrap_or(0)).or_default();
+                phase.0 += second.background * second.length;
+                phase.1 += grant * second.length;
+            }
+        }
+        shares.background = phases.values().map(|(had, granted)| had / granted).fold(worst, f64::min);
+        shares
+    }
+}
+
+fn row(run: &Run, finding: &mut Finding, from: u32, until: u32) {
+    let name = format!("{from}-{until} s");
+    let flow = run.timeline.foreground(from).map(|(_, flow)| flow);
+    let grant = run.timeline.grant(from);
+    let counted = |n: &u32| *n > from;
+    let mean = |of: fn(&Second) -> f64| {
+        let values: Vec<f64> =
+            (from..until).filter(counted).filter_map(|n| run.seconds.get(n as usize)).map(of).collect();
+        values.iter().sum::<f64>() / values.len().max(1) as f64
+    };
+    let granted: Vec<f64> = (from..until)
+        .filter(|n| counts_grant(run, *n as usize))
+        .filter_map(|n| run.granted.get(n as usize).copied())
+        .collect();
+    finding.cell(TABLE, &name, "grant", (grant > 0.0).then_some(grant), &granted[..granted.len().min(1)]);
+    finding.cell(TABLE, &name, "background", None, &[mean(|second| second.background)]);
+    finding.cell(TABLE, &name, "foreground", flow.map(|flow| flow.sent as f64), &[mean(|second| second.foreground)]);
+    let alone = (from >= run.timeline.at(BULK_UNTIL)).then_some(FLOOD.0 as f64);
+    finding.cell(TABLE, &name, "best effort", alone, &[mean(|second| second.best_effort)]);
+}
+
+fn chart(run: &Run) -> Chart {
+    let points = |of: &dyn Fn(usize, &Second) -> f64| {
+        run.seconds.iter().enumerate().map(|(n, second)| (n as f64 + 0.5, of(n, second))).collect::<Vec<_>>()
+    };
+    let line = |name: &str, color, mark, points| ChartLine { name: name.into(), color, mark, points };
+    let reserved = FLOWS.map(|flow| format!("{}/{}", flow.reserved, flow.sent)).join(", ");
+    Chart {
+        title: "GARA, Figure 4: premium flows under a flood".into(),
+        subtitle: format!(
+            "45 Mb/s premium of 100; foreground (reserved/sent, Mb/s): {reserved}; flood 80; read each second"
+        ),
+        x: Axis { label: "Time (s)".into(), reach: run.seconds.len() as f64 },
+        y: Axis { label: "Bandwidth (Mb/s)".into(), reach: 90.0 },
+        lines: vec![
+            line("best effort", Rgb::GREY, Mark::Solid, points(&|_, second| second.best_effort)),
+            line("its grant", Rgb::GREEN, Mark::None, points(&|n, _| run.timeline.grant(n as u32))),
+            line("background (sluice copy)", Rgb::GREEN, Mark::Solid, points(&|_, second| second.background)),
+            line("foreground", Rgb::BLUE, Mark::Solid, points(&|_, second| second.foreground)),
+        ],
+        landmark: None,
+    }
+}

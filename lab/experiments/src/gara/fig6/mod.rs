@@ -1,0 +1,256 @@
+//! Figure 6 of seed 002 (section 5.4): network and processor of one receiver reserved together, in seven phases, with a
+//! real flood and real hogs.
+//!
+//! The receiver works on every byte, so that it needs about half of a core; the hogs take most of that away, as the
+//! flood takes most of the link. Both reservations are made and given back through the books of the agents: the network
+//! at the router before the bottleneck, the processor at the receiving host, for the receiving thread.
+
+mod digest;
+mod flow;
+mod hogs;
+mod judge;
+
+use super::bed::{CORE, EDGE, OTHERS, PREMIUM};
+use super::booking::Book;
+use super::meter::ClassMeter;
+use crate::bed::Bed;
+use crate::cbr::Cbr;
+use crate::error::Error;
+use crate::experiment::{Experiment, Finding, RunOptions};
+use crate::scratch::{self, Scratch};
+use agent_service::testbed::UpOptions;
+use digest::Digest;
+use flow::TcpFlow;
+use hogs::Hogs;
+use linux::clock::Clock;
+use rpc::book::{BindingDoc, FlowDoc, PartDoc};
+use std::time::{Duration, Instant};
+use terms::Rate;
+
+/// It.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "gara-fig6",
+    about: "Network and processor of one receiver reserved together: a TCP flow through a flood and a load, in seven phases",
+    source: "Foster, Roy, Sander, Winkler: End-to-End Quality of Service for High-End Applications (2000), Figure 6",
+    takes: "root, 3 minutes",
+    run,
+};
+
+/// The testbed of Figure 4, with what this experiment has otherwise: up to 95 Mb/s of premium (section 5.4), and a
+/// receiver whose processors can be reserved.
+const TOPOLOGY: &str = include_str!("../../../../../examples/garnet.toml");
+const PREMIUM_THERE: &str = "premium = \"45mbit\"";
+const PREMIUM_HERE: &str = "premium = \"95mbit\"";
+const RECEIVER: &str = "name = \"bravo\"\n";
+const RESERVABLE: &str = "settings = \"\"\"\n[cpu]\nkept_back = \"3%\"\n\"\"\"\n";
+
+fn topology() -> String {
+    TOPOLOGY.replace(PREMIUM_THERE, PREMIUM_HERE).replace(RECEIVER, &format!("{RECEIVER}{RESERVABLE}"))
+}
+
+/// What the application offers: unloaded, it gets it.
+const OFFERED: Rate = Rate::from_mbps(60);
+/// What it reserves; a little more, so that what was held up for a moment can follow.
+const RESERVED: Rate = Rate::from_mbps(72);
+/// The seed's generator.
+const FLOOD: Rate = Rate::from_mbps(80);
+/// What a byte costs the receiver: at what is offered, half of a core.
+const COST: Duration = Duration::from_nanos(72);
+/// What is reserved of the processors.
+const CORES: f64 = 0.85;
+/// For each core of this machine: without a reservation the receiver gets about a quarter of one.
+const HOGS_PER_CORE: usize = 3;
+const PORT: u16 = 5_001;
+const FLOOD_PORT: u16 = 9;
+
+/// What holds in a phase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Phase {
+    /// The seed's number of it.
+    pub number: u32,
+    /// When it begins, seconds in the seed.
+    pub begins: u32,
+    pub flood: bool,
+    pub hogs: bool,
+    pub network: bool,
+    pub processor: bool,
+    /// Seconds of the short form.
+    pub short: u32,
+    pub what: &'static str,
+}
+
+const fn phase(number: u32, begins: u32, held: [bool; 4], short: u32, what: &'static str) -> Phase {
+    let [flood, hogs, network, processor] = held;
+    Phase { number, begins, flood, hogs, network, processor, short, what }
+}
+
+/// Section 5.4.
+pub(crate) const PHASES: [Phase; 7] = [
+    phase(1, 0, [false, false, false, false], 3, "alone"),
+    phase(2, 10, [true, false, false, false], 3, "flood"),
+    phase(3, 40, [true, false, true, false], 6, "flood, network reserved"),
+    phase(4, 60, [true, true, true, false], 4, "flood and load, network reserved"),
+    phase(5, 80, [true, true, true, true], 7, "flood and load, both reserved"),
+    phase(6, 120, [true, true, false, true], 3, "flood and load, processor reserved"),
+    phase(7, 160, [true, true, false, false], 3, "flood and load"),
+];
+/// Where the seed's figure ends.
+const END: u32 = 180;
+
+impl Phase {
+    /// Whether everything that is contended for is reserved.
+    pub(crate) fn is_kept(&self) -> bool {
+        (!self.flood || self.network) && (!self.hogs || self.processor)
+    }
+
+    /// How long it lasts.
+    fn length(&self, quick: bool) -> u32 {
+        let next = PHASES.get(self.number as usize).map_or(END, |next| next.begins);
+        if quick { self.short } else { next - self.begins }
+    }
+}
+
+/// What was delivered in a second, or the part of one before a phase's end.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Second {
+    pub phase: u32,
+    /// From 0, within the phase.
+    pub number: u32,
+    /// Middle of it, seconds since the start.
+    pub at: f64,
+    pub tcp_mbps: f64,
+    pub flood_mbps: f64,
+}
+
+fn run(options: &RunOptions) -> Result<Finding, Error> {
+    Bed::possible()?;
+    let up = UpOptions::usual()?;
+    let mut finding = Finding::default();
+    let seconds = play(options, &up, &mut finding)?;
+    judge::fill(&mut finding, &seconds, OFFERED, RESERVED, options.quick);
+    Ok(finding)
+}
+
+/// Plays it with agents of the program that `up` names.
+fn play(options: &RunOptions, up: &UpOptions, finding: &mut Finding) -> Result<Vec<Second>, Error> {
+    linux::process::go_first()?;
+    let digest = Digest::costing(COST);
+    scratch::sweep(&up.testbeds);
+    let scratch = Scratch::create()?;
+    let bed = Bed::of("examples/garnet.toml", &topology(), scratch.name(), None, up)?;
+    let clock = Clock::start();
+    let flow = TcpFlow::start(&bed.host(PREMIUM[0])?, &bed.host(PREMIUM[1])?, PORT, OFFERED, digest)?;
+    let flood = Cbr::start(&bed.host(OTHERS[0])?, &bed.host(OTHERS[1])?, FLOOD_PORT, clock)?;
+    let cores = linux::cpu::capacity::cores() as usize;
+    finding.notes.push(format!(
+        "{} offered, {} reserved at {EDGE}; the receiver needs about half of a core, {CORES} are reserved; {} hogs",
+        OFFERED,
+        RESERVED,
+        HOGS_PER_CORE * cores
+    ));
+    let edge = linux::netns::Namespace::open(&bed.node(EDGE)?.namespace)?;
+    let mut meter = ClassMeter::open(&edge, &bed.interface(EDGE, CORE)?)?;
+    let mut held = Held::default();
+    let mut seconds = Vec::new();
+    let begin = Instant::now();
+    // The first second of a connection is its own.
+    options.patience.wait(Duration::from_millis(500))?;
+    for phase in PHASES {
+        flood.set_rate(if phase.flood { FLOOD } else { Rate::ZERO });
+        if phase.hogs && held.hogs.is_none() {
+            held.hogs = Some(Hogs::start(HOGS_PER_CORE * cores)?);
+        }
+        held.network(&bed, &flow, phase.network)?;
+        held.processor(&bed, &flow, phase.processor)?;
+        if options.progress {
+            eprintln!("{:>4} s  {}. {}", begin.elapsed().as_secs(), phase.number, phase.what);
+        }
+        for number in 0..phase.length(options.quick) {
+            let (before, flooded) = (meter.read(|| flow.received())?, flood.count());
+            options.patience.wait(Duration::from_secs(1))?;
+            let (now, now_flooded) = (meter.read(|| flow.received())?, flood.count());
+            let second = crate::gara::meter::Second::between(&before, &now);
+            seconds.push(Second {
+                phase: phase.number,
+                number,
+                at: (before.at - begin).as_secs_f64() + second.length / 2.0,
+                // In the premium class there is only this flow; elsewhere its receiver counts it.
+                tcp_mbps: if phase.network { second.foreground } else { second.offered },
+                flood_mbps: now_flooded.since(&flooded).received_mbps(Duration::from_secs_f64(second.length)),
+            });
+        }
+    }
+    Ok(seconds)
+}
+
+/// What is held at present.
+#[derive(Debug, Default)]
+struct Held {
+    hogs: Option<Hogs>,
+    network: Option<String>,
+    processor: Option<String>,
+}
+
+impl Held {
+    fn network(&mut self, bed: &Bed, flow: &TcpFlow, wanted: bool) -> Result<(), Error> {
+        let (from, to) = flow.ends();
+        let binding = FlowDoc {
+            src: Some(from.ip()),
+            dst: Some(to.ip()),
+            protocol: Some(6),
+            src_port: Some(from.port()),
+            dst_port: Some(to.port()),
+        };
+        let part = PartDoc {
+            resource: format!("net/{}", bed.interface(EDGE, CORE)?),
+            rate: Some(RESERVED.as_bps()),
+            packet_bytes: Some(1_500),
+            binding: Some(BindingDoc::Flow(binding)),
+            ..PartDoc::default()
+        };
+        hold(&mut self.network, Book::open(&bed.node(EDGE)?.socket)?, part, wanted)
+    }
+
+    fn processor(&mut self, bed: &Bed, flow: &TcpFlow, wanted: bool) -> Result<(), Error> {
+        let part = PartDoc {
+            resource: "cpu".into(),
+            cores: Some(CORES),
+            binding: Some(BindingDoc::Tid(flow.receiver())),
+            ..PartDoc::default()
+        };
+        hold(&mut self.processor, Book::open(&bed.node(PREMIUM[1])?.socket)?, part, wanted)
+    }
+}
+
+/// Makes or gives back a reservation of one part, so that it is as wanted; returns when it is in force.
+fn hold(held: &mut Option<String>, mut book: Book, part: PartDoc, wanted: bool) -> Result<(), Error> {
+    match (held.take(), wanted) {
+        (None, true) => *held = Some(book.reserve(part, "gara-fig6")?.handle),
+        (Some(handle), false) => book.cancel(&handle)?,
+        (as_it_is, _) => *held = as_it_is,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_topology_of_figure_4_is_changed_where_it_must() {
+        let file =
+            agent_service::topology::TestbedFile::parse(std::path::Path::new("garnet.toml"), &topology()).unwrap();
+        assert!(file.settings["bravo"].contains("[cpu]"));
+        assert!(topology().contains(PREMIUM_HERE) && !topology().contains(PREMIUM_THERE));
+    }
+
+    #[test]
+    fn phases_follow_the_seed_and_kept_ones_are_long_enough_to_be_judged() {
+        let begins: Vec<u32> = PHASES.iter().map(|phase| phase.begins).collect();
+        assert_eq!(begins, [0, 10, 40, 60, 80, 120, 160]);
+        assert_eq!(PHASES.iter().map(|phase| phase.length(false)).sum::<u32>(), END);
+        let kept: Vec<u32> = PHASES.iter().filter(|phase| phase.is_kept()).map(|phase| phase.number).collect();
+        assert_eq!(kept, [1, 3, 5]);
+        assert!(PHASES.iter().all(|phase| phase.short >= 3));
+    }
+}

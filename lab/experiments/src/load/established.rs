@@ -1,0 +1,259 @@
+//! What must not be lost: reservations between applications, and bookings that a broker has acknowledged. And applications
+//! that come and go, whose messages are signed.
+
+use super::carriers;
+use super::slow::Slow;
+use crate::bed::{Bed, RECEIVER, SENDER};
+use crate::error::Error;
+use crate::patience::Patience;
+use crate::program::{RunningProgram, start};
+use crate::reserve::ReservedFlow;
+use crate::trial::{tspec, udp_flow};
+use rpc::agent::{Answer, EventDoc, FlowSpecDoc, Request, StyleDoc};
+use rpc::client::Client;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use terms::Rate;
+
+/// How many reservations, and how large each is.
+const FLOWS: u16 = 20;
+const RATE: Rate = Rate::from_kbps(100);
+const FIRST_PORT: u16 = 7_000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Reservations, each between two applications.
+pub struct Established {
+    all: Vec<One>,
+}
+
+struct One {
+    flow: ReservedFlow,
+    sender: Client,
+    receiver: Option<Client>,
+}
+
+impl Established {
+    /// Sets them up, and waits until the last one is confirmed.
+    pub fn set_up(bed: &Bed, patience: &Patience) -> Result<Established, Error> {
+        let mut all = Vec::new();
+        for n in 0..FLOWS {
+            let flow = udp_flow(bed, FIRST_PORT + n)?;
+            let (mut sender, mut receiver) = (bed.client(SENDER)?, bed.client(RECEIVER)?);
+            receiver.call(Request::Receiver { session: flow.session })?;
+            sender.call(Request::Sender { session: flow.session, sender: flow.sender, tspec: tspec(RATE), ttl: 63 })?;
+            until(&mut receiver, |event| matches!(event, EventDoc::Path { .. }))?;
+            let flowspecs = vec![FlowSpecDoc::ControlledLoad { tspec: tspec(RATE) }];
+            let senders = vec![flow.sender];
+            receiver.call(Request::Reserve {
+                session: flow.session,
+                style: StyleDoc::Ff,
+                senders,
+                flowspecs,
+                confirm: true,
+            })?;
+            until(&mut receiver, |event| matches!(event, EventDoc::Confirm { .. }))?;
+            patience.check()?;
+            all.push(One { flow, sender, receiver: Some(receiver) });
+        }
+        Ok(Established { all })
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Ends one, for the check to find.
+    pub fn end_one(&mut self) {
+        if let Some(one) = self.all.first_mut() {
+            one.receiver = None;
+        }
+    }
+
+    /// Those that went at any time, by what their applications were told, or that a node has not, or not in its kernel.
+    pub fn lost(&mut self, bed: &Bed) -> Result<Vec<String>, Error> {
+        let mut lost = Vec::new();
+        let mut carriers = carriers(bed)?;
+        for One { flow, sender, receiver } in &mut self.all {
+            let port = flow.session.dst_port;
+            let mut why = Vec::new();
+            for client in std::iter::once(sender).chain(receiver.as_mut()) {
+                while let Some((_, event)) = client.event(Duration::from_millis(1))? {
+                    let gone =
+                        matches!(event, EventDoc::ResvGone { .. } | EventDoc::PathGone { .. } | EventDoc::Error { .. });
+                    why.extend(gone.then(|| format!("its application was told {event:?}")));
+                }
+            }
+            for (name, client) in &mut carriers {
+                let Answer::Reservations(rows) = client.call(Request::Reservations(Default::default()))? else {
+                    continue;
+                };
+                let row = rows.iter().find(|row| (row.session, row.sender) == (flow.session, flow.sender));
+                let state = row.and_then(|row| row.installed.as_ref()).map(|installed| installed.state.as_str());
+                if state != Some("installed") {
+                    why.push(format!("at {name} it is {}", state.unwrap_or("gone")));
+                }
+            }
+            if !why.is_empty() {
+                lost.push(format!("lost: the reservation of port {port}: {}", why.join("; ")));
+            }
+        }
+        Ok(lost)
+    }
+}
+
+fn until(client: &mut Client, wanted: impl Fn(&EventDoc) -> bool) -> Result<(), Error> {
+    while let Some((_, event)) = client.event(PATIENCE)? {
+        if wanted(&event) {
+            return Ok(());
+        }
+        if let EventDoc::Error { .. } = event {
+            return Err(Error::Void(format!("a reservation was refused before the load began: {event:?}")));
+        }
+    }
+    Err(Error::Void("a reservation was not set up before the load began".to_owned()))
+}
+
+/// A broker, and what it has acknowledged.
+pub struct Bookings {
+    program: PathBuf,
+    place: String,
+    acknowledged: Vec<String>,
+    broker: Broker,
+}
+
+/// On a disk as it is, or a slow one.
+enum Broker {
+    Plain { _running: RunningProgram },
+    Slow(Slow),
+}
+
+impl Bookings {
+    /// Starts a broker over the agents of the testbed.
+    pub fn begin(
+        bed: &Bed,
+        program: &Path,
+        folder: &Path,
+        slow_disk: bool,
+        patience: &Patience,
+    ) -> Result<Bookings, Error> {
+        let socket = folder.join("broker.sock");
+        let mut command = Command::new(program);
+        command.arg("broker").arg("--socket").arg(&socket).arg("--state").arg(folder.join("broker")).arg("--no-agent");
+        for node in [SENDER, crate::bed::NEAR, crate::bed::FAR, RECEIVER] {
+            command.arg("--agent").arg(format!("{node}={}", bed.node(node)?.socket.display()));
+        }
+        let broker = if slow_disk {
+            Broker::Slow(Slow::start(&mut command)?)
+        } else {
+            Broker::Plain { _running: start(command.stdout(Stdio::null()).stderr(Stdio::null()))? }
+        };
+        if !patience.wait_for(PATIENCE, || UnixStream::connect(&socket).is_ok())? {
+            return Err(Error::Void("the broker does not answer".to_owned()));
+        }
+        let place = format!("unix:{}", socket.display());
+        Ok(Bookings { program: program.to_owned(), place, acknowledged: Vec::new(), broker })
+    }
+
+    /// What a slow disk did to the broker.
+    pub fn slowed(&self) -> Option<String> {
+        match &self.broker {
+            Broker::Slow(slow) => Some(slow.words()),
+            Broker::Plain { .. } => None,
+        }
+    }
+
+    /// How many were acknowledged.
+    pub fn len(&self) -> usize {
+        self.acknowledged.len()
+    }
+
+    /// Books once more; what is refused or not answered was not acknowledged.
+    pub fn one_more(&mut self, patience: &Patience) -> Result<(), Error> {
+        let words = ["--from", "10.0.0.1", "--to", "10.0.2.2", "--forward", "10kbit", "--for", "2h", "--json"];
+        let mut command = Command::new(&self.program);
+        command.arg("reserve").args(words).arg("--broker").arg(&self.place);
+        match crate::program::output(&mut command, patience) {
+            Ok(text) => self.acknowledged.extend(handle(&text)),
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Cancels one behind the check's back.
+    pub fn cancel_one(&mut self) -> Result<(), Error> {
+        if let Some(handle) = self.acknowledged.first() {
+            let mut command = Command::new(&self.program);
+            command.arg("cancel").arg(handle).arg("--broker").arg(&self.place);
+            crate::program::output(&mut command, &Patience::endless())?;
+        }
+        Ok(())
+    }
+
+    /// Those that are not there any more.
+    pub fn missing(&self) -> Result<Vec<String>, Error> {
+        if self.acknowledged.is_empty() {
+            return Err(Error::Void("the broker acknowledged no booking at all".to_owned()));
+        }
+        let mut missing = Vec::new();
+        for handle in &self.acknowledged {
+            let mut command = Command::new(&self.program);
+            command.arg("list").arg(handle).arg("--json").arg("--broker").arg(&self.place);
+            let text = crate::program::output(&mut command, &Patience::endless()).unwrap_or_default();
+            if text.is_empty() || ["cancelled", "broken", "failed", "expired"].iter().any(|over| text.contains(over)) {
+                missing.push(format!("lost: the booking {handle}"));
+            }
+        }
+        Ok(missing)
+    }
+}
+
+fn handle(text: &str) -> Option<String> {
+    let found: serde_json::Value =
+        serde_json::from_str(text.lines().last()?).or_else(|_| serde_json::from_str(text)).ok()?;
+    ["handle", "id"].into_iter().find_map(|name| found.get(name)?.as_str().map(str::to_owned))
+}
+
+/// Applications at the neighbour that come and go as fast as they are answered: its agent signs a Path for each, and a tear.
+pub struct Comers {
+    stop: Arc<AtomicBool>,
+    count: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+/// Begins.
+pub fn comers(bed: &Bed) -> Result<Comers, Error> {
+    let (mut client, flow) = (bed.client(SENDER)?, udp_flow(bed, 9_000)?);
+    let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (ended, counted) = (stop.clone(), count.clone());
+    let thread = std::thread::spawn(move || {
+        let mut port = 0_u16;
+        while !ended.load(Ordering::Relaxed) {
+            port = (port + 1) % 8_000;
+            let mut session = flow.session;
+            session.dst_port = 9_000 + port;
+            let came = client.call(Request::Sender { session, sender: flow.sender, tspec: tspec(RATE), ttl: 63 });
+            let went = client.call(Request::Release { session: Some(session) });
+            if came.is_err() || went.is_err() {
+                return;
+            }
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    Ok(Comers { stop, count, thread })
+}
+
+impl Comers {
+    /// Ends; how many came and went.
+    pub fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.join();
+        self.count.load(Ordering::Relaxed)
+    }
+}

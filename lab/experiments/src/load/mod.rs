@@ -1,0 +1,274 @@
+//! `sluice torture load`: a real path of four agents and a real broker, and floods of every kind of message at multiples of what an
+//! agent can take, beside calls on fifty connections, routes that come and go, and a stop. Nothing that is established or
+//! acknowledged is lost; how long the agent's turns took, and whether its memory grows, is told.
+//!
+//! The floods are *open-loop*: they do not wait for whom they hit. With keys on the links they are unsigned, once from a
+//! stranger's address and once from a neighbour's; signed messages come from the neighbour's own agent, whose
+//! applications come and go as fast as they are answered. Without keys the same messages are as good as anybody's. What
+//! they say is about sessions that nobody has: where there are no keys a forged tear of a session that *is* there is a tear.
+
+mod around;
+mod counted;
+mod established;
+mod flood;
+mod slow;
+
+use crate::bed::{Bed, CARRIERS, NEAR, SENDER};
+use crate::error::Error;
+use crate::patience::Patience;
+use crate::scratch::Scratch;
+use agent_service::testbed::UpOptions;
+use around::Around;
+use counted::NodeCounts;
+use established::{Bookings, Established};
+use flood::Flood;
+use linux::netns::Namespace;
+use linux::process::ProcessId;
+use rpc::agent::{Answer, Request};
+use rpc::client::Client;
+use rpc::turns::{TurnsDoc, per_mille};
+use serde::Serialize;
+use slow::Slow;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use terms::Span;
+use wire::MessageType;
+
+/// R on every node: what is not refreshed is gone after three and a half times one and a half of it, 5.25 s.
+const REFRESH: Span = Span::from_secs(1);
+/// The multiples of what an agent can take.
+const MULTIPLES: [f64; 4] = [0.5, 1.0, 3.0, 10.0];
+/// Types of messages between two bookings.
+const BOOK_EVERY: usize = 4;
+/// How long the agent is stopped: shorter than a lifetime.
+const STOPPED: Duration = Duration::from_secs(2);
+
+const SIGSTOP: i32 = 19;
+const SIGCONT: i32 = 18;
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// How long the floods last in all.
+    pub length: Duration,
+    /// The program that is the agents and the broker.
+    pub program: PathBuf,
+    /// Whether progress is shown.
+    pub progress: bool,
+    /// Ends an established reservation and cancels an acknowledged booking in the middle: the check must find both.
+    pub plant: bool,
+    /// Every fsync of the flooded agent and of the broker is slow.
+    pub slow_disk: bool,
+    /// How often all multiples are played: twice, so that memory which is taken the first time and used again does not grow.
+    pub rounds: usize,
+}
+
+/// What was found; the last line, for scripts.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct LoadReport {
+    /// Established reservations that went at any node.
+    pub established_lost: u64,
+    /// Acknowledged bookings that were not there afterwards.
+    pub acknowledged_lost: u64,
+    /// 999 of 1,000 turns of the flooded agent's loop took at most so much processor time, milliseconds.
+    pub turn_p999_ms: f64,
+    /// By how much its memory grew in the last half, MB; less than nothing is nothing.
+    pub rss_growth_mb: f64,
+}
+
+impl LoadReport {
+    /// Whether nothing was lost.
+    pub fn is_lossless(&self) -> bool {
+        (self.established_lost, self.acknowledged_lost) == (0, 0)
+    }
+
+    /// Whether turns were short enough and the memory stayed: only where the machine is not busy with other things.
+    pub fn is_steady(&self) -> bool {
+        self.turn_p999_ms < 10.0 && self.rss_growth_mb <= 5.0
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// It cannot be run here, or the user stops it. What was found is no error.
+pub fn run(options: &LoadOptions, patience: &Patience) -> Result<(LoadReport, Vec<String>), Error> {
+    let (mut report, mut told) = (LoadReport::default(), Vec::new());
+    // A planted loss needs no second testbed to be found.
+    for keys in [true, false].into_iter().take(if options.plant { 1 } else { 2 }) {
+        let (found, lines) = on_links(keys, options, patience)?;
+        report.established_lost += found.established_lost;
+        report.acknowledged_lost += found.acknowledged_lost;
+        report.turn_p999_ms = report.turn_p999_ms.max(found.turn_p999_ms);
+        report.rss_growth_mb = report.rss_growth_mb.max(found.rss_growth_mb);
+        told.extend(lines);
+    }
+    Ok((report, told))
+}
+
+/// One testbed, with or without keys on its links.
+fn on_links(keys: bool, options: &LoadOptions, patience: &Patience) -> Result<(LoadReport, Vec<String>), Error> {
+    let scratch = Scratch::create()?;
+    let up = UpOptions { program: options.program.clone(), testbeds: scratch.path().to_owned() };
+    let auth = if keys { "" } else { "auth = \"none\"\n" };
+    let text = include_str!("../../../../examples/seed.toml").replacen("\n[[node]]", &format!("\n{auth}[[node]]"), 1);
+    let bed = Bed::of("examples/seed.toml", &text, scratch.name(), Some(REFRESH), &up)?;
+    let which = if keys { "with keys" } else { "without keys" };
+    let slow = options.slow_disk.then(|| Slow::agent(&bed, patience)).transpose()?;
+    let pid = slow.as_ref().map_or(bed.node(NEAR)?.agent.pid, Slow::id);
+    let mut run = Run { bed: &bed, options, patience, which, pid, told: Vec::new() };
+    let mut established = Established::set_up(&bed, patience)?;
+    let mut bookings = Bookings::begin(&bed, &options.program, scratch.path(), options.slow_disk, patience)?;
+    let node = bed.node(NEAR)?;
+    let (before, counted) = (turns(&bed)?, NodeCounts::read(&bed)?);
+    let around = Around::begin(&node.socket, Namespace::open(&node.namespace)?);
+    let signed = if keys { Some(established::comers(&bed)?) } else { None };
+    let memory = run.floods(&mut established, &mut bookings);
+    run.tell(format!(
+        "{} answers on {} connections, {} changes of routes",
+        around.count(),
+        around::CONNECTIONS,
+        around.changes()
+    ));
+    let (late, latest) = around.end();
+    if let Some(signed) = signed {
+        run.tell(format!("{} applications of the neighbour came and went", signed.end()));
+    }
+    let memory = memory?;
+    // What is quiet again must be whole; a refresh that was lost just now has its next one.
+    patience.wait(Duration::from_nanos(REFRESH.as_nanos() * 2))?;
+    let after = turns(&bed)?;
+    let p999 = per_mille(&after.cpu.since(&before.cpu), 999);
+    let wall = per_mille(&after.wall.since(&before.wall), 999);
+    run.tell(format!(
+        "{} turns: 99.9 % within {p999} us of processor time and {wall} us of wall time (the longest {} and {}); an idle thread was \
+         woken within {late} us 99.9 % of the time, {latest} us at worst",
+        after.turns - before.turns,
+        after.cpu.most_us,
+        after.wall.most_us
+    ));
+    for line in NodeCounts::read(&bed)?.since(&counted) {
+        run.tell(line);
+    }
+    for (who, slow) in [("agent", slow.as_ref().map(Slow::words)), ("broker", bookings.slowed())] {
+        if let Some(words) = slow {
+            run.tell(format!("the {who}'s disk was slow: {words}"));
+        }
+    }
+    let lost = established.lost(&bed)?;
+    let missing = bookings.missing()?;
+    for line in lost.iter().chain(&missing) {
+        run.tell(line.clone());
+    }
+    let report = LoadReport {
+        established_lost: lost.len() as u64,
+        acknowledged_lost: missing.len() as u64,
+        turn_p999_ms: p999 as f64 / 1e3,
+        rss_growth_mb: memory,
+    };
+    run.tell(format!("{} reservations stood, {} bookings were acknowledged", established.len(), bookings.len()));
+    Ok((report, run.told))
+}
+
+struct Run<'a> {
+    bed: &'a Bed,
+    options: &'a LoadOptions,
+    patience: &'a Patience,
+    which: &'static str,
+    /// The flooded agent.
+    pid: u32,
+    told: Vec<String>,
+}
+
+impl Run<'_> {
+    fn tell(&mut self, line: String) {
+        let line = format!("{}: {line}", self.which);
+        if self.options.progress {
+            eprintln!("{line}");
+        }
+        self.told.push(line);
+    }
+
+    /// All floods, and a stop in the middle; by how much the agent's memory grew in the last half, MB.
+    fn floods(&mut self, established: &mut Established, bookings: &mut Bookings) -> Result<f64, Error> {
+        let mut flood = Flood::open(&Namespace::open(&self.bed.node(SENDER)?.namespace)?)?;
+        let (capacity, limit) = self.capacity(&mut flood)?;
+        let kinds = flood::kinds();
+        let one = self.options.length / 2 / (self.options.rounds * MULTIPLES.len() * kinds.len() * 2) as u32;
+        let pid = self.pid;
+        let mut half = None;
+        for (n, multiple) in (0..self.options.rounds).flat_map(|_| MULTIPLES).enumerate() {
+            if n == self.options.rounds * MULTIPLES.len() / 2 {
+                half = Some(rss(pid));
+                self.stop(pid)?;
+                if self.options.plant {
+                    established.end_one();
+                    bookings.cancel_one()?;
+                }
+            }
+            let wanted = capacity * multiple;
+            let (begun, mut sent) = (Instant::now(), 0);
+            for (k, kind) in kinds.iter().enumerate() {
+                for spoofed in [false, true] {
+                    self.patience.check()?;
+                    sent += flood.run(*kind, spoofed, Some(wanted.min(limit)), one).sent;
+                }
+                if k % BOOK_EVERY == 0 {
+                    bookings.one_more(self.patience)?;
+                }
+            }
+            let said = if wanted > limit { format!(", {limit:.0} being the generator's limit") } else { String::new() };
+            let rate = sent as f64 / begun.elapsed().as_secs_f64();
+            self.tell(format!(
+                "{multiple} times what the agent takes, {} types from strangers and as a neighbour: {wanted:.0} messages a second \
+                 wanted{said}, {rate:.0} sent with the pauses between",
+                kinds.len()
+            ));
+        }
+        Ok((rss(pid) - half.unwrap_or_default()).max(0.0))
+    }
+
+    /// How many messages a second the agent takes from the flood, and how many the generator can send.
+    fn capacity(&mut self, flood: &mut Flood) -> Result<(f64, f64), Error> {
+        let taken = |bed: &Bed| -> Result<u64, Error> {
+            let Answer::Counters(rows) = bed.client(NEAR)?.call(Request::Counters)? else { return Ok(0) };
+            Ok(rows.iter().filter(|row| !row.name.starts_with("turn")).map(|row| row.received).sum())
+        };
+        let (before, begun) = (taken(self.bed)?, Instant::now());
+        let flooded =
+            flood.run(MessageType::PathErr, false, None, self.options.length.mul_f64(0.02).min(Duration::from_secs(2)));
+        let served = (taken(self.bed)? - before) as f64 / begun.elapsed().as_secs_f64();
+        self.tell(format!(
+            "the agent takes {served:.0} messages a second beside all else, the generator sends at most {:.0}",
+            flooded.rate()
+        ));
+        Ok((served.max(100.0), flooded.rate()))
+    }
+
+    /// The agent stands still for a while, which costs nothing that is established.
+    fn stop(&mut self, pid: u32) -> Result<(), Error> {
+        let Some(agent) = ProcessId::of(pid) else { return Err(Error::Void("the agent is gone".to_owned())) };
+        agent.signal(SIGSTOP)?;
+        let waited = self.patience.wait(STOPPED);
+        agent.signal(SIGCONT)?;
+        self.tell(format!("stopped for {STOPPED:?}"));
+        waited
+    }
+}
+
+fn turns(bed: &Bed) -> Result<TurnsDoc, Error> {
+    Ok(bed.status(NEAR)?.turns)
+}
+
+/// Resident memory of a process, MB; 0 of one that is gone.
+fn rss(pid: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kb = line.and_then(|line| line.trim().split(' ').next()).and_then(|kb| kb.parse::<f64>().ok());
+    kb.unwrap_or(0.0) / 1e3
+}
+
+/// The nodes whose ledgers and kernels have the reservations.
+fn carriers(bed: &Bed) -> Result<Vec<(&'static str, Client)>, Error> {
+    CARRIERS.into_iter().map(|name| Ok((name, bed.client(name)?))).collect()
+}

@@ -1,0 +1,164 @@
+//! How long one reservation takes: from the receiver's call, with path state present, to its ResvConf, and end to end
+//! with the Path; beside the round-trip time of the same path in the same run. The path is otherwise idle.
+
+use crate::bed::{Bed, CARRIERS, RECEIVER, SENDER};
+use crate::error::Error;
+use crate::host::Host;
+use crate::patience::Patience;
+use crate::reserve::{Receiving, ReservedFlow, Sending};
+use crate::trial;
+use crate::udp_echo;
+use crate::video::bucket;
+use agent_service::testbed::UpOptions;
+use rpc::agent::{SenderId, SessionId, TspecDoc};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use terms::{Bytes, Rate, Span, Tspec};
+
+/// The port of the first session that is tried; each needs one of its own.
+const PORT: u16 = 20_000;
+/// The port of the echo.
+pub(crate) const ECHO: u16 = 7;
+/// UDP.
+const UDP: u8 = 17;
+
+/// What was found, milliseconds.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SetupTime {
+    /// How many reservations were made.
+    pub count: usize,
+    /// Median round-trip time of a UDP echo between the hosts.
+    pub rtt_ms: f64,
+    /// Median from the receiver's call to its ResvConf, path state being there.
+    pub setup_ms: f64,
+    /// A tenth of them took at most this long.
+    pub setup_p10_ms: f64,
+    /// Nine tenths of them took at most this long.
+    pub setup_p90_ms: f64,
+    /// Median from the sender's call over Path and Resv to the receiver's ResvConf.
+    pub end_to_end_ms: f64,
+    /// The target: three round trips and a millisecond.
+    pub target_ms: f64,
+}
+
+impl SetupTime {
+    /// In a line, for people.
+    pub fn line(&self) -> String {
+        format!(
+            "one reservation over two routers takes {:.2} ms (median of {}, 80 % between {:.2} and {:.2}; target \
+             3 round trips + 1 ms = {:.2} ms), {:.2} ms from the sender's first Path; round trip {:.3} ms",
+            self.setup_ms,
+            self.count,
+            self.setup_p10_ms,
+            self.setup_p90_ms,
+            self.target_ms,
+            self.end_to_end_ms,
+            self.rtt_ms
+        )
+    }
+}
+
+/// Brings a testbed up, measures, and takes it down.
+///
+/// # Errors
+/// As [`setup_time`], and as [`Bed::up`].
+pub fn alone(options: &UpOptions, count: usize, patience: &Patience) -> Result<SetupTime, Error> {
+    let (bed, _scratch) = trial::bed(Span::from_secs(30), options)?;
+    setup_time(&bed, provisional(&bed), count, patience)
+}
+
+/// A video of the seed's rate, before the stream is known.
+pub fn provisional(bed: &Bed) -> TspecDoc {
+    let (r, b) = (Rate::from_kbps(3_300), Bytes::new(64 << 10));
+    Tspec { r, b, p: bed.first_link(), m: bucket::LEAST_UNIT, M: 1_428 }.into()
+}
+
+/// Makes and gives back `count` reservations, one after the other. Every hop is read back after each confirmation: one
+/// that was confirmed before it was in place everywhere makes the run void.
+///
+/// # Errors
+/// A reservation fails, or the user stops us.
+pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience) -> Result<SetupTime, Error> {
+    let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
+    let trips = udp_echo::round_trips(&from, &to, ECHO, count.max(20))?;
+    let (mut setups, mut totals) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for number in 0..count {
+        patience.check()?;
+        let flow = probe_flow(&from, &to, number);
+        let mut receiving = Receiving::start(bed.client(RECEIVER)?, flow)?;
+        let client = bed.client(SENDER)?;
+        let begin = Instant::now();
+        let mut sending = Sending::start(client, flow, tspec)?;
+        receiving.wait_for_path()?;
+        let found = receiving.reserve(tspec)?;
+        totals.push(begin.elapsed());
+        setups.push(found);
+        in_place(bed, &flow)?;
+        receiving.release()?;
+        sending.wait_for_release()?;
+    }
+    Ok(summary(&trips, setups, totals))
+}
+
+/// The flow of one trial.
+pub(crate) fn probe_flow(from: &Host, to: &Host, number: usize) -> ReservedFlow {
+    let port = PORT + (number % 10_000) as u16;
+    let session = SessionId { dst: to.address.into(), protocol: UDP, dst_port: port };
+    ReservedFlow { session, sender: SenderId { src: from.address.into(), src_port: port.into() } }
+}
+
+/// What times of set-up come to, beside sorted round trips.
+pub(crate) fn summary(trips: &[Duration], mut setups: Vec<Duration>, mut totals: Vec<Duration>) -> SetupTime {
+    setups.sort_unstable();
+    totals.sort_unstable();
+    let rtt = middle(trips, 50);
+    SetupTime {
+        count: setups.len(),
+        rtt_ms: ms(rtt),
+        setup_ms: ms(middle(&setups, 50)),
+        setup_p10_ms: ms(middle(&setups, 10)),
+        setup_p90_ms: ms(middle(&setups, 90)),
+        end_to_end_ms: ms(middle(&totals, 50)),
+        target_ms: ms(rtt * 3 + Duration::from_millis(1)),
+    }
+}
+
+/// Whether every hop has read the flow back from its kernel.
+///
+/// # Errors
+/// [`Error::Void`] names the hop that has not.
+pub fn in_place(bed: &Bed, flow: &ReservedFlow) -> Result<(), Error> {
+    for name in CARRIERS {
+        let status = bed.status(name)?;
+        let row = status.reservations.iter().find(|row| (row.session, row.sender) == (flow.session, flow.sender));
+        let state = row.and_then(|row| row.installed.as_ref()).map_or("absent", |installed| installed.state.as_str());
+        if state != "installed" {
+            return Err(Error::Void(format!("the reservation was confirmed, but at {name} it is {state}")));
+        }
+    }
+    Ok(())
+}
+
+/// The value that `percent` of the sorted ones do not exceed.
+fn middle(sorted: &[Duration], percent: usize) -> Duration {
+    let place = (sorted.len() * percent).div_ceil(100).clamp(1, sorted.len().max(1)) - 1;
+    sorted.get(place).copied().unwrap_or_default()
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles() {
+        let sorted: Vec<Duration> = (1..=100).map(Duration::from_millis).collect();
+        assert_eq!(middle(&sorted, 50), Duration::from_millis(50));
+        assert_eq!(middle(&sorted, 90), Duration::from_millis(90));
+        assert_eq!(middle(&sorted[..1], 10), Duration::from_millis(1));
+        assert_eq!(middle(&[], 50), Duration::ZERO);
+    }
+}

@@ -1,0 +1,157 @@
+//! `kill -9` of a router's agent in the middle of a reserved stream under flood. The program, its link and its map are
+//! pinned: packets go on being classified; the restarted agent adopts what it finds before it reads the first message.
+
+use super::{ReservedTrial, Restarted, kill, restart, tspec, udp_flow};
+use crate::bed::{Bed, FAR, NEAR, RECEIVER, SENDER};
+use crate::cbr::Cbr;
+use crate::error::Error;
+use crate::patience::Patience;
+use crate::reserve::{Receiving, ReservedFlow, Sending};
+use linux::clock::Clock;
+use linux::error::SystemError;
+use linux::netlink::Socket;
+use linux::netns::Namespace;
+use rpc::agent::ReservationRow;
+use serde::Serialize;
+use std::time::Duration;
+use terms::Rate;
+use traffic::plan::ClassId;
+
+const STREAM: Rate = Rate::from_kbps(3_300);
+const STREAM_SENDS: Rate = Rate::from_kbps(3_100);
+const FLOOD: Rate = Rate::from_mbps(12);
+/// Fits beside nothing of what is adopted, and would fit if that were forgotten.
+const TOO_MUCH: Rate = Rate::from_mbps(8);
+const PORT: u16 = 6_003;
+
+/// What was found.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct KillRouter {
+    /// Packets of the stream that were sent while there was no agent, and a little longer.
+    pub sent: u64,
+    /// Of these, the ones that did not arrive.
+    pub lost: u64,
+    /// Reserved packets that the policer sent as best effort, from the reservation to the end.
+    pub in_default_class: u64,
+    /// Packets that the reserved class sent while there was no agent.
+    pub class_packets: u64,
+    /// What the restarted agent says of the reservation at once.
+    pub adopted: Option<String>,
+    /// What a request for the adopted capacity was answered with; nothing if it was granted.
+    pub refused: Option<String>,
+    /// What the agent says of the reservation after it was refreshed, if it was waited for.
+    pub refreshed: Option<String>,
+}
+
+/// Runs it: no agent for `length`.
+///
+/// # Errors
+/// A reservation fails, the agent does not come back, or the user stops us.
+pub fn run(bed: &Bed, length: Duration, patience: &Patience) -> Result<(KillRouter, Restarted), Error> {
+    let clock = Clock::start();
+    let stream = ReservedTrial::start(bed, PORT, STREAM, clock)?;
+    let flood = Cbr::start(&bed.host(SENDER)?, &bed.host(RECEIVER)?, 9, clock)?;
+    flood.set_rate(FLOOD);
+    stream.cbr.set_rate(STREAM_SENDS);
+    patience.wait(Duration::from_secs(1))?;
+    kill(bed, NEAR)?;
+    let (before, class_before) = (stream.cbr.count(), class_packets(bed)?);
+    patience.wait(length)?;
+    let (after, class_after) = (stream.cbr.count(), class_packets(bed)?);
+    let agent = restart(bed, NEAR)?;
+    let adopted = row(bed, &stream.flow)?;
+    let refused = refusal(bed)?;
+    let refreshed = wait_for_refresh(bed, &stream.flow, patience)?;
+    let measured = refreshed.as_ref().and_then(|row| row.measured.as_ref());
+    let passed = after.since(&before);
+    let state = |row: Option<ReservationRow>| row.and_then(|row| row.installed).map(|installed| installed.state);
+    let found = KillRouter {
+        sent: passed.sent,
+        lost: passed.sent.saturating_sub(passed.received + UNDER_WAY),
+        in_default_class: measured.map_or(u64::MAX, |measured| measured.excess_packets),
+        class_packets: class_after - class_before,
+        adopted: state(adopted),
+        refused,
+        refreshed: state(refreshed.clone()),
+    };
+    Ok((found, agent))
+}
+
+/// Packets of a flow that may be on the path at once.
+const UNDER_WAY: u64 = 20;
+/// How long the next refresh may take: one and a half of the 30 s of RFC 2205 section 3.7, and some.
+const REFRESH: Duration = Duration::from_secs(50);
+
+/// The reserved class before the bottleneck, as the kernel counts it.
+fn class_packets(bed: &Bed) -> Result<u64, Error> {
+    let interface = bed.interface(NEAR, FAR)?;
+    let namespace = Namespace::open(&bed.node(NEAR)?.namespace)?;
+    let counted = namespace.run(|| {
+        let mut socket = Socket::open()?;
+        let link = socket.link_by_name(&interface)?;
+        let classes = socket.classes(link.index)?;
+        let class = classes.into_iter().find(|class| class.handle.minor() == ClassId::CONTROLLED_LOAD.0);
+        Ok(class.map(|class| class.stats.packets))
+    })?;
+    let counted = counted.map_err(SystemError::netlink(format!("read the classes of {NEAR}")))?;
+    counted.ok_or_else(|| Error::Void(format!("{NEAR} has lost its class for reserved traffic")))
+}
+
+fn row(bed: &Bed, flow: &ReservedFlow) -> Result<Option<ReservationRow>, Error> {
+    let rows = bed.status(NEAR)?.reservations;
+    Ok(rows.into_iter().find(|row| (row.session, row.sender) == (flow.session, flow.sender)))
+}
+
+/// Asks for more than is left beside what was adopted.
+fn refusal(bed: &Bed) -> Result<Option<String>, Error> {
+    let flow = udp_flow(bed, PORT + 1)?;
+    let mut receiving = Receiving::start(bed.client(RECEIVER)?, flow)?;
+    let _sending = Sending::start(bed.client(SENDER)?, flow, tspec(TOO_MUCH))?;
+    receiving.wait_for_path()?;
+    match receiving.reserve(tspec(TOO_MUCH)) {
+        Ok(_) => Ok(None),
+        Err(Error::Agent(rpc::client::Error::Agent(problem))) => Ok(Some(problem.message)),
+        Err(other) => Err(other),
+    }
+}
+
+fn wait_for_refresh(bed: &Bed, flow: &ReservedFlow, patience: &Patience) -> Result<Option<ReservationRow>, Error> {
+    let mut last = None;
+    patience.wait_for(REFRESH, || {
+        last = row(bed, flow).ok().flatten();
+        let state = last.as_ref().and_then(|row| row.installed.as_ref()).map(|installed| installed.state.as_str());
+        state == Some("installed")
+    })?;
+    Ok(last)
+}
+
+impl std::fmt::Display for KillRouter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let or = |text: &Option<String>, none: &str| text.clone().unwrap_or_else(|| none.to_string());
+        writeln!(f, "without an agent: {} reserved packets sent, {} lost", self.sent, self.lost)?;
+        writeln!(f, "reserved class:   {} packets more on its counter", self.class_packets)?;
+        writeln!(f, "default class:    {} reserved packets", self.in_default_class)?;
+        writeln!(f, "restarted agent:  the reservation is {}", or(&self.adopted, "unknown to it"))?;
+        writeln!(f, "adopted capacity: {}", or(&self.refused, "given away"))?;
+        write!(f, "after a refresh:  the reservation is {}", or(&self.refreshed, "unknown"))
+    }
+}
+
+impl KillRouter {
+    /// What should have held and did not.
+    pub fn shortfalls(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut must = |holds: bool, what: &str| {
+            if !holds {
+                found.push(format!("{what}: {self:?}"));
+            }
+        };
+        must(self.sent > 0 && self.lost == 0, "reserved packets were lost");
+        must(self.in_default_class == 0, "reserved packets went as best effort");
+        must(self.class_packets + UNDER_WAY >= self.sent, "the class counters stopped");
+        must(self.adopted.is_some(), "the restarted agent did not adopt the reservation");
+        must(self.refused.is_some(), "adopted capacity was given away");
+        must(self.refreshed.as_deref() == Some("installed"), "the adopted reservation was not refreshed");
+        found
+    }
+}

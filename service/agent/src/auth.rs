@@ -1,0 +1,176 @@
+//! Authentication in the configuration: keys, or `auth = "none"` written out, so that nobody runs without unawares.
+
+use crate::agent::Agent;
+use crate::calls::problem;
+use crate::config::{AgentConfig, Level};
+use crate::document::{Document, Mistake};
+use crate::keys;
+use node::io::Input;
+use rpc::agent::Problem;
+use rsvp::integrity::AuthMode;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use terms::IfIndex;
+use toml::Spanned;
+
+/// Whose messages an interface takes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AuthConfig {
+    /// Anybody's.
+    None,
+    /// Those of neighbours that sign with one of these keys.
+    Keys {
+        /// The file of keys.
+        file: PathBuf,
+        /// Whether senders must prove that what they say is fresh.
+        handshake: Handshake,
+        /// How many sequence numbers are still taken when later ones were seen, with the latest: 1 is strict order (RFC
+        /// 2747 section 4.2).
+        reordering: u32,
+    },
+}
+
+/// The integrity handshake (RFC 2747 section 4.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handshake {
+    /// Who is heard for the first time is challenged.
+    Required,
+    /// But who says that it cannot answer challenges is taken without.
+    Willing,
+    /// Nobody is challenged.
+    None,
+}
+
+/// Widest window of sequence numbers, and the default.
+pub const MOST_REORDERING: u32 = 64;
+
+/// What is said where nothing is said.
+pub(crate) const MISSING: &str = "`auth` is missing: write keys = \"FILE\" (the keys that neighbours share, a file of mode \
+    0600: docs/rsvp.md), or auth = \"none\", with which anybody on the link can reserve and tear down";
+
+/// What one level of the file says, if anything.
+pub(crate) fn said(
+    document: &Document<'_>,
+    auth: Option<&Spanned<String>>,
+    keys: Option<&Spanned<PathBuf>>,
+) -> Result<Option<AuthConfig>, Mistake> {
+    match (auth, keys) {
+        (None, None) => Ok(None),
+        (None, Some(file)) => {
+            let beside = document.file().parent().unwrap_or(Path::new(""));
+            let file = beside.join(file.get_ref());
+            Ok(Some(AuthConfig::Keys { file, handshake: Handshake::Required, reordering: MOST_REORDERING }))
+        }
+        (Some(auth), None) if auth.get_ref() == "none" => Ok(Some(AuthConfig::None)),
+        (Some(auth), Some(_)) if auth.get_ref() == "none" => {
+            Err(document.at(auth.span(), "there are keys and auth = \"none\": leave one of them out"))
+        }
+        (Some(auth), _) => {
+            let wrong = format!("auth = {:?} is not known: it is \"none\", or keys = \"FILE\" instead", auth.get_ref());
+            Err(document.at(auth.span(), wrong))
+        }
+    }
+}
+
+/// What holds on an interface.
+pub(crate) fn of_interface(
+    document: &Document<'_>,
+    said: Option<&AuthConfig>,
+    handshake: Option<&Spanned<String>>,
+    reordering: Option<&Spanned<u32>>,
+) -> Result<AuthConfig, Mistake> {
+    let mut here = said.ok_or_else(|| document.whole(MISSING))?.clone();
+    if let Some(text) = handshake {
+        let found = handshake_of(document, text)?;
+        let AuthConfig::Keys { handshake, .. } = &mut here else {
+            return Err(document.at(text.span(), "without keys there is no handshake"));
+        };
+        *handshake = found;
+    }
+    if let Some(count) = reordering {
+        if !(1..=MOST_REORDERING).contains(count.get_ref()) {
+            let wrong = format!("reordering is 1 (every message in its order) to {MOST_REORDERING}");
+            return Err(document.at(count.span(), wrong));
+        }
+        let AuthConfig::Keys { reordering, .. } = &mut here else {
+            return Err(document.at(count.span(), "without keys no order is kept"));
+        };
+        *reordering = *count.get_ref();
+    }
+    Ok(here)
+}
+
+fn handshake_of(document: &Document<'_>, text: &Spanned<String>) -> Result<Handshake, Mistake> {
+    match text.get_ref().as_str() {
+        "required" => Ok(Handshake::Required),
+        "willing" => Ok(Handshake::Willing),
+        "none" => Ok(Handshake::None),
+        other => {
+            Err(document.at(text.span(), format!("handshake = {other:?} is not known: required, willing or none")))
+        }
+    }
+}
+
+/// What the configured interfaces ask of messages, by name; each file of keys is read now.
+///
+/// # Errors
+/// The first mistake in a file of keys.
+pub fn load(config: &AgentConfig) -> Result<BTreeMap<String, AuthMode>, Mistake> {
+    config.interfaces.iter().map(|interface| Ok((interface.name.clone(), read(&interface.auth)?))).collect()
+}
+
+fn read(auth: &AuthConfig) -> Result<AuthMode, Mistake> {
+    match auth {
+        AuthConfig::None => Ok(AuthMode::None),
+        AuthConfig::Keys { file, handshake, reordering } => {
+            let mut table = keys::load(file)?;
+            table.handshake = *handshake != Handshake::None;
+            table.window = *reordering;
+            table.unwilling = *handshake == Handshake::Willing;
+            Ok(AuthMode::Keys(table))
+        }
+    }
+}
+
+/// For people: `none`, or how the first key signs.
+pub(crate) fn words(auth: Option<&AuthMode>) -> String {
+    match auth {
+        Some(AuthMode::Keys(table)) => match table.keys() {
+            [one] => format!("{} key {}", keys::name(one.algorithm), one.id),
+            all => format!("{} keys", all.len()),
+        },
+        _ => "none".to_owned(),
+    }
+}
+
+impl Agent {
+    /// Tells the node whose messages an interface takes; before anything else of the interface.
+    pub(crate) fn tell_auth(&mut self, interface: IfIndex, name: &str) {
+        if let Some(auth) = self.auth.get(name) {
+            let auth = auth.by_clock(self.book.clock.ahead_ns);
+            self.keep_signed(interface, &auth);
+            self.tell(Input::Auth { interface, auth });
+        }
+    }
+
+    /// Calendar time has moved: keys begin and end at other times of ours. What neighbours have shown stays.
+    pub(crate) fn date_keys(&mut self) {
+        let there: Vec<(IfIndex, String)> =
+            self.interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect();
+        for (index, name) in there {
+            self.tell_auth(index, &name);
+        }
+    }
+
+    /// Reads the files of keys again. With a mistake in any of them all stay as they were.
+    pub(crate) fn reload_keys(&mut self) -> Result<(), Problem> {
+        let fresh = load(&self.config).map_err(|mistake| {
+            self.announce(Level::Error, "keys_not_reloaded", &format!("{mistake}; the keys are as they were"));
+            problem("refused", format!("{mistake}; the keys are as they were"))
+        })?;
+        self.auth = fresh;
+        self.date_keys();
+        self.announce(Level::Info, "keys_reloaded", "each file of keys was read again");
+        Ok(())
+    }
+}

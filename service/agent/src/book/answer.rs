@@ -1,0 +1,156 @@
+//! Calls of the book on the local socket: the answer to one that changes something comes when it is on the disk.
+
+use super::Book;
+use crate::agent::Agent;
+use crate::calls::problem;
+use crate::enforce::Usage;
+use booking::io::{CallId, CallResult as Said};
+use booking::{BookingView, Call, Input, Reply};
+use rpc::agent::{Answer, BookAnswer, Problem, ReplyLine, Request};
+use rpc::book::pages;
+use rpc::book::shown::amount;
+use rpc::book::{MeasuredDoc, ReservationDoc};
+
+/// Most calls whose answers are to come, of all connections.
+const MOST_CALLS: usize = 1 << 16;
+
+/// Who waits for an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) client: u64,
+    /// The number that the client gave its call.
+    pub(super) id: u64,
+    /// Whether it follows the book from there on.
+    follows: bool,
+    page: Page,
+}
+
+/// Which page of an answer is asked for.
+#[derive(Clone, Default, Debug)]
+struct Page {
+    /// Steps to leave out.
+    skip: u64,
+    /// This resource alone.
+    resource: Option<String>,
+    /// Resources behind this one.
+    after: Option<String>,
+}
+
+impl Page {
+    fn of(request: &Request) -> Page {
+        match request {
+            Request::BookShow { handle: Some(_), filter } => Page { skip: filter.skip, ..Page::default() },
+            Request::Resources { resource, after, .. } => {
+                Page { resource: resource.clone(), after: after.clone(), ..Page::default() }
+            }
+            _ => Page::default(),
+        }
+    }
+}
+
+impl Book {
+    /// A call whose answer comes later gets a number of ours.
+    ///
+    /// # Errors
+    /// Too many wait.
+    pub(super) fn wait_for(&mut self, client: u64, id: u64) -> Result<u64, Problem> {
+        if self.calls.len() >= MOST_CALLS {
+            return Err(problem("refused", "too many calls wait for the disk: try again"));
+        }
+        let number = self.next_call;
+        self.next_call += 1;
+        self.calls.insert(number, Waiting { client, id, follows: false, page: Page::default() });
+        Ok(number)
+    }
+}
+
+impl Agent {
+    /// Hands a call to the book, if it is one of the book's; its answer is said by [`Agent::reply_book`].
+    ///
+    /// # Errors
+    /// It is no good call, and has been handed to nobody.
+    pub(crate) fn call_book(&mut self, client: u64, id: u64, request: &Request) -> Result<bool, Problem> {
+        if let Request::BookAudit(ask) = request {
+            return self.call_audit(client, id, ask).map(|()| true);
+        }
+        let Some(mut call) = rpc::book::convert::call(request)? else { return Ok(false) };
+        if matches!(call, Call::Decided(_)) && !self.speakers.coordinates(client, &self.book.brokers) {
+            let what = "only who may speak for others decides over several agents: root, or a broker that this agent's policy names";
+            return Err(problem("refused", what));
+        }
+        super::sight::identify(&mut call);
+        let number = self.book.wait_for(client, id)?;
+        if let Some(waiting) = self.book.calls.get_mut(&number) {
+            (waiting.follows, waiting.page) = (matches!(request, Request::BookFollow { .. }), Page::of(request));
+        }
+        self.local.owe(client);
+        let caller = self.speakers.of(client);
+        self.tell_book(Input::Call { id: CallId(number), caller, call });
+        Ok(true)
+    }
+
+    /// A page of an answer as it is shown: reservations with what their enforcers hold and see.
+    fn shown(&mut self, said: Said, page: &Page) -> BookAnswer {
+        match said {
+            Said::Reservation(view) => BookAnswer::Reservation(self.reservation(view, page.skip)),
+            Said::List { views, more } => {
+                let rows = views.into_iter().map(|view| self.reservation(view, 0)).collect();
+                BookAnswer::Reservations { rows, more }
+            }
+            Said::Resources(views) => {
+                let mut rows = views.into_iter().map(Into::into).collect();
+                pages::cut_resources(&mut rows, page.resource.as_deref(), page.after.as_deref());
+                BookAnswer::Resources(rows)
+            }
+            other => other.into(),
+        }
+    }
+
+    fn reservation(&mut self, view: BookingView, skip: u64) -> ReservationDoc {
+        let (handle, installed) = (view.handle, view.parts.iter().any(|part| part.installed > 0));
+        let kinds: Vec<_> = view.parts.iter().map(|part| part.kind).collect();
+        let mut doc = ReservationDoc::from(view);
+        pages::cut(&mut doc, skip);
+        if !installed {
+            return doc;
+        }
+        self.on_ground(|enforcers, ground| {
+            for (n, (row, kind)) in
+                doc.parts.iter_mut().zip(kinds).enumerate().filter(|(_, (row, _))| row.installed > 0.0)
+            {
+                row.means = enforcers.means(ground, &row.resource, handle, n);
+                row.measured = enforcers.measured(&row.resource, handle, n).map(|usage| measured(kind, usage));
+            }
+        });
+        doc
+    }
+
+    /// The answer to a call, for whoever waits for it.
+    pub(super) fn reply_book(&mut self, id: CallId, reply: Reply) {
+        let Some(waiting) = self.book.calls.remove(&id.0) else { return };
+        let Waiting { client, id, follows, page } = waiting;
+        let line = match reply {
+            Ok(said) => {
+                if let (true, Said::Events { events, last, .. }) = (follows, &said) {
+                    let seen = events.last().map_or(*last, |event| event.seq);
+                    self.book.followers.add(client, seen);
+                }
+                ReplyLine::Ok { id, ok: Box::new(Answer::Book(self.shown(said, &page))) }
+            }
+            Err(refusal) => ReplyLine::Error { id, error: Problem::from(&refusal) },
+        };
+        self.local.pay(client, &line, &mut self.poll);
+        if follows {
+            self.catch_up(client);
+        }
+    }
+}
+
+fn measured(kind: terms::book::ResourceKind, usage: Usage) -> MeasuredDoc {
+    MeasuredDoc {
+        amount: amount(kind, usage.amount),
+        interval_s: usage.interval.as_nanos() as f64 / 1e9,
+        refused: usage.refused.map(|refused| amount(kind, refused)),
+        unreserved: usage.unreserved.map(|unreserved| amount(kind, unreserved)),
+    }
+}

@@ -1,0 +1,96 @@
+//! Connections that follow the book: each event once, in order, as fast as its reader reads. A slow reader costs nothing: it
+//! has a place in the book's own list of events, and goes on from there when it has room again.
+
+use crate::agent::Agent;
+use booking::io::{CallId, CallResult, Output};
+use booking::{Call, Event, Input};
+use rpc::agent::{EventDoc, ReplyLine};
+use std::collections::BTreeMap;
+
+/// Events that are fetched at once for one who catches up.
+const AT_ONCE: usize = 256;
+
+/// Who follows, and how far each has come.
+#[derive(Debug, Default)]
+pub(super) struct Followers {
+    /// The number of the last event that each has seen, or need not see.
+    seen: BTreeMap<u64, u64>,
+}
+
+impl Followers {
+    pub(super) fn add(&mut self, client: u64, seen: u64) {
+        self.seen.insert(client, seen);
+    }
+}
+
+impl Agent {
+    /// A connection has ended.
+    pub(crate) fn forget_follower(&mut self, client: u64) {
+        self.book.followers.seen.remove(&client);
+    }
+
+    /// Something happened: to all who follow and have seen everything before it.
+    pub(super) fn tell_followers(&mut self, event: Event) {
+        let last = event.seq;
+        let clients: Vec<u64> = self.book.followers.seen.keys().copied().collect();
+        if clients.is_empty() {
+            return;
+        }
+        let visible = |client: &u64| event.is_for(&self.speakers.of(*client)) && self.local.has_room(*client);
+        let ready: Vec<u64> = clients.into_iter().filter(visible).collect();
+        let at_ns = self.clock.now().as_nanos();
+        // One who is behind is sent the events between from the book's list first; this one is the last of them.
+        let line = ReplyLine::Event { at_ns, event: EventDoc::Book(event.into()) };
+        for client in ready {
+            let behind = self.behind(client, last);
+            if behind {
+                self.catch_up(client);
+            } else if let Some(seen) = self.book.followers.seen.get_mut(&client) {
+                *seen = last;
+                self.local.say(client, &line, &mut self.poll);
+            }
+        }
+    }
+
+    /// Whether there are events that a follower has not seen before the one of this number.
+    fn behind(&mut self, client: u64, number: u64) -> bool {
+        let Some(&seen) = self.book.followers.seen.get(&client) else { return false };
+        seen + 1 < number && self.events_after(client, seen, 1).0.first().is_some_and(|event| event.seq < number)
+    }
+
+    /// Sends a follower what it has not seen, as long as it has room.
+    pub(crate) fn catch_up(&mut self, client: u64) {
+        while self.local.has_room(client) {
+            let Some(&seen) = self.book.followers.seen.get(&client) else { return };
+            let (events, last) = self.events_after(client, seen, AT_ONCE);
+            let done = events.len() < AT_ONCE;
+            let seen = if done { last.max(seen) } else { events.last().map_or(seen, |event| event.seq) };
+            self.book.followers.seen.insert(client, seen);
+            let at_ns = self.clock.now().as_nanos();
+            for event in events {
+                let line = ReplyLine::Event { at_ns, event: EventDoc::Book(event.into()) };
+                self.local.say(client, &line, &mut self.poll);
+            }
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// Events that a client may see after this number, and the number of the last event that there is.
+    fn events_after(&mut self, client: u64, seq: u64, most: usize) -> (Vec<Event>, u64) {
+        let caller = self.speakers.of(client);
+        let id = CallId(0); // no call of a connection has it
+        let mut found = (Vec::new(), seq);
+        for output in self.ask_book(Input::Call { id, caller, call: Call::Since { seq, most } }) {
+            match output {
+                Output::Reply { id: CallId(0), reply: Ok(CallResult::Events { events, last, .. }) } => {
+                    found = (events, last)
+                }
+                Output::Reply { id: CallId(0), .. } => {}
+                other => self.carry_out(other),
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,104 @@
+//! `may`: which rule would decide about somebody's request, booked or signalled, and what it would say. Everybody may ask about themselves;
+//! about others operators, auditors, and whom the policy's `auditors` name.
+
+use crate::agent::Agent;
+use crate::calls::problem;
+use crate::speakers;
+use booking::policy::rights::{Call, Right, Whose, named};
+use booking::policy::{Asker, SignalClaim};
+use rpc::agent::{AskDoc, CallerDoc, MayDoc, Problem, SignalDoc};
+use rpc::may::{MayRow, Signal};
+use terms::book::{Caller, CallerRole};
+use terms::ports::book::PolicyDecision;
+
+impl Agent {
+    /// What policy would say. Nothing changes, and nobody learns what is free.
+    ///
+    /// # Errors
+    /// It is no request, or it is about somebody of whom the caller may not ask.
+    pub(crate) fn would_allow(
+        &mut self,
+        client: u64,
+        who: Option<&CallerDoc>,
+        ask: &AskDoc,
+        signal: Option<&SignalDoc>,
+    ) -> Result<MayDoc, Problem> {
+        let about = about(self, client, who)?;
+        let parts = match signal {
+            Some(_) if *ask != AskDoc::default() => return Err(problem("misuse", "ask or signal? one at once")),
+            Some(signal) => would_signal(self, &about, signal)?,
+            None => would_book(self, &about, ask)?,
+        };
+        let role = match about.role {
+            CallerRole::Owner => "owner",
+            CallerRole::Auditor => "auditor",
+            CallerRole::Operator => "operator",
+            CallerRole::Broker => "broker",
+        };
+        Ok(MayDoc { parts, who: about.name, groups: about.groups, role: role.to_owned() })
+    }
+}
+
+/// About whom a caller asks.
+fn about(agent: &Agent, client: u64, who: Option<&CallerDoc>) -> Result<Caller, Problem> {
+    let nobody = || problem("refused", "nobody speaks here");
+    let (seat, asker) = agent.speakers.seat(client, Call::May).ok_or_else(nobody)?;
+    let about = match who {
+        None => asker.clone(),
+        Some(doc) => {
+            let about = speakers::read(doc)?;
+            // Of themselves the kernel or a certificate says more than they do.
+            if about.name == asker.name && about.groups.is_empty() { asker.clone() } else { about }
+        }
+    };
+    let right = if about == *asker { Right::Yes } else { Call::May.right(seat, Whose::Others) };
+    if right == Right::No || right == Right::Rule && !agent.book.policy.may_audit(asker) {
+        let why = format!(
+            "what others may is told to operators, auditors, and whom the policy's `auditors` name; you are {}",
+            named(asker)
+        );
+        return Err(problem("refused", why));
+    }
+    Ok(about)
+}
+
+fn would_book(agent: &Agent, about: &Caller, ask: &AskDoc) -> Result<Vec<MayRow>, Problem> {
+    let asked = rpc::book::convert::enquired(ask)?;
+    let verdicts = agent.book.broker.would_allow(&agent.book.policy, about, &asked);
+    let verdicts = verdicts.ok_or_else(|| problem("misuse", "the window is over, or there is none"))?;
+    let row = |(part, verdict): (&booking::io::PartAsk, PolicyDecision)| MayRow {
+        resource: part.resource.clone(),
+        way: None,
+        allowed: verdict.denied.is_none(),
+        rule: verdict.rule,
+        why: verdict.denied,
+    };
+    Ok(asked.parts.iter().zip(verdicts).map(row).collect())
+}
+
+fn would_signal(agent: &mut Agent, about: &Caller, signal: &SignalDoc) -> Result<Vec<MayRow>, Problem> {
+    let seat = agent.speakers.seat_of(about);
+    let claims = crate::signals::would_claim(agent, signal)?;
+    let (call, whose) = match signal.how {
+        Signal::Send => (Call::Sender, Whose::Any),
+        Signal::Receive => (Call::Reserve, Whose::Any),
+        Signal::Boomerang => (Call::BoomerangReserve, Whose::Own),
+    };
+    let now = agent.book.calendar(agent.clock.now());
+    let asker = Asker { caller: about, seat, priority: signal.priority, now };
+    let verdicts = match call.right(seat, whose) {
+        Right::No => {
+            let denied = Some(call.refusal(seat, whose, about));
+            claims.iter().map(|_| PolicyDecision { rule: String::new(), denied: denied.clone() }).collect()
+        }
+        Right::Yes | Right::Rule => agent.speakers.signalled.verdicts(&agent.book.policy, &asker, None, &claims),
+    };
+    let row = |(claim, verdict): (SignalClaim, PolicyDecision)| MayRow {
+        resource: claim.resource.unwrap_or_default(),
+        way: Some(if claim.inward { "in" } else { "out" }.to_owned()),
+        allowed: verdict.denied.is_none(),
+        rule: verdict.rule,
+        why: verdict.denied,
+    };
+    Ok(claims.into_iter().zip(verdicts).map(row).collect())
+}

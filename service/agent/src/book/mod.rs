@@ -1,0 +1,91 @@
+//! The book in the agent: its configuration (resources, policy), its journal, its calls on the local socket.
+//!
+//! The book is told one thing at a time ([`Agent::tell_book`]) and what it says is carried out here: batches go to the
+//! journal's thread, which rings a bell when they are on the disk, so that signalling never waits for a disk; orders go to
+//! [`crate::enforce`]; answers and events to the connections that wait for them.
+
+mod answer;
+mod audit;
+mod follow;
+pub mod journal;
+mod may;
+pub mod policy_file;
+mod policy_signal;
+pub mod resources;
+mod sight;
+mod turn;
+
+use crate::config::AgentConfig;
+use crate::enforce::Enforcers;
+use crate::start::StartError;
+use booking::io::CalendarOffset;
+use booking::policy::Policy;
+use booking::{Bookings, Config, Input, JournalRecord};
+use follow::Followers;
+use journal::JournalHandle;
+use linux::error::SystemError;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Read;
+use terms::Time;
+
+/// The book and everything around it.
+pub(crate) struct Book {
+    pub(crate) broker: Bookings,
+    pub(crate) policy: Policy,
+    /// Brokers on other machines that are taken at their word.
+    pub(crate) brokers: Vec<String>,
+    pub(crate) enforcers: Enforcers,
+    pub(crate) desk: JournalHandle,
+    /// What it is still to be told, in order.
+    due: VecDeque<Input>,
+    /// Calls whose answers are to come.
+    calls: BTreeMap<u64, answer::Waiting>,
+    next_call: u64,
+    followers: Followers,
+    pub(crate) clock: CalendarOffset,
+    /// What the journal held, until the book has been told.
+    found: Vec<JournalRecord>,
+    /// Why nothing can be written any more.
+    pub(crate) broken: Option<String>,
+}
+
+impl Book {
+    /// Opens the journal and reads it; the book is told by [`Agent::begin_book`].
+    ///
+    /// # Errors
+    /// The journal, the file of policy, or what an earlier agent left cannot be used.
+    pub(crate) fn open(config: &AgentConfig) -> Result<Book, StartError> {
+        let policy_file::PolicyFile { policy, brokers } = match &config.policy {
+            Some(file) => policy_file::load(file).map_err(StartError::Policy)?,
+            None => policy_file::usual(linux::process::group_id(&config.operators)),
+        };
+        let (desk, found) = JournalHandle::open(config)?;
+        let mut seed = [0; 32];
+        let random = std::fs::File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut seed));
+        random.map_err(SystemError::doing("read /dev/urandom"))?;
+        Ok(Book {
+            broker: Bookings::new(Config::default(), seed),
+            policy,
+            brokers,
+            enforcers: Enforcers::default(), // when the plane has been read
+            desk,
+            due: VecDeque::new(),
+            calls: BTreeMap::new(),
+            next_call: 1,
+            followers: Followers::default(),
+            clock: CalendarOffset::default(),
+            found,
+            broken: None,
+        })
+    }
+
+    /// The time of day.
+    pub(crate) fn calendar(&self, now: Time) -> Time {
+        self.clock.calendar(now)
+    }
+
+    /// When it wants to be woken; the agent's clock.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        [self.broker.wake_at(), self.enforcers.wake_at()].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,202 @@
+//! What the book is told and says, in the agent's loop.
+
+use super::Book;
+use super::sight::Sight;
+use crate::agent::Agent;
+use crate::config::Level;
+use crate::enforce::{EnforcerContext, Enforcers};
+use booking::io::{CalendarOffset, Output};
+use booking::{Bookings, Input};
+use node::book::{Bookable, Resource};
+use node::core::Core;
+use terms::book::Guarantee;
+use terms::ports::{Ledger, PolicyPort};
+use terms::{Span, Time};
+
+/// The book is told of a change of the calendar from this on.
+const CLOCK_MOVED: u64 = Span::from_millis(20).as_nanos();
+
+impl Agent {
+    /// What was promised before this start counts again, and is enforced again: before the first message is read.
+    pub(crate) fn begin_book(&mut self) {
+        let now = self.clock.now();
+        for stock in self.config.resources.clone() {
+            let stock =
+                Resource { name: stock.name, guarantee: Guarantee::Reserved, capacity: stock.capacity, shared: 0 };
+            self.node.add_resource(now, stock);
+        }
+        for stock in self.book.enforcers.stocks() {
+            self.node.add_resource(now, stock);
+        }
+        self.book.due.clear(); // resources that came before: the book finds them itself
+        self.tell_bookable();
+        self.tell_clock();
+        self.work_book();
+        for output in self.recover() {
+            self.carry_out(output);
+        }
+        self.tell_book(Input::Recovered);
+        for wrong in self.on_ground(|enforcers, ground| enforcers.settle(ground)) {
+            self.announce(Level::Error, "enforcement", &wrong);
+        }
+    }
+
+    /// Tells the book what the journal held, all of it at once: there may be a million records.
+    fn recover(&mut self) -> Vec<Output> {
+        let (now, found) = (self.clock.now(), std::mem::take(&mut self.book.found));
+        let Book { broker, policy, .. } = &mut self.book;
+        self.node.with_book(now, &Sight(policy), |world| {
+            let told = found.into_iter().flat_map(|record| said(broker, world, now, Input::Recovering(record)));
+            told.collect()
+        })
+    }
+
+    /// How bookings stand on the interfaces that there are.
+    pub(crate) fn tell_bookable(&mut self) {
+        let now = self.clock.now();
+        for state in self.interfaces.values() {
+            let named = self.config.interfaces.iter().find(|interface| interface.name == state.name);
+            let (Some(config), Some(link)) = (named, state.link) else { continue };
+            let share = config.premium.map(|share| share.of(link.spec.rate));
+            let core = Core {
+                premium: config.core.premium.of(link.spec.rate),
+                background: config.core.background.of(link.spec.rate),
+            };
+            self.node.bookable(now, state.index, Bookable { share, background: config.background, core });
+        }
+        self.after();
+        self.tell_roles();
+    }
+
+    /// Calendar time, if it has moved against our own.
+    fn tell_clock(&mut self) {
+        let (ahead_ns, uncertainty) = self.clock.calendar();
+        let told = self.book.clock;
+        let moved = ahead_ns.abs_diff(told.ahead_ns) >= CLOCK_MOVED;
+        if moved || uncertainty != told.uncertainty {
+            self.book.clock = CalendarOffset { ahead_ns, uncertainty };
+            self.book.due.push_back(Input::Clock(self.book.clock));
+        }
+        if moved {
+            self.date_keys();
+        }
+    }
+
+    /// Tells the book one thing and carries out what it says, including what follows from that.
+    pub(crate) fn tell_book(&mut self, input: Input) {
+        self.book.due.push_back(input);
+        self.work_book();
+    }
+
+    /// A resource has come, gone or changed.
+    pub(crate) fn note_resource(&mut self, resource: terms::book::ResourceId) {
+        self.book.due.push_back(Input::Resource(resource));
+    }
+
+    /// The journal has answered.
+    pub(crate) fn pick_up(&mut self) {
+        let (inputs, dead) = self.book.desk.pick_up();
+        self.book.due.extend(inputs);
+        self.book.broken = self.book.broken.take().or(dead);
+        self.work_book();
+        self.reply_audit();
+    }
+
+    /// What the book has to write goes to the journal, all of a round together: before anybody waits for it.
+    pub(crate) fn send_batches(&mut self) {
+        loop {
+            let refused = self.book.desk.send();
+            if refused.is_empty() {
+                return;
+            }
+            self.book.due.extend(refused);
+            self.work_book();
+        }
+    }
+
+    /// Once in each round of the loop.
+    pub(crate) fn turn_book(&mut self) {
+        self.tell_clock();
+        let now = self.clock.now();
+        if self.book.broker.wake_at().is_some_and(|at| at <= now) {
+            self.book.due.push_back(Input::Wake);
+        }
+        self.work_book();
+        if self.book.enforcers.wake_at().is_some_and(|at| at <= now) {
+            for found in self.on_ground(|enforcers, ground| enforcers.wake(ground)) {
+                self.announce(found.level, found.name, &found.text);
+            }
+        }
+    }
+
+    /// Rules of policy are read again; with a mistake the old ones stay.
+    pub(crate) fn reload_policy(&mut self) {
+        let Some(file) = self.config.policy.clone() else { return };
+        match super::policy_file::load(&file) {
+            Ok(super::policy_file::PolicyFile { policy, brokers }) => {
+                (self.book.policy, self.book.brokers) = (policy, brokers);
+                for client in self.speakers.renew(&self.book.brokers) {
+                    self.forget_follower(client);
+                }
+                self.announce(Level::Info, "policy", &format!("{} read again", file.display()));
+                self.tell_book(Input::Policy);
+            }
+            Err(mistake) => self.announce(Level::Error, "policy", &format!("{mistake}; the rules stay as they were")),
+        }
+    }
+
+    /// Everything that is enforced is given back: the agent stops in good order.
+    pub(crate) fn end_book(&mut self) {
+        self.on_ground(|enforcers, ground| enforcers.end(ground));
+    }
+
+    /// Lets those who enforce do something, and carries out what the node says meanwhile.
+    pub(crate) fn on_ground<T>(&mut self, deed: impl FnOnce(&mut Enforcers, &mut EnforcerContext<'_>) -> T) -> T {
+        let mut said = Vec::new();
+        let Agent { clock, plane, names, node, book, .. } = self;
+        let mut ground = EnforcerContext { now: clock.now(), plane, names, node, said: &mut said };
+        let result = deed(&mut book.enforcers, &mut ground);
+        said.into_iter().for_each(|output| self.output(output));
+        self.after();
+        result
+    }
+
+    pub(super) fn work_book(&mut self) {
+        while let Some(input) = self.book.due.pop_front() {
+            for output in self.ask_book(input) {
+                self.carry_out(output);
+            }
+        }
+    }
+
+    /// Tells the book one thing; what it says.
+    pub(super) fn ask_book(&mut self, input: Input) -> Vec<Output> {
+        let now = self.clock.now();
+        let Book { broker, policy, .. } = &mut self.book;
+        let said = self.node.with_book(now, &Sight(policy), |world| said(broker, world, now, input));
+        self.after();
+        said
+    }
+
+    pub(super) fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Append(batch) => self.book.due.extend(self.book.desk.hand_in(batch)),
+            Output::Reply { id, reply } => self.reply_book(id, reply),
+            Output::Enforce(order) => {
+                let result = self.on_ground(|enforcers, ground| enforcers.enforce(ground, &order));
+                self.book.due.push_back(Input::Enforced { id: order.id, result });
+            }
+            Output::Event(event) => self.tell_followers(event),
+            Output::Corrupt { table, key, what } => {
+                let text = format!("a record of {table:?} (key {key:02x?}) is left out: {what}");
+                self.announce(Level::Error, "journal", &text);
+            }
+        }
+    }
+}
+
+/// One input, then drain.
+fn said<W: Ledger + PolicyPort>(broker: &mut Bookings, world: &mut W, now: Time, input: Input) -> Vec<Output> {
+    broker.handle(now, world, input);
+    std::iter::from_fn(|| broker.poll()).collect()
+}

@@ -1,0 +1,445 @@
+//! The agent's configuration file.
+//!
+//! ```toml
+//! name = "maui"                        # default: the host's name
+//! keys = "keys.toml"                   # the keys that neighbours share (see keys.rs), from here if relative;
+//!                                      # or auth = "none": messages are neither signed nor checked
+//! socket = "/run/sluice/agent.sock"    # the default
+//! state = "/var/lib/sluice"            # the default
+//! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
+//! policy = "policy.toml"               # who may reserve what (see book/policy_file.rs); default: root and our own user
+//! log = "info"                         # error, warn, info (the default) or debug
+//!
+//! [rsvp]
+//! refresh = "30s"                      # R of RFC 2205 section 3.7; the default
+//! keep = 3                             # K; the default
+//! longest_refresh = "1h"               # of a neighbour that says a longer period, state lives as if it were this; the default
+//! repair_wait = "2s"                   # W of section 3.6: how long a changed route settles before Paths follow it; the default
+//! blockade = 3                         # Kb of section 3.5: for how many R a request that failed gives way to smaller ones
+//! max_sessions = 1048576               # limits of the tables; the defaults
+//! max_paths = 1048576
+//! max_senders = 4096                   # of one session
+//! max_reservations = 1048576
+//! max_unreserved = 61440               # path states beyond as many as there are reservations; the default is 2,048 for each second of
+//!                                      # refresh: a flood of senders does not fill links with refreshes
+//! refresh_reduction = true             # RFC 2961, with neighbours that do it too; off unless said
+//! hello = "5s"                         # with it: how often neighbours are asked whether they started anew; never unless said
+//!
+//! [store]
+//! any_filesystem = true                # take network file systems and overlays for the state, which may forget; not unless said
+//! audit_keep = 1000000                 # so many entries of the audit are kept at least; older ones go
+//!
+//! [[interface]]
+//! name = "eth0"
+//! rate = "100mbit"                     # of the link, link headers included; default: what the driver reports
+//! overhead = "14b"                     # what the link adds to each IP packet; the default
+//! signalled_share = "100%"             # of the rate, or a rate: what signalled reservations may hold together
+//! kept_back = "2%"                     # of the rate, or a rate: what best effort and signalling always keep
+//! assumed_holding = "1h"               # after which a booking may displace a signalled reservation; default: never
+//! keys = "eth0.toml"                   # or auth = "none": instead of what is said above
+//! handshake = "required"               # the default; "willing": senders that refuse it are taken without; "none"
+//! reordering = 64                      # the default: by how many a signed message may be overtaken; 1: by none
+//! premium = "45mbit"                   # what bookings may have together, IP bit/s or a share; default: all that is reservable
+//! background = "90%"                   # of that, what foreground and background have together; the default (seed 002)
+//! role = "edge"                        # or "core", "peer": whose premium marks are believed there; see `role`
+//! core = { premium = "45mbit" }        # what the classes of code points get whatever is booked: see `core_file`
+//!
+//! [cpu]                                # processors and disks that can be reserved: see `host_file`
+//! [[disk]]
+//! [[resource]]                         # what is counted
+//! name = "licence/solver"
+//! capacity = 4
+//!
+//! [listen]                             # for callers from other machines, over mutual TLS: see `remote::config`
+//! [boomerang]                          # reservations inside ICMP echo: see `echo::config`
+//! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
+//! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
+//! [[static_reservation]]
+//! ```
+
+use crate::auth::{self, AuthConfig};
+use crate::book::resources::{self, ResourceConfig, ResourceFile};
+use crate::boomerang::{
+    self,
+    config::{BoomerangConfig, BoomerangFile},
+};
+use crate::core_file::{self, CoreConfig, CoreFile};
+use crate::document::{Document, Mistake, read};
+use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
+use crate::mroutes::{MulticastRouteConfig, RouteFile};
+use crate::own::host_name;
+use crate::remote::config::{self as remote, ListenConfig, ListenFile};
+use crate::role::{self, InterfaceRole};
+pub(crate) use crate::rsvp_file::{RsvpFile, rsvp_config};
+use crate::statics_file::{ReservationFile, SenderFile};
+use crate::store_file::{self, StoreConfig, StoreFile};
+use rpc::agent::StaticDoc;
+use rpc::units;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use terms::{Rate, Span};
+use toml::Spanned;
+
+/// What an agent is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AgentConfig {
+    /// The node's name, for people and in refusals.
+    pub name: String,
+    /// The local socket.
+    pub socket: PathBuf,
+    /// Where what outlives the process is kept.
+    pub state: PathBuf,
+    /// The group whose members are operators, by name or number; it need not exist.
+    pub operators: String,
+    /// How much is logged.
+    pub log: Level,
+    /// Timing and limits of RSVP.
+    pub rsvp: rsvp::io::Config,
+    /// Where RSVP is spoken and what may be reserved there; other interfaces are left alone.
+    pub interfaces: Vec<InterfaceConfig>,
+    /// Multicast routes to set.
+    pub multicast_routes: Vec<MulticastRouteConfig>,
+    /// Senders and reservations on behalf of hosts that do not signal.
+    pub statics: Vec<StaticDoc>,
+    /// What may be done to the host's control groups.
+    pub groups: GroupsConfig,
+    /// The processors, if they can be reserved.
+    pub cpu: Option<CpuConfig>,
+    /// Disks that can be reserved.
+    pub disks: Vec<DiskConfig>,
+    /// What can be reserved beside interfaces.
+    pub resources: Vec<ResourceConfig>,
+    /// The file of policy; `None`: root and the agent's own user may reserve.
+    pub policy: Option<PathBuf>,
+    /// The journal of the book.
+    pub store: StoreConfig,
+    /// Boomerang, where it is spoken.
+    pub boomerang: Option<BoomerangConfig>,
+    /// Where callers from other machines come in; `None`: nowhere.
+    pub listen: Option<ListenConfig>,
+}
+
+/// An interface in the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InterfaceConfig {
+    /// Name.
+    pub name: String,
+    /// Rate of the link, link headers included; `None`: what the driver reports.
+    pub rate: Option<Rate>,
+    /// What the link adds to each IP packet, bytes.
+    pub overhead: u32,
+    /// What signalled reservations may hold together.
+    pub signalled_share: RateShare,
+    /// What best effort and signalling keep whatever is reserved.
+    pub kept_back: RateShare,
+    /// How long a signalled reservation is safe from bookings; `None`: for ever.
+    pub assumed_holding: Option<Span>,
+    /// Whose messages are taken there.
+    pub auth: AuthConfig,
+    /// What bookings may have together; `None`: all that is reservable.
+    pub premium: Option<RateShare>,
+    /// Of that, what foreground and background have together while there is background, thousandths.
+    pub background: u32,
+    /// What the classes of code points get whatever is booked.
+    pub core: CoreConfig,
+    /// Who is behind it; `None`: nobody has said, so it is an edge.
+    pub role: Option<InterfaceRole>,
+}
+
+/// A part of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RateShare {
+    /// So many thousandths of its rate.
+    PerMille(u32),
+    /// A rate.
+    Rate(Rate),
+}
+
+impl RateShare {
+    /// The rate on a link of rate `link`, rounded down.
+    pub fn of(self, link: Rate) -> Rate {
+        match self {
+            RateShare::PerMille(n) => link.share(n.into(), 1000),
+            RateShare::Rate(rate) => rate.min(link),
+        }
+    }
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// What broke.
+    Error,
+    /// What an operator should look at.
+    Warn,
+    /// What changed.
+    Info,
+    /// Every message.
+    Debug,
+}
+
+impl std::str::FromStr for Level {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Level, String> {
+        match text {
+            "error" => Ok(Level::Error),
+            "warn" => Ok(Level::Warn),
+            "info" => Ok(Level::Info),
+            "debug" => Ok(Level::Debug),
+            _ => Err(format!("{text:?} is no log level: error, warn, info or debug")),
+        }
+    }
+}
+
+impl Level {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
+}
+
+/// What best effort and signalling keep unless the file says otherwise: 2 %.
+pub const DEFAULT_KEPT_BACK: RateShare = RateShare::PerMille(20);
+/// Ethernet, as the kernel counts it: addresses and type, without preamble and check sequence.
+pub const DEFAULT_OVERHEAD: u32 = 14;
+/// Most interfaces in a file.
+const MAX_INTERFACES: usize = 1024;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<Spanned<String>>,
+    auth: Option<Spanned<String>>,
+    keys: Option<Spanned<PathBuf>>,
+    socket: Option<PathBuf>,
+    state: Option<PathBuf>,
+    operators: Option<Spanned<String>>,
+    log: Option<Spanned<String>>,
+    rsvp: Option<RsvpFile>,
+    #[serde(default)]
+    interface: Vec<InterfaceFile>,
+    #[serde(default)]
+    multicast_route: Vec<RouteFile>,
+    #[serde(default)]
+    static_sender: Vec<SenderFile>,
+    #[serde(default)]
+    static_reservation: Vec<ReservationFile>,
+    groups: Option<GroupsFile>,
+    cpu: Option<CpuFile>,
+    #[serde(default)]
+    disk: Vec<DiskFile>,
+    #[serde(default)]
+    resource: Vec<ResourceFile>,
+    policy: Option<PathBuf>,
+    store: Option<Spanned<StoreFile>>,
+    boomerang: Option<BoomerangFile>,
+    listen: Option<ListenFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InterfaceFile {
+    name: Spanned<String>,
+    rate: Option<Spanned<String>>,
+    overhead: Option<Spanned<String>>,
+    signalled_share: Option<Spanned<String>>,
+    kept_back: Option<Spanned<String>>,
+    assumed_holding: Option<Spanned<String>>,
+    auth: Option<Spanned<String>>,
+    keys: Option<Spanned<PathBuf>>,
+    handshake: Option<Spanned<String>>,
+    reordering: Option<Spanned<u32>>,
+    premium: Option<Spanned<String>>,
+    background: Option<Spanned<String>>,
+    #[serde(default)]
+    core: CoreFile,
+    role: Option<Spanned<String>>,
+}
+
+impl AgentConfig {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The first [`Mistake`] in it.
+    pub fn load(file: &Path) -> Result<AgentConfig, Mistake> {
+        AgentConfig::parse(file, &read(file)?)
+    }
+
+    /// Reads a text that came from `file`.
+    ///
+    /// # Errors
+    /// The first [`Mistake`] in it.
+    pub fn parse(file: &Path, text: &str) -> Result<AgentConfig, Mistake> {
+        let document = Document::new(file, text);
+        let found: File = document.parse()?;
+        let auth = auth::said(&document, found.auth.as_ref(), found.keys.as_ref())?;
+        if auth.is_none() && found.interface.is_empty() {
+            return Err(document.whole(auth::MISSING));
+        }
+        let name = match &found.name {
+            Some(name) => node_name(&document, name)?,
+            None => host_name(),
+        };
+        let log = match &found.log {
+            Some(level) => level.get_ref().parse().map_err(|wrong: String| document.at(level.span(), wrong))?,
+            None => Level::Info,
+        };
+        Ok(AgentConfig {
+            name,
+            socket: found.socket.unwrap_or_else(|| rpc::places::AGENT_SOCKET.into()),
+            state: found.state.unwrap_or_else(|| rpc::places::AGENT_STATE.into()),
+            operators: operators(&document, found.operators.as_ref())?,
+            log,
+            rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
+            multicast_routes: crate::mroutes::read(&document, &found.multicast_route)?,
+            interfaces: interfaces(&document, &found.interface, auth.as_ref())?,
+            statics: crate::statics_file::read(&document, &found.static_sender, &found.static_reservation)?,
+            groups: host_file::groups(&document, found.groups.as_ref())?,
+            cpu: host_file::cpu(&document, found.cpu.as_ref())?,
+            disks: host_file::disks(&document, &found.disk)?,
+            resources: resources::read(&document, &found.resource)?,
+            policy: found.policy.map(|path| beside(file, &path)),
+            store: store_file::read(&document, found.store.as_ref())?,
+            boomerang: found.boomerang.as_ref().map(|found| boomerang::config::read(&document, found)).transpose()?,
+            listen: found.listen.as_ref().map(|found| remote::read(&document, file, found)).transpose()?,
+        })
+    }
+}
+
+/// A path in a file is from where the file is.
+fn beside(file: &Path, path: &Path) -> PathBuf {
+    file.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
+}
+
+/// The name or number of a group.
+fn operators(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<String, Mistake> {
+    let Some(group) = found else { return Ok(rpc::places::OPERATORS.to_owned()) };
+    let text = group.get_ref();
+    if text.is_empty() || text.len() > 32 || !text.chars().all(|c| c.is_ascii_graphic() && !":,@".contains(c)) {
+        let wrong = format!("{text:?} is no group: its name, as /etc/group has it, or its number");
+        return Err(document.at(group.span(), wrong));
+    }
+    Ok(text.clone())
+}
+
+/// A name that can be part of a file name, a namespace name and a refusal.
+pub(crate) fn node_name(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
+    let text = name.get_ref();
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if text.is_empty() || text.len() > 32 || !text.chars().all(plain) || text.starts_with('-') {
+        let wrong = format!("{text:?} is no name: use 1 to 32 letters, digits, - and _, not beginning with -");
+        return Err(document.at(name.span(), wrong));
+    }
+    Ok(text.clone())
+}
+
+fn interfaces(
+    document: &Document<'_>,
+    found: &[InterfaceFile],
+    otherwise: Option<&AuthConfig>,
+) -> Result<Vec<InterfaceConfig>, Mistake> {
+    let mut seen = BTreeMap::new();
+    if found.len() > MAX_INTERFACES {
+        return Err(document.whole(format!("more than {MAX_INTERFACES} interfaces")));
+    }
+    found
+        .iter()
+        .map(|entry| {
+            let name = entry.name.get_ref();
+            if name.is_empty() || name.len() > 15 || name.contains(['/', ' ']) {
+                return Err(document.at(entry.name.span(), format!("{name:?} is no interface name")));
+            }
+            if seen.insert(name.clone(), ()).is_some() {
+                return Err(document.at(entry.name.span(), format!("the interface {name} is there twice")));
+            }
+            interface(document, entry, otherwise)
+        })
+        .collect()
+}
+
+fn interface(
+    document: &Document<'_>,
+    entry: &InterfaceFile,
+    otherwise: Option<&AuthConfig>,
+) -> Result<InterfaceConfig, Mistake> {
+    let rate = entry.rate.as_ref().map(|rate| link_rate(document, rate)).transpose()?;
+    let overhead = match &entry.overhead {
+        None => DEFAULT_OVERHEAD,
+        Some(text) => match unit(document, text, units::parse_bytes)?.get() {
+            bytes @ 0..=256 => bytes as u32,
+            _ => return Err(document.at(text.span(), "an overhead is at most 256b a packet")),
+        },
+    };
+    let share_or = |text: &Option<Spanned<String>>, default: RateShare| match text {
+        Some(text) => share(document, text),
+        None => Ok(default),
+    };
+    let config = InterfaceConfig {
+        name: entry.name.get_ref().clone(),
+        rate,
+        overhead,
+        signalled_share: share_or(&entry.signalled_share, RateShare::PerMille(1000))?,
+        kept_back: share_or(&entry.kept_back, DEFAULT_KEPT_BACK)?,
+        assumed_holding: entry
+            .assumed_holding
+            .as_ref()
+            .map(|text| unit(document, text, units::parse_span))
+            .transpose()?,
+        auth: auth::of_interface(
+            document,
+            auth::said(document, entry.auth.as_ref(), entry.keys.as_ref())?.as_ref().or(otherwise),
+            entry.handshake.as_ref(),
+            entry.reordering.as_ref(),
+        )?,
+        premium: entry.premium.as_ref().map(|text| share(document, text)).transpose()?,
+        background: core_file::background(document, entry.background.as_ref())?,
+        core: core_file::read(document, &entry.core)?,
+        role: role::read(document, entry.role.as_ref())?,
+    };
+    if let (Some(rate), Some(text)) = (rate, &entry.kept_back)
+        && config.kept_back.of(rate) >= rate
+    {
+        return Err(document.at(text.span(), "kept_back leaves nothing of the link to reserve"));
+    }
+    Ok(config)
+}
+
+/// A link's rate: not zero, and what a kernel can shape.
+pub(crate) fn link_rate(document: &Document<'_>, text: &Spanned<String>) -> Result<Rate, Mistake> {
+    let rate = unit(document, text, units::parse_rate)?;
+    if rate < Rate::from_kbps(8) || rate > Rate::from_mbps(1_000_000) {
+        return Err(document.at(text.span(), format!("a link of {rate} is not supported: 8kbit to 1000gbit")));
+    }
+    Ok(rate)
+}
+
+pub(crate) fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<RateShare, Mistake> {
+    let Some(percent) = text.get_ref().strip_suffix('%') else {
+        return unit(document, text, units::parse_rate).map(RateShare::Rate);
+    };
+    let (whole, tenth) = percent.trim().split_once('.').unwrap_or((percent.trim(), "0"));
+    let per_mille = match (whole.parse::<u32>(), tenth.parse::<u32>()) {
+        (Ok(whole @ 0..=100), Ok(tenth @ 0..=9)) if tenth < 10 => whole * 10 + tenth,
+        _ => 1001,
+    };
+    if per_mille > 1000 {
+        return Err(document.at(text.span(), format!("{:?} is no share: 0% to 100%, or a rate", text.get_ref())));
+    }
+    Ok(RateShare::PerMille(per_mille))
+}
+
+/// A value with a unit, or the mistake at its place.
+pub(crate) fn unit<T>(
+    document: &Document<'_>,
+    text: &Spanned<String>,
+    parse: impl FnOnce(&str) -> Result<T, units::BadUnit>,
+) -> Result<T, Mistake> {
+    parse(text.get_ref()).map_err(|wrong| document.at(text.span(), wrong))
+}

@@ -1,0 +1,209 @@
+//! Carrying out what the book orders: one file a kind of resource, behind one trait.
+//!
+//! A new kind of resource is one file that implements [`Enforcer`], and one line in [`Enforcers::open`]; [`licence`] is the
+//! smallest. An enforcer does what it is told in the kernel (or wherever its resource is), reads it back, and says how it
+//! went; when and how much is decided in the book alone.
+
+pub mod cpu;
+mod host;
+pub mod licence;
+pub mod network;
+pub mod storage;
+
+use crate::config::{AgentConfig, Level};
+use crate::news::Names;
+use crate::role::Standing;
+use booking::io::Order;
+use host::Host;
+use linux::error::SystemError;
+use linux::plane::KernelPlane;
+use linux::route::KernelRoutes;
+use node::Node;
+use node::book::Resource;
+use node::io::Output;
+use std::collections::BTreeMap;
+use terms::book::{Handle, ResourceKind};
+use terms::{Span, Time};
+use traffic::plan::Plan;
+
+/// What an enforcer may use of the agent.
+pub struct EnforcerContext<'a> {
+    /// The agent's clock.
+    pub now: Time,
+    /// Traffic control.
+    pub plane: &'a mut KernelPlane,
+    /// Interfaces, by number.
+    pub names: &'a Names,
+    /// The node, which owns the classes of its interfaces and knows the ways; nothing is left to poll.
+    pub node: &'a mut Node<KernelRoutes>,
+    /// What the node said meanwhile that is not for the plane; the agent carries it out afterwards.
+    pub said: &'a mut Vec<Output>,
+}
+
+/// Something that an enforcer found or did unasked: for the log and for those who watch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EnforcerNotice {
+    /// How bad.
+    pub level: Level,
+    /// A stable name: `cpu_divided`, `disk_fault`, ...
+    pub name: &'static str,
+    /// For people.
+    pub text: String,
+}
+
+/// What a part was seen to use, in the unit of its kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// So much, as a mean over `interval`; rounded down.
+    pub amount: u64,
+    /// What exceeded it and was refused, where that is counted.
+    pub refused: Option<u64>,
+    /// What all that is not reserved used meanwhile, where that is counted.
+    pub unreserved: Option<u64>,
+    /// The last whole interval.
+    pub interval: Span,
+}
+
+/// Who carries out the orders for one kind of resource.
+pub trait Enforcer: std::fmt::Debug {
+    /// Makes it so, and reads it back. An order that repeats another changes nothing. What was installed by an agent before
+    /// this one for the same handle and part is taken over as it is.
+    ///
+    /// # Errors
+    /// Why not, for people; it is tried again later.
+    fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String>;
+
+    /// The interfaces and their roles have changed, or are told for the first time.
+    ///
+    /// # Errors
+    /// Why it could not be carried out; it is tried again.
+    fn stand(&mut self, ground: &mut EnforcerContext<'_>, standing: &Standing) -> Result<(), String> {
+        let _ = (ground, standing);
+        Ok(())
+    }
+
+    /// Everything that was promised before this start has been ordered again: what else is installed goes. Until then
+    /// nothing that was found is removed.
+    ///
+    /// # Errors
+    /// Why it could not be removed.
+    fn settle(&mut self, ground: &mut EnforcerContext<'_>) -> Result<(), String> {
+        let _ = ground;
+        Ok(())
+    }
+
+    /// Resources of this kind that this machine has, beside those of `[[resource]]`.
+    fn stocks(&self) -> Vec<Resource> {
+        Vec::new()
+    }
+
+    /// When to be called next, if nothing is ordered: new threads of a bound process are looked for, for example.
+    fn wake_at(&self) -> Option<Time> {
+        None
+    }
+
+    /// That time has come.
+    fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
+        let _ = ground;
+        Vec::new()
+    }
+
+    /// What the part was seen to use, if that is counted and was looked at for long enough.
+    fn measured(&self, resource: &str, handle: Handle, part: usize) -> Option<Usage> {
+        let _ = (resource, handle, part);
+        None
+    }
+
+    /// What is in force for the part, for people, in the words of whatever enforces it.
+    fn means(&self, ground: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+        let _ = (ground, resource, handle, part);
+        None
+    }
+
+    /// The agent stops in good order: everything is given back. Not called when it is killed; then what is in force stays.
+    fn end(&mut self, ground: &mut EnforcerContext<'_>) {
+        let _ = ground;
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Enforcers {
+    all: BTreeMap<ResourceKind, Box<dyn Enforcer>>,
+}
+
+impl Enforcers {
+    /// Those that this machine and its configuration have; `found` is what an earlier agent left in the plane.
+    ///
+    /// # Errors
+    /// What an earlier agent left cannot be read.
+    pub fn open(config: &AgentConfig, found: &Plan) -> Result<Enforcers, SystemError> {
+        let mut all: BTreeMap<ResourceKind, Box<dyn Enforcer>> = BTreeMap::new();
+        all.insert(ResourceKind::Countable, Box::new(licence::Licences::open(&config.state)?));
+        all.insert(ResourceKind::Network, Box::new(network::Networks::find(found)));
+        let host = Host::open(config)?;
+        if let Some(cpu) = host.cpu {
+            all.insert(ResourceKind::Cpu, Box::new(cpu::Processors::new(cpu, host.shared, host.processors)));
+        }
+        if let Some(storage) = host.storage {
+            all.insert(ResourceKind::Disk, Box::new(storage::Disks::new(storage, host.shared, host.disks)));
+        }
+        Ok(Enforcers { all })
+    }
+
+    /// Gives an order to whom it concerns.
+    ///
+    /// # Errors
+    /// Why it could not be carried out.
+    pub fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
+        match self.all.get_mut(&ResourceKind::of(&order.resource)) {
+            Some(enforcer) => enforcer.enforce(ground, order),
+            None => Err(format!("nothing on this machine enforces {}", order.resource)),
+        }
+    }
+
+    /// See [`Enforcer::measured`].
+    pub fn measured(&self, resource: &str, handle: Handle, part: usize) -> Option<Usage> {
+        self.all.get(&ResourceKind::of(resource))?.measured(resource, handle, part)
+    }
+
+    /// See [`Enforcer::means`].
+    pub fn means(&self, ground: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+        self.all.get(&ResourceKind::of(resource))?.means(ground, resource, handle, part)
+    }
+
+    /// See [`Enforcer::stand`].
+    ///
+    /// # Errors
+    /// The first that could not carry it out.
+    pub fn stand(&mut self, ground: &mut EnforcerContext<'_>, standing: &Standing) -> Result<(), String> {
+        self.all.values_mut().try_for_each(|enforcer| enforcer.stand(ground, standing))
+    }
+
+    /// See [`Enforcer::settle`]; what went wrong.
+    pub fn settle(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<String> {
+        self.all.values_mut().filter_map(|enforcer| enforcer.settle(ground).err()).collect()
+    }
+
+    /// What they bring.
+    pub fn stocks(&self) -> Vec<Resource> {
+        self.all.values().flat_map(|enforcer| enforcer.stocks()).collect()
+    }
+
+    /// When the first of them wants to be called.
+    pub fn wake_at(&self) -> Option<Time> {
+        self.all.values().filter_map(|enforcer| enforcer.wake_at()).min()
+    }
+
+    /// Calls those whose time has come.
+    pub fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
+        let due = |enforcer: &&mut Box<dyn Enforcer>| enforcer.wake_at().is_some_and(|at| at <= ground.now);
+        let due: Vec<_> = self.all.values_mut().filter(due).collect();
+        due.into_iter().flat_map(|enforcer| enforcer.wake(ground)).collect()
+    }
+
+    /// See [`Enforcer::end`].
+    pub fn end(&mut self, ground: &mut EnforcerContext<'_>) {
+        self.all.values_mut().for_each(|enforcer| enforcer.end(ground));
+    }
+}

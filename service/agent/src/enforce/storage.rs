@@ -1,0 +1,119 @@
+//! Disks: the book's orders as limits of what is not reserved (see `linux::storage`). Amounts come as bit/s.
+
+use super::host::{group_name, number_of};
+use super::{Enforcer, EnforcerContext, EnforcerNotice, Usage};
+use crate::config::Level;
+use booking::io::{Order, OrderAction};
+use linux::storage::{DiskNotice, Storage};
+use node::book::Resource;
+use terms::book::{Binding, Handle};
+use terms::{Span, Time};
+
+const TICK: Span = Span::from_millis(500);
+
+/// The disks.
+#[derive(Debug)]
+pub struct Disks {
+    storage: Storage,
+    shared: bool,
+    wake: Option<Time>,
+    stocks: Vec<Resource>,
+}
+
+impl Disks {
+    /// Over what the driver opened, which offers `stocks`; `shared`: the processors use the same groups.
+    pub fn new(storage: Storage, shared: bool, stocks: Vec<Resource>) -> Disks {
+        Disks { storage, shared, wake: None, stocks }
+    }
+
+    fn serve(&mut self, disk: &str, name: &str, binding: Option<&Binding>, bits: u64) -> Result<(), String> {
+        let told = |failed: linux::error::SystemError| failed.to_string();
+        let rate = bits.div_ceil(8);
+        match binding {
+            Some(Binding::Process(task)) => {
+                let pid = number_of(task)?;
+                self.storage.enable(disk, name, rate).map_err(told)?;
+                self.storage.bind(disk, name, pid).map(|_| ()).map_err(told)
+            }
+            Some(Binding::Cgroup(path)) => {
+                self.storage.enable(disk, name, rate).map_err(told)?;
+                self.storage.bind_group(disk, name, path).map(|_| ()).map_err(told)
+            }
+            _ => {
+                Err("a share of a disk is for a process, with its threads and children, or a control group".to_owned())
+            }
+        }
+    }
+}
+
+impl Enforcer for Disks {
+    fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
+        let name = group_name(order.handle, order.part, self.shared);
+        let disk = disk_of(&order.resource);
+        let done = match &order.action {
+            OrderAction::Enable { binding, amount } | OrderAction::Change { binding, amount } => {
+                self.serve(disk, &name, binding.as_ref(), *amount)
+            }
+            OrderAction::Disable { .. } => self.storage.disable(disk, &name).map_err(|failed| failed.to_string()),
+        };
+        self.wake = self.storage.is_watched().then(|| self.wake.unwrap_or(ground.now + TICK));
+        done
+    }
+
+    fn settle(&mut self, _: &mut EnforcerContext<'_>) -> Result<(), String> {
+        self.storage.keep_only_enabled().map_err(|failed| failed.to_string())
+    }
+
+    fn stocks(&self) -> Vec<Resource> {
+        self.stocks.clone()
+    }
+
+    fn measured(&self, resource: &str, handle: Handle, part: usize) -> Option<Usage> {
+        let status = self.storage.status(disk_of(resource), &group_name(handle, part, self.shared))?;
+        let (seen, bits) = (status.seen?, |rate: u64| rate.saturating_mul(8));
+        let interval = Span::from_nanos(u64::try_from(seen.span.as_nanos()).unwrap_or(u64::MAX));
+        let unreserved = status.rest.map(|rest| bits(rest.rate));
+        Some(Usage { amount: bits(seen.rate), refused: None, unreserved, interval })
+    }
+
+    fn means(&self, _: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+        let status = self.storage.status(disk_of(resource), &group_name(handle, part, self.shared))?;
+        Some(status.installed).filter(|words| !words.is_empty())
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.wake
+    }
+
+    fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
+        self.wake = self.storage.is_watched().then(|| ground.now + TICK);
+        self.storage.tick().iter().map(found).collect()
+    }
+
+    fn end(&mut self, _: &mut EnforcerContext<'_>) {
+        // What would not go back is found by the next agent.
+        let _ = self.storage.close();
+    }
+}
+
+fn disk_of(resource: &str) -> &str {
+    resource.strip_prefix("disk/").unwrap_or(resource)
+}
+
+fn found(notice: &DiskNotice) -> EnforcerNotice {
+    match notice {
+        DiskNotice::Strayed { name, pid } => EnforcerNotice {
+            level: Level::Warn,
+            name: "disk_strayed",
+            text: format!("another program moved process {pid} out of the group of {name}, or removed it: it is back"),
+        },
+        DiskNotice::Gone(disk) => EnforcerNotice {
+            level: Level::Error,
+            name: "disk_gone",
+            text: format!("the device of disk/{disk} is gone: what is reserved of it cannot be had"),
+        },
+        DiskNotice::Fault(failed) => {
+            EnforcerNotice { level: Level::Error, name: "disk_fault", text: failed.to_string() }
+        }
+    }
+}

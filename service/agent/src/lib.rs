@@ -1,0 +1,54 @@
+//! The agent as a library: configuration, event loop, local socket; and testbeds of agents in network namespaces.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod alive;
+mod answer;
+pub mod auth;
+pub mod book;
+mod boomerang;
+mod calls;
+pub mod check;
+pub mod config;
+pub mod core_file;
+pub mod enforce;
+mod file_writer;
+mod gate;
+pub mod host_file;
+mod interfaces;
+mod keys;
+mod local;
+mod log;
+mod look;
+mod measure;
+mod mroutes;
+mod news;
+mod noticed;
+pub mod own;
+pub mod remote;
+mod rights;
+pub mod role;
+mod rsvp_file;
+mod sequences;
+mod show;
+mod signalling;
+mod signals;
+mod speakers;
+mod start;
+mod statics;
+mod statics_file;
+mod status;
+pub mod store_file;
+pub mod testbed;
+pub mod topology;
+mod trace;
+mod turn;
+
+pub use agent::{run, run_supervised};
+pub use auth::AuthConfig;
+pub use boomerang::config::BoomerangConfig;
+pub use config::{AgentConfig, InterfaceConfig, Level, RateShare};
+pub use document::Mistake;
+pub use mroutes::MulticastRouteConfig;
+pub use rpc::document;
+pub use start::StartError;

@@ -1,0 +1,169 @@
+//! Callers from other machines: mutual TLS beside the local socket, for the same calls.
+//!
+//! What they send is read by a process of its own that may nothing ([`front`], its loop [`proxy`]); it is started, fed and watched by a
+//! thread of the agent ([`keeper`]), over a channel on which alone a certificate's name is believed ([`frames`]). What comes
+//! in through it is, for the agent's loop, one more local connection. The table of rights ([`booking::policy::rights`]) says what such a
+//! caller may ask at all. No configuration, no door.
+
+pub mod config;
+mod frames;
+pub mod front;
+mod keeper;
+mod proxy;
+mod said;
+mod session;
+
+pub use keeper::COMMAND;
+
+use crate::agent::Agent;
+use crate::alive::Done;
+use crate::config::Level;
+use config::ListenConfig;
+use keeper::Keeper;
+use linux::clock::Clock;
+use linux::error::SystemError;
+use linux::notifier::Notifier;
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+use terms::Span;
+use trust::{Identity, Speaks};
+
+/// Most news that wait for the agent.
+const MAX_NEWS: usize = 512;
+
+/// What the thread tells the agent.
+pub(crate) enum News {
+    /// The front serves.
+    Ready { pid: u32, restricted: bool },
+    /// Somebody came in: what they say comes out of this socket.
+    Came { stream: UnixStream, identity: Identity, from: IpAddr },
+    /// Somebody did not, or was put out.
+    Refused { from: IpAddr, why: String },
+    /// A certificate or the list of revocations is not what it should be; what was before stays in force.
+    Complaint(String),
+    /// The front has ended, and with it every conversation; another one starts after this time.
+    Ended { why: String, again_in: Span },
+}
+
+/// What the agent and the thread have in common.
+struct Shared {
+    /// Rung when there is news for the agent.
+    news: Notifier,
+    /// Rung when something below changes.
+    end: Notifier,
+    ending: AtomicBool,
+    /// Certificates are to be read again.
+    renew: AtomicBool,
+    /// How often the thread has come round.
+    rounds: AtomicU64,
+}
+
+/// The door, while it is open.
+pub(crate) struct Remote {
+    news: Receiver<News>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Remote {
+    /// Opens the door.
+    ///
+    /// # Errors
+    /// A certificate, a key or an address is not to be had.
+    pub(crate) fn open(config: &ListenConfig) -> Result<Remote, SystemError> {
+        let clock = Clock::start();
+        // Mistakes in our own files are told at once, before anybody comes.
+        let tls = trust::server(&config.files, Arc::new(move || clock.today()), Speaks::Agent);
+        tls.map_err(|error| SystemError::because("open [listen]", io::Error::other(error)))?;
+        let listen = |address: &std::net::SocketAddr| {
+            let listener = TcpListener::bind(address).map_err(SystemError::doing(format!("listen on {address}")))?;
+            listener.set_nonblocking(true).map_err(SystemError::doing(format!("listen on {address}")))?;
+            Ok(listener)
+        };
+        let listeners = config.addresses.iter().map(listen).collect::<Result<Vec<_>, SystemError>>()?;
+        let (ending, renew) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Arc::new(Shared {
+            news: Notifier::new()?,
+            end: Notifier::new()?,
+            ending,
+            renew,
+            rounds: AtomicU64::new(0),
+        });
+        let (door, news) = sync_channel(MAX_NEWS);
+        let keeper = Keeper { config: config.clone(), listeners, door, shared: shared.clone(), clock };
+        let thread = std::thread::Builder::new().name("remote".to_owned());
+        let thread = thread.spawn(move || keeper.run()).map_err(SystemError::doing("start a thread"))?;
+        Ok(Remote { news, shared, thread: Some(thread) })
+    }
+
+    /// Rings when there is news.
+    pub(crate) fn notifier(&self) -> &Notifier {
+        &self.shared.news
+    }
+
+    /// What the thread has done: it comes round at least once a second.
+    pub(crate) fn pulse(&self) -> Done {
+        Done { count: self.shared.rounds.load(Ordering::Relaxed), all: false }
+    }
+
+    /// Certificates, key and revocations are read again.
+    pub(crate) fn renew(&self) {
+        self.shared.renew.store(true, Ordering::Release);
+        self.shared.end.ring();
+    }
+}
+
+impl Drop for Remote {
+    /// The door closes; those inside read the last words.
+    fn drop(&mut self) {
+        self.shared.ending.store(true, Ordering::Release);
+        self.shared.end.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Agent {
+    /// Who came in, and who did not.
+    pub(crate) fn answer_door(&mut self) {
+        let Some(remote) = &self.remote else { return };
+        remote.shared.news.clear();
+        let news: Vec<News> = remote.news.try_iter().collect();
+        for news in news {
+            let now = self.clock.now();
+            match news {
+                News::Came { stream, identity, from } => {
+                    let Some(client) = self.local.adopt(stream, &mut self.poll) else { continue };
+                    let fields: [(&str, &dyn std::fmt::Display); 3] =
+                        [("client", &client), ("who", &identity), ("from", &from)];
+                    self.log.line(now, Level::Info, "connected", &fields);
+                    self.speakers.came_from_afar(client, identity);
+                }
+                News::Refused { from, why } => {
+                    let fields: [(&str, &dyn std::fmt::Display); 2] = [("from", &from), ("text", &why)];
+                    self.log.line(now, Level::Warn, "caller_refused", &fields);
+                }
+                News::Complaint(what) => {
+                    self.announce(Level::Error, "revocations", &format!("{what}; what was before holds"))
+                }
+                News::Ready { pid, restricted } => {
+                    let fields: [(&str, &dyn std::fmt::Display); 2] = [("pid", &pid), ("restricted", &restricted)];
+                    self.log.line(now, Level::Info, "front_serves", &fields);
+                }
+                News::Ended { why, again_in } => {
+                    let text = format!(
+                        "{why}; callers from other machines are cut off, another starts in {} ms",
+                        again_in.as_millis()
+                    );
+                    self.announce(Level::Error, "front_ended", &text);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Which call of the table of rights a request is, and asking the table before anything is looked at.
+
+use crate::agent::Agent;
+use crate::calls::problem;
+use crate::speakers::NAMED_BROKERS;
+use booking::policy::rights::Call;
+use rpc::agent::{Problem, Request};
+
+/// The row of a request. No wildcard: a new request does not compile without a call of the table.
+pub(crate) fn call(request: &Request) -> Call {
+    match request {
+        Request::Hello => Call::Hello,
+        Request::Status => Call::Status,
+        Request::Sessions(_) => Call::Sessions,
+        Request::Senders(_) => Call::Senders,
+        Request::Reservations(_) => Call::Reservations,
+        Request::Counters => Call::Counters,
+        Request::Sender { .. } => Call::Sender,
+        Request::SenderGone { .. } => Call::SenderGone,
+        Request::Receiver { .. } => Call::Receiver,
+        Request::Reserve { .. } => Call::Reserve,
+        Request::Priority { .. } => Call::Priority,
+        Request::Release { .. } => Call::Release,
+        Request::Show { .. } => Call::Show,
+        Request::AddStatic { .. } => Call::AddStatic,
+        Request::RemoveStatic { .. } => Call::RemoveStatic,
+        Request::Statics(_) => Call::Statics,
+        Request::ReloadKeys => Call::ReloadKeys,
+        Request::Watch => Call::Watch,
+        Request::Trace { .. } => Call::Trace,
+        Request::BoomerangReserve { .. } => Call::BoomerangReserve,
+        Request::BoomerangRelease { .. } => Call::BoomerangRelease,
+        Request::BoomerangSessions { .. } => Call::BoomerangSessions,
+        Request::BoomerangTrace => Call::BoomerangTrace,
+        Request::BookEnquire(_) => Call::BookEnquire,
+        Request::BookCreate(_) => Call::BookCreate,
+        Request::BookCommit { .. } => Call::BookCommit,
+        Request::BookModify { .. } => Call::BookModify,
+        Request::BookBind { .. } => Call::BookBind,
+        Request::BookCancel { .. } => Call::BookCancel,
+        Request::BookShow { .. } => Call::BookShow,
+        Request::BookHistory { .. } => Call::BookHistory,
+        Request::BookFollow { .. } => Call::BookFollow,
+        Request::BookAudit(_) => Call::BookAudit,
+        Request::Resources { .. } => Call::Resources,
+        Request::May { .. } => Call::May,
+        Request::SpeakFor { .. } => Call::SpeakFor,
+        Request::Links => Call::Links,
+        Request::Stop => Call::Stop,
+    }
+}
+
+impl Agent {
+    /// Whether a connection may ask this at all, before anybody looks at what it asks.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(crate) fn may(&self, client: u64, request: &Request) -> Result<(), Problem> {
+        let call = call(request);
+        let nobody = || problem("refused", "nobody speaks here");
+        let (seat, caller) = self.speakers.seat(client, call).ok_or_else(nobody)?;
+        self.book.policy.may_ask(seat, call, caller).map_err(|why| problem("refused", why))?;
+        if call.is_for_brokers(seat) && !self.speakers.coordinates(client, &self.book.brokers) {
+            return Err(problem("refused", format!("{}: {NAMED_BROKERS}", call.name())));
+        }
+        Ok(())
+    }
+}

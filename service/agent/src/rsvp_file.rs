@@ -1,0 +1,106 @@
+//! Timing and limits of RSVP in the agent's file: `[rsvp]`.
+
+use crate::config::unit;
+use crate::document::{Document, Mistake};
+use rpc::units;
+use serde::Deserialize;
+use terms::Span;
+use toml::Spanned;
+
+/// Most that a table of states may be allowed to hold.
+const MAX_STATES: usize = 1 << 24;
+/// Senders without a reservation, for each second of the refresh period: so many Paths a second are refreshed for them.
+const UNRESERVED_PER_S: usize = 2_048;
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RsvpFile {
+    refresh: Option<Spanned<String>>,
+    longest_refresh: Option<Spanned<String>>,
+    keep: Option<Spanned<u32>>,
+    repair_wait: Option<Spanned<String>>,
+    blockade: Option<Spanned<u32>>,
+    max_sessions: Option<Spanned<usize>>,
+    max_paths: Option<Spanned<usize>>,
+    max_senders: Option<Spanned<usize>>,
+    max_reservations: Option<Spanned<usize>>,
+    max_unreserved: Option<Spanned<usize>>,
+    refresh_reduction: Option<bool>,
+    hello: Option<Spanned<String>>,
+}
+
+/// How many senders without a reservation are kept unless the file says.
+fn unreserved(refresh: Span) -> usize {
+    let ms = usize::try_from(refresh.as_millis()).unwrap_or(usize::MAX);
+    (ms.saturating_mul(UNRESERVED_PER_S) / 1_000).clamp(UNRESERVED_PER_S, MAX_STATES)
+}
+
+/// Another refresh period, and as many senders without a reservation as go with it.
+pub(crate) fn set_refresh(config: &mut rsvp::io::Config, refresh: Span) {
+    config.refresh = refresh;
+    config.max_unreserved = unreserved(refresh);
+}
+
+pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
+    let mut config = rsvp::io::Config::default();
+    config.max_unreserved = unreserved(config.refresh);
+    let Some(found) = found else { return Ok(config) };
+    if let Some(refresh) = &found.refresh {
+        config.refresh = unit(document, refresh, units::parse_span)?;
+        let (least, most) = (Span::from_millis(100), Span::from_secs(3600));
+        if config.refresh < least || config.refresh > most {
+            return Err(document.at(refresh.span(), "a refresh period is 100ms to 1h (RFC 2205 proposes 30s)"));
+        }
+    }
+    config.max_unreserved = unreserved(config.refresh);
+    if let Some(longest) = &found.longest_refresh {
+        config.longest_refresh = unit(document, longest, units::parse_span)?;
+        if config.longest_refresh < Span::from_secs(1) || config.longest_refresh > Span::from_secs(50 * 86_400) {
+            let what =
+                "longest_refresh is 1s to 50d: the longest refresh period of a neighbour that its state lives by";
+            return Err(document.at(longest.span(), what));
+        }
+    }
+    if let Some(keep) = &found.keep {
+        config.keep = *keep.get_ref();
+        if !(1..=100).contains(&config.keep) {
+            return Err(document.at(keep.span(), "keep is 1 to 100 (RFC 2205 proposes 3)"));
+        }
+    }
+    if let Some(wait) = &found.repair_wait {
+        config.repair_wait = unit(document, wait, units::parse_span)?;
+        if config.repair_wait > Span::from_secs(60) {
+            return Err(document.at(wait.span(), "repair_wait is at most 1m (RFC 2205 proposes 2s)"));
+        }
+    }
+    if let Some(blockade) = &found.blockade {
+        config.blockade = *blockade.get_ref();
+        if !(1..=100).contains(&config.blockade) {
+            return Err(document.at(blockade.span(), "blockade is 1 to 100 refresh periods (RFC 2205 proposes 3)"));
+        }
+    }
+    config.refresh_reduction = found.refresh_reduction.unwrap_or(config.refresh_reduction);
+    if let Some(hello) = &found.hello {
+        let every = unit(document, hello, units::parse_span)?;
+        if every < Span::from_millis(100) || !config.refresh_reduction {
+            let what = "hello is 100ms or more, and goes with refresh_reduction = true";
+            return Err(document.at(hello.span(), what));
+        }
+        config.hello = Some(every);
+    }
+    let limits = [
+        (&found.max_sessions, &mut config.max_sessions),
+        (&found.max_paths, &mut config.max_paths),
+        (&found.max_senders, &mut config.max_senders),
+        (&found.max_reservations, &mut config.max_resvs),
+        (&found.max_unreserved, &mut config.max_unreserved),
+    ];
+    for (limit, to) in limits {
+        let Some(limit) = limit else { continue };
+        if !(1..=MAX_STATES).contains(limit.get_ref()) {
+            return Err(document.at(limit.span(), format!("a limit is 1 to {MAX_STATES}")));
+        }
+        *to = *limit.get_ref();
+    }
+    Ok(config)
+}

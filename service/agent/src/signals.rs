@@ -1,0 +1,229 @@
+//! What connections of this machine signal, as policy is asked about it. The decision is the engine's ([`booking::policy::Signalled`]).
+
+use crate::agent::Agent;
+use crate::calls::{AppRequest, problem};
+use booking::policy::rights::{Call, Right, Whose};
+use booking::policy::{AddressPrefix, Asker, EndPoint, SignalClaim, SignalKey};
+use boomerang::SessionRequest;
+use rpc::agent::{Problem, SignalDoc};
+use rpc::may::Signal;
+use std::net::IpAddr;
+use terms::ports::{Route, RouteDecision};
+use terms::{FilterSpec, FlowSpec, Session, Style};
+use wire::boomerang::Selector;
+
+impl Agent {
+    /// Whether policy lets a connection signal this; what it lets counts from now on.
+    ///
+    /// # Errors
+    /// It does not, and why.
+    pub(crate) fn may_signal(&mut self, client: u64, request: &AppRequest) -> Result<(), Problem> {
+        match *request {
+            AppRequest::Sender(session, template, tspec, _) => {
+                let claim = SignalClaim {
+                    resource: Some(self.towards(session.dst)),
+                    inward: false,
+                    src: host(template.src),
+                    dst: host(session.dst),
+                    amount: tspec.r.as_bps(),
+                };
+                self.ask_policy(client, Some(SignalKey::Sender(client, session, template)), vec![claim])
+            }
+            AppRequest::SenderGone(session, template) => {
+                self.speakers.signalled.gone(SignalKey::Sender(client, session, template));
+                Ok(())
+            }
+            AppRequest::Receiver(session) => {
+                let (src, dst) = (EndPoint::Unsaid, host(session.dst));
+                self.ask_policy(client, None, vec![SignalClaim { resource: None, inward: true, src, dst, amount: 0 }])
+            }
+            AppRequest::Reserve { session, style, ref filters, ref flowspecs, .. } => {
+                let claims = self.reserved(&session, style, filters, flowspecs);
+                self.ask_policy(client, Some(SignalKey::Reserve(client, session)), claims)
+            }
+            AppRequest::Priority(priority) => {
+                let asked = priority.map(|said| said.preempting.max(said.defending));
+                let before = self.speakers.urgency(client, asked);
+                let told = self.as_asker(client, |agent, asker| {
+                    agent.speakers.signalled.may_be_urgent(&agent.book.policy, asker, client)
+                });
+                if told.is_err() {
+                    self.speakers.urgency(client, before);
+                }
+                told
+            }
+            AppRequest::Release(session) => {
+                self.speakers.signalled.released(client, session);
+                Ok(())
+            }
+        }
+    }
+
+    /// The same of a session of Boomerang. It is counted when it has a number.
+    pub(crate) fn may_echo(
+        &mut self,
+        client: u64,
+        number: Option<u64>,
+        asked: &SessionRequest,
+    ) -> Result<Vec<SignalClaim>, Problem> {
+        let most = |of: fn(&wire::boomerang::Rates) -> u32| asked.rates.iter().map(of).max().unwrap_or(0).into();
+        let ends = ends(&asked.classifier, &asked.mask);
+        let claims = echoed(self, asked.far_end, ends, most(|rates| rates.forward), most(|rates| rates.reverse));
+        let key = number.map(SignalKey::Boomerang);
+        self.as_asker(client, |agent, asker| {
+            agent.speakers.signalled.may(&agent.book.policy, asker, key, &claims).map(|_| ())
+        })?;
+        Ok(claims)
+    }
+
+    /// Whether a session of Boomerang may be changed or given back by a connection: by its owner, and by operators.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(crate) fn may_touch_echo(&self, client: u64, call: Call, number: u64) -> Result<(), Problem> {
+        let nobody = || problem("refused", "nobody speaks here");
+        let (seat, caller) = self.speakers.seat(client, call).ok_or_else(nobody)?;
+        let own = self.speakers.signalled.owner(number) == Some(&caller.name);
+        let whose = if own { Whose::Own } else { Whose::Others };
+        match call.right(seat, whose) {
+            Right::No => Err(problem("refused", call.refusal(seat, whose, caller))),
+            Right::Yes | Right::Rule => Ok(()),
+        }
+    }
+
+    fn ask_policy(&mut self, client: u64, key: Option<SignalKey>, claims: Vec<SignalClaim>) -> Result<(), Problem> {
+        self.as_asker(client, |agent, asker| {
+            let (policy, signalled) = (&agent.book.policy, &mut agent.speakers.signalled);
+            match key {
+                Some(key) => signalled.ask(policy, asker, key, claims),
+                None => signalled.may(policy, asker, None, &claims).map(|_| ()),
+            }
+        })
+    }
+
+    fn as_asker(
+        &mut self,
+        client: u64,
+        ask: impl FnOnce(&mut Agent, &Asker<'_>) -> Result<(), (String, String)>,
+    ) -> Result<(), Problem> {
+        let nobody = || problem("refused", "nobody speaks here");
+        let (seat, caller) = self.speakers.seat(client, Call::Reserve).ok_or_else(nobody)?;
+        let caller = caller.clone();
+        let now = self.book.calendar(self.clock.now());
+        let asker = Asker { caller: &caller, seat, priority: self.speakers.urgent(client), now };
+        ask(self, &asker).map_err(|(rule, why)| match rule.is_empty() {
+            true => problem("refused", why),
+            false => problem("refused", format!("the rule \"{rule}\" says no: {why}")),
+        })
+    }
+
+    /// The interface by which packets leave for there, and by which those from there come in; empty: none is known.
+    fn towards(&mut self, there: IpAddr) -> String {
+        match self.node.route_mut().route(there, None, None) {
+            RouteDecision::Out { oif, .. } => {
+                self.names.get(&oif).map(|name| format!("net/{name}")).unwrap_or_default()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// What a receiver reserves: of each sender what is its own, or what all share.
+    fn reserved(
+        &mut self,
+        session: &Session,
+        style: Style,
+        from: &[FilterSpec],
+        much: &[FlowSpec],
+    ) -> Vec<SignalClaim> {
+        let dst = host(session.dst);
+        let most = much.iter().map(|flowspec| flowspec.rate().as_bps()).max().unwrap_or(0);
+        if from.is_empty() || style == Style::Wf {
+            return vec![SignalClaim {
+                resource: Some(String::new()),
+                inward: true,
+                src: EndPoint::Anywhere,
+                dst,
+                amount: most,
+            }];
+        }
+        let mut claims: Vec<SignalClaim> = Vec::new();
+        for (n, sender) in from.iter().enumerate() {
+            let resource = Some(self.towards(sender.src));
+            let shared = style == Style::Se && claims.iter().any(|claim| claim.resource == resource);
+            let own = much.get(n).map_or(most, |flowspec| flowspec.rate().as_bps());
+            let amount = match style {
+                _ if shared => 0,
+                Style::Ff => own,
+                Style::Se | Style::Wf => most,
+            };
+            claims.push(SignalClaim { resource, inward: true, src: host(sender.src), dst, amount });
+        }
+        claims
+    }
+}
+
+/// What a session of Boomerang is about, both ways.
+fn echoed(
+    agent: &mut Agent,
+    far_end: IpAddr,
+    (src, dst): (EndPoint, EndPoint),
+    forward: u64,
+    reverse: u64,
+) -> Vec<SignalClaim> {
+    let out = agent.towards(far_end);
+    let there = SignalClaim { resource: Some(out.clone()), inward: false, src, dst, amount: forward };
+    let back = SignalClaim { resource: Some(out), inward: true, src: dst, dst: src, amount: reverse };
+    [there, back].into_iter().filter(|claim| claim.amount > 0).collect()
+}
+
+/// What policy would be asked about, were this signalled.
+///
+/// # Errors
+/// `misuse`: nobody can signal that.
+pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<SignalClaim>, Problem> {
+    let prefix = |text: &String| -> Result<AddressPrefix, Problem> {
+        let found: rpc::boomerang::SitePrefix = text.parse().map_err(|wrong: String| problem("misuse", wrong))?;
+        Ok(AddressPrefix { addr: found.addr, length: found.length })
+    };
+    let to = prefix(&signal.dst)?;
+    let from = signal.src.as_ref().map(prefix).transpose()?;
+    let hosts = [Some(to), from].into_iter().flatten().all(|end| end == AddressPrefix::host(end.addr));
+    let (src, dst) = (from.map_or(EndPoint::Anywhere, EndPoint::Of), EndPoint::Of(to));
+    let amount = signal.rate;
+    match (signal.how, from) {
+        (Signal::Send | Signal::Receive, _) if !hosts => {
+            Err(problem("misuse", "RSVP names hosts, and no prefixes; Boomerang may name prefixes"))
+        }
+        (Signal::Send | Signal::Receive, _) if signal.reverse > 0 => {
+            Err(problem("misuse", "RSVP reserves one way: reverse is of Boomerang"))
+        }
+        (Signal::Send, Some(_)) => {
+            Ok(vec![SignalClaim { resource: Some(agent.towards(to.addr)), inward: false, src, dst, amount }])
+        }
+        (Signal::Send | Signal::Boomerang, None) => Err(problem("misuse", "from where? give src")),
+        (Signal::Receive, from) => {
+            let resource = Some(from.map(|from| agent.towards(from.addr)).unwrap_or_default());
+            Ok(vec![SignalClaim { resource, inward: true, src, dst, amount }])
+        }
+        (Signal::Boomerang, Some(_)) => match echoed(agent, to.addr, (src, dst), amount, signal.reverse) {
+            claims if claims.is_empty() => Err(problem("misuse", "how much? give rate, reverse, or both")),
+            claims => Ok(claims),
+        },
+    }
+}
+
+fn host(addr: IpAddr) -> EndPoint {
+    EndPoint::Of(AddressPrefix::host(addr))
+}
+
+/// From where and to where the forward packets of a session go.
+fn ends(flow: &Selector, mask: &Selector) -> (EndPoint, EndPoint) {
+    let end = |addr, mask| {
+        let length = match mask {
+            IpAddr::V4(mask) => mask.to_bits().leading_ones(),
+            IpAddr::V6(mask) => mask.to_bits().leading_ones(),
+        };
+        EndPoint::Of(AddressPrefix { addr, length: length as u8 })
+    };
+    (end(flow.src, mask.src), end(flow.dst, mask.dst))
+}

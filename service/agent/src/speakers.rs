@@ -1,0 +1,398 @@
+//! Who speaks on a connection: the peer whom the kernel or a certificate names, or somebody for whom that peer may speak.
+//!
+//! A broker knows people by their certificates and says for whom it asks. On this machine only root and the agent's own
+//! user are taken at their word; from another machine, brokers that the policy names (`brokers = ["main"]`). Everybody else is
+//! who the kernel or their certificate says they are. A name that the kernel of a broker's machine gave, such as
+//! `uid:0`, says nothing here: it becomes `main/uid:0`.
+//!
+//! Names belong to the authority that signed for them. Our own domain's are plain, a partner's stand behind its name: `anl/alice`. A
+//! broker of a partner's domain is taken at its word only where the policy writes it so (`brokers = ["anl/main"]`), only for
+//! names of its own domain, and never for operators or auditors of ours.
+
+use crate::agent::Agent;
+use crate::calls::problem;
+use crate::config::Level;
+use booking::policy::rights::{Call, Right, Seat, Whose};
+use booking::policy::{SignalClaim, SignalKey, Signalled};
+use linux::process::PeerProcess;
+use rpc::agent::Problem;
+use rpc::links::{CallerDoc, LinkRow};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use terms::book::{Caller, CallerRole};
+use trust::Identity;
+
+/// The longest name of a caller or group, bytes.
+const MAX_NAME: usize = 128;
+/// Most groups of a caller.
+const MAX_GROUPS: usize = 64;
+
+/// To brokers that the policy does not name.
+pub(crate) const NAMED_BROKERS: &str = "only for brokers that this agent's policy names: brokers = [\"NAME\"]";
+
+/// The speakers of all connections.
+#[derive(Debug, Default)]
+pub struct Speakers {
+    all: BTreeMap<u64, Speaker>,
+    /// The group whose members are operators.
+    operators: Option<u32>,
+    /// What they signal.
+    pub(crate) signalled: Signalled,
+}
+
+#[derive(Debug)]
+struct Speaker {
+    peer: Caller,
+    /// Of the peer itself, whomever it speaks for.
+    seat: Seat,
+    /// Who came from another machine.
+    identity: Option<Identity>,
+    instead: Option<Caller>,
+    /// The priority at which it signals: the higher of preempting and defending (RFC 3181).
+    urgency: Option<u16>,
+}
+
+impl Speakers {
+    /// Members of this group are operators, beside root and our own user.
+    pub fn new(operators: Option<u32>) -> Speakers {
+        Speakers { operators, ..Speakers::default() }
+    }
+
+    /// A connection came.
+    pub fn came(&mut self, client: u64, peer: &PeerProcess) {
+        let in_group = |group: u32| peer.gid == group || peer.groups.contains(&group);
+        let seat = match peer.uid {
+            0 => Seat::Root,
+            uid if own_uid() == Some(uid) => Seat::Root,
+            _ if self.operators.is_some_and(in_group) => Seat::Operator,
+            _ => Seat::Member,
+        };
+        let others = peer.groups.iter().filter(|group| **group != peer.gid);
+        let caller = Caller {
+            name: format!("uid:{}", peer.uid),
+            groups: std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect(),
+            role: if seat == Seat::Member { CallerRole::Owner } else { CallerRole::Operator },
+        };
+        self.all.insert(client, Speaker { peer: caller, seat, identity: None, instead: None, urgency: None });
+    }
+
+    /// A connection came from another machine.
+    pub fn came_from_afar(&mut self, client: u64, identity: Identity) {
+        let (seat, role) = match identity.role {
+            trust::CertificateRole::Operator => (Seat::FarOperator, CallerRole::Operator),
+            trust::CertificateRole::Auditor => (Seat::Auditor, CallerRole::Auditor),
+            trust::CertificateRole::Requester => (Seat::Requester, CallerRole::Owner),
+            trust::CertificateRole::Agent => (Seat::Agent, CallerRole::Owner),
+            trust::CertificateRole::Broker => (Seat::Broker, CallerRole::Broker),
+        };
+        let peer = Caller { name: identity.known_as(), groups: identity.groups(), role };
+        self.all.insert(client, Speaker { peer, seat, identity: Some(identity), instead: None, urgency: None });
+    }
+
+    /// Who asks this on a connection, and how they came in; `None`: nobody is there. Whether a peer may speak for others is
+    /// asked of the peer itself.
+    pub fn seat(&self, client: u64, call: Call) -> Option<(Seat, &Caller)> {
+        let speaker = self.all.get(&client)?;
+        Some(match &speaker.instead {
+            Some(caller) if call != Call::SpeakFor => (spoken_for(caller), caller),
+            _ => (speaker.seat, &speaker.peer),
+        })
+    }
+
+    /// In which seat somebody would be who signals here: users of this machine by their number, as the kernel would name them; everybody
+    /// else as if they had come by a certificate.
+    pub fn seat_of(&self, who: &Caller) -> Seat {
+        let uid = who.name.strip_prefix("uid:").and_then(|number| number.parse::<u32>().ok());
+        let operators = self.operators.map(|group| format!("gid:{group}"));
+        match uid {
+            None => spoken_for(who),
+            Some(0) => Seat::Root,
+            Some(uid) if own_uid() == Some(uid) => Seat::Root,
+            Some(_) if operators.is_some_and(|group| who.groups.contains(&group)) => Seat::Operator,
+            Some(_) => Seat::Member,
+        }
+    }
+
+    /// Other brokers are taken at their word from now on; the connections that are so no longer, and speak for themselves again.
+    pub fn renew(&mut self, brokers: &[String]) -> Vec<u64> {
+        let mut silenced = Vec::new();
+        for (client, speaker) in &mut self.all {
+            let Some(identity) = &speaker.identity else { continue };
+            if !brokers.contains(&identity.known_as()) && speaker.instead.take().is_some() {
+                silenced.push(*client);
+            }
+        }
+        silenced
+    }
+
+    /// Whether whoever is there may speak for others, and so coordinate what is held at several agents.
+    pub fn coordinates(&self, client: u64, brokers: &[String]) -> bool {
+        let Some(speaker) = self.all.get(&client) else { return false };
+        match (Call::SpeakFor.at_most(speaker.seat), &speaker.identity) {
+            (Right::Yes, _) => true,
+            (Right::Rule, Some(identity)) => brokers.contains(&identity.known_as()),
+            _ => false,
+        }
+    }
+
+    /// A session of Boomerang that policy let a connection have counts from now on.
+    pub(crate) fn count_echo(&mut self, client: u64, number: u64, claims: Vec<SignalClaim>) {
+        let owner = self.of(client).name;
+        self.signalled.count(SignalKey::Boomerang(number), owner, claims);
+    }
+
+    /// The priority at which a connection signals.
+    pub(crate) fn urgent(&self, client: u64) -> Option<u16> {
+        self.all.get(&client).and_then(|speaker| speaker.urgency)
+    }
+
+    /// It signals at this one from now on; the one before.
+    pub(crate) fn urgency(&mut self, client: u64, urgency: Option<u16>) -> Option<u16> {
+        let speaker = self.all.get_mut(&client)?;
+        std::mem::replace(&mut speaker.urgency, urgency)
+    }
+
+    /// It went.
+    pub fn went(&mut self, client: u64) {
+        self.all.remove(&client);
+        self.signalled.released(client, None);
+    }
+
+    /// Who speaks there now; of a connection that is not known, nobody in particular.
+    pub fn of(&self, client: u64) -> Caller {
+        let speaker = self.all.get(&client);
+        speaker.map_or_else(Caller::default, |one| one.instead.as_ref().unwrap_or(&one.peer).clone())
+    }
+
+    /// From now on the connection speaks for somebody else; `None`: for itself again.
+    ///
+    /// # Errors
+    /// It may not, or what it says is no caller.
+    pub fn speak_for(&mut self, client: u64, who: Option<&CallerDoc>, brokers: &[String]) -> Result<(), Problem> {
+        let instead = who.map(read).transpose()?;
+        let nobody = || problem("refused", "nobody speaks here");
+        let speaker = self.all.get_mut(&client).ok_or_else(nobody)?;
+        speaker.instead = match (Call::SpeakFor.at_most(speaker.seat), &speaker.identity) {
+            (Right::Yes, _) => instead,
+            (Right::Rule, Some(identity)) if brokers.contains(&identity.known_as()) => {
+                instead.map(|caller| through(identity, caller)).transpose()?
+            }
+            (Right::Rule, _) => {
+                let what = format!("{}: {}", Call::SpeakFor.name(), NAMED_BROKERS);
+                return Err(problem("refused", what));
+            }
+            (Right::No, _) => {
+                return Err(problem("refused", Call::SpeakFor.refusal(speaker.seat, Whose::Any, &speaker.peer)));
+            }
+        };
+        Ok(())
+    }
+}
+
+/// Somebody for whom another speaks has the rights of their role, as if they had come by a certificate.
+fn spoken_for(caller: &Caller) -> Seat {
+    match caller.role {
+        CallerRole::Owner => Seat::Requester,
+        CallerRole::Auditor => Seat::Auditor,
+        CallerRole::Operator => Seat::FarOperator,
+        CallerRole::Broker => Seat::Broker,
+    }
+}
+
+/// Somebody as a broker's certificate lets it name them.
+fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
+    let by = broker.known_as();
+    if broker.domain.is_some() && caller.role != CallerRole::Owner {
+        let what =
+            format!("{by} is a partner's broker: it speaks for those who reserve, not for operators or auditors");
+        return Err(problem("refused", what));
+    }
+    let here = |name: String| broker.vouches_for(&name);
+    let groups = caller.groups.into_iter().map(here).collect();
+    Ok(Caller { name: here(caller.name), groups, role: caller.role })
+}
+
+/// Somebody as a document names them.
+///
+/// # Errors
+/// It names nobody.
+pub(crate) fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
+    let role = match doc.role.as_str() {
+        "owner" => CallerRole::Owner,
+        "auditor" => CallerRole::Auditor,
+        "operator" => CallerRole::Operator,
+        other => return Err(problem("misuse", format!("{other:?} is no role: owner, auditor or operator"))),
+    };
+    // Names go into logs and audit records as they are.
+    let plain =
+        |name: &String| !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(|c| c.is_ascii_graphic());
+    if !plain(&doc.name) || doc.groups.len() > MAX_GROUPS || !doc.groups.iter().all(plain) {
+        let what = format!(
+            "a caller has a name and at most {MAX_GROUPS} groups, each 1 to {MAX_NAME} visible ASCII characters"
+        );
+        return Err(problem("misuse", what));
+    }
+    Ok(Caller { name: doc.name.clone(), groups: doc.groups.clone(), role })
+}
+
+/// Ours, as the kernel shows it.
+pub(crate) fn own_uid() -> Option<u32> {
+    std::fs::metadata("/proc/self").ok().map(|meta| meta.uid())
+}
+
+impl Agent {
+    /// Takes new connections of this machine.
+    pub(crate) fn accept(&mut self) {
+        for (client, peer) in self.local.accept(&mut self.poll) {
+            let now = self.clock.now();
+            let fields: [(&str, &dyn std::fmt::Display); 4] =
+                [("client", &client), ("pid", &peer.pid), ("uid", &peer.uid), ("gid", &peer.gid)];
+            self.log.line(now, Level::Info, "connected", &fields);
+            self.speakers.came(client, &peer);
+        }
+    }
+
+    /// Takes a trusted peer at its word, and writes down whose.
+    pub(crate) fn speak_for(&mut self, client: u64, who: Option<&CallerDoc>) -> Result<(), Problem> {
+        self.speakers.speak_for(client, who, &self.book.brokers)?;
+        self.forget_follower(client); // what it followed was somebody else's
+        let name = self.speakers.of(client).name;
+        self.log.line(self.clock.now(), Level::Debug, "speaks_for", &[("client", &client), ("name", &name)]);
+        Ok(())
+    }
+
+    /// The links of this machine, for whoever looks for paths.
+    pub(crate) fn links(&mut self) -> Result<Vec<LinkRow>, Problem> {
+        let addresses = self.netlink.addresses().map_err(|error| problem("fault", error.to_string()))?;
+        let of = |index| addresses.iter().filter(move |address| address.index == index);
+        let row = |state: &node::io::InterfaceState| LinkRow {
+            interface: state.name.clone(),
+            addresses: of(state.index).map(|one| format!("{}/{}", one.address, one.prefix)).collect(),
+            resource: state.link.map(|_| format!("net/{}", state.name)),
+            rate_wire_bps: state.link.map(|link| link.spec.rate.as_bps()),
+            mtu: state.mtu,
+        };
+        Ok(self.interfaces.values().map(row).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doc(name: &str, role: &str) -> CallerDoc {
+        CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned() }
+    }
+
+    #[test]
+    fn only_the_trusted_speak_for_others() {
+        let mut speakers = Speakers::default();
+        speakers.came(16, &PeerProcess { pid: 1, uid: 0, gid: 0, groups: Vec::new() });
+        speakers.came(17, &PeerProcess { pid: 2, uid: 65_533, gid: 100, groups: vec![27] });
+        assert_eq!((speakers.of(16).name.as_str(), speakers.of(16).role), ("uid:0", CallerRole::Operator));
+        assert_eq!((speakers.of(17).name.as_str(), speakers.of(17).role), ("uid:65533", CallerRole::Owner));
+        speakers.speak_for(16, Some(&doc("alice", "owner")), &[]).unwrap();
+        assert_eq!((speakers.of(16).name.as_str(), speakers.of(16).role), ("alice", CallerRole::Owner));
+        assert_eq!(speakers.speak_for(17, Some(&doc("alice", "owner")), &[]).unwrap_err().kind, "refused");
+        assert_eq!(speakers.of(17).name, "uid:65533");
+        for wrong in [doc("", "owner"), doc("a\nb", "owner"), doc("alice", "emperor"), doc(&"x".repeat(129), "owner")] {
+            assert_eq!(speakers.speak_for(16, Some(&wrong), &[]).unwrap_err().kind, "misuse", "{wrong:?}");
+        }
+        assert_eq!(speakers.of(16).name, "alice", "what was refused changes nothing");
+        speakers.speak_for(16, None, &[]).unwrap();
+        assert_eq!(speakers.of(16).name, "uid:0");
+        speakers.went(16);
+        assert_eq!(speakers.of(16), Caller::default());
+        assert_eq!(speakers.speak_for(16, None, &[]).unwrap_err().kind, "refused");
+    }
+
+    #[test]
+    fn from_afar_only_brokers_that_the_policy_names() {
+        let identity = |role, name: &str| Identity {
+            domain: None,
+            role,
+            name: name.to_owned(),
+            groups: vec!["staff".to_owned()],
+            serial: vec![1],
+            not_before: terms::Time::ZERO,
+            not_after: terms::Time::FOREVER,
+        };
+        let mut speakers = Speakers::default();
+        let brokers = ["main".to_owned()];
+        for (client, role, name) in [
+            (1, trust::CertificateRole::Broker, "main"),
+            (2, trust::CertificateRole::Broker, "other"),
+            (3, trust::CertificateRole::Requester, "main"),
+            (4, trust::CertificateRole::Operator, "main"),
+            (5, trust::CertificateRole::Agent, "main"),
+        ] {
+            speakers.came_from_afar(client, identity(role, name));
+            let said = speakers.speak_for(client, Some(&doc("alice", "owner")), &brokers);
+            assert_eq!(said.is_ok(), client == 1, "{role} {name}");
+        }
+        assert_eq!(
+            (1..=6).map(|client| speakers.coordinates(client, &brokers)).collect::<Vec<_>>(),
+            [true, false, false, false, false, false]
+        );
+        assert!(!speakers.coordinates(1, &[]));
+        assert_eq!((speakers.of(1).name.as_str(), speakers.of(3).name.as_str()), ("alice", "main"));
+        assert_eq!((speakers.of(4).role, speakers.of(5).role), (CallerRole::Operator, CallerRole::Owner));
+        // Root of the broker's machine is not root here.
+        let root = CallerDoc { groups: vec!["gid:0".to_owned(), "staff".to_owned()], ..doc("uid:0", "operator") };
+        speakers.speak_for(1, Some(&root), &brokers).unwrap();
+        let caller = speakers.of(1);
+        assert_eq!((caller.name.as_str(), caller.groups), ("main/uid:0", vec!["main/gid:0".into(), "staff".into()]));
+        // The policy changes its mind.
+        assert_eq!(speakers.renew(&brokers), Vec::<u64>::new());
+        assert_eq!(speakers.renew(&[]), [1]);
+        assert_eq!(speakers.of(1).name, "main");
+    }
+
+    #[test]
+    fn a_partners_names_are_its_own() {
+        let identity = |domain: Option<&str>, role, name: &str| Identity {
+            domain: domain.map(str::to_owned),
+            role,
+            name: name.to_owned(),
+            groups: vec!["physics".to_owned()],
+            serial: vec![1],
+            not_before: terms::Time::ZERO,
+            not_after: terms::Time::FOREVER,
+        };
+        let mut speakers = Speakers::default();
+        speakers.came_from_afar(1, identity(Some("anl"), trust::CertificateRole::Requester, "alice"));
+        let alice = speakers.of(1);
+        assert_eq!((alice.name.as_str(), alice.groups), ("anl/alice", vec!["anl/physics".to_owned()]));
+        // Its broker `main` is not ours, whatever the policy says of ours.
+        speakers.came_from_afar(2, identity(Some("anl"), trust::CertificateRole::Broker, "main"));
+        let said = speakers.speak_for(2, Some(&doc("bob", "owner")), &["main".to_owned()]);
+        assert_eq!(said.unwrap_err().kind, "refused");
+        // Where the policy takes it at its word, that is for its own people.
+        let brokers = ["anl/main".to_owned()];
+        for (said, known) in [
+            ("bob", "anl/bob"),
+            ("uid:0", "anl/main/uid:0"),
+            ("home/root", "anl/main/home/root"),
+            ("/root", "anl/main//root"),
+        ] {
+            speakers.speak_for(2, Some(&doc(said, "owner")), &brokers).unwrap();
+            assert_eq!(speakers.of(2).name, known);
+            assert_eq!(speakers.of(2).domain(), Some("anl"));
+        }
+        for role in ["operator", "auditor"] {
+            assert_eq!(speakers.speak_for(2, Some(&doc("bob", role)), &brokers).unwrap_err().kind, "refused");
+        }
+        // Our own broker knows partners' people as we do; what it makes up of its own machine is not a partner's.
+        speakers.came_from_afar(3, identity(None, trust::CertificateRole::Broker, "main"));
+        for (said, known, domain) in [
+            ("anl/alice", "anl/alice", Some("anl")),
+            ("bob", "bob", None),
+            ("uid:7", "main/uid:7", None),
+            ("anl/uid:0", "main/anl/uid:0", Some("main")),
+        ] {
+            speakers.speak_for(3, Some(&doc(said, "owner")), &["main".to_owned()]).unwrap();
+            let caller = speakers.of(3);
+            assert_eq!((caller.name.as_str(), caller.domain()), (known, domain));
+        }
+    }
+}

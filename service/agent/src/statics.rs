@@ -1,0 +1,445 @@
+//! Static senders and reservations: set up by an operator on behalf of hosts that do not signal (the interactive mode
+//! of the first RSVP implementations). Each is an application of its own to the engine, one that never ends: it outlives
+//! the connection that asked for it, and is kept in the state directory so that it outlives the agent.
+
+use crate::agent::Agent;
+use crate::calls::{self, AppRequest, problem};
+use crate::config::Level;
+use crate::file_writer::Clerk;
+use linux::error::SystemError;
+use linux::notifier::Notifier;
+use node::io::{AppCall, Input};
+use rpc::agent::{Answer, EventDoc, Problem, ReplyLine, Request, StaticDoc, StaticRow};
+use rsvp::io::AppId;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use terms::{Span, Time};
+
+/// Most of them.
+pub const MOST: usize = 4096;
+/// Most calls that wait for the disk.
+const MOST_WAITING: usize = 256;
+/// Their numbers as applications begin here, above any connection's.
+const FIRST_APP: u64 = 1 << 48;
+/// How long after a refusal one is asked for again.
+const TRY_AGAIN: Span = Span::from_secs(30);
+
+/// The number of the static that an application is; `None`: it is a connection.
+pub fn number(app: AppId) -> Option<u64> {
+    app.0.checked_sub(FIRST_APP)
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Statics {
+    file: PathBuf,
+    next: u64,
+    all: BTreeMap<u64, Static>,
+    clerk: Clerk<Kept>,
+    /// What was asked and is not being written yet.
+    waiting: VecDeque<Asked>,
+    /// What is being written.
+    under_way: Vec<Asked>,
+}
+
+#[derive(Debug)]
+struct Static {
+    what: StaticDoc,
+    from_file: bool,
+    state: State,
+    said: Option<String>,
+    /// When it was last asked for.
+    told: Time,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Waiting,
+    Held,
+    Refused,
+}
+
+/// The file in the state directory: those that are not the configuration's.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    statics: BTreeMap<u64, StaticDoc>,
+}
+
+impl Kept {
+    /// Beside, synchronised, then renamed, so that at any instant the file is whole.
+    fn write(&self, file: &Path) -> io::Result<()> {
+        replace(file, &serde_json::to_vec_pretty(self)?)
+    }
+}
+
+impl Statics {
+    /// Those that were kept in `state`, and those of the configuration.
+    ///
+    /// # Errors
+    /// The file is there and cannot be understood: it is left alone, and nothing is started without what it says.
+    pub fn load(state: &Path, from_file: &[StaticDoc]) -> Result<Statics, SystemError> {
+        let file = state.join("statics.json");
+        let what = || format!("read the static reservations in {} (repair or remove it)", file.display());
+        let kept = match fs::read(&file) {
+            Ok(bytes) => {
+                serde_json::from_slice::<Kept>(&bytes)
+                    .map_err(|error| SystemError::because(what(), io::Error::new(io::ErrorKind::InvalidData, error)))?
+                    .statics
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(SystemError::because(what(), error)),
+        };
+        let next = kept.keys().next_back().map_or(1, |last| last + 1);
+        let theirs = file.clone();
+        let clerk = Clerk::start("statics", move |kept: Kept| kept.write(&theirs).map_err(|error| error.to_string()))?;
+        let (all, waiting, under_way) = (BTreeMap::new(), VecDeque::new(), Vec::new());
+        let mut statics = Statics { file, next, all, clerk, waiting, under_way };
+        statics.all.extend(kept.into_iter().map(|(number, what)| (number, Static::new(what, false))));
+        for what in from_file {
+            if statics.same(what).is_none() {
+                statics.all.insert(statics.next, Static::new(what.clone(), true));
+                statics.next += 1;
+            }
+        }
+        Ok(statics)
+    }
+
+    /// What is to be watched: it rings when something has been written.
+    pub fn notifier(&self) -> &Notifier {
+        self.clerk.notifier()
+    }
+
+    /// Begins to write what waits, as it will be when each has had its way; what is refused is not written, and returned.
+    fn keep(&mut self) -> Vec<(Asked, Problem)> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let all = self.all.iter();
+        let mut then: BTreeMap<u64, (StaticDoc, bool)> =
+            all.map(|(&number, one)| (number, (one.what.clone(), one.from_file))).collect();
+        let mut refused = Vec::new();
+        for mut asked in std::mem::take(&mut self.waiting) {
+            match self.judge(&mut then, &mut asked.change) {
+                Ok(()) => self.under_way.push(asked),
+                Err(problem) => refused.push((asked, problem)),
+            }
+        }
+        if !self.under_way.is_empty() {
+            let ours = then.into_iter().filter(|(_, (_, from_file))| !from_file);
+            self.clerk.ask(Kept { statics: ours.map(|(number, (what, _))| (number, what)).collect() });
+        }
+        refused
+    }
+
+    /// What would be after one more change.
+    fn judge(&mut self, then: &mut BTreeMap<u64, (StaticDoc, bool)>, change: &mut Change) -> Result<(), Problem> {
+        match change {
+            Change::Put(number, what) => {
+                let same = then.iter().find(|(_, (other, _))| other.is_of_same(what));
+                if let Some((_, (one, true))) = same {
+                    let dst = one.session().dst;
+                    let message = format!("the configuration file sets up another for {dst}: change it there");
+                    return Err(problem("refused", message));
+                }
+                let same = same.map(|(&number, _)| number);
+                if same.is_none() && then.len() >= MOST {
+                    return Err(problem("refused", format!("there are {MOST} already: the limit")));
+                }
+                let free = (self.next..).find(|number| !then.contains_key(number));
+                let at = same.or(free).unwrap_or(self.next);
+                self.next = self.next.max(at + 1);
+                then.insert(at, (what.clone(), false));
+                *number = Some(at);
+            }
+            Change::Remove(number) => match then.get(number) {
+                None => {
+                    let message = format!("there is no static sender or reservation number {number}");
+                    return Err(problem("refused", message));
+                }
+                Some((_, true)) => {
+                    return Err(problem("refused", "the configuration file sets it up: take it out there"));
+                }
+                Some(_) => drop(then.remove(number)),
+            },
+        }
+        Ok(())
+    }
+
+    /// All of them, as they are told.
+    pub fn rows(&self) -> impl Iterator<Item = StaticRow> + '_ {
+        self.all.iter().map(|(&number, one)| one.row(number))
+    }
+
+    /// The one that says what `what` says: the same sender, or a reservation of the same session.
+    fn same(&self, what: &StaticDoc) -> Option<u64> {
+        self.all.iter().find(|(_, one)| one.what.is_of_same(what)).map(|(&number, _)| number)
+    }
+
+    /// What the engine told one of them.
+    pub fn hear(&mut self, number: u64, event: &EventDoc) {
+        let Some(one) = self.all.get_mut(&number) else { return };
+        let sends = matches!(one.what, StaticDoc::Sender { .. });
+        let (state, said) = match event {
+            EventDoc::Resv { .. } if sends => (State::Held, None),
+            EventDoc::ResvGone { .. } if sends => (State::Waiting, None),
+            EventDoc::Confirm { node, .. } if !sends => (State::Held, Some(format!("confirmed by {node}"))),
+            EventDoc::PathGone { .. } if !sends => (State::Waiting, None),
+            EventDoc::Error { node, meaning, code, value, text, .. } => {
+                let words = text.as_ref().map_or(String::new(), |text| format!(": {text}"));
+                (State::Refused, Some(format!("{meaning} (code {code}, value {value}) at {node}{words}")))
+            }
+            _ => return,
+        };
+        (one.state, one.said) = (state, said);
+    }
+}
+
+impl Static {
+    fn new(what: StaticDoc, from_file: bool) -> Static {
+        Static { what, from_file, state: State::Waiting, said: None, told: Time::ZERO }
+    }
+
+    fn row(&self, number: u64) -> StaticRow {
+        let state = match self.state {
+            State::Waiting => "waiting",
+            State::Held => "held",
+            State::Refused => "refused",
+        };
+        let (what, said) = (self.what.clone(), self.said.clone());
+        StaticRow { number, what, from_file: self.from_file, state: state.to_owned(), said }
+    }
+}
+
+/// Replaces a file by one with other contents, as one step: after a crash it is the old or the new one, whole.
+pub(crate) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = file.with_extension("new");
+    let mut new = File::create(&beside)?;
+    new.write_all(bytes)?;
+    new.sync_all()?;
+    fs::rename(&beside, file)?;
+    match file.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// What the engine is told for one; the checks of an application's call hold for it too.
+pub(crate) fn request(what: &StaticDoc) -> Result<AppRequest, Problem> {
+    let request = match what {
+        StaticDoc::Sender { session, sender, tspec, ttl } => {
+            Request::Sender { session: *session, sender: *sender, tspec: *tspec, ttl: *ttl }
+        }
+        StaticDoc::Reservation { session, style, senders, flowspecs } => {
+            let (senders, flowspecs) = (senders.clone(), flowspecs.clone());
+            Request::Reserve { session: *session, style: *style, senders, flowspecs, confirm: true }
+        }
+    };
+    calls::app_request(&request)?.ok_or_else(|| problem("misuse", "this is neither a sender nor a reservation"))
+}
+
+/// What somebody asked for, and waits to hear that it is on the disk.
+#[derive(Debug)]
+struct Asked {
+    client: u64,
+    /// The number that the client gave its call.
+    id: u64,
+    change: Change,
+}
+
+#[derive(Debug)]
+enum Change {
+    /// One that says the same of the same takes its place; a number once it is known.
+    Put(Option<u64>, StaticDoc),
+    Remove(u64),
+}
+
+impl Agent {
+    /// Takes a call that changes them, if it is one; its answer comes when the change is on the disk.
+    ///
+    /// # Errors
+    /// It means nothing, or too many wait.
+    pub(crate) fn call_static(&mut self, client: u64, id: u64, asked: &Request) -> Result<bool, Problem> {
+        let change = match asked {
+            Request::AddStatic { what } => {
+                request(what)?;
+                Change::Put(None, what.clone())
+            }
+            Request::RemoveStatic { number } => Change::Remove(*number),
+            _ => return Ok(false),
+        };
+        if self.statics.waiting.len() >= MOST_WAITING {
+            return Err(problem("refused", "too many calls about static reservations wait for the disk: try again"));
+        }
+        self.statics.waiting.push_back(Asked { client, id, change });
+        self.local.owe(client);
+        self.keep_statics();
+        Ok(true)
+    }
+
+    /// Has written what waits, all of it at once, unless something is being written.
+    fn keep_statics(&mut self) {
+        if self.statics.under_way.is_empty() {
+            for (asked, refused) in self.statics.keep() {
+                self.answer_static(&asked, Err(refused));
+            }
+        }
+    }
+
+    /// The disk has answered: what is there is done, and told.
+    pub(crate) fn take_statics(&mut self) {
+        for written in self.statics.clerk.answers() {
+            for asked in std::mem::take(&mut self.statics.under_way) {
+                let answer = match &written {
+                    Ok(()) => self.change_static(&asked.change),
+                    Err(error) => Err(self.not_kept(error)),
+                };
+                self.answer_static(&asked, answer);
+            }
+        }
+        self.keep_statics();
+    }
+
+    fn answer_static(&mut self, asked: &Asked, answer: Result<StaticRow, Problem>) {
+        let line = match answer {
+            Ok(row) => ReplyLine::Ok { id: asked.id, ok: Box::new(Answer::Statics(vec![row])) },
+            Err(error) => ReplyLine::Error { id: asked.id, error },
+        };
+        self.local.pay(asked.client, &line, &mut self.poll);
+    }
+
+    /// Does what is on the disk already.
+    fn change_static(&mut self, change: &Change) -> Result<StaticRow, Problem> {
+        let gone = || problem("fault", "it went while it came");
+        match change {
+            Change::Put(number, what) => {
+                let number = number.ok_or_else(gone)?;
+                self.statics.all.insert(number, Static::new(what.clone(), false));
+                self.tell_static(number);
+                self.statics.all.get(&number).map(|one| one.row(number)).ok_or_else(gone)
+            }
+            Change::Remove(number) => {
+                let row = self.statics.all.remove(number).map(|one| one.row(*number)).ok_or_else(gone)?;
+                self.tell(Input::App(AppCall::Release { app: AppId(FIRST_APP + number), session: None }));
+                Ok(row)
+            }
+        }
+    }
+
+    fn not_kept(&mut self, error: &str) -> Problem {
+        let message = format!("cannot be kept in {}: {error}", self.statics.file.display());
+        self.log.line(self.clock.now(), Level::Error, "static_not_kept", &[("text", &message)]);
+        problem("fault", message)
+    }
+
+    /// Tells the engine of all, at start.
+    pub(crate) fn tell_statics(&mut self) {
+        let all: Vec<u64> = self.statics.all.keys().copied().collect();
+        all.into_iter().for_each(|number| self.tell_static(number));
+    }
+
+    /// Tells the engine again of those that were refused: an address or a route may have come.
+    pub(crate) fn tell_refused_statics(&mut self) {
+        self.tell_again(|_| true);
+    }
+
+    /// The same for those whose refusal is a while ago: there may be room now.
+    pub(crate) fn retry_statics(&mut self) {
+        let now = self.clock.now();
+        self.tell_again(|one| now.since(one.told) >= TRY_AGAIN);
+    }
+
+    fn tell_again(&mut self, which: impl Fn(&Static) -> bool) {
+        let refused = self.statics.all.iter().filter(|(_, one)| one.state == State::Refused && which(one));
+        let refused: Vec<u64> = refused.map(|(&number, _)| number).collect();
+        refused.into_iter().for_each(|number| self.tell_static(number));
+    }
+
+    fn tell_static(&mut self, number: u64) {
+        let now = self.clock.now();
+        let Some(one) = self.statics.all.get_mut(&number) else { return };
+        one.told = now;
+        // The hosts that it speaks for are elsewhere.
+        self.tell(Input::App(AppCall::Proxy { app: AppId(FIRST_APP + number) }));
+        let Some(one) = self.statics.all.get_mut(&number) else { return };
+        match request(&one.what) {
+            Ok(request) => {
+                let app = AppId(FIRST_APP + number);
+                self.tell(Input::App(AppCall::Proxy { app }));
+                self.application(app, &request);
+            }
+            Err(refused) => (one.state, one.said) = (State::Refused, Some(refused.message)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpc::agent::{SenderId, SessionId, TspecDoc};
+
+    fn sender(port: u16) -> StaticDoc {
+        StaticDoc::Sender {
+            session: SessionId { dst: "10.0.2.2".parse().unwrap(), protocol: 17, dst_port: port },
+            sender: SenderId { src: "10.0.0.1".parse().unwrap(), src_port: 5004 },
+            tspec: TspecDoc { r_bps: 1_000_000, b_bytes: 8000, p_bps: None, m_bytes: 64, max_bytes: 1500 },
+            ttl: 64,
+        }
+    }
+
+    fn dir() -> PathBuf {
+        let dir = std::env::temp_dir().join(format!(
+            "agent-statics-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn what_was_kept_is_there_again_and_numbers_go_on() {
+        let dir = dir();
+        let mut statics = Statics::load(&dir, &[]).unwrap();
+        statics.all.insert(8, Static::new(sender(5005), true));
+        statics.next = 7;
+        let ask = |id, change| Asked { client: 1, id, change };
+        statics.waiting.push_back(ask(1, Change::Put(None, sender(5004))));
+        statics.waiting.push_back(ask(2, Change::Remove(8)));
+        statics.waiting.push_back(ask(3, Change::Put(None, sender(5007))));
+        statics.waiting.push_back(ask(4, Change::Remove(9)));
+        statics.waiting.push_back(ask(5, Change::Put(None, sender(5005))));
+        let refused: Vec<_> = statics.keep().into_iter().map(|(asked, _)| asked.id).collect();
+        assert_eq!(refused, [2, 5], "what the configuration sets up stays");
+        let begun = std::time::Instant::now();
+        let written = loop {
+            match &statics.clerk.answers()[..] {
+                [] => assert!(begun.elapsed().as_secs() < 10, "it is written"),
+                some => break some.to_vec(),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        };
+        assert_eq!((written, statics.under_way.len()), (vec![Ok(())], 3));
+        let again = Statics::load(&dir, &[sender(5004), sender(5006)]).unwrap();
+        let told: Vec<_> = again.rows().map(|row| (row.number, row.what, row.from_file)).collect();
+        assert_eq!(told, [(7, sender(5004), false), (8, sender(5006), true)], "one that is kept is not there twice");
+        assert!(!dir.join("statics.new").exists());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_broken_is_named_and_left_alone() {
+        let dir = dir();
+        let file = dir.join("statics.json");
+        for broken in ["", "{", "{\"statics\":{\"1\":{\"kind\":\"dancer\"}}}", "[]"] {
+            fs::write(&file, broken).unwrap();
+            let told = Statics::load(&dir, &[]).unwrap_err().to_string();
+            assert!(told.contains(&*file.to_string_lossy()) && told.contains("repair or remove"), "{told}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), broken);
+        }
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

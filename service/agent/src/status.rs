@@ -1,0 +1,370 @@
+//! What an agent says of itself: *asked* from RSVP, *admitted* from the ledger, *installed* as read back from the
+//! kernel, *measured* from its counters.
+
+use crate::agent::Agent;
+use linux::plane;
+use node::status::{LinkView, ReservationView};
+use rpc::agent::{ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status};
+use rpc::show::PAGE;
+use rsvp::overload::IntakeClass;
+use rsvp::views::ResvView;
+use rsvp::{NextHop, Origin};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use terms::{Fault, FlowKey, IfIndex, Rate, SenderTemplate, Style, Time};
+use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan};
+
+/// What the kernel has and counts, both looked up just now.
+pub(crate) struct ReadBack {
+    plan: Plan,
+    counters: plane::PlaneCounters,
+}
+
+impl ReadBack {
+    /// Reads both.
+    pub(crate) fn of(agent: &mut Agent) -> Result<ReadBack, Fault> {
+        Ok(ReadBack { plan: agent.plane.read()?, counters: agent.plane.counters()? })
+    }
+
+    /// What the kernel has for a flow.
+    pub(crate) fn flow(&self, (oif, flow): &(IfIndex, FlowKey)) -> Option<&FlowSpecEntry> {
+        self.plan.links.get(oif)?.flows.get(flow)
+    }
+
+    /// Whether a class is there.
+    pub(crate) fn has_class(&self, oif: IfIndex, class: ClassId) -> bool {
+        self.plan.links.get(&oif).is_some_and(|link| link.classes.contains_key(&class))
+    }
+
+    /// What it counts of it.
+    pub(crate) fn counted(&self, key: &(IfIndex, FlowKey)) -> Counters {
+        self.counters.flows.get(key).copied().unwrap_or_default()
+    }
+}
+
+/// Everything.
+pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
+    let read = ReadBack::of(agent)?;
+    let links: BTreeMap<IfIndex, LinkView> = agent.node.links().map(|link| (link.oif, link)).collect();
+    let slots = slots(agent);
+    let interfaces = agent.node.interfaces().map(|state| {
+        let link = links.get(&state.index);
+        InterfaceRow {
+            name: state.name.clone(),
+            index: state.index.0,
+            addresses: state.addresses.clone(),
+            mtu: state.mtu,
+            rsvp: state.rsvp,
+            role: role(agent, &state.name),
+            rate_wire_bps: link.map(|link| link.rate.as_bps()),
+            reserved_wire_bps: link.map_or(0, |link| link.reserved.as_bps()),
+            free_wire_bps: link.map_or(0, |link| link.free.as_bps()),
+            slots: slots.get(&state.index).copied().unwrap_or(0),
+            plane: read.plan.links.get(&state.index).map(|_| "htb".to_owned()),
+            services: link.map(services).unwrap_or_default(),
+            classes: read
+                .plan
+                .links
+                .get(&state.index)
+                .map(|link| classes(state.index, link, &read))
+                .unwrap_or_default(),
+        }
+    });
+    let interfaces = interfaces.collect();
+    let mut reservations = rows(agent, &read)?;
+    let mut notes = notes(agent, &read);
+    if let Some(more @ 1..) = reservations.len().checked_sub(PAGE) {
+        reservations.truncate(PAGE);
+        notes.push(format!("{more} more reservations: `sluice rsvp show reservation` and `sluice list` find them"));
+    }
+    Ok(Status { agent: agent.hello(), interfaces, reservations, notes, turns: agent.turns.doc() })
+}
+
+/// Reservations alone.
+pub fn reservations(agent: &mut Agent) -> Result<Vec<ReservationRow>, Fault> {
+    let read = ReadBack::of(agent)?;
+    rows(agent, &read)
+}
+
+fn slots(agent: &Agent) -> BTreeMap<IfIndex, usize> {
+    let mut slots = BTreeMap::new();
+    for held in agent.node.reservations() {
+        *slots.entry(held.oif).or_insert(0) += 1;
+    }
+    slots
+}
+
+fn services(link: &LinkView) -> Vec<String> {
+    let guaranteed = link.guaranteed.map(|_| "guaranteed".to_owned());
+    std::iter::once("controlled-load".to_owned()).chain(guaranteed).collect()
+}
+
+/// What the operator should know.
+fn role(agent: &Agent, name: &str) -> Option<String> {
+    let named = agent.config.interfaces.iter().find(|named| named.name == name)?;
+    named.role.map(|role| role.name().to_owned())
+}
+
+fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
+    let mut notes = Vec::new();
+    if agent.node.links().any(|link| link.guaranteed.is_none()) {
+        notes.push(
+            "this plane keeps no delay bound that was ever measured, so guaranteed service is refused; controlled load \
+             is offered"
+                .to_owned(),
+        );
+    }
+    let there = |name: &String| agent.interfaces.values().any(|state| state.name == *name);
+    for wanted in agent.config.interfaces.iter().filter(|wanted| !there(&wanted.name)) {
+        notes.push(format!("{} is down or gone: nothing is reserved there", wanted.name));
+    }
+    notes.extend(crate::role::undeclared_of(&agent.config).map(|(_, text)| text));
+    for oif in &agent.foreign {
+        let name = agent.names.get(oif).cloned().unwrap_or_default();
+        notes.push(format!("another program took the traffic control of {name}: nothing is guaranteed there"));
+    }
+    match agent.node.reservations().filter(|held| held.adopted_until.is_some()).count() {
+        0 => {}
+        n => notes.push(format!(
+            "adopting: {n} flows of the agent's life before keep their classes and capacity until they are refreshed, or \
+             their lifetime ends"
+        )),
+    }
+    match agent.fast_rows_left_out() {
+        0 => {}
+        n => notes.push(format!("{n} more sessions in Boomerang's fast path: `sluice boomerang sessions` lists them")),
+    }
+    let gone = |held: &ReservationView| held.installed && read.flow(&(held.oif, held.flow)).is_none();
+    match agent.node.reservations().filter(gone).count() {
+        0 => {}
+        n => notes.push(format!("{n} reservations are not in the kernel any more: another program removed them")),
+    }
+    notes
+}
+
+/// One row per reservation state, one per adopted flow that nobody has asked for again yet, and one per session of
+/// Boomerang's table in the kernel, as far as that is short.
+fn rows(agent: &mut Agent, read: &ReadBack) -> Result<Vec<ReservationRow>, Fault> {
+    let now = agent.clock.now();
+    let tc = agent.node.tc();
+    let flows = |held: ReservationView| tc.flows(held.handle).iter().map(move |flow| ((held.oif, *flow), held));
+    let held: BTreeMap<(IfIndex, FlowKey), ReservationView> = agent.node.reservations().flat_map(flows).collect();
+    let mut seen = BTreeSet::new();
+    let mut rows = Vec::new();
+    let asked: Vec<ResvView> = agent.node.rsvp().reservations().collect();
+    for (view, sender) in asked.iter().flat_map(|view| named(view).into_iter().map(move |sender| (view, sender))) {
+        let flow = match view.style {
+            Style::Wf => FlowKey::of_any_sender(&view.session),
+            Style::Ff | Style::Se => FlowKey::of(&view.session, &sender),
+        };
+        let key = view.next_hop.oif().map(|oif| (oif, flow));
+        seen.extend(key);
+        let mut row = asked_row(view, sender, now);
+        if let Some(key) = key {
+            fill(agent, &mut row, key, held.get(&key), read, now);
+        }
+        rows.push(row);
+    }
+    for (key, held) in held.iter().filter(|(key, _)| !seen.contains(*key)) {
+        let mut row = held_row(held, now);
+        fill(agent, &mut row, *key, Some(held), read, now);
+        rows.push(row);
+    }
+    agent.meter.keep(|key| read.flow(key).is_some());
+    rows.extend(agent.fast_rows(read, now)?);
+    Ok(rows)
+}
+
+/// The senders of a request; for a wildcard one, which is for all, the address that stands for any.
+fn named(view: &ResvView) -> Vec<SenderTemplate> {
+    if view.style != Style::Wf {
+        return view.filters.clone();
+    }
+    let src = match view.session.dst {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    vec![SenderTemplate { src, src_port: 0 }]
+}
+
+fn asked_row(view: &ResvView, sender: SenderTemplate, now: Time) -> ReservationRow {
+    ReservationRow {
+        session: view.session.into(),
+        sender: sender.into(),
+        prefixes: None,
+        oif: None,
+        nhop: match view.next_hop {
+            NextHop::Hop { addr, .. } => Some(addr),
+            NextHop::App(_) => None,
+        },
+        style: Some(view.style.into()),
+        asked: view.flowspec.into(),
+        admitted_wire_bps: None,
+        installed: None,
+        measured: None,
+        expires_in_ms: left(view.expires, now),
+    }
+}
+
+/// Of a flow that the ledger holds and nobody has asked for in this life of the agent.
+fn held_row(held: &ReservationView, now: Time) -> ReservationRow {
+    ReservationRow {
+        session: held.session.into(),
+        sender: held.flow.sender(&held.session).into(),
+        prefixes: held.flow.is_masked().then(|| crate::news::packets(&held.flow)),
+        oif: None,
+        nhop: None,
+        style: None,
+        asked: held.asked.into(),
+        admitted_wire_bps: None,
+        installed: None,
+        measured: None,
+        expires_in_ms: held.adopted_until.and_then(|until| left(until, now)),
+    }
+}
+
+/// Adds what the ledger, the kernel and its counters say of a flow on an interface.
+fn fill(
+    agent: &mut Agent,
+    row: &mut ReservationRow,
+    key: (IfIndex, FlowKey),
+    held: Option<&ReservationView>,
+    read: &ReadBack,
+    now: Time,
+) {
+    row.oif = Some(agent.names.get(&key.0).cloned().unwrap_or_else(|| key.0.0.to_string()));
+    row.admitted_wire_bps = held.map(|held| held.admitted.as_bps());
+    row.installed = read.flow(&key).map(|entry| installed(held, entry));
+    let counted = read.counters.flows.get(&key);
+    row.measured = counted.map(|&counters| agent.meter.read(now, key.0, &key.1, counters));
+}
+
+pub(crate) fn installed(held: Option<&ReservationView>, entry: &FlowSpecEntry) -> Installed {
+    let state = match held {
+        Some(held) if held.adopted_until.is_some() => "adopted",
+        Some(held) if held.installed => "installed",
+        _ => "pending",
+    };
+    Installed {
+        state: state.to_owned(),
+        class: class_name(entry.class),
+        shared: is_shared(entry.class),
+        bucket_bps: entry.bucket.rate.as_bps(),
+        bucket_bytes: entry.bucket.depth.get(),
+    }
+}
+
+/// The link's own class, then the others, as the kernel has them.
+fn classes(oif: IfIndex, link: &LinkPlan, read: &ReadBack) -> Vec<ClassRow> {
+    let whole = link.link.rate;
+    let counted = |class: ClassId| read.counters.classes.get(&(oif, class)).copied().unwrap_or_default();
+    let rates =
+        |spec: &ClassSpec| (spec.real_time.map_or(Rate::ZERO, |curve| curve.m2), spec.upper_limit.unwrap_or(whole));
+    let root = std::iter::once((ClassId::LINK, (whole, whole)));
+    let all = root.chain(link.classes.iter().map(|(&class, spec)| (class, rates(spec))));
+    all.map(|(class, (rate, ceil))| class_row(class, rate, ceil, counted(class))).collect()
+}
+
+fn class_row(class: ClassId, rate: Rate, ceil: Rate, counted: Counters) -> ClassRow {
+    let name = match class {
+        ClassId::LINK => "link",
+        ClassId::BEST_EFFORT => "best-effort",
+        ClassId::CONTROL => "control",
+        ClassId::CONTROLLED_LOAD => "controlled-load",
+        ClassId::PREMIUM => "premium",
+        ClassId::BACKGROUND => "background",
+        _ => "guaranteed",
+    };
+    ClassRow {
+        class: class_name(class),
+        name: name.to_owned(),
+        rate_wire_bps: rate.as_bps(),
+        ceil_wire_bps: ceil.as_bps(),
+        packets: counted.packets,
+        bytes: counted.bytes,
+        drops: counted.over_packets,
+    }
+}
+
+/// Whether a class holds more than one flow.
+pub(crate) fn is_shared(class: ClassId) -> bool {
+    class < ClassId::FIRST_OWN
+}
+
+/// As tc writes it.
+pub(crate) fn class_name(class: ClassId) -> String {
+    format!("{:x}:{:x}", linux::bpf::entry::MAJOR, class.0)
+}
+
+fn left(until: Time, now: Time) -> Option<u64> {
+    (until != Time::FOREVER).then(|| until.since(now).as_millis())
+}
+
+/// Sessions.
+pub fn sessions(agent: &Agent) -> impl Iterator<Item = SessionRow> + '_ {
+    let row = |view: rsvp::views::SessionView| SessionRow {
+        session: view.session.into(),
+        senders: view.senders,
+        reservations: view.requests,
+        receivers: view.receivers,
+    };
+    agent.node.rsvp().sessions().map(row)
+}
+
+/// Path states.
+pub fn senders(agent: &Agent) -> impl Iterator<Item = SenderRow> + '_ {
+    let now = agent.clock.now();
+    let name = |index: IfIndex| agent.name_of(index);
+    let row = move |view: rsvp::views::PathView| {
+        let phop = match view.origin {
+            Origin::Hop(phop) => Some(phop),
+            Origin::Local(_) => None,
+        };
+        SenderRow {
+            session: view.session.into(),
+            sender: view.template.into(),
+            tspec: view.tspec.into(),
+            phop: phop.map(|phop| phop.addr),
+            iif: phop.map(|phop| name(phop.iif)),
+            oif: view.out.oifs().first().copied().map(name),
+            expires_in_ms: left(view.expires, now),
+            non_rsvp_hop: phop.is_some_and(|phop| phop.non_rsvp),
+        }
+    };
+    agent.node.rsvp().paths().map(row)
+}
+
+/// Messages by type, then drops by reason.
+pub fn counters(agent: &Agent) -> Vec<CounterRow> {
+    let counters = agent.node.rsvp().counters();
+    let mut rows: Vec<CounterRow> = counters
+        .received
+        .iter()
+        .zip(counters.sent.iter())
+        .map(|((kind, received), (_, sent))| CounterRow { name: format!("{kind:?}"), received, sent })
+        .collect();
+    rows.extend(counters.dropped.iter().map(|(&why, &received)| CounterRow {
+        name: format!("dropped: {why}"),
+        received,
+        sent: 0,
+    }));
+    rows.push(CounterRow { name: "refused".to_owned(), received: counters.refused, sent: 0 });
+    let shed =
+        IntakeClass::ALL.into_iter().map(|class| (class, agent.intake.counted(class).shed)).filter(|(_, n)| *n > 0);
+    rows.extend(shed.map(|(class, received)| CounterRow {
+        name: format!("shed: {}", class.name()),
+        received,
+        sent: 0,
+    }));
+    let full = agent.receiver.as_ref().map_or(0, linux::sockets::MessageReceiver::dropped);
+    let before = agent.gate.as_ref().map(linux::sockets::IntakeFilter::dropped).unwrap_or_default();
+    for (name, received) in [
+        ("dropped by the kernel: its queue was full", full),
+        ("dropped before the queue: between neighbours", before.link),
+        ("dropped before the queue: not of a reservation", before.rest),
+    ] {
+        rows.extend((received > 0).then(|| CounterRow { name: name.to_owned(), received, sent: 0 }));
+    }
+    rows.push(CounterRow { name: "not sent".to_owned(), received: 0, sent: agent.unsent });
+    rows
+}

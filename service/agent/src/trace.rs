@@ -1,0 +1,151 @@
+//! Messages shown to whoever traces: each that comes or goes, as it is on the wire. The reader decodes; the agent
+//! copies, and no more than it can well afford: what is too much is counted and left out, never waited for.
+
+use crate::agent::Agent;
+use rpc::agent::{Direction, EventDoc, ReplyLine, TraceFilter};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use terms::{IfIndex, Time};
+
+/// Most messages shown in one second, to all readers together. One costs some microseconds.
+const MOST_PER_SECOND: u32 = 5_000;
+
+/// Whoever traces, by connection.
+#[derive(Debug, Default)]
+pub struct Tracers {
+    all: BTreeMap<u64, Tracer>,
+    second: u64,
+    shown: u32,
+}
+
+#[derive(Debug)]
+struct Tracer {
+    filter: TraceFilter,
+    /// Left out since the last that was shown.
+    lost: u64,
+}
+
+/// A message's way.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Whether it came or went.
+    pub direction: Direction,
+    /// By which interface; `None`: by the routing table.
+    pub interface: Option<IfIndex>,
+    /// IP source.
+    pub src: IpAddr,
+    /// IP destination.
+    pub dst: IpAddr,
+    /// TTL.
+    pub ttl: u8,
+    /// Whether Router Alert is there, where that is known.
+    pub router_alert: Option<bool>,
+}
+
+impl Tracers {
+    /// A connection traces from now on; a second call changes its filter.
+    pub fn add(&mut self, client: u64, filter: TraceFilter) {
+        self.all.insert(client, Tracer { filter, lost: 0 });
+    }
+
+    /// A connection ended.
+    pub fn remove(&mut self, client: u64) {
+        self.all.remove(&client);
+    }
+
+    /// Those whose filter takes a message, as far as there is room. `has_room`: whether a connection reads what it gets.
+    fn takers(
+        &mut self,
+        now: Time,
+        wants: impl Fn(&TraceFilter) -> bool,
+        has_room: impl Fn(u64) -> bool,
+    ) -> Vec<(u64, u64)> {
+        if self.second != now.as_secs() {
+            (self.second, self.shown) = (now.as_secs(), 0);
+        }
+        let mut takers = Vec::new();
+        for (&client, tracer) in self.all.iter_mut().filter(|(_, tracer)| wants(&tracer.filter)) {
+            if self.shown >= MOST_PER_SECOND || !has_room(client) {
+                tracer.lost += 1;
+                continue;
+            }
+            self.shown += 1;
+            takers.push((client, std::mem::take(&mut tracer.lost)));
+        }
+        takers
+    }
+}
+
+impl Agent {
+    /// A message came or goes: counted, and shown to whoever traces.
+    pub(crate) fn see(&mut self, seen: &Seen, bytes: &[u8]) {
+        let now = self.clock.now();
+        let kind = bytes.get(1).copied().unwrap_or(0);
+        match (seen.direction, seen.interface) {
+            (Direction::In, Some(iif)) => self.signalling.came(now, iif, seen.src, kind),
+            (_, oif) => self.signalling.went(now, oif, seen.dst, kind),
+        }
+        if self.tracers.all.is_empty() {
+            return;
+        }
+        let name = seen.interface.and_then(|index| self.names.get(&index).cloned());
+        let wants = |filter: &TraceFilter| {
+            filter.direction.is_none_or(|direction| direction == seen.direction)
+                && filter.address.is_none_or(|address| address == seen.src || address == seen.dst)
+                && filter.interface.as_ref().is_none_or(|wanted| name.as_ref() == Some(wanted))
+                && (filter.types.is_empty() || filter.types.contains(&kind))
+        };
+        let takers = self.tracers.takers(now, wants, |client| self.local.has_room(client));
+        if takers.is_empty() {
+            return;
+        }
+        let Seen { direction, src, dst, ttl, router_alert, .. } = *seen;
+        let bytes = hex(bytes);
+        for (client, lost) in takers {
+            let (interface, bytes) = (name.clone(), bytes.clone());
+            let event = EventDoc::Message { direction, interface, src, dst, ttl, router_alert, bytes, lost };
+            self.local.say(client, &ReplyLine::Event { at_ns: now.as_nanos(), event }, &mut self.poll);
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terms::Span;
+
+    #[test]
+    fn a_flood_and_a_reader_who_does_not_read_cost_a_count() {
+        let mut tracers = Tracers::default();
+        tracers.add(16, TraceFilter::default());
+        tracers.add(17, TraceFilter { types: vec![2], ..TraceFilter::default() });
+        let now = Time::ZERO + Span::from_secs(5);
+        let path = |filter: &TraceFilter| filter.types.is_empty() || filter.types.contains(&1);
+        for _ in 0..MOST_PER_SECOND {
+            assert_eq!(tracers.takers(now, path, |_| true), [(16, 0)], "the other wants Resv alone");
+        }
+        for _ in 0..10 {
+            assert_eq!(tracers.takers(now, path, |_| true), []);
+        }
+        let later = now + Span::from_secs(1);
+        assert_eq!(tracers.takers(later, path, |client| client != 16), [], "16 does not read");
+        assert_eq!(tracers.takers(later, path, |_| true), [(16, 11)], "all that was left out is told");
+        assert_eq!(tracers.takers(later, |_| true, |_| true), [(16, 0), (17, 0)], "what was not wanted is not lost");
+        tracers.remove(16);
+        assert_eq!(tracers.takers(later, |_| true, |_| true), [(17, 0)]);
+    }
+
+    #[test]
+    fn hexadecimal() {
+        assert_eq!(hex(&[0x10, 0x01, 0xff]), "1001ff");
+    }
+}

@@ -1,0 +1,300 @@
+//! The agents: what is asked of them goes over their local sockets, or over mutual TLS to those on other machines, one
+//! conversation a request.
+//!
+//! A conversation speaks for one caller from its first line on, so that no answer can reach another. How many there
+//! are at once is bounded per agent, and per caller at an agent; how long an answer may take as well. The connection of one that is over is kept for the next
+//! ([`crate::kept`]), if it is to another machine and nothing is on its way any more.
+
+use crate::broker::own_voice;
+use crate::config::{AgentAt, At};
+use crate::conversation_limits::{Room, Rooms};
+use crate::hub::{Hub, Live};
+use crate::kept::{ConnectionPool, KeptConnection};
+use crate::problem::{Answer, Problem};
+use crate::wire::{AgentConnection, Outward};
+use rpc::agent::{Answer as Ok_, Call, EventDoc, MAX_LINE, ReplyLine, Request};
+use rpc::book::pages::Pages;
+use rpc::book::{BookAnswer, BookEvent};
+use rpc::client::MAX_ANSWER;
+use rpc::links::CallerDoc;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::sync::broadcast;
+use tokio::time::timeout;
+use trust::Identity;
+
+/// Most conversations with one agent at once; an agent takes 256 on its own machine, and 96 of one other.
+const CONVERSATIONS: usize = 128;
+const CONVERSATIONS_AFAR: usize = 80;
+/// What of them one caller may have: a quarter.
+const SHARE: usize = 4;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Whose room the broker's own conversations take: no caller has an empty name.
+const OWN_ROOM: &str = "";
+/// What agents of our own domain call our own voice, in their audit.
+pub const OWN_NAME: &str = "broker";
+/// Most events that wait in a conversation until somebody takes them.
+const MAX_WAITING: usize = 4096;
+
+/// An agent.
+#[derive(Clone, Debug)]
+pub struct AgentClient {
+    /// Its name in documents.
+    pub name: Arc<str>,
+    way: Arc<AgentConnection>,
+    room: Arc<Rooms>,
+    kept: Arc<ConnectionPool>,
+    /// `None`: a partner's agent, which tells us nothing of others.
+    hub: Option<Arc<Hub>>,
+    /// Who we are to an agent on another machine.
+    own: Option<Arc<Identity>>,
+}
+
+/// A connection that speaks for one caller.
+#[derive(Debug)]
+pub struct Conversation {
+    agent: AgentClient,
+    talk: KeptConnection,
+    events: VecDeque<BookEvent>,
+    /// None for the broker's own follower.
+    room: Option<Room>,
+}
+
+impl AgentClient {
+    /// The agent that the configuration names; `outward`: who we are to those on other machines.
+    pub fn new(at: AgentAt, outward: Option<Outward>) -> AgentClient {
+        let here = matches!(at.at, At::Socket(_));
+        let kept =
+            Arc::new(ConnectionPool::new(outward.as_ref().filter(|_| !here).map(|outward| outward.gate.clone())));
+        let partner = matches!(at.at, At::Tls { domain: Some(_), .. });
+        let own = outward.as_ref().filter(|_| !here).and_then(|outward| outward.gate.own().cloned()).map(Arc::new);
+        let way = Arc::new(AgentConnection::new(at.at, outward));
+        let most = if here { CONVERSATIONS } else { CONVERSATIONS_AFAR };
+        let room = Arc::new(Rooms::new(most, most / SHARE));
+        AgentClient { name: at.name.as_str().into(), way, room, kept, hub: (!partner).then(Arc::default), own }
+    }
+
+    /// Hears what happens at the agent from now on, with all others who do. `None`: it tells nobody what is others'.
+    pub fn listen(&self) -> Option<broadcast::Receiver<Live>> {
+        self.hub.as_ref().map(|hub| hub.listen(self))
+    }
+
+    /// What the agent calls a caller for whom we speak.
+    pub fn known_as(&self, name: &str) -> String {
+        self.own.as_ref().map_or_else(|| name.to_owned(), |own| own.vouches_for(name))
+    }
+
+    /// Begins to speak for nobody's request: it takes no room from those.
+    ///
+    /// # Errors
+    /// 503: nobody answers there.
+    pub async fn speak_apart(&self, caller: &CallerDoc) -> Answer<Conversation> {
+        let talk = self.way.connect().await.map_err(|error| self.away(&error))?;
+        let mut conversation = self.conversation(talk, None);
+        conversation.call(Request::SpeakFor { who: self.who(caller) }).await?;
+        Ok(conversation)
+    }
+
+    /// Begins to speak for a caller, or in the broker's own voice.
+    ///
+    /// # Errors
+    /// 503: nobody answers there; 429: too many speak to it already.
+    pub async fn speak(&self, caller: &CallerDoc) -> Answer<Conversation> {
+        self.begin(&caller.name, self.who(caller).as_ref()).await
+    }
+
+    /// Whom we say that we speak for. In our own voice that is an operator at agents of our own domain; a partner's takes our word for no
+    /// operator, but lets a broker as itself bring to an end what people of its domain have over several agents.
+    fn who(&self, caller: &CallerDoc) -> Option<CallerDoc> {
+        match (*caller == own_voice(), self.is_partners()) {
+            (true, true) => None,
+            (true, false) => Some(CallerDoc { name: OWN_NAME.to_owned(), ..own_voice() }),
+            (false, _) => Some(caller.clone()),
+        }
+    }
+
+    /// Whether a partner's authority signed for it.
+    fn is_partners(&self) -> bool {
+        self.hub.is_none()
+    }
+
+    /// Begins to speak as the broker itself, with the rights that brokers have: also where the agent is a partner's, which takes our
+    /// word for nobody but those who reserve.
+    ///
+    /// # Errors
+    /// As [`AgentClient::speak`].
+    pub async fn speak_as_itself(&self) -> Answer<Conversation> {
+        self.begin(OWN_ROOM, None).await
+    }
+
+    async fn begin(&self, room: &str, who: Option<&CallerDoc>) -> Answer<Conversation> {
+        let Ok(Some(room)) = timeout(PATIENCE, self.room.enter(room)).await else {
+            return Err(Problem::limit(format!("{}: too many requests at once", self.name)));
+        };
+        let mut room = Some(room);
+        let who = || Request::SpeakFor { who: who.cloned() };
+        // The agent may have gone meanwhile, or trust us no more: nothing was asked yet, so a new connection tells.
+        while let Some(talk) = self.kept.take() {
+            let mut conversation = self.conversation(talk, room);
+            if conversation.call(who()).await.is_ok() {
+                return Ok(conversation);
+            }
+            room = conversation.room;
+        }
+        let talk = self.way.connect().await.map_err(|error| self.away(&error))?;
+        let mut conversation = self.conversation(talk, room);
+        conversation.call(who()).await?;
+        Ok(conversation)
+    }
+
+    fn conversation(&self, talk: KeptConnection, room: Option<Room>) -> Conversation {
+        Conversation { agent: self.clone(), talk, events: VecDeque::new(), room }
+    }
+
+    /// One question, one answer of the book.
+    ///
+    /// # Errors
+    /// What the agent said, or that it is away.
+    pub async fn ask(&self, caller: &CallerDoc, request: Request) -> Answer<BookAnswer> {
+        let mut conversation = self.speak(caller).await?;
+        let answer = conversation.book(request).await;
+        conversation.end();
+        answer
+    }
+
+    /// It cannot be reached.
+    fn away(&self, error: &io::Error) -> Box<Problem> {
+        Problem::unavailable(format!("the agent {} does not answer ({error})", self.name))
+    }
+}
+
+impl Conversation {
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// What the agent said, or that it is away.
+    pub async fn call(&mut self, request: Request) -> Answer<Ok_> {
+        let id = self.talk.next_id;
+        self.talk.next_id += 1;
+        // Events come at any time from then on.
+        self.talk.follows |= matches!(request, Request::BookFollow { .. });
+        let mut line = serde_json::to_vec(&Call { id, request }).map_err(|error| Problem::misuse(error.to_string()))?;
+        line.push(b'\n');
+        if line.len() > MAX_LINE {
+            return Err(Problem::limit("the request is longer than an agent takes"));
+        }
+        self.talk.pending = true;
+        let answer = timeout(PATIENCE, async {
+            self.talk.writer.write_all(&line).await.map_err(|error| self.agent.away(&error))?;
+            self.answer(id).await
+        });
+        answer.await.unwrap_or_else(|_| Err(self.agent.away(&io::ErrorKind::TimedOut.into())))
+    }
+
+    /// Asks the book, all pages of what it answers.
+    ///
+    /// # Errors
+    /// What the agent said, or that it is away.
+    pub async fn book(&mut self, request: Request) -> Answer<BookAnswer> {
+        let pages = Pages::of(&request);
+        let mut answer = self.page(request).await?;
+        let Some(mut pages) = pages else { return Ok(answer) };
+        let is_list = matches!(answer, BookAnswer::Reservations { .. });
+        while let Some(next) = pages.next(&answer) {
+            match self.page(next).await {
+                Ok(page) => pages.add(&mut answer, page),
+                // Of a list, one that is not kept any more.
+                Err(problem) if is_list && problem.status == 404 => pages.give_up(),
+                Err(problem) => return Err(problem),
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn page(&mut self, request: Request) -> Answer<BookAnswer> {
+        match self.call(request).await? {
+            Ok_::Book(answer) => Ok(answer),
+            _ => Err(self.nonsense("no answer of the book")),
+        }
+    }
+
+    /// The next event of what [`Request::BookFollow`] asked for; waits for ever.
+    ///
+    /// # Errors
+    /// The agent went away.
+    pub async fn event(&mut self) -> Answer<BookEvent> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            self.keep_event_of_next_line().await?;
+        }
+    }
+
+    /// It is over: its connection may serve the next.
+    pub fn end(self) {
+        self.agent.kept.put(self.talk);
+    }
+
+    /// Nobody else would understand what the agent said.
+    pub fn nonsense(&self, what: &str) -> Box<Problem> {
+        Problem::unavailable(format!("the agent {} says what makes no sense: {what}", self.agent.name))
+    }
+
+    async fn keep_event_of_next_line(&mut self) -> Answer<()> {
+        if let ReplyLine::Event { event, .. } = self.next_line().await? {
+            self.keep(event)?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, event: EventDoc) -> Answer<()> {
+        if let EventDoc::Book(event) = event {
+            if self.events.len() == MAX_WAITING {
+                return Err(Problem::unavailable("too many events at once: follow again from the last one"));
+            }
+            self.events.push_back(event);
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, id: u64) -> Answer<Ok_> {
+        loop {
+            match self.next_line().await? {
+                ReplyLine::Ok { id: of, ok } if of == id => {
+                    self.talk.pending = false;
+                    return Ok(*ok);
+                }
+                ReplyLine::Error { id: of, error } if of == id || of == 0 => {
+                    self.talk.pending = of != id;
+                    return Err(Problem::said(&self.agent.name, error));
+                }
+                ReplyLine::Event { event, .. } => self.keep(event)?,
+                _ => {}
+            }
+        }
+    }
+
+    /// Cut off between two calls of it, what was read of a line is kept.
+    async fn next_line(&mut self) -> Answer<ReplyLine> {
+        loop {
+            let room = (MAX_ANSWER + 1).saturating_sub(self.talk.line.len()) as u64;
+            let read = (&mut self.talk.reader).take(room).read_until(b'\n', &mut self.talk.line).await;
+            match read {
+                Ok(0) if room == 0 => return Err(self.nonsense("a line without an end")),
+                Ok(0) => return Err(self.agent.away(&io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) if self.talk.line.last() == Some(&b'\n') => {
+                    let line = serde_json::from_slice(&self.talk.line);
+                    self.talk.line.clear();
+                    return line.map_err(|error| self.nonsense(&error.to_string()));
+                }
+                Ok(_) => {}
+                Err(error) => return Err(self.agent.away(&error)),
+            }
+        }
+    }
+}

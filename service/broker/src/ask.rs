@@ -1,0 +1,500 @@
+//! From a wish to a reservation, or to what would be possible: paths are looked for, windows and amounts that several
+//! agents must agree on are settled, and a refusal comes with what would be accepted.
+
+use crate::broker::{Broker, KEY_BYTES};
+use crate::documents::{EnquiredPart, Enquiry, Reservation, Wish};
+use crate::gather::{GroupMembers, document, each, find};
+use crate::group;
+use crate::id::{GroupId, MemberRole, ReservationId};
+use crate::paths::LinkMap;
+use crate::plan::{self, AgentRequest};
+use crate::problem::{Answer, Problem};
+use crate::recover::{self, RecoveryAction};
+use rpc::agent::Request;
+use rpc::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, RefusalDoc, StepDoc};
+use rpc::links::CallerDoc;
+use sha2::{Digest, Sha256};
+use std::net::IpAddr;
+use terms::{Span, Time};
+
+/// Most ways between two hosts that are tried.
+const WAYS: usize = 4;
+/// Most alternatives in a refusal.
+const ALTERNATIVES: usize = 3;
+/// How often a later start is looked for that is a whole second.
+const LATER: usize = 4;
+/// How often agents are asked for a start that suits all of them.
+const ROUNDS: usize = 16;
+
+/// What would be granted.
+///
+/// # Errors
+/// 422: the wish makes no sense, or no way is known; 503: an agent is away.
+pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer<Enquiry> {
+    let mut choices = choices(broker, wish, true).await?;
+    let mut pieces = choices.swap_remove(0);
+    let mut enquiry = match settle(broker, caller, wish, &mut pieces).await {
+        Ok(()) => enquired(broker, caller, &pieces).await?,
+        Err(problem) if problem.refusal.is_some() => {
+            let refusal = problem.refusal.map(|refusal| *refusal);
+            Enquiry { accepted: false, refusal, ..enquired(broker, caller, &pieces).await? }
+        }
+        Err(problem) => return Err(problem),
+    };
+    if pieces.len() == 1 {
+        name_alternatives(broker, &pieces, enquiry.refusal.as_mut());
+    } else if !enquiry.accepted
+        && let Some(refusal) = &mut enquiry.refusal
+    {
+        // What nobody asked for is in no alternative.
+        let asked = |pieces: Vec<AgentRequest>| -> Vec<AgentRequest> {
+            pieces.into_iter().filter(|piece| piece.asked).collect()
+        };
+        let choices = choices.into_iter().map(asked).collect();
+        refusal.alternatives = alternatives(broker, caller, wish, &asked(pieces), choices).await;
+    }
+    Ok(enquiry)
+}
+
+/// Reserves.
+///
+/// # Errors
+/// As [`enquire`]; and what an agent refused, with what would be accepted.
+pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str) -> Answer<Reservation> {
+    rpc::book::convert::says_how_long(&plan::asked(wish)).map_err(|problem| Problem::said("", problem))?;
+    let ends = wish.path.as_ref().map(|path| (path.from, path.to));
+    let group = if key.is_empty() {
+        GroupId::draw(ends).map_err(|error| Problem::unavailable(format!("no randomness: {error}")))?
+    } else {
+        let group = keyed(caller, key, wish);
+        broker.use_key(group)?;
+        group
+    };
+    let id = ReservationId::Group(group);
+    let _lock = broker.lock(&id).await;
+    let before = if key.is_empty() { Before::default() } else { before(broker, caller, &group, wish).await? };
+    if let Some(found) = &before.whole {
+        return Ok(document(&broker.agents, &id, found));
+    }
+    let mut choices = choices(broker, wish, false).await?;
+    let mut pieces = choices.swap_remove(0);
+    let result = match settle(broker, caller, wish, &mut pieces).await {
+        Ok(()) => {
+            let names = broker.names();
+            plan::name(&names, &mut pieces, &group, key, before.attempt);
+            group::create(broker, caller, &group, pieces.clone(), wish.hold_s).await
+        }
+        Err(problem) => Err(problem),
+    };
+    match result {
+        Err(mut problem) if problem.kind.ends_with("no_room") && pieces.len() > 1 => {
+            let alternatives = alternatives(broker, caller, wish, &pieces, choices).await;
+            if let Some(refusal) = &mut problem.refusal {
+                refusal.alternatives = alternatives;
+            }
+            Err(problem)
+        }
+        Err(mut problem) => {
+            name_alternatives(broker, &pieces, problem.refusal.as_deref_mut());
+            Err(problem)
+        }
+        made => made,
+    }
+}
+
+/// What came of a key before.
+#[derive(Default)]
+struct Before {
+    /// All of it is there: this is the answer.
+    whole: Option<GroupMembers>,
+    /// It came to nothing, so it is tried anew under another name: when it was made.
+    attempt: u64,
+}
+
+/// Repairs what a request with this key left, so that it is whole, only held, or not there.
+///
+/// # Errors
+/// 409: it was whole once, and is over; 503: an agent that may have a part of it does not answer.
+async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId, wish: &Wish) -> Answer<Before> {
+    let id = ReservationId::Group(*group);
+    let mut found = match find(&broker.agents, caller, &id).await {
+        Err(problem) if problem.status == 404 => return Ok(Before::default()),
+        found => found?,
+    };
+    if recover::settle(broker, caller, group).await? {
+        found = find(&broker.agents, caller, &id).await?;
+    }
+    if recover::judge(broker, &found).await? == RecoveryAction::Broken {
+        // Whoever asks again for what is broken gets a whole one or none.
+        group::give_back(broker, caller, group, &found).await?;
+        found = find(&broker.agents, caller, &id).await?;
+    }
+    let held = found.live().filter(|member| member.doc.state == "held").count();
+    match (found.live().count(), held) {
+        (0, _) => {}
+        (live, held)
+            if live == found.members.len() && found.missing.is_empty() && (held == 0 || wish.hold_s.is_some()) =>
+        {
+            return Ok(Before { whole: Some(found), ..Before::default() });
+        }
+        (live, held) if live == held && live == found.members.len() && found.missing.is_empty() => {
+            // All held, and nobody came to decide.
+            group::commit_all(broker, caller, &id, &mut found.members, true).await?;
+            return Ok(Before { whole: Some(found), ..Before::default() });
+        }
+        // A part of what was asked, which cannot become the whole.
+        _ => {
+            group::give_back(broker, caller, group, &found).await?;
+            found = find(&broker.agents, caller, &id).await?;
+        }
+    }
+    let mut in_vain = false;
+    for member in &found.members {
+        in_vain |= recover::never_booked(broker, member).await?;
+    }
+    let state = document(&broker.agents, &id, &found).state;
+    if !in_vain {
+        return Err(Problem::key_over(&id.to_string(), &state));
+    }
+    let attempt = found.members.iter().map(|member| member.doc.created.0.as_nanos()).max().unwrap_or(0);
+    Ok(Before { attempt, ..Before::default() })
+}
+
+/// The group that a key and a request stand for: the name says both, so every broker knows them again.
+fn keyed(caller: &CallerDoc, key: &str, wish: &Wish) -> GroupId {
+    let ends = wish.path.as_ref().map(|path| (path.from, path.to));
+    let mut group = GroupId::of_key(&caller.name, key, ends);
+    // Our own documents have string keys and finite numbers: they can always be written.
+    let body = Sha256::digest(serde_json::to_vec(wish).unwrap_or_default());
+    group.number[KEY_BYTES..].copy_from_slice(&body[..16 - KEY_BYTES]);
+    group
+}
+
+/// The pieces of a wish: over the best way first, then over others. At least one choice, of at least one piece.
+async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<AgentRequest>>> {
+    let names = broker.names();
+    let alone = plan::parts(&names, wish)?;
+    let Some(path) = &wish.path else {
+        return match alone.is_empty() {
+            true => Err(Problem::misuse("nothing is asked for: name path, or parts")),
+            false => Ok(vec![alone]),
+        };
+    };
+    let wanted = |rate: Option<u64>| rate.is_some_and(|rate| rate > 0);
+    let (forward, reverse) = (wanted(path.forward), wanted(path.reverse));
+    if !enquiry && !forward && !reverse && wish.volume.is_none() {
+        return Err(Problem::misuse("how much? give forward or reverse, bit/s"));
+    }
+    let map = broker.map().await?;
+    let mut choices: Vec<Vec<AgentRequest>> = vec![alone];
+    for (way, asked, ends) in [
+        (MemberRole::Forward, forward || wish.volume.is_some(), (path.from, path.to)),
+        (MemberRole::Reverse, reverse, (path.to, path.from)),
+    ] {
+        if !asked && !enquiry {
+            continue;
+        }
+        let ways = map.ways(ends.0, ends.1, WAYS);
+        let mut over: Vec<Vec<AgentRequest>> = Vec::new();
+        let mut wrong = None;
+        for legs in &ways {
+            match plan::over(&names, &map, legs, wish, path, way) {
+                Ok(pieces) => over.push(pieces),
+                Err(problem) => wrong = wrong.or(Some(problem)),
+            }
+        }
+        if over.is_empty() && asked {
+            return Err(wrong.unwrap_or_else(|| unknown(&map, ends)));
+        }
+        if over.is_empty() {
+            continue;
+        }
+        // The best of both; and each other way with the best of the other direction.
+        let base = choices[0].clone();
+        let with = |base: &Vec<AgentRequest>, pieces: &Vec<AgentRequest>| {
+            base.iter().chain(pieces).cloned().collect::<Vec<_>>()
+        };
+        let mut next: Vec<Vec<AgentRequest>> = choices.iter().map(|choice| with(choice, &over[0])).collect();
+        next.extend(over[1..].iter().map(|pieces| with(&base, pieces)));
+        choices = next;
+    }
+    if choices[0].is_empty() {
+        return Err(unknown(&map, (path.from, path.to)));
+    }
+    for choice in &mut choices {
+        choice.sort_by_key(|piece| (piece.agent, piece.way));
+    }
+    Ok(choices)
+}
+
+/// No way is known: there is none, or it leads over agents that do not answer now.
+fn unknown(map: &LinkMap, ends: (IpAddr, IpAddr)) -> Box<Problem> {
+    let way = format!("no way from {} to {} is known", ends.0, ends.1);
+    match map.away() {
+        [] => Problem::misuse(format!("{way}: do agents on it belong to this broker?")),
+        away => Problem::unavailable(format!("{way} while these agents do not answer: {}", away.join(", "))),
+    }
+}
+
+/// What each agent would grant, in the order of pieces.
+async fn ask_all(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -> Answer<Vec<EnquiredDoc>> {
+    let agents: Vec<_> = pieces.iter().map(|piece| broker.agents[piece.agent].clone()).collect();
+    let answers = each(&agents, |number, agent| {
+        let (caller, ask) = (caller.clone(), pieces[number].ask.clone());
+        async move {
+            match agent.ask(&caller, Request::BookEnquire(ask)).await? {
+                BookAnswer::Enquired(doc) => Ok(doc),
+                _ => Err(Problem::unavailable(format!("the agent {} says what makes no sense", agent.name))),
+            }
+        }
+    });
+    answers.await.into_iter().collect()
+}
+
+/// The answers of all as one.
+async fn enquired(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -> Answer<Enquiry> {
+    let answers = ask_all(broker, caller, pieces).await?;
+    let mut enquiry = Enquiry { accepted: true, forward: None, reverse: None, parts: Vec::new(), refusal: None };
+    for (piece, said) in pieces.iter().zip(answers) {
+        let name = &broker.agents[piece.agent].name;
+        if piece.asked && !said.accepted {
+            enquiry.accepted = false;
+            let refusal = said.refusal.map(|mut refusal| {
+                refusal.resource = refusal.resource.map(|resource| format!("{name}/{resource}"));
+                refusal.message = format!("{name}: {}", refusal.message);
+                refusal
+            });
+            enquiry.refusal = enquiry.refusal.or(refusal);
+        }
+        let most = match piece.way {
+            MemberRole::Forward => Some(&mut enquiry.forward),
+            MemberRole::Reverse => Some(&mut enquiry.reverse),
+            MemberRole::Alone => None,
+        };
+        if let Some(most) = most {
+            for free in said.free.iter().map(|free| *free as u64) {
+                *most = Some(most.map_or(free, |before| before.min(free)));
+            }
+        }
+        for (number, part) in piece.ask.parts.iter().enumerate() {
+            enquiry.parts.push(EnquiredPart {
+                resource: format!("{name}/{}", part.resource),
+                way: piece.way.name().map(str::to_owned),
+                kind: said.kinds.get(number).cloned().unwrap_or_default(),
+                free: said.free.get(number).copied().unwrap_or_default(),
+                granted: if piece.asked { said.granted.get(number).cloned().unwrap_or_default() } else { Vec::new() },
+            });
+        }
+    }
+    Ok(enquiry)
+}
+
+/// Makes every piece ask for the same window and amount, where the wish leaves that open and there are several.
+async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
+    if pieces.len() < 2 {
+        return Ok(());
+    }
+    if !wish.may_fail.is_empty() {
+        return Err(Problem::misuse("may_fail is possible with resources of one agent only"));
+    }
+    if wish.volume.is_some() {
+        constant(broker, wish, pieces)?;
+    }
+    if wish.earliest {
+        earliest(broker, caller, wish, pieces).await?;
+    }
+    let ranges = pieces.iter().any(|piece| piece.ask.parts.iter().any(|part| part.at_least.is_some()));
+    if !ranges {
+        return Ok(());
+    }
+    let answers = ask_all(broker, caller, pieces).await?;
+    for (piece, said) in pieces.iter().zip(&answers) {
+        refuse(broker, piece, said)?;
+    }
+    for way in MemberRole::ALL.into_iter().filter(|way| *way != MemberRole::Alone) {
+        let of = |said: &EnquiredDoc| said.granted.iter().flatten().map(|step| step.amount).reduce(f64::min);
+        let granted =
+            pieces.iter().zip(&answers).filter(|(piece, _)| piece.way == way).filter_map(|(_, said)| of(said));
+        let Some(rate) = granted.reduce(f64::min) else { continue };
+        for part in pieces.iter_mut().filter(|piece| piece.way == way).flat_map(|piece| &mut piece.ask.parts) {
+            (part.rate, part.at_least) = (Some(rate as u64), None);
+        }
+    }
+    Ok(())
+}
+
+/// A volume over several agents is moved at one constant rate.
+fn constant(broker: &Broker, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
+    let Some(volume) = wish.volume else { return Ok(()) };
+    let now = broker.clock.today();
+    let start = wish.start.map_or(now, |start| start.0.max(now));
+    let span = volume.deadline.0.since(start).as_nanos();
+    if volume.deadline.0 <= start || volume.bytes == 0 {
+        return Err(Problem::misuse("a volume has bytes, and a deadline that is ahead"));
+    }
+    let nanos = u128::from(volume.bytes) * 8 * 1_000_000_000;
+    let rate =
+        u64::try_from(nanos.div_ceil(u128::from(span))).map_err(|_| Problem::misuse("so much so soon is no rate"))?;
+    if pieces.iter().any(|piece| piece.way == MemberRole::Reverse && piece.asked) {
+        return Err(Problem::misuse("a volume goes one way: forward"));
+    }
+    for piece in pieces {
+        for part in &mut piece.ask.parts {
+            let most = part.rate.filter(|most| *most > 1);
+            if most.is_some_and(|most| most < rate) {
+                let what =
+                    format!("{} bytes by then need {rate} bit/s, more than the most that was named", volume.bytes);
+                return Err(Problem::misuse(what));
+            }
+            part.rate = Some(rate);
+        }
+        (piece.ask.volume, piece.ask.end, piece.asked) = (None, Some(volume.deadline), true);
+    }
+    Ok(())
+}
+
+/// The earliest start that suits every agent: each is asked for its own, the latest of them is tried with all.
+async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
+    let seconds = wish.duration_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds < 4e9);
+    let span = Span::from_nanos(
+        (seconds.ok_or_else(|| Problem::misuse("earliest needs duration_s: for how long?"))? * 1e9) as u64,
+    );
+    for _ in 0..ROUNDS {
+        let answers = ask_all(broker, caller, pieces).await?;
+        let mut starts = Vec::new();
+        for (piece, said) in pieces.iter().zip(&answers) {
+            refuse(broker, piece, said)?;
+            starts.extend(said.granted.iter().flatten().map(|step| step.start.0));
+        }
+        let (Some(&first), Some(&last)) = (starts.iter().min(), starts.iter().max()) else { break };
+        // Agents that all say `now` say it a moment apart.
+        let same = last.since(first) < Span::from_secs(1);
+        for piece in &mut *pieces {
+            piece.ask.start = Some(Instant(last));
+            if same {
+                (piece.ask.earliest, piece.ask.duration_s) = (false, None);
+                piece.ask.end = Some(Instant(last.saturating_add(span)));
+            }
+        }
+        if same {
+            return Ok(());
+        }
+    }
+    Err(Problem::unavailable("no start that suits all agents was found in time: try a later one"))
+}
+
+/// The refusal of one agent as the answer to the whole.
+fn refuse(broker: &Broker, piece: &AgentRequest, said: &EnquiredDoc) -> Answer<()> {
+    let (false, Some(refusal)) = (said.accepted, &said.refusal) else { return Ok(()) };
+    let problem = rpc::agent::Problem {
+        kind: "refused".to_owned(),
+        message: refusal.message.clone(),
+        refusal: Some(Box::new(refusal.clone())),
+    };
+    Err(Problem::said(&broker.agents[piece.agent].name, problem))
+}
+
+/// What would be accepted by all agents now: later, slower, or over another way.
+async fn alternatives(
+    broker: &Broker,
+    caller: &CallerDoc,
+    wish: &Wish,
+    pieces: &[AgentRequest],
+    others: Vec<Vec<AgentRequest>>,
+) -> Vec<AlternativeDoc> {
+    let mut found = Vec::new();
+    for other in others {
+        let mut other = other;
+        if settle(broker, caller, wish, &mut other).await.is_ok() {
+            found.extend(tried(broker, caller, "other_path", &other).await);
+        }
+        if found.len() == ALTERNATIVES - 1 {
+            break;
+        }
+    }
+    if let Some(later) = later(broker, caller, wish, pieces).await {
+        found.push(later);
+    }
+    if let Some(slower) = slower(broker, caller, pieces).await {
+        found.push(slower);
+    }
+    found.truncate(ALTERNATIVES);
+    found
+}
+
+/// As an alternative, if all agents would accept it.
+async fn tried(broker: &Broker, caller: &CallerDoc, sort: &str, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
+    let answers = ask_all(broker, caller, pieces).await.ok()?;
+    let accepted = pieces.iter().zip(&answers).all(|(piece, said)| !piece.asked || said.accepted);
+    let parts: Vec<Vec<StepDoc>> = answers.into_iter().flat_map(|said| said.granted).collect();
+    accepted.then(|| AlternativeDoc { sort: sort.to_owned(), parts, resources: resources(broker, pieces) })
+}
+
+/// What the parts of an alternative are of: whoever asked for a path did not name them.
+fn resources(broker: &Broker, pieces: &[AgentRequest]) -> Vec<String> {
+    let of = |piece: &AgentRequest| {
+        let agent = broker.agents[piece.agent].name.clone();
+        let parts = piece.ask.parts.clone().into_iter();
+        parts.map(move |part| format!("{agent}/{}", part.resource))
+    };
+    pieces.iter().flat_map(of).collect()
+}
+
+/// Names the resources in the alternatives of a refusal that one agent made alone.
+fn name_alternatives(broker: &Broker, pieces: &[AgentRequest], refusal: Option<&mut RefusalDoc>) {
+    for alternative in refusal.into_iter().flat_map(|refusal| &mut refusal.alternatives) {
+        alternative.resources = resources(broker, pieces);
+    }
+}
+
+/// The same, as early as it fits.
+async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
+    let now = broker.clock.today();
+    let span = match (wish.duration_s, wish.start, wish.end) {
+        (Some(seconds), _, _) => seconds,
+        (None, start, Some(end)) if end.0 != Time::FOREVER => {
+            end.0.since(start.map_or(now, |start| start.0)).as_nanos() as f64 / 1e9
+        }
+        _ => return None,
+    };
+    if wish.earliest || wish.volume.is_some() || !wish.windows.is_empty() {
+        return None;
+    }
+    // Whoever types what they read types whole seconds.
+    let span = span.ceil();
+    let wish = Wish { earliest: true, duration_s: Some(span), end: None, ..wish.clone() };
+    let mut pieces = pieces.to_vec();
+    for _ in 0..LATER {
+        for piece in &mut pieces {
+            (piece.ask.earliest, piece.ask.duration_s, piece.ask.end) = (true, Some(span), None);
+        }
+        earliest(broker, caller, &wish, &mut pieces).await.ok()?;
+        let start = pieces.first()?.ask.start?.0.whole_second();
+        let end = start.saturating_add(Span::from_nanos((span * 1e9) as u64));
+        for piece in &mut pieces {
+            (piece.ask.start, piece.ask.end) = (Some(Instant(start)), Some(Instant(end)));
+        }
+        if let Some(found) = tried(broker, caller, "later", &pieces).await {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// As much of it as there is in the same window.
+async fn slower(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
+    let answers = ask_all(broker, caller, pieces).await.ok()?;
+    let mut pieces = pieces.to_vec();
+    for way in [MemberRole::Forward, MemberRole::Reverse] {
+        let free = pieces.iter().zip(&answers).filter(|(piece, _)| piece.way == way).flat_map(|(_, said)| &said.free);
+        let Some(most) = free.copied().reduce(f64::min) else { continue };
+        for part in pieces.iter_mut().filter(|piece| piece.way == way).flat_map(|piece| &mut piece.ask.parts) {
+            part.rate = part.rate.map(|rate| rate.min(most as u64));
+        }
+    }
+    let something = pieces.iter().all(|piece| piece.ask.parts.iter().all(|part| part.rate.is_none_or(|rate| rate > 0)));
+    if !something {
+        return None;
+    }
+    tried(broker, caller, "slower", &pieces).await
+}

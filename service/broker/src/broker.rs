@@ -1,0 +1,172 @@
+//! The broker itself: its agents, the map of their links, and the keys that were used.
+
+use crate::agents::AgentClient;
+use crate::config::{BrokerConfig, Limits};
+use crate::conversation_limits::Rooms;
+use crate::gather::each;
+use crate::id::{GroupId, ReservationId};
+use crate::intent::Intents;
+use crate::paths::LinkMap;
+use crate::plan::Names;
+use crate::problem::{Answer, Problem};
+use crate::webhook::WebhookRegistry;
+use crate::wire::Outward;
+use linux::clock::Clock;
+use rpc::agent::{Answer as Said, Request};
+use rpc::links::CallerDoc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
+use tokio::time::Instant;
+
+/// How long the map of links is taken as it was read.
+const MAP_LIFE: Duration = Duration::from_secs(2);
+/// Most keys that are remembered here; the agents remember theirs as well.
+const MAX_KEYS: usize = 100_000;
+/// Most locks of reservations that are remembered before those that nobody holds are forgotten.
+const MAX_LOCKS: usize = 1_000;
+/// What all of a key's digest is, and what of it names the key; the rest names the request.
+pub const KEY_BYTES: usize = 12;
+
+/// A broker.
+#[derive(Debug)]
+pub struct Broker {
+    /// Over whom it reserves.
+    pub agents: Vec<AgentClient>,
+    /// What it bears.
+    pub limits: Limits,
+    /// Our time.
+    pub clock: Clock,
+    /// Room for event streams.
+    pub streams: Rooms,
+    /// Webhooks.
+    pub hooks: WebhookRegistry,
+    /// What is still to be done at agents.
+    pub intents: Intents,
+    /// Something of that was left open.
+    pub nudge: Notify,
+    locks: Mutex<BTreeMap<ReservationId, Weak<Turns<()>>>>,
+    map: Mutex<Option<(Instant, Arc<LinkMap>)>>,
+    keys: Mutex<Keys>,
+}
+
+/// Which group a key made.
+#[derive(Debug, Default)]
+struct Keys {
+    groups: BTreeMap<[u8; KEY_BYTES], GroupId>,
+    order: VecDeque<[u8; KEY_BYTES]>,
+}
+
+/// The broker's own voice, for what no caller asks: it brings to an end what was begun. No caller has an empty name. What agents are told
+/// depends on whose they are: [`AgentClient::speak`].
+pub fn own_voice() -> CallerDoc {
+    CallerDoc { name: String::new(), groups: Vec::new(), role: "operator".to_owned() }
+}
+
+impl Broker {
+    /// As configured, with these webhooks and what an earlier broker left to do; `outward`: who we are to agents on other machines.
+    pub fn new(config: &BrokerConfig, hooks: WebhookRegistry, intents: Intents, outward: Option<Outward>) -> Broker {
+        Broker {
+            agents: config.agents.iter().map(|at| AgentClient::new(at.clone(), outward.clone())).collect(),
+            limits: config.limits,
+            clock: Clock::start(),
+            streams: Rooms::new(config.limits.streams, config.limits.streams_of_one),
+            hooks,
+            intents,
+            nudge: Notify::new(),
+            locks: Mutex::default(),
+            map: Mutex::default(),
+            keys: Mutex::default(),
+        }
+    }
+
+    /// The names of all agents.
+    pub fn names(&self) -> Vec<&str> {
+        self.agents.iter().map(|agent| &*agent.name).collect()
+    }
+
+    /// The number of the agent of that name.
+    pub fn number(names: Names<'_>, name: &str) -> Option<usize> {
+        names.iter().position(|known| *known == name)
+    }
+
+    /// The links of all agents; those of one that is away are missing.
+    ///
+    /// # Errors
+    /// No agent answers.
+    pub async fn map(&self) -> Answer<Arc<LinkMap>> {
+        let locked = || self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((read, map)) = &*locked()
+            && read.elapsed() < MAP_LIFE
+        {
+            return Ok(map.clone());
+        }
+        let links = each(&self.agents, |_, agent| async move {
+            let mut conversation = agent.speak_as_itself().await?;
+            let links = conversation.call(Request::Links).await;
+            conversation.end();
+            match links? {
+                Said::Links(links) => Ok(links),
+                _ => Err(Problem::unavailable("an agent does not say what links it has")),
+            }
+        });
+        let links = links.await;
+        if let (true, Some(Err(problem))) = (links.iter().all(Result::is_err), links.first()) {
+            return Err(problem.clone());
+        }
+        let away = self.agents.iter().zip(&links).filter(|(_, links)| links.is_err());
+        let away: Vec<String> = away.map(|(agent, _)| agent.name.to_string()).collect();
+        let named =
+            self.agents.iter().zip(links).map(|(agent, links)| (agent.name.to_string(), links.unwrap_or_default()));
+        let map = Arc::new(LinkMap::new(named.collect()).without(away));
+        *locked() = Some((Instant::now(), map.clone()));
+        Ok(map)
+    }
+
+    /// Takes down that a key stands for a group.
+    ///
+    /// # Errors
+    /// 422: it stands for another request.
+    pub fn use_key(&self, group: GroupId) -> Answer<()> {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let (key, _) = group.number.split_first_chunk::<KEY_BYTES>().expect("a number is longer than its key");
+        match keys.groups.get(key) {
+            Some(known) if *known == group => {}
+            Some(_) => {
+                let what = "this idempotency key was used for another request";
+                return Err(Problem::new(
+                    axum::http::StatusCode::UNPROCESSABLE_ENTITY,
+                    "key_used",
+                    "Key used for another request",
+                    what,
+                ));
+            }
+            None => {
+                if keys.order.len() == MAX_KEYS
+                    && let Some(oldest) = keys.order.pop_front()
+                {
+                    keys.groups.remove(&oldest);
+                }
+                keys.groups.insert(*key, group);
+                keys.order.push_back(*key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody else changes this reservation through this broker while the guard is there.
+    pub async fn lock(&self, id: &ReservationId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut all = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            if all.len() > MAX_LOCKS {
+                all.retain(|_, lock| lock.strong_count() > 0);
+            }
+            let known = all.get(id).and_then(Weak::upgrade);
+            let lock = known.unwrap_or_default();
+            all.insert(id.clone(), Arc::downgrade(&lock));
+            lock
+        };
+        lock.lock_owned().await
+    }
+}

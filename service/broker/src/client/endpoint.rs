@@ -1,0 +1,206 @@
+//! Where a broker is: behind its Unix socket, behind mutual TLS, or without TLS on the loopback.
+
+use crate::config::SOCKET;
+use rpc::place::{Papers, split};
+use rustls::ClientConfig;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use trust::{CertificateRole, Dialled, Now, Speaks};
+
+/// The port of `https://HOST`.
+const PORT: u16 = 8443;
+/// How long a connection without TLS may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Where a broker is.
+#[derive(Clone, Debug)]
+pub enum BrokerEndpoint {
+    /// Its Unix socket.
+    Socket(PathBuf),
+    /// Its listener of mutual TLS.
+    Tls {
+        /// The machine.
+        host: String,
+        /// The port.
+        port: u16,
+        /// Who we are.
+        config: Arc<ClientConfig>,
+    },
+    /// Its listener without TLS.
+    Plain {
+        /// The machine.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl BrokerEndpoint {
+    /// The socket of this machine's own broker.
+    pub fn own() -> BrokerEndpoint {
+        BrokerEndpoint::Socket(SOCKET.into())
+    }
+
+    /// A path or `unix:PATH`, `https://HOST[:PORT]` where we are who these papers say, or `http://HOST:PORT`.
+    ///
+    /// # Errors
+    /// A sentence: what is wrong with it.
+    pub fn parse(text: &str, papers: &Papers, now: Now) -> Result<BrokerEndpoint, String> {
+        let wrong = || format!("{text:?} is no broker: write unix:/PATH, https://HOST:PORT or http://127.0.0.1:PORT");
+        let place = |address: &str| {
+            let address = address.strip_suffix('/').unwrap_or(address);
+            split(address).or_else(|| split(&format!("{address}:{PORT}"))).ok_or_else(wrong)
+        };
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Ok(BrokerEndpoint::Socket(path.strip_prefix("//").unwrap_or(path).into()));
+        }
+        if let Some(address) = text.strip_prefix("https://") {
+            let (host, port) = place(address)?;
+            let config = trust::client(&papers.files()?, now, Speaks::Http).map_err(|error| error.to_string())?;
+            return Ok(BrokerEndpoint::Tls { host, port, config });
+        }
+        if let Some(address) = text.strip_prefix("http://") {
+            let (host, port) = place(address)?;
+            return Ok(BrokerEndpoint::Plain { host, port });
+        }
+        if text.starts_with("tls://") {
+            return Err(format!(
+                "{text:?} is an agent's address: name it with --socket, or a broker as https://HOST:PORT"
+            ));
+        }
+        if text.is_empty() || text.contains("://") {
+            return Err(wrong());
+        }
+        Ok(BrokerEndpoint::Socket(text.into()))
+    }
+
+    /// What stands in a request as `Host`.
+    pub(super) fn host(&self) -> String {
+        match self {
+            BrokerEndpoint::Socket(_) => "broker".to_owned(),
+            BrokerEndpoint::Tls { host, port, .. } | BrokerEndpoint::Plain { host, port } if host.contains(':') => {
+                format!("[{host}]:{port}")
+            }
+            BrokerEndpoint::Tls { host, port, .. } | BrokerEndpoint::Plain { host, port } => format!("{host}:{port}"),
+        }
+    }
+
+    pub(super) fn connect(&self) -> io::Result<Wire> {
+        match self {
+            BrokerEndpoint::Socket(path) => UnixStream::connect(path).map(Wire::Unix),
+            BrokerEndpoint::Tls { host, port, config } => {
+                trust::dial(host, *port, config.clone(), CertificateRole::Broker)
+                    .map(|stream| Wire::Tls(Box::new(stream)))
+            }
+            BrokerEndpoint::Plain { host, port } => {
+                let mut last = io::Error::other("this name has no address");
+                let all = std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), *port))?;
+                for address in all {
+                    match TcpStream::connect_timeout(&address, PATIENCE) {
+                        Ok(stream) => return Ok(Wire::Tcp(stream)),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for BrokerEndpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BrokerEndpoint::Socket(path) => path.display().fmt(f),
+            BrokerEndpoint::Tls { .. } => write!(f, "https://{}", self.host()),
+            BrokerEndpoint::Plain { .. } => write!(f, "http://{}", self.host()),
+        }
+    }
+}
+
+/// A connection to any of them.
+#[derive(Debug)]
+pub(super) enum Wire {
+    Unix(UnixStream),
+    Tls(Box<Dialled>),
+    Tcp(TcpStream),
+}
+
+impl Wire {
+    pub(super) fn set_patience(&self, read: Duration, write: Duration) -> io::Result<()> {
+        match self {
+            Wire::Unix(stream) => {
+                stream.set_read_timeout(Some(read))?;
+                stream.set_write_timeout(Some(write))
+            }
+            Wire::Tls(stream) => {
+                stream.sock.set_read_timeout(Some(read))?;
+                stream.sock.set_write_timeout(Some(write))
+            }
+            Wire::Tcp(stream) => {
+                stream.set_read_timeout(Some(read))?;
+                stream.set_write_timeout(Some(write))
+            }
+        }
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Wire::Unix(stream) => stream.read(buffer),
+            Wire::Tls(stream) => stream.read(buffer),
+            Wire::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Wire::Unix(stream) => stream.write(buffer),
+            Wire::Tls(stream) => stream.write(buffer),
+            Wire::Tcp(stream) => stream.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Wire::Unix(stream) => stream.flush(),
+            Wire::Tls(stream) => stream.flush(),
+            Wire::Tcp(stream) => stream.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doors() {
+        let parse = |text: &str| {
+            let papers = Papers { ca: Some("/none".into()), ..Papers::default() };
+            BrokerEndpoint::parse(text, &papers, Arc::new(|| terms::Time::ZERO))
+        };
+        for (text, shown) in [
+            ("/run/b.sock", "/run/b.sock"),
+            ("b.sock", "b.sock"),
+            ("unix:/run/b.sock", "/run/b.sock"),
+            ("unix:///run/b.sock", "/run/b.sock"),
+            ("http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
+            ("http://[::1]:8080", "http://[::1]:8080"),
+            ("http://localhost", "http://localhost:8443"),
+        ] {
+            assert_eq!(parse(text).unwrap().to_string(), shown);
+        }
+        for wrong in ["", "ftp://a:1", "http://", "http://a b:1", "http://a:0", "https://:1", "http://a/b:1"] {
+            assert!(parse(wrong).unwrap_err().contains("is no broker"), "{wrong}");
+        }
+        assert!(parse("tls://maui:4711").unwrap_err().contains("--socket"));
+        assert!(parse("https://maui:8443").unwrap_err().contains("SLUICE_CERTIFICATE"));
+    }
+}

@@ -1,0 +1,313 @@
+//! The blocking client of a broker, for the command line: one connection a request, on this machine's socket or over mutual TLS.
+
+mod endpoint;
+mod http;
+mod stream;
+
+pub use endpoint::BrokerEndpoint;
+pub use stream::{Listener, StreamItem};
+
+use crate::documents::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
+use crate::problem::Problem;
+use http::{Reply, Request};
+use rpc::book::{AskDoc, BookFilter, WindowDoc};
+use rpc::may::{MayDoc, Signal, SignalDoc};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io;
+
+/// A broker.
+#[derive(Clone, Debug)]
+pub struct BrokerClient {
+    door: BrokerEndpoint,
+}
+
+/// Why a request was not answered with what was asked for.
+#[derive(Debug)]
+pub enum Error {
+    /// No broker answers there, or it went away.
+    Away {
+        /// Where.
+        door: Box<BrokerEndpoint>,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The broker said no.
+    Said(Box<Problem>),
+    /// What came back is not a broker's language.
+    Nonsense(String),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Away { door, error } => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => write!(
+                    f,
+                    "no broker listens on {door} ({error}): start one with `sluice broker`, or name another with --broker"
+                ),
+                io::ErrorKind::PermissionDenied => {
+                    write!(f, "not allowed to open {door}: be root or in the group `sluice`")
+                }
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    write!(f, "the broker on {door} did not answer in time")
+                }
+                // What rustls says of certificates, on either side.
+                io::ErrorKind::InvalidData => write!(f, "no agreement with the broker on {door}: {error}"),
+                _ => write!(f, "the broker on {door} went away: {error}"),
+            },
+            Error::Said(problem) => f.write_str(&problem.detail),
+            Error::Nonsense(what) => write!(f, "the broker's answer makes no sense: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What is asked, or why not.
+pub type Answer<T> = Result<T, Error>;
+
+impl BrokerClient {
+    /// Of the broker behind this door; nothing is connected yet.
+    pub fn new(door: BrokerEndpoint) -> BrokerClient {
+        BrokerClient { door }
+    }
+
+    /// What would be granted.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn enquire(&self, wish: &Wish) -> Answer<Enquiry> {
+        self.send("POST", "/v1/enquiries", Some(wish), "")
+    }
+
+    /// Reserves; `key`: with this idempotency key, if it is not empty.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn create(&self, wish: &Wish, key: &str) -> Answer<Reservation> {
+        self.send("POST", "/v1/reservations", Some(wish), key)
+    }
+
+    /// One reservation.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn show(&self, id: &str) -> Answer<Reservation> {
+        self.get(&at(id, ""))
+    }
+
+    /// What the policy of a resource's agent would say about a request with one part; `who`: to somebody else, of these groups.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn may(&self, who: Option<(&str, &[String])>, ask: &AskDoc) -> Answer<MayDoc> {
+        let [part] = ask.parts.as_slice() else {
+            return Err(Error::Nonsense("one part is asked about at once".to_owned()));
+        };
+        let (start, end) = (ask.start.map(|at| at.to_string()), ask.end.map(|at| at.to_string()));
+        self.get(&query(
+            "/v1/may",
+            &[
+                ("resource", Some(part.resource.clone())),
+                ("rate", part.rate.map(|rate| rate.to_string())),
+                ("cores", part.cores.map(|cores| cores.to_string())),
+                ("bytes_per_s", part.bytes_per_s.map(|bytes| bytes.to_string())),
+                ("count", part.count.map(|count| count.to_string())),
+                ("start", start),
+                ("end", end),
+                ("duration_s", ask.duration_s.map(|seconds| seconds.to_string())),
+                ("label", Some(ask.label.clone()).filter(|label| !label.is_empty())),
+                ("who", who.map(|(name, _)| name.to_owned())),
+                ("groups", who.map(|(_, groups)| groups.join(",")).filter(|groups| !groups.is_empty())),
+            ],
+        ))
+    }
+
+    /// The same of something that they would signal, at this agent (`None`: the only one).
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn may_signal(
+        &self,
+        who: Option<(&str, &[String])>,
+        agent: Option<&str>,
+        signal: &SignalDoc,
+    ) -> Answer<MayDoc> {
+        let how = Signal::ALL.into_iter().find(|(how, _)| *how == signal.how).map(|(_, name)| name.to_owned());
+        let amount = |bps: u64| Some(bps.to_string()).filter(|_| bps > 0);
+        self.get(&query(
+            "/v1/may",
+            &[
+                ("signal", how),
+                ("agent", agent.map(str::to_owned)),
+                ("src", signal.src.clone()),
+                ("dst", Some(signal.dst.clone())),
+                ("rate", amount(signal.rate)),
+                ("reverse", amount(signal.reverse)),
+                ("priority", signal.priority.map(|priority| priority.to_string())),
+                ("who", who.map(|(name, _)| name.to_owned())),
+                ("groups", who.map(|(_, groups)| groups.join(",")).filter(|groups| !groups.is_empty())),
+            ],
+        ))
+    }
+
+    /// Those that match, and whether there are more; groups of agents mean nothing to a broker.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn list(&self, filter: &BookFilter) -> Answer<Reservations> {
+        let said = |text: &Option<String>| text.clone();
+        let states = Some(filter.states.join(",")).filter(|states| !states.is_empty());
+        self.get(&query(
+            "/v1/reservations",
+            &[
+                ("owner", said(&filter.owner)),
+                ("label", said(&filter.label)),
+                ("resource", said(&filter.resource)),
+                ("state", states),
+                ("from", filter.window.map(|window| window.start.to_string())),
+                ("to", filter.window.map(|window| window.end.to_string())),
+            ],
+        ))
+    }
+
+    /// Changes one.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn modify(&self, id: &str, change: &Change) -> Answer<Reservation> {
+        self.send("PATCH", &at(id, ""), Some(change), "")
+    }
+
+    /// Says whose it is.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn bind(&self, id: &str, wish: &BindWish) -> Answer<Reservation> {
+        self.send("POST", &at(id, "/bind"), Some(wish), "")
+    }
+
+    /// Books what is held.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn commit(&self, id: &str) -> Answer<Reservation> {
+        self.send::<(), _>("POST", &at(id, "/commit"), None, "")
+    }
+
+    /// Gives one back.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn cancel(&self, id: &str) -> Answer<Reservation> {
+        self.send::<(), _>("DELETE", &at(id, ""), None, "")
+    }
+
+    /// What happened to one.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn history(&self, id: &str) -> Answer<Events> {
+        self.get(&at(id, "/history"))
+    }
+
+    /// What there is; with what is free over this window.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn resources(&self, window: Option<WindowDoc>) -> Answer<Resources> {
+        let edge = |edge: fn(&WindowDoc) -> String| window.as_ref().map(edge);
+        self.get(&query(
+            "/v1/resources",
+            &[("from", edge(|window| window.start.to_string())), ("to", edge(|window| window.end.to_string()))],
+        ))
+    }
+
+    /// What happens, from a place in the stream on (`None`: from now on).
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn listen(&self, after: Option<&str>) -> Answer<Listener> {
+        let target = query("/v1/events", &[("after", after.map(str::to_owned))]);
+        let mut reply = self.reply("GET", &target, None, "", stream::SILENCE)?;
+        match reply.status() {
+            200 => Ok(Listener::new(reply, self.door.clone())),
+            _ => Err(self.refused(&mut reply)),
+        }
+    }
+
+    fn get<T: DeserializeOwned>(&self, target: &str) -> Answer<T> {
+        self.send::<(), T>("GET", target, None, "")
+    }
+
+    fn send<B: Serialize, T: DeserializeOwned>(
+        &self,
+        method: &str,
+        target: &str,
+        body: Option<&B>,
+        key: &str,
+    ) -> Answer<T> {
+        let body = body.map(serde_json::to_vec).transpose().map_err(|error| Error::Nonsense(error.to_string()))?;
+        let mut reply = self.reply(method, target, body, key, http::PATIENCE)?;
+        if !(200..300).contains(&reply.status()) {
+            return Err(self.refused(&mut reply));
+        }
+        let text = reply.text().map_err(|error| self.away(error))?;
+        serde_json::from_slice(&text).map_err(|error| Error::Nonsense(error.to_string()))
+    }
+
+    fn reply(
+        &self,
+        method: &str,
+        target: &str,
+        body: Option<Vec<u8>>,
+        key: &str,
+        silence: std::time::Duration,
+    ) -> Answer<Reply> {
+        let request = Request { method, target, host: self.door.host(), key, body: body.as_deref() };
+        let wire = self.door.connect().map_err(|error| self.away(error))?;
+        http::ask(wire, &request, silence).map_err(|error| self.away(error))
+    }
+
+    fn refused(&self, reply: &mut Reply) -> Error {
+        let (status, text) = (reply.status(), reply.text());
+        match text.ok().and_then(|text| serde_json::from_slice(&text).ok()) {
+            Some(problem) => Error::Said(Box::new(problem)),
+            None => Error::Nonsense(format!("status {status}, and no reason")),
+        }
+    }
+
+    fn away(&self, error: io::Error) -> Error {
+        Error::Away { door: Box::new(self.door.clone()), error }
+    }
+}
+
+/// Where a reservation is; whatever somebody typed as its name stays one piece of the path.
+fn at(id: &str, what: &str) -> String {
+    format!("/v1/reservations/{}{what}", encoded(id))
+}
+
+fn query(path: &str, pairs: &[(&str, Option<String>)]) -> String {
+    let said = pairs.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let text: Vec<String> = said.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    if text.is_empty() { path.to_owned() } else { format!("{path}?{}", text.join("&")) }
+}
+
+/// Percent-encoding (RFC 3986, section 2): all but unreserved characters.
+fn encoded(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_was_typed_stays_in_its_place() {
+        assert_eq!(at("a/../b?c#d\r\nX: y", "/bind"), "/v1/reservations/a%2F..%2Fb%3Fc%23d%0D%0AX%3A%20y/bind");
+        assert_eq!(query("/v1/x", &[("a", Some("1+2&c=d".into())), ("b", None)]), "/v1/x?a=1%2B2%26c%3Dd");
+        assert_eq!(query("/v1/x", &[("b", None)]), "/v1/x");
+    }
+}

@@ -1,0 +1,452 @@
+//! The broker's configuration file. Everything has a default: without a file the broker of one machine listens on a
+//! Unix socket and asks this machine's own agent, which it starts inside if none runs.
+//!
+//! ```toml
+//! socket = "/run/sluice/broker.sock"   # the default; mode 0660, group `sluice`
+//! state = "/var/lib/sluice/broker"     # the default: webhooks, and changes under way over several agents
+//! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
+//! listen = ["0.0.0.0:8443"]            # mutual TLS, with what `tls` says
+//! plain = ["127.0.0.1:8080"]           # without TLS: loopback only, and everybody there is `plain_as`
+//! plain_as = "demo"
+//!
+//! [tls]                                # as `sluice ca` makes them; from here if relative
+//! ca = "trust/ca.pem"
+//! certificate = "trust/broker-main.pem"
+//! key = "trust/broker-main.key"
+//! revoked = "trust/revoked.pem"        # read again whenever it changes
+//! [[tls.domain]]                       # partners, each with its own authority: see `rpc::domains`
+//!
+//! [[agent]]                            # default: the one of this machine
+//! name = "maui"
+//! socket = "/run/sluice/agent.sock"
+//! [[agent]]
+//! name = "glenwood"
+//! address = "10.0.2.1:4711"            # on another machine: mutual TLS, with what `tls` says
+//! domain = "anl"                       # whose agent it is; default: our own domain's
+//!
+//! [webhooks]                           # default: none are allowed
+//! allow = ["https://hooks.example.org/sluice/"]
+//! ca = "/etc/ssl/certs/ca-certificates.crt"   # the default: who signs for the targets
+//!
+//! [limits]                             # the defaults
+//! connections = 1024                   # of each listener
+//! connections_of_one = 64              # from one address, one /64 of IPv6, one user on the socket, of one certificate's name
+//! handshakes = 256                     # of them, those that have not shown a certificate yet
+//! body = "256kb"
+//! head_time = "10s"                    # for TLS, a request's head, and its body, each
+//! streams = 256                        # event streams at once
+//! streams_of_one = 16                  # of one caller
+//! ```
+
+use rpc::document::{Document, Mistake, read};
+use rpc::domains::{self, DomainFile};
+use rpc::units;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::Spanned;
+use trust::Files;
+
+/// The socket of this machine's broker.
+pub const SOCKET: &str = "/run/sluice/broker.sock";
+/// Where this machine's broker keeps its webhooks.
+pub const STATE: &str = "/var/lib/sluice/broker";
+/// Most agents of one broker.
+const MAX_AGENTS: usize = 256;
+
+/// What a broker is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BrokerConfig {
+    /// The Unix socket.
+    pub socket: PathBuf,
+    /// The group whose members are operators, by name or number; it need not exist.
+    pub operators: String,
+    /// Where webhooks, and changes under way over several agents, are kept.
+    pub state: PathBuf,
+    /// Where it listens with mutual TLS.
+    pub listen: Vec<SocketAddr>,
+    /// With which files.
+    pub tls: Option<Files>,
+    /// Where it listens without.
+    pub plain: Vec<SocketAddr>,
+    /// Who everybody is there.
+    pub plain_as: String,
+    /// Over whom it reserves.
+    pub agents: Vec<AgentAt>,
+    /// Whether the only agent is this machine's own by default, so that it may be started inside.
+    pub own_agent: bool,
+    /// Beginnings of the targets that webhooks may have.
+    pub hooks: Vec<String>,
+    /// Who signs for them.
+    pub hooks_ca: PathBuf,
+    /// Limits.
+    pub limits: Limits,
+}
+
+/// An agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AgentAt {
+    /// As it stands before its resources: `maui/net/eth1`.
+    pub name: String,
+    /// Where it is.
+    pub at: At,
+}
+
+/// Where an agent is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum At {
+    /// On this machine, behind this socket.
+    Socket(PathBuf),
+    /// On another, behind mutual TLS.
+    Tls {
+        /// Under which name or address its certificate knows it.
+        host: String,
+        /// The port.
+        port: u16,
+        /// The partner's domain whose agent it is; `None`: our own.
+        domain: Option<String>,
+    },
+}
+
+/// What one broker bears.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most connections of each listener.
+    pub connections: usize,
+    /// Most from one source, and of one certificate's name.
+    pub connections_of_one: usize,
+    /// Most of them whose TLS handshake is not done.
+    pub handshakes: usize,
+    /// The largest body of a request, bytes.
+    pub body: usize,
+    /// How long a handshake, a head or a body may take, each.
+    pub head_time: Duration,
+    /// How long a client may read nothing of what is ready for it.
+    pub unread_time: Duration,
+    /// Most event streams.
+    pub streams: usize,
+    /// Most of them of one caller.
+    pub streams_of_one: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 1024,
+            connections_of_one: 64,
+            handshakes: 256,
+            body: 256 << 10,
+            head_time: Duration::from_secs(10),
+            unread_time: Duration::from_secs(30),
+            streams: 256,
+            streams_of_one: 16,
+        }
+    }
+}
+
+impl Default for BrokerConfig {
+    fn default() -> BrokerConfig {
+        BrokerConfig {
+            socket: SOCKET.into(),
+            operators: rpc::places::OPERATORS.to_owned(),
+            state: STATE.into(),
+            listen: Vec::new(),
+            tls: None,
+            plain: Vec::new(),
+            plain_as: String::new(),
+            agents: vec![AgentAt { name: "here".to_owned(), at: At::Socket(rpc::places::AGENT_SOCKET.into()) }],
+            own_agent: true,
+            hooks: Vec::new(),
+            hooks_ca: "/etc/ssl/certs/ca-certificates.crt".into(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    socket: Option<PathBuf>,
+    operators: Option<String>,
+    state: Option<PathBuf>,
+    #[serde(default)]
+    listen: Vec<Spanned<SocketAddr>>,
+    tls: Option<TlsFile>,
+    #[serde(default)]
+    plain: Vec<Spanned<SocketAddr>>,
+    plain_as: Option<Spanned<String>>,
+    #[serde(default)]
+    agent: Vec<AgentFile>,
+    webhooks: Option<HooksFile>,
+    limits: Option<LimitsFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TlsFile {
+    ca: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+    revoked: Option<PathBuf>,
+    #[serde(default)]
+    domain: Vec<DomainFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentFile {
+    name: Spanned<String>,
+    socket: Option<PathBuf>,
+    address: Option<Spanned<String>>,
+    domain: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HooksFile {
+    #[serde(default)]
+    allow: Vec<Spanned<String>>,
+    ca: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitsFile {
+    connections: Option<Spanned<usize>>,
+    connections_of_one: Option<Spanned<usize>>,
+    handshakes: Option<Spanned<usize>>,
+    body: Option<Spanned<String>>,
+    head_time: Option<Spanned<String>>,
+    streams: Option<Spanned<usize>>,
+    streams_of_one: Option<Spanned<usize>>,
+}
+
+impl BrokerConfig {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The first [`Mistake`] in it.
+    pub fn load(file: &Path) -> Result<BrokerConfig, Mistake> {
+        BrokerConfig::parse(file, &read(file)?)
+    }
+
+    /// Reads a text that came from `file`.
+    ///
+    /// # Errors
+    /// The first [`Mistake`] in it.
+    pub fn parse(file: &Path, text: &str) -> Result<BrokerConfig, Mistake> {
+        let document = Document::new(file, text);
+        let found: File = document.parse()?;
+        let from = |path: PathBuf| file.parent().map_or(path.clone(), |dir| dir.join(path));
+        let usual = BrokerConfig::default();
+        if let (Some(first), None) = (found.listen.first(), &found.tls) {
+            let what = "listening here needs [tls] with ca, certificate and key: `sluice ca` makes them";
+            return Err(document.at(first.span(), what));
+        }
+        if let Some(open) = found.plain.iter().find(|address| !address.get_ref().ip().is_loopback()) {
+            return Err(document.at(open.span(), "without TLS only on the loopback (127.0.0.1, ::1)"));
+        }
+        if let (Some(first), None) = (found.plain.first(), &found.plain_as) {
+            let what = "without TLS nobody says who they are: plain_as = \"NAME\" says whom everybody is taken for";
+            return Err(document.at(first.span(), what));
+        }
+        if let Some(name) = found.plain_as.as_ref().filter(|name| !is_name(name.get_ref())) {
+            return Err(document.at(name.span(), "a name has 1 to 64 letters, digits, - _ . @"));
+        }
+        let tls = found.tls.map(|tls| files(&document, &tls)).transpose()?;
+        let own_agent = found.agent.is_empty();
+        let agents = if own_agent { usual.agents } else { agents(&document, found.agent, tls.as_ref())? };
+        let (hooks, hooks_ca) = match found.webhooks {
+            Some(hooks) => (allowed(&document, hooks.allow)?, hooks.ca.map_or(usual.hooks_ca, from)),
+            None => (Vec::new(), usual.hooks_ca),
+        };
+        Ok(BrokerConfig {
+            socket: found.socket.unwrap_or(usual.socket),
+            operators: found.operators.unwrap_or(usual.operators),
+            state: found.state.unwrap_or(usual.state),
+            listen: found.listen.into_iter().map(Spanned::into_inner).collect(),
+            tls,
+            plain: found.plain.into_iter().map(Spanned::into_inner).collect(),
+            plain_as: found.plain_as.map(Spanned::into_inner).unwrap_or_default(),
+            agents,
+            own_agent,
+            hooks,
+            hooks_ca,
+            limits: limits(&document, found.limits)?,
+        })
+    }
+}
+
+/// A name that can stand before a slash, in a log and in a policy.
+pub fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
+}
+
+fn files(document: &Document<'_>, found: &TlsFile) -> Result<Files, Mistake> {
+    let from = |path: &PathBuf| document.file().parent().map_or_else(|| path.clone(), |dir| dir.join(path));
+    Ok(Files {
+        ca: from(&found.ca),
+        certificate: from(&found.certificate),
+        key: from(&found.key),
+        revoked: found.revoked.as_ref().map(from),
+        partners: domains::read(document, &found.domain)?,
+    })
+}
+
+fn agents(document: &Document<'_>, found: Vec<AgentFile>, tls: Option<&Files>) -> Result<Vec<AgentAt>, Mistake> {
+    let mut seen = BTreeSet::new();
+    if found.len() > MAX_AGENTS {
+        return Err(document.whole(format!("more than {MAX_AGENTS} agents")));
+    }
+    // `net` and the like begin names of resources, so no agent can be called so.
+    let taken = ["net", "cpu", "disk", "licence"];
+    let read = |agent: AgentFile| {
+        let name = agent.name.get_ref();
+        if !is_name(name) || taken.contains(&name.as_str()) || !seen.insert(name.clone()) {
+            let what = format!(
+                "{name:?}: an agent's name has 1 to 64 letters, digits, - _ . @, is no kind of resource, and is there once"
+            );
+            return Err(document.at(agent.name.span(), what));
+        }
+        let at = match (agent.socket, &agent.address) {
+            (Some(socket), None) if agent.domain.is_none() => At::Socket(socket),
+            (None, Some(address)) => elsewhere(document, address, tls, agent.domain.as_ref())?,
+            _ => {
+                return Err(document
+                    .at(agent.name.span(), "an agent has either a socket or an address, and only there a domain"));
+            }
+        };
+        Ok(AgentAt { name: name.clone(), at })
+    };
+    found.into_iter().map(read).collect()
+}
+
+fn elsewhere(
+    document: &Document<'_>,
+    address: &Spanned<String>,
+    tls: Option<&Files>,
+    domain: Option<&Spanned<String>>,
+) -> Result<At, Mistake> {
+    let text = address.get_ref();
+    let found = rpc::place::split(text.strip_prefix("tls://").unwrap_or(text));
+    let (host, port) = found.ok_or_else(|| {
+        document.at(address.span(), format!("{text:?} is no HOST:PORT, such as 10.0.2.1:4711 or [fd00::1]:4711"))
+    })?;
+    let Some(tls) = tls else {
+        let what = "an agent on another machine needs [tls] with ca, certificate and key: `sluice ca` makes them";
+        return Err(document.at(address.span(), what));
+    };
+    let known = |name: &str| tls.partners.iter().any(|partner| partner.name == name);
+    if let Some(domain) = domain.filter(|domain| !known(domain.get_ref())) {
+        return Err(document.at(domain.span(), format!("{:?} is no [[tls.domain]]", domain.get_ref())));
+    }
+    Ok(At::Tls { host, port, domain: domain.map(|domain| domain.get_ref().clone()) })
+}
+
+fn allowed(document: &Document<'_>, found: Vec<Spanned<String>>) -> Result<Vec<String>, Mistake> {
+    let read = |one: Spanned<String>| match crate::webhook::WebhookTarget::parse(one.get_ref()) {
+        Ok(_) if one.get_ref().ends_with('/') => Ok(one.into_inner()),
+        Ok(_) => Err(document.at(one.span(), "the beginning of a target ends with /, so that it ends at a whole name")),
+        Err(what) => Err(document.at(one.span(), what)),
+    };
+    found.into_iter().map(read).collect()
+}
+
+fn limits(document: &Document<'_>, found: Option<LimitsFile>) -> Result<Limits, Mistake> {
+    let mut limits = Limits::default();
+    let Some(found) = found else { return Ok(limits) };
+    let counts = [
+        (&found.connections, &mut limits.connections),
+        (&found.connections_of_one, &mut limits.connections_of_one),
+        (&found.handshakes, &mut limits.handshakes),
+        (&found.streams, &mut limits.streams),
+        (&found.streams_of_one, &mut limits.streams_of_one),
+    ];
+    for (count, to) in counts {
+        let Some(count) = count else { continue };
+        if !(1..=65_536).contains(count.get_ref()) {
+            return Err(document.at(count.span(), "a limit is 1 to 65536"));
+        }
+        *to = *count.get_ref();
+    }
+    if let Some(body) = &found.body {
+        let size = units::parse_bytes(body.get_ref()).map_err(|wrong| document.at(body.span(), wrong))?.get();
+        if !(1 << 10..=1 << 20).contains(&size) {
+            return Err(document.at(body.span(), "a body is 1kb to 1mb, which is what an agent takes"));
+        }
+        limits.body = size as usize;
+    }
+    if let Some(time) = &found.head_time {
+        let span = units::parse_span(time.get_ref()).map_err(|wrong| document.at(time.span(), wrong))?;
+        limits.head_time = Duration::from_nanos(span.as_nanos());
+        if limits.head_time < Duration::from_millis(100) || limits.head_time > Duration::from_secs(300) {
+            return Err(document.at(time.span(), "head_time is 100ms to 5m"));
+        }
+    }
+    Ok(limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<BrokerConfig, Mistake> {
+        BrokerConfig::parse(Path::new("/etc/sluice/broker.toml"), text)
+    }
+
+    #[test]
+    fn nothing_said_is_everything_usual() {
+        assert_eq!(parse("").unwrap(), BrokerConfig::default());
+    }
+
+    #[test]
+    fn everything_said() {
+        let config = parse(
+            "socket = \"/tmp/b.sock\"\nlisten = [\"0.0.0.0:8443\"]\nplain = [\"127.0.0.1:80\", \"[::1]:80\"]\nplain_as = \"demo\"\n\
+             [tls]\nca = \"trust/ca.pem\"\ncertificate = \"/x/b.pem\"\nkey = \"trust/b.key\"\n\
+             [[agent]]\nname = \"maui\"\nsocket = \"/run/maui\"\n\
+             [[agent]]\nname = \"far\"\naddress = \"[fd00::1]:4711\"\n\
+             [webhooks]\nallow = [\"https://hooks.example.org/sluice/\"]\n\
+             [limits]\nconnections = 10\nbody = \"8kb\"\nhead_time = \"2s\"\n",
+        )
+        .unwrap();
+        let tls = config.tls.unwrap();
+        assert_eq!((tls.ca, tls.certificate), ("/etc/sluice/trust/ca.pem".into(), "/x/b.pem".into()));
+        assert_eq!(
+            config.agents,
+            [
+                AgentAt { name: "maui".into(), at: At::Socket("/run/maui".into()) },
+                AgentAt { name: "far".into(), at: At::Tls { host: "fd00::1".into(), port: 4711, domain: None } },
+            ]
+        );
+        assert!(!config.own_agent);
+        assert_eq!((config.limits.connections, config.limits.body), (10, 8192));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        for (text, line, why) in [
+            ("listen = [\"0.0.0.0:1\"]", 1, "[tls]"),
+            ("\nplain = [\"0.0.0.0:1\"]", 2, "loopback"),
+            ("plain = [\"127.0.0.1:1\"]", 1, "plain_as"),
+            ("plain_as = \"a b\"", 1, "a name"),
+            ("[[agent]]\nname = \"net\"\nsocket = \"/x\"", 2, "no kind of resource"),
+            ("[[agent]]\nname = \"a\"\nsocket = \"/x\"\n[[agent]]\nname = \"a\"\nsocket = \"/y\"", 5, "is there once"),
+            ("[[agent]]\nname = \"a\"\naddress = \"b:1\"", 3, "[tls]"),
+            ("[[agent]]\nname = \"a\"\naddress = \"b\"", 3, "no HOST:PORT"),
+            ("[[agent]]\nname = \"a\"", 2, "either a socket or an address"),
+            ("[webhooks]\nallow = [\"http://example.org/\"]", 2, "https"),
+            ("[webhooks]\nallow = [\"https://example.org/a\"]", 2, "ends with /"),
+            ("[limits]\nbody = \"1gb\"", 2, "1kb to 1mb"),
+            ("[limits]\nconnections = 0", 2, "1 to 65536"),
+            ("nonsense = 1", 1, "nonsense"),
+        ] {
+            let mistake = parse(text).unwrap_err();
+            assert_eq!(mistake.line, line, "{text}: {mistake}");
+            assert!(mistake.message.contains(why), "{text}: {mistake}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What agents hold of one reservation, found again and put together.
+
+use crate::agents::{AgentClient, Conversation};
+use crate::broker::own_voice;
+use crate::documents::{Ends, Part, Reservation};
+use crate::id::{GroupId, MemberRole, ReservationId};
+use crate::problem::{Answer, Problem};
+use rpc::agent::Request;
+use rpc::book::{BookAnswer, BookEvents, BookFilter, ReservationDoc};
+use rpc::links::CallerDoc;
+use rpc::show::PAGE;
+use std::collections::BTreeMap;
+use tokio::task::JoinSet;
+
+/// Every state, so that what is over is found as well.
+const STATES: [&str; 7] = ["held", "booked", "active", "suspended", "ended", "cancelled", "expired"];
+
+/// What one agent holds of a reservation for one way.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Member {
+    /// The agent's number.
+    pub agent: usize,
+    /// For what.
+    pub way: MemberRole,
+    /// What.
+    pub doc: ReservationDoc,
+}
+
+impl Member {
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        matches!(self.doc.state.as_str(), "ended" | "cancelled" | "expired")
+    }
+}
+
+/// What was found, and who did not answer.
+#[derive(Clone, Debug, Default)]
+pub struct GroupMembers {
+    /// In order of agents and ways.
+    pub members: Vec<Member>,
+    /// Agents that are away.
+    pub away: Vec<usize>,
+    /// Members that the others name and that their agents do not know (any more).
+    pub missing: Vec<(usize, MemberRole)>,
+    /// Members that the others name, at agents that do not answer or that this broker does not have: by the agent's name.
+    pub unknown: Vec<(String, MemberRole)>,
+}
+
+impl GroupMembers {
+    /// All members, as the newest of them names them; what belongs to an earlier attempt of the same key is left out.
+    fn complete(agents: &[AgentClient], mut members: Vec<Member>, away: Vec<usize>) -> GroupMembers {
+        let newest = members.iter().max_by_key(|member| (!member.is_over(), member.doc.created));
+        let names = newest.map(|newest| newest.doc.members.clone()).unwrap_or_default();
+        members.sort_by_key(|member| (member.way, member.agent));
+        let mut found = GroupMembers { away, ..GroupMembers::default() };
+        if names.is_empty() {
+            found.members = members;
+            return found;
+        }
+        for (name, way) in names.iter().filter_map(|name| GroupId::of_member_name(name)) {
+            let number = agents.iter().position(|agent| *agent.name == *name);
+            match number {
+                Some(number) if members.iter().any(|member| (member.agent, member.way) == (number, way)) => {}
+                Some(number) if !found.away.contains(&number) => found.missing.push((number, way)),
+                _ => found.unknown.push((name.to_owned(), way)),
+            }
+        }
+        members.retain(|member| names.contains(&GroupId::member_name(&agents[member.agent].name, member.way)));
+        found.members = members;
+        found
+    }
+
+    /// Those that are not over.
+    pub fn live(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| !member.is_over())
+    }
+}
+
+/// Asks every agent the same at once; the answers come in their order.
+pub async fn each<T, F, Fut>(agents: &[AgentClient], ask: F) -> Vec<Answer<T>>
+where
+    T: Send + 'static,
+    F: Fn(usize, AgentClient) -> Fut,
+    Fut: Future<Output = Answer<T>> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for (number, agent) in agents.iter().cloned().enumerate() {
+        let answer = ask(number, agent);
+        tasks.spawn(async move { (number, answer.await) });
+    }
+    let mut answers: BTreeMap<usize, Answer<T>> = BTreeMap::new();
+    while let Some(done) = tasks.join_next().await {
+        if let Ok((number, answer)) = done {
+            answers.insert(number, answer);
+        }
+    }
+    let lost = || Err(Problem::unavailable("the question was lost"));
+    (0..agents.len()).map(|number| answers.remove(&number).unwrap_or_else(lost)).collect()
+}
+
+/// Everything of a reservation that the caller may see; 404 if that is nothing, whatever the reason.
+///
+/// # Errors
+/// 404; 503: nothing was found, and an agent that may hold it is away.
+pub async fn find(agents: &[AgentClient], caller: &CallerDoc, id: &ReservationId) -> Answer<GroupMembers> {
+    let found = match id {
+        ReservationId::Lone { agent, handle } => lone(agents, caller, agent, handle).await?,
+        ReservationId::Group(group) => members(agents, caller, group).await?,
+    };
+    match (found.members.is_empty(), found.away.first()) {
+        (true, Some(&away)) => Err(Problem::unavailable(format!("the agent {} does not answer", agents[away].name))),
+        (true, None) => Err(Problem::not_found()),
+        (false, _) => Ok(found),
+    }
+}
+
+async fn lone(agents: &[AgentClient], caller: &CallerDoc, agent: &str, handle: &str) -> Answer<GroupMembers> {
+    let Some(number) = agents.iter().position(|known| *known.name == *agent) else { return Err(Problem::not_found()) };
+    let ask = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
+    match agents[number].ask(caller, ask).await {
+        // A reservation has one name here: what belongs to a group of ours is called by that.
+        Ok(BookAnswer::Reservation(doc)) if GroupId::of_member(&doc.group).is_none() => Ok(GroupMembers {
+            members: vec![Member { agent: number, way: MemberRole::Alone, doc }],
+            ..GroupMembers::default()
+        }),
+        Ok(_) => Err(Problem::not_found()),
+        // A handle that is mistyped is as unknown as one that is not there.
+        Err(problem) if problem.status == 422 => Err(Problem::not_found()),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// The members of a group at all agents.
+///
+/// # Errors
+/// An agent answered something else than what it was asked.
+pub async fn members(agents: &[AgentClient], caller: &CallerDoc, group: &GroupId) -> Answer<GroupMembers> {
+    let answers = each(agents, |number, agent| {
+        let (caller, group) = (caller.clone(), *group);
+        async move {
+            let mut conversation = agent.speak(&caller).await?;
+            let mut found = Vec::new();
+            for way in MemberRole::ALL.into_iter().filter(|way| *way == MemberRole::Alone || group.ends.is_some()) {
+                let filter = BookFilter { group: Some(group.member(way)), ..all() };
+                let (rows, _) = list(&mut conversation, filter).await?;
+                // The newest of one that was tried again after it was over.
+                found.extend(newest(rows).map(|doc| Member { agent: number, way, doc }));
+            }
+            conversation.end();
+            Ok(found)
+        }
+    });
+    let (mut all, mut away) = (Vec::new(), Vec::new());
+    for (number, answer) in answers.await.into_iter().enumerate() {
+        match answer {
+            Ok(members) => all.extend(members),
+            Err(problem) if problem.status == 503 => away.push(number),
+            // A partner's agent whose policy names us no more: what it keeps is in the way of nothing else.
+            Err(problem) if problem.status == 403 && *caller == own_voice() => away.push(number),
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(GroupMembers::complete(agents, all, away))
+}
+
+fn newest(rows: Vec<ReservationDoc>) -> Option<ReservationDoc> {
+    let over = |doc: &ReservationDoc| matches!(doc.state.as_str(), "ended" | "cancelled" | "expired");
+    rows.into_iter().max_by_key(|doc| (!over(doc), doc.created))
+}
+
+/// A filter that takes what is over as well.
+pub fn all() -> BookFilter {
+    BookFilter { states: STATES.map(str::to_owned).to_vec(), ..BookFilter::default() }
+}
+
+/// The reservations of one agent that match, and whether there are more.
+///
+/// # Errors
+/// What the agent said.
+pub async fn list(conversation: &mut Conversation, filter: BookFilter) -> Answer<(Vec<ReservationDoc>, bool)> {
+    match conversation.book(Request::BookShow { handle: None, filter }).await? {
+        BookAnswer::Reservations { rows, more } => Ok((rows, more)),
+        _ => Err(conversation.nonsense("no list of reservations")),
+    }
+}
+
+/// What happened to one of an agent's, all pages of it.
+///
+/// # Errors
+/// What the agent said.
+pub async fn history(agent: &AgentClient, caller: &CallerDoc, handle: &str) -> Answer<BookEvents> {
+    let mut conversation = agent.speak(caller).await?;
+    let mut all = BookEvents { events: Vec::new(), last: 0, lost: false };
+    loop {
+        let after = all.events.last().map_or(0, |event| event.seq);
+        let answer = conversation.book(Request::BookHistory { handle: handle.to_owned(), after }).await;
+        let BookAnswer::Events(page) = answer? else { return Err(conversation.nonsense("no events")) };
+        let more = page.events.len() >= PAGE;
+        all.events.extend(page.events);
+        (all.last, all.lost) = (page.last, all.lost || page.lost);
+        if !more {
+            conversation.end();
+            return Ok(all);
+        }
+    }
+}
+
+/// The name of what an agent holds under this handle, for this group.
+pub fn id_of(agent: &str, group: &str, handle: &str) -> (ReservationId, MemberRole) {
+    match GroupId::of_member(group) {
+        Some((group, way)) => (ReservationId::Group(group), way),
+        None => (ReservationId::Lone { agent: agent.to_owned(), handle: handle.to_owned() }, MemberRole::Alone),
+    }
+}
+
+/// What was found as one document. There is at least one member.
+pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers) -> Reservation {
+    let members = &found.members;
+    let first = &members[0].doc;
+    let amount = |way: MemberRole| {
+        let parts = members.iter().filter(move |member| member.way == way).flat_map(|member| &member.doc.parts);
+        let amount = |part: &rpc::book::PartRow| match (part.background, part.steps.first()) {
+            (None, Some(step)) => step.amount,
+            _ => part.now,
+        };
+        parts.map(amount).min_by(f64::total_cmp).map(|least| least as u64)
+    };
+    let ends = match id {
+        ReservationId::Group(GroupId { ends: Some((from, to)), .. }) => Some(Ends {
+            from: *from,
+            to: *to,
+            forward: amount(MemberRole::Forward),
+            reverse: amount(MemberRole::Reverse),
+        }),
+        _ => None,
+    };
+    let part = |member: &Member, row: &rpc::book::PartRow| {
+        let agent = agents[member.agent].name.to_string();
+        let mut row = row.clone();
+        row.resource = format!("{agent}/{}", row.resource);
+        Part { handle: member.doc.handle.clone(), way: member.way.name().map(str::to_owned), agent, row }
+    };
+    Reservation {
+        id: id.to_string(),
+        owner: first.owner.clone(),
+        label: first.label.clone(),
+        state: state(found).to_owned(),
+        missing: names(found.missing.iter().map(|(agent, _)| agents[*agent].name.to_string())),
+        away: names(found.unknown.iter().map(|(agent, _)| agent.clone())),
+        created: members.iter().map(|member| member.doc.created).min().unwrap_or(first.created),
+        hold_until: members.iter().filter_map(|member| member.doc.hold_until).min(),
+        path: ends,
+        parts: members.iter().flat_map(|member| member.doc.parts.iter().map(move |row| part(member, row))).collect(),
+    }
+}
+
+/// Whether all hops of a way have the same: a change that came half through leaves them with different amounts.
+fn of_one_amount(found: &GroupMembers) -> bool {
+    [MemberRole::Forward, MemberRole::Reverse].into_iter().all(|way| {
+        let amounts = |member: &Member| -> Vec<f64> {
+            let steps = member.doc.parts.iter().flat_map(|part| &part.steps);
+            steps.map(|step| step.amount).collect()
+        };
+        let mut all = found.live().filter(|member| member.way == way).map(amounts);
+        let first = all.next();
+        all.all(|amounts| Some(&amounts) == first.as_ref())
+    })
+}
+
+/// Each once.
+fn names(all: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = all.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The one state of all.
+fn state(found: &GroupMembers) -> &'static str {
+    let members = &found.members;
+    let any = |state: &str| members.iter().any(|member| member.doc.state == state);
+    let over = members.iter().filter(|member| member.is_over()).count();
+    let halved = over > 0 || !found.missing.is_empty() || !of_one_amount(found);
+    if halved && over < members.len() {
+        return "broken";
+    }
+    // In this order the first that any of them is in is the state of the whole.
+    let order: [&'static str; 7] = ["cancelled", "expired", "ended", "held", "suspended", "active", "booked"];
+    order.into_iter().find(|state| any(state)).unwrap_or("broken")
+}

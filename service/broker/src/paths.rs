@@ -1,0 +1,197 @@
+//! The path service: which interfaces, of which agents, the packets between two hosts leave by.
+//!
+//! Agents publish their links; the search over them is the engine's (`booking::path`). Here links become its graph, and
+//! its answers documents.
+
+use crate::documents::{Hop, PathRow};
+use booking::path::{Graph, Path, PublishedLink};
+use rpc::links::LinkRow;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// All links of all agents.
+#[derive(Clone, Debug, Default)]
+pub struct LinkMap {
+    graph: Graph,
+    /// What else is known of each interface of the graph.
+    ports: Vec<Port>,
+    names: Vec<String>,
+    /// Agents that did not say what links they have.
+    away: Vec<String>,
+}
+
+/// An interface of an agent.
+#[derive(Clone, Debug)]
+struct Port {
+    agent: usize,
+    interface: String,
+    resource: Option<String>,
+    rate: Option<u64>,
+}
+
+/// An interface of a way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathHop<'a> {
+    /// The agent's number.
+    pub agent: usize,
+    /// The interface.
+    pub interface: &'a str,
+    /// What is reserved there.
+    pub resource: Option<&'a str>,
+}
+
+impl LinkMap {
+    /// From what each agent published, in their order.
+    pub fn new(agents: Vec<(String, Vec<LinkRow>)>) -> LinkMap {
+        let (mut ports, mut names, mut published) = (Vec::new(), Vec::new(), Vec::new());
+        for (agent, (name, links)) in agents.into_iter().enumerate() {
+            for link in links {
+                for (address, prefix) in link.addresses.iter().filter_map(|text| network(text)) {
+                    let resource = link.resource.clone().unwrap_or_default();
+                    published.push(PublishedLink { agent: name.clone(), resource, address, prefix, cost: 1 });
+                    ports.push(Port {
+                        agent,
+                        interface: link.interface.clone(),
+                        resource: link.resource.clone(),
+                        rate: link.rate_wire_bps,
+                    });
+                }
+            }
+            names.push(name);
+        }
+        LinkMap { graph: Graph::new(published), ports, names, away: Vec::new() }
+    }
+
+    /// The same, and who is missing in it.
+    pub fn without(self, away: Vec<String>) -> LinkMap {
+        LinkMap { away, ..self }
+    }
+
+    /// Agents whose links are missing, so that there may be ways that are not known now.
+    pub fn away(&self) -> &[String] {
+        &self.away
+    }
+
+    /// Ways from one host to another, the shortest first, at most `most`. Empty: none is known, or there is nothing between them.
+    pub fn ways(&self, from: IpAddr, to: IpAddr, most: usize) -> Vec<Path> {
+        let mut ways = self.graph.ways(from, to, most, |_| true).unwrap_or_default();
+        // An interface with addresses of two families leads to the same neighbour twice.
+        let mut seen = BTreeSet::new();
+        ways.retain(|way| {
+            !way.is_empty()
+                && seen.insert(self.legs(way).map(|leg| (leg.agent, leg.interface.to_owned())).collect::<Vec<_>>())
+        });
+        ways
+    }
+
+    /// The interfaces of a way.
+    pub fn legs<'a>(&'a self, way: &'a Path) -> impl Iterator<Item = PathHop<'a>> {
+        way.iter().filter_map(|&number| self.ports.get(number)).map(|port| PathHop {
+            agent: port.agent,
+            interface: &port.interface,
+            resource: port.resource.as_deref(),
+        })
+    }
+
+    /// A way as a document.
+    pub fn row(&self, way: &Path) -> PathRow {
+        let hop = |leg: PathHop<'_>| {
+            let agent = self.names[leg.agent].clone();
+            let resource = leg.resource.map(|resource| format!("{agent}/{resource}"));
+            Hop { interface: leg.interface.to_owned(), resource, agent }
+        };
+        let rate = way.iter().filter_map(|&number| self.ports.get(number)?.rate).min();
+        PathRow { hops: self.legs(way).map(hop).collect(), rate_wire_bps: rate }
+    }
+}
+
+/// `10.0.1.1/24`; what is only of one link or one machine leads nowhere.
+fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, prefix) = text.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let link_local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.segments()[0] & 0xffc0 == 0xfe80,
+    };
+    (!address.is_loopback() && !link_local).then_some((address, prefix.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(interface: &str, address: &str) -> LinkRow {
+        let resource = Some(format!("net/{interface}"));
+        LinkRow {
+            interface: interface.into(),
+            addresses: vec![address.into()],
+            resource,
+            rate_wire_bps: Some(10),
+            mtu: 1500,
+        }
+    }
+
+    /// left - a - (b | c - d) - e - right; the hosts run no agents.
+    fn map() -> LinkMap {
+        let agents = vec![
+            ("a", vec![link("in", "10.0.1.1/24"), link("b", "10.1.1.1/30"), link("c", "10.1.2.1/30")]),
+            ("b", vec![link("a", "10.1.1.2/30"), link("e", "10.1.3.1/30")]),
+            ("c", vec![link("a", "10.1.2.2/30"), link("d", "10.1.4.1/30")]),
+            ("d", vec![link("c", "10.1.4.2/30"), link("e", "10.1.5.1/30")]),
+            ("e", vec![link("b", "10.1.3.2/30"), link("d", "10.1.5.2/30"), link("out", "10.0.2.1/24")]),
+        ];
+        LinkMap::new(agents.into_iter().map(|(name, links)| (name.to_owned(), links)).collect())
+    }
+
+    fn ways(from: &str, to: &str) -> Vec<String> {
+        let map = map();
+        let say = |way: &Path| {
+            map.row(way).hops.iter().map(|hop| format!("{}.{}", hop.agent, hop.interface)).collect::<Vec<_>>().join(" ")
+        };
+        map.ways(from.parse().unwrap(), to.parse().unwrap(), 8).iter().map(say).collect()
+    }
+
+    #[test]
+    fn the_shortest_first_and_both_directions() {
+        assert_eq!(ways("10.0.1.9", "10.0.2.9"), ["a.b b.e e.out", "a.c c.d d.e e.out"]);
+        assert_eq!(ways("10.0.2.9", "10.0.1.9"), ["e.b b.a a.in", "e.d d.c c.a a.in"]);
+    }
+
+    #[test]
+    fn hosts_with_agents_of_their_own() {
+        assert_eq!(ways("10.1.1.1", "10.1.3.2"), ["a.b b.e", "a.c c.d d.e"]);
+        assert_eq!(ways("10.1.1.1", "10.0.2.9"), ["a.b b.e e.out", "a.c c.d d.e e.out"]);
+        assert_eq!(ways("10.0.1.9", "10.1.1.2"), ["a.b", "a.c c.d d.e e.b"]);
+    }
+
+    #[test]
+    fn nowhere() {
+        assert!(ways("10.9.9.9", "10.0.2.9").is_empty());
+        assert!(ways("10.0.1.9", "10.9.9.9").is_empty());
+        assert!(ways("10.0.1.9", "fd00::1").is_empty());
+        assert!(ways("10.1.1.1", "10.1.1.1").is_empty(), "to oneself nothing is sent");
+    }
+
+    #[test]
+    fn two_families_on_the_same_links_are_one_way() {
+        let both = |interface: &str, n: u8, of: u8| {
+            let addresses = vec![format!("10.0.{n}.{of}/24"), format!("fd00:{n}::{of}/64"), format!("fe80::{of}/64")];
+            LinkRow { addresses, ..link(interface, "") }
+        };
+        let map = LinkMap::new(vec![
+            ("a".into(), vec![both("x", 1, 1), both("y", 2, 1)]),
+            ("b".into(), vec![both("x", 2, 2), both("y", 3, 2)]),
+        ]);
+        assert_eq!(map.ways("10.0.1.9".parse().unwrap(), "10.0.3.9".parse().unwrap(), 8).len(), 1);
+        assert_eq!(map.ways("fd00:1::9".parse().unwrap(), "fd00:3::9".parse().unwrap(), 8).len(), 1);
+    }
+
+    #[test]
+    fn a_dense_net_ends() {
+        let links = |n: usize| (0..20).map(|m| link(&format!("i{m}"), &format!("10.{m}.0.{}/24", n + 1))).collect();
+        let map = LinkMap::new((0..20).map(|n| (format!("a{n}"), links(n))).collect());
+        assert!(map.ways("10.200.0.1".parse().unwrap(), "10.3.0.77".parse().unwrap(), 8).is_empty());
+        let near = map.ways("10.0.0.77".parse().unwrap(), "10.3.0.77".parse().unwrap(), 8);
+        assert_eq!(near[0].len(), 1, "one agent is on both networks");
+    }
+}

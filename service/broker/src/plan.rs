@@ -1,0 +1,156 @@
+//! From a wish to what each agent is asked: one request for each agent and way.
+
+use crate::documents::{PathWish, Ports, Wish};
+use crate::id::{GroupId, MemberRole};
+use crate::paths::LinkMap;
+use crate::problem::{Answer, Problem};
+use booking::path::Path;
+use rpc::book::{AskDoc, BindingDoc, FlowDoc, PartDoc};
+use std::net::IpAddr;
+
+/// Most parts of a wish.
+const MAX_PARTS: usize = 64;
+
+/// What one agent is asked for one way.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AgentRequest {
+    /// The agent's number.
+    pub agent: usize,
+    /// For what.
+    pub way: MemberRole,
+    /// What.
+    pub ask: AskDoc,
+    /// Whether the caller named an amount: an enquiry also asks what it did not.
+    pub asked: bool,
+}
+
+/// The names of all agents, in their order.
+pub type Names<'a> = &'a [&'a str];
+
+/// Which of the agents a resource is at, and what it is called there.
+///
+/// # Errors
+/// 422: there is no such agent, or it must be said which.
+pub fn place<'a>(names: Names<'_>, resource: &'a str) -> Answer<(usize, &'a str)> {
+    if let Some((first, rest)) = resource.split_once('/')
+        && let Some(agent) = names.iter().position(|name| *name == first)
+    {
+        return Ok((agent, rest));
+    }
+    match names {
+        [_] => Ok((0, resource)),
+        _ => Err(Problem::misuse(format!("{resource:?}: write AGENT/RESOURCE, with one of {}", names.join(", ")))),
+    }
+}
+
+/// The pieces of single resources, in the order of agents.
+///
+/// # Errors
+/// 422: what is wrong with them.
+pub fn parts(names: Names<'_>, wish: &Wish) -> Answer<Vec<AgentRequest>> {
+    if wish.parts.len() > MAX_PARTS {
+        return Err(Problem::misuse(format!("more than {MAX_PARTS} parts")));
+    }
+    let mut pieces: Vec<AgentRequest> = Vec::new();
+    for part in &wish.parts {
+        let (agent, resource) = place(names, &part.resource)?;
+        let part = PartDoc { resource: resource.to_owned(), ..part.clone() };
+        match pieces.iter_mut().find(|piece| piece.agent == agent) {
+            Some(piece) => piece.ask.parts.push(part),
+            None => pieces.push(AgentRequest {
+                agent,
+                way: MemberRole::Alone,
+                ask: AskDoc { parts: vec![part], ..asked(wish) },
+                asked: true,
+            }),
+        }
+    }
+    pieces.sort_by_key(|piece| piece.agent);
+    Ok(pieces)
+}
+
+/// The pieces of one way between two hosts over these interfaces.
+///
+/// # Errors
+/// 422: nothing can be reserved on one of them.
+pub fn over(
+    names: Names<'_>,
+    map: &LinkMap,
+    legs: &Path,
+    wish: &Wish,
+    path: &PathWish,
+    way: MemberRole,
+) -> Answer<Vec<AgentRequest>> {
+    let (rate, least) = match way {
+        MemberRole::Reverse => (path.reverse, path.reverse_at_least),
+        _ => (path.forward, path.forward_at_least),
+    };
+    let rate = rate.unwrap_or(0);
+    let mut pieces: Vec<AgentRequest> = Vec::new();
+    for leg in map.legs(legs) {
+        let Some(resource) = leg.resource else {
+            let what =
+                format!("{}: nothing can be reserved on {}, which is on the way", names[leg.agent], leg.interface);
+            return Err(Problem::misuse(what));
+        };
+        let part = PartDoc {
+            resource: resource.to_owned(),
+            // An enquiry without an amount asks for the least there is; what could be had comes beside it.
+            rate: Some(rate.max(1)),
+            at_least: least.map(|least| least as f64),
+            background: path.background,
+            packet_bytes: path.packet_bytes,
+            rtt_ms: path.rtt_ms,
+            binding: path.flow.map(|ports| BindingDoc::Flow(flow((path.from, path.to), ports, way))),
+            ..PartDoc::default()
+        };
+        pieces.push(AgentRequest {
+            agent: leg.agent,
+            way,
+            ask: AskDoc { parts: vec![part], ..asked(wish) },
+            asked: rate > 0,
+        });
+    }
+    pieces.sort_by_key(|piece| piece.agent);
+    Ok(pieces)
+}
+
+/// The packets of one way: what comes back has the ends and ports the other way round.
+pub fn flow(ends: (IpAddr, IpAddr), ports: Ports, way: MemberRole) -> FlowDoc {
+    let (src, dst) = (Some(ends.0), Some(ends.1));
+    let Ports { protocol, from_port, to_port } = ports;
+    match way {
+        MemberRole::Reverse => FlowDoc { src: dst, dst: src, protocol, src_port: to_port, dst_port: from_port },
+        _ => FlowDoc { src, dst, protocol, src_port: from_port, dst_port: to_port },
+    }
+}
+
+/// What all pieces have in common.
+pub fn asked(wish: &Wish) -> AskDoc {
+    AskDoc {
+        parts: Vec::new(),
+        start: wish.start,
+        end: wish.end,
+        duration_s: wish.duration_s,
+        earliest: wish.earliest,
+        volume: wish.volume,
+        windows: wish.windows.clone(),
+        may_fail: wish.may_fail.clone(),
+        label: wish.label.clone(),
+        ..AskDoc::default()
+    }
+}
+
+/// Gives every piece the group's name, the names of all its members, and its own key where there is one. `attempt`: what tells this
+/// one from an earlier one of the same key that came to nothing; 0: there was none.
+pub fn name(names: Names<'_>, pieces: &mut [AgentRequest], group: &GroupId, key: &str, attempt: u64) {
+    let members: Vec<String> = pieces.iter().map(|piece| GroupId::member_name(names[piece.agent], piece.way)).collect();
+    for piece in pieces {
+        piece.ask.group = group.member(piece.way);
+        piece.ask.members = members.clone();
+        if !key.is_empty() {
+            let again = if attempt == 0 { String::new() } else { format!(".{attempt}") };
+            piece.ask.key = format!("{key}.{}{again}", piece.ask.group);
+        }
+    }
+}

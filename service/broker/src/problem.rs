@@ -1,0 +1,142 @@
+//! Refusals as HTTP says them: `application/problem+json` (RFC 9457), with the book's refusal inside.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use rpc::agent::Problem as Said;
+use rpc::book::RefusalDoc;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Why a request was not carried out. Nothing has changed, unless it says so.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// For programs: `/problems/no_room`, `/problems/not_found`, ...
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The same in a few words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// For people: what, where, how much is free, what to do.
+    pub detail: String,
+    /// Which resource, when, how much is free, and up to three alternatives; where the book refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Box<RefusalDoc>>,
+}
+
+/// What the answer to a request is, if it is not what was asked for.
+pub type Answer<T> = Result<T, Box<Problem>>;
+
+impl Problem {
+    /// Of this status and kind.
+    pub fn new(status: StatusCode, kind: &str, title: &str, detail: impl Into<String>) -> Box<Problem> {
+        Box::new(Problem {
+            kind: format!("/problems/{kind}"),
+            title: title.to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            refusal: None,
+        })
+    }
+
+    /// There is no such thing, or it is somebody else's: the same answer to the last byte.
+    pub fn not_found() -> Box<Problem> {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", "Not found", "there is no such thing")
+    }
+
+    /// The request cannot be read.
+    pub fn malformed(detail: impl Into<String>) -> Box<Problem> {
+        Problem::new(StatusCode::BAD_REQUEST, "malformed", "Malformed", detail)
+    }
+
+    /// The request makes no sense.
+    pub fn misuse(detail: impl Into<String>) -> Box<Problem> {
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "meaningless", "Makes no sense", detail)
+    }
+
+    /// The caller may not.
+    pub fn forbidden(detail: impl Into<String>) -> Box<Problem> {
+        Problem::new(StatusCode::FORBIDDEN, "policy", "Not allowed", detail)
+    }
+
+    /// A limit is reached.
+    pub fn limit(detail: impl Into<String>) -> Box<Problem> {
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", "Too much", detail)
+    }
+
+    /// What an idempotency key made is over; it does not come back.
+    pub fn key_over(id: &str, state: &str) -> Box<Problem> {
+        let what = format!("what this idempotency key made, {id}, is {state}: use another key for another reservation");
+        Problem::new(StatusCode::CONFLICT, "key_over", "What the key made is over", what)
+    }
+
+    /// An agent is away, or something broke.
+    pub fn unavailable(detail: impl Into<String>) -> Box<Problem> {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not available now", detail)
+    }
+
+    /// The status.
+    pub fn code(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// What an agent said.
+    pub fn said(agent: &str, problem: Said) -> Box<Problem> {
+        let reason = problem.refusal.as_ref().map_or("", |refusal| refusal.reason.as_str());
+        let (status, kind, title) = match (reason, problem.kind.as_str()) {
+            ("unknown_handle", _) => return Problem::not_found(),
+            ("no_room", _) => (StatusCode::CONFLICT, "no_room", "No room"),
+            ("policy", _) => (StatusCode::FORBIDDEN, "policy", "Not allowed"),
+            ("no_resource", _) => (StatusCode::UNPROCESSABLE_ENTITY, "no_resource", "No such resource"),
+            ("wrong_state", _) => (StatusCode::CONFLICT, "wrong_state", "Not in this state"),
+            ("key_used", _) => (StatusCode::UNPROCESSABLE_ENTITY, "key_used", "Key used for another request"),
+            ("key_over", _) => (StatusCode::CONFLICT, "key_over", "What the key made is over"),
+            ("limit", _) => (StatusCode::TOO_MANY_REQUESTS, "limit", "Too much"),
+            ("clock" | "starting" | "not_written", _) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not available now")
+            }
+            (_, "misuse" | "malformed") => (StatusCode::UNPROCESSABLE_ENTITY, "meaningless", "Makes no sense"),
+            (_, "refused") => (StatusCode::FORBIDDEN, "policy", "Not allowed"),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not available now"),
+        };
+        let mut refusal = problem.refusal;
+        if let Some(resource) = refusal.as_mut().and_then(|refusal| refusal.resource.as_mut()) {
+            *resource = format!("{agent}/{resource}");
+        }
+        let detail = if agent.is_empty() { problem.message } else { format!("{agent}: {}", problem.message) };
+        let mut said = Problem::new(status, kind, title, detail);
+        said.refusal = refusal;
+        said
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        // Our own documents have string keys and finite numbers: they can always be written.
+        let text = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() = self.code();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.code() == StatusCode::SERVICE_UNAVAILABLE || self.code() == StatusCode::TOO_MANY_REQUESTS {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// A problem on its way out: a box is what handlers carry.
+pub struct BoxedProblem(pub Box<Problem>);
+
+impl IntoResponse for BoxedProblem {
+    fn into_response(self) -> Response<Body> {
+        (*self.0).into_response()
+    }
+}
+
+impl From<Box<Problem>> for BoxedProblem {
+    fn from(problem: Box<Problem>) -> BoxedProblem {
+        BoxedProblem(problem)
+    }
+}

@@ -1,0 +1,493 @@
+//! The resources under `/v1`, one handler each; the OpenAPI document is made from what stands here.
+
+use crate::ask;
+use crate::broker::Broker;
+use crate::caller::ConnectionPeer;
+use crate::change;
+use crate::documents::*;
+use crate::follow::{self, EventCursor};
+use crate::gather::{self, GroupMembers, Member, each, find, id_of};
+use crate::group;
+use crate::id::ReservationId;
+use crate::problem::{Answer, BoxedProblem, Problem};
+use crate::query::Query;
+use crate::shown::{shown, whole};
+use crate::stream;
+use crate::strict;
+use axum::body::Body;
+use axum::extract::{Extension, Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, Request as Http, Response, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::IntoResponse;
+use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::{Json, Router};
+use booking::policy::rights::Call;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use rpc::agent::Request;
+use rpc::book::{BookAnswer, BookFilter, Instant, WindowDoc};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::time::timeout;
+
+/// The longest idempotency key, characters.
+const MAX_KEY: usize = 96;
+
+type Here = State<Arc<Broker>>;
+type Result_<T> = Result<T, BoxedProblem>;
+
+/// All of them: each stands behind the table of rights.
+pub fn router(broker: Arc<Broker>) -> Router {
+    let routes = Call::ALL.iter().filter_map(|call| {
+        let (_, path) = call.name().split_once(' ')?;
+        let asked = move |request: Http<Body>, next: Next| ask_table(*call, request, next);
+        Some((path, handler(*call)?.layer(middleware::from_fn(asked))))
+    });
+    routes
+        .fold(Router::new(), |router, (path, handler)| router.route(path, handler))
+        .fallback(nothing)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(broker)
+}
+
+/// What answers a call; `None`: it is not one of ours. No wildcard: a new call does not compile without an answer.
+fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
+    Some(match call {
+        Call::GetOpenapi => get(openapi),
+        Call::GetResources => get(resources),
+        Call::GetPaths => get(paths),
+        Call::GetMay => get(crate::may::may),
+        Call::PostEnquiry => post(enquire),
+        Call::PostReservation => post(create),
+        Call::GetReservations => get(list),
+        Call::GetReservation => get(show),
+        Call::PatchReservation => patch(modify),
+        Call::DeleteReservation => delete(cancel),
+        Call::PostBind => post(bind),
+        Call::PostCommit => post(commit),
+        Call::GetHistory => get(history),
+        Call::GetEvents => get(events),
+        Call::GetWebhooks => get(webhooks),
+        Call::PostWebhook => post(add_webhook),
+        Call::DeleteWebhook => delete(remove_webhook),
+        Call::Hello
+        | Call::Resources
+        | Call::Links
+        | Call::May
+        | Call::Status
+        | Call::Sessions
+        | Call::Senders
+        | Call::Reservations
+        | Call::Counters
+        | Call::Show
+        | Call::Statics
+        | Call::BoomerangSessions
+        | Call::Watch
+        | Call::Sender
+        | Call::Receiver
+        | Call::Reserve
+        | Call::Priority
+        | Call::SenderGone
+        | Call::Release
+        | Call::BoomerangReserve
+        | Call::BoomerangRelease
+        | Call::BookEnquire
+        | Call::BookCreate
+        | Call::BookCommit
+        | Call::BookModify
+        | Call::BookBind
+        | Call::BookCancel
+        | Call::BookShow
+        | Call::BookHistory
+        | Call::BookFollow
+        | Call::BookAudit
+        | Call::SpeakFor
+        | Call::AddStatic
+        | Call::RemoveStatic
+        | Call::Trace
+        | Call::BoomerangTrace
+        | Call::ReloadKeys
+        | Call::Stop => return None,
+    })
+}
+
+/// Nobody's request is looked at before the table allows them the call.
+async fn ask_table(call: Call, request: Http<Body>, next: Next) -> Response<Body> {
+    let Some(peer) = request.extensions().get::<ConnectionPeer>() else { return nothing().await.into_response() };
+    match peer.may(call) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => BoxedProblem(problem).into_response(),
+    }
+}
+
+async fn nothing() -> BoxedProblem {
+    BoxedProblem(Problem::not_found())
+}
+
+async fn wrong_method() -> BoxedProblem {
+    let what = "this resource does not take this method: see /openapi.json";
+    BoxedProblem(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed", what))
+}
+
+async fn openapi() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], crate::openapi::text())
+}
+
+/// What there is to reserve, at all agents.
+#[utoipa::path(get, path = "/v1/resources", params(
+    ("from" = Option<String>, Query, description = "With a timeline of what is free from here"),
+    ("to" = Option<String>, Query, description = "to here, RFC 3339"),
+), responses((status = 200, body = Resources), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn resources(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    RawQuery(query): RawQuery,
+) -> Result_<Json<Resources>> {
+    let caller = peer.caller()?;
+    let query = Query::read(query, &["from", "to"])?;
+    let timeline = match (query.parsed::<Instant>("from")?, query.parsed::<Instant>("to")?) {
+        (Some(start), Some(end)) => Some(WindowDoc { start, end }),
+        (None, None) => None,
+        _ => return Err(Problem::malformed("a timeline goes from and to").into()),
+    };
+    let answers = each(&broker.agents, |_, agent| {
+        let caller = caller.clone();
+        async move {
+            match agent.ask(&caller, Request::resources(timeline)).await? {
+                BookAnswer::Resources(rows) => Ok(rows),
+                _ => Err(Problem::unavailable("an agent does not say what resources it has")),
+            }
+        }
+    });
+    let (mut all, mut away) = (Vec::new(), Vec::new());
+    for (agent, answer) in broker.agents.iter().zip(answers.await) {
+        match answer {
+            Ok(rows) => all.extend(rows.into_iter().map(|mut row| {
+                row.resource = format!("{}/{}", agent.name, row.resource);
+                row
+            })),
+            Err(problem) if problem.status == 503 => away.push(agent.name.to_string()),
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+    Ok(Json(Resources { resources: all, away }))
+}
+
+/// What would be granted? Nothing is held.
+#[utoipa::path(post, path = "/v1/enquiries", request_body = Wish,
+    responses((status = 200, body = Enquiry), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn enquire(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    request: Http<Body>,
+) -> Result_<Json<Enquiry>> {
+    let caller = peer.caller()?;
+    let wish: Wish = body(&broker, request).await?;
+    Ok(Json(ask::enquire(&broker, &caller, &wish).await?))
+}
+
+/// Reserve: all of it, or nothing.
+#[utoipa::path(post, path = "/v1/reservations", request_body = Wish, params(
+    ("Idempotency-Key" = Option<String>, Header, description = "The same key with the same request has one effect and one answer"),
+), responses((status = 201, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn create(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    request: Http<Body>,
+) -> Result_<Response<Body>> {
+    let caller = peer.caller()?;
+    let key = key(request.headers())?;
+    let wish: Wish = body(&broker, request).await?;
+    let made = ask::create(&broker, &caller, &wish, &key).await?;
+    let place = format!("/v1/reservations/{}", made.id);
+    let place = HeaderValue::from_str(&place).map_err(|_| Problem::unavailable("a name that is none"))?;
+    Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(made)).into_response())
+}
+
+/// The caller's reservations; an operator's or auditor's: all.
+#[utoipa::path(get, path = "/v1/reservations", params(
+    ("owner" = Option<String>, Query, description = "Of this owner"),
+    ("label" = Option<String>, Query, description = "With this label"),
+    ("resource" = Option<String>, Query, description = "With a part of this resource, AGENT/RESOURCE"),
+    ("state" = Option<String>, Query, description = "In one of these states, separated by commas; default: all that are not over"),
+    ("from" = Option<String>, Query, description = "With a window that meets the one from here"),
+    ("to" = Option<String>, Query, description = "to here, RFC 3339"),
+), responses((status = 200, body = Reservations), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn list(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    RawQuery(query): RawQuery,
+) -> Result_<Json<Reservations>> {
+    let caller = peer.caller()?;
+    let query = Query::read(query, &["owner", "label", "resource", "state", "from", "to"])?;
+    let window = match (query.parsed::<Instant>("from")?, query.parsed::<Instant>("to")?) {
+        (Some(start), Some(end)) => Some(WindowDoc { start, end }),
+        (None, None) => None,
+        _ => return Err(Problem::malformed("a window goes from and to").into()),
+    };
+    let states = query.text("state").map(|states| states.split(',').map(str::to_owned).collect()).unwrap_or_default();
+    let (owner, label) = (query.text("owner"), query.text("label"));
+    let names = broker.names();
+    let place = query
+        .text("resource")
+        .map(|resource| crate::plan::place(&names, &resource).map(|(n, r)| (n, r.to_owned())))
+        .transpose()?;
+    let answers = each(&broker.agents, |number, agent| {
+        let resource = place.as_ref().filter(|(at, _)| *at == number).map(|(_, resource)| resource.clone());
+        let elsewhere = place.is_some() && resource.is_none();
+        let filter = BookFilter {
+            owner: owner.clone(),
+            label: label.clone(),
+            states: Vec::clone(&states),
+            window,
+            resource,
+            ..BookFilter::default()
+        };
+        let caller = caller.clone();
+        async move {
+            if elsewhere {
+                return Ok((Vec::new(), false));
+            }
+            let mut conversation = agent.speak(&caller).await?;
+            let found = gather::list(&mut conversation, filter).await;
+            conversation.end();
+            found
+        }
+    });
+    let mut groups: BTreeMap<ReservationId, Vec<Member>> = BTreeMap::new();
+    let (mut more, mut away) = (false, Vec::new());
+    for (number, answer) in answers.await.into_iter().enumerate() {
+        let name = &broker.agents[number].name;
+        match answer {
+            Ok((rows, further)) => {
+                more |= further;
+                for doc in rows {
+                    let (id, way) = id_of(name, &doc.group, &doc.handle);
+                    groups.entry(id).or_default().push(Member { agent: number, way, doc });
+                }
+            }
+            Err(problem) if problem.status == 503 => away.push(name.to_string()),
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+    let mut rows: Vec<Reservation> = Vec::new();
+    for (id, mut members) in groups {
+        members.sort_by_key(|member| (member.way, member.agent));
+        let found = whole(&broker, &caller, &id, members).await?;
+        rows.push(shown(&broker, &id, &found));
+    }
+    rows.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+    Ok(Json(Reservations { reservations: rows, more, away }))
+}
+
+/// One reservation.
+#[utoipa::path(get, path = "/v1/reservations/{id}", params(("id" = String, Path)),
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn show(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    Path(id): Path<String>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    let id = named(&id)?;
+    let found = find(&broker.agents, &caller, &id).await?;
+    Ok(Json(shown(&broker, &id, &found)))
+}
+
+/// Change it; if the new does not fit, the old stays.
+#[utoipa::path(patch, path = "/v1/reservations/{id}", params(("id" = String, Path)), request_body = Change,
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn modify(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    Path(id): Path<String>,
+    request: Http<Body>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    let change: Change = body(&broker, request).await?;
+    Ok(Json(change::modify(&broker, &caller, &named(&id)?, &change).await?))
+}
+
+/// Give it back.
+#[utoipa::path(delete, path = "/v1/reservations/{id}", params(("id" = String, Path)),
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn cancel(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    Path(id): Path<String>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    Ok(Json(group::cancel(&broker, &caller, &named(&id)?).await?))
+}
+
+/// Say whose packets or processes it is for.
+#[utoipa::path(post, path = "/v1/reservations/{id}/bind", params(("id" = String, Path)), request_body = BindWish,
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn bind(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    Path(id): Path<String>,
+    request: Http<Body>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    let wish: BindWish = body(&broker, request).await?;
+    Ok(Json(change::bind(&broker, &caller, &named(&id)?, &wish).await?))
+}
+
+/// Book what is held.
+#[utoipa::path(post, path = "/v1/reservations/{id}/commit", params(("id" = String, Path)),
+    responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn commit(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    Path(id): Path<String>,
+) -> Result_<Json<Reservation>> {
+    let caller = peer.caller()?;
+    Ok(Json(group::commit(&broker, &caller, &named(&id)?).await?))
+}
+
+/// What happened to it.
+#[utoipa::path(get, path = "/v1/reservations/{id}/history", params(("id" = String, Path)),
+    responses((status = 200, body = Events), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn history(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    Path(id): Path<String>,
+) -> Result_<Json<Events>> {
+    let caller = peer.caller()?;
+    let GroupMembers { members, .. } = find(&broker.agents, &caller, &named(&id)?).await?;
+    let mut all = Vec::new();
+    for member in members {
+        let agent = &broker.agents[member.agent];
+        let found = gather::history(agent, &caller, &member.doc.handle).await?;
+        all.extend(found.events.into_iter().map(|event| follow::event(&agent.name, event)));
+    }
+    all.sort_by(|a: &Event, b: &Event| (a.event.at, &a.agent, a.event.seq).cmp(&(b.event.at, &b.agent, b.event.seq)));
+    Ok(Json(Events { events: all }))
+}
+
+/// Which interfaces the packets between two hosts leave by.
+#[utoipa::path(get, path = "/v1/paths", params(("from" = String, Query), ("to" = String, Query)),
+    responses((status = 200, body = Paths), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn paths(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    RawQuery(query): RawQuery,
+) -> Result_<Json<Paths>> {
+    peer.caller()?;
+    let query = Query::read(query, &["from", "to"])?;
+    let (Some(from), Some(to)) = (query.parsed::<IpAddr>("from")?, query.parsed::<IpAddr>("to")?) else {
+        return Err(Problem::malformed("a path goes from one address to another").into());
+    };
+    let map = broker.map().await?;
+    let rows = |from, to| map.ways(from, to, 4).iter().map(|way| map.row(way)).collect();
+    Ok(Json(Paths { forward: rows(from, to), reverse: rows(to, from), away: map.away().to_vec() }))
+}
+
+/// What happens, as it happens (server-sent events); with `Last-Event-ID` everything since then first.
+#[utoipa::path(get, path = "/v1/events", params(
+    ("reservation" = Option<String>, Query, description = "Only of this one"),
+    ("after" = Option<String>, Query, description = "As Last-Event-ID, for clients that cannot send it; 0: everything that is kept"),
+    ("Last-Event-ID" = Option<String>, Header, description = "The last `id` that was seen"),
+), responses((status = 200, body = Event, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn events(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result_<Response<Body>> {
+    let caller = peer.caller()?;
+    let query = Query::read(query, &["reservation", "after"])?;
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let place = match last.or(query.text("after")).unwrap_or_default().as_str() {
+        "0" => Some(EventCursor::oldest(&broker.names())),
+        text => EventCursor::parse(text),
+    };
+    let place = place.ok_or_else(|| Problem::malformed("this is the id of no event: AGENT:NUMBER,..."))?;
+    let only = query.text("reservation");
+    if let Some(only) = &only {
+        find(&broker.agents, &caller, &named(only)?).await?;
+    }
+    Ok(stream::open(&broker, peer, place, only)?)
+}
+
+/// The caller's webhooks.
+#[utoipa::path(get, path = "/v1/webhooks", responses((status = 200, body = Webhooks), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn webhooks(State(broker): Here, Extension(peer): Extension<ConnectionPeer>) -> Result_<Json<Webhooks>> {
+    Ok(Json(Webhooks { webhooks: broker.hooks.list(&peer.caller()?) }))
+}
+
+/// Have events delivered to a target, signed and in order.
+#[utoipa::path(post, path = "/v1/webhooks", request_body = WebhookWish,
+    responses((status = 201, body = Webhook), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn add_webhook(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    request: Http<Body>,
+) -> Result_<Response<Body>> {
+    let caller = peer.caller()?;
+    let wish: WebhookWish = body(&broker, request).await?;
+    if let Some(only) = &wish.reservation {
+        find(&broker.agents, &caller, &named(only)?).await?;
+    }
+    let made = broker.hooks.add(&broker, &peer, &caller, wish)?;
+    Ok((StatusCode::CREATED, Json(made)).into_response())
+}
+
+/// Deliver no more.
+#[utoipa::path(delete, path = "/v1/webhooks/{id}", params(("id" = String, Path)),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn remove_webhook(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    Path(id): Path<String>,
+) -> Result_<StatusCode> {
+    broker.hooks.remove(&peer.caller()?, &id)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A name in an address; one that is none is as unknown as one that is not there.
+fn named(text: &str) -> Answer<ReservationId> {
+    ReservationId::parse(text).ok_or_else(Problem::not_found)
+}
+
+/// The idempotency key; empty: none.
+fn key(headers: &HeaderMap) -> Answer<String> {
+    let mut all = headers.get_all("idempotency-key").iter();
+    let (Some(key), None) = (all.next(), all.next()) else {
+        return match headers.contains_key("idempotency-key") {
+            true => Err(Problem::malformed("more than one Idempotency-Key")),
+            false => Ok(String::new()),
+        };
+    };
+    let text = key.to_str().unwrap_or_default();
+    if text.is_empty() || text.len() > MAX_KEY || !text.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(Problem::malformed(format!("an Idempotency-Key has 1 to {MAX_KEY} visible ASCII characters")));
+    }
+    Ok(text.to_owned())
+}
+
+/// The body: JSON, of a bounded size, in a bounded time.
+async fn body<T: DeserializeOwned>(broker: &Broker, request: Http<Body>) -> Answer<T> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        let what = "the body must be application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", "No JSON", what));
+    }
+    let limit = broker.limits.body;
+    let collected = timeout(broker.limits.head_time, Limited::new(request.into_body(), limit).collect()).await;
+    let text = match collected {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let what = format!("the body is larger than {limit} bytes");
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "Too large", what));
+        }
+        Ok(Err(_)) => return Err(Problem::malformed("the body broke off")),
+        Err(_) => {
+            let what = "the body took too long";
+            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "Too slow", what));
+        }
+    };
+    strict::read(&text).map_err(Problem::malformed)
+}

@@ -1,0 +1,43 @@
+//! A reservation as lists and documents show it: all of its members, and whether something is still to be done to them.
+
+use crate::broker::Broker;
+use crate::documents::Reservation;
+use crate::gather::{self, GroupMembers, Member, document};
+use crate::id::{GroupId, ReservationId};
+use crate::problem::Answer;
+use rpc::links::CallerDoc;
+
+/// The members of a row of a list, with those that the list does not show: what is over, of another page, or at another agent than
+/// the one that was asked about.
+///
+/// # Errors
+/// An agent answered something else than what it was asked.
+pub(crate) async fn whole(
+    broker: &Broker,
+    caller: &CallerDoc,
+    id: &ReservationId,
+    members: Vec<Member>,
+) -> Answer<GroupMembers> {
+    let listed = |name: &String| {
+        let is = |member: &Member| *name == GroupId::member_name(&broker.agents[member.agent].name, member.way);
+        members.iter().any(is)
+    };
+    match (id, members.first()) {
+        (ReservationId::Group(group), Some(first)) if !first.doc.members.iter().all(listed) => {
+            let found = gather::members(&broker.agents, caller, group).await?;
+            // It may have gone since.
+            Ok(if found.members.is_empty() { GroupMembers { members, ..GroupMembers::default() } } else { found })
+        }
+        _ => Ok(GroupMembers { members, ..GroupMembers::default() }),
+    }
+}
+
+/// As one document. What several agents are still to do is not done.
+pub(crate) fn shown(broker: &Broker, id: &ReservationId, found: &GroupMembers) -> Reservation {
+    let mut doc = document(&broker.agents, id, found);
+    let open = broker.intents.of(&doc.id).is_some_and(|intent| intent.what != "commit");
+    if open && (found.live().next().is_some() || !found.unknown.is_empty()) {
+        "broken".clone_into(&mut doc.state);
+    }
+    doc
+}
