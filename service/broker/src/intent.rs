@@ -326,3 +326,27 @@ pub fn giving_back(id: &ReservationId, caller: &CallerDoc, members: Vec<(String,
         steps: members.into_iter().map(step).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a broker before this one left to do in its own voice is done in ours; what a person asked stays theirs.
+    #[test]
+    fn an_older_brokers_own_voice_is_ours() {
+        let state = std::env::temp_dir().join(format!("sluice-intents-{}", std::process::id()));
+        let dir = state.join("intents");
+        fs::create_dir_all(&dir).unwrap();
+        for (id, name, role) in [("a", "broker", "operator"), ("b", "broker", "owner"), ("c", "alice", "owner")] {
+            let text = format!(
+                r#"{{"id":"{id}","what":"cancel","caller":{{"name":"{name}","groups":[],"role":"{role}"}},"steps":[]}}"#
+            );
+            fs::write(dir.join(format!("{id}.json")), text).unwrap();
+        }
+        let open = Intents::open(&state);
+        fs::remove_dir_all(&state).unwrap();
+        let open = open.unwrap();
+        let own = |id: &str| open.of(id).unwrap().caller == own_voice();
+        assert_eq!((own("a"), own("b"), own("c")), (true, false, false));
+    }
+}
