@@ -121,12 +121,12 @@ const ROWS: u32 = 1 << 20;
 const ROUNDS: usize = 9;
 
 /// A random order of the first `count` sessions, as messages of this transaction.
-fn line_up(parade: &PacketScript, count: u32, transaction: u32, draw: &mut Draw) {
+fn line_up(script: &PacketScript, count: u32, transaction: u32, draw: &mut Draw) {
     let mut order: Vec<u32> = (0..count).collect();
     for i in (1..order.len()).rev() {
         order.swap(i, draw.next_u32() as usize % (i + 1));
     }
-    for (step, n) in parade.steps().iter().zip(order) {
+    for (step, n) in script.steps().iter().zip(order) {
         step.set(&frame(n, transaction));
     }
 }
@@ -147,29 +147,29 @@ fn program(bench: &Bench) {
 
 fn sessions(bench: &Bench, suffix: &str, count: u32, rows: u32) {
     let mut bed = bed(rows);
-    let mut parade = PacketScript::open(1 << 20).expect("the parade loads");
+    let mut script = PacketScript::open(1 << 20).expect("the script loads");
     let mut draw = Draw::new(5);
     let sample = frame(0, 1);
-    line_up(&parade, count, 1, &mut draw);
-    let runs = |parade: &mut PacketScript, n: usize| -> f64 {
+    line_up(&script, count, 1, &mut draw);
+    let runs = |script: &mut PacketScript, n: usize| -> f64 {
         let mut all: Vec<f64> =
-            (0..n).map(|_| f64::from(parade.run(&sample, bed.west, 0, count, MANY).expect("runs"))).collect();
+            (0..n).map(|_| f64::from(script.run(&sample, bed.west, 0, count, MANY).expect("runs"))).collect();
         median(&mut all)
     };
-    let own = runs(&mut parade, ROUNDS);
-    parade.past_forwarder().expect("past the forwarder");
-    let forward = runs(&mut parade, ROUNDS) - own;
+    let own = runs(&mut script, ROUNDS);
+    script.past_forwarder().expect("past the forwarder");
+    let forward = runs(&mut script, ROUNDS) - own;
     println!("# harness {own} ns a run, subtracted from what follows; bare forwarding by test run {forward} ns");
-    parade.past(&bed.path).expect("past the program");
-    let mut new: Vec<f64> = (0..ROUNDS).map(|_| new(&mut bed, &mut parade, count, &mut draw)).collect();
+    script.past(&bed.path).expect("past the program");
+    let mut new: Vec<f64> = (0..ROUNDS).map(|_| new(&mut bed, &mut script, count, &mut draw)).collect();
     bench.report(&format!("boomerang_xdp_new_ns_{suffix}"), median(&mut new) - own, "ns", ROUNDS);
     let (mut refresh, mut touch) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS as u32 {
-        line_up(&parade, count, 2 + round, &mut draw);
-        refresh.push(f64::from(parade.run(&sample, bed.west, 0, count, MANY).expect("runs")));
-        parade.past_touch(&bed.path).expect("past the touch");
-        touch.push(f64::from(parade.run(&sample, bed.west, 0, count, MANY).expect("runs")));
-        parade.past(&bed.path).expect("past the program");
+        line_up(&script, count, 2 + round, &mut draw);
+        refresh.push(f64::from(script.run(&sample, bed.west, 0, count, MANY).expect("runs")));
+        script.past_touch(&bed.path).expect("past the touch");
+        touch.push(f64::from(script.run(&sample, bed.west, 0, count, MANY).expect("runs")));
+        script.past(&bed.path).expect("past the program");
     }
     let name = format!("boomerang_xdp_refresh_ns_{suffix}");
     bench.report(&name, median(&mut refresh) - own, "ns", ROUNDS);
@@ -222,8 +222,8 @@ fn enough(count: u32) -> usize {
 
 /// From an empty table to `count` sessions; mean ns of the last of them (of all, where there are few), over as many tables
 /// as make the clock's own coarseness vanish.
-fn new(bed: &mut Bed, parade: &mut PacketScript, count: u32, draw: &mut Draw) -> f64 {
-    line_up(parade, count, 1, draw);
+fn new(bed: &mut Bed, script: &mut PacketScript, count: u32, draw: &mut Draw) -> f64 {
+    line_up(script, count, 1, draw);
     let sample = frame(0, 1);
     let (measured, tables) = if count > LAST { (LAST, 1) } else { (count, 20) };
     let mut sum = 0.0;
@@ -234,9 +234,9 @@ fn new(bed: &mut Bed, parade: &mut PacketScript, count: u32, draw: &mut Draw) ->
         bed.path.grow(bed.east, Rate::from_mbps(1_000_000), CLASS).expect("grows");
         let before = count - measured;
         if before > 0 {
-            parade.run(&sample, bed.west, 0, count, before).expect("runs");
+            script.run(&sample, bed.west, 0, count, before).expect("runs");
         }
-        sum += f64::from(parade.run(&sample, bed.west, before, count, measured).expect("runs"));
+        sum += f64::from(script.run(&sample, bed.west, before, count, measured).expect("runs"));
     }
     assert!(bed.path.total().0 >= enough(count), "all were made, but for a few that only user space has room for");
     sum / f64::from(tables)
@@ -252,23 +252,23 @@ fn on_links(bench: &Bench) {
     let mut socket = Socket::open().expect("netlink");
     let mut peer = |name: &str| socket.link_by_name(name).expect("a peer").index;
     let (near, far) = (peer("wpeer"), peer("epeer"));
-    let parade = PacketScript::open(64).expect("the parade loads");
-    let _sink = parade.sink(far).expect("veth has XDP");
+    let script = PacketScript::open(64).expect("the script loads");
+    let _sink = script.sink(far).expect("veth has XDP");
     let sender = Sender::new(near);
     let frames: Vec<Vec<u8>> = (0..FEW).map(|n| frame(n, 1)).collect();
     let run = |seconds: f64| {
-        let (before, start) = (parade.arrived().expect("counted"), std::time::Instant::now());
+        let (before, start) = (script.arrived().expect("counted"), std::time::Instant::now());
         while start.elapsed().as_secs_f64() < seconds {
             frames.chunks(100).for_each(|some| sender.send(some));
         }
-        (parade.arrived().expect("counted") - before) as f64 / start.elapsed().as_secs_f64()
+        (script.arrived().expect("counted") - before) as f64 / start.elapsed().as_secs_f64()
     };
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     run(0.2); // every session is there
     for _ in 0..ROUNDS {
         ours.push(run(0.5));
         bed.path.detach(bed.west).expect("detached");
-        let forwarder = parade.forward(bed.west).expect("veth has XDP");
+        let forwarder = script.forward(bed.west).expect("veth has XDP");
         bare.push(run(0.5));
         drop(forwarder);
         bed.path.attach(bed.west, Hanging::Native).expect("veth has XDP");

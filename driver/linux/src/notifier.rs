@@ -1,4 +1,4 @@
-//! A bell that one thread rings and another waits for among other things (eventfd(2)).
+//! A notifier: one thread signals it, another waits for it among other things (eventfd(2)).
 
 use crate::error::SystemError;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -23,7 +23,7 @@ impl Notifier {
     }
 
     /// Whoever waits hears it.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: eight bytes are what an event descriptor takes. It fails only where it was rung 2^64 times: it rings already.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
@@ -54,15 +54,15 @@ mod tests {
     fn it_is_heard_once_and_from_another_thread() {
         let clock = Clock::start();
         let mut poll = Poll::new(clock).unwrap();
-        let bell = Notifier::new().unwrap();
-        poll.add(&bell, Token(3), PollInterest::Read).unwrap();
+        let notifier = Notifier::new().unwrap();
+        poll.add(&notifier, Token(3), PollInterest::Read).unwrap();
         assert!(poll.wait(Some(Time::ZERO)).unwrap().is_empty());
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..5).for_each(|_| bell.ring()));
+            scope.spawn(|| (0..5).for_each(|_| notifier.notify()));
             let soon = clock.now() + Span::from_secs(10);
             assert_eq!(poll.wait(Some(soon)).unwrap()[0].token, Token(3));
         });
-        bell.clear();
+        notifier.clear();
         assert!(poll.wait(Some(Time::ZERO)).unwrap().is_empty());
     }
 }

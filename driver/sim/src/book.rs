@@ -113,14 +113,14 @@ impl BookingHost {
 impl World {
     /// Somebody calls the book of a node, which has one from then on.
     pub(crate) fn call_book(&mut self, id: NodeId, who: &str, call: Call) {
-        if self.stations[id.0].desk.is_none() {
-            self.stations[id.0].desk = Some(Box::default());
+        if self.stations[id.0].booking_host.is_none() {
+            self.stations[id.0].booking_host = Some(Box::default());
             self.open_book(id);
         }
-        let Some(desk) = &mut self.stations[id.0].desk else { return };
-        desk.calls += 1;
+        let Some(booking_host) = &mut self.stations[id.0].booking_host else { return };
+        booking_host.calls += 1;
         let caller = Caller { name: who.into(), groups: Vec::new(), role: CallerRole::Owner };
-        let input = Input::Call { id: CallId(desk.calls), caller, call };
+        let input = Input::Call { id: CallId(booking_host.calls), caller, call };
         self.tell_book(id, input);
     }
 
@@ -130,14 +130,14 @@ impl World {
         if self.stations[id.0].agent.is_none() {
             return;
         }
-        let Some(desk) = &mut self.stations[id.0].desk else { return };
-        desk.lives = desk.lives.wrapping_add(1);
+        let Some(booking_host) = &mut self.stations[id.0].booking_host else { return };
+        booking_host.lives = booking_host.lives.wrapping_add(1);
         let mut own = [0; 32];
         own[..8].copy_from_slice(&seed.to_be_bytes());
         own[8..16].copy_from_slice(&(id.0 as u64).to_be_bytes());
-        own[16] = desk.lives;
-        desk.broker = Some(Bookings::new(Config::default(), own));
-        let records: Vec<JournalRecord> = desk
+        own[16] = booking_host.lives;
+        booking_host.broker = Some(Bookings::new(Config::default(), own));
+        let records: Vec<JournalRecord> = booking_host
             .disk
             .iter()
             .map(|((table, key), value)| JournalRecord { table: *table, key: key.clone(), value: Some(value.clone()) })
@@ -151,12 +151,14 @@ impl World {
 
     /// What an earlier life has left in the ports and is not due any more goes.
     fn let_go_of_what_is_not_due(&mut self, id: NodeId) {
-        let Some(desk) = &mut self.stations[id.0].desk else { return };
-        let Some(broker) = &desk.broker else { return };
+        let Some(booking_host) = &mut self.stations[id.0].booking_host else { return };
+        let Some(broker) = &booking_host.broker else { return };
         let due: Vec<(Handle, usize)> = broker.due().map(|due| (due.handle, due.part)).collect();
-        let gone: Vec<(Handle, usize)> = desk.kernel.keys().filter(|place| !due.contains(place)).copied().collect();
+        let gone: Vec<(Handle, usize)> =
+            booking_host.kernel.keys().filter(|place| !due.contains(place)).copied().collect();
         for place in gone {
-            let made = self.stations[id.0].desk.as_mut().and_then(|desk| desk.kernel.remove(&place));
+            let made =
+                self.stations[id.0].booking_host.as_mut().and_then(|booking_host| booking_host.kernel.remove(&place));
             if let Some(made) = made {
                 self.change_edge(id, &made, None);
             }
@@ -167,29 +169,29 @@ impl World {
     fn tell_book(&mut self, id: NodeId, input: Input) {
         let now = self.now();
         let station = &mut self.stations[id.0];
-        let (Some(agent), Some(desk)) = (&mut station.agent, &mut station.desk) else { return };
-        let Some(broker) = &mut desk.broker else { return };
+        let (Some(agent), Some(booking_host)) = (&mut station.agent, &mut station.booking_host) else { return };
+        let Some(broker) = &mut booking_host.broker else { return };
         agent.with_book(now, &Anybody, |world| broker.handle(now, world, input));
         let mut due = Vec::new();
         while let Some(output) = broker.poll() {
             match output {
                 Output::Append(batch) => {
-                    desk.unwritten.push_back(batch);
+                    booking_host.unwritten.push_back(batch);
                     due.push((now + DISK, Due::Written { node: id.0 as u32, life: station.life }));
                 }
                 Output::Enforce(order) => {
-                    desk.orders.push_back(order);
+                    booking_host.orders.push_back(order);
                     due.push((now + station.spec.plane_delay, Due::Enforced { node: id.0 as u32, life: station.life }));
                 }
-                Output::Reply { id, reply } => desk.log.push((now, BookingOutput::Reply(id.0, reply))),
-                Output::Event(event) => desk.log.push((now, BookingOutput::Event(event))),
+                Output::Reply { id, reply } => booking_host.log.push((now, BookingOutput::Reply(id.0, reply))),
+                Output::Event(event) => booking_host.log.push((now, BookingOutput::Event(event))),
                 Output::Corrupt { table, what, .. } => {
                     unreachable!("a disk of ours is what we wrote: {table:?}, {what}")
                 }
             }
         }
-        if let Some(at) = broker.wake_at().filter(|at| desk.alarm.is_none_or(|set| *at < set)) {
-            desk.alarm = Some(at);
+        if let Some(at) = broker.wake_at().filter(|at| booking_host.alarm.is_none_or(|set| *at < set)) {
+            booking_host.alarm = Some(at);
             due.push((at, Due::BookAlarm { node: id.0 as u32, life: station.life }));
         }
         due.into_iter().for_each(|(at, due)| self.agenda.put(at, due));
@@ -200,20 +202,22 @@ impl World {
     /// An agent's event that concerns what the book may give away.
     pub(crate) fn note_for_book(&mut self, id: NodeId, event: &NodeEvent) {
         let station = &mut self.stations[id.0];
-        let (Some(agent), Some(desk)) = (&station.agent, &mut station.desk) else { return };
+        let (Some(agent), Some(booking_host)) = (&station.agent, &mut station.booking_host) else { return };
         match event {
-            NodeEvent::Resource { resource } => desk.changed.push(*resource),
+            NodeEvent::Resource { resource } => booking_host.changed.push(*resource),
             NodeEvent::Admitted { oif, .. }
             | NodeEvent::Released { oif, .. }
             | NodeEvent::Adopted { oif, .. }
-            | NodeEvent::Displaced { oif, .. } => desk.changed.extend(agent.resource_of(*oif)),
+            | NodeEvent::Displaced { oif, .. } => booking_host.changed.extend(agent.resource_of(*oif)),
             _ => {}
         }
     }
 
     /// What the agent has changed of its resources is told to the book.
     pub(crate) fn book_hears(&mut self, id: NodeId) {
-        while let Some(resource) = self.stations[id.0].desk.as_mut().and_then(|desk| desk.changed.pop()) {
+        while let Some(resource) =
+            self.stations[id.0].booking_host.as_mut().and_then(|booking_host| booking_host.changed.pop())
+        {
             self.tell_book(id, Input::Resource(resource));
         }
     }
@@ -221,9 +225,9 @@ impl World {
     pub(crate) fn book_alarm(&mut self, id: NodeId, life: u32) {
         let now = self.now();
         let station = &mut self.stations[id.0];
-        let Some(desk) = &mut station.desk else { return };
-        if station.life == life && desk.alarm.is_some_and(|set| set <= now) {
-            desk.alarm = None;
+        let Some(booking_host) = &mut station.booking_host else { return };
+        if station.life == life && booking_host.alarm.is_some_and(|set| set <= now) {
+            booking_host.alarm = None;
             self.tell_book(id, Input::Wake);
         }
     }
@@ -231,12 +235,12 @@ impl World {
     /// The disk has written a batch.
     pub(crate) fn book_written(&mut self, id: NodeId, life: u32) {
         let station = &mut self.stations[id.0];
-        let Some(desk) = station.desk.as_mut().filter(|_| station.life == life) else { return };
-        let Some(batch) = desk.unwritten.pop_front() else { return };
+        let Some(booking_host) = station.booking_host.as_mut().filter(|_| station.life == life) else { return };
+        let Some(batch) = booking_host.unwritten.pop_front() else { return };
         for record in batch.records {
             match record.value {
-                Some(value) => _ = desk.disk.insert((record.table, record.key), value),
-                None => _ = desk.disk.remove(&(record.table, record.key)),
+                Some(value) => _ = booking_host.disk.insert((record.table, record.key), value),
+                None => _ = booking_host.disk.remove(&(record.table, record.key)),
             }
         }
         self.tell_book(id, Input::Appended(batch.id));
@@ -246,8 +250,8 @@ impl World {
     pub(crate) fn book_enforced(&mut self, id: NodeId, life: u32) {
         let now = self.now();
         let station = &mut self.stations[id.0];
-        let Some(desk) = station.desk.as_mut().filter(|_| station.life == life) else { return };
-        let Some(order) = desk.orders.pop_front() else { return };
+        let Some(booking_host) = station.booking_host.as_mut().filter(|_| station.life == life) else { return };
+        let Some(order) = booking_host.orders.pop_front() else { return };
         let place = (order.handle, order.part);
         let (binding, amount) = match &order.action {
             OrderAction::Enable { binding, amount } | OrderAction::Change { binding, amount } => {
@@ -256,8 +260,12 @@ impl World {
             OrderAction::Disable { binding } => (binding.clone(), 0),
         };
         let made = OrderEffect { resource: order.resource.clone(), binding, amount, order: order.clone() };
-        let had = if amount == 0 { desk.kernel.remove(&place) } else { desk.kernel.insert(place, made.clone()) };
-        desk.log.push((now, BookingOutput::Done(order.clone())));
+        let had = if amount == 0 {
+            booking_host.kernel.remove(&place)
+        } else {
+            booking_host.kernel.insert(place, made.clone())
+        };
+        booking_host.log.push((now, BookingOutput::Done(order.clone())));
         self.change_edge(id, &made, had.as_ref());
         self.tell_book(id, Input::Enforced { id: order.id, result: Ok(()) });
     }
@@ -291,9 +299,9 @@ impl World {
     fn tell_premium(&mut self, id: NodeId, resource: &str) {
         let station = &self.stations[id.0];
         let Some((oif, link)) = interface(station, resource) else { return };
-        let Some(desk) = &station.desk else { return };
+        let Some(booking_host) = &station.booking_host else { return };
         let mut premium = Premium::default();
-        for made in desk.kernel.values().filter(|other| other.resource == resource) {
+        for made in booking_host.kernel.values().filter(|other| other.resource == resource) {
             let all = if made.order.background { &mut premium.background } else { &mut premium.foreground };
             *all = all.plus(&link.spec, &rule(made).bucket);
         }
@@ -302,7 +310,7 @@ impl World {
 
     /// An agent starts: what the premium classes serve in its data plane is told before it makes that its own.
     pub(crate) fn premium_found(&mut self, id: NodeId) {
-        let made = self.stations[id.0].desk.iter().flat_map(|desk| desk.kernel.values());
+        let made = self.stations[id.0].booking_host.iter().flat_map(|booking_host| booking_host.kernel.values());
         let names: BTreeSet<String> = made.map(|made| made.resource.clone()).collect();
         names.iter().for_each(|name| self.tell_premium(id, name));
     }

@@ -34,7 +34,7 @@ pub struct Station {
     /// So many batches will fail.
     pub failing: u32,
     /// Its book, once somebody has called it.
-    pub desk: Option<Box<BookingHost>>,
+    pub booking_host: Option<Box<BookingHost>>,
     /// Interfaces whose present agent has not had a batch carried out yet.
     adopting: BTreeSet<IfIndex>,
 }
@@ -97,7 +97,7 @@ impl Station {
             powered: true,
             calendar: 0,
             failing: 0,
-            desk: None,
+            booking_host: None,
             adopting: BTreeSet::new(),
         }
     }
@@ -117,8 +117,8 @@ impl Station {
         self.life += 1;
         self.alarm = None;
         self.batches.clear();
-        if let Some(desk) = &mut self.desk {
-            desk.die();
+        if let Some(booking_host) = &mut self.booking_host {
+            booking_host.die();
         }
     }
 
@@ -138,8 +138,8 @@ impl Station {
         }
         self.plan = Plan::default();
         self.batches.clear();
-        if let Some(desk) = &mut self.desk {
-            desk.forget();
+        if let Some(booking_host) = &mut self.booking_host {
+            booking_host.forget();
         }
         gone
     }

@@ -44,8 +44,8 @@ fn stream(port: u16, mbit: u64, from: u64, until: u64) -> SourceSpec {
 
 /// Orders carried out: when, for which reservation, how much (0: it ended).
 fn orders(world: &World) -> Vec<(Time, Handle, u64)> {
-    let desk = world.station(YOSEMITE).desk.as_ref().expect("it has a book");
-    let done = desk.log().iter().filter_map(|(at, said)| match said {
+    let booking_host = world.station(YOSEMITE).booking_host.as_ref().expect("it has a book");
+    let done = booking_host.log().iter().filter_map(|(at, said)| match said {
         BookingOutput::Done(order) => Some((*at, order)),
         _ => None,
     });
@@ -57,8 +57,8 @@ fn orders(world: &World) -> Vec<(Time, Handle, u64)> {
 }
 
 fn refusal(world: &World, call: u64) -> Option<RefusalReason> {
-    let desk = world.station(YOSEMITE).desk.as_ref()?;
-    desk.log().iter().find_map(|(_, said)| match said {
+    let booking_host = world.station(YOSEMITE).booking_host.as_ref()?;
+    booking_host.log().iter().find_map(|(_, said)| match said {
         BookingOutput::Reply(id, Err(refusal)) if *id == call => Some(refusal.why.clone()),
         _ => None,
     })
@@ -97,8 +97,8 @@ fn back_to_back_windows_beside_rsvp() {
         // RSVP has its small one, and not its large one, for which there is no room before 8 s.
         assert_eq!(world.agent(YOSEMITE).unwrap().reservations().count(), 1);
         world.run_until(at(10_000));
-        let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
-        let (first, second) = (desk.granted(1).unwrap(), desk.granted(2).unwrap());
+        let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
+        let (first, second) = (booking_host.granted(1).unwrap(), booking_host.granted(2).unwrap());
         assert!(
             matches!(refusal(&world, 3), Some(RefusalReason::NoRoom { free, .. }) if free < 2_000_000),
             "{:?}",
@@ -113,7 +113,7 @@ fn back_to_back_windows_beside_rsvp() {
             assert_eq!((*handle, *amount), (of, much));
             assert!(*when >= at(millis) && *when < at(millis) + soon, "{when:?} for {millis}");
         }
-        assert_eq!([first, second].map(|handle| desk.state(handle)), [Some(BookingState::Ended); 2]);
+        assert_eq!([first, second].map(|handle| booking_host.state(handle)), [Some(BookingState::Ended); 2]);
         // In its window the first stream arrives whole, the second as best effort among the flood.
         let (booked, other) = (world.flow(SourceId(0)), world.flow(SourceId(1)));
         assert_eq!(booked.lost(), 0, "{scheduler:?}");
@@ -130,19 +130,22 @@ fn an_agent_that_dies_in_a_window_knows_what_was_promised() {
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(5_499));
-    let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
-    let (first, second) = (desk.granted(1).unwrap(), desk.granted(2).unwrap());
+    let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
+    let (first, second) = (booking_host.granted(1).unwrap(), booking_host.granted(2).unwrap());
     assert_eq!(
-        desk.kernel().map(|(handle, _)| handle).collect::<Vec<_>>(),
+        booking_host.kernel().map(|(handle, _)| handle).collect::<Vec<_>>(),
         [first],
         "the data plane goes on by itself"
     );
     world.run_until(at(5_600));
-    let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
-    assert_eq!(desk.kernel().map(|(handle, _)| handle).collect::<Vec<_>>(), [second], "converged");
-    assert_eq!((desk.state(first), desk.state(second)), (Some(BookingState::Ended), Some(BookingState::Active)));
+    let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
+    assert_eq!(booking_host.kernel().map(|(handle, _)| handle).collect::<Vec<_>>(), [second], "converged");
+    assert_eq!(
+        (booking_host.state(first), booking_host.state(second)),
+        (Some(BookingState::Ended), Some(BookingState::Active))
+    );
     world.run_until(at(10_000));
-    assert_eq!(world.station(YOSEMITE).desk.as_ref().unwrap().kernel().count(), 0);
+    assert_eq!(world.station(YOSEMITE).booking_host.as_ref().unwrap().kernel().count(), 0);
     assert_eq!(world.flow(SourceId(0)).lost(), 0, "nothing was lost while nobody looked after it");
     assert_eq!(world.check(), Ok(()));
 }
@@ -165,16 +168,23 @@ fn background_follows_foreground_and_rsvp() {
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(7_000));
-    let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
-    let bulk = desk.granted(1).unwrap();
+    let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
+    let bulk = booking_host.granted(1).unwrap();
     let shares: Vec<u64> = orders(&world).iter().filter(|(_, h, _)| *h == bulk).map(|(_, _, amount)| *amount).collect();
     let [whole, beside, again, .., last] = shares[..] else { panic!("{shares:?}") };
     assert_eq!((beside, again), (whole - 3_000_000, whole), "nine tenths less foreground");
     assert!(last < whole, "what is signalled is not background's: {shares:?}");
-    let events =
-        desk.log().iter().filter(|(_, said)| matches!(said, BookingOutput::Event(e) if e.what.name() == "share"));
+    let events = booking_host
+        .log()
+        .iter()
+        .filter(|(_, said)| matches!(said, BookingOutput::Event(e) if e.what.name() == "share"));
     assert_eq!(events.count(), shares.len(), "told each time");
-    assert!(desk.log().iter().any(|(_, said)| matches!(said, BookingOutput::Reply(1, Ok(CallResult::Reservation(_))))));
+    assert!(
+        booking_host
+            .log()
+            .iter()
+            .any(|(_, said)| matches!(said, BookingOutput::Reply(1, Ok(CallResult::Reservation(_)))))
+    );
     assert_eq!(world.check(), Ok(()));
 }
 
@@ -183,8 +193,8 @@ fn the_same_seed_tells_the_same_story() {
     let run = || {
         let mut world = World::new(&back_to_back(SchedulerKind::Htb)).unwrap();
         world.run_until(at(10_000));
-        let desk = world.station(YOSEMITE).desk.as_ref().unwrap();
-        (world.story().hash(), desk.log().to_vec(), desk.broker.as_ref().unwrap().digest())
+        let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
+        (world.story().hash(), booking_host.log().to_vec(), booking_host.broker.as_ref().unwrap().digest())
     };
     assert_eq!(run(), run());
 }

@@ -81,8 +81,8 @@ pub enum Damage {
         /// Its key.
         key: Vec<u8>,
     },
-    /// A row of the daybook, by its number, is missing or not as it was written.
-    Daybook(i64),
+    /// A row of the log table, by its number, is missing or not as it was written.
+    LogTable(i64),
     /// The audit trail does not hang together at this number.
     Audit(u64),
 }
@@ -148,7 +148,7 @@ impl std::fmt::Display for Damage {
             Damage::Record { table, key } => {
                 write!(f, "a record of table {table} (key {key:02x?}) is not as it was written; restore a backup")
             }
-            Damage::Daybook(number) => {
+            Damage::LogTable(number) => {
                 write!(f, "row {number} of its daybook is not what was written there; restore a backup")
             }
             Damage::Audit(number) => write!(f, "the audit trail was changed at entry {number}"),

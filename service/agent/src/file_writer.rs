@@ -1,5 +1,5 @@
 //! A thread of its own for a file that is written durably, so that a slow disk stops nothing else. One thing is asked at a
-//! time; the bell rings when it has been written, or could not be.
+//! time; the notifier says so when it has been written, or could not be.
 
 use linux::error::SystemError;
 use linux::notifier::Notifier;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 pub(crate) struct Clerk<Ask> {
     asks: Sender<Ask>,
-    tray: Arc<Tray>,
+    mailbox: Arc<Tray>,
 }
 
 /// It is on the disk, or what the disk said.
@@ -20,7 +20,7 @@ pub(crate) type Written = Result<(), String>;
 #[derive(Debug)]
 struct Tray {
     answers: Mutex<Vec<Written>>,
-    bell: Notifier,
+    notifier: Notifier,
 }
 
 impl Tray {
@@ -28,7 +28,7 @@ impl Tray {
         if let Ok(mut answers) = self.answers.lock() {
             answers.push(answer);
         }
-        self.bell.ring();
+        self.notifier.notify();
     }
 }
 
@@ -41,9 +41,9 @@ impl<Ask: Send + 'static> Clerk<Ask> {
         name: &str,
         mut write: impl FnMut(Ask) -> Written + Send + 'static,
     ) -> Result<Clerk<Ask>, SystemError> {
-        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Notifier::new()? });
+        let mailbox = Arc::new(Tray { answers: Mutex::default(), notifier: Notifier::new()? });
         let (asks, asked) = mpsc::channel();
-        let theirs = tray.clone();
+        let theirs = mailbox.clone();
         let thread = std::thread::Builder::new().name(name.to_owned());
         let work = move || {
             while let Ok(ask) = asked.recv() {
@@ -53,24 +53,24 @@ impl<Ask: Send + 'static> Clerk<Ask> {
             }
         };
         thread.spawn(work).map_err(SystemError::doing("start a thread"))?;
-        Ok(Clerk { asks, tray })
+        Ok(Clerk { asks, mailbox })
     }
 
     /// What is to be watched: it rings when there is an answer.
     pub fn notifier(&self) -> &Notifier {
-        &self.tray.bell
+        &self.mailbox.notifier
     }
 
     /// Has it written.
     pub fn ask(&self, ask: Ask) {
         if self.asks.send(ask).is_err() {
-            self.tray.put(Err("the thread that writes it is gone".to_owned()));
+            self.mailbox.put(Err("the thread that writes it is gone".to_owned()));
         }
     }
 
     /// What has been answered since this was last asked.
     pub fn answers(&self) -> Vec<Written> {
-        self.tray.bell.clear();
-        self.tray.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default()
+        self.mailbox.notifier.clear();
+        self.mailbox.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default()
     }
 }

@@ -27,7 +27,7 @@ type Reserved = std::result::Result<(u64, u64), String>;
 #[derive(Debug)]
 pub struct Sequences {
     asks: Sender<u64>,
-    tray: Arc<Tray>,
+    mailbox: Arc<Tray>,
     /// How many asks are without an answer.
     waiting: usize,
     /// How many have had one.
@@ -37,7 +37,7 @@ pub struct Sequences {
 #[derive(Debug)]
 struct Tray {
     answers: Mutex<Vec<Reserved>>,
-    bell: Notifier,
+    notifier: Notifier,
 }
 
 impl Tray {
@@ -45,7 +45,7 @@ impl Tray {
         if let Ok(mut answers) = self.answers.lock() {
             answers.push(answer);
         }
-        self.bell.ring();
+        self.notifier.notify();
     }
 }
 
@@ -55,31 +55,31 @@ impl Sequences {
     /// # Errors
     /// Out of descriptors or threads.
     pub fn open(folder: &Path) -> std::result::Result<Sequences, SystemError> {
-        let tray = Arc::new(Tray { answers: Mutex::default(), bell: Notifier::new()? });
+        let mailbox = Arc::new(Tray { answers: Mutex::default(), notifier: Notifier::new()? });
         let (asks, asked) = mpsc::channel();
-        let (theirs, record) = (tray.clone(), Record::read(folder));
+        let (theirs, record) = (mailbox.clone(), Record::read(folder));
         let thread = std::thread::Builder::new().name("sequences".to_owned());
         thread.spawn(move || write_all(&record, &asked, &theirs)).map_err(SystemError::doing("start a thread"))?;
-        Ok(Sequences { asks, tray, waiting: 0, answered: 0 })
+        Ok(Sequences { asks, mailbox, waiting: 0, answered: 0 })
     }
 
     /// What is to be watched: it rings when there is an answer.
     pub fn notifier(&self) -> &Notifier {
-        &self.tray.bell
+        &self.mailbox.notifier
     }
 
     /// Has it written that numbers below `upto` may be used.
     pub fn ask(&mut self, upto: u64) {
         self.waiting += 1;
         if self.asks.send(upto).is_err() {
-            self.tray.put(Err("the thread that writes them is gone".to_owned()));
+            self.mailbox.put(Err("the thread that writes them is gone".to_owned()));
         }
     }
 
     /// What has been answered since this was last asked.
     pub fn answers(&mut self) -> Vec<Reserved> {
-        self.tray.bell.clear();
-        let answers = self.tray.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
+        self.mailbox.notifier.clear();
+        let answers = self.mailbox.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
         self.waiting = self.waiting.saturating_sub(answers.len());
         self.answered += answers.len() as u64;
         answers
@@ -101,11 +101,11 @@ impl Sequences {
     }
 }
 
-fn write_all(record: &Record, asked: &Receiver<u64>, tray: &Tray) {
+fn write_all(record: &Record, asked: &Receiver<u64>, mailbox: &Tray) {
     while let Ok(upto) = asked.recv() {
         // A panic is one more failure: it is told, and tried again.
         let reserved = catch_unwind(AssertUnwindSafe(|| record.reserve(upto).map_err(|error| error.to_string())));
-        tray.put(reserved.unwrap_or_else(|_| Err("the thread that writes them panicked".to_owned())));
+        mailbox.put(reserved.unwrap_or_else(|_| Err("the thread that writes them panicked".to_owned())));
     }
 }
 

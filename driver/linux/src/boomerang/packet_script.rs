@@ -61,7 +61,7 @@ impl PacketScript {
         let mut object = EbpfLoader::new()
             .map_max_entries("steps", most)
             .load(OBJECT)
-            .map_err(|error| refused("load the parade", &error))?;
+            .map_err(|error| refused("load the messages", &error))?;
         let (parade, forward) = (program(&mut object, "parade")?, program(&mut object, "forward")?);
         let sink = program(&mut object, "sink")?;
         let arrived = Array::try_from(map(&mut object, "arrived")?).map_err(|e| refused("open a map", &e))?;
@@ -87,7 +87,7 @@ impl PacketScript {
     /// The kernel will not.
     pub fn past(&self, path: &FastPath) -> Result<(), Fault> {
         sys::put_program(self.past.as_fd(), 0, path.programs.xdp.as_fd())
-            .map_err(fault("lead the parade past a program"))
+            .map_err(fault("lead the messages past a program"))
     }
 
     /// Past the bare forwarder, from now on: the measure of what any forwarding costs.
@@ -95,7 +95,7 @@ impl PacketScript {
     /// # Errors
     /// The kernel will not.
     pub fn past_forwarder(&self) -> Result<(), Fault> {
-        sys::put_program(self.past.as_fd(), 0, self.forward.as_fd()).map_err(fault("lead the parade past a program"))
+        sys::put_program(self.past.as_fd(), 0, self.forward.as_fd()).map_err(fault("lead the messages past a program"))
     }
 
     /// Past a program that looks up the row of each message's session in this very table, touches it and does nothing
@@ -109,7 +109,7 @@ impl PacketScript {
             .load(TOUCH)
             .map_err(|error| refused("load the touch", &error))?;
         let touch = program(&mut object, "touch")?;
-        sys::put_program(self.past.as_fd(), 0, touch.as_fd()).map_err(fault("lead the parade past a program"))
+        sys::put_program(self.past.as_fd(), 0, touch.as_fd()).map_err(fault("lead the messages past a program"))
     }
 
     /// Runs from the message `first` of `count` on, so often, coming in by `iif`; mean ns of a run.
@@ -118,8 +118,8 @@ impl PacketScript {
     /// The kernel will not.
     pub fn run(&mut self, frame: &[u8], iif: IfIndex, first: u32, count: u32, times: u32) -> Result<u32, Fault> {
         let progress = u64::from(first) | u64::from(count) << 32;
-        self.progress.set(0, progress, 0).map_err(|error| refused("start the parade", &error))?;
-        let ran = arriving::run_xdp(self.parade.as_fd(), frame, iif.0, times).map_err(fault("run the parade"))?;
+        self.progress.set(0, progress, 0).map_err(|error| refused("start the messages", &error))?;
+        let ran = arriving::run_xdp(self.parade.as_fd(), frame, iif.0, times).map_err(fault("run the messages"))?;
         Ok(ran.nanos)
     }
 

@@ -107,7 +107,7 @@ impl Kernel {
     pub fn carry_out_at_edge(&mut self, oif: IfIndex, write: Write, undo: &mut Undo) -> Result<(), Fault> {
         match write {
             Write::MakeEdge(side) => {
-                self.fuse.spend()?;
+                self.fault_injection.spend()?;
                 let (at, header) = (EdgeAt { interface: oif, side }, self.port(oif).header);
                 undo.push((oif, Write::DropEdge(side)));
                 let table = self.edges.loaded()?;
@@ -117,7 +117,7 @@ impl Kernel {
                 confirmed(attached)
             }
             Write::DropEdge(side) => {
-                self.fuse.spend()?;
+                self.fault_injection.spend()?;
                 self.edges.loaded()?.detach(&mut self.socket, EdgeAt { interface: oif, side })?;
                 undo.push((oif, Write::MakeEdge(side)));
                 self.port(oif).edges.remove(&side);
@@ -138,7 +138,7 @@ impl Kernel {
         let slot = self.edges.slots.take()?;
         let raw = RawRule::new(slot, rule);
         let table = self.edges.loaded();
-        let bucket = self.fuse.spend().and_then(|()| table?.put_state(slot, &raw.full()));
+        let bucket = self.fault_injection.spend().and_then(|()| table?.put_state(slot, &raw.full()));
         let done = bucket.and_then(|()| self.put_rule(at, fields, Some(raw), undo));
         if done.is_err() && self.rule(at, &fields).is_none() {
             self.edges.slots.give(slot);
@@ -153,7 +153,7 @@ impl Kernel {
         rule: Option<RawRule>,
         undo: &mut Undo,
     ) -> Result<(), Fault> {
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         let key = RawRuleKey::new(at, &fields);
         let old = self.rule(at, &fields).copied();
         match &rule {

@@ -87,8 +87,15 @@ impl KernelPlane {
         let socket = Socket::open()?;
         let kinds = RawKinds::default();
         let edges = edge::Edges::find(state_dir, hook)?;
-        let mut kernel =
-            Kernel { socket, table, ports: BTreeMap::new(), slots, kinds, edges, fuse: FaultInjection::None };
+        let mut kernel = Kernel {
+            socket,
+            table,
+            ports: BTreeMap::new(),
+            slots,
+            kinds,
+            edges,
+            fault_injection: FaultInjection::None,
+        };
         kernel.look_at_all()?;
         let told = plan(&kernel);
         Ok(KernelPlane { kernel, told })
@@ -211,8 +218,8 @@ impl KernelPlane {
     }
 
     /// Sets a fault drill.
-    pub fn rig(&mut self, fuse: FaultInjection) {
-        self.kernel.fuse = fuse;
+    pub fn rig(&mut self, fault_injection: FaultInjection) {
+        self.kernel.fault_injection = fault_injection;
     }
 }
 

@@ -83,7 +83,7 @@ pub struct Kernel {
     /// What edges need, once there was one.
     pub edges: Edges,
     /// The fault drill.
-    pub fuse: FaultInjection,
+    pub fault_injection: FaultInjection,
 }
 
 /// A class's handle.
@@ -126,21 +126,21 @@ impl Kernel {
                 self.flow(oif, key, flow, undo)
             }
             Write::Attach => {
-                self.fuse.spend()?;
+                self.fault_injection.spend()?;
                 self.table.attach(&mut self.socket, oif)?;
                 undo.push((oif, Write::Detach));
                 self.port(oif).attached = true;
                 confirmed(self.table.is_attached(&mut self.socket, oif))
             }
             Write::Detach => {
-                self.fuse.spend()?;
+                self.fault_injection.spend()?;
                 self.table.detach(&mut self.socket, oif)?;
                 undo.push((oif, Write::Attach));
                 self.port(oif).attached = false;
                 Ok(())
             }
             Write::Masks => {
-                self.fuse.spend()?;
+                self.fault_injection.spend()?;
                 self.mask(oif)
             }
             Write::MakeEdge(_) | Write::DropEdge(_) | Write::NewRule(..) | Write::Rule(..) => {
@@ -160,7 +160,7 @@ impl Kernel {
     }
 
     fn add_root(&mut self, oif: IfIndex, undo: &mut Undo) -> Result<(), Fault> {
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         self.socket.add_qdisc(oif, ROOT, TcHandle::ROOT, &ROOT_QDISC)?;
         undo.push((oif, Write::RemoveRoot));
         self.port(oif).root = true;
@@ -169,7 +169,7 @@ impl Kernel {
     }
 
     fn remove_root(&mut self, oif: IfIndex, undo: &mut Undo) -> Result<(), Fault> {
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         self.socket.delete_qdisc(oif, ROOT, TcHandle::ROOT)?;
         let port = self.port(oif);
         port.root = false;
@@ -185,7 +185,7 @@ impl Kernel {
     }
 
     fn add_class(&mut self, oif: IfIndex, class: ClassId, htb: HtbClass, undo: &mut Undo) -> Result<(), Fault> {
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         self.socket.add_class(oif, handle(class), parent(class).0, &htb)?;
         undo.push((oif, Write::RemoveClass(class)));
         self.port(oif).classes.insert(class, ClassReadback { htb: Some(htb), queue: None });
@@ -194,7 +194,7 @@ impl Kernel {
 
     fn change_class(&mut self, oif: IfIndex, class: ClassId, htb: HtbClass, undo: &mut Undo) -> Result<(), Fault> {
         let old = self.seen(oif, class)?.htb;
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         self.socket.change_class(oif, handle(class), parent(class).0, &htb)?;
         undo.extend(old.map(|old| (oif, Write::ChangeClass(class, old))));
         self.seen(oif, class)?.htb = Some(htb);
@@ -208,7 +208,7 @@ impl Kernel {
 
     fn remove_class(&mut self, oif: IfIndex, class: ClassId, undo: &mut Undo) -> Result<(), Fault> {
         let old = self.seen(oif, class)?.clone();
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         self.socket.delete_class(oif, handle(class))?;
         // Its queue went with it, so it comes back after it.
         undo.extend(old.queue.map(|queue| (oif, Write::AddQueue(class, queue))));
@@ -218,7 +218,7 @@ impl Kernel {
     }
 
     fn add_queue(&mut self, oif: IfIndex, class: ClassId, queue: Discipline, undo: &mut Undo) -> Result<(), Fault> {
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         self.socket.add_qdisc(oif, leaf(class), handle(class), &queue)?;
         undo.push((oif, Write::RemoveQueue(class)));
         self.seen(oif, class)?.queue = Some(queue);
@@ -226,7 +226,7 @@ impl Kernel {
     }
 
     fn change_queue(&mut self, oif: IfIndex, class: ClassId, queue: Discipline, undo: &mut Undo) -> Result<(), Fault> {
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         self.socket.replace_qdisc(oif, leaf(class), handle(class), &queue)?;
         let old = self.seen(oif, class)?.queue.replace(queue);
         undo.extend(old.map(|old| (oif, Write::ChangeQueue(class, old))));
@@ -234,7 +234,7 @@ impl Kernel {
     }
 
     fn remove_queue(&mut self, oif: IfIndex, class: ClassId, undo: &mut Undo) -> Result<(), Fault> {
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         self.socket.delete_qdisc(oif, leaf(class), handle(class))?;
         let old = self.seen(oif, class)?.queue.take();
         undo.extend(old.map(|old| (oif, Write::AddQueue(class, old))));
@@ -254,7 +254,7 @@ impl Kernel {
         record: Option<ClassRecord>,
         undo: &mut Undo,
     ) -> Result<(), Fault> {
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         let old = match &record {
             Some(record) => {
                 self.table.put_class(oif, class, record)?;
@@ -272,7 +272,7 @@ impl Kernel {
     fn new_flow(&mut self, oif: IfIndex, key: FlowKey, entry: &FlowSpecEntry, undo: &mut Undo) -> Result<(), Fault> {
         let slot = self.slots.take()?;
         let raw = RawFlow::new(slot, entry);
-        let bucket = self.fuse.spend().and_then(|()| self.table.put_state(slot, &RawState::full(&raw)));
+        let bucket = self.fault_injection.spend().and_then(|()| self.table.put_state(slot, &RawState::full(&raw)));
         let done = bucket.and_then(|()| self.flow(oif, key, Some(raw), undo));
         if done.is_err() && self.port(oif).flows.get(&key).is_none_or(|flow| flow.slot != slot) {
             self.slots.give(slot);
@@ -281,7 +281,7 @@ impl Kernel {
     }
 
     fn flow(&mut self, oif: IfIndex, key: FlowKey, flow: Option<RawFlow>, undo: &mut Undo) -> Result<(), Fault> {
-        self.fuse.spend()?;
+        self.fault_injection.spend()?;
         let raw_key = RawKey::new(oif, &key);
         let old = self.port(oif).flows.get(&key).copied();
         match &flow {

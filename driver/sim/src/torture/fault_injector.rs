@@ -62,7 +62,7 @@ pub struct FaultInjector {
 impl FaultInjector {
     /// Of this net.
     pub fn new(torture: &Torture, scenario: &Scenario) -> FaultInjector {
-        let mut weather = FaultInjector {
+        let mut injector = FaultInjector {
             rng: Rng::new(torture.seed, 1 << 42),
             due: BinaryHeap::new(),
             count: 0,
@@ -73,10 +73,10 @@ impl FaultInjector {
             ready: Vec::new(),
         };
         for (n, (_, every, _)) in FAULTS.iter().enumerate() {
-            weather.later(Time::ZERO, *every, Due::Begins(n));
+            injector.later(Time::ZERO, *every, Due::Begins(n));
         }
-        weather.later(Time::ZERO, MIND, Due::Mind);
-        weather
+        injector.later(Time::ZERO, MIND, Due::Mind);
+        injector
     }
 
     /// The next thing that happens until then, and when.

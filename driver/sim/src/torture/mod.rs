@@ -7,7 +7,7 @@
 //! plan and ports must agree, and when all applications have gone nothing may be left anywhere.
 //!
 //! Memory is bounded however long it runs: what was heard and said is judged and dropped slice by slice. Reading order:
-//! this file, `net` (where), `weather` (what happens), `law` (what must hold).
+//! this file, `net` (where), `injector` (what happens), `invariant` (what must hold).
 
 mod fault_injector;
 mod invariant;
@@ -47,7 +47,7 @@ pub struct FaultCounts {
     pub hash: u64,
 }
 
-/// A law that did not hold: everything that is needed to see it again.
+/// A invariant that did not hold: everything that is needed to see it again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Broken {
     /// The seed.
@@ -91,44 +91,44 @@ impl Torture {
     /// Plays it.
     ///
     /// # Errors
-    /// [`Broken`] names the first law that did not hold.
+    /// [`Broken`] names the first invariant that did not hold.
     pub fn play(&self) -> Result<FaultCounts, Broken> {
         let scenario = net::scenario(self);
         let wrong = |at: Time, what: String| Broken { seed: self.seed, at, what };
         let mut world = World::new(&scenario).map_err(|unplayable| wrong(Time::ZERO, unplayable.what))?;
         world.listen();
-        let mut law = Invariant::new(self);
-        let mut weather = FaultInjector::new(self, &scenario);
+        let mut invariant = Invariant::new(self);
+        let mut injector = FaultInjector::new(self, &scenario);
         let end = Time::ZERO + self.length;
         while world.now() < end {
             let until = (world.now() + SLICE).min(end);
-            while let Some((at, action)) = weather.next(until) {
+            while let Some((at, action)) = injector.next(until) {
                 world.run_until(at);
-                law.judge(&mut world).map_err(|what| wrong(at, what))?;
-                law.note(&action);
+                invariant.judge(&mut world).map_err(|what| wrong(at, what))?;
+                invariant.note(&action);
                 world.act(&action);
             }
             world.run_until(until);
-            law.judge(&mut world).map_err(|what| wrong(until, what))?;
-            law.standing(&world).map_err(|what| wrong(until, what))?;
+            invariant.judge(&mut world).map_err(|what| wrong(until, what))?;
+            invariant.standing(&world).map_err(|what| wrong(until, what))?;
         }
-        for action in weather.calm() {
-            law.judge(&mut world).map_err(|what| wrong(end, what))?;
-            law.note(&action);
+        for action in injector.calm() {
+            invariant.judge(&mut world).map_err(|what| wrong(end, what))?;
+            invariant.note(&action);
             world.act(&action);
         }
         // Each node forgets at the latest one lifetime after its neighbour stopped refreshing it.
         let quiet = rsvp::lifetime::lifetime(self.refresh, net::KEEP).mul_div_ceil(2 * self.nodes as u64, 1);
         while world.now() < end + quiet {
             world.run_until((world.now() + SLICE).min(end + quiet));
-            law.judge(&mut world).map_err(|what| wrong(world.now(), what))?;
+            invariant.judge(&mut world).map_err(|what| wrong(world.now(), what))?;
         }
-        law.standing(&world).map_err(|what| wrong(world.now(), what))?;
+        invariant.standing(&world).map_err(|what| wrong(world.now(), what))?;
         if (world.reserved(), world.states()) != (Rate::ZERO, 0) {
             let (reserved, states) = (world.reserved(), world.states());
             return Err(wrong(world.now(), format!("everybody has gone, but {states} states and {reserved} are left")));
         }
-        Ok(law.tally(&world))
+        Ok(invariant.tally(&world))
     }
 }
 

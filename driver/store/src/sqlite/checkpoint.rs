@@ -1,4 +1,4 @@
-//! Posting: what waits in the daybook is written to the tables and goes from there, in one transaction. A record that was
+//! Posting: what waits in the log table is written to the tables and goes from there, in one transaction. A record that was
 //! changed several times is written once, and neighbours are written together.
 
 use super::Sqlite;
@@ -10,15 +10,15 @@ use rusqlite::Connection;
 
 /// Posts everything, if there is room; if there is none, everything stays as it is.
 pub(super) fn post(store: &mut Sqlite) -> Result<(), Error> {
-    match write(&store.connection, &store.daybook, store.options.audit_keep) {
+    match write(&store.connection, &store.log_table, store.options.audit_keep) {
         Ok(()) => {
-            store.daybook.clear();
+            store.log_table.clear();
             measure(store)
         }
         Err(error) => match failed(store, &error) {
-            // Nothing is lost while it is in the daybook: the next attempt may find room.
+            // Nothing is lost while it is in the log_table: the next attempt may find room.
             Error::Full => {
-                store.daybook.put_off();
+                store.log_table.put_off();
                 Ok(())
             }
             error => Err(error),
@@ -26,24 +26,24 @@ pub(super) fn post(store: &mut Sqlite) -> Result<(), Error> {
     }
 }
 
-/// Writes everything in the daybook to the tables, and leaves nothing in its own.
-pub(super) fn write(connection: &Connection, daybook: &LogTable, audit_keep: u64) -> rusqlite::Result<()> {
+/// Writes everything in the log table to the tables, and leaves nothing in its own.
+pub(super) fn write(connection: &Connection, log_table: &LogTable, audit_keep: u64) -> rusqlite::Result<()> {
     run(connection, "BEGIN IMMEDIATE")?;
     let mut put =
         connection.prepare_cached("INSERT OR REPLACE INTO record (tbl, key, sum, value) VALUES (?1, ?2, ?3, ?4)")?;
     let mut delete = connection.prepare_cached("DELETE FROM record WHERE tbl = ?1 AND key = ?2")?;
-    for ((table, key), value) in daybook.changes() {
+    for ((table, key), value) in log_table.changes() {
         match value {
             Some(value) => put.execute((table, key, checksum(table, key, value), value))?,
             None => delete.execute((table, key))?,
         };
     }
     let mut entry = connection.prepare_cached("INSERT INTO audit (number, hash, body) VALUES (?1, ?2, ?3)")?;
-    for (ChainLink { number, hash }, body) in daybook.audit() {
+    for (ChainLink { number, hash }, body) in log_table.audit() {
         entry.execute((i64::try_from(number).unwrap_or(i64::MAX), hash, body))?;
     }
-    super::trail::shorten(connection, daybook.head().number, audit_keep)?;
+    super::trail::shorten(connection, log_table.head().number, audit_keep)?;
     run(connection, "DELETE FROM daybook")?;
-    daybook.checkpoint(true).write(connection)?;
+    log_table.checkpoint(true).write(connection)?;
     run(connection, "COMMIT")
 }

@@ -1,4 +1,4 @@
-//! Writing: one row of the daybook for all that wait, and what a failure of it means.
+//! Writing: one row of the log table for all that wait, and what a failure of it means.
 
 use super::{Sqlite, checkpoint, group};
 use crate::{Batch, Error};
@@ -11,26 +11,26 @@ const MOST: usize = 64 << 20;
 
 /// Writes the batches in one transaction and waits for the disk.
 pub(super) fn commit(store: &mut Sqlite, batches: &mut dyn Iterator<Item = &Batch>) -> Result<(), Error> {
-    let before = store.daybook.head();
+    let before = store.log_table.head();
     let (body, head) = group::encode(batches, before);
     if body.is_empty() {
         return Ok(());
     }
     let size = body.len();
-    if size > LARGE || store.daybook.bytes() + size > MOST {
-        store.daybook.push(body, head);
-        return match checkpoint::write(&store.connection, &store.daybook, store.options.audit_keep) {
+    if size > LARGE || store.log_table.bytes() + size > MOST {
+        store.log_table.push(body, head);
+        return match checkpoint::write(&store.connection, &store.log_table, store.options.audit_keep) {
             Ok(()) => {
-                store.daybook.clear();
+                store.log_table.clear();
                 measure(store)
             }
             Err(error) => {
-                store.daybook.pop(before);
+                store.log_table.pop(before);
                 Err(failed(store, &error))
             }
         };
     }
-    match store.daybook.write(&store.connection, body, head) {
+    match store.log_table.write(&store.connection, body, head) {
         Ok(()) => {
             store.wrote(size);
             Ok(())
@@ -59,7 +59,7 @@ pub(super) fn measure(store: &mut Sqlite) -> Result<(), Error> {
 
 /// Writes what is in the log into the database, so that the log begins again.
 pub(super) fn write_back(store: &mut Sqlite) -> Result<(), Error> {
-    store.daybook.checkpoint_due();
+    store.log_table.checkpoint_due();
     checkpoint(store, "PRAGMA wal_checkpoint(PASSIVE)")
 }
 

@@ -1,4 +1,4 @@
-//! A group of batches as the bytes of one row of the daybook, and back.
+//! A group of batches as the bytes of one row of the log table, and back.
 //!
 //! Each record is one octet that says what it is, then big-endian: of a put the table (2), the lengths of key and value (4
 //! each), key, value; of a deletion the table, the length of the key, the key; of an audit entry its length and its bytes.

@@ -1,10 +1,10 @@
-//! The daybook: what is committed is first one row here, whatever it consists of, because a page and an entry in one table cost
+//! The log table: what is committed is first one row here, whatever it consists of, because a page and an entry in one table cost
 //! less than several in three; many rows together are *posted* to the tables later ([`super::checkpoint`]), when nobody waits or when
 //! there is much. As bookkeepers have it: entries are made as they come, and carried over to the ledgers in the evening.
 //!
-//! What is not posted is in memory too. Every reader sees tables and daybook as one.
+//! What is not posted is in memory too. Every reader sees tables and log table as one.
 //!
-//! The *anchor*, a line in `meta`, says what tables and daybook must hold. It is written with each post, at each opening, and
+//! The *checkpoint*, a line in `meta`, says what tables and log table must hold. It is written with each post, at each opening, and
 //! with the first row after each write-back, so that every log that begins anew has one: a database that is older than its log
 //! is found by it, although every page by itself is whole.
 
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// What of a record was changed since its table was written: its value now, or nothing where it was deleted.
 pub(super) type Changes<'a> = BTreeMap<(u16, &'a [u8]), Option<&'a [u8]>>;
 
-/// What is in the daybook.
+/// What is in the log table.
 #[derive(Debug, Default)]
 pub(super) struct LogTable {
     /// The bytes of its rows, oldest first.
@@ -35,46 +35,46 @@ pub(super) struct LogTable {
     head: ChainLink,
     /// Where posting found no room it is not tried again before there is so much.
     patience: usize,
-    /// Whether the next row is written with the anchor.
-    anchor_due: bool,
+    /// Whether the next row is written with the checkpoint.
+    checkpoint_due_now: bool,
 }
 
 impl LogTable {
     /// What is there, each row proved; `posted`: the last entry in the table of the audit trail.
     ///
     /// # Errors
-    /// [`Damage::Daybook`]: a row is missing or not as it was written. Something else than the anchor says is in the table.
+    /// [`Damage::LogTable`]: a row is missing or not as it was written. Something else than the checkpoint says is in the table.
     pub(super) fn read(connection: &Connection, posted: ChainLink) -> Result<LogTable, Error> {
-        let mut daybook = LogTable { posted, head: posted, ..LogTable::default() };
+        let mut log_table = LogTable { posted, head: posted, ..LogTable::default() };
         let least = match Checkpoint::read(connection)? {
             Some(anchor) => {
                 anchor.holds(&posted)?;
-                daybook.posted_row = anchor.posted_row;
+                log_table.posted_row = anchor.posted_row;
                 anchor.last
             }
             None => 0, // a journal of the format before
         };
-        daybook.last = daybook.posted_row;
+        log_table.last = log_table.posted_row;
         let sql = "SELECT number, sum, body FROM daybook ORDER BY number";
         let mut statement = connection.prepare(sql).map_err(damaged)?;
         let mut rows = statement.query(()).map_err(damaged)?;
         while let Some(row) = rows.next().map_err(damaged)? {
             let (found, sum): (i64, i64) = row.get(0).and_then(|number| Ok((number, row.get(1)?))).map_err(damaged)?;
             let body: Vec<u8> = row.get(2).map_err(damaged)?;
-            let number = daybook.last + 1;
-            let head = head_after(&body, daybook.head);
+            let number = log_table.last + 1;
+            let head = head_after(&body, log_table.head);
             match head {
-                Some(head) if found == number && sum == checksum(number, &daybook.head, &body) => {
-                    daybook.last = number;
-                    daybook.push(body, head);
+                Some(head) if found == number && sum == checksum(number, &log_table.head, &body) => {
+                    log_table.last = number;
+                    log_table.push(body, head);
                 }
-                _ => return Err(Error::Damaged(Damage::Daybook(number))),
+                _ => return Err(Error::Damaged(Damage::LogTable(number))),
             }
         }
-        if daybook.last < least {
-            return Err(Error::Damaged(Damage::Daybook(daybook.last + 1)));
+        if log_table.last < least {
+            return Err(Error::Damaged(Damage::LogTable(log_table.last + 1)));
         }
-        Ok(daybook)
+        Ok(log_table)
     }
 
     /// Writes a group as the next row, in a transaction of its own. When it returns it is on the disk.
@@ -85,12 +85,12 @@ impl LogTable {
             let sql = "INSERT INTO daybook (number, sum, body) VALUES (?1, ?2, ?3)";
             connection.prepare_cached(sql)?.execute((number, sum, &body))
         };
-        if self.anchor_due {
+        if self.checkpoint_due_now {
             run(connection, "BEGIN IMMEDIATE")?;
             insert()?;
             Checkpoint { posted_row: self.posted_row, last: number, posted: self.posted }.write(connection)?;
             run(connection, "COMMIT")?;
-            self.anchor_due = false;
+            self.checkpoint_due_now = false;
         } else {
             insert()?;
         }
@@ -99,7 +99,7 @@ impl LogTable {
         Ok(())
     }
 
-    /// The anchor as it is, or as it will be when everything is posted.
+    /// The checkpoint as it is, or as it will be when everything is posted.
     pub(super) fn checkpoint(&self, posted: bool) -> Checkpoint {
         match posted {
             true => Checkpoint { posted_row: self.last, last: self.last, posted: self.head },
@@ -107,9 +107,9 @@ impl LogTable {
         }
     }
 
-    /// The log may begin anew: the next row goes with the anchor.
+    /// The log may begin anew: the next row goes with the checkpoint.
     pub(super) fn checkpoint_due(&mut self) {
-        self.anchor_due = true;
+        self.checkpoint_due_now = true;
     }
 
     /// A group that is in no row yet.
@@ -188,12 +188,12 @@ impl LogTable {
     }
 }
 
-/// What tables and daybook must hold.
+/// What tables and log table must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Checkpoint {
-    /// Rows of the daybook up to this are posted.
+    /// Rows of the log table up to this are posted.
     posted_row: i64,
-    /// Rows of the daybook up to this were written.
+    /// Rows of the log table up to this were written.
     last: i64,
     /// The last entry in the table of the audit trail.
     posted: ChainLink,

@@ -3,7 +3,7 @@
 //! `synchronous=FULL` in WAL mode is what makes a commit durable (<https://www.sqlite.org/pragma.html#pragma_synchronous>);
 //! the exclusive lock keeps a second process out and the index of the log in memory, so that there is no `-shm` file to
 //! lose. The log is filled with zeros once and never shortened: appending to a file costs a second write of its length with
-//! each fsync, overwriting does not. What is committed is one row of a daybook first, and in the tables later ([`log_table`]).
+//! each fsync, overwriting does not. What is committed is one row of a log table first, and in the tables later ([`log_table`]).
 
 mod ballast;
 mod checkpoint;
@@ -46,9 +46,9 @@ pub struct SqliteOptions {
     pub idle_pages: u64,
     /// From how many pages of log on it is written back even though somebody waits.
     pub most_pages: u64,
-    /// From how many bytes in the daybook on they are posted to the tables while nobody waits.
+    /// From how many bytes in the log table on they are posted to the tables while nobody waits.
     pub idle_bytes: usize,
-    /// From how many bytes in the daybook on they are posted even though somebody waits.
+    /// From how many bytes in the log table on they are posted even though somebody waits.
     pub most_bytes: usize,
     /// Up to which size a database is checked whole at each opening, bytes; of a larger one what the audit's older entries
     /// lie in is left to [`verify`].
@@ -88,7 +88,7 @@ pub struct Sqlite {
     connection: Connection,
     options: SqliteOptions,
     epoch: u64,
-    daybook: LogTable,
+    log_table: LogTable,
     ballast: Ballast,
     /// Pages in the log since it was last written back, as far as we know.
     logged: u64,
@@ -131,7 +131,7 @@ impl Sqlite {
 
     /// How many bytes wait to be posted: for tests and diagnosis.
     pub fn unposted(&self) -> usize {
-        self.daybook.bytes()
+        self.log_table.bytes()
     }
 
     fn is_alive(&self) -> Result<(), Error> {
@@ -154,17 +154,17 @@ impl Store for Sqlite {
     }
 
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<(), Error> {
-        read::scan(&self.connection, &self.daybook, visit)
+        read::scan(&self.connection, &self.log_table, visit)
     }
 
     fn audit(&mut self, from: u64, most: u64, visit: &mut dyn FnMut(&ChainLink, &[u8])) -> Result<(), Error> {
-        read::audit(&self.connection, &self.daybook, from.max(1), most, visit)
+        read::audit(&self.connection, &self.log_table, from.max(1), most, visit)
     }
 
     fn tidy(&mut self, idle: bool) -> Result<(), Error> {
         self.is_alive()?;
         let SqliteOptions { idle_bytes, most_bytes, idle_pages, most_pages, .. } = self.options;
-        if self.daybook.is_due(if idle { idle_bytes } else { most_bytes }) {
+        if self.log_table.is_due(if idle { idle_bytes } else { most_bytes }) {
             checkpoint::post(self)?;
         }
         let due = if idle { idle_pages } else { most_pages };
@@ -201,7 +201,7 @@ impl Store for Sqlite {
     }
 
     fn head(&self) -> ChainLink {
-        self.daybook.head()
+        self.log_table.head()
     }
 }
 

@@ -38,17 +38,17 @@ pub(super) fn open(directory: &Path, options: SqliteOptions) -> Result<Sqlite, E
     let posted = last_of_audit(&connection)?;
     let from = posted.number.saturating_sub(AUDIT_TAIL).max(1);
     walk_audit(&connection, from, u64::MAX, &mut |_, _| {})?;
-    let daybook = LogTable::read(&connection, posted)?;
+    let log_table = LogTable::read(&connection, posted)?;
     if found.is_some() {
         // First the intention: where the seal cannot be written, the database does not count either.
         Seal { id: id.clone(), epoch, opening: true }.write(&seal)?;
     }
     let epoch = epoch + 1;
-    begin(&connection, epoch, &daybook).map_err(|error| translated(&database, error))?;
+    begin(&connection, epoch, &log_table).map_err(|error| translated(&database, error))?;
     Seal { id, epoch, opening: false }.write(&seal)?;
     log::extend(&log, options.log_bytes)?;
     let ballast = Ballast::lay(directory, options.ballast_bytes);
-    Ok(Sqlite { connection, options, epoch, daybook, ballast, logged: 0, dead: None })
+    Ok(Sqlite { connection, options, epoch, log_table, ballast, logged: 0, dead: None })
 }
 
 /// What the seal says, and the ground made ready for it; the seal of a journal that is there.
@@ -111,11 +111,11 @@ fn connect(database: &Path, options: &SqliteOptions) -> Result<Connection, Error
 }
 
 /// Frames of earlier rounds must not look like ours, so the log begins anew with each opening; and the new epoch is in it.
-fn begin(connection: &Connection, epoch: u64, daybook: &LogTable) -> rusqlite::Result<()> {
+fn begin(connection: &Connection, epoch: u64, log_table: &LogTable) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(RESTART)", (), |_| Ok(()))?;
     run(connection, "BEGIN IMMEDIATE")?;
     connection.execute("UPDATE meta SET value = ?1 WHERE name = 'epoch'", [epoch.to_string()])?;
-    daybook.checkpoint(false).write(connection)?;
+    log_table.checkpoint(false).write(connection)?;
     run(connection, "COMMIT")
 }
 

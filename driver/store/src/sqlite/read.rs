@@ -1,4 +1,4 @@
-//! Reading: the tables and what waits in the daybook, as one.
+//! Reading: the tables and what waits in the log table, as one.
 
 use super::log_table::LogTable;
 use super::{damaged, open};
@@ -7,8 +7,8 @@ use crate::{ChainLink, Damage, Error, TableId, Visit};
 use rusqlite::Connection;
 
 /// Hands over every record, in the order of tables and keys.
-pub(super) fn scan(connection: &Connection, daybook: &LogTable, visit: &mut Visit<'_>) -> Result<(), Error> {
-    let mut changes = daybook.changes().into_iter().peekable();
+pub(super) fn scan(connection: &Connection, log_table: &LogTable, visit: &mut Visit<'_>) -> Result<(), Error> {
+    let mut changes = log_table.changes().into_iter().peekable();
     let sql = "SELECT tbl, key, value, sum FROM record ORDER BY tbl, key";
     let mut statement = connection.prepare(sql).map_err(damaged)?;
     let mut rows = statement.query(()).map_err(damaged)?;
@@ -37,15 +37,15 @@ pub(super) fn scan(connection: &Connection, daybook: &LogTable, visit: &mut Visi
 /// Hands over the audit trail from entry `from` on, at most `most` entries.
 pub(super) fn audit(
     connection: &Connection,
-    daybook: &LogTable,
+    log_table: &LogTable,
     from: u64,
     most: u64,
     visit: &mut dyn FnMut(&ChainLink, &[u8]),
 ) -> Result<(), Error> {
-    if from > daybook.head().number + 1 {
+    if from > log_table.head().number + 1 {
         return Err(Error::Damaged(Damage::Audit(from - 1)));
     }
-    let posted = daybook.posted();
+    let posted = log_table.posted();
     if from <= posted.number {
         let last = open::walk_audit(connection, from, most, visit)?;
         if last.number == posted.number && last != posted {
@@ -53,7 +53,7 @@ pub(super) fn audit(
         }
     }
     let upto = from.saturating_add(most);
-    for (link, body) in daybook.audit().filter(|(link, _)| (from..upto).contains(&link.number)) {
+    for (link, body) in log_table.audit().filter(|(link, _)| (from..upto).contains(&link.number)) {
         visit(&link, body);
     }
     Ok(())

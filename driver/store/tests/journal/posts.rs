@@ -1,4 +1,4 @@
-//! The daybook and the tables: what is read is both as one, and whatever happens while the one is posted to the others,
+//! The log table and the tables: what is read is both as one, and whatever happens while the one is posted to the others,
 //! nothing is lost and nothing is there twice.
 
 use crate::disk::{Disk, LOSSES, Loss, Model};
@@ -92,7 +92,7 @@ fn killed_at_every_write() {
     }));
     for n in 0..30 {
         if n % 7 == 6 {
-            // While it is opened, too, with whatever waits in its daybook.
+            // While it is opened, too, with whatever waits in its log table.
             drop(store);
             store = Sqlite::open(&directory.0, options(Some(&layer.name))).unwrap();
         }
@@ -178,7 +178,7 @@ fn after_a_failed_sync_of_a_post_nothing_more_is_asked_of_the_disk() {
     assert!(read(&directory.0) == Content::after(12));
 }
 
-/// A group that is too large for the daybook goes to the tables with all that waits, or not at all.
+/// A group that is too large for the log table goes to the tables with all that waits, or not at all.
 #[test]
 fn a_large_group_goes_past_the_daybook() {
     let directory = scratch("past");
@@ -209,7 +209,7 @@ fn a_large_group_goes_past_the_daybook() {
     assert!(read(&directory.0) == expected);
 }
 
-/// A journal as the version before the daybook wrote it, and its log.
+/// A journal as the version before the log table wrote it, and its log.
 fn of_format_1(place: &Path, count: u64) {
     let mut store = Sqlite::open(place, patient(None)).unwrap();
     write(&mut store, 0, count);
@@ -275,14 +275,14 @@ fn a_row_of_the_daybook_that_is_changed_or_missing_is_found() {
         }
         write(&mut store, 6, 12);
         drop(store);
-        // The anchor of another opening knows of all the rows.
+        // The checkpoint of another opening knows of all the rows.
         drop(Sqlite::open(&place.0, patient(None)).unwrap());
         let connection = rusqlite::Connection::open(place.0.join(FILE)).unwrap();
         configure(&connection).unwrap();
         assert!(connection.execute(deed, ()).unwrap() > 0, "{deed}");
         drop(connection);
         match Sqlite::open(&place.0, options(None)).map(|_| ()).unwrap_err() {
-            Error::Damaged(Damage::Daybook(row)) => assert_eq!(row, wrong, "{deed}"),
+            Error::Damaged(Damage::LogTable(row)) => assert_eq!(row, wrong, "{deed}"),
             Error::Damaged(Damage::Mixed(_) | Damage::Audit(6)) => assert_eq!(wrong, 0, "{deed}"),
             error => panic!("{deed}: {error}"),
         }

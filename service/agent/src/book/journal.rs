@@ -24,11 +24,11 @@ pub const FOLDER: &str = "book";
 const RESERVATIONS: store::TableId = store::TableId(1);
 const EVENTS: store::TableId = store::TableId(2);
 
-/// Where batches are handed in, and answers picked up when the bell rings.
+/// Where batches are handed in, and answers picked up when the notifier says so.
 #[derive(Debug)]
 pub struct JournalHandle {
     journal: Journal,
-    tray: Arc<Tray>,
+    mailbox: Arc<Tray>,
     /// What the next [`JournalHandle::send`] hands in.
     gathered: Vec<PendingBatch>,
     /// How often the thread was asked whether it works.
@@ -42,7 +42,7 @@ pub type Page = (u64, Result<AuditPage, Error>);
 struct Tray {
     answers: Mutex<Vec<Completion>>,
     pages: Mutex<Vec<Page>>,
-    bell: Notifier,
+    notifier: Notifier,
     /// How often the thread has said that it works, and how many batches it has answered.
     pulse: AtomicU64,
     answered: AtomicU64,
@@ -83,23 +83,24 @@ impl JournalHandle {
         };
         store.scan(&mut keep).map_err(StartError::Store)?;
         let (pulse, answered) = (AtomicU64::new(0), AtomicU64::new(0));
-        let tray = Tray { answers: Mutex::default(), pages: Mutex::default(), bell: Notifier::new()?, pulse, answered };
-        let tray = Arc::new(tray);
-        let theirs = tray.clone();
+        let mailbox =
+            Tray { answers: Mutex::default(), pages: Mutex::default(), notifier: Notifier::new()?, pulse, answered };
+        let mailbox = Arc::new(mailbox);
+        let theirs = mailbox.clone();
         let answered = move |answers: &mut Vec<Completion>| {
             theirs.answered.fetch_add(answers.len() as u64, Ordering::Relaxed);
             if let Ok(mut waiting) = theirs.answers.lock() {
                 waiting.append(answers);
             }
-            theirs.bell.ring();
+            theirs.notifier.notify();
         };
         let journal = Journal::start(store, answered).map_err(StartError::Store)?;
-        Ok((JournalHandle { journal, tray, gathered: Vec::new(), asked: 0 }, found))
+        Ok((JournalHandle { journal, mailbox, gathered: Vec::new(), asked: 0 }, found))
     }
 
     /// What is to be watched: it rings when there are answers.
     pub fn notifier(&self) -> &Notifier {
-        &self.tray.bell
+        &self.mailbox.notifier
     }
 
     /// Takes a batch, to be handed in with others by [`JournalHandle::send`], which has to follow before anybody waits; what to tell the
@@ -129,39 +130,39 @@ impl JournalHandle {
     /// # Errors
     /// Too much waits for the disk.
     pub fn read_audit(&self, call: u64, wanted: Wanted) -> Result<(), Error> {
-        let tray = self.tray.clone();
+        let mailbox = self.mailbox.clone();
         self.journal.look(move |store| {
             let page = wanted.read(store);
-            if let Ok(mut pages) = tray.pages.lock() {
+            if let Ok(mut pages) = mailbox.pages.lock() {
                 pages.push((call, page));
             }
-            tray.bell.ring();
+            mailbox.notifier.notify();
         })
     }
 
     /// What the thread has done since it was last asked, and asks it again: it answers behind all that waits. Never waits.
     pub(crate) fn pulse(&mut self) -> Done {
-        let (count, asked) = (self.tray.pulse.load(Ordering::Relaxed), self.asked);
+        let (count, asked) = (self.mailbox.pulse.load(Ordering::Relaxed), self.asked);
         if count == asked {
-            let tray = self.tray.clone();
+            let mailbox = self.mailbox.clone();
             let look = move |_: &mut dyn Store| {
-                tray.pulse.fetch_add(1, Ordering::Relaxed);
+                mailbox.pulse.fetch_add(1, Ordering::Relaxed);
             };
             // Where too much waits for the disk, it is asked later.
             self.asked += u64::from(self.journal.look(look).is_ok());
         }
-        Done { count: count + self.tray.answered.load(Ordering::Relaxed), all: count == asked }
+        Done { count: count + self.mailbox.answered.load(Ordering::Relaxed), all: count == asked }
     }
 
     /// What was read of the audit since this was last asked.
     pub fn pages(&self) -> Vec<Page> {
-        self.tray.pages.lock().map(|mut pages| std::mem::take(&mut *pages)).unwrap_or_default()
+        self.mailbox.pages.lock().map(|mut pages| std::mem::take(&mut *pages)).unwrap_or_default()
     }
 
     /// What to tell the book of the answers that have come, in order; and why the journal is dead, if it is.
     pub fn pick_up(&self) -> (Vec<Input>, Option<String>) {
-        self.tray.bell.clear();
-        let answers = self.tray.answers.lock().map(|mut waiting| std::mem::take(&mut *waiting)).unwrap_or_default();
+        self.mailbox.notifier.clear();
+        let answers = self.mailbox.answers.lock().map(|mut waiting| std::mem::take(&mut *waiting)).unwrap_or_default();
         let (mut inputs, mut dead) = (Vec::with_capacity(1), None);
         // Nothing may have been under way that could be answered.
         if self.journal.has_panicked() {
@@ -257,7 +258,7 @@ mod tests {
         poll.add(desk.notifier(), Token(1), PollInterest::Read).unwrap();
         let (until, mut failed) = (clock.now() + Span::from_secs(10), Vec::new());
         loop {
-            assert!(!poll.wait(Some(until)).unwrap().is_empty(), "the bell does not ring");
+            assert!(!poll.wait(Some(until)).unwrap().is_empty(), "the notifier does not ring");
             let (inputs, dead) = desk.pick_up();
             failed.extend(inputs.iter().filter_map(|input| match input {
                 Input::AppendFailed { id, .. } => Some(*id),

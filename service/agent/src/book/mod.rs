@@ -1,7 +1,7 @@
 //! The book in the agent: its configuration (resources, policy), its journal, its calls on the local socket.
 //!
 //! The book is told one thing at a time ([`Agent::tell_book`]) and what it says is carried out here: batches go to the
-//! journal's thread, which rings a bell when they are on the disk, so that signalling never waits for a disk; orders go to
+//! journal's thread, which rings a notifier when they are on the disk, so that signalling never waits for a disk; orders go to
 //! [`crate::enforce`]; answers and events to the connections that wait for them.
 
 mod answer;

@@ -28,9 +28,9 @@ pub(super) enum Order {
     /// Every file was handed over: they hold from now on.
     Open {},
     /// With the socket on which this caller's calls are taken.
-    Seat { guest: u64 },
+    Seat { session: u64 },
     /// There is none for this caller, for that reason.
-    NoSeat { guest: u64, why: String },
+    NoSeat { session: u64, why: String },
     /// Say good-bye and end.
     Close {},
 }
@@ -42,7 +42,7 @@ pub(super) enum Word {
     /// It has given its rights up, and serves; whether system calls are restricted too.
     Ready { restricted: bool },
     /// Somebody has shown a good certificate and asks for a seat.
-    Enter { guest: u64, from: IpAddr, who: Shown },
+    Enter { session: u64, from: IpAddr, who: Shown },
     /// Somebody was refused, or put out.
     Refused { from: IpAddr, why: String },
     /// A file that was handed over is not what it should be; the one before stays in force.
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn frames_are_read_strictly() {
-        let enter = Word::Enter { guest: 7, from: [10, 0, 0, 1].into(), who: shown("broker", "main", 1) };
+        let enter = Word::Enter { session: 7, from: [10, 0, 0, 1].into(), who: shown("broker", "main", 1) };
         assert_eq!(read::<Word>(&write(&enter)), Ok(enter));
         for wrong in [
             &b""[..],
@@ -172,7 +172,7 @@ mod tests {
             br#"{"word":"ready","restricted":true} {"word":"ready","restricted":true}"#,
             br#"{"word":"stop"}"#,
             br#"{"word":"refused","from":"somewhere","why":""}"#,
-            br#"{"word":"enter","guest":-1,"from":"10.0.0.1","who":{}}"#,
+            br#"{"word":"enter","session":-1,"from":"10.0.0.1","who":{}}"#,
             br#"{"order":"close"}"#,
             &[0xff; 100],
         ] {

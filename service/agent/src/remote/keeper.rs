@@ -186,19 +186,19 @@ impl Keeper {
             Word::Ready { restricted } => self.tell(News::Ready { pid: front.child.id(), restricted }),
             Word::Refused { from, why } => self.tell(News::Refused { from, why: frames::plain(&why) }),
             Word::Complaint { text } => self.tell(News::Complaint(frames::plain(&text))),
-            Word::Enter { guest, from, who } => {
+            Word::Enter { session, from, who } => {
                 let Some(identity) = who.identity(self.clock.today(), &self.config.files.partners) else {
                     return Err(SystemError::because("hear the front", io::Error::other("a caller who cannot be")));
                 };
-                let no = |why: &str| Order::NoSeat { guest, why: why.to_owned() };
+                let no = |why: &str| Order::NoSeat { session, why: why.to_owned() };
                 let Ok((ours, theirs)) = UnixStream::pair() else {
                     return front.order(&no("the agent has no descriptor left"), None);
                 };
                 if self.door.try_send(News::Came { stream: ours, identity, from }).is_err() {
                     return front.order(&no("too many come at once"), None);
                 }
-                self.shared.news.ring();
-                front.order(&Order::Seat { guest }, Some(theirs.as_fd()))?;
+                self.shared.news.notify();
+                front.order(&Order::Seat { session }, Some(theirs.as_fd()))?;
             }
         }
         Ok(())
@@ -207,7 +207,7 @@ impl Keeper {
     fn tell(&self, news: News) {
         // News that finds no room is about callers that were refused: the agent has heard of enough of them.
         let _ = self.door.try_send(news);
-        self.shared.news.ring();
+        self.shared.news.notify();
     }
 
     /// Waits; whether the agent stops.

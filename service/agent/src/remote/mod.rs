@@ -114,7 +114,7 @@ impl Remote {
     /// Certificates, key and revocations are read again.
     pub(crate) fn renew(&self) {
         self.shared.renew.store(true, Ordering::Release);
-        self.shared.end.ring();
+        self.shared.end.notify();
     }
 }
 
@@ -122,7 +122,7 @@ impl Drop for Remote {
     /// The door closes; those inside read the last words.
     fn drop(&mut self) {
         self.shared.ending.store(true, Ordering::Release);
-        self.shared.end.ring();
+        self.shared.end.notify();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

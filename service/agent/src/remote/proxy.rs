@@ -63,7 +63,7 @@ pub(super) struct Proxy {
     open: Option<(Arc<ServerConfig>, Arc<TrustGate>)>,
     listeners: Vec<TcpListener>,
     deaf_until: Option<Time>,
-    guests: BTreeMap<u64, Seat>,
+    sessions: BTreeMap<u64, Seat>,
     next: u64,
     admit_at: Time,
     /// What was wrong with the list of revocations when it was last looked at.
@@ -76,20 +76,20 @@ pub(super) struct Proxy {
     restricted: bool,
 }
 
-/// A guest and what is waited for on its two sockets.
+/// A session and what is waited for on its two sockets.
 struct Seat {
-    guest: RemoteSession,
+    session: RemoteSession,
     outside: Wants,
     inside: Wants,
 }
 
 impl Seat {
     fn is_greeting(&self) -> bool {
-        matches!(self.guest.stage, Stage::Greeting { .. } | Stage::Leaving { .. })
+        matches!(self.session.stage, Stage::Greeting { .. } | Stage::Leaving { .. })
     }
 
     fn source(&self) -> IpAddr {
-        source_of(self.guest.from)
+        source_of(self.session.from)
     }
 }
 
@@ -106,7 +106,7 @@ impl Proxy {
             open: None,
             listeners: Vec::new(),
             deaf_until: None,
-            guests: BTreeMap::new(),
+            sessions: BTreeMap::new(),
             next: 0,
             admit_at: clock.now(),
             complaint: None,
@@ -132,7 +132,7 @@ impl Proxy {
                 self.listeners.clear();
                 last = Some(self.clock.now().saturating_add(FAREWELL));
             }
-            if last.is_some_and(|last| self.guests.is_empty() || last <= self.clock.now()) {
+            if last.is_some_and(|last| self.sessions.is_empty() || last <= self.clock.now()) {
                 return Ok(());
             }
         }
@@ -170,10 +170,10 @@ impl Proxy {
                 self.handed.put(path, text);
             }
             (Order::Open {}, _) => self.open()?,
-            (Order::Seat { guest }, Some(fd)) => self.enter(guest, UnixStream::from(fd)),
-            (Order::NoSeat { guest, why }, _) => {
-                self.refuse(guest, &why);
-                self.settle(guest);
+            (Order::Seat { session }, Some(fd)) => self.enter(session, UnixStream::from(fd)),
+            (Order::NoSeat { session, why }, _) => {
+                self.refuse(session, &why);
+                self.settle(session);
             }
             (Order::Close {}, _) => self.closing = true,
             (other, _) => return Err(broken(&format!("{other:?} is not expected here"))),
@@ -198,7 +198,7 @@ impl Proxy {
     }
 
     fn turn(&mut self, last: Option<Time>) -> Result<bool, SystemError> {
-        let idle = self.guests.is_empty() && self.deaf_until.is_none() && last.is_none() && self.untold == 0;
+        let idle = self.sessions.is_empty() && self.deaf_until.is_none() && last.is_none() && self.untold == 0;
         let look = (!idle).then(|| self.clock.now().saturating_add(LOOK_EVERY).min(last.unwrap_or(Time::FOREVER)));
         let ready: Vec<u64> = self.poll.wait(look)?.iter().map(|ready| ready.token.0).collect();
         for token in ready {
@@ -235,8 +235,8 @@ impl Proxy {
             let id = self.next;
             if ready && self.poll.add(&tcp, outside(id), PollInterest::Read).is_ok() {
                 self.next += 1;
-                let guest = RemoteSession::new(tcp, from, tls, now);
-                self.guests.insert(id, Seat { guest, outside: (true, false), inside: (false, false) });
+                let session = RemoteSession::new(tcp, from, tls, now);
+                self.sessions.insert(id, Seat { session, outside: (true, false), inside: (false, false) });
             }
         }
     }
@@ -245,28 +245,32 @@ impl Proxy {
     /// own. Too many of this source: the oldest unfinished one of its own.
     fn make_room(&mut self, from: IpAddr) -> bool {
         let source = source_of(from);
-        let waiting: Vec<(u64, IpAddr)> =
-            self.guests.iter().filter(|(_, seat)| seat.is_greeting()).map(|(&id, seat)| (id, seat.source())).collect();
-        let of_one = self.guests.values().filter(|seat| seat.source() == source).count();
+        let waiting: Vec<(u64, IpAddr)> = self
+            .sessions
+            .iter()
+            .filter(|(_, seat)| seat.is_greeting())
+            .map(|(&id, seat)| (id, seat.source()))
+            .collect();
+        let of_one = self.sessions.values().filter(|seat| seat.source() == source).count();
         let goes = if of_one >= MAX_OF_ONE {
             waiting.iter().find(|(_, of)| *of == source).map(|(id, _)| *id)
-        } else if waiting.len() >= MAX_GREETING || self.guests.len() >= MAX_GUESTS {
+        } else if waiting.len() >= MAX_GREETING || self.sessions.len() >= MAX_GUESTS {
             displaced(waiting)
         } else {
             return true;
         };
-        goes.is_some_and(|goes| self.guests.remove(&goes).is_some())
+        goes.is_some_and(|goes| self.sessions.remove(&goes).is_some())
     }
 
     /// How many there are of a name.
     fn of_name(&self, identity: &Identity) -> usize {
-        let same = |seat: &&Seat| match &seat.guest.stage {
+        let same = |seat: &&Seat| match &seat.session.stage {
             Stage::Asked { identity: one, .. } | Stage::Inside { identity: one, .. } => {
                 one.role == identity.role && one.known_as() == identity.known_as()
             }
             Stage::Greeting { .. } | Stage::Leaving { .. } => false,
         };
-        self.guests.values().filter(same).count()
+        self.sessions.values().filter(same).count()
     }
 
     fn go_deaf(&mut self) {
@@ -278,8 +282,8 @@ impl Proxy {
 
     fn serve(&mut self, id: u64) {
         let now = self.clock.now();
-        let (Some(seat), Some((_, gate))) = (self.guests.get_mut(&id), &self.open) else { return };
-        match seat.guest.turn(now, gate) {
+        let (Some(seat), Some((_, gate))) = (self.sessions.get_mut(&id), &self.open) else { return };
+        match seat.session.turn(now, gate) {
             Turn::Stays => {}
             Turn::Is(identity)
                 if identity.role != CertificateRole::Broker && self.of_name(&identity) >= MAX_OF_NAME =>
@@ -288,7 +292,7 @@ impl Proxy {
             }
             Turn::Is(identity) => self.ask(id, identity),
             Turn::Refused(why) => self.refuse(id, &why),
-            Turn::Gone => return drop(self.guests.remove(&id)),
+            Turn::Gone => return drop(self.sessions.remove(&id)),
         }
         self.settle(id);
     }
@@ -296,9 +300,9 @@ impl Proxy {
     /// Asks the agent for a seat.
     fn ask(&mut self, id: u64, identity: Identity) {
         let now = self.clock.now();
-        let Some(seat) = self.guests.get_mut(&id) else { return };
-        let word = Word::Enter { guest: id, from: seat.guest.from, who: Shown::from(&identity) };
-        seat.guest.ask(now, identity);
+        let Some(seat) = self.sessions.get_mut(&id) else { return };
+        let word = Word::Enter { session: id, from: seat.session.from, who: Shown::from(&identity) };
+        seat.session.ask(now, identity);
         if self.channel.send(&frames::write(&word), None).is_err() {
             self.refuse(id, "the agent is busy: try again");
         }
@@ -306,9 +310,9 @@ impl Proxy {
 
     /// Into the agent, which knows who it is.
     fn enter(&mut self, id: u64, inside: UnixStream) {
-        let Some(seat) = self.guests.get_mut(&id) else { return };
-        if inside.set_nonblocking(true).is_err() || !seat.guest.enter(inside) {
-            return drop(self.guests.remove(&id));
+        let Some(seat) = self.sessions.get_mut(&id) else { return };
+        if inside.set_nonblocking(true).is_err() || !seat.session.enter(inside) {
+            return drop(self.sessions.remove(&id));
         }
         // What it has said already was read with its last words of the handshake.
         self.serve(id);
@@ -316,17 +320,17 @@ impl Proxy {
 
     fn serve_again(&mut self, id: u64) {
         let now = self.clock.now();
-        let (Some(seat), Some((_, gate))) = (self.guests.get_mut(&id), &self.open) else { return };
-        if let Turn::Gone = seat.guest.turn(now, gate) {
-            self.guests.remove(&id);
+        let (Some(seat), Some((_, gate))) = (self.sessions.get_mut(&id), &self.open) else { return };
+        if let Turn::Gone = seat.session.turn(now, gate) {
+            self.sessions.remove(&id);
         }
     }
 
     fn refuse(&mut self, id: u64, why: &str) {
         let now = self.clock.now();
-        let Some(seat) = self.guests.get_mut(&id) else { return };
-        let from = seat.guest.from;
-        seat.guest.refuse(now, why);
+        let Some(seat) = self.sessions.get_mut(&id) else { return };
+        let from = seat.session.from;
+        seat.session.refuse(now, why);
         self.tell_refused(from, why);
         self.serve_again(id);
     }
@@ -340,12 +344,12 @@ impl Proxy {
                 let _ = self.poll.add(listener, Token(number), PollInterest::Read);
             }
         }
-        let late = |seat: &Seat| seat.guest.overdue().0 <= now;
-        let over: Vec<u64> = self.guests.iter().filter(|(_, seat)| late(seat)).map(|(&id, _)| id).collect();
+        let late = |seat: &Seat| seat.session.overdue().0 <= now;
+        let over: Vec<u64> = self.sessions.iter().filter(|(_, seat)| late(seat)).map(|(&id, _)| id).collect();
         for id in over {
-            let Some(seat) = self.guests.remove(&id) else { continue };
-            if !matches!(seat.guest.stage, Stage::Leaving { .. }) {
-                self.tell_refused(seat.guest.from, seat.guest.overdue().1);
+            let Some(seat) = self.sessions.remove(&id) else { continue };
+            if !matches!(seat.session.stage, Stage::Leaving { .. }) {
+                self.tell_refused(seat.session.from, seat.session.overdue().1);
             }
         }
         if now < self.admit_at {
@@ -359,24 +363,24 @@ impl Proxy {
             self.complaint.clone_from(&complaint);
             complaint.into_iter().for_each(|text| self.tell(&Word::Complaint { text }));
         }
-        let bad = |seat: &Seat| match &seat.guest.stage {
+        let bad = |seat: &Seat| match &seat.session.stage {
             Stage::Inside { identity, .. } => gate.admit(identity).err().map(|error| error.to_string()),
             _ => None,
         };
-        let bad: Vec<(u64, String)> = self.guests.iter().filter_map(|(&id, seat)| Some((id, bad(seat)?))).collect();
+        let bad: Vec<(u64, String)> = self.sessions.iter().filter_map(|(&id, seat)| Some((id, bad(seat)?))).collect();
         for (id, why) in bad {
             self.refuse(id, &why);
             self.settle(id);
         }
     }
 
-    /// Watches for what the guest's state asks for. A socket for which nothing is waited is not watched at all: its end would be
+    /// Watches for what the session's state asks for. A socket for which nothing is waited is not watched at all: its end would be
     /// told again and again.
     fn settle(&mut self, id: u64) {
-        let Some(seat) = self.guests.get_mut(&id) else { return };
-        let (out, inner) = seat.guest.wants();
-        watch(&mut self.poll, &seat.guest.tcp, outside(id), seat.outside, out);
-        if let Stage::Inside { inside: stream, .. } = &seat.guest.stage {
+        let Some(seat) = self.sessions.get_mut(&id) else { return };
+        let (out, inner) = seat.session.wants();
+        watch(&mut self.poll, &seat.session.tcp, outside(id), seat.outside, out);
+        if let Stage::Inside { inside: stream, .. } = &seat.session.stage {
             watch(&mut self.poll, stream, inside(id), seat.inside, inner);
         }
         (seat.outside, seat.inside) = (out, inner);
