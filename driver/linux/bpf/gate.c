@@ -6,7 +6,8 @@
 //
 //   kept    has the session of a reservation and, where messages have to be signed, an INTEGRITY (whose digest user
 //           space checks): no limit but the queue's own
-//   link    is between neighbours, of no session: Bundle, Ack, Srefresh, Hello, the answer to a challenge
+//   link    is between neighbours, of no session: Bundle, Ack, Srefresh, Hello, the answer to a challenge. Whoever sends
+//           under one address has at most half of the room, so that another's summaries still find some
 //   rest    all else: set-ups, errors about what nobody knows, challenges, what cannot be read
 //
 // User space says which sessions are kept, by the hash below, and sets what was used back to zero when it has emptied the
@@ -24,6 +25,8 @@
 #define PAGES 256 // of 4,096 counters of sessions, by their hash
 #define PAGE 4096
 
+#define SOURCES 256 // counters of what came from an address, by its hash
+
 // Objects of a message that are looked at until its session is found: INTEGRITY and names may come before it.
 #define MOST_OBJECTS 16
 
@@ -36,6 +39,7 @@ struct settings {
     __u64 room[2];
     __u64 dropped[2]; // messages
     __u8 keyed[256]; // whether messages have to be signed, by the last byte of the interface's index
+    __u64 from[SOURCES]; // of what was used between neighbours
 };
 
 struct {
@@ -124,9 +128,11 @@ static __always_inline int kind_of(struct __sk_buff *skb, const struct settings 
     __u8 type = head[1];
     int is_link = type == 12 || type == 13 || type == 15 || type == 20 || type == 26;
     at += 8;
-    // The messages of a Bundle are signed each by itself, which is for user space to see.
-    if (is_link && (open || type == 12))
+    if (is_link && open)
         return LINK;
+    // The messages of a Bundle are signed each by itself: the first speaks for all here, user space looks at each.
+    if (type == 12)
+        at += 8;
     for (int i = 0; i < MOST_OBJECTS; i++) {
         __u8 object[4];
         if (bpf_skb_load_bytes(skb, at, object, sizeof(object)))
@@ -145,6 +151,18 @@ static __always_inline int kind_of(struct __sk_buff *skb, const struct settings 
     return REST;
 }
 
+// The counter of the address that a message comes from.
+static __always_inline __u32 source_of(struct __sk_buff *skb, const struct settings *set)
+{
+    __u64 src[2] = {};
+    __u8 first;
+    if (bpf_skb_load_bytes_relative(skb, 0, &first, 1, BPF_HDR_START_NET))
+        return 0;
+    long none = first >> 4 == 4 ? bpf_skb_load_bytes_relative(skb, 12, src, 4, BPF_HDR_START_NET)
+                                : bpf_skb_load_bytes_relative(skb, 8, src, 16, BPF_HDR_START_NET);
+    return none ? 0 : mixed(set, mixed(set, set->seed[0], src[0]), src[1]) >> 56;
+}
+
 SEC("socket")
 int sluice_gate(struct __sk_buff *skb)
 {
@@ -156,12 +174,16 @@ int sluice_gate(struct __sk_buff *skb)
     if (kind < 0)
         return skb->len;
     kind &= 1;
-    if (set->used[kind] >= set->room[kind]) {
+    __u32 source = kind == LINK ? source_of(skb, set) & (SOURCES - 1) : 0;
+    if (set->used[kind] >= set->room[kind] || (kind == LINK && set->from[source] >= set->room[LINK] / 2)) {
         __sync_fetch_and_add(&set->dropped[kind], 1);
         return 0;
     }
     // What a packet takes of a socket's queue is about this.
-    __sync_fetch_and_add(&set->used[kind], 2 * skb->len + 1024);
+    __u64 takes = 2 * skb->len + 1024;
+    __sync_fetch_and_add(&set->used[kind], takes);
+    if (kind == LINK)
+        __sync_fetch_and_add(&set->from[source], takes);
     return skb->len;
 }
 

@@ -1,6 +1,7 @@
 //! What chooses before the queue of the signalling sockets: the program `bpf/gate.c` as their filter. Messages about sessions
 //! that have a reservation here always find the queue; of what is new, and of what neighbours say of no session, only so much
-//! waits at a time. A flood is dropped where it comes in, at the cost of whoever sends it.
+//! waits at a time, and between neighbours half of it from one address. A flood is dropped where it comes in, at the cost of
+//! whoever sends it.
 
 use super::MessageReceiver;
 use crate::boomerang::shared::{Shareable, Shared};
@@ -18,9 +19,10 @@ use terms::{Fault, IfIndex, Session};
 /// The compiled program.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/gate.o");
 
-/// `PAGES` and `PAGE` of `bpf/gate.c`.
+/// `PAGES`, `PAGE` and `SOURCES` of `bpf/gate.c`.
 const PAGES: usize = 256;
 const PAGE: usize = 4096;
+const SOURCES: usize = 256;
 
 /// How much may wait of messages between neighbours and of the rest, bytes as the program counts them: a queue has room
 /// for four times as much, because some network cards take far more memory for a packet than it needs.
@@ -34,6 +36,7 @@ struct Settings {
     room: [AtomicU64; 2],
     dropped: [AtomicU64; 2],
     keyed: [AtomicU8; 256],
+    from: [AtomicU64; SOURCES],
 }
 
 /// `struct page`.
@@ -117,7 +120,8 @@ impl IntakeFilter {
 
     /// The sockets have been emptied: there is room again.
     pub fn emptied(&self) {
-        self.settings().used.iter().for_each(|used| used.store(0, Relaxed));
+        let set = self.settings();
+        set.used.iter().chain(&set.from).for_each(|used| used.store(0, Relaxed));
     }
 
     /// What was dropped so far.
