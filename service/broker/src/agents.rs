@@ -108,11 +108,13 @@ impl AgentClient {
     }
 
     /// Whom we say that we speak for. In our own voice that is an operator at agents of our own domain; a partner's takes our word for no
-    /// operator, but lets a broker as itself bring to an end what people of its domain have over several agents.
+    /// operator, but lets a broker as itself see and bring to an end what people of its domain have over several agents. So our
+    /// operators do that there through us.
     fn who(&self, caller: &CallerDoc) -> Option<CallerDoc> {
-        match (*caller == own_voice(), self.is_partners()) {
-            (true, true) => None,
-            (true, false) => Some(CallerDoc { name: OWN_NAME.to_owned(), ..own_voice() }),
+        let own = *caller == own_voice();
+        match (own, self.is_partners()) {
+            (_, true) if own || caller.role == "operator" => None,
+            (true, _) => Some(CallerDoc { name: OWN_NAME.to_owned(), ..own_voice() }),
             (false, _) => Some(caller.clone()),
         }
     }

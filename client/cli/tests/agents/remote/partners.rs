@@ -235,6 +235,7 @@ fn a_way_over_a_partners_agent() {
     assert_eq!(two.ask("requester-bob", "GET", &at, &Value::Null).0, 404);
     assert_eq!(two.ask("requester-alice", "DELETE", &at, &Value::Null).0, 200);
     assert_eq!((two.owners("b"), two.owners("c")), (Vec::new(), Vec::new()));
+    an_operator_of_ours(&two, &wish);
     // A broker that the policy of the partner's agent does not name is told nothing of its links.
     let policy = two.bed.home("c").join("policy.toml");
     std::fs::write(&policy, THEIRS.replace("gw/main", "gw/other")).unwrap();
@@ -242,6 +243,19 @@ fn a_way_over_a_partners_agent() {
     wait_for("the partner's agent tells no more", || (two.way_back() == ["b/net/to-a"]).then_some(()));
     let said = two.reach(C, "ours/broker-main").unwrap().call(Request::Links).unwrap_err().to_string();
     assert!(said.contains("only for brokers that this agent's policy names"), "{said}");
+}
+
+/// An operator of our domain sees what our people have at a partner's agent too, and gives it back there.
+fn an_operator_of_ours(two: &Two, wish: &Value) {
+    let (status, made) = two.ask("requester-alice", "POST", "/v1/reservations", wish);
+    assert_eq!(status, 201, "{made}");
+    let (status, listed) = two.ask("operator-root", "GET", "/v1/reservations", &Value::Null);
+    assert_eq!((status, &listed["reservations"][0]["id"]), (200, &made["id"]), "{listed}");
+    let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+    let (status, shown) = two.ask("operator-root", "GET", &at, &Value::Null);
+    assert_eq!((status, &shown["state"]), (200, &json!("active")), "{shown}");
+    assert_eq!(two.ask("operator-root", "DELETE", &at, &Value::Null).0, 200);
+    assert_eq!((two.owners("b"), two.owners("c")), (Vec::new(), Vec::new()));
 }
 
 pub(super) fn speak_for(client: &mut Client, name: &str) -> Result<Answer, Error> {
