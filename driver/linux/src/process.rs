@@ -344,6 +344,20 @@ pub fn group_id(name: &str) -> Option<u32> {
     })
 }
 
+/// From so many bytes on each piece of memory is the kernel's again as soon as it is free.
+const LARGE: i32 = 128 << 10;
+
+/// Large pieces of memory are given back when they are free. Without this the allocator learns from the first of them to keep
+/// such pieces among small ones that stay, and what is free in between is never the kernel's again.
+pub fn give_large_memory_back() {
+    // SAFETY: it sets a number in the allocator; the numbers are what it documents.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        // Where it says no, all is as before.
+        let _ = libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -121,6 +121,15 @@ impl Bed {
         end.map(|end| end.interface).ok_or_else(|| Error::Testbed(format!("{from} and {to} are not neighbours")))
     }
 
+    /// The file of the keys that `from` shares with its neighbour `to`, where messages are signed.
+    ///
+    /// # Errors
+    /// They are not neighbours.
+    pub fn key_file(&self, from: &str, to: &str) -> Result<PathBuf, Error> {
+        let interface = self.interface(from, to)?;
+        Ok(self.testbeds.join(&self.topology.name).join(from).join(format!("{interface}.keys")))
+    }
+
     /// The rate of the slowest link.
     pub fn bottleneck(&self) -> Rate {
         self.topology.links.iter().map(|link| link.rate).min().unwrap_or(Rate::ZERO)

@@ -123,6 +123,7 @@ pub fn run(config: AgentConfig) -> Result<(), StartError> {
 /// # Errors
 /// As [`run`].
 pub fn run_supervised(config: AgentConfig, supervisor: Supervisor) -> Result<(), StartError> {
+    linux::process::give_large_memory_back();
     let signals = SignalFd::take(&[SIGTERM, SIGINT, SIGHUP])?;
     let sole = start::check(&config)?;
     let mut agent = Agent::open(config, signals, sole)?;

@@ -16,7 +16,7 @@ mod file_writer;
 mod gate;
 pub mod host_file;
 mod interfaces;
-mod keys;
+pub mod keys;
 mod local;
 mod log;
 mod look;

@@ -22,6 +22,10 @@ const MAX_ADOPTED: usize = 192;
 const MAX_UNREAD: usize = 1 << 20;
 /// Most calls of one client whose answers wait for the disk; it is read again when there are fewer.
 const MOST_OWED: usize = 1024;
+/// What a connection keeps of its buffers when they are empty, and what is kept for the next answer, bytes. The largest
+/// answer that each of many connections ever had would be a lot of memory for nothing.
+const KEPT: usize = 1 << 12;
+const KEPT_ANSWER: usize = 1 << 18;
 /// Who may speak to the agent besides root.
 const GROUP: &str = "sluice";
 
@@ -32,6 +36,8 @@ pub struct Local {
     path: PathBuf,
     clients: BTreeMap<u64, Client>,
     next: u64,
+    /// Where an answer is written before it goes: one place for all, because most go at once.
+    answer: Vec<u8>,
 }
 
 /// A connection.
@@ -66,7 +72,7 @@ impl Local {
         let listener = linux::files::listen(path, process::group_id(GROUP)).map_err(SystemError::doing(what()))?;
         listener.set_nonblocking(true).map_err(SystemError::doing(what()))?;
         poll.add(&listener, token, PollInterest::Read)?;
-        Ok(Local { listener, path: path.to_owned(), clients: BTreeMap::new(), next: first })
+        Ok(Local { listener, path: path.to_owned(), clients: BTreeMap::new(), next: first, answer: Vec::new() })
     }
 
     /// Takes new connections; for each its number and who it is. Those beyond the limit are told so and closed.
@@ -177,9 +183,11 @@ impl Local {
             let text = format!("{} events were lost because this connection did not read them", client.lost_events);
             client.lost_events = 0;
             let event = EventDoc::Node { name: "events_lost".to_owned(), text };
-            client.push(&ReplyLine::Event { at_ns: *at_ns, event });
+            client.push(&ReplyLine::Event { at_ns: *at_ns, event }, &mut self.answer);
         }
-        client.push(line);
+        client.push(line, &mut self.answer);
+        self.answer.clear();
+        self.answer.shrink_to(KEPT_ANSWER);
         self.settle(id, poll);
     }
 
@@ -281,6 +289,7 @@ impl Client {
     fn fill(&mut self) -> bool {
         self.read.drain(..self.taken);
         (self.taken, self.scanned) = (0, self.scanned - self.taken);
+        spare(&mut self.read);
         let mut buffer = [0; 1 << 14];
         match self.stream.read(&mut buffer) {
             Ok(0) => self.closing = true,
@@ -295,10 +304,8 @@ impl Client {
         let whole = self.has_line();
         if self.scanned - self.taken > MAX_LINE {
             let message = format!("a line is longer than {MAX_LINE} bytes");
-            self.push(&ReplyLine::Error {
-                id: 0,
-                error: Problem { kind: "malformed".to_owned(), message, refusal: None },
-            });
+            let error = Problem { kind: "malformed".to_owned(), message, refusal: None };
+            self.push(&ReplyLine::Error { id: 0, error }, &mut Vec::new());
             self.read.clear();
             (self.taken, self.scanned, self.closing) = (0, 0, true);
             return None;
@@ -308,28 +315,47 @@ impl Client {
         Some(line)
     }
 
-    fn push(&mut self, line: &ReplyLine) {
+    /// Writes a line, by way of `answer`; what does not go at once is kept.
+    fn push(&mut self, line: &ReplyLine, answer: &mut Vec<u8>) {
+        answer.clear();
         // Our own documents have string keys and finite numbers: they can always be written.
-        if serde_json::to_writer(&mut self.write, line).is_ok() {
-            self.write.push(b'\n');
+        if serde_json::to_writer(&mut *answer, line).is_err() {
+            return;
         }
+        answer.push(b'\n');
+        // One that broke is found by the next flush.
+        let done = if self.write.is_empty() { self.give(answer).0 } else { 0 };
+        self.write.extend_from_slice(&answer[done..]);
     }
 
     /// Writes what goes; false if the connection is broken.
     fn flush(&mut self) -> bool {
-        let mut done = 0;
-        let alive = loop {
-            if done == self.write.len() {
-                break true;
-            }
-            match self.stream.write(&self.write[done..]) {
-                Ok(0) => break true,
-                Ok(n) => done += n,
-                Err(error) => break is_passing(&error),
-            }
-        };
+        let (done, alive) = self.give(&self.write);
         self.write.drain(..done);
+        spare(&mut self.write);
         alive
+    }
+
+    /// How many of these bytes went, and whether the connection is whole.
+    fn give(&self, bytes: &[u8]) -> (usize, bool) {
+        let mut done = 0;
+        loop {
+            if done == bytes.len() {
+                return (done, true);
+            }
+            match (&self.stream).write(&bytes[done..]) {
+                Ok(0) => return (done, true),
+                Ok(n) => done += n,
+                Err(error) => return (done, is_passing(&error)),
+            }
+        }
+    }
+}
+
+/// Gives the room of a buffer back that it does not need any more.
+fn spare(buffer: &mut Vec<u8>) {
+    if buffer.capacity() / 4 > buffer.len().max(KEPT) {
+        buffer.shrink_to(buffer.len().max(KEPT));
     }
 }
 
@@ -391,6 +417,28 @@ mod tests {
         assert!(matches!(next(&mut local, &mut poll), ReplyLine::Event { at_ns: 2000, .. }));
         drop(local);
         assert!(!path.exists(), "the name goes with the agent");
+    }
+
+    /// What a connection once had to wait for is no memory of it for ever.
+    #[test]
+    fn a_buffer_that_was_large_is_given_back() {
+        let path = std::env::temp_dir().join(format!("agent-buffer-{}", std::process::id()));
+        let mut poll = Poll::new(Clock::start()).unwrap();
+        let mut local = Local::listen(&path, &mut poll, Token(1), 10).unwrap();
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let id = local.accept(&mut poll)[0].0;
+        let event = EventDoc::Node { name: "n".to_owned(), text: "x".repeat(900_000) };
+        local.say(id, &ReplyLine::Event { at_ns: 1, event }, &mut poll);
+        let waits = local.clients[&id].write.len();
+        assert!((1..900_000).contains(&waits), "{waits}: what goes at once is not kept");
+        assert!(local.answer.capacity() <= KEPT_ANSWER);
+        let (mut got, mut buffer) = (0, vec![0; 1 << 16]);
+        while got < 900_000 {
+            got += stream.read(&mut buffer).unwrap();
+            local.open_turn(id, false);
+            local.end_turn(id, true, &mut poll);
+        }
+        assert!(local.clients[&id].write.capacity() <= 4 * KEPT + 3, "{}", local.clients[&id].write.capacity());
     }
 
     /// A line that comes in a thousand pieces is looked through once, and not once for each piece.

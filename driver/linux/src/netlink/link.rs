@@ -47,6 +47,8 @@ impl LinkState {
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
+const IFLA_MACVLAN_MODE: u16 = 1;
+const MACVLAN_MODE_BRIDGE: u32 = 4;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 /// Length of `struct ifinfomsg`.
 const HEADER: usize = 16;
@@ -100,6 +102,24 @@ impl Socket {
                 })
             });
         self.request("make a veth pair", message)
+    }
+
+    /// Makes one more station on the link of `parent`, with an address of its own, in the namespace of `netns` (macvlan in bridge
+    /// mode): whoever is on that link, this node too, hears it as another neighbour.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP where the kernel has no macvlan, EEXIST if the name is taken.
+    pub fn add_station(&mut self, name: &str, parent: IfIndex, netns: BorrowedFd<'_>) -> Result<()> {
+        let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+        let message = NetlinkMessage::new(libc::RTM_NEWLINK, flags, &header(0, 0, 0))
+            .attr_str(libc::IFLA_IFNAME, name)
+            .attr_u32(libc::IFLA_LINK, parent.0)
+            .attr_u32(libc::IFLA_NET_NS_FD, netns.as_raw_fd() as u32)
+            .nest(libc::IFLA_LINKINFO, |m| {
+                m.attr_str(IFLA_INFO_KIND, "macvlan")
+                    .nest(IFLA_INFO_DATA, |m| m.attr_u32(IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE))
+            });
+        self.request("make a station on a link", message)
     }
 
     /// Removes a link (of a veth pair: both ends).

@@ -98,6 +98,57 @@ fn a_flood_that_nobody_reads_loses_nothing_of_a_reservation() {
     });
 }
 
+/// Summaries of one address, more than there is room for, leave room for those of another. And a Bundle whose messages are not
+/// signed, where they have to be, takes no room of neighbours.
+#[test]
+fn one_address_leaves_room_for_another() {
+    in_netns(|| {
+        let lo = lo();
+        let (mut receiver, mut sender) =
+            (MessageReceiver::open().expect("sockets"), MessageSender::open().expect("sockets"));
+        let gate = IntakeFilter::before(&receiver, SEEDS).expect("a filter");
+        let from = |sender: &mut MessageSender, src: &str, dst: &str, bytes: &[u8]| {
+            let (src, dst) = (src.parse().expect("an address"), dst.parse().expect("an address"));
+            sender.push(&Outgoing { oif: None, src, dst, ttl: 63, router_alert: false, bytes }, |failed| {
+                panic!("{failed}")
+            });
+        };
+        let summary = message(MessageType::Srefresh, None, true);
+        for (dst, who, other) in [("127.0.0.1", "127.0.0.2", "127.0.0.4"), ("::1", "::1", "fd00::3")] {
+            gate.emptied();
+            (0..FLOOD / 2).for_each(|_| from(&mut sender, who, dst, &summary));
+            let came = |receiver: &mut MessageReceiver, src: &str| {
+                let mut count = 0;
+                while receiver.fill().expect("receives") {
+                    count += receiver.messages().filter(|message| message.src.to_string() == src).count();
+                }
+                count
+            };
+            sender.flush(|failed| panic!("{failed}"));
+            let some = came(&mut receiver, who);
+            assert!((1..1_000).contains(&some), "{some} of the flood of {who}");
+            (0..100).for_each(|_| from(&mut sender, other, dst, &summary));
+            sender.flush(|failed| panic!("{failed}"));
+            assert_eq!(came(&mut receiver, other), 100, "{other}: {:?}", gate.dropped());
+        }
+        gate.emptied();
+        gate.sign(lo, true);
+        let bundle = |signed| {
+            let part = message(MessageType::Path, Some(session(false, 9)), signed);
+            Builder::new(MessageType::Bundle, 63).sub_message(&part).finish().expect("short")
+        };
+        let before = gate.dropped();
+        (0..FLOOD / 2).for_each(|_| send(&mut sender, false, &bundle(false)));
+        sender.flush(|failed| panic!("{failed}"));
+        assert_eq!(gate.dropped().link, before.link);
+        assert!(gate.dropped().rest > before.rest + 10_000);
+        take(&mut receiver);
+        send(&mut sender, false, &bundle(true));
+        sender.flush(|failed| panic!("{failed}"));
+        assert_eq!(take(&mut receiver), BTreeSet::from([(false, bundle(true))]), "a signed one finds room");
+    });
+}
+
 /// Where messages have to be signed, what is not is no longer kept; and a session that lost its reservation is like others.
 #[test]
 fn what_is_kept_and_no_longer() {

@@ -62,6 +62,28 @@ fn the_other_end_lands_in_another_namespace() {
     });
 }
 
+/// A station on a link is somebody else there: in its own namespace, with an address of its own.
+#[test]
+fn a_station_on_a_link_is_another_neighbour() {
+    scratch::in_netns(|| {
+        let there = scratch::fresh();
+        let here = scratch::current();
+        let mut socket = Socket::open().expect("netlink");
+        socket.add_veth("a0", "b0", None).expect("veth");
+        let a = socket.link_by_name("a0").expect("a0");
+        socket.add_station("s0", a.index, there.as_fd()).expect("a station on a0");
+        assert!(socket.link_by_name("s0").is_err(), "not here");
+        scratch::enter(&there);
+        let mut far = Socket::open().expect("netlink there");
+        scratch::enter(&here);
+        let station = far.link_by_name("s0").expect("s0 there, asked from here");
+        assert_eq!(station.kind, "macvlan");
+        assert_ne!(station.address, a.address);
+        socket.delete_link(a.index).expect("delete");
+        assert!(far.link_by_name("s0").expect_err("gone with its link").is_absent());
+    });
+}
+
 #[test]
 fn routes_are_added_and_looked_up() {
     scratch::in_netns(|| {

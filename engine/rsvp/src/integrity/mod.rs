@@ -12,6 +12,7 @@
 //! | `replay` `sequence` | numbers of others, and our own |
 //! | `check` `handshake` `seal` | a message comes, a challenge or its answer comes, a message goes |
 //! | `again` | what a neighbour dropped before our answer |
+//! | `signer` | a key in the hands of who is no node |
 //!
 //! What it does not do (RFC 4230): the IP header is not covered, so a message is bound to the interface that it came in
 //! on and to the neighbour that its RSVP_HOP names; nothing is kept secret; who shares a key can speak for all who do.
@@ -25,11 +26,13 @@ mod mac;
 mod replay;
 mod seal;
 mod sequence;
+mod signer;
 
 pub use key::{Algorithm, AuthMode, BadKeys, IntegrityKey, KeyTable, MOST_KEY_ID, MOST_KEYS};
 
 pub(crate) use check::Checked;
 pub use check::Proof;
+pub use signer::Signer;
 
 use again::Again;
 use alloc::collections::{BTreeMap, VecDeque};

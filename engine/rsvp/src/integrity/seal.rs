@@ -1,6 +1,6 @@
 //! A message goes out signed: RFC 2747 section 4.1.
 
-use super::key::Ready;
+use super::mac::Mac;
 use crate::engine::Rsvp;
 use crate::io::Datagram;
 use alloc::vec::Vec;
@@ -58,7 +58,7 @@ impl<P: ProbeObserver> Rsvp<P> {
             return None;
         };
         let ready = self.security.shields.on(at)?.named(peer, id)?;
-        match sign(&datagram.bytes, &ready, sequence) {
+        match sign(&datagram.bytes, ready.key.id, ready.mac, sequence) {
             Some(bytes) => {
                 let Datagram { oif, src, dst, ttl, router_alert, .. } = *datagram;
                 Some(Datagram { oif, src, dst, ttl, router_alert, bytes })
@@ -85,8 +85,8 @@ impl<P: ProbeObserver> Rsvp<P> {
 }
 
 /// The message with INTEGRITY as its first object, and no checksum; `None` if it would be too long.
-fn sign(bytes: &[u8], ready: &Ready<'_>, sequence: u64) -> Option<Vec<u8>> {
-    let digest = ready.mac.len();
+pub(super) fn sign(bytes: &[u8], id: u64, mac: &Mac, sequence: u64) -> Option<Vec<u8>> {
+    let digest = mac.len();
     let object = HEAD + digest;
     let length = u16::try_from(bytes.len() + object).ok().filter(|l| usize::from(*l) <= MAX_MESSAGE)?;
     let (header, objects) = bytes.split_first_chunk::<COMMON_HEADER>()?;
@@ -94,11 +94,11 @@ fn sign(bytes: &[u8], ready: &Ready<'_>, sequence: u64) -> Option<Vec<u8>> {
     let [hi, lo] = length.to_be_bytes();
     out.extend_from_slice(&[header[0], header[1], 0, 0, header[4], 0, hi, lo]);
     out.extend_from_slice(&[0, object as u8, class::INTEGRITY, 1, HANDSHAKE, 0]);
-    out.extend_from_slice(&ready.key.id.to_be_bytes()[2..]);
+    out.extend_from_slice(&id.to_be_bytes()[2..]);
     out.extend_from_slice(&sequence.to_be_bytes());
     out.resize(out.len() + digest, 0);
     out.extend_from_slice(objects);
-    let made = ready.mac.sign(&[&out]);
+    let made = mac.sign(&[&out]);
     out[COMMON_HEADER + HEAD..COMMON_HEADER + object].copy_from_slice(&made[..digest]);
     Some(out)
 }

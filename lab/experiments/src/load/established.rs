@@ -9,7 +9,7 @@ use crate::patience::Patience;
 use crate::program::{RunningProgram, start};
 use crate::reserve::ReservedFlow;
 use crate::trial::{tspec, udp_flow};
-use rpc::agent::{Answer, EventDoc, FlowSpecDoc, Request, StyleDoc};
+use rpc::agent::{Answer, EventDoc, FlowSpecDoc, Request, SessionId, StyleDoc};
 use rpc::client::Client;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use terms::Rate;
+use terms::{Rate, SenderTemplate, Session};
 
 /// How many reservations, and how large each is.
 const FLOWS: u16 = 20;
@@ -66,6 +66,15 @@ impl Established {
     /// How many.
     pub fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// Their sessions and senders.
+    pub fn flows(&self) -> Vec<(Session, SenderTemplate)> {
+        let of = |ReservedFlow { session, sender }: ReservedFlow| {
+            let SessionId { dst, protocol, dst_port } = session;
+            (Session { dst, protocol, dst_port }, SenderTemplate { src: sender.src, src_port: sender.src_port })
+        };
+        self.all.iter().map(|one| of(one.flow)).collect()
     }
 
     /// Ends one, for the check to find.

@@ -1,35 +1,64 @@
-//! Messages of every type from somebody who has no business here, so many a second, whether they are served or not.
+//! Floods of messages: so many a second, whether they are served or not.
 
+use super::messages::{self, About, END, NEIGHBOUR, NODE};
+use super::neighbour::{Neighbour, Seal};
 use crate::error::Error;
 use linux::netns::Namespace;
 use linux::sockets::{MessageSender, Outgoing};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
-use terms::{Bytes, FlowSpec, Rate, SenderTemplate, Session, Span, Style, Tspec};
-use wire::{Builder, Challenge, MessageType, RsvpHop};
+use wire::MessageType;
 
-/// A neighbour of the node that is flooded, which is imitated; and somebody else on the link.
-const NEIGHBOUR: [u8; 4] = [10, 0, 0, 1];
+/// Somebody on the link who has no business here.
 const STRANGER: [u8; 4] = [10, 0, 0, 77];
-/// The node itself, and the end of the path through it.
-const NODE: [u8; 4] = [10, 0, 0, 2];
-const END: [u8; 4] = [10, 0, 2, 2];
+/// Messages that are sent before the kernel has them, and before a neighbour listens.
+const AT_ONCE: u64 = 256;
 
-/// Every type that there is.
-pub fn kinds() -> Vec<MessageType> {
-    (0..=u8::MAX).filter_map(MessageType::from_number).collect()
+/// Who sends a flood, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Manner {
+    /// Unsigned, from an address that nobody has.
+    Stranger,
+    /// Unsigned, from the address of a neighbour.
+    Spoofed,
+    /// By a neighbour who has the key of the link, if its interface has keys.
+    Sealed(Seal),
 }
 
-/// A flood from a namespace.
+impl Manner {
+    /// All where there are keys.
+    pub const ALL: [Manner; 5] = [
+        Manner::Stranger,
+        Manner::Spoofed,
+        Manner::Sealed(Seal::Right),
+        Manner::Sealed(Seal::Again),
+        Manner::Sealed(Seal::Wrong),
+    ];
+    /// Those that need no key.
+    pub const UNSIGNED: [Manner; 2] = [Manner::Stranger, Manner::Spoofed];
+
+    /// Whether it is signed at all.
+    pub fn is_sealed(self) -> bool {
+        match self {
+            Manner::Stranger | Manner::Spoofed => false,
+            Manner::Sealed(Seal::Right | Seal::Again | Seal::Wrong) => true,
+        }
+    }
+}
+
+/// Who floods, from a namespace, and with it a neighbour who has the key.
 pub struct Flood {
     sender: MessageSender,
     serial: u32,
+    /// None where there are no keys.
+    pub neighbour: Option<Neighbour>,
+    lih: u32,
 }
 
 /// What one did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flooded {
-    /// Messages that the kernel took.
+    /// Messages that were given to the kernel.
     pub sent: u64,
     /// Over so long.
     pub took: Duration,
@@ -42,27 +71,43 @@ impl Flooded {
     }
 }
 
+impl std::ops::AddAssign for Flooded {
+    fn add_assign(&mut self, other: Flooded) {
+        self.sent += other.sent;
+        self.took += other.took;
+    }
+}
+
 impl Flood {
     /// From here.
     ///
     /// # Errors
     /// The namespace is gone, or has no sockets for us.
-    pub fn open(from: &Namespace) -> Result<Flood, Error> {
-        Ok(Flood { sender: from.run(MessageSender::open)??, serial: 0 })
+    pub fn open(from: &Namespace, neighbour: Option<Neighbour>) -> Result<Flood, Error> {
+        // Without keys what brings no handle of the node's is dropped early: nobody has told a stranger what it is.
+        let lih = neighbour.as_ref().map_or(1, Neighbour::lih);
+        Ok(Flood { sender: from.run(MessageSender::open)??, serial: 0, neighbour, lih })
     }
 
     /// Sends messages of a type for so long, `rate` a second or, without one, as many as go. A slow receiver slows nothing down.
-    pub fn run(&mut self, kind: MessageType, spoofed: bool, rate: Option<f64>, length: Duration) -> Flooded {
+    pub fn run(&mut self, kind: MessageType, manner: Manner, rate: Option<f64>, length: Duration) -> Flooded {
+        if let (Manner::Sealed(Seal::Right), Some(neighbour)) = (manner, &mut self.neighbour) {
+            neighbour.forget();
+        }
         let begun = Instant::now();
         let mut flooded = Flooded::default();
         while begun.elapsed() < length {
-            let due = rate.map_or(flooded.sent + 256, |rate| (begun.elapsed().as_secs_f64() * rate) as u64);
+            let due = rate.map_or(flooded.sent + AT_ONCE, |rate| (begun.elapsed().as_secs_f64() * rate) as u64);
             // What could not be sent in time is not made up for in one burst.
-            for _ in 0..due.saturating_sub(flooded.sent).min(1_024) {
-                self.one(kind, spoofed);
+            for _ in 0..due.saturating_sub(flooded.sent).min(4 * AT_ONCE) {
+                self.one(kind, manner);
                 flooded.sent += 1;
             }
             self.sender.flush(|_| ());
+            if let Some(neighbour) = &mut self.neighbour {
+                neighbour.flush();
+                neighbour.listen();
+            }
             if rate.is_some() {
                 std::thread::sleep(Duration::from_micros(500));
             }
@@ -71,54 +116,24 @@ impl Flood {
         flooded
     }
 
-    fn one(&mut self, kind: MessageType, spoofed: bool) {
+    fn one(&mut self, kind: MessageType, manner: Manner) {
         self.serial = self.serial.wrapping_add(1);
-        let hop = IpAddr::from(if spoofed { NEIGHBOUR } else { STRANGER });
-        let through = matches!(kind, MessageType::Path | MessageType::PathTear);
-        let Some(bytes) = message(kind, hop, self.serial) else { return };
-        let dst = IpAddr::from(if through { END } else { NODE });
-        let (ttl, router_alert) = (if through { 63 } else { 255 }, through);
+        let hop = match manner {
+            Manner::Stranger => IpAddr::from(STRANGER),
+            Manner::Spoofed => IpAddr::from(NEIGHBOUR),
+            Manner::Sealed(seal) => {
+                if let Some(neighbour) = &mut self.neighbour {
+                    neighbour.one(kind, seal, self.serial);
+                }
+                return;
+            }
+        };
+        let Some(bytes) = messages::bare(kind, &About::nobody(hop, self.lih, NEIGHBOUR.into(), self.serial)) else {
+            return;
+        };
+        let router_alert = messages::goes_through(kind);
+        let (dst, ttl) = (IpAddr::from(if router_alert { END } else { NODE }), messages::ttl(kind));
         let out = Outgoing { oif: None, src: hop, dst, ttl, router_alert, bytes: &bytes };
         self.sender.push(&out, |_| ());
     }
-}
-
-/// A message of a type, about a session that nobody has: what it says must not be believed of those that are there.
-fn message(kind: MessageType, hop: IpAddr, serial: u32) -> Option<Vec<u8>> {
-    let ttl = if matches!(kind, MessageType::Path | MessageType::PathTear) { 63 } else { 255 };
-    let session = Session { dst: END.into(), protocol: 17, dst_port: 20_000 + (serial % 20_000) as u16 };
-    let template = SenderTemplate { src: NEIGHBOUR.into(), src_port: 1 + serial / 20_000 % 60_000 };
-    let tspec = Tspec { r: Rate::from_kbps(1), b: Bytes::new(2_000), p: Rate::INFINITE, m: 64, M: 1_500 };
-    let build = Builder::new(kind, ttl);
-    let build = match kind {
-        MessageType::Path => build
-            .session(&session)
-            .hop(&RsvpHop { addr: hop, lih: 1 })
-            .time_values(Span::from_secs(2))
-            .sender_template(&template.into())
-            .sender_tspec(&tspec),
-        MessageType::Resv => build
-            .session(&session)
-            .hop(&RsvpHop { addr: hop, lih: 1 })
-            .time_values(Span::from_secs(2))
-            .style(Style::Ff)
-            .flowspec(&FlowSpec::ControlledLoad(tspec))
-            .filter_spec(&template.into()),
-        MessageType::PathTear => build
-            .session(&session)
-            .hop(&RsvpHop { addr: hop, lih: 1 })
-            .sender_template(&template.into())
-            .sender_tspec(&tspec),
-        MessageType::ResvTear => {
-            build.session(&session).hop(&RsvpHop { addr: hop, lih: 1 }).style(Style::Ff).filter_spec(&template.into())
-        }
-        MessageType::IntegrityChallenge => {
-            let mut cookie = [7; 16];
-            cookie[..4].copy_from_slice(&serial.to_be_bytes());
-            build.challenge(&Challenge { key_id: 1, cookie: &cookie })
-        }
-        // What is behind the header does not matter to who has to choose before it reads.
-        _ => build.session(&session),
-    };
-    build.finish().ok()
 }

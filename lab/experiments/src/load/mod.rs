@@ -2,15 +2,18 @@
 //! agent can take, beside calls on fifty connections, routes that come and go, and a stop. Nothing that is established or
 //! acknowledged is lost; how long the agent's turns took, and whether its memory grows, is told.
 //!
-//! The floods are *open-loop*: they do not wait for whom they hit. With keys on the links they are unsigned, once from a
-//! stranger's address and once from a neighbour's; signed messages come from the neighbour's own agent, whose
-//! applications come and go as fast as they are answered. Without keys the same messages are as good as anybody's. What
-//! they say is about sessions that nobody has: where there are no keys a forged tear of a session that *is* there is a tear.
+//! The floods are *open-loop*: they do not wait for whom they hit. They are unsigned, once from a stranger's address and once from
+//! a neighbour's. With keys on the links one more neighbour on the first link has its key: what it says is signed, then said
+//! again as it was, then signed wrongly; and the first host's own applications come and go as fast as they are answered.
+//! What floods say is about sessions that nobody has: where there are no keys a forged tear of a session that *is* there is a
+//! tear. The neighbour with a key tears what is there, too, which is not its to tear.
 
 mod around;
 mod counted;
 mod established;
 mod flood;
+mod messages;
+mod neighbour;
 mod slow;
 
 use crate::bed::{Bed, CARRIERS, NEAR, SENDER};
@@ -21,10 +24,11 @@ use agent_service::testbed::UpOptions;
 use around::Around;
 use counted::NodeCounts;
 use established::{Bookings, Established};
-use flood::Flood;
+use flood::{Flood, Flooded, Manner};
 use linux::netns::Namespace;
 use linux::process::ProcessId;
-use rpc::agent::{Answer, Request};
+use neighbour::{Neighbour, Seal};
+use rpc::agent::{Answer, CounterRow, Request};
 use rpc::client::Client;
 use rpc::turns::{TurnsDoc, per_mille};
 use serde::Serialize;
@@ -40,6 +44,8 @@ const REFRESH: Span = Span::from_secs(1);
 const MULTIPLES: [f64; 4] = [0.5, 1.0, 3.0, 10.0];
 /// Types of messages between two bookings.
 const BOOK_EVERY: usize = 4;
+/// How the counter ends of what came unsigned where keys are.
+const UNSIGNED: &str = "no INTEGRITY where it is required";
 /// How long the agent is stopped: shorter than a lifetime.
 const STOPPED: Duration = Duration::from_secs(2);
 
@@ -110,8 +116,8 @@ pub fn run(options: &LoadOptions, patience: &Patience) -> Result<(LoadReport, Ve
 fn on_links(keys: bool, options: &LoadOptions, patience: &Patience) -> Result<(LoadReport, Vec<String>), Error> {
     let scratch = Scratch::create()?;
     let up = UpOptions { program: options.program.clone(), testbeds: scratch.path().to_owned() };
-    let auth = if keys { "" } else { "auth = \"none\"\n" };
-    let text = include_str!("../../../../examples/seed.toml").replacen("\n[[node]]", &format!("\n{auth}[[node]]"), 1);
+    let more = if keys { "" } else { "auth = \"none\"\n" };
+    let text = include_str!("../../../../examples/seed.toml").replacen("\n[[node]]", &format!("\n{more}[[node]]"), 1);
     let bed = Bed::of("examples/seed.toml", &text, scratch.name(), Some(REFRESH), &up)?;
     let which = if keys { "with keys" } else { "without keys" };
     let slow = options.slow_disk.then(|| Slow::agent(&bed, patience)).transpose()?;
@@ -119,11 +125,14 @@ fn on_links(keys: bool, options: &LoadOptions, patience: &Patience) -> Result<(L
     let mut run = Run { bed: &bed, options, patience, which, pid, told: Vec::new() };
     let mut established = Established::set_up(&bed, patience)?;
     let mut bookings = Bookings::begin(&bed, &options.program, scratch.path(), options.slow_disk, patience)?;
+    let others = established.flows();
+    let neighbour = keys.then(|| Neighbour::come(&bed, scratch.name(), others, patience)).transpose()?;
+    let mut flood = Flood::open(&Namespace::open(&bed.node(SENDER)?.namespace)?, neighbour)?;
     let node = bed.node(NEAR)?;
     let (before, counted) = (turns(&bed)?, NodeCounts::read(&bed)?);
     let around = Around::begin(&node.socket, Namespace::open(&node.namespace)?);
     let signed = if keys { Some(established::comers(&bed)?) } else { None };
-    let memory = run.floods(&mut established, &mut bookings);
+    let memory = run.floods(&mut established, &mut bookings, &mut flood);
     run.tell(format!(
         "{} answers on {} connections, {} changes of routes",
         around.count(),
@@ -133,6 +142,9 @@ fn on_links(keys: bool, options: &LoadOptions, patience: &Patience) -> Result<(L
     let (late, latest) = around.end();
     if let Some(signed) = signed {
         run.tell(format!("{} applications of the neighbour came and went", signed.end()));
+    }
+    if let Some(neighbour) = &flood.neighbour {
+        run.tell(format!("the neighbour with a key answered {} challenges", neighbour.answered()));
     }
     let memory = memory?;
     // What is quiet again must be whole; a refresh that was lost just now has its next one.
@@ -190,56 +202,74 @@ impl Run<'_> {
     }
 
     /// All floods, and a stop in the middle; by how much the agent's memory grew in the last half, MB.
-    fn floods(&mut self, established: &mut Established, bookings: &mut Bookings) -> Result<f64, Error> {
-        let mut flood = Flood::open(&Namespace::open(&self.bed.node(SENDER)?.namespace)?)?;
-        let (capacity, limit) = self.capacity(&mut flood)?;
-        let kinds = flood::kinds();
-        let one = self.options.length / 2 / (self.options.rounds * MULTIPLES.len() * kinds.len() * 2) as u32;
-        let pid = self.pid;
+    fn floods(
+        &mut self,
+        established: &mut Established,
+        bookings: &mut Bookings,
+        flood: &mut Flood,
+    ) -> Result<f64, Error> {
+        let keys = flood.neighbour.is_some();
+        let manners: &[Manner] = if keys { &Manner::ALL } else { &Manner::UNSIGNED };
+        let unsigned = self.capacity(flood, Manner::Stranger)?;
+        let sealed = if keys { self.capacity(flood, Manner::Sealed(Seal::Right))? } else { unsigned };
+        let kinds = messages::kinds();
+        let turns = self.options.rounds * MULTIPLES.len();
+        let one = self.options.length / 2 / (turns * kinds.len() * manners.len()) as u32;
         let mut half = None;
         for (n, multiple) in (0..self.options.rounds).flat_map(|_| MULTIPLES).enumerate() {
-            if n == self.options.rounds * MULTIPLES.len() / 2 {
-                half = Some(rss(pid));
-                self.stop(pid)?;
+            if n == turns / 2 {
+                half = Some(rss(self.pid));
+                self.stop(self.pid)?;
                 if self.options.plant {
                     established.end_one();
                     bookings.cancel_one()?;
                 }
             }
-            let wanted = capacity * multiple;
-            let (begun, mut sent) = (Instant::now(), 0);
+            let mut sent = [Flooded::default(); 2];
             for (k, kind) in kinds.iter().enumerate() {
-                for spoofed in [false, true] {
+                for manner in manners {
                     self.patience.check()?;
-                    sent += flood.run(*kind, spoofed, Some(wanted.min(limit)), one).sent;
+                    let (capacity, limit) = if manner.is_sealed() { sealed } else { unsigned };
+                    let wanted = (capacity * multiple).min(limit);
+                    sent[usize::from(manner.is_sealed())] += flood.run(*kind, *manner, Some(wanted), one);
                 }
                 if k % BOOK_EVERY == 0 {
                     bookings.one_more(self.patience)?;
                 }
             }
-            let said = if wanted > limit { format!(", {limit:.0} being the generator's limit") } else { String::new() };
-            let rate = sent as f64 / begun.elapsed().as_secs_f64();
-            self.tell(format!(
-                "{multiple} times what the agent takes, {} types from strangers and as a neighbour: {wanted:.0} messages a second \
-                 wanted{said}, {rate:.0} sent with the pauses between",
-                kinds.len()
-            ));
+            self.tell_of(multiple, "unsigned, from strangers and as a neighbour", unsigned, sent[0]);
+            if keys {
+                self.tell_of(multiple, "signed by a neighbour, said again, signed wrongly", sealed, sent[1]);
+            }
         }
-        Ok((rss(pid) - half.unwrap_or_default()).max(0.0))
+        Ok((rss(self.pid) - half.unwrap_or_default()).max(0.0))
     }
 
-    /// How many messages a second the agent takes from the flood, and how many the generator can send.
-    fn capacity(&mut self, flood: &mut Flood) -> Result<(f64, f64), Error> {
+    fn tell_of(&mut self, multiple: f64, how: &str, (capacity, limit): (f64, f64), sent: Flooded) {
+        let wanted = capacity * multiple;
+        let said = if wanted > limit { format!(", {limit:.0} being the generator's limit") } else { String::new() };
+        let types = messages::kinds().len();
+        self.tell(format!(
+            "{multiple} times what the agent takes, {types} types {how}: {wanted:.0} messages a second wanted{said}, {:.0} sent",
+            sent.rate()
+        ));
+    }
+
+    /// How many messages a second the agent looks into of a flood, and how many the generator can send.
+    fn capacity(&mut self, flood: &mut Flood, manner: Manner) -> Result<(f64, f64), Error> {
+        // Types of messages that were understood, and what was refused unsigned; not what nobody looked into.
+        let looked = |row: &&CounterRow| !row.name.contains(' ') || row.name.ends_with(UNSIGNED);
         let taken = |bed: &Bed| -> Result<u64, Error> {
             let Answer::Counters(rows) = bed.client(NEAR)?.call(Request::Counters)? else { return Ok(0) };
-            Ok(rows.iter().filter(|row| !row.name.starts_with("turn")).map(|row| row.received).sum())
+            Ok(rows.iter().filter(looked).map(|row| row.received).sum())
         };
+        let length = self.options.length.mul_f64(0.02).min(Duration::from_secs(2));
         let (before, begun) = (taken(self.bed)?, Instant::now());
-        let flooded =
-            flood.run(MessageType::PathErr, false, None, self.options.length.mul_f64(0.02).min(Duration::from_secs(2)));
+        let flooded = flood.run(MessageType::PathErr, manner, None, length);
         let served = (taken(self.bed)? - before) as f64 / begun.elapsed().as_secs_f64();
+        let how = if manner.is_sealed() { "signed" } else { "unsigned" };
         self.tell(format!(
-            "the agent takes {served:.0} messages a second beside all else, the generator sends at most {:.0}",
+            "the agent takes {served:.0} {how} messages a second beside all else, the generator sends at most {:.0}",
             flooded.rate()
         ));
         Ok((served.max(100.0), flooded.rate()))
