@@ -1,10 +1,11 @@
-//! The authority of one site: a key, a certificate, what it issued and what it took back, in one folder.
+//! The authority of one site: a key, a certificate, the certificates that it issued and revoked, in one
+//! folder.
 //!
 //! ```text
 //! ca.pem  ca.key  revoked.pem          the authority, and the list of what is good no more (RFC 5280 section 5)
 //! requester-alice.pem  requester-alice.key
 //! ```
-//! Making it again adds what is missing and leaves the rest alone.
+//! Making an authority again adds the files that are missing and leaves the others alone.
 
 use crate::error::Error;
 use crate::gate::revoked_serials;
@@ -24,13 +25,13 @@ use terms::{Span, Time};
 use time::OffsetDateTime;
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
-/// How long the authority's own certificate is good.
+/// Validity of the authority's own certificate.
 const CA_LIFE: Span = Span::from_secs(3650 * 86_400);
-/// How long a revocation list says that it is good; it is made anew at each change.
+/// Validity of a revocation list; each change makes a new one.
 const LIST_LIFE: Span = Span::from_secs(3650 * 86_400);
-/// By how much clocks of machines may differ when a new certificate is first shown.
+/// The clock difference between machines that a new certificate tolerates.
 const SLACK: Span = Span::from_secs(300);
-/// Most host names in a certificate.
+/// The most host names in a certificate.
 const MAX_HOSTS: usize = 64;
 
 /// An authority that can issue and revoke.
@@ -45,18 +46,18 @@ impl std::fmt::Debug for Authority {
     }
 }
 
-/// A certificate that is wanted.
+/// A request for a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateRequest {
-    /// For what.
+    /// The holder's role.
     pub role: CertificateRole,
-    /// For whom.
+    /// The holder's name.
     pub name: String,
-    /// DNS names and addresses under which it is called; needed by brokers and agents, ignored for others.
+    /// DNS names and addresses of the holder; needed by brokers and agents, ignored for others.
     pub hosts: Vec<String>,
     /// The groups that the holder is in.
     pub groups: Vec<String>,
-    /// How long it is good.
+    /// Validity from now on.
     pub life: Span,
 }
 
@@ -72,11 +73,11 @@ pub struct Issued {
 /// A certificate in the folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IssuedCertificate {
-    /// Whose.
+    /// The identity in the certificate.
     pub identity: Identity,
     /// Its file.
     pub certificate: PathBuf,
-    /// Whether it was taken back.
+    /// True if it is revoked.
     pub revoked: bool,
 }
 
@@ -132,12 +133,12 @@ impl Authority {
         Ok(authority)
     }
 
-    /// Where the list of revoked certificates is.
+    /// The path of the list of revoked certificates.
     pub fn revoked_file(&self) -> PathBuf {
         self.dir.join("revoked.pem")
     }
 
-    /// The files of a certificate of that role and name.
+    /// The paths of the certificate and the key of this role and name.
     pub fn files_of(&self, role: CertificateRole, name: &str) -> Issued {
         let file = |end: &str| self.dir.join(format!("{role}-{name}.{end}"));
         Issued { certificate: file("pem"), key: file("key") }
@@ -146,7 +147,8 @@ impl Authority {
     /// Issues a certificate and its key.
     ///
     /// # Errors
-    /// [`Error::Misuse`]: the name or a host is none, or there is already one of that name; a file cannot be written.
+    /// [`Error::Misuse`]: a name or a host is malformed, or the certificate exists already; a file cannot be
+    /// written.
     pub fn issue(&self, request: &CertificateRequest, now: Time) -> Result<Issued, Error> {
         check_name(&request.name)?;
         check_groups(&request.groups)?;
@@ -175,7 +177,8 @@ impl Authority {
         Ok(files)
     }
 
-    /// Takes a certificate back; brokers that read the list refuse it from their next look on. `false`: it was already.
+    /// Revokes a certificate; brokers that read the list refuse it from their next look on. `false`: it was
+    /// revoked before.
     ///
     /// # Errors
     /// There is no such certificate in the folder, or a file cannot be written.
@@ -192,7 +195,7 @@ impl Authority {
         Ok(true)
     }
 
-    /// Every certificate in the folder, by name.
+    /// Every certificate in the folder, by file name.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -213,7 +216,7 @@ impl Authority {
         Ok(found)
     }
 
-    /// What is revoked, and the number of the list.
+    /// The serial numbers of revoked certificates, and the number of the list.
     fn read_list(&self) -> Result<(Vec<Vec<u8>>, u64), Error> {
         let path = self.revoked_file();
         let mut serials = Vec::new();
@@ -250,7 +253,7 @@ impl Authority {
     }
 }
 
-/// Our URI, and the hosts of those who serve.
+/// The alternative names: our URI, those of the groups, and the hosts if the role serves.
 fn alternative_names(request: &CertificateRequest) -> Result<Vec<SanType>, Error> {
     let text = |text: &str| {
         Ia5String::try_from(text.to_owned()).map_err(|_| Error::Misuse(format!("{text:?} is no host name")))

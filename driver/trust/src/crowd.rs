@@ -1,10 +1,11 @@
-//! Who waits at a door for a handshake, and who makes way: of the busiest source the oldest, so that whoever fills the door from one
-//! place displaces nobody but themselves.
+//! The choice of the waiting handshake that is dropped when a listener is full: the oldest of the busiest
+//! source. A source that fills the listener displaces only its own handshakes.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What counts as one source: an IPv4 address, or the /64 that one host of IPv6 can call its own (RFC 6177).
+/// The address that counts as one source: an IPv4 address, or the /64 prefix that one IPv6 host can own (RFC
+/// 6177).
 pub fn source_of(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),
@@ -15,8 +16,8 @@ pub fn source_of(from: IpAddr) -> IpAddr {
     }
 }
 
-/// Who makes way, of those whose handshake is not done, in order of their numbers, with their sources. Among sources that are
-/// equally busy it is the one whose first came first.
+/// The number of the handshake to drop, from the numbers and sources of those that wait. Among equally busy
+/// sources it is the one whose first handshake is the oldest.
 pub fn displaced<S: Ord + Copy>(waiting: impl IntoIterator<Item = (u64, S)>) -> Option<u64> {
     let mut sources: BTreeMap<S, (usize, u64)> = BTreeMap::new();
     for (number, source) in waiting {

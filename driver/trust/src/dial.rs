@@ -1,4 +1,5 @@
-//! A blocking connection to an agent or broker on another machine: the handshake is done, and the other side is one of ours.
+//! A blocking TLS connection to an agent or broker on another machine, with the handshake done and the peer's
+//! role checked.
 
 use crate::error::Error;
 use crate::identity::{CertificateRole, Identity};
@@ -9,17 +10,17 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a TCP connection may take, and each silence of the other side during the handshake.
+/// Timeout of the TCP connection, and of each silence of the peer during the handshake.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The connection.
+/// An established TLS connection.
 pub type Dialled = StreamOwned<ClientConnection, TcpStream>;
 
-/// Calls whoever has this role there. Every address of the host is tried.
+/// Connects to a peer that must have this role. Every address of the host is tried.
 ///
 /// # Errors
-/// Nobody answers there, or it is not that of our authority under this name. Whether *it* takes *us* comes with its first
-/// answer (TLS 1.3 does not wait for that).
+/// No peer answers, or its certificate is not valid for this host and role. A refusal of *our* certificate
+/// comes only with the peer's first answer (TLS 1.3 does not wait for it).
 pub fn dial(host: &str, port: u16, config: Arc<ClientConfig>, role: CertificateRole) -> io::Result<Dialled> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let mut last = io::Error::other("this name has no address");
@@ -38,17 +39,17 @@ pub fn dial(host: &str, port: u16, config: Arc<ClientConfig>, role: CertificateR
     Ok(StreamOwned::new(connection, stream))
 }
 
-/// Whether the other side of a handshake showed a certificate of this role.
+/// Checks that the peer of a handshake showed a certificate of this role.
 ///
 /// # Errors
-/// [`Error::Refused`]: it is somebody else.
+/// [`Error::Refused`]: it showed none, or one of another role.
 pub fn is_a(role: CertificateRole, shown: Option<&[CertificateDer<'_>]>) -> Result<Identity, Error> {
     let end = shown.and_then(<[_]>::first).ok_or_else(|| Error::Refused("it shows no certificate".to_owned()))?;
     let identity = Identity::of(end)?;
     if identity.role == role { Ok(identity) } else { Err(Error::Refused(format!("{identity} is no {role}"))) }
 }
 
-/// A socket whose patience is at its end says that it would have to wait.
+/// Turns a socket's `WouldBlock` into `TimedOut`.
 fn in_time(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
 }

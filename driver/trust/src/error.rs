@@ -1,29 +1,29 @@
-//! What can go wrong, and whose fault it is.
+//! Errors, by the party at fault.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something of trust could not be done.
+/// The reason why an operation on certificates failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The world: a file that cannot be read or written.
+    /// A file cannot be read or written.
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// A file that does not hold what it should.
+    /// A file has the wrong content.
     Content {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The fault, and a remedy.
         what: String,
     },
-    /// The caller asked for something that makes no sense.
+    /// The caller asked for the impossible.
     Misuse(String),
-    /// A peer is not who it must be.
+    /// A peer's certificate is not accepted.
     Refused(String),
 }
 

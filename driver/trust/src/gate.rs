@@ -1,12 +1,14 @@
-//! The gate: a chain that is too long, has run out, was revoked or was signed by somebody else does not pass.
+//! The gate: it refuses a chain that is too long, has expired, was revoked or was signed by an unknown
+//! authority.
 //!
-//! It wraps the path validation of rustls (webpki) with what that leaves to us: the length of the chain is checked
-//! before any signature is, so that a chain made to cost time (RUSTSEC-2023-0052) costs none; the name must be one of
-//! ours; and the revocation lists are read again whenever their files change. A list that cannot be read leaves the one before in place,
-//! and says so.
+//! It adds to the path validation of rustls (webpki). The length of the chain is checked before any
+//! signature, so that a chain made to cost time (RUSTSEC-2023-0052) costs none. The name must be one of ours.
+//! The revocation lists are read again whenever their files change; if a list cannot be read, the previous
+//! one stays in force and the fault is reported.
 //!
-//! Each domain has its own authority, roots and list, and they never meet: whose a certificate is, is under whose authority
-//! it verifies. So a partner mints names of its own domain, in the roles that it was given, and no others.
+//! Each domain has its own authority, roots and list, and they never mix: a certificate belongs to the domain
+//! under whose authority it verifies. So a partner issues names of its own domain only, in the roles that it
+//! was given.
 
 use crate::Now;
 use crate::error::Error;
@@ -27,32 +29,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
-/// Most certificates in a chain, from the peer's own to the last that it sends.
+/// The most certificates in a chain, from the peer's own to the last that it sends.
 pub const MAX_CHAIN: usize = 4;
-/// What our own domain is called where it must be said: no partner may be called so.
+/// The name of our own domain in messages; no partner may have it.
 pub const HOME: &str = "home";
-/// Most partners.
+/// The most partners.
 const MAX_PARTNERS: usize = 64;
 
-/// A partner's domain: its authority is trusted for its own names, in these roles, and for nothing of ours.
+/// A partner's domain: its authority is trusted for its own names in these roles only.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
-    /// What it is called here; it stands before its names.
+    /// The partner's name here; it is put before the names of its certificates.
     pub name: String,
-    /// Its authority's certificate.
+    /// The certificate of its authority.
     pub ca: PathBuf,
-    /// Which of its certificates are good no more; read again whenever it changes.
+    /// The list of its revoked certificates; read again whenever it changes.
     pub revoked: Option<PathBuf>,
     /// The roles that its certificates may have here.
     pub roles: Vec<CertificateRole>,
 }
 
-/// Who passes.
+/// The check that peers' certificates must pass.
 pub struct TrustGate {
-    /// Our own first.
+    /// The domains, our own first.
     domains: Vec<Trusted>,
-    /// Who we are.
+    /// Our own identity.
     own: Option<Identity>,
     hints: Vec<DistinguishedName>,
     now: Now,
@@ -60,9 +62,9 @@ pub struct TrustGate {
 
 /// A domain as the gate knows it.
 struct Trusted {
-    /// `None`: our own.
+    /// The partner's name; `None`: our own domain.
     name: Option<String>,
-    /// `None`: all.
+    /// The accepted roles; `None`: all.
     roles: Option<Vec<CertificateRole>>,
     roots: Arc<RootCertStore>,
     revoked: Option<PathBuf>,
@@ -70,7 +72,7 @@ struct Trusted {
     seen: Mutex<Seen>,
 }
 
-/// What is in force, from the revocation list as it was when it was last read.
+/// The verifiers in force, with the revocation list as last read.
 struct Seen {
     stamp: Stamp,
     clients: Arc<dyn ClientCertVerifier>,
@@ -87,10 +89,11 @@ impl std::fmt::Debug for TrustGate {
 }
 
 impl TrustGate {
-    /// For what our authority and our partners' signed, each less what its own list of revocations names.
+    /// A gate for certificates of our authority and our partners', except those that the list of their own
+    /// domain revokes.
     ///
     /// # Errors
-    /// A file is missing, or does not hold what it should; two domains have one name or one authority.
+    /// A file is missing or has the wrong content; two domains have one name or one authority.
     pub fn open(files: &Files, source: Arc<dyn CertificateSource>, now: Now) -> Result<TrustGate, Error> {
         if files.partners.len() > MAX_PARTNERS {
             return Err(Error::Misuse(format!("more than {MAX_PARTNERS} partners' domains")));
@@ -116,7 +119,8 @@ impl TrustGate {
         Ok(TrustGate { domains, own, hints, now })
     }
 
-    /// Who a caller is whose chain has passed the handshake: the domain is the one whose authority signed.
+    /// The identity of a caller whose chain has passed the handshake; the domain is that of the authority
+    /// that signed.
     ///
     /// # Errors
     /// [`Error::Refused`], with the reason.
@@ -127,7 +131,8 @@ impl TrustGate {
         Ok(identity)
     }
 
-    /// Who the broker or agent is that was called by this name, and whose chain has passed the handshake.
+    /// The identity of the broker or agent that was called by this name and whose chain has passed the
+    /// handshake.
     ///
     /// # Errors
     /// [`Error::Refused`], with the reason.
@@ -139,7 +144,8 @@ impl TrustGate {
         Ok(identity)
     }
 
-    /// Whether somebody is still good; asked again at every request, since a connection may outlive its certificate's good name.
+    /// Checks that an identity is still valid; asked again at every request, since a connection may outlive
+    /// its certificate.
     ///
     /// # Errors
     /// [`Error::Refused`], with the reason.
@@ -158,12 +164,12 @@ impl TrustGate {
         Ok(())
     }
 
-    /// Who our own certificate says that we are; `None`: nobody of ours.
+    /// The identity in our own certificate; `None`: it has none of ours.
     pub fn own(&self) -> Option<&Identity> {
         self.own.as_ref()
     }
 
-    /// What is wrong with a revocation list, if one could not be read when it last changed.
+    /// The fault of a revocation list that could not be read when it last changed.
     pub fn complaint(&self) -> Option<String> {
         self.domains.iter().find_map(|domain| domain.current().complaint.clone())
     }
@@ -172,7 +178,7 @@ impl TrustGate {
         UnixTime::since_unix_epoch(Duration::from_nanos((self.now)().as_nanos()))
     }
 
-    /// What needs no signature to be wrong.
+    /// The checks that need no signature: the chain's length, and the name.
     fn look(end: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> Result<Identity, rustls::Error> {
         if others.len() + 1 > MAX_CHAIN {
             let what = format!("a chain of {} certificates; at most {MAX_CHAIN}", others.len() + 1);
@@ -206,8 +212,8 @@ impl TrustGate {
         self.whose(identity, |seen| seen.servers.verify_server_cert(end, others, name, ocsp, now).map(|_| ()))
     }
 
-    /// The domain under whose authority it verifies; our own is asked first. What several say against it, the one says that
-    /// knows the authority.
+    /// Finds the domain under whose authority the chain verifies; our own is tried first. The error is that
+    /// of the domain that knows the authority.
     fn whose(
         &self,
         identity: Identity,
@@ -229,7 +235,7 @@ impl TrustGate {
     }
 }
 
-/// What checks chains of one domain; cloned out of its lock, for it takes its time.
+/// The verifiers of one domain; cloned out of the lock, because verifying takes time.
 struct Verifiers {
     clients: Arc<dyn ClientCertVerifier>,
     servers: Arc<WebPkiServerVerifier>,
@@ -259,7 +265,7 @@ impl Trusted {
         !keys(&self.roots).is_disjoint(&keys(&other.roots))
     }
 
-    /// Whether certificates of this domain may have this role here.
+    /// Checks that certificates of this domain may have this role here.
     fn takes(&self, identity: &Identity) -> Result<(), Error> {
         match &self.roles {
             Some(roles) if !roles.contains(&identity.role) => {
@@ -277,7 +283,7 @@ impl Trusted {
         Verifiers { clients: seen.clients.clone(), servers: seen.servers.clone() }
     }
 
-    /// What is in force, read anew if the file has changed.
+    /// The verifiers in force, read anew if the file has changed.
     fn current(&self) -> MutexGuard<'_, Seen> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = &self.revoked else { return seen };
@@ -295,7 +301,7 @@ impl Trusted {
     }
 }
 
-/// The peer's own certificate, and the rest.
+/// The peer's own certificate, and the rest of the chain.
 fn first<'a, 'b>(
     chain: Option<&'a [CertificateDer<'b>]>,
 ) -> Result<(&'a CertificateDer<'b>, &'a [CertificateDer<'b>]), Error> {
@@ -331,7 +337,7 @@ impl Seen {
     }
 }
 
-/// The serial numbers that a list names.
+/// The serial numbers in a revocation list.
 pub(crate) fn revoked_serials(list: &CertificateRevocationListDer<'_>) -> Result<Vec<Vec<u8>>, String> {
     let (_, list) = CertificateRevocationList::from_der(list).map_err(|_| "the revocation list is malformed")?;
     Ok(list.iter_revoked_certificates().map(|one| one.raw_serial().to_vec()).collect())

@@ -1,9 +1,9 @@
 //! A peer's domain, role and name, and its groups.
 //!
-//! The subject alternative name (RFC 5280 section 4.2.1.6) holds one URI of ours, `sluice://ROLE/NAME`, and one
-//! `sluice://group/NAME` for each group that the authority vouches for. A certificate without the first, with two of them, or with a
-//! role that does not exist is nobody's, whoever signed it: the default is no. The domain stands in no certificate: it is
-//! whose authority signed, which [`crate::TrustGate`] knows.
+//! The subject alternative name (RFC 5280 section 4.2.1.6) holds one URI of ours, `sluice://ROLE/NAME`, and
+//! one `sluice://group/NAME` for each group that the authority vouches for. A certificate is refused if it
+//! has no first URI, two of them, or an unknown role, even if a trusted authority signed it. The domain is
+//! not in the certificate: it follows from the authority that signed, which [`crate::TrustGate`] knows.
 
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
@@ -14,24 +14,24 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The longest name, characters.
 const MAX_NAME: usize = 64;
-/// The longest serial number, bytes; one more where its first bit is set (RFC 5280 section 4.1.2.2).
+/// The longest serial number, bytes: 20, and one more if its first bit is set (RFC 5280 section 4.1.2.2).
 const MAX_SERIAL: usize = 21;
-/// How our URIs begin.
+/// The scheme of our URIs.
 const SCHEME: &str = "sluice://";
-/// How the URI of a group goes on.
+/// The prefix of a group's name in a URI of ours.
 const GROUP: &str = "group/";
-/// Most groups of a certificate.
+/// The most groups in one certificate.
 pub(crate) const MAX_GROUPS: usize = 32;
 
-/// What a peer may be.
+/// The roles that a peer may have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum CertificateRole {
-    /// Reserves, and sees what is its own.
+    /// A requester: reserves, and sees its own reservations.
     Requester,
-    /// Sees and changes everything, whoever owns it.
+    /// An operator: sees and changes the reservations of all owners.
     Operator,
-    /// Sees everything and changes nothing.
+    /// An auditor: sees everything and changes nothing.
     Auditor,
     /// An agent: owns slots.
     Agent,
@@ -49,17 +49,17 @@ const ROLES: [(CertificateRole, &str); 5] = [
 ];
 
 impl CertificateRole {
-    /// As it stands in a certificate.
+    /// The role's name in a certificate.
     pub fn name(self) -> &'static str {
         ROLES.iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
     }
 
-    /// The role of that name.
+    /// The role with this name.
     pub fn named(name: &str) -> Option<CertificateRole> {
         ROLES.iter().find(|(_, known)| *known == name).map(|(role, _)| *role)
     }
 
-    /// Whether it listens for TLS connections, so that its certificate names hosts.
+    /// True if this role listens for TLS connections; its certificate then names hosts.
     pub fn serves(self) -> bool {
         matches!(self, CertificateRole::Agent | CertificateRole::Broker)
     }
@@ -71,31 +71,31 @@ impl fmt::Display for CertificateRole {
     }
 }
 
-/// Who a peer is.
+/// The identity of a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// The partner's domain whose authority signed; `None`: our own.
+    /// The domain of the partner whose authority signed; `None`: our own.
     pub domain: Option<String>,
-    /// What it may be.
+    /// The peer's role.
     pub role: CertificateRole,
     /// Its name: letters, digits, `-`, `_`, `.` and `@` only, so that it can stand in a log and in a policy as it is.
     pub name: String,
-    /// The groups that the authority says it is in, in the form of names.
+    /// The groups that the authority vouches for; each has the form of a name.
     pub groups: Vec<String>,
     /// The certificate's serial number, big-endian.
     pub serial: Vec<u8>,
-    /// From when it is good.
+    /// The first moment at which the certificate is valid.
     pub not_before: Time,
-    /// Until when it is good.
+    /// The moment at which the certificate expires.
     pub not_after: Time,
 }
 
 impl Identity {
-    /// Reads it out of a certificate, DER, as of our own domain. Whether the certificate is to be trusted, and whose it is, are
-    /// other questions: [`crate::TrustGate::client`].
+    /// Reads an identity from a DER certificate, as of our own domain. It checks neither signature nor
+    /// domain: [`crate::TrustGate::client`] does.
     ///
     /// # Errors
-    /// [`Error::Refused`]: it is no certificate, or it names nobody.
+    /// [`Error::Refused`]: it is no certificate, or its alternative name is not one of ours.
     pub fn of(der: &[u8]) -> Result<Identity, Error> {
         let refused = |what: &str| Error::Refused(format!("this certificate names nobody: {what}"));
         let (_, certificate) = X509Certificate::from_der(der).map_err(|_| refused("it cannot be read"))?;
@@ -126,20 +126,21 @@ impl Identity {
         })
     }
 
-    /// Its name as policies, owners and audits have it: `alice` of our own domain, `anl/alice` of a partner's. No name and no
-    /// group that a certificate carries has a slash, so the two never meet.
+    /// The name in policies, owners and audits: `alice` of our own domain, `anl/alice` of a partner's. No
+    /// name or group in a certificate has a slash, so the two forms never collide.
     pub fn known_as(&self) -> String {
         self.qualified(&self.name)
     }
 
-    /// Its groups in the same form.
+    /// The groups in the same form.
     pub fn groups(&self) -> Vec<String> {
         self.groups.iter().map(|group| self.qualified(group)).collect()
     }
 
-    /// What somebody is called where this broker speaks for them. What the kernel of its machine says (`uid:0`) is true there alone, and
-    /// stands behind the broker's name. A broker of our own domain knows the names of certificates as we do, a partner's those of
-    /// its own domain alone.
+    /// The name of a caller for whom this broker speaks. A name from the kernel of the broker's machine
+    /// (`uid:0`) is valid on that machine only and is put behind the broker's name. A broker of our own
+    /// domain may use the names of all certificates that we know; a partner's broker those of its own domain
+    /// only.
     pub fn vouches_for(&self, name: &str) -> String {
         let plain = |name: &str| {
             let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
@@ -157,15 +158,15 @@ impl Identity {
         self.domain.as_ref().map_or_else(|| name.to_owned(), |domain| format!("{domain}/{name}"))
     }
 
-    /// The URI that says in a certificate that its holder is in a group.
+    /// The URI that puts the holder of a certificate into this group.
     pub fn group_uri(group: &str) -> String {
         format!("{SCHEME}{GROUP}{group}")
     }
 
-    /// One that another process read out of a certificate: what it says is looked at again, whether it could stand in one.
+    /// Checks again an identity that another process read from a certificate.
     ///
     /// # Errors
-    /// [`Error::Misuse`]: it could not.
+    /// [`Error::Misuse`]: no certificate could carry it.
     pub fn checked(self) -> Result<Identity, Error> {
         check_name(&self.name)?;
         check_groups(&self.groups)?;
@@ -176,12 +177,12 @@ impl Identity {
         Ok(self)
     }
 
-    /// The URI that says so in a certificate.
+    /// The URI for this role and name in a certificate.
     pub fn uri(role: CertificateRole, name: &str) -> String {
         format!("{SCHEME}{role}/{name}")
     }
 
-    /// The serial number as tools print it.
+    /// The serial number in hexadecimal.
     pub fn serial_text(&self) -> String {
         self.serial.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -194,7 +195,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// A name that can stand in a file name, a log, a policy and a URI as it is.
+/// Checks that a name is safe as it is in a file name, a log, a policy and a URI.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) || name.starts_with(['-', '.']) {
@@ -204,7 +205,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Groups that a certificate can carry.
+/// Checks that a certificate can carry these groups.
 pub(crate) fn check_groups(groups: &[String]) -> Result<(), Error> {
     if groups.len() > MAX_GROUPS {
         return Err(Error::Misuse(format!("a certificate has at most {MAX_GROUPS} groups")));

@@ -1,9 +1,10 @@
-//! Who a peer is: X.509 identities over mutual TLS, and the small authority that makes them.
+//! Peer identity: X.509 certificates over mutual TLS, and a small authority that issues them.
 //!
-//! A peer off the local socket is known by its certificate alone (RFC 5280): [`TrustGate`] checks the chain against our own
-//! authority or a partner's ([`Domain`]), its length, its dates and that authority's revocation list, and [`Identity`] reads the role, the
-//! name and the groups out of it. A name belongs to the authority that signed it. Each refusal has its reason. [`Authority`] makes all that a site needs in one go. Time is handed in: a certificate's dates are held
-//! against our own clock.
+//! A remote peer is known by its certificate only (RFC 5280). [`TrustGate`] checks the chain against our own
+//! authority or a partner's ([`Domain`]), its length, its dates and that authority's revocation list.
+//! [`Identity`] reads the role, the name and the groups. A name belongs to the authority that signed it. Each
+//! refusal states its reason. [`Authority`] makes all files of a site in one step. The caller passes in the
+//! time against which dates are checked.
 #![forbid(unsafe_code)]
 
 mod authority;
@@ -28,5 +29,5 @@ pub use tls::{Files, Speaks, client, client_from, server, server_from};
 use std::sync::Arc;
 use terms::Time;
 
-/// What tells the time: certificates begin and end by it.
+/// The clock against which the dates of certificates are checked.
 pub type Now = Arc<dyn Fn() -> Time + Send + Sync>;

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A file's text.
+/// Reads a file of at most [`MAX_FILE`] bytes.
 pub(crate) fn read(source: &dyn CertificateSource, path: &Path) -> Result<Vec<u8>, Error> {
     let text = source.read(path).map_err(Error::file(path))?;
     if text.len() as u64 > MAX_FILE {
@@ -18,7 +18,7 @@ pub(crate) fn read(source: &dyn CertificateSource, path: &Path) -> Result<Vec<u8
     Ok(text)
 }
 
-/// All certificates of a file; at least one.
+/// All certificates of a file, at least one.
 pub(crate) fn certificates(source: &dyn CertificateSource, path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let text = read(source, path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -35,7 +35,7 @@ pub(crate) fn key(source: &dyn CertificateSource, path: &Path) -> Result<Private
         .map_err(|error| Error::content(path, format!("no private key: {error}")))
 }
 
-/// All revocation lists of a file; at least one.
+/// All revocation lists of a file, at least one.
 pub(crate) fn revoked(
     source: &dyn CertificateSource,
     path: &Path,
@@ -49,7 +49,8 @@ pub(crate) fn revoked(
     }
 }
 
-/// Writes a file: readers see the old one or the whole new one. `mode` as in chmod; keys are 0600 from their first byte.
+/// Writes a file atomically: readers see the old one or the whole new one. `mode` as in chmod; keys are 0600
+/// from their first byte.
 pub(crate) fn write(path: &Path, mode: u32, text: &str) -> Result<(), Error> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");

@@ -1,5 +1,5 @@
-//! Where the files of certificates and revocation lists come from: the disk, or, for a process that may open nothing,
-//! whoever hands them over.
+//! Sources of certificate files and revocation lists: the disk, or another process that hands the files to
+//! one that may not open them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,21 +12,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The largest file that is read, bytes: a revocation list of a hundred thousand certificates.
 pub const MAX_FILE: u64 = 8 << 20;
 
-/// How a changed file is told: inode, size, time of change; `None`: there is none.
+/// The mark of a file's version: inode, size, time of change (s, ns); `None`: there is no file.
 pub type Stamp = Option<(u64, u64, i64, i64)>;
 
-/// What gives files by their paths.
+/// A source of files, by path.
 pub trait CertificateSource: Send + Sync + fmt::Debug {
-    /// The whole of a file, at most a byte more than [`MAX_FILE`].
+    /// The whole of a file, at most one byte more than [`MAX_FILE`].
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
-    /// Changes whenever the file does.
+    /// The file's stamp; it changes whenever the file changes.
     fn stamp(&self, path: &Path) -> Stamp;
 }
 
-/// The disk.
+/// Files on the disk.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskSource;
 
@@ -41,30 +41,31 @@ impl CertificateSource for DiskSource {
     }
 }
 
-/// The whole of an open file, at most a byte more than [`MAX_FILE`].
+/// The whole of an open file, at most one byte more than [`MAX_FILE`].
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn take(file: &File) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     file.take(MAX_FILE + 1).read_to_end(&mut text)?;
     Ok(text)
 }
 
-/// What was handed over.
+/// Files that another process handed over.
 #[derive(Clone, Default)]
 pub struct Handed {
     files: Arc<Mutex<BTreeMap<PathBuf, Copy>>>,
 }
 
-/// A file as it was last handed over, or why it was not, and how often that was.
+/// The last version of a file that was handed over, or the reason why it could not be, and the count of
+/// versions.
 struct Copy {
     times: u64,
     text: Result<Vec<u8>, String>,
 }
 
 impl Handed {
-    /// This is the file now, or why it cannot be had.
+    /// Stores the current text of a file, or the reason why it cannot be read.
     pub fn put(&self, path: PathBuf, text: Result<Vec<u8>, String>) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let times = files.get(&path).map_or(1, |copy| copy.times + 1);
@@ -73,7 +74,7 @@ impl Handed {
 }
 
 impl fmt::Debug for Handed {
-    /// Not what is in them: one is a key.
+    /// Prints the paths only: a file may hold a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         f.debug_set().entries(files.keys()).finish()

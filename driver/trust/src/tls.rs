@@ -1,4 +1,4 @@
-//! Mutual TLS 1.3, and nothing older: each side shows a certificate of an authority that the other trusts.
+//! Mutual TLS 1.3 only: each side shows a certificate of an authority that the other trusts.
 
 use crate::Now;
 use crate::error::Error;
@@ -16,25 +16,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a program finds what it needs to show who it is and to know others.
+/// The files with which a program proves its identity and verifies its peers.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
-    /// Our own domain's authority: its certificate.
+    /// The certificate of our own domain's authority.
     pub ca: PathBuf,
-    /// Our own certificate; intermediate ones may follow.
+    /// Our own certificate; intermediate certificates may follow it.
     pub certificate: PathBuf,
-    /// Our own key.
+    /// The key of our certificate.
     pub key: PathBuf,
-    /// Which certificates are good no more; read again whenever it changes.
+    /// The list of revoked certificates of our domain; read again whenever it changes.
     pub revoked: Option<PathBuf>,
-    /// Other domains whose certificates are taken too, each for its own names only.
+    /// Partner domains whose certificates are accepted, each for its own names only.
     #[serde(default)]
     pub partners: Vec<Domain>,
 }
 
 impl Files {
-    /// All of them.
+    /// The paths of all these files.
     pub fn paths(&self) -> Vec<&Path> {
         let fixed = [&self.ca, &self.certificate, &self.key];
         let theirs = self.partners.iter().flat_map(|one| std::iter::once(&one.ca).chain(&one.revoked));
@@ -42,7 +42,8 @@ impl Files {
     }
 }
 
-/// What is spoken inside (ALPN, RFC 7301): who calls an agent by mistake for a broker, or the other way round, is told so in the handshake.
+/// The application protocol (ALPN, RFC 7301): a caller that mistakes an agent for a broker, or the reverse,
+/// learns it in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speaks {
     /// The broker's HTTP/1.1.
@@ -60,15 +61,16 @@ impl Speaks {
     }
 }
 
-/// For a listener. Each connection shows its certificate anew: nothing is resumed, so a revocation holds at once.
+/// The configuration of a listener. Each connection shows its certificate anew: sessions are not resumed, so
+/// a revocation holds at once.
 ///
 /// # Errors
-/// A file is missing, or does not hold what it should.
+/// A file is missing or has the wrong content.
 pub fn server(files: &Files, now: Now, speaks: Speaks) -> Result<(Arc<ServerConfig>, Arc<TrustGate>), Error> {
     server_from(files, Arc::new(DiskSource), now, speaks)
 }
 
-/// As [`server`], of files that come from elsewhere.
+/// Like [`server`], with files from another source.
 ///
 /// # Errors
 /// As [`server`].
@@ -91,15 +93,16 @@ pub fn server_from(
     Ok((Arc::new(config), gate))
 }
 
-/// For a caller: the other side must be a broker or an agent of an authority that we trust, under the name that was called.
+/// The configuration of a caller: the peer must be a broker or an agent of a trusted authority, under the
+/// name that was called.
 ///
 /// # Errors
-/// A file is missing, or does not hold what it should.
+/// A file is missing or has the wrong content.
 pub fn client(files: &Files, now: Now, speaks: Speaks) -> Result<Arc<ClientConfig>, Error> {
     client_from(files, Arc::new(DiskSource), now, speaks)
 }
 
-/// As [`client`], of files that come from elsewhere.
+/// Like [`client`], with files from another source.
 ///
 /// # Errors
 /// As [`client`].
@@ -122,12 +125,12 @@ pub fn client_from(
     Ok(Arc::new(config))
 }
 
-/// The one set of algorithms: ring's.
+/// The one set of algorithms: that of ring.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Our time for rustls.
+/// Our clock for rustls.
 pub(crate) struct Clock(pub(crate) Now);
 
 impl std::fmt::Debug for Clock {
