@@ -1,4 +1,4 @@
-//! What libsluice does, in safe Rust: calls on the agent's socket and what comes back.
+//! The calls of libsluice on the agent's socket, and their answers, in safe Rust.
 
 use crate::given;
 use linux::clock::Clock;
@@ -14,21 +14,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a far end may be silent.
+/// The longest silence of the far end before a Boomerang reservation fails.
 const BOOMERANG_PATIENCE: Duration = Duration::from_secs(10);
-/// Most events of a kind that wait for the program.
+/// The largest number of events of one kind that wait for the program.
 const MAX_WAITING: usize = 4096;
 
-/// How a call ended that did not end well.
+/// The reason why a call failed.
 #[derive(Debug)]
 pub enum CallFailure {
-    /// The agent, the policy or a node on the way said no.
+    /// The agent, the policy or a node on the path refused the request.
     Refused(String),
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     Misuse(String),
-    /// No agent answers, or something broke.
+    /// No agent answers, or something else failed.
     Away(String),
-    /// Nothing happened in time.
+    /// No event came before the timeout.
     Nothing,
 }
 
@@ -48,14 +48,16 @@ impl From<Error> for CallFailure {
 #[derive(Debug)]
 pub struct Connection {
     client: Client,
-    /// The number of the last event: what came twice is told once.
+    /// The sequence number of the last event that was queued. An event with this number or a lower one is
+    /// dropped.
     seen: u64,
     book: VecDeque<BookEvent>,
     boomerang: VecDeque<(u64, BoomerangNews)>,
 }
 
 impl Connection {
-    /// To the agent at this place, a socket or `tls://HOST:PORT`; this machine's own without one.
+    /// Connects to the agent at `place`, a socket or `tls://HOST:PORT`. Without one: to this host's own
+    /// agent.
     pub fn open(place: Option<&str>) -> Result<Connection, CallFailure> {
         let clock = Clock::start();
         let place = place.unwrap_or(rpc::places::AGENT_SOCKET);
@@ -65,12 +67,12 @@ impl Connection {
         Ok(Connection { client, seen: 0, book: VecDeque::new(), boomerang: VecDeque::new() })
     }
 
-    /// All parts or none.
+    /// Reserves all parts of a request, or none of them.
     pub fn reserve(&mut self, ask: AskDoc) -> Result<ReservationDoc, CallFailure> {
         self.reservation(Request::BookCreate(ask))
     }
 
-    /// How much of the one part there could be.
+    /// Asks how much of the request's first part is free, in the unit of its resource.
     pub fn enquire(&mut self, ask: AskDoc) -> Result<f64, CallFailure> {
         match self.book(Request::BookEnquire(ask))? {
             BookAnswer::Enquired(said) => said.free.first().copied().ok_or_else(nonsense),
@@ -78,12 +80,12 @@ impl Connection {
         }
     }
 
-    /// Whose packets or processes.
+    /// Binds a part to a flow or process, or removes the binding if `binding` is `None`.
     pub fn bind(&mut self, handle: &str, part: usize, binding: Option<BindingDoc>) -> Result<(), CallFailure> {
         self.reservation(Request::BookBind { handle: handle.to_owned(), part, binding }).map(drop)
     }
 
-    /// Another amount of a part, in the unit of its resource.
+    /// Changes the amount of a part, in the unit of its resource.
     pub fn modify(&mut self, handle: &str, part: usize, amount: f64) -> Result<(), CallFailure> {
         let now = self.show(handle)?;
         let row = now.parts.get(part).ok_or_else(|| CallFailure::Misuse(format!("there is no part {part}")))?;
@@ -95,28 +97,28 @@ impl Connection {
         self.reservation(Request::BookModify { handle: handle.to_owned(), change }).map(drop)
     }
 
-    /// Another end.
+    /// Moves the end of a reservation.
     pub fn extend(&mut self, handle: &str, end: Instant) -> Result<(), CallFailure> {
         let change = ChangeDoc { end: Some(end), ..ChangeDoc::default() };
         self.reservation(Request::BookModify { handle: handle.to_owned(), change }).map(drop)
     }
 
-    /// Books what is held.
+    /// Commits a reservation that is held.
     pub fn commit(&mut self, handle: &str) -> Result<ReservationDoc, CallFailure> {
         self.reservation(Request::BookCommit { handle: handle.to_owned(), decided: false })
     }
 
-    /// As it is now.
+    /// Returns the reservation in its present state.
     pub fn show(&mut self, handle: &str) -> Result<ReservationDoc, CallFailure> {
         self.reservation(Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() })
     }
 
-    /// Gives it back.
+    /// Cancels the reservation.
     pub fn cancel(&mut self, handle: &str) -> Result<(), CallFailure> {
         self.reservation(Request::BookCancel { handle: handle.to_owned() }).map(drop)
     }
 
-    /// Events from a number on; `u64::MAX`: only new ones.
+    /// Subscribes to the events after number `after`. `u64::MAX`: only to new ones.
     pub fn follow(&mut self, after: u64) -> Result<(), CallFailure> {
         let mut after = Some(after).filter(|after| *after != u64::MAX);
         loop {
@@ -132,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// The next event of the book.
+    /// Returns the next event of a booking, or waits for one.
     pub fn next_event(&mut self, patience: Duration) -> Result<BookEvent, CallFailure> {
         loop {
             if let Some(event) = self.book.pop_front() {
@@ -142,7 +144,8 @@ impl Connection {
         }
     }
 
-    /// Reserves by Boomerang, and waits for the answer: its number, and what was reserved.
+    /// Reserves with Boomerang and waits for the answer. Returns the session's number and the reserved rates,
+    /// bit/s.
     pub fn boomerang(
         &mut self,
         far_end: IpAddr,
@@ -185,12 +188,12 @@ impl Connection {
         }
     }
 
-    /// Gives a session of Boomerang back.
+    /// Releases a Boomerang session.
     pub fn release(&mut self, number: u64) -> Result<(), CallFailure> {
         Ok(self.client.call(Request::BoomerangRelease { number }).map(drop)?)
     }
 
-    /// Takes the next event of any kind, and keeps it where it belongs.
+    /// Waits for the next event of any kind, and puts it into the queue for its kind.
     fn wait(&mut self, patience: Duration) -> Result<(), CallFailure> {
         match self.client.event(patience)? {
             None => Err(CallFailure::Nothing),

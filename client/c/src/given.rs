@@ -1,4 +1,4 @@
-//! What C gives and gets: the structures of the header, to the byte, and what they mean.
+//! The structures of the C header, byte for byte, and their conversion to and from the agent's documents.
 
 use crate::connection::CallFailure;
 use rpc::book::{AskDoc, BackgroundDoc, BookEvent, FlowDoc, Instant, PartDoc, ReservationDoc};
@@ -10,7 +10,7 @@ use terms::book::ResourceKind;
 
 /// `SLUICE_PARTS`.
 const PARTS: usize = 16;
-/// An amount that is so little that it stands for any: what is free is asked beside it.
+/// The smallest positive amount. An enquiry sends it, because the answer does not depend on the amount.
 pub const LEAST: f64 = f64::MIN_POSITIVE;
 
 /// `struct sluice_part`.
@@ -67,7 +67,7 @@ pub struct Event {
 }
 
 impl GivenReservation {
-    /// Of what the agent said.
+    /// Converts the agent's document.
     pub fn of(doc: &ReservationDoc) -> GivenReservation {
         let mut now = [0.0; PARTS];
         for (to, part) in now.iter_mut().zip(&doc.parts) {
@@ -78,7 +78,7 @@ impl GivenReservation {
 }
 
 impl Event {
-    /// Of what the agent told.
+    /// Converts the agent's event.
     pub fn of(doc: &BookEvent) -> Event {
         Event {
             seq: doc.seq,
@@ -91,7 +91,7 @@ impl Event {
 }
 
 impl GivenFlow {
-    /// What it says to Boomerang: hosts or prefixes, and which bits of that count. A NULL destination is the far end.
+    /// Reads the flow for Boomerang: hosts, or prefixes with a mask. A NULL destination is the far end.
     ///
     /// # Safety
     /// Its addresses are C strings or null.
@@ -115,7 +115,7 @@ impl GivenFlow {
         Ok((flow, Some(mask)))
     }
 
-    /// What it says.
+    /// Reads the flow for a binding.
     ///
     /// # Safety
     /// Its addresses are C strings or null.
@@ -135,7 +135,7 @@ impl GivenFlow {
     }
 }
 
-/// A request of these parts.
+/// Builds a request from these parts.
 ///
 /// # Safety
 /// `parts` holds `count` of them with C strings inside; `when` is null or valid.
@@ -173,7 +173,7 @@ impl GivenPart {
     }
 }
 
-/// Puts an amount where the resource's kind has it.
+/// Stores an amount in the field for the kind of the part's resource.
 pub fn set(part: &mut PartDoc, amount: f64) -> Result<(), CallFailure> {
     if !amount.is_finite() || amount <= 0.0 || amount >= 1.8e19 {
         return Err(CallFailure::Misuse(format!("{amount} is no amount")));
@@ -191,7 +191,7 @@ pub fn set(part: &mut PartDoc, amount: f64) -> Result<(), CallFailure> {
 /// `SLUICE_FOREVER`.
 const FOREVER: i64 = i64::MAX;
 
-/// An end, which must be said.
+/// Converts the end of a reservation. Zero is an error.
 pub fn end(seconds: i64) -> Result<Instant, CallFailure> {
     match seconds {
         FOREVER => Ok(Instant(Time::FOREVER)),
@@ -207,7 +207,7 @@ fn instant(seconds: i64) -> Result<Instant, CallFailure> {
         .ok_or_else(|| CallFailure::Misuse(format!("{seconds} is no time")))
 }
 
-/// A text that must be there.
+/// Reads a text that is required.
 ///
 /// # Safety
 /// `at` is null or a C string that lives as long as the call.
@@ -216,7 +216,7 @@ pub unsafe fn text<'a>(at: *const c_char) -> Result<&'a str, CallFailure> {
     unsafe { text_or_none(at) }?.ok_or_else(|| CallFailure::Misuse("a text is missing".to_owned()))
 }
 
-/// A text, or null.
+/// Reads a text that may be null.
 ///
 /// # Safety
 /// As [`text`].
@@ -229,7 +229,7 @@ pub unsafe fn text_or_none<'a>(at: *const c_char) -> Result<Option<&'a str>, Cal
     text.map(Some).map_err(|_| CallFailure::Misuse("a text is no UTF-8".to_owned()))
 }
 
-/// Writes where C wants it; nowhere if that is null.
+/// Writes a value through a pointer from C. Does nothing if the pointer is null.
 ///
 /// # Safety
 /// `to` is null or valid for a write.
@@ -240,7 +240,7 @@ pub unsafe fn put<T>(to: *mut T, value: T) {
     }
 }
 
-/// Letters with a zero after them; what does not fit is cut off (nothing that the agent says is so long).
+/// Copies a text into a field that ends with a zero. Excess bytes are cut off; the agent sends none.
 fn letters<const N: usize>(text: &str) -> [c_char; N] {
     let mut all = [0; N];
     for (to, byte) in all[..N - 1].iter_mut().zip(text.bytes()) {

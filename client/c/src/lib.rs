@@ -1,7 +1,7 @@
 //! libsluice: the agent's local socket for C programs, as `include/sluice.h` says.
 //!
-//! Reading order: the header, [`connection`] (what is asked and answered, in safe Rust), and here what C sees. Rooms for
-//! `rapi.h` and `scrapi.h` (RSVP's own interfaces) are beside it.
+//! Reading order: the header, [`connection`] (calls and answers, in safe Rust), then the C functions here.
+//! RSVP's own interfaces would be `rapi.h` and `scrapi.h` beside it.
 
 pub mod connection;
 mod given;
@@ -18,7 +18,7 @@ const MISUSE: c_int = 2;
 const AWAY: c_int = 3;
 const NOTHING: c_int = 4;
 
-/// What `sluice *` points to.
+/// The object behind a C program's `sluice *`.
 #[derive(Debug)]
 pub struct ClientHandle {
     connection: Option<Connection>,
@@ -26,7 +26,7 @@ pub struct ClientHandle {
 }
 
 impl ClientHandle {
-    /// Remembers how a call went.
+    /// Stores the result of a call for `sluice_why`, and returns its code.
     fn went(&mut self, result: Result<(), CallFailure>) -> c_int {
         let (code, why) = match result {
             Ok(()) => return OK,
@@ -40,7 +40,7 @@ impl ClientHandle {
     }
 }
 
-/// Runs a call on a connection: no panic crosses into C, and every failure has its sentence.
+/// Runs a call on a connection. No panic crosses into C; every failure leaves a sentence for `sluice_why`.
 ///
 /// # Safety
 /// `s` is null or what `sluice_open` gave, not closed, and used by no other thread meanwhile.
